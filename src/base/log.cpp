@@ -1,0 +1,97 @@
+#include "base/log.h"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+#include "base/error.h"
+
+namespace tg {
+namespace {
+
+std::shared_ptr<spdlog::logger> make_logger(const char* name, spdlog::sink_ptr sink) {
+  auto logger = std::make_shared<spdlog::logger>(name, std::move(sink));
+  logger->set_pattern("%v");
+  logger->flush_on(spdlog::level::info);
+  return logger;
+}
+
+struct Log {
+  std::shared_ptr<spdlog::logger> out =
+      make_logger("out", std::make_shared<spdlog::sinks::stdout_sink_mt>());
+  std::shared_ptr<spdlog::logger> err =
+      make_logger("err", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  std::shared_ptr<spdlog::logger> file;
+  int rank = 0;
+  std::atomic<long> step{-1};
+  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  std::mutex progress_mutex;
+  bool progress_shown = false;
+};
+
+Log& log_state() {
+  static Log state;
+  return state;
+}
+
+}  // namespace
+
+void set_log_rank(int rank) {
+  log_state().rank = rank;
+}
+
+void set_log_step(long step) {
+  log_state().step = step;
+}
+
+void open_log_file(const std::string& path, std::string_view header) {
+  Log& state = log_state();
+  if (state.rank != 0) return;
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, /*truncate=*/true);
+    state.file = make_logger("file", std::move(sink));
+  } catch (const spdlog::spdlog_ex& error) {
+    fail(ExitCode::cannot_create, "cannot create the log file {} ({}); choose another OUTPUT_DIR",
+         path, error.what());
+  }
+  state.file->info(header);
+}
+
+void log_line(std::string_view line) {
+  Log& state = log_state();
+  if (state.rank != 0) return;
+  progress_line("");
+  state.out->info(line);
+  if (state.file) state.file->info(line);
+}
+
+void warn_line(std::string_view line) {
+  Log& state = log_state();
+  progress_line("");
+  state.err->info("WARN rank={}: {}", state.rank, line);
+}
+
+void error_line(int exit_code, std::string_view what) {
+  Log& state = log_state();
+  progress_line("");
+  const long step = state.step;
+  const std::string where = step < 0 ? "" : fmt::format(" step={}", step);
+  state.err->info("ERROR exit={} rank={}{}: {}", exit_code, state.rank, where, what);
+}
+
+void progress_line(std::string_view line) {
+  Log& state = log_state();
+  if (state.rank != 0 || !state.terminal) return;
+  const std::lock_guard lock(state.progress_mutex);
+  if (line.empty() && !state.progress_shown) return;
+  const std::string text = fmt::format("\r\x1b[K{}", line);
+  [[maybe_unused]] const auto written = write(STDOUT_FILENO, text.data(), text.size());
+  state.progress_shown = !line.empty();
+}
+
+}  // namespace tg

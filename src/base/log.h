@@ -1,0 +1,39 @@
+#pragma once
+// Log lines are bare (no time stamp, no level): scripts that parse the Python programs' logs parse
+// ours. Standard output and the log file get the same lines; warnings and errors go to standard
+// error.
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tg {
+
+// Rank 0 prints to standard output and, once open_log_file was called, to that file; the other
+// ranks print warnings and errors alone. Call before any other thread logs.
+void set_log_rank(int rank);
+// Truncates `path` and writes `header` (resolved settings, versions) to it alone. Errors:
+// cannot_create.
+void open_log_file(const std::string& path, std::string_view header);
+
+void log_line(std::string_view line);
+void warn_line(std::string_view line);
+// `ERROR exit=65 rank=1 step=12: what`; without step before the first one.
+void error_line(int exit_code, std::string_view what);
+// The step that error_line names from now on; negative: none.
+void set_log_step(long step);
+// A line on the terminal that the next one overwrites; nothing where standard output is no
+// terminal. Empty: erase it.
+void progress_line(std::string_view line);
+
+template <typename... Args>
+void log_info(fmt::format_string<Args...> format, Args&&... args) {
+  log_line(fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_warn(fmt::format_string<Args...> format, Args&&... args) {
+  warn_line(fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace tg

@@ -1,0 +1,14 @@
+#pragma once
+// Numbers as Python prints them, because the log lines are read by scripts written for Python's
+// logs.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tg {
+
+std::string py_repr(double value);  // shortest that reads back: 0.0, 0.025, 1e-08, 600.0
+std::string py_repr(bool value);    // True, False
+std::string py_repr(const std::vector<std::int64_t>& values);  // [7, 8]
+
+}  // namespace tg
