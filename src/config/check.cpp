@@ -1,0 +1,204 @@
+#include "config/check.h"
+
+#include <algorithm>
+#include <cassert>
+#include <set>
+
+#include "base/error.h"
+#include "config/text.h"
+
+namespace tg {
+namespace {
+
+class Conflicts {
+ public:
+  template <class... Args>
+  void unless(bool fine, fmt::format_string<Args...> format, Args&&... args) {
+    if (!fine) found_.push_back(fmt::format(format, std::forward<Args>(args)...));
+  }
+  bool any() const { return !found_.empty(); }
+  std::vector<std::string> take() { return std::move(found_); }
+
+ private:
+  std::vector<std::string> found_;
+};
+
+void check_ranges(const Settings& settings, Conflicts& conflicts) {
+  settings.visit([&](const char* name, const auto& value, const Limit& limit, const char*) {
+    using T = std::remove_cvref_t<decltype(value)>;
+    conflicts.unless(is_allowed(value, limit), "{}={}: expected {}", env_name(name),
+                     value_text(value), expected_text<T>(limit));
+  });
+}
+
+void check_heads(const Settings& settings, Conflicts& conflicts) {
+  const ModelConfig& m = settings.model;
+  conflicts.unless(m.num_heads % m.num_kv_heads == 0,
+                   "NUM_HEADS={} is no multiple of NUM_KV_HEADS={}", m.num_heads, m.num_kv_heads);
+  if (m.model_dim % m.num_heads != 0) {
+    conflicts.unless(false, "MODEL_DIM={} is no multiple of NUM_HEADS={}", m.model_dim,
+                     m.num_heads);
+    return;
+  }
+  const auto head = head_dim(m);
+  conflicts.unless(head % 2 == 0,
+                   "MODEL_DIM / NUM_HEADS = {} / {} = {}: a head's size must be even", m.model_dim,
+                   m.num_heads, head);
+  conflicts.unless(m.rope_dims % 2 == 0 && m.rope_dims <= head,
+                   "ROPE_DIMS={}: expected an even number up to the head's size {}", m.rope_dims,
+                   head);
+  // Past 1024 tokens the base is stretched by a power of rd / (rd - 2).
+  const auto longest = std::max(settings.run.train_seq_len, eval_length(settings));
+  const auto rotated = m.rope_dims == 0 ? head : m.rope_dims;
+  conflicts.unless(
+      rotated > 2 || longest <= 1024,
+      "{} rotated channels cannot serve rows of {} tokens: expected at least 4 beyond 1024",
+      rotated, longest);
+}
+
+void check_model(const ModelConfig& m, Conflicts& conflicts) {
+  conflicts.unless(mlp_hidden(m) >= 1,
+                   "MLP_MULT={} of MODEL_DIM={} leaves the MLP no hidden channel",
+                   value_text(m.mlp_mult), m.model_dim);
+  conflicts.unless(m.xsa_last_n <= m.num_layers, "XSA_LAST_N={} is more than NUM_LAYERS={}",
+                   m.xsa_last_n, m.num_layers);
+  conflicts.unless(m.bigram_vocab_size != 1,
+                   "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2");
+  if (!m.ve_enabled) return;
+  std::set<std::int64_t> seen;
+  for (const auto layer : m.ve_layers) {
+    conflicts.unless(layer >= 0 && layer < m.num_layers, "VE_LAYERS={}: no block {} in 0..{}",
+                     value_text(m.ve_layers), layer, m.num_layers - 1);
+    conflicts.unless(seen.insert(layer).second, "VE_LAYERS={} names block {} twice",
+                     value_text(m.ve_layers), layer);
+  }
+}
+
+void check_training_batch(const Settings& settings, int world_size, Conflicts& conflicts) {
+  const RunConfig& run = settings.run;
+  const auto batches = micro_batches(settings, world_size);
+  conflicts.unless(
+      run.train_batch_tokens % (batches * run.train_seq_len) == 0,
+      "TRAIN_BATCH_TOKENS={} is no multiple of {}: {} micro-batches ({}) of whole rows of "
+      "TRAIN_SEQ_LEN={}",
+      run.train_batch_tokens, batches * run.train_seq_len, batches,
+      run.grad_accum_steps > 0
+          ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps, world_size)
+          : fmt::format("the number for world size {}", world_size),
+      run.train_seq_len);
+  conflicts.unless(settings.model.mtp_num_heads < run.train_seq_len,
+                   "MTP_NUM_HEADS={} looks further ahead than TRAIN_SEQ_LEN={}",
+                   settings.model.mtp_num_heads, run.train_seq_len);
+}
+
+void check_validation_batch(const Settings& settings, int world_size, Conflicts& conflicts) {
+  const RunConfig& run = settings.run;
+  if (settings.data.loader_order == LoaderOrder::strided) {
+    const auto unit = world_size * run.train_seq_len;
+    conflicts.unless(
+        run.val_batch_size % unit == 0,
+        "VAL_BATCH_SIZE={} is no multiple of {}: whole rows of TRAIN_SEQ_LEN={} on each of {} "
+        "ranks, as LOADER_ORDER=strided reads them",
+        run.val_batch_size, unit, run.train_seq_len, world_size);
+    conflicts.unless(
+        run.val_tokens > 0 && run.val_tokens % run.val_batch_size == 0,
+        "VAL_TOKENS={}: LOADER_ORDER=strided needs a positive multiple of VAL_BATCH_SIZE={}",
+        run.val_tokens, run.val_batch_size);
+  }
+  const auto shares = world_size * micro_steps(settings, world_size);
+  const auto longest = std::max(run.train_seq_len, eval_length(settings));
+  conflicts.unless(
+      run.val_batch_size / shares >= longest,
+      "VAL_BATCH_SIZE={} split in {} ({} ranks, {} micro-steps) is less than one row of {} "
+      "tokens (the longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least {}",
+      run.val_batch_size, shares, world_size, shares / world_size, longest, shares * longest);
+}
+
+void check_test_time_training(const Settings& settings, Conflicts& conflicts) {
+  const TttConfig& ttt = settings.ttt;
+  const RunConfig& run = settings.run;
+  if (!ttt.ttt_enabled) return;
+  conflicts.unless(run.eval_stride > 0 && run.eval_stride <= run.train_seq_len,
+                   "EVAL_STRIDE={}: TTT_ENABLED=1 scores in strides of 1 to TRAIN_SEQ_LEN={}",
+                   run.eval_stride, run.train_seq_len);
+  conflicts.unless(ttt.ttt_chunk_tokens >= run.train_seq_len,
+                   "TTT_CHUNK_TOKENS={} holds no row of TRAIN_SEQ_LEN={} to train on",
+                   ttt.ttt_chunk_tokens, run.train_seq_len);
+  conflicts.unless(ttt.ttt_freeze_blocks <= settings.model.num_layers,
+                   "TTT_FREEZE_BLOCKS={} is more than NUM_LAYERS={}", ttt.ttt_freeze_blocks,
+                   settings.model.num_layers);
+}
+
+void check_machine(const Settings& settings, Conflicts& conflicts) {
+  const RuntimeConfig& r = settings.runtime;
+  const bool cpu = r.device == DeviceChoice::cpu;
+  const bool wide = r.compute_dtype == ComputeDtype::fp32 || r.compute_dtype == ComputeDtype::tf32;
+  conflicts.unless(!cpu || !r.fp8, "FP8=1 needs a GPU, and DEVICE=cpu");
+  conflicts.unless(!wide || !r.fp8, "FP8=1 and COMPUTE_DTYPE={}: expected bf16, fp16 or auto",
+                   choice_name(r.compute_dtype));
+  conflicts.unless(!cpu || r.compute_dtype != ComputeDtype::tf32,
+                   "COMPUTE_DTYPE=tf32 needs a GPU, and DEVICE=cpu");
+  conflicts.unless(!cpu || r.attention != AttentionChoice::cudnn,
+                   "ATTENTION=cudnn needs a GPU, and DEVICE=cpu");
+  conflicts.unless(!wide || r.attention != AttentionChoice::cudnn,
+                   "ATTENTION=cudnn knows bf16 and fp16 only, and COMPUTE_DTYPE={}",
+                   choice_name(r.compute_dtype));
+  conflicts.unless(
+      !r.deterministic || r.attention != AttentionChoice::cudnn,
+      "DETERMINISTIC=1 and ATTENTION=cudnn, whose backward is not: expected auto, flash or math");
+  conflicts.unless(!cpu || settings.io.val_bytecount_device != CountDevice::cuda,
+                   "VAL_BYTECOUNT_DEVICE=cuda needs a GPU, and DEVICE=cpu");
+  conflicts.unless(!r.resume.empty(),
+                   "RESUME is empty: expected auto, never or a checkpoint's folder");
+}
+
+}  // namespace
+
+std::vector<std::string> find_conflicts(const Settings& settings, int world_size) {
+  assert(world_size >= 1);
+  Conflicts conflicts;
+  check_ranges(settings, conflicts);
+  // The others divide by what is out of range.
+  if (conflicts.any()) return conflicts.take();
+  check_heads(settings, conflicts);
+  check_model(settings.model, conflicts);
+  check_training_batch(settings, world_size, conflicts);
+  check_validation_batch(settings, world_size, conflicts);
+  check_test_time_training(settings, conflicts);
+  check_machine(settings, conflicts);
+  return conflicts.take();
+}
+
+void check_settings(const Settings& settings, int world_size) {
+  const auto conflicts = find_conflicts(settings, world_size);
+  if (conflicts.size() == 1) throw Error(ExitCode::config, conflicts[0]);
+  REQUIRE(conflicts.empty(), ExitCode::config, "{} settings do not fit:\n  {}", conflicts.size(),
+          fmt::join(conflicts, "\n  "));
+}
+
+std::int64_t micro_batches(const Settings& settings, int world_size) {
+  if (settings.run.grad_accum_steps > 0) return world_size * settings.run.grad_accum_steps;
+  return std::max(8, world_size);
+}
+
+std::int64_t micro_steps(const Settings& settings, int world_size) {
+  return (micro_batches(settings, world_size) + world_size - 1) / world_size;
+}
+
+std::int64_t micro_batch_tokens(const Settings& settings, int world_size) {
+  return settings.run.train_batch_tokens / micro_batches(settings, world_size);
+}
+
+std::int64_t mlp_hidden(const ModelConfig& model) {
+  return static_cast<std::int64_t>(model.mlp_mult * static_cast<double>(model.model_dim));
+}
+
+std::int64_t head_dim(const ModelConfig& model) {
+  return model.model_dim / model.num_heads;
+}
+
+std::int64_t eval_length(const Settings& settings) {
+  return settings.run.eval_seq_len > 0 ? settings.run.eval_seq_len : settings.run.train_seq_len;
+}
+
+}  // namespace tg

@@ -1,0 +1,30 @@
+#pragma once
+// Combinations of settings that cannot work, found before anything slow happens; and the few
+// numbers that follow from several settings.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+
+namespace tg {
+
+// One line each; empty: all is well. Ranges are checked too, for settings that no parser has seen.
+std::vector<std::string> find_conflicts(const Settings& settings, int world_size);
+// Throws one Error(config) with all of them.
+void check_settings(const Settings& settings, int world_size);
+
+// M, the micro-batches of a step over all ranks: 8 for up to eight ranks, so that the same tokens
+// make the same step whatever their number; one a rank for more; or what GRAD_ACCUM_STEPS says.
+std::int64_t micro_batches(const Settings& settings, int world_size);
+// Rounds of one rank, ceil(M / W): in the last one some ranks may have no micro-batch.
+std::int64_t micro_steps(const Settings& settings, int world_size);
+// L = TRAIN_BATCH_TOKENS / M.
+std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
+// int(MLP_MULT * MODEL_DIM).
+std::int64_t mlp_hidden(const ModelConfig& model);
+std::int64_t head_dim(const ModelConfig& model);
+// EVAL_SEQ_LEN, or TRAIN_SEQ_LEN where that is 0.
+std::int64_t eval_length(const Settings& settings);
+
+}  // namespace tg

@@ -1,0 +1,65 @@
+#pragma once
+// The settings that are one word of a short list, and how each word is written.
+#include <array>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace tg {
+
+enum class LoaderOrder { stream, strided };
+enum class ValueResidual { off, on, blend };
+enum class ResidMix { vector, scalar };
+enum class DeviceChoice { automatic, cuda, cpu };
+enum class ComputeDtype { automatic, bf16, fp16, tf32, fp32 };
+enum class AttentionChoice { automatic, cudnn, flash, math };
+enum class ProfileMode { off, on, nvtx };
+enum class OnNonfinite { stop, skip };
+enum class Artifact { int6, int8_zlib, none };
+enum class TimingBreakdown { off, sync, events };
+enum class CountDevice { cpu, cuda };
+
+template <class E>
+concept ChoiceEnum = std::is_enum_v<E>;
+
+// The words of each list, in the order of its enumerators.
+constexpr auto choices_of(LoaderOrder) {
+  return std::to_array<std::string_view>({"stream", "strided"});
+}
+constexpr auto choices_of(ValueResidual) {
+  return std::to_array<std::string_view>({"0", "1", "blend"});
+}
+constexpr auto choices_of(ResidMix) {
+  return std::to_array<std::string_view>({"vector", "scalar"});
+}
+constexpr auto choices_of(DeviceChoice) {
+  return std::to_array<std::string_view>({"auto", "cuda", "cpu"});
+}
+constexpr auto choices_of(ComputeDtype) {
+  return std::to_array<std::string_view>({"auto", "bf16", "fp16", "tf32", "fp32"});
+}
+constexpr auto choices_of(AttentionChoice) {
+  return std::to_array<std::string_view>({"auto", "cudnn", "flash", "math"});
+}
+constexpr auto choices_of(ProfileMode) {
+  return std::to_array<std::string_view>({"0", "1", "nvtx"});
+}
+constexpr auto choices_of(OnNonfinite) {
+  return std::to_array<std::string_view>({"stop", "skip"});
+}
+constexpr auto choices_of(Artifact) {
+  return std::to_array<std::string_view>({"int6", "int8_zlib", "none"});
+}
+constexpr auto choices_of(TimingBreakdown) {
+  return std::to_array<std::string_view>({"0", "1", "events"});
+}
+constexpr auto choices_of(CountDevice) {
+  return std::to_array<std::string_view>({"cpu", "cuda"});
+}
+
+template <ChoiceEnum E>
+constexpr std::string_view choice_name(E value) {
+  return choices_of(value)[static_cast<std::size_t>(value)];
+}
+
+}  // namespace tg

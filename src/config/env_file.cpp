@@ -1,0 +1,102 @@
+#include "config/env_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "base/error.h"
+#include "config/text.h"
+
+namespace tg {
+namespace {
+
+// The text between quotes; nothing when the quote never closes or something follows it.
+std::optional<std::string> unquoted(std::string_view text) {
+  const char quote = text[0];
+  std::string value;
+  std::size_t i = 1;
+  for (; i < text.size() && text[i] != quote; ++i) {
+    const bool escape = quote == '"' && text[i] == '\\' && i + 1 < text.size();
+    if (!escape) {
+      value += text[i];
+      continue;
+    }
+    const char next = text[++i];
+    if (next == 'n') {
+      value += '\n';
+    } else if (next == 'r') {
+      value += '\r';
+    } else {
+      if (next != '"' && next != '\\') value += '\\';
+      value += next;
+    }
+  }
+  if (i == text.size()) return std::nullopt;
+  const auto rest = trimmed(text.substr(i + 1));
+  if (!rest.empty() && rest[0] != '#') return std::nullopt;
+  return value;
+}
+
+std::optional<std::string> parse_value(std::string_view text) {
+  text = trimmed(text);
+  if (text.empty() || text[0] == '#') return "";
+  if (text[0] == '"' || text[0] == '\'') return unquoted(text);
+  // A # inside a word belongs to it, as in a shell.
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (text[i] == '#' && std::isspace(static_cast<unsigned char>(text[i - 1]))) {
+      return std::string(trimmed(text.substr(0, i)));
+    }
+  }
+  return std::string(text);
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+}  // namespace
+
+std::vector<Assignment> read_env_file(const std::string& path) {
+  std::ifstream file(path);
+  REQUIRE(file && !std::filesystem::is_directory(path), ExitCode::missing_input,
+          "--config {}: no such file, or it cannot be read", path);
+  std::vector<Assignment> assignments;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const auto text = trimmed(line);
+    if (text.empty() || text[0] == '#') continue;
+    const auto equals = text.find('=');
+    const auto name = trimmed(text.substr(0, equals));
+    REQUIRE(equals != std::string_view::npos && is_name(name), ExitCode::usage,
+            "{}:{}: expected NAME=value, found '{}'", path, number, text.substr(0, 80));
+    const auto value = parse_value(text.substr(equals + 1));
+    REQUIRE(value.has_value(), ExitCode::usage,
+            "{}:{}: the quotes of {} do not close at the line's end", path, number, name);
+    assignments.push_back({std::string(name), *value, number});
+  }
+  return assignments;
+}
+
+std::string quoted_value(std::string_view value) {
+  constexpr std::string_view plain = "_./,:+-@%=";
+  if (std::all_of(value.begin(), value.end(), [&](unsigned char c) {
+        return std::isalnum(c) || plain.find(static_cast<char>(c)) != std::string_view::npos;
+      })) {
+    return std::string(value);
+  }
+  std::string quoted = "\"";
+  for (const char c : value) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n' || c == '\r') {
+      quoted += c == '\n' ? "\\n" : "\\r";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+}  // namespace tg

@@ -1,0 +1,91 @@
+#include "config/launch.h"
+
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "config/text.h"
+
+namespace tg {
+namespace {
+
+struct Launcher {
+  const char* name;
+  std::array<const char*, 3> variables;  // rank, world size, local rank (null: there is none)
+};
+
+constexpr Launcher launchers[] = {
+    {"env", {"RANK", "WORLD_SIZE", "LOCAL_RANK"}},
+    {"openmpi", {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}},
+    {"slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}},
+    {"pmi", {"PMI_RANK", "PMI_SIZE", nullptr}},
+};
+
+int read_int(const char* name, const std::string& text, int low, int high) {
+  std::int64_t value = 0;
+  REQUIRE(read_value(text, value) && value >= low && value <= high, ExitCode::usage,
+          "{}='{}' (environment): expected an integer in [{}, {}]", name, text, low, high);
+  return static_cast<int>(value);
+}
+
+// Nothing when none of the launcher's variables is there.
+std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& lookup) {
+  std::array<std::string, 3> texts;
+  std::vector<const char*> present;
+  std::vector<const char*> missing;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const char* name = launcher.variables[i];
+    if (name == nullptr) continue;
+    const auto text = lookup(name);
+    (text ? present : missing).push_back(name);
+    texts[i] = text.value_or("");
+  }
+  if (present.empty()) return std::nullopt;
+  REQUIRE(missing.empty(), ExitCode::usage,
+          "{} is set, but {} is not; start all ranks with torchrun, mpirun or srun, or unset it",
+          fmt::join(present, ", "), fmt::join(missing, ", "));
+
+  LaunchInfo info;
+  info.launcher = launcher.name;
+  info.world_size = read_int(launcher.variables[1], texts[1], 1, 1 << 20);
+  info.rank = read_int(launcher.variables[0], texts[0], 0, info.world_size - 1);
+  // PMI says nothing of nodes: its ranks are taken to share one.
+  info.local_rank = launcher.variables[2] == nullptr
+                        ? info.rank
+                        : read_int(launcher.variables[2], texts[2], 0, info.world_size - 1);
+  return info;
+}
+
+}  // namespace
+
+LaunchInfo read_launch(const EnvLookup& lookup) {
+  LaunchInfo info;
+  info.launcher = "single";
+  for (const Launcher& launcher : launchers) {
+    if (const auto found = read_ranks(launcher, lookup)) {
+      info = *found;
+      break;
+    }
+  }
+  info.master_addr = lookup("MASTER_ADDR").value_or("");
+  if (const auto port = lookup("MASTER_PORT"))
+    info.master_port = read_int("MASTER_PORT", *port, 1, 65535);
+  REQUIRE(info.launcher != "env" || info.world_size == 1 || !info.master_addr.empty(),
+          ExitCode::usage,
+          "RANK and WORLD_SIZE={} are set, but MASTER_ADDR is not; start all ranks with torchrun, "
+          "or set it "
+          "to the first rank's host",
+          info.world_size);
+  return info;
+}
+
+LaunchInfo read_launch() {
+  return read_launch([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
+}
+
+}  // namespace tg

@@ -1,0 +1,28 @@
+#pragma once
+// Which of how many processes this is, as torchrun, mpirun or srun tell it in the environment.
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tg {
+
+struct LaunchInfo {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  std::string launcher;     // "env" (torchrun), "openmpi", "slurm", "pmi" or "single"
+  std::string master_addr;  // MASTER_ADDR; empty: not given
+  int master_port = 29500;  // MASTER_PORT
+};
+
+using EnvLookup = std::function<std::optional<std::string>(const char* name)>;
+
+// RANK, WORLD_SIZE, LOCAL_RANK; else OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK}; else
+// SLURM_{PROCID,NTASKS, LOCALID}; else PMI_{RANK,SIZE}; else one process alone. The first set with
+// any of its names decides. Errors: usage, for a set with a name missing, and for values that
+// cannot be.
+LaunchInfo read_launch(const EnvLookup& lookup);
+// From the environment of this process.
+LaunchInfo read_launch();
+
+}  // namespace tg

@@ -1,0 +1,218 @@
+#include "config/parse.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cxxopts.hpp>
+#include <functional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "config/env_file.h"
+#include "config/suggest.h"
+#include "config/text.h"
+
+namespace tg {
+namespace {
+
+// One setting as the parser sees it.
+struct Entry {
+  std::string member;
+  bool is_bool;
+  std::string expected;
+  std::function<bool(std::string_view)> assign;  // false: no such value
+};
+
+std::vector<Entry> entries_of(Settings& settings) {
+  std::vector<Entry> entries;
+  settings.visit([&](const char* name, auto& member, const Limit& limit, const char*) {
+    using T = std::remove_reference_t<decltype(member)>;
+    auto assign = [&member, limit](std::string_view text) {
+      T value{};
+      if (!read_value(text, value) || !is_allowed(value, limit)) return false;
+      member = std::move(value);
+      return true;
+    };
+    entries.push_back({name, std::is_same_v<T, bool>, expected_text<T>(limit), assign});
+  });
+  return entries;
+}
+
+struct Flags {
+  std::vector<std::pair<std::string, std::string>> values;  // flag name, text, in the order given
+  std::vector<std::string> config_files;
+  bool help = false;
+  bool version = false;
+};
+
+// cxxopts matches words with std::regex, which recurses once a letter: 100,000 of them end the
+// stack.
+constexpr std::size_t longest_word = 4096;
+
+class Parser {
+ public:
+  Parser() : entries_(entries_of(result_.settings)) {
+    for (const Entry& entry : entries_) result_.origins[entry.member] = "default";
+  }
+
+  ParseResult parse(int argc, const char* const* argv, const char* const* envp) {
+    const Flags flags = read_flags({argv, argv + argc});
+    result_.help = flags.help;
+    result_.version = flags.version;
+    if (!flags.help && !flags.version) {
+      for (const auto& path : flags.config_files) apply_file(path);
+      apply_environment(envp);
+      for (const auto& [flag, text] : flags.values)
+        apply(*find_flag(flag), text, "flag", "--" + flag);
+      REQUIRE(problems_.empty(), ExitCode::usage, "{}", fmt::join(problems_, "; "));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  const Entry* find(std::string_view name, std::string (*form)(std::string_view)) const {
+    for (const Entry& entry : entries_) {
+      if (form(entry.member) == name) return &entry;
+    }
+    return nullptr;
+  }
+  const Entry* find_flag(std::string_view name) const { return find(name, flag_name); }
+  const Entry* find_env(std::string_view name) const { return find(name, env_name); }
+
+  std::vector<std::string> names(std::string (*form)(std::string_view)) const {
+    std::vector<std::string> all;
+    for (const Entry& entry : entries_) all.push_back(form(entry.member));
+    return all;
+  }
+
+  void apply(const Entry& entry, std::string_view text, std::string origin,
+             const std::string& where) {
+    if (entry.assign(text)) {
+      result_.origins[entry.member] = std::move(origin);
+    } else {
+      problems_.push_back(fmt::format("{}='{}' ({}): expected {}", env_name(entry.member),
+                                      text.substr(0, 200), where, entry.expected));
+    }
+  }
+
+  void apply_file(const std::string& path) {
+    for (const auto& [name, value, line] : read_env_file(path)) {
+      if (const Entry* entry = find_env(name)) {
+        apply(*entry, value, path, fmt::format("{}:{}", path, line));
+      } else {
+        problems_.push_back(fmt::format("{}:{}: unknown setting {}; did you mean {}?", path, line,
+                                        name, nearest_name(env_name(name), names(env_name))));
+      }
+    }
+  }
+
+  void apply_environment(const char* const* envp) {
+    for (; envp != nullptr && *envp != nullptr; ++envp) {
+      const std::string_view text = *envp;
+      const auto equals = text.find('=');
+      if (equals == std::string_view::npos) continue;
+      const Entry* entry = find_env(text.substr(0, equals));
+      if (entry != nullptr) apply(*entry, text.substr(equals + 1), "environment", "environment");
+    }
+  }
+
+  // cxxopts takes every word after a flag as its value, or none: a switch may have one or not, and
+  // a forgotten value must not swallow the next flag.
+  std::vector<std::string> joined(const std::vector<std::string>& words) {
+    std::vector<std::string> out;
+    for (std::size_t i = 0; i < words.size(); ++i) {
+      REQUIRE(words[i].size() <= longest_word, ExitCode::usage,
+              "an argument of {} characters ({}...): expected at most {}", words[i].size(),
+              words[i].substr(0, 40), longest_word);
+      const bool is_flag = i > 0 && words[i].starts_with("--");
+      const std::string name = is_flag ? words[i].substr(2) : "";
+      const Entry* entry = is_flag ? find_flag(name) : nullptr;
+      const bool has_next = i + 1 < words.size();
+      bool ignored = false;
+      if (entry == nullptr && name != "config") {
+        out.push_back(words[i]);
+      } else if (entry != nullptr && entry->is_bool) {
+        out.push_back(words[i] + "=");
+        const bool has_value = has_next && read_value(words[i + 1], ignored);
+        out.back() += has_value ? words[++i] : "1";
+      } else if (has_next && !words[i + 1].starts_with("--")) {
+        out.push_back(words[i]);
+        out.push_back(words[++i]);
+      } else {
+        problems_.push_back(fmt::format("{} needs a value", words[i]));
+      }
+    }
+    return out;
+  }
+
+  Flags read_flags(const std::vector<std::string>& words) {
+    cxxopts::Options options("train_gpt");
+    options.allow_unrecognised_options();
+    auto add = options.add_options();
+    add("h,help", "");
+    add("version", "");
+    add("config", "", cxxopts::value<std::string>());
+    for (const Entry& entry : entries_)
+      add(flag_name(entry.member), "", cxxopts::value<std::string>());
+
+    const auto safe_words = joined(words);
+    std::vector<const char*> argv;
+    for (const auto& word : safe_words) argv.push_back(word.c_str());
+    Flags flags;
+    try {
+      const auto parsed = options.parse(static_cast<int>(argv.size()), argv.data());
+      flags.help = parsed.count("help") > 0;
+      flags.version = parsed.count("version") > 0;
+      for (const auto& argument : parsed.arguments()) {
+        if (argument.key() == "config") {
+          flags.config_files.push_back(argument.value());
+        } else if (find_flag(argument.key()) != nullptr) {
+          flags.values.emplace_back(argument.key(), argument.value());
+        }
+      }
+      report_unknown(parsed.unmatched());
+    } catch (const cxxopts::exceptions::exception& error) {
+      problems_.push_back(error.what());
+    }
+    return flags;
+  }
+
+  void report_unknown(const std::vector<std::string>& words) {
+    auto known = names(flag_name);
+    known.insert(known.end(), {"config", "help", "version"});
+    bool after_unknown_flag = false;  // the next word is probably its value
+    for (const auto& word : words) {
+      const bool is_flag = word.size() > 1 && word[0] == '-';
+      if (is_flag) {
+        const auto equals = word.find('=');
+        const auto name = word.substr(0, equals);
+        const auto bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+        problems_.push_back(fmt::format("unknown flag {}; did you mean --{}?", name,
+                                        nearest_name(flag_name(bare), known)));
+        after_unknown_flag = equals == std::string::npos;
+      } else {
+        if (!after_unknown_flag) problems_.push_back(fmt::format("unexpected argument '{}'", word));
+        after_unknown_flag = false;
+      }
+    }
+  }
+
+  ParseResult result_;
+  std::vector<Entry> entries_;  // they point into result_
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+ParseResult parse_settings(int argc, const char* const* argv, const char* const* envp) {
+  return Parser().parse(argc, argv, envp);
+}
+
+ParseResult parse_settings(int argc, const char* const* argv) {
+  return parse_settings(argc, argv, environ);
+}
+
+}  // namespace tg

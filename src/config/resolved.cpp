@@ -1,0 +1,71 @@
+#include "config/resolved.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "config/env_file.h"
+#include "config/text.h"
+
+namespace tg {
+namespace {
+
+constexpr std::array<std::string_view, 5> unhashed = {"run_id", "output_dir", "profile",
+                                                      "profile_start", "profile_steps"};
+
+std::string line_of(const char* name, const std::string& value) {
+  return env_name(name) + "=" + quoted_value(value) + "\n";
+}
+
+}  // namespace
+
+nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
+  nlohmann::json json = {{"settings", nlohmann::json::object()},
+                         {"origins", nlohmann::json::object()}};
+  settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
+    using T = std::remove_cvref_t<decltype(value)>;
+    const std::string key = env_name(name);
+    if constexpr (std::is_enum_v<T>) {
+      json["settings"][key] = choice_name(value);
+    } else {
+      json["settings"][key] = value;
+    }
+    const auto origin = origins.find(name);
+    json["origins"][key] = origin == origins.end() ? "default" : origin->second;
+  });
+  return json;
+}
+
+std::string settings_text(const Settings& settings) {
+  std::string text;
+  settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
+    text += line_of(name, value_text(value));
+  });
+  return text;
+}
+
+std::uint64_t settings_hash(const Settings& settings) {
+  std::uint64_t hash = 14695981039346656037u;
+  settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
+    if (std::find(unhashed.begin(), unhashed.end(), name) != unhashed.end()) return;
+    for (const unsigned char c : line_of(name, value_text(value)))
+      hash = (hash ^ c) * 1099511628211u;
+  });
+  return hash;
+}
+
+std::string setting_text(const Settings& settings, std::string_view member) {
+  std::string text;
+  [[maybe_unused]] bool found = false;
+  settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
+    if (member != name) return;
+    text = value_text(value);
+    found = true;
+  });
+  assert(found);
+  return text;
+}
+
+}  // namespace tg

@@ -1,0 +1,58 @@
+#pragma once
+// Every setting of the program. A setting is declared twice, side by side: as a member with its
+// default, and as a line in `visit` with name, range and help. Parsing, help, checks, the
+// resolved-settings file and the hash are visitors: v(name, member, Limit, help). The text forms of
+// `matrix_lr` are MATRIX_LR (environment, --config files) and --matrix-lr (flags).
+#include <map>
+#include <string>
+
+#include "config/data_config.h"
+#include "config/model_config.h"
+#include "config/optim_config.h"
+#include "config/runtime_config.h"
+
+namespace tg {
+
+struct Settings {
+  DataConfig data;
+  RunConfig run;
+  ModelConfig model;
+  OptimConfig optim;
+  AveragingConfig averaging;
+  TttConfig ttt;
+  IoConfig io;
+  RuntimeConfig runtime;
+
+  template <class V>
+  void visit(V&& v) {
+    groups(*this, [&](const char*, auto& group) { group.visit(v); });
+  }
+  template <class V>
+  void visit(V&& v) const {
+    groups(*this, [&](const char*, const auto& group) { group.visit(v); });
+  }
+  // f(title, struct), in the order of the help text.
+  template <class F>
+  void visit_groups(F&& f) const {
+    groups(*this, f);
+  }
+
+ private:
+  template <class Self, class F>
+  static void groups(Self& s, F&& f) {
+    f("Data", s.data);
+    f("Run", s.run);
+    f("Model", s.model);
+    f("Optimizer", s.optim);
+    f("Averaging and quantisation", s.averaging);
+    f("Test-time training", s.ttt);
+    f("Overlap and timing", s.io);
+    f("Machine and outputs", s.runtime);
+  }
+};
+
+// Where each setting's value came from, by member name: "flag", "environment", a file's path,
+// "default".
+using Origins = std::map<std::string, std::string>;
+
+}  // namespace tg

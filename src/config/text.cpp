@@ -1,0 +1,139 @@
+#include "config/text.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/python_format.h"
+
+namespace tg {
+namespace {
+
+// from_chars knows no leading plus sign, Python does.
+std::string_view number_text(std::string_view text) {
+  text = trimmed(text);
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
+  return text;
+}
+
+template <class T>
+bool read_number(std::string_view text, T& value) {
+  text = number_text(text);
+  T read{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), read);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  value = read;
+  return true;
+}
+
+std::vector<std::string_view> split_commas(std::string_view text) {
+  std::vector<std::string_view> parts;
+  while (!text.empty()) {
+    const auto comma = text.find(',');
+    const auto part = trimmed(text.substr(0, comma));
+    if (!part.empty()) parts.push_back(part);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+  }
+  return parts;
+}
+
+// A bound as people write it: 1 rather than 1.0.
+std::string bound_text(double value) {
+  const bool whole = std::abs(value) < 1e15 && value == std::floor(value);
+  return whole ? value_text(static_cast<std::int64_t>(value)) : py_repr(value);
+}
+
+}  // namespace
+
+std::string env_name(std::string_view member) {
+  std::string name(member);
+  for (char& c : name) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return name;
+}
+
+std::string flag_name(std::string_view member) {
+  std::string name(member);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blanks = " \t\r\n";
+  const auto first = text.find_first_not_of(blanks);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blanks) - first + 1);
+}
+
+std::string value_text(std::int64_t value) {
+  return fmt::format("{}", value);
+}
+std::string value_text(double value) {
+  return py_repr(value);
+}
+std::string value_text(bool value) {
+  return value ? "1" : "0";
+}
+std::string value_text(const std::string& value) {
+  return value;
+}
+std::string value_text(const std::vector<std::int64_t>& values) {
+  return fmt::format("{}", fmt::join(values, ","));
+}
+std::string value_text(const std::vector<std::string>& values) {
+  return fmt::format("{}", fmt::join(values, ","));
+}
+
+bool read_value(std::string_view text, std::int64_t& value) {
+  return read_number(text, value);
+}
+
+bool read_value(std::string_view text, double& value) {
+  double read = 0;
+  if (!read_number(text, read) || !std::isfinite(read)) return false;
+  value = read;
+  return true;
+}
+
+bool read_value(std::string_view text, bool& value) {
+  const std::string upper = env_name(trimmed(text));
+  if (upper != "0" && upper != "1" && upper != "FALSE" && upper != "TRUE") return false;
+  value = upper == "1" || upper == "TRUE";
+  return true;
+}
+
+bool read_value(std::string_view text, std::string& value) {
+  value = text;
+  return true;
+}
+
+bool read_value(std::string_view text, std::vector<std::int64_t>& values) {
+  std::vector<std::int64_t> read;
+  for (const auto part : split_commas(text)) {
+    if (!read_value(part, read.emplace_back())) return false;
+  }
+  values = std::move(read);
+  return true;
+}
+
+bool read_value(std::string_view text, std::vector<std::string>& values) {
+  values.clear();
+  for (const auto part : split_commas(text)) values.emplace_back(part);
+  return true;
+}
+
+std::string limit_text(const Limit& limit) {
+  const bool has_low = std::isfinite(limit.low);
+  const bool has_high = std::isfinite(limit.high);
+  const std::string low = has_low ? bound_text(limit.low) : "";
+  const std::string high = has_high ? bound_text(limit.high) : "";
+  if (has_low && has_high) {
+    return fmt::format(" in {}{}, {}{}", limit.low_open ? '(' : '[', low, high,
+                       limit.high_open ? ')' : ']');
+  }
+  if (has_low) return (limit.low_open ? " above " : " of at least ") + low;
+  if (has_high) return (limit.high_open ? " below " : " of at most ") + high;
+  return "";
+}
+
+}  // namespace tg

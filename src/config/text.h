@@ -1,0 +1,84 @@
+#pragma once
+// One setting's value as text and back, and the text forms of its name.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "config/choices.h"
+#include "config/limits.h"
+
+namespace tg {
+
+std::string env_name(std::string_view member);   // matrix_lr -> MATRIX_LR
+std::string flag_name(std::string_view member);  // matrix_lr -> matrix-lr
+std::string_view trimmed(std::string_view text);
+
+// Text that read_value turns back into the same value.
+std::string value_text(std::int64_t value);
+std::string value_text(double value);
+std::string value_text(bool value);
+std::string value_text(const std::string& value);
+std::string value_text(const std::vector<std::int64_t>& values);
+std::string value_text(const std::vector<std::string>& values);
+template <ChoiceEnum E>
+std::string value_text(E value) {
+  return std::string(choice_name(value));
+}
+
+// False, and `value` as it was, for text that is no such value.
+bool read_value(std::string_view text, std::int64_t& value);
+bool read_value(std::string_view text, double& value);
+bool read_value(std::string_view text, bool& value);
+bool read_value(std::string_view text, std::string& value);
+bool read_value(std::string_view text, std::vector<std::int64_t>& values);
+bool read_value(std::string_view text, std::vector<std::string>& values);
+template <ChoiceEnum E>
+bool read_value(std::string_view text, E& value) {
+  constexpr auto names = choices_of(E{});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (trimmed(text) == names[i]) {
+      value = static_cast<E>(i);
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string limit_text(const Limit& limit);  // " of at least 1", " above 0", " in [0, 1)"
+
+// What a setting of T takes: "an integer of at least 1", "auto|cuda|cpu".
+template <class T>
+std::string expected_text(const Limit& limit) {
+  if constexpr (std::is_same_v<T, std::int64_t>) {
+    return "an integer" + limit_text(limit);
+  } else if constexpr (std::is_same_v<T, double>) {
+    return "a number" + limit_text(limit);
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return "0|1|true|false";
+  } else if constexpr (std::is_enum_v<T>) {
+    return fmt::format("{}", fmt::join(choices_of(T{}), "|"));
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+    return "integers with commas between them";
+  } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+    return "words with commas between them";
+  } else {
+    return "text";
+  }
+}
+
+// Whether a number is inside its limits; everything else always is.
+template <class T>
+bool is_allowed(const T& value, const Limit& limit) {
+  if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {
+    return limit.allows(static_cast<double>(value));
+  } else {
+    return true;
+  }
+}
+
+}  // namespace tg

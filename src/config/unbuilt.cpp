@@ -1,0 +1,101 @@
+#include "config/unbuilt.h"
+
+#include <fmt/format.h>
+
+#include "config/check.h"
+#include "config/resolved.h"
+#include "config/text.h"
+
+namespace tg {
+namespace {
+
+struct Row {
+  const char* setting;
+  // Whether a run with these settings would miss something; `set`: the user gave the setting a
+  // value.
+  bool (*missed)(const Settings&, bool set);
+  const char* text;
+};
+
+constexpr bool if_set(const Settings&, bool set) {
+  return set;
+}
+
+// Scripts accept these, and so does this program: they change nothing, there or here.
+constexpr Row without_effect[] = {
+    {"muon_beta2", if_set, "has no effect"},
+    {"late_qat", if_set, "has no effect: LATE_QAT_THRESHOLD decides"},
+    {"int8_keep_float_fp32_name_patterns",
+     [](const Settings& s, bool set) { return set && s.runtime.artifact != Artifact::int8_zlib; },
+     "has no effect without ARTIFACT=int8_zlib"},
+    {"eval_stride",
+     [](const Settings& s, bool set) { return set && s.run.eval_stride >= eval_length(s); },
+     "is not below the evaluation's row: no sliding-window evaluation"},
+};
+
+// Delete a row when its feature arrives.
+constexpr Row unbuilt[] = {
+    {"train_prefetch", [](const Settings& s, bool set) { return set && s.io.train_prefetch; },
+     "batches are read when they are needed"},
+    {"train_prefetch_queue", if_set, "batches are read when they are needed"},
+    {"train_prefetch_workers", if_set, "batches are read when they are needed"},
+    {"train_copy_stream", [](const Settings& s, bool set) { return set && s.io.train_copy_stream; },
+     "batches are copied on the compute stream"},
+    {"val_prefetch", [](const Settings& s, bool set) { return set && s.io.val_prefetch; },
+     "batches are read when they are needed"},
+    {"val_prefetch_queue", if_set, "batches are read when they are needed"},
+    {"val_copy_stream", [](const Settings& s, bool set) { return set && s.io.val_copy_stream; },
+     "batches are copied on the compute stream"},
+    {"val_bytecount_device",
+     [](const Settings& s, bool) { return s.io.val_bytecount_device == CountDevice::cuda; },
+     "bytes are counted on the CPU"},
+    {"training_timing_breakdown",
+     [](const Settings& s, bool) { return s.io.training_timing_breakdown != TimingBreakdown::off; },
+     "no timing_breakdown lines"},
+    {"profile", [](const Settings& s, bool) { return s.runtime.profile != ProfileMode::off; },
+     "no trace"},
+    {"graphs", [](const Settings& s, bool set) { return set && s.runtime.graphs; },
+     "every kernel is launched on its own"},
+    {"fp8", [](const Settings& s, bool) { return s.runtime.fp8; }, "COMPUTE_DTYPE is used"},
+    {"activation_recompute", [](const Settings& s, bool) { return s.runtime.activation_recompute; },
+     "activations are kept"},
+    {"comm_timeout_s", if_set, "no such limit"},
+    {"checkpoint_every", [](const Settings& s, bool) { return s.runtime.checkpoint_every > 0; },
+     "no checkpoints"},
+    {"keep", if_set, "no checkpoints"},
+    {"resume",
+     [](const Settings& s, bool) {
+       return s.runtime.resume != "auto" && s.runtime.resume != "never";
+     },
+     "the run starts at step 0"},
+    {"compute_dtype",
+     [](const Settings& s, bool) { return s.runtime.compute_dtype == ComputeDtype::fp16; },
+     "computes as with auto"},
+    {"artifact", [](const Settings& s, bool) { return s.runtime.artifact != Artifact::none; },
+     "no quantised artifact and no score of one"},
+    {"eval_stride",
+     [](const Settings& s, bool) {
+       return s.run.eval_stride > 0 && s.run.eval_stride < eval_length(s);
+     },
+     "no sliding-window evaluation"},
+    {"ttt_enabled", [](const Settings& s, bool) { return s.ttt.ttt_enabled; },
+     "no test-time training"},
+};
+
+}  // namespace
+
+std::vector<std::string> notices(const Settings& settings, const Origins& origins) {
+  std::vector<std::string> lines;
+  const auto add = [&](const Row& row, const char* separator) {
+    const auto origin = origins.find(row.setting);
+    const bool set = origin != origins.end() && origin->second != "default";
+    if (!row.missed(settings, set)) return;
+    lines.push_back(fmt::format("{}={}{}{}", env_name(row.setting),
+                                setting_text(settings, row.setting), separator, row.text));
+  };
+  for (const Row& row : without_effect) add(row, " ");
+  for (const Row& row : unbuilt) add(row, " is not available yet: ");
+  return lines;
+}
+
+}  // namespace tg

@@ -1,0 +1,172 @@
+#include "config/check.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/config/helpers.h"
+
+namespace tg {
+namespace {
+
+Settings with(const std::vector<std::string>& variables) {
+  return parse({}, variables).settings;
+}
+
+TEST(Check, DefaultsFitEveryWorldSizeThatDividesTheWork) {
+  for (const int world_size : {1, 2, 3, 4, 5, 6, 7, 8, 16}) {
+    EXPECT_EQ(find_conflicts(Settings(), world_size), std::vector<std::string>()) << world_size;
+  }
+}
+
+TEST(Check, AStepIsTheSameMicroBatchesForUpToEightRanks) {
+  const int rounds[] = {8, 4, 3, 2, 2, 2, 2, 1};
+  for (int world_size = 1; world_size <= 8; ++world_size) {
+    EXPECT_EQ(micro_batches(Settings(), world_size), 8);
+    EXPECT_EQ(micro_steps(Settings(), world_size), rounds[world_size - 1]);
+    EXPECT_EQ(micro_batch_tokens(Settings(), world_size), 98304);
+  }
+  EXPECT_EQ(micro_batches(Settings(), 12), 12);
+  EXPECT_EQ(micro_steps(Settings(), 12), 1);
+  const auto accumulating = with({"GRAD_ACCUM_STEPS=2"});
+  EXPECT_EQ(micro_batches(accumulating, 3), 6);
+  EXPECT_EQ(micro_steps(accumulating, 3), 2);
+}
+
+TEST(Check, DerivedSizes) {
+  EXPECT_EQ(mlp_hidden(with({"MODEL_DIM=48", "MLP_MULT=2.55"}).model), 122);
+  EXPECT_EQ(head_dim(Settings().model), 64);
+  EXPECT_EQ(eval_length(with({"EVAL_SEQ_LEN=0", "TRAIN_SEQ_LEN=128"})), 128);
+  EXPECT_EQ(eval_length(with({"EVAL_SEQ_LEN=256", "TRAIN_SEQ_LEN=128"})), 256);
+}
+
+struct Conflict {
+  std::vector<std::string> variables;
+  int world_size;
+  std::string expected;
+};
+
+TEST(Check, NamesWhatDoesNotFit) {
+  const Conflict cases[] = {
+      {{"MODEL_DIM=500"}, 1, "MODEL_DIM=500 is no multiple of NUM_HEADS=8"},
+      {{"NUM_KV_HEADS=3"}, 1, "NUM_HEADS=8 is no multiple of NUM_KV_HEADS=3"},
+      {{"MODEL_DIM=136", "ROPE_DIMS=16"},
+       1,
+       "MODEL_DIM / NUM_HEADS = 136 / 8 = 17: a head's size must be even"},
+      {{"ROPE_DIMS=15"}, 1, "ROPE_DIMS=15: expected an even number up to the head's size 64"},
+      {{"ROPE_DIMS=66"}, 1, "ROPE_DIMS=66: expected an even number up to the head's size 64"},
+      {{"ROPE_DIMS=2"},
+       1,
+       "2 rotated channels cannot serve rows of 2048 tokens: expected at least 4 beyond 1024"},
+      {{"MODEL_DIM=8", "NUM_HEADS=4", "ROPE_DIMS=0"},
+       1,
+       "2 rotated channels cannot serve rows of 2048 tokens: expected at least 4 beyond 1024"},
+      {{"MLP_MULT=0.001"}, 1, "MLP_MULT=0.001 of MODEL_DIM=512 leaves the MLP no hidden channel"},
+      {{"XSA_LAST_N=12"}, 1, "XSA_LAST_N=12 is more than NUM_LAYERS=11"},
+      {{"BIGRAM_VOCAB_SIZE=1"},
+       1,
+       "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2"},
+      {{"NUM_LAYERS=10"}, 1, "VE_LAYERS=9,10: no block 10 in 0..9"},
+      {{"VE_LAYERS=-1"}, 1, "VE_LAYERS=-1: no block -1 in 0..10"},
+      {{"VE_LAYERS=3,3"}, 1, "VE_LAYERS=3,3 names block 3 twice"},
+      {{"TRAIN_BATCH_TOKENS=8192"},
+       2,
+       "TRAIN_BATCH_TOKENS=8192 is no multiple of 16384: 8 micro-batches (the number for world "
+       "size 2) of "
+       "whole rows of TRAIN_SEQ_LEN=2048"},
+      {{"TRAIN_BATCH_TOKENS=8192", "GRAD_ACCUM_STEPS=3"},
+       2,
+       "TRAIN_BATCH_TOKENS=8192 is no multiple of 12288: 6 micro-batches (GRAD_ACCUM_STEPS=3 on 2 "
+       "ranks) of "
+       "whole rows of TRAIN_SEQ_LEN=2048"},
+      {{"VAL_BATCH_SIZE=16384"},
+       3,
+       "VAL_BATCH_SIZE=16384 split in 9 (3 ranks, 3 micro-steps) is less than one row of 2048 "
+       "tokens (the "
+       "longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least 18432"},
+      {{"VAL_BATCH_SIZE=8192", "TRAIN_SEQ_LEN=512"},
+       1,
+       "VAL_BATCH_SIZE=8192 split in 8 (1 ranks, 8 micro-steps) is less than one row of 2048 "
+       "tokens (the "
+       "longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least 16384"},
+      {{"LOADER_ORDER=strided"},
+       1,
+       "VAL_TOKENS=0: LOADER_ORDER=strided needs a positive multiple of VAL_BATCH_SIZE=524288"},
+      {{"LOADER_ORDER=strided", "VAL_TOKENS=524289"},
+       1,
+       "VAL_TOKENS=524289: LOADER_ORDER=strided needs a positive multiple of "
+       "VAL_BATCH_SIZE=524288"},
+      {{"LOADER_ORDER=strided", "VAL_TOKENS=524288"},
+       3,
+       "VAL_BATCH_SIZE=524288 is no multiple of 6144: whole rows of TRAIN_SEQ_LEN=2048 on each of "
+       "3 ranks, as "
+       "LOADER_ORDER=strided reads them"},
+      {{"MTP_NUM_HEADS=16", "TRAIN_SEQ_LEN=16"},
+       1,
+       "MTP_NUM_HEADS=16 looks further ahead than TRAIN_SEQ_LEN=16"},
+      {{"TTT_ENABLED=1", "EVAL_STRIDE=0"},
+       1,
+       "EVAL_STRIDE=0: TTT_ENABLED=1 scores in strides of 1 to TRAIN_SEQ_LEN=2048"},
+      {{"TTT_ENABLED=1", "TTT_CHUNK_TOKENS=2047"},
+       1,
+       "TTT_CHUNK_TOKENS=2047 holds no row of TRAIN_SEQ_LEN=2048 to train on"},
+      {{"TTT_ENABLED=1", "TTT_FREEZE_BLOCKS=12"},
+       1,
+       "TTT_FREEZE_BLOCKS=12 is more than NUM_LAYERS=11"},
+      {{"FP8=1", "DEVICE=cpu"}, 1, "FP8=1 needs a GPU, and DEVICE=cpu"},
+      {{"FP8=1", "COMPUTE_DTYPE=fp32"},
+       1,
+       "FP8=1 and COMPUTE_DTYPE=fp32: expected bf16, fp16 or auto"},
+      {{"COMPUTE_DTYPE=tf32", "DEVICE=cpu"}, 1, "COMPUTE_DTYPE=tf32 needs a GPU, and DEVICE=cpu"},
+      {{"ATTENTION=cudnn", "DEVICE=cpu"}, 1, "ATTENTION=cudnn needs a GPU, and DEVICE=cpu"},
+      {{"ATTENTION=cudnn", "COMPUTE_DTYPE=fp32"},
+       1,
+       "ATTENTION=cudnn knows bf16 and fp16 only, and COMPUTE_DTYPE=fp32"},
+      {{"ATTENTION=cudnn", "DETERMINISTIC=1"},
+       1,
+       "DETERMINISTIC=1 and ATTENTION=cudnn, whose backward is not: expected auto, flash or math"},
+      {{"VAL_BYTECOUNT_DEVICE=cuda", "DEVICE=cpu"},
+       1,
+       "VAL_BYTECOUNT_DEVICE=cuda needs a GPU, and DEVICE=cpu"},
+      {{"RESUME="}, 1, "RESUME is empty: expected auto, never or a checkpoint's folder"},
+  };
+  for (const auto& [variables, world_size, expected] : cases) {
+    EXPECT_EQ(find_conflicts(with(variables), world_size), std::vector<std::string>{expected});
+  }
+}
+
+TEST(Check, LetsPassWhatIsMerelyUnused) {
+  const std::vector<std::string> fine[] = {
+      {"VE_ENABLED=0", "VE_LAYERS=40"},
+      {"TTT_FREEZE_BLOCKS=40", "EVAL_STRIDE=0"},
+      {"EVAL_STRIDE=4096"},
+      {"DEVICE=cpu", "COMPUTE_DTYPE=bf16"},
+      {"VE_LAYERS="},
+      {"ROPE_DIMS=2", "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0"},
+  };
+  for (const auto& variables : fine) {
+    EXPECT_EQ(find_conflicts(with(variables), 1), std::vector<std::string>()) << variables[0];
+  }
+}
+
+TEST(Check, ReportsAllConflictsInOneError) {
+  EXPECT_EQ(failure_of([] {
+              check_settings(with({"XSA_LAST_N=20", "ROPE_DIMS=3"}), 1);
+            }),
+            "78 2 settings do not fit:\n"
+            "  ROPE_DIMS=3: expected an even number up to the head's size 64\n"
+            "  XSA_LAST_N=20 is more than NUM_LAYERS=11");
+  EXPECT_EQ(failure_of([] { check_settings(with({"XSA_LAST_N=20"}), 1); }),
+            "78 XSA_LAST_N=20 is more than NUM_LAYERS=11");
+  EXPECT_EQ(failure_of([] { check_settings(Settings(), 1); }), "");
+}
+
+TEST(Check, RangesHoldForSettingsThatNoParserSaw) {
+  Settings settings;
+  settings.model.num_heads = 0;
+  settings.averaging.ema_decay = 1;
+  EXPECT_EQ(find_conflicts(settings, 1),
+            (std::vector<std::string>{"NUM_HEADS=0: expected an integer in [1, 65536]",
+                                      "EMA_DECAY=1.0: expected a number in [0, 1)"}));
+}
+
+}  // namespace
+}  // namespace tg

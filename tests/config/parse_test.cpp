@@ -1,0 +1,212 @@
+#include "config/parse.h"
+
+#include <gtest/gtest.h>
+
+#include "config/env_file.h"
+#include "config/suggest.h"
+#include "tests/config/helpers.h"
+
+namespace tg {
+namespace {
+
+TEST(Parse, FlagBeatsEnvironmentBeatsLaterFileBeatsEarlierFileBeatsDefault) {
+  const auto first = write_file("first.env", "SEED=1\nKEEP=1\nNUM_LAYERS=1\nITERATIONS=1\n");
+  const auto second = write_file("second.env", "SEED=2\nKEEP=2\nNUM_LAYERS=2\n");
+  const auto [settings, origins, help, version] =
+      parse({"--seed", "4", "--config", first, "--config=" + second}, {"SEED=3", "KEEP=3"});
+  EXPECT_EQ(settings.data.seed, 4);
+  EXPECT_EQ(settings.runtime.keep, 3);
+  EXPECT_EQ(settings.model.num_layers, 2);
+  EXPECT_EQ(settings.run.iterations, 1);
+  EXPECT_EQ(settings.model.num_heads, 8);
+  EXPECT_EQ(origins.at("seed"), "flag");
+  EXPECT_EQ(origins.at("keep"), "environment");
+  EXPECT_EQ(origins.at("num_layers"), second);
+  EXPECT_EQ(origins.at("iterations"), first);
+  EXPECT_EQ(origins.at("num_heads"), "default");
+  EXPECT_FALSE(help || version);
+}
+
+TEST(Parse, TakesValuesOfEveryKind) {
+  const auto s = parse({"--matrix-lr=1e-3",
+                        "--scalar-lr",
+                        ".5",
+                        "--mlp-negative-slope",
+                        "-0.5",
+                        "--fused",
+                        "0",
+                        "--fp8",
+                        "--tie-embeddings=False",
+                        "--record-quirks",
+                        "TRUE",
+                        "--value-residual",
+                        "blend",
+                        "--ve-layers",
+                        "1, 2,3",
+                        "--control-tensor-name-patterns",
+                        "a,b",
+                        "--tokenizer-path=",
+                        "--run-id",
+                        "",
+                        "--training-timing-breakdown",
+                        "1"})
+                     .settings;
+  EXPECT_EQ(s.optim.matrix_lr, 1e-3);
+  EXPECT_EQ(s.optim.scalar_lr, 0.5);
+  EXPECT_EQ(s.model.mlp_negative_slope, -0.5);
+  EXPECT_FALSE(s.runtime.fused);
+  EXPECT_TRUE(s.runtime.fp8);
+  EXPECT_FALSE(s.model.tie_embeddings);
+  EXPECT_TRUE(s.runtime.record_quirks);
+  EXPECT_EQ(s.model.value_residual, ValueResidual::blend);
+  EXPECT_EQ(s.model.ve_layers, (std::vector<std::int64_t>{1, 2, 3}));
+  EXPECT_EQ(s.averaging.control_tensor_name_patterns, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(s.data.tokenizer_path, "");
+  EXPECT_EQ(s.data.run_id, "");
+  EXPECT_EQ(s.io.training_timing_breakdown, TimingBreakdown::sync);
+}
+
+TEST(Parse, LastOfARepeatedFlagCounts) {
+  EXPECT_EQ(parse({"--seed", "1", "--seed=2"}).settings.data.seed, 2);
+}
+
+TEST(Parse, IgnoresVariablesThatAreNoSetting) {
+  const auto result =
+      parse({}, {"CONFIG=/nowhere", "HOME=/root", "matrix_lr=9", "NOT A PAIR", "SEEDS=4"});
+  EXPECT_EQ(result.settings.data.seed, 1337);
+  EXPECT_EQ(result.settings.optim.matrix_lr, 0.025);
+}
+
+TEST(Parse, HelpAndVersionLookAtNothingElse) {
+  EXPECT_TRUE(parse({"--help", "--no-such-flag"}, {"SEED=x"}).help);
+  EXPECT_TRUE(parse({"-h"}).help);
+  EXPECT_TRUE(parse({"--version", "--config", "/no/such/file"}).version);
+}
+
+TEST(Parse, HelpNamesEverySettingWithItsDefaultAndRange) {
+  const std::string help = help_text();
+  Settings().visit([&](const char* name, const auto&, const Limit&, const char* text) {
+    EXPECT_NE(help.find(text), std::string::npos) << name;
+  });
+  EXPECT_NE(help.find("\nOptimizer\n"), std::string::npos);
+  EXPECT_NE(help.find("--matrix-lr  MATRIX_LR\n"), std::string::npos);
+  EXPECT_NE(help.find("takes a number of at least 0; default 0.025\n"), std::string::npos);
+  EXPECT_NE(help.find("takes auto|cuda|cpu; default auto\n"), std::string::npos);
+}
+
+struct BadInput {
+  std::vector<std::string> flags;
+  std::vector<std::string> environment;
+  std::string expected;
+};
+
+TEST(Parse, BadInputNamesSettingValueOriginAndWhatIsExpected) {
+  const BadInput cases[] = {
+      {{"--matrx-lr", "1"}, {}, "64 unknown flag --matrx-lr; did you mean --matrix-lr?"},
+      {{"--matrix_lr=1"}, {}, "64 unknown flag --matrix_lr; did you mean --matrix-lr?"},
+      {{"--confg", "x"}, {}, "64 unknown flag --confg; did you mean --config?"},
+      {{"extra"}, {}, "64 unexpected argument 'extra'"},
+      {{"--fused", "yes"}, {}, "64 unexpected argument 'yes'"},
+      {{"--seed"}, {}, "64 --seed needs a value"},
+      {{"--seed", "--keep", "3"}, {}, "64 --seed needs a value"},
+      {{"--config"}, {}, "64 --config needs a value"},
+      {{"--seed", "1.5"}, {}, "64 SEED='1.5' (--seed): expected an integer of at least 0"},
+      {{"--seed", ""}, {}, "64 SEED='' (--seed): expected an integer of at least 0"},
+      {{},
+       {"SEED=99999999999999999999"},
+       "64 SEED='99999999999999999999' (environment): expected an integer of at least 0"},
+      {{},
+       {"MATRIX_LR=fast"},
+       "64 MATRIX_LR='fast' (environment): expected a number of at least 0"},
+      {{}, {"MATRIX_LR=nan"}, "64 MATRIX_LR='nan' (environment): expected a number of at least 0"},
+      {{}, {"MATRIX_LR=inf"}, "64 MATRIX_LR='inf' (environment): expected a number of at least 0"},
+      {{},
+       {"MATRIX_LR=0.1x"},
+       "64 MATRIX_LR='0.1x' (environment): expected a number of at least 0"},
+      {{},
+       {"MATRIX_LR=-0.1"},
+       "64 MATRIX_LR='-0.1' (environment): expected a number of at least 0"},
+      {{}, {"LOGIT_SOFTCAP=0"}, "64 LOGIT_SOFTCAP='0' (environment): expected a number above 0"},
+      {{}, {"BETA1=1"}, "64 BETA1='1' (environment): expected a number in [0, 1)"},
+      {{}, {"NUM_HEADS=0"}, "64 NUM_HEADS='0' (environment): expected an integer in [1, 65536]"},
+      {{}, {"FUSED=2"}, "64 FUSED='2' (environment): expected 0|1|true|false"},
+      {{"--fused="}, {}, "64 FUSED='' (--fused): expected 0|1|true|false"},
+      {{}, {"DEVICE=gpu"}, "64 DEVICE='gpu' (environment): expected auto|cuda|cpu"},
+      {{"--ve-layers", "1,b"},
+       {},
+       "64 VE_LAYERS='1,b' (--ve-layers): expected integers with commas between them"},
+      {{"--config", "/no/such/file"},
+       {},
+       "66 --config /no/such/file: no such file, or it cannot be read"},
+      {{"--config", "/"}, {}, "66 --config /: no such file, or it cannot be read"},
+  };
+  for (const auto& [flags, environment, expected] : cases) {
+    EXPECT_EQ(failure_of([&] { parse(flags, environment); }), expected);
+  }
+}
+
+TEST(Parse, SurvivesArgumentsOfAnyLength) {
+  EXPECT_EQ(parse({"--run-id=" + std::string(4000, 'x')}).settings.data.run_id.size(), 4000u);
+  EXPECT_EQ(failure_of([] { parse({"--run-id=" + std::string(1 << 20, 'x')}); }),
+            "64 an argument of 1048585 characters (--run-id=" + std::string(31, 'x') +
+                "...): expected at most 4096");
+}
+
+TEST(Parse, ReportsAllProblemsAtOnce) {
+  EXPECT_EQ(failure_of([] {
+              parse({"--sed", "1", "--keep", "0"}, {"FUSED=x"});
+            }),
+            "64 unknown flag --sed; did you mean --seed?; FUSED='x' (environment): expected "
+            "0|1|true|false; "
+            "KEEP='0' (--keep): expected an integer of at least 1");
+}
+
+TEST(Parse, BadLinesOfAFileAreNamedByNumber) {
+  const auto bad_name = write_file("name.env", "# comment\n\nMODEL_DIMS=4\n");
+  EXPECT_EQ(failure_of([&] {
+              parse({"--config", bad_name});
+            }),
+            "64 " + bad_name + ":3: unknown setting MODEL_DIMS; did you mean MODEL_DIM?");
+  const auto bad_value = write_file("value.env", "MODEL_DIM=four\n");
+  EXPECT_EQ(failure_of([&] {
+              parse({"--config", bad_value});
+            }),
+            "64 MODEL_DIM='four' (" + bad_value + ":1): expected an integer in [1, 16777216]");
+  const auto no_pair = write_file("pair.env", "SEED=1\nMODEL_DIM 4\n");
+  EXPECT_EQ(failure_of([&] {
+              parse({"--config", no_pair});
+            }),
+            "64 " + no_pair + ":2: expected NAME=value, found 'MODEL_DIM 4'");
+  const auto open_quote = write_file("quote.env", "RUN_ID=\"abc\n");
+  EXPECT_EQ(failure_of([&] {
+              parse({"--config", open_quote});
+            }),
+            "64 " + open_quote + ":1: the quotes of RUN_ID do not close at the line's end");
+}
+
+TEST(EnvFile, ReadsCommentsQuotesAndBlanks) {
+  const auto path = write_file("all.env",
+                               "# a comment\n"
+                               "  A = 1  # why\r\n"
+                               "B=a#b\n"
+                               "C='x # \\y'  # why\n"
+                               "D=\"say \\\"hi\\\" \\\\\"\n"
+                               "E=\n"
+                               "F=# nothing\n"
+                               "G=a=b");
+  const std::vector<std::string> expected = {"1", "a#b", "x # \\y", "say \"hi\" \\", "", "", "a=b"};
+  std::vector<std::string> values;
+  for (const auto& assignment : read_env_file(path)) values.push_back(assignment.value);
+  EXPECT_EQ(values, expected);
+}
+
+TEST(Suggest, CountsEditsAndPicksTheNearest) {
+  EXPECT_EQ(edit_distance("", "abc"), 3);
+  EXPECT_EQ(edit_distance("kitten", "sitting"), 3);
+  EXPECT_EQ(edit_distance("seed", "sede"), 1);
+  EXPECT_EQ(nearest_name("warmdown", {"warmup_steps", "warmdown_iters"}), "warmdown_iters");
+  EXPECT_EQ(nearest_name(std::string(100000, 'x'), {"a"}), "a");
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,196 @@
+#include "config/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "config/resolved.h"
+#include "config/text.h"
+#include "tests/config/helpers.h"
+
+namespace tg {
+namespace {
+
+// The names and defaults that the Python scripts and their users rely on.
+const char* const all_defaults = R"(DATA_PATH=./data/datasets/fineweb10B_sp1024
+TOKENIZER_PATH=./data/tokenizers/fineweb_1024_bpe.model
+RUN_ID=
+SEED=1337
+LOADER_ORDER=stream
+VAL_BATCH_SIZE=524288
+VAL_TOKENS=0
+VAL_LOSS_EVERY=4000
+TRAIN_LOG_EVERY=500
+ITERATIONS=20000
+WARMDOWN_ITERS=3500
+WARMUP_STEPS=20
+TRAIN_BATCH_TOKENS=786432
+GRAD_ACCUM_STEPS=0
+TRAIN_SEQ_LEN=2048
+EVAL_SEQ_LEN=2048
+EVAL_STRIDE=64
+MAX_WALLCLOCK_SECONDS=600.0
+VOCAB_SIZE=1024
+NUM_LAYERS=11
+NUM_HEADS=8
+NUM_KV_HEADS=4
+MODEL_DIM=512
+MLP_MULT=3.0
+MLP_NEGATIVE_SLOPE=0.5
+TIE_EMBEDDINGS=1
+ROPE_BASE=10000.0
+ROPE_DIMS=16
+LOGIT_SOFTCAP=30.0
+QK_GAIN_INIT=1.5
+BIGRAM_VOCAB_SIZE=2048
+BIGRAM_DIM=128
+XSA_LAST_N=4
+LN_SCALE=1
+VE_ENABLED=1
+VE_DIM=128
+VE_LAYERS=9,10
+DTG_ENABLED=0
+GATED_ATTENTION=0
+VALUE_RESIDUAL=0
+MTP_NUM_HEADS=0
+MTP_LOSS_WEIGHT=0.2
+UNET_SKIPS=1
+SMEAR_GATE=1
+LAYER_SCALES=1
+RESID_MIX=vector
+EMBED_LR=0.6
+HEAD_LR=0.008
+TIED_EMBED_LR=0.035
+TIED_EMBED_INIT_STD=0.005
+MATRIX_LR=0.025
+SCALAR_LR=0.025
+MUON_MOMENTUM=0.99
+MUON_MOMENTUM_WARMUP_START=0.92
+MUON_MOMENTUM_WARMUP_STEPS=1500
+MUON_BACKEND_STEPS=5
+MUON_WD=0.04
+ADAM_WD=0.04
+BETA1=0.9
+BETA2=0.95
+ADAM_EPS=1e-08
+GRAD_CLIP_NORM=0.3
+MUON_BETA2=0.95
+EMA_ENABLED=1
+EMA_DECAY=0.997
+SWA_ENABLED=1
+SWA_EVERY=50
+LAWA_ENABLED=0
+LAWA_K=10
+LAWA_FREQ=100
+QAT_ENABLED=0
+LATE_QAT_THRESHOLD=0.15
+CONTROL_TENSOR_NAME_PATTERNS=attn_scale,mlp_scale,resid_mix,q_gain,skip_weight,smear,dtg_gate,ve_layer_scales,ve_shared.scale,attn_gate,vr_lambda
+LATE_QAT=0
+INT8_KEEP_FLOAT_FP32_NAME_PATTERNS=attn_scale,mlp_scale,resid_mix,q_gain,skip_weight,smear,dtg_gate,ve_layer_scales,ve_shared.scale,attn_gate,vr_lambda
+TTT_ENABLED=0
+TTT_LR=0.002
+TTT_EPOCHS=3
+TTT_CHUNK_TOKENS=32768
+TTT_FREEZE_BLOCKS=2
+TTT_MOMENTUM=0.9
+TTT_BATCH_SEQS=32
+TTT_GRAD_CLIP=1.0
+TRAIN_PREFETCH=1
+TRAIN_PREFETCH_QUEUE=2
+TRAIN_PREFETCH_WORKERS=1
+TRAIN_COPY_STREAM=1
+VAL_PREFETCH=1
+VAL_PREFETCH_QUEUE=2
+VAL_COPY_STREAM=1
+VAL_BYTECOUNT_DEVICE=cpu
+VAL_PROGRESS_LOG_EVERY=0
+TRAINING_TIMING_BREAKDOWN=0
+TRAINING_TIMING_EVERY=200
+DEVICE=auto
+COMPUTE_DTYPE=auto
+ATTENTION=auto
+FUSED=1
+GRAPHS=1
+FP8=0
+ACTIVATION_RECOMPUTE=0
+INIT_FROM=
+OUTPUT_DIR=
+PROFILE=0
+PROFILE_START=10
+PROFILE_STEPS=3
+DETERMINISTIC=0
+ON_NONFINITE=stop
+COMM_TIMEOUT_S=100.0
+CHECKPOINT_EVERY=0
+KEEP=2
+RESUME=auto
+ARTIFACT=int6
+RECORD_QUIRKS=0
+)";
+
+TEST(Settings, HaveTheRecordsNamesAndDefaults) {
+  EXPECT_EQ(settings_text(Settings()), all_defaults);
+}
+
+TEST(Settings, AreNamedOnceAndSayWhatTheyDo) {
+  std::set<std::string> names;
+  Settings().visit([&](const char* name, const auto& value, const Limit& limit, const char* help) {
+    EXPECT_TRUE(names.insert(name).second) << name;
+    EXPECT_GT(std::string(help).size(), 5u) << name;
+    EXPECT_TRUE(is_allowed(value, limit)) << name << ": the default is out of range";
+  });
+}
+
+TEST(Settings, ReadBackFromTheirOwnText) {
+  Settings settings;
+  settings.data.run_id = "a 'name' with \"quotes\", a # and a \\n";
+  settings.data.tokenizer_path = "";
+  settings.data.data_path = "line\nbreak \t and edge ";
+  settings.data.loader_order = LoaderOrder::strided;
+  settings.model.value_residual = ValueResidual::blend;
+  settings.model.ve_layers = {0, 3, 7};
+  settings.optim.matrix_lr = 0.1 + 0.2;
+  settings.optim.adam_eps = 1.2345678901234567e-300;
+  settings.run.train_batch_tokens = 1234567890123456;
+  settings.averaging.control_tensor_name_patterns = {"x", "y.z"};
+  settings.io.training_timing_breakdown = TimingBreakdown::events;
+  settings.runtime.record_quirks = true;
+  const std::string text = settings_text(settings);
+  const auto read = parse({"--config", write_file("settings.env", text)}).settings;
+  EXPECT_EQ(settings_text(read), text);
+  EXPECT_EQ(read.data.run_id, settings.data.run_id);
+  EXPECT_EQ(read.data.data_path, settings.data.data_path);
+  EXPECT_EQ(read.optim.matrix_lr, settings.optim.matrix_lr);
+  EXPECT_EQ(read.optim.adam_eps, settings.optim.adam_eps);
+  EXPECT_EQ(read.model.ve_layers, settings.model.ve_layers);
+}
+
+TEST(Settings, AsJsonKeepTheirTypesAndOrigins) {
+  const auto result = parse({"--matrix-lr", "0.5", "--device=cpu"}, {"SEED=7"});
+  const auto json = settings_json(result.settings, result.origins);
+  EXPECT_EQ(json["settings"]["MATRIX_LR"], 0.5);
+  EXPECT_TRUE(json["settings"]["SEED"].is_number_integer());
+  EXPECT_EQ(json["settings"]["TIE_EMBEDDINGS"], true);
+  EXPECT_EQ(json["settings"]["DEVICE"], "cpu");
+  EXPECT_EQ(json["settings"]["VE_LAYERS"], nlohmann::json({9, 10}));
+  EXPECT_EQ(json["origins"]["MATRIX_LR"], "flag");
+  EXPECT_EQ(json["origins"]["SEED"], "environment");
+  EXPECT_EQ(json["origins"]["KEEP"], "default");
+  EXPECT_EQ(json["settings"].size(), json["origins"].size());
+}
+
+TEST(Settings, HashTellsExperimentsApartAndNotTheirNames) {
+  const auto hash = settings_hash(Settings());
+  Settings named;
+  named.data.run_id = "other";
+  named.runtime.output_dir = "elsewhere";
+  named.runtime.profile = ProfileMode::nvtx;
+  EXPECT_EQ(settings_hash(named), hash);
+  Settings wider;
+  wider.model.model_dim = 64;
+  EXPECT_NE(settings_hash(wider), hash);
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,46 @@
+#include "config/unbuilt.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/config/helpers.h"
+
+namespace tg {
+namespace {
+
+std::vector<std::string> notices_of(std::vector<std::string> variables) {
+  // Without the stages after training, of which each default run has its warning.
+  variables.insert(variables.begin(), {"EVAL_STRIDE=0", "ARTIFACT=none"});
+  const auto result = parse({}, variables);
+  return notices(result.settings, result.origins);
+}
+
+TEST(Notices, AreSilentForWhatIsThere) {
+  EXPECT_EQ(notices_of({}), std::vector<std::string>());
+  EXPECT_EQ(notices_of({"SEED=1", "LATE_QAT_THRESHOLD=0", "RESUME=never"}),
+            std::vector<std::string>());
+}
+
+TEST(Notices, NameWhatIsAcceptedWithoutEffect) {
+  EXPECT_EQ(notices_of({"MUON_BETA2=0.95"}),
+            std::vector<std::string>{"MUON_BETA2=0.95 has no effect"});
+  EXPECT_EQ(notices_of({"LATE_QAT=1"}),
+            std::vector<std::string>{"LATE_QAT=1 has no effect: LATE_QAT_THRESHOLD decides"});
+  EXPECT_EQ(notices_of({"INT8_KEEP_FLOAT_FP32_NAME_PATTERNS=a"}),
+            std::vector<std::string>{
+                "INT8_KEEP_FLOAT_FP32_NAME_PATTERNS=a has no effect without ARTIFACT=int8_zlib"});
+  EXPECT_EQ(
+      notices_of({"EVAL_STRIDE=2048"}),
+      std::vector<std::string>{
+          "EVAL_STRIDE=2048 is not below the evaluation's row: no sliding-window evaluation"});
+}
+
+TEST(Notices, WarnOnceForEachStageThatIsNotBuilt) {
+  EXPECT_EQ(notices_of({"EVAL_STRIDE=64", "ARTIFACT=int6", "TTT_ENABLED=1"}).size(), 3u);
+  EXPECT_EQ(notices_of({"FP8=1"}),
+            std::vector<std::string>{"FP8=1 is not available yet: COMPUTE_DTYPE is used"});
+  EXPECT_EQ(notices_of({"VAL_PREFETCH=1"}).size(), 1u);
+  EXPECT_EQ(notices_of({"VAL_PREFETCH=0"}).size(), 0u);
+}
+
+}  // namespace
+}  // namespace tg
