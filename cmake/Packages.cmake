@@ -1,0 +1,15 @@
+# Debian's packages. Header-only or static where possible: a build runs on machines without them.
+find_package(Threads REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
+find_package(cxxopts REQUIRED)
+if(TRAIN_GPT_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+
+# fmt and spdlog without their shared libraries.
+add_library(fmt_headers INTERFACE)
+target_compile_definitions(fmt_headers INTERFACE FMT_HEADER_ONLY=1)
