@@ -1,0 +1,25 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <string>
+
+namespace tg {
+
+enum class AttentionKernel { cudnn, flash, math };
+
+// Which kernel serves heads of `head_dim` in `dtype` on `device`: the one asked for ("cudnn",
+// "flash" or "math"), or with "auto" the fastest that can: cuDNN, else flash, else math. Errors:
+// usage, when the one asked for cannot.
+AttentionKernel choose_attention(const std::string& wanted, at::Device device, at::ScalarType dtype,
+                                 std::int64_t head_dim);
+std::string attention_name(AttentionKernel kernel);
+// Makes scaled_dot_product_attention use that kernel and no other, for the whole process.
+void use_attention(AttentionKernel kernel);
+
+// Causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head ⌊h·KV/heads⌋
+// (grouped queries, Ainslie et al. 2023). q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T,
+// heads, hd].
+at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                            const at::Tensor& v_bthd);
+
+}  // namespace tg

@@ -1,0 +1,13 @@
+#pragma once
+#include <ATen/ATen.h>
+
+namespace tg {
+
+// FUSED=0 turns every own kernel off, for the whole process: each operation then runs as its
+// reference.
+void set_fused(bool on);
+// Whether an operation on `x` may run as an own kernel: switched on, built with kernels, x on a GPU
+// in fp32, bf16 or fp16.
+bool use_kernels(const at::Tensor& x);
+
+}  // namespace tg

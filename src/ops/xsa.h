@@ -1,0 +1,10 @@
+#pragma once
+#include <ATen/ATen.h>
+
+namespace tg {
+
+// Exclusive self attention: removes from each head's output the part along its own value,
+// y − (y·v̂)v̂ with v̂ = v / max(‖v‖, 1e-12). y [B, T, heads, hd], v [B, T, KV, hd] → as y.
+at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd);
+
+}  // namespace tg
