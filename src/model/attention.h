@@ -1,0 +1,40 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include "config/settings.h"
+#include "model/parameters.h"
+#include "ops/rope.h"
+
+namespace tg {
+
+// The four projections of one layer, in the compute dtype: q and out [D, D], k and v [KV·hd, D].
+struct AttentionWeights {
+  at::Tensor q, k, v, out;
+};
+
+// Attention of one layer with its gains, gates and value residual; which of them exist follows from
+// the parameters in the table.
+class Attention {
+ public:
+  Attention(const ModelConfig& config, const ParameterTable& table, std::int64_t layer);
+
+  struct Output {
+    at::Tensor y;  // [B, T, D]
+    at::Tensor
+        v;  // [B, T, KV, hd], before the value residual: the first layer's is every later one's v0
+  };
+  // x [B, T, D] normalised; value_embedding [B, T, KV·hd] or undefined; first_v as Output::v of
+  // layer 0, undefined in layer 0 itself.
+  Output forward(const at::Tensor& x_btd, const AttentionWeights& weights,
+                 const RopeTable& rope_table, const at::Tensor& value_embedding,
+                 const at::Tensor& first_v) const;
+
+ private:
+  at::Tensor mix_values(const at::Tensor& v, const at::Tensor& first_v) const;
+
+  std::int64_t heads_, kv_heads_;
+  bool exclusive_;
+  at::Tensor q_gain_, gate_weight_, gate_bias_, vr_lambda_, value_blend_;
+};
+
+}  // namespace tg
