@@ -1,0 +1,84 @@
+#include "optim/averaging.h"
+
+#include <fmt/format.h>
+
+namespace tg {
+
+namespace {
+
+std::vector<at::Tensor> in_fp32(const ParameterTable& table) {
+  std::vector<at::Tensor> values;
+  for (const auto& row : table.rows()) values.push_back(row.value.detach().to(at::kFloat));
+  return values;
+}
+
+}  // namespace
+
+WeightAverage::WeightAverage(const ParameterTable& table, const AveragingConfig& config,
+                             bool record_quirks)
+    : table_(table),
+      config_(config),
+      keeps_ema_(config.ema_enabled || config.lawa_enabled),
+      keeps_swa_(config.swa_enabled && !config.ema_enabled && !config.lawa_enabled &&
+                 !record_quirks) {
+  if (keeps_ema_) ema_ = copy_weights();
+}
+
+WeightAverage::Copy WeightAverage::copy_weights() const {
+  Copy copy;
+  for (const auto& row : table_.rows())
+    copy.push_back(row.value.detach().to(at::kFloat, false, true));
+  return copy;
+}
+
+void WeightAverage::update_ema() {
+  at::_foreach_mul_(ema_, config_.ema_decay);
+  at::_foreach_add_(ema_, in_fp32(table_), 1.0 - config_.ema_decay);
+}
+
+bool WeightAverage::update(std::int64_t step, double lr_scale) {
+  const at::NoGradGuard no_grad;
+  if (keeps_ema_) update_ema();
+  if (config_.lawa_enabled && step % config_.lawa_freq == 0) {
+    lawa_.push_back(copy_weights());
+    if (static_cast<std::int64_t>(lawa_.size()) > config_.lawa_k) lawa_.pop_front();
+  }
+  constexpr double kSwaScale = 0.2;  // fixed in the scripts
+  if (!config_.swa_enabled || lr_scale >= kSwaScale || step % config_.swa_every != 0) return false;
+  if (keeps_swa_) {
+    if (swa_count_++ == 0) {
+      swa_sum_ = copy_weights();
+    } else {
+      at::_foreach_add_(swa_sum_, in_fp32(table_));
+    }
+  }
+  return !std::exchange(swa_started_, true);
+}
+
+void WeightAverage::set_weights(const Copy& average) {
+  for (std::size_t i = 0; i < average.size(); ++i)
+    table_.rows()[i].value.detach().copy_(average[i]);
+}
+
+std::string WeightAverage::apply() {
+  const at::NoGradGuard no_grad;
+  if (config_.lawa_enabled && lawa_.size() > 1) {
+    auto mean = lawa_.front();
+    for (std::size_t i = 1; i < lawa_.size(); ++i) at::_foreach_add_(mean, lawa_[i]);
+    at::_foreach_div_(mean, static_cast<double>(lawa_.size()));
+    set_weights(mean);
+    return fmt::format("lawa:applying LAWA averaging k={}", lawa_.size());
+  }
+  if (keeps_ema_) {
+    set_weights(ema_);
+    return "ema:applying EMA weights";
+  }
+  if (swa_count_ > 0) {
+    at::_foreach_div_(swa_sum_, static_cast<double>(swa_count_));
+    set_weights(swa_sum_);
+    return fmt::format("swa:applying SWA averaging k={}", swa_count_);
+  }
+  return "";
+}
+
+}  // namespace tg

@@ -1,0 +1,45 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "config/settings.h"
+#include "model/parameters.h"
+
+namespace tg {
+
+// Averages of the weights over the run, in fp32: LAWA (the mean of the last LAWA_K copies, taken
+// every LAWA_FREQ steps; Kaddour 2022) if enabled, else EMA if enabled, else SWA (the mean of
+// copies while the learning-rate scale is under 0.2; Izmailov et al. 2018) if enabled. LAWA with
+// fewer than two copies falls back to EMA.
+class WeightAverage {
+ public:
+  // With `record_quirks` SWA is never applied, as in the scripts.
+  WeightAverage(const ParameterTable& table, const AveragingConfig& config,
+                bool record_quirks = false);
+
+  // After step `step` (1-based), which ran at `lr_scale`. Returns true where SWA's copies begin,
+  // also when they are not collected because another average goes first.
+  bool update(std::int64_t step, double lr_scale);
+  bool collects_swa() const { return keeps_swa_; }
+  // Sets the weights to their average. Returns the log line that says which, empty: nothing to
+  // average.
+  std::string apply();
+
+ private:
+  using Copy = std::vector<at::Tensor>;
+  Copy copy_weights() const;
+  void set_weights(const Copy& average);
+  void update_ema();
+
+  const ParameterTable& table_;
+  const AveragingConfig config_;
+  bool keeps_ema_, keeps_swa_, swa_started_ = false;
+  Copy ema_, swa_sum_;
+  std::int64_t swa_count_ = 0;
+  std::deque<Copy> lawa_;
+};
+
+}  // namespace tg

@@ -1,0 +1,81 @@
+#include "optim/optimizer.h"
+
+namespace tg {
+
+namespace {
+
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+Named of_kind(const ParameterTable& table, std::initializer_list<ParameterKind> kinds) {
+  Named found;
+  for (const auto& row : table.rows()) {
+    for (const auto kind : kinds) {
+      if (row.kind == kind) found.emplace_back(row.name, row.value);
+    }
+  }
+  return found;
+}
+
+}  // namespace
+
+Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
+                     const OptimConfig& optim, at::ScalarType reduce_dtype, bool record_quirks)
+    : table_(table), record_quirks_(record_quirks) {
+  const auto add = [&](std::initializer_list<ParameterKind> kinds, double lr, double weight_decay) {
+    auto parameters = of_kind(table, kinds);
+    if (parameters.empty()) return;
+    adamw_.emplace_back(std::move(parameters),
+                        AdamWOptions{lr, weight_decay, optim.beta1, optim.beta2, optim.adam_eps});
+  };
+  const double table_lr = model.tie_embeddings ? optim.tied_embed_lr : optim.embed_lr;
+  add({ParameterKind::table}, table_lr, optim.adam_wd);
+  add({ParameterKind::scalar, ParameterKind::projection}, optim.scalar_lr, optim.adam_wd);
+  add({ParameterKind::head}, optim.head_lr, 0.0);
+  if (!record_quirks) add({ParameterKind::mtp_head}, optim.head_lr, 0.0);
+  muon_.emplace_back(
+      of_kind(table, {ParameterKind::bank}),
+      MuonOptions{optim.matrix_lr, optim.muon_wd, optim.muon_backend_steps, reduce_dtype});
+}
+
+std::vector<at::Tensor> Optimizer::gradients() const {
+  std::vector<at::Tensor> found;
+  for (const auto& row : table_.rows()) {
+    if (row.value.grad().defined()) found.push_back(row.value.grad());
+  }
+  return found;
+}
+
+at::Tensor Optimizer::gradient_norm() const {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> norms;
+  for (const auto& norm : at::_foreach_norm(gradients())) norms.push_back(norm.to(at::kFloat));
+  return at::stack(norms).norm();
+}
+
+void Optimizer::clip(const at::Tensor& norm, double max_norm) {
+  const at::NoGradGuard no_grad;
+  const auto factor = (max_norm / (norm + 1e-6)).clamp_max(1.0);
+  at::_foreach_mul_(gradients(), factor);
+}
+
+void Optimizer::step(const StepScalars& scalars) {
+  for (auto& adamw : adamw_) adamw.step(scalars);
+  for (auto& muon : muon_) muon.step(scalars);
+}
+
+void Optimizer::zero_gradients() {
+  for (const auto& row : table_.rows()) {
+    if (record_quirks_ && row.kind == ParameterKind::mtp_head) continue;
+    at::Tensor(row.value).mutable_grad().reset();
+  }
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
+  Named all;
+  const auto append = [&](Named state) { all.insert(all.end(), state.begin(), state.end()); };
+  for (const auto& adamw : adamw_) append(adamw.state());
+  for (const auto& muon : muon_) append(muon.state());
+  return all;
+}
+
+}  // namespace tg

@@ -1,0 +1,27 @@
+#include "optim/schedule.h"
+
+#include <algorithm>
+
+namespace tg {
+
+double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms) {
+  if (run.warmdown_iters <= 0) return 1.0;
+  const double warmdown = static_cast<double>(run.warmdown_iters);
+  if (run.max_wallclock_seconds <= 0) {
+    if (step < run.iterations - run.warmdown_iters) return 1.0;
+    return static_cast<double>(std::max<std::int64_t>(run.iterations - step, 0)) / warmdown;
+  }
+  const double remaining_ms = std::max(run.max_wallclock_seconds * 1000.0 - elapsed_ms, 0.0);
+  const double warmdown_ms =
+      warmdown * elapsed_ms / static_cast<double>(std::max<std::int64_t>(step, 1));
+  return remaining_ms <= warmdown_ms ? remaining_ms / std::max(warmdown_ms, 1e-9) : 1.0;
+}
+
+double muon_momentum(const OptimConfig& optim, std::int64_t step) {
+  if (optim.muon_momentum_warmup_steps <= 0) return optim.muon_momentum;
+  const double progress = std::min(
+      static_cast<double>(step) / static_cast<double>(optim.muon_momentum_warmup_steps), 1.0);
+  return (1 - progress) * optim.muon_momentum_warmup_start + progress * optim.muon_momentum;
+}
+
+}  // namespace tg

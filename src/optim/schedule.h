@@ -1,0 +1,18 @@
+#pragma once
+#include <cstdint>
+
+#include "config/settings.h"
+
+namespace tg {
+
+// The factor on every learning rate before step `step` (0-based), `elapsed_ms` after the clock
+// started. With MAX_WALLCLOCK_SECONDS: remaining/warm-down where the remaining time is at most the
+// time that WARMDOWN_ITERS steps take at the average so far. Without: linear over the last
+// WARMDOWN_ITERS steps.
+double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);
+
+// Muon's momentum at `step`: linear from MUON_MOMENTUM_WARMUP_START over
+// MUON_MOMENTUM_WARMUP_STEPS.
+double muon_momentum(const OptimConfig& optim, std::int64_t step);
+
+}  // namespace tg
