@@ -1,0 +1,48 @@
+#include "train/gpu.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <fmt/format.h>
+#include <nccl.h>
+
+namespace tg {
+
+std::vector<std::string> gpu_names() {
+  std::vector<std::string> names;
+  // The quiet count: none, rather than an error, where there is no driver.
+  for (int i = 0; i < c10::cuda::device_count(); ++i) {
+    names.emplace_back(at::cuda::getDeviceProperties(i)->name);
+  }
+  return names;
+}
+
+std::string cuda_version() {
+  return fmt::format("{}.{}", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
+std::string cudnn_version() {
+  const auto version = at::detail::getCUDAHooks().versionRuntimeCuDNN();
+  return fmt::format("{}.{}.{}", version / 10000, version % 10000 / 100, version % 100);
+}
+
+std::string nccl_version() {
+  return fmt::format("{}.{}.{}", NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH);
+}
+
+void use_gpu(int index) {
+  c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
+}
+
+void wait_for_gpu() {
+  c10::cuda::device_synchronize();
+}
+
+MemoryPeak gpu_memory_peak() {
+  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
+  // Index 0 counts all pools together.
+  return {stats.allocated_bytes[0].peak, stats.reserved_bytes[0].peak};
+}
+
+}  // namespace tg

@@ -1,0 +1,138 @@
+#include "train/machine.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "build_info.h"
+#include "config/check.h"
+#include "ops/fused.h"
+#include "train/gpu.h"
+
+namespace tg {
+
+namespace {
+
+// Dense bf16 products with fp32 sums, from NVIDIA's datasheets.
+struct Peak {
+  const char* name;
+  double bf16_tflops;
+};
+constexpr Peak kPeaks[] = {{"B200", 2250},      {"GB200", 2500},     {"H200", 989.5},
+                           {"H100 NVL", 835},   {"H100 PCIe", 756},  {"H100", 989.5},
+                           {"GH200", 989.5},    {"A100", 312},       {"L40S", 362},
+                           {"RTX 5090", 209.5}, {"RTX 4090", 165.2}, {"RTX 3090", 71}};
+
+double peak_flops(const std::string& gpu, at::ScalarType compute) {
+  for (const auto& peak : kPeaks) {
+    if (gpu.find(peak.name) == std::string::npos) continue;
+    const double share = compute == at::kFloat ? 0.5 : 1.0;  // TF32 at best
+    return peak.bf16_tflops * 1e12 * share;
+  }
+  return 0;
+}
+
+at::Device choose_device(DeviceChoice wanted, const std::vector<std::string>& gpus,
+                         int local_rank) {
+  if (wanted == DeviceChoice::cpu) return at::kCPU;
+  if (gpus.empty()) {
+    REQUIRE(
+        wanted != DeviceChoice::cuda, ExitCode::usage,
+        "DEVICE=cuda: no usable NVIDIA GPU found (built with CUDA: {}); use DEVICE=cpu, or check "
+        "nvidia-smi and the driver",
+        cuda_version().empty() ? "no" : cuda_version());
+    return at::kCPU;
+  }
+  REQUIRE(local_rank < static_cast<int>(gpus.size()), ExitCode::usage,
+          "local rank {} has no GPU: {} found; start at most one rank a GPU", local_rank,
+          gpus.size());
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(local_rank));
+}
+
+at::ScalarType choose_compute(ComputeDtype wanted, at::Device device) {
+  switch (wanted) {
+    case ComputeDtype::fp16:  // not available yet: a notice at start says so
+    case ComputeDtype::automatic:
+      return device.is_cuda() ? at::kBFloat16 : at::kFloat;
+    case ComputeDtype::bf16:
+      return at::kBFloat16;
+    case ComputeDtype::tf32:
+    case ComputeDtype::fp32:
+      return at::kFloat;
+  }
+  return at::kFloat;
+}
+
+}  // namespace
+
+Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, int local_rank) {
+  const auto gpus = runtime.device == DeviceChoice::cpu ? std::vector<std::string>{} : gpu_names();
+  Machine machine;
+  machine.device = choose_device(runtime.device, gpus, local_rank);
+  machine.compute = choose_compute(runtime.compute_dtype, machine.device);
+  machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
+
+  auto wanted = runtime.attention;
+  // cuDNN's backward pass has no deterministic mode.
+  if (runtime.deterministic && wanted == AttentionChoice::automatic)
+    wanted = AttentionChoice::flash;
+  const auto size = head_dim(model);
+  machine.attention =
+      choose_attention(std::string(choice_name(wanted)), machine.device, machine.compute, size);
+  use_attention(machine.attention);
+  set_fused(runtime.fused);
+
+  auto& context = at::globalContext();
+  const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;
+  context.setFloat32MatmulPrecision(tf32 ? "high" : "highest");
+  // cuBLAS reads it at its first product; without it the deterministic mode refuses to run.
+  if (runtime.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  context.setDeterministicAlgorithms(runtime.deterministic, /*warn_only=*/false);
+
+  if (machine.device.is_cuda()) {
+    use_gpu(local_rank);
+    machine.device_name = gpus[static_cast<std::size_t>(local_rank)];
+    machine.peak_flops = peak_flops(machine.device_name, machine.compute);
+  } else {
+    machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
+  }
+  return machine;
+}
+
+double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len) {
+  const double dim = static_cast<double>(model.model_dim);
+  const double kv_dim = static_cast<double>(model.num_kv_heads * head_dim(model));
+  const double block =
+      2 * dim * dim + 2 * dim * kv_dim + 2 * dim * static_cast<double>(mlp_hidden(model));
+  const double layers = static_cast<double>(model.num_layers);
+  const double heads =
+      static_cast<double>(model.vocab_size) * dim * static_cast<double>(1 + model.mtp_num_heads);
+  // q·kᵀ and p·v over half of T on average, forward and twice backward.
+  const double attention = 6 * layers * dim * static_cast<double>(seq_len);
+  return 6 * (layers * block + heads) + attention;
+}
+
+std::string version_text() {
+  std::string text = fmt::format("train_gpt commit {}\nLibTorch {}\n", kGitCommit, TORCH_VERSION);
+  if (cuda_version().empty()) {
+    text += "CUDA none (built without)\n";
+  } else {
+    text += fmt::format("CUDA {}\ncuDNN {}\nNCCL {}\n", cuda_version(), cudnn_version(),
+                        nccl_version());
+  }
+  const auto gpus = gpu_names();
+  text +=
+      fmt::format("GPUs {}\n", gpus.empty() ? "none" : fmt::format("{}", fmt::join(gpus, ", ")));
+  return text;
+}
+
+std::int64_t code_bytes() {
+  return kCodeBytes;
+}
+
+}  // namespace tg

@@ -1,0 +1,33 @@
+#pragma once
+// Where and in which numbers a run computes.
+#include <ATen/ATen.h>
+
+#include <string>
+
+#include "config/settings.h"
+#include "ops/attention.h"
+
+namespace tg {
+
+struct Machine {
+  at::Device device = at::kCPU;
+  at::ScalarType compute = at::kFloat;  // activations and products
+  at::ScalarType storage = at::kFloat;  // embedding tables and their AdamW state
+  AttentionKernel attention = AttentionKernel::math;
+  std::string device_name;  // "NVIDIA H200", or "CPU, n threads"
+  double peak_flops = 0;    // dense products of `compute` a second; 0: unknown
+};
+
+// Resolves DEVICE, COMPUTE_DTYPE and ATTENTION, and sets the process up for them (current GPU,
+// TF32, deterministic algorithms). Errors: usage, naming what was asked for and what is there.
+Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, int local_rank);
+
+// Floating-point operations of training on one token: 6 for each weight of a product, and
+// attention's.
+double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len);
+
+// One item a line: program, commit, LibTorch, CUDA, cuDNN and NCCL, GPUs.
+std::string version_text();
+std::int64_t code_bytes();
+
+}  // namespace tg

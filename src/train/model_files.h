@@ -1,0 +1,19 @@
+#pragma once
+// The model's weights on their way in and out of a run.
+#include <string>
+
+#include "config/settings.h"
+#include "model/parameters.h"
+#include "train/machine.h"
+
+namespace tg {
+
+// All parameters at their initial values: drawn from SEED, then INIT_FROM's where it is set.
+// Errors: those of reading INIT_FROM; bad_data where names or shapes differ.
+ParameterTable initial_weights(const Settings& settings, const Machine& machine);
+
+// final_model.safetensors and final_model.pt in `dir`, without the multi-token heads, and the log
+// lines about them. Errors: cannot_create, io.
+void write_model(const ParameterTable& table, const std::string& dir);
+
+}  // namespace tg

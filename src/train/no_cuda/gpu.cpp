@@ -1,0 +1,23 @@
+#include "train/gpu.h"
+
+namespace tg {
+
+std::vector<std::string> gpu_names() {
+  return {};
+}
+std::string cuda_version() {
+  return "";
+}
+std::string cudnn_version() {
+  return "";
+}
+std::string nccl_version() {
+  return "";
+}
+void use_gpu(int) {}
+void wait_for_gpu() {}
+MemoryPeak gpu_memory_peak() {
+  return {};
+}
+
+}  // namespace tg

@@ -1,0 +1,12 @@
+#pragma once
+#include <string>
+
+#include "config/settings.h"
+
+namespace tg {
+
+// Gives a run without RUN_ID a random one (a uuid), settles OUTPUT_DIR (logs/RUN_ID by default,
+// with logs/RUN_ID.txt linked to its log) and creates the folder. Errors: cannot_create.
+std::string prepare_output_dir(Settings& settings);
+
+}  // namespace tg

@@ -1,0 +1,172 @@
+#include "train/report.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/python_format.h"
+#include "base/uptime.h"
+#include "config/check.h"
+#include "config/resolved.h"
+#include "train/gpu.h"
+
+namespace tg {
+
+namespace {
+
+std::string fresh(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);  // a new run of the same name starts its metrics anew
+  return path;
+}
+
+// " val_bpb:1.2345" or nothing.
+std::string bpb_text(const Score& score) {
+  return score.bpb ? fmt::format(" val_bpb:{:.4f}", *score.bpb) : "";
+}
+
+nlohmann::json score_json(const char* event, const Score& score) {
+  nlohmann::json json{{"event", event}, {"val_loss", score.loss}};
+  if (score.bpb) json["val_bpb"] = *score.bpb;
+  return json;
+}
+
+std::string header_text(const Settings& settings, const Machine& machine) {
+  return settings_text(settings) + version_text() + "device " + machine.device_name;
+}
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+MemoryPeak peak_memory(at::Device device) {
+  if (device.is_cuda()) return gpu_memory_peak();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return {usage.ru_maxrss * 1024, usage.ru_maxrss * 1024};
+}
+
+}  // namespace
+
+Report::Report(const std::string& dir, const Settings& settings, const Origins& origins,
+               const Machine& machine)
+    : settings_(settings), machine_(machine), metrics_(fresh(dir + "/metrics.jsonl")) {
+  open_log_file(dir + "/log.txt", header_text(settings, machine));
+  auto config = settings_json(settings, origins);
+  config["versions"] = version_text();
+  config["device"] = machine.device_name;
+  write_json_file(dir + "/config.json", config);
+}
+
+void Report::opening(const RunFacts& facts) {
+  const auto& run = settings_.run;
+  const auto& model = settings_.model;
+  const auto& optim = settings_.optim;
+  if (facts.counts_bytes) {
+    log_info("val_bpb:enabled tokenizer_kind=sentencepiece tokenizer_path={}",
+             settings_.data.tokenizer_path);
+  }
+  const auto dataset =
+      std::filesystem::weakly_canonical(settings_.data.data_path).filename().string();
+  log_info("train_loader:dataset:{} train_shards:{}", dataset, facts.train_shards);
+  log_info("val_loader:shards pattern={} tokens:{}", facts.val_pattern, facts.val_tokens);
+  log_info("model_params:{}", facts.parameters);
+  log_info("mtp_num_heads:{} mtp_loss_weight:{} mtp_params:{}", model.mtp_num_heads,
+           py_repr(model.mtp_loss_weight), facts.mtp_parameters);
+  std::vector<std::int64_t> exclusive;
+  for (auto i = model.num_layers - model.xsa_last_n; i < model.num_layers; ++i)
+    exclusive.push_back(i);
+  log_info("XSA:last_{} active_layers:{}", model.xsa_last_n, py_repr(exclusive));
+  log_info("world_size:{} grad_accum_steps:{}", 1, facts.micro_steps);
+  log_info("attention_mode:gqa num_heads:{} num_kv_heads:{}", model.num_heads, model.num_kv_heads);
+  log_info("attention_kernel:{} device:{} compute_dtype:{}", attention_name(machine_.attention),
+           machine_.device_name, c10::toString(machine_.compute));
+  const double head_lr = model.tie_embeddings ? 0.0 : optim.head_lr;
+  log_info("tie_embeddings:{} embed_lr:{} head_lr:{} matrix_lr:{} scalar_lr:{}",
+           py_repr(model.tie_embeddings),
+           py_repr(model.tie_embeddings ? optim.tied_embed_lr : optim.embed_lr), py_repr(head_lr),
+           py_repr(optim.matrix_lr), py_repr(optim.scalar_lr));
+  log_info(
+      "train_batch_tokens:{} train_seq_len:{} iterations:{} warmup_steps:{} "
+      "max_wallclock_seconds:{:.3f}",
+      run.train_batch_tokens, run.train_seq_len, run.iterations, run.warmup_steps,
+      run.max_wallclock_seconds);
+  log_info("seed:{}", settings_.data.seed);
+}
+
+void Report::warm_up(std::int64_t step) const {
+  const auto steps = settings_.run.warmup_steps;
+  if (steps <= 20 || step % 10 == 0 || step == steps) log_info("warmup_step:{}/{}", step, steps);
+}
+
+void Report::train(std::int64_t step, double loss, double lr_scale, double elapsed_ms, bool last) {
+  if (!first_step_told_) {
+    metrics_.write({{"event", "first_step"}, {"ms_since_launch", process_uptime_ms()}});
+    first_step_told_ = true;
+  }
+  metrics_.write({{"event", "train"},
+                  {"step", step},
+                  {"train_loss", loss},
+                  {"lr_scale", lr_scale},
+                  {"train_time_ms", elapsed_ms}});
+  const auto every = settings_.run.train_log_every;
+  if (every > 0 && (step <= 10 || step % every == 0 || last)) {
+    log_info("step:{}/{} train_loss:{:.4f} train_time:{:.0f}ms step_avg:{:.2f}ms", step,
+             settings_.run.iterations, loss, elapsed_ms, elapsed_ms / static_cast<double>(step));
+  }
+  progress(step, loss, elapsed_ms);
+}
+
+void Report::progress(std::int64_t step, double loss, double elapsed_ms) const {
+  const auto& run = settings_.run;
+  const double step_ms = elapsed_ms / static_cast<double>(step);
+  const double rate = static_cast<double>(run.train_batch_tokens) / step_ms * 1000;
+  double left_ms = static_cast<double>(run.iterations - step) * step_ms;
+  if (run.max_wallclock_seconds > 0) {
+    left_ms = std::min(left_ms, run.max_wallclock_seconds * 1000 - elapsed_ms);
+  }
+  const auto left = static_cast<long>(std::max(left_ms, 0.0) / 1000);
+  std::string line =
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}:{:02}:{:02}", step,
+                  run.iterations, loss, rate, left / 3600, left / 60 % 60, left % 60);
+  if (machine_.peak_flops > 0) {
+    const double flops = rate * training_flops_per_token(settings_.model, run.train_seq_len);
+    line += fmt::format("  MFU {:.1f}%", 100 * flops / machine_.peak_flops);
+  }
+  progress_line(line);
+}
+
+void Report::validation(std::int64_t step, const Score& score, double elapsed_ms, double val_ms) {
+  log_info("step:{}/{} val_loss:{:.4f}{} train_time:{:.0f}ms step_avg:{:.2f}ms", step,
+           settings_.run.iterations, score.loss, bpb_text(score), elapsed_ms,
+           elapsed_ms / static_cast<double>(std::max<std::int64_t>(step, 1)));
+  log_info("val_stage_time_ms:{:.0f}ms step:{}/{}", val_ms, step, settings_.run.iterations);
+  auto json = score_json("val", score);
+  json["step"] = step;
+  json["val_time_ms"] = val_ms;
+  metrics_.write(json);
+}
+
+void Report::stopping_early(std::int64_t step, double elapsed_ms) const {
+  log_info("stopping_early: wallclock_cap train_time:{:.0f}ms step:{}/{}", elapsed_ms, step,
+           settings_.run.iterations);
+}
+
+void Report::closing(double train_ms, double val_ms) const {
+  log_info("timing_train_loop_ms:{:.0f}ms timing_val_total_ms:{:.0f}ms", train_ms, val_ms);
+  const auto peak = peak_memory(machine_.device);
+  log_info("peak memory allocated: {:.0f} MiB reserved: {:.0f} MiB",
+           static_cast<double>(peak.allocated) / kMiB, static_cast<double>(peak.reserved) / kMiB);
+}
+
+void Report::final_score(const std::string& line_name, const std::string& name, const Score& score,
+                         double ms) {
+  log_info("{} val_loss:{:.4f}{} eval_time:{:.0f}ms", line_name, score.loss, bpb_text(score), ms);
+  auto json = score_json("final", score);
+  json["name"] = name;
+  metrics_.write(json);
+}
+
+}  // namespace tg

@@ -1,0 +1,43 @@
+#pragma once
+#include "config/settings.h"
+#include "data/feeder.h"
+#include "model/gpt.h"
+#include "optim/optimizer.h"
+
+namespace tg {
+
+// What the schedule says of one step.
+struct StepPlan {
+  double lr_scale = 1.0;
+  double momentum = 0.0;
+  double clip_norm = 0.0;  // 0: no clipping
+  bool fake_quant = false;
+};
+
+// One optimizer step: gradients of all micro-batches, summed and divided by their number; clip;
+// update. Nothing here waits for the device.
+class TrainStep {
+ public:
+  TrainStep(const Gpt& model, Optimizer& optimizer, Feeder& feeder, std::int64_t micro_batches,
+            at::Device device)
+      : model_(model),
+        optimizer_(optimizer),
+        feeder_(feeder),
+        micro_batches_(micro_batches),
+        device_(device) {}
+
+  // → [3] fp32 on the device: the mean loss, the gradients' global norm before clipping, and 1
+  // where one of them is not finite: then weights and optimizer state stay as they are.
+  at::Tensor run(const StepPlan& plan);
+
+ private:
+  at::Tensor accumulate_gradients(bool fake_quant);
+
+  const Gpt& model_;
+  Optimizer& optimizer_;
+  Feeder& feeder_;
+  std::int64_t micro_batches_;
+  at::Device device_;
+};
+
+}  // namespace tg

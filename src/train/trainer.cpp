@@ -1,0 +1,187 @@
+#include "train/trainer.h"
+
+#include <chrono>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/check.h"
+#include "data/token_order.h"
+#include "data/tokenizer.h"
+#include "optim/schedule.h"
+#include "train/gpu.h"
+#include "train/model_files.h"
+
+namespace tg {
+
+namespace {
+
+constexpr int kRank = 0, kWorldSize = 1;
+
+std::optional<ByteTable> load_byte_table(const Settings& settings) {
+  if (settings.data.tokenizer_path.empty()) return {};
+  const auto vocab = static_cast<int>(settings.model.vocab_size);
+  return make_byte_table(Tokenizer(settings.data.tokenizer_path, vocab), vocab);
+}
+
+std::unique_ptr<BatchSource> make_source(const Settings& settings, const ShardSet& shards) {
+  const auto tokens = micro_batch_tokens(settings, kWorldSize);
+  const auto seq_len = settings.run.train_seq_len;
+  std::unique_ptr<TokenOrder> order;
+  if (settings.data.loader_order == LoaderOrder::stream) {
+    const auto micro = micro_batches(settings, kWorldSize);
+    order = std::make_unique<StreamOrder>(shards, tokens, micro, kRank, kWorldSize);
+  } else {
+    // The speedrun's script trains on its very first micro-batch twice.
+    order = std::make_unique<StridedOrder>(shards, tokens / seq_len, seq_len, kRank, kWorldSize,
+                                           settings.runtime.record_quirks);
+  }
+  return std::make_unique<OrderedSource>(std::move(order), seq_len);
+}
+
+double milliseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+}  // namespace
+
+Trainer::Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
+                 const Origins& origins)
+    : settings_(settings),
+      machine_(machine),
+      output_dir_(output_dir),
+      train_shards_(settings.data.data_path, "train", static_cast<int>(settings.model.vocab_size)),
+      validation_(settings, load_byte_table(settings), machine.device),
+      table_(initial_weights(settings, machine)),
+      model_(settings.model, table_, {machine.compute, settings.runtime.record_quirks}),
+      optimizer_(table_, settings.model, settings.optim, machine.compute,
+                 settings.runtime.record_quirks),
+      feeder_(make_source(settings, train_shards_), machine.device),
+      step_(model_, optimizer_, feeder_, micro_batches(settings, kWorldSize), machine.device),
+      report_(output_dir, settings, origins, machine),
+      fake_quant_(settings.averaging.qat_enabled) {
+  RunFacts facts{.parameters = table_.element_count(),
+                 .train_shards = train_shards_.count(),
+                 .val_pattern = validation_.pattern(),
+                 .val_tokens = validation_.tokens(),
+                 .micro_steps = micro_steps(settings, kWorldSize),
+                 .counts_bytes = !settings.data.tokenizer_path.empty()};
+  for (const auto& row : table_.rows()) {
+    if (row.kind == ParameterKind::mtp_head) facts.mtp_parameters += row.value.numel();
+  }
+  report_.opening(facts);
+}
+
+void Trainer::run() {
+  warm_up();
+  average_.emplace(table_, settings_.averaging, settings_.runtime.record_quirks);
+  const auto& run = settings_.run;
+  clock_.start();
+  for (std::int64_t step = 0;; ++step) {
+    const bool last = step == run.iterations || step == last_step_;
+    if (last || (run.val_loss_every > 0 && step % run.val_loss_every == 0)) validate(step);
+    if (last) break;
+    train(step);
+    if (!last_step_ && cap_reached()) last_step_ = step + 1;
+  }
+  settle();
+  clock_.stop();
+  if (last_step_ && *last_step_ < run.iterations)
+    report_.stopping_early(*last_step_, clock_.elapsed_ms());
+  finish();
+}
+
+// Real steps at the base learning rates, so that kernels are chosen and memory is laid out before
+// the clock starts; then weights, optimizer and loader go back to where they were.
+void Trainer::warm_up() {
+  if (settings_.run.warmup_steps == 0) return;
+  const at::NoGradGuard no_grad;
+  const auto loader = feeder_.state();
+  auto everything = optimizer_.state();
+  for (const auto& named : table_.named_values()) everything.push_back(named);
+  std::vector<at::Tensor> before;
+  for (const auto& [name, value] : everything) before.push_back(value.clone());
+
+  const StepPlan plan{.momentum = settings_.optim.muon_momentum};
+  for (std::int64_t step = 1; step <= settings_.run.warmup_steps; ++step) {
+    const at::AutoGradMode with_gradients(true);
+    step_.run(plan);
+    report_.warm_up(step);
+  }
+  for (std::size_t i = 0; i < before.size(); ++i) everything[i].second.copy_(before[i]);
+  optimizer_.zero_gradients();
+  feeder_.restore(loader);
+  if (machine_.device.is_cuda()) wait_for_gpu();
+}
+
+void Trainer::train(std::int64_t step) {
+  set_log_step(static_cast<long>(step));
+  const double scale = lr_scale(settings_.run, step, clock_.elapsed_ms());
+  const double threshold = settings_.averaging.late_qat_threshold;
+  if (threshold > 0 && scale < threshold && !fake_quant_) {
+    fake_quant_ = true;
+    log_info("late_qat:enabled step:{} scale:{:.4f}", step, scale);
+  }
+  const auto numbers = step_.run({.lr_scale = scale,
+                                  .momentum = muon_momentum(settings_.optim, step),
+                                  .clip_norm = settings_.optim.grad_clip_norm,
+                                  .fake_quant = fake_quant_});
+  Pending pending{step + 1, scale, Readback(numbers)};
+  const bool first_swa = average_->update(step + 1, scale);
+  settle();  // the step before: its numbers arrive while this one runs
+  pending_.emplace(std::move(pending));
+  if (machine_.device.is_cpu()) settle();
+  if (first_swa && (average_->collects_swa() || settings_.runtime.record_quirks)) {
+    log_info("swa:start step:{}", step + 1);
+  }
+}
+
+void Trainer::settle() {
+  if (!pending_) return;
+  auto [step, scale, readback] = std::move(*pending_);
+  pending_.reset();
+  const auto* numbers = readback.wait().const_data_ptr<float>();
+  const double loss = numbers[0], norm = numbers[1];
+  if (numbers[2] != 0) {
+    REQUIRE(settings_.runtime.on_nonfinite == OnNonfinite::skip, ExitCode::internal,
+            "step {}: loss {} and gradient norm {} must be finite; the update was not made and "
+            "nothing was "
+            "written. Lower MATRIX_LR, SCALAR_LR and TIED_EMBED_LR, set GRAD_CLIP_NORM, or use "
+            "ON_NONFINITE=skip",
+            step, loss, norm);
+    log_warn("step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)",
+             step, loss, norm, ++skipped_steps_);
+  }
+  report_.train(step, loss, scale, clock_.elapsed_ms(), step == last_step_);
+}
+
+void Trainer::validate(std::int64_t step) {
+  settle();
+  if (machine_.device.is_cuda()) wait_for_gpu();
+  clock_.stop();
+  const auto began = std::chrono::steady_clock::now();
+  const auto score = validation_.score(model_, settings_.run.train_seq_len);
+  const double spent = milliseconds_since(began);
+  validation_ms_ += spent;
+  report_.validation(step, score, clock_.elapsed_ms(), spent);
+  clock_.start();
+}
+
+bool Trainer::cap_reached() const {
+  const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
+  return cap_ms > 0 && clock_.elapsed_ms() >= cap_ms;
+}
+
+void Trainer::finish() {
+  report_.closing(clock_.elapsed_ms(), validation_ms_);
+  if (const auto line = average_->apply(); !line.empty()) {
+    log_line(line);
+    const auto began = std::chrono::steady_clock::now();
+    const auto score = validation_.score(model_, settings_.run.train_seq_len);
+    report_.final_score("DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", score,
+                        milliseconds_since(began));
+  }
+  write_model(table_, output_dir_);
+}
+
+}  // namespace tg

@@ -1,0 +1,65 @@
+#pragma once
+// The order of events of a run: warm-up, the training loop with its validations, averaging,
+// outputs.
+#include <optional>
+#include <string>
+
+#include "config/settings.h"
+#include "data/feeder.h"
+#include "data/shard.h"
+#include "eval/validation.h"
+#include "model/gpt.h"
+#include "optim/averaging.h"
+#include "optim/optimizer.h"
+#include "train/clock.h"
+#include "train/machine.h"
+#include "train/readback.h"
+#include "train/report.h"
+#include "train/train_step.h"
+
+namespace tg {
+
+class Trainer {
+ public:
+  // Reads headers and tokenizer, makes or loads the weights. Errors: those of data, tokenizer,
+  // INIT_FROM.
+  Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
+          const Origins& origins);
+  // Errors: internal (a loss or gradient that is not finite), those of reading and writing.
+  void run();
+
+ private:
+  struct Pending {
+    std::int64_t step;
+    double lr_scale;
+    Readback numbers;
+  };
+
+  void warm_up();
+  void train(std::int64_t step);
+  void settle();
+  void validate(std::int64_t step);
+  bool cap_reached() const;
+  void finish();
+
+  const Settings& settings_;
+  const Machine& machine_;
+  const std::string output_dir_;
+  ShardSet train_shards_;
+  Validation validation_;
+  ParameterTable table_;
+  Gpt model_;
+  Optimizer optimizer_;
+  Feeder feeder_;
+  TrainStep step_;
+  std::optional<WeightAverage> average_;  // from the first step on
+  Report report_;
+  TrainingClock clock_;
+  double validation_ms_ = 0;
+  bool fake_quant_;
+  std::int64_t skipped_steps_ = 0;
+  std::optional<std::int64_t> last_step_;  // set by the wallclock cap
+  std::optional<Pending> pending_;
+};
+
+}  // namespace tg

@@ -1,0 +1,150 @@
+"""What is wrong with a run's input is said in one line, with the right exit code, and nothing is lost."""
+
+import json
+import os
+import pathlib
+import resource
+import shutil
+import struct
+import subprocess
+import unittest
+
+from harness import BUILD, SMALL, TOKENIZER, VOCAB, RunTest, write_shard
+
+USAGE, BAD_DATA, MISSING, INTERNAL, MEMORY, CANNOT_CREATE, CONFIG = 64, 65, 66, 70, 71, 73, 78
+
+
+class SettingsTest(RunTest):
+    def test_unknown_names_suggest_the_nearest(self):
+        done = self.run_gpt("--matrix-lrr", "0.1")
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("matrix-lr", done.stderr)
+        preset = self.folder / "bad.env"
+        preset.write_text("MATRX_LR=0.1\n")
+        done = self.run_gpt("--config", preset)
+        self.assertEqual(done.returncode, USAGE)
+        self.assertIn("MATRIX_LR", done.stderr)
+
+    def test_values_that_are_no_number(self):
+        self.fails(USAGE, "MATRIX_LR", "fast", MATRIX_LR="fast")
+        self.fails(USAGE, "LOADER_ORDER", "zigzag", "stream", LOADER_ORDER="zigzag")
+
+    def test_all_impossible_combinations_are_reported_together(self):
+        done = self.run_gpt(NUM_HEADS=3, VE_LAYERS="9", TRAIN_BATCH_TOKENS=1000)
+        self.assertEqual(done.returncode, CONFIG)
+        for word in ("NUM_HEADS", "VE_LAYERS", "TRAIN_BATCH_TOKENS"):
+            self.assertIn(word, done.stderr)
+
+    def test_cuda_that_is_not_there(self):
+        self.fails(USAGE, "DEVICE=cuda", "DEVICE=cpu", DEVICE="cuda", CUDA_VISIBLE_DEVICES="")
+
+    def test_half_a_set_of_rank_variables(self):
+        self.fails(USAGE, "WORLD_SIZE", RANK=0)
+
+    def test_memory_exhausted_names_what_to_lower(self):
+        # Virtual memory enough for LibTorch and the small model, not for this one.
+        self.fails(MEMORY, "parameters", "TRAIN_BATCH_TOKENS", "MODEL_DIM", MODEL_DIM=1048576, NUM_HEADS=4096,
+                   NUM_KV_HEADS=4096)
+
+
+class DataTest(RunTest):
+    def shards_with(self, name, **shard):
+        folder = self.folder / name
+        folder.mkdir()
+        shutil.copy(self.shards / "fineweb_val_000000.bin", folder)
+        write_shard(folder / "fineweb_train_000000.bin", **shard)
+        return folder
+
+    def test_no_shards(self):
+        self.fails(MISSING, "No files found for pattern: ", "fineweb_train_*.bin", DATA_PATH=self.folder / "none")
+
+    def test_wrong_magic_version_and_count(self):
+        tokens = [1] * 2000
+        for name, expected, change in (
+            ("magic", "Unexpected shard header for ", dict(magic=20240521)),
+            ("version", "Unexpected shard header for ", dict(version=2)),
+            ("count", "Shard size mismatch for ", dict(count=1999)),
+        ):
+            folder = self.shards_with(name, tokens=tokens, **change)
+            self.fails(BAD_DATA, expected, folder / "fineweb_train_000000.bin", DATA_PATH=folder)
+
+    def test_shard_cut_short(self):
+        folder = self.shards_with("cut", tokens=[1] * 2000)
+        path = folder / "fineweb_train_000000.bin"
+        os.truncate(path, path.stat().st_size - 1)
+        self.fails(BAD_DATA, "Shard size mismatch for ", "expected 5024 bytes", DATA_PATH=folder)
+
+    def test_token_beyond_the_vocabulary(self):
+        folder = self.shards_with("token", tokens=[1] * 1500 + [VOCAB] + [1] * 500)
+        self.fails(BAD_DATA, "fineweb_train_000000.bin", "1500", VOCAB, DATA_PATH=folder)
+
+    def test_tokenizer_missing_empty_cut_and_of_another_size(self):
+        self.fails(MISSING, "gone.model", TOKENIZER_PATH=self.folder / "gone.model")
+        whole = TOKENIZER.read_bytes()
+        for name, content in (("empty.model", b""), ("cut.model", whole[: len(whole) // 2]),
+                              ("noise.model", bytes(range(256)) * 8)):
+            (self.folder / name).write_bytes(content)
+            self.fails(BAD_DATA, name, TOKENIZER_PATH=self.folder / name)
+        self.fails(CONFIG, f"VOCAB_SIZE=600 does not match tokenizer vocab_size={VOCAB}", VOCAB_SIZE=600)
+
+
+class InitFromTest(RunTest):
+    def start_from(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+    def safetensors(self, header, data=b"", length=None):
+        text = json.dumps(header).encode()
+        return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+    def test_files_that_are_missing_cut_or_crafted(self):
+        self.fails(MISSING, "gone.safetensors", INIT_FROM=self.folder / "gone.safetensors")
+        self.train(ITERATIONS=1)
+        good = (self.out / "final_model.safetensors").read_bytes()
+        a, b = ({"dtype": "F32", "shape": [2], "data_offsets": place} for place in ([0, 8], [4, 12]))
+        far = {"dtype": "F32", "shape": [2], "data_offsets": [1 << 40, (1 << 40) + 8]}
+        for name, content in (
+            ("cut.safetensors", good[: len(good) // 2]),
+            ("gigabytes.safetensors", self.safetensors({}, length=1 << 40)),
+            ("overlap.safetensors", self.safetensors({"a": a, "b": b}, bytes(12))),
+            ("outside.safetensors", self.safetensors({"a": far}, bytes(8))),
+            ("pickle.pt", b"cos\nsystem\n(S'touch owned'\ntR."),
+        ):
+            with self.subTest(name):
+                self.fails(BAD_DATA, name, INIT_FROM=self.start_from(name, content))
+        self.assertFalse((self.folder / "owned").exists())
+
+    def test_weights_of_another_shape_are_named(self):
+        self.train(ITERATIONS=1)
+        weights = self.out / "final_model.safetensors"
+        self.fails(BAD_DATA, "qo_bank (expected [8, 64, 64], found [8, 32, 32])", output="wider", INIT_FROM=weights,
+                   MODEL_DIM=64)
+
+    def test_a_failing_start_leaves_an_earlier_run_untouched(self):
+        self.train(ITERATIONS=1)
+        before = {path.name: path.read_bytes() for path in self.out.iterdir()}
+        self.fails(MISSING, "gone.pt", INIT_FROM=self.folder / "gone.pt")
+        self.assertEqual(before, {path.name: path.read_bytes() for path in self.out.iterdir()})
+
+
+class OutputTest(RunTest):
+    def test_output_dir_that_cannot_be_made(self):
+        (self.folder / "file").write_text("in the way")
+        self.fails(CANNOT_CREATE, "OUTPUT_DIR", output="file/below")
+
+    def test_loss_that_is_no_number_stops_before_the_update_and_writes_no_model(self):
+        line = self.fails(INTERNAL, "must be finite", "MATRIX_LR", "ON_NONFINITE=skip", output="nan",
+                          MATRIX_LR=1e30, SCALAR_LR=1e30, TIED_EMBED_LR=1e30)
+        self.assertRegex(line, r"step=\d+")
+        self.assertFalse((self.out / "final_model.pt").exists())
+
+    def test_skipped_steps_keep_the_weights_finite(self):
+        events = self.train(output="skip", ON_NONFINITE="skip", MATRIX_LR=1e30, SCALAR_LR=1e30,
+                            TIED_EMBED_LR=1e30, EMA_ENABLED=0, SWA_ENABLED=0, ITERATIONS=4, WARMUP_STEPS=0)
+        self.assertTrue(any("update skipped" in line for line in self.warnings), self.warnings)
+        self.assertEqual(len([event for event in events if event["event"] == "train"]), 4)
+
+
+if __name__ == "__main__":
+    unittest.main()

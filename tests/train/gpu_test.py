@@ -1,0 +1,49 @@
+"""Whole runs on a GPU; skipped where there is none."""
+
+import subprocess
+import unittest
+
+from harness import RunTest, train_losses
+
+
+def has_gpu():
+    try:
+        return subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode == 0
+    except OSError:
+        return False
+
+
+@unittest.skipUnless(has_gpu(), "no GPU")
+class GpuTest(RunTest):
+    def train_on_gpu(self, **settings):
+        return train_losses(self.train(DEVICE="cuda", **settings))
+
+    def test_bf16_learns_and_says_which_attention_it_uses(self):
+        losses = self.train_on_gpu(NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=30)
+        self.assertLess(losses[-1], losses[0] - 0.3)
+        kernel = next(line for line in self.lines if line.startswith("attention_kernel:"))
+        self.assertRegex(kernel, r"^attention_kernel:cudnn device:NVIDIA .* compute_dtype:BFloat16$")
+
+    def test_fp32_on_the_gpu_repeats_the_cpus_losses(self):
+        on_gpu = self.train_on_gpu(COMPUTE_DTYPE="fp32")
+        on_cpu = train_losses(self.train(output="cpu"))
+        for step, (found, expected) in enumerate(zip(on_gpu, on_cpu), 1):
+            self.assertAlmostEqual(found, expected, delta=2e-5 * expected, msg=f"step {step}")
+
+    def test_own_kernels_do_not_change_the_losses(self):
+        fused = self.train_on_gpu(COMPUTE_DTYPE="fp32")
+        plain = self.train_on_gpu(output="plain", COMPUTE_DTYPE="fp32", FUSED=0)
+        for found, expected in zip(fused, plain):
+            self.assertAlmostEqual(found, expected, delta=1e-5 * expected)
+
+    def test_deterministic_runs_are_equal_bit_for_bit(self):
+        wide = dict(NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1)
+        self.assertEqual(self.train_on_gpu(**wide), self.train_on_gpu(output="again", **wide))
+
+    def test_memory_exhausted_says_how_much_was_asked_and_what_to_lower(self):
+        self.fails(71, "parameters", "micro-batches of", "TRAIN_BATCH_TOKENS", "MODEL_DIM", DEVICE="cuda",
+                   TRAIN_BATCH_TOKENS=1 << 30, VAL_BATCH_SIZE=1 << 20, TRAIN_SEQ_LEN=1024, VAL_TOKENS=0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,86 @@
+"""Runs the real programs on real text: what every end-to-end test here shares."""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
+TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
+VOCAB = 512  # pieces of that tokenizer
+TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu
+
+# Small enough for a run to take a second, with every part of the record switched on.
+SMALL = {
+    "VOCAB_SIZE": VOCAB, "NUM_LAYERS": 4, "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 2,
+    "BIGRAM_VOCAB_SIZE": 64, "BIGRAM_DIM": 16, "XSA_LAST_N": 1, "ROPE_DIMS": 4, "VE_DIM": 16,
+    "VE_LAYERS": "2,3", "TRAIN_SEQ_LEN": 32, "EVAL_SEQ_LEN": 0, "TRAIN_BATCH_TOKENS": 1024,
+    "VAL_BATCH_SIZE": 2048, "VAL_TOKENS": 2048, "ITERATIONS": 12, "WARMDOWN_ITERS": 4,
+    "WARMUP_STEPS": 1, "VAL_LOSS_EVERY": 6, "TRAIN_LOG_EVERY": 1, "MAX_WALLCLOCK_SECONDS": 0,
+    "MUON_MOMENTUM_WARMUP_STEPS": 10, "EVAL_STRIDE": 0, "ARTIFACT": "none", "DEVICE": "cpu",
+}
+
+
+class RunTest(unittest.TestCase):
+    """A folder with shards of the licences' text, and train_gpt run in it."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls._folder = tempfile.TemporaryDirectory(prefix="train_gpt-test-")
+        cls.folder = pathlib.Path(cls._folder.name)
+        cls.shards = cls.folder / "shards"
+        texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
+        subprocess.run(
+            [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", cls.shards, "--val-fraction", "0.2",
+             "--shard-tokens", "30000", *texts],
+            check=True, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls._folder.cleanup()
+
+    def run_gpt(self, *flags, output="out", **settings):
+        """train_gpt with SMALL's settings and these → the finished process; its files are in self.out."""
+        self.out = self.folder / output
+        chosen = dict(SMALL, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
+                      RUN_ID="test", OMP_NUM_THREADS=1)
+        chosen.update(settings)
+        plain = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH")
+                 if name in os.environ}
+        # The sanitizers' build runs under the same tests.
+        plain.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
+        env = dict(plain, **{name: str(value) for name, value in chosen.items() if value is not None})
+        return subprocess.run([BUILD / "train_gpt", *map(str, flags)], env=env, cwd=self.folder, text=True,
+                              capture_output=True, timeout=120)
+
+    def train(self, *flags, **settings):
+        """The same, which must end well → its events."""
+        done = self.run_gpt(*flags, **settings)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.lines = done.stdout.splitlines()
+        self.warnings = done.stderr.splitlines()
+        return [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
+
+    def fails(self, exit_code, *words, **settings):
+        """The same, which must end with that exit code and one error line that has all these words."""
+        done = self.run_gpt(**settings)
+        self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+        self.assertEqual(len(errors), 1, done.stderr)
+        self.assertIn(f"exit={exit_code} rank=0", errors[0])
+        for word in words:
+            self.assertIn(str(word), errors[0])
+        return errors[0]
+
+
+def train_losses(events):
+    return [event["train_loss"] for event in events if event["event"] == "train"]
+
+
+def write_shard(path, tokens, magic=20240520, version=1, count=None):
+    header = struct.pack("<3i", magic, version, len(tokens) if count is None else count)
+    path.write_bytes(header.ljust(1024, b"\0") + struct.pack(f"<{len(tokens)}H", *tokens))

@@ -1,0 +1,153 @@
+"""A run of train_gpt from tokens to files."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import unittest
+
+from harness import BUILD, SOURCE, RunTest, train_losses
+
+
+class TrainingTest(RunTest):
+    def test_learns_and_says_so_in_the_scripts_lines(self):
+        events = self.train(ITERATIONS=40, VAL_LOSS_EVERY=20)
+        losses = train_losses(events)
+        self.assertEqual(len(losses), 40)
+        self.assertLess(losses[-1], losses[0] - 0.5)
+        scores = [event for event in events if event["event"] == "val"]
+        self.assertEqual([event["step"] for event in scores], [0, 20, 40])
+        self.assertLess(scores[-1]["val_bpb"], scores[0]["val_bpb"])
+        text = "\n".join(self.lines)
+        for pattern in (
+            r"^val_bpb:enabled tokenizer_kind=sentencepiece tokenizer_path=\S+$",
+            r"^train_loader:dataset:shards train_shards:\d+$",
+            r"^val_loader:shards pattern=\S+fineweb_val_\*\.bin tokens:2048$",
+            r"^model_params:\d+$",
+            r"^mtp_num_heads:0 mtp_loss_weight:0\.2 mtp_params:0$",
+            r"^XSA:last_1 active_layers:\[3\]$",
+            r"^world_size:1 grad_accum_steps:8$",
+            r"^attention_mode:gqa num_heads:4 num_kv_heads:2$",
+            r"^tie_embeddings:True embed_lr:0\.035 head_lr:0\.0 matrix_lr:0\.025 scalar_lr:0\.025$",
+            r"^train_batch_tokens:1024 train_seq_len:32 iterations:40 warmup_steps:1 max_wallclock_seconds:0\.000$",
+            r"^seed:1337$",
+            r"^warmup_step:1/1$",
+            r"^step:0/40 val_loss:\d\.\d{4} val_bpb:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
+            r"^step:1/40 train_loss:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
+            r"^timing_train_loop_ms:\d+ms timing_val_total_ms:\d+ms$",
+            r"^peak memory allocated: \d+ MiB reserved: \d+ MiB$",
+            r"^ema:applying EMA weights$",
+            r"^DIAGNOSTIC post_ema val_loss:\d\.\d{4} val_bpb:\d\.\d{4} eval_time:\d+ms$",
+            r"^Serialized model: \d+ bytes$",
+            r"^Code size: \d+ bytes$",
+        ):
+            self.assertRegex(text, r"(?m)" + pattern)
+
+    def test_log_file_repeats_the_lines_below_settings_and_versions(self):
+        self.train()
+        log = (self.out / "log.txt").read_text().splitlines()
+        self.assertEqual(log[-len(self.lines):], self.lines)
+        self.assertIn("MATRIX_LR=0.025", log)
+        self.assertTrue(any(line.startswith("LibTorch 2.") for line in log))
+        config = json.loads((self.out / "config.json").read_text())
+        self.assertEqual(config["settings"]["NUM_LAYERS"], 4)
+        self.assertEqual(config["origins"]["NUM_LAYERS"], "environment")
+        self.assertEqual(config["origins"]["MATRIX_LR"], "default")
+
+    def test_same_seed_gives_the_same_losses_and_another_seed_others(self):
+        first, again = self.train(), self.train(output="again")
+        self.assertEqual(train_losses(first), train_losses(again))
+        self.assertNotEqual(train_losses(first), train_losses(self.train(output="other", SEED=7)))
+
+    def test_warm_up_leaves_no_trace(self):
+        with_warm_up = self.train(WARMUP_STEPS=3)
+        self.assertEqual(train_losses(with_warm_up), train_losses(self.train(output="b", WARMUP_STEPS=0)))
+
+    def test_flag_beats_environment_beats_file(self):
+        preset = self.folder / "preset.env"
+        preset.write_text("ITERATIONS=3\nSEED=5\nTRAIN_LOG_EVERY=2\n")
+        self.train("--config", preset, "--iterations", 2, ITERATIONS=4, SEED=6, TRAIN_LOG_EVERY=None)
+        settings = json.loads((self.out / "config.json").read_text())["settings"]
+        self.assertEqual((settings["ITERATIONS"], settings["SEED"], settings["TRAIN_LOG_EVERY"]), (2, 6, 2))
+
+    def test_default_output_is_a_folder_of_the_run_id_with_a_linked_log(self):
+        done = self.run_gpt(OUTPUT_DIR=None, RUN_ID="named", ITERATIONS=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue((self.folder / "logs/named/final_model.pt").exists())
+        self.assertEqual((self.folder / "logs/named.txt").read_text(),
+                         (self.folder / "logs/named/log.txt").read_text())
+        done = self.run_gpt(OUTPUT_DIR=None, RUN_ID=None, ITERATIONS=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        drawn = [path for path in (self.folder / "logs").iterdir() if path.is_dir() and path.name != "named"]
+        self.assertRegex(drawn[0].name, r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+
+    def test_wallclock_cap_stops_early_with_a_last_validation(self):
+        events = self.train(ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=2, VAL_LOSS_EVERY=0)
+        last = [event for event in events if event["event"] == "val"][-1]["step"]
+        self.assertTrue(any(line.startswith("stopping_early: wallclock_cap train_time:") for line in self.lines))
+        self.assertEqual(len(train_losses(events)), last)
+
+    def test_each_switch_off_and_on_still_learns(self):
+        switches = [
+            dict(TIE_EMBEDDINGS=0, MTP_NUM_HEADS=2, UNET_SKIPS=0, SMEAR_GATE=0),
+            dict(DTG_ENABLED=1, GATED_ATTENTION=1, VALUE_RESIDUAL=1, BIGRAM_VOCAB_SIZE=0, VE_ENABLED=0),
+            dict(VALUE_RESIDUAL="blend", RESID_MIX="scalar", LAYER_SCALES=0, QK_GAIN_INIT=0, ROPE_DIMS=0),
+            dict(QAT_ENABLED=1, MLP_NEGATIVE_SLOPE=0, LN_SCALE=0, XSA_LAST_N=0, GRAD_CLIP_NORM=0),
+            dict(LOADER_ORDER="strided", COMPUTE_DTYPE="bf16", LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=3),
+            dict(EMA_ENABLED=0, SWA_EVERY=1, LATE_QAT_THRESHOLD=0.9),
+        ]
+        for number, chosen in enumerate(switches):
+            with self.subTest(chosen):
+                losses = train_losses(self.train(output=f"switch{number}", **chosen))
+                self.assertTrue(all(math.isfinite(loss) for loss in losses), losses)
+                self.assertLess(losses[-1], losses[0])
+
+    def test_late_qat_and_swa_announce_their_start(self):
+        self.train(LATE_QAT_THRESHOLD=0.6, EMA_ENABLED=0, SWA_EVERY=1, WARMDOWN_ITERS=10)
+        self.assertEqual(sum(line.startswith("late_qat:enabled step:") for line in self.lines), 1)
+        self.assertEqual(sum(line.startswith("swa:start step:") for line in self.lines), 1)
+
+    def test_final_model_starts_another_run_from_either_format(self):
+        last = [e for e in self.train(EMA_ENABLED=0, SWA_ENABLED=0) if e["event"] == "val"][-1]
+        for name in ("final_model.safetensors", "final_model.pt"):
+            events = self.train(output=name, INIT_FROM=self.folder / "out" / name, ITERATIONS=1)
+            first = next(event for event in events if event["event"] == "val")
+            self.assertEqual(first["val_loss"], last["val_loss"])
+
+    def test_python_opens_the_final_model_and_we_open_pythons(self):
+        self.train()
+        python_model = self.folder / "python.pt"
+        script = (
+            "import sys, torch\n"
+            "from safetensors.torch import load_file\n"
+            "folder, out = sys.argv[1:]\n"
+            "weights = torch.load(folder + '/final_model.pt', weights_only=True)\n"
+            "same = load_file(folder + '/final_model.safetensors')\n"
+            "assert weights.keys() == same.keys()\n"
+            "assert all(torch.equal(weights[name], same[name]) for name in same)\n"
+            "torch.save(weights, out)\n"
+        )
+        python = SOURCE / ".venv/bin/python"
+        subprocess.run([python, "-c", script, self.out, python_model], check=True)
+        self.train(output="from_python", INIT_FROM=python_model, ITERATIONS=1)
+
+    def test_features_not_there_yet_are_named_once_each(self):
+        self.train(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=256, ITERATIONS=1)
+        warnings = [line for line in self.warnings if line.startswith("WARN ")]
+        for name in ("ARTIFACT", "EVAL_STRIDE", "TTT_ENABLED"):
+            self.assertEqual(sum(name in line for line in warnings), 1, warnings)
+
+    def test_help_and_version(self):
+        helped = self.run_gpt("--help")
+        self.assertEqual(helped.returncode, 0)
+        for word in ("MATRIX_LR", "--matrix-lr", "0.025", "Model"):
+            self.assertIn(word, helped.stdout)
+        version = self.run_gpt("--version")
+        self.assertEqual(version.returncode, 0)
+        for word in ("train_gpt commit ", "LibTorch 2.", "CUDA", "GPUs"):
+            self.assertIn(word, version.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
