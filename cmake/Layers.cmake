@@ -60,5 +60,6 @@ function(train_gpt_test_program name label link torch)
     train_gpt_use_torch(${name}_tests)
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests)
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300)
+  # One thread each: the tensors are small, and threads that spin for them starve the other tests.
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1)
 endfunction()

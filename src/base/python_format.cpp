@@ -1,6 +1,7 @@
 #include "base/python_format.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <array>
 #include <charconv>
