@@ -1,0 +1,113 @@
+#include "data/baselines.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "data/byte_count.h"
+
+namespace tg {
+namespace {
+
+// Weight of the unigram in the bigram's estimate, in observations. On 11 MB of English at 1,024
+// pieces the score changes by under 1% between 3 and 30.
+constexpr double unigram_weight = 10;
+
+struct Counts {
+  std::vector<double> token;                       // [pieces] predicted tokens
+  std::vector<double> context;                     // [pieces] tokens that predict
+  std::unordered_map<std::uint32_t, double> pair;  // x << 16 | y
+  double spaces = 0;                               // that leading space marks stand for
+  std::int64_t bytes = 0;
+  double total = 0;
+};
+
+Counts count(const ShardSet& shards, const ByteTable& table) {
+  Counts counts;
+  counts.token.resize(table.base_bytes.size());
+  counts.context.resize(table.base_bytes.size());
+  counts.total = static_cast<double>(shards.total_tokens() - 1);
+  std::vector<std::uint16_t> tokens;
+  constexpr std::int64_t chunk = 1 << 20;
+  for (std::int64_t begin = 0; begin + 1 < shards.total_tokens(); begin += chunk) {
+    const auto size = std::min(chunk + 1, shards.total_tokens() - begin);
+    tokens.resize(static_cast<std::size_t>(size));
+    shards.read_at(begin, tokens);
+    const std::span all(tokens);
+    counts.bytes += count_bytes(table, all.first(all.size() - 1), all.subspan(1));
+    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
+      const std::uint32_t x = all[i], y = all[i + 1];
+      ++counts.token[y];
+      ++counts.context[x];
+      ++counts.pair[x << 16 | y];
+      counts.spaces += table.leading_space[y] & (table.boundary[x] ^ 1);
+    }
+  }
+  return counts;
+}
+
+// The bytes of a piece, without its leading space mark.
+std::string piece_bytes(const Tokenizer& tokenizer, const ByteTable& table, int id) {
+  const std::string& piece = tokenizer.piece(id);
+  const auto length = static_cast<std::size_t>(table.base_bytes[static_cast<std::size_t>(id)]);
+  if (tokenizer.kind(id) != Tokenizer::Kind::byte) return piece.substr(piece.size() - length);
+  return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};  // <0x41>
+}
+
+std::array<double, 256> byte_histogram(const Counts& counts, const Tokenizer& tokenizer,
+                                       const ByteTable& table) {
+  std::array<double, 256> histogram{};
+  histogram[' '] = counts.spaces;
+  for (int id = 0; id < tokenizer.pieces(); ++id) {
+    for (const char byte : piece_bytes(tokenizer, table, id)) {
+      histogram[static_cast<unsigned char>(byte)] += counts.token[static_cast<std::size_t>(id)];
+    }
+  }
+  return histogram;
+}
+
+// Bits of `seen` under the add-one estimate from `known`.
+template <typename Histogram>
+double unigram_bits(const Histogram& known, const Histogram& seen) {
+  double total = static_cast<double>(known.size());
+  for (const double n : known) total += n;
+  double bits = 0;
+  for (std::size_t i = 0; i < seen.size(); ++i) bits -= seen[i] * std::log2((known[i] + 1) / total);
+  return bits;
+}
+
+double bigram_bits(const Counts& known, const Counts& seen) {
+  const auto size = static_cast<double>(known.token.size());
+  double bits = 0;
+  for (const auto& [pair, times] : seen.pair) {
+    const std::size_t x = pair >> 16, y = pair & 0xffff;
+    const double unigram = (known.token[y] + 1) / (known.total + size);
+    const auto found = known.pair.find(pair);
+    const double together = found == known.pair.end() ? 0 : found->second;
+    bits -= times *
+            std::log2((together + unigram_weight * unigram) / (known.context[x] + unigram_weight));
+  }
+  return bits;
+}
+
+}  // namespace
+
+Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Tokenizer& tokenizer) {
+  const ByteTable table = make_byte_table(tokenizer, tokenizer.pieces());
+  const Counts known = count(train, table);
+  const Counts seen = count(val, table);
+  REQUIRE(seen.bytes > 0, ExitCode::bad_data, "the validation split {} stands for no text",
+          val.pattern());
+  const auto bytes = static_cast<double>(seen.bytes);
+  return {.byte_unigram = unigram_bits(byte_histogram(known, tokenizer, table),
+                                       byte_histogram(seen, tokenizer, table)) /
+                          bytes,
+          .token_unigram = unigram_bits(known.token, seen.token) / bytes,
+          .token_bigram = bigram_bits(known, seen) / bytes};
+}
+
+}  // namespace tg

@@ -1,0 +1,28 @@
+#pragma once
+// How many bytes of text a token stands for: the denominator of bits per byte.
+//   bytes(x, y) = base[y] + (leading_space[y] and not boundary[x])
+// Control, unknown and unused pieces are boundaries of 0 bytes, and so is every id beyond the
+// pieces; a byte piece is 1; any other its UTF-8 length without one leading space mark, which is
+// the space.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/tokenizer.h"
+
+namespace tg {
+
+// Each [max(vocab_size, pieces)].
+struct ByteTable {
+  std::vector<std::int16_t> base_bytes;
+  std::vector<std::uint8_t> leading_space;
+  std::vector<std::uint8_t> boundary;
+};
+
+ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size);
+
+// x: inputs, y: targets, [n] each; ids within the table.
+std::int64_t count_bytes(const ByteTable& table, std::span<const std::uint16_t> x,
+                         std::span<const std::uint16_t> y);
+
+}  // namespace tg

@@ -1,0 +1,67 @@
+#pragma once
+// Documents to tokens on several threads, handed out in the order of the documents: BOS, then the
+// document's tokens, no EOS. The number of threads never changes what comes out.
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "data/document_reader.h"
+#include "data/tokenizer.h"
+
+namespace tg {
+
+// One thread calls next(); the encoder's own threads tokenize ahead of it, the caller's thread
+// reads.
+class DocumentEncoder {
+ public:
+  // A document, or a part of a long one.
+  struct Part {
+    std::vector<std::uint16_t> tokens;
+    std::int64_t text_bytes = 0;
+    bool begins_document = false;
+  };
+
+  // Both outlive the encoder. Errors: config (the tokenizer has no BOS).
+  DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads);
+  ~DocumentEncoder();
+  DocumentEncoder(const DocumentEncoder&) = delete;
+  DocumentEncoder& operator=(const DocumentEncoder&) = delete;
+
+  // The next parts in order; empty after the last. Errors: those of reader and tokenizer.
+  std::vector<Part> next();
+
+ private:
+  struct Text {
+    std::shared_ptr<const Document> document;
+    std::string_view text;
+    bool begins_document = false;
+  };
+  using Job = std::packaged_task<std::vector<Part>()>;
+
+  void submit_more();
+  std::vector<Text> take_texts();
+  std::vector<Part> encode(const std::vector<Text>& texts) const;
+  void work();
+
+  const Tokenizer& tokenizer_;
+  DocumentReader& reader_;
+  std::size_t most_in_flight_;
+  std::deque<Text> texts_;  // read, not yet in a job
+  bool ended_ = false;
+  std::deque<std::future<std::vector<Part>>> in_flight_;  // in order
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::deque<Job> jobs_;
+  bool stop_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tg

@@ -1,0 +1,146 @@
+#include "data/document_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+
+namespace tg {
+namespace {
+
+constexpr std::size_t chunk_bytes = 1 << 20;
+constexpr std::size_t largest_document = std::size_t{1} << 30;  // the tokenizer counts in int
+
+// Length of the well-formed character at the start of `text`, 0 if there is none (Unicode, table
+// 3-7).
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) -> unsigned {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const unsigned low = first == 0xe0 ? 0xa0 : 0x80;
+    const unsigned high = first == 0xed ? 0x9f : 0xbf;
+    return follows(1, low, high) && follows(2) ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const unsigned low = first == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = first == 0xf4 ? 0x8f : 0xbf;
+    return follows(1, low, high) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+bool is_blank(std::string_view text) {
+  return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
+}
+
+}  // namespace
+
+std::size_t valid_utf8_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = character_length(text.substr(at));
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+DocumentReader::DocumentReader(std::vector<std::string> paths, Separator separator,
+                               bool replace_invalid)
+    : paths_(std::move(paths)), separator_(separator), replace_invalid_(replace_invalid) {}
+
+std::optional<Document> DocumentReader::next() {
+  while (true) {
+    if (!file_) {
+      if (next_path_ == paths_.size()) return {};
+      const std::string& path = paths_[next_path_++];
+      file_.emplace(path == "-" ? File::standard_input() : File::open(path));
+      buffer_.clear();
+      begin_ = searched_ = 0;
+      offset_ = 0;
+      ended_ = false;
+    }
+    const auto raw = take();
+    if (!raw) {
+      file_.reset();
+      continue;
+    }
+    if (is_blank(*raw)) continue;
+    Document document{.text = std::string(*raw), .path = file_->path()};
+    check(document.text, offset_ + (raw->data() - buffer_.data()));
+    return document;
+  }
+}
+
+bool DocumentReader::fill() {
+  if (ended_) return false;
+  buffer_.erase(0, begin_);
+  offset_ += static_cast<std::int64_t>(begin_);
+  searched_ -= begin_;
+  begin_ = 0;
+  REQUIRE(buffer_.size() <= largest_document, ExitCode::bad_data,
+          "a document of {} at byte {} is too long (at most {} bytes); choose another document "
+          "separator",
+          file_->path(), offset_, largest_document);
+  const std::size_t before = buffer_.size();
+  buffer_.resize(before + chunk_bytes);
+  const auto got = file_->read_some(std::span(buffer_).subspan(before));
+  buffer_.resize(before + static_cast<std::size_t>(got));
+  bytes_read_ += got;
+  ended_ = got == 0;
+  return !ended_;
+}
+
+std::optional<std::string_view> DocumentReader::take() {
+  const std::string_view mark = separator_ == Separator::line ? "\n" : "\n\n";
+  while (true) {
+    if (separator_ != Separator::file) {
+      // A mark may begin in the last byte that was searched.
+      const std::size_t from = std::max(begin_, searched_ == 0 ? 0 : searched_ - 1);
+      const std::size_t end = buffer_.find(mark, from);
+      searched_ = buffer_.size();
+      if (end != std::string::npos) {
+        const auto document = std::string_view(buffer_).substr(begin_, end - begin_);
+        begin_ = searched_ = end + mark.size();
+        return document;
+      }
+    }
+    if (!fill()) break;
+  }
+  if (begin_ == buffer_.size()) return {};
+  const auto document = std::string_view(buffer_).substr(begin_);
+  begin_ = searched_ = buffer_.size();
+  return document;
+}
+
+void DocumentReader::check(std::string& text, std::int64_t at) {
+  std::size_t valid = valid_utf8_prefix(text);
+  if (valid == text.size()) return;
+  const auto byte = static_cast<unsigned>(static_cast<unsigned char>(text[valid]));
+  const std::int64_t where = at + static_cast<std::int64_t>(valid);
+  REQUIRE(replace_invalid_, ExitCode::bad_data,
+          "{} is not UTF-8 at byte {} (found 0x{:02x}); convert it or pass --replace-invalid",
+          file_->path(), where, byte);
+  if (!std::exchange(warned_, true)) {
+    log_warn("{} is not UTF-8 at byte {} (found 0x{:02x}); such bytes become U+FFFD", file_->path(),
+             where, byte);
+  }
+  std::string clean;
+  for (std::string_view rest = text; !rest.empty(); valid = valid_utf8_prefix(rest)) {
+    clean += rest.substr(0, valid);
+    if (valid == rest.size()) break;
+    clean += "\uFFFD";
+    rest.remove_prefix(valid + 1);
+  }
+  text = std::move(clean);
+}
+
+}  // namespace tg

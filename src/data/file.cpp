@@ -1,0 +1,119 @@
+#include "data/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tg {
+
+File::File(std::string path, int descriptor, bool owned)
+    : path_(std::move(path)), descriptor_(descriptor), owned_(owned) {}
+
+File::File(File&& other) noexcept
+    : path_(std::move(other.path_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      owned_(std::exchange(other.owned_, false)) {}
+
+File::~File() {
+  if (owned_ && descriptor_ >= 0) ::close(descriptor_);
+}
+
+File File::open(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  REQUIRE(descriptor >= 0, ExitCode::missing_input, "cannot open {} ({})", path,
+          std::strerror(errno));
+  File file(path, descriptor, true);
+  struct stat status {};
+  REQUIRE(::fstat(descriptor, &status) == 0 && !S_ISDIR(status.st_mode), ExitCode::missing_input,
+          "cannot open {} (a file expected, found a directory)", path);
+  return file;
+}
+
+File File::create(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  REQUIRE(descriptor >= 0, ExitCode::cannot_create, "cannot create {} ({})", path,
+          std::strerror(errno));
+  return {path, descriptor, true};
+}
+
+File File::standard_input() {
+  return {"standard input", STDIN_FILENO, false};
+}
+
+std::int64_t File::size() const {
+  struct stat status {};
+  REQUIRE(::fstat(descriptor_, &status) == 0, ExitCode::io, "cannot examine {} ({})", path_,
+          std::strerror(errno));
+  return status.st_size;
+}
+
+std::int64_t File::read_at(std::int64_t offset, std::span<std::byte> bytes) const {
+  std::int64_t done = 0;
+  while (done < std::ssize(bytes)) {
+    const auto got = ::pread(descriptor_, bytes.data() + done, bytes.size() - done, offset + done);
+    if (got < 0 && errno == EINTR) continue;
+    REQUIRE(got >= 0, ExitCode::io, "reading {} failed at byte {} ({})", path_, offset + done,
+            std::strerror(errno));
+    if (got == 0) break;
+    done += got;
+  }
+  return done;
+}
+
+std::int64_t File::read_some(std::span<char> bytes) {
+  ssize_t got = 0;
+  do got = ::read(descriptor_, bytes.data(), bytes.size());
+  while (got < 0 && errno == EINTR);
+  REQUIRE(got >= 0, ExitCode::io, "reading {} failed ({})", path_, std::strerror(errno));
+  return got;
+}
+
+void File::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto put = ::write(descriptor_, bytes.data(), bytes.size());
+    if (put < 0 && errno == EINTR) continue;
+    REQUIRE(put >= 0, ExitCode::io, "writing {} failed ({})", path_, std::strerror(errno));
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+  }
+}
+
+void File::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto put = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
+    if (put < 0 && errno == EINTR) continue;
+    REQUIRE(put >= 0, ExitCode::io, "writing {} failed ({})", path_, std::strerror(errno));
+    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    offset += put;
+  }
+}
+
+void File::sync() {
+  REQUIRE(::fsync(descriptor_) == 0, ExitCode::io, "writing {} failed ({})", path_,
+          std::strerror(errno));
+}
+
+std::string read_whole_file(const std::string& path, std::int64_t limit) {
+  const File file = File::open(path);
+  const std::int64_t size = file.size();
+  REQUIRE(size <= limit, ExitCode::bad_data, "{} is too large (at most {} bytes, found {})", path,
+          limit, size);
+  std::string text(static_cast<std::size_t>(size), '\0');
+  const auto got = file.read_at(0, std::as_writable_bytes(std::span(text)));
+  text.resize(static_cast<std::size_t>(got));
+  return text;
+}
+
+void sync_directory(const std::string& directory) {
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  ::fsync(descriptor);
+  ::close(descriptor);
+}
+
+}  // namespace tg

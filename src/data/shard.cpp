@@ -1,0 +1,144 @@
+#include "data/shard.h"
+
+#include <dirent.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace tg {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "shards are little-endian");
+
+// More shards than this are reopened when their turn comes again: descriptors are a bounded
+// resource.
+constexpr std::size_t max_open_files = 16;
+
+std::vector<std::string> list_files(const std::string& dir, const std::string& name_pattern,
+                                    const std::string& pattern) {
+  DIR* listing = ::opendir(dir.empty() ? "." : dir.c_str());
+  REQUIRE(listing != nullptr, ExitCode::missing_input,
+          "No files found for pattern: {} ({}); DATA_PATH must be a folder of shards", pattern,
+          std::strerror(errno));
+  std::vector<std::string> names;
+  while (const dirent* entry = ::readdir(listing)) {
+    if (::fnmatch(name_pattern.c_str(), entry->d_name, 0) == 0) names.emplace_back(entry->d_name);
+  }
+  ::closedir(listing);
+  REQUIRE(
+      !names.empty(), ExitCode::missing_input,
+      "No files found for pattern: {}; make shards with make_shards or data/download_fineweb.py",
+      pattern);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Checks header and size; returns the number of tokens.
+std::int64_t check_header(const File& file) {
+  const std::string& path = file.path();
+  std::array<std::int32_t, shard_header_ints> header{};
+  const std::int64_t got = file.read_at(0, std::as_writable_bytes(std::span(header)));
+  REQUIRE(got == shard_header_bytes, ExitCode::bad_data,
+          "Unexpected shard header for {}: expected {} bytes, found {}; the file is cut short",
+          path, shard_header_bytes, got);
+  const auto [magic, version, tokens] = std::array{header[0], header[1], header[2]};
+  if (magic != shard_magic || version != shard_version) {
+    const bool swapped = magic == static_cast<std::int32_t>(__builtin_bswap32(shard_magic));
+    fail(ExitCode::bad_data, "Unexpected shard header for {}: expected {} {}, found {} {}; {}",
+         path, shard_magic, shard_version, magic, version,
+         swapped ? "the byte order is reversed: shards are little-endian"
+                 : "not a token shard of this format");
+  }
+  REQUIRE(tokens > 0, ExitCode::bad_data,
+          "Unexpected shard header for {}: expected at least 1 token, found {}", path, tokens);
+  const std::int64_t expected = shard_header_bytes + 2 * std::int64_t{tokens};
+  const std::int64_t size = file.size();
+  REQUIRE(size == expected, ExitCode::bad_data,
+          "Shard size mismatch for {}: expected {} bytes, found {}; copy or download it again",
+          path, expected, size);
+  return tokens;
+}
+
+}  // namespace
+
+ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_size)
+    : vocab_size_(vocab_size) {
+  const std::string name_pattern = fmt::format("fineweb_{}_*.bin", split);
+  const std::string prefix = dir.empty() || dir.ends_with('/') ? dir : dir + "/";
+  pattern_ = prefix + name_pattern;
+  starts_.push_back(0);
+  for (const std::string& name : list_files(dir, name_pattern, pattern_)) {
+    paths_.push_back(prefix + name);
+    starts_.push_back(starts_.back() + check_header(File::open(paths_.back())));
+  }
+}
+
+std::int64_t ShardSet::tokens(int shard) const {
+  const auto index = static_cast<std::size_t>(shard);
+  return starts_[index + 1] - starts_[index];
+}
+
+std::shared_ptr<const File> ShardSet::open(int shard) const {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find_if(open_.begin(), open_.end(),
+                                  [&](const auto& entry) { return entry.first == shard; });
+  if (known != open_.end()) return known->second;
+  // The file may have been replaced since it was last open.
+  auto file = std::make_shared<const File>(File::open(path(shard)));
+  const std::int64_t found = check_header(*file);
+  REQUIRE(found == tokens(shard), ExitCode::bad_data,
+          "Shard size mismatch for {}: expected {} bytes, found {}; it was replaced while in use",
+          path(shard), shard_header_bytes + 2 * tokens(shard), shard_header_bytes + 2 * found);
+  open_.emplace_front(shard, file);
+  // A reader that still holds a dropped file keeps it open until it is done.
+  if (open_.size() > max_open_files) open_.pop_back();
+  return file;
+}
+
+void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out) const {
+  assert(shard >= 0 && shard < count());
+  assert(offset >= 0 && offset + std::ssize(out) <= tokens(shard));
+  const auto file = open(shard);
+  const std::int64_t wanted = 2 * std::ssize(out);
+  const std::int64_t position = shard_header_bytes + 2 * offset;
+  const std::int64_t got = file->read_at(position, std::as_writable_bytes(out));
+  REQUIRE(got == wanted, ExitCode::bad_data,
+          "Short read for {}: expected {} bytes at byte {}, found {}; it was cut while in use",
+          path(shard), wanted, position, got);
+  // One pass for the largest id vectorises; the culprit is looked for only when there is one.
+  std::uint16_t largest = 0;
+  for (const std::uint16_t id : out) largest = std::max(largest, id);
+  if (largest < vocab_size_) return;
+  const auto bad =
+      std::find_if(out.begin(), out.end(), [&](std::uint16_t id) { return id >= vocab_size_; });
+  fail(ExitCode::bad_data,
+       "token id out of range in {} at token {} (expected below vocab_size={}, found {}); "
+       "the shards and VOCAB_SIZE do not belong together",
+       path(shard), offset + (bad - out.begin()), vocab_size_, *bad);
+}
+
+void ShardSet::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
+  assert(offset >= 0);
+  std::int64_t position = offset % total_tokens();
+  auto shard = static_cast<int>(std::upper_bound(starts_.begin(), starts_.end(), position) -
+                                starts_.begin()) -
+               1;
+  while (!out.empty()) {
+    const std::int64_t within = position - start(shard);
+    const auto part =
+        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), tokens(shard) - within));
+    read(shard, within, out.first(part));
+    out = out.subspan(part);
+    shard = shard + 1 == count() ? 0 : shard + 1;
+    position = start(shard);
+  }
+}
+
+}  // namespace tg

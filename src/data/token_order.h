@@ -1,0 +1,99 @@
+#pragma once
+// Which tokens make the next micro-batch of this rank.
+//   stream   a step is M micro-batches of L + 1 tokens, one after the other from the endless
+//   stream;
+//            micro-batch j belongs to rank j mod W. Any W reads the same tokens in a step.
+//   strided  rank r starts at r * B * T of each shard, reads B * T + 1 tokens, advances B * T * W.
+// A round is one call of advance() or next() on every rank. Not thread-safe, except read().
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "data/shard.h"
+
+namespace tg {
+
+// Where the consumer stands: what it has been given, not what was read ahead.
+struct LoaderState {
+  // stream: tokens of the stream consumed by all ranks together, before wrapping; the same on each.
+  std::int64_t token_offset = 0;
+  // stream: micro-batches of the unfinished step among them, 0 between steps.
+  // strided: rounds since the beginning; the same on each rank.
+  std::int64_t micro_batches = 0;
+  // strided: this rank's own next read.
+  std::int64_t shard = 0;
+  std::int64_t offset = 0;
+
+  bool operator==(const LoaderState&) const = default;
+};
+
+class TokenOrder {
+ public:
+  explicit TokenOrder(const ShardSet& shards) : shards_(shards) {}
+  virtual ~TokenOrder() = default;
+
+  // Goes one round further; where in ShardSet's stream this rank's micro-batch begins, or nothing
+  // when it has none in this round. Cheap, so that several readers can be handed their places in
+  // order.
+  virtual std::optional<std::int64_t> advance() = 0;
+  virtual LoaderState state() const = 0;
+  // Errors: config (a state that this order cannot have).
+  virtual void restore(const LoaderState& state) = 0;
+  virtual std::int64_t span_tokens() const = 0;  // tokens of a micro-batch: inputs + 1
+
+  // Reads the micro-batch at a place that advance() gave; any thread. out: [span_tokens].
+  virtual void read(std::int64_t begin, std::span<std::uint16_t> out) const {
+    shards_.read_at(begin, out);
+  }
+  // advance() and read(); false: no micro-batch in this round, out is untouched.
+  bool next(std::span<std::uint16_t> out);
+
+ protected:
+  const ShardSet& shards_;  // outlives the order
+};
+
+class StreamOrder final : public TokenOrder {
+ public:
+  // micro_batch_tokens L, micro_batches M a step (of all ranks).
+  StreamOrder(const ShardSet& shards, std::int64_t micro_batch_tokens, std::int64_t micro_batches,
+              int rank, int world_size);
+
+  std::optional<std::int64_t> advance() override;
+  LoaderState state() const override;
+  void restore(const LoaderState& state) override;
+  std::int64_t span_tokens() const override { return span_; }
+
+ private:
+  std::int64_t span_;           // L + 1
+  std::int64_t micro_batches_;  // M
+  std::int64_t rank_, world_size_;
+  std::int64_t step_begin_ = 0;  // first token of the current step in the stream
+  std::int64_t dealt_ = 0;       // micro-batches of the step dealt to all ranks in past rounds
+};
+
+class StridedOrder final : public TokenOrder {
+ public:
+  // sequences B, seq_len T of a micro-batch. repeat_first: b0, b0, b1, … instead of b0, b1, …
+  // Errors: bad_data (a shard with fewer than B * T * W + 1 tokens).
+  StridedOrder(const ShardSet& shards, std::int64_t sequences, std::int64_t seq_len, int rank,
+               int world_size, bool repeat_first);
+
+  std::optional<std::int64_t> advance() override;
+  LoaderState state() const override { return state_; }
+  void restore(const LoaderState& state) override;
+  std::int64_t span_tokens() const override { return stride_ + 1; }
+
+  // This rank's state after so many rounds: all ranks resume from a count that one of them saved.
+  LoaderState state_after(std::int64_t rounds) const;
+
+ private:
+  std::int64_t reads_of(int shard) const;  // how often this rank reads from it in one pass
+
+  std::int64_t stride_;  // B * T
+  std::int64_t rank_, world_size_;
+  bool repeat_first_;
+  LoaderState state_;
+};
+
+}  // namespace tg

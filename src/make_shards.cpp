@@ -1,0 +1,149 @@
+// make_shards: text files or standard input to token shards, with a training and a validation
+// split.
+#include <cxxopts.hpp>
+#include <exception>
+#include <iostream>
+#include <map>
+#include <new>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "data/baselines.h"
+#include "data/sharding.h"
+
+namespace {
+
+using tg::ExitCode;
+
+cxxopts::Options declare_options() {
+  cxxopts::Options options("make_shards",
+                           "Tokenizes text into shards: BOS before each document, no EOS.\n"
+                           "Each FILE is UTF-8 text; '-' is standard input.\n");
+  options.positional_help("[FILE...|-]").custom_help("--tokenizer MODEL --out DIR [OPTION...]");
+  options.add_options()("tokenizer", "SentencePiece model", cxxopts::value<std::string>(), "MODEL")(
+      "out", "folder for the shards, created if need be", cxxopts::value<std::string>(), "DIR")(
+      "shard-tokens", "tokens of a shard, at most 2147483647",
+      cxxopts::value<std::int64_t>()->default_value("100000000"),
+      "N")("val-fraction",
+           "share of the documents for validation, spread evenly; 0: no validation split",
+           cxxopts::value<double>()->default_value("0.05"),
+           "F")("val-documents", "the first N documents are for validation, instead of a fraction",
+                cxxopts::value<std::int64_t>()->default_value("0"),
+                "N")("document-separator",
+                     "a document is a file, ends at an empty line, or is a line: "
+                     "file|blank-line|line",
+                     cxxopts::value<std::string>()->default_value("file"), "KIND")(
+      "threads", "tokenizing threads; 0: one for each processor; never changes the result",
+      cxxopts::value<int>()->default_value("0"),
+      "N")("name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt reads fineweb",
+           cxxopts::value<std::string>()->default_value("fineweb"), "PREFIX")(
+      "replace-invalid", "turn bytes that are not UTF-8 into U+FFFD instead of stopping")(
+      "force", "replace shards that are in DIR already")(
+      "baselines", "at the end, score n-gram models on the validation split")(
+      "h,help", "this text")("files", "", cxxopts::value<std::vector<std::string>>());
+  options.parse_positional("files");
+  return options;
+}
+
+tg::Separator parse_separator(const std::string& name) {
+  const std::map<std::string, tg::Separator> known = {{"file", tg::Separator::file},
+                                                      {"blank-line", tg::Separator::blank_line},
+                                                      {"line", tg::Separator::line}};
+  const auto found = known.find(name);
+  REQUIRE(found != known.end(), ExitCode::usage,
+          "--document-separator: expected file, blank-line or line, found {}", name);
+  return found->second;
+}
+
+tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
+  for (const char* needed : {"tokenizer", "out", "files"}) {
+    REQUIRE(given.count(needed) > 0, ExitCode::usage, "{} is missing; see make_shards --help",
+            std::string(needed) == "files" ? "FILE (or - for standard input)"
+                                           : "--" + std::string(needed));
+  }
+  tg::ShardingOptions options;
+  options.tokenizer_path = given["tokenizer"].as<std::string>();
+  options.out_dir = given["out"].as<std::string>();
+  options.files = given["files"].as<std::vector<std::string>>();
+  options.separator = parse_separator(given["document-separator"].as<std::string>());
+  options.shard_tokens = given["shard-tokens"].as<std::int64_t>();
+  options.val_documents = given["val-documents"].as<std::int64_t>();
+  options.val_fraction = given["val-fraction"].as<double>();
+  options.threads = given["threads"].as<int>();
+  options.name_prefix = given["name-prefix"].as<std::string>();
+  options.replace_invalid = given.count("replace-invalid") > 0;
+  options.force = given.count("force") > 0;
+  REQUIRE(options.shard_tokens >= 1 && options.shard_tokens <= 2147483647, ExitCode::usage,
+          "--shard-tokens: expected 1 to 2147483647, found {}", options.shard_tokens);
+  REQUIRE(options.val_fraction >= 0 && options.val_fraction < 1, ExitCode::usage,
+          "--val-fraction: expected at least 0 and below 1, found {}", options.val_fraction);
+  REQUIRE(options.val_documents >= 0, ExitCode::usage,
+          "--val-documents: expected at least 0, found {}", options.val_documents);
+  REQUIRE(options.threads >= 0 && options.threads <= 1024, ExitCode::usage,
+          "--threads: expected 0 to 1024, found {}", options.threads);
+  if (options.threads == 0) {
+    options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  }
+  return options;
+}
+
+void print_split(const char* name, const tg::ShardingReport::Split& split) {
+  const double per_token =
+      split.tokens == 0 ? 0
+                        : static_cast<double>(split.text_bytes) / static_cast<double>(split.tokens);
+  tg::log_info("make_shards {}: documents:{} tokens:{} bytes_per_token:{:.3f} shards:{}", name,
+               split.documents, split.tokens, per_token, split.shards);
+}
+
+void print_baselines(const tg::ShardingOptions& options) {
+  const tg::Tokenizer tokenizer(options.tokenizer_path);
+  const tg::ShardSet train(options.out_dir, "train", tokenizer.pieces());
+  const tg::ShardSet val(options.out_dir, "val", tokenizer.pieces());
+  const tg::Baselines scores = tg::text_baselines(train, val, tokenizer);
+  tg::log_info("baseline byte_unigram val_bpb:{:.4f}", scores.byte_unigram);
+  tg::log_info("baseline token_unigram val_bpb:{:.4f}", scores.token_unigram);
+  tg::log_info("baseline token_bigram val_bpb:{:.4f}", scores.token_bigram);
+}
+
+void run(int argc, char** argv) {
+  cxxopts::Options declared = declare_options();
+  const auto given = declared.parse(argc, argv);
+  if (given.count("help") > 0) {
+    std::cout << declared.help();
+    return;
+  }
+  const tg::ShardingOptions options = read_options(given);
+  const bool baselines = given.count("baselines") > 0;
+  const bool no_val = options.val_documents == 0 && options.val_fraction == 0;
+  REQUIRE(!baselines || (options.name_prefix == "fineweb" && !no_val), ExitCode::usage,
+          "--baselines needs a validation split and the name prefix fineweb");
+  const tg::ShardingReport report = tg::make_shards(options);
+  print_split("train", report.train);
+  print_split("val", report.val);
+  if (baselines) print_baselines(options);
+}
+
+int report(ExitCode code, const char* what) {
+  tg::error_line(static_cast<int>(code), what);
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    run(argc, argv);
+    return 0;
+  } catch (const tg::Error& error) {
+    return report(error.exit_code(), error.what());
+  } catch (const cxxopts::exceptions::exception& error) {
+    return report(ExitCode::usage, error.what());
+  } catch (const std::bad_alloc&) {
+    return report(ExitCode::memory,
+                  "out of memory; shorter documents or fewer --threads need less");
+  } catch (const std::exception& error) {
+    return report(ExitCode::internal, error.what());
+  }
+}

@@ -1,0 +1,184 @@
+#include "data/prefetch.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "tests/data/files.h"
+
+namespace tg {
+namespace {
+
+using test::TempDir;
+
+constexpr int kVocab = 60000;
+constexpr std::int64_t kTokens = 24, kSeqLen = 8, kMicroBatches = 8;
+
+// Three shards of different sizes whose every token tells its place.
+class Prefetch : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    int first = 0;
+    for (int shard = 0; shard < 3; ++shard) {
+      const int tokens = 701 + 97 * shard;
+      test::write_file(folder_ / fmt::format("fineweb_train_{:06}.bin", shard),
+                       test::shard_bytes(test::counting(tokens, first)));
+      first += tokens;
+    }
+    shards_ = std::make_unique<ShardSet>(folder_.path(), "train", kVocab);
+  }
+
+  std::unique_ptr<TokenOrder> stream(int rank = 0, int world = 1) const {
+    return std::make_unique<StreamOrder>(*shards_, kTokens, kMicroBatches, rank, world);
+  }
+  std::unique_ptr<TokenOrder> strided(int rank = 0, int world = 1) const {
+    return std::make_unique<StridedOrder>(*shards_, kTokens / kSeqLen, kSeqLen, rank, world, true);
+  }
+
+  TempDir folder_;
+  std::unique_ptr<ShardSet> shards_;
+};
+
+std::vector<std::uint16_t> tokens_of(const HostBatch& batch) {
+  return {batch.buffer.get(), batch.buffer.get() + batch.tokens};
+}
+
+// Everything that a consumer sees of `count` rounds.
+std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> drain(BatchSource& source,
+                                                                       int count) {
+  std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> seen;
+  HostBatch batch;
+  for (int i = 0; i < count; ++i) {
+    source.next(batch);
+    EXPECT_EQ(source.state(), batch.after);
+    seen.emplace_back(tokens_of(batch), batch.after.token_offset + batch.after.offset);
+  }
+  return seen;
+}
+
+TEST_F(Prefetch, TokensNeverDependOnDepthWorkersOrOrder) {
+  for (const auto& [rank, world] : {std::pair{0, 1}, {1, 3}, {2, 5}}) {
+    for (const bool is_stream : {true, false}) {
+      const auto order = [&] { return is_stream ? stream(rank, world) : strided(rank, world); };
+      OrderedSource plain(order(), kSeqLen);
+      const auto expected = drain(plain, 300);
+      for (const int queue : {1, 2, 7}) {
+        for (const int workers : {1, 2, 5}) {
+          PrefetchSource ahead(order(), kSeqLen, {queue, workers});
+          EXPECT_EQ(drain(ahead, 300), expected) << queue << " deep, " << workers << " workers";
+        }
+      }
+    }
+  }
+}
+
+TEST_F(Prefetch, ResumesAtTheConsumersPositionNotTheReaders) {
+  std::mt19937 random(1);
+  for (int attempt = 0; attempt < 30; ++attempt) {
+    const int used = static_cast<int>(random() % 100);
+    PrefetchSource source(attempt % 2 == 0 ? stream() : strided(), kSeqLen, {5, 3});
+    drain(source, used);
+    const auto position = source.state();
+    const auto expected = drain(source, 20);
+
+    PrefetchSource fresh(attempt % 2 == 0 ? stream() : strided(), kSeqLen, {3, 2});
+    fresh.restore(position);
+    EXPECT_EQ(drain(fresh, 20), expected) << "after " << used;
+    source.restore(position);
+    EXPECT_EQ(drain(source, 20), expected) << "rewound after " << used;
+  }
+}
+
+TEST_F(Prefetch, DestructionAtAnyMomentNeverHangs) {
+  std::mt19937 random(2);
+  for (int attempt = 0; attempt < 200; ++attempt) {
+    PrefetchSource source(stream(), kSeqLen, {1 + attempt % 4, 1 + attempt % 3});
+    drain(source, static_cast<int>(random() % 4));
+  }
+}
+
+// Takes `delay` for each micro-batch, as slow storage does, and fails at the batch `failing`.
+class SlowOrder final : public TokenOrder {
+ public:
+  SlowOrder(const ShardSet& shards, std::chrono::milliseconds delay, int failing = -1)
+      : TokenOrder(shards),
+        order_(shards, kTokens, kMicroBatches, 0, 1),
+        delay_(delay),
+        failing_(failing) {}
+  std::optional<std::int64_t> advance() override { return order_.advance(); }
+  LoaderState state() const override { return order_.state(); }
+  void restore(const LoaderState& state) override { order_.restore(state); }
+  std::int64_t span_tokens() const override { return order_.span_tokens(); }
+  void read(std::int64_t begin, std::span<std::uint16_t> out) const override {
+    std::this_thread::sleep_for(delay_);
+    if (begin == failing_ * (kTokens + 1)) fail(ExitCode::io, "planted at token {}", begin);
+    TokenOrder::read(begin, out);
+  }
+
+ private:
+  StreamOrder order_;
+  std::chrono::milliseconds delay_;
+  int failing_;
+};
+
+double seconds_to_consume(BatchSource& source, int batches, std::chrono::milliseconds work) {
+  const auto began = std::chrono::steady_clock::now();
+  HostBatch batch;
+  for (int i = 0; i < batches; ++i) {
+    source.next(batch);
+    std::this_thread::sleep_for(work);
+  }
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
+
+TEST_F(Prefetch, ReadingOverlapsTheConsumersWork) {
+  constexpr auto kDelay = std::chrono::milliseconds(20);
+  constexpr int kBatches = 25;
+  PrefetchSource ahead(std::make_unique<SlowOrder>(*shards_, kDelay), kSeqLen, {2, 1});
+  EXPECT_LE(seconds_to_consume(ahead, kBatches, kDelay), 1.2 * kBatches * 0.020);
+  OrderedSource plain(std::make_unique<SlowOrder>(*shards_, kDelay), kSeqLen);
+  EXPECT_GE(seconds_to_consume(plain, kBatches, kDelay), 1.9 * kBatches * 0.020);
+}
+
+TEST_F(Prefetch, AWorkersFailureReachesTheConsumerAtItsBatchAndStays) {
+  for (const int workers : {1, 3}) {
+    const auto no_delay = std::chrono::milliseconds(0);
+    PrefetchSource source(std::make_unique<SlowOrder>(*shards_, no_delay, 11), kSeqLen,
+                          {4, workers});
+    const auto before = drain(source, 11);
+    HostBatch batch;
+    for (int again = 0; again < 3; ++again) {
+      const auto message = test::error_of(ExitCode::io, [&] { source.next(batch); });
+      EXPECT_EQ(message, "planted at token 275");
+    }
+    // The consumer's position is the last batch it got, and from the start all is as it was.
+    EXPECT_EQ(source.state().token_offset, 11 * (kTokens + 1));
+    source.restore({});
+    EXPECT_EQ(drain(source, 11), before);
+  }
+}
+
+TEST_F(Prefetch, ShardCutWhileInUseIsNamedWithItsPlace) {
+  PrefetchSource source(stream(), kSeqLen, {2, 1});
+  HostBatch batch;
+  source.next(batch);
+  std::filesystem::resize_file(folder_ / "fineweb_train_000001.bin", 1024 + 2 * 10);
+  const auto message = test::error_of(ExitCode::bad_data, [&] { drain(source, 200); });
+  EXPECT_NE(message.find("fineweb_train_000001.bin"), std::string::npos) << message;
+}
+
+TEST_F(Prefetch, WaitingIsCountedAndAFullQueueCostsAlmostNone) {
+  PrefetchSource slow(std::make_unique<SlowOrder>(*shards_, std::chrono::milliseconds(10)), kSeqLen,
+                      {2, 1});
+  drain(slow, 5);
+  EXPECT_GE(slow.waited_ms(), 30);
+  PrefetchSource fast(stream(), kSeqLen, {2, 1});
+  seconds_to_consume(fast, 20, std::chrono::milliseconds(5));
+  EXPECT_LT(fast.waited_ms(), 20 * 5);
+}
+
+}  // namespace
+}  // namespace tg

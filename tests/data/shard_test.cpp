@@ -1,0 +1,182 @@
+#include "data/shard.h"
+
+#include <sys/resource.h>
+
+#include <thread>
+
+#include "tests/data/files.h"
+
+namespace tg {
+namespace {
+
+using test::counting;
+using test::error_of;
+using test::expect_part;
+using test::expect_start;
+using test::shard_bytes;
+using test::TempDir;
+using test::write_file;
+
+std::vector<std::uint16_t> read_at(const ShardSet& shards, std::int64_t begin, std::size_t n) {
+  std::vector<std::uint16_t> out(n);
+  shards.read_at(begin, out);
+  return out;
+}
+
+TEST(ShardSet, TakesTheShardsOfItsSplitInTheOrderOfTheirNames) {
+  const TempDir dir;
+  write_file(dir / "fineweb_train_000010.bin", shard_bytes(counting(3, 20)));
+  write_file(dir / "fineweb_train_000002.bin", shard_bytes(counting(2, 10)));
+  write_file(dir / "fineweb_val_000000.bin", shard_bytes(counting(9, 90)));
+  write_file(dir / "fineweb_train_000003.bin.tmp", "half written");
+  const ShardSet shards(dir.path(), "train", 100);
+  EXPECT_EQ(shards.pattern(), dir / "fineweb_train_*.bin");
+  EXPECT_EQ(shards.count(), 2);
+  EXPECT_EQ(shards.tokens(0), 2);
+  EXPECT_EQ(shards.total_tokens(), 5);
+  EXPECT_EQ(shards.start(1), 2);
+  EXPECT_EQ(read_at(shards, 0, 5), (std::vector<std::uint16_t>{10, 11, 20, 21, 22}));
+  EXPECT_EQ(ShardSet(dir.path() + "/", "train", 100).pattern(), dir / "fineweb_train_*.bin");
+}
+
+TEST(ShardSet, CrossesShardsAndWrapsForEver) {
+  const TempDir dir;
+  std::vector<std::uint16_t> all;
+  for (int shard = 0; shard < 4; ++shard) {
+    const auto tokens = counting(1 + 5 * shard, 100 * shard);
+    write_file(dir / fmt::format("fineweb_train_{:06}.bin", shard), shard_bytes(tokens));
+    all.insert(all.end(), tokens.begin(), tokens.end());
+  }
+  const ShardSet shards(dir.path(), "train", 1024);
+  for (std::int64_t begin = 0; begin < 3 * std::ssize(all); ++begin) {
+    for (const std::size_t n : {0, 1, 7, 34, 80}) {
+      std::vector<std::uint16_t> expected;
+      for (std::size_t i = 0; i < n; ++i) {
+        expected.push_back(all[(static_cast<std::size_t>(begin) + i) % all.size()]);
+      }
+      ASSERT_EQ(read_at(shards, begin, n), expected) << begin << " " << n;
+    }
+  }
+  const std::int64_t far = (std::int64_t{1} << 40) * std::ssize(all) + 3;
+  EXPECT_EQ(read_at(shards, far, 5), read_at(shards, 3, 5));
+}
+
+TEST(ShardSet, ReadsMoreShardsThanItMayHaveFilesOpenFromManyThreads) {
+  const TempDir dir;
+  for (int shard = 0; shard < 60; ++shard) {
+    write_file(dir / fmt::format("fineweb_train_{:06}.bin", shard),
+               shard_bytes(counting(10, shard)));
+  }
+  rlimit old{};
+  getrlimit(RLIMIT_NOFILE, &old);
+  const rlimit few{.rlim_cur = 40, .rlim_max = old.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &few);
+  {
+    const ShardSet shards(dir.path(), "train", 1024);
+    std::vector<std::thread> threads;
+    for (int thread = 0; thread < 4; ++thread) {
+      threads.emplace_back([&, thread] {
+        for (std::int64_t i = 0; i < 600; ++i) {
+          const std::int64_t begin = (i * 37 + thread * 11) % 600;
+          const auto found = read_at(shards, begin, 1)[0];
+          EXPECT_EQ(found, begin / 10 + begin % 10);
+        }
+      });
+    }
+    for (auto& thread : threads) thread.join();
+  }
+  setrlimit(RLIMIT_NOFILE, &old);
+}
+
+TEST(ShardSet, SaysWhichPatternFoundNoFiles) {
+  const TempDir dir;
+  const auto open = [](const std::string& path) { return [path] { ShardSet(path, "val", 1024); }; };
+  expect_start(error_of(ExitCode::missing_input, open(dir.path())),
+               "No files found for pattern: " + (dir / "fineweb_val_*.bin"));
+  const auto message = error_of(ExitCode::missing_input, open(dir / "nowhere"));
+  expect_start(message, "No files found for pattern: ");
+  expect_part(message, "No such file");
+}
+
+TEST(ShardSet, RefusesBrokenHeadersAndSizes) {
+  auto lying = shard_bytes(counting(8));
+  lying[8] = 9;
+  auto negative = shard_bytes(counting(8));
+  negative[11] = static_cast<char>(0x80);
+  const auto good = shard_bytes(counting(8));
+  const struct {
+    std::string bytes, message;
+  } cases[] = {
+      {"", "Unexpected shard header for F: expected 1024 bytes, found 0"},
+      {good.substr(0, 1023), "Unexpected shard header for F: expected 1024 bytes, found 1023"},
+      {shard_bytes(counting(8), 20240521),
+       "Unexpected shard header for F: expected 20240520 1, found "
+       "20240521 1; not a token shard"},
+      {shard_bytes(counting(8), 20240520, 2),
+       "Unexpected shard header for F: expected 20240520 1, found 20240520 2"},
+      {shard_bytes(counting(8), std::int32_t(0x88d83401), 0x01000000),
+       "Unexpected shard header for F: expected 20240520 1, found -1999096831 16777216; the byte "
+       "order "
+       "is reversed"},
+      {shard_bytes({}), "Unexpected shard header for F: expected at least 1 token, found 0"},
+      {negative, "Unexpected shard header for F: expected at least 1 token, found -2147483640"},
+      {good.substr(0, good.size() - 1),
+       "Shard size mismatch for F: expected 1040 bytes, found 1039"},
+      {good + "x", "Shard size mismatch for F: expected 1040 bytes, found 1041"},
+      {lying, "Shard size mismatch for F: expected 1042 bytes, found 1040"},
+  };
+  for (const auto& broken : cases) {
+    const TempDir dir;
+    const std::string file = dir / "fineweb_train_000000.bin";
+    write_file(file, broken.bytes);
+    std::string expected = broken.message;
+    expected.replace(expected.find(" F:") + 1, 1, file);
+    expect_start(error_of(ExitCode::bad_data, [&] { ShardSet(dir.path(), "train", 1024); }),
+                 expected);
+  }
+}
+
+TEST(ShardSet, NamesAShardThatIsAFolder) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "fineweb_train_000000.bin");
+  expect_part(error_of(ExitCode::missing_input, [&] { ShardSet(dir.path(), "train", 1024); }),
+              "fineweb_train_000000.bin (a file expected, found a directory)");
+}
+
+TEST(ShardSet, NamesShardPlaceAndIdOfATokenBeyondTheVocabulary) {
+  const TempDir dir;
+  const std::string file = dir / "fineweb_train_000001.bin";
+  auto tokens = counting(50);
+  tokens[33] = 1024;
+  write_file(dir / "fineweb_train_000000.bin", shard_bytes(counting(50)));
+  write_file(file, shard_bytes(tokens));
+  const ShardSet shards(dir.path(), "train", 1024);
+  EXPECT_NO_THROW(read_at(shards, 0, 83));
+  expect_start(error_of(ExitCode::bad_data, [&] { read_at(shards, 20, 80); }),
+               "token id out of range in " + file +
+                   " at token 33 (expected below vocab_size=1024, found 1024)");
+  EXPECT_NO_THROW(read_at(ShardSet(dir.path(), "train", 1025), 0, 100));
+}
+
+TEST(ShardSet, NoticesAShardCutOrReplacedWhileInUse) {
+  const TempDir dir;
+  const std::string file = dir / "fineweb_train_000000.bin";
+  write_file(file, shard_bytes(counting(100)));
+  const ShardSet cut(dir.path(), "train", 1024);
+  read_at(cut, 0, 10);
+  std::filesystem::resize_file(file, 1024 + 40);
+  expect_start(error_of(ExitCode::bad_data, [&] { read_at(cut, 10, 20); }),
+               "Short read for " + file + ": expected 40 bytes at byte 1044, found 20");
+
+  write_file(file, shard_bytes(counting(100)));
+  const ShardSet replaced(dir.path(), "train", 1024);
+  write_file(file, shard_bytes(counting(90)));
+  expect_start(error_of(ExitCode::bad_data, [&] { read_at(replaced, 0, 10); }),
+               "Shard size mismatch for " + file + ": expected 1224 bytes, found 1204");
+  std::filesystem::remove(file);
+  expect_start(error_of(ExitCode::missing_input, [&] { read_at(replaced, 0, 10); }),
+               "cannot open " + file);
+}
+
+}  // namespace
+}  // namespace tg
