@@ -1,0 +1,58 @@
+#pragma once
+// Bytes at offsets, of a file or of memory. Files are read, never mapped: one that is truncated
+// while it is mapped would kill the process.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace tg {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+
+  const std::string& name() const { return name_; }  // for messages
+  uint64_t size() const { return size_; }
+  bool holds(uint64_t offset, uint64_t count) const {
+    return count <= size_ && offset <= size_ - count;
+  }
+  // Exactly `count` bytes; the caller has asked holds(). Errors: io.
+  virtual void read(uint64_t offset, void* to, size_t count) const = 0;
+  std::string read(uint64_t offset, size_t count) const;
+
+ protected:
+  explicit ByteSource(std::string name) : name_(std::move(name)) {}
+  uint64_t size_ = 0;
+
+ private:
+  std::string name_;
+};
+
+class FileSource final : public ByteSource {
+ public:
+  // Errors: missing_input, io (unreadable, or no regular file).
+  explicit FileSource(const std::string& path);
+  ~FileSource() override;
+  using ByteSource::read;
+  void read(uint64_t offset, void* to, size_t count) const override;
+
+ private:
+  int fd_ = -1;
+};
+
+// Refers to the bytes, does not copy them.
+class MemorySource final : public ByteSource {
+ public:
+  MemorySource(std::string_view bytes, std::string name);
+  using ByteSource::read;
+  void read(uint64_t offset, void* to, size_t count) const override;
+
+ private:
+  std::string_view bytes_;
+};
+
+}  // namespace tg

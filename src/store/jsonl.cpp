@@ -1,0 +1,80 @@
+#include "store/jsonl.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "store/atomic_file.h"
+
+namespace tg {
+namespace {
+
+// Bytes that are no UTF-8 (a path in the settings) become U+FFFD rather than an exception.
+std::string dump(const nlohmann::json& value, int indent) {
+  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// Where the last whole line ends. Reads backwards, by blocks, no more than the line's own length.
+int64_t end_of_last_line(int fd, int64_t size) {
+  char block[4096];
+  while (size > 0) {
+    const int64_t begin = std::max<int64_t>(0, size - static_cast<int64_t>(sizeof block));
+    const ssize_t got = ::pread(fd, block, static_cast<size_t>(size - begin), begin);
+    if (got != size - begin) return size;
+    for (int64_t i = got; i > 0; --i)
+      if (block[i - 1] == '\n') return begin + i;
+    size = begin;
+  }
+  return 0;
+}
+
+}  // namespace
+
+JsonLines::JsonLines(std::string path) : path_(std::move(path)) {
+  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  REQUIRE(fd_ >= 0, ExitCode::cannot_create, "{}: cannot be created ({})", path_,
+          std::strerror(errno));
+  const int64_t found = ::lseek(fd_, 0, SEEK_END);
+  size_ = end_of_last_line(fd_, found);
+  // Failure costs one unreadable line, no more.
+  if (size_ < found && ::ftruncate(fd_, size_) != 0) size_ = found;
+}
+
+JsonLines::~JsonLines() {
+  ::close(fd_);
+}
+
+void JsonLines::write(const nlohmann::json& value) {
+  const std::string line = dump(value, -1);
+  size_t done = 0;
+  while (done < line.size()) {
+    const ssize_t written = ::write(fd_, line.data() + done, line.size() - done);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) break;
+    done += static_cast<size_t>(written);
+  }
+  if (done == line.size()) {
+    size_ += static_cast<int64_t>(done);
+    return;
+  }
+  const int error = errno;
+  // Half a line would spoil the next one as well.
+  const bool cut = done == 0 || ::ftruncate(fd_, size_) == 0;
+  if (!cut) size_ += static_cast<int64_t>(done);
+  if (!std::exchange(warned_, true))
+    log_warn("{}: a line could not be written ({}); the run goes on without it", path_,
+             std::strerror(error));
+}
+
+void write_json_file(const std::string& path, const nlohmann::json& value) {
+  write_file_atomically(path, dump(value, 2));
+}
+
+}  // namespace tg

@@ -1,0 +1,301 @@
+#include "store/pickle_reader.h"
+
+#include <bit>
+#include <cstring>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "store/pickle_nodes.h"
+#include "store/tensor_check.h"
+
+namespace tg {
+namespace pickle {
+namespace {
+
+constexpr std::pair<std::string_view, c10::ScalarType> kStorages[] = {
+    {"FloatStorage", c10::ScalarType::Float}, {"DoubleStorage", c10::ScalarType::Double},
+    {"HalfStorage", c10::ScalarType::Half},   {"BFloat16Storage", c10::ScalarType::BFloat16},
+    {"LongStorage", c10::ScalarType::Long},   {"IntStorage", c10::ScalarType::Int},
+    {"ShortStorage", c10::ScalarType::Short}, {"CharStorage", c10::ScalarType::Char},
+    {"ByteStorage", c10::ScalarType::Byte},   {"BoolStorage", c10::ScalarType::Bool},
+};
+
+class Machine {
+ public:
+  Machine(std::string_view pickle, const StorageLoader& load) : pickle_(pickle), load_(load) {}
+
+  size_t position() const { return at_; }
+
+  PickleValue run() {
+    if (take(2) != "\x80\x02") throw Malformed("expected pickle protocol 2 (torch.save's default)");
+    for (size_t count = 0; count < kMaxOperations; ++count) {
+      const char opcode = take(1)[0];
+      if (opcode == '.') {
+        if (stack_.size() != 1 || !marks_.empty()) throw Malformed("expected one value at the end");
+        if (at_ != pickle_.size()) throw Malformed("bytes after the end");
+        return tree_of(*stack_[0]);
+      }
+      step(opcode);
+    }
+    throw Malformed(fmt::format("more than {} operations", kMaxOperations));
+  }
+
+ private:
+  void step(char opcode) {
+    switch (opcode) {
+      case 'N':
+        push({});
+        break;
+      case '\x88':
+        push({.kind = Kind::boolean, .integer = 1});
+        break;
+      case '\x89':
+        push({.kind = Kind::boolean, .integer = 0});
+        break;
+      case 'K':
+        push_integer(number<uint8_t>());
+        break;
+      case 'M':
+        push_integer(number<uint16_t>());
+        break;
+      case 'J':
+        push_integer(number<int32_t>());
+        break;
+      case '\x8a':
+        push_long();
+        break;
+      case 'G':
+        push({.kind = Kind::real,
+              .real = std::bit_cast<double>(__builtin_bswap64(number<uint64_t>()))});
+        break;
+      case 'X':
+        push({.kind = Kind::text, .text = take(number<uint32_t>())});
+        break;
+      case 'c':
+        push_global();
+        break;
+      case '(':
+        marks_.push_back(stack_.size());
+        break;
+      case ')':
+        push({.kind = Kind::tuple});
+        break;
+      case '\x85':
+        push_tuple(pop(1));
+        break;
+      case '\x86':
+        push_tuple(pop(2));
+        break;
+      case '\x87':
+        push_tuple(pop(3));
+        break;
+      case 't':
+        push_tuple(pop_to_mark());
+        break;
+      case ']':
+        push({.kind = Kind::list});
+        break;
+      case '}':
+        push({.kind = Kind::dict});
+        break;
+      case 'a':
+        extend(Kind::list, pop(1));
+        break;
+      case 'e':
+        extend(Kind::list, pop_to_mark());
+        break;
+      case 's':
+        extend(Kind::dict, pop(2));
+        break;
+      case 'u':
+        extend(Kind::dict, pop_to_mark());
+        break;
+      case 'q':
+        memo_.insert_or_assign(number<uint8_t>(), &top());
+        break;
+      case 'r':
+        memo_.insert_or_assign(number<uint32_t>(), &top());
+        break;
+      case 'h':
+        recall(number<uint8_t>());
+        break;
+      case 'j':
+        recall(number<uint32_t>());
+        break;
+      case 'Q':
+        push_storage(*pop(1)[0]);
+        break;
+      case 'R':
+        call();
+        break;
+      case 'b':
+        ignore_attributes();
+        break;
+      default:
+        throw Malformed(fmt::format("opcode 0x{:02x} is none of those that torch.save writes",
+                                    static_cast<unsigned char>(opcode)));
+    }
+  }
+
+  // Bytes of the pickle: lengths are compared with what is left before anything is made of them.
+  std::string_view take(size_t count) {
+    if (count > pickle_.size() - at_)
+      throw Malformed(fmt::format("expected {} more bytes, found {}", count, pickle_.size() - at_));
+    at_ += count;
+    return pickle_.substr(at_ - count, count);
+  }
+  template <typename T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value).data(), sizeof value);
+    return value;
+  }
+  std::string_view line() {
+    const size_t end = pickle_.find('\n', at_);
+    if (end == std::string_view::npos) throw Malformed("a name without end");
+    const std::string_view text = take(end - at_);
+    take(1);
+    return text;
+  }
+
+  // The stack; nothing below the last mark may be taken.
+  void push_node(Node& node) {
+    if (stack_.size() >= kMaxValues) throw Malformed("the stack is too deep");
+    stack_.push_back(&node);
+  }
+  void push(Node node) {
+    if (arena_.size() >= kMaxValues)
+      throw Malformed(fmt::format("more than {} values", kMaxValues));
+    push_node(arena_.emplace_back(std::move(node)));
+  }
+  void push_integer(int64_t value) { push({.kind = Kind::integer, .integer = value}); }
+  void push_tuple(std::vector<const Node*> items) {
+    push({.kind = Kind::tuple, .items = std::move(items)});
+  }
+  Node& top() {
+    if (stack_.size() <= floor()) throw Malformed("the stack is empty");
+    return *stack_.back();
+  }
+  size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  std::vector<const Node*> pop(size_t count) {
+    if (stack_.size() - floor() < count) throw Malformed("the stack is empty");
+    std::vector<const Node*> items(stack_.end() - static_cast<ptrdiff_t>(count), stack_.end());
+    stack_.resize(stack_.size() - count);
+    return items;
+  }
+  std::vector<const Node*> pop_to_mark() {
+    if (marks_.empty()) throw Malformed("a mark is missing");
+    auto items = pop(stack_.size() - marks_.back());
+    marks_.pop_back();
+    return items;
+  }
+  void extend(Kind kind, const std::vector<const Node*>& items) {
+    Node& container = top();
+    if (container.kind != kind || (kind == Kind::dict && items.size() % 2 != 0))
+      throw Malformed(
+          fmt::format("{} items added to a {}", items.size(), kind_name(container.kind)));
+    container.items.insert(container.items.end(), items.begin(), items.end());
+  }
+  void recall(uint32_t index) {
+    const auto found = memo_.find(index);
+    if (found == memo_.end()) throw Malformed(fmt::format("nothing is stored as {}", index));
+    push_node(*found->second);
+  }
+
+  void push_long() {
+    const std::string_view bytes = take(number<uint8_t>());
+    if (bytes.size() > 8)
+      throw Malformed(fmt::format("an int of {} bytes, expected 8", bytes.size()));
+    // Little-endian two's complement of any length: the last byte carries the sign.
+    uint64_t value = !bytes.empty() && (bytes.back() & 0x80) ? ~uint64_t{0} : 0;
+    std::memcpy(&value, bytes.data(), bytes.size());
+    push_integer(static_cast<int64_t>(value));
+  }
+  void push_global() {
+    const std::string_view module = line(), name = line();
+    Node node{.kind = Kind::global};
+    const auto dtype = module == "torch" ? storage_dtype(name) : std::nullopt;
+    if (dtype) {
+      node.global = Global::storage;
+      node.dtype = *dtype;
+    } else if (module == "collections" && name == "OrderedDict") {
+      node.global = Global::ordered_dict;
+    } else if (module == "torch._utils" && name == "_rebuild_tensor_v2") {
+      node.global = Global::rebuild_tensor;
+    } else if (module == "torch._utils" && name == "_rebuild_parameter") {
+      node.global = Global::rebuild_parameter;
+    } else {
+      throw Malformed(fmt::format("it names {}.{}, which is no part of a plain dict of tensors",
+                                  shown(module), shown(name)));
+    }
+    push(std::move(node));
+  }
+  // ('storage', torch.FloatStorage, key, device, numel)
+  void push_storage(const Node& id) {
+    constexpr Kind kinds[] = {Kind::text, Kind::global, Kind::text, Kind::text, Kind::integer};
+    bool fits = id.kind == Kind::tuple && id.items.size() == std::size(kinds);
+    for (size_t i = 0; fits && i < std::size(kinds); ++i) fits = id.items[i]->kind == kinds[i];
+    if (!fits || id.items[0]->text != "storage" || id.items[1]->global != Global::storage)
+      throw Malformed("a persistent id that names no storage");
+    push({.kind = Kind::storage,
+          .tensor = load_(id.items[2]->text, id.items[1]->dtype, id.items[4]->integer)});
+  }
+  void call() {
+    const auto call = pop(2);
+    if (call[0]->kind != Kind::global || call[1]->kind != Kind::tuple)
+      throw Malformed(fmt::format("a call of a {}", kind_name(call[0]->kind)));
+    const auto& args = call[1]->items;
+    if (call[0]->global == Global::ordered_dict && args.empty()) {
+      push({.kind = Kind::dict});
+    } else if (call[0]->global == Global::rebuild_tensor) {
+      push({.kind = Kind::tensor, .tensor = rebuild_tensor(args)});
+    } else if (call[0]->global == Global::rebuild_parameter && args.size() == 3 &&
+               args[0]->kind == Kind::tensor) {
+      push({.kind = Kind::tensor, .tensor = args[0]->tensor});
+    } else {
+      throw Malformed("a call with arguments that torch.save does not write");
+    }
+  }
+  // nn.Module.state_dict hangs version numbers (_metadata) on its OrderedDict.
+  void ignore_attributes() {
+    if (pop(1)[0]->kind != Kind::dict || top().kind != Kind::dict)
+      throw Malformed("attributes on something that is no dict");
+  }
+
+  std::string_view pickle_;
+  const StorageLoader& load_;
+  size_t at_ = 0;
+  Arena arena_;
+  std::vector<Node*> stack_;
+  std::vector<size_t> marks_;
+  std::unordered_map<uint32_t, Node*> memo_;
+};
+
+}  // namespace
+}  // namespace pickle
+
+PickleValue read_pickle(std::string_view pickle, const std::string& file,
+                        const StorageLoader& load) {
+  pickle::Machine machine(pickle, load);
+  try {
+    return machine.run();
+  } catch (const pickle::Malformed& malformed) {
+    fail(ExitCode::bad_data,
+         "{}: expected a plain dict as torch.save writes it; data.pkl at byte {}: {}", file,
+         machine.position(), malformed.what());
+  }
+}
+
+std::optional<c10::ScalarType> storage_dtype(std::string_view storage_class) {
+  for (const auto& [known, dtype] : pickle::kStorages)
+    if (known == storage_class) return dtype;
+  return std::nullopt;
+}
+
+std::optional<std::string_view> storage_class(c10::ScalarType dtype) {
+  for (const auto& [name, known] : pickle::kStorages)
+    if (known == dtype) return name;
+  return std::nullopt;
+}
+
+}  // namespace tg

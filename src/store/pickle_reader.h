@@ -1,0 +1,30 @@
+#pragma once
+// The pickle inside a torch.save file, read by a small stack machine of our own. It knows the
+// opcodes and the globals that torch.save writes for plain data (collections.OrderedDict,
+// torch._utils._rebuild_tensor_v2 and _rebuild_parameter, torch.*Storage), calls nothing else, and
+// bounds operations, values, memo, nesting and text before it allocates for them.
+#include <c10/core/ScalarType.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "store/pickle_value.h"
+
+namespace tg {
+
+// The whole storage `key` as a contiguous 1-D CPU tensor of `numel` elements.
+using StorageLoader =
+    std::function<at::Tensor(std::string_view key, c10::ScalarType dtype, int64_t numel)>;
+
+// Tensors are views of what `load` returns (strides kept), parameters plain tensors. A view with
+// more elements than its storage (expand) is refused. Errors: bad_data, naming `file` and the byte.
+PickleValue read_pickle(std::string_view pickle, const std::string& file,
+                        const StorageLoader& load);
+
+// torch.FloatStorage <-> Float, …; nothing for dtypes that we do not store.
+std::optional<c10::ScalarType> storage_dtype(std::string_view storage_class);
+std::optional<std::string_view> storage_class(c10::ScalarType dtype);
+
+}  // namespace tg

@@ -1,0 +1,43 @@
+#pragma once
+// What a torch.save file of plain data holds, as a tree: None, bool, int, float, str, tensor, list
+// or tuple, dict with str keys (in order; an OrderedDict is one too).
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tg {
+
+struct PickleValue;
+
+struct PickleList {
+  std::vector<PickleValue> items;
+  bool is_tuple = false;
+};
+
+struct PickleDict {
+  std::vector<std::pair<std::string, PickleValue>> items;
+
+  const PickleValue* find(std::string_view key) const;  // null: absent
+  PickleValue& add(std::string key, PickleValue value);
+};
+
+struct PickleValue : std::variant<std::monostate, bool, int64_t, double, std::string, at::Tensor,
+                                  PickleList, PickleDict> {
+  using variant::variant;
+  PickleValue(const char* text) : variant(std::string(text)) {}  // else it would become a bool
+  PickleValue(int number) : variant(int64_t{number}) {}
+
+  // None, bool, int, float, str, tensor, list, tuple, dict.
+  std::string_view kind() const;
+  // The value, if it is of that kind; `where` ("FILE: 'w'") begins the message. Errors: bad_data.
+  const std::string& as_string(std::string_view where) const;
+  const at::Tensor& as_tensor(std::string_view where) const;
+  const PickleDict& as_dict(std::string_view where) const;
+};
+
+}  // namespace tg

@@ -1,0 +1,143 @@
+#include "store/safetensors.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "store/atomic_file.h"
+#include "store/byte_source.h"
+#include "store/safetensors_header.h"
+#include "store/tensor_check.h"
+
+namespace tg {
+namespace {
+
+static_assert(std::endian::native == std::endian::little,
+              "tensors are stored as they lie in memory");
+
+constexpr uint64_t kMaxHeader = 100'000'000;  // as in the reference implementation
+
+// Wider dtypes first, so that each tensor is aligned to its own: Python's loader views, not copies.
+std::vector<size_t> layout_order(const NamedTensors& tensors) {
+  std::vector<size_t> order(tensors.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return tensors[a].second.element_size() > tensors[b].second.element_size();
+  });
+  return order;
+}
+
+std::string header_text(const NamedTensors& tensors, const std::vector<size_t>& order,
+                        const Metadata& metadata) {
+  std::vector<uint64_t> begins(tensors.size());
+  uint64_t at = 0;
+  for (size_t i : order) {
+    begins[i] = at;
+    at += tensors[i].second.nbytes();
+  }
+  nlohmann::ordered_json entries = nlohmann::ordered_json::object();
+  if (!metadata.empty()) entries["__metadata__"] = metadata;
+  std::set<std::string> names{"__metadata__"};
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto& [name, tensor] = tensors[i];
+    const auto dtype = safetensors_name(tensor.scalar_type());
+    REQUIRE(dtype, ExitCode::internal, "safetensors has no dtype for '{}'", name);
+    REQUIRE(names.insert(name).second, ExitCode::internal, "safetensors: '{}' twice", name);
+    entries.push_back({name,
+                       {{"dtype", *dtype},
+                        {"shape", tensor.sizes().vec()},
+                        {"data_offsets", {begins[i], begins[i] + tensor.nbytes()}}}});
+  }
+  std::string text = entries.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  return text;
+}
+
+// Sorted by offset, each must begin where the one before ended, and the last end where the file
+// does.
+void check_offsets(const SafetensorsHeader& header, uint64_t data_size, const std::string& file) {
+  std::vector<const SafetensorsEntry*> sorted;
+  for (const auto& entry : header.entries) sorted.push_back(&entry);
+  std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
+    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+  });
+  uint64_t at = 0;
+  for (const auto* entry : sorted) {
+    const std::string name = shown(entry->name);
+    REQUIRE(entry->begin <= entry->end && entry->end <= data_size, ExitCode::bad_data,
+            "{}: tensor '{}' is at bytes {} to {}, expected within 0 to {}", file, name,
+            entry->begin, entry->end, data_size);
+    const size_t item = c10::elementSize(entry->dtype);
+    const auto numel = checked_numel(entry->shape, item);
+    REQUIRE(numel, ExitCode::bad_data, "{}: tensor '{}' has the impossible shape {}", file, name,
+            shape_text(entry->shape));
+    const uint64_t expected = static_cast<uint64_t>(*numel) * item;
+    REQUIRE(entry->end - entry->begin == expected, ExitCode::bad_data,
+            "{}: tensor '{}' of shape {} and dtype {}: expected {} bytes, found {}", file, name,
+            shape_text(entry->shape), *safetensors_name(entry->dtype), expected,
+            entry->end - entry->begin);
+    REQUIRE(entry->begin == at, ExitCode::bad_data,
+            "{}: tensor '{}' begins at byte {}, expected {} (tensors may neither overlap nor leave "
+            "holes)",
+            file, name, entry->begin, at);
+    at = entry->end;
+  }
+  REQUIRE(at == data_size, ExitCode::bad_data,
+          "{}: the tensors end at byte {} of the data, expected {} (trailing bytes)", file, at,
+          data_size);
+}
+
+}  // namespace
+
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
+                      const Metadata& metadata) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<size_t> order = layout_order(tensors);
+  const std::string header = header_text(tensors, order, metadata);
+  AtomicFile file(path);
+  const uint64_t length = header.size();
+  file.write(&length, sizeof length);
+  file.write(header.data(), header.size());
+  for (size_t i : order) {
+    const at::Tensor tensor = tensors[i].second.to(at::kCPU).contiguous();
+    file.write(tensor.const_data_ptr(), tensor.nbytes());
+  }
+  file.commit();
+}
+
+NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {
+  const FileSource source(path);
+  uint64_t length = 0;
+  REQUIRE(source.holds(0, sizeof length), ExitCode::bad_data,
+          "{}: expected a safetensors file, found {} bytes", path, source.size());
+  source.read(0, &length, sizeof length);
+  REQUIRE(length <= kMaxHeader && source.holds(sizeof length, length), ExitCode::bad_data,
+          "{}: expected a safetensors header of at most {} bytes, found a length of {}", path,
+          std::min(kMaxHeader, source.size() - sizeof length), length);
+  const std::string text = source.read(sizeof length, length);
+  REQUIRE(text.starts_with('{'), ExitCode::bad_data,
+          "{}: expected a safetensors header that begins with '{{'", path);
+  SafetensorsHeader header = parse_safetensors_header(text, path);
+  const uint64_t data = sizeof length + length;
+  check_offsets(header, source.size() - data, path);
+  NamedTensors tensors;
+  tensors.reserve(header.entries.size());
+  for (auto& entry : header.entries) {
+    at::Tensor tensor = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
+    source.read(data + entry.begin, tensor.mutable_data_ptr(), tensor.nbytes());
+    REQUIRE(entry.dtype != c10::ScalarType::Bool || all_zero_or_one(tensor), ExitCode::bad_data,
+            "{}: tensor '{}' is BOOL, expected bytes 0 and 1, found others", path,
+            shown(entry.name));
+    tensors.emplace_back(std::move(entry.name), std::move(tensor));
+  }
+  if (metadata) *metadata = std::move(header.metadata);
+  return tensors;
+}
+
+}  // namespace tg

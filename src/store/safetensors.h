@@ -1,0 +1,24 @@
+#pragma once
+// safetensors: u64 little-endian header length, JSON header (8-byte aligned, padded with spaces),
+// then the tensors' bytes without gaps. F32, F64, F16, BF16, I64, I32, I16, I8, U8, BOOL, of any
+// shape.
+#include <map>
+#include <string>
+
+#include "store/named_tensors.h"
+
+namespace tg {
+
+using Metadata = std::map<std::string, std::string>;
+
+// Any device, strides and gradient flag; names must differ. Through AtomicFile.
+// Errors: cannot_create, io; internal for a dtype the format lacks or a name twice.
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
+                      const Metadata& metadata = {});
+
+// Contiguous CPU tensors in the header's order. Every byte of the file must belong to exactly one
+// tensor; nothing is allocated beyond the file's own size.
+// Errors: missing_input, io (unreadable), bad_data naming file, tensor, expected and found.
+NamedTensors load_safetensors(const std::string& path, Metadata* metadata = nullptr);
+
+}  // namespace tg

@@ -1,0 +1,35 @@
+#pragma once
+// The JSON that a safetensors file begins with, parsed as it streams by: nothing but the entries is
+// kept, so a hostile header costs no more memory than its own size.
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tg {
+
+struct SafetensorsEntry {
+  std::string name;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  std::vector<int64_t> shape;
+  uint64_t begin = 0, end = 0;  // bytes after the header
+};
+
+struct SafetensorsHeader {
+  std::vector<SafetensorsEntry> entries;  // in the header's order
+  std::map<std::string, std::string> metadata;
+};
+
+// Strict: an object of tensors (dtype, shape, data_offsets, each once) and of __metadata__
+// (strings), no name twice. Says nothing of whether offsets fit. Errors: bad_data, naming `file`.
+SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file);
+
+// F32, F64, F16, BF16, I64, I32, I16, I8, U8, BOOL; nothing for others.
+std::optional<c10::ScalarType> safetensors_dtype(std::string_view name);
+std::optional<std::string_view> safetensors_name(c10::ScalarType dtype);
+
+}  // namespace tg

@@ -1,0 +1,70 @@
+#include "store/weights_file.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "store/byte_source.h"
+#include "store/safetensors.h"
+#include "store/tensor_check.h"
+#include "store/torch_file.h"
+
+namespace tg {
+namespace {
+
+bool is_torch_file(const std::string& path) {
+  const FileSource source(path);
+  if (!source.holds(0, 4)) return false;
+  const std::string magic = source.read(0, 4);
+  // The second is the format before zips, which load_torch names in its error. As safetensors
+  // header lengths either would mean tens of megabytes.
+  return magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a";
+}
+
+// `missing a, b and 3 more; ` or nothing.
+std::string listed(const char* what, const std::vector<std::string>& names) {
+  constexpr size_t max_shown = 5;
+  if (names.empty()) return "";
+  std::string text = what;
+  for (size_t i = 0; i < std::min(names.size(), max_shown); ++i)
+    text += (i == 0 ? " " : ", ") + names[i];
+  if (names.size() > max_shown) text += fmt::format(", … and {} more", names.size() - max_shown);
+  return text + "; ";
+}
+
+}  // namespace
+
+NamedTensors load_weights(const std::string& path) {
+  return is_torch_file(path) ? load_torch(path) : load_safetensors(path);
+}
+
+void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path) {
+  std::unordered_map<std::string_view, const at::Tensor*> found;
+  std::vector<std::string> missing, unexpected, misshapen;
+  for (const auto& [name, tensor] : from) found.emplace(name, &tensor);
+  for (const auto& [name, tensor] : into) {
+    const auto match = found.find(name);
+    if (match == found.end())
+      missing.push_back(name);
+    else if (match->second->sizes() != tensor.sizes())
+      misshapen.push_back(fmt::format("{} (expected {}, found {})", name,
+                                      shape_text(tensor.sizes()),
+                                      shape_text(match->second->sizes())));
+  }
+  std::unordered_map<std::string_view, size_t> expected;
+  for (const auto& [name, tensor] : into) expected.emplace(name, 0);
+  for (const auto& [name, tensor] : from)
+    if (!expected.count(name)) unexpected.push_back(shown(name));
+
+  const std::string misfits = listed("missing", missing) + listed("unexpected", unexpected) +
+                              listed("other shapes:", misshapen);
+  REQUIRE(misfits.empty(), ExitCode::bad_data,
+          "{}: the weights do not fit the model: {}check the model's settings", path, misfits);
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : into) tensor.copy_(*found.at(name));
+}
+
+}  // namespace tg

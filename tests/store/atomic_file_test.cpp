@@ -1,0 +1,66 @@
+#include "store/atomic_file.h"
+
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "tests/store/store_testing.h"
+
+namespace tg {
+namespace {
+
+size_t files_in(const TempFolder& folder) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder.path()), {}));
+}
+
+TEST(AtomicFile, AppearsOnlyWhenCommitted) {
+  const TempFolder folder;
+  const std::string path = folder / "file";
+  {
+    AtomicFile file(path);
+    file.write("new", 3);
+    EXPECT_FALSE(std::filesystem::exists(path));
+    file.commit();
+  }
+  EXPECT_EQ(file_bytes(path), "new");
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(AtomicFile, LeavesTheOldFileAndNoTemporaryUnlessCommitted) {
+  const TempFolder folder;
+  put_file(folder / "file", "old");
+  {
+    AtomicFile file(folder / "file");
+    file.write("new", 3);
+  }
+  EXPECT_EQ(file_bytes(folder / "file"), "old");
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(AtomicFile, SaysWhatCannotBeCreated) {
+  const TempFolder folder;
+  expect_error([&] { AtomicFile file(folder / "none/file"); }, ExitCode::cannot_create,
+               "cannot be created");
+  expect_error([&] { write_file_atomically(folder.path(), "x"); }, ExitCode::cannot_create,
+               "is a folder");
+}
+
+// A limit on file sizes fails writes midway as a full disk does.
+TEST(AtomicFile, KeepsTheOldFileWhenWritingFails) {
+  const TempFolder folder;
+  put_file(folder / "file", "old");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limited{4096, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
+  const std::string bytes(10000, 'x');
+  expect_error([&] { write_file_atomically(folder / "file", bytes); }, ExitCode::io, "untouched");
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  EXPECT_EQ(file_bytes(folder / "file"), "old");
+  EXPECT_EQ(files_in(folder), 1u);
+}
+
+}  // namespace
+}  // namespace tg
