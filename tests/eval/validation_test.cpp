@@ -1,0 +1,195 @@
+#include "eval/validation.h"
+
+#include <fmt/format.h>
+
+#include <numbers>
+
+#include "tests/data/files.h"
+#include "tests/model/fixtures.h"
+
+namespace tg {
+namespace {
+
+constexpr int kVocab = 40;
+constexpr std::int64_t kTrainLength = 8;
+// The model computes in fp32 in batches of other sizes, which may add up in another order: 1e-7 of
+// each loss, and far less of their mean.
+constexpr double kTolerance = 1e-6;
+
+std::vector<std::uint16_t> random_tokens(std::int64_t count, std::uint64_t seed) {
+  const auto ids = test::values_of(test::integers({count}, kVocab, seed));
+  return {ids.begin(), ids.end()};
+}
+
+class ValidationTest : public testing::Test {
+ protected:
+  ValidationTest()
+      : config(test::tiny_record()),
+        table(test::random_parameters(config, at::kFloat, 1)),
+        model(config, table, {}) {
+    settings.model = config;
+    settings.data.data_path = dir.path();
+    settings.run.train_seq_len = kTrainLength;
+    settings.run.eval_seq_len = 2 * kTrainLength;
+    settings.run.val_tokens = 0;
+    settings.run.val_batch_size = 8 * 3 * kTrainLength;
+    for (int id = 0; id < kVocab; ++id) {
+      bytes.base_bytes.push_back(static_cast<std::int16_t>(id % 5));
+      bytes.leading_space.push_back(id % 3 == 0);
+      bytes.boundary.push_back(id % 7 == 0);
+    }
+  }
+
+  void write_shards(const std::vector<std::int64_t>& sizes) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      shards.push_back(random_tokens(sizes[i], 10 + i));
+      test::write_file(dir / (fmt::format("fineweb_val_{:06}.bin", i)),
+                       test::shard_bytes(shards.back()));
+      all.insert(all.end(), shards.back().begin(), shards.back().end());
+    }
+  }
+
+  // Adds the losses and bytes of `count` sequences of `length` from `first` on, one at a time.
+  void add_by_hand(const std::vector<std::uint16_t>& tokens, std::size_t first, std::int64_t count,
+                   std::int64_t length) {
+    for (std::int64_t s = 0; s < count; ++s) {
+      const auto begin = first + static_cast<std::size_t>(s * length);
+      std::vector<std::int64_t> ids(
+          tokens.begin() + static_cast<std::ptrdiff_t>(begin),
+          tokens.begin() + static_cast<std::ptrdiff_t>(begin) + length + 1);
+      const auto row = at::tensor(ids, at::kLong).unsqueeze(0);
+      for (const double loss :
+           test::values_of(model.token_losses(row.slice(1, 0, -1), row.slice(1, 1)))) {
+        loss_sum += loss;
+        ++predictions;
+      }
+      for (std::size_t t = 1; t < ids.size(); ++t) {
+        const auto x = static_cast<std::size_t>(ids[t - 1]), y = static_cast<std::size_t>(ids[t]);
+        byte_count += bytes.base_bytes[y];
+        if (bytes.leading_space[y] != 0 && bytes.boundary[x] == 0) byte_count += 1;
+      }
+    }
+  }
+
+  void expect_score(const Score& score) const {
+    EXPECT_NEAR(score.loss, loss_sum / predictions, kTolerance);
+    ASSERT_TRUE(score.bpb.has_value());
+    EXPECT_NEAR(*score.bpb, loss_sum / std::numbers::ln2 / byte_count, kTolerance);
+  }
+
+  test::TempDir dir;
+  Settings settings;
+  ModelConfig config;
+  ParameterTable table;
+  Gpt model;
+  ByteTable bytes;
+  std::vector<std::vector<std::uint16_t>> shards;
+  std::vector<std::uint16_t> all;
+  double loss_sum = 0, predictions = 0, byte_count = 0;
+};
+
+TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
+  write_shards({101, 60, 30});  // 191 tokens: 11 sequences of 16 and a rest
+  for (const std::int64_t length : {kTrainLength, 2 * kTrainLength}) {
+    const Validation validation(settings, bytes, at::kCPU);
+    EXPECT_EQ(validation.tokens(), 176);
+    loss_sum = predictions = byte_count = 0;
+    add_by_hand(all, 0, 176 / length, length);
+    ASSERT_EQ(predictions, 176);
+    expect_score(validation.score(model, length));
+  }
+}
+
+TEST_F(ValidationTest, StreamTrimsToWholeSequencesOfTheLongerLength) {
+  write_shards({194});
+  settings.run.eval_seq_len = 0;  // as training: 193 = 24 · 8 + 1
+  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 192);
+  settings.run.eval_seq_len = 32;
+  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 192);
+  settings.run.eval_seq_len = 64;
+  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 192);
+  settings.run.eval_seq_len = 50;
+  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 150);
+  settings.run.eval_seq_len = 193;
+  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 193);
+  settings.run.eval_seq_len = 194;
+  test::error_of(ExitCode::bad_data, [&] { Validation(settings, bytes, at::kCPU); });
+  settings.run.eval_seq_len = 16;
+  settings.run.val_tokens = 100;
+  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 96);
+}
+
+TEST_F(ValidationTest, StreamDoesNotDependOnTheBatch) {
+  write_shards({191});
+  const auto score_with = [&](std::int64_t batch) {
+    settings.run.val_batch_size = batch;
+    return Validation(settings, bytes, at::kCPU).score(model, kTrainLength);
+  };
+  const auto whole = score_with(524288);
+  for (const std::int64_t batch : {1, 64, 8 * 8 * 5, 8 * 8 * 7, 8 * 176}) {
+    const auto score = score_with(batch);
+    EXPECT_NEAR(score.loss, whole.loss, kTolerance) << batch;
+    EXPECT_NEAR(*score.bpb, *whole.bpb, kTolerance) << batch;
+  }
+}
+
+TEST_F(ValidationTest, StreamScoresTheSameTokensEveryTime) {
+  write_shards({100, 50});
+  const Validation validation(settings, bytes, at::kCPU);
+  EXPECT_EQ(validation.score(model, kTrainLength).loss, validation.score(model, kTrainLength).loss);
+}
+
+TEST_F(ValidationTest, WithoutBytesThereIsNoBpb) {
+  write_shards({100});
+  const Validation validation(settings, std::nullopt, at::kCPU);
+  const auto score = validation.score(model, kTrainLength);
+  EXPECT_FALSE(score.bpb.has_value());
+  add_by_hand(all, 0, 12, kTrainLength);
+  EXPECT_NEAR(score.loss, loss_sum / predictions, kTolerance);
+  EXPECT_EQ(validation.pattern(), dir / "fineweb_val_*.bin");
+}
+
+TEST_F(ValidationTest, StridedReadsWholeBatchesShardByShard) {
+  constexpr std::int64_t kBatch = 4 * kTrainLength;  // 32 tokens
+  write_shards({100, 70});                           // 3 batches and a rest, 2 and a rest
+  settings.data.loader_order = LoaderOrder::strided;
+  settings.run.val_batch_size = kBatch;
+  settings.run.val_tokens = 7 * kBatch;
+  const Validation validation(settings, bytes, at::kCPU);
+  EXPECT_EQ(validation.tokens(), 7 * kBatch);
+  add_by_hand(shards[0], 0, 12, kTrainLength);
+  add_by_hand(shards[1], 0, 8, kTrainLength);
+  add_by_hand(shards[0], 0, 8, kTrainLength);  // round again
+  ASSERT_EQ(predictions, 7 * kBatch);
+  expect_score(validation.score(model, kTrainLength));
+  // Every score restarts at the first shard.
+  expect_score(validation.score(model, kTrainLength));
+}
+
+TEST_F(ValidationTest, StridedLeavesAShardWhoseRestIsOneTokenShort) {
+  constexpr std::int64_t kBatch = 2 * kTrainLength;
+  write_shards({32, 33});  // 32 holds one batch of 16 + 1, 33 holds two
+  settings.data.loader_order = LoaderOrder::strided;
+  settings.run.val_batch_size = kBatch;
+  settings.run.val_tokens = 3 * kBatch;
+  add_by_hand(shards[0], 0, 2, kTrainLength);
+  add_by_hand(shards[1], 0, 4, kTrainLength);
+  expect_score(Validation(settings, bytes, at::kCPU).score(model, kTrainLength));
+}
+
+TEST_F(ValidationTest, TrainingsPartsPlayNoRole) {
+  write_shards({100});
+  config = test::tiny_switches();
+  const auto weights = test::random_parameters(config, at::kFloat, 2);
+  const Gpt switched(config, weights, {});
+  settings.model = config;
+  const auto score = Validation(settings, bytes, at::kCPU).score(switched, 16);
+  std::vector<std::int64_t> ids(all.begin(), all.begin() + 97);
+  const auto tokens = at::tensor(ids, at::kLong);
+  const auto losses = switched.token_losses(tokens.narrow(0, 0, 96).view({6, 16}),
+                                            tokens.narrow(0, 1, 96).view({6, 16}));
+  EXPECT_NEAR(score.loss, losses.to(at::kDouble).mean().item<double>(), kTolerance);
+}
+
+}  // namespace
+}  // namespace tg

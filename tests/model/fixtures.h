@@ -1,0 +1,109 @@
+#pragma once
+// The tiny models that tests/fixtures/make_model_fixtures.py computes in plain PyTorch, and the
+// presets' full sizes.
+#include <map>
+#include <string>
+
+#include "config/settings.h"
+#include "model/gpt.h"
+#include "model/init.h"
+#include "model/parameters.h"
+#include "store/safetensors.h"
+#include "tests/ops/tensors.h"
+
+namespace tg::test {
+
+// All switches that tell the speedrun from the record; full size.
+inline ModelConfig speedrun_config() {
+  ModelConfig c;
+  c.vocab_size = 50304;
+  c.num_layers = 12;
+  c.num_heads = c.num_kv_heads = 6;
+  c.model_dim = 768;
+  c.mlp_mult = 4;
+  c.mlp_negative_slope = 0;
+  c.tie_embeddings = false;
+  c.rope_dims = 0;
+  c.qk_gain_init = 0;
+  c.bigram_vocab_size = 0;
+  c.xsa_last_n = 0;
+  c.ln_scale = c.ve_enabled = c.unet_skips = c.smear_gate = c.layer_scales = false;
+  c.value_residual = ValueResidual::blend;
+  c.resid_mix = ResidMix::scalar;
+  return c;
+}
+
+inline ModelConfig tiny_speedrun() {
+  auto c = speedrun_config();
+  c.vocab_size = 40;
+  c.num_layers = 3;
+  c.num_heads = c.num_kv_heads = 2;
+  c.model_dim = 16;
+  return c;
+}
+
+// Every part of the record: grouped queries, XSA, smear, bigram and value embeddings, skips over an
+// odd number of layers, partial RoPE.
+inline ModelConfig tiny_record() {
+  ModelConfig c;
+  c.vocab_size = 40;
+  c.num_layers = 5;
+  c.num_heads = 4;
+  c.num_kv_heads = 2;
+  c.model_dim = 24;
+  c.mlp_mult = 1.5;
+  c.rope_base = 100;
+  c.rope_dims = 4;
+  c.logit_softcap = 8;
+  c.bigram_vocab_size = 30;
+  c.bigram_dim = 10;
+  c.xsa_last_n = 2;
+  c.ve_dim = 10;
+  c.ve_layers = {1, 4};
+  return c;
+}
+
+// Every part that the record leaves out, for QAT as well; the bigram table needs no projection.
+inline ModelConfig tiny_switches() {
+  ModelConfig c;
+  c.vocab_size = 40;
+  c.num_layers = 4;
+  c.num_heads = c.num_kv_heads = 3;
+  c.model_dim = 24;
+  c.mlp_mult = 1.5;
+  c.tie_embeddings = false;
+  c.rope_dims = 0;
+  c.bigram_vocab_size = 30;
+  c.bigram_dim = 24;
+  c.xsa_last_n = 1;
+  c.ln_scale = false;
+  c.ve_dim = 10;
+  c.ve_layers = {0, 2};
+  c.dtg_enabled = c.gated_attention = true;
+  c.value_residual = ValueResidual::on;
+  c.mtp_num_heads = 2;
+  c.mtp_loss_weight = 0.3;
+  return c;
+}
+
+using Tensors = std::map<std::string, at::Tensor>;
+
+inline Tensors load_fixture(const std::string& name) {
+  const auto loaded = load_safetensors(std::string(TEST_DATA_DIR "/") + name);
+  return {loaded.begin(), loaded.end()};
+}
+
+// Weights in the range of a trained model's, so that no gradient vanishes.
+inline ParameterTable random_parameters(const ModelConfig& config, at::ScalarType storage,
+                                        std::uint64_t seed) {
+  auto table = make_parameters(config, storage, at::kCPU);
+  const at::NoGradGuard no_grad;
+  initialize(table, config, static_cast<std::int64_t>(seed), 0.3);
+  for (const auto& row : table.rows()) {
+    const auto noise = normal(row.value.sizes(), ++seed) * 0.2;
+    row.value.detach().add_(noise.to(row.value.scalar_type()));
+  }
+  return table;
+}
+
+}  // namespace tg::test

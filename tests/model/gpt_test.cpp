@@ -1,0 +1,235 @@
+#include "model/gpt.h"
+
+#include <fmt/format.h>
+
+#include "tests/model/fixtures.h"
+
+namespace tg {
+namespace {
+
+ModelConfig config_of(const std::string& name) {
+  if (name == "record") return test::tiny_record();
+  return name == "switches" ? test::tiny_switches() : test::tiny_speedrun();
+}
+
+class AgainstPython : public testing::TestWithParam<std::string> {
+ protected:
+  AgainstPython()
+      : config(config_of(GetParam())),
+        fixture(test::load_fixture(fmt::format("model_loss_{}.safetensors", GetParam()))),
+        inputs(fixture.at("tokens").slice(1, 0, -1)),
+        targets(fixture.at("tokens").slice(1, 1)) {}
+
+  ParameterTable load(at::ScalarType dtype) const {
+    auto table = make_parameters(config, dtype, at::kCPU);
+    for (const auto& row : table.rows()) {
+      row.value.detach().copy_(fixture.at("weight." + row.name));
+    }
+    return table;
+  }
+
+  // QAT belongs to the case of the switches alone.
+  ForwardMode training() const {
+    return {.training = true, .fake_quant = GetParam() == "switches"};
+  }
+
+  ModelConfig config;
+  test::Tensors fixture;
+  at::Tensor inputs, targets;
+};
+
+TEST_P(AgainstPython, TheFixtureHasTheSameParameters) {
+  const auto table = load(at::kDouble);
+  std::size_t weights = 0;
+  for (const auto& [name, value] : fixture) weights += name.starts_with("weight.");
+  EXPECT_EQ(weights, table.rows().size());
+}
+
+TEST_P(AgainstPython, LossAndEveryGradientAgree) {
+  const auto table = load(at::kDouble);
+  const Gpt model(config, table, {.compute = at::kDouble});
+  const auto loss = model.loss(inputs, targets, training());
+  // Both in fp64, in other orders: 1e-16 times the depth of the network.
+  EXPECT_TRUE(test::is_close(loss, fixture.at("loss"), 1e-12, 0));
+  loss.backward();
+  for (const auto& row : table.rows()) {
+    const auto expected = fixture.find("gradient." + row.name);
+    if (expected == fixture.end()) {
+      EXPECT_FALSE(row.value.grad().defined()) << row.name;
+      continue;
+    }
+    ASSERT_TRUE(row.value.grad().defined()) << row.name;
+    // The file holds the gradients rounded to fp32, 2^-24 relative.
+    const double largest = expected->second.abs().max().item<double>();
+    EXPECT_TRUE(test::is_close(row.value.grad(), expected->second, 1e-7, 1e-11 * largest))
+        << row.name;
+  }
+}
+
+TEST_P(AgainstPython, SinglePrecisionAgreesToItsRounding) {
+  const auto table = load(at::kFloat);
+  const Gpt model(config, table, {});
+  const auto loss = model.loss(inputs, targets, training());
+  EXPECT_EQ(loss.scalar_type(), at::kFloat);
+  EXPECT_TRUE(test::is_close(loss, fixture.at("loss"), 1e-5, 0));
+  loss.backward();
+  for (const auto& row : table.rows()) {
+    const auto expected = fixture.find("gradient." + row.name);
+    if (expected == fixture.end()) continue;
+    // Some hundred fp32 operations, each 2^-24 of the values it adds up.
+    const double largest = expected->second.abs().max().item<double>();
+    EXPECT_TRUE(test::is_close(row.value.grad(), expected->second, 1e-3, 1e-4 * largest))
+        << row.name;
+  }
+}
+
+TEST_P(AgainstPython, TokenLossesLeaveTrainingsPartsOut) {
+  const auto table = load(at::kDouble);
+  const Gpt model(config, table, {.compute = at::kDouble});
+  const auto each = model.token_losses(inputs, targets);
+  EXPECT_FALSE(each.requires_grad());
+  EXPECT_TRUE(test::is_close(each, fixture.at("token_losses"), 1e-11, 1e-12));
+  EXPECT_TRUE(test::is_close(each.mean(), model.loss(inputs, targets, {}), 1e-13, 0));
+}
+
+TEST_P(AgainstPython, LaterTokensChangeNothingEarlier) {
+  const auto table = load(at::kDouble);
+  const Gpt model(config, table, {.compute = at::kDouble});
+  const auto before = model.token_losses(inputs, targets);
+  auto changed = inputs.clone();
+  changed.select(1, 6).add_(1).remainder_(config.vocab_size);
+  const auto after = model.token_losses(changed, targets);
+  EXPECT_TRUE(test::is_close(after.narrow(1, 0, 6), before.narrow(1, 0, 6), 0, 1e-12));
+  EXPECT_FALSE(test::is_close(after.select(1, 6), before.select(1, 6), 0, 1e-6));
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, AgainstPython, testing::Values("record", "switches", "speedrun"),
+                         [](const auto& name) { return name.param; });
+
+// Two elements of every parameter, by central differences in fp64.
+TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
+  constexpr double kStep = 1e-5;
+  auto record = test::tiny_record(), switches = test::tiny_switches();
+  record.num_layers = switches.num_layers = 3;
+  record.ve_layers = {1, 2};
+  // DTG's gate sees a detached input: autograd leaves out a part of the slope on purpose.
+  switches.dtg_enabled = false;
+  for (const auto& config : {record, switches, test::tiny_speedrun()}) {
+    const auto table = test::random_parameters(config, at::kDouble, 1);
+    const Gpt model(config, table, {.compute = at::kDouble});
+    const auto tokens = test::integers({2, 9}, config.vocab_size, 2);
+    const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);
+    const ForwardMode mode{.training = true};
+    model.loss(inputs, targets, mode).backward();
+    const at::NoGradGuard no_grad;
+    for (const auto& row : table.rows()) {
+      if (!row.value.grad().defined()) continue;
+      auto values = row.value.detach().view(-1);
+      const auto gradient = row.value.grad().reshape(-1);
+      for (const std::int64_t at : {std::int64_t{0}, values.numel() - 1}) {
+        const double value = values[at].item<double>();
+        values[at] = value + kStep;
+        const double above = model.loss(inputs, targets, mode).item<double>();
+        values[at] = value - kStep;
+        const double below = model.loss(inputs, targets, mode).item<double>();
+        values[at] = value;
+        // h² of the third derivative and 1e-16/h of rounding: 1e-9 either way.
+        EXPECT_NEAR(gradient[at].item<double>(), (above - below) / (2 * kStep), 1e-7)
+            << row.name << " element " << at;
+      }
+    }
+  }
+}
+
+struct Tokens {
+  at::Tensor inputs, targets;
+};
+
+Tokens random_tokens(const ModelConfig& config, std::int64_t rows, std::int64_t length) {
+  const auto tokens = test::integers({rows, length + 1}, config.vocab_size, 3);
+  return {tokens.slice(1, 0, -1), tokens.slice(1, 1)};
+}
+
+TEST(Gpt, ComputesInHalfPrecisionFromFullWeights) {
+  const auto config = test::tiny_record();
+  const auto fine = test::random_parameters(config, at::kFloat, 4);
+  auto half = make_parameters(config, at::kBFloat16, at::kCPU);
+  for (const auto& row : half.rows()) row.value.detach().copy_(fine[row.name]);
+  const auto [inputs, targets] = random_tokens(config, 2, 16);
+  const auto expected = Gpt(config, fine, {}).loss(inputs, targets, {});
+  const auto loss = Gpt(config, half, {.compute = at::kBFloat16}).loss(inputs, targets, {});
+  EXPECT_EQ(loss.scalar_type(), at::kFloat);
+  // bf16 rounds each activation by 2^-8; after five blocks some per cent of a logit.
+  EXPECT_TRUE(test::is_close(loss, expected, 0.02, 0));
+  loss.backward();
+  EXPECT_EQ(half["tok_emb.weight"].grad().scalar_type(), at::kBFloat16);
+  EXPECT_EQ(half["qo_bank"].grad().scalar_type(), at::kFloat);
+}
+
+TEST(Gpt, MultiTokenHeadsCountInTrainingOnly) {
+  auto config = test::tiny_switches();
+  const auto table = test::random_parameters(config, at::kFloat, 5);
+  const auto [inputs, targets] = random_tokens(config, 2, 8);
+  const auto loss = [&](ForwardMode mode) {
+    return Gpt(config, table, {}).loss(inputs, targets, mode).item<double>();
+  };
+  const double plain = loss({});
+  EXPECT_GT(loss({.training = true}), plain);
+  config.mtp_loss_weight = 0;
+  EXPECT_EQ(loss({.training = true}), plain);
+}
+
+TEST(Gpt, TheScriptsOwnQuantisationMissesTheBanks) {
+  const auto config = test::tiny_switches();
+  const auto [inputs, targets] = random_tokens(config, 2, 8);
+  const auto loss = [&](const ParameterTable& table, bool quirks, bool fake_quant) {
+    return Gpt(config, table, {.record_quirks = quirks})
+        .loss(inputs, targets, {.training = true, .fake_quant = fake_quant})
+        .item<double>();
+  };
+  auto table = test::random_parameters(config, at::kFloat, 6);
+  EXPECT_NE(loss(table, false, true), loss(table, false, false));
+  EXPECT_NE(loss(table, true, true), loss(table, true, false));
+  EXPECT_NE(loss(table, true, true), loss(table, false, true));
+  // With the rounded projections and heads at zero, nothing else is touched.
+  for (const auto& row : table.rows()) {
+    const bool rounded = row.kind == ParameterKind::projection || row.kind == ParameterKind::head ||
+                         row.kind == ParameterKind::mtp_head;
+    if (rounded) row.value.detach().zero_();
+  }
+  EXPECT_EQ(loss(table, true, true), loss(table, true, false));
+}
+
+TEST(Gpt, QuantisationNeverTouchesATiedHead) {
+  auto config = test::tiny_record();
+  config.bigram_vocab_size = 0;
+  config.ve_enabled = false;
+  const auto table = test::random_parameters(config, at::kFloat, 7);
+  const auto [inputs, targets] = random_tokens(config, 2, 8);
+  const Gpt model(config, table, {.record_quirks = true});
+  EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.training = true, .fake_quant = true}),
+                            model.loss(inputs, targets, {.training = true})));
+}
+
+TEST(Gpt, LongRowsStretchTheRotaryBase) {
+  // Beyond 1024 tokens the base depends on the row's length, so even the first tokens' losses do.
+  auto config = test::tiny_speedrun();
+  const auto table = test::random_parameters(config, at::kDouble, 8);
+  const Gpt model(config, table, {.compute = at::kDouble});
+  const auto [inputs, targets] = random_tokens(config, 1, 1536);
+  const auto head = [&](std::int64_t length) {
+    return model.token_losses(inputs.narrow(1, 0, length), targets.narrow(1, 0, length))
+        .narrow(1, 0, 512);
+  };
+  EXPECT_TRUE(test::is_close(head(1024), head(512), 0, 1e-12));
+  EXPECT_FALSE(test::is_close(head(1536), head(512), 0, 1e-6));
+  auto stretched = config;
+  stretched.rope_base = 1e4 * std::pow(1.5, 8.0 / 6.0);
+  const Gpt explicit_base(stretched, table, {.compute = at::kDouble});
+  const auto expected =
+      explicit_base.token_losses(inputs.narrow(1, 0, 512), targets.narrow(1, 0, 512));
+  EXPECT_TRUE(test::is_close(head(1536), expected, 0, 1e-11));
+}
+
+}  // namespace
+}  // namespace tg

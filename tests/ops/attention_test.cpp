@@ -1,0 +1,127 @@
+#include "ops/attention.h"
+
+#include "base/error.h"
+#include "tests/ops/gradcheck.h"
+
+namespace tg {
+namespace {
+
+// softmax(q·kᵀ/√hd)·v over the positions up to one's own, element by element.
+at::Tensor attend_by_hand(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const auto qc = q.to(at::kDouble).contiguous(), kc = k.to(at::kDouble).contiguous(),
+             vc = v.to(at::kDouble).contiguous();
+  auto y = at::zeros_like(qc);
+  const auto qa = qc.accessor<double, 4>(), ka = kc.accessor<double, 4>(),
+             va = vc.accessor<double, 4>();
+  auto ya = y.accessor<double, 4>();
+  const auto heads = q.size(2), kv_heads = k.size(2), dim = q.size(3);
+  for (std::int64_t b = 0; b < q.size(0); ++b) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      const auto kv = h * kv_heads / heads;
+      for (std::int64_t t = 0; t < q.size(1); ++t) {
+        std::vector<double> share;
+        double total = 0;
+        for (std::int64_t s = 0; s <= t; ++s) {
+          double product = 0;
+          for (std::int64_t d = 0; d < dim; ++d) product += qa[b][t][h][d] * ka[b][s][kv][d];
+          share.push_back(std::exp(product / std::sqrt(static_cast<double>(dim))));
+          total += share.back();
+        }
+        for (std::int64_t s = 0; s <= t; ++s) {
+          for (std::int64_t d = 0; d < dim; ++d) {
+            ya[b][t][h][d] += share[static_cast<std::size_t>(s)] / total * va[b][s][kv][d];
+          }
+        }
+      }
+    }
+  }
+  return y;
+}
+
+class CausalAttention : public testing::TestWithParam<AttentionKernel> {
+ protected:
+  void SetUp() override { use_attention(GetParam()); }
+  void TearDown() override { use_attention(AttentionKernel::flash); }
+};
+
+TEST_P(CausalAttention, IsASoftmaxOverThePast) {
+  const auto q = test::normal({2, 9, 4, 8}, 1), k = test::normal({2, 9, 4, 8}, 2),
+             v = test::normal({2, 9, 4, 8}, 3);
+  const auto expected = attend_by_hand(q, k, v);
+  EXPECT_TRUE(test::is_close(causal_attention(q, k, v), expected, 1e-12, 1e-12));
+  const auto y = causal_attention(q.to(at::kFloat), k.to(at::kFloat), v.to(at::kFloat));
+  // fp32: a few roundings of 2^-24 in the products and the exponential.
+  EXPECT_TRUE(test::is_close(y, expected, 1e-5, 1e-6));
+}
+
+TEST_P(CausalAttention, SharesKeysAndValuesAmongConsecutiveQueryHeads) {
+  for (const std::int64_t kv_heads : {1, 2, 3}) {
+    const auto q = test::normal({2, 7, 6, 4}, 4), k = test::normal({2, 7, kv_heads, 4}, 5),
+               v = test::normal({2, 7, kv_heads, 4}, 6);
+    EXPECT_TRUE(test::is_close(causal_attention(q, k, v), attend_by_hand(q, k, v), 1e-12, 1e-12));
+  }
+}
+
+TEST_P(CausalAttention, LaterTokensChangeNothingEarlier) {
+  constexpr std::int64_t kLength = 12, kChanged = 7;
+  auto q = test::normal({1, kLength, 4, 8}, 7), k = test::normal({1, kLength, 2, 8}, 8),
+       v = test::normal({1, kLength, 2, 8}, 9);
+  const auto before = causal_attention(q, k, v).clone();
+  for (auto& part : {q, k, v}) part.select(1, kChanged).fill_(5);
+  const auto after = causal_attention(q, k, v);
+  EXPECT_TRUE(test::is_same(after.narrow(1, 0, kChanged), before.narrow(1, 0, kChanged)));
+  EXPECT_FALSE(test::is_close(after.select(1, kChanged), before.select(1, kChanged), 0, 1e-3));
+  EXPECT_FALSE(
+      test::is_close(after.select(1, kChanged + 1), before.select(1, kChanged + 1), 0, 1e-3));
+}
+
+TEST_P(CausalAttention, GradientIsRight) {
+  const auto f = [](const std::vector<at::Tensor>& x) {
+    return causal_attention(x[0], x[1], x[2]);
+  };
+  EXPECT_TRUE(
+      test::gradient_is_right(f, {test::normal({1, 4, 4, 4}, 10), test::normal({1, 4, 2, 4}, 11),
+                                  test::normal({1, 4, 2, 4}, 12)}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, CausalAttention,
+                         testing::Values(AttentionKernel::flash, AttentionKernel::math),
+                         [](const auto& kernel) { return attention_name(kernel.param); });
+
+const at::Device kGpu(at::kCUDA, 0);  // asked about, never used
+
+TEST(ChooseAttention, AutoTakesTheFastestThatCan) {
+  EXPECT_EQ(choose_attention("auto", kGpu, at::kBFloat16, 64), AttentionKernel::cudnn);
+  EXPECT_EQ(choose_attention("auto", kGpu, at::kHalf, 128), AttentionKernel::cudnn);
+  EXPECT_EQ(choose_attention("auto", kGpu, at::kBFloat16, 256), AttentionKernel::flash);
+  EXPECT_EQ(choose_attention("auto", kGpu, at::kBFloat16, 36), AttentionKernel::math);
+  EXPECT_EQ(choose_attention("auto", kGpu, at::kFloat, 64), AttentionKernel::math);
+  EXPECT_EQ(choose_attention("auto", at::kCPU, at::kFloat, 64), AttentionKernel::flash);
+  EXPECT_EQ(choose_attention("flash", kGpu, at::kBFloat16, 64), AttentionKernel::flash);
+  EXPECT_EQ(choose_attention("math", kGpu, at::kBFloat16, 64), AttentionKernel::math);
+}
+
+TEST(ChooseAttention, RefusesAKernelThatCannotServe) {
+  const auto expect_refusal = [](const std::string& wanted, at::Device device, at::ScalarType dtype,
+                                 std::int64_t head_dim) {
+    try {
+      choose_attention(wanted, device, dtype, head_dim);
+      FAIL() << wanted << " was accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.exit_code(), ExitCode::usage);
+      const std::string what = error.what();
+      EXPECT_NE(what.find("ATTENTION=" + wanted), std::string::npos) << what;
+      EXPECT_NE(what.find(std::to_string(head_dim)), std::string::npos) << what;
+      EXPECT_EQ(what.find('\n'), std::string::npos) << what;
+    }
+  };
+  expect_refusal("cudnn", at::kCPU, at::kBFloat16, 64);
+  expect_refusal("cudnn", kGpu, at::kFloat, 64);
+  expect_refusal("cudnn", kGpu, at::kBFloat16, 256);
+  expect_refusal("flash", kGpu, at::kFloat, 64);
+  expect_refusal("flash", kGpu, at::kBFloat16, 36);
+  expect_refusal("fastest", at::kCPU, at::kFloat, 64);
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,48 @@
+#include "ops/bigram_hash.h"
+
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+at::Tensor row_of(const std::vector<std::int64_t>& ids) {
+  return at::tensor(ids, at::kLong).unsqueeze(0);
+}
+
+// Products that wrap as 32-bit integers do, and a remainder that is never negative.
+std::int64_t hash_by_hand(std::int64_t now, std::int64_t before, std::int64_t rows) {
+  const auto a = static_cast<std::int32_t>(36313u * static_cast<std::uint32_t>(now));
+  const auto b = static_cast<std::int32_t>(27191u * static_cast<std::uint32_t>(before));
+  const auto modulus = static_cast<std::int32_t>(rows - 1);
+  const std::int32_t remainder = (a ^ b) % modulus;
+  return remainder < 0 ? remainder + modulus : remainder;
+}
+
+TEST(BigramHash, GivesTheKnownExamples) {
+  EXPECT_TRUE(test::is_same(bigram_hash(row_of({1, 5, 1023, 7, 7}), 1536),
+                            row_of({1535, 892, 868, 1140, 1433})));
+  EXPECT_TRUE(test::is_same(bigram_hash(row_of({3, 60000}), 1536), row_of({1535, 1121})));
+}
+
+TEST(BigramHash, WrapsAsInt32ForEveryTokenId) {
+  for (const std::int64_t rows : {2, 1536, 2048, 50000}) {
+    const auto ids = test::integers({4, 4096}, 65536, 1);
+    const auto hash = bigram_hash(ids, rows).contiguous();
+    const auto in = ids.accessor<std::int64_t, 2>();
+    const auto out = hash.accessor<std::int64_t, 2>();
+    for (int b = 0; b < 4; ++b) {
+      ASSERT_EQ(out[b][0], rows - 1) << "row starts reset the hash";
+      for (int t = 1; t < 4096; ++t) {
+        ASSERT_EQ(out[b][t], hash_by_hand(in[b][t], in[b][t - 1], rows))
+            << in[b][t - 1] << " then " << in[b][t] << " of " << rows << " rows";
+      }
+    }
+  }
+}
+
+TEST(BigramHash, ASingleTokenIsARowStart) {
+  EXPECT_TRUE(test::is_same(bigram_hash(row_of({42}), 100), row_of({99})));
+}
+
+}  // namespace
+}  // namespace tg

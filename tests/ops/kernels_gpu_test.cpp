@@ -1,0 +1,74 @@
+// The own CUDA kernels against their reference in fp64 on the CPU. Skipped where there is no GPU.
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include "ops/fused.h"
+#include "ops/leaky_relu_squared.h"
+
+namespace tg {
+namespace {
+
+struct Case {
+  at::ScalarType dtype;
+  double
+      tolerance;  // relative: one rounding of the output, three in fp32 for the products before it
+  double smallest;  // absolute: half a step of the subnormal numbers
+};
+
+class KernelsGpu : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
+  }
+};
+
+TEST_P(KernelsGpu, LeakyReluSquaredAndItsGradientMatchTheReferenceAtAnySize) {
+  const auto [dtype, tolerance, smallest] = GetParam();
+  at::manual_seed(1);
+  // One element, odd ends of every pack, more than one block, more than one pass of the whole grid.
+  for (const std::int64_t count : {1, 7, 4099, 300001, 20000003}) {
+    for (const double slope : {0.0, 0.5}) {
+      auto x = at::randn({count}, at::kFloat).to(at::kCUDA, dtype).set_requires_grad(true);
+      const auto dy = at::randn({count}, at::kFloat).to(at::kCUDA, dtype);
+      const auto y = leaky_relu_squared(x, slope);
+      y.backward(dy);
+
+      const auto exact_x = x.detach().to(at::kDouble);
+      const auto factor = (exact_x > 0).to(at::kDouble) * (1 - slope * slope) + slope * slope;
+      const auto exact_y = exact_x.square() * factor;
+      const auto exact_dx = dy.to(at::kDouble) * 2 * exact_x * factor;
+      const auto worst = [&](const at::Tensor& found, const at::Tensor& exact) {
+        const auto allowed = tolerance * exact.abs() + smallest;
+        return ((found.to(at::kDouble) - exact).abs() / allowed).max().item<double>();
+      };
+      EXPECT_LE(worst(y.detach(), exact_y), 1) << count << " elements, slope " << slope;
+      EXPECT_LE(worst(x.grad(), exact_dx), 1) << count << " elements, slope " << slope;
+    }
+  }
+}
+
+TEST_P(KernelsGpu, FusedOffRunsTheReferenceWithTheSameResult) {
+  const auto [dtype, tolerance, smallest] = GetParam();
+  const auto x = at::randn({12345}, at::kFloat).to(at::kCUDA, dtype);
+  const auto fused = leaky_relu_squared(x, 0.5);
+  set_fused(false);
+  const bool off = !use_kernels(x);
+  const auto reference = leaky_relu_squared(x, 0.5);
+  set_fused(true);
+  EXPECT_TRUE(off);
+  // The reference rounds twice: once for u, once for its square.
+  EXPECT_TRUE(
+      at::allclose(fused.to(at::kFloat), reference.to(at::kFloat), 3 * tolerance, smallest));
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, KernelsGpu,
+                         ::testing::Values(Case{at::kFloat, 3e-7, 1e-44},
+                                           Case{at::kBFloat16, 1.0 / 256, 1e-38},
+                                           Case{at::kHalf, 1.0 / 1024, 3e-8}),
+                         [](const auto& tested) {
+                           return std::string(c10::toString(tested.param.dtype));
+                         });
+
+}  // namespace
+}  // namespace tg

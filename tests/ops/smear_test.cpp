@@ -1,0 +1,44 @@
+#include "ops/smear.h"
+
+#include "tests/ops/gradcheck.h"
+
+namespace tg {
+namespace {
+
+TEST(Smear, TakesAShareOfTheTokenBefore) {
+  const auto x = test::normal({2, 5, 3}, 1), gate = test::normal({3}, 2);
+  const auto xa = x.accessor<double, 3>();
+  const auto ga = gate.accessor<double, 1>();
+  std::vector<double> expected;
+  for (int b = 0; b < 2; ++b) {
+    for (int t = 0; t < 5; ++t) {
+      for (int d = 0; d < 3; ++d) {
+        const double share = 1 / (1 + std::exp(-ga[d]));
+        const double before = t == 0 ? 0 : xa[b][t - 1][d];
+        expected.push_back((1 - share) * xa[b][t][d] + share * before);
+      }
+    }
+  }
+  EXPECT_TRUE(test::is_close(smear(x, gate), test::tensor_of(expected, {2, 5, 3}), 1e-13, 1e-15));
+}
+
+TEST(Smear, FirstPositionsSeeZeroNotTheRowBefore) {
+  const auto x = test::normal({3, 4, 2}, 3, at::kFloat);
+  const auto y = smear(x, at::zeros({2}));  // a share of one half
+  EXPECT_TRUE(test::is_same(y.select(1, 0), x.select(1, 0) * 0.5));
+}
+
+TEST(Smear, WorksInTheActivationsTypeAndOnSingleTokens) {
+  const auto x = test::normal({2, 1, 4}, 4, at::kBFloat16);
+  const auto y = smear(x, at::zeros({4}));
+  EXPECT_EQ(y.scalar_type(), at::kBFloat16);
+  EXPECT_TRUE(test::is_same(y, x * 0.5));
+}
+
+TEST(Smear, GradientIsRight) {
+  const auto f = [](const std::vector<at::Tensor>& x) { return smear(x[0], x[1]); };
+  EXPECT_TRUE(test::gradient_is_right(f, {test::normal({2, 4, 3}, 5), test::normal({3}, 6)}));
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,121 @@
+#include "ops/softcap_cross_entropy.h"
+
+#include "tests/ops/gradcheck.h"
+
+namespace tg {
+namespace {
+
+struct Expected {
+  at::Tensor nll, gradient;  // [N], [N, V] of the mean
+};
+
+Expected by_hand(const at::Tensor& logits, const at::Tensor& targets, double cap) {
+  const auto rows = static_cast<std::size_t>(logits.size(0)),
+             vocab = static_cast<std::size_t>(logits.size(1));
+  const auto z = test::values_of(logits);
+  const auto target = targets.accessor<std::int64_t, 1>();
+  std::vector<double> nll, gradient;
+  for (std::size_t row = 0; row < rows; ++row) {
+    double total = 0;
+    for (std::size_t j = 0; j < vocab; ++j) {
+      total += std::exp(cap * std::tanh(z[row * vocab + j] / cap));
+    }
+    const auto right = static_cast<std::size_t>(target[static_cast<std::int64_t>(row)]);
+    nll.push_back(std::log(total) - cap * std::tanh(z[row * vocab + right] / cap));
+    for (std::size_t j = 0; j < vocab; ++j) {
+      const double tanh = std::tanh(z[row * vocab + j] / cap);
+      const double share = std::exp(cap * tanh) / total;
+      gradient.push_back((share - (j == right ? 1 : 0)) * (1 - tanh * tanh) /
+                         static_cast<double>(rows));
+    }
+  }
+  return {test::tensor_of(nll, {logits.size(0)}), test::tensor_of(gradient, logits.sizes())};
+}
+
+at::Tensor gradient_of(const at::Tensor& logits, const at::Tensor& targets, double cap) {
+  const auto leaf = logits.clone().set_requires_grad(true);
+  softcap_cross_entropy(leaf, targets, cap).backward();
+  return leaf.grad();
+}
+
+TEST(SoftcapCrossEntropy, EqualsTheFormula) {
+  const auto logits = test::normal({6, 11}, 1) * 20, targets = test::integers({6}, 11, 2);
+  for (const double cap : {5.0, 30.0}) {
+    const auto expected = by_hand(logits, targets, cap);
+    EXPECT_TRUE(test::is_close(softcap_nll(logits, targets, cap), expected.nll, 1e-12, 1e-13));
+    EXPECT_TRUE(
+        test::is_close(softcap_cross_entropy(logits, targets, cap), expected.nll.mean(), 1e-12, 0));
+    EXPECT_TRUE(test::is_close(gradient_of(logits, targets, cap), expected.gradient, 1e-11, 1e-15));
+  }
+}
+
+TEST(SoftcapCrossEntropy, IsTheSameWithAndWithoutAGradient) {
+  const auto logits = test::normal({6, 11}, 3, at::kFloat), targets = test::integers({6}, 11, 4);
+  const auto leaf = logits.clone().set_requires_grad(true);
+  const auto with = softcap_cross_entropy(leaf, targets, 30);
+  EXPECT_TRUE(with.requires_grad());
+  const auto without = softcap_cross_entropy(logits, targets, 30);
+  EXPECT_FALSE(without.requires_grad());
+  EXPECT_TRUE(test::is_same(with.detach(), without));
+}
+
+TEST(SoftcapCrossEntropy, ComputesHalfLogitsInSinglePrecision) {
+  const auto logits = (test::normal({32, 100}, 5) * 10).to(at::kBFloat16);
+  const auto targets = test::integers({32}, 100, 6);
+  const auto expected = by_hand(logits, targets, 30);
+  const auto nll = softcap_nll(logits, targets, 30);
+  EXPECT_EQ(nll.scalar_type(), at::kFloat);
+  EXPECT_EQ(softcap_cross_entropy(logits, targets, 30).scalar_type(), at::kFloat);
+  // The logits are exact; fp32's own error is 2^-24 of a softcapped logit of up to 30.
+  EXPECT_TRUE(test::is_close(nll, expected.nll, 1e-5, 1e-5));
+  const auto gradient = gradient_of(logits, targets, 30);
+  EXPECT_EQ(gradient.scalar_type(), at::kBFloat16);
+  // One rounding to bf16, 2^-8 relative, after fp32 exponentials of up to 30 (1e-5 relative).
+  EXPECT_TRUE(test::is_close(gradient, expected.gradient, 1.02 / 256, 1e-9));
+}
+
+TEST(SoftcapCrossEntropy, PassesTheUpstreamGradientOn) {
+  const auto targets = test::integers({5}, 7, 7);
+  const auto f = [&](const std::vector<at::Tensor>& x) {
+    return softcap_cross_entropy(x[0], targets, 3) * -2.5;
+  };
+  EXPECT_TRUE(test::gradient_is_right(f, {test::normal({5, 7}, 8) * 3}));
+}
+
+TEST(SoftcapCrossEntropy, HugeLogitsStayFinite) {
+  const auto logits = test::tensor_of({1e30, -1e30, 0, 0}, {2, 2}, at::kFloat);
+  const auto targets = at::tensor(std::vector<std::int64_t>{1, 0}, at::kLong);
+  const auto nll = softcap_nll(logits, targets, 30);
+  EXPECT_TRUE(test::is_close(nll, test::tensor_of({60, std::log(2.0)}, {2}), 1e-6, 0));
+  EXPECT_TRUE(gradient_of(logits, targets, 30).isfinite().all().item<bool>());
+}
+
+// A vocabulary of more than 2^25 leaves room for one row at a time, so that two rows are two
+// pieces. All logits are zero but the target's, which is less: a closed form.
+TEST(SoftcapCrossEntropy, RowsInSeveralPiecesAreAllCounted) {
+  constexpr std::int64_t kVocab = (std::int64_t{1} << 25) + 1;
+  constexpr double kCap = 30;
+  const std::vector<double> own = {-20, -8};
+  const std::vector<std::int64_t> place = {7, kVocab - 1};
+  const auto targets = at::tensor(place, at::kLong);
+  const auto logits = at::zeros({2, kVocab}, at::kBFloat16);
+  for (int row = 0; row < 2; ++row) logits[row][place[row]] = own[row];
+  logits.set_requires_grad(true);
+  const auto loss = softcap_cross_entropy(logits, targets, kCap);
+  loss.backward();
+  const auto gradient = logits.grad();
+  double mean = 0;
+  for (int row = 0; row < 2; ++row) {
+    const double tanh = std::tanh(own[row] / kCap), weight = std::exp(kCap * tanh);
+    const double total = weight + static_cast<double>(kVocab - 1);
+    mean += (std::log(total) - kCap * tanh) / 2;
+    const double at_target = (weight / total - 1) * (1 - tanh * tanh) / 2;
+    // bf16's one rounding is 2^-8; the sum over 2^25 ones is exact in the pieces that add up.
+    EXPECT_NEAR(gradient[row][place[row]].item<double>(), at_target, std::abs(at_target) / 250);
+    EXPECT_NEAR(gradient[row][100].item<double>(), 1 / total / 2, 1 / total / 2 / 250);
+  }
+  EXPECT_NEAR(loss.item<double>(), mean, 1e-4);
+}
+
+}  // namespace
+}  // namespace tg

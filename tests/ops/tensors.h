@@ -1,0 +1,71 @@
+#pragma once
+// Tensors for tests: seeded inputs, and comparisons that name the worst element.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+namespace tg::test {
+
+inline at::Generator generator(std::uint64_t seed) {
+  return at::make_generator<at::CPUGeneratorImpl>(seed);
+}
+
+// Standard normal, drawn in fp64 and rounded once.
+inline at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed,
+                         at::ScalarType dtype = at::kDouble) {
+  return at::empty(shape, at::kDouble).normal_(0.0, 1.0, generator(seed)).to(dtype);
+}
+
+// Integers in [0, high).
+inline at::Tensor integers(at::IntArrayRef shape, std::int64_t high, std::uint64_t seed) {
+  return at::empty(shape, at::kLong).random_(0, high, generator(seed));
+}
+
+inline at::Tensor tensor_of(const std::vector<double>& values, at::IntArrayRef shape,
+                            at::ScalarType dtype = at::kDouble) {
+  return at::tensor(values, at::kDouble).reshape(shape).to(dtype);
+}
+
+inline std::vector<double> values_of(const at::Tensor& tensor) {
+  const auto flat = tensor.detach().to(at::kDouble).contiguous();
+  return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
+}
+
+// Every element within atol + rtol·|expected|; NaN is close to nothing.
+inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Tensor& expected,
+                                         double rtol, double atol) {
+  if (actual.sizes() != expected.sizes()) {
+    return testing::AssertionFailure()
+           << "shape " << actual.sizes() << ", expected " << expected.sizes();
+  }
+  const auto a = values_of(actual), e = values_of(expected);
+  double worst = 0;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double difference = std::abs(a[i] - e[i]);
+    if (difference == 0) continue;
+    const double times = difference / (atol + rtol * std::abs(e[i]));
+    if (times <= worst) continue;  // false for NaN, too
+    worst = times;
+    at = i;
+    if (std::isnan(times)) break;
+  }
+  if (worst <= 1) return testing::AssertionSuccess();
+  return testing::AssertionFailure()
+         << "element " << at << " of " << a.size() << " is " << a[at] << ", expected " << e[at]
+         << " (shape " << actual.sizes() << ", " << worst << " times the tolerance)";
+}
+
+// The same bits.
+inline testing::AssertionResult is_same(const at::Tensor& actual, const at::Tensor& expected) {
+  if (actual.scalar_type() == expected.scalar_type() && at::equal(actual, expected)) {
+    return testing::AssertionSuccess();
+  }
+  return testing::AssertionFailure() << "differs: " << is_close(actual, expected, 0, 0).message();
+}
+
+}  // namespace tg::test

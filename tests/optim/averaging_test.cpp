@@ -1,0 +1,145 @@
+#include "optim/averaging.h"
+
+#include "tests/optim/helpers.h"
+
+namespace tg {
+namespace {
+
+// One scalar weight says it all; a second one, in bf16, that averages are kept in fp32.
+struct Weights {
+  Weights() {
+    table.add("a", ParameterKind::scalar, at::zeros({1}));
+    table.add("b", ParameterKind::table, at::zeros({2, 2}, at::kBFloat16));
+  }
+  void set(double value) {
+    for (const auto& row : table.rows()) row.value.detach().fill_(value);
+  }
+  double get() const { return table["a"].item<double>(); }
+
+  ParameterTable table;
+};
+
+AveragingConfig only(bool ema, bool swa, bool lawa) {
+  AveragingConfig config;
+  config.ema_enabled = ema;
+  config.swa_enabled = swa;
+  config.lawa_enabled = lawa;
+  config.ema_decay = 0.75;
+  config.swa_every = 2;
+  config.lawa_freq = 2;
+  config.lawa_k = 3;
+  return config;
+}
+
+// Weight s after step s, 0 before the first; then the average.
+std::string train(WeightAverage& average, Weights& weights, std::int64_t steps,
+                  double lr_scale = 0.1) {
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    weights.set(static_cast<double>(step));
+    average.update(step, lr_scale);
+  }
+  return average.apply();
+}
+
+double ema_of_steps(double initial, std::int64_t steps) {
+  double ema = initial;
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    ema = 0.75 * ema + 0.25 * static_cast<double>(step);
+  }
+  return ema;
+}
+
+TEST(WeightAverage, EmaStartsAtTheInitialWeights) {
+  Weights weights;
+  weights.set(8);
+  WeightAverage average(weights.table, only(true, false, false));
+  EXPECT_EQ(train(average, weights, 5), "ema:applying EMA weights");
+  EXPECT_NEAR(weights.get(), ema_of_steps(8, 5), 1e-6);  // fp32, five steps
+  EXPECT_EQ(weights.table["b"].scalar_type(), at::kBFloat16);
+  EXPECT_NEAR(weights.table["b"][0][0].item<double>(), ema_of_steps(8, 5),
+              ema_of_steps(8, 5) / 256);
+}
+
+TEST(WeightAverage, EmaOfHalfPrecisionWeightsMovesByLessThanTheirSteps) {
+  Weights weights;
+  weights.set(1);
+  auto config = only(true, false, false);
+  config.ema_decay = 0.997;
+  WeightAverage average(weights.table, config);
+  // 0.003 · 2^-7 is far below a bf16 step at 1; kept in fp32 it adds up to a whole one.
+  weights.set(1 + 1.0 / 128);
+  for (int step = 1; step <= 2000; ++step) average.update(step, 1);
+  average.apply();
+  EXPECT_NEAR(weights.table["b"][1][1].item<double>(), 1 + 1.0 / 128, 1e-9);
+}
+
+TEST(WeightAverage, LawaIsTheMeanOfTheLastCopies) {
+  Weights weights;
+  WeightAverage average(weights.table, only(true, true, true));
+  EXPECT_EQ(train(average, weights, 9), "lawa:applying LAWA averaging k=3");
+  EXPECT_NEAR(weights.get(), (4 + 6 + 8) / 3.0, 1e-6);
+}
+
+TEST(WeightAverage, LawaMayHaveFewerCopiesThanItKeeps) {
+  Weights weights;
+  WeightAverage average(weights.table, only(false, false, true));
+  EXPECT_EQ(train(average, weights, 4), "lawa:applying LAWA averaging k=2");
+  EXPECT_NEAR(weights.get(), 3, 1e-6);
+}
+
+TEST(WeightAverage, LawaWithOneCopyFallsBackToEma) {
+  for (const bool ema : {true, false}) {
+    Weights weights;
+    WeightAverage average(weights.table, only(ema, true, true));
+    EXPECT_EQ(train(average, weights, 3), "ema:applying EMA weights");
+    EXPECT_NEAR(weights.get(), ema_of_steps(0, 3), 1e-6);
+  }
+}
+
+TEST(WeightAverage, EmaGoesBeforeSwa) {
+  Weights weights;
+  WeightAverage average(weights.table, only(true, true, false));
+  EXPECT_FALSE(average.collects_swa());
+  EXPECT_EQ(train(average, weights, 6), "ema:applying EMA weights");
+  EXPECT_NEAR(weights.get(), ema_of_steps(0, 6), 1e-6);
+}
+
+TEST(WeightAverage, SwaIsTheMeanOfLateCopies) {
+  Weights weights;
+  WeightAverage average(weights.table, only(false, true, false));
+  EXPECT_TRUE(average.collects_swa());
+  EXPECT_EQ(train(average, weights, 7).substr(0, 4), "swa:");
+  EXPECT_NEAR(weights.get(), (2 + 4 + 6) / 3.0, 1e-6);
+}
+
+TEST(WeightAverage, SwaBeginsOnceAndBelowAFifthOnly) {
+  for (const bool collects : {true, false}) {
+    Weights weights;
+    WeightAverage average(weights.table, only(!collects, true, false));
+    EXPECT_EQ(average.collects_swa(), collects);
+    EXPECT_FALSE(average.update(2, 0.2));   // not below
+    EXPECT_FALSE(average.update(3, 0.19));  // not a multiple of SWA_EVERY
+    EXPECT_TRUE(average.update(4, 0.19));
+    EXPECT_FALSE(average.update(6, 0.1));
+  }
+  Weights weights;
+  WeightAverage off(weights.table, only(true, false, false));
+  EXPECT_FALSE(off.update(4, 0.1));
+}
+
+TEST(WeightAverage, SwaWithoutCopiesChangesNothing) {
+  Weights weights;
+  WeightAverage average(weights.table, only(false, true, false));
+  EXPECT_EQ(train(average, weights, 6, /*lr_scale=*/1), "");
+  EXPECT_EQ(weights.get(), 6);
+}
+
+TEST(WeightAverage, NothingEnabledChangesNothing) {
+  Weights weights;
+  WeightAverage average(weights.table, only(false, false, false));
+  EXPECT_EQ(train(average, weights, 3), "");
+  EXPECT_EQ(weights.get(), 3);
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,51 @@
+#pragma once
+// What every optimizer test needs: the step's scalars, and state by name.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "optim/step_scalars.h"
+#include "tests/ops/tensors.h"
+
+namespace tg::test {
+
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+inline StepScalars scalars(double lr_scale, double momentum = 0, double skip = 0) {
+  const auto scalar = [](double value) { return at::full({}, value, at::kFloat); };
+  return {scalar(lr_scale), scalar(momentum), scalar(skip)};
+}
+
+// A leaf of standard normal values.
+inline at::Tensor leaf(at::IntArrayRef shape, std::uint64_t seed,
+                       at::ScalarType dtype = at::kFloat) {
+  return normal(shape, seed, dtype).set_requires_grad(true);
+}
+
+inline void set_gradient(const at::Tensor& parameter, const at::Tensor& gradient) {
+  at::Tensor(parameter).mutable_grad() = gradient.to(parameter.scalar_type());
+}
+
+inline at::Tensor named(const Named& state, const std::string& name) {
+  for (const auto& [key, value] : state) {
+    if (key == name) return value;
+  }
+  ADD_FAILURE() << "no " << name;
+  return at::zeros({});
+}
+
+inline Named clones(const Named& state) {
+  Named copies;
+  for (const auto& [name, value] : state) copies.emplace_back(name, value.detach().clone());
+  return copies;
+}
+
+inline void expect_same(const Named& actual, const Named& expected) {
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    EXPECT_EQ(actual[i].first, expected[i].first);
+    EXPECT_TRUE(is_same(actual[i].second.detach(), expected[i].second)) << actual[i].first;
+  }
+}
+
+}  // namespace tg::test

@@ -1,0 +1,224 @@
+#include "optim/optimizer.h"
+
+#include <map>
+
+#include "model/init.h"
+#include "tests/optim/helpers.h"
+
+namespace tg {
+namespace {
+
+ModelConfig config_with_every_part() {
+  ModelConfig c;
+  c.vocab_size = 12;
+  c.num_layers = 2;
+  c.num_heads = 2;
+  c.num_kv_heads = 1;
+  c.model_dim = 8;
+  c.tie_embeddings = false;
+  c.rope_dims = 0;
+  c.bigram_vocab_size = 6;
+  c.bigram_dim = 3;
+  c.xsa_last_n = 0;
+  c.ve_dim = 3;
+  c.ve_layers = {1};
+  c.dtg_enabled = c.gated_attention = true;
+  c.value_residual = ValueResidual::on;
+  c.mtp_num_heads = 1;
+  return c;
+}
+
+OptimConfig distinct_rates() {
+  OptimConfig o;
+  o.embed_lr = 0.5;
+  o.tied_embed_lr = 0.25;
+  o.scalar_lr = 0.125;
+  o.head_lr = 0.0625;
+  o.matrix_lr = 0.03125;
+  o.adam_wd = o.muon_wd = 0;
+  return o;
+}
+
+class Fixture {
+ public:
+  Fixture(const ModelConfig& config, const OptimConfig& optim, bool quirks,
+          at::ScalarType storage = at::kFloat)
+      : model(config),
+        table(make_parameters(model, storage, at::kCPU)),
+        optimizer(table, model, optim, at::kFloat, quirks) {
+    std::uint64_t seed = 1;
+    for (const auto& row : table.rows()) {
+      row.value.detach().copy_(test::normal(row.value.sizes(), ++seed));
+    }
+  }
+  void set_gradients(double size = 1) {
+    std::uint64_t seed = 100;
+    for (const auto& row : table.rows()) {
+      test::set_gradient(row.value, test::normal(row.value.sizes(), ++seed) * size);
+    }
+  }
+  test::Named weights() const { return test::clones(table.named_values()); }
+
+  ModelConfig model;
+  ParameterTable table;
+  Optimizer optimizer;
+};
+
+// Adam's first step has the size of its rate whatever the gradient: m̂/√v̂ is its sign.
+double first_step_size(const at::Tensor& before, const at::Tensor& after) {
+  return (before - after.detach()).abs().to(at::kDouble).median().item<double>();
+}
+
+void expect_rates(bool tied) {
+  auto model = config_with_every_part();
+  model.tie_embeddings = tied;
+  Fixture f(model, distinct_rates(), /*quirks=*/false);
+  const auto before = f.weights();
+  f.set_gradients();
+  f.optimizer.step(test::scalars(0.5, 0.9));
+  const std::map<ParameterKind, double> rates = {{ParameterKind::table, tied ? 0.25 : 0.5},
+                                                 {ParameterKind::scalar, 0.125},
+                                                 {ParameterKind::projection, 0.125},
+                                                 {ParameterKind::head, 0.0625},
+                                                 {ParameterKind::mtp_head, 0.0625}};
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const auto& row = f.table.rows()[i];
+    if (row.kind == ParameterKind::bank) continue;
+    // fp32 weights of up to 4 round by 2e-7.
+    EXPECT_NEAR(first_step_size(before[i].second, row.value), rates.at(row.kind) * 0.5, 2e-6)
+        << row.name;
+  }
+}
+
+TEST(Optimizer, EachKindOfParameterHasItsRate) {
+  expect_rates(/*tied=*/false);
+}
+TEST(Optimizer, TiedTablesHaveTheirOwnRate) {
+  expect_rates(/*tied=*/true);
+}
+
+TEST(Optimizer, BanksStepByMuonAtTheirOwnRate) {
+  Fixture f(config_with_every_part(), distinct_rates(), false);
+  const auto before = f.table["mlp_up_bank"].detach().clone();  // 24 rows of 8
+  f.set_gradients();
+  f.optimizer.step(test::scalars(1, 0.9));
+  const auto step = (before - f.table["mlp_up_bank"].detach()) / (0.03125 * std::sqrt(3.0));
+  const auto s = std::get<1>(at::linalg_svd(step, false));
+  EXPECT_GT(s.min().item<double>(), 0.6);  // nearly orthogonal
+  EXPECT_LT(s.max().item<double>(), 1.3);
+  bool found = false;
+  for (const auto& [name, value] : f.optimizer.state()) found |= name == "momentum.mlp_up_bank";
+  EXPECT_TRUE(found);
+}
+
+TEST(Optimizer, DecayReachesAllButTheHeads) {
+  auto optim = distinct_rates();
+  optim.adam_wd = 0.5;
+  optim.muon_wd = 0.25;
+  Fixture f(config_with_every_part(), optim, false);
+  const auto before = f.weights();
+  f.set_gradients(0);  // Adam's step on a zero gradient is zero, Muon's too
+  f.optimizer.step(test::scalars(1, 0.9));
+  const std::map<ParameterKind, double> kept = {{ParameterKind::table, 1 - 0.5 * 0.5},
+                                                {ParameterKind::scalar, 1 - 0.125 * 0.5},
+                                                {ParameterKind::projection, 1 - 0.125 * 0.5},
+                                                {ParameterKind::bank, 1 - 0.03125 * 0.25},
+                                                {ParameterKind::head, 1},
+                                                {ParameterKind::mtp_head, 1}};
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const auto& row = f.table.rows()[i];
+    // fp32: two roundings.
+    EXPECT_TRUE(test::is_close(row.value, before[i].second * kept.at(row.kind), 3e-7, 0))
+        << row.name;
+  }
+}
+
+TEST(Optimizer, MultiTokenHeadsFollowTheHeadUnlessTheScriptsQuirkIsAsked) {
+  for (const bool quirks : {false, true}) {
+    Fixture f(config_with_every_part(), distinct_rates(), quirks);
+    const auto before = f.table["mtp_heads.0.weight"].detach().clone();
+    f.set_gradients();
+    f.optimizer.step(test::scalars(1, 0.9));
+    EXPECT_EQ(at::equal(f.table["mtp_heads.0.weight"].detach(), before), quirks);
+    EXPECT_FALSE(at::equal(f.table["lm_head.weight"].detach(), before));
+    f.optimizer.zero_gradients();
+    for (const auto& row : f.table.rows()) {
+      const bool kept = quirks && row.kind == ParameterKind::mtp_head;
+      EXPECT_EQ(row.value.grad().defined(), kept) << row.name;
+    }
+    for (const auto& [name, value] : f.optimizer.state()) {
+      EXPECT_TRUE(!quirks || name.find("mtp_heads") == std::string::npos) << name;
+    }
+  }
+}
+
+TEST(Optimizer, TheNormCountsEveryGradientOnce) {
+  for (const auto storage : {at::kFloat, at::kBFloat16}) {
+    Fixture f(config_with_every_part(), distinct_rates(), /*quirks=*/true, storage);
+    f.set_gradients();
+    // A parameter without a gradient counts nothing.
+    at::Tensor(f.table["blocks.0.attn.vr_lambda"]).mutable_grad().reset();
+    double squares = 0;
+    for (const auto& row : f.table.rows()) {
+      if (!row.value.grad().defined()) continue;
+      for (const double g : test::values_of(row.value.grad())) squares += g * g;
+    }
+    const auto norm = f.optimizer.gradient_norm();
+    EXPECT_EQ(norm.scalar_type(), at::kFloat);
+    EXPECT_EQ(norm.dim(), 0);
+    // The norm of a bf16 table is a bf16 number, 2^-8 relative.
+    EXPECT_NEAR(norm.item<double>() / std::sqrt(squares), 1,
+                storage == at::kFloat ? 1e-5 : 1.0 / 256);
+  }
+}
+
+TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
+  for (const double limit : {0.3, 1e6}) {
+    Fixture f(config_with_every_part(), distinct_rates(), false);
+    f.set_gradients();
+    test::Named before;
+    for (const auto& row : f.table.rows()) before.emplace_back(row.name, row.value.grad().clone());
+    const auto norm = f.optimizer.gradient_norm();
+    f.optimizer.clip(norm, limit);
+    const double factor = std::min(1.0, limit / (norm.item<double>() + 1e-6));
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      // fp32: the factor and the product round once each.
+      EXPECT_TRUE(
+          test::is_close(f.table.rows()[i].value.grad(), before[i].second * factor, 3e-7, 0))
+          << before[i].first;
+    }
+    EXPECT_NEAR(f.optimizer.gradient_norm().item<double>(), std::min(limit, norm.item<double>()),
+                1e-4);
+  }
+}
+
+TEST(Optimizer, ASkippedStepLeavesWeightsAndStateAsTheyAre) {
+  auto optim = distinct_rates();
+  optim.adam_wd = optim.muon_wd = 0.1;
+  Fixture f(config_with_every_part(), optim, false, at::kBFloat16);
+  f.set_gradients();
+  f.optimizer.step(test::scalars(1, 0.9));
+  const auto weights = f.weights();
+  const auto state = test::clones(f.optimizer.state());
+  f.set_gradients(std::nan(""));
+  f.optimizer.step(test::scalars(1, 0.9, /*skip=*/1));
+  test::expect_same(f.table.named_values(), weights);
+  test::expect_same(f.optimizer.state(), state);
+}
+
+TEST(Optimizer, StateNamesAreUniqueAndCoverEveryParameter) {
+  Fixture f(config_with_every_part(), distinct_rates(), false);
+  std::map<std::string, int> names;
+  for (const auto& [name, value] : f.optimizer.state()) ++names[name];
+  for (const auto& [name, count] : names) EXPECT_EQ(count, 1) << name;
+  std::size_t expected = 0;
+  for (const auto& row : f.table.rows()) {
+    const bool bank = row.kind == ParameterKind::bank;
+    expected += bank ? 1 : 3;
+    EXPECT_TRUE(names.contains((bank ? "momentum." : "exp_avg.") + row.name)) << row.name;
+  }
+  EXPECT_EQ(names.size(), expected);
+}
+
+}  // namespace
+}  // namespace tg

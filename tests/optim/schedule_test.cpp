@@ -1,0 +1,82 @@
+#include "optim/schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace tg {
+namespace {
+
+RunConfig uncapped(std::int64_t iterations, std::int64_t warmdown) {
+  RunConfig run;
+  run.iterations = iterations;
+  run.warmdown_iters = warmdown;
+  run.max_wallclock_seconds = 0;
+  return run;
+}
+
+TEST(LearningRate, WithoutACapFallsOverTheLastSteps) {
+  const auto run = uncapped(100, 20);
+  EXPECT_EQ(lr_scale(run, 0, 0), 1.0);
+  EXPECT_EQ(lr_scale(run, 79, 1e9), 1.0);  // time plays no part
+  EXPECT_EQ(lr_scale(run, 80, 0), 1.0);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 81, 0), 0.95);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 99, 0), 0.05);
+  EXPECT_EQ(lr_scale(run, 100, 0), 0.0);
+  EXPECT_EQ(lr_scale(run, 101, 0), 0.0);
+}
+
+TEST(LearningRate, AWarmDownLongerThanTheRunStartsBelowOne) {
+  EXPECT_DOUBLE_EQ(lr_scale(uncapped(10, 40), 0, 0), 0.25);
+  EXPECT_DOUBLE_EQ(lr_scale(uncapped(10, 40), 6, 0), 0.1);
+}
+
+TEST(LearningRate, WithoutAWarmDownStaysAtOne) {
+  EXPECT_EQ(lr_scale(uncapped(10, 0), 9, 0), 1.0);
+  auto run = uncapped(10, 0);
+  run.max_wallclock_seconds = 1;
+  EXPECT_EQ(lr_scale(run, 9, 999), 1.0);
+}
+
+RunConfig capped() {
+  auto run = uncapped(20000, 100);
+  run.max_wallclock_seconds = 60;
+  return run;
+}
+
+TEST(LearningRate, WithACapFallsByTheTimeLeft) {
+  const auto run = capped();
+  EXPECT_EQ(lr_scale(run, 0, 0), 1.0);
+  // 100 ms a step: the warm-down of 100 steps takes 10 s of the 60.
+  EXPECT_EQ(lr_scale(run, 100, 10'000), 1.0);
+  EXPECT_EQ(lr_scale(run, 500, 50'000), 1.0);  // exactly 10 s left: 10/10
+  EXPECT_DOUBLE_EQ(lr_scale(run, 550, 55'000), 0.5);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 599, 59'900), 0.01);
+  EXPECT_EQ(lr_scale(run, 600, 60'000), 0.0);
+  EXPECT_EQ(lr_scale(run, 700, 70'000), 0.0);
+  // Slower steps start the warm-down earlier.
+  EXPECT_DOUBLE_EQ(lr_scale(run, 100, 50'000), 10'000.0 / 50'000);
+}
+
+TEST(LearningRate, WithACapIgnoresTheNumberOfSteps) {
+  EXPECT_EQ(lr_scale(capped(), 19'999, 100), 1.0);
+}
+
+TEST(LearningRate, TimeBeforeTheFirstStepCountsAsOneStep) {
+  // 2 s at step 0: a step is taken to last 2 s, the warm-down 200 s.
+  EXPECT_DOUBLE_EQ(lr_scale(capped(), 0, 2000), 58.0 / 200);
+}
+
+TEST(MuonMomentum, WarmsUpLinearlyFromItsStart) {
+  OptimConfig optim;
+  optim.muon_momentum = 0.99;
+  optim.muon_momentum_warmup_start = 0.92;
+  optim.muon_momentum_warmup_steps = 1500;
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 0), 0.92);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 750), 0.955);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 1500), 0.99);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 100'000), 0.99);
+  optim.muon_momentum_warmup_steps = 0;
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 0), 0.99);
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,105 @@
+"""Plants breaches in a small copy of the tree and expects each to be found, and nothing else."""
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_layers.py"
+
+CLEAN = {
+    "src/base/error.h": "#pragma once\n#include <string>\n",
+    "src/config/parse.cpp": '#include "base/error.h"\nauto v = std::getenv("SEED");\n',
+    "src/data/shard.h": '#include "base/error.h"\n#include "config/settings.h"\n',
+    "src/data/CMakeLists.txt": "train_gpt_layer(data LINK config)\n",
+    "src/data/feeder.h": "#include <ATen/ATen.h>\n",
+    "src/ops/rope.h": "#include <ATen/ATen.h>\n// like getenv() or x.item(), but in a comment\n",
+    "src/ops/rope.cpp": '#include "rope.h"\nauto s = "getenv(x).item()";\n',
+    "src/eval/score.cpp": "double f() { return loss.item<double>(); }\n",
+    "src/train/report.cpp": "double f() { return loss.item<double>(); }\n",
+    "src/main.cpp": '#include "train/trainer.h"\nint main(int, char**, char** envp) {}\n',
+}
+
+
+class CheckLayers(unittest.TestCase):
+    def run_on(self, **planted):
+        """Output and exit status for the clean tree with the planted files laid over it."""
+        files = dict(CLEAN, **{f"src/{name}": text for name, text in planted.items()})
+        with tempfile.TemporaryDirectory() as root:
+            for name, text in files.items():
+                path = pathlib.Path(root, name)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            done = subprocess.run(
+                [sys.executable, SCRIPT, root], stdout=subprocess.PIPE, text=True, check=False
+            )
+        return done.stdout.splitlines()[:-1], done.returncode
+
+    def expect_breach(self, where, what, **planted):
+        breaches, status = self.run_on(**planted)
+        self.assertEqual(1, status)
+        self.assertEqual(1, len(breaches), breaches)
+        self.assertTrue(breaches[0].startswith(where), breaches[0])
+        self.assertIn(what, breaches[0])
+
+    def test_clean_tree_passes(self):
+        self.assertEqual(([], 0), self.run_on())
+
+    def test_include_to_the_right(self):
+        self.expect_breach(
+            "src/data/feed.cpp:2:",
+            "model/ comes after data/",
+            **{"data/feed.cpp": '\n#include "model/gpt.h"\n'},
+        )
+
+    def test_include_to_the_right_in_angle_brackets(self):
+        self.expect_breach(
+            "src/base/log.cpp:1:", "config/", **{"base/log.cpp": "#include <config/settings.h>\n"}
+        )
+
+    def test_include_to_the_right_by_a_relative_path(self):
+        self.expect_breach(
+            "src/ops/a.cpp:1:",
+            "eval/ comes after ops/",
+            **{"ops/a.cpp": '#include "../eval/b.h"\n', "eval/b.h": ""},
+        )
+
+    def test_include_of_a_program(self):
+        self.expect_breach(
+            "src/ops/a.cpp:1:", "programs", **{"ops/a.cpp": '#include "a.h"\n', "a.h": ""}
+        )
+
+    def test_torch_where_it_is_not_wanted(self):
+        self.expect_breach(
+            "src/data/a.cpp:1:", "LibTorch", **{"data/a.cpp": "#include <torch/types.h>\n"}
+        )
+
+    def test_environment_read_elsewhere(self):
+        self.expect_breach(
+            "src/main.cpp:1:", "environment", **{"main.cpp": 'auto v = getenv("SEED");\n'}
+        )
+        self.expect_breach(
+            "src/model/a.cpp:1:", "environment", **{"model/a.cpp": "extern char** environ;\n"}
+        )
+
+    def test_hidden_synchronisation(self):
+        for call in ("x.item()", "x.item<float>()", "x->item()", "x.template item<T>()"):
+            self.expect_breach(
+                "src/train/trainer.cpp:1:",
+                ".item()",
+                **{"train/trainer.cpp": f"auto v = {call};\n"},
+            )
+
+    def test_link_to_the_right(self):
+        self.expect_breach(
+            "src/data/CMakeLists.txt:",
+            "data links ops",
+            **{"data/CMakeLists.txt": "train_gpt_layer(data TORCH LINK\n  config ops)\n"},
+        )
+
+    def test_unknown_folder(self):
+        self.expect_breach("src/utils/:", "no such layer", **{"utils/a.h": ""})
+
+
+if __name__ == "__main__":
+    unittest.main()
