@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""usage: check_layers.py [ROOT]
+
+Checks the rules of docs/architecture.md that a compiler does not: who includes and links whom, who
+reads the environment, who waits for the device. Prints each breach as FILE:LINE and exits 1.
+"""
+import pathlib
+import re
+import sys
+
+# The order in which data flows: a folder of src/ uses itself and the folders before it.
+LAYERS = ["base", "config", "data", "ops", "model", "comm", "optim", "store", "eval", "train"]
+# Folders that compile without LibTorch's headers, and what is excepted: the way to the device.
+WITHOUT_TORCH = {"base", "config", "data"}
+WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
+# The only files that read the environment.
+ENVIRONMENT = {"config/parse.cpp", "config/launch.cpp"}
+# The only files that may wait for the device to hand over a number: the report and the scores.
+ITEM = re.compile(r"train/report\w*\.(h|cpp)|eval/.*")
+
+SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
+TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])\'', re.DOTALL
+)
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
+TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
+GETENV = re.compile(r"\b(secure_)?getenv\b|\b_*environ\b")
+ITEM_CALL = re.compile(r"(\.|->)\s*(template\s+)?item\s*(<[^;>]*>)?\s*\(")
+
+
+def without_comments_and_strings(text):
+    """The same lines, with comments and literals blanked; an include keeps its name."""
+
+    def blank(match):
+        line_start = text.rfind("\n", 0, match.start()) + 1
+        if re.match(r"\s*#\s*include\s*$", text[line_start : match.start()]):
+            return match.group()
+        return re.sub(r"[^\n]", " ", match.group())
+
+    return TOKEN.sub(blank, text)
+
+
+def layer_of(path):
+    """The layer that a path relative to src/ belongs to; None for the programs beside main.cpp."""
+    return path.parts[0] if len(path.parts) > 1 and path.parts[0] in LAYERS else None
+
+
+def included(source, name, src):
+    """The included file's path relative to src/, when it is one of ours."""
+    for folder in (source.parent, src):
+        target = (folder / name).resolve()
+        if target.is_file() and target.is_relative_to(src):
+            return target.relative_to(src)
+    return pathlib.Path(name) if name.split("/")[0] in LAYERS else None
+
+
+def check_include(source, name, src):
+    relative = source.relative_to(src)
+    layer = layer_of(relative)
+    if layer is None:
+        return
+    if layer in WITHOUT_TORCH and relative.as_posix() not in WITH_TORCH and TORCH.match(name):
+        yield f"{layer}/ does without LibTorch, but includes {name}"
+    target = included(source, name, src)
+    if target is None:
+        return
+    other = layer_of(target)
+    if other is None:
+        yield f"{layer}/ includes {target}, which belongs to the programs"
+    elif LAYERS.index(other) > LAYERS.index(layer):
+        yield f"{layer}/ includes {target}, but {other}/ comes after {layer}/"
+
+
+def check_source(source, src):
+    relative = source.relative_to(src).as_posix()
+    text = without_comments_and_strings(source.read_text(encoding="utf-8"))
+    for number, line in enumerate(text.splitlines(), 1):
+        include = INCLUDE.match(line)
+        if include:
+            breaches = list(check_include(source, include.group(2), src))
+        else:
+            breaches = []
+            if GETENV.search(line) and relative not in ENVIRONMENT:
+                breaches.append("reads the environment; only " + ", ".join(sorted(ENVIRONMENT)) + " may")
+            if ITEM_CALL.search(line) and not ITEM.fullmatch(relative):
+                breaches.append("waits for the device with .item(); only the report and eval/ may")
+        for breach in breaches:
+            yield f"src/{relative}:{number}: {breach}"
+
+
+def check_links(cmake, src):
+    """train_gpt_layer(NAME ... LINK ...) links only layers before its own."""
+    layer = layer_of(cmake.relative_to(src))
+    for match in re.finditer(r"train_gpt_layer\(([^)]*)\)", cmake.read_text(encoding="utf-8")):
+        links = match.group(1).partition("LINK")[2].split()
+        for other in links:
+            if layer and other in LAYERS and LAYERS.index(other) >= LAYERS.index(layer):
+                yield f"src/{cmake.relative_to(src)}: {layer} links {other}, which does not come before it"
+
+
+def check(root):
+    src = (root / "src").resolve()
+    breaches = []
+    for path in sorted(src.rglob("*")):
+        if path.suffix in SUFFIXES:
+            breaches += check_source(path, src)
+        elif path.name == "CMakeLists.txt":
+            breaches += check_links(path, src)
+    for folder in sorted(path.name for path in src.iterdir() if path.is_dir()):
+        if folder not in LAYERS:
+            breaches.append(f"src/{folder}/: no such layer; the layers are {' > '.join(LAYERS)}")
+    return breaches
+
+
+def main():
+    here = pathlib.Path(__file__).resolve().parent.parent
+    breaches = check(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else here)
+    for breach in breaches:
+        print(breach)
+    print(f"check_layers: {len(breaches)} breaches" if breaches else "check_layers: clean")
+    return 1 if breaches else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

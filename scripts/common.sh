@@ -1,0 +1,32 @@
+# shellcheck shell=bash
+# Sourced by the other scripts, which first change to the repository's root.
+
+say() { printf '\n== %s\n' "$*"; }
+
+die() {
+  printf 'ERROR %s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# The comment at the top of the calling script, from its second line on, is its help.
+usage() {
+  sed -n '2,/^[^#]/{/^#/s/^# \{0,1\}//p}' "$0"
+  exit "$1"
+}
+
+bad_argument() {
+  printf 'ERROR %s: unknown argument "%s"\n' "$(basename "$0")" "$1" >&2
+  usage 64 >&2
+}
+
+as_root() {
+  if [[ $(id -u) == 0 ]]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    die "this needs root, and there is no sudo here; as root, run: $*"
+  fi
+}
+
+have_gpu() { nvidia-smi -L >/dev/null 2>&1; }

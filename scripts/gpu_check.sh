@@ -1,0 +1,161 @@
+#!/usr/bin/env bash
+# usage: scripts/gpu_check.sh [PART ...]
+#
+# What only a GPU can show, from an existing build/, in about five minutes on one large GPU. Each part
+# has a time limit, and the others run when one fails; a table closes. Without a PART, all of them:
+#   tests            the tests of build/ that need a GPU
+#   record           configs/record.env at full size, bf16, 30 steps
+#   record_dtypes    the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
+#   speedrun         configs/speedrun_124m.env at full size, bf16, 30 steps of synthetic tokens
+#   speedrun_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
+#   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32
+#   peer             the PyTorch eager peer of record, bf16, 5 steps
+# The record reads DATA_PATH (data/quickstart/shards by default). PYTHON (python3) needs numpy, the
+# peer torch as well. Tables, log and metrics go to $OUT (logs/gpu_check by default).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+parts=()
+for argument in "$@"; do
+  case $argument in
+    -h | --help) usage 0 ;;
+    tests | record | record_dtypes | speedrun | speedrun_dtypes | parity | peer) parts+=("$argument") ;;
+    *) bad_argument "$argument" ;;
+  esac
+done
+[[ ${#parts[@]} -gt 0 ]] || parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer)
+have_gpu || die "no GPU here (nvidia-smi -L finds none)"
+[[ -x build/train_gpt ]] || die "no build/train_gpt: run scripts/build.sh first"
+
+python=${PYTHON:-python3}
+out=${OUT:-logs/gpu_check}
+text_shards=${DATA_PATH:-data/quickstart/shards}
+work=$(mktemp -d) # synthetic shards, and weights that nobody wants to keep
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+: >"$out/summary.txt"
+: >"$out/log.txt"
+failed=0
+
+missing_libraries() { ldd build/train_gpt | grep 'not found'; }
+
+# A build that came from another machine finds LibTorch where this machine's Python has it.
+find_libtorch() {
+  local torch
+  torch=$("$python" -c \
+    'from importlib.util import find_spec as f; print(*f("torch").submodule_search_locations)') ||
+    die "build/train_gpt does not find LibTorch, and $python has no torch"
+  LD_LIBRARY_PATH=$(printf '%s:' "$torch/lib" "${torch%/torch}"/nvidia/*/lib)${LD_LIBRARY_PATH-}
+  export LD_LIBRARY_PATH
+  if missing_libraries; then die "build/train_gpt lacks these libraries"; fi
+}
+
+row() { printf '%-22s %s\n' "$1" "$2" >>"$out/summary.txt"; }
+
+# limited SECONDS COMMAND ...: output to $work/output and the log; on failure says so in `status`.
+limited() {
+  local limit=$1 code began=$SECONDS
+  shift
+  timeout -k 10 "$limit" "$@" >"$work/output" 2>&1 </dev/null
+  code=$?
+  { echo "== $*"; cat "$work/output"; } >>"$out/log.txt"
+  tail -n 5 "$work/output"
+  case $code in
+    0) status="ok   $((SECONDS - began))s" ;;
+    124 | 137) status="FAIL over ${limit}s" ;;
+    *) status="FAIL exit $code" ;;
+  esac
+  if [[ $code != 0 ]]; then failed=1; fi
+  return "$code"
+}
+
+# train NAME SECONDS PRESET FLAG ...
+train() {
+  local name=$1 limit=$2 preset=$3
+  shift 3
+  rm -f "$out/$name.jsonl"
+  limited "$limit" build/train_gpt --config "configs/$preset.env" --output-dir "$work/$name" \
+    --run-id "$name" --warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 \
+    --max-wallclock-seconds 0 --artifact none --eval-stride 0 --ttt-enabled 0 --train-log-every 1 \
+    "$@"
+  cp "$work/$name/metrics.jsonl" "$out/$name.jsonl" 2>/dev/null
+  row "$name" "$status, $("$python" tests/bench/run_report.py row "$out/$name.jsonl" "$work/output")"
+  rm -rf "${work:?}/$name"
+}
+
+# The first steps in two number formats, from the same seed and tokens.
+side_by_side() {
+  local name=$1 preset=$2 dtype
+  shift 2
+  for dtype in fp32 bf16; do
+    train "${name}_$dtype" 90 "$preset" --compute-dtype "$dtype" --iterations 20 \
+      --train-batch-tokens 98304 --grad-accum-steps 0 "$@"
+  done
+  "$python" tests/bench/run_report.py compare "$out/${name}_fp32.jsonl" "$out/${name}_bf16.jsonl" |
+    tee "$work/table"
+  cat "$work/table" >>"$out/log.txt"
+  row "$name fp32, bf16" "$(tail -n 1 "$work/table")"
+}
+
+run_gpu_tests() {
+  local binary found=0 filter='--gtest_filter=*Gpu*:*Cuda*'
+  while read -r binary; do
+    "$binary" "$filter" --gtest_list_tests 2>/dev/null | grep -q '^  ' || continue
+    found=1
+    limited 60 "$binary" "$filter"
+    row "$(basename "$binary")" \
+      "$status, $(grep -oE '(PASSED|FAILED|SKIPPED) *\] [0-9]+ test' "$work/output" | tr -d ']' | xargs)"
+  done < <(find build -name '*_tests' -type f -executable | LC_ALL=C sort)
+  limited 200 "$python" tests/train/gpu_test.py
+  row "tests/train/gpu_test" "$status, $(tail -n 1 "$work/output")"
+  [[ $found == 1 ]] || row tests "no GPU test in build/ (built with -DTRAIN_GPT_TESTS=ON?)"
+}
+
+run_parity() {
+  local name
+  if [[ ! -f ${PARITY_DIR-}/compare.py ]]; then
+    row parity "skipped: no compare.py in PARITY_DIR='${PARITY_DIR-}'"
+    return
+  fi
+  for name in record_default record_switches record_quantised speedrun_124m; do
+    limited 60 env DEVICE=cuda "$python" "$PARITY_DIR/compare.py" build/train_gpt "$name" --training
+    row parity "$status, $(grep "^$name:" "$work/output")"
+  done
+}
+
+run_peer() {
+  limited 90 env DATA_PATH="$text_shards" WARMDOWN_ITERS=0 DEVICE=cuda COMPUTE_DTYPE=bf16 \
+    "$python" tests/bench/torch_eager_peer.py --config configs/record.env --steps 5 --warmup 1
+  row "peer of record" "$status, $("$python" tests/bench/run_report.py peer "$work/output")"
+}
+
+run_part() {
+  local text=(--data-path "$text_shards" --tokenizer-path=)
+  # Validation, once at the end, is one batch no larger than a micro-batch: the peak is training's.
+  local synthetic=(--data-path "$work/shards" --val-batch-size 65536 --val-tokens 65536)
+  if [[ $1 == speedrun* && ! -d $work/shards ]]; then
+    limited 60 "$python" tests/bench/zipf_shards.py "$work/shards" 50257 17000000 200000
+  fi
+  case $1 in
+    tests) run_gpu_tests ;;
+    record) train record_full 120 record --compute-dtype bf16 --iterations 30 "${text[@]}" ;;
+    record_dtypes) side_by_side record record "${text[@]}" ;;
+    speedrun)
+      train speedrun_full 150 speedrun_124m --compute-dtype bf16 --iterations 30 "${synthetic[@]}"
+      ;;
+    speedrun_dtypes) side_by_side speedrun speedrun_124m "${synthetic[@]}" ;;
+    parity) run_parity ;;
+    peer) run_peer ;;
+  esac
+}
+
+if missing_libraries >/dev/null; then find_libtorch; fi
+for part in "${parts[@]}"; do
+  say "$part"
+  run_part "$part"
+done
+say "summary, $SECONDS s"
+cat "$out/summary.txt"
+exit "$failed"

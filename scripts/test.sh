@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# usage: scripts/test.sh [PRESET] [CTEST_ARGUMENT ...]
+#
+# Sets up, builds with warnings as errors, and runs every test. PRESET as for scripts/build.sh;
+# the rest goes to ctest, for example: scripts/test.sh asan -R config
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+preset=default
+case ${1-} in
+  -h | --help) usage 0 ;;
+  default | cpu | cuda | asan)
+    preset=$1
+    shift
+    ;;
+esac
+
+scripts/setup.sh --tests
+scripts/build.sh "$preset" -DTRAIN_GPT_TESTS=ON -DTRAIN_GPT_WERROR=ON
+say "testing preset $preset"
+ctest --preset "$preset" -j "$(nproc)" "$@"
