@@ -35,12 +35,6 @@ constexpr Row without_effect[] = {
 
 // Delete a row when its feature arrives.
 constexpr Row unbuilt[] = {
-    {"train_prefetch", [](const Settings& s, bool set) { return set && s.io.train_prefetch; },
-     "batches are read when they are needed"},
-    {"train_prefetch_queue", if_set, "batches are read when they are needed"},
-    {"train_prefetch_workers", if_set, "batches are read when they are needed"},
-    {"train_copy_stream", [](const Settings& s, bool set) { return set && s.io.train_copy_stream; },
-     "batches are copied on the compute stream"},
     {"val_prefetch", [](const Settings& s, bool set) { return set && s.io.val_prefetch; },
      "batches are read when they are needed"},
     {"val_prefetch_queue", if_set, "batches are read when they are needed"},

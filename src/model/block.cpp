@@ -13,7 +13,7 @@ namespace {
 
 // x + scale·y; without a scale, x + y.
 at::Tensor add_scaled(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& y) {
-  return scale.defined() ? x + scale.to(x.scalar_type()) * y : x + y;
+  return scale.defined() ? at::addcmul(x, scale.to(x.scalar_type()), y) : x + y;
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Block::Output Block::forward(const at::Tensor& x_btd, const at::Tensor& x0_btd,
                              const LayerWeights& weights, const RopeTable& rope_table,
                              const at::Tensor& value_embedding, const at::Tensor& first_v) const {
   const auto mix = resid_mix_.to(x_btd.scalar_type());
-  const auto x_in = mix[0] * x_btd + mix[1] * x0_btd;
+  const auto x_in = at::addcmul(mix[0] * x_btd, mix[1], x0_btd);
 
   const auto attended = attention_.forward(scaled_norm(x_in), weights.attention, rope_table,
                                            value_embedding, first_v);

@@ -9,18 +9,35 @@ namespace tg {
 
 namespace {
 
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
 struct FusedLeakyReluSquared : torch::autograd::Function<FusedLeakyReluSquared> {
-  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
-                            double slope) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double slope) {
     context->save_for_backward({x});
     context->saved_data["slope"] = slope;
     return leaky_relu_squared_forward_cuda(x, slope);
   }
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                 torch::autograd::variable_list upstream) {
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto x = context->get_saved_variables()[0];
     const double slope = context->saved_data["slope"].toDouble();
     return {leaky_relu_squared_backward_cuda(upstream[0].contiguous(), x, slope), at::Tensor()};
+  }
+};
+
+// Keeps u alone, which has x's sign where it is not zero: autograd would keep x as well.
+struct LeakyReluSquared : torch::autograd::Function<LeakyReluSquared> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double slope) {
+    const auto u = slope == 0 ? at::relu(x) : at::leaky_relu(x, slope);
+    context->save_for_backward({u});
+    context->saved_data["slope"] = slope;
+    return at::square(u);
+  }
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    const auto u = context->get_saved_variables()[0];
+    const double slope = context->saved_data["slope"].toDouble();
+    const auto du = (upstream[0] * u).mul_(2);
+    return {at::leaky_relu_backward(du, u, slope, /*self_is_result=*/false), at::Tensor()};
   }
 };
 
@@ -28,8 +45,7 @@ struct FusedLeakyReluSquared : torch::autograd::Function<FusedLeakyReluSquared> 
 
 at::Tensor leaky_relu_squared(const at::Tensor& x, double slope) {
   if (use_kernels(x)) return FusedLeakyReluSquared::apply(x.contiguous(), slope);
-  const auto u = slope == 0 ? at::relu(x) : at::leaky_relu(x, slope);
-  return u * u;
+  return LeakyReluSquared::apply(x, slope);
 }
 
 }  // namespace tg

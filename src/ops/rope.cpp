@@ -36,8 +36,8 @@ at::Tensor rope(const at::Tensor& x_bthd, const RopeTable& table) {
   const auto sin = table.sin.unsqueeze(1);
   const auto x1 = x_bthd.narrow(-1, 0, half);
   const auto x2 = x_bthd.narrow(-1, half, half);
-  const auto y1 = x1 * cos + x2 * sin;
-  const auto y2 = x2 * cos - x1 * sin;
+  const auto y1 = at::addcmul(x1 * cos, x2, sin);
+  const auto y2 = at::addcmul(x2 * cos, x1, sin, /*value=*/-1);
   if (rest == 0) return at::cat({y1, y2}, -1);
   return at::cat({y1, y2, x_bthd.narrow(-1, 2 * half, rest)}, -1);
 }

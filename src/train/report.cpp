@@ -94,6 +94,9 @@ void Report::opening(const RunFacts& facts) {
       run.train_batch_tokens, run.train_seq_len, run.iterations, run.warmup_steps,
       run.max_wallclock_seconds);
   log_info("seed:{}", settings_.data.seed);
+  const bool copies = machine_.device.is_cuda() && settings_.io.train_copy_stream;
+  log_info("train_io:prefetch:{} copy_stream:{}", py_repr(settings_.io.train_prefetch),
+           py_repr(copies));
 }
 
 void Report::warm_up(std::int64_t step) const {

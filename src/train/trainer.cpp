@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/check.h"
+#include "data/prefetch.h"
 #include "data/token_order.h"
 #include "data/tokenizer.h"
 #include "optim/schedule.h"
@@ -23,7 +24,8 @@ std::optional<ByteTable> load_byte_table(const Settings& settings) {
   return make_byte_table(Tokenizer(settings.data.tokenizer_path, vocab), vocab);
 }
 
-std::unique_ptr<BatchSource> make_source(const Settings& settings, const ShardSet& shards) {
+std::unique_ptr<BatchSource> make_source(const Settings& settings, const ShardSet& shards,
+                                         at::Device device) {
   const auto tokens = micro_batch_tokens(settings, kWorldSize);
   const auto seq_len = settings.run.train_seq_len;
   std::unique_ptr<TokenOrder> order;
@@ -35,7 +37,13 @@ std::unique_ptr<BatchSource> make_source(const Settings& settings, const ShardSe
     order = std::make_unique<StridedOrder>(shards, tokens / seq_len, seq_len, kRank, kWorldSize,
                                            settings.runtime.record_quirks);
   }
-  return std::make_unique<OrderedSource>(std::move(order), seq_len);
+  const auto allocate = token_allocator(device);
+  if (!settings.io.train_prefetch) {
+    return std::make_unique<OrderedSource>(std::move(order), seq_len, allocate);
+  }
+  const PrefetchOptions ahead{static_cast<int>(settings.io.train_prefetch_queue),
+                              static_cast<int>(settings.io.train_prefetch_workers)};
+  return std::make_unique<PrefetchSource>(std::move(order), seq_len, ahead, allocate);
 }
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -56,7 +64,8 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
       model_(settings.model, table_, {machine.compute, settings.runtime.record_quirks}),
       optimizer_(table_, settings.model, settings.optim, machine.compute,
                  settings.runtime.record_quirks),
-      feeder_(make_source(settings, train_shards_), machine.device),
+      feeder_(make_source(settings, train_shards_, machine.device), machine.device,
+              settings.io.train_copy_stream),
       step_(model_, optimizer_, feeder_, micro_batches(settings, kWorldSize), machine.device),
       report_(output_dir, settings, origins, machine),
       fake_quant_(settings.averaging.qat_enabled) {

@@ -78,6 +78,21 @@ TEST(Muon, HalfPrecisionBuffersDecayByTheMomentumItself) {
   EXPECT_EQ(test::named(muon.state(), "momentum.bank")[0][0][0].item<double>(), 129);
 }
 
+TEST(Muon, HalfPrecisionUpdatesLookAheadByTheMomentumItself) {
+  // Without iterations the update is (g + μb)/‖g + μb‖, here of two elements whose bf16 roundings
+  // all fall alike but for μ's own: b = (130, 2064), so g + μb is (0 + 128.7, 2064 + 2043.4),
+  // in bf16 (129, 4096), of norm 4096. With μ rounded to 0.98828 the first would be 128.
+  const auto parameter = at::zeros({1, 1, 2}).set_requires_grad(true);
+  Muon muon({{"bank", parameter}},
+            {.lr = 1, .weight_decay = 0, .newton_schulz_steps = 0, .dtype = at::kBFloat16});
+  test::set_gradient(parameter, test::tensor_of({131, 0}, {1, 1, 2}));
+  muon.step(test::scalars(0, 0.99));
+  test::set_gradient(parameter, test::tensor_of({0, 2064}, {1, 1, 2}));
+  muon.step(test::scalars(1, 0.99));
+  EXPECT_EQ(parameter[0][0][1].item<double>(), -1);
+  EXPECT_EQ(parameter[0][0][0].item<double>(), -129.0 / 4096);
+}
+
 TEST(Muon, TallMatricesStepFurther) {
   for (const auto& [shape, factor] :
        {std::pair{std::vector<std::int64_t>{1, 16, 4}, 2.0}, {{1, 4, 16}, 1.0}, {{1, 8, 8}, 1.0}}) {

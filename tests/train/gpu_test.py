@@ -30,6 +30,13 @@ class GpuTest(RunTest):
         for step, (found, expected) in enumerate(zip(on_gpu, on_cpu), 1):
             self.assertAlmostEqual(found, expected, delta=2e-5 * expected, msg=f"step {step}")
 
+    def test_prefetch_and_copy_stream_change_no_loss(self):
+        everything = dict(NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=60)
+        expected = self.train_on_gpu(TRAIN_PREFETCH=0, TRAIN_COPY_STREAM=0, **everything)
+        for name, chosen in (("prefetch", dict(TRAIN_COPY_STREAM=0)), ("copy", dict(TRAIN_PREFETCH=0)),
+                             ("both", dict(TRAIN_PREFETCH_QUEUE=1)), ("deep", dict(TRAIN_PREFETCH_QUEUE=8))):
+            self.assertEqual(self.train_on_gpu(output=name, **everything, **chosen), expected, name)
+
     def test_own_kernels_do_not_change_the_losses(self):
         fused = self.train_on_gpu(COMPUTE_DTYPE="fp32")
         plain = self.train_on_gpu(output="plain", COMPUTE_DTYPE="fp32", FUSED=0)

@@ -32,6 +32,7 @@ class TrainingTest(RunTest):
             r"^tie_embeddings:True embed_lr:0\.035 head_lr:0\.0 matrix_lr:0\.025 scalar_lr:0\.025$",
             r"^train_batch_tokens:1024 train_seq_len:32 iterations:40 warmup_steps:1 max_wallclock_seconds:0\.000$",
             r"^seed:1337$",
+            r"^train_io:prefetch:True copy_stream:False$",
             r"^warmup_step:1/1$",
             r"^step:0/40 val_loss:\d\.\d{4} val_bpb:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
             r"^step:1/40 train_loss:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
@@ -59,6 +60,10 @@ class TrainingTest(RunTest):
         first, again = self.train(), self.train(output="again")
         self.assertEqual(train_losses(first), train_losses(again))
         self.assertNotEqual(train_losses(first), train_losses(self.train(output="other", SEED=7)))
+
+    def test_prefetch_changes_no_loss(self):
+        ahead = train_losses(self.train(TRAIN_PREFETCH_QUEUE=5, TRAIN_PREFETCH_WORKERS=3))
+        self.assertEqual(ahead, train_losses(self.train(output="plain", TRAIN_PREFETCH=0)))
 
     def test_warm_up_leaves_no_trace(self):
         with_warm_up = self.train(WARMUP_STEPS=3)
