@@ -43,7 +43,7 @@ class RunTest(unittest.TestCase):
     def tearDownClass(cls):
         cls._folder.cleanup()
 
-    def run_gpt(self, *flags, output="out", **settings):
+    def run_gpt(self, *flags, output="out", stdout=subprocess.PIPE, **settings):
         """train_gpt with SMALL's settings and these → the finished process; its files are in self.out."""
         self.out = self.folder / output
         chosen = dict(SMALL, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
@@ -55,7 +55,7 @@ class RunTest(unittest.TestCase):
         plain.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
         env = dict(plain, **{name: str(value) for name, value in chosen.items() if value is not None})
         return subprocess.run([BUILD / "train_gpt", *map(str, flags)], env=env, cwd=self.folder, text=True,
-                              capture_output=True, timeout=120)
+                              stdout=stdout, stderr=subprocess.PIPE, timeout=120)
 
     def train(self, *flags, **settings):
         """The same, which must end well → its events."""

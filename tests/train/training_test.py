@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import pty
 import subprocess
 import sys
 import unittest
@@ -142,6 +143,21 @@ class TrainingTest(RunTest):
         warnings = [line for line in self.warnings if line.startswith("WARN ")]
         for name in ("ARTIFACT", "EVAL_STRIDE", "TTT_ENABLED"):
             self.assertEqual(sum(name in line for line in warnings), 1, warnings)
+
+    def test_progress_line_is_for_the_terminal_alone(self):
+        ours, theirs = pty.openpty()
+        done = self.run_gpt(stdout=theirs)
+        os.close(theirs)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                shown += chunk
+        except OSError:  # how a closed terminal ends
+            pass
+        os.close(ours)
+        self.assertRegex(shown.decode(), r"step 12/12  loss \d\.\d{4}  \d+ tokens/s  ETA 0:00:00")
+        self.assertNotIn("ETA", (self.out / "log.txt").read_text())
 
     def test_help_and_version(self):
         helped = self.run_gpt("--help")
