@@ -20,8 +20,8 @@ RUN apt-get update \
 COPY --from=build /opt/train_gpt/.venv/lib /opt/train_gpt/.venv/lib
 COPY --from=build /opt/train_gpt/install /opt/train_gpt
 ENV PATH=/opt/train_gpt/bin:$PATH
-WORKDIR /work
-RUN chown 10001:10001 /work
+WORKDIR /workspace
+RUN chown 10001:10001 /workspace
 USER 10001:10001
 ENTRYPOINT ["/usr/bin/tini", "--", "train_gpt"]
 CMD ["--help"]
