@@ -24,8 +24,8 @@ class WeightAverage {
   // also when they are not collected because another average goes first.
   bool update(std::int64_t step, double lr_scale);
   bool collects_swa() const { return keeps_swa_; }
-  // Sets the weights to their average; once, at the end: it uses up what was collected. Returns the log line that says which, empty: nothing to
-  // average.
+  // Sets the weights to their average; once, at the end: it uses up what was collected. Returns the
+  // log line that says which, empty: nothing to average.
   std::string apply();
 
  private:
