@@ -29,4 +29,7 @@ as_root() {
   fi
 }
 
+# Whether a word names a preset of CMakePresets.json.
+is_preset() { [[ $1 =~ ^(default|cpu|cuda|asan)$ ]]; }
+
 have_gpu() { nvidia-smi -L >/dev/null 2>&1; }

@@ -8,14 +8,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
+case ${1-} in -h | --help) usage 0 ;; esac
 preset=default
-case ${1-} in
-  -h | --help) usage 0 ;;
-  default | cpu | cuda | asan)
-    preset=$1
-    shift
-    ;;
-esac
+if is_preset "${1-}"; then
+  preset=$1
+  shift
+fi
 
 scripts/setup.sh --tests
 scripts/build.sh "$preset" -DTRAIN_GPT_TESTS=ON -DTRAIN_GPT_WERROR=ON

@@ -15,7 +15,6 @@ namespace tg {
 // round.
 struct DeviceBatch {
   at::Tensor inputs, targets;
-  bool empty() const { return !inputs.defined(); }
 };
 
 // Tokens [count·seq_len + 1] → the batch, whose targets are its inputs one token later. Waits for

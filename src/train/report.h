@@ -1,6 +1,6 @@
 #pragma once
-// Everything a run says: the log lines of spec's format, metrics.jsonl and the terminal's progress
-// line.
+// Everything a run says: the log lines in the scripts' format, metrics.jsonl and the terminal's
+// progress line.
 #include <optional>
 #include <string>
 
