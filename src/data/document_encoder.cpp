@@ -86,9 +86,12 @@ std::vector<DocumentEncoder::Part> DocumentEncoder::encode(const std::vector<Tex
     Part part{.tokens = {},
               .text_bytes = static_cast<std::int64_t>(text.text.size()),
               .begins_document = text.begins_document};
-    if (part.begins_document)
+    if (part.begins_document) {
       part.tokens.push_back(static_cast<std::uint16_t>(tokenizer_.bos_id()));
-    tokenizer_.encode(text.text, part.tokens);
+      tokenizer_.encode(text.text, part.tokens);
+    } else {
+      tokenizer_.encode_continued(text.text, part.tokens);
+    }
     parts.push_back(std::move(part));
   }
   return parts;

@@ -54,7 +54,8 @@ TEST_P(AgainstPython, GivesEachPieceTheSameBytes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, AgainstPython, testing::Values("data_bpe", "data_odd"));
+INSTANTIATE_TEST_SUITE_P(Models, AgainstPython,
+                         testing::Values("data_bpe", "data_exact", "data_odd"));
 
 TEST(ByteTable, GivesIdsBeyondThePiecesNoBytesAndMakesThemBoundaries) {
   const Tokenizer tokenizer(bpe_path);
