@@ -20,7 +20,8 @@ using tg::ExitCode;
 cxxopts::Options declare_options() {
   cxxopts::Options options("make_shards",
                            "Tokenizes text into shards: BOS before each document, no EOS.\n"
-                           "Each FILE is UTF-8 text; '-' is standard input.\n");
+                           "Each FILE is UTF-8 text; '-' is standard input. In a FILE.jsonl each "
+                           "line is an object whose \"text\" is a document.\n");
   options.positional_help("[FILE...|-]").custom_help("--tokenizer MODEL --out DIR [OPTION...]");
   options.add_options()("tokenizer", "SentencePiece model", cxxopts::value<std::string>(), "MODEL")(
       "out", "folder for the shards, created if need be", cxxopts::value<std::string>(), "DIR")(

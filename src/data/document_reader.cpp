@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/json_line.h"
 
 namespace tg {
 namespace {
@@ -61,23 +62,36 @@ std::optional<Document> DocumentReader::next() {
   while (true) {
     if (!file_) {
       if (next_path_ == paths_.size()) return {};
-      const std::string& path = paths_[next_path_++];
-      file_.emplace(path == "-" ? File::standard_input() : File::open(path));
-      buffer_.clear();
-      begin_ = searched_ = 0;
-      offset_ = 0;
-      ended_ = false;
+      open_next();
     }
     const auto raw = take();
     if (!raw) {
       file_.reset();
       continue;
     }
+    ++taken_;
     if (is_blank(*raw)) continue;
-    Document document{.text = std::string(*raw), .path = file_->path()};
-    check(document.text, offset_ + (raw->data() - buffer_.data()));
-    return document;
+    std::string text = text_of(*raw, offset_ + (raw->data() - buffer_.data()));
+    if (is_blank(text)) continue;
+    return Document{.text = std::move(text), .path = file_->path()};
   }
+}
+
+void DocumentReader::open_next() {
+  const std::string& path = paths_[next_path_++];
+  file_.emplace(path == "-" ? File::standard_input() : File::open(path));
+  is_jsonl_ = path.ends_with(".jsonl");
+  buffer_.clear();
+  begin_ = searched_ = 0;
+  offset_ = taken_ = 0;
+  ended_ = false;
+}
+
+std::string DocumentReader::text_of(std::string_view raw, std::int64_t at) {
+  std::string text(raw);
+  check(text, at);
+  if (!is_jsonl_) return text;
+  return text_of_json_line(text, {.path = file_->path(), .line = taken_, .byte = at});
 }
 
 bool DocumentReader::fill() {
@@ -100,9 +114,10 @@ bool DocumentReader::fill() {
 }
 
 std::optional<std::string_view> DocumentReader::take() {
-  const std::string_view mark = separator_ == Separator::line ? "\n" : "\n\n";
+  const Separator separator = is_jsonl_ ? Separator::line : separator_;
+  const std::string_view mark = separator == Separator::line ? "\n" : "\n\n";
   while (true) {
-    if (separator_ != Separator::file) {
+    if (separator != Separator::file) {
       // A mark may begin in the last byte that was searched.
       const std::size_t from = std::max(begin_, searched_ == 0 ? 0 : searched_ - 1);
       const std::size_t end = buffer_.find(mark, from);
@@ -127,7 +142,8 @@ void DocumentReader::check(std::string& text, std::int64_t at) {
   const auto byte = static_cast<unsigned>(static_cast<unsigned char>(text[valid]));
   const std::int64_t where = at + static_cast<std::int64_t>(valid);
   REQUIRE(replace_invalid_, ExitCode::bad_data,
-          "{} is not UTF-8 at byte {} (found 0x{:02x}); convert it or pass --replace-invalid",
+          "{} is not UTF-8 at byte {} (found 0x{:02x}); convert it, or pass --replace-invalid to "
+          "make_shards",
           file_->path(), where, byte);
   if (!std::exchange(warned_, true)) {
     log_warn("{} is not UTF-8 at byte {} (found 0x{:02x}); such bytes become U+FFFD", file_->path(),

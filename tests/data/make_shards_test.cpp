@@ -6,6 +6,7 @@
 
 #include "data/baselines.h"
 #include "data/byte_count.h"
+#include "data/document_encoder.h"
 #include "data/shard_writer.h"
 #include "data/sharding.h"
 #include "tests/data/files.h"
@@ -98,6 +99,26 @@ TEST(MakeShards, WritesTheSameFilesWithAnyNumberOfThreads) {
   EXPECT_TRUE(train[27] == long_text);
 }
 
+TEST(MakeShards, ALongDocumentGetsTheTokensOfItsWholeText) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += sentence(i) + (i % 7 == 0 ? "\n" : "  ");
+  write_file(dir / "text", text);
+  for (const std::string name : {"data_bpe", "data_exact", "data_odd"}) {
+    const Tokenizer tokenizer(std::string(TEST_DATA_DIR) + "/" + name + ".model");
+    Ids expected = {static_cast<std::uint16_t>(tokenizer.bos_id())};
+    tokenizer.encode(text, expected);
+    DocumentReader reader({dir / "text"}, Separator::file, false);
+    DocumentEncoder encoder(tokenizer, reader, 2);
+    Ids tokens;
+    for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next()) {
+      for (const auto& part : parts)
+        tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
+    }
+    EXPECT_EQ(tokens, expected) << name;
+  }
+}
+
 TEST(MakeShards, TakesDocumentsByLineOrEmptyLineFromStandardInput) {
   const TempDir dir;
   write_file(dir / "in", "one\ntwo\n\n \nthree\nfour\n\n\n\nfive");
@@ -127,6 +148,75 @@ TEST(MakeShards, FindsSeparatorsAcrossReads) {
     EXPECT_EQ(reader.next()->text, "third");
     EXPECT_FALSE(reader.next());
   }
+}
+
+TEST(MakeShards, TakesADocumentFromEachLineOfAJsonlFileWhateverTheSeparator) {
+  const TempDir dir;
+  write_file(dir / "in.jsonl",
+             "{\"id\": 1, \"text\": \"one\\n\\ntwo\"}\n\n  \r\n"
+             "{\"text\": \"\\u00fcber \\ud83d\\ude00\", \"text2\": null}\r\n"
+             "{\"text\": \" \\n\"}\n{\"text\": \"last\"}");
+  write_file(dir / "in.txt", "a\n\nb\nc");
+  const std::vector<std::string> from_jsonl = {"one\n\ntwo", "\u00fcber \U0001f600", "last"};
+  const auto from_txt = [](Separator separator) -> std::vector<std::string> {
+    if (separator == Separator::file) return {"a\n\nb\nc"};
+    if (separator == Separator::line) return {"a", "b", "c"};
+    return {"a", "b\nc"};
+  };
+  for (const auto separator : {Separator::file, Separator::blank_line, Separator::line}) {
+    DocumentReader reader({dir / "in.jsonl", dir / "in.txt", dir / "in.jsonl"}, separator, false);
+    auto expected = from_jsonl;
+    for (const std::string& text : from_txt(separator)) expected.push_back(text);
+    expected.insert(expected.end(), from_jsonl.begin(), from_jsonl.end());
+    for (const std::string& text : expected) EXPECT_EQ(reader.next()->text, text);
+    EXPECT_FALSE(reader.next());
+  }
+  const auto outcome =
+      run(dir, fmt::format("--val-documents 1 --out {} {}", dir / "out", dir / "in.jsonl"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(documents(dir / "out", "val").size(), 1U);
+  EXPECT_EQ(documents(dir / "out", "train").at(1), "last");
+}
+
+TEST(MakeShards, NamesFileLineAndByteOfAJsonlLineWithoutADocument) {
+  const TempDir dir;
+  const std::string first = "{\"text\": \"fine\"}\n\n";  // 18 bytes, two lines
+  const struct {
+    std::string line;
+    int byte;
+    std::string found;
+  } cases[] = {
+      {"no json", 19, "found no JSON)"},
+      {"{\"text\": \"cut", 30, "found no JSON)"},
+      {"{\"text\": \"\\ud800\"}", 34, "found no JSON)"},
+      {"{\"text\": \"a\"} x", 32, "found no JSON)"},
+      {"{\"text\": \"a\", \"n\": 1e999}", 18, "found a number beyond the range of a double)"},
+      {"[\"text\"]", 18, "found JSON array)"},
+      {"\"text\"", 18, "found JSON string)"},
+      {"{\"texts\": \"a\"}", 18, "found an object without \"text\")"},
+      {"{\"text\": [\"a\"]}", 18, "found a \"text\" that is array)"},
+      {"{\"text\": null}", 18, "found a \"text\" that is null)"},
+      {std::string(100000, '['), 100017, "found no JSON)"},
+  };
+  for (const auto& wrong : cases) {
+    write_file(dir / "in.jsonl", first + wrong.line + "\n{\"text\": \"more\"}\n");
+    DocumentReader reader({dir / "in.jsonl"}, Separator::file, false);
+    EXPECT_EQ(reader.next()->text, "fine");
+    const auto message = error_of(ExitCode::bad_data, [&] { reader.next(); });
+    expect_start(message,
+                 fmt::format("{} line 3 holds no document at byte {} (expected a JSON object with "
+                             "a string \"text\", ",
+                             dir / "in.jsonl", wrong.byte));
+    expect_part(message, wrong.found);
+  }
+  write_file(dir / "in.jsonl", first + "{\"text\": \"\xff\"}");
+  DocumentReader strict({dir / "in.jsonl"}, Separator::file, false);
+  strict.next();
+  expect_start(error_of(ExitCode::bad_data, [&] { strict.next(); }),
+               (dir / "in.jsonl") + " is not UTF-8 at byte 28 (found 0xff)");
+  DocumentReader lenient({dir / "in.jsonl"}, Separator::file, true);
+  lenient.next();
+  EXPECT_EQ(lenient.next()->text, "\uFFFD");
 }
 
 TEST(MakeShards, StopsAtInvalidUtf8OrReplacesItWithOneWarning) {
