@@ -12,7 +12,7 @@ import sys
 LAYERS = ["base", "config", "data", "ops", "model", "comm", "optim", "store", "eval", "train"]
 # Folders that compile without LibTorch's headers, and what is excepted: the way to the device.
 WITHOUT_TORCH = {"base", "config", "data"}
-WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
+WITH_TORCH = {"data/feeder.h", "data/feeder.cpp", "data/moment.h"}
 # The only files that read the environment.
 ENVIRONMENT = {"config/parse.cpp", "config/launch.cpp"}
 # The only files that may wait for the device to hand over a number: the report and the scores.

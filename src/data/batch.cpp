@@ -10,21 +10,32 @@ TokenBuffer allocate_on_heap(std::int64_t tokens) {
           [](std::uint16_t* buffer) { delete[] buffer; }};
 }
 
-OrderedSource::OrderedSource(std::unique_ptr<TokenOrder> order, std::int64_t seq_len,
-                             AllocateTokens allocate)
-    : order_(std::move(order)), seq_len_(seq_len), allocate_(std::move(allocate)) {
-  assert(seq_len_ > 0 && (order_->span_tokens() - 1) % seq_len_ == 0);
+void fill(const TokenOrder& order, const std::optional<Place>& place, const BatchLayout& layout,
+          HostBatch& batch) {
+  batch.tokens = 0;
+  batch.seq_len = layout.seq_len;
+  batch.text_bytes = 0;
+  if (!place) return;
+  assert(place->tokens > 1 && (place->tokens - 1) % layout.seq_len == 0);
+  const SpanScope span(layout.spans, "read", batch.number);
+  order.read(place->begin, {batch.buffer.get(), static_cast<std::size_t>(place->tokens)});
+  batch.tokens = place->tokens;
+  if (layout.bytes != nullptr) {
+    batch.text_bytes = count_bytes(*layout.bytes, batch.inputs(), batch.targets());
+  }
 }
 
+OrderedSource::OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
+                             AllocateTokens allocate)
+    : order_(std::move(order)), layout_(layout), allocate_(std::move(allocate)) {}
+
 bool OrderedSource::next(HostBatch& batch) {
-  const std::int64_t span = order_->span_tokens();
-  if (!batch.buffer) batch.buffer = allocate_(span);
-  const bool mine = order_->next({batch.buffer.get(), static_cast<std::size_t>(span)});
-  batch.tokens = mine ? span : 0;
-  batch.sequences = mine ? (span - 1) / seq_len_ : 0;
-  batch.seq_len = seq_len_;
+  if (!batch.buffer) batch.buffer = allocate_(order_->span_tokens());
+  const auto place = order_->advance();
+  batch.number = rounds_++;
   batch.after = order_->state();
-  return mine;
+  fill(*order_, place, layout_, batch);
+  return place.has_value();
 }
 
 }  // namespace tg

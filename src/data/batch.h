@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 
+#include "base/span_log.h"
+#include "data/byte_count.h"
 #include "data/token_order.h"
 
 namespace tg {
@@ -20,11 +23,12 @@ TokenBuffer allocate_on_heap(std::int64_t tokens);
 // another one: so a source can fill buffers ahead, and whoever copies from one asynchronously keeps
 // the batch aside until the copy is done.
 struct HostBatch {
-  TokenBuffer buffer;          // empty before the first next()
-  std::int64_t tokens = 0;     // B * T + 1; 0: this rank has no micro-batch in this round
-  std::int64_t sequences = 0;  // B
-  std::int64_t seq_len = 0;    // T
-  LoaderState after;           // where the consumer stands once it has used this batch
+  TokenBuffer buffer;           // empty before the first next()
+  std::int64_t tokens = 0;      // B * T + 1; 0: this rank has no micro-batch in this round
+  std::int64_t seq_len = 0;     // T
+  std::int64_t text_bytes = 0;  // that the targets stand for, where the layout asks for it
+  std::int64_t number = 0;      // of this source's rounds, from 0
+  LoaderState after;            // where the consumer stands once it has used this batch
 
   // [B * T] each, one overlapping the other by all but one token.
   std::span<const std::uint16_t> inputs() const { return part(0); }
@@ -37,12 +41,23 @@ struct HostBatch {
   }
 };
 
+// What is done with the tokens of every batch as they are read, in the reader's thread.
+struct BatchLayout {
+  std::int64_t seq_len;              // T
+  const ByteTable* bytes = nullptr;  // counts the targets' bytes; outlives the source
+  SpanLog* spans = nullptr;          // told of every read; outlives the source
+};
+
+// Reads the micro-batch at `place` into the batch's buffer, which has room for it; any thread.
+void fill(const TokenOrder& order, const std::optional<Place>& place, const BatchLayout& layout,
+          HostBatch& batch);
+
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   // The next round. A batch that comes with a buffer must have got it from this source (or from its
   // allocator). False: no micro-batch for this rank in this round; tokens is 0, `after` is set.
-  // Errors: those of reading (bad_data, io).
+  // Errors: those of reading (bad_data, missing_input, io).
   virtual bool next(HostBatch& batch) = 0;
   virtual LoaderState state() const = 0;  // `after` of the last batch handed out
   virtual void restore(const LoaderState& state) = 0;
@@ -52,7 +67,7 @@ class BatchSource {
 // Reads when it is asked, into the batch's own buffer.
 class OrderedSource final : public BatchSource {
  public:
-  OrderedSource(std::unique_ptr<TokenOrder> order, std::int64_t seq_len,
+  OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
                 AllocateTokens allocate = allocate_on_heap);
 
   bool next(HostBatch& batch) override;
@@ -62,8 +77,9 @@ class OrderedSource final : public BatchSource {
 
  private:
   std::unique_ptr<TokenOrder> order_;
-  std::int64_t seq_len_;
+  BatchLayout layout_;
   AllocateTokens allocate_;
+  std::int64_t rounds_ = 0;
 };
 
 }  // namespace tg

@@ -1,54 +1,83 @@
 #pragma once
-// From host tokens to tensors on the device. This is the one file of data/ that knows LibTorch.
+// From host tokens to tensors on the device. With moment.h, what data/ has to do with LibTorch.
 #include <ATen/ATen.h>
 
 #include <array>
 #include <memory>
 #include <optional>
-#include <span>
+#include <utility>
+#include <vector>
 
 #include "data/batch.h"
+#include "data/moment.h"
 
 namespace tg {
 
-// Inputs and targets [B, T] int64 on the device; undefined where the rank has no micro-batch this
-// round.
+// Inputs and targets [B, T] int64 on the device, undefined where the rank has no micro-batch this
+// round. They lie in the feeder's own memory, at the same address each time: good until its next
+// batch.
 struct DeviceBatch {
   at::Tensor inputs, targets;
+  std::int64_t text_bytes = 0;  // see HostBatch
+  std::int64_t number = 0;
 };
-
-// Tokens [count·seq_len + 1] → the batch, whose targets are its inputs one token later. Waits for
-// the copy.
-DeviceBatch to_device(std::span<const std::uint16_t> tokens, std::int64_t seq_len,
-                      at::Device device);
 
 // Host memory that the device copies from without the host's help: pinned for a GPU, else the heap.
 AllocateTokens token_allocator(at::Device device);
 
+// Where batches come from, as a step sees it.
+class BatchFeed {
+ public:
+  virtual ~BatchFeed() = default;
+  // Errors: those of reading (bad_data, missing_input, io).
+  virtual DeviceBatch next() = 0;
+  // What the host spent in next() until it had the tokens, in all.
+  virtual double waited_ms() const { return 0; }
+
+  using CopyTime = std::pair<Moment, Moment>;  // a copy's begin and end
+  virtual void time_copies(bool) {}
+  // Those since the last call, in order.
+  virtual std::vector<CopyTime> take_copy_times() { return {}; }
+};
+
 // Hands a source's micro-batches to the model, on the stream that is current at the call. On a GPU
 // the host never waits for a copy, and with `copy_stream` neither does the work before it: the copy
-// of the next batch then runs beside it, on a stream of its own.
-class Feeder {
+// of the next batch then runs beside it, on a stream of its own. Two bytes a token cross the bus.
+class Feeder final : public BatchFeed {
  public:
-  Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy_stream);
+  // `spans` is told of every copy and may be null.
+  Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy_stream,
+         SpanLog* spans = nullptr);
 
-  // Errors: those of reading (bad_data, io).
-  DeviceBatch next();
+  DeviceBatch next() override;
+  double waited_ms() const override { return waited_ms_; }
+  void time_copies(bool on) override { times_copies_ = on; }
+  std::vector<CopyTime> take_copy_times() override { return std::exchange(copy_times_, {}); }
   LoaderState state() const { return source_->state(); }
   void restore(const LoaderState& state) { source_->restore(state); }
 
  private:
-  // A host buffer stays out of the source's hands until its copy is done.
+  // Events order the buffers both ways: the host's goes back to the source once `copied`, the
+  // device's takes another copy once `widened`.
   struct Flight {
     HostBatch host;
-    c10::Event copied;
+    at::Tensor staging;  // [span] uint16 on the device; the host's own tokens on a CPU
+    c10::Event copied, widened;
   };
+
+  bool fetch(HostBatch& batch);
+  void copy_to_gpu(Flight& flight, const at::Tensor& host);
 
   std::unique_ptr<BatchSource> source_;
   at::Device device_;
   std::optional<c10::Stream> copy_stream_;
+  SpanLog* spans_;
   std::array<Flight, 2> flights_;
   std::size_t flown_ = 0;
+  at::Tensor ids_;  // [span] int64
+  double waited_ms_ = 0;
+  bool times_copies_ = false;
+  std::vector<CopyTime> copy_times_;
 };
 
 }  // namespace tg

@@ -47,10 +47,20 @@ File File::standard_input() {
 }
 
 std::int64_t File::size() const {
+  return version().size;
+}
+
+File::Version File::version() const {
   struct stat status {};
   REQUIRE(::fstat(descriptor_, &status) == 0, ExitCode::io, "cannot examine {} ({})", path_,
           std::strerror(errno));
-  return status.st_size;
+  return {.size = status.st_size,
+          .inode = static_cast<std::int64_t>(status.st_ino),
+          .modified_ns = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+void File::want(std::int64_t offset, std::int64_t bytes) const {
+  ::posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED);
 }
 
 std::int64_t File::read_at(std::int64_t offset, std::span<std::byte> bytes) const {

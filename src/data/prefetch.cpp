@@ -1,21 +1,19 @@
 #include "data/prefetch.h"
 
 #include <cassert>
-#include <chrono>
 #include <utility>
 
 namespace tg {
 
-PrefetchSource::PrefetchSource(std::unique_ptr<TokenOrder> order, std::int64_t seq_len,
+PrefetchSource::PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
                                PrefetchOptions options, AllocateTokens allocate)
     : order_(std::move(order)),
-      seq_len_(seq_len),
+      layout_(layout),
       allocate_(std::move(allocate)),
       ring_(static_cast<std::size_t>(options.queue)),
       worker_count_(static_cast<std::size_t>(options.workers)) {
   assert(options.queue > 0 && options.workers > 0);
-  assert(seq_len_ > 0 && (order_->span_tokens() - 1) % seq_len_ == 0);
-  for (auto& place : ring_) place.buffer = allocate_(order_->span_tokens());
+  for (auto& place : ring_) place.batch.buffer = allocate_(order_->span_tokens());
   start();
 }
 
@@ -47,23 +45,23 @@ void PrefetchSource::work() {
   while (true) {
     room_.wait(lock, [&] { return stopping_ || next_ticket_ < consumed_ + depth; });
     if (stopping_) return;
-    Slot& place = slot(next_ticket_++);
-    const auto begin = order_->advance();
-    place.after = order_->state();
-    place.mine = begin.has_value();
+    const std::int64_t ticket = next_ticket_++;
+    Slot& mine = slot(ticket);
+    const auto place = order_->advance();
+    mine.batch.number = ticket;
+    mine.batch.after = order_->state();
 
     lock.unlock();
     std::exception_ptr error;
     try {
-      const auto span = static_cast<std::size_t>(order_->span_tokens());
-      if (begin) order_->read(*begin, {place.buffer.get(), span});
+      fill(*order_, place, layout_, mine.batch);
     } catch (...) {
       error = std::current_exception();
     }
     lock.lock();
 
-    place.error = error;
-    place.ready = true;
+    mine.error = error;
+    mine.ready = true;
     filled_.notify_one();
     // The consumer will never ask for what lies behind a failure.
     if (error) return;
@@ -73,22 +71,13 @@ void PrefetchSource::work() {
 bool PrefetchSource::next(HostBatch& batch) {
   if (!batch.buffer) batch.buffer = allocate_(order_->span_tokens());
   std::unique_lock lock(mutex_);
-  Slot& place = slot(consumed_);
-  if (!place.ready) {
-    const auto began = std::chrono::steady_clock::now();
-    filled_.wait(lock, [&] { return place.ready; });
-    const std::chrono::duration<double, std::milli> waited =
-        std::chrono::steady_clock::now() - began;
-    waited_ms_ += waited.count();
-  }
-  if (place.error) std::rethrow_exception(place.error);
+  Slot& first = slot(consumed_);
+  filled_.wait(lock, [&] { return first.ready; });
+  if (first.error) std::rethrow_exception(first.error);
 
-  std::swap(batch.buffer, place.buffer);
-  batch.tokens = place.mine ? order_->span_tokens() : 0;
-  batch.sequences = place.mine ? (order_->span_tokens() - 1) / seq_len_ : 0;
-  batch.seq_len = seq_len_;
-  batch.after = consumed_state_ = place.after;
-  place.ready = false;
+  std::swap(batch, first.batch);
+  consumed_state_ = batch.after;
+  first.ready = false;
   ++consumed_;
   lock.unlock();
   room_.notify_one();
@@ -99,6 +88,16 @@ void PrefetchSource::restore(const LoaderState& state) {
   stop();
   order_->restore(state);
   start();
+}
+
+std::unique_ptr<BatchSource> make_source(std::unique_ptr<TokenOrder> order,
+                                         const BatchLayout& layout,
+                                         const std::optional<PrefetchOptions>& ahead,
+                                         AllocateTokens allocate) {
+  if (!ahead) {
+    return std::make_unique<OrderedSource>(std::move(order), layout, std::move(allocate));
+  }
+  return std::make_unique<PrefetchSource>(std::move(order), layout, *ahead, std::move(allocate));
 }
 
 }  // namespace tg

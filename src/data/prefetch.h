@@ -6,6 +6,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -22,8 +23,8 @@ class PrefetchSource final : public BatchSource {
  public:
   // Begins to read at once. `allocate` is called queue times here, and for a batch that comes
   // empty.
-  PrefetchSource(std::unique_ptr<TokenOrder> order, std::int64_t seq_len, PrefetchOptions options,
-                 AllocateTokens allocate = allocate_on_heap);
+  PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
+                 PrefetchOptions options, AllocateTokens allocate = allocate_on_heap);
   ~PrefetchSource() override;
 
   // Waits for the batch, and exchanges buffers with it. What a worker failed with is thrown here,
@@ -33,15 +34,11 @@ class PrefetchSource final : public BatchSource {
   // Drops what was read ahead and goes on from `state`.
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return order_->span_tokens(); }
-  // What the consumer spent waiting in next(), in all.
-  double waited_ms() const { return waited_ms_; }
 
  private:
   // The place of one batch in the ring: ticket n uses slot n mod queue.
   struct Slot {
-    TokenBuffer buffer;
-    LoaderState after;
-    bool mine = false;   // this rank has a micro-batch in the round
+    HostBatch batch;
     bool ready = false;  // filled, or failed
     std::exception_ptr error;
   };
@@ -52,7 +49,7 @@ class PrefetchSource final : public BatchSource {
   Slot& slot(std::int64_t ticket) { return ring_[static_cast<std::size_t>(ticket) % ring_.size()]; }
 
   std::unique_ptr<TokenOrder> order_;  // guarded by mutex_ but for read()
-  std::int64_t seq_len_;
+  BatchLayout layout_;
   AllocateTokens allocate_;
   std::vector<Slot> ring_;
   std::size_t worker_count_;
@@ -64,7 +61,12 @@ class PrefetchSource final : public BatchSource {
   std::int64_t consumed_ = 0;     // batches handed out
   bool stopping_ = false;
   LoaderState consumed_state_;
-  double waited_ms_ = 0;
 };
+
+// A source that reads ahead as `ahead` says, or, without it, when it is asked.
+std::unique_ptr<BatchSource> make_source(std::unique_ptr<TokenOrder> order,
+                                         const BatchLayout& layout,
+                                         const std::optional<PrefetchOptions>& ahead,
+                                         AllocateTokens allocate = allocate_on_heap);
 
 }  // namespace tg

@@ -20,6 +20,8 @@ static_assert(std::endian::native == std::endian::little, "shards are little-end
 // More shards than this are reopened when their turn comes again: descriptors are a bounded
 // resource.
 constexpr std::size_t max_open_files = 16;
+// A few micro-batches: enough to hide the latency of a disk or a network.
+constexpr std::int64_t ahead_bytes = 4 << 20;
 
 std::vector<std::string> list_files(const std::string& dir, const std::string& name_pattern,
                                     const std::string& pattern) {
@@ -66,6 +68,20 @@ std::int64_t check_header(const File& file) {
   return tokens;
 }
 
+// A shard that changes under a run would change its tokens without a word.
+void check_unchanged(const File& file, const File::Version& before) {
+  const auto now = file.version();
+  REQUIRE(
+      now.size == before.size, ExitCode::bad_data,
+      "Shard size mismatch for {}: expected {} bytes, found {}; it was cut or replaced while in "
+      "use",
+      file.path(), before.size, now.size);
+  REQUIRE(
+      now == before, ExitCode::bad_data,
+      "{} was replaced or written to while in use; start again with shards that stay as they are",
+      file.path());
+}
+
 }  // namespace
 
 ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_size)
@@ -75,8 +91,9 @@ ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_siz
   pattern_ = prefix + name_pattern;
   starts_.push_back(0);
   for (const std::string& name : list_files(dir, name_pattern, pattern_)) {
-    paths_.push_back(prefix + name);
-    starts_.push_back(starts_.back() + check_header(File::open(paths_.back())));
+    const File file = File::open(prefix + name);
+    starts_.push_back(starts_.back() + check_header(file));
+    files_.push_back({file.path(), file.version()});
   }
 }
 
@@ -85,33 +102,49 @@ std::int64_t ShardSet::tokens(int shard) const {
   return starts_[index + 1] - starts_[index];
 }
 
+std::int64_t ShardSet::tokens_up_to(std::int64_t limit) const {
+  return std::min(limit, total_tokens());
+}
+
 std::shared_ptr<const File> ShardSet::open(int shard) const {
   const std::lock_guard lock(mutex_);
-  const auto known = std::find_if(open_.begin(), open_.end(),
+  const auto found = std::find_if(open_.begin(), open_.end(),
                                   [&](const auto& entry) { return entry.first == shard; });
-  if (known != open_.end()) return known->second;
-  // The file may have been replaced since it was last open.
-  auto file = std::make_shared<const File>(File::open(path(shard)));
-  const std::int64_t found = check_header(*file);
-  REQUIRE(found == tokens(shard), ExitCode::bad_data,
-          "Shard size mismatch for {}: expected {} bytes, found {}; it was replaced while in use",
-          path(shard), shard_header_bytes + 2 * tokens(shard), shard_header_bytes + 2 * found);
+  if (found != open_.end()) return found->second;
+  auto file = std::make_shared<const File>(File::open(known(shard).path));
+  check_unchanged(*file, known(shard).version);
   open_.emplace_front(shard, file);
   // A reader that still holds a dropped file keeps it open until it is done.
   if (open_.size() > max_open_files) open_.pop_back();
   return file;
 }
 
+// The kernel reads ahead by itself, but by less than a micro-batch and never into the next shard.
+// Bytes [begin, end) were read: when they enter a block, the block after it is asked for.
+void ShardSet::ask_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const {
+  if (begin / ahead_bytes == end / ahead_bytes && begin > shard_header_bytes) return;
+  const std::int64_t next = (end / ahead_bytes + 1) * ahead_bytes;
+  if (next < known(shard).version.size) return file.want(next, ahead_bytes);
+  if (count() == 1) return;
+  try {
+    open(shard + 1 == count() ? 0 : shard + 1)->want(0, ahead_bytes);
+  } catch (const Error&) {
+    // The read that needs that shard will say so.
+  }
+}
+
 void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out) const {
   assert(shard >= 0 && shard < count());
   assert(offset >= 0 && offset + std::ssize(out) <= tokens(shard));
   const auto file = open(shard);
+  check_unchanged(*file, known(shard).version);
   const std::int64_t wanted = 2 * std::ssize(out);
   const std::int64_t position = shard_header_bytes + 2 * offset;
   const std::int64_t got = file->read_at(position, std::as_writable_bytes(out));
   REQUIRE(got == wanted, ExitCode::bad_data,
           "Short read for {}: expected {} bytes at byte {}, found {}; it was cut while in use",
           path(shard), wanted, position, got);
+  ask_ahead(shard, *file, position, position + wanted);
   // One pass for the largest id vectorises; the culprit is looked for only when there is one.
   std::uint16_t largest = 0;
   for (const std::uint16_t id : out) largest = std::max(largest, id);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "data/file.h"
+#include "data/token_source.h"
 
 namespace tg {
 
@@ -20,32 +21,41 @@ inline constexpr std::int32_t shard_version = 1;
 inline constexpr std::int64_t shard_header_ints = 256;
 inline constexpr std::int64_t shard_header_bytes = 4 * shard_header_ints;
 
-// Reading is const and safe from any number of threads at once.
-class ShardSet {
+// Reads ahead of itself by a little: pages of the shard in use and the head of the next one are
+// asked for before they are needed.
+class ShardSet final : public TokenSource {
  public:
   // DIR/fineweb_{split}_*.bin; every header and file size is checked here, token ids as they are
   // read. Errors: missing_input (no such file), bad_data (header, size, no tokens).
   ShardSet(const std::string& dir, std::string_view split, int vocab_size);
 
-  const std::string& pattern() const { return pattern_; }
-  int count() const { return static_cast<int>(paths_.size()); }
-  const std::string& path(int shard) const { return paths_[static_cast<std::size_t>(shard)]; }
-  std::int64_t tokens(int shard) const;
-  std::int64_t start(int shard) const { return starts_[static_cast<std::size_t>(shard)]; }
+  const std::string& pattern() const override { return pattern_; }
+  int count() const override { return static_cast<int>(files_.size()); }
+  std::string path(int shard) const override { return known(shard).path; }
+  std::int64_t tokens(int shard) const override;
+  std::int64_t start(int shard) const override { return starts_[static_cast<std::size_t>(shard)]; }
   std::int64_t total_tokens() const { return starts_.back(); }
+  std::int64_t tokens_up_to(std::int64_t limit) const override;
   int vocab_size() const { return vocab_size_; }
 
   // Tokens [offset, offset + out.size()) of one shard. The range must lie within it.
   // Errors: bad_data (file cut short or replaced meanwhile, id >= vocab_size), io.
   void read(int shard, std::int64_t offset, std::span<std::uint16_t> out) const;
-  // The same of all shards one after the other; the first follows the last, for ever. offset >= 0.
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const;
+  // The same of all shards one after the other.
+  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
 
  private:
+  struct Known {
+    std::string path;
+    File::Version version;  // when its header was checked
+  };
+
+  const Known& known(int shard) const { return files_[static_cast<std::size_t>(shard)]; }
   std::shared_ptr<const File> open(int shard) const;
+  void ask_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const;
 
   std::string pattern_;
-  std::vector<std::string> paths_;
+  std::vector<Known> files_;
   std::vector<std::int64_t> starts_;  // [count + 1] first token of each shard; the last: all tokens
   int vocab_size_;
   mutable std::mutex mutex_;

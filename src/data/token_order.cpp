@@ -7,16 +7,9 @@
 
 namespace tg {
 
-bool TokenOrder::next(std::span<std::uint16_t> out) {
-  assert(std::ssize(out) == span_tokens());
-  const auto begin = advance();
-  if (begin) read(*begin, out);
-  return begin.has_value();
-}
-
-StreamOrder::StreamOrder(const ShardSet& shards, std::int64_t micro_batch_tokens,
+StreamOrder::StreamOrder(const TokenSource& source, std::int64_t micro_batch_tokens,
                          std::int64_t micro_batches, int rank, int world_size)
-    : TokenOrder(shards),
+    : TokenOrder(source),
       span_(micro_batch_tokens + 1),
       micro_batches_(micro_batches),
       rank_(rank),
@@ -24,16 +17,16 @@ StreamOrder::StreamOrder(const ShardSet& shards, std::int64_t micro_batch_tokens
   assert(micro_batch_tokens > 0 && micro_batches > 0 && rank >= 0 && rank < world_size);
 }
 
-std::optional<std::int64_t> StreamOrder::advance() {
+std::optional<Place> StreamOrder::advance() {
   const std::int64_t mine = dealt_ + rank_;
-  std::optional<std::int64_t> begin;
-  if (mine < micro_batches_) begin = step_begin_ + mine * span_;
+  std::optional<Place> place;
+  if (mine < micro_batches_) place = Place{step_begin_ + mine * span_, span_};
   dealt_ += world_size_;
   if (dealt_ >= micro_batches_) {
     step_begin_ += micro_batches_ * span_;
     dealt_ = 0;
   }
-  return begin;
+  return place;
 }
 
 LoaderState StreamOrder::state() const {
@@ -53,62 +46,63 @@ void StreamOrder::restore(const LoaderState& state) {
   dealt_ = state.micro_batches;
 }
 
-StridedOrder::StridedOrder(const ShardSet& shards, std::int64_t sequences, std::int64_t seq_len,
+StridedOrder::StridedOrder(const TokenSource& source, std::int64_t sequences, std::int64_t seq_len,
                            int rank, int world_size, bool repeat_first)
-    : TokenOrder(shards),
+    : TokenOrder(source),
       stride_(sequences * seq_len),
       rank_(rank),
       world_size_(world_size),
       repeat_first_(repeat_first) {
   assert(sequences > 0 && seq_len > 0 && rank >= 0 && rank < world_size);
   const std::int64_t needed = stride_ * world_size_ + 1;
-  for (int shard = 0; shard < shards.count(); ++shard) {
-    REQUIRE(shards.tokens(shard) >= needed, ExitCode::bad_data,
+  for (int shard = 0; shard < source.count(); ++shard) {
+    REQUIRE(source.tokens(shard) >= needed, ExitCode::bad_data,
             "shard {} is too small for one read of every rank (expected at least {} tokens, found "
             "{}); lower the batch or merge small shards",
-            shards.path(shard), needed, shards.tokens(shard));
+            source.path(shard), needed, source.tokens(shard));
   }
   state_.offset = rank_ * stride_;
 }
 
-std::optional<std::int64_t> StridedOrder::advance() {
-  const std::int64_t begin = shards_.start(static_cast<int>(state_.shard)) + state_.offset;
+std::optional<Place> StridedOrder::advance() {
+  const auto shard = static_cast<int>(state_.shard);
+  const Place place{source_.start(shard) + state_.offset, span_tokens()};
   const bool repeat = repeat_first_ && state_.micro_batches == 0;
   ++state_.micro_batches;
-  if (repeat) return begin;
+  if (repeat) return place;
   const std::int64_t round = stride_ * world_size_;
   state_.offset += round;
   // What remains counts from this rank's own position, so ranks may leave a shard in different
   // rounds.
-  if (state_.offset + round + 1 > shards_.tokens(static_cast<int>(state_.shard))) {
-    state_.shard = (state_.shard + 1) % shards_.count();
+  if (state_.offset + round + 1 > source_.tokens(shard)) {
+    state_.shard = (state_.shard + 1) % source_.count();
     state_.offset = rank_ * stride_;
   }
-  return begin;
+  return place;
 }
 
 void StridedOrder::restore(const LoaderState& state) {
-  const bool possible = state.shard >= 0 && state.shard < shards_.count() && state.offset >= 0 &&
+  const bool possible = state.shard >= 0 && state.shard < source_.count() && state.offset >= 0 &&
                         state.micro_batches >= 0 &&
-                        state.offset + stride_ + 1 <= shards_.tokens(static_cast<int>(state.shard));
+                        state.offset + stride_ + 1 <= source_.tokens(static_cast<int>(state.shard));
   REQUIRE(
       possible, ExitCode::config,
       "loader state shard={} offset={} lies outside the {} shards of {}; resume with the shards "
       "and the batch of the first run",
-      state.shard, state.offset, shards_.count(), shards_.pattern());
+      state.shard, state.offset, source_.count(), source_.pattern());
   state_ = state;
 }
 
 std::int64_t StridedOrder::reads_of(int shard) const {
   // The first read is always possible; another one while a whole round and one token remain.
-  const std::int64_t from_rank = shards_.tokens(shard) - 1 - rank_ * stride_;
+  const std::int64_t from_rank = source_.tokens(shard) - 1 - rank_ * stride_;
   return std::max<std::int64_t>(1, from_rank / (stride_ * world_size_));
 }
 
 LoaderState StridedOrder::state_after(std::int64_t rounds) const {
   std::int64_t reads = repeat_first_ && rounds > 0 ? rounds - 1 : rounds;
   std::int64_t pass = 0;
-  for (int shard = 0; shard < shards_.count(); ++shard) pass += reads_of(shard);
+  for (int shard = 0; shard < source_.count(); ++shard) pass += reads_of(shard);
   reads %= pass;
   int shard = 0;
   while (reads >= reads_of(shard)) reads -= reads_of(shard++);
@@ -116,6 +110,16 @@ LoaderState StridedOrder::state_after(std::int64_t rounds) const {
           .micro_batches = rounds,
           .shard = shard,
           .offset = (rank_ + reads * world_size_) * stride_};
+}
+
+ListedOrder::ListedOrder(const TokenSource& source, std::vector<Place> places)
+    : TokenOrder(source), places_(std::move(places)) {
+  for (const Place& place : places_) longest_ = std::max(longest_, place.tokens);
+}
+
+std::optional<Place> ListedOrder::advance() {
+  if (next_ >= std::ssize(places_)) return {};
+  return places_[static_cast<std::size_t>(next_++)];
 }
 
 }  // namespace tg

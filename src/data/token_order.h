@@ -4,13 +4,15 @@
 //   stream;
 //            micro-batch j belongs to rank j mod W. Any W reads the same tokens in a step.
 //   strided  rank r starts at r * B * T of each shard, reads B * T + 1 tokens, advances B * T * W.
+//   listed   places that are known beforehand, once; what validation reads.
 // A round is one call of advance() or next() on every rank. Not thread-safe, except read().
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
-#include "data/shard.h"
+#include "data/token_source.h"
 
 namespace tg {
 
@@ -28,38 +30,40 @@ struct LoaderState {
   bool operator==(const LoaderState&) const = default;
 };
 
+// A micro-batch in the source's stream: inputs + 1 tokens from `begin` on.
+struct Place {
+  std::int64_t begin = 0, tokens = 0;
+};
+
 class TokenOrder {
  public:
-  explicit TokenOrder(const ShardSet& shards) : shards_(shards) {}
+  explicit TokenOrder(const TokenSource& source) : source_(source) {}
   virtual ~TokenOrder() = default;
 
-  // Goes one round further; where in ShardSet's stream this rank's micro-batch begins, or nothing
-  // when it has none in this round. Cheap, so that several readers can be handed their places in
-  // order.
-  virtual std::optional<std::int64_t> advance() = 0;
+  // Goes one round further; this rank's micro-batch, or nothing when it has none in this round.
+  // Cheap, so that several readers can be handed their places in order.
+  virtual std::optional<Place> advance() = 0;
   virtual LoaderState state() const = 0;
   // Errors: config (a state that this order cannot have).
   virtual void restore(const LoaderState& state) = 0;
-  virtual std::int64_t span_tokens() const = 0;  // tokens of a micro-batch: inputs + 1
+  virtual std::int64_t span_tokens() const = 0;  // of the largest micro-batch: inputs + 1
 
-  // Reads the micro-batch at a place that advance() gave; any thread. out: [span_tokens].
+  // Reads the micro-batch that begins where advance() said; any thread. out: [its tokens].
   virtual void read(std::int64_t begin, std::span<std::uint16_t> out) const {
-    shards_.read_at(begin, out);
+    source_.read_at(begin, out);
   }
-  // advance() and read(); false: no micro-batch in this round, out is untouched.
-  bool next(std::span<std::uint16_t> out);
 
  protected:
-  const ShardSet& shards_;  // outlives the order
+  const TokenSource& source_;  // outlives the order
 };
 
 class StreamOrder final : public TokenOrder {
  public:
   // micro_batch_tokens L, micro_batches M a step (of all ranks).
-  StreamOrder(const ShardSet& shards, std::int64_t micro_batch_tokens, std::int64_t micro_batches,
-              int rank, int world_size);
+  StreamOrder(const TokenSource& source, std::int64_t micro_batch_tokens,
+              std::int64_t micro_batches, int rank, int world_size);
 
-  std::optional<std::int64_t> advance() override;
+  std::optional<Place> advance() override;
   LoaderState state() const override;
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return span_; }
@@ -76,10 +80,10 @@ class StridedOrder final : public TokenOrder {
  public:
   // sequences B, seq_len T of a micro-batch. repeat_first: b0, b0, b1, … instead of b0, b1, …
   // Errors: bad_data (a shard with fewer than B * T * W + 1 tokens).
-  StridedOrder(const ShardSet& shards, std::int64_t sequences, std::int64_t seq_len, int rank,
+  StridedOrder(const TokenSource& source, std::int64_t sequences, std::int64_t seq_len, int rank,
                int world_size, bool repeat_first);
 
-  std::optional<std::int64_t> advance() override;
+  std::optional<Place> advance() override;
   LoaderState state() const override { return state_; }
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return stride_ + 1; }
@@ -94,6 +98,23 @@ class StridedOrder final : public TokenOrder {
   std::int64_t rank_, world_size_;
   bool repeat_first_;
   LoaderState state_;
+};
+
+// No rounds without a micro-batch before the list ends, none with one after it.
+class ListedOrder final : public TokenOrder {
+ public:
+  ListedOrder(const TokenSource& source, std::vector<Place> places);
+
+  std::optional<Place> advance() override;
+  // micro_batches: places handed out.
+  LoaderState state() const override { return {.micro_batches = next_}; }
+  void restore(const LoaderState& state) override { next_ = state.micro_batches; }
+  std::int64_t span_tokens() const override { return longest_; }
+
+ private:
+  std::vector<Place> places_;
+  std::int64_t longest_ = 0;
+  std::int64_t next_ = 0;
 };
 
 }  // namespace tg

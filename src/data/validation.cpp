@@ -2,33 +2,51 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 #include "base/error.h"
 
 namespace tg {
 
-ValidationTokens::ValidationTokens(const std::string& dir, int vocab_size, std::int64_t train_len,
-                                   std::int64_t eval_len, std::int64_t val_tokens)
-    : shards_(dir, "val", vocab_size) {
+std::int64_t trimmed_predictions(const TokenSource& source, std::int64_t train_len,
+                                 std::int64_t eval_len, std::int64_t val_tokens) {
   const std::int64_t longest = std::max(train_len, eval_len);
-  std::int64_t available = shards_.total_tokens() - 1;
-  if (val_tokens > 0) available = std::min(available, val_tokens);
-  predictions_ = available / longest * longest;
-  REQUIRE(predictions_ > 0, ExitCode::bad_data,
+  const auto limit = val_tokens > 0 ? val_tokens + 1 : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t available = source.tokens_up_to(limit);
+  const std::int64_t predictions = std::max<std::int64_t>(available - 1, 0) / longest * longest;
+  REQUIRE(predictions > 0, ExitCode::bad_data,
           "the validation split {} is too short (expected at least {} tokens, found {}); lower "
           "TRAIN_SEQ_LEN and EVAL_SEQ_LEN or raise VAL_TOKENS",
-          shards_.pattern(), longest + 1, available + 1);
+          source.pattern(), longest + 1, available);
+  return predictions;
 }
 
-void ValidationTokens::read_sequences(std::int64_t first, std::int64_t count, std::int64_t seq_len,
-                                      std::span<std::uint16_t> out) const {
-  assert(std::ssize(out) == count * seq_len + 1);
-  read(first * seq_len, out);
+ValidationPlan plan_stream(std::int64_t predictions, std::int64_t seq_len, std::int64_t at_once,
+                           int rank, int world_size) {
+  assert(at_once > 0 && rank >= 0 && rank < world_size);
+  const std::int64_t sequences = predictions / seq_len;
+  const std::int64_t end = sequences * (rank + 1) / world_size;
+  ValidationPlan plan;
+  for (std::int64_t first = sequences * rank / world_size; first < end; first += at_once) {
+    const std::int64_t count = std::min(at_once, end - first);
+    plan.places.push_back({first * seq_len, count * seq_len + 1});
+  }
+  return plan;
 }
 
-void ValidationTokens::read(std::int64_t begin, std::span<std::uint16_t> out) const {
-  assert(begin >= 0 && begin + std::ssize(out) <= predictions_ + 1);
-  shards_.read_at(begin, out);
+ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std::int64_t sequences,
+                            std::int64_t seq_len, std::int64_t at_once, int rank, int world_size) {
+  assert(at_once > 0);
+  StridedOrder order(source, sequences, seq_len, rank, world_size, /*repeat_first=*/false);
+  ValidationPlan plan{.places = {}, .places_in_batch = (sequences + at_once - 1) / at_once};
+  for (std::int64_t batch = 0; batch < batches; ++batch) {
+    const std::int64_t begin = order.advance()->begin;
+    for (std::int64_t first = 0; first < sequences; first += at_once) {
+      const std::int64_t count = std::min(at_once, sequences - first);
+      plan.places.push_back({begin + first * seq_len, count * seq_len + 1});
+    }
+  }
+  return plan;
 }
 
 }  // namespace tg

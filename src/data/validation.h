@@ -1,37 +1,31 @@
 #pragma once
-// The validation split as one run of tokens, cut into sequences of the length that a score asks
-// for.
+// Which tokens of the validation split a rank scores, as places for a ListedOrder.
 #include <cstdint>
-#include <span>
-#include <string>
+#include <vector>
 
-#include "data/shard.h"
+#include "data/token_order.h"
 
 namespace tg {
 
-// Reading is const and safe from any number of threads at once.
-class ValidationTokens {
- public:
-  // Keeps k * max(train_len, eval_len) + 1 tokens, as many as there are or, when val_tokens > 0, as
-  // val_tokens predictions allow. eval_len 0: as training.
-  // Errors: those of ShardSet; bad_data when not even one sequence is there.
-  ValidationTokens(const std::string& dir, int vocab_size, std::int64_t train_len,
-                   std::int64_t eval_len, std::int64_t val_tokens);
-
-  const ShardSet& shards() const { return shards_; }
-  std::int64_t predictions() const {
-    return predictions_;
-  }  // tokens that are predicted: all but one
-  std::int64_t sequences(std::int64_t seq_len) const { return predictions_ / seq_len; }
-  // count sequences of seq_len from number `first` on; out: [count * seq_len + 1].
-  void read_sequences(std::int64_t first, std::int64_t count, std::int64_t seq_len,
-                      std::span<std::uint16_t> out) const;
-  // Any tokens [begin, begin + out.size()) within the predictions() + 1 that are kept.
-  void read(std::int64_t begin, std::span<std::uint16_t> out) const;
-
- private:
-  ShardSet shards_;
-  std::int64_t predictions_;
+struct ValidationPlan {
+  std::vector<Place> places;         // micro-batches of whole sequences, in order
+  std::int64_t places_in_batch = 1;  // so many of them are one batch of VAL_BATCH_SIZE
 };
+
+// Predictions of the split in stream order: k * max(train_len, eval_len), as many as there are or,
+// when val_tokens > 0, as val_tokens allow. eval_len 0: as training.
+// Errors: bad_data when not even one sequence is there.
+std::int64_t trimmed_predictions(const TokenSource& source, std::int64_t train_len,
+                                 std::int64_t eval_len, std::int64_t val_tokens);
+
+// Stream order: of all `predictions` / seq_len = S sequences, those from ⌊S·rank/W⌋ to
+// ⌊S·(rank + 1)/W⌋, `at_once` at a time.
+ValidationPlan plan_stream(std::int64_t predictions, std::int64_t seq_len, std::int64_t at_once,
+                           int rank, int world_size);
+
+// Strided order, from the first shard on: `batches` reads of `sequences` a rank, each in parts of
+// at most `at_once`, since the logits of a whole one may not fit. Errors: those of StridedOrder.
+ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std::int64_t sequences,
+                            std::int64_t seq_len, std::int64_t at_once, int rank, int world_size);
 
 }  // namespace tg

@@ -1,136 +1,109 @@
 #include "eval/validation.h"
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 
 #include "base/log.h"
 #include "config/check.h"
 #include "data/feeder.h"
-#include "data/token_order.h"
+#include "data/prefetch.h"
 
 namespace tg {
 
 namespace {
 
-constexpr int kRanks = 1;
+constexpr int kRank = 0, kRanks = 1;
 
-// Adds up batches; the losses stay on the device until the end.
+// Sums over batches; those of the device stay there until they are asked for.
 class Tally {
  public:
-  Tally(const Gpt& model, const std::optional<ByteTable>& bytes, at::Device device,
-        std::int64_t batches, std::int64_t progress_every)
-      : model_(model),
-        bytes_table_(bytes),
-        device_(device),
-        batches_(batches),
-        progress_every_(progress_every),
-        loss_sum_(at::zeros({}, at::TensorOptions(device).dtype(at::kDouble))) {}
+  explicit Tally(at::Device device)
+      : loss_sum_(at::zeros({}, at::TensorOptions(device).dtype(at::kDouble))),
+        device_bytes_(at::zeros({}, at::TensorOptions(device).dtype(at::kLong))) {}
 
-  // tokens [sequences·seq_len + 1]
-  void add(std::span<const std::uint16_t> tokens, std::int64_t seq_len) {
-    const auto batch = to_device(tokens, seq_len, device_);
-    const auto loss = model_.loss(batch.inputs, batch.targets, {});
-    const auto predictions = static_cast<std::int64_t>(tokens.size()) - 1;
-    loss_sum_ += loss.to(at::kDouble) * predictions;
+  void add(const at::Tensor& mean_loss, std::int64_t predictions) {
+    loss_sum_ += mean_loss.to(at::kDouble) * predictions;
     predictions_ += predictions;
-    if (bytes_table_) {
-      const auto count = static_cast<std::size_t>(predictions);
-      byte_count_ += count_bytes(*bytes_table_, tokens.first(count), tokens.last(count));
-    }
   }
+  void add_bytes(std::int64_t count) { host_bytes_ += count; }
+  void add_bytes(const at::Tensor& count) { device_bytes_ += count; }
 
-  void batch_done() {
-    ++done_;
-    if (progress_every_ > 0 && (done_ % progress_every_ == 0 || done_ == batches_)) {
-      log_info("val_progress:all batch {}/{} partial_mean_loss:{:.4f} tokens_seen:{}", done_,
-               batches_, mean_loss(), predictions_);
-    }
-  }
-
-  Score score() const {
-    Score score{.loss = mean_loss(), .bpb = {}};
-    if (bytes_table_) {
-      score.bpb = score.loss / std::numbers::ln2 * static_cast<double>(predictions_) /
-                  static_cast<double>(byte_count_);
-    }
-    return score;
+  std::int64_t predictions() const { return predictions_; }
+  double mean_loss() const { return loss_sum_.item<double>() / static_cast<double>(predictions_); }
+  double bits_per_byte() const {
+    const auto bytes = host_bytes_ + device_bytes_.item<std::int64_t>();
+    return mean_loss() / std::numbers::ln2 * static_cast<double>(predictions_) /
+           static_cast<double>(bytes);
   }
 
  private:
-  double mean_loss() const { return loss_sum_.item<double>() / static_cast<double>(predictions_); }
-
-  const Gpt& model_;
-  const std::optional<ByteTable>& bytes_table_;
-  at::Device device_;
-  std::int64_t batches_, progress_every_;
-  at::Tensor loss_sum_;
-  std::int64_t predictions_ = 0, byte_count_ = 0, done_ = 0;
+  at::Tensor loss_sum_, device_bytes_;
+  std::int64_t predictions_ = 0, host_bytes_ = 0;
 };
+
+std::int64_t count_predictions(const Settings& settings, const TokenSource& tokens) {
+  const auto& run = settings.run;
+  if (settings.data.loader_order == LoaderOrder::strided) return run.val_tokens;
+  return trimmed_predictions(tokens, run.train_seq_len, run.eval_seq_len, run.val_tokens);
+}
 
 }  // namespace
 
-Validation::Validation(const Settings& settings, std::optional<ByteTable> bytes, at::Device device)
-    : settings_(settings), bytes_(std::move(bytes)), device_(device) {
-  const auto& data = settings.data;
-  const auto vocab = static_cast<int>(settings.model.vocab_size);
-  if (data.loader_order == LoaderOrder::stream) {
-    tokens_ =
-        std::make_unique<ValidationTokens>(data.data_path, vocab, settings.run.train_seq_len,
-                                           settings.run.eval_seq_len, settings.run.val_tokens);
-  } else {
-    shards_ = std::make_unique<ShardSet>(data.data_path, "val", vocab);
+Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
+                       std::optional<ByteTable> bytes, at::Device device)
+    : settings_(settings),
+      io_(effective_io(settings)),
+      tokens_(std::move(tokens)),
+      bytes_(std::move(bytes)),
+      device_(device),
+      predictions_(count_predictions(settings, *tokens_)) {
+  if (bytes_ && io_.val_bytecount_device == CountDevice::cuda) {
+    device_bytes_ = to_device(*bytes_, device);
   }
 }
 
-const std::string& Validation::pattern() const {
-  return tokens_ ? tokens_->shards().pattern() : shards_->pattern();
-}
-
-std::int64_t Validation::tokens() const {
-  return tokens_ ? tokens_->predictions() : settings_.run.val_tokens;
+ValidationPlan Validation::plan(std::int64_t seq_len) const {
+  const auto& run = settings_.run;
+  if (settings_.data.loader_order == LoaderOrder::stream) {
+    // A validation batch is the size of a rank's share of one micro-step, as the scripts have it.
+    const auto at_once = run.val_batch_size / micro_batches(settings_, kRanks) / seq_len;
+    return plan_stream(predictions_, seq_len, std::max<std::int64_t>(1, at_once), kRank, kRanks);
+  }
+  const auto at_once = micro_batch_tokens(settings_, kRanks) / seq_len;
+  return plan_strided(*tokens_, run.val_tokens / run.val_batch_size, run.val_batch_size / seq_len,
+                      seq_len, std::max<std::int64_t>(1, at_once), kRank, kRanks);
 }
 
 Score Validation::score(const Gpt& model, std::int64_t seq_len) const {
   const at::NoGradGuard no_grad;
-  return tokens_ ? score_stream(model, seq_len) : score_strided(model, seq_len);
-}
+  const auto plan = this->plan(seq_len);
+  const bool host_counts = bytes_ && !device_bytes_;
+  std::optional<PrefetchOptions> ahead;
+  if (io_.val_prefetch) ahead = {.queue = static_cast<int>(io_.val_prefetch_queue), .workers = 1};
+  Feeder feeder(make_source(std::make_unique<ListedOrder>(*tokens_, plan.places),
+                            {.seq_len = seq_len, .bytes = host_counts ? &*bytes_ : nullptr}, ahead,
+                            token_allocator(device_)),
+                device_, io_.val_copy_stream);
 
-Score Validation::score_stream(const Gpt& model, std::int64_t seq_len) const {
-  const auto sequences = tokens_->sequences(seq_len);
-  // A validation batch is the size of a rank's share of one micro-step, as the scripts have it.
-  const auto batch_tokens = settings_.run.val_batch_size / micro_batches(settings_, kRanks);
-  const auto at_once = std::max<std::int64_t>(1, batch_tokens / seq_len);
-  const auto batches = (sequences + at_once - 1) / at_once;
-  Tally tally(model, bytes_, device_, batches, settings_.io.val_progress_log_every);
-  std::vector<std::uint16_t> tokens;
-  for (std::int64_t first = 0; first < sequences; first += at_once) {
-    const auto count = std::min(at_once, sequences - first);
-    tokens.resize(static_cast<std::size_t>(count * seq_len + 1));
-    tokens_->read_sequences(first, count, seq_len, tokens);
-    tally.add(tokens, seq_len);
-    tally.batch_done();
-  }
-  return tally.score();
-}
-
-Score Validation::score_strided(const Gpt& model, std::int64_t seq_len) const {
-  const auto at_once = settings_.run.val_batch_size / seq_len;
-  const auto batches = settings_.run.val_tokens / settings_.run.val_batch_size;
-  StridedOrder order(*shards_, at_once, seq_len, /*rank=*/0, kRanks, /*repeat_first=*/false);
-  Tally tally(model, bytes_, device_, batches, settings_.io.val_progress_log_every);
-  std::vector<std::uint16_t> tokens(static_cast<std::size_t>(order.span_tokens()));
-  // A batch may be many times a micro-batch, and its logits would not fit: it is scored in parts.
-  const auto part = std::max<std::int64_t>(1, micro_batch_tokens(settings_, kRanks) / seq_len);
-  for (std::int64_t batch = 0; batch < batches; ++batch) {
-    order.next(tokens);
-    for (std::int64_t first = 0; first < at_once; first += part) {
-      const auto count = std::min(part, at_once - first);
-      tally.add(std::span(tokens).subspan(first * seq_len, count * seq_len + 1), seq_len);
+  const auto places = std::ssize(plan.places);
+  const auto batches = places / plan.places_in_batch;
+  const auto every = io_.val_progress_log_every;
+  Tally tally(device_);
+  for (std::int64_t done = 1; done <= places; ++done) {
+    const auto batch = feeder.next();
+    tally.add(model.loss(batch.inputs, batch.targets, {}), batch.targets.numel());
+    if (host_counts) tally.add_bytes(batch.text_bytes);
+    if (device_bytes_) tally.add_bytes(count_bytes(*device_bytes_, batch.inputs, batch.targets));
+    const auto number = done / plan.places_in_batch;
+    if (every > 0 && done % plan.places_in_batch == 0 &&
+        (number % every == 0 || number == batches)) {
+      log_info("val_progress:all batch {}/{} partial_mean_loss:{:.4f} tokens_seen:{}", number,
+               batches, tally.mean_loss(), tally.predictions());
     }
-    tally.batch_done();
   }
-  return tally.score();
+  Score score{.loss = tally.mean_loss(), .bpb = {}};
+  if (bytes_) score.bpb = tally.bits_per_byte();
+  return score;
 }
 
 }  // namespace tg

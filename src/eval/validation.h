@@ -4,11 +4,12 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "config/settings.h"
-#include "data/byte_count.h"
 #include "data/validation.h"
 #include "model/gpt.h"
+#include "ops/byte_count.h"
 
 namespace tg {
 
@@ -19,26 +20,30 @@ struct Score {
 
 // The split's size and where each batch comes from follow LOADER_ORDER: `stream` cuts the whole
 // split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first shard on,
-// VAL_TOKENS in all.
+// VAL_TOKENS in all. Batches come through the same pipeline as training's, with VAL_PREFETCH,
+// VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or on the device, as
+// VAL_BYTECOUNT_DEVICE says.
 class Validation {
  public:
-  // Errors: those of the shards. Without `bytes` there is no bpb.
-  Validation(const Settings& settings, std::optional<ByteTable> bytes, at::Device device);
+  // Errors: those of the tokens. Without `bytes` there is no bpb.
+  Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
+             std::optional<ByteTable> bytes, at::Device device);
 
-  const std::string& pattern() const;
-  std::int64_t tokens() const;  // predictions scored
+  const std::string& pattern() const { return tokens_->pattern(); }
+  std::int64_t tokens() const { return predictions_; }  // predictions scored
   // Sequences of `seq_len`. Waits for the device once, at the end.
   Score score(const Gpt& model, std::int64_t seq_len) const;
 
  private:
-  Score score_stream(const Gpt& model, std::int64_t seq_len) const;
-  Score score_strided(const Gpt& model, std::int64_t seq_len) const;
+  ValidationPlan plan(std::int64_t seq_len) const;
 
   const Settings& settings_;
+  IoConfig io_;
+  std::shared_ptr<const TokenSource> tokens_;
   std::optional<ByteTable> bytes_;
+  std::optional<DeviceByteTable> device_bytes_;
   at::Device device_;
-  std::unique_ptr<ValidationTokens> tokens_;  // stream
-  std::unique_ptr<ShardSet> shards_;          // strided
+  std::int64_t predictions_;
 };
 
 }  // namespace tg

@@ -166,7 +166,7 @@ TEST(ShardSet, NoticesAShardCutOrReplacedWhileInUse) {
   read_at(cut, 0, 10);
   std::filesystem::resize_file(file, 1024 + 40);
   expect_start(error_of(ExitCode::bad_data, [&] { read_at(cut, 10, 20); }),
-               "Short read for " + file + ": expected 40 bytes at byte 1044, found 20");
+               "Shard size mismatch for " + file + ": expected 1224 bytes, found 1064");
 
   write_file(file, shard_bytes(counting(100)));
   const ShardSet replaced(dir.path(), "train", 1024);

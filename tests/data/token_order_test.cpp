@@ -3,6 +3,7 @@
 #include <random>
 
 #include "data/batch.h"
+#include "data/shard.h"
 #include "data/validation.h"
 #include "tests/data/files.h"
 
@@ -34,8 +35,10 @@ struct Corpus {
 };
 
 Tokens next_of(TokenOrder& order) {
-  Tokens out(static_cast<std::size_t>(order.span_tokens()));
-  if (!order.next(out)) out.clear();
+  const auto place = order.advance();
+  if (!place) return {};
+  Tokens out(static_cast<std::size_t>(place->tokens));
+  order.read(place->begin, out);
   return out;
 }
 
@@ -191,14 +194,14 @@ TEST(OrderedSource, CutsInputsAndTargetsFromOneBufferAndKeepsIt) {
   const Corpus corpus({100});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
   int allocated = 0;
-  OrderedSource source(std::make_unique<StreamOrder>(shards, 6, 3, 1, 2), 3,
+  OrderedSource source(std::make_unique<StreamOrder>(shards, 6, 3, 1, 2), {.seq_len = 3},
                        [&](std::int64_t tokens) {
                          ++allocated;
                          return allocate_on_heap(tokens);
                        });
   HostBatch batch;
   ASSERT_TRUE(source.next(batch));
-  EXPECT_EQ(batch.sequences, 2);
+  EXPECT_EQ(batch.tokens, 7);
   EXPECT_EQ(batch.seq_len, 3);
   EXPECT_EQ(Tokens(batch.inputs().begin(), batch.inputs().end()), counting(6, 7));
   EXPECT_EQ(Tokens(batch.targets().begin(), batch.targets().end()), counting(6, 8));
@@ -214,27 +217,68 @@ TEST(OrderedSource, CutsInputsAndTargetsFromOneBufferAndKeepsIt) {
   EXPECT_EQ(batch.inputs()[0], 7);
 }
 
-TEST(ValidationTokens, KeepsWholeSequencesOfTheLongerLength) {
-  const Corpus corpus({40, 61}, "val");
-  const auto make = [&](std::int64_t train, std::int64_t eval, std::int64_t limit) {
-    return std::make_unique<ValidationTokens>(corpus.dir.path(), 65536, train, eval, limit);
-  };
-  EXPECT_EQ(make(10, 0, 0)->predictions(), 100);
-  EXPECT_EQ(make(8, 16, 0)->predictions(), 96);
-  EXPECT_EQ(make(16, 8, 0)->predictions(), 96);
-  EXPECT_EQ(make(10, 10, 59)->predictions(), 50);
-  EXPECT_EQ(make(100, 0, 0)->predictions(), 100);
-  const auto message = error_of(ExitCode::bad_data, [&] { make(16, 101, 0); });
-  expect_part(message, "expected at least 102 tokens, found 101");
-  error_of(ExitCode::bad_data, [&] { make(16, 16, 15); });
+TEST(ListedOrder, HandsOutItsPlacesOnceAndThenNothing) {
+  const Corpus corpus({30, 20});
+  const ShardSet shards(corpus.dir.path(), "train", 65536);
+  ListedOrder order(shards, {{0, 7}, {25, 13}, {3, 4}});
+  EXPECT_EQ(order.span_tokens(), 13);
+  EXPECT_EQ(next_of(order), counting(7, 0));
+  EXPECT_EQ(next_of(order), counting(13, 25));
+  const auto after_two = order.state();
+  EXPECT_EQ(next_of(order), counting(4, 3));
+  EXPECT_EQ(next_of(order), Tokens());
+  order.restore(after_two);
+  EXPECT_EQ(next_of(order), counting(4, 3));
+}
 
-  const auto val = make(8, 16, 0);
-  EXPECT_EQ(val->sequences(16), 6);
-  EXPECT_EQ(val->sequences(8), 12);
-  Tokens out(25);
-  val->read_sequences(3, 3, 8, out);
-  EXPECT_EQ(out, Tokens(corpus.all.begin() + 24, corpus.all.begin() + 49));
-  EXPECT_EQ(make(10, 0, 0)->shards().count(), 2);
+TEST(ValidationPlan, KeepsWholeSequencesOfTheLongerLength) {
+  const Corpus corpus({40, 61}, "val");
+  const ShardSet shards(corpus.dir.path(), "val", 65536);
+  const auto predictions = [&](std::int64_t train, std::int64_t eval, std::int64_t limit) {
+    return trimmed_predictions(shards, train, eval, limit);
+  };
+  EXPECT_EQ(predictions(10, 0, 0), 100);
+  EXPECT_EQ(predictions(8, 16, 0), 96);
+  EXPECT_EQ(predictions(16, 8, 0), 96);
+  EXPECT_EQ(predictions(10, 10, 59), 50);
+  EXPECT_EQ(predictions(100, 0, 0), 100);
+  const auto message = error_of(ExitCode::bad_data, [&] { predictions(16, 101, 0); });
+  expect_part(message, "expected at least 102 tokens, found 101");
+  error_of(ExitCode::bad_data, [&] { predictions(16, 16, 15); });
+}
+
+// Every sequence once, whatever the number of ranks, uneven shares included.
+TEST(ValidationPlan, DealsEverySequenceToOneRank) {
+  for (int world = 1; world <= 8; ++world) {
+    std::int64_t next = 0;
+    for (int rank = 0; rank < world; ++rank) {
+      for (const Place& place : plan_stream(96, 8, 2, rank, world).places) {
+        EXPECT_EQ(place.begin, next);
+        EXPECT_LE(place.tokens, 17);
+        next += place.tokens - 1;
+      }
+    }
+    EXPECT_EQ(next, 96) << world;
+  }
+}
+
+TEST(ValidationPlan, CutsStridedBatchesIntoParts) {
+  const Corpus corpus({100, 70}, "val");
+  const ShardSet shards(corpus.dir.path(), "val", 65536);
+  const auto plan = plan_strided(shards, 5, 4, 8, 3, 0, 1);  // reads of 4 sequences in 3 and 1
+  EXPECT_EQ(plan.places_in_batch, 2);
+  std::vector<std::pair<std::int64_t, std::int64_t>> places;
+  for (const Place& place : plan.places) places.emplace_back(place.begin, place.tokens);
+  EXPECT_EQ(places, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 25},
+                                                                        {24, 9},
+                                                                        {32, 25},
+                                                                        {56, 9},
+                                                                        {64, 25},
+                                                                        {88, 9},
+                                                                        {100, 25},
+                                                                        {124, 9},
+                                                                        {132, 25},
+                                                                        {156, 9}}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <numbers>
 
+#include "data/shard.h"
 #include "tests/data/files.h"
 #include "tests/model/fixtures.h"
 
@@ -49,6 +50,11 @@ class ValidationTest : public testing::Test {
     }
   }
 
+  Validation make(const std::optional<ByteTable>& table_of_bytes) const {
+    return Validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
+                      table_of_bytes, at::kCPU);
+  }
+
   // Adds the losses and bytes of `count` sequences of `length` from `first` on, one at a time.
   void add_by_hand(const std::vector<std::uint16_t>& tokens, std::size_t first, std::int64_t count,
                    std::int64_t length) {
@@ -91,7 +97,7 @@ class ValidationTest : public testing::Test {
 TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
   write_shards({101, 60, 30});  // 191 tokens: 11 sequences of 16 and a rest
   for (const std::int64_t length : {kTrainLength, 2 * kTrainLength}) {
-    const Validation validation(settings, bytes, at::kCPU);
+    const Validation validation = make(bytes);
     EXPECT_EQ(validation.tokens(), 176);
     loss_sum = predictions = byte_count = 0;
     add_by_hand(all, 0, 176 / length, length);
@@ -103,27 +109,27 @@ TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
 TEST_F(ValidationTest, StreamTrimsToWholeSequencesOfTheLongerLength) {
   write_shards({194});
   settings.run.eval_seq_len = 0;  // as training: 193 = 24 · 8 + 1
-  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 192);
+  EXPECT_EQ(make(bytes).tokens(), 192);
   settings.run.eval_seq_len = 32;
-  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 192);
+  EXPECT_EQ(make(bytes).tokens(), 192);
   settings.run.eval_seq_len = 64;
-  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 192);
+  EXPECT_EQ(make(bytes).tokens(), 192);
   settings.run.eval_seq_len = 50;
-  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 150);
+  EXPECT_EQ(make(bytes).tokens(), 150);
   settings.run.eval_seq_len = 193;
-  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 193);
+  EXPECT_EQ(make(bytes).tokens(), 193);
   settings.run.eval_seq_len = 194;
-  test::error_of(ExitCode::bad_data, [&] { Validation(settings, bytes, at::kCPU); });
+  test::error_of(ExitCode::bad_data, [&] { make(bytes); });
   settings.run.eval_seq_len = 16;
   settings.run.val_tokens = 100;
-  EXPECT_EQ(Validation(settings, bytes, at::kCPU).tokens(), 96);
+  EXPECT_EQ(make(bytes).tokens(), 96);
 }
 
 TEST_F(ValidationTest, StreamDoesNotDependOnTheBatch) {
   write_shards({191});
   const auto score_with = [&](std::int64_t batch) {
     settings.run.val_batch_size = batch;
-    return Validation(settings, bytes, at::kCPU).score(model, kTrainLength);
+    return make(bytes).score(model, kTrainLength);
   };
   const auto whole = score_with(524288);
   for (const std::int64_t batch : {1, 64, 8 * 8 * 5, 8 * 8 * 7, 8 * 176}) {
@@ -135,13 +141,13 @@ TEST_F(ValidationTest, StreamDoesNotDependOnTheBatch) {
 
 TEST_F(ValidationTest, StreamScoresTheSameTokensEveryTime) {
   write_shards({100, 50});
-  const Validation validation(settings, bytes, at::kCPU);
+  const Validation validation = make(bytes);
   EXPECT_EQ(validation.score(model, kTrainLength).loss, validation.score(model, kTrainLength).loss);
 }
 
 TEST_F(ValidationTest, WithoutBytesThereIsNoBpb) {
   write_shards({100});
-  const Validation validation(settings, std::nullopt, at::kCPU);
+  const Validation validation = make(std::nullopt);
   const auto score = validation.score(model, kTrainLength);
   EXPECT_FALSE(score.bpb.has_value());
   add_by_hand(all, 0, 12, kTrainLength);
@@ -155,7 +161,7 @@ TEST_F(ValidationTest, StridedReadsWholeBatchesShardByShard) {
   settings.data.loader_order = LoaderOrder::strided;
   settings.run.val_batch_size = kBatch;
   settings.run.val_tokens = 7 * kBatch;
-  const Validation validation(settings, bytes, at::kCPU);
+  const Validation validation = make(bytes);
   EXPECT_EQ(validation.tokens(), 7 * kBatch);
   add_by_hand(shards[0], 0, 12, kTrainLength);
   add_by_hand(shards[1], 0, 8, kTrainLength);
@@ -174,7 +180,7 @@ TEST_F(ValidationTest, StridedLeavesAShardWhoseRestIsOneTokenShort) {
   settings.run.val_tokens = 3 * kBatch;
   add_by_hand(shards[0], 0, 2, kTrainLength);
   add_by_hand(shards[1], 0, 4, kTrainLength);
-  expect_score(Validation(settings, bytes, at::kCPU).score(model, kTrainLength));
+  expect_score(make(bytes).score(model, kTrainLength));
 }
 
 TEST_F(ValidationTest, TrainingsPartsPlayNoRole) {
@@ -183,12 +189,48 @@ TEST_F(ValidationTest, TrainingsPartsPlayNoRole) {
   const auto weights = test::random_parameters(config, at::kFloat, 2);
   const Gpt switched(config, weights, {});
   settings.model = config;
-  const auto score = Validation(settings, bytes, at::kCPU).score(switched, 16);
+  const auto score = make(bytes).score(switched, 16);
   std::vector<std::int64_t> ids(all.begin(), all.begin() + 97);
   const auto tokens = at::tensor(ids, at::kLong);
   const auto losses = switched.token_losses(tokens.narrow(0, 0, 96).view({6, 16}),
                                             tokens.narrow(0, 1, 96).view({6, 16}));
   EXPECT_NEAR(score.loss, losses.to(at::kDouble).mean().item<double>(), kTolerance);
+}
+
+TEST_F(ValidationTest, OverlapAndWhereBytesAreCountedChangeNoScore) {
+  write_shards({300, 200});
+  for (const auto order : {LoaderOrder::stream, LoaderOrder::strided}) {
+    settings.data.loader_order = order;
+    settings.run.val_batch_size = 8 * 3 * kTrainLength;
+    settings.run.val_tokens = 2 * settings.run.val_batch_size;
+    settings.io = {};
+    settings.io.val_prefetch = false;
+    const auto plain = make(bytes).score(model, kTrainLength);
+    for (const int queue : {1, 2, 7}) {
+      for (const auto counter : {CountDevice::cpu, CountDevice::cuda}) {
+        settings.io.val_prefetch = true;
+        settings.io.val_prefetch_queue = queue;
+        settings.io.val_bytecount_device = counter;
+        const auto score = make(bytes).score(model, kTrainLength);
+        EXPECT_EQ(score.loss, plain.loss);
+        EXPECT_EQ(*score.bpb, *plain.bpb);
+      }
+    }
+  }
+}
+
+TEST_F(ValidationTest, ATokenBeyondTheVocabularyIsNamedWhicheverThreadReadsIt) {
+  write_shards({100});
+  auto spoilt = shards[0];
+  spoilt[70] = kVocab;
+  test::write_file(dir / "fineweb_val_000000.bin", test::shard_bytes(spoilt));
+  for (const bool ahead : {false, true}) {
+    settings.io.val_prefetch = ahead;
+    const Validation validation = make(bytes);
+    const auto message =
+        test::error_of(ExitCode::bad_data, [&] { validation.score(model, kTrainLength); });
+    EXPECT_NE(message.find("fineweb_val_000000.bin at token 70"), std::string::npos) << message;
+  }
 }
 
 }  // namespace

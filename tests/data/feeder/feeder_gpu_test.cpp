@@ -1,0 +1,100 @@
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <chrono>
+
+#include "data/feeder.h"
+#include "tests/data/feeder/feeding.h"
+
+namespace tg {
+namespace {
+
+using std::chrono::microseconds;
+
+bool has_gpu() {
+  return at::hasCUDA() && at::globalContext().hasCUDA() &&
+         c10::impl::VirtualGuardImpl(at::kCUDA).deviceCount() > 0;
+}
+
+class FeederGpuTest : public test::Feeding {
+ protected:
+  void SetUp() override {
+    if (!has_gpu()) GTEST_SKIP() << "no GPU";
+  }
+  static constexpr std::int64_t kLargeBatch = 8 * 4096;
+
+  // Wrong tokens in `batches`, found on the device while the host runs ahead. `work`: matrix
+  // products on the compute stream before each comparison, so that the consumer is slow.
+  static std::int64_t wrong_tokens(Feeder& feeder, int batches, int work) {
+    const auto on_gpu = at::TensorOptions(at::kCUDA);
+    const auto matrix = at::ones({1024, 1024}, on_gpu);
+    const auto places = at::arange(kLargeBatch + 1, on_gpu.dtype(at::kLong));
+    auto wrong = at::zeros({}, on_gpu.dtype(at::kLong));
+    for (std::int64_t i = 0; i < batches; ++i) {
+      const auto batch = feeder.next();
+      for (int k = 0; k < work; ++k) at::mm(matrix, matrix);
+      const auto expected = ((places + i * (kLargeBatch + 1)) * 7919 + 65000).remainder(65521);
+      wrong += (batch.inputs.flatten() != expected.slice(0, 0, -1)).sum();
+      wrong += (batch.targets.flatten() != expected.slice(0, 1)).sum();
+    }
+    return wrong.item<std::int64_t>();
+  }
+};
+
+TEST_F(FeederGpuTest, NoBufferIsReusedTooEarlyWhoeverIsSlow) {
+  for (const int queue : {0, 1, 2, 6}) {
+    for (const bool copy_stream : {false, true}) {
+      for (const auto& [delay, work] : {std::pair{0, 0}, {0, 8}, {2000, 0}, {500, 2}}) {
+        delay_ = microseconds(delay);
+        Feeder feeder(source(queue, queue > 2 ? 3 : 1, at::kCUDA, kLargeBatch), at::kCUDA,
+                      copy_stream);
+        EXPECT_EQ(wrong_tokens(feeder, 60, work), 0)
+            << "queue " << queue << ", copy stream " << copy_stream << ", delay " << delay
+            << " us, work " << work;
+      }
+    }
+  }
+}
+
+TEST_F(FeederGpuTest, BatchesLieAtTheSameAddressEachTime) {
+  Feeder feeder(source(2, 1, at::kCUDA), at::kCUDA, true);
+  const auto* address = feeder.next().inputs.const_data_ptr();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(feeder.next().inputs.const_data_ptr(), address);
+}
+
+TEST_F(FeederGpuTest, ReadingAndCopyingHideBehindTheConsumersWork) {
+  delay_ = microseconds(5000);
+  const auto matrix = at::ones({8192, 8192}, at::TensorOptions(at::kCUDA));
+  const auto seconds = [&](Feeder& feeder) {
+    feeder.next();
+    at::mm(matrix, matrix).sum().item<float>();
+    const auto began = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) {
+      feeder.next();
+      // Waiting for the product, as a host does that may not run ahead.
+      at::mm(matrix, matrix).sum().item<float>();
+    }
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  };
+  Feeder plain(source(0, 1, at::kCUDA, kLargeBatch), at::kCUDA, false);
+  Feeder ahead(source(2, 1, at::kCUDA, kLargeBatch), at::kCUDA, true);
+  const double slow = seconds(plain), fast = seconds(ahead);
+  EXPECT_GE(slow - fast, 0.5 * 20 * 0.005) << slow << " and " << fast << " s";
+}
+
+TEST_F(FeederGpuTest, CopiesAreTimedOnTheirStream) {
+  for (const bool copy_stream : {false, true}) {
+    Feeder feeder(source(2, 1, at::kCUDA, kLargeBatch), at::kCUDA, copy_stream);
+    feeder.time_copies(true);
+    for (int i = 0; i < 3; ++i) feeder.next();
+    at::zeros({1}, at::TensorOptions(at::kCUDA)).item<float>();
+    const auto times = feeder.take_copy_times();
+    ASSERT_EQ(times.size(), 3u);
+    for (const auto& [began, ended] : times) {
+      EXPECT_GT(began.ms_until(ended), 0);
+      EXPECT_LT(began.ms_until(ended), 50);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,69 @@
+#pragma once
+// A stream of tokens that tell their place, through a feeder: what its tests on CPU and GPU share.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "data/feeder.h"
+#include "data/prefetch.h"
+#include "data/token_source.h"
+
+namespace tg::test {
+
+class Feeding : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t kMicroBatch = 24, kSeqLen = 8, kMicroBatches = 8;
+
+  // Large ids come early, so that the widening is tested with them.
+  static std::int64_t token_at(std::int64_t place) { return (place * 7919 + 65000) % 65521; }
+
+  // Makes tokens after a delay, as slow storage does.
+  class Tokens final : public TokenSource {
+   public:
+    explicit Tokens(const std::chrono::microseconds& delay) : delay_(delay) {}
+    const std::string& pattern() const override { return name_; }
+    int count() const override { return 1; }
+    std::string path(int) const override { return name_; }
+    std::int64_t tokens(int) const override { return std::int64_t{1} << 40; }
+    std::int64_t start(int) const override { return 0; }
+    std::int64_t tokens_up_to(std::int64_t limit) const override { return limit; }
+    void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
+      std::this_thread::sleep_for(delay_);
+      for (auto& token : out) token = static_cast<std::uint16_t>(token_at(offset++));
+    }
+
+   private:
+    std::string name_ = "numbers";
+    const std::chrono::microseconds& delay_;
+  };
+
+  // queue 0: no prefetch.
+  std::unique_ptr<BatchSource> source(int queue, int workers = 1, at::Device device = at::kCPU,
+                                      std::int64_t micro_batch = kMicroBatch) {
+    std::optional<PrefetchOptions> ahead;
+    if (queue > 0) ahead = {queue, workers};
+    return make_source(std::make_unique<StreamOrder>(tokens_, micro_batch, kMicroBatches, 0, 1),
+                       {.seq_len = kSeqLen}, ahead, token_allocator(device));
+  }
+
+  // Every batch of a feeder is the stream's next one.
+  static void expect_the_stream(std::unique_ptr<BatchSource> source, at::Device device,
+                                bool copy_stream, int batches) {
+    const auto span = source->span_tokens();
+    Feeder feeder(std::move(source), device, copy_stream);
+    for (std::int64_t i = 0; i < batches; ++i) {
+      const auto batch = feeder.next();
+      const auto places =
+          at::arange(i * span, (i + 1) * span, at::TensorOptions(device).dtype(at::kLong));
+      const auto expected = (places * 7919 + 65000).remainder(65521);
+      ASSERT_TRUE(batch.inputs.flatten().equal(expected.slice(0, 0, -1))) << i;
+      ASSERT_TRUE(batch.targets.flatten().equal(expected.slice(0, 1))) << i;
+    }
+  }
+
+  std::chrono::microseconds delay_{0};
+  Tokens tokens_{delay_};
+};
+
+}  // namespace tg::test
