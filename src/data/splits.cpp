@@ -1,0 +1,93 @@
+#include "data/splits.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "data/shard.h"
+#include "data/synthetic_tokens.h"
+#include "data/text_tokens.h"
+
+namespace tg {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view synthetic_prefix = "synthetic:";
+
+bool is_text_name(std::string_view name) {
+  return name.ends_with(".txt") || name.ends_with(".jsonl");
+}
+
+bool is_shard_name(std::string_view name) {
+  return name.starts_with("fineweb_") && name.ends_with(".bin");
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+// The text files that `path` names, in order; none where it is no text. What cannot be listed is
+// left to the shard reader to complain about.
+std::vector<std::string> text_files(const std::string& path) {
+  if (is_text_name(path) && !is_folder(path)) return {path};
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename();
+    if (is_shard_name(name)) return {};
+    if (is_text_name(name) && !is_folder(entry->path())) files.push_back(entry->path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// Each process reads the files by itself, so a pipe would give each of them another part.
+void require_regular(const std::string& path) {
+  std::error_code error;
+  const auto status = fs::status(path, error);
+  REQUIRE(fs::exists(status), ExitCode::missing_input,
+          "cannot open {} ({}); DATA_PATH names a text file that must be there", path,
+          error ? error.message() : "No such file or directory");
+  REQUIRE(fs::is_regular_file(status), ExitCode::missing_input,
+          "cannot open {} (expected a regular file, found a pipe or device); write the text to a "
+          "file or let make_shards read it",
+          path);
+}
+
+TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
+  REQUIRE(data.data_path == "synthetic:zipf", ExitCode::usage,
+          "DATA_PATH: no such synthetic data (expected synthetic:zipf, found {})", data.data_path);
+  const auto seed = static_cast<std::uint64_t>(data.seed);
+  return {std::make_shared<SyntheticTokens>("train", vocab_size, seed),
+          std::make_shared<SyntheticTokens>("val", vocab_size, seed)};
+}
+
+TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size) {
+  for (const std::string& file : files) require_regular(file);
+  REQUIRE(!data.tokenizer_path.empty(), ExitCode::config,
+          "DATA_PATH={} is text, which needs a tokenizer (expected a SentencePiece model, found an "
+          "empty TOKENIZER_PATH); set TOKENIZER_PATH, or give shards",
+          data.data_path);
+  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, threads);
+  return {corpus.train(), corpus.val()};
+}
+
+}  // namespace
+
+TokenSplits open_splits(const DataConfig& data, int vocab_size) {
+  if (data.data_path.starts_with(synthetic_prefix)) return synthetic_splits(data, vocab_size);
+  auto files = text_files(data.data_path);
+  if (!files.empty()) return text_splits(data, std::move(files), vocab_size);
+  auto train = std::make_shared<ShardSet>(data.data_path, "train", vocab_size);
+  return {std::move(train), std::make_shared<ShardSet>(data.data_path, "val", vocab_size)};
+}
+
+}  // namespace tg

@@ -1,0 +1,24 @@
+#pragma once
+// What DATA_PATH stands for:
+//   synthetic:zipf            random tokens (data/synthetic_tokens.h), drawn by SEED
+//   a file .txt or .jsonl     text, tokenised while training runs (data/text_tokens.h)
+//   a folder that has such    the same of all of them, in the order of their names
+//     files and no shards
+//   any other folder          shards, fineweb_{train,val}_*.bin (data/shard.h)
+#include <memory>
+
+#include "config/data_config.h"
+#include "data/token_source.h"
+
+namespace tg {
+
+struct TokenSplits {
+  std::shared_ptr<const TokenSource> train, val;
+};
+
+// Errors: usage (another synthetic:…), missing_input (no such file, no shards), config (text
+// without a TOKENIZER_PATH, or with a tokenizer of another size), bad_data (a broken shard or
+// tokenizer).
+TokenSplits open_splits(const DataConfig& data, int vocab_size);
+
+}  // namespace tg

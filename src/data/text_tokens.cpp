@@ -1,0 +1,188 @@
+#include "data/text_tokens.h"
+
+#include <algorithm>
+#include <cassert>
+#include <condition_variable>
+#include <exception>
+#include <limits>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "data/document_encoder.h"
+#include "data/growing_tokens.h"
+#include "data/sharding.h"
+
+namespace tg {
+namespace {
+
+constexpr std::int64_t all_tokens = std::numeric_limits<std::int64_t>::max();
+
+std::string name_of(const std::vector<std::string>& files) {
+  assert(!files.empty());
+  if (files.size() == 1) return files.front();
+  return fmt::format("{} and {} more", files.front(), files.size() - 1);
+}
+
+}  // namespace
+
+// What the thread makes and the readers wait for.
+class TextCorpus::Work {
+ public:
+  Work(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
+       int threads);
+  ~Work();
+
+  class Split final : public TokenSource {
+   public:
+    Split(const Work& work, std::string pattern) : work_(work), pattern_(std::move(pattern)) {}
+
+    const std::string& pattern() const override { return pattern_; }
+    int count() const override { return 1; }
+    std::string path(int) const override { return pattern_; }
+    std::int64_t tokens(int) const override { return tokens_up_to(all_tokens); }
+    std::int64_t start(int) const override { return 0; }
+    std::int64_t tokens_up_to(std::int64_t limit) const override;
+    void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
+
+   private:
+    friend Work;
+    const Work& work_;
+    std::string pattern_;
+    GrowingTokens made_;
+  };
+
+  Split train, val;
+
+ private:
+  void run();
+  void encode_all();
+  void require_both_splits(std::int64_t documents) const;
+  std::int64_t wait_for(const Split& split, std::int64_t tokens,
+                        std::unique_lock<std::mutex>& lock) const;
+
+  std::string name_;
+  Tokenizer tokenizer_;
+  DocumentReader reader_;
+  DocumentEncoder encoder_;
+
+  // Guards all below, and what the splits hold.
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;  // by the thread
+  mutable std::condition_variable reader_left_;
+  mutable int waiting_ = 0;  // readers
+  bool stop_ = false;
+  bool ended_ = false;
+  std::exception_ptr error_;  // why it ended, if not because the text did
+  std::thread thread_;
+};
+
+TextCorpus::Work::Work(std::vector<std::string> files, const std::string& tokenizer_path,
+                       int vocab_size, int threads)
+    : train(*this, name_of(files) + " (train)"),
+      val(*this, name_of(files) + " (val)"),
+      name_(name_of(files)),
+      tokenizer_(tokenizer_path, vocab_size),
+      reader_(std::move(files), Separator::blank_line, false),
+      encoder_(tokenizer_, reader_, threads) {
+  thread_ = std::thread([this] { run(); });
+}
+
+TextCorpus::Work::~Work() {
+  std::unique_lock lock(mutex_);
+  stop_ = true;
+  changed_.notify_all();
+  reader_left_.wait(lock, [this] { return waiting_ == 0; });
+  lock.unlock();
+  thread_.join();
+}
+
+void TextCorpus::Work::run() {
+  std::exception_ptr error;
+  try {
+    encode_all();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const std::lock_guard lock(mutex_);
+  error_ = error;
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void TextCorpus::Work::encode_all() {
+  const ShardingOptions options;  // the defaults of make_shards
+  std::int64_t documents = 0;
+  Split* split = &train;
+  for (auto parts = encoder_.next(); !parts.empty(); parts = encoder_.next()) {
+    const std::lock_guard lock(mutex_);
+    if (stop_) return;
+    for (const auto& part : parts) {
+      if (part.begins_document) {
+        split = is_validation_document(options, documents++) ? &val : &train;
+      }
+      split->made_.append(part.tokens);
+    }
+    changed_.notify_all();
+  }
+  require_both_splits(documents);
+}
+
+// Only this thread appends, so it may look without the lock.
+void TextCorpus::Work::require_both_splits(std::int64_t documents) const {
+  for (const auto& [split, kind] : {std::pair{&train, "training"}, {&val, "validation"}}) {
+    REQUIRE(split->made_.size() > 0, ExitCode::bad_data,
+            "{}: no {} documents (expected at least 1, found {} documents in all, of which every "
+            "twentieth is for validation); give more text, with an empty line between documents, "
+            "or choose the split with make_shards",
+            name_, kind, documents);
+  }
+}
+
+// How many of the split's tokens are there: at least as many as asked for, or all that will be.
+std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens,
+                                        std::unique_lock<std::mutex>& lock) const {
+  ++waiting_;
+  changed_.wait(lock, [&] { return stop_ || ended_ || split.made_.size() >= tokens; });
+  --waiting_;
+  if (stop_) reader_left_.notify_all();
+  if (split.made_.size() >= tokens) return split.made_.size();
+  if (error_) std::rethrow_exception(error_);
+  REQUIRE(ended_, ExitCode::stopped, "reading {} was stopped at token {} (expected {})",
+          split.pattern_, split.made_.size(), tokens);
+  return split.made_.size();
+}
+
+std::int64_t TextCorpus::Work::Split::tokens_up_to(std::int64_t limit) const {
+  std::unique_lock lock(work_.mutex_);
+  return std::min(limit, work_.wait_for(*this, limit, lock));
+}
+
+void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
+  assert(offset >= 0);
+  std::unique_lock lock(work_.mutex_);
+  const std::int64_t there = work_.wait_for(*this, offset + std::ssize(out), lock);
+  while (!out.empty()) {
+    const std::int64_t position = offset % there;
+    const auto part =
+        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), there - position));
+    made_.copy(position, out.first(part));
+    out = out.subspan(part);
+    offset += static_cast<std::int64_t>(part);
+  }
+}
+
+TextCorpus::TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path,
+                       int vocab_size, int threads)
+    : work_(std::make_shared<Work>(std::move(files), tokenizer_path, vocab_size, threads)) {}
+
+std::shared_ptr<const TokenSource> TextCorpus::train() const {
+  return {work_, &work_->train};
+}
+
+std::shared_ptr<const TokenSource> TextCorpus::val() const {
+  return {work_, &work_->val};
+}
+
+}  // namespace tg

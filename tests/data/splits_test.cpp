@@ -1,0 +1,116 @@
+#include "data/splits.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "data/tokenizer.h"
+#include "tests/data/files.h"
+
+namespace tg {
+namespace {
+
+using test::error_of;
+using test::expect_part;
+using test::expect_start;
+using test::TempDir;
+using test::write_file;
+
+const std::string model = std::string(TEST_DATA_DIR) + "/data_bpe.model";
+
+DataConfig config(const std::string& data_path, const std::string& tokenizer_path = model) {
+  DataConfig data;
+  data.data_path = data_path;
+  data.tokenizer_path = tokenizer_path;
+  return data;
+}
+
+void write_documents(const std::string& path, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += fmt::format("document {} grants a licence\n\n", i);
+  write_file(path, text);
+}
+
+void write_shards(const TempDir& dir) {
+  write_file(dir / "fineweb_train_000000.bin", test::shard_bytes(test::counting(10)));
+  write_file(dir / "fineweb_val_000000.bin", test::shard_bytes(test::counting(5)));
+}
+
+TEST(Splits, OpensTheShardsOfAFolderEvenWithTextBesideThem) {
+  const TempDir dir;
+  write_shards(dir);
+  write_documents(dir / "notes.txt", 40);
+  const auto splits = open_splits(config(dir.path(), ""), 512);
+  EXPECT_EQ(splits.train->pattern(), dir / "fineweb_train_*.bin");
+  EXPECT_EQ(splits.train->tokens(0), 10);
+  EXPECT_EQ(splits.val->tokens(0), 5);
+}
+
+TEST(Splits, ComplainsOfTrainingShardsFirstAndOfAFolderWithNothing) {
+  const TempDir dir;
+  expect_start(error_of(ExitCode::missing_input, [&] { open_splits(config(dir.path()), 512); }),
+               "No files found for pattern: " + (dir / "fineweb_train_*.bin"));
+  expect_start(error_of(ExitCode::missing_input, [&] { open_splits(config(dir / "no"), 512); }),
+               "No files found for pattern: " + (dir / "no/fineweb_train_*.bin"));
+  write_shards(dir);
+  std::filesystem::remove(dir / "fineweb_val_000000.bin");
+  expect_start(error_of(ExitCode::missing_input, [&] { open_splits(config(dir.path()), 512); }),
+               "No files found for pattern: " + (dir / "fineweb_val_*.bin"));
+}
+
+TEST(Splits, TokenisesATextFileOrAllOfAFolderInTheOrderOfTheirNames) {
+  const TempDir dir;
+  std::filesystem::create_directory(dir / "folder.txt");
+  write_documents(dir / "b.txt", 40);
+  write_file(dir / "a.jsonl", "{\"text\": \"first\"}");
+  write_file(dir / "ignored.md", "\xff");
+  const auto one = open_splits(config(dir / "b.txt"), 512);
+  EXPECT_EQ(one.train->pattern(), (dir / "b.txt") + " (train)");
+  const auto all = open_splits(config(dir.path()), 512);
+  EXPECT_EQ(all.val->pattern(), (dir / "a.jsonl") + " and 1 more (val)");
+  EXPECT_GT(all.train->tokens(0), one.train->tokens(0));
+  std::vector<std::uint16_t> tokens(10), first{1};
+  Tokenizer(model).encode("first", first);
+  all.train->read_at(0, tokens);
+  EXPECT_TRUE(std::equal(first.begin(), first.end(), tokens.begin()));
+}
+
+TEST(Splits, NeedsATokenizerOfTheVocabularysSizeForText) {
+  const TempDir dir;
+  write_documents(dir / "a.txt", 40);
+  const auto message =
+      error_of(ExitCode::config, [&] { open_splits(config(dir / "a.txt", ""), 512); });
+  expect_start(message, "DATA_PATH=" + (dir / "a.txt") + " is text, which needs a tokenizer");
+  expect_part(message, "set TOKENIZER_PATH");
+  expect_start(error_of(ExitCode::config, [&] { open_splits(config(dir.path()), 1024); }),
+               "VOCAB_SIZE=1024 does not match tokenizer vocab_size=512");
+}
+
+TEST(Splits, RefusesATextFileThatIsNotThereOrIsAPipe) {
+  const TempDir dir;
+  expect_start(error_of(ExitCode::missing_input, [&] { open_splits(config(dir / "a.txt"), 512); }),
+               "cannot open " + (dir / "a.txt") + " (No such file or directory)");
+  ASSERT_EQ(::mkfifo((dir / "pipe.jsonl").c_str(), 0600), 0);
+  for (const std::string& path : {dir / "pipe.jsonl", dir.path()}) {
+    expect_part(error_of(ExitCode::missing_input, [&] { open_splits(config(path), 512); }),
+                "found a pipe or device");
+  }
+}
+
+TEST(Splits, MakesSyntheticTokensAndNamesTheKindsThatItKnows) {
+  DataConfig data = config("synthetic:zipf", "");
+  std::vector<std::uint16_t> tokens(100), others(100);
+  const auto splits = open_splits(data, 512);
+  splits.train->read_at(0, tokens);
+  EXPECT_EQ(splits.val->pattern(), "synthetic:zipf (val)");
+  data.seed = 4;
+  open_splits(data, 512).train->read_at(0, others);
+  EXPECT_NE(tokens, others);
+  for (const char* wrong : {"synthetic:other", "synthetic:", "synthetic:zipf2"}) {
+    const auto message = error_of(ExitCode::usage, [&] { open_splits(config(wrong), 512); });
+    expect_part(message, fmt::format("(expected synthetic:zipf, found {})", wrong));
+  }
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,114 @@
+#include "data/synthetic_tokens.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <thread>
+
+#include "tests/data/files.h"
+
+namespace tg {
+namespace {
+
+using Tokens = std::vector<std::uint16_t>;
+
+Tokens read(const TokenSource& source, std::int64_t offset, std::size_t count) {
+  Tokens tokens(count);
+  source.read_at(offset, tokens);
+  return tokens;
+}
+
+std::vector<double> counts_of(const Tokens& tokens, std::size_t vocab_size) {
+  std::vector<double> counts(vocab_size);
+  for (const std::uint16_t token : tokens) ++counts.at(token);
+  return counts;
+}
+
+TEST(SyntheticTokens, HaveFrequenciesAfterZipfsLaw) {
+  constexpr int samples = 2'000'000;
+  for (const int vocab_size : {1, 2, 3, 1024}) {
+    const SyntheticTokens source("train", vocab_size, 5);
+    auto counts = counts_of(read(source, 123'456, samples), static_cast<std::size_t>(vocab_size));
+    std::sort(counts.begin(), counts.end(), std::greater());
+    double sum = 0;
+    for (int rank = 0; rank < vocab_size; ++rank) sum += 1.0 / (rank + 3);
+    double chi_squared = 0;
+    for (int rank = 0; rank < vocab_size; ++rank) {
+      const double expected = samples / (rank + 3.0) / sum;
+      const double off = counts[static_cast<std::size_t>(rank)] - expected;
+      // Sorting brings neighbours among the rare into order, which only shrinks their sum.
+      chi_squared += off * off / expected;
+    }
+    EXPECT_LT(chi_squared, vocab_size + 4 * std::sqrt(2.0 * vocab_size)) << vocab_size;
+  }
+}
+
+TEST(SyntheticTokens, StayBelowTheVocabularyAndUseAllOfIt) {
+  for (const std::size_t vocab_size : {1U, 2U, 7U, 1000U}) {
+    const auto source = SyntheticTokens("val", static_cast<int>(vocab_size), 1);
+    const auto counts = counts_of(read(source, 0, 100'000 + 100 * vocab_size), vocab_size);
+    EXPECT_GT(*std::min_element(counts.begin(), counts.end()), 0) << vocab_size;
+  }
+  const auto tokens = read(SyntheticTokens("train", 65536, 1), 0, 500'000);
+  EXPECT_GT(*std::max_element(tokens.begin(), tokens.end()), 65000);
+}
+
+TEST(SyntheticTokens, AreTheSameFromAnyOffsetInAnyCutAndOnAnyThread) {
+  const SyntheticTokens source("train", 512, 7), again("train", 512, 7);
+  const Tokens whole = read(source, 1'000'000'000, 10'000);
+  EXPECT_EQ(read(again, 1'000'000'000, 10'000), whole);
+  Tokens cut(whole.size());
+  std::vector<std::thread> threads;
+  for (std::size_t first = 0; first < 4; ++first) {
+    threads.emplace_back([&, first] {
+      for (std::size_t part = first; part < 100; part += 4) {
+        source.read_at(1'000'000'000 + static_cast<std::int64_t>(100 * part),
+                       std::span(cut).subspan(100 * part, 100));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cut, whole);
+}
+
+// Agreement of two independent draws is the sum of the squared shares: about 1 in 50 here.
+TEST(SyntheticTokens, DifferBySeedAndSplit) {
+  const Tokens base = read(SyntheticTokens("train", 512, 7), 0, 10'000);
+  for (const auto& other : {SyntheticTokens("val", 512, 7), SyntheticTokens("train", 512, 8),
+                            SyntheticTokens("train", 512, 0)}) {
+    const Tokens tokens = read(other, 0, base.size());
+    const int same = std::inner_product(base.begin(), base.end(), tokens.begin(), 0, std::plus(),
+                                        std::equal_to());
+    EXPECT_LT(same, 500) << other.pattern();
+  }
+}
+
+TEST(SyntheticTokens, ShareTheMostFrequentIdsBetweenTheSplits) {
+  const auto most_frequent = [](std::string_view split, std::uint64_t seed) {
+    const auto counts = counts_of(read(SyntheticTokens(split, 512, seed), 0, 200'000), 512);
+    return std::max_element(counts.begin(), counts.end()) - counts.begin();
+  };
+  EXPECT_EQ(most_frequent("train", 3), most_frequent("val", 3));
+  EXPECT_NE(most_frequent("train", 3), most_frequent("train", 4));
+}
+
+TEST(SyntheticTokens, AreOneShardThatBeginsAgainAtItsEnd) {
+  const SyntheticTokens train("train", 512, 7), val("val", 512, 7);
+  EXPECT_EQ(train.pattern(), "synthetic:zipf (train)");
+  EXPECT_EQ(train.path(0), "synthetic:zipf (train)");
+  EXPECT_EQ(train.count(), 1);
+  EXPECT_EQ(train.start(0), 0);
+  EXPECT_EQ(train.tokens(0), 10'000'000'000);
+  EXPECT_EQ(val.tokens(0), 10'485'761);
+  EXPECT_EQ(val.tokens_up_to(1000), 1000);
+  EXPECT_EQ(val.tokens_up_to(20'000'000), 10'485'761);
+  for (const SyntheticTokens* source : {&train, &val}) {
+    const Tokens begin = read(*source, 0, 50);
+    Tokens around = read(*source, source->tokens(0) - 30, 80);
+    EXPECT_EQ(Tokens(around.begin() + 30, around.end()), begin);
+    EXPECT_EQ(read(*source, 3 * source->tokens(0), 50), begin);
+  }
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,237 @@
+#include "data/text_tokens.h"
+
+#include <sys/stat.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "data/shard.h"
+#include "data/sharding.h"
+#include "tests/data/files.h"
+
+namespace tg {
+namespace {
+
+using test::error_of;
+using test::expect_part;
+using test::expect_start;
+using test::TempDir;
+using test::write_file;
+using Files = std::vector<std::string>;
+using Tokens = std::vector<std::uint16_t>;
+
+const std::string model = std::string(TEST_DATA_DIR) + "/data_bpe.model";
+
+std::string sentence(int number) {
+  return fmt::format(
+      "Document {} grants you a copyright licence\nto reproduce the work, über alles.", number);
+}
+
+std::string txt(int documents, int first = 0) {
+  std::string text;
+  for (int i = 0; i < documents; ++i) text += sentence(first + i) + "\n\n";
+  return text;
+}
+
+std::string jsonl(int documents) {
+  std::string lines;
+  for (int i = 0; i < documents; ++i) {
+    lines +=
+        fmt::format("{{\"id\": {}, \"text\": \"Line {}\\n\\nof the \\u00fcber licence\"}}\n", i, i);
+  }
+  return lines;
+}
+
+// A document that is tokenised in parts.
+std::string long_document() {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += sentence(i) + "\n";
+  return text + "\n";
+}
+
+Tokens read(const TokenSource& source, std::int64_t offset, std::int64_t count) {
+  Tokens tokens(static_cast<std::size_t>(count));
+  source.read_at(offset, tokens);
+  return tokens;
+}
+
+Tokens all(const TokenSource& source) {
+  return read(source, 0, source.tokens(0));
+}
+
+// What make_shards makes of the files, with its defaults but the separator.
+std::pair<Tokens, Tokens> from_shards(const Files& files) {
+  const TempDir dir;
+  ShardingOptions options;
+  options.tokenizer_path = model;
+  options.out_dir = dir.path();
+  options.files = files;
+  options.separator = Separator::blank_line;
+  make_shards(options);
+  const ShardSet train(dir.path(), "train", 512), val(dir.path(), "val", 512);
+  return {all(train), all(val)};
+}
+
+void expect_as_in_shards(const Files& files) {
+  const auto [train, val] = from_shards(files);
+  ASSERT_GT(val.size(), 0U);
+  for (const int threads : {1, 2, 5}) {
+    const TextCorpus corpus(files, model, 512, threads);
+    EXPECT_TRUE(all(*corpus.train()) == train) << threads;
+    EXPECT_TRUE(all(*corpus.val()) == val) << threads;
+  }
+}
+
+TEST(TextCorpus, MakesTheTokensOfMakeShardsFromOneText) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(900) + long_document() + txt(900, 900));
+  expect_as_in_shards({dir / "a.txt"});
+}
+
+TEST(TextCorpus, MakesTheTokensOfMakeShardsFromSeveralTexts) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(30) + "\n \n" + long_document());
+  write_file(dir / "b.txt", "");
+  write_file(dir / "c.txt", sentence(1));
+  write_file(dir / "d.jsonl", jsonl(50));
+  expect_as_in_shards({dir / "a.txt", dir / "b.txt", dir / "c.txt", dir / "d.jsonl"});
+}
+
+TEST(TextCorpus, MakesTheTokensOfMakeShardsFromJsonLines) {
+  const TempDir dir;
+  write_file(dir / "a.jsonl", jsonl(2000));
+  expect_as_in_shards({dir / "a.jsonl"});
+}
+
+TEST(TextCorpus, IsOneShardThatBeginsAgainAtItsEnd) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(100));
+  const TextCorpus corpus({dir / "a.txt"}, model, 512, 2);
+  const auto train = corpus.train();
+  EXPECT_EQ(train->pattern(), (dir / "a.txt") + " (train)");
+  EXPECT_EQ(train->path(0), train->pattern());
+  EXPECT_EQ(train->count(), 1);
+  EXPECT_EQ(train->start(0), 0);
+  const Tokens tokens = all(*train);
+  const std::int64_t total = train->tokens(0);
+  EXPECT_EQ(train->tokens_up_to(total - 1), total - 1);
+  EXPECT_EQ(train->tokens_up_to(total + 1), total);
+  EXPECT_EQ(train->tokens_up_to(0), 0);
+  const Tokens three = read(*train, 5 * total - 7, 3 * total);
+  for (std::size_t i = 0; i < three.size(); ++i) {
+    ASSERT_EQ(three[i], tokens[(i + tokens.size() - 7) % tokens.size()]);
+  }
+}
+
+TEST(TextCorpus, GivesManyReadersTheSameTokensWhileItGrows) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(5000));
+  Tokens expected, found;
+  {
+    const TextCorpus corpus({dir / "a.txt"}, model, 512, 1);
+    expected = all(*corpus.train());
+  }
+  ASSERT_GT(expected.size(), 100'000U) << "more than one chunk";
+  found.resize(2 * expected.size());
+  const auto train = TextCorpus({dir / "a.txt"}, model, 512, 2).train();
+  std::vector<std::thread> readers;
+  for (std::size_t first = 0; first < 4; ++first) {
+    readers.emplace_back([&, first] {
+      for (std::size_t at = 1000 * first; at < found.size(); at += 4000) {
+        const auto part =
+            std::span(found).subspan(at, std::min(found.size() - at, std::size_t{1000}));
+        train->read_at(static_cast<std::int64_t>(at), part);
+      }
+    });
+  }
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.begin()));
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), found.begin() + std::ssize(expected)));
+}
+
+TEST(TextCorpus, GivesEarlyTokensBeforeTheTextHasEnded) {
+  const TempDir dir;
+  ASSERT_EQ(::mkfifo((dir / "pipe.txt").c_str(), 0600), 0);
+  std::atomic<bool> may_end = false;
+  std::thread writer([&] {
+    std::ofstream pipe(dir / "pipe.txt");
+    pipe << txt(11'000) << std::flush;  // some 900 KB: more than one thread reads ahead
+    may_end.wait(false);
+    pipe << txt(1);
+  });
+  const TextCorpus corpus({dir / "pipe.txt"}, model, 512, 1);
+  EXPECT_EQ(corpus.train()->tokens_up_to(5000), 5000);
+  EXPECT_EQ(read(*corpus.train(), 1000, 10)[0], read(*corpus.train(), 1000, 1)[0]);
+  EXPECT_EQ(corpus.val()->tokens_up_to(100), 100);
+  EXPECT_FALSE(may_end);
+  may_end = true;
+  may_end.notify_all();
+  writer.join();
+}
+
+TEST(TextCorpus, StopsPromptlyWhenItsLastOwnerGoes) {
+  const TempDir dir;
+  std::string text = txt(10'000);
+  while (text.size() < 20'000'000) text += text;
+  write_file(dir / "a.txt", text);
+  const auto begin = std::chrono::steady_clock::now();
+  TextCorpus(Files{dir / "a.txt"}, model, 512, 2);
+  auto train = TextCorpus({dir / "a.txt"}, model, 512, 2).train();
+  EXPECT_EQ(train->tokens_up_to(100), 100);
+  std::thread reader([&source = *train] {
+    expect_start(error_of(ExitCode::stopped, [&] { source.tokens(0); }), "reading ");
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  train.reset();
+  reader.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+}
+
+TEST(TextCorpus, FailsWhoeverNeedsTokensThatItCouldNotMake) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(11'000));
+  write_file(dir / "b.txt", "good \xff");
+  write_file(dir / "c.jsonl", "{\"text\": 1}");
+  const std::pair<std::string, std::string> cases[] = {
+      {"b.txt", " is not UTF-8 at byte 5"}, {"c.jsonl", " line 1 holds no document at byte 0"}};
+  for (const auto& [name, what] : cases) {
+    const TextCorpus corpus({dir / "a.txt", dir / name}, model, 512, 1);
+    const auto fails = [&](const TokenSource& source) {
+      expect_start(error_of(ExitCode::bad_data, [&] { source.tokens(0); }), (dir / name) + what);
+      error_of(ExitCode::bad_data, [&] { read(source, 1'000'000'000, 1); });
+    };
+    std::thread other([&] { fails(*corpus.train()); });
+    fails(*corpus.val());
+    other.join();
+    EXPECT_EQ(read(*corpus.train(), 0, 1000)[0], 1) << "what was made before stays";
+    EXPECT_EQ(corpus.train()->tokens_up_to(1000), 1000);
+  }
+  const TextCorpus missing({dir / "no.txt"}, model, 512, 2);
+  expect_start(error_of(ExitCode::missing_input, [&] { read(*missing.val(), 0, 1); }),
+               "cannot open " + (dir / "no.txt"));
+}
+
+TEST(TextCorpus, RefusesATextWithoutDocumentsForOneOfTheSplits) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(19));
+  write_file(dir / "b.txt", "\n \n");
+  const TextCorpus no_val({dir / "a.txt"}, model, 512, 2), none({dir / "b.txt"}, model, 512, 2);
+  expect_start(error_of(ExitCode::bad_data, [&] { no_val.val()->tokens(0); }),
+               (dir / "a.txt") + ": no validation documents (expected at least 1, found 19 ");
+  expect_part(error_of(ExitCode::bad_data, [&] { none.val()->tokens_up_to(1); }),
+              "no training documents (expected at least 1, found 0 ");
+  write_file(dir / "a.txt", txt(20));
+  EXPECT_GT(TextCorpus({dir / "a.txt"}, model, 512, 2).val()->tokens(0), 0);
+}
+
+TEST(TextCorpus, ComplainsOfItsTokenizerAtOnce) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(1));
+  error_of(ExitCode::missing_input, [&] { TextCorpus({dir / "a.txt"}, dir / "no", 512, 1); });
+  expect_part(error_of(ExitCode::config, [&] { TextCorpus({dir / "a.txt"}, model, 513, 1); }),
+              "VOCAB_SIZE=513 does not match");
+}
+
+}  // namespace
+}  // namespace tg
