@@ -148,6 +148,14 @@ void check_machine(const Settings& settings, Conflicts& conflicts) {
       "DETERMINISTIC=1 and ATTENTION=cudnn, whose backward is not: expected auto, flash or math");
   conflicts.unless(!cpu || settings.io.val_bytecount_device != CountDevice::cuda,
                    "VAL_BYTECOUNT_DEVICE=cuda needs a GPU, and DEVICE=cpu");
+  const bool traced = r.profile == ProfileMode::on;
+  conflicts.unless(!traced || r.profile_start < settings.run.iterations,
+                   "PROFILE=1 and PROFILE_START={}: the run ends before it, at ITERATIONS={}",
+                   r.profile_start, settings.run.iterations);
+  conflicts.unless(
+      !traced || settings.io.training_timing_breakdown != TimingBreakdown::sync,
+      "PROFILE=1 and TRAINING_TIMING_BREAKDOWN=1, which turns off the overlap that a trace is to "
+      "show: expected one of them, or TRAINING_TIMING_BREAKDOWN=events");
   conflicts.unless(!r.resume.empty(),
                    "RESUME is empty: expected auto, never or a checkpoint's folder");
 }
@@ -199,6 +207,14 @@ std::int64_t head_dim(const ModelConfig& model) {
 
 std::int64_t eval_length(const Settings& settings) {
   return settings.run.eval_seq_len > 0 ? settings.run.eval_seq_len : settings.run.train_seq_len;
+}
+
+IoConfig effective_io(const Settings& settings) {
+  IoConfig io = settings.io;
+  if (io.training_timing_breakdown == TimingBreakdown::sync) {
+    io.train_prefetch = io.train_copy_stream = io.val_prefetch = io.val_copy_stream = false;
+  }
+  return io;
 }
 
 }  // namespace tg

@@ -27,4 +27,7 @@ std::int64_t head_dim(const ModelConfig& model);
 // EVAL_SEQ_LEN, or TRAIN_SEQ_LEN where that is 0.
 std::int64_t eval_length(const Settings& settings);
 
+// The switches as they take effect: TRAINING_TIMING_BREAKDOWN=1 turns all overlap off.
+IoConfig effective_io(const Settings& settings);
+
 }  // namespace tg

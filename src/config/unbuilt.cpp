@@ -31,23 +31,21 @@ constexpr Row without_effect[] = {
     {"eval_stride",
      [](const Settings& s, bool set) { return set && s.run.eval_stride >= eval_length(s); },
      "is not below the evaluation's row: no sliding-window evaluation"},
+    {"training_timing_every",
+     [](const Settings& s, bool set) {
+       return set && s.io.training_timing_breakdown == TimingBreakdown::off;
+     },
+     "has no effect without TRAINING_TIMING_BREAKDOWN"},
+    {"profile_start",
+     [](const Settings& s, bool set) { return set && s.runtime.profile != ProfileMode::on; },
+     "has no effect without PROFILE=1"},
+    {"profile_steps",
+     [](const Settings& s, bool set) { return set && s.runtime.profile != ProfileMode::on; },
+     "has no effect without PROFILE=1"},
 };
 
 // Delete a row when its feature arrives.
 constexpr Row unbuilt[] = {
-    {"val_prefetch", [](const Settings& s, bool set) { return set && s.io.val_prefetch; },
-     "batches are read when they are needed"},
-    {"val_prefetch_queue", if_set, "batches are read when they are needed"},
-    {"val_copy_stream", [](const Settings& s, bool set) { return set && s.io.val_copy_stream; },
-     "batches are copied on the compute stream"},
-    {"val_bytecount_device",
-     [](const Settings& s, bool) { return s.io.val_bytecount_device == CountDevice::cuda; },
-     "bytes are counted on the CPU"},
-    {"training_timing_breakdown",
-     [](const Settings& s, bool) { return s.io.training_timing_breakdown != TimingBreakdown::off; },
-     "no timing_breakdown lines"},
-    {"profile", [](const Settings& s, bool) { return s.runtime.profile != ProfileMode::off; },
-     "no trace"},
     {"graphs", [](const Settings& s, bool set) { return set && s.runtime.graphs; },
      "every kernel is launched on its own"},
     {"fp8", [](const Settings& s, bool) { return s.runtime.fp8; }, "COMPUTE_DTYPE is used"},

@@ -16,6 +16,10 @@ std::string nccl_version();
 void use_gpu(int index);  // the current device of this thread
 void wait_for_gpu();      // until all work given to the current device is done
 
+// A named range of the calling thread for Nsight Systems (NVTX).
+void begin_gpu_range(const char* name);
+void end_gpu_range();
+
 struct MemoryPeak {
   std::int64_t allocated = 0, reserved = 0;  // bytes
 };

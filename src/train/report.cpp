@@ -61,6 +61,7 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
 }
 
 void Report::opening(const RunFacts& facts) {
+  micro_steps_ = facts.micro_steps;
   const auto& run = settings_.run;
   const auto& model = settings_.model;
   const auto& optim = settings_.optim;
@@ -94,9 +95,17 @@ void Report::opening(const RunFacts& facts) {
       run.train_batch_tokens, run.train_seq_len, run.iterations, run.warmup_steps,
       run.max_wallclock_seconds);
   log_info("seed:{}", settings_.data.seed);
-  const bool copies = machine_.device.is_cuda() && settings_.io.train_copy_stream;
-  log_info("train_io:prefetch:{} copy_stream:{}", py_repr(settings_.io.train_prefetch),
-           py_repr(copies));
+  const auto io = effective_io(settings_);
+  const bool gpu = machine_.device.is_cuda();
+  if (io.training_timing_breakdown != TimingBreakdown::off) {
+    log_info("training_timing_breakdown:enabled log_every:{}", io.training_timing_every);
+  }
+  log_info("train_io:prefetch:{} copy_stream:{}", py_repr(io.train_prefetch),
+           py_repr(gpu && io.train_copy_stream));
+  log_info("val_io:overlap:{} prefetch:{} copy_stream:{} prefetch_queue:{} bytecount_device:{}",
+           py_repr(io.val_prefetch || (gpu && io.val_copy_stream)), py_repr(io.val_prefetch),
+           py_repr(gpu && io.val_copy_stream), io.val_prefetch_queue,
+           choice_name(io.val_bytecount_device));
 }
 
 void Report::warm_up(std::int64_t step) const {
@@ -120,6 +129,39 @@ void Report::train(std::int64_t step, double loss, double lr_scale, double elaps
              settings_.run.iterations, loss, elapsed_ms, elapsed_ms / static_cast<double>(step));
   }
   progress(step, loss, elapsed_ms);
+}
+
+void Report::timing(std::int64_t step, const StepTimes& times, double val_ms, bool last) {
+  const double n = static_cast<double>(micro_steps_);
+  const bool events = settings_.io.training_timing_breakdown == TimingBreakdown::events;
+  nlohmann::json json{{"event", "timing"},
+                      {"step", step},
+                      {"micro_steps", micro_steps_},
+                      {"batch_cpu_ms", times.batch_cpu / n},
+                      {"batch_h2d_ms", times.batch_h2d / n},
+                      {"forward_ms", times.forward / n},
+                      {"backward_ms", times.backward / n},
+                      {"grad_clip_ms", times.grad_clip},
+                      {"optimizer_ms", times.optimizer},
+                      {"val_ms", val_ms},
+                      {"explicit_sync_ms", times.explicit_sync},
+                      {"data_wait_ms", times.data_wait},
+                      {"comm_ms", times.comm},
+                      {"host_ms", times.host},
+                      {"phases_ms", times.phases()},
+                      {"step_ms", times.step}};
+  metrics_.write(json);
+  if (step > 10 && step % settings_.io.training_timing_every != 0 && !last) return;
+  std::string line = fmt::format("timing_breakdown step:{} micro_steps:{}", step, micro_steps_);
+  std::vector<const char*> names = {"batch_cpu_ms", "batch_h2d_ms",    "forward_ms",
+                                    "backward_ms",  "grad_clip_ms",    "optimizer_ms",
+                                    "val_ms",       "explicit_sync_ms"};
+  if (events) names.insert(names.end(), {"data_wait_ms", "comm_ms", "host_ms"});
+  for (const char* name : names) line += fmt::format(" {}:{:.2f}", name, json[name].get<double>());
+  log_info(
+      "{} (per_optimizer_step; forward/backward/batch averaged over micro_steps; "
+      "grad_accum_steps={})",
+      line, micro_steps_);
 }
 
 void Report::progress(std::int64_t step, double loss, double elapsed_ms) const {

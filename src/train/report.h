@@ -8,6 +8,7 @@
 #include "eval/validation.h"
 #include "store/jsonl.h"
 #include "train/machine.h"
+#include "train/phases.h"
 
 namespace tg {
 
@@ -32,6 +33,8 @@ class Report {
   void warm_up(std::int64_t step) const;
   // After step `step` (1-based); every step goes to the metrics, lines as TRAIN_LOG_EVERY says.
   void train(std::int64_t step, double loss, double lr_scale, double elapsed_ms, bool last);
+  // The phases of step `step`; every step goes to the metrics, lines as TRAINING_TIMING_EVERY says.
+  void timing(std::int64_t step, const StepTimes& times, double val_ms, bool last);
   void validation(std::int64_t step, const Score& score, double elapsed_ms, double val_ms);
   void stopping_early(std::int64_t step, double elapsed_ms) const;
   void closing(double train_ms, double val_ms) const;
@@ -46,6 +49,7 @@ class Report {
   const Settings& settings_;
   const Machine& machine_;
   JsonLines metrics_;
+  std::int64_t micro_steps_ = 1;
   bool first_step_told_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include "data/feeder.h"
 #include "model/gpt.h"
 #include "optim/optimizer.h"
+#include "train/phases.h"
 
 namespace tg {
 
@@ -18,11 +19,12 @@ struct StepPlan {
 // update. Nothing here waits for the device.
 class TrainStep {
  public:
-  TrainStep(const Gpt& model, Optimizer& optimizer, Feeder& feeder, std::int64_t micro_batches,
-            at::Device device)
+  TrainStep(const Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
+            std::int64_t micro_batches, at::Device device)
       : model_(model),
         optimizer_(optimizer),
-        feeder_(feeder),
+        feed_(feed),
+        phases_(phases),
         micro_batches_(micro_batches),
         device_(device) {}
 
@@ -32,10 +34,14 @@ class TrainStep {
 
  private:
   at::Tensor accumulate_gradients(bool fake_quant);
+  DeviceBatch next_batch();
+  at::Tensor forward(const DeviceBatch& batch, bool fake_quant);
+  void backward(const at::Tensor& loss);
 
   const Gpt& model_;
   Optimizer& optimizer_;
-  Feeder& feeder_;
+  BatchFeed& feed_;
+  PhaseRecorder& phases_;
   std::int64_t micro_batches_;
   at::Device device_;
 };

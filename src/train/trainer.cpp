@@ -1,5 +1,7 @@
 #include "train/trainer.h"
 
+#include <ATen/record_function.h>
+
 #include <chrono>
 
 #include "base/error.h"
@@ -24,26 +26,27 @@ std::optional<ByteTable> load_byte_table(const Settings& settings) {
   return make_byte_table(Tokenizer(settings.data.tokenizer_path, vocab), vocab);
 }
 
-std::unique_ptr<BatchSource> make_source(const Settings& settings, const ShardSet& shards,
-                                         at::Device device) {
-  const auto tokens = micro_batch_tokens(settings, kWorldSize);
+std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
+                                               at::Device device, SpanLog& spans) {
+  const auto length = micro_batch_tokens(settings, kWorldSize);
   const auto seq_len = settings.run.train_seq_len;
   std::unique_ptr<TokenOrder> order;
   if (settings.data.loader_order == LoaderOrder::stream) {
     const auto micro = micro_batches(settings, kWorldSize);
-    order = std::make_unique<StreamOrder>(shards, tokens, micro, kRank, kWorldSize);
+    order = std::make_unique<StreamOrder>(tokens, length, micro, kRank, kWorldSize);
   } else {
     // The speedrun's script trains on its very first micro-batch twice.
-    order = std::make_unique<StridedOrder>(shards, tokens / seq_len, seq_len, kRank, kWorldSize,
+    order = std::make_unique<StridedOrder>(tokens, length / seq_len, seq_len, kRank, kWorldSize,
                                            settings.runtime.record_quirks);
   }
-  const auto allocate = token_allocator(device);
-  if (!settings.io.train_prefetch) {
-    return std::make_unique<OrderedSource>(std::move(order), seq_len, allocate);
+  const auto io = effective_io(settings);
+  std::optional<PrefetchOptions> ahead;
+  if (io.train_prefetch) {
+    ahead = {static_cast<int>(io.train_prefetch_queue),
+             static_cast<int>(io.train_prefetch_workers)};
   }
-  const PrefetchOptions ahead{static_cast<int>(settings.io.train_prefetch_queue),
-                              static_cast<int>(settings.io.train_prefetch_workers)};
-  return std::make_unique<PrefetchSource>(std::move(order), seq_len, ahead, allocate);
+  return make_source(std::move(order), {.seq_len = seq_len, .spans = &spans}, ahead,
+                     token_allocator(device));
 }
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -58,19 +61,25 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
     : settings_(settings),
       machine_(machine),
       output_dir_(output_dir),
-      train_shards_(settings.data.data_path, "train", static_cast<int>(settings.model.vocab_size)),
-      validation_(settings, load_byte_table(settings), machine.device),
+      tokens_(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
+      validation_(settings, tokens_.val, load_byte_table(settings), machine.device),
       table_(initial_weights(settings, machine)),
       model_(settings.model, table_, {machine.compute, settings.runtime.record_quirks}),
       optimizer_(table_, settings.model, settings.optim, machine.compute,
                  settings.runtime.record_quirks),
-      feeder_(make_source(settings, train_shards_, machine.device), machine.device,
-              settings.io.train_copy_stream),
-      step_(model_, optimizer_, feeder_, micro_batches(settings, kWorldSize), machine.device),
+      feeder_(make_train_source(settings, *tokens_.train, machine.device, spans_), machine.device,
+              effective_io(settings).train_copy_stream, &spans_),
+      phases_(settings.io.training_timing_breakdown, settings.runtime.profile == ProfileMode::nvtx,
+              machine.device, &spans_),
+      step_(model_, optimizer_, feeder_, phases_, micro_batches(settings, kWorldSize),
+            machine.device),
       report_(output_dir, settings, origins, machine),
       fake_quant_(settings.averaging.qat_enabled) {
+  if (settings.runtime.profile == ProfileMode::on) {
+    trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, kRank), machine.device, spans_);
+  }
   RunFacts facts{.parameters = table_.element_count(),
-                 .train_shards = train_shards_.count(),
+                 .train_shards = tokens_.train->count(),
                  .val_pattern = validation_.pattern(),
                  .val_tokens = validation_.tokens(),
                  .micro_steps = micro_steps(settings, kWorldSize),
@@ -85,10 +94,13 @@ void Trainer::run() {
   warm_up();
   average_.emplace(table_, settings_.averaging, settings_.runtime.record_quirks);
   const auto& run = settings_.run;
+  waited_before_ms_ = feeder_.waited_ms();
   clock_.start();
   for (std::int64_t step = 0;; ++step) {
     const bool last = step == run.iterations || step == last_step_;
     if (last || (run.val_loss_every > 0 && step % run.val_loss_every == 0)) validate(step);
+    if (trace_)
+      trace(last ? settings_.runtime.profile_start + settings_.runtime.profile_steps : step);
     if (last) break;
     train(step);
     if (!last_step_ && cap_reached()) last_step_ = step + 1;
@@ -118,7 +130,6 @@ void Trainer::warm_up() {
     report_.warm_up(step);
   }
   for (std::size_t i = 0; i < before.size(); ++i) everything[i].second.copy_(before[i]);
-  optimizer_.zero_gradients();
   feeder_.restore(loader);
   if (machine_.device.is_cuda()) wait_for_gpu();
 }
@@ -131,12 +142,18 @@ void Trainer::train(std::int64_t step) {
     fake_quant_ = true;
     log_info("late_qat:enabled step:{} scale:{:.4f}", step, scale);
   }
+  RECORD_USER_SCOPE("train_step");
+  phases_.begin_step(feeder_);
   const auto numbers = step_.run({.lr_scale = scale,
                                   .momentum = muon_momentum(settings_.optim, step),
                                   .clip_norm = settings_.optim.grad_clip_norm,
                                   .fake_quant = fake_quant_});
-  Pending pending{step + 1, scale, Readback(numbers)};
-  const bool first_swa = average_->update(step + 1, scale);
+  const bool first_swa = [&] {
+    const auto phase = phases_.enter(Phase::optimizer);
+    return average_->update(step + 1, scale);
+  }();
+  Pending pending{step + 1, scale, Readback(numbers), phases_.end_step(feeder_),
+                  std::exchange(validation_before_step_ms_, 0)};
   settle();  // the step before: its numbers arrive while this one runs
   pending_.emplace(std::move(pending));
   if (machine_.device.is_cpu()) settle();
@@ -147,7 +164,7 @@ void Trainer::train(std::int64_t step) {
 
 void Trainer::settle() {
   if (!pending_) return;
-  auto [step, scale, readback] = std::move(*pending_);
+  auto [step, scale, readback, record, val_ms] = std::move(*pending_);
   pending_.reset();
   const auto* numbers = readback.wait().const_data_ptr<float>();
   const double loss = numbers[0], norm = numbers[1];
@@ -161,7 +178,25 @@ void Trainer::settle() {
     log_warn("step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)",
              step, loss, norm, ++skipped_steps_);
   }
+  if (record) report_.timing(step, record->times(), val_ms, step == last_step_);
   report_.train(step, loss, scale, clock_.elapsed_ms(), step == last_step_);
+  const double waited = feeder_.waited_ms() - waited_before_ms_;
+  if (const auto warning = stall_watch_.after_step(step, waited, clock_.elapsed_ms())) {
+    warn_line(*warning);
+  }
+}
+
+// Begins and ends the trace of the steps that PROFILE_START and PROFILE_STEPS ask for.
+void Trainer::trace(std::int64_t step) {
+  const auto first = settings_.runtime.profile_start;
+  const bool begins = step == first;
+  const bool ends = trace_->running() && step >= first + settings_.runtime.profile_steps;
+  if (!begins && !ends) return;
+  settle();
+  clock_.stop();
+  if (begins) trace_->start();
+  if (ends) trace_->stop();
+  clock_.start();
 }
 
 void Trainer::validate(std::int64_t step) {
@@ -172,6 +207,7 @@ void Trainer::validate(std::int64_t step) {
   const auto score = validation_.score(model_, settings_.run.train_seq_len);
   const double spent = milliseconds_since(began);
   validation_ms_ += spent;
+  validation_before_step_ms_ += spent;
   report_.validation(step, score, clock_.elapsed_ms(), spent);
   clock_.start();
 }

@@ -6,23 +6,26 @@
 
 #include "config/settings.h"
 #include "data/feeder.h"
-#include "data/shard.h"
+#include "data/splits.h"
 #include "eval/validation.h"
 #include "model/gpt.h"
 #include "optim/averaging.h"
 #include "optim/optimizer.h"
 #include "train/clock.h"
 #include "train/machine.h"
+#include "train/phases.h"
 #include "train/readback.h"
 #include "train/report.h"
+#include "train/stall_watch.h"
+#include "train/trace.h"
 #include "train/train_step.h"
 
 namespace tg {
 
 class Trainer {
  public:
-  // Reads headers and tokenizer, makes or loads the weights. Errors: those of data, tokenizer,
-  // INIT_FROM.
+  // Opens tokens and tokenizer, makes or loads the weights. Errors: those of data, tokenizer,
+  // INIT_FROM and outputs.
   Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
           const Origins& origins);
   // Errors: internal (a loss or gradient that is not finite), those of reading and writing.
@@ -33,10 +36,13 @@ class Trainer {
     std::int64_t step;
     double lr_scale;
     Readback numbers;
+    std::optional<StepRecord> record;  // for the timing breakdown
+    double val_ms;                     // spent on validation before this step
   };
 
   void warm_up();
   void train(std::int64_t step);
+  void trace(std::int64_t step);
   void settle();
   void validate(std::int64_t step);
   bool cap_reached() const;
@@ -45,17 +51,23 @@ class Trainer {
   const Settings& settings_;
   const Machine& machine_;
   const std::string output_dir_;
-  ShardSet train_shards_;
+  SpanLog spans_;
+  TokenSplits tokens_;
   Validation validation_;
   ParameterTable table_;
   Gpt model_;
   Optimizer optimizer_;
   Feeder feeder_;
+  PhaseRecorder phases_;
   TrainStep step_;
   std::optional<WeightAverage> average_;  // from the first step on
   Report report_;
+  std::optional<Trace> trace_;
   TrainingClock clock_;
+  StallWatch stall_watch_;
+  double waited_before_ms_ = 0;  // for tokens, before the first step
   double validation_ms_ = 0;
+  double validation_before_step_ms_ = 0;
   bool fake_quant_;
   std::int64_t skipped_steps_ = 0;
   std::optional<std::int64_t> last_step_;  // set by the wallclock cap

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <thread>
 
 #include "tests/data/files.h"
@@ -86,6 +88,33 @@ TEST(ShardSet, ReadsMoreShardsThanItMayHaveFilesOpenFromManyThreads) {
     for (auto& thread : threads) thread.join();
   }
   setrlimit(RLIMIT_NOFILE, &old);
+}
+
+// The shards that this process has open, by the number in their name.
+std::vector<int> open_shards(const std::string& dir) {
+  std::vector<int> open;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // the listing's own descriptor
+    const auto file = std::filesystem::read_symlink(entry.path(), gone);
+    if (file.parent_path() == dir) open.push_back(std::stoi(file.stem().string().substr(14)));
+  }
+  std::sort(open.begin(), open.end());
+  return open;
+}
+
+TEST(ShardSet, OpensTheNextShardBeforeItIsNeededAndBlamesItOnlyWhenItIs) {
+  const TempDir dir;
+  for (int shard = 0; shard < 3; ++shard) {
+    write_file(dir / fmt::format("fineweb_train_{:06}.bin", shard), shard_bytes(counting(100)));
+  }
+  const ShardSet shards(dir.path(), "train", 1024);
+  EXPECT_EQ(open_shards(dir.path()), std::vector<int>());
+  read_at(shards, 0, 10);
+  EXPECT_EQ(open_shards(dir.path()), (std::vector<int>{0, 1}));
+  std::filesystem::remove(dir / "fineweb_train_000002.bin");
+  read_at(shards, 100, 10);  // would open the third one
+  expect_start(error_of(ExitCode::missing_input, [&] { read_at(shards, 195, 10); }),
+               "cannot open " + (dir / "fineweb_train_000002.bin"));
 }
 
 TEST(ShardSet, SaysWhichPatternFoundNoFiles) {

@@ -1,5 +1,6 @@
 """Whole runs on a GPU; skipped where there is none."""
 
+import json
 import subprocess
 import unittest
 
@@ -36,6 +37,34 @@ class GpuTest(RunTest):
         for name, chosen in (("prefetch", dict(TRAIN_COPY_STREAM=0)), ("copy", dict(TRAIN_PREFETCH=0)),
                              ("both", dict(TRAIN_PREFETCH_QUEUE=1)), ("deep", dict(TRAIN_PREFETCH_QUEUE=8))):
             self.assertEqual(self.train_on_gpu(output=name, **everything, **chosen), expected, name)
+
+    def test_validation_scores_the_same_however_its_batches_come(self):
+        def scores(**chosen):
+            events = self.train(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, VAL_TOKENS=8192, **chosen)
+            return [(event["val_loss"], event["val_bpb"]) for event in events if event["event"] == "val"]
+
+        expected = scores(VAL_PREFETCH=0, VAL_COPY_STREAM=0)
+        for name, chosen in (("all", {}), ("copy", dict(VAL_PREFETCH=0)), ("deep", dict(VAL_PREFETCH_QUEUE=7)),
+                             ("device", dict(VAL_BYTECOUNT_DEVICE="cuda"))):
+            self.assertEqual(scores(output=name, **chosen), expected, name)
+
+    def test_the_phases_of_the_events_breakdown_are_the_step(self):
+        timings = [event for event in self.train(DEVICE="cuda", TRAINING_TIMING_BREAKDOWN="events", ITERATIONS=30)
+                   if event["event"] == "timing"]
+        self.assertEqual(len(timings), 30)
+        phases, steps = (sum(timing[name] for timing in timings) for name in ("phases_ms", "step_ms"))
+        self.assertGreaterEqual(phases, 0.98 * steps)
+        self.assertLessEqual(phases, 1.001 * steps)
+        self.assertGreater(min(timing["batch_h2d_ms"] for timing in timings), 0)
+
+    def test_a_trace_has_an_arrow_from_each_read_over_the_gpus_copy(self):
+        self.train(DEVICE="cuda", PROFILE=1, PROFILE_START=3, PROFILE_STEPS=2)
+        events = json.loads((self.out / "trace_rank0.json").read_text())["traceEvents"]
+        copies = {(e["pid"], e["tid"], e["ts"]) for e in events if e.get("cat") == "gpu_memcpy"}
+        arrows = [e for e in events if e.get("cat") == "batch" and e["ph"] == "t"]
+        self.assertGreaterEqual(len(arrows), 12)
+        for arrow in arrows:
+            self.assertIn((arrow["pid"], arrow["tid"], arrow["ts"]), copies)
 
     def test_own_kernels_do_not_change_the_losses(self):
         fused = self.train_on_gpu(COMPUTE_DTYPE="fp32")

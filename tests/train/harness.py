@@ -43,8 +43,11 @@ class RunTest(unittest.TestCase):
     def tearDownClass(cls):
         cls._folder.cleanup()
 
-    def run_gpt(self, *flags, output="out", stdout=subprocess.PIPE, **settings):
-        """train_gpt with SMALL's settings and these → the finished process; its files are in self.out."""
+    def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), **settings):
+        """train_gpt with SMALL's settings and these → the running process; its files are in self.out.
+
+        `through`: a command that starts it, such as strace.
+        """
         self.out = self.folder / output
         chosen = dict(SMALL, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
                       RUN_ID="test", OMP_NUM_THREADS=1)
@@ -54,8 +57,17 @@ class RunTest(unittest.TestCase):
         # The sanitizers' build runs under the same tests.
         plain.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
         env = dict(plain, **{name: str(value) for name, value in chosen.items() if value is not None})
-        return subprocess.run([BUILD / "train_gpt", *map(str, flags)], env=env, cwd=self.folder, text=True,
-                              stdout=stdout, stderr=subprocess.PIPE, timeout=120)
+        return subprocess.Popen([*through, BUILD / "train_gpt", *map(str, flags)], env=env, cwd=self.folder,
+                                text=True, stdout=stdout, stderr=subprocess.PIPE)
+
+    def run_gpt(self, *flags, **settings):
+        """The same → the finished process."""
+        with self.start_gpt(*flags, **settings) as process:
+            try:
+                output, errors = process.communicate(timeout=120)
+            finally:
+                process.kill()
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def train(self, *flags, **settings):
         """The same, which must end well → its events."""

@@ -34,6 +34,7 @@ class TrainingTest(RunTest):
             r"^train_batch_tokens:1024 train_seq_len:32 iterations:40 warmup_steps:1 max_wallclock_seconds:0\.000$",
             r"^seed:1337$",
             r"^train_io:prefetch:True copy_stream:False$",
+            r"^val_io:overlap:True prefetch:True copy_stream:False prefetch_queue:2 bytecount_device:cpu$",
             r"^warmup_step:1/1$",
             r"^step:0/40 val_loss:\d\.\d{4} val_bpb:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
             r"^step:1/40 train_loss:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
@@ -65,6 +66,16 @@ class TrainingTest(RunTest):
     def test_prefetch_changes_no_loss(self):
         ahead = train_losses(self.train(TRAIN_PREFETCH_QUEUE=5, TRAIN_PREFETCH_WORKERS=3))
         self.assertEqual(ahead, train_losses(self.train(output="plain", TRAIN_PREFETCH=0)))
+
+    def test_validation_scores_the_same_however_its_batches_are_read(self):
+        def scores(**chosen):
+            events = self.train(VAL_TOKENS=8192, ITERATIONS=6, **chosen)
+            return [(e["val_loss"], e["val_bpb"]) for e in events if e["event"] == "val"]
+
+        expected = scores(VAL_PREFETCH=0)
+        self.assertEqual(scores(output="ahead", VAL_PREFETCH_QUEUE=3, VAL_PROGRESS_LOG_EVERY=8), expected)
+        progress = [line for line in self.lines if line.startswith("val_progress:")]
+        self.assertRegex(progress[0], r"^val_progress:all batch 8/32 partial_mean_loss:\d\.\d{4} tokens_seen:2048$")
 
     def test_warm_up_leaves_no_trace(self):
         with_warm_up = self.train(WARMUP_STEPS=3)

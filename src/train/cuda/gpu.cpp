@@ -6,6 +6,7 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <fmt/format.h>
 #include <nccl.h>
+#include <nvtx3/nvToolsExt.h>
 
 namespace tg {
 
@@ -37,6 +38,14 @@ void use_gpu(int index) {
 
 void wait_for_gpu() {
   c10::cuda::device_synchronize();
+}
+
+void begin_gpu_range(const char* name) {
+  nvtxRangePushA(name);
+}
+
+void end_gpu_range() {
+  nvtxRangePop();
 }
 
 MemoryPeak gpu_memory_peak() {

@@ -1,0 +1,96 @@
+#include "train/phases.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <array>
+
+#include "train/gpu.h"
+
+namespace tg {
+
+namespace {
+
+constexpr std::array<const char*, phase_count> phase_names = {"batch", "forward", "backward",
+                                                              "grad_clip", "optimizer"};
+
+const char* name_of(Phase phase) {
+  return phase_names[static_cast<std::size_t>(phase)];
+}
+
+c10::Stream host_clock() {
+  return c10::Stream(c10::Stream::DEFAULT, c10::Device(c10::kCPU));
+}
+
+}  // namespace
+
+StepTimes StepRecord::times() const {
+  std::array<double, phase_count> spent{};
+  for (const auto& lap : laps) {
+    spent[static_cast<std::size_t>(lap.phase)] += lap.began.ms_until(lap.ended);
+  }
+  StepTimes times{.batch_cpu = batch_cpu,
+                  .batch_h2d = 0,
+                  .data_wait = spent[0],
+                  .forward = spent[1],
+                  .backward = spent[2],
+                  .grad_clip = spent[3],
+                  .optimizer = spent[4],
+                  .comm = 0,
+                  .host = host,
+                  .explicit_sync = explicit_sync,
+                  .step = laps.empty() ? 0 : laps.front().began.ms_until(laps.back().ended)};
+  for (const auto& [began, ended] : copies) times.batch_h2d += began.ms_until(ended);
+  return times;
+}
+
+PhaseRecorder::Scope::Scope(PhaseRecorder& recorder, Phase phase, std::int64_t batch)
+    : recorder_(recorder),
+      phase_(phase),
+      span_(recorder.spans_, name_of(phase), batch),
+      range_(at::RecordScope::USER_SCOPE) {
+  if (range_.isActive()) range_.before(name_of(phase));
+  if (recorder_.nvtx_) begin_gpu_range(name_of(phase));
+  if (recorder_.mode_ == TimingBreakdown::off) return;
+  const Moment before(host_clock());
+  recorder_.wait_for_device();
+  if (recorder_.mode_ == TimingBreakdown::sync) {
+    recorder_.record_.explicit_sync += before.ms_until(Moment(host_clock()));
+  }
+  began_.emplace(recorder_.timeline());
+}
+
+PhaseRecorder::Scope::~Scope() {
+  if (began_) {
+    recorder_.wait_for_device();
+    recorder_.record_.laps.push_back({phase_, std::move(*began_), Moment(recorder_.timeline())});
+  }
+  if (recorder_.nvtx_) end_gpu_range();
+}
+
+void PhaseRecorder::begin_step(BatchFeed& feed) {
+  if (mode_ == TimingBreakdown::off) return;
+  record_ = {};
+  feed.time_copies(true);
+  feed.take_copy_times();  // those of the warm-up
+  waited_before_ = feed.waited_ms();
+  host_began_.emplace(host_clock());
+}
+
+std::optional<StepRecord> PhaseRecorder::end_step(BatchFeed& feed) {
+  if (mode_ == TimingBreakdown::off) return {};
+  record_.copies = feed.take_copy_times();
+  record_.batch_cpu = feed.waited_ms() - waited_before_;
+  record_.host = host_began_->ms_until(Moment(host_clock())) - record_.batch_cpu;
+  return std::move(record_);
+}
+
+c10::Stream PhaseRecorder::timeline() const {
+  if (mode_ == TimingBreakdown::sync || device_.is_cpu()) return host_clock();
+  return c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+}
+
+void PhaseRecorder::wait_for_device() const {
+  if (mode_ == TimingBreakdown::sync && device_.is_cuda()) wait_for_gpu();
+}
+
+}  // namespace tg

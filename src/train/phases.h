@@ -1,0 +1,93 @@
+#pragma once
+// Where the time of a step goes.
+#include <ATen/ATen.h>
+#include <ATen/record_function.h>
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "config/settings.h"
+#include "data/feeder.h"
+
+namespace tg {
+
+enum class Phase { batch, forward, backward, grad_clip, optimizer };
+inline constexpr std::size_t phase_count = 5;
+
+// Milliseconds of one optimizer step, all micro-steps together.
+struct StepTimes {
+  double batch_cpu = 0;  // the host: until it had the tokens
+  double batch_h2d = 0;  // copies to the device, beside computing where they have their stream
+  double data_wait = 0;  // the compute stream: from the work before to having the batch
+  double forward = 0, backward = 0, grad_clip = 0, optimizer = 0;
+  double comm = 0;  // waiting for collectives
+  double host = 0;  // the host: launching the step, without waiting for tokens
+  double explicit_sync =
+      0;            // waiting for the device before a phase is begun, in the mode that does
+  double step = 0;  // from the first phase's begin to the last one's end
+
+  // The phases on the compute stream: nearly `step`.
+  double phases() const {
+    return data_wait + forward + backward + grad_clip + optimizer + comm + explicit_sync;
+  }
+};
+
+// What was recorded of one step. On a GPU its times can be read once the step is done.
+struct StepRecord {
+  struct Lap {
+    Phase phase;
+    Moment began, ended;
+  };
+  std::vector<Lap> laps;  // in order
+  std::vector<BatchFeed::CopyTime> copies;
+  double batch_cpu = 0, host = 0, explicit_sync = 0;
+
+  StepTimes times() const;
+};
+
+// Times the phases of steps, and names them for profilers. TRAINING_TIMING_BREAKDOWN=events takes
+// the times from events in the compute stream and disturbs nothing; =1 waits for the device before
+// and after each phase and reads the host's clock, as the Python scripts do; 0 takes none. On a CPU
+// the host's clock serves all.
+class PhaseRecorder {
+ public:
+  class Scope {
+   public:
+    Scope(PhaseRecorder& recorder, Phase phase, std::int64_t batch);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    PhaseRecorder& recorder_;
+    Phase phase_;
+    SpanScope span_;
+    at::RecordFunction range_;
+    std::optional<Moment> began_;
+  };
+
+  // `spans` is told of every phase and may be null.
+  PhaseRecorder(TimingBreakdown mode, bool nvtx, at::Device device, SpanLog* spans)
+      : mode_(mode), nvtx_(nvtx), device_(device), spans_(spans) {}
+
+  void begin_step(BatchFeed& feed);
+  // For as long as the scope lives; `batch` is the micro-batch that it works on, if any.
+  [[nodiscard]] Scope enter(Phase phase, std::int64_t batch = -1) { return {*this, phase, batch}; }
+  // Nothing when the breakdown is off.
+  std::optional<StepRecord> end_step(BatchFeed& feed);
+
+ private:
+  c10::Stream timeline() const;
+  void wait_for_device() const;
+
+  TimingBreakdown mode_;
+  bool nvtx_;
+  at::Device device_;
+  SpanLog* spans_;
+  StepRecord record_;
+  std::optional<Moment> host_began_;
+  double waited_before_ = 0;
+};
+
+}  // namespace tg

@@ -1,0 +1,79 @@
+#include "train/trace.h"
+
+#include <torch/csrc/autograd/profiler_kineto.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "store/atomic_file.h"
+#include "train/gpu.h"
+#include "train/trace_merge.h"
+
+namespace tg {
+
+namespace {
+
+namespace profiler = torch::autograd::profiler;
+
+// Kineto can write to a file only.
+nlohmann::json take_kineto_trace(const std::string& scratch) {
+  profiler::disableProfiler()->save(scratch);
+  std::ifstream file(scratch);
+  auto trace = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  std::filesystem::remove(scratch);
+  REQUIRE(trace.is_object() && trace.contains("traceEvents"), ExitCode::io,
+          "{}: the profiler's own file could not be written or read back", scratch);
+  return trace;
+}
+
+}  // namespace
+
+Trace::Trace(std::string path, at::Device device, SpanLog& spans)
+    : path_(std::move(path)), device_(device), spans_(spans) {
+  REQUIRE(!std::filesystem::is_directory(path_), ExitCode::cannot_create,
+          "{}: is a folder, expected a file that PROFILE=1 may write; choose another OUTPUT_DIR",
+          path_);
+  const AtomicFile probe(path_);
+}
+
+void Trace::start() {
+  using torch::profiler::impl::ActivityType;
+  std::set<ActivityType> activities{ActivityType::CPU};
+  if (device_.is_cuda()) {
+    wait_for_gpu();
+    activities.insert(ActivityType::CUDA);
+  } else {
+    // Where there is no GPU, Kineto says ERROR and means that there is no GPU.
+    ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
+  }
+  const profiler::ProfilerConfig config(profiler::ProfilerState::KINETO);
+  profiler::prepareProfiler(config, activities);
+  profiler::enableProfiler(
+      config, activities,
+      {at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION, at::RecordScope::USER_SCOPE});
+  spans_.start();
+  running_ = true;
+}
+
+void Trace::stop() {
+  if (device_.is_cuda()) wait_for_gpu();
+  running_ = false;
+  try {
+    write();
+    log_info("trace:{}", path_);
+  } catch (const Error& error) {
+    log_warn("no trace: {}", error.what());
+  }
+}
+
+void Trace::write() const {
+  auto trace = take_kineto_trace(path_ + ".kineto");
+  merge_spans(trace, spans_.stop(), ::getpid());
+  write_file_atomically(path_, trace.dump());
+}
+
+}  // namespace tg

@@ -1,0 +1,117 @@
+#include "train/trace_merge.h"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tg {
+
+namespace {
+
+using Json = nlohmann::json;
+
+// A point on a track, to which an arrow can be fixed: it belongs to the slice around it.
+struct Anchor {
+  Json process, thread;
+  double at_us;
+};
+
+// Copies to a GPU as the host launched them, in order of time.
+class Copies {
+ public:
+  explicit Copies(const Json& events) {
+    for (const auto& event : events) {
+      const std::string category = event.value("cat", "");
+      if (category != "cuda_runtime" && category != "gpu_memcpy") continue;
+      const auto correlation = event.value("/args/correlation"_json_pointer, std::int64_t{-1});
+      if (category == "gpu_memcpy") {
+        done_.emplace(correlation, Anchor{event["pid"], event["tid"], event["ts"]});
+      } else if (event.value("name", "").starts_with("cudaMemcpyAsync")) {
+        launched_.emplace(event["ts"], correlation);
+      }
+    }
+  }
+
+  std::optional<Anchor> launched_within(double begin_us, double end_us) const {
+    const auto launch = launched_.lower_bound(begin_us);
+    if (launch == launched_.end() || launch->first > end_us) return {};
+    const auto copy = done_.find(launch->second);
+    if (copy == done_.end()) return {};
+    return copy->second;
+  }
+
+ private:
+  std::map<double, std::int64_t> launched_;
+  std::map<std::int64_t, Anchor> done_;
+};
+
+// One batch on its way; spans may be missing at the ends of a trace.
+struct Journey {
+  const Span *read = nullptr, *copy = nullptr, *forward = nullptr;
+};
+
+Json arrow_part(const char* phase, std::int64_t batch, const Anchor& anchor) {
+  Json part{{"ph", phase},           {"cat", "batch"},       {"name", "batch"},   {"id", batch},
+            {"pid", anchor.process}, {"tid", anchor.thread}, {"ts", anchor.at_us}};
+  if (*phase == 'f') part["bp"] = "e";  // bound to the slice around it, not to the next one
+  return part;
+}
+
+}  // namespace
+
+void merge_spans(Json& trace, const std::vector<Span>& spans, std::int64_t process) {
+  auto& events = trace["traceEvents"];
+  const auto base_ns = trace.value("baseTimeNanoseconds", std::int64_t{0});
+  const auto us = [&](std::int64_t ns) { return static_cast<double>(ns - base_ns) / 1000; };
+  const Copies copies(events);
+
+  std::map<std::int64_t, Journey> journeys;
+  std::map<std::int64_t, std::size_t> readers;  // thread → its number
+  for (const Span& span : spans) {
+    const std::string_view name = span.name;
+    auto& journey = journeys[span.batch];
+    if (name == "copy") journey.copy = &span;
+    if (name == "forward") journey.forward = &span;
+    if (name != "read") continue;
+    journey.read = &span;
+    readers.emplace(span.thread, readers.size());
+    events.push_back({{"ph", "X"},
+                      {"cat", "prefetch"},
+                      {"name", "read"},
+                      {"pid", process},
+                      {"tid", span.thread},
+                      {"ts", us(span.begin_ns)},
+                      {"dur", us(span.end_ns) - us(span.begin_ns)},
+                      {"args", {{"batch", span.batch}}}});
+  }
+  for (const auto& [thread, number] : readers) {
+    const bool own = std::none_of(spans.begin(), spans.end(), [&, t = thread](const Span& span) {
+      return span.thread == t && std::string_view(span.name) == "forward";
+    });
+    if (!own) continue;  // without prefetch the training thread reads
+    events.push_back({{"ph", "M"},
+                      {"name", "thread_name"},
+                      {"pid", process},
+                      {"tid", thread},
+                      {"args", {{"name", "prefetch worker " + std::to_string(number)}}}});
+  }
+
+  for (const auto& [batch, journey] : journeys) {
+    if (batch < 0 || journey.read == nullptr || journey.forward == nullptr) continue;
+    const auto anchor = [&](const Span& span) {
+      return Anchor{process, span.thread, (us(span.begin_ns) + us(span.end_ns)) / 2};
+    };
+    events.push_back(arrow_part("s", batch, anchor(*journey.read)));
+    if (journey.copy != nullptr) {
+      const auto on_gpu =
+          copies.launched_within(us(journey.copy->begin_ns), us(journey.copy->end_ns));
+      events.push_back(arrow_part("t", batch, on_gpu.value_or(anchor(*journey.copy))));
+    }
+    events.push_back(arrow_part("f", batch, anchor(*journey.forward)));
+  }
+}
+
+}  // namespace tg

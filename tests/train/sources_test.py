@@ -1,0 +1,129 @@
+"""Data that changes, disappears or is odd while a run uses it, and data that is not shards."""
+
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+from harness import BUILD, TEXT, TOKENIZER, RunTest, train_losses
+
+BAD_DATA, MISSING, CONFIG = 65, 66, 78
+
+
+class ChangedWhileTrainingTest(RunTest):
+    def setUp(self):
+        self.copy = self.folder / "copy"
+        shutil.copytree(self.shards, self.copy)
+
+    def tearDown(self):
+        shutil.rmtree(self.copy)
+
+    def fails_after(self, change, exit_code, *words):
+        """Training on a copy of the shards, which `change` spoils once the second step is done."""
+        process = self.start_gpt(DATA_PATH=self.copy, ITERATIONS=100000, VAL_LOSS_EVERY=0, TRAIN_LOG_EVERY=1)
+        for line in process.stdout:
+            if line.startswith("step:2/"):
+                break
+        change()
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, exit_code, errors)
+        line = next(line for line in errors.splitlines() if line.startswith("ERROR "))
+        self.assertRegex(line, rf"^ERROR exit={exit_code} rank=0 step=\d+: ")
+        for word in words:
+            self.assertIn(str(word), line)
+
+    def shard(self, index):
+        return sorted(self.copy.glob("fineweb_train_*"))[index]
+
+    def test_a_shard_that_is_cut_short(self):
+        self.fails_after(lambda: os.truncate(self.shard(0), 2048), BAD_DATA, "Shard size mismatch for ",
+                         self.shard(0), "found 2048", "while in use")
+
+    def test_a_shard_that_is_written_over(self):
+        def write_over():
+            self.shard(0).write_bytes(self.shard(0).read_bytes())
+
+        self.fails_after(write_over, BAD_DATA, self.shard(0), "replaced or written to while in use")
+
+    def test_a_shard_that_is_replaced_before_its_turn(self):
+        def replace():
+            fresh = self.copy / "fresh"
+            shutil.copy(self.shard(-1), fresh)
+            fresh.rename(self.shard(-1))
+
+        self.fails_after(replace, BAD_DATA, self.shard(-1), "replaced or written to while in use")
+
+    def test_a_shard_that_is_deleted(self):
+        last = self.shard(-1)
+        self.fails_after(last.unlink, MISSING, "cannot open", last)
+
+    def test_a_folder_without_permission(self):
+        denied = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", str(self.copy), "-e", "trace=openat",
+                  "-e", "inject=openat:error=EACCES"]
+        self.fails(MISSING, "fineweb_train_*.bin", "Permission denied", DATA_PATH=self.copy, through=denied)
+
+
+class TextTest(RunTest):
+    """Training on text gives the tokens, and so the losses, of the shards that make_shards makes of it."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.texts = cls.folder / "texts"
+        cls.texts.mkdir()
+        for number, path in enumerate(sorted(p for p in TEXT.iterdir() if p.is_file() and not p.is_symlink())):
+            shutil.copy(path, cls.texts / f"{number:02}.txt")
+        documents = [path.read_text() for path in sorted(cls.texts.iterdir())]
+        cls.lines = cls.folder / "documents.jsonl"
+        cls.lines.write_text("".join(json.dumps({"text": text, "id": i}) + "\n" for i, text in enumerate(documents * 3)))
+
+    def losses(self, output, path):
+        events = self.train(output=output, DATA_PATH=path, VAL_TOKENS=1024, VAL_BATCH_SIZE=1024)
+        scores = [event["val_loss"] for event in events if event["event"] == "val"]
+        return train_losses(events), scores
+
+    def expect_those_of_shards(self, path, files):
+        made = self.folder / (path.name + ".shards")
+        subprocess.run([BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", made, "--document-separator",
+                        "blank-line", *files], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.losses("text", path), self.losses("shards", made))
+
+    def test_a_folder_of_text_files(self):
+        self.expect_those_of_shards(self.texts, sorted(self.texts.iterdir()))
+
+    def test_a_file_of_json_lines(self):
+        self.expect_those_of_shards(self.lines, [self.lines])
+
+    def test_invalid_utf8_is_named_with_its_byte(self):
+        path = self.folder / "latin1.txt"
+        path.write_bytes(b"Stra\xdfe\n\n" * 2000)
+        self.fails(BAD_DATA, path, "not UTF-8 at byte 4", "0xdf", DATA_PATH=path)
+
+    def test_a_line_of_more_than_a_gigabyte(self):
+        path = self.folder / "endless.jsonl"
+        with open(path, "wb") as file:
+            file.truncate((1 << 30) + (1 << 22))  # takes no room on the disk
+        self.fails(BAD_DATA, path, "too long", DATA_PATH=path)
+        path.unlink()
+
+    def test_a_line_that_is_no_json_and_text_without_a_tokenizer(self):
+        path = self.folder / "broken.jsonl"
+        path.write_text('{"text": "one"}\n{"title": "two"}\n')
+        self.fails(BAD_DATA, path, "line 2", "text", DATA_PATH=path)
+        self.fails(CONFIG, "TOKENIZER_PATH", DATA_PATH=path, TOKENIZER_PATH="")
+
+
+class SyntheticTest(RunTest):
+    def test_synthetic_tokens_train_in_either_order(self):
+        for order in ("stream", "strided"):
+            losses = train_losses(self.train(output=order, DATA_PATH="synthetic:zipf", LOADER_ORDER=order,
+                                             ITERATIONS=30))
+            self.assertLess(losses[-1], losses[0] - 0.2, order)
+
+    def test_an_unknown_kind_is_named(self):
+        self.fails(64, "synthetic:gauss", "synthetic:zipf", DATA_PATH="synthetic:gauss")
+
+
+if __name__ == "__main__":
+    unittest.main()
