@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: scripts/gpu_check.sh [PART ...]
 #
-# What only a GPU can show, from an existing build/, in about five minutes on one large GPU. Each part
+# What only a GPU can show, from an existing build/, in about ten minutes on one large GPU. Each part
 # has a time limit, and the others run when one fails; a table closes. Without a PART, all of them:
 #   tests            the tests of build/ that need a GPU
 #   record           configs/record.env at full size, bf16, 30 steps
@@ -10,6 +10,9 @@
 #   speedrun_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
 #   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
+#   input            record with each overlap switch on and off, slow storage, and what timing costs
+#                    (build/input_bench, which is built with the tests)
+#   trace            one step of record as a trace and as a picture of it, in $OUT
 # The record reads DATA_PATH (data/quickstart/shards by default). PYTHON (python3) needs numpy, the
 # peer torch as well. Tables, log and metrics go to $OUT (logs/gpu_check by default).
 set -uo pipefail
@@ -21,11 +24,12 @@ parts=()
 for argument in "$@"; do
   case $argument in
     -h | --help) usage 0 ;;
-    tests | record | record_dtypes | speedrun | speedrun_dtypes | parity | peer) parts+=("$argument") ;;
+    tests | record | record_dtypes | speedrun | speedrun_dtypes | parity | peer | input | trace) parts+=("$argument") ;;
     *) bad_argument "$argument" ;;
   esac
 done
-[[ ${#parts[@]} -gt 0 ]] || parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer)
+[[ ${#parts[@]} -gt 0 ]] ||
+  parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer input trace)
 have_gpu || die "no GPU here (nvidia-smi -L finds none)"
 [[ -x build/train_gpt ]] || die "no build/train_gpt: run scripts/build.sh first"
 
@@ -131,6 +135,25 @@ run_peer() {
   row "peer of record" "$status, $("$python" tests/bench/run_report.py peer "$work/output")"
 }
 
+run_input() {
+  limited 420 build/input_bench --config configs/record.env --compute-dtype bf16 "$@"
+  tee -a "$out/log.txt" <"$work/output"
+  row "input pipeline" "$status, $(grep '^all on  ' "$work/output" | tr -s ' ')"
+}
+
+run_trace() {
+  local trace=$work/trace/trace_rank0.json
+  limited 180 build/train_gpt --config configs/record.env --compute-dtype bf16 --output-dir "$work/trace" \
+    --run-id trace --warmup-steps 1 --val-loss-every 0 --val-tokens 65536 --max-wallclock-seconds 0 \
+    --artifact none --eval-stride 0 --ttt-enabled 0 --iterations 8 --profile 1 --profile-start 4 --profile-steps 2 \
+    --training-timing-breakdown events "$@"
+  row trace "$status, $(stat -c %s "$trace") bytes"
+  grep '^timing_breakdown step:8' "$work/output"
+  "$python" scripts/trace_picture.py "$trace" "$out/trace.svg" --step 2
+  "$python" scripts/trace_picture.py "$trace" "$out/trace_run.svg"
+  gzip -c "$trace" >"$out/trace.json.gz"
+}
+
 run_part() {
   local text=(--data-path "$text_shards" --tokenizer-path=)
   # Validation, once at the end, is one batch no larger than a micro-batch: the peak is training's.
@@ -148,6 +171,8 @@ run_part() {
     speedrun_dtypes) side_by_side speedrun speedrun_124m "${synthetic[@]}" ;;
     parity) run_parity ;;
     peer) run_peer ;;
+    input) run_input "${text[@]}" ;;
+    trace) run_trace "${text[@]}" ;;
   esac
 }
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""usage: zipf_shards.py FOLDER VOCABULARY TRAIN_TOKENS VAL_TOKENS
+"""usage: zipf_shards.py FOLDER VOCABULARY TRAIN_TOKENS VAL_TOKENS [SHARD_TOKENS]
 
-Writes one training and one validation shard of random tokens whose frequencies follow Zipf's law:
-where only speed and a falling loss matter, they stand in for a vocabulary without text at hand.
+Writes training and validation shards of random tokens whose frequencies follow Zipf's law: where only
+speed and a falling loss matter, they stand in for a vocabulary without text at hand. One shard a
+split, or as many as hold SHARD_TOKENS each, the last one the rest.
 """
 import pathlib
 import sys
@@ -17,18 +18,21 @@ def write_shard(path, tokens):
 
 
 def main():
-    if len(sys.argv) != 5:
+    if len(sys.argv) not in (5, 6):
         sys.exit(__doc__)
     folder = pathlib.Path(sys.argv[1])
-    vocabulary, train_tokens, val_tokens = map(int, sys.argv[2:])
+    vocabulary, train_tokens, val_tokens, *shard_tokens = map(int, sys.argv[2:])
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(1337)
     # Which token is the how-many-th most frequent is random, as in a real tokenizer.
     ranked = rng.permutation(vocabulary)
     ends = np.cumsum(1 / (np.arange(vocabulary) + 3))
     for name, count in (("train", train_tokens), ("val", val_tokens)):
-        ranks = np.searchsorted(ends, rng.random(count) * ends[-1], side="right")
-        write_shard(folder / f"fineweb_{name}_000000.bin", ranked[ranks])
+        size = shard_tokens[0] if shard_tokens else max(count, 1)
+        for number, start in enumerate(range(0, count, size)):
+            uniform = rng.random(min(size, count - start)) * ends[-1]
+            ranks = np.searchsorted(ends, uniform, side="right")
+            write_shard(folder / f"fineweb_{name}_{number:06}.bin", ranked[ranks])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,226 @@
+// usage: input_bench [--config FILE] [--NAME VALUE ...]     (train_gpt's own settings)
+//
+// Does training wait for tokens? Milliseconds of full optimizer steps with the batch already on the
+// device, beside the pipeline with everything on and with each switch off, from storage as it is
+// and from storage slowed down; and what timing the phases costs. One process takes all variants in
+// turns, so that they share a warm machine; each round begins with another one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/check.h"
+#include "config/parse.h"
+#include "data/prefetch.h"
+#include "data/splits.h"
+#include "train/gpu.h"
+#include "train/model_files.h"
+#include "train/readback.h"
+#include "train/train_step.h"
+
+namespace tg {
+namespace {
+
+constexpr int kRounds = 4, kSteps = 4;
+using Clock = std::chrono::steady_clock;
+
+struct Variant {
+  const char* name;
+  bool resident = false;
+  double megabytes_per_s = 0;  // 0: storage as it is
+  bool prefetch = true, copy_stream = true;
+  TimingBreakdown timing = TimingBreakdown::off;
+};
+
+constexpr Variant kVariants[] = {
+    {.name = "batch on the device", .resident = true},
+    {.name = "all on"},
+    {.name = "all on, events breakdown", .timing = TimingBreakdown::events},
+    {.name = "prefetch off", .prefetch = false},
+    {.name = "copy stream off", .copy_stream = false},
+    {.name = "both off", .prefetch = false, .copy_stream = false},
+    {.name = "50 MB/s, all on", .megabytes_per_s = 50},
+    {.name = "50 MB/s, prefetch off", .megabytes_per_s = 50, .prefetch = false},
+    {.name = "2 MB/s, all on", .megabytes_per_s = 2},
+    {.name = "2 MB/s, prefetch off", .megabytes_per_s = 2, .prefetch = false},
+};
+
+// The same tokens, no faster than a rate.
+class SlowTokens final : public TokenSource {
+ public:
+  SlowTokens(const TokenSource& source, double megabytes_per_s)
+      : source_(source), seconds_per_token_(2e-6 / megabytes_per_s) {}
+  const std::string& pattern() const override { return source_.pattern(); }
+  int count() const override { return source_.count(); }
+  std::string path(int shard) const override { return source_.path(shard); }
+  std::int64_t tokens(int shard) const override { return source_.tokens(shard); }
+  std::int64_t start(int shard) const override { return source_.start(shard); }
+  std::int64_t tokens_up_to(std::int64_t limit) const override {
+    return source_.tokens_up_to(limit);
+  }
+  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
+    const std::chrono::duration<double> needed(static_cast<double>(out.size()) *
+                                               seconds_per_token_);
+    const auto done = Clock::now() + std::chrono::duration_cast<Clock::duration>(needed);
+    source_.read_at(offset, out);
+    std::this_thread::sleep_until(done);
+  }
+
+ private:
+  const TokenSource& source_;
+  double seconds_per_token_;
+};
+
+// A step's micro-batches, copied once.
+class ResidentFeed final : public BatchFeed {
+ public:
+  ResidentFeed(Feeder& feeder, std::int64_t micro_batches) {
+    for (std::int64_t i = 0; i < micro_batches; ++i) {
+      auto batch = feeder.next();
+      batch.inputs = batch.inputs.clone();
+      batch.targets = batch.targets.clone();
+      batches_.push_back(batch);
+    }
+  }
+  DeviceBatch next() override { return batches_[next_++ % batches_.size()]; }
+
+ private:
+  std::vector<DeviceBatch> batches_;
+  std::size_t next_ = 0;
+};
+
+// Everything that the variants share.
+struct Bench {
+  Bench(const Settings& chosen, const Machine& where)
+      : settings(chosen),
+        machine(where),
+        tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
+        table(initial_weights(settings, machine)),
+        model(settings.model, table, {machine.compute, false}),
+        optimizer(table, settings.model, settings.optim, machine.compute, false) {}
+
+  std::unique_ptr<Feeder> feeder(const Variant& variant, const TokenSource& source) const {
+    const auto micro = micro_batches(settings, 1);
+    std::optional<PrefetchOptions> ahead;
+    if (variant.prefetch) ahead = {static_cast<int>(settings.io.train_prefetch_queue), 1};
+    auto order =
+        std::make_unique<StreamOrder>(source, micro_batch_tokens(settings, 1), micro, 0, 1);
+    return std::make_unique<Feeder>(
+        make_source(std::move(order), {.seq_len = settings.run.train_seq_len}, ahead,
+                    token_allocator(machine.device)),
+        machine.device, variant.copy_stream);
+  }
+
+  struct Result {
+    double ms_per_step, phases_per_step;  // the latter 0 where the phases are not timed
+    double share_of_phases;
+  };
+  Result measure(const Variant& variant);
+
+  const Settings& settings;
+  const Machine& machine;
+  TokenSplits tokens;
+  ParameterTable table;
+  Gpt model;
+  Optimizer optimizer;
+};
+
+Bench::Result Bench::measure(const Variant& variant) {
+  const double rate = variant.megabytes_per_s > 0 ? variant.megabytes_per_s : 1e9;
+  const SlowTokens slow(*tokens.train, rate);
+  const auto fed = feeder(variant, variant.megabytes_per_s > 0 ? slow : *tokens.train);
+  std::unique_ptr<ResidentFeed> resident;
+  if (variant.resident) resident = std::make_unique<ResidentFeed>(*fed, micro_batches(settings, 1));
+  BatchFeed& feed = resident ? static_cast<BatchFeed&>(*resident) : *fed;
+  PhaseRecorder phases(variant.timing, false, machine.device, nullptr);
+  TrainStep step(model, optimizer, feed, phases, micro_batches(settings, 1), machine.device);
+  const StepPlan plan{.lr_scale = 0.01, .momentum = settings.optim.muon_momentum, .clip_norm = 0.3};
+
+  // As the trainer does: a step's numbers are waited for once the next one is launched.
+  std::vector<StepRecord> records;
+  std::optional<Readback> before;
+  const auto run_steps = [&](int steps) {
+    for (int i = 0; i < steps; ++i) {
+      phases.begin_step(feed);
+      Readback numbers(step.run(plan));
+      if (auto record = phases.end_step(feed)) records.push_back(std::move(*record));
+      if (before) before->wait();
+      before.emplace(std::move(numbers));
+    }
+    before->wait();
+    if (machine.device.is_cuda()) wait_for_gpu();
+  };
+  run_steps(1);
+  records.clear();
+  const auto began = Clock::now();
+  run_steps(kSteps);
+  const std::chrono::duration<double, std::milli> spent = Clock::now() - began;
+
+  Result result{.ms_per_step = spent.count() / kSteps, .phases_per_step = 0, .share_of_phases = 0};
+  for (const auto& record : records) result.phases_per_step += record.times().phases() / kSteps;
+  result.share_of_phases = result.phases_per_step / result.ms_per_step;
+  return result;
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const auto middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+void run(int argc, char** argv) {
+  auto [settings, origins, help, version] = parse_settings(argc, argv);
+  check_settings(settings, 1);
+  const auto machine = set_up_machine(settings.runtime, settings.model, 0);
+  Bench bench(settings, machine);
+  std::map<const char*, std::vector<double>> times, against;
+  std::vector<double> shares;
+  const auto count = std::size(kVariants);
+  bench.measure(kVariants[0]);  // chooses kernels and lays out memory
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    std::map<const char*, double> now;
+    for (std::size_t i = 0; i < count; ++i) {
+      const Variant& variant = kVariants[(round + i) % count];
+      const auto result = bench.measure(variant);
+      now[variant.name] = result.ms_per_step;
+      fmt::print("round {} {:28} {:9.2f} ms a step\n", round + 1, variant.name, result.ms_per_step);
+      std::fflush(stdout);
+      if (result.share_of_phases > 0) shares.push_back(result.share_of_phases);
+    }
+    for (const auto& [name, ms] : now) {
+      times[name].push_back(ms);
+      against[name].push_back(100 * (ms / now[kVariants[0].name] - 1));
+    }
+  }
+  fmt::print("{}, {} tokens a step, {} rounds of {} steps of each\n", machine.device_name,
+             settings.run.train_batch_tokens, kRounds, kSteps);
+  fmt::print("{:28} {:>12} {:>9} {:>9} {:>24}\n", "", "ms a step", "least", "most",
+             "against on the device");
+  for (const Variant& variant : kVariants) {
+    const auto& ms = times[variant.name];
+    fmt::print("{:28} {:12.2f} {:9.2f} {:9.2f} {:+23.3f}%\n", variant.name, median(ms),
+               *std::min_element(ms.begin(), ms.end()), *std::max_element(ms.begin(), ms.end()),
+               median(against[variant.name]));
+  }
+  fmt::print("the phases of the events breakdown are {:.2f}% of the measured step\n",
+             100 * median(shares));
+}
+
+}  // namespace
+}  // namespace tg
+
+int main(int argc, char** argv) {
+  try {
+    tg::run(argc, argv);
+    return 0;
+  } catch (const tg::Error& error) {
+    tg::error_line(static_cast<int>(error.exit_code()), error.what());
+    return static_cast<int>(error.exit_code());
+  }
+}
