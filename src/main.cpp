@@ -1,13 +1,18 @@
 // Parses, joins, runs, and turns an exception into one line and an exit code.
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/communicator.h"
 #include "config/check.h"
 #include "config/launch.h"
 #include "config/parse.h"
+#include "config/resolved.h"
 #include "config/unbuilt.h"
 #include "train/machine.h"
 #include "train/out_of_memory.h"
@@ -25,18 +30,31 @@ void run(int argc, char** argv) {
   }
   const auto launch = read_launch();
   set_log_rank(launch.rank);
-  REQUIRE(launch.world_size == 1, ExitCode::usage,
-          "{} ranks were started (by {}), but training on several ranks is not available yet; "
-          "start one",
-          launch.world_size, launch.launcher);
+  if (launch.launcher != "single") turn_off_progress();
   check_settings(settings, launch.world_size);
-  for (const auto& notice : notices(settings, origins)) warn_line(notice);
+  if (launch.rank == 0) {
+    for (const auto& notice : notices(settings, origins)) warn_line(notice);
+  }
 
   explaining_out_of_memory(settings, [&] {
     const auto machine = set_up_machine(settings.runtime, settings.model, launch.local_rank);
-    const auto output_dir = prepare_output_dir(settings);
-    Trainer(settings, machine, output_dir, origins).run();
+    const auto meeting = meet(launch, settings.runtime.comm_timeout_s);
+    require_same(meeting, launch, experiment_text(settings) + program_version());
+    const auto output_dir = prepare_output_dir(settings, meeting, launch);
+    Communicator communicator(meeting, launch, machine.device, settings.runtime.comm_timeout_s);
+    if (launch.world_size > 1) {
+      log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
+               meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");
+    }
+    Trainer(settings, machine, output_dir, origins, communicator).run();
   });
+}
+
+// Launchers report the first rank that ends, which should be the one that failed by itself. And
+// what is left of a broken group could wait for ever in its destructors.
+[[noreturn]] void leave_the_cause_to_others() {
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  std::_Exit(static_cast<int>(ExitCode::unavailable));
 }
 
 }  // namespace
@@ -48,6 +66,7 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const tg::Error& error) {
     tg::error_line(static_cast<int>(error.exit_code()), error.what());
+    if (error.exit_code() == tg::ExitCode::unavailable) tg::leave_the_cause_to_others();
     return static_cast<int>(error.exit_code());
   } catch (const std::exception& error) {
     tg::error_line(static_cast<int>(tg::ExitCode::internal), error.what());

@@ -29,7 +29,7 @@ struct Log {
   std::shared_ptr<spdlog::logger> file;
   int rank = 0;
   std::atomic<long> step{-1};
-  const bool terminal = isatty(STDOUT_FILENO) == 1;
+  bool terminal = isatty(STDOUT_FILENO) == 1;
   std::mutex progress_mutex;
   bool progress_shown = false;
 };
@@ -92,6 +92,10 @@ void progress_line(std::string_view line) {
   const std::string text = fmt::format("\r\x1b[K{}", line);
   [[maybe_unused]] const auto written = write(STDOUT_FILENO, text.data(), text.size());
   state.progress_shown = !line.empty();
+}
+
+void turn_off_progress() {
+  log_state().terminal = false;
 }
 
 }  // namespace tg

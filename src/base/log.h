@@ -26,6 +26,8 @@ void set_log_step(long step);
 // A line on the terminal that the next one overwrites; nothing where standard output is no
 // terminal. Empty: erase it.
 void progress_line(std::string_view line);
+// None from now on: launchers give ranks a terminal and write what comes to files.
+void turn_off_progress();
 
 template <typename... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {

@@ -14,13 +14,21 @@ namespace {
 struct Launcher {
   const char* name;
   std::array<const char*, 3> variables;  // rank, world size, local rank (null: there is none)
+  const char* local_size;                // ranks on this host; null: all
+  const char* job;
 };
 
 constexpr Launcher launchers[] = {
-    {"env", {"RANK", "WORLD_SIZE", "LOCAL_RANK"}},
-    {"openmpi", {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}},
-    {"slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}},
-    {"pmi", {"PMI_RANK", "PMI_SIZE", nullptr}},
+    {"env", {"RANK", "WORLD_SIZE", "LOCAL_RANK"}, "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"openmpi",
+     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "PMIX_NAMESPACE"},
+    {"slurm",
+     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+     "SLURM_NTASKS_PER_NODE",
+     "SLURM_JOB_ID"},
+    {"pmi", {"PMI_RANK", "PMI_SIZE", nullptr}, nullptr, "PMI_JOBID"},
 };
 
 int read_int(const char* name, const std::string& text, int low, int high) {
@@ -55,6 +63,15 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   info.local_rank = launcher.variables[2] == nullptr
                         ? info.rank
                         : read_int(launcher.variables[2], texts[2], 0, info.world_size - 1);
+  if (launcher.local_size != nullptr) {
+    const auto local_size = lookup(launcher.local_size);
+    info.one_node = !local_size || *local_size == std::to_string(info.world_size);
+  }
+  info.job = lookup(launcher.job).value_or("");
+  // Open MPI uses its job numbers again; the port of its server tells two such jobs apart.
+  if (const auto server = lookup("PMIX_SERVER_URI2"); server && !info.job.empty()) {
+    info.job += "-" + server->substr(server->rfind(':') + 1);
+  }
   return info;
 }
 
@@ -72,6 +89,9 @@ LaunchInfo read_launch(const EnvLookup& lookup) {
   info.master_addr = lookup("MASTER_ADDR").value_or("");
   if (const auto port = lookup("MASTER_PORT"))
     info.master_port = read_int("MASTER_PORT", *port, 1, 65535);
+  info.agent_store = lookup("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+  info.attempt = lookup("TORCHELASTIC_RESTART_COUNT").value_or("0");
+  info.gloo_interface = lookup("GLOO_SOCKET_IFNAME").value_or("");
   REQUIRE(info.launcher != "env" || info.world_size == 1 || !info.master_addr.empty(),
           ExitCode::usage,
           "RANK and WORLD_SIZE={} are set, but MASTER_ADDR is not; start all ranks with torchrun, "

@@ -10,15 +10,20 @@ struct LaunchInfo {
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
-  std::string launcher;     // "env" (torchrun), "openmpi", "slurm", "pmi" or "single"
-  std::string master_addr;  // MASTER_ADDR; empty: not given
-  int master_port = 29500;  // MASTER_PORT
+  bool one_node = true;  // all ranks run on this host, as far as the launcher tells
+  std::string launcher;  // "env" (torchrun), "openmpi", "slurm", "pmi" or "single"
+  std::string job;       // names this job among those of the host; empty: the launcher has no name
+  std::string master_addr;   // MASTER_ADDR; empty: not given
+  int master_port = 29500;   // MASTER_PORT
+  bool agent_store = false;  // torchrun's agent keeps the store at that address
+  std::string attempt;       // TORCHELASTIC_RESTART_COUNT: keys of an earlier attempt are not ours
+  std::string gloo_interface;  // GLOO_SOCKET_IFNAME; empty: not given
 };
 
 using EnvLookup = std::function<std::optional<std::string>(const char* name)>;
 
 // RANK, WORLD_SIZE, LOCAL_RANK; else OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK}; else
-// SLURM_{PROCID,NTASKS, LOCALID}; else PMI_{RANK,SIZE}; else one process alone. The first set with
+// SLURM_{PROCID,NTASKS,LOCALID}; else PMI_{RANK,SIZE}; else one process alone. The first set with
 // any of its names decides. Errors: usage, for a set with a name missing, and for values that
 // cannot be.
 LaunchInfo read_launch(const EnvLookup& lookup);

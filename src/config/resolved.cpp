@@ -12,8 +12,8 @@
 namespace tg {
 namespace {
 
-constexpr std::array<std::string_view, 5> unhashed = {"run_id", "output_dir", "profile",
-                                                      "profile_start", "profile_steps"};
+constexpr std::array<std::string_view, 5> of_one_run = {"run_id", "output_dir", "profile",
+                                                        "profile_start", "profile_steps"};
 
 std::string line_of(const char* name, const std::string& value) {
   return env_name(name) + "=" + quoted_value(value) + "\n";
@@ -46,14 +46,13 @@ std::string settings_text(const Settings& settings) {
   return text;
 }
 
-std::uint64_t settings_hash(const Settings& settings) {
-  std::uint64_t hash = 14695981039346656037u;
+std::string experiment_text(const Settings& settings) {
+  std::string text;
   settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    if (std::find(unhashed.begin(), unhashed.end(), name) != unhashed.end()) return;
-    for (const unsigned char c : line_of(name, value_text(value)))
-      hash = (hash ^ c) * 1099511628211u;
+    if (std::find(of_one_run.begin(), of_one_run.end(), name) != of_one_run.end()) return;
+    text += line_of(name, value_text(value));
   });
-  return hash;
+  return text;
 }
 
 std::string setting_text(const Settings& settings, std::string_view member) {

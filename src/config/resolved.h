@@ -1,6 +1,5 @@
 #pragma once
 // The settings a run ended up with, as files keep them.
-#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
@@ -13,9 +12,9 @@ namespace tg {
 nlohmann::json settings_json(const Settings& settings, const Origins& origins);
 // NAME=value lines that --config reads back.
 std::string settings_text(const Settings& settings);
-// FNV-1a over those lines, less what may differ between ranks and runs of one experiment: the run's
-// name, where its results go, and profiling.
-std::uint64_t settings_hash(const Settings& settings);
+// Those lines, less what may differ between ranks and runs of one experiment: the run's name, where
+// its results go, and profiling.
+std::string experiment_text(const Settings& settings);
 // One setting's value as text, by member name.
 std::string setting_text(const Settings& settings, std::string_view member);
 

@@ -51,7 +51,6 @@ constexpr Row unbuilt[] = {
     {"fp8", [](const Settings& s, bool) { return s.runtime.fp8; }, "COMPUTE_DTYPE is used"},
     {"activation_recompute", [](const Settings& s, bool) { return s.runtime.activation_recompute; },
      "activations are kept"},
-    {"comm_timeout_s", if_set, "no such limit"},
     {"checkpoint_every", [](const Settings& s, bool) { return s.runtime.checkpoint_every > 0; },
      "no checkpoints"},
     {"keep", if_set, "no checkpoints"},

@@ -12,33 +12,32 @@ namespace tg {
 
 namespace {
 
-constexpr int kRank = 0, kRanks = 1;
-
-// Sums over batches; those of the device stay there until they are asked for.
+// Sums over batches, on the device until they are asked for: Σnll, predictions, bytes.
 class Tally {
  public:
   explicit Tally(at::Device device)
-      : loss_sum_(at::zeros({}, at::TensorOptions(device).dtype(at::kDouble))),
-        device_bytes_(at::zeros({}, at::TensorOptions(device).dtype(at::kLong))) {}
+      : sums_(at::zeros({3}, at::TensorOptions(device).dtype(at::kDouble))) {}
 
   void add(const at::Tensor& mean_loss, std::int64_t predictions) {
-    loss_sum_ += mean_loss.to(at::kDouble) * predictions;
-    predictions_ += predictions;
+    sums_[0] += mean_loss.to(at::kDouble) * predictions;
+    sums_[1] += predictions;
   }
-  void add_bytes(std::int64_t count) { host_bytes_ += count; }
-  void add_bytes(const at::Tensor& count) { device_bytes_ += count; }
+  void add_bytes(std::int64_t count) { sums_[2] += count; }
+  void add_bytes(const at::Tensor& count) { sums_[2] += count; }
+  void add_other_ranks(Communicator& communicator) { communicator.sum(sums_).wait(); }
 
-  std::int64_t predictions() const { return predictions_; }
-  double mean_loss() const { return loss_sum_.item<double>() / static_cast<double>(predictions_); }
-  double bits_per_byte() const {
-    const auto bytes = host_bytes_ + device_bytes_.item<std::int64_t>();
-    return mean_loss() / std::numbers::ln2 * static_cast<double>(predictions_) /
-           static_cast<double>(bytes);
+  struct Sums {
+    double loss, predictions, bytes;
+    double mean_loss() const { return loss / predictions; }
+  };
+  Sums sums() const {
+    const auto host = sums_.cpu();
+    const auto* values = host.const_data_ptr<double>();
+    return {values[0], values[1], values[2]};
   }
 
  private:
-  at::Tensor loss_sum_, device_bytes_;
-  std::int64_t predictions_ = 0, host_bytes_ = 0;
+  at::Tensor sums_;
 };
 
 std::int64_t count_predictions(const Settings& settings, const TokenSource& tokens) {
@@ -50,12 +49,14 @@ std::int64_t count_predictions(const Settings& settings, const TokenSource& toke
 }  // namespace
 
 Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
-                       std::optional<ByteTable> bytes, at::Device device)
+                       std::optional<ByteTable> bytes, at::Device device,
+                       Communicator& communicator)
     : settings_(settings),
       io_(effective_io(settings)),
       tokens_(std::move(tokens)),
       bytes_(std::move(bytes)),
       device_(device),
+      communicator_(communicator),
       predictions_(count_predictions(settings, *tokens_)) {
   if (bytes_ && io_.val_bytecount_device == CountDevice::cuda) {
     device_bytes_ = to_device(*bytes_, device);
@@ -64,14 +65,17 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
 
 ValidationPlan Validation::plan(std::int64_t seq_len) const {
   const auto& run = settings_.run;
+  const int rank = communicator_.rank(), world = communicator_.world_size();
   if (settings_.data.loader_order == LoaderOrder::stream) {
     // A validation batch is the size of a rank's share of one micro-step, as the scripts have it.
-    const auto at_once = run.val_batch_size / micro_batches(settings_, kRanks) / seq_len;
-    return plan_stream(predictions_, seq_len, std::max<std::int64_t>(1, at_once), kRank, kRanks);
+    const auto shares = world * micro_steps(settings_, world);
+    const auto at_once = run.val_batch_size / shares / seq_len;
+    return plan_stream(predictions_, seq_len, std::max<std::int64_t>(1, at_once), rank, world);
   }
-  const auto at_once = micro_batch_tokens(settings_, kRanks) / seq_len;
-  return plan_strided(*tokens_, run.val_tokens / run.val_batch_size, run.val_batch_size / seq_len,
-                      seq_len, std::max<std::int64_t>(1, at_once), kRank, kRanks);
+  const auto at_once = micro_batch_tokens(settings_, world) / seq_len;
+  return plan_strided(*tokens_, run.val_tokens / run.val_batch_size,
+                      run.val_batch_size / world / seq_len, seq_len,
+                      std::max<std::int64_t>(1, at_once), rank, world);
 }
 
 Score Validation::score(const Gpt& model, std::int64_t seq_len) const {
@@ -88,6 +92,8 @@ Score Validation::score(const Gpt& model, std::int64_t seq_len) const {
   const auto places = std::ssize(plan.places);
   const auto batches = places / plan.places_in_batch;
   const auto every = io_.val_progress_log_every;
+  const int world = communicator_.world_size();
+  const auto who = world == 1 ? std::string("all") : fmt::format("rank0/{}", world);
   Tally tally(device_);
   for (std::int64_t done = 1; done <= places; ++done) {
     const auto batch = feeder.next();
@@ -97,12 +103,15 @@ Score Validation::score(const Gpt& model, std::int64_t seq_len) const {
     const auto number = done / plan.places_in_batch;
     if (every > 0 && done % plan.places_in_batch == 0 &&
         (number % every == 0 || number == batches)) {
-      log_info("val_progress:all batch {}/{} partial_mean_loss:{:.4f} tokens_seen:{}", number,
-               batches, tally.mean_loss(), tally.predictions());
+      const auto so_far = tally.sums();
+      log_info("val_progress:{} batch {}/{} partial_mean_loss:{:.4f} tokens_seen:{:.0f}", who,
+               number, batches, so_far.mean_loss(), so_far.predictions);
     }
   }
-  Score score{.loss = tally.mean_loss(), .bpb = {}};
-  if (bytes_) score.bpb = tally.bits_per_byte();
+  tally.add_other_ranks(communicator_);
+  const auto sums = tally.sums();
+  Score score{.loss = sums.mean_loss(), .bpb = {}};
+  if (bytes_) score.bpb = sums.loss / std::numbers::ln2 / sums.bytes;
   return score;
 }
 

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "comm/communicator.h"
 #include "config/settings.h"
 #include "data/validation.h"
 #include "model/gpt.h"
@@ -27,11 +28,12 @@ class Validation {
  public:
   // Errors: those of the tokens. Without `bytes` there is no bpb.
   Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
-             std::optional<ByteTable> bytes, at::Device device);
+             std::optional<ByteTable> bytes, at::Device device, Communicator& communicator);
 
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
-  // Sequences of `seq_len`. Waits for the device once, at the end.
+  // Sequences of `seq_len`, each rank its share of them. Waits for the device once, at the end.
+  // Collective: the same score on every rank.
   Score score(const Gpt& model, std::int64_t seq_len) const;
 
  private:
@@ -43,6 +45,7 @@ class Validation {
   std::optional<ByteTable> bytes_;
   std::optional<DeviceByteTable> device_bytes_;
   at::Device device_;
+  Communicator& communicator_;
   std::int64_t predictions_;
 };
 

@@ -4,37 +4,67 @@
 #include <cmath>
 
 #include "ops/newton_schulz.h"
+#include "optim/reduction.h"
 
 namespace tg {
 
-Muon::Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOptions& options)
-    : banks_(std::move(banks)), options_(options) {
+Muon::Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOptions& options,
+           Communicator& communicator)
+    : banks_(std::move(banks)), options_(options), communicator_(communicator) {
+  const auto world = communicator.world_size();
   for (const auto& [name, bank] : banks_) {
-    momentum_.push_back(
-        at::zeros_like(bank, bank.options().dtype(options_.dtype).requires_grad(false)));
+    const auto share = matrices_of_a_rank(bank.size(0), world);
+    const auto buffer = bank.options().dtype(options_.dtype).requires_grad(false);
+    momentum_.push_back(at::zeros({share, bank.size(1), bank.size(2)}, buffer));
+    gathered_.push_back(
+        world == 1 ? at::Tensor() : at::empty({share * world, bank.size(1), bank.size(2)}, buffer));
   }
 }
 
-void Muon::step(const StepScalars& scalars) {
+void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
+                const at::Tensor& clip) {
   const at::NoGradGuard no_grad;
   // A skipped step keeps the momentum (factor 1, gradient 0) and changes no weight (rate 0).
   const auto skip = scalars.skip.to(at::kBool);
-  const auto lr = at::where(skip, 0.0, scalars.lr_scale * options_.lr);
-  const auto keep = at::where(skip, 1.0, scalars.momentum);
-  const auto scalar_dtype = options_.dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const Rates rates{.skip = skip,
+                    .lr = at::where(skip, 0.0, scalars.lr_scale * options_.lr),
+                    .keep = at::where(skip, 1.0, scalars.momentum),
+                    .clip = clip};
+  std::vector<Pending> pending(banks_.size());
   for (std::size_t i = 0; i < banks_.size(); ++i) {
-    const auto bank = banks_[i].second.detach();
-    const auto gradient = at::where(skip, 0.0, banks_[i].second.grad().to(options_.dtype));
-    // In a half-precision product μ itself would be rounded, 0.99 to 0.98828: a memory of 85 steps.
-    const auto& momentum = momentum_[i];
-    momentum.copy_(momentum.to(scalar_dtype).mul_(keep).add_(gradient));
-    const auto ahead = momentum.to(scalar_dtype) * keep + gradient;
-    const auto update = newton_schulz(ahead.to(options_.dtype), options_.newton_schulz_steps);
-    const double shape = static_cast<double>(bank.size(-2)) / static_cast<double>(bank.size(-1));
-    bank.mul_(1 - lr * options_.weight_decay);
-    bank.addcmul_(update.to(bank.scalar_type()), lr.to(bank.scalar_type()),
-                  -std::sqrt(std::max(1.0, shape)));
+    const auto update = update_of(i, gradients[i], rates);
+    if (gathered_[i].defined()) {
+      pending[i] = communicator_.all_gather(gathered_[i], update.contiguous());
+    } else {
+      gathered_[i] = update;
+    }
+    if (i == 0) continue;
+    pending[i - 1].wait();
+    apply(i - 1, rates);
   }
+  if (banks_.empty()) return;
+  pending.back().wait();
+  apply(banks_.size() - 1, rates);
+  if (communicator_.world_size() == 1) std::fill(gathered_.begin(), gathered_.end(), at::Tensor());
+}
+
+at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& reduced, const Rates& rates) {
+  const auto scalar_dtype = options_.dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto gradient = at::where(rates.skip, 0.0, reduced.to(scalar_dtype) * rates.clip);
+  // In a half-precision product μ itself would be rounded, 0.99 to 0.98828: a memory of 85 steps.
+  const auto& momentum = momentum_[bank];
+  momentum.copy_(momentum.to(scalar_dtype).mul_(rates.keep).add_(gradient));
+  const auto ahead = momentum.to(scalar_dtype) * rates.keep + gradient;
+  return newton_schulz(ahead.to(options_.dtype), options_.newton_schulz_steps);
+}
+
+void Muon::apply(std::size_t i, const Rates& rates) {
+  const auto bank = banks_[i].second.detach();
+  const auto update = gathered_[i].narrow(0, 0, bank.size(0));
+  const double shape = static_cast<double>(bank.size(-2)) / static_cast<double>(bank.size(-1));
+  bank.mul_(1 - rates.lr * options_.weight_decay);
+  bank.addcmul_(update.to(bank.scalar_type()), rates.lr.to(bank.scalar_type()),
+                -std::sqrt(std::max(1.0, shape)));
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Muon::state() const {

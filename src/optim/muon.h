@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "optim/step_scalars.h"
 
 namespace tg {
@@ -17,21 +18,35 @@ struct MuonOptions {
 };
 
 // Muon with Nesterov momentum (Jordan et al. 2024) on banks [n, rows, columns], each matrix on its
-// own:
+// own and each rank with its share of them (Parallel Muon, as in the record of 2026-03-23):
 //   b ← μ·b + g;  u = newton_schulz(g + μ·b)
 //   p ← p·(1 − lr·weight_decay) − lr·√max(1, rows/columns)·u
 class Muon {
  public:
-  Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOptions& options);
+  Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOptions& options,
+       Communicator& communicator);
 
-  void step(const StepScalars& scalars);
-  // Sharing storage: "momentum.NAME".
+  // gradients: of each bank this rank's matrices, [⌈n/W⌉, rows, columns] in options.dtype, as
+  // Reduction gives them; `clip` [] fp32 scales them. A bank's updates travel while the next bank's
+  // are computed. Collective.
+  void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
+            const at::Tensor& clip);
+  // Sharing storage: "momentum.NAME", of this rank's matrices.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
+  // Scalars on the device that all banks of a step share.
+  struct Rates {
+    at::Tensor skip, lr, keep, clip;
+  };
+  at::Tensor update_of(std::size_t bank, const at::Tensor& gradient, const Rates& rates);
+  void apply(std::size_t bank, const Rates& rates);
+
   std::vector<std::pair<std::string, at::Tensor>> banks_;
   std::vector<at::Tensor> momentum_;
+  std::vector<at::Tensor> gathered_;  // all ranks' updates of each bank
   MuonOptions options_;
+  Communicator& communicator_;
 };
 
 }  // namespace tg

@@ -19,8 +19,12 @@ Named of_kind(const ParameterTable& table, std::initializer_list<ParameterKind> 
 }  // namespace
 
 Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
-                     const OptimConfig& optim, at::ScalarType reduce_dtype, bool record_quirks)
-    : table_(table), record_quirks_(record_quirks) {
+                     const OptimConfig& optim, at::ScalarType reduce_dtype, bool record_quirks,
+                     Communicator& communicator)
+    : table_(table),
+      communicator_(communicator),
+      record_quirks_(record_quirks),
+      reduction_(table, communicator, reduce_dtype, record_quirks) {
   const auto add = [&](std::initializer_list<ParameterKind> kinds, double lr, double weight_decay) {
     auto parameters = of_kind(table, kinds);
     if (parameters.empty()) return;
@@ -34,33 +38,38 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
   if (!record_quirks) add({ParameterKind::mtp_head}, optim.head_lr, 0.0);
   muon_.emplace_back(
       of_kind(table, {ParameterKind::bank}),
-      MuonOptions{optim.matrix_lr, optim.muon_wd, optim.muon_backend_steps, reduce_dtype});
+      MuonOptions{optim.matrix_lr, optim.muon_wd, optim.muon_backend_steps, reduce_dtype},
+      communicator);
 }
 
-std::vector<at::Tensor> Optimizer::gradients() const {
-  std::vector<at::Tensor> found;
-  for (const auto& row : table_.rows()) {
-    if (row.value.grad().defined()) found.push_back(row.value.grad());
+at::Tensor Optimizer::reduce(const at::Tensor& numbers, double max_norm) {
+  const at::NoGradGuard no_grad;
+  const auto factor = [&](const at::Tensor& norm) {
+    return (max_norm / (norm + 1e-6)).clamp_max(1.0);
+  };
+  clip_ = at::ones({}, numbers.options());
+  if (record_quirks_) {
+    // The scripts divide by a rank's own micro-batches until the ranks' mean is taken.
+    const auto norm = reduction_.local_norm() * communicator_.world_size();
+    if (max_norm > 0) reduction_.scale_local(factor(norm));
+    reduction_.reduce(numbers);
+    // The norms differ between ranks; whether all of them are finite must not.
+    const auto all_finite = norm * 0;
+    communicator_.sum(all_finite).wait();
+    return norm + all_finite;
   }
-  return found;
-}
-
-at::Tensor Optimizer::gradient_norm() const {
-  const at::NoGradGuard no_grad;
-  std::vector<at::Tensor> norms;
-  for (const auto& norm : at::_foreach_norm(gradients())) norms.push_back(norm.to(at::kFloat));
-  return at::stack(norms).norm();
-}
-
-void Optimizer::clip(const at::Tensor& norm, double max_norm) {
-  const at::NoGradGuard no_grad;
-  const auto factor = (max_norm / (norm + 1e-6)).clamp_max(1.0);
-  at::_foreach_mul_(gradients(), factor);
+  reduction_.reduce(numbers);
+  const auto norm = reduction_.norm();
+  if (max_norm > 0) {
+    clip_ = factor(norm);
+    reduction_.scale_replicated(clip_);
+  }
+  return norm;
 }
 
 void Optimizer::step(const StepScalars& scalars) {
   for (auto& adamw : adamw_) adamw.step(scalars);
-  for (auto& muon : muon_) muon.step(scalars);
+  for (auto& muon : muon_) muon.step(scalars, reduction_.shards(), clip_);
 }
 
 void Optimizer::zero_gradients() {

@@ -7,6 +7,7 @@
 #include "model/parameters.h"
 #include "optim/adamw.h"
 #include "optim/muon.h"
+#include "optim/reduction.h"
 
 namespace tg {
 
@@ -17,12 +18,14 @@ class Optimizer {
   // `reduce_dtype`: see MuonOptions::dtype. With `record_quirks` the multi-token heads are in no
   // optimizer, and their gradients are never zeroed.
   Optimizer(const ParameterTable& table, const ModelConfig& model, const OptimConfig& optim,
-            at::ScalarType reduce_dtype, bool record_quirks);
+            at::ScalarType reduce_dtype, bool record_quirks, Communicator& communicator);
 
-  // The global norm over all gradients → [] fp32, on the device.
-  at::Tensor gradient_norm() const;
-  // Scales all gradients by min(1, max_norm/(norm + 1e-6)).
-  void clip(const at::Tensor& norm, double max_norm);
+  // Sums all ranks' gradients, and `numbers` [k] fp32 in place, and clips by the global norm:
+  // factor min(1, max_norm/(norm + 1e-6)), none for max_norm 0. With `record_quirks` each rank
+  // clips its own gradients first, as the scripts do. → that norm, [] fp32 on the device.
+  // Collective.
+  at::Tensor reduce(const at::Tensor& numbers, double max_norm);
+  // After reduce(). Collective.
   void step(const StepScalars& scalars);
   void zero_gradients();
 
@@ -30,10 +33,11 @@ class Optimizer {
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
-  std::vector<at::Tensor> gradients() const;
-
   const ParameterTable& table_;
+  Communicator& communicator_;
   bool record_quirks_;
+  Reduction reduction_;
+  at::Tensor clip_;  // the factor that the banks' gradients still need
   std::vector<AdamW> adamw_;
   std::vector<Muon> muon_;  // one, or none in a model without banks
 };

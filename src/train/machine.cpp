@@ -117,8 +117,12 @@ double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len) 
   return 6 * (layers * block + heads) + attention;
 }
 
+std::string program_version() {
+  return fmt::format("train_gpt commit {}\nLibTorch {}\n", kGitCommit, TORCH_VERSION);
+}
+
 std::string version_text() {
-  std::string text = fmt::format("train_gpt commit {}\nLibTorch {}\n", kGitCommit, TORCH_VERSION);
+  std::string text = program_version();
   if (cuda_version().empty()) {
     text += "CUDA none (built without)\n";
   } else {

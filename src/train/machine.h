@@ -28,6 +28,8 @@ double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len);
 
 // One item a line: program, commit, LibTorch, CUDA, cuDNN and NCCL, GPUs.
 std::string version_text();
+// Its first lines, the same on every machine: program, commit, LibTorch.
+std::string program_version();
 std::int64_t code_bytes();
 
 }  // namespace tg

@@ -20,12 +20,7 @@ std::string random_uuid() {
   return uuid;
 }
 
-}  // namespace
-
-std::string prepare_output_dir(Settings& settings) {
-  auto& run_id = settings.data.run_id;
-  auto& dir = settings.runtime.output_dir;
-  if (run_id.empty()) run_id = random_uuid();
+std::string make_folder(const std::string& run_id, std::string dir) {
   const bool is_default = dir.empty();
   if (is_default) dir = "logs/" + run_id;
 
@@ -40,6 +35,21 @@ std::string prepare_output_dir(Settings& settings) {
     fs::create_symlink(run_id + "/log.txt", link,
                        error);  // a convenience: a run goes on without it
   }
+  return dir;
+}
+
+}  // namespace
+
+std::string prepare_output_dir(Settings& settings, const Rendezvous& meeting,
+                               const LaunchInfo& launch) {
+  auto& run_id = settings.data.run_id;
+  auto& dir = settings.runtime.output_dir;
+  if (launch.rank == 0) {
+    if (run_id.empty()) run_id = random_uuid();
+    dir = make_folder(run_id, dir);
+  }
+  run_id = share_from_rank_0(meeting, launch, "run_id", run_id);
+  dir = share_from_rank_0(meeting, launch, "output_dir", dir);
   return dir;
 }
 

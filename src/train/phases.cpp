@@ -28,6 +28,12 @@ StepTimes StepRecord::times() const {
   for (const auto& lap : laps) {
     spent[static_cast<std::size_t>(lap.phase)] += lap.began.ms_until(lap.ended);
   }
+  double comm = 0;
+  for (const auto& [phase, wait] : waits) {
+    const double waited = wait.first.ms_until(wait.second);
+    spent[static_cast<std::size_t>(phase)] -= waited;
+    comm += waited;
+  }
   StepTimes times{.batch_cpu = batch_cpu,
                   .batch_h2d = 0,
                   .data_wait = spent[0],
@@ -35,7 +41,7 @@ StepTimes StepRecord::times() const {
                   .backward = spent[2],
                   .grad_clip = spent[3],
                   .optimizer = spent[4],
-                  .comm = 0,
+                  .comm = comm,
                   .host = host,
                   .explicit_sync = explicit_sync,
                   .step = laps.empty() ? 0 : laps.front().began.ms_until(laps.back().ended)};
@@ -74,6 +80,10 @@ void PhaseRecorder::begin_step(BatchFeed& feed) {
   feed.take_copy_times();  // those of the warm-up
   waited_before_ = feed.waited_ms();
   host_began_.emplace(host_clock());
+}
+
+void PhaseRecorder::add_waits(Phase phase, std::vector<Communicator::WaitTime> waits) {
+  for (auto& wait : waits) record_.waits.emplace_back(phase, std::move(wait));
 }
 
 std::optional<StepRecord> PhaseRecorder::end_step(BatchFeed& feed) {

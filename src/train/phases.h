@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "config/settings.h"
 #include "data/feeder.h"
 
@@ -41,6 +42,7 @@ struct StepRecord {
   };
   std::vector<Lap> laps;  // in order
   std::vector<BatchFeed::CopyTime> copies;
+  std::vector<std::pair<Phase, Communicator::WaitTime>> waits;  // within laps of their phase
   double batch_cpu = 0, host = 0, explicit_sync = 0;
 
   StepTimes times() const;
@@ -74,6 +76,8 @@ class PhaseRecorder {
   void begin_step(BatchFeed& feed);
   // For as long as the scope lives; `batch` is the micro-batch that it works on, if any.
   [[nodiscard]] Scope enter(Phase phase, std::int64_t batch = -1) { return {*this, phase, batch}; }
+  // Waits for collectives within a phase count as `comm`, not as the phase.
+  void add_waits(Phase phase, std::vector<Communicator::WaitTime> waits);
   // Nothing when the breakdown is off.
   std::optional<StepRecord> end_step(BatchFeed& feed);
 

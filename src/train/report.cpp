@@ -51,13 +51,19 @@ MemoryPeak peak_memory(at::Device device) {
 }  // namespace
 
 Report::Report(const std::string& dir, const Settings& settings, const Origins& origins,
-               const Machine& machine)
-    : settings_(settings), machine_(machine), metrics_(fresh(dir + "/metrics.jsonl")) {
+               const Machine& machine, const Communicator& communicator)
+    : settings_(settings), machine_(machine), world_size_(communicator.world_size()) {
+  if (communicator.rank() != 0) return;
+  metrics_.emplace(fresh(dir + "/metrics.jsonl"));
   open_log_file(dir + "/log.txt", header_text(settings, machine));
   auto config = settings_json(settings, origins);
   config["versions"] = version_text();
   config["device"] = machine.device_name;
   write_json_file(dir + "/config.json", config);
+}
+
+void Report::write(const nlohmann::json& event) {
+  if (metrics_) metrics_->write(event);
 }
 
 void Report::opening(const RunFacts& facts) {
@@ -80,7 +86,7 @@ void Report::opening(const RunFacts& facts) {
   for (auto i = model.num_layers - model.xsa_last_n; i < model.num_layers; ++i)
     exclusive.push_back(i);
   log_info("XSA:last_{} active_layers:{}", model.xsa_last_n, py_repr(exclusive));
-  log_info("world_size:{} grad_accum_steps:{}", 1, facts.micro_steps);
+  log_info("world_size:{} grad_accum_steps:{}", world_size_, facts.micro_steps);
   log_info("attention_mode:gqa num_heads:{} num_kv_heads:{}", model.num_heads, model.num_kv_heads);
   log_info("attention_kernel:{} device:{} compute_dtype:{}", attention_name(machine_.attention),
            machine_.device_name, c10::toString(machine_.compute));
@@ -113,22 +119,26 @@ void Report::warm_up(std::int64_t step) const {
   if (steps <= 20 || step % 10 == 0 || step == steps) log_info("warmup_step:{}/{}", step, steps);
 }
 
-void Report::train(std::int64_t step, double loss, double lr_scale, double elapsed_ms, bool last) {
+void Report::train(const StepResult& result, bool last) {
   if (!first_step_told_) {
-    metrics_.write({{"event", "first_step"}, {"ms_since_launch", process_uptime_ms()}});
+    write({{"event", "first_step"}, {"ms_since_launch", process_uptime_ms()}});
     first_step_told_ = true;
   }
-  metrics_.write({{"event", "train"},
-                  {"step", step},
-                  {"train_loss", loss},
-                  {"lr_scale", lr_scale},
-                  {"train_time_ms", elapsed_ms}});
+  nlohmann::json json{{"event", "train"},
+                      {"step", result.step},
+                      {"train_loss", result.loss},
+                      {"lr_scale", result.lr_scale},
+                      {"train_time_ms", result.elapsed_ms}};
+  if (result.token_offset) json["token_offset"] = *result.token_offset;
+  write(json);
   const auto every = settings_.run.train_log_every;
+  const auto step = result.step;
   if (every > 0 && (step <= 10 || step % every == 0 || last)) {
     log_info("step:{}/{} train_loss:{:.4f} train_time:{:.0f}ms step_avg:{:.2f}ms", step,
-             settings_.run.iterations, loss, elapsed_ms, elapsed_ms / static_cast<double>(step));
+             settings_.run.iterations, result.loss, result.elapsed_ms,
+             result.elapsed_ms / static_cast<double>(step));
   }
-  progress(step, loss, elapsed_ms);
+  progress(step, result.loss, result.elapsed_ms);
 }
 
 void Report::timing(std::int64_t step, const StepTimes& times, double val_ms, bool last) {
@@ -150,7 +160,7 @@ void Report::timing(std::int64_t step, const StepTimes& times, double val_ms, bo
                       {"host_ms", times.host},
                       {"phases_ms", times.phases()},
                       {"step_ms", times.step}};
-  metrics_.write(json);
+  write(json);
   if (step > 10 && step % settings_.io.training_timing_every != 0 && !last) return;
   std::string line = fmt::format("timing_breakdown step:{} micro_steps:{}", step, micro_steps_);
   std::vector<const char*> names = {"batch_cpu_ms", "batch_h2d_ms",    "forward_ms",
@@ -191,7 +201,7 @@ void Report::validation(std::int64_t step, const Score& score, double elapsed_ms
   auto json = score_json("val", score);
   json["step"] = step;
   json["val_time_ms"] = val_ms;
-  metrics_.write(json);
+  write(json);
 }
 
 void Report::stopping_early(std::int64_t step, double elapsed_ms) const {
@@ -211,7 +221,7 @@ void Report::final_score(const std::string& line_name, const std::string& name, 
   log_info("{} val_loss:{:.4f}{} eval_time:{:.0f}ms", line_name, score.loss, bpb_text(score), ms);
   auto json = score_json("final", score);
   json["name"] = name;
-  metrics_.write(json);
+  write(json);
 }
 
 }  // namespace tg

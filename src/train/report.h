@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "comm/communicator.h"
 #include "config/settings.h"
 #include "eval/validation.h"
 #include "store/jsonl.h"
@@ -22,17 +23,25 @@ struct RunFacts {
   bool counts_bytes = false;
 };
 
+struct StepResult {
+  std::int64_t step = 0;  // from 1
+  double loss = 0, lr_scale = 0;
+  double elapsed_ms = 0;
+  // Tokens of the stream that all ranks together have used; absent in the strided order.
+  std::optional<std::int64_t> token_offset;
+};
+
 class Report {
  public:
   // `dir` exists. Starts log.txt (with settings and versions at its head), metrics.jsonl and
-  // config.json. Errors: cannot_create.
+  // config.json; rank 0 alone writes. Errors: cannot_create.
   Report(const std::string& dir, const Settings& settings, const Origins& origins,
-         const Machine& machine);
+         const Machine& machine, const Communicator& communicator);
 
   void opening(const RunFacts& facts);
   void warm_up(std::int64_t step) const;
-  // After step `step` (1-based); every step goes to the metrics, lines as TRAIN_LOG_EVERY says.
-  void train(std::int64_t step, double loss, double lr_scale, double elapsed_ms, bool last);
+  // Every step goes to the metrics, lines as TRAIN_LOG_EVERY says.
+  void train(const StepResult& result, bool last);
   // The phases of step `step`; every step goes to the metrics, lines as TRAINING_TIMING_EVERY says.
   void timing(std::int64_t step, const StepTimes& times, double val_ms, bool last);
   void validation(std::int64_t step, const Score& score, double elapsed_ms, double val_ms);
@@ -44,11 +53,13 @@ class Report {
                    double ms);
 
  private:
+  void write(const nlohmann::json& event);
   void progress(std::int64_t step, double loss, double elapsed_ms) const;
 
   const Settings& settings_;
   const Machine& machine_;
-  JsonLines metrics_;
+  std::optional<JsonLines> metrics_;
+  int world_size_;
   std::int64_t micro_steps_ = 1;
   bool first_step_told_ = false;
 };

@@ -20,8 +20,9 @@ void TrainStep::backward(const at::Tensor& loss) {
 at::Tensor TrainStep::accumulate_gradients(bool fake_quant) {
   const double share = 1.0 / static_cast<double>(micro_batches_);
   auto mean_loss = at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat));
-  for (std::int64_t i = 0; i < micro_batches_; ++i) {
+  for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
     const auto batch = next_batch();
+    if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
     const auto loss = forward(batch, fake_quant);
     mean_loss += loss.detach() * share;
     backward(loss * share);
@@ -33,20 +34,24 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   const auto scalar = [&](double value) {
     return at::full({}, value, at::TensorOptions(device_).dtype(at::kFloat));
   };
-  const auto loss = accumulate_gradients(plan.fake_quant);
-
+  // Sums over ranks: what rank 0 alone contributes is its word for all.
+  const double mine = communicator_.rank() == 0 ? 1 : 0;
+  const auto numbers = at::stack({accumulate_gradients(plan.fake_quant),
+                                  scalar(mine * plan.lr_scale), scalar(mine * plan.elapsed_ms)});
   at::Tensor norm, skip;
   {
     const auto phase = phases_.enter(Phase::grad_clip);
-    norm = optimizer_.gradient_norm();
-    skip = (loss + norm).isfinite().logical_not().to(at::kFloat);
-    if (plan.clip_norm > 0) optimizer_.clip(norm, plan.clip_norm);
+    norm = optimizer_.reduce(numbers, plan.clip_norm);
+    skip = (numbers[0] + norm).isfinite().logical_not().to(at::kFloat);
   }
-  const auto phase = phases_.enter(Phase::optimizer);
-  optimizer_.step(
-      {.lr_scale = scalar(plan.lr_scale), .momentum = scalar(plan.momentum), .skip = skip});
-  optimizer_.zero_gradients();
-  return at::stack({loss, norm, skip});
+  phases_.add_waits(Phase::grad_clip, communicator_.take_wait_times());
+  {
+    const auto phase = phases_.enter(Phase::optimizer);
+    optimizer_.step({.lr_scale = numbers[1], .momentum = scalar(plan.momentum), .skip = skip});
+    optimizer_.zero_gradients();
+  }
+  phases_.add_waits(Phase::optimizer, communicator_.take_wait_times());
+  return at::stack({numbers[0], norm, skip, numbers[1], numbers[2]});
 }
 
 }  // namespace tg

@@ -11,25 +11,29 @@ namespace tg {
 struct StepPlan {
   double lr_scale = 1.0;
   double momentum = 0.0;
-  double clip_norm = 0.0;  // 0: no clipping
+  double clip_norm = 0.0;   // 0: no clipping
+  double elapsed_ms = 0.0;  // of the training clock; rank 0's counts, as does its lr_scale
   bool fake_quant = false;
 };
 
-// One optimizer step: gradients of all micro-batches, summed and divided by their number; clip;
-// update. Nothing here waits for the device.
+// One optimizer step: gradients of all micro-batches, summed over ranks and divided by their
+// number; clip; update. Nothing here waits for the device. Collective.
 class TrainStep {
  public:
+  // micro_batches: of all ranks.
   TrainStep(const Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
-            std::int64_t micro_batches, at::Device device)
+            Communicator& communicator, std::int64_t micro_batches, at::Device device)
       : model_(model),
         optimizer_(optimizer),
         feed_(feed),
         phases_(phases),
+        communicator_(communicator),
         micro_batches_(micro_batches),
         device_(device) {}
 
-  // → [3] fp32 on the device: the mean loss, the gradients' global norm before clipping, and 1
-  // where one of them is not finite: then weights and optimizer state stay as they are.
+  // → [5] fp32 on the device: the mean loss; the gradients' global norm before clipping; 1 where
+  // one of them is not finite, and then weights and optimizer state stay as they are; rank 0's
+  // lr_scale and elapsed_ms.
   at::Tensor run(const StepPlan& plan);
 
  private:
@@ -42,6 +46,7 @@ class TrainStep {
   Optimizer& optimizer_;
   BatchFeed& feed_;
   PhaseRecorder& phases_;
+  Communicator& communicator_;
   std::int64_t micro_batches_;
   at::Device device_;
 };

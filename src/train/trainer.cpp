@@ -18,8 +18,6 @@ namespace tg {
 
 namespace {
 
-constexpr int kRank = 0, kWorldSize = 1;
-
 std::optional<ByteTable> load_byte_table(const Settings& settings) {
   if (settings.data.tokenizer_path.empty()) return {};
   const auto vocab = static_cast<int>(settings.model.vocab_size);
@@ -27,16 +25,18 @@ std::optional<ByteTable> load_byte_table(const Settings& settings) {
 }
 
 std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
-                                               at::Device device, SpanLog& spans) {
-  const auto length = micro_batch_tokens(settings, kWorldSize);
+                                               at::Device device, const Communicator& communicator,
+                                               SpanLog& spans) {
+  const int rank = communicator.rank(), world = communicator.world_size();
+  const auto length = micro_batch_tokens(settings, world);
   const auto seq_len = settings.run.train_seq_len;
   std::unique_ptr<TokenOrder> order;
   if (settings.data.loader_order == LoaderOrder::stream) {
-    const auto micro = micro_batches(settings, kWorldSize);
-    order = std::make_unique<StreamOrder>(tokens, length, micro, kRank, kWorldSize);
+    const auto micro = micro_batches(settings, world);
+    order = std::make_unique<StreamOrder>(tokens, length, micro, rank, world);
   } else {
     // The speedrun's script trains on its very first micro-batch twice.
-    order = std::make_unique<StridedOrder>(tokens, length / seq_len, seq_len, kRank, kWorldSize,
+    order = std::make_unique<StridedOrder>(tokens, length / seq_len, seq_len, rank, world,
                                            settings.runtime.record_quirks);
   }
   const auto io = effective_io(settings);
@@ -57,32 +57,35 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Trainer::Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
-                 const Origins& origins)
+                 const Origins& origins, Communicator& communicator)
     : settings_(settings),
       machine_(machine),
+      communicator_(communicator),
       output_dir_(output_dir),
       tokens_(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
-      validation_(settings, tokens_.val, load_byte_table(settings), machine.device),
+      validation_(settings, tokens_.val, load_byte_table(settings), machine.device, communicator),
       table_(initial_weights(settings, machine)),
       model_(settings.model, table_, {machine.compute, settings.runtime.record_quirks}),
       optimizer_(table_, settings.model, settings.optim, machine.compute,
-                 settings.runtime.record_quirks),
-      feeder_(make_train_source(settings, *tokens_.train, machine.device, spans_), machine.device,
-              effective_io(settings).train_copy_stream, &spans_),
+                 settings.runtime.record_quirks, communicator),
+      feeder_(make_train_source(settings, *tokens_.train, machine.device, communicator, spans_),
+              machine.device, effective_io(settings).train_copy_stream, &spans_),
       phases_(settings.io.training_timing_breakdown, settings.runtime.profile == ProfileMode::nvtx,
               machine.device, &spans_),
-      step_(model_, optimizer_, feeder_, phases_, micro_batches(settings, kWorldSize),
-            machine.device),
-      report_(output_dir, settings, origins, machine),
+      step_(model_, optimizer_, feeder_, phases_, communicator,
+            micro_batches(settings, communicator.world_size()), machine.device),
+      report_(output_dir, settings, origins, machine, communicator),
       fake_quant_(settings.averaging.qat_enabled) {
   if (settings.runtime.profile == ProfileMode::on) {
-    trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, kRank), machine.device, spans_);
+    trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
+                   machine.device, spans_);
   }
+  communicator.time_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
   RunFacts facts{.parameters = table_.element_count(),
                  .train_shards = tokens_.train->count(),
                  .val_pattern = validation_.pattern(),
                  .val_tokens = validation_.tokens(),
-                 .micro_steps = micro_steps(settings, kWorldSize),
+                 .micro_steps = micro_steps(settings, communicator.world_size()),
                  .counts_bytes = !settings.data.tokenizer_path.empty()};
   for (const auto& row : table_.rows()) {
     if (row.kind == ParameterKind::mtp_head) facts.mtp_parameters += row.value.numel();
@@ -103,6 +106,7 @@ void Trainer::run() {
       trace(last ? settings_.runtime.profile_start + settings_.runtime.profile_steps : step);
     if (last) break;
     train(step);
+    if (step == 0) communicator_.begin_training();
     if (!last_step_ && cap_reached()) last_step_ = step + 1;
   }
   settle();
@@ -136,7 +140,10 @@ void Trainer::warm_up() {
 
 void Trainer::train(std::int64_t step) {
   set_log_step(static_cast<long>(step));
-  const double scale = lr_scale(settings_.run, step, clock_.elapsed_ms());
+  if (communicator_.watch() != nullptr) communicator_.watch()->set_step(step);
+  const double elapsed = clock_.elapsed_ms();
+  const double own_scale = lr_scale(settings_.run, step, elapsed);
+  const double scale = known_lr_scale(own_scale);
   const double threshold = settings_.averaging.late_qat_threshold;
   if (threshold > 0 && scale < threshold && !fake_quant_) {
     fake_quant_ = true;
@@ -144,18 +151,26 @@ void Trainer::train(std::int64_t step) {
   }
   RECORD_USER_SCOPE("train_step");
   phases_.begin_step(feeder_);
-  const auto numbers = step_.run({.lr_scale = scale,
+  const auto numbers = step_.run({.lr_scale = own_scale,
                                   .momentum = muon_momentum(settings_.optim, step),
                                   .clip_norm = settings_.optim.grad_clip_norm,
+                                  .elapsed_ms = elapsed,
                                   .fake_quant = fake_quant_});
   const bool first_swa = [&] {
     const auto phase = phases_.enter(Phase::optimizer);
     return average_->update(step + 1, scale);
   }();
-  Pending pending{step + 1, scale, Readback(numbers), phases_.end_step(feeder_),
-                  std::exchange(validation_before_step_ms_, 0)};
+  Launched launched{step + 1,
+                    own_scale,
+                    Readback(numbers),
+                    phases_.end_step(feeder_),
+                    std::exchange(validation_before_step_ms_, 0),
+                    {}};
+  if (settings_.data.loader_order == LoaderOrder::stream) {
+    launched.token_offset = feeder_.state().token_offset;
+  }
   settle();  // the step before: its numbers arrive while this one runs
-  pending_.emplace(std::move(pending));
+  pending_.emplace(std::move(launched));
   if (machine_.device.is_cpu()) settle();
   if (first_swa && (average_->collects_swa() || settings_.runtime.record_quirks)) {
     log_info("swa:start step:{}", step + 1);
@@ -164,9 +179,12 @@ void Trainer::train(std::int64_t step) {
 
 void Trainer::settle() {
   if (!pending_) return;
-  auto [step, scale, readback, record, val_ms] = std::move(*pending_);
+  auto [step, scale, readback, record, val_ms, token_offset] = std::move(*pending_);
   pending_.reset();
+  const PeerWatch::Scope waiting(communicator_.watch());
   const auto* numbers = readback.wait().const_data_ptr<float>();
+  settled_lr_scale_ = numbers[3];
+  settled_elapsed_ms_ = numbers[4];
   const double loss = numbers[0], norm = numbers[1];
   if (numbers[2] != 0) {
     REQUIRE(settings_.runtime.on_nonfinite == OnNonfinite::skip, ExitCode::internal,
@@ -179,7 +197,12 @@ void Trainer::settle() {
              step, loss, norm, ++skipped_steps_);
   }
   if (record) report_.timing(step, record->times(), val_ms, step == last_step_);
-  report_.train(step, loss, scale, clock_.elapsed_ms(), step == last_step_);
+  report_.train({.step = step,
+                 .loss = loss,
+                 .lr_scale = scale,
+                 .elapsed_ms = clock_.elapsed_ms(),
+                 .token_offset = token_offset},
+                step == last_step_);
   const double waited = feeder_.waited_ms() - waited_before_ms_;
   if (const auto warning = stall_watch_.after_step(step, waited, clock_.elapsed_ms())) {
     warn_line(*warning);
@@ -212,9 +235,17 @@ void Trainer::validate(std::int64_t step) {
   clock_.start();
 }
 
+// What the host may act on. Where the clock decides, that is rank 0's, and all ranks know it of the
+// same past step, so that they do the same at the same step.
+double Trainer::known_lr_scale(double own) const {
+  const bool by_clock = settings_.run.max_wallclock_seconds > 0;
+  return by_clock && communicator_.world_size() > 1 ? settled_lr_scale_ : own;
+}
+
 bool Trainer::cap_reached() const {
   const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
-  return cap_ms > 0 && clock_.elapsed_ms() >= cap_ms;
+  const double elapsed = communicator_.world_size() > 1 ? settled_elapsed_ms_ : clock_.elapsed_ms();
+  return cap_ms > 0 && elapsed >= cap_ms;
 }
 
 void Trainer::finish() {
@@ -226,7 +257,8 @@ void Trainer::finish() {
     report_.final_score("DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", score,
                         milliseconds_since(began));
   }
-  write_model(table_, output_dir_);
+  if (communicator_.rank() == 0) write_model(table_, output_dir_);
+  communicator_.barrier();
 }
 
 }  // namespace tg

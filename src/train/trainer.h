@@ -26,18 +26,20 @@ class Trainer {
  public:
   // Opens tokens and tokenizer, makes or loads the weights. Errors: those of data, tokenizer,
   // INIT_FROM and outputs.
+  // All ranks of the communicator make one, and run() it, together.
   Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
-          const Origins& origins);
+          const Origins& origins, Communicator& communicator);
   // Errors: internal (a loss or gradient that is not finite), those of reading and writing.
   void run();
 
  private:
-  struct Pending {
+  struct Launched {
     std::int64_t step;
     double lr_scale;
     Readback numbers;
     std::optional<StepRecord> record;  // for the timing breakdown
     double val_ms;                     // spent on validation before this step
+    std::optional<std::int64_t> token_offset;
   };
 
   void warm_up();
@@ -45,11 +47,13 @@ class Trainer {
   void trace(std::int64_t step);
   void settle();
   void validate(std::int64_t step);
+  double known_lr_scale(double own) const;
   bool cap_reached() const;
   void finish();
 
   const Settings& settings_;
   const Machine& machine_;
+  Communicator& communicator_;
   const std::string output_dir_;
   SpanLog spans_;
   TokenSplits tokens_;
@@ -70,8 +74,9 @@ class Trainer {
   double validation_before_step_ms_ = 0;
   bool fake_quant_;
   std::int64_t skipped_steps_ = 0;
-  std::optional<std::int64_t> last_step_;  // set by the wallclock cap
-  std::optional<Pending> pending_;
+  double settled_lr_scale_ = 1, settled_elapsed_ms_ = 0;  // rank 0's, of the last step settled
+  std::optional<std::int64_t> last_step_;                 // set by the wallclock cap
+  std::optional<Launched> pending_;
 };
 
 }  // namespace tg

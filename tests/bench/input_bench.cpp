@@ -103,7 +103,7 @@ struct Bench {
         tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
         table(initial_weights(settings, machine)),
         model(settings.model, table, {machine.compute, false}),
-        optimizer(table, settings.model, settings.optim, machine.compute, false) {}
+        optimizer(table, settings.model, settings.optim, machine.compute, false, alone) {}
 
   std::unique_ptr<Feeder> feeder(const Variant& variant, const TokenSource& source) const {
     const auto micro = micro_batches(settings, 1);
@@ -126,6 +126,7 @@ struct Bench {
   const Settings& settings;
   const Machine& machine;
   TokenSplits tokens;
+  Communicator alone;
   ParameterTable table;
   Gpt model;
   Optimizer optimizer;
@@ -139,7 +140,7 @@ Bench::Result Bench::measure(const Variant& variant) {
   if (variant.resident) resident = std::make_unique<ResidentFeed>(*fed, micro_batches(settings, 1));
   BatchFeed& feed = resident ? static_cast<BatchFeed&>(*resident) : *fed;
   PhaseRecorder phases(variant.timing, false, machine.device, nullptr);
-  TrainStep step(model, optimizer, feed, phases, micro_batches(settings, 1), machine.device);
+  TrainStep step(model, optimizer, feed, phases, alone, micro_batches(settings, 1), machine.device);
   const StepPlan plan{.lr_scale = 0.01, .momentum = settings.optim.muon_momentum, .clip_norm = 0.3};
 
   // As the trainer does: a step's numbers are waited for once the next one is launched.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <tuple>
 
 #include "tests/config/helpers.h"
 
@@ -60,6 +61,60 @@ TEST(Launch, TakesTheMeetingPlaceOrItsDefault) {
   EXPECT_EQ(launched(torchrun).master_port, 1234);
   EXPECT_EQ(launched(openmpi).master_addr, "");
   EXPECT_EQ(launched(openmpi).master_port, 29500);
+}
+
+LaunchInfo launched_with(Environment environment, const Environment& more) {
+  for (const auto& [name, value] : more) environment[name] = value;
+  return launched(environment);
+}
+
+TEST(Launch, AllRanksAreOnOneNodeUnlessTheLauncherCountsFewer) {
+  for (const auto& [environment, local_size, all] : {std::tuple{torchrun, "LOCAL_WORLD_SIZE", "8"},
+                                                     {openmpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                                     {slurm, "SLURM_NTASKS_PER_NODE", "6"}}) {
+    EXPECT_TRUE(launched(environment).one_node) << local_size;
+    EXPECT_TRUE(launched_with(environment, {{local_size, all}}).one_node) << local_size;
+    EXPECT_FALSE(launched_with(environment, {{local_size, "2"}}).one_node) << local_size;
+  }
+  EXPECT_TRUE(launched(pmi).one_node);
+  EXPECT_TRUE(launched({}).one_node);
+}
+
+TEST(Launch, TakesTheNameOfTheJob) {
+  EXPECT_EQ(launched_with(torchrun, {{"TORCHELASTIC_RUN_ID", "run"}}).job, "run");
+  EXPECT_EQ(launched_with(openmpi, {{"PMIX_NAMESPACE", "1234"}}).job, "1234");
+  EXPECT_EQ(launched_with(slurm, {{"SLURM_JOB_ID", "77"}}).job, "77");
+  EXPECT_EQ(launched_with(pmi, {{"PMI_JOBID", "9"}}).job, "9");
+  for (const auto& environment : {torchrun, openmpi, slurm, pmi, Environment()}) {
+    EXPECT_EQ(launched(environment).job, "");
+  }
+  // Another launcher's name says nothing.
+  EXPECT_EQ(launched_with(openmpi, {{"SLURM_JOB_ID", "77"}}).job, "");
+}
+
+TEST(Launch, JobsOfOpenMpiThatShareANameDifferByTheirServersPort) {
+  const Environment first = {{"PMIX_NAMESPACE", "1234"},
+                             {"PMIX_SERVER_URI2", "1234.0;tcp4://127.0.0.1:40001"}};
+  Environment second = first;
+  second["PMIX_SERVER_URI2"] = "1234.0;tcp4://127.0.0.1:40002";
+  EXPECT_EQ(launched_with(openmpi, first).job, "1234-40001");
+  EXPECT_EQ(launched_with(openmpi, second).job, "1234-40002");
+}
+
+TEST(Launch, TakesTorchrunsStoreAndAttempt) {
+  const auto plain = launched(torchrun);
+  EXPECT_FALSE(plain.agent_store);
+  EXPECT_EQ(plain.attempt, "0");
+  const auto elastic = launched_with(
+      torchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}, {"TORCHELASTIC_RESTART_COUNT", "2"}});
+  EXPECT_TRUE(elastic.agent_store);
+  EXPECT_EQ(elastic.attempt, "2");
+  EXPECT_FALSE(launched_with(torchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}).agent_store);
+}
+
+TEST(Launch, TakesTheInterfaceForGloo) {
+  EXPECT_EQ(launched(torchrun).gloo_interface, "");
+  EXPECT_EQ(launched_with(torchrun, {{"GLOO_SOCKET_IFNAME", "eth1"}}).gloo_interface, "eth1");
 }
 
 TEST(Launch, APartialSetNamesWhatIsMissing) {

@@ -180,16 +180,16 @@ TEST(Settings, AsJsonKeepTheirTypesAndOrigins) {
   EXPECT_EQ(json["settings"].size(), json["origins"].size());
 }
 
-TEST(Settings, HashTellsExperimentsApartAndNotTheirNames) {
-  const auto hash = settings_hash(Settings());
+TEST(Settings, ExperimentTextTellsExperimentsApartAndNotTheirNames) {
+  const auto text = experiment_text(Settings());
   Settings named;
   named.data.run_id = "other";
   named.runtime.output_dir = "elsewhere";
   named.runtime.profile = ProfileMode::nvtx;
-  EXPECT_EQ(settings_hash(named), hash);
+  EXPECT_EQ(experiment_text(named), text);
   Settings wider;
   wider.model.model_dim = 64;
-  EXPECT_NE(settings_hash(wider), hash);
+  EXPECT_NE(experiment_text(wider), text);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ class ValidationTest : public testing::Test {
 
   Validation make(const std::optional<ByteTable>& table_of_bytes) const {
     return Validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
-                      table_of_bytes, at::kCPU);
+                      table_of_bytes, at::kCPU, alone);
   }
 
   // Adds the losses and bytes of `count` sequences of `length` from `first` on, one at a time.
@@ -84,6 +84,7 @@ class ValidationTest : public testing::Test {
   }
 
   test::TempDir dir;
+  mutable Communicator alone;
   Settings settings;
   ModelConfig config;
   ParameterTable table;

@@ -9,6 +9,25 @@ namespace {
 constexpr MuonOptions kOptions{
     .lr = 0.05, .weight_decay = 0.2, .newton_schulz_steps = 5, .dtype = at::kFloat};
 
+// Muon on one rank, fed with the gradients that its banks hold.
+class MuonAlone {
+ public:
+  MuonAlone(test::Named banks, const MuonOptions& options)
+      : banks_(banks), dtype_(options.dtype), muon_(std::move(banks), options, alone_) {}
+  void step(const StepScalars& scalars) {
+    std::vector<at::Tensor> gradients;
+    for (const auto& [name, bank] : banks_) gradients.push_back(bank.grad().to(dtype_));
+    muon_.step(scalars, gradients, at::ones({}, at::kFloat));
+  }
+  test::Named state() const { return muon_.state(); }
+
+ private:
+  Communicator alone_;
+  test::Named banks_;
+  at::ScalarType dtype_;
+  Muon muon_;
+};
+
 // u = NS5(g + μb) after b ← μb + g, in `dtype` as a Python script writes it: μ is a plain number.
 void step_by_hand(at::Tensor& weight, at::Tensor& momentum, const at::Tensor& gradient, double mu,
                   double lr, double weight_decay) {
@@ -30,7 +49,7 @@ Run run(at::IntArrayRef shape, at::ScalarType weights, at::ScalarType buffers, i
   const auto parameter = test::leaf(shape, 1, weights);
   auto options = kOptions;
   options.dtype = buffers;
-  Muon muon({{"bank", parameter}}, options);
+  MuonAlone muon({{"bank", parameter}}, options);
   auto weight = parameter.detach().clone(), momentum = at::zeros(shape, buffers);
   for (int step = 0; step < steps; ++step) {
     const double scale = 1 - 0.2 * step;
@@ -69,7 +88,7 @@ TEST(Muon, HalfPrecisionBuffersDecayByTheMomentumItself) {
   const auto parameter = test::leaf({1, 4, 4}, 2);
   auto options = kOptions;
   options.dtype = at::kBFloat16;
-  Muon muon({{"bank", parameter}}, options);
+  MuonAlone muon({{"bank", parameter}}, options);
   test::set_gradient(parameter, at::full({1, 4, 4}, 130.0));
   muon.step(test::scalars(1, 0.99));
   test::set_gradient(parameter, at::zeros({1, 4, 4}));
@@ -83,8 +102,8 @@ TEST(Muon, HalfPrecisionUpdatesLookAheadByTheMomentumItself) {
   // all fall alike but for μ's own: b = (130, 2064), so g + μb is (0 + 128.7, 2064 + 2043.4),
   // in bf16 (129, 4096), of norm 4096. With μ rounded to 0.98828 the first would be 128.
   const auto parameter = at::zeros({1, 1, 2}).set_requires_grad(true);
-  Muon muon({{"bank", parameter}},
-            {.lr = 1, .weight_decay = 0, .newton_schulz_steps = 0, .dtype = at::kBFloat16});
+  MuonAlone muon({{"bank", parameter}},
+                 {.lr = 1, .weight_decay = 0, .newton_schulz_steps = 0, .dtype = at::kBFloat16});
   test::set_gradient(parameter, test::tensor_of({131, 0}, {1, 1, 2}));
   muon.step(test::scalars(0, 0.99));
   test::set_gradient(parameter, test::tensor_of({0, 2064}, {1, 1, 2}));
@@ -99,7 +118,7 @@ TEST(Muon, TallMatricesStepFurther) {
     const auto parameter = test::leaf(shape, 3);
     auto options = kOptions;
     options.weight_decay = 0;
-    Muon muon({{"bank", parameter}}, options);
+    MuonAlone muon({{"bank", parameter}}, options);
     const auto before = parameter.detach().clone(), gradient = test::normal(shape, 4, at::kFloat);
     test::set_gradient(parameter, gradient);
     muon.step(test::scalars(1, 0));
@@ -114,11 +133,11 @@ TEST(Muon, EveryMatrixOfABankStandsAlone) {
   const auto bank = test::leaf({3, 6, 10}, 5);
   const auto gradient = test::normal({3, 6, 10}, 6, at::kFloat);
   gradient[1] *= 1e4;
-  Muon together({{"bank", bank}}, kOptions);
+  MuonAlone together({{"bank", bank}}, kOptions);
   std::vector<at::Tensor> alone;
   for (int i = 0; i < 3; ++i) {
     const auto single = bank.detach().narrow(0, i, 1).clone().set_requires_grad(true);
-    Muon muon({{"bank", single}}, kOptions);
+    MuonAlone muon({{"bank", single}}, kOptions);
     test::set_gradient(single, gradient.narrow(0, i, 1));
     muon.step(test::scalars(1, 0.9));
     alone.push_back(single.detach());
@@ -134,7 +153,7 @@ TEST(Muon, ASkippedStepLeavesEveryBit) {
     auto options = kOptions;
     options.dtype = dtype;
     const auto bank = test::leaf({2, 8, 5}, 7);
-    Muon muon({{"bank", bank}}, options);
+    MuonAlone muon({{"bank", bank}}, options);
     test::set_gradient(bank, test::normal({2, 8, 5}, 8));
     muon.step(test::scalars(1, 0.9));
     const auto value = bank.detach().clone();
@@ -150,7 +169,7 @@ TEST(Muon, ASkippedStepLeavesEveryBit) {
 
 TEST(Muon, ASkippedFirstStepLeavesZeroMomentum) {
   const auto bank = test::leaf({1, 4, 4}, 9);
-  Muon muon({{"bank", bank}}, kOptions);
+  MuonAlone muon({{"bank", bank}}, kOptions);
   const auto value = bank.detach().clone();
   test::set_gradient(bank, at::full({1, 4, 4}, std::nan("")));
   muon.step(test::scalars(1, 0.9, 1));

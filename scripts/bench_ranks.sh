@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# usage: scripts/bench_ranks.sh [--rounds N] [--steps N] [--presets "NAME ..."] [--ranks "N ..."]
+#
+# How training scales over the GPUs of this host: configs/record.env and configs/speedrun_124m.env in
+# bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens; then two runs with DETERMINISTIC=1 to
+# compare bit by bit, and a trace of one step on all GPUs. Tables, metrics and the trace's picture go to
+# $OUT (logs/bench_ranks by default). Wants an existing build/ and otherwise idle GPUs.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+rounds=2 steps=16 presets="record speedrun_124m" ranks=""
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) usage 0 ;;
+    --rounds) rounds=$2 ;;
+    --steps) steps=$2 ;;
+    --presets) presets=$2 ;;
+    --ranks) ranks=$2 ;;
+    *) bad_argument "$1" ;;
+  esac
+  shift 2
+done
+have_gpu || die "no GPU here (nvidia-smi -L finds none)"
+[[ -x build/train_gpt ]] || die "no build/train_gpt: run scripts/build.sh first"
+gpus=$(nvidia-smi -L | wc -l)
+if [[ -z $ranks ]]; then
+  for ((n = 1; n <= gpus; n *= 2)); do ranks+=" $n"; done
+fi
+python=${PYTHON:-python3}
+out=${OUT:-logs/bench_ranks}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out" "$work/runs"
+
+mpi=(mpirun --bind-to none --oversubscribe)
+[[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)
+
+# train NAME RANKS PRESET FLAG ...: its log and metrics are $work/runs/NAME.{log,jsonl}.
+train() {
+  local name=$1 count=$2 preset=$3
+  shift 3
+  timeout -k 10 240 "${mpi[@]}" -np "$count" build/train_gpt --config "configs/$preset.env" \
+    --compute-dtype bf16 --data-path synthetic:zipf --tokenizer-path= --output-dir "$work/out" \
+    --run-id "$name" --warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --val-batch-size 524288 \
+    --val-tokens 524288 --max-wallclock-seconds 0 --artifact none --eval-stride 0 --ttt-enabled 0 \
+    --train-log-every 1 --training-timing-breakdown events --iterations "$steps" "$@" \
+    >"$work/runs/$name.log" 2>&1 </dev/null || {
+    echo "FAIL $name (exit $?)"
+    tail -n 5 "$work/runs/$name.log"
+  }
+  cp "$work/out/metrics.jsonl" "$work/runs/$name.jsonl" 2>/dev/null
+  cp "$work/out/"trace_rank0.json "$work/" 2>/dev/null
+  grep -h '^timing_breakdown' "$work/runs/$name.log" | tail -n 1
+  rm -rf "$work/out"
+}
+
+for ((round = 1; round <= rounds; ++round)); do
+  for preset in $presets; do
+    for count in $ranks; do
+      say "round $round, $preset on $count"
+      train "$preset.$count.$round" "$count" "$preset"
+    done
+  done
+done
+most=${ranks##* }
+say "the same bits twice, record on $most"
+steps=8
+for again in 1 2; do train "deterministic-$again" "$most" record --deterministic 1; done
+losses() { grep -o '"train_loss":[^,}]*' "$work/runs/$1.jsonl"; }
+if [[ -s $work/runs/deterministic-1.jsonl ]] &&
+  diff <(losses deterministic-1) <(losses deterministic-2) >/dev/null; then
+  echo "losses of both runs are equal bit for bit"
+else
+  echo "losses of the two runs DIFFER"
+fi
+say "a trace, record on $most"
+train trace "$most" record --profile 1 --profile-start 4 --profile-steps 2
+"$python" scripts/trace_picture.py "$work/trace_rank0.json" "$out/trace_ranks.svg" --step 2
+gzip -c "$work/trace_rank0.json" >"$out/trace_ranks.json.gz"
+cat "$work"/runs/*.log >"$out/log.txt"
+"$python" tests/bench/ranks_report.py "$work/runs" | tee "$out/table.txt"

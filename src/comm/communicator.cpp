@@ -1,0 +1,121 @@
+#include "comm/communicator.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <exception>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace tg {
+
+namespace {
+
+// Loading and first kernels differ between ranks by more than steps do.
+constexpr double kStartTimeout_s = 300;
+// The backend's own limit only bounds what the watch, which knows more, failed to end.
+constexpr double kBackendSlack = 2;
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+}  // namespace
+
+Communicator::Communicator(const Rendezvous& meeting, const LaunchInfo& launch, at::Device device,
+                           double timeout_s)
+    : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
+  if (world_size_ == 1) return;
+  const double start_s = std::max(kStartTimeout_s, timeout_s);
+  const auto limit = milliseconds(kBackendSlack * start_s);
+  try {
+    backend_ =
+        device.is_cuda() ? make_nccl(meeting, launch, limit) : make_gloo(meeting, launch, limit);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string_view all(error.what());
+    fail(ExitCode::unavailable, "the ranks cannot connect ({}); see the other ranks' messages",
+         all.substr(0, all.find('\n')));
+  }
+  watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s);
+  barrier();
+}
+
+Communicator::~Communicator() {
+  if (!backend_) return;
+  // Of a broken group nothing is orderly any more: waiting for its end could be for ever.
+  if (std::uncaught_exceptions() > 0) {
+    backend_.release();
+  } else {
+    backend_->shutdown();
+  }
+}
+
+void Communicator::wait_for(c10d::Work& work) {
+  const auto stream = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  std::optional<Moment> began;
+  if (times_waits_) began.emplace(stream);
+  try {
+    const PeerWatch::Scope waiting(watch_.get());
+    work.wait();
+  } catch (const std::exception& error) {
+    const std::string_view all(error.what());
+    fail(ExitCode::unavailable, "{}", watch_->explain_loss(all.substr(0, all.find('\n'))));
+  }
+  if (began) wait_times_.emplace_back(std::move(*began), Moment(stream));
+}
+
+void Pending::wait() {
+  if (!work_) return;
+  communicator_->wait_for(*work_);
+  work_.reset();
+  tensors_.clear();
+}
+
+Pending Communicator::sum(const at::Tensor& in_place) {
+  if (!backend_) return {};
+  std::vector<at::Tensor> tensors{in_place};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::SUM;
+  auto work = backend_->allreduce(tensors, options);
+  return {*this, std::move(work), std::move(tensors)};
+}
+
+Pending Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in) {
+  if (!backend_) {
+    out.copy_(in);
+    return {};
+  }
+  at::Tensor to = out, from = in;
+  c10d::ReduceScatterOptions options;
+  options.reduceOp = c10d::ReduceOp::SUM;
+  auto work = backend_->_reduce_scatter_base(to, from, options);
+  return {*this, std::move(work), {to, from}};
+}
+
+Pending Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) {
+  if (!backend_) {
+    out.copy_(in);
+    return {};
+  }
+  at::Tensor to = out, from = in;
+  auto work = backend_->_allgather_base(to, from, {});
+  return {*this, std::move(work), {to, from}};
+}
+
+void Communicator::barrier() {
+  const auto one = at::ones({1}, at::TensorOptions(device_).dtype(at::kFloat));
+  sum(one).wait();
+  if (device_.is_cuda()) one.cpu();
+}
+
+void Communicator::begin_training() {
+  if (!backend_) return;
+  // Together, or a rank that is still at its first step would be given up by one that is past it.
+  barrier();
+  watch_->set_timeout(timeout_s_);
+  backend_->setTimeout(milliseconds(kBackendSlack * timeout_s_));
+}
+
+}  // namespace tg

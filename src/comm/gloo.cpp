@@ -1,0 +1,56 @@
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+
+#include "base/error.h"
+#include "comm/backend.h"
+
+namespace tg {
+
+namespace {
+
+// The address of this host from which packets to `peer` leave. Nothing is sent.
+std::string address_towards(const std::string& peer) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* found = nullptr;
+  REQUIRE(
+      ::getaddrinfo(peer.c_str(), "9", &hints, &found) == 0, ExitCode::unavailable,
+      "MASTER_ADDR={} is not known to this host; expected a name or address of the first rank's",
+      peer);
+  std::string address = "127.0.0.1";
+  const int descriptor = ::socket(found->ai_family, SOCK_DGRAM, 0);
+  sockaddr_storage own{};
+  socklen_t length = sizeof own;
+  char text[NI_MAXHOST];
+  if (descriptor >= 0 && ::connect(descriptor, found->ai_addr, found->ai_addrlen) == 0 &&
+      ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+      ::getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) == 0) {
+    address = text;
+  }
+  if (descriptor >= 0) ::close(descriptor);
+  ::freeaddrinfo(found);
+  return address;
+}
+
+}  // namespace
+
+Backend make_gloo(const Rendezvous& meeting, const LaunchInfo& launch,
+                  std::chrono::milliseconds timeout) {
+  using c10d::ProcessGroupGloo;
+  auto options = ProcessGroupGloo::Options::create(timeout);
+  if (!launch.gloo_interface.empty()) {
+    options->devices.push_back(ProcessGroupGloo::createDeviceForInterface(launch.gloo_interface));
+  } else {
+    const auto address = launch.one_node ? "127.0.0.1" : address_towards(launch.master_addr);
+    options->devices.push_back(ProcessGroupGloo::createDeviceForHostname(address));
+  }
+  return c10::make_intrusive<ProcessGroupGloo>(meeting.store, launch.rank, launch.world_size,
+                                               options);
+}
+
+}  // namespace tg

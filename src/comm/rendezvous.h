@@ -1,0 +1,32 @@
+#pragma once
+// Where the ranks of a run find each other, and what they tell one another before the first
+// collective.
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "config/launch.h"
+
+namespace tg {
+
+using Store = c10::intrusive_ptr<c10d::Store>;
+
+struct Rendezvous {
+  Store store;        // keys and values that all ranks see; null for one rank alone
+  std::string place;  // for the log
+};
+
+// A TCPStore at MASTER_ADDR:MASTER_PORT (torchrun's own where its agent has one, else rank 0's),
+// or, without MASTER_ADDR and on one node, a FileStore in a folder that only this user can enter.
+// Errors: usage (several nodes and no MASTER_ADDR), unavailable (the port is in use, or the ranks
+// did not come within the timeout), cannot_create.
+Rendezvous meet(const LaunchInfo& launch, double timeout_s);
+
+// Rank 0's value, on every rank.
+std::string share_from_rank_0(const Rendezvous& meeting, const LaunchInfo& launch,
+                              const std::string& key, const std::string& value);
+
+// Every rank brings lines of NAME=value, which must be the same on all of them.
+// Errors: config, on every rank, naming the first line that differs and both its values.
+void require_same(const Rendezvous& meeting, const LaunchInfo& launch, const std::string& lines);
+
+}  // namespace tg

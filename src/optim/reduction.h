@@ -1,0 +1,55 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/parameters.h"
+
+namespace tg {
+
+// Gradients of all ranks summed, each part where it is needed: of a bank every rank gets its share
+// of the matrices, of everything else the whole. The gradients are divided by the number of
+// micro-batches beforehand, so that sums do not depend on the number of ranks.
+class Reduction {
+ public:
+  // `bank_dtype`: in which the banks travel. With `record_quirks` the multi-token heads' gradients
+  // stay with their rank.
+  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType bank_dtype,
+            bool record_quirks);
+
+  // Of the gradients that the last backward pass left; and of `numbers` [k] fp32, in place. The
+  // banks go first, the largest before the others; what is small goes packed into one collective.
+  void reduce(const at::Tensor& numbers);
+  // The global norm of what reduce() gave → [] fp32, on the device. Collective.
+  at::Tensor norm();
+  // The same of this rank's own gradients alone, before reduce().
+  at::Tensor local_norm() const;
+  // Scales this rank's own gradients, before reduce().
+  void scale_local(const at::Tensor& factor);
+  // Scales all but the banks, after it.
+  void scale_replicated(const at::Tensor& factor);
+
+  // This rank's matrices of each bank, [⌈n/W⌉, rows, columns] in bank_dtype; beyond n they are
+  // zero.
+  const std::vector<at::Tensor>& shards() const { return shards_; }
+
+ private:
+  std::vector<at::Tensor> local_gradients() const;
+  void start_banks();
+  at::Tensor pack(const at::Tensor& numbers) const;
+  void unpack(const at::Tensor& packed, const at::Tensor& numbers);
+
+  Communicator& communicator_;
+  at::ScalarType bank_dtype_;
+  std::vector<at::Tensor> banks_, replicated_, unreduced_;
+  std::vector<at::Tensor> shards_, padded_;
+  std::vector<Pending> pending_;  // of the banks
+};
+
+// Matrices of a bank of n on each of W ranks.
+inline std::int64_t matrices_of_a_rank(std::int64_t n, int world_size) {
+  return (n + world_size - 1) / world_size;
+}
+
+}  // namespace tg
