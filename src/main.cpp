@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <thread>
 
 #include "base/error.h"
@@ -47,14 +48,16 @@ void run(int argc, char** argv) {
                meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");
     }
     Trainer(settings, machine, output_dir, origins, communicator).run();
+    if (launch.rank == 0) part(meeting);
   });
 }
 
-// Launchers report the first rank that ends, which should be the one that failed by itself. And
-// what is left of a broken group could wait for ever in its destructors.
-[[noreturn]] void leave_the_cause_to_others() {
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  std::_Exit(static_cast<int>(ExitCode::unavailable));
+// What is left of a broken group of ranks could wait for ever in its destructors, so none run.
+[[noreturn]] void end(ExitCode code) {
+  // Launchers report the first rank that ends: it should be the one that failed by itself.
+  if (code == ExitCode::unavailable) std::this_thread::sleep_for(std::chrono::seconds(3));
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(code));
 }
 
 }  // namespace
@@ -66,10 +69,10 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const tg::Error& error) {
     tg::error_line(static_cast<int>(error.exit_code()), error.what());
-    if (error.exit_code() == tg::ExitCode::unavailable) tg::leave_the_cause_to_others();
-    return static_cast<int>(error.exit_code());
+    tg::end(error.exit_code());
   } catch (const std::exception& error) {
-    tg::error_line(static_cast<int>(tg::ExitCode::internal), error.what());
-    return static_cast<int>(tg::ExitCode::internal);
+    const std::string_view all(error.what());
+    tg::error_line(static_cast<int>(tg::ExitCode::internal), all.substr(0, all.find('\n')));
+    tg::end(tg::ExitCode::internal);
   }
 }

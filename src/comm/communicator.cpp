@@ -22,23 +22,30 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 }  // namespace
 
+template <class Action>
+auto Communicator::together(Action action) {
+  try {
+    const PeerWatch::Scope waiting(watch_.get());
+    return action();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    const std::string_view all(error.what());
+    fail(ExitCode::unavailable, "{}", watch_->explain_loss(all.substr(0, all.find('\n'))));
+  }
+}
+
 Communicator::Communicator(const Rendezvous& meeting, const LaunchInfo& launch, at::Device device,
                            double timeout_s)
     : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
   if (world_size_ == 1) return;
   const double start_s = std::max(kStartTimeout_s, timeout_s);
   const auto limit = milliseconds(kBackendSlack * start_s);
-  try {
+  watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s);
+  together([&] {
     backend_ =
         device.is_cuda() ? make_nccl(meeting, launch, limit) : make_gloo(meeting, launch, limit);
-  } catch (const Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    const std::string_view all(error.what());
-    fail(ExitCode::unavailable, "the ranks cannot connect ({}); see the other ranks' messages",
-         all.substr(0, all.find('\n')));
-  }
-  watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s);
+  });
   barrier();
 }
 
@@ -47,8 +54,13 @@ Communicator::~Communicator() {
   // Of a broken group nothing is orderly any more: waiting for its end could be for ever.
   if (std::uncaught_exceptions() > 0) {
     backend_.release();
-  } else {
+    return;
+  }
+  try {
+    const PeerWatch::Scope waiting(watch_.get());
     backend_->shutdown();
+  } catch (const std::exception&) {
+    // All results are written; another rank's end is that rank's to explain.
   }
 }
 
@@ -56,13 +68,7 @@ void Communicator::wait_for(c10d::Work& work) {
   const auto stream = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
   std::optional<Moment> began;
   if (times_waits_) began.emplace(stream);
-  try {
-    const PeerWatch::Scope waiting(watch_.get());
-    work.wait();
-  } catch (const std::exception& error) {
-    const std::string_view all(error.what());
-    fail(ExitCode::unavailable, "{}", watch_->explain_loss(all.substr(0, all.find('\n'))));
-  }
+  together([&] { work.wait(); });
   if (began) wait_times_.emplace_back(std::move(*began), Moment(stream));
 }
 
@@ -78,7 +84,7 @@ Pending Communicator::sum(const at::Tensor& in_place) {
   std::vector<at::Tensor> tensors{in_place};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::SUM;
-  auto work = backend_->allreduce(tensors, options);
+  auto work = together([&] { return backend_->allreduce(tensors, options); });
   return {*this, std::move(work), std::move(tensors)};
 }
 
@@ -90,7 +96,7 @@ Pending Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in
   at::Tensor to = out, from = in;
   c10d::ReduceScatterOptions options;
   options.reduceOp = c10d::ReduceOp::SUM;
-  auto work = backend_->_reduce_scatter_base(to, from, options);
+  auto work = together([&] { return backend_->_reduce_scatter_base(to, from, options); });
   return {*this, std::move(work), {to, from}};
 }
 
@@ -100,14 +106,14 @@ Pending Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) {
     return {};
   }
   at::Tensor to = out, from = in;
-  auto work = backend_->_allgather_base(to, from, {});
+  auto work = together([&] { return backend_->_allgather_base(to, from, {}); });
   return {*this, std::move(work), {to, from}};
 }
 
 void Communicator::barrier() {
   const auto one = at::ones({1}, at::TensorOptions(device_).dtype(at::kFloat));
   sum(one).wait();
-  if (device_.is_cuda()) one.cpu();
+  if (device_.is_cuda()) together([&] { one.cpu(); });
 }
 
 void Communicator::begin_training() {

@@ -69,6 +69,9 @@ class Communicator {
 
  private:
   friend class Pending;
+  // Runs what may block or fail because of the other ranks. Errors: unavailable.
+  template <class Action>
+  auto together(Action action);
   void wait_for(c10d::Work& work);
 
   int rank_ = 0, world_size_ = 1;

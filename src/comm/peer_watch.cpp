@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -9,107 +13,165 @@
 
 namespace tg {
 
-PeerWatch::PeerWatch(Store store, int rank, int world_size, double timeout_s)
-    : store_(store->clone()), rank_(rank), world_size_(world_size), timeout_(timeout_s) {
-  thread_ = std::thread([this] { run(); });
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr auto kGlance = std::chrono::milliseconds(300);
+constexpr auto kAnswerTime = std::chrono::seconds(2);
+constexpr auto kRollTime = std::chrono::seconds(5);  // more: the store does not answer either
+// Rank 0 may keep the store; the others still need it for their own roll.
+constexpr auto kStoreKeepersDelay = std::chrono::seconds(4);
+
+std::vector<std::uint8_t> bytes_of(const std::string& text) {
+  return {text.begin(), text.end()};
+}
+
+}  // namespace
+
+struct PeerWatch::State {
+  Store store;
+  int rank, world_size;
+  std::mutex mutex;
+  std::condition_variable changed;
+  Seconds timeout;
+  std::int64_t step = 0;
+  int depth = 0;  // of Scopes
+  Clock::time_point waits_since;
+  bool stopping = false, attendant_done = false;
+  bool roll_wanted = false;
+  std::optional<std::string> roll;
+
+  bool overdue() const { return depth > 0 && Clock::now() - waits_since > timeout; }
+  std::string step_text() {
+    const std::lock_guard lock(mutex);
+    return std::to_string(step);
+  }
+};
+
+PeerWatch::PeerWatch(const Store& store, int rank, int world_size, double timeout_s)
+    : state_(std::make_shared<State>()) {
+  state_->store = store->clone();
+  state_->rank = rank;
+  state_->world_size = world_size;
+  state_->timeout = Seconds(timeout_s);
+  clock_ = std::thread([state = state_] { keep_time(*state); });
+  attendant_ = std::thread([state = state_] { attend(*state); });
 }
 
 PeerWatch::~PeerWatch() {
-  {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
+  std::unique_lock lock(state_->mutex);
+  state_->stopping = true;
+  state_->changed.notify_all();
+  const bool done =
+      state_->changed.wait_for(lock, kAnswerTime, [this] { return state_->attendant_done; });
+  lock.unlock();
+  clock_.join();
+  // One that waits for a store which never answers is left behind, with the state it needs.
+  done ? attendant_.join() : attendant_.detach();
 }
 
 void PeerWatch::set_timeout(double seconds) {
-  const std::lock_guard lock(mutex_);
-  timeout_ = std::chrono::duration<double>(seconds);
+  const std::lock_guard lock(state_->mutex);
+  state_->timeout = Seconds(seconds);
 }
 
 void PeerWatch::set_step(std::int64_t step) {
-  const std::lock_guard lock(mutex_);
-  step_ = step;
+  const std::lock_guard lock(state_->mutex);
+  state_->step = step;
 }
 
 PeerWatch::Scope::Scope(PeerWatch* watch) : watch_(watch) {
   if (watch_ == nullptr) return;
-  {
-    const std::lock_guard lock(watch_->mutex_);
-    watch_->waiting_ = true;
-    watch_->waits_since_ = Clock::now();
-  }
+  State& state = *watch_->state_;
+  const std::lock_guard lock(state.mutex);
+  if (state.depth++ == 0) state.waits_since = Clock::now();
 }
 
 PeerWatch::Scope::~Scope() {
   if (watch_ == nullptr) return;
-  const std::lock_guard lock(watch_->mutex_);
-  watch_->waiting_ = false;
+  const std::lock_guard lock(watch_->state_->mutex);
+  --watch_->state_->depth;
 }
 
-void PeerWatch::run() {
-  bool answered = false;
-  std::unique_lock lock(mutex_);
-  while (!stopping_) {
-    const std::chrono::duration<double> spent = Clock::now() - waits_since_;
-    const bool too_long = waiting_ && spent > timeout_;
+void PeerWatch::keep_time(State& state) {
+  std::unique_lock lock(state.mutex);
+  while (!state.stopping) {
+    state.changed.wait_for(lock, kGlance, [&] { return state.stopping; });
+    if (state.stopping || !state.overdue()) continue;
+    const auto since = state.waits_since;
+    state.roll.reset();
+    state.roll_wanted = true;
+    state.changed.notify_all();
+    state.changed.wait_for(lock, kRollTime, [&] { return state.stopping || state.roll; });
+    // The wait may have ended meanwhile.
+    if (state.stopping || state.waits_since != since || !state.overdue()) continue;
+    const double spent = Seconds(Clock::now() - since).count();
+    error_line(
+        static_cast<int>(ExitCode::unavailable),
+        fmt::format("no answer from the other ranks for {:.0f} s (COMM_TIMEOUT_S); {}", spent,
+                    state.roll.value_or("the place where the ranks met does not answer "
+                                        "either: rank 0 is stopped or gone")));
     lock.unlock();
-    if (too_long) {
-      error_line(static_cast<int>(ExitCode::unavailable),
-                 fmt::format("no answer from the other ranks for {:.0f} s (COMM_TIMEOUT_S); {}",
-                             spent.count(), call_the_roll()));
-      ::_exit(static_cast<int>(ExitCode::unavailable));
-    }
-    try {
-      if (!answered && store_->check({"roll"})) answer(), answered = true;
-    } catch (const std::exception&) {
-      // Without the store the collective fails as well, and says so.
-    }
-    lock.lock();
-    changed_.wait_for(lock, std::chrono::milliseconds(500), [this] { return stopping_; });
+    if (state.rank == 0) std::this_thread::sleep_for(kStoreKeepersDelay);
+    ::_exit(static_cast<int>(ExitCode::unavailable));
   }
 }
 
-void PeerWatch::answer() {
-  std::string step;
-  {
-    const std::lock_guard lock(mutex_);
-    step = std::to_string(step_);
-  }
-  store_->set(fmt::format("here/{}", rank_), std::vector<std::uint8_t>(step.begin(), step.end()));
+namespace {
+
+void answer(const Store& store, int rank, const std::string& step) {
+  store->set(fmt::format("here/{}", rank), bytes_of(step));
 }
 
-std::string PeerWatch::call_the_roll() {
+std::string call_the_roll(const Store& store, int world_size) {
   std::string silent, present;
-  try {
-    store_->set("roll", std::vector<std::uint8_t>{1});
-    answer();
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    for (int rank = 0; rank < world_size_; ++rank) {
-      const auto key = fmt::format("here/{}", rank);
-      if (!store_->check({key})) {
-        silent += fmt::format(" {}", rank);
-        continue;
-      }
-      const auto step = store_->get(key);
-      present += fmt::format(" {} (step {})", rank, std::string(step.begin(), step.end()));
+  store->set("roll", std::vector<std::uint8_t>{1});
+  std::this_thread::sleep_for(kAnswerTime);
+  for (int rank = 0; rank < world_size; ++rank) {
+    const auto key = fmt::format("here/{}", rank);
+    if (!store->check({key})) {
+      silent += fmt::format(" {}", rank);
+      continue;
     }
-  } catch (const std::exception&) {
-    return "the place where the ranks met does not answer either: rank 0 or its host is gone";
+    const auto step = store->get(key);
+    present += fmt::format(" {} (step {})", rank, std::string(step.begin(), step.end()));
   }
   if (silent.empty()) return fmt::format("all live, one of them is too slow:{}", present);
   return fmt::format("stopped or gone: rank{}; alive:{}", silent, present);
 }
 
-std::string PeerWatch::explain_loss(std::string_view cause) {
-  long step = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    step = static_cast<long>(step_);
+}  // namespace
+
+void PeerWatch::attend(State& state) {
+  bool answered = false;
+  std::unique_lock lock(state.mutex);
+  while (!state.stopping) {
+    const bool calls = std::exchange(state.roll_wanted, false);
+    lock.unlock();
+    std::optional<std::string> roll;
+    try {
+      if (!answered && (calls || state.store->check({"roll"}))) {
+        answer(state.store, state.rank, state.step_text());
+        answered = true;
+      }
+      if (calls) roll = call_the_roll(state.store, state.world_size);
+    } catch (const std::exception&) {
+      // Without the store the collectives fail as well, and say so.
+    }
+    lock.lock();
+    if (roll) state.roll = std::move(roll);
+    state.changed.notify_all();
+    state.changed.wait_for(lock, kGlance, [&] { return state.stopping || state.roll_wanted; });
   }
-  return fmt::format("a peer was lost at step {} ({}); the rank that failed first says why", step,
-                     cause);
+  state.attendant_done = true;
+  state.changed.notify_all();
+}
+
+std::string PeerWatch::explain_loss(std::string_view cause) {
+  return fmt::format("a peer was lost at step {} ({}); the rank that failed first says why",
+                     state_->step_text(), cause);
 }
 
 }  // namespace tg

@@ -1,7 +1,5 @@
 #pragma once
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -12,10 +10,11 @@ namespace tg {
 
 // Ends a rank that waits for the others longer than the timeout, whatever it is blocked in, and
 // says who is to blame: it calls the roll through the store, and the watches of all ranks that live
-// answer with their step.
+// answer with their step. The store may be gone with its rank, so the thread that keeps the time
+// never touches it.
 class PeerWatch {
  public:
-  PeerWatch(Store store, int rank, int world_size, double timeout_s);
+  PeerWatch(const Store& store, int rank, int world_size, double timeout_s);
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;
@@ -26,7 +25,7 @@ class PeerWatch {
   // The message of a collective that failed with `cause`.
   std::string explain_loss(std::string_view cause);
 
-  // Waiting for the others, as long as it lives; `watch` may be null.
+  // Waiting for the others, as long as the outermost one lives; `watch` may be null.
   class Scope {
    public:
     explicit Scope(PeerWatch* watch);
@@ -39,20 +38,12 @@ class PeerWatch {
   };
 
  private:
-  using Clock = std::chrono::steady_clock;
-  void run();
-  void answer();
-  std::string call_the_roll();
+  struct State;
+  static void keep_time(State& state);
+  static void attend(State& state);  // answers the roll, or calls it
 
-  Store store_;
-  int rank_, world_size_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::chrono::duration<double> timeout_;
-  std::int64_t step_ = 0;
-  bool waiting_ = false, stopping_ = false;
-  Clock::time_point waits_since_;
-  std::thread thread_;
+  std::shared_ptr<State> state_;
+  std::thread clock_, attendant_;
 };
 
 }  // namespace tg

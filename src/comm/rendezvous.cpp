@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <sstream>
+#include <thread>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -29,17 +30,24 @@ std::string first_line(const char* text) {
 
 // A folder of our own: another user's files in it would be read as our ranks' words.
 std::string private_folder() {
-  const auto folder =
-      fmt::format("{}/train_gpt-{}", std::filesystem::temp_directory_path().string(), ::geteuid());
-  ::mkdir(folder.c_str(), 0700);
-  struct stat status {};
+  std::error_code none;
+  const auto parent = std::filesystem::temp_directory_path(none);
   REQUIRE(
-      ::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-          status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0,
-      ExitCode::cannot_create,
-      "{} must be a folder that only you can enter, for the ranks to meet in (found {}); remove "
-      "it, set TMPDIR, or set MASTER_ADDR",
-      folder, errno != 0 ? std::strerror(errno) : "another owner or mode");
+      !none, ExitCode::cannot_create,
+      "no folder for temporary files ({}), in which the ranks could meet; set TMPDIR to one, or "
+      "set MASTER_ADDR",
+      none.message());
+  const auto folder = fmt::format("{}/train_gpt-{}", parent.string(), ::geteuid());
+  const bool failed = ::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST;
+  REQUIRE(!failed, ExitCode::cannot_create, "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR",
+          folder, std::strerror(errno));
+  struct stat status {};
+  REQUIRE(::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+              status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0,
+          ExitCode::cannot_create,
+          "{} must be a folder that only you can enter, for the ranks to meet in (expected mode "
+          "0700, found {:o} of user {}); remove it, set TMPDIR, or set MASTER_ADDR",
+          folder, status.st_mode & 07777, status.st_uid);
   return folder;
 }
 
@@ -51,7 +59,7 @@ Rendezvous meet_in_file(const LaunchInfo& launch, double timeout_s) {
   const auto path = fmt::format("{}/{}", private_folder(), name);
   auto store = c10::make_intrusive<c10d::FileStore>(path, launch.world_size);
   store->setTimeout(milliseconds(timeout_s));
-  return {std::move(store), "file " + path};
+  return {std::move(store), "file " + path, path};
 }
 
 Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
@@ -64,7 +72,7 @@ Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_addr, options);
     const auto prefix = "train_gpt/attempt_" + launch.attempt;
-    return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + place};
+    return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + place, ""};
   } catch (const std::exception& error) {
     fail(ExitCode::unavailable,
          "the ranks cannot meet at MASTER_ADDR:MASTER_PORT {} ({}); expected {}; choose another "
@@ -76,6 +84,19 @@ Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
 
 std::vector<std::uint8_t> bytes_of(const std::string& text) {
   return {text.begin(), text.end()};
+}
+
+// The first line that two texts do not share.
+std::pair<std::string, std::string> first_difference(const std::string& one,
+                                                     const std::string& two) {
+  std::istringstream first(one), second(two);
+  while (true) {
+    std::string a, b;
+    const bool has_a = !std::getline(first, a).fail(), has_b = !std::getline(second, b).fail();
+    if (!has_a) a = "nothing";
+    if (!has_b) b = "nothing";
+    if (a != b || !has_a) return {a, b};
+  }
 }
 
 std::string get(const Rendezvous& meeting, const std::string& key, int from_rank) {
@@ -92,12 +113,12 @@ std::string get(const Rendezvous& meeting, const std::string& key, int from_rank
 }  // namespace
 
 Rendezvous meet(const LaunchInfo& launch, double timeout_s) {
-  if (launch.world_size == 1) return {{}, "none needed"};
+  if (launch.world_size == 1) return {{}, "none needed", ""};
   if (!launch.master_addr.empty()) return meet_at_address(launch, timeout_s);
   REQUIRE(launch.one_node && !launch.job.empty(), ExitCode::usage,
-          "{} ranks on several nodes (by {}) need a place to meet; set MASTER_ADDR to the first "
-          "rank's host, for all ranks",
-          launch.world_size, launch.launcher);
+          "{} ranks (by {}{}) need a place to meet; set MASTER_ADDR to the first rank's host, for "
+          "all ranks",
+          launch.world_size, launch.launcher, launch.one_node ? "" : ", on several nodes");
   return meet_in_file(launch, timeout_s);
 }
 
@@ -116,15 +137,22 @@ void require_same(const Rendezvous& meeting, const LaunchInfo& launch, const std
   for (int other = 1; other < launch.world_size; ++other) {
     const auto theirs = get(meeting, fmt::format("settings/{}", other), other);
     if (theirs == first) continue;
-    std::istringstream ours_in(first), theirs_in(theirs);
-    std::string one, two;
-    while (std::getline(ours_in, one) && std::getline(theirs_in, two) && one == two) {
+    const auto [one, two] = first_difference(first, theirs);
+    // Rank 0 may keep the store: it stays until all have read it.
+    meeting.store->add("compared", 1);
+    for (int tries = 0; launch.rank == 0 && tries < 50; ++tries) {
+      if (meeting.store->add("compared", 0) >= launch.world_size) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     fail(ExitCode::config,
          "the ranks do not agree (rank 0 has {}, rank {} has {}); start all of them with the same "
          "program, settings and environment",
          one, other, two);
   }
+}
+
+void part(const Rendezvous& meeting) {
+  if (!meeting.file.empty()) ::unlink(meeting.file.c_str());
 }
 
 }  // namespace tg

@@ -14,7 +14,8 @@ namespace {
 struct Launcher {
   const char* name;
   std::array<const char*, 3> variables;  // rank, world size, local rank (null: there is none)
-  const char* local_size;                // ranks on this host; null: all
+  // Counts the ranks of this host (SLURM_NNODES: the hosts); null: one host is all there is.
+  const char* hosts;
   const char* job;
 };
 
@@ -24,10 +25,7 @@ constexpr Launcher launchers[] = {
      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      "PMIX_NAMESPACE"},
-    {"slurm",
-     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
-     "SLURM_NTASKS_PER_NODE",
-     "SLURM_JOB_ID"},
+    {"slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}, "SLURM_NNODES", "SLURM_JOB_ID"},
     {"pmi", {"PMI_RANK", "PMI_SIZE", nullptr}, nullptr, "PMI_JOBID"},
 };
 
@@ -63,11 +61,18 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   info.local_rank = launcher.variables[2] == nullptr
                         ? info.rank
                         : read_int(launcher.variables[2], texts[2], 0, info.world_size - 1);
-  if (launcher.local_size != nullptr) {
-    const auto local_size = lookup(launcher.local_size);
-    info.one_node = !local_size || *local_size == std::to_string(info.world_size);
+  if (launcher.hosts != nullptr) {
+    const bool counts_hosts = std::string_view(launcher.hosts) == "SLURM_NNODES";
+    const auto count = lookup(launcher.hosts);
+    info.one_node = count && *count == (counts_hosts ? "1" : std::to_string(info.world_size));
+    // Nobody said: a loopback address can only be meant for one.
+    const auto address = lookup("MASTER_ADDR").value_or("");
+    if (!count) info.one_node = address == "localhost" || address.starts_with("127.");
   }
   info.job = lookup(launcher.job).value_or("");
+  if (const auto step = lookup("SLURM_STEP_ID"); step && info.launcher == "slurm") {
+    info.job += "." + *step;
+  }
   // Open MPI uses its job numbers again; the port of its server tells two such jobs apart.
   if (const auto server = lookup("PMIX_SERVER_URI2"); server && !info.job.empty()) {
     info.job += "-" + server->substr(server->rfind(':') + 1);

@@ -109,6 +109,7 @@ Score Validation::score(const Gpt& model, std::int64_t seq_len) const {
     }
   }
   tally.add_other_ranks(communicator_);
+  const PeerWatch::Scope waiting(communicator_.watch());
   const auto sums = tally.sums();
   Score score{.loss = sums.mean_loss(), .bpb = {}};
   if (bytes_) score.bpb = sums.loss / std::numbers::ln2 / sums.bytes;

@@ -20,8 +20,10 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 
 at::Tensor norm_of(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> norms;
-  for (const auto& norm : at::_foreach_norm(tensors)) norms.push_back(norm.to(at::kFloat));
-  return at::stack(norms).norm();
+  // In fp32 whatever the gradients are: a norm rounded to bf16 would depend on how they are split.
+  const auto dtype = tensors.front().scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  for (const auto& norm : at::_foreach_norm(tensors, 2, dtype)) norms.push_back(norm);
+  return at::stack(norms).norm().to(at::kFloat);
 }
 
 bool is_packed(const at::Tensor& gradient) {

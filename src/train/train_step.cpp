@@ -34,6 +34,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   const auto scalar = [&](double value) {
     return at::full({}, value, at::TensorOptions(device_).dtype(at::kFloat));
   };
+  communicator_.take_wait_times();  // of what was between the steps
   // Sums over ranks: what rank 0 alone contributes is its word for all.
   const double mine = communicator_.rank() == 0 ? 1 : 0;
   const auto numbers = at::stack({accumulate_gradients(plan.fake_quant),

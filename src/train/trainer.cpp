@@ -135,7 +135,7 @@ void Trainer::warm_up() {
   }
   for (std::size_t i = 0; i < before.size(); ++i) everything[i].second.copy_(before[i]);
   feeder_.restore(loader);
-  if (machine_.device.is_cuda()) wait_for_gpu();
+  wait_for_device();
 }
 
 void Trainer::train(std::int64_t step) {
@@ -150,6 +150,8 @@ void Trainer::train(std::int64_t step) {
     log_info("late_qat:enabled step:{} scale:{:.4f}", step, scale);
   }
   RECORD_USER_SCOPE("train_step");
+  // On a GPU the host also waits for the others where the queue of launches is full of their work.
+  const PeerWatch::Scope launching(machine_.device.is_cuda() ? communicator_.watch() : nullptr);
   phases_.begin_step(feeder_);
   const auto numbers = step_.run({.lr_scale = own_scale,
                                   .momentum = muon_momentum(settings_.optim, step),
@@ -181,8 +183,10 @@ void Trainer::settle() {
   if (!pending_) return;
   auto [step, scale, readback, record, val_ms, token_offset] = std::move(*pending_);
   pending_.reset();
-  const PeerWatch::Scope waiting(communicator_.watch());
-  const auto* numbers = readback.wait().const_data_ptr<float>();
+  const auto* numbers = [&] {
+    const PeerWatch::Scope waiting(communicator_.watch());
+    return readback.wait().const_data_ptr<float>();
+  }();
   settled_lr_scale_ = numbers[3];
   settled_elapsed_ms_ = numbers[4];
   const double loss = numbers[0], norm = numbers[1];
@@ -224,7 +228,7 @@ void Trainer::trace(std::int64_t step) {
 
 void Trainer::validate(std::int64_t step) {
   settle();
-  if (machine_.device.is_cuda()) wait_for_gpu();
+  wait_for_device();
   clock_.stop();
   const auto began = std::chrono::steady_clock::now();
   const auto score = validation_.score(model_, settings_.run.train_seq_len);
@@ -240,6 +244,11 @@ void Trainer::validate(std::int64_t step) {
 double Trainer::known_lr_scale(double own) const {
   const bool by_clock = settings_.run.max_wallclock_seconds > 0;
   return by_clock && communicator_.world_size() > 1 ? settled_lr_scale_ : own;
+}
+
+void Trainer::wait_for_device() {
+  const PeerWatch::Scope waiting(communicator_.watch());
+  if (machine_.device.is_cuda()) wait_for_gpu();
 }
 
 bool Trainer::cap_reached() const {

@@ -47,6 +47,7 @@ class Trainer {
   void trace(std::int64_t step);
   void settle();
   void validate(std::int64_t step);
+  void wait_for_device();
   double known_lr_scale(double own) const;
   bool cap_reached() const;
   void finish();

@@ -68,13 +68,16 @@ LaunchInfo launched_with(Environment environment, const Environment& more) {
   return launched(environment);
 }
 
-TEST(Launch, AllRanksAreOnOneNodeUnlessTheLauncherCountsFewer) {
-  for (const auto& [environment, local_size, all] : {std::tuple{torchrun, "LOCAL_WORLD_SIZE", "8"},
-                                                     {openmpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
-                                                     {slurm, "SLURM_NTASKS_PER_NODE", "6"}}) {
-    EXPECT_TRUE(launched(environment).one_node) << local_size;
-    EXPECT_TRUE(launched_with(environment, {{local_size, all}}).one_node) << local_size;
-    EXPECT_FALSE(launched_with(environment, {{local_size, "2"}}).one_node) << local_size;
+TEST(Launch, RanksAreOnOneNodeWhenTheLauncherCountsThemAllThere) {
+  for (const auto& [environment, count, one, several] :
+       {std::tuple{torchrun, "LOCAL_WORLD_SIZE", "8", "4"},
+        {openmpi, "OMPI_COMM_WORLD_LOCAL_SIZE", "4", "2"},
+        {slurm, "SLURM_NNODES", "1", "2"}}) {
+    EXPECT_TRUE(launched_with(environment, {{count, one}}).one_node) << count;
+    EXPECT_FALSE(launched_with(environment, {{count, several}}).one_node) << count;
+    // Without a count only a loopback address can be meant for one.
+    EXPECT_FALSE(launched(environment).one_node) << count;
+    EXPECT_TRUE(launched_with(environment, {{"MASTER_ADDR", "127.0.0.1"}}).one_node) << count;
   }
   EXPECT_TRUE(launched(pmi).one_node);
   EXPECT_TRUE(launched({}).one_node);

@@ -1,0 +1,243 @@
+#include "comm/communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <semaphore>
+#include <thread>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+
+#include "tests/data/files.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Runs `work` as every rank of a group, a thread each.
+void as_ranks(int world, const std::function<void(Communicator&)>& work) {
+  const test::TempDir folder;
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    ranks.emplace_back([&, rank] {
+      try {
+        LaunchInfo launch;
+        launch.rank = rank;
+        launch.world_size = world;
+        const Rendezvous meeting{c10::make_intrusive<c10d::FileStore>(folder / "store", world), ""};
+        Communicator communicator(meeting, launch, at::kCPU, /*timeout_s=*/60);
+        work(communicator);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << " of " << world << ": " << error.what();
+      }
+    });
+  }
+}
+
+// Whole numbers: up to five of them add up to the same bits in any order and in any format.
+at::Tensor values_of_rank(int rank, at::IntArrayRef shape, at::ScalarType dtype) {
+  return test::integers(shape, 17, 40 + static_cast<std::uint64_t>(rank)).sub(8).to(dtype);
+}
+
+at::Tensor sum_of_ranks(int world, at::IntArrayRef shape, at::ScalarType dtype) {
+  auto sum = at::zeros(shape, dtype);
+  for (int rank = 0; rank < world; ++rank) sum += values_of_rank(rank, shape, dtype);
+  return sum;
+}
+
+constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16};
+
+TEST(Communicator, AloneEveryCollectiveIsTheIdentity) {
+  LaunchInfo launch;
+  Communicator by_default, by_launch({}, launch, at::kCPU, 60);
+  for (auto* alone : {&by_default, &by_launch}) {
+    EXPECT_EQ(alone->rank(), 0);
+    EXPECT_EQ(alone->world_size(), 1);
+    EXPECT_EQ(alone->watch(), nullptr);
+    alone->time_waits(true);
+    const auto value = test::normal({3, 4}, 1);
+    const auto summed = value.clone(), scattered = at::empty({3, 4}, at::kDouble),
+               gathered = at::empty({3, 4}, at::kDouble);
+    alone->sum(summed).wait();
+    alone->reduce_scatter(scattered, value).wait();
+    alone->all_gather(gathered, value).wait();
+    alone->barrier();
+    alone->begin_training();
+    for (const auto& result : {summed, scattered, gathered}) {
+      EXPECT_TRUE(test::is_same(result, value));
+    }
+    EXPECT_TRUE(alone->take_wait_times().empty());
+  }
+}
+
+TEST(Communicator, SumsOverRanks) {
+  for (const int world : {2, 3, 5}) {
+    as_ranks(world, [&](Communicator& communicator) {
+      for (const auto dtype : kDtypes) {
+        // One element, fewer than ranks, many.
+        for (const auto& shape : {std::vector<std::int64_t>{1}, {2, 1}, {3, 7, 11}, {40001}}) {
+          const auto value = values_of_rank(communicator.rank(), shape, dtype);
+          communicator.sum(value).wait();
+          EXPECT_TRUE(test::is_same(value, sum_of_ranks(world, shape, dtype))) << dtype;
+        }
+      }
+    });
+  }
+}
+
+TEST(Communicator, ScatteredSumsAreEachRanksPart) {
+  for (const int world : {2, 3, 5}) {
+    as_ranks(world, [&](Communicator& communicator) {
+      for (const auto dtype : kDtypes) {
+        for (const std::int64_t share : {1, 3}) {
+          const std::vector<std::int64_t> shape{share * world, 5, 4};
+          const auto in = values_of_rank(communicator.rank(), shape, dtype);
+          const auto out = at::empty({share, 5, 4}, dtype);
+          communicator.reduce_scatter(out, in).wait();
+          const auto part =
+              sum_of_ranks(world, shape, dtype).narrow(0, communicator.rank() * share, share);
+          EXPECT_TRUE(test::is_same(out, part)) << dtype;
+        }
+      }
+    });
+  }
+}
+
+TEST(Communicator, GathersPartsInTheOrderOfRanks) {
+  for (const int world : {2, 3, 5}) {
+    as_ranks(world, [&](Communicator& communicator) {
+      for (const auto dtype : kDtypes) {
+        const auto out = at::empty({2 * world, 5, 4}, dtype);
+        communicator.all_gather(out, values_of_rank(communicator.rank(), {2, 5, 4}, dtype)).wait();
+        std::vector<at::Tensor> parts;
+        for (int rank = 0; rank < world; ++rank) {
+          parts.push_back(values_of_rank(rank, {2, 5, 4}, dtype));
+        }
+        EXPECT_TRUE(test::is_same(out, at::cat(parts))) << dtype;
+      }
+    });
+  }
+}
+
+// What ranks decide by a sum, they must decide alike, however it rounds.
+TEST(Communicator, RoundedSumsAreTheSameBitsOnEveryRank) {
+  constexpr int kWorld = 5;
+  for (const auto dtype : kDtypes) {
+    std::vector<at::Tensor> sums(kWorld);
+    as_ranks(kWorld, [&](Communicator& communicator) {
+      const auto rank = static_cast<std::uint64_t>(communicator.rank());
+      sums[rank] = test::normal({1003}, 60 + rank, dtype);
+      communicator.sum(sums[rank]).wait();
+    });
+    for (const auto& sum : sums) EXPECT_TRUE(test::is_same(sum, sums[0])) << dtype;
+  }
+}
+
+TEST(Communicator, NobodyPassesABarrierBeforeAllHaveCome) {
+  for (const int world : {2, 3, 5}) {
+    std::atomic<int> come = 0;
+    as_ranks(world, [&](Communicator& communicator) {
+      for (int round = 1; round <= 20; ++round) {
+        if (round % world == communicator.rank()) std::this_thread::sleep_for(2ms);
+        ++come;
+        communicator.barrier();
+        EXPECT_GE(come, round * world);
+      }
+    });
+  }
+}
+
+TEST(Communicator, CollectivesUnderWayTogetherDoNotMix) {
+  constexpr int kWorld = 3, kEach = 8;
+  as_ranks(kWorld, [&](Communicator& communicator) {
+    const auto value = [](int rank, int number, at::IntArrayRef shape) {
+      return values_of_rank(rank + 10 * number, shape, at::kFloat);
+    };
+    const auto sum_of = [&](int number, at::IntArrayRef shape) {
+      return value(0, number, shape) + value(1, number, shape) + value(2, number, shape);
+    };
+    const int rank = communicator.rank();
+    std::vector<at::Tensor> summed, scattered, gathered;
+    std::vector<Pending> pending;
+    for (int i = 0; i < kEach; ++i) {
+      // Of sizes so different that they would overtake one another.
+      const std::int64_t n = i % 2 == 0 ? 20000 : 1;
+      summed.push_back(value(rank, i, {n}));
+      pending.push_back(communicator.sum(summed.back()));
+      scattered.push_back(at::empty({n}, at::kFloat));
+      // What goes in lives as long as the collective, though nobody here holds it.
+      pending.push_back(
+          communicator.reduce_scatter(scattered.back(), value(rank, i, {kWorld * n})));
+      gathered.push_back(at::empty({kWorld * n}, at::kFloat));
+      pending.push_back(communicator.all_gather(gathered.back(), value(rank, i, {n})));
+    }
+    for (auto last = pending.rbegin(); last != pending.rend(); ++last) last->wait();
+    for (int i = 0; i < kEach; ++i) {
+      const auto number = static_cast<std::size_t>(i);
+      const auto n = summed[number].numel();
+      EXPECT_TRUE(test::is_same(summed[number], sum_of(i, {n}))) << i;
+      EXPECT_TRUE(test::is_same(scattered[number], sum_of(i, {kWorld * n}).narrow(0, rank * n, n)))
+          << i;
+      const auto parts = at::cat({value(0, i, {n}), value(1, i, {n}), value(2, i, {n})});
+      EXPECT_TRUE(test::is_same(gathered[number], parts)) << i;
+    }
+  });
+}
+
+TEST(Communicator, ARankThatGoesAwayEndsTheWaitOfTheOthers) {
+  for (const int world : {2, 3, 5}) {
+    as_ranks(world, [&](Communicator& communicator) {
+      communicator.barrier();
+      if (communicator.rank() == world - 1) return;
+      communicator.watch()->set_step(12);
+      // A rank may have all it needs of the lost one before it goes, once but not for ever.
+      const auto message = test::error_of(ExitCode::unavailable, [&] {
+        for (int i = 0; i < 3; ++i) communicator.sum(at::ones({1000}, at::kFloat)).wait();
+      });
+      test::expect_start(message, "a peer was lost at step 12 (");
+    });
+  }
+}
+
+TEST(Communicator, CountsTheTimeThatItWaitsForALateRank) {
+  std::binary_semaphore waits(0);
+  std::array<double, 2> waited_ms{};
+  as_ranks(2, [&](Communicator& communicator) {
+    const auto rank = static_cast<std::size_t>(communicator.rank());
+    communicator.barrier();
+    EXPECT_TRUE(communicator.take_wait_times().empty());  // nobody asked for them
+    communicator.time_waits(true);
+    if (rank == 1) {
+      waits.acquire();
+      std::this_thread::sleep_for(50ms);
+    }
+    auto pending = communicator.sum(at::ones({10}, at::kFloat));
+    if (rank == 0) waits.release();
+    pending.wait();
+    const auto times = communicator.take_wait_times();
+    ASSERT_EQ(times.size(), 1u);
+    waited_ms[rank] = times[0].first.ms_until(times[0].second);
+    EXPECT_TRUE(communicator.take_wait_times().empty());
+    communicator.time_waits(false);
+    communicator.barrier();
+    EXPECT_TRUE(communicator.take_wait_times().empty());
+  });
+  // Between the release and the wait the thread may lose its core for a while.
+  EXPECT_GE(waited_ms[0], 40);
+  EXPECT_LT(waited_ms[1], waited_ms[0]);
+}
+
+TEST(Communicator, GoesOnAfterTheFirstStep) {
+  as_ranks(3, [&](Communicator& communicator) {
+    communicator.begin_training();
+    const auto one = at::ones({1}, at::kFloat);
+    communicator.sum(one).wait();
+    EXPECT_EQ(one.item<float>(), 3);
+  });
+}
+
+}  // namespace
+}  // namespace tg

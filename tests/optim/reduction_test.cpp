@@ -1,0 +1,318 @@
+#include "optim/reduction.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <thread>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+
+#include "optim/optimizer.h"
+#include "tests/data/files.h"
+#include "tests/optim/helpers.h"
+
+namespace tg {
+namespace {
+
+constexpr int kWorlds[] = {1, 2, 3, 4, 5};
+
+// Runs `work` as every rank of a group, a thread each.
+void as_ranks(int world, const std::function<void(Communicator&)>& work) {
+  const test::TempDir folder;
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    ranks.emplace_back([&, rank] {
+      try {
+        LaunchInfo launch;
+        launch.rank = rank;
+        launch.world_size = world;
+        const Rendezvous meeting{c10::make_intrusive<c10d::FileStore>(folder / "store", world), ""};
+        Communicator communicator(meeting, launch, at::kCPU, /*timeout_s=*/60);
+        work(communicator);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << " of " << world << ": " << error.what();
+      }
+    });
+  }
+}
+
+// Banks of 1 to 7 matrices, which 2 to 5 ranks share unevenly or not at all; a table that is too
+// large to be packed; what is packed, in two formats; and a parameter that no loss depends on.
+ParameterTable make_table() {
+  ParameterTable table;
+  std::uint64_t seed = 1;
+  const auto add = [&](const char* name, ParameterKind kind, at::IntArrayRef shape,
+                       at::ScalarType dtype = at::kFloat) {
+    table.add(name, kind, test::normal(shape, ++seed, dtype));
+  };
+  add("gains", ParameterKind::scalar, {6});
+  add("one_bank", ParameterKind::bank, {1, 6, 6});
+  add("large_table", ParameterKind::table, {1100, 1000});
+  add("down_bank", ParameterKind::bank, {7, 4, 8});
+  add("unused", ParameterKind::scalar, {3});
+  add("half_table", ParameterKind::table, {40, 6}, at::kBFloat16);
+  add("up_bank", ParameterKind::bank, {4, 8, 4});
+  add("projection", ParameterKind::projection, {3, 6});
+  add("head", ParameterKind::head, {40, 6});
+  add("mtp_head", ParameterKind::mtp_head, {40, 6});
+  return table;
+}
+
+// Eighths of whole numbers, which even bf16 adds up without rounding: sums are the same bits in
+// whatever order.
+at::Tensor gradient_of(const Parameter& row, std::size_t number, int rank, int step) {
+  const auto seed =
+      1000 * number + 100 * static_cast<std::size_t>(step) + static_cast<std::size_t>(rank);
+  return test::integers(row.value.sizes(), 17, seed).sub(8).to(row.value.scalar_type()).div_(8);
+}
+
+// Of these ranks, added up; times a factor each.
+void set_gradients(const ParameterTable& table, const std::vector<int>& ranks, int step,
+                   const std::vector<double>& factors = {}) {
+  for (std::size_t i = 0; i < table.rows().size(); ++i) {
+    const auto& row = table.rows()[i];
+    if (row.name == "unused") continue;
+    auto sum = at::zeros(row.value.sizes(), at::kDouble);
+    for (std::size_t k = 0; k < ranks.size(); ++k) {
+      sum += gradient_of(row, i, ranks[k], step) * (factors.empty() ? 1.0 : factors[k]);
+    }
+    test::set_gradient(row.value, sum);
+  }
+}
+
+std::vector<int> all_of(int world) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < world; ++rank) ranks.push_back(rank);
+  return ranks;
+}
+
+OptimConfig rates() {
+  OptimConfig o;
+  o.tied_embed_lr = o.embed_lr = 0.05;
+  o.scalar_lr = o.head_lr = o.matrix_lr = 0.03;
+  o.adam_wd = o.muon_wd = 0.1;
+  return o;
+}
+
+// What a rank trains, by itself or as one of many.
+struct Training {
+  Training(Communicator& communicator, at::ScalarType reduce_dtype = at::kFloat,
+           bool record_quirks = false)
+      : optimizer(table, ModelConfig(), rates(), reduce_dtype, record_quirks, communicator) {}
+
+  // → the norm. The update is skipped where the norm is not finite, as TrainStep does.
+  double step(double max_norm) {
+    const auto norm = optimizer.reduce(at::zeros({1}, at::kFloat), max_norm);
+    auto scalars = test::scalars(0.5, 0.9);
+    scalars.skip = norm.isfinite().logical_not().to(at::kFloat);
+    optimizer.step(scalars);
+    return norm.item<double>();
+  }
+
+  ParameterTable table = make_table();
+  Optimizer optimizer;
+};
+
+TEST(Reduction, EveryRankGetsTheSumOfWhatItUpdates) {
+  for (const int world : kWorlds) {
+    const auto sums = make_table();
+    set_gradients(sums, all_of(world), /*step=*/0);
+    as_ranks(world, [&](Communicator& communicator) {
+      const int rank = communicator.rank();
+      const auto table = make_table();
+      Reduction reduction(table, communicator, at::kFloat, /*record_quirks=*/false);
+      const auto numbers = at::full({2}, rank + 0.5, at::kFloat);
+      // Twice: the second time buffers are there already.
+      for (int i = 0; i < 2; ++i) {
+        set_gradients(table, {rank}, 0);
+        reduction.reduce(numbers.fill_(rank + 0.5));
+      }
+      double expected_number = 0;
+      for (int other = 0; other < world; ++other) expected_number += other + 0.5;
+      EXPECT_TRUE(test::is_close(numbers, at::full({2}, expected_number), 0, 0));
+
+      double squares = 0;
+      std::size_t bank = 0;
+      for (const auto& row : sums.rows()) {
+        const auto& own = table[row.name].grad();
+        if (row.name == "unused") {
+          EXPECT_FALSE(own.defined());
+          continue;
+        }
+        const auto& sum = row.value.grad();
+        squares += sum.to(at::kDouble).square().sum().item<double>();
+        if (row.kind != ParameterKind::bank) {
+          EXPECT_TRUE(test::is_same(own, sum)) << row.name;
+          continue;
+        }
+        const auto share = matrices_of_a_rank(sum.size(0), world);
+        auto padded = at::zeros({share * world, sum.size(1), sum.size(2)}, at::kFloat);
+        padded.narrow(0, 0, sum.size(0)).copy_(sum);
+        EXPECT_TRUE(
+            test::is_same(reduction.shards()[bank++], padded.narrow(0, rank * share, share)))
+            << row.name << " on rank " << rank << " of " << world;
+      }
+      ASSERT_EQ(bank, reduction.shards().size());
+      // fp32; and the part of the bf16 table, under a thousandth of the squares, to 2^-8.
+      EXPECT_NEAR(reduction.norm().item<double>() / std::sqrt(squares), 1, 5e-6);
+    });
+  }
+}
+
+void expect_close_weights(const ParameterTable& actual, const ParameterTable& expected,
+                          const std::string& where) {
+  for (const auto& row : expected.rows()) {
+    const auto& value = actual[row.name];
+    // Weights of up to 4 round by 2e-7 in fp32 and by 2^-7 in bf16; what the norm rounds, banks'
+    // updates amplify by up to 3.4445^5, times a rate of 0.015.
+    const double tolerance = value.scalar_type() == at::kBFloat16 ? 1.0 / 128 : 3e-6;
+    EXPECT_TRUE(test::is_close(value.detach(), row.value.detach(), 0, tolerance))
+        << row.name << where;
+  }
+}
+
+TEST(Reduction, RanksTrainAsOneThatHasTheSumOfTheirGradients) {
+  constexpr int kSteps = 3;
+  constexpr double kMaxNorm = 1.0;
+  for (const int world : kWorlds) {
+    Communicator nobody;
+    Training alone(nobody);
+    std::array<double, kSteps> norms;
+    for (int step = 0; step < kSteps; ++step) {
+      set_gradients(alone.table, all_of(world), step);
+      norms[static_cast<std::size_t>(step)] = alone.step(kMaxNorm);
+    }
+    as_ranks(world, [&](Communicator& communicator) {
+      const int rank = communicator.rank();
+      Training own(communicator);
+      for (int step = 0; step < kSteps; ++step) {
+        set_gradients(own.table, {rank}, step);
+        EXPECT_NEAR(own.step(kMaxNorm) / norms[static_cast<std::size_t>(step)], 1, 1e-6);
+      }
+      expect_close_weights(own.table, alone.table, fmt::format(" on {} of {}", rank, world));
+      // Each rank keeps the momentum of its own matrices only.
+      for (const auto& row : own.table.rows()) {
+        if (row.kind != ParameterKind::bank) continue;
+        const auto momentum = test::named(own.optimizer.state(), "momentum." + row.name);
+        EXPECT_EQ(momentum.size(0), matrices_of_a_rank(row.value.size(0), world)) << row.name;
+      }
+    });
+  }
+}
+
+TEST(Reduction, EveryRankHasTheSameBitsAfterwards) {
+  for (const auto reduce_dtype : {at::kFloat, at::kBFloat16}) {
+    for (const int world : {2, 3, 5}) {
+      std::vector<test::Named> weights(static_cast<std::size_t>(world));
+      as_ranks(world, [&](Communicator& communicator) {
+        const auto rank = static_cast<std::uint64_t>(communicator.rank());
+        Training own(communicator, reduce_dtype);
+        for (std::uint64_t step = 0; step < 3; ++step) {
+          // These do round as they add up.
+          for (std::size_t i = 0; i < own.table.rows().size(); ++i) {
+            const auto& value = own.table.rows()[i].value;
+            test::set_gradient(value, test::normal(value.sizes(), 1000 * i + 100 * step + rank));
+          }
+          own.step(1.0);
+        }
+        weights[rank] = test::clones(own.table.named_values());
+      });
+      for (const auto& other : weights) test::expect_same(other, weights[0]);
+    }
+  }
+}
+
+TEST(Reduction, AParameterWithoutGradientStaysAsItIs) {
+  const auto before = make_table();
+  for (const int world : {1, 3}) {
+    as_ranks(world, [&](Communicator& communicator) {
+      Training own(communicator);
+      set_gradients(own.table, {communicator.rank()}, 0);
+      own.step(1.0);
+      for (const auto& row : before.rows()) {
+        const bool stays = at::equal(own.table[row.name].detach(), row.value.detach());
+        EXPECT_EQ(stays, row.name == "unused") << row.name;
+      }
+    });
+  }
+}
+
+void expect_that_all_skip(const char* where, double bad, bool record_quirks) {
+  as_ranks(3, [&](Communicator& communicator) {
+    Training own(communicator, at::kFloat, record_quirks);
+    set_gradients(own.table, {communicator.rank()}, 0);
+    own.step(1.0);
+    const auto weights = test::clones(own.table.named_values());
+    const auto state = test::clones(own.optimizer.state());
+    set_gradients(own.table, {communicator.rank()}, 1);
+    if (communicator.rank() == 1) own.table[where].grad().view(-1)[5] = bad;
+    EXPECT_FALSE(std::isfinite(own.step(1.0))) << where << " on rank " << communicator.rank();
+    test::expect_same(own.table.named_values(), weights);
+    test::expect_same(own.optimizer.state(), state);
+  });
+}
+
+TEST(Reduction, ANonFiniteGradientOnOneRankMakesAllSkip) {
+  for (const auto* where : {"one_bank", "down_bank", "large_table", "gains", "half_table"}) {
+    expect_that_all_skip(where, std::nan(""), /*record_quirks=*/false);
+  }
+  expect_that_all_skip("up_bank", HUGE_VAL, /*record_quirks=*/false);
+}
+
+TEST(Reduction, ANonFiniteGradientOnOneRankMakesAllSkipWithTheScriptsQuirks) {
+  expect_that_all_skip("down_bank", std::nan(""), /*record_quirks=*/true);
+}
+
+// The global norm of this rank's own gradients.
+double own_norm(const ParameterTable& table, int rank, int step) {
+  double squares = 0;
+  for (std::size_t i = 0; i < table.rows().size(); ++i) {
+    const auto& row = table.rows()[i];
+    if (row.name == "unused") continue;
+    squares += gradient_of(row, i, rank, step).to(at::kDouble).square().sum().item<double>();
+  }
+  return std::sqrt(squares);
+}
+
+TEST(Reduction, WithTheScriptsQuirksEachRankClipsItsOwnGradients) {
+  constexpr double kMaxNorm = 1.0;
+  for (const int world : {1, 2, 5}) {
+    // As the scripts divide by a rank's own micro-batches, its norm is that of W times as much.
+    auto sums = make_table();
+    std::vector<double> norms, factors;
+    for (int rank = 0; rank < world; ++rank) {
+      norms.push_back(world * own_norm(sums, rank, 0));
+      factors.push_back(kMaxNorm / (norms.back() + 1e-6));
+    }
+    set_gradients(sums, all_of(world), 0, factors);
+    as_ranks(world, [&](Communicator& communicator) {
+      const int rank = communicator.rank();
+      Training own(communicator, at::kFloat, /*record_quirks=*/true);
+      set_gradients(own.table, {rank}, 0);
+      const auto alone = own.table["mtp_head"].grad().clone();
+      const auto number = static_cast<std::size_t>(rank);
+      EXPECT_NEAR(own.step(kMaxNorm) / norms[number], 1, 5e-6);
+      // The multi-token heads' gradients stay with their rank, but are clipped with the others.
+      EXPECT_TRUE(test::is_close(own.table["mtp_head"].grad(), alone * factors[number], 1e-5, 0));
+      for (const auto& row : sums.rows()) {
+        if (row.name == "unused" || row.kind == ParameterKind::mtp_head) continue;
+        auto expected = row.value.grad();
+        auto actual = own.table[row.name].grad();
+        if (row.kind == ParameterKind::bank) {
+          // The first step's momentum is the gradient: this rank's matrices of it.
+          actual = test::named(own.optimizer.state(), "momentum." + row.name);
+          const auto first = std::min(rank * actual.size(0), expected.size(0));
+          expected = expected.narrow(0, first, std::min(actual.size(0), expected.size(0) - first));
+          actual = actual.narrow(0, 0, expected.size(0));
+        }
+        // Gradients of up to one, times a factor of a thousandth or less: fp32, and bf16 rounds
+        // both factor and sum to 2^-8.
+        const double tolerance = row.value.scalar_type() == at::kBFloat16 ? 1e-2 : 2e-6;
+        EXPECT_TRUE(test::is_close(actual, expected, 0, tolerance * world * factors[0]))
+            << row.name << " on rank " << rank << " of " << world;
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tg
