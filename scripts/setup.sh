@@ -31,7 +31,7 @@ packages=(
   libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libsentencepiece-dev sentencepiece
   liblzma-dev libxxhash-dev libgloo-dev libgtest-dev openmpi-bin
 )
-[[ $tests == no ]] || packages+=(shellcheck strace)
+[[ $tests == no ]] || packages+=(shellcheck strace iproute2)
 
 # One set of wheels a line, pinned. The CPU set is the least that libtorch_cpu.so links: Python's
 # own `import torch` needs the full one.

@@ -14,7 +14,7 @@ namespace {
 struct Launcher {
   const char* name;
   std::array<const char*, 3> variables;  // rank, world size, local rank (null: there is none)
-  // Counts the ranks of this host (SLURM_NNODES: the hosts); null: one host is all there is.
+  // Counts the ranks of this host (SLURM_NNODES: the hosts); null: it has no such variable.
   const char* hosts;
   const char* job;
 };
@@ -61,13 +61,15 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   info.local_rank = launcher.variables[2] == nullptr
                         ? info.rank
                         : read_int(launcher.variables[2], texts[2], 0, info.world_size - 1);
-  if (launcher.hosts != nullptr) {
+  const auto count = launcher.hosts == nullptr ? std::nullopt : lookup(launcher.hosts);
+  if (count) {
     const bool counts_hosts = std::string_view(launcher.hosts) == "SLURM_NNODES";
-    const auto count = lookup(launcher.hosts);
-    info.one_node = count && *count == (counts_hosts ? "1" : std::to_string(info.world_size));
-    // Nobody said: a loopback address can only be meant for one.
+    info.one_node = *count == (counts_hosts ? "1" : std::to_string(info.world_size));
+  } else {
+    // Nobody said: a loopback address, or none with PMI, can only be meant for one.
     const auto address = lookup("MASTER_ADDR").value_or("");
-    if (!count) info.one_node = address == "localhost" || address.starts_with("127.");
+    const bool loopback = address == "localhost" || address.starts_with("127.");
+    info.one_node = loopback || (launcher.hosts == nullptr && address.empty());
   }
   info.job = lookup(launcher.job).value_or("");
   if (const auto step = lookup("SLURM_STEP_ID"); step && info.launcher == "slurm") {

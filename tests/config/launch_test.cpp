@@ -80,6 +80,7 @@ TEST(Launch, RanksAreOnOneNodeWhenTheLauncherCountsThemAllThere) {
     EXPECT_TRUE(launched_with(environment, {{"MASTER_ADDR", "127.0.0.1"}}).one_node) << count;
   }
   EXPECT_TRUE(launched(pmi).one_node);
+  EXPECT_FALSE(launched_with(pmi, {{"MASTER_ADDR", "node0"}}).one_node);
   EXPECT_TRUE(launched({}).one_node);
 }
 

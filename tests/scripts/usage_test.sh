@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
-for script in setup build test lint quickstart; do
+for script in setup build test lint quickstart launch; do
   help=$(scripts/$script.sh --help)
   [[ $help == "usage: scripts/$script.sh"* ]] || { echo "$script.sh --help said: $help"; exit 1; }
 done

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import socket
 import struct
 import subprocess
 import tempfile
@@ -66,7 +67,7 @@ class RunTest(unittest.TestCase):
             try:
                 output, errors = process.communicate(timeout=120)
             finally:
-                process.kill()
+                end(process)
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     def train(self, *flags, **settings):
@@ -75,7 +76,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.lines = done.stdout.splitlines()
         self.warnings = done.stderr.splitlines()
-        return [json.loads(line) for line in (self.out / "metrics.jsonl").read_text().splitlines()]
+        return read_events(self.out)
 
     def fails(self, exit_code, *words, **settings):
         """The same, which must end with that exit code and one error line that has all these words."""
@@ -87,6 +88,33 @@ class RunTest(unittest.TestCase):
         for word in words:
             self.assertIn(str(word), errors[0])
         return errors[0]
+
+
+def mpirun(ranks, *more):
+    """What starts so many ranks on this host's CPUs, for start_gpt's `through`; `more` flags of mpirun."""
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return ["mpirun", "--quiet", *root, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *map(str, more)]
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def end(process):
+    """Stops it if it still runs; a launcher gets the time to stop its ranks first."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def read_events(folder):
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
 
 
 def train_losses(events):

@@ -1,0 +1,224 @@
+"""A rank that dies, hangs, lags or disagrees ends the run soon, with its name and the right exit code."""
+
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+import unittest
+
+from harness import BUILD, VOCAB, RunTest, end, free_port, mpirun, write_shard
+
+USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
+ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
+# Leaves the pid of each rank in a file of its own, which stays the program's.
+NOTED = ["bash", "-c", 'echo $$ >"$TMPDIR/pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
+
+
+class FaultTest(RunTest):
+    def setUp(self):
+        self.temporary = self.folder / f"tmp-{self.id().rsplit('.', 1)[-1]}"
+        self.temporary.mkdir()
+
+    def start_gpt(self, *flags, **settings):
+        return super().start_gpt(*flags, **{"TMPDIR": self.temporary, **settings})
+
+    def pid(self, rank):
+        return int((self.temporary / f"pid{rank}").read_text())
+
+    def training(self, **settings):
+        """Two ranks that have trained a few steps → the process of mpirun."""
+        process = self.start_gpt(through=mpirun(2) + NOTED, **ENDLESS, **settings)
+        while not (line := process.stdout.readline()).startswith("step:5/"):
+            if line == "":
+                self.fail(process.communicate()[1])
+        return process
+
+    def finish(self, process, within):
+        """→ seconds until it ended, its error lines. What it started has ended, too."""
+        began = time.monotonic()
+        try:
+            _, errors = process.communicate(timeout=within)
+        except subprocess.TimeoutExpired:
+            for rank in (0, 1):
+                os.kill(self.pid(rank), signal.SIGKILL)
+            end(process)
+            self.fail(f"still running after {within} s")
+        took = time.monotonic() - began
+        self.assert_gone_soon(self.pid(0), self.pid(1))
+        return took, [line for line in errors.splitlines() if line.startswith("ERROR ")]
+
+    def assert_gone_soon(self, *pids):
+        def lives(pid):
+            try:
+                return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+            except FileNotFoundError:
+                return False
+
+        until = time.monotonic() + 3
+        while living := [pid for pid in pids if lives(pid)]:
+            self.assertLess(time.monotonic(), until, f"left behind: {living}")
+            time.sleep(0.05)
+
+    def assert_ends(self, done, exit_code, pattern):
+        """It ended so; each of its error lines matches, and there is one at least → these lines."""
+        self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+        self.assertNotEqual(errors, [], done.stderr)
+        for line in errors:
+            self.assertRegex(line, pattern)
+        return errors
+
+
+class LostRankTest(FaultTest):
+    def test_a_killed_rank_ends_the_run_with_its_own_exit_code(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim), self.training() as process:
+                os.kill(self.pid(victim), signal.SIGKILL)
+                _, errors = self.finish(process, within=10)
+                self.assertEqual(process.returncode, 128 + signal.SIGKILL)
+                # mpirun may end the other before it has said so.
+                for line in errors:
+                    self.assertRegex(line, rf"^ERROR exit=69 rank={1 - victim} step=\d+: a peer was lost at step \d+ ")
+
+    def test_a_rank_that_only_lost_a_peer_leaves_the_first_word_to_it(self):
+        # Nobody ends the survivor here, as a launcher would.
+        settings = dict(ENDLESS, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), WORLD_SIZE=2)
+        survivor = self.start_gpt(RANK=0, LOCAL_RANK=0, **settings)
+        other = self.start_gpt(RANK=1, LOCAL_RANK=1, **settings)
+        try:
+            while not survivor.stdout.readline().startswith("step:5/"):
+                self.assertIsNone(survivor.poll())
+            other.kill()
+            began = time.monotonic()
+            line = next(line for line in survivor.stderr if line.startswith("ERROR "))
+            told = time.monotonic() - began
+            survivor.communicate(timeout=10)
+            self.assertEqual(survivor.returncode, UNAVAILABLE)
+            self.assertRegex(line, r"^ERROR exit=69 rank=0 step=\d+: a peer was lost at step \d+ ")
+            self.assertLess(told, 2)
+            self.assertGreater(time.monotonic() - began - told, 2.5)
+        finally:
+            for process in (survivor, other):
+                process.kill()
+                process.communicate()
+
+
+class SilentRankTest(FaultTest):
+    def stop_rank(self, victim, timeout_s, **settings):
+        """→ the other's message, which came in time: after the timeout and a roll call of a few seconds."""
+        with self.training(COMM_TIMEOUT_S=timeout_s, **settings) as process:
+            os.kill(self.pid(victim), signal.SIGSTOP)
+            took, errors = self.finish(process, within=timeout_s + 30)
+        self.assertEqual(process.returncode, UNAVAILABLE)
+        self.assertGreater(took, timeout_s - 0.5)
+        self.assertLess(took, timeout_s + 10)
+        self.assertRegex(errors[0], rf"^ERROR exit=69 rank={1 - victim} step=\d+: no answer from the other ranks for "
+                                    r"\d+ s \(COMM_TIMEOUT_S\); ")
+        return errors[0]
+
+    def test_a_stopped_rank_is_named(self):
+        for victim in (0, 1):
+            with self.subTest(victim=victim):
+                self.assertIn(f"stopped or gone: rank {victim}; alive: {1 - victim} (step ",
+                              self.stop_rank(victim, timeout_s=3))
+
+    def test_a_stopped_rank_is_named_by_the_rank_that_keeps_the_store(self):
+        line = self.stop_rank(1, timeout_s=3, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+        self.assertIn("stopped or gone: rank 1; alive: 0 (step ", line)
+
+    def test_a_store_that_is_stopped_with_its_rank_does_not_stop_the_watch(self):
+        line = self.stop_rank(0, timeout_s=7, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+        self.assertIn("rank 0 is stopped or gone", line)
+
+
+class MeetingTest(FaultTest):
+    def test_ranks_with_different_settings(self):
+        done = self.run_gpt(":", "-np", 1, "-x", "MODEL_DIM=64", BUILD / "train_gpt", through=mpirun(1), MODEL_DIM=32)
+        errors = self.assert_ends(
+            done, CONFIG, r"^ERROR exit=78 rank=[01]: .*rank 0 has MODEL_DIM=32, rank 1 has MODEL_DIM=64")
+        self.assertLessEqual(len(errors), 2)
+        self.assertFalse(self.out.exists(), "a run that never began made its folder")
+
+    def test_a_port_that_is_in_use(self):
+        with socket.socket() as holder:
+            holder.bind(("127.0.0.1", 0))
+            holder.listen()
+            port = holder.getsockname()[1]
+            done = self.run_gpt(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                                COMM_TIMEOUT_S=4)
+        self.assert_ends(done, UNAVAILABLE, rf"^ERROR exit=69 rank=0: .*MASTER_PORT.*127\.0\.0\.1:{port}\b.*in use")
+
+    def test_a_rank_that_never_comes_is_named(self):
+        by_address = dict(WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+        by_file = dict(SLURM_NTASKS=2, SLURM_JOB_ID=5, SLURM_NNODES=1)
+        runs = {
+            "rank 1 did not come to tcp": dict(RANK=0, LOCAL_RANK=0, **by_address),
+            "rank 1 did not come to file": dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
+            # Other places: what the rank above leaves there would be heard.
+            "rank 0 did not come to file": dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
+            "expected rank 0 listening there": dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=free_port())),
+        }
+        processes = {words: self.start_gpt(COMM_TIMEOUT_S=3, **variables) for words, variables in runs.items()}
+        for words, process in processes.items():
+            with self.subTest(words):
+                _, errors = process.communicate(timeout=40)
+                self.assertEqual(process.returncode, UNAVAILABLE, errors)
+                self.assertRegex(errors, rf"(?m)^ERROR exit=69 rank=\d: .*{words}")
+
+    def test_several_nodes_without_an_address(self):
+        done = self.run_gpt(OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_LOCAL_RANK=0,
+                            OMPI_COMM_WORLD_LOCAL_SIZE=1)
+        self.assert_ends(done, USAGE, r"^ERROR exit=64 rank=0: .*several nodes.*set MASTER_ADDR")
+        done = self.run_gpt(SLURM_PROCID=0, SLURM_NTASKS=2, SLURM_LOCALID=0, SLURM_JOB_ID=9, SLURM_NNODES=2)
+        self.assert_ends(done, USAGE, r"^ERROR exit=64 rank=0: .*several nodes.*set MASTER_ADDR")
+
+    def test_half_a_set_of_rank_variables(self):
+        for given, missing in (
+            (dict(OMPI_COMM_WORLD_SIZE=2), "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_LOCAL_RANK"),
+            (dict(PMI_RANK=0), "PMI_SIZE"),
+            (dict(RANK=0, WORLD_SIZE=2), "LOCAL_RANK"),
+            (dict(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0), "MASTER_ADDR"),
+        ):
+            with self.subTest(given):
+                self.assert_ends(self.run_gpt(**given), USAGE, f"{missing} is not")
+
+    def test_what_a_killed_run_left_does_not_reach_the_next_of_the_same_job(self):
+        settings = dict(SLURM_NTASKS=2, SLURM_JOB_ID=8, SLURM_NNODES=1, COMM_TIMEOUT_S=10)
+        ranks = [dict(SLURM_PROCID=rank, SLURM_LOCALID=rank) for rank in (0, 1)]
+        killed = [self.start_gpt(output="killed", SLURM_STEP_ID=0, **ENDLESS, **settings, **rank) for rank in ranks]
+        while not (line := killed[0].stdout.readline()).startswith("step:1/"):
+            self.assertNotEqual(line, "")
+        for process in killed:
+            process.kill()
+            process.communicate()
+        # srun counts the steps of a job.
+        again = [self.start_gpt(output="again", ITERATIONS=2, SLURM_STEP_ID=1, **settings, **rank) for rank in ranks]
+        for process in again:
+            _, errors = process.communicate(timeout=40)
+            self.assertEqual(process.returncode, 0, errors)
+
+
+class OneRankFailsTest(FaultTest):
+    def test_bad_data_of_one_rank_gives_the_exit_code(self):
+        folder = self.folder / "bad"
+        folder.mkdir()
+        (folder / "fineweb_val_000000.bin").symlink_to(self.shards / "fineweb_val_000000.bin")
+        # A micro-batch is 129 tokens, and the second of each step is rank 1's.
+        write_shard(folder / "fineweb_train_000000.bin", [1] * (129 + 5) + [VOCAB] + [1] * 3000)
+        done = self.run_gpt(through=mpirun(2), DATA_PATH=folder)
+        errors = self.assert_ends(done, BAD_DATA, r"^ERROR exit=(65 rank=1|69 rank=0)\b")
+        self.assertTrue(any(re.search("exit=65 rank=1.*fineweb_train_000000.bin at token 134", line)
+                            for line in errors), errors)
+
+    def test_memory_exhausted_on_one_rank(self):
+        # Enough for LibTorch, not for the 2 GB table, which the other rank can have.
+        small = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then ulimit -v 4000000; fi; exec "$0" "$@"'
+        done = self.run_gpt(through=[*mpirun(2), "bash", "-c", small], BIGRAM_VOCAB_SIZE=33554432)
+        self.assert_ends(done, MEMORY, r"^ERROR exit=71 rank=1\b.*MODEL_DIM|^ERROR exit=69 rank=0\b")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,278 @@
+"""Several ranks train as one does, whoever starts them, and one of them speaks for all."""
+
+import math
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+from harness import BUILD, SMALL, SOURCE, TOKENIZER, RunTest, end, free_port, mpirun, read_events, train_losses
+from safetensors.numpy import load_file
+
+TORCHRUN = SOURCE / ".venv" / "bin" / "torchrun"
+TOLERANCE = 1e-5
+of_one = {}  # a run of SMALL on one rank, made when it is first asked for
+
+
+class RanksTest(RunTest):
+    """One rank's run to compare with, and a TMPDIR that shows what is left behind."""
+
+    def setUp(self):
+        if not of_one:
+            self.temporary = self.folder
+            of_one.update(events=self.train(output="one"), weights=self.weights())
+        self.temporary = self.folder / f"tmp-{self.id().rsplit('.', 1)[-1]}"
+        self.temporary.mkdir()
+
+    def start_gpt(self, *flags, **settings):
+        return super().start_gpt(*flags, **{"TMPDIR": self.temporary, **settings})
+
+    def weights(self):
+        return load_file(self.out / "final_model.safetensors")
+
+    def assert_same_losses(self, expected, events):
+        self.assertEqual(len(train_losses(events)), len(train_losses(expected)))
+        for step, (one, many) in enumerate(zip(train_losses(expected), train_losses(events)), start=1):
+            self.assertLessEqual(abs(many - one), TOLERANCE * abs(one), f"step {step}")
+
+    def assert_same_scores(self, expected, events):
+        def scores(of):
+            return [event for event in of if event["event"] in ("val", "final")]
+
+        self.assertEqual(len(scores(expected)), len(scores(events)))
+        for one, many in zip(scores(expected), scores(events)):
+            self.assertEqual(one.get("step"), many.get("step"))
+            for name in ("val_loss", "val_bpb"):
+                self.assertAlmostEqual(one[name], many[name], delta=TOLERANCE * one[name])
+
+    def assert_same_weights(self, expected, weights):
+        self.assertEqual(expected.keys(), weights.keys())
+        for name, one in expected.items():
+            self.assertLessEqual(abs(one - weights[name]).max(initial=0), TOLERANCE, name)
+
+    def assert_nothing_left(self):
+        rooms = [path for path in self.temporary.glob("train_gpt-*") if path.is_dir()]
+        self.assertEqual([str(path) for room in rooms for path in room.iterdir()], [])
+
+
+class WorldSizeTest(RanksTest):
+    def test_any_number_of_ranks_reads_the_tokens_of_one_and_gives_its_losses_scores_and_weights(self):
+        def offsets(events):
+            return [event["token_offset"] for event in events if event["event"] == "train"]
+
+        # Each of the 8 micro-batches of a step takes a token more than it trains on.
+        self.assertEqual(offsets(of_one["events"]), [(1024 + 8) * step for step in range(1, 13)])
+        for ranks in (1, 2, 3, 4, 5, 8):
+            with self.subTest(ranks=ranks):
+                events = self.train(output=f"np{ranks}", through=mpirun(ranks))
+                self.assertEqual(offsets(events), offsets(of_one["events"]))
+                self.assert_same_losses(of_one["events"], events)
+                self.assert_same_scores(of_one["events"], events)
+                self.assert_same_weights(of_one["weights"], self.weights())
+                self.assertIn(f"world_size:{ranks} grad_accum_steps:{-(-8 // ranks)}", self.lines)
+                self.assert_nothing_left()
+
+    def test_every_switch_trains_as_on_one_rank(self):
+        for number, chosen in enumerate((
+            dict(GRAD_CLIP_NORM=0.05, EMA_DECAY=0.9),
+            # The first block's lambdas never get a gradient.
+            dict(GRAD_CLIP_NORM=0, VALUE_RESIDUAL=1, EMA_ENABLED=0),
+            # Adam turns gradients as small as its eps, which are rounding, into whole steps.
+            dict(MTP_NUM_HEADS=1, TIE_EMBEDDINGS=0, ADAM_EPS=1e-4, LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=2),
+        )):
+            with self.subTest(chosen):
+                expected = self.train(output=f"switch{number}-1", ITERATIONS=6, **chosen)
+                weights = self.weights()
+                events = self.train(output=f"switch{number}-3", ITERATIONS=6, through=mpirun(3), **chosen)
+                self.assert_same_losses(expected, events)
+                self.assert_same_scores(expected, events)
+                self.assert_same_weights(weights, self.weights())
+
+    def test_what_depends_on_the_number_of_ranks_learns_all_the_same(self):
+        for number, chosen in enumerate((
+            dict(LOADER_ORDER="strided"),
+            dict(COMPUTE_DTYPE="bf16"),
+            dict(RECORD_QUIRKS=1, MTP_NUM_HEADS=1),
+            dict(GRAD_ACCUM_STEPS=2, TRAIN_BATCH_TOKENS=1152),
+        )):
+            with self.subTest(chosen):
+                losses = train_losses(self.train(output=f"other{number}", through=mpirun(3), **{
+                    # Whole sequences for three ranks, whatever the order.
+                    "TRAIN_BATCH_TOKENS": 1536, "VAL_BATCH_SIZE": 1536, "VAL_TOKENS": 1536, **chosen}))
+                self.assertTrue(all(math.isfinite(loss) for loss in losses), losses)
+                self.assertLess(losses[-1], losses[0])
+
+    def test_the_clock_of_rank_0_stops_all_ranks_at_the_same_step(self):
+        events = self.train(through=mpirun(2), ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=2, VAL_LOSS_EVERY=0)
+        last = [event for event in events if event["event"] == "val"][-1]["step"]
+        self.assertEqual(len(train_losses(events)), last)
+        stops = [line for line in self.lines if line.startswith("stopping_early: wallclock_cap train_time:")]
+        self.assertEqual(len(stops), 1)
+        self.assertTrue((self.out / "final_model.safetensors").exists())
+
+    def test_the_time_in_collectives_is_told(self):
+        events = self.train(through=mpirun(2), TRAINING_TIMING_BREAKDOWN="events")
+        timings = [event for event in events if event["event"] == "timing"]
+        self.assertEqual(len(timings), 12)
+        for timing in timings:
+            self.assertGreater(timing["comm_ms"], 0)
+            self.assertLessEqual(timing["comm_ms"], timing["step_ms"])
+        self.assert_same_losses(of_one["events"], events)
+
+
+class OutputTest(RanksTest):
+    def test_one_rank_speaks_for_all_and_writes_one_folder(self):
+        before = set(self.folder.iterdir())
+        done = self.run_gpt(through=mpirun(3), OUTPUT_DIR=None, RUN_ID=None)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertNotIn("\x1b", done.stdout)
+        self.assertNotIn("\r", done.stdout)
+        lines = done.stdout.splitlines()
+        steps = [match.group(1) for match in map(re.compile(r"^step:(\d+)/12 train_loss:").match, lines) if match]
+        self.assertEqual(steps, [str(step) for step in range(1, 13)])
+        self.assertEqual(sum(line.startswith("model_params:") for line in lines), 1)
+        self.assertEqual(done.stderr, "")
+        self.assertEqual(set(self.folder.iterdir()) - before, {self.folder / "logs"})
+        folders = [path for path in (self.folder / "logs").iterdir() if path.is_dir()]
+        self.assertEqual(len(folders), 1)
+        self.assertEqual(sorted(path.name for path in folders[0].iterdir()),
+                         ["config.json", "final_model.pt", "final_model.safetensors", "log.txt", "metrics.jsonl"])
+        log = (folders[0] / "log.txt").read_text().splitlines()
+        said = [line for line in lines if not line.startswith("ranks:")]
+        self.assertEqual(log[-len(said):], said)
+        self.assert_nothing_left()
+
+    def test_what_the_ranks_say_where_they_meet_is_for_this_user_alone(self):
+        with self.start_gpt(through=mpirun(2), ITERATIONS=1000000, VAL_LOSS_EVERY=0) as process:
+            try:
+                while not (line := process.stdout.readline()).startswith("step:1/"):
+                    self.assertNotEqual(line, "", "the run ended early")
+                room = self.temporary / f"train_gpt-{os.geteuid()}"
+                self.assertEqual(room.stat().st_mode & 0o777, 0o700)
+                self.assertEqual(len(list(room.iterdir())), 1)
+            finally:
+                end(process)
+
+
+class LauncherTest(RanksTest):
+    def train_by_hand(self, *of_each, **settings):
+        """A process with the variables of each rank → rank 0's events; the others say nothing."""
+        processes = [self.start_gpt(output="by-hand", **settings, **variables) for variables in of_each]
+        try:
+            for rank, process in enumerate(processes):
+                output, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 0, errors)
+                if rank > 0:
+                    self.assertEqual(output, "")
+        finally:
+            for process in processes:
+                end(process)
+        return read_events(self.out)
+
+    def assert_trained_as_alone(self, events):
+        self.assert_same_losses(of_one["events"], events)
+        self.assert_same_scores(of_one["events"], events)
+
+    @unittest.skipUnless(TORCHRUN.exists(), "no torchrun: scripts/setup.sh --tests installs it")
+    def test_torchrun(self):
+        for number, how in enumerate((["--master-port", str(free_port())], ["--standalone"])):
+            events = self.train(output=f"torchrun{number}",
+                                through=[TORCHRUN, "--no-python", "--nproc-per-node", "2", *how])
+            self.assert_trained_as_alone(events)
+            self.assertRegex("\n".join(self.lines), r"(?m)^ranks:2 by:env meeting:tcp \S+:\d+ collectives:gloo$")
+
+    @unittest.skipUnless(TORCHRUN.exists(), "no torchrun: scripts/setup.sh --tests installs it")
+    def test_torchrun_starts_all_ranks_again_after_one_died(self):
+        # $BASHPID, because torchrun reads $$ as an escaped $.
+        first_dies = ('if [ "$RANK$TORCHELASTIC_RESTART_COUNT" = 10 ]; then rank=$BASHPID; (until grep -qs train_loss '
+                      '"$OUTPUT_DIR/log.txt"; do sleep 0.05; done; kill -9 $rank) & fi; exec "$0" "$@"')
+        events = self.train(output="again", ITERATIONS=40, VAL_LOSS_EVERY=0,
+                            through=[TORCHRUN, "--no-python", "--nproc-per-node", "2", "--max-restarts", "1",
+                                     "--master-port", str(free_port()), "bash", "-c", first_dies])
+        self.assertEqual(len(train_losses(events)), 40)
+        self.assertGreater(sum(line.startswith("model_params:") for line in self.lines), 1)
+
+    def test_variables_of_slurm(self):
+        settings = dict(SLURM_NTASKS=2, SLURM_JOB_ID=7, SLURM_STEP_ID=0, SLURM_NNODES=1)
+        ranks = [dict(SLURM_PROCID=rank, SLURM_LOCALID=rank) for rank in (0, 1)]
+        self.assert_trained_as_alone(self.train_by_hand(*ranks, **settings))
+        self.assert_nothing_left()
+        self.assert_trained_as_alone(self.train_by_hand(*ranks, **settings, MASTER_ADDR="127.0.0.1",
+                                                        MASTER_PORT=free_port()))
+
+    def test_variables_of_pmi(self):
+        ranks = [dict(PMI_RANK=rank, PMI_SIZE=2) for rank in (0, 1)]
+        self.assert_trained_as_alone(self.train_by_hand(*ranks, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port()))
+
+
+class LaunchScriptTest(RanksTest):
+    def launch(self, *arguments, **variables):
+        """scripts/launch.sh in the environment of this test's run → the finished process."""
+        env = {**os.environ, "BUILD_DIR": BUILD, **variables}
+        env = {name: str(value) for name, value in env.items() if value is not None}
+        return subprocess.run([SOURCE / "scripts/launch.sh", *map(str, arguments)], env=env, cwd=self.folder,
+                              text=True, capture_output=True, timeout=60)
+
+    def pretend(self, name, text):
+        path = self.temporary / name
+        path.write_text(f"#!/usr/bin/env bash\n{text}\n")
+        path.chmod(0o755)
+        return path
+
+    def asked_of_mpirun(self, gpus, *arguments, **variables):
+        """The command that mpirun would get on a machine with these GPUs."""
+        self.pretend("train_gpt", f"echo 'GPUs {gpus}'")
+        self.pretend("mpirun", 'echo "$OMP_NUM_THREADS|$*"')
+        return self.launch(*arguments, BUILD_DIR=self.temporary, PATH=f"{self.temporary}:{os.environ['PATH']}",
+                           **variables)
+
+    def test_trains_on_the_cpus(self):
+        settings = dict(SMALL, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER)
+        preset = self.folder / "small.env"
+        preset.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        done = self.launch("-n", 2, "--config", preset, "--output-dir", self.folder / "launched", OMP_NUM_THREADS=None)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("world_size:2 grad_accum_steps:4", done.stdout)
+        self.assert_same_losses(of_one["events"], read_events(self.folder / "launched"))
+
+    def test_ends_with_the_exit_code_and_the_one_line_of_a_rank(self):
+        done = self.launch("-n", 2, "--matrix-lrr", 1)
+        self.assertEqual(done.returncode, 64, done.stderr)
+        self.assertIn("--matrix-lr", done.stderr)
+
+    def test_starts_a_rank_on_each_gpu_and_divides_the_cores(self):
+        done = self.asked_of_mpirun("NVIDIA H200, NVIDIA H200", "--seed", 5, OMP_NUM_THREADS=None)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, rf"^\d+\|.*-np 2 {self.temporary}/train_gpt --seed 5\n$")
+        self.assertIn("-np 1 ", self.asked_of_mpirun("NVIDIA H200, NVIDIA H200", "-n", 1).stdout)
+        self.assertIn("-np 1 ", self.asked_of_mpirun("none").stdout)
+        cores = len(os.sched_getaffinity(0))
+        self.assertRegex(self.asked_of_mpirun("none", "-n", 3, OMP_NUM_THREADS=None).stdout,
+                         rf"^{max(1, cores // 3)}\|.*--bind-to none .*-np 3 ")
+        self.assertRegex(self.asked_of_mpirun("NVIDIA H200, NVIDIA H200", "-n", 3, DEVICE="cpu",
+                                              OMP_NUM_THREADS=7).stdout, r"^7\|.*-np 3 ")
+
+    def test_says_what_is_missing(self):
+        done = self.asked_of_mpirun("NVIDIA H200", "-n", 2)
+        self.assertEqual(done.returncode, 64)
+        self.assertIn("2 ranks need 2 GPUs, and there is 1", done.stderr)
+        for wrong in ("0", "two", "-3", ""):
+            done = self.launch("-n", wrong)
+            self.assertEqual(done.returncode, 64, done.stderr)
+            self.assertIn(f'"{wrong}"', done.stderr)
+        nothing = self.temporary / "nothing"
+        done = self.launch(BUILD_DIR=nothing)
+        self.assertEqual(done.returncode, 66)
+        self.assertIn(f"no {nothing}/train_gpt: run scripts/build.sh", done.stderr)
+        tools = self.temporary / "tools"
+        tools.mkdir()
+        for tool in ("bash", "dirname", "basename", "sed", "env"):
+            (tools / tool).symlink_to(pathlib.Path("/usr/bin") / tool)
+        done = self.launch(PATH=tools)
+        self.assertEqual(done.returncode, 66)
+        self.assertIn("no mpirun: run scripts/setup.sh", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
