@@ -13,8 +13,8 @@ namespace {
 
 // Loading and first kernels differ between ranks by more than steps do.
 constexpr double kStartTimeout_s = 300;
-// The backend's own limit only bounds what the watch, which knows more, failed to end.
-constexpr double kBackendSlack = 2;
+// The backend's own limit comes later than the watch, which knows more, and its roll call.
+constexpr double kBackendSlack_s = 20;
 
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
@@ -40,7 +40,7 @@ Communicator::Communicator(const Rendezvous& meeting, const LaunchInfo& launch, 
     : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
   if (world_size_ == 1) return;
   const double start_s = std::max(kStartTimeout_s, timeout_s);
-  const auto limit = milliseconds(kBackendSlack * start_s);
+  const auto limit = milliseconds(start_s + kBackendSlack_s);
   watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s);
   together([&] {
     backend_ =
@@ -121,7 +121,7 @@ void Communicator::begin_training() {
   // Together, or a rank that is still at its first step would be given up by one that is past it.
   barrier();
   watch_->set_timeout(timeout_s_);
-  backend_->setTimeout(milliseconds(kBackendSlack * timeout_s_));
+  backend_->setTimeout(milliseconds(timeout_s_ + kBackendSlack_s));
 }
 
 }  // namespace tg

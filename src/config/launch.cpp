@@ -72,8 +72,10 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
     info.one_node = loopback || (launcher.hosts == nullptr && address.empty());
   }
   info.job = lookup(launcher.job).value_or("");
-  if (const auto step = lookup("SLURM_STEP_ID"); step && info.launcher == "slurm") {
-    info.job += "." + *step;
+  // A job's steps, and its next attempt after a requeue, must not find each other's files.
+  for (const char* part : {"SLURM_STEP_ID", "SLURM_RESTART_COUNT"}) {
+    const bool named = info.launcher == "slurm" && !info.job.empty();
+    if (named) info.job += "." + lookup(part).value_or("0");
   }
   // Open MPI uses its job numbers again; the port of its server tells two such jobs apart.
   if (const auto server = lookup("PMIX_SERVER_URI2"); server && !info.job.empty()) {

@@ -87,7 +87,13 @@ TEST(Launch, RanksAreOnOneNodeWhenTheLauncherCountsThemAllThere) {
 TEST(Launch, TakesTheNameOfTheJob) {
   EXPECT_EQ(launched_with(torchrun, {{"TORCHELASTIC_RUN_ID", "run"}}).job, "run");
   EXPECT_EQ(launched_with(openmpi, {{"PMIX_NAMESPACE", "1234"}}).job, "1234");
-  EXPECT_EQ(launched_with(slurm, {{"SLURM_JOB_ID", "77"}}).job, "77");
+  EXPECT_EQ(launched_with(slurm, {{"SLURM_JOB_ID", "77"}}).job, "77.0.0");
+  EXPECT_EQ(
+      launched_with(slurm,
+                    {{"SLURM_JOB_ID", "77"}, {"SLURM_STEP_ID", "3"}, {"SLURM_RESTART_COUNT", "1"}})
+          .job,
+      "77.3.1");
+  EXPECT_EQ(launched(slurm).job, "");
   EXPECT_EQ(launched_with(pmi, {{"PMI_JOBID", "9"}}).job, "9");
   for (const auto& environment : {torchrun, openmpi, slurm, pmi, Environment()}) {
     EXPECT_EQ(launched(environment).job, "");

@@ -185,7 +185,8 @@ TEST(TextCorpus, StopsPromptlyWhenItsLastOwnerGoes) {
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   train.reset();
   reader.join();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5));
+  // Tokenising it all takes far longer, also where the sanitizers slow everything down.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 TEST(TextCorpus, FailsWhoeverNeedsTokensThatItCouldNotMake) {
