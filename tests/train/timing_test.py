@@ -79,6 +79,11 @@ class TraceTest(RunTest):
         self.assertTrue((self.out / "trace_rank0.json").exists())
         self.assertEqual(train_losses(events), train_losses(self.train(output="plain")))
 
+    def test_marks_for_nsight_change_no_loss_and_leave_no_trace(self):
+        marked = self.train(output="marked", PROFILE="nvtx")
+        self.assertFalse((self.out / "trace_rank0.json").exists())
+        self.assertEqual(train_losses(marked), train_losses(self.train(output="unmarked")))
+
     def test_a_path_that_cannot_be_written_is_said_before_the_first_step(self):
         (self.folder / "blocked" / "trace_rank0.json").mkdir(parents=True)
         self.fails(73, "trace_rank0.json", "OUTPUT_DIR", output="blocked", PROFILE=1, PROFILE_START=1)
