@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <string_view>
 #include <thread>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/program.h"
 #include "comm/communicator.h"
 #include "config/check.h"
 #include "config/launch.h"
@@ -64,15 +64,6 @@ void run(int argc, char** argv) {
 }  // namespace tg
 
 int main(int argc, char** argv) {
-  try {
-    tg::run(argc, argv);
-    return 0;
-  } catch (const tg::Error& error) {
-    tg::error_line(static_cast<int>(error.exit_code()), error.what());
-    tg::end(error.exit_code());
-  } catch (const std::exception& error) {
-    const std::string_view all(error.what());
-    tg::error_line(static_cast<int>(tg::ExitCode::internal), all.substr(0, all.find('\n')));
-    tg::end(tg::ExitCode::internal);
-  }
+  const int code = tg::exit_code_of([&] { tg::run(argc, argv); });
+  if (code != 0) tg::end(static_cast<tg::ExitCode>(code));
 }

@@ -1,7 +1,6 @@
 // make_shards: text files or standard input to token shards, with a training and a validation
 // split.
 #include <cxxopts.hpp>
-#include <exception>
 #include <iostream>
 #include <map>
 #include <new>
@@ -10,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/program.h"
+#include "config/flags.h"
 #include "data/baselines.h"
 #include "data/sharding.h"
 
@@ -110,7 +111,7 @@ void print_baselines(const tg::ShardingOptions& options) {
 
 void run(int argc, char** argv) {
   cxxopts::Options declared = declare_options();
-  const auto given = declared.parse(argc, argv);
+  const auto given = tg::parse_flags(declared, argc, argv);
   if (given.count("help") > 0) {
     std::cout << declared.help();
     return;
@@ -126,25 +127,14 @@ void run(int argc, char** argv) {
   if (baselines) print_baselines(options);
 }
 
-int report(ExitCode code, const char* what) {
-  tg::error_line(static_cast<int>(code), what);
-  return static_cast<int>(code);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(argc, argv);
-    return 0;
-  } catch (const tg::Error& error) {
-    return report(error.exit_code(), error.what());
-  } catch (const cxxopts::exceptions::exception& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const std::bad_alloc&) {
-    return report(ExitCode::memory,
-                  "out of memory; shorter documents or fewer --threads need less");
-  } catch (const std::exception& error) {
-    return report(ExitCode::internal, error.what());
-  }
+  return tg::exit_code_of([&] {
+    try {
+      run(argc, argv);
+    } catch (const std::bad_alloc&) {
+      tg::fail(ExitCode::memory, "out of memory; shorter documents or fewer --threads need less");
+    }
+  });
 }

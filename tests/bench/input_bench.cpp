@@ -13,8 +13,7 @@
 #include <mutex>
 #include <thread>
 
-#include "base/error.h"
-#include "base/log.h"
+#include "base/program.h"
 #include "config/check.h"
 #include "config/parse.h"
 #include "data/prefetch.h"
@@ -217,11 +216,5 @@ void run(int argc, char** argv) {
 }  // namespace tg
 
 int main(int argc, char** argv) {
-  try {
-    tg::run(argc, argv);
-    return 0;
-  } catch (const tg::Error& error) {
-    tg::error_line(static_cast<int>(error.exit_code()), error.what());
-    return static_cast<int>(error.exit_code());
-  }
+  return tg::exit_code_of([&] { tg::run(argc, argv); });
 }

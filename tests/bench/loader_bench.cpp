@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cxxopts.hpp>
-#include <exception>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -17,7 +16,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/log.h"
+#include "base/program.h"
+#include "config/flags.h"
 #include "data/batch.h"
 #include "data/prefetch.h"
 #include "data/shard.h"
@@ -160,7 +160,7 @@ void print_results(const BenchOptions& options, const Speed& prefetched, const S
 
 void run(int argc, char** argv) {
   cxxopts::Options declared = declare_options();
-  const auto given = declared.parse(argc, argv);
+  const auto given = tg::parse_flags(declared, argc, argv);
   if (given.count("help") > 0) {
     std::cout << declared.help();
     return;
@@ -180,22 +180,8 @@ void run(int argc, char** argv) {
   print_results(options, prefetched, ordered, next);
 }
 
-int report(ExitCode code, const char* what) {
-  tg::error_line(static_cast<int>(code), what);
-  return static_cast<int>(code);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
-  try {
-    run(argc, argv);
-    return 0;
-  } catch (const tg::Error& error) {
-    return report(error.exit_code(), error.what());
-  } catch (const cxxopts::exceptions::exception& error) {
-    return report(ExitCode::usage, error.what());
-  } catch (const std::exception& error) {
-    return report(ExitCode::internal, error.what());
-  }
+  return tg::exit_code_of([&] { run(argc, argv); });
 }
