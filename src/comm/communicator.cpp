@@ -3,9 +3,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <exception>
-#include <string_view>
 
 #include "base/error.h"
+#include "comm/convert.h"
 
 namespace tg {
 
@@ -15,10 +15,6 @@ namespace {
 constexpr double kStartTimeout_s = 300;
 // The backend's own limit comes later than the watch, which knows more, and its roll call.
 constexpr double kBackendSlack_s = 20;
-
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
 
 }  // namespace
 
@@ -30,8 +26,7 @@ auto Communicator::together(Action action) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    const std::string_view all(error.what());
-    fail(ExitCode::unavailable, "{}", watch_->explain_loss(all.substr(0, all.find('\n'))));
+    fail(ExitCode::unavailable, "{}", watch_->explain_loss(first_line(error.what())));
   }
 }
 
@@ -111,6 +106,7 @@ Pending Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) {
 }
 
 void Communicator::barrier() {
+  if (!backend_) return;
   const auto one = at::ones({1}, at::TensorOptions(device_).dtype(at::kFloat));
   sum(one).wait();
   if (device_.is_cuda()) together([&] { one.cpu(); });

@@ -6,10 +6,10 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
-#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/convert.h"
 
 namespace tg {
 
@@ -23,10 +23,6 @@ constexpr auto kAnswerTime = std::chrono::seconds(2);
 constexpr auto kRollTime = std::chrono::seconds(5);  // more: the store does not answer either
 // Rank 0 may keep the store; the others still need it for their own roll.
 constexpr auto kStoreKeepersDelay = std::chrono::seconds(4);
-
-std::vector<std::uint8_t> bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};
-}
 
 }  // namespace
 
@@ -127,7 +123,7 @@ void answer(const Store& store, int rank, const std::string& step) {
 
 std::string call_the_roll(const Store& store, int world_size) {
   std::string silent, present;
-  store->set("roll", std::vector<std::uint8_t>{1});
+  store->set("roll", bytes_of("called"));
   std::this_thread::sleep_for(kAnswerTime);
   for (int rank = 0; rank < world_size; ++rank) {
     const auto key = fmt::format("here/{}", rank);
@@ -135,8 +131,7 @@ std::string call_the_roll(const Store& store, int world_size) {
       silent += fmt::format(" {}", rank);
       continue;
     }
-    const auto step = store->get(key);
-    present += fmt::format(" {} (step {})", rank, std::string(step.begin(), step.end()));
+    present += fmt::format(" {} (step {})", rank, text_of(store->get(key)));
   }
   if (silent.empty()) return fmt::format("all live, one of them is too slow:{}", present);
   return fmt::format("stopped or gone: rank{}; alive:{}", silent, present);

@@ -14,19 +14,11 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.h"
+#include "comm/convert.h"
 
 namespace tg {
 
 namespace {
-
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
-std::string first_line(const char* text) {
-  const std::string_view all(text);
-  return std::string(all.substr(0, all.find('\n')));
-}
 
 // A folder of our own: another user's files in it would be read as our ranks' words.
 std::string private_folder() {
@@ -72,7 +64,7 @@ Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
   try {
     auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_addr, options);
     const auto prefix = "train_gpt/attempt_" + launch.attempt;
-    return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + place, ""};
+    return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + place};
   } catch (const std::exception& error) {
     fail(ExitCode::unavailable,
          "the ranks cannot meet at MASTER_ADDR:MASTER_PORT {} ({}); expected {}; choose another "
@@ -80,10 +72,6 @@ Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
          place, first_line(error.what()),
          options.isServer ? "a free port of this host" : "rank 0 listening there");
   }
-}
-
-std::vector<std::uint8_t> bytes_of(const std::string& text) {
-  return {text.begin(), text.end()};
 }
 
 // The first line that two texts do not share.
@@ -101,8 +89,7 @@ std::pair<std::string, std::string> first_difference(const std::string& one,
 
 std::string get(const Rendezvous& meeting, const std::string& key, int from_rank) {
   try {
-    const auto bytes = meeting.store->get(key);
-    return {bytes.begin(), bytes.end()};
+    return text_of(meeting.store->get(key));
   } catch (const std::exception&) {
     fail(ExitCode::unavailable,
          "rank {} did not come to {} within the time; see whether it started, and its own message",
@@ -113,7 +100,7 @@ std::string get(const Rendezvous& meeting, const std::string& key, int from_rank
 }  // namespace
 
 Rendezvous meet(const LaunchInfo& launch, double timeout_s) {
-  if (launch.world_size == 1) return {{}, "none needed", ""};
+  if (launch.world_size == 1) return {{}, "none needed"};
   if (!launch.master_addr.empty()) return meet_at_address(launch, timeout_s);
   REQUIRE(launch.one_node && !launch.job.empty(), ExitCode::usage,
           "{} ranks (by {}{}) need a place to meet; set MASTER_ADDR to the first rank's host, for "

@@ -7,35 +7,16 @@
 #include <functional>
 #include <semaphore>
 #include <thread>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
 
-#include "tests/data/files.h"
+#include "tests/comm/ranks.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
 namespace {
 
-using namespace std::chrono_literals;
+using test::as_ranks;
 
-// Runs `work` as every rank of a group, a thread each.
-void as_ranks(int world, const std::function<void(Communicator&)>& work) {
-  const test::TempDir folder;
-  std::vector<std::jthread> ranks;
-  for (int rank = 0; rank < world; ++rank) {
-    ranks.emplace_back([&, rank] {
-      try {
-        LaunchInfo launch;
-        launch.rank = rank;
-        launch.world_size = world;
-        const Rendezvous meeting{c10::make_intrusive<c10d::FileStore>(folder / "store", world), ""};
-        Communicator communicator(meeting, launch, at::kCPU, /*timeout_s=*/60);
-        work(communicator);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "rank " << rank << " of " << world << ": " << error.what();
-      }
-    });
-  }
-}
+using namespace std::chrono_literals;
 
 // Whole numbers: up to five of them add up to the same bits in any order and in any format.
 at::Tensor values_of_rank(int rank, at::IntArrayRef shape, at::ScalarType dtype) {

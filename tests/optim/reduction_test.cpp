@@ -4,36 +4,17 @@
 #include <array>
 #include <functional>
 #include <thread>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "optim/optimizer.h"
-#include "tests/data/files.h"
+#include "tests/comm/ranks.h"
 #include "tests/optim/helpers.h"
 
 namespace tg {
 namespace {
 
-constexpr int kWorlds[] = {1, 2, 3, 4, 5};
+using test::as_ranks;
 
-// Runs `work` as every rank of a group, a thread each.
-void as_ranks(int world, const std::function<void(Communicator&)>& work) {
-  const test::TempDir folder;
-  std::vector<std::jthread> ranks;
-  for (int rank = 0; rank < world; ++rank) {
-    ranks.emplace_back([&, rank] {
-      try {
-        LaunchInfo launch;
-        launch.rank = rank;
-        launch.world_size = world;
-        const Rendezvous meeting{c10::make_intrusive<c10d::FileStore>(folder / "store", world), ""};
-        Communicator communicator(meeting, launch, at::kCPU, /*timeout_s=*/60);
-        work(communicator);
-      } catch (const std::exception& error) {
-        ADD_FAILURE() << "rank " << rank << " of " << world << ": " << error.what();
-      }
-    });
-  }
-}
+constexpr int kWorlds[] = {1, 2, 3, 4, 5};
 
 // Banks of 1 to 7 matrices, which 2 to 5 ranks share unevenly or not at all; a table that is too
 // large to be packed; what is packed, in two formats; and a parameter that no loss depends on.

@@ -1,0 +1,35 @@
+#pragma once
+// Real ranks for tests: threads of one process, over Gloo.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <thread>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "tests/data/files.h"
+
+namespace tg::test {
+
+// Runs `work` as every rank of a group, a thread each.
+inline void as_ranks(int world, const std::function<void(Communicator&)>& work) {
+  const TempDir folder;
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < world; ++rank) {
+    ranks.emplace_back([&, rank] {
+      try {
+        LaunchInfo launch;
+        launch.rank = rank;
+        launch.world_size = world;
+        const Rendezvous meeting{c10::make_intrusive<c10d::FileStore>(folder / "store", world), ""};
+        Communicator communicator(meeting, launch, at::kCPU, /*timeout_s=*/60);
+        work(communicator);
+      } catch (const std::exception& error) {
+        ADD_FAILURE() << "rank " << rank << " of " << world << ": " << error.what();
+      }
+    });
+  }
+}
+
+}  // namespace tg::test
