@@ -31,21 +31,20 @@ void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradi
                     .keep = at::where(skip, 1.0, scalars.momentum),
                     .clip = clip};
   std::vector<Pending> pending(banks_.size());
-  for (std::size_t i = 0; i < banks_.size(); ++i) {
-    const auto update = update_of(i, gradients[i], rates);
-    if (gathered_[i].defined()) {
-      pending[i] = communicator_.all_gather(gathered_[i], update.contiguous());
-    } else {
-      gathered_[i] = update;
+  std::vector<at::Tensor> updates = gathered_;
+  for (std::size_t i = 0; i <= banks_.size(); ++i) {
+    if (i < banks_.size()) {
+      const auto mine = update_of(i, gradients[i], rates);
+      if (communicator_.world_size() == 1) {
+        updates[i] = mine;
+      } else {
+        pending[i] = communicator_.all_gather(updates[i], mine.contiguous());
+      }
     }
     if (i == 0) continue;
     pending[i - 1].wait();
-    apply(i - 1, rates);
+    apply(i - 1, updates[i - 1], rates);
   }
-  if (banks_.empty()) return;
-  pending.back().wait();
-  apply(banks_.size() - 1, rates);
-  if (communicator_.world_size() == 1) std::fill(gathered_.begin(), gathered_.end(), at::Tensor());
 }
 
 at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& reduced, const Rates& rates) {
@@ -58,9 +57,9 @@ at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& reduced, const Ra
   return newton_schulz(ahead.to(options_.dtype), options_.newton_schulz_steps);
 }
 
-void Muon::apply(std::size_t i, const Rates& rates) {
+void Muon::apply(std::size_t i, const at::Tensor& updates, const Rates& rates) {
   const auto bank = banks_[i].second.detach();
-  const auto update = gathered_[i].narrow(0, 0, bank.size(0));
+  const auto update = updates.narrow(0, 0, bank.size(0));
   const double shape = static_cast<double>(bank.size(-2)) / static_cast<double>(bank.size(-1));
   bank.mul_(1 - rates.lr * options_.weight_decay);
   bank.addcmul_(update.to(bank.scalar_type()), rates.lr.to(bank.scalar_type()),

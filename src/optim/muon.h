@@ -40,11 +40,11 @@ class Muon {
     at::Tensor skip, lr, keep, clip;
   };
   at::Tensor update_of(std::size_t bank, const at::Tensor& gradient, const Rates& rates);
-  void apply(std::size_t bank, const Rates& rates);
+  void apply(std::size_t bank, const at::Tensor& updates, const Rates& rates);
 
   std::vector<std::pair<std::string, at::Tensor>> banks_;
   std::vector<at::Tensor> momentum_;
-  std::vector<at::Tensor> gathered_;  // all ranks' updates of each bank
+  std::vector<at::Tensor> gathered_;  // all ranks' updates of each bank; undefined for one rank
   MuonOptions options_;
   Communicator& communicator_;
 };

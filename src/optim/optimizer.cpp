@@ -73,6 +73,7 @@ void Optimizer::step(const StepScalars& scalars) {
 }
 
 void Optimizer::zero_gradients() {
+  reduction_.drop_shards();
   for (const auto& row : table_.rows()) {
     if (record_quirks_ && row.kind == ParameterKind::mtp_head) continue;
     at::Tensor(row.value).mutable_grad().reset();

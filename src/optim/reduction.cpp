@@ -120,6 +120,10 @@ at::Tensor Reduction::local_norm() const {
   return norm_of(local_gradients());
 }
 
+void Reduction::drop_shards() {
+  if (communicator_.world_size() == 1) shards_.assign(shards_.size(), at::Tensor());
+}
+
 void Reduction::scale_local(const at::Tensor& factor) {
   const at::NoGradGuard no_grad;
   at::_foreach_mul_(local_gradients(), factor);

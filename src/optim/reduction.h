@@ -30,6 +30,9 @@ class Reduction {
   // Scales all but the banks, after it.
   void scale_replicated(const at::Tensor& factor);
 
+  // After the last use of the shards: one rank's are its gradients, which would stay in memory.
+  void drop_shards();
+
   // This rank's matrices of each bank, [⌈n/W⌉, rows, columns] in bank_dtype; beyond n they are
   // zero.
   const std::vector<at::Tensor>& shards() const { return shards_; }
