@@ -23,10 +23,7 @@ class SyntheticTokens final : public TokenSource {
   SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed);
 
   const std::string& pattern() const override { return pattern_; }
-  int count() const override { return 1; }
-  std::string path(int) const override { return pattern_; }
   std::int64_t tokens(int) const override { return total_; }
-  std::int64_t start(int) const override { return 0; }
   std::int64_t tokens_up_to(std::int64_t limit) const override;
 
   void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;

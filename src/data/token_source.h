@@ -13,10 +13,11 @@ class TokenSource {
   virtual ~TokenSource() = default;
 
   virtual const std::string& pattern() const = 0;  // where it comes from, for lines and messages
-  virtual int count() const = 0;                   // shards; 1 where there are no such parts
-  virtual std::string path(int shard) const = 0;
+  // Shards; one part unless a source has more.
+  virtual int count() const { return 1; }
+  virtual std::string path(int /*shard*/) const { return pattern(); }
   virtual std::int64_t tokens(int shard) const = 0;
-  virtual std::int64_t start(int shard) const = 0;  // the shard's first token in the stream
+  virtual std::int64_t start(int /*shard*/) const { return 0; }  // its first token in the stream
   // min(limit, tokens in all): a limit saves a source that makes its tokens from making them all.
   virtual std::int64_t tokens_up_to(std::int64_t limit) const = 0;
 

@@ -62,17 +62,19 @@ void Trace::start() {
 void Trace::stop() {
   if (device_.is_cuda()) wait_for_gpu();
   running_ = false;
+  // Also where Kineto fails below: nobody would ever read what is logged from here on.
+  const auto spans = spans_.stop();
   try {
-    write();
+    write(spans);
     log_info("trace:{}", path_);
   } catch (const Error& error) {
     log_warn("no trace: {}", error.what());
   }
 }
 
-void Trace::write() const {
+void Trace::write(const std::vector<Span>& spans) const {
   auto trace = take_kineto_trace(path_ + ".kineto");
-  merge_spans(trace, spans_.stop(), ::getpid());
+  merge_spans(trace, spans, ::getpid());
   write_file_atomically(path_, trace.dump());
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <string>
+#include <vector>
 
 #include "base/span_log.h"
 
@@ -21,7 +22,7 @@ class Trace {
   void stop();
 
  private:
-  void write() const;
+  void write(const std::vector<Span>& spans) const;
 
   std::string path_;
   at::Device device_;

@@ -102,8 +102,7 @@ void Trainer::run() {
   for (std::int64_t step = 0;; ++step) {
     const bool last = step == run.iterations || step == last_step_;
     if (last || (run.val_loss_every > 0 && step % run.val_loss_every == 0)) validate(step);
-    if (trace_)
-      trace(last ? settings_.runtime.profile_start + settings_.runtime.profile_steps : step);
+    if (trace_) trace(step, last);
     if (last) break;
     train(step);
     if (step == 0) communicator_.begin_training();
@@ -214,10 +213,10 @@ void Trainer::settle() {
 }
 
 // Begins and ends the trace of the steps that PROFILE_START and PROFILE_STEPS ask for.
-void Trainer::trace(std::int64_t step) {
+void Trainer::trace(std::int64_t step, bool last) {
   const auto first = settings_.runtime.profile_start;
-  const bool begins = step == first;
-  const bool ends = trace_->running() && step >= first + settings_.runtime.profile_steps;
+  const bool begins = step == first && !last;
+  const bool ends = trace_->running() && (last || step >= first + settings_.runtime.profile_steps);
   if (!begins && !ends) return;
   settle();
   clock_.stop();

@@ -44,7 +44,7 @@ class Trainer {
 
   void warm_up();
   void train(std::int64_t step);
-  void trace(std::int64_t step);
+  void trace(std::int64_t step, bool last);
   void settle();
   void validate(std::int64_t step);
   void wait_for_device();

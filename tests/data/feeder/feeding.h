@@ -23,10 +23,7 @@ class Feeding : public ::testing::Test {
    public:
     explicit Tokens(const std::chrono::microseconds& delay) : delay_(delay) {}
     const std::string& pattern() const override { return name_; }
-    int count() const override { return 1; }
-    std::string path(int) const override { return name_; }
     std::int64_t tokens(int) const override { return std::int64_t{1} << 40; }
-    std::int64_t start(int) const override { return 0; }
     std::int64_t tokens_up_to(std::int64_t limit) const override { return limit; }
     void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
       std::this_thread::sleep_for(delay_);
