@@ -14,7 +14,7 @@ void set_fused(bool on) {
 
 bool use_kernels(const at::Tensor& x) {
   const auto dtype = x.scalar_type();
-  return fused_on && kernels_built() && x.is_cuda() &&
+  return fused_on && kernels_built && x.is_cuda() &&
          (dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf);
 }
 

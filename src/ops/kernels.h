@@ -1,15 +1,36 @@
 #pragma once
-// The own CUDA kernels behind the operations of this folder. Implemented in cuda/*.cu, or in
-// no_cuda/ where nvcc was not found: kernels_built() is then false and the others are never called.
+// Between tensors and the launchers in cuda/. Where the program is built without nvcc, cuda/ is
+// left out: whatever calls into it stands under `if constexpr (kernels_built)`.
 #include <ATen/ATen.h>
+
+#include "ops/cuda/launch.h"
+#include "ops/fused.h"
 
 namespace tg {
 
-bool kernels_built();
+inline constexpr bool kernels_built = TRAIN_GPT_KERNELS;
 
-// Contiguous x and dy of one shape, fp32, bf16 or fp16, on the GPU; see leaky_relu_squared.h.
-at::Tensor leaky_relu_squared_forward_cuda(const at::Tensor& x, double slope);
-at::Tensor leaky_relu_squared_backward_cuda(const at::Tensor& dy, const at::Tensor& x,
-                                            double slope);
+// The stream that is current on x's device.
+cuda::Stream current_stream(const at::Tensor& x);
+
+inline cuda::Float float_of(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat      ? cuda::Float::fp32
+         : x.scalar_type() == at::kBFloat16 ? cuda::Float::bf16
+                                            : cuda::Float::fp16;
+}
+
+// Null for an undefined tensor: an operand that is left out.
+inline const void* read(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr() : nullptr;
+}
+inline void* write(const at::Tensor& x) {
+  return x.defined() ? x.mutable_data_ptr() : nullptr;
+}
+inline const float* read_fp32(const at::Tensor& x) {
+  return x.defined() ? x.const_data_ptr<float>() : nullptr;
+}
+inline float* write_fp32(const at::Tensor& x) {
+  return x.defined() ? x.mutable_data_ptr<float>() : nullptr;
+}
 
 }  // namespace tg

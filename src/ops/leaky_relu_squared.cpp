@@ -2,7 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/fused.h"
+#include "ops/cuda/leaky_relu_squared.h"
 #include "ops/kernels.h"
 
 namespace tg {
@@ -16,12 +16,19 @@ struct FusedLeakyReluSquared : torch::autograd::Function<FusedLeakyReluSquared> 
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double slope) {
     context->save_for_backward({x});
     context->saved_data["slope"] = slope;
-    return leaky_relu_squared_forward_cuda(x, slope);
+    auto y = at::empty_like(x);
+    cuda::leaky_relu_squared_forward(read(x), write(y), x.numel(), static_cast<float>(slope),
+                                     float_of(x), current_stream(x));
+    return y;
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto x = context->get_saved_variables()[0];
-    const double slope = context->saved_data["slope"].toDouble();
-    return {leaky_relu_squared_backward_cuda(upstream[0].contiguous(), x, slope), at::Tensor()};
+    const auto slope = static_cast<float>(context->saved_data["slope"].toDouble());
+    const auto dy = upstream[0].contiguous();
+    auto dx = at::empty_like(x);
+    cuda::leaky_relu_squared_backward(read(x), read(dy), write(dx), x.numel(), slope, float_of(x),
+                                      current_stream(x));
+    return {dx, at::Tensor()};
   }
 };
 
@@ -44,7 +51,9 @@ struct LeakyReluSquared : torch::autograd::Function<LeakyReluSquared> {
 }  // namespace
 
 at::Tensor leaky_relu_squared(const at::Tensor& x, double slope) {
-  if (use_kernels(x)) return FusedLeakyReluSquared::apply(x.contiguous(), slope);
+  if constexpr (kernels_built) {
+    if (use_kernels(x)) return FusedLeakyReluSquared::apply(x.contiguous(), slope);
+  }
   return LeakyReluSquared::apply(x, slope);
 }
 

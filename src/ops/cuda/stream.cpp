@@ -1,0 +1,11 @@
+#include <c10/cuda/CUDAStream.h>
+
+#include "ops/kernels.h"
+
+namespace tg {
+
+cuda::Stream current_stream(const at::Tensor& x) {
+  return c10::cuda::getCurrentCUDAStream(x.device().index());
+}
+
+}  // namespace tg
