@@ -78,8 +78,9 @@ ValidationPlan Validation::plan(std::int64_t seq_len) const {
                       std::max<std::int64_t>(1, at_once), rank, world);
 }
 
-Score Validation::score(const Gpt& model, std::int64_t seq_len) const {
+Score Validation::score(Gpt& model, std::int64_t seq_len) const {
   const at::NoGradGuard no_grad;
+  model.refresh_weights(/*fake_quant=*/false);
   const auto plan = this->plan(seq_len);
   const bool host_counts = bytes_ && !device_bytes_;
   std::optional<PrefetchOptions> ahead;

@@ -35,15 +35,16 @@ at::Tensor Attention::mix_values(const at::Tensor& v, const at::Tensor& first_v)
   return v;
 }
 
-Attention::Output Attention::forward(const at::Tensor& x_btd, const AttentionWeights& weights,
+Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights& weights,
                                      const RopeTable& rope_table, const at::Tensor& value_embedding,
                                      const at::Tensor& first_v) const {
   const auto dtype = x_btd.scalar_type();
-  auto q = at::linear(x_btd, weights.q).unflatten(-1, {heads_, -1});
-  auto k = at::linear(x_btd, weights.k).unflatten(-1, {kv_heads_, -1});
-  auto v = at::linear(x_btd, weights.v);
-  if (value_embedding.defined()) v = v + value_embedding;
-  const auto own_v = v.unflatten(-1, {kv_heads_, -1});
+  const auto qkv = linear(x_btd, weights.qkv).unflatten(-1, {heads_ + 2 * kv_heads_, -1});
+  auto q = qkv.narrow(2, 0, heads_);
+  auto k = qkv.narrow(2, heads_, kv_heads_);
+  auto v = qkv.narrow(2, heads_ + kv_heads_, kv_heads_);
+  if (value_embedding.defined()) v = v + value_embedding.view_as(v);
+  const auto own_v = v;
   v = mix_values(own_v, first_v);
 
   q = rope(rms_norm(q), rope_table);
@@ -56,7 +57,7 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const AttentionWei
     const auto gate = at::linear(x_btd, gate_weight_.to(dtype), gate_bias_.to(dtype)).sigmoid();
     y = y * gate.unsqueeze(-1);
   }
-  return {at::linear(y.flatten(2, 3), weights.out), own_v};
+  return {linear(y.flatten(2, 3), weights.out), own_v};
 }
 
 }  // namespace tg

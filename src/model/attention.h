@@ -3,14 +3,10 @@
 
 #include "config/settings.h"
 #include "model/parameters.h"
+#include "model/weights.h"
 #include "ops/rope.h"
 
 namespace tg {
-
-// The four projections of one layer, in the compute dtype: q and out [D, D], k and v [KV·hd, D].
-struct AttentionWeights {
-  at::Tensor q, k, v, out;
-};
 
 // Attention of one layer with its gains, gates and value residual; which of them exist follows from
 // the parameters in the table.
@@ -25,9 +21,8 @@ class Attention {
   };
   // x [B, T, D] normalised; value_embedding [B, T, KV·hd] or undefined; first_v as Output::v of
   // layer 0, undefined in layer 0 itself.
-  Output forward(const at::Tensor& x_btd, const AttentionWeights& weights,
-                 const RopeTable& rope_table, const at::Tensor& value_embedding,
-                 const at::Tensor& first_v) const;
+  Output forward(const at::Tensor& x_btd, const LayerWeights& weights, const RopeTable& rope_table,
+                 const at::Tensor& value_embedding, const at::Tensor& first_v) const;
 
  private:
   at::Tensor mix_values(const at::Tensor& v, const at::Tensor& first_v) const;

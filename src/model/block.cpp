@@ -43,13 +43,12 @@ Block::Output Block::forward(const at::Tensor& x_btd, const at::Tensor& x0_btd,
   const auto mix = resid_mix_.to(x_btd.scalar_type());
   const auto x_in = at::addcmul(mix[0] * x_btd, mix[1], x0_btd);
 
-  const auto attended = attention_.forward(scaled_norm(x_in), weights.attention, rope_table,
-                                           value_embedding, first_v);
+  const auto attended =
+      attention_.forward(scaled_norm(x_in), weights, rope_table, value_embedding, first_v);
   auto x = add_scaled(x_in, attn_scale_, attended.y);
 
-  const auto activation =
-      leaky_relu_squared(at::linear(scaled_norm(x), weights.up), negative_slope_);
-  x = add_scaled(x, mlp_scale_, at::linear(activation, weights.down));
+  const auto activation = leaky_relu_squared(linear(scaled_norm(x), weights.up), negative_slope_);
+  x = add_scaled(x, mlp_scale_, linear(activation, weights.down));
 
   if (dtg_weight_.defined()) {
     const auto dtype = x.scalar_type();

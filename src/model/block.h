@@ -5,12 +5,6 @@
 
 namespace tg {
 
-// The matrices of one layer, in the compute dtype: up [H, D], down [D, H].
-struct LayerWeights {
-  AttentionWeights attention;
-  at::Tensor up, down;
-};
-
 // One transformer block:
 //   h = m0·x + m1·x0
 //   h += a·attention(rms(h)·s),  h += b·W_down(leaky(W_up·rms(h)·s)²),  s = 1/√(layer+1) with

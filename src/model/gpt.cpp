@@ -6,7 +6,6 @@
 
 #include "config/check.h"
 #include "ops/bigram_hash.h"
-#include "ops/fake_quant.h"
 #include "ops/rms_norm.h"
 #include "ops/smear.h"
 #include "ops/softcap_cross_entropy.h"
@@ -14,30 +13,8 @@
 namespace tg {
 
 Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
-    : config_(config), numerics_(numerics), table_(table) {
+    : config_(config), numerics_(numerics), table_(table), weights_(config, table, numerics) {
   for (std::int64_t i = 0; i < config_.num_layers; ++i) blocks_.emplace_back(config_, table_, i);
-}
-
-at::Tensor Gpt::weight(const at::Tensor& parameter, bool quantise) const {
-  // The scripts' training rounds one step lower than their quantiser.
-  const double low = numerics_.record_quirks ? -32 : -31;
-  return (quantise ? fake_quant(parameter, low) : parameter).to(numerics_.compute);
-}
-
-std::vector<LayerWeights> Gpt::layer_weights(bool fake_quant) const {
-  // Unbound in one piece: a bank indexed layer by layer would make autograd add up whole banks of
-  // zeros.
-  const bool quantise =
-      fake_quant && !numerics_.record_quirks;  // the scripts' QAT misses the banks
-  const auto unbind = [&](const char* name) { return weight(table_[name], quantise).unbind(0); };
-  const auto qo = unbind("qo_bank"), kv = unbind("kv_bank");
-  const auto up = unbind("mlp_up_bank"), down = unbind("mlp_down_bank");
-  const auto layers = static_cast<std::size_t>(config_.num_layers);
-  std::vector<LayerWeights> weights;
-  for (std::size_t i = 0; i < layers; ++i) {
-    weights.push_back({{qo[i], kv[i], kv[layers + i], qo[layers + i]}, up[i], down[i]});
-  }
-  return weights;
 }
 
 const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const {
@@ -50,14 +27,14 @@ const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const 
       .first->second;
 }
 
-at::Tensor Gpt::embed(const at::Tensor& inputs_bt, bool fake_quant) const {
+at::Tensor Gpt::embed(const at::Tensor& inputs_bt) const {
   const auto dtype = numerics_.compute;
   auto x = at::embedding(table_["tok_emb.weight"], inputs_bt).to(dtype);
   if (config_.bigram_vocab_size > 0) {
     const auto rows = bigram_hash(inputs_bt, config_.bigram_vocab_size);
     auto bigram = at::embedding(table_["bigram.embed.weight"], rows).to(dtype);
     const auto projection = table_.find("bigram.proj.weight");
-    if (projection.defined()) bigram = at::linear(bigram, weight(projection, fake_quant));
+    if (projection.defined()) bigram = at::linear(bigram, weights_.small(projection));
     x = x + bigram * table_["bigram.scale"].to(dtype);
   }
   x = rms_norm(x);
@@ -65,23 +42,22 @@ at::Tensor Gpt::embed(const at::Tensor& inputs_bt, bool fake_quant) const {
   return gate.defined() ? smear(x, gate) : x;
 }
 
-at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt, bool fake_quant) const {
+at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt) const {
   const auto embed = table_.find("ve_shared.embed.weight");
   if (!embed.defined()) return {};
   auto values = at::embedding(embed, inputs_bt).to(numerics_.compute);
   const auto projection = table_.find("ve_shared.proj.weight");
-  if (projection.defined()) values = at::linear(values, weight(projection, fake_quant));
+  if (projection.defined()) values = at::linear(values, weights_.small(projection));
   return values * table_["ve_shared.scale"].to(numerics_.compute);
 }
 
-at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, bool fake_quant) const {
-  const auto weights = layer_weights(fake_quant);
+at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
   const auto& rope = rope_table(inputs_bt.size(1), inputs_bt.device());
-  const auto values = value_embedding(inputs_bt, fake_quant);
+  const auto values = value_embedding(inputs_bt);
   const auto skip_weights = table_.find("skip_weights");
   const std::int64_t pushing = config_.num_layers / 2;  // the first half pushes, the rest adds
 
-  const auto x0 = embed(inputs_bt, fake_quant);
+  const auto x0 = embed(inputs_bt);
   auto x = x0;
   at::Tensor first_v;
   std::vector<at::Tensor> skips;
@@ -96,7 +72,7 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, bool fake_quant) const
       const auto index = ve - config_.ve_layers.begin();
       layer_values = values * table_[fmt::format("ve_layer_scales.{}", index)].to(x.scalar_type());
     }
-    auto out = blocks_[i].forward(x, x0, weights[i], rope, layer_values, first_v);
+    auto out = blocks_[i].forward(x, x0, weights_.layer(i), rope, layer_values, first_v);
     x = out.x;
     if (i == 0) first_v = out.v;
     if (i < pushing) skips.push_back(x);
@@ -104,43 +80,41 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, bool fake_quant) const
   return rms_norm(x);
 }
 
-at::Tensor Gpt::logits(const at::Tensor& states, const at::Tensor& head, bool quantise) const {
-  return at::linear(states, weight(head, quantise)).flatten(0, -2);
+Weight Gpt::head() const {
+  if (!config_.tie_embeddings) return weights_.head();
+  return {table_["tok_emb.weight"].to(numerics_.compute), /*gradient=*/{}};
 }
 
 at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
-                                 bool fake_quant) const {
+                                 double scale) const {
   at::Tensor sum;
   for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
     // Head k predicts the token k + 2 places after its input.
     const auto length = states_btd.size(1) - (k + 1);
-    const auto head = table_[fmt::format("mtp_heads.{}.weight", k)];
+    const auto z =
+        linear(states_btd.narrow(1, 0, length), weights_.mtp_heads()[static_cast<std::size_t>(k)]);
     const auto targets = targets_bt.narrow(1, k + 1, length).flatten();
-    const auto z = logits(states_btd.narrow(1, 0, length), head, fake_quant);
-    const auto loss = softcap_cross_entropy(z, targets, config_.logit_softcap);
+    const auto loss =
+        softcap_cross_entropy(z.flatten(0, 1), targets, config_.logit_softcap) * scale;
     sum = sum.defined() ? sum + loss : loss;
   }
-  return sum / config_.mtp_num_heads;
+  return sum;
 }
 
-at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
-                     ForwardMode mode) const {
-  const auto states = final_states(inputs_bt, mode.fake_quant);
-  const auto own_head = table_.find("lm_head.weight");
-  const auto z = own_head.defined() ? logits(states, own_head, mode.fake_quant)
-                                    : logits(states, table_["tok_emb.weight"], /*quantise=*/false);
-  auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap);
+at::Tensor Gpt::head_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
+                          ForwardMode mode) const {
+  const auto z = linear(states_btd, head()).flatten(0, 1);
+  auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap) * mode.scale;
   if (mode.training && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
-    loss = loss + config_.mtp_loss_weight * multi_token_loss(states, targets_bt, mode.fake_quant);
+    const double share = config_.mtp_loss_weight / static_cast<double>(config_.mtp_num_heads);
+    loss = loss + multi_token_loss(states_btd, targets_bt, mode.scale * share);
   }
   return loss;
 }
 
 at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt) const {
   const at::NoGradGuard no_grad;
-  const auto states = final_states(inputs_bt, /*fake_quant=*/false);
-  const auto own_head = table_.find("lm_head.weight");
-  const auto z = logits(states, own_head.defined() ? own_head : table_["tok_emb.weight"], false);
+  const auto z = linear(final_states(inputs_bt), head()).flatten(0, 1);
   return softcap_nll(z, targets_bt.flatten(), config_.logit_softcap).view_as(targets_bt);
 }
 

@@ -12,15 +12,9 @@
 
 namespace tg {
 
-// How to compute, apart from what.
-struct Numerics {
-  at::ScalarType compute = at::kFloat;  // activations and products
-  bool record_quirks = false;           // the scripts' rounding of RoPE frequencies and their QAT
-};
-
 struct ForwardMode {
-  bool training = false;    // adds the multi-token heads' losses
-  bool fake_quant = false;  // QAT: weights as the quantiser will round them
+  bool training = false;  // adds the multi-token heads' losses
+  double scale = 1.0;     // on the loss, and so on every gradient
 };
 
 class Gpt {
@@ -28,27 +22,38 @@ class Gpt {
   // The parameters stay the caller's; they must outlive the model.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
-  // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
+  // To call after every change of the parameters: products take copies of the matrices, with
+  // `fake_quant` (QAT) rounded as the quantiser will.
+  void refresh_weights(bool fake_quant) { weights_.refresh(fake_quant); }
+  // To call when gradients are complete: some of the banks' are elsewhere until then.
+  void collect_gradients() { weights_.collect_gradients(); }
+
+  // The last block's output, normalised. inputs [B, T] int64 → [B, T, D].
+  at::Tensor final_states(const at::Tensor& inputs_bt) const;
+  // Mean cross-entropy in nats over all B·T targets, of those states → [] fp32.
+  at::Tensor head_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
+                       ForwardMode mode) const;
+  // Both: inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
-                  ForwardMode mode) const;
+                  ForwardMode mode) const {
+    return head_loss(final_states(inputs_bt), targets_bt, mode);
+  }
   // Cross-entropy of every target, without a gradient → [B, T] fp32.
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt) const;
 
  private:
-  at::Tensor embed(const at::Tensor& inputs_bt, bool fake_quant) const;
-  at::Tensor final_states(const at::Tensor& inputs_bt, bool fake_quant) const;
-  at::Tensor logits(const at::Tensor& states, const at::Tensor& head, bool fake_quant) const;
+  at::Tensor embed(const at::Tensor& inputs_bt) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
-                              bool fake_quant) const;
-  std::vector<LayerWeights> layer_weights(bool fake_quant) const;
+                              double scale) const;
+  Weight head() const;
   // The shared value embedding [B, T, KV·hd], or undefined.
-  at::Tensor value_embedding(const at::Tensor& inputs_bt, bool fake_quant) const;
-  at::Tensor weight(const at::Tensor& parameter, bool fake_quant) const;
+  at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
   const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
 
   const ModelConfig config_;
   const Numerics numerics_;
   const ParameterTable& table_;
+  Weights weights_;
   std::vector<Block> blocks_;
   mutable std::unordered_map<std::int64_t, RopeTable> rope_tables_;  // by sequence length
 };

@@ -32,8 +32,7 @@ WeightAverage::Copy WeightAverage::copy_weights() const {
 }
 
 void WeightAverage::update_ema() {
-  at::_foreach_mul_(ema_, config_.ema_decay);
-  at::_foreach_add_(ema_, in_fp32(table_), 1.0 - config_.ema_decay);
+  at::_foreach_lerp_(ema_, in_fp32(table_), 1.0 - config_.ema_decay);
 }
 
 bool WeightAverage::update(std::int64_t step, double lr_scale) {

@@ -42,6 +42,11 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
       communicator);
 }
 
+void Optimizer::start_heads() {
+  // The scripts' clipping comes before the sum.
+  if (!record_quirks_) reduction_.start_heads();
+}
+
 at::Tensor Optimizer::reduce(const at::Tensor& numbers, double max_norm) {
   const at::NoGradGuard no_grad;
   const auto factor = [&](const at::Tensor& norm) {
@@ -73,11 +78,14 @@ void Optimizer::step(const StepScalars& scalars) {
 }
 
 void Optimizer::zero_gradients() {
+  const at::NoGradGuard no_grad;
   reduction_.drop_shards();
+  std::vector<at::Tensor> gradients;
   for (const auto& row : table_.rows()) {
     if (record_quirks_ && row.kind == ParameterKind::mtp_head) continue;
-    at::Tensor(row.value).mutable_grad().reset();
+    if (row.value.grad().defined()) gradients.push_back(row.value.grad());
   }
+  at::_foreach_zero_(gradients);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {

@@ -7,26 +7,38 @@ DeviceBatch TrainStep::next_batch() {
   return feed_.next();
 }
 
-at::Tensor TrainStep::forward(const DeviceBatch& batch, bool fake_quant) {
+TrainStep::Forward TrainStep::forward(const DeviceBatch& batch) {
   const auto phase = phases_.enter(Phase::forward, batch.number);
-  return model_.loss(batch.inputs, batch.targets, {.training = true, .fake_quant = fake_quant});
-}
-
-void TrainStep::backward(const at::Tensor& loss) {
-  const auto phase = phases_.enter(Phase::backward);
-  loss.backward();
-}
-
-at::Tensor TrainStep::accumulate_gradients(bool fake_quant) {
   const double share = 1.0 / static_cast<double>(micro_batches_);
+  auto states = model_.final_states(batch.inputs);
+  auto leaf = states.detach().requires_grad_();
+  auto loss = model_.head_loss(leaf, batch.targets, {.training = true, .scale = share});
+  return {std::move(states), std::move(leaf), std::move(loss)};
+}
+
+void TrainStep::backward(const Forward& forward, bool last) {
+  const auto phase = phases_.enter(Phase::backward);
+  forward.loss.backward();
+  if (last) optimizer_.start_heads();
+  forward.states.backward(forward.leaf.grad());
+}
+
+at::Tensor TrainStep::accumulate_gradients() {
   auto mean_loss = at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat));
-  for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
+  const auto world = communicator_.world_size();
+  for (std::int64_t i = 0; i < micro_batches_; i += world) {
     const auto batch = next_batch();
-    if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
-    const auto loss = forward(batch, fake_quant);
-    mean_loss += loss.detach() * share;
-    backward(loss * share);
+    // The last round may have fewer micro-batches than ranks.
+    const bool last = i + world >= micro_batches_;
+    if (!batch.inputs.defined()) {
+      if (last) optimizer_.start_heads();
+      continue;
+    }
+    const auto pass = forward(batch);
+    mean_loss += pass.loss.detach();
+    backward(pass, last);
   }
+  model_.collect_gradients();
   return mean_loss;
 }
 
@@ -35,10 +47,11 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
     return at::full({}, value, at::TensorOptions(device_).dtype(at::kFloat));
   };
   communicator_.take_wait_times();  // of what was between the steps
+  model_.refresh_weights(plan.fake_quant);
   // Sums over ranks: what rank 0 alone contributes is its word for all.
   const double mine = communicator_.rank() == 0 ? 1 : 0;
-  const auto numbers = at::stack({accumulate_gradients(plan.fake_quant),
-                                  scalar(mine * plan.lr_scale), scalar(mine * plan.elapsed_ms)});
+  const auto numbers = at::stack(
+      {accumulate_gradients(), scalar(mine * plan.lr_scale), scalar(mine * plan.elapsed_ms)});
   at::Tensor norm, skip;
   {
     const auto phase = phases_.enter(Phase::grad_clip);

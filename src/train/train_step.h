@@ -21,7 +21,7 @@ struct StepPlan {
 class TrainStep {
  public:
   // micro_batches: of all ranks.
-  TrainStep(const Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
+  TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
             Communicator& communicator, std::int64_t micro_batches, at::Device device)
       : model_(model),
         optimizer_(optimizer),
@@ -37,12 +37,18 @@ class TrainStep {
   at::Tensor run(const StepPlan& plan);
 
  private:
-  at::Tensor accumulate_gradients(bool fake_quant);
+  // A micro-step cut where the head's gradient is complete: its reduction can begin there.
+  struct Forward {
+    at::Tensor states;  // of the blocks, with their history
+    at::Tensor leaf;    // the same values, from which the head's history begins
+    at::Tensor loss;
+  };
+  at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
-  at::Tensor forward(const DeviceBatch& batch, bool fake_quant);
-  void backward(const at::Tensor& loss);
+  Forward forward(const DeviceBatch& batch);
+  void backward(const Forward& forward, bool last);
 
-  const Gpt& model_;
+  Gpt& model_;
   Optimizer& optimizer_;
   BatchFeed& feed_;
   PhaseRecorder& phases_;

@@ -29,8 +29,12 @@ class AgainstPython : public testing::TestWithParam<std::string> {
   }
 
   // QAT belongs to the case of the switches alone.
-  ForwardMode training() const {
-    return {.training = true, .fake_quant = GetParam() == "switches"};
+  at::Tensor train(Gpt& model) const {
+    model.refresh_weights(/*fake_quant=*/GetParam() == "switches");
+    const auto loss = model.loss(inputs, targets, {.training = true});
+    loss.backward();
+    model.collect_gradients();
+    return loss;
   }
 
   ModelConfig config;
@@ -47,11 +51,9 @@ TEST_P(AgainstPython, TheFixtureHasTheSameParameters) {
 
 TEST_P(AgainstPython, LossAndEveryGradientAgree) {
   const auto table = load(at::kDouble);
-  const Gpt model(config, table, {.compute = at::kDouble});
-  const auto loss = model.loss(inputs, targets, training());
+  Gpt model(config, table, {.compute = at::kDouble});
   // Both in fp64, in other orders: 1e-16 times the depth of the network.
-  EXPECT_TRUE(test::is_close(loss, fixture.at("loss"), 1e-12, 0));
-  loss.backward();
+  EXPECT_TRUE(test::is_close(train(model), fixture.at("loss"), 1e-12, 0));
   for (const auto& row : table.rows()) {
     const auto expected = fixture.find("gradient." + row.name);
     if (expected == fixture.end()) {
@@ -68,11 +70,10 @@ TEST_P(AgainstPython, LossAndEveryGradientAgree) {
 
 TEST_P(AgainstPython, SinglePrecisionAgreesToItsRounding) {
   const auto table = load(at::kFloat);
-  const Gpt model(config, table, {});
-  const auto loss = model.loss(inputs, targets, training());
+  Gpt model(config, table, {});
+  const auto loss = train(model);
   EXPECT_EQ(loss.scalar_type(), at::kFloat);
   EXPECT_TRUE(test::is_close(loss, fixture.at("loss"), 1e-5, 0));
-  loss.backward();
   for (const auto& row : table.rows()) {
     const auto expected = fixture.find("gradient." + row.name);
     if (expected == fixture.end()) continue;
@@ -116,12 +117,17 @@ TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
   switches.dtg_enabled = false;
   for (const auto& config : {record, switches, test::tiny_speedrun()}) {
     const auto table = test::random_parameters(config, at::kDouble, 1);
-    const Gpt model(config, table, {.compute = at::kDouble});
+    Gpt model(config, table, {.compute = at::kDouble});
     const auto tokens = test::integers({2, 9}, config.vocab_size, 2);
     const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);
     const ForwardMode mode{.training = true};
     model.loss(inputs, targets, mode).backward();
+    model.collect_gradients();
     const at::NoGradGuard no_grad;
+    const auto loss = [&] {
+      model.refresh_weights(/*fake_quant=*/false);
+      return model.loss(inputs, targets, mode).item<double>();
+    };
     for (const auto& row : table.rows()) {
       if (!row.value.grad().defined()) continue;
       auto values = row.value.detach().view(-1);
@@ -129,9 +135,9 @@ TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
       for (const std::int64_t at : {std::int64_t{0}, values.numel() - 1}) {
         const double value = values[at].item<double>();
         values[at] = value + kStep;
-        const double above = model.loss(inputs, targets, mode).item<double>();
+        const double above = loss();
         values[at] = value - kStep;
-        const double below = model.loss(inputs, targets, mode).item<double>();
+        const double below = loss();
         values[at] = value;
         // h² of the third derivative and 1e-16/h of rounding: 1e-9 either way.
         EXPECT_NEAR(gradient[at].item<double>(), (above - below) / (2 * kStep), 1e-7)
@@ -183,9 +189,9 @@ TEST(Gpt, TheScriptsOwnQuantisationMissesTheBanks) {
   const auto config = test::tiny_switches();
   const auto [inputs, targets] = random_tokens(config, 2, 8);
   const auto loss = [&](const ParameterTable& table, bool quirks, bool fake_quant) {
-    return Gpt(config, table, {.record_quirks = quirks})
-        .loss(inputs, targets, {.training = true, .fake_quant = fake_quant})
-        .item<double>();
+    Gpt model(config, table, {.record_quirks = quirks});
+    model.refresh_weights(fake_quant);
+    return model.loss(inputs, targets, {.training = true}).item<double>();
   };
   auto table = test::random_parameters(config, at::kFloat, 6);
   EXPECT_NE(loss(table, false, true), loss(table, false, false));
@@ -206,9 +212,10 @@ TEST(Gpt, QuantisationNeverTouchesATiedHead) {
   config.ve_enabled = false;
   const auto table = test::random_parameters(config, at::kFloat, 7);
   const auto [inputs, targets] = random_tokens(config, 2, 8);
-  const Gpt model(config, table, {.record_quirks = true});
-  EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.training = true, .fake_quant = true}),
-                            model.loss(inputs, targets, {.training = true})));
+  Gpt model(config, table, {.record_quirks = true});
+  const auto plain = model.loss(inputs, targets, {.training = true});
+  model.refresh_weights(/*fake_quant=*/true);
+  EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.training = true}), plain));
 }
 
 TEST(Gpt, LongRowsStretchTheRotaryBase) {

@@ -16,8 +16,9 @@ using test::as_ranks;
 
 constexpr int kWorlds[] = {1, 2, 3, 4, 5};
 
-// Banks of 1 to 7 matrices, which 2 to 5 ranks share unevenly or not at all; a table that is too
-// large to be packed; what is packed, in two formats; and a parameter that no loss depends on.
+// Banks of 1 to 7 matrices, which 2 to 5 ranks share unevenly or not at all; a table and a head
+// that are too large to be packed; what is packed, in two formats; and a parameter that no loss
+// depends on.
 ParameterTable make_table() {
   ParameterTable table;
   std::uint64_t seed = 1;
@@ -34,6 +35,7 @@ ParameterTable make_table() {
   add("up_bank", ParameterKind::bank, {4, 8, 4});
   add("projection", ParameterKind::projection, {3, 6});
   add("head", ParameterKind::head, {40, 6});
+  add("large_head", ParameterKind::head, {1100, 1000});
   add("mtp_head", ParameterKind::mtp_head, {40, 6});
   return table;
 }
@@ -102,9 +104,10 @@ TEST(Reduction, EveryRankGetsTheSumOfWhatItUpdates) {
       const auto table = make_table();
       Reduction reduction(table, communicator, at::kFloat, /*record_quirks=*/false);
       const auto numbers = at::full({2}, rank + 0.5, at::kFloat);
-      // Twice: the second time buffers are there already.
+      // Twice: the second time buffers are there already, and the heads travel ahead.
       for (int i = 0; i < 2; ++i) {
         set_gradients(table, {rank}, 0);
+        if (i == 1) reduction.start_heads();
         reduction.reduce(numbers.fill_(rank + 0.5));
       }
       double expected_number = 0;

@@ -1,0 +1,90 @@
+#include "model/weights.h"
+
+#include <fmt/format.h>
+
+#include "config/check.h"
+#include "ops/fake_quant.h"
+
+namespace tg {
+
+namespace {
+
+// Made here, so that it stays where it is: a captured step writes to the same address each time.
+at::Tensor gradient_of(const at::Tensor& parameter) {
+  auto& gradient = at::Tensor(parameter).mutable_grad();
+  if (!gradient.defined()) gradient = at::zeros_like(parameter.detach());
+  return gradient;
+}
+
+}  // namespace
+
+Weights::Weights(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
+    : numerics_(numerics) {
+  const auto layers = config.num_layers;
+  const auto copied_bank = [&](const at::Tensor& bank, std::int64_t first) {
+    const auto value =
+        at::empty_like(bank.narrow(0, first, layers), at::TensorOptions().dtype(numerics_.compute));
+    copies_.push_back({bank.detach().narrow(0, first, layers), value, /*is_bank=*/true});
+    return std::pair{value, gradient_of(bank).narrow(0, first, layers)};
+  };
+  const at::NoGradGuard no_grad;
+  const auto kv_dim = config.num_kv_heads * head_dim(config);
+  // Queries are the first half of their bank; keys and values the halves of theirs.
+  const std::pair<at::Tensor, std::int64_t> parts[] = {
+      {table["qo_bank"], 0}, {table["kv_bank"], 0}, {table["kv_bank"], layers}};
+  const auto rows = config.model_dim + 2 * kv_dim;
+  qkv_gradient_ = at::zeros({layers, rows, config.model_dim}, table["qo_bank"].options());
+  const auto qkv = at::empty_like(qkv_gradient_, numerics_.compute);
+  std::int64_t row = 0;
+  for (const auto& [bank, first] : parts) {
+    const auto height = bank.size(1);
+    copies_.push_back({bank.detach().narrow(0, first, layers), qkv.narrow(1, row, height), true});
+    moves_.emplace_back(qkv_gradient_.narrow(1, row, height),
+                        gradient_of(bank).narrow(0, first, layers));
+    row += height;
+  }
+  const auto [out, out_gradient] = copied_bank(table["qo_bank"], layers);
+  const auto [up, up_gradient] = copied_bank(table["mlp_up_bank"], 0);
+  const auto [down, down_gradient] = copied_bank(table["mlp_down_bank"], 0);
+  for (std::int64_t i = 0; i < layers; ++i) {
+    layers_.push_back({{qkv[i], qkv_gradient_[i]},
+                       {out[i], out_gradient[i]},
+                       {up[i], up_gradient[i]},
+                       {down[i], down_gradient[i]}});
+  }
+  if (const auto head = table.find("lm_head.weight"); head.defined()) head_ = copied(head);
+  for (std::int64_t k = 0; k < config.mtp_num_heads; ++k) {
+    mtp_heads_.push_back(copied(table[fmt::format("mtp_heads.{}.weight", k)]));
+  }
+  refresh(/*fake_quant=*/false);
+}
+
+Weight Weights::copied(const at::Tensor& parameter) {
+  const auto value = at::empty_like(parameter.detach(), numerics_.compute);
+  copies_.push_back({parameter.detach(), value, /*is_bank=*/false});
+  return {value, gradient_of(parameter)};
+}
+
+at::Tensor Weights::rounded(const at::Tensor& parameter, bool is_bank) const {
+  // The scripts' QAT misses the banks, and rounds one step lower than their quantiser.
+  const bool rounds = fake_quant_ && !(is_bank && numerics_.record_quirks);
+  return rounds ? fake_quant(parameter, numerics_.record_quirks ? -32 : -31) : parameter;
+}
+
+void Weights::refresh(bool fake_quant) {
+  const at::NoGradGuard no_grad;
+  fake_quant_ = fake_quant;
+  for (const auto& copy : copies_) copy.value.copy_(rounded(copy.parameter, copy.is_bank));
+}
+
+void Weights::collect_gradients() {
+  const at::NoGradGuard no_grad;
+  for (const auto& [from, to] : moves_) to.add_(from);
+  qkv_gradient_.zero_();
+}
+
+at::Tensor Weights::small(const at::Tensor& parameter) const {
+  return rounded(parameter, /*is_bank=*/false).to(numerics_.compute);
+}
+
+}  // namespace tg

@@ -1,0 +1,64 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "config/settings.h"
+#include "model/parameters.h"
+#include "ops/linear.h"
+
+namespace tg {
+
+// How to compute, apart from what.
+struct Numerics {
+  at::ScalarType compute = at::kFloat;  // activations and products
+  bool record_quirks = false;           // the scripts' rounding of RoPE frequencies and their QAT
+};
+
+// The matrices of one layer: qkv [D + 2·KV·hd, D], queries, keys and values as one product takes
+// them; out [D, D], up [H, D], down [D, H].
+struct LayerWeights {
+  Weight qkv, out, up, down;
+};
+
+// The large matrices as products take them: copies in the compute dtype, made once a step rather
+// than in every micro-step, at addresses that stay. Their gradients add up in the parameters' own
+// gradients; those of queries, keys and values beside each other, until collect_gradients().
+class Weights {
+ public:
+  Weights(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
+
+  // Copies the parameters; with `fake_quant` (QAT) rounded as the quantiser will.
+  void refresh(bool fake_quant);
+  void collect_gradients();
+
+  // A small matrix under autograd, in the compute dtype, rounded as at the last refresh().
+  at::Tensor small(const at::Tensor& parameter) const;
+  const LayerWeights& layer(std::int64_t i) const { return layers_[static_cast<std::size_t>(i)]; }
+  // The untied head [V, D]; its value is undefined where the token table serves.
+  const Weight& head() const { return head_; }
+  const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
+
+ private:
+  // A parameter, or some matrices of a bank, and its copy, of the same shape.
+  struct Copy {
+    at::Tensor parameter, value;
+    bool is_bank;
+  };
+  Weight copied(const at::Tensor& parameter);
+  at::Tensor rounded(const at::Tensor& parameter, bool is_bank) const;
+
+  Numerics numerics_;
+  bool fake_quant_ = false;
+  std::vector<Copy> copies_;
+  // Matrices of the packed gradients, and where in the banks' they belong.
+  std::vector<std::pair<at::Tensor, at::Tensor>> moves_;
+  at::Tensor qkv_gradient_;
+  std::vector<LayerWeights> layers_;
+  Weight head_;
+  std::vector<Weight> mtp_heads_;
+};
+
+}  // namespace tg

@@ -1,0 +1,17 @@
+#pragma once
+#include <ATen/ATen.h>
+
+namespace tg {
+
+// A matrix [out, in] as products take it, and where its gradient goes.
+struct Weight {
+  at::Tensor value;     // in the compute dtype
+  at::Tensor gradient;  // in the parameter's dtype; undefined: the gradient is autograd's to carry
+};
+
+// x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is added to `gradient` by the product
+// itself, in the gradient's dtype: sums over micro-batches are not rounded to half precision, and
+// no intermediate is written.
+at::Tensor linear(const at::Tensor& x, const Weight& weight);
+
+}  // namespace tg
