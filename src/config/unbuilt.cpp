@@ -46,8 +46,6 @@ constexpr Row without_effect[] = {
 
 // Delete a row when its feature arrives.
 constexpr Row unbuilt[] = {
-    {"graphs", [](const Settings& s, bool set) { return set && s.runtime.graphs; },
-     "every kernel is launched on its own"},
     {"fp8", [](const Settings& s, bool) { return s.runtime.fp8; }, "COMPUTE_DTYPE is used"},
     {"activation_recompute", [](const Settings& s, bool) { return s.runtime.activation_recompute; },
      "activations are kept"},

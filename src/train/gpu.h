@@ -13,7 +13,7 @@ std::string cuda_version();
 std::string cudnn_version();
 std::string nccl_version();
 
-void use_gpu(int index);  // the current device of this thread
+void use_gpu(int index);  // the current device of this thread, and a stream of its own
 void wait_for_gpu();      // until all work given to the current device is done
 
 // A named range of the calling thread for Nsight Systems (NVTX).

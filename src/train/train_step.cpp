@@ -1,5 +1,7 @@
 #include "train/train_step.h"
 
+#include <utility>
+
 namespace tg {
 
 DeviceBatch TrainStep::next_batch() {
@@ -7,20 +9,16 @@ DeviceBatch TrainStep::next_batch() {
   return feed_.next();
 }
 
-TrainStep::Forward TrainStep::forward(const DeviceBatch& batch) {
+at::Tensor TrainStep::forward(const DeviceBatch& batch) {
   const auto phase = phases_.enter(Phase::forward, batch.number);
-  const double share = 1.0 / static_cast<double>(micro_batches_);
-  auto states = model_.final_states(batch.inputs);
-  auto leaf = states.detach().requires_grad_();
-  auto loss = model_.head_loss(leaf, batch.targets, {.training = true, .scale = share});
-  return {std::move(states), std::move(leaf), std::move(loss)};
+  return micro_step_.forward(batch);
 }
 
-void TrainStep::backward(const Forward& forward, bool last) {
+void TrainStep::backward(bool last) {
   const auto phase = phases_.enter(Phase::backward);
-  forward.loss.backward();
+  micro_step_.backward_heads();
   if (last) optimizer_.start_heads();
-  forward.states.backward(forward.leaf.grad());
+  micro_step_.backward_blocks();
 }
 
 at::Tensor TrainStep::accumulate_gradients() {
@@ -34,9 +32,8 @@ at::Tensor TrainStep::accumulate_gradients() {
       if (last) optimizer_.start_heads();
       continue;
     }
-    const auto pass = forward(batch);
-    mean_loss += pass.loss.detach();
-    backward(pass, last);
+    mean_loss += forward(batch);
+    backward(last);
   }
   model_.collect_gradients();
   return mean_loss;
@@ -47,6 +44,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
     return at::full({}, value, at::TensorOptions(device_).dtype(at::kFloat));
   };
   communicator_.take_wait_times();  // of what was between the steps
+  if (std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant) micro_step_.forget();
   model_.refresh_weights(plan.fake_quant);
   // Sums over ranks: what rank 0 alone contributes is its word for all.
   const double mine = communicator_.rank() == 0 ? 1 : 0;
@@ -64,6 +62,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
     optimizer_.step({.lr_scale = numbers[1], .momentum = scalar(plan.momentum), .skip = skip});
     optimizer_.zero_gradients();
   }
+  micro_step_.step_done();
   phases_.add_waits(Phase::optimizer, communicator_.take_wait_times());
   return at::stack({numbers[0], norm, skip, numbers[1], numbers[2]});
 }

@@ -3,6 +3,7 @@
 #include "data/feeder.h"
 #include "model/gpt.h"
 #include "optim/optimizer.h"
+#include "train/micro_step.h"
 #include "train/phases.h"
 
 namespace tg {
@@ -20,15 +21,16 @@ struct StepPlan {
 // number; clip; update. Nothing here waits for the device. Collective.
 class TrainStep {
  public:
-  // micro_batches: of all ranks.
+  // micro_batches: of all ranks; graphs: see MicroStep.
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
-            Communicator& communicator, std::int64_t micro_batches, at::Device device)
+            Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs)
       : model_(model),
         optimizer_(optimizer),
         feed_(feed),
         phases_(phases),
         communicator_(communicator),
         micro_batches_(micro_batches),
+        micro_step_(model, 1.0 / static_cast<double>(micro_batches), graphs && device.is_cuda()),
         device_(device) {}
 
   // → [5] fp32 on the device: the mean loss; the gradients' global norm before clipping; 1 where
@@ -37,16 +39,10 @@ class TrainStep {
   at::Tensor run(const StepPlan& plan);
 
  private:
-  // A micro-step cut where the head's gradient is complete: its reduction can begin there.
-  struct Forward {
-    at::Tensor states;  // of the blocks, with their history
-    at::Tensor leaf;    // the same values, from which the head's history begins
-    at::Tensor loss;
-  };
   at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
-  Forward forward(const DeviceBatch& batch);
-  void backward(const Forward& forward, bool last);
+  at::Tensor forward(const DeviceBatch& batch);
+  void backward(bool last);
 
   Gpt& model_;
   Optimizer& optimizer_;
@@ -54,6 +50,8 @@ class TrainStep {
   PhaseRecorder& phases_;
   Communicator& communicator_;
   std::int64_t micro_batches_;
+  MicroStep micro_step_;
+  bool fake_quant_ = false;
   at::Device device_;
 };
 

@@ -73,7 +73,8 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
       phases_(settings.io.training_timing_breakdown, settings.runtime.profile == ProfileMode::nvtx,
               machine.device, &spans_),
       step_(model_, optimizer_, feeder_, phases_, communicator,
-            micro_batches(settings, communicator.world_size()), machine.device),
+            micro_batches(settings, communicator.world_size()), machine.device,
+            settings.runtime.graphs),
       report_(output_dir, settings, origins, machine, communicator),
       fake_quant_(settings.averaging.qat_enabled) {
   if (settings.runtime.profile == ProfileMode::on) {

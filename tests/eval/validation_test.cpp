@@ -188,7 +188,7 @@ TEST_F(ValidationTest, TrainingsPartsPlayNoRole) {
   write_shards({100});
   config = test::tiny_switches();
   const auto weights = test::random_parameters(config, at::kFloat, 2);
-  const Gpt switched(config, weights, {});
+  Gpt switched(config, weights, {});
   settings.model = config;
   const auto score = make(bytes).score(switched, 16);
   std::vector<std::int64_t> ids(all.begin(), all.begin() + 97);

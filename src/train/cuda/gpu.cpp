@@ -4,6 +4,7 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
 #include <nccl.h>
 #include <nvtx3/nvToolsExt.h>
@@ -33,7 +34,10 @@ std::string nccl_version() {
 }
 
 void use_gpu(int index) {
-  c10::cuda::set_device(static_cast<c10::DeviceIndex>(index));
+  const auto device = static_cast<c10::DeviceIndex>(index);
+  c10::cuda::set_device(device);
+  // CUDA graphs cannot be recorded on the default stream.
+  c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device));
 }
 
 void wait_for_gpu() {
