@@ -15,21 +15,18 @@ class Attention {
   Attention(const ModelConfig& config, const ParameterTable& table, std::int64_t layer);
 
   struct Output {
-    at::Tensor y;  // [B, T, D]
-    at::Tensor
-        v;  // [B, T, KV, hd], before the value residual: the first layer's is every later one's v0
+    at::Tensor y;        // [B, T, D]
+    at::Tensor first_v;  // for the next layer; undefined without a value residual
   };
-  // x [B, T, D] normalised; value_embedding [B, T, KV·hd] or undefined; first_v as Output::v of
-  // layer 0, undefined in layer 0 itself.
+  // x [B, T, D] normalised; value_embedding [B, T, KV·hd] or undefined; first_v as the layer before
+  // gave it, undefined in layer 0.
   Output forward(const at::Tensor& x_btd, const LayerWeights& weights, const RopeTable& rope_table,
                  const at::Tensor& value_embedding, const at::Tensor& first_v) const;
 
  private:
-  at::Tensor mix_values(const at::Tensor& v, const at::Tensor& first_v) const;
-
   std::int64_t heads_, kv_heads_;
   bool exclusive_;
-  at::Tensor q_gain_, gate_weight_, gate_bias_, vr_lambda_, value_blend_;
+  at::Tensor q_gain_, gate_weight_, gate_bias_, value_lambda_;
 };
 
 }  // namespace tg

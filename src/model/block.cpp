@@ -5,18 +5,18 @@
 #include <cmath>
 
 #include "ops/leaky_relu_squared.h"
-#include "ops/rms_norm.h"
+#include "ops/residual_norm.h"
 
 namespace tg {
 
-namespace {
-
-// x + scale·y; without a scale, x + y.
-at::Tensor add_scaled(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& y) {
-  return scale.defined() ? at::addcmul(x, scale.to(x.scalar_type()), y) : x + y;
+const at::Tensor& Stream::close() {
+  if (branch.defined()) {
+    x = branch_scale.defined() ? at::addcmul(x, branch_scale.to(x.scalar_type()), branch)
+                               : x + branch;
+  }
+  branch = branch_scale = at::Tensor();
+  return x;
 }
-
-}  // namespace
 
 Block::Block(const ModelConfig& config, const ParameterTable& table, std::int64_t layer)
     : attention_(config, table, layer),
@@ -32,31 +32,34 @@ Block::Block(const ModelConfig& config, const ParameterTable& table, std::int64_
   dtg_bias_ = find("dtg_gate.bias");
 }
 
-at::Tensor Block::scaled_norm(const at::Tensor& x) const {
-  const auto y = rms_norm(x);
-  return norm_scale_ == 1.0 ? y : y * norm_scale_;
-}
-
-Block::Output Block::forward(const at::Tensor& x_btd, const at::Tensor& x0_btd,
-                             const LayerWeights& weights, const RopeTable& rope_table,
-                             const at::Tensor& value_embedding, const at::Tensor& first_v) const {
-  const auto mix = resid_mix_.to(x_btd.scalar_type());
-  const auto x_in = at::addcmul(mix[0] * x_btd, mix[1], x0_btd);
+Stream Block::forward(const Stream& in, const Skip& skip, at::Tensor* before,
+                      const LayerWeights& weights, const RopeTable& rope_table,
+                      const at::Tensor& value_embedding) const {
+  const auto entry = residual_norm({.x = in.x,
+                                    .branch = in.branch,
+                                    .branch_scale = in.branch_scale,
+                                    .skip = skip.x,
+                                    .skip_weight = skip.weight,
+                                    .x0 = in.x0,
+                                    .mix = resid_mix_},
+                                   norm_scale_, /*keep_sum=*/before != nullptr);
+  if (before != nullptr) *before = entry.sum;
 
   const auto attended =
-      attention_.forward(scaled_norm(x_in), weights, rope_table, value_embedding, first_v);
-  auto x = add_scaled(x_in, attn_scale_, attended.y);
-
-  const auto activation = leaky_relu_squared(linear(scaled_norm(x), weights.up), negative_slope_);
-  x = add_scaled(x, mlp_scale_, linear(activation, weights.down));
+      attention_.forward(entry.y, weights, rope_table, value_embedding, in.first_v);
+  const auto middle =
+      residual_norm({.x = entry.x, .branch = attended.y, .branch_scale = attn_scale_}, norm_scale_,
+                    /*keep_sum=*/false);
+  const auto activation = leaky_relu_squared(linear(middle.y, weights.up), negative_slope_);
+  Stream out{middle.x, linear(activation, weights.down), mlp_scale_, entry.x0, attended.first_v};
 
   if (dtg_weight_.defined()) {
-    const auto dtype = x.scalar_type();
+    const auto dtype = out.x.scalar_type();
     const auto gate =
-        at::linear(x_in.detach(), dtg_weight_.to(dtype), dtg_bias_.to(dtype)).sigmoid();
-    x = x_in + gate * (x - x_in);
+        at::linear(entry.x.detach(), dtg_weight_.to(dtype), dtg_bias_.to(dtype)).sigmoid();
+    out.x = entry.x + gate * (out.close() - entry.x);
   }
-  return {x, attended.v};
+  return out;
 }
 
 }  // namespace tg

@@ -5,26 +5,37 @@
 
 namespace tg {
 
+// The residual stream between blocks. What the last MLP adds to it is not added yet: the next norm
+// does so in the same pass over memory.
+struct Stream {
+  at::Tensor x;                       // [B, T, D]
+  at::Tensor branch, branch_scale{};  // x + branch_scale ⊙ branch is the block's output
+  at::Tensor x0;                      // the first block's input
+  at::Tensor first_v{};               // the first layer's values
+
+  // Adds the branch now → the block's output.
+  const at::Tensor& close();
+};
+
 // One transformer block:
-//   h = m0·x + m1·x0
+//   h = m0·(x + w·skip) + m1·x0
 //   h += a·attention(rms(h)·s),  h += b·W_down(leaky(W_up·rms(h)·s)²),  s = 1/√(layer+1) with
 //   LN_SCALE
-// and with DTG the whole is gated token by token: x_in + σ(gate(x_in))·(h − x_in).
+// and with DTG the whole is gated token by token: x_in + σ(gate(x_in))·(h − x_in), x_in after the
+// mix.
 class Block {
  public:
   Block(const ModelConfig& config, const ParameterTable& table, std::int64_t layer);
 
-  struct Output {
-    at::Tensor x;  // [B, T, D]
-    at::Tensor v;  // as Attention::Output::v
+  struct Skip {
+    at::Tensor x, weight;  // [B, T, D], [D]; undefined: none
   };
-  Output forward(const at::Tensor& x_btd, const at::Tensor& x0_btd, const LayerWeights& weights,
-                 const RopeTable& rope_table, const at::Tensor& value_embedding,
-                 const at::Tensor& first_v) const;
+  // `before`, if not null: receives the output of the block before, for a later block's skip.
+  Stream forward(const Stream& in, const Skip& skip, at::Tensor* before,
+                 const LayerWeights& weights, const RopeTable& rope_table,
+                 const at::Tensor& value_embedding) const;
 
  private:
-  at::Tensor scaled_norm(const at::Tensor& x) const;
-
   Attention attention_;
   double norm_scale_, negative_slope_;
   at::Tensor resid_mix_, attn_scale_, mlp_scale_, dtg_weight_, dtg_bias_;

@@ -6,9 +6,10 @@
 
 #include "config/check.h"
 #include "ops/bigram_hash.h"
-#include "ops/rms_norm.h"
-#include "ops/smear.h"
+#include "ops/embedding_lookup.h"
+#include "ops/residual_norm.h"
 #include "ops/softcap_cross_entropy.h"
+#include "ops/token_embedding.h"
 
 namespace tg {
 
@@ -28,56 +29,64 @@ const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const 
 }
 
 at::Tensor Gpt::embed(const at::Tensor& inputs_bt) const {
-  const auto dtype = numerics_.compute;
-  auto x = at::embedding(table_["tok_emb.weight"], inputs_bt).to(dtype);
+  at::Tensor bigram;
   if (config_.bigram_vocab_size > 0) {
     const auto rows = bigram_hash(inputs_bt, config_.bigram_vocab_size);
-    auto bigram = at::embedding(table_["bigram.embed.weight"], rows).to(dtype);
+    bigram = embedding_lookup(table_["bigram.embed.weight"], rows).to(numerics_.compute);
     const auto projection = table_.find("bigram.proj.weight");
     if (projection.defined()) bigram = at::linear(bigram, weights_.small(projection));
-    x = x + bigram * table_["bigram.scale"].to(dtype);
   }
-  x = rms_norm(x);
-  const auto gate = table_.find("smear.gate");
-  return gate.defined() ? smear(x, gate) : x;
+  return token_embedding({.table_vd = table_["tok_emb.weight"].to(numerics_.compute),
+                          .ids_bt = inputs_bt,
+                          .bigram_btd = bigram,
+                          .bigram_scale = table_.find("bigram.scale"),
+                          .smear_gate_d = table_.find("smear.gate")});
 }
 
 at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt) const {
-  const auto embed = table_.find("ve_shared.embed.weight");
-  if (!embed.defined()) return {};
-  auto values = at::embedding(embed, inputs_bt).to(numerics_.compute);
+  const auto table = table_.find("ve_shared.embed.weight");
+  if (!table.defined()) return {};
+  auto values = embedding_lookup(table, inputs_bt).to(numerics_.compute);
   const auto projection = table_.find("ve_shared.proj.weight");
   if (projection.defined()) values = at::linear(values, weights_.small(projection));
   return values * table_["ve_shared.scale"].to(numerics_.compute);
+}
+
+at::Tensor Gpt::layer_values(const at::Tensor& values, std::int64_t layer) const {
+  const auto found = std::find(config_.ve_layers.begin(), config_.ve_layers.end(), layer);
+  if (!values.defined() || found == config_.ve_layers.end()) return {};
+  const auto scale = fmt::format("ve_layer_scales.{}", found - config_.ve_layers.begin());
+  return values * table_[scale].to(values.scalar_type());
 }
 
 at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
   const auto& rope = rope_table(inputs_bt.size(1), inputs_bt.device());
   const auto values = value_embedding(inputs_bt);
   const auto skip_weights = table_.find("skip_weights");
-  const std::int64_t pushing = config_.num_layers / 2;  // the first half pushes, the rest adds
+  // The first half of the blocks hands its outputs, last in first out, to the other half.
+  const std::int64_t pushing = config_.unet_skips ? config_.num_layers / 2 : 0;
 
   const auto x0 = embed(inputs_bt);
-  auto x = x0;
-  at::Tensor first_v;
+  Stream stream{.x = x0, .branch = {}, .x0 = x0};
   std::vector<at::Tensor> skips;
   for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-    if (skip_weights.defined() && i >= pushing && !skips.empty()) {
-      x = x + skip_weights[i - pushing].to(x.scalar_type()) * skips.back();
+    const auto layer = static_cast<std::size_t>(i);
+    at::Tensor before;
+    Block::Skip skip;
+    if (i >= pushing && !skips.empty()) {
+      skip = {skips.back(), skip_weights[i - pushing]};
       skips.pop_back();
     }
-    at::Tensor layer_values;
-    const auto ve = std::find(config_.ve_layers.begin(), config_.ve_layers.end(), i);
-    if (values.defined() && ve != config_.ve_layers.end()) {
-      const auto index = ve - config_.ve_layers.begin();
-      layer_values = values * table_[fmt::format("ve_layer_scales.{}", index)].to(x.scalar_type());
-    }
-    auto out = blocks_[i].forward(x, x0, weights_.layer(i), rope, layer_values, first_v);
-    x = out.x;
-    if (i == 0) first_v = out.v;
-    if (i < pushing) skips.push_back(x);
+    const bool pushed = i > 0 && i < pushing;  // the block before
+    stream = blocks_[layer].forward(stream, skip, pushed ? &before : nullptr, weights_.layer(i),
+                                    rope, layer_values(values, i));
+    if (pushed) skips.push_back(before);
+    if (i + 1 == pushing) skips.push_back(stream.close());
   }
-  return rms_norm(x);
+  return residual_norm(
+             {.x = stream.x, .branch = stream.branch, .branch_scale = stream.branch_scale}, 1.0,
+             /*keep_sum=*/false)
+      .y;
 }
 
 Weight Gpt::head() const {
@@ -94,8 +103,7 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
     const auto z =
         linear(states_btd.narrow(1, 0, length), weights_.mtp_heads()[static_cast<std::size_t>(k)]);
     const auto targets = targets_bt.narrow(1, k + 1, length).flatten();
-    const auto loss =
-        softcap_cross_entropy(z.flatten(0, 1), targets, config_.logit_softcap) * scale;
+    const auto loss = softcap_cross_entropy(z.flatten(0, 1), targets, config_.logit_softcap, scale);
     sum = sum.defined() ? sum + loss : loss;
   }
   return sum;
@@ -104,7 +112,7 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 at::Tensor Gpt::head_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                           ForwardMode mode) const {
   const auto z = linear(states_btd, head()).flatten(0, 1);
-  auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap) * mode.scale;
+  auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap, mode.scale);
   if (mode.training && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
     const double share = config_.mtp_loss_weight / static_cast<double>(config_.mtp_num_heads);
     loss = loss + multi_token_loss(states_btd, targets_bt, mode.scale * share);

@@ -48,6 +48,8 @@ class Gpt {
   Weight head() const;
   // The shared value embedding [B, T, KV·hd], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
+  // What a layer takes of it, or undefined.
+  at::Tensor layer_values(const at::Tensor& values, std::int64_t layer) const;
   const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
 
   const ModelConfig config_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/muon_update.h"
 #include "ops/newton_schulz.h"
 #include "optim/reduction.h"
 
@@ -24,17 +25,14 @@ Muon::Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOpti
 void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
                 const at::Tensor& clip) {
   const at::NoGradGuard no_grad;
-  // A skipped step keeps the momentum (factor 1, gradient 0) and changes no weight (rate 0).
+  // A skipped step keeps the momentum and changes no weight (rate 0).
   const auto skip = scalars.skip.to(at::kBool);
-  const Rates rates{.skip = skip,
-                    .lr = at::where(skip, 0.0, scalars.lr_scale * options_.lr),
-                    .keep = at::where(skip, 1.0, scalars.momentum),
-                    .clip = clip};
+  const auto rate = at::where(skip, 0.0, scalars.lr_scale * options_.lr);
   std::vector<Pending> pending(banks_.size());
   std::vector<at::Tensor> updates = gathered_;
   for (std::size_t i = 0; i <= banks_.size(); ++i) {
     if (i < banks_.size()) {
-      const auto mine = update_of(i, gradients[i], rates);
+      const auto mine = update_of(i, gradients[i], scalars.momentum, clip, skip);
       if (communicator_.world_size() == 1) {
         updates[i] = mine;
       } else {
@@ -43,27 +41,21 @@ void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradi
     }
     if (i == 0) continue;
     pending[i - 1].wait();
-    apply(i - 1, updates[i - 1], rates);
+    apply(i - 1, updates[i - 1], rate);
   }
 }
 
-at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& reduced, const Rates& rates) {
-  const auto scalar_dtype = options_.dtype == at::kDouble ? at::kDouble : at::kFloat;
-  const auto gradient = at::where(rates.skip, 0.0, reduced.to(scalar_dtype) * rates.clip);
-  // In a half-precision product μ itself would be rounded, 0.99 to 0.98828: a memory of 85 steps.
-  const auto& momentum = momentum_[bank];
-  momentum.copy_(momentum.to(scalar_dtype).mul_(rates.keep).add_(gradient));
-  const auto ahead = momentum.to(scalar_dtype) * rates.keep + gradient;
-  return newton_schulz(ahead.to(options_.dtype), options_.newton_schulz_steps);
+at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& gradient, const at::Tensor& mu,
+                           const at::Tensor& clip, const at::Tensor& skip) {
+  const auto ahead = nesterov_momentum(momentum_[bank], gradient, mu, clip, skip);
+  return newton_schulz(ahead, options_.newton_schulz_steps);
 }
 
-void Muon::apply(std::size_t i, const at::Tensor& updates, const Rates& rates) {
+void Muon::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rate) {
   const auto bank = banks_[i].second.detach();
-  const auto update = updates.narrow(0, 0, bank.size(0));
   const double shape = static_cast<double>(bank.size(-2)) / static_cast<double>(bank.size(-1));
-  bank.mul_(1 - rates.lr * options_.weight_decay);
-  bank.addcmul_(update.to(bank.scalar_type()), rates.lr.to(bank.scalar_type()),
-                -std::sqrt(std::max(1.0, shape)));
+  decayed_step(bank, updates.narrow(0, 0, bank.size(0)), rate, options_.weight_decay,
+               std::sqrt(std::max(1.0, shape)));
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Muon::state() const {

@@ -35,12 +35,9 @@ class Muon {
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
-  // Scalars on the device that all banks of a step share.
-  struct Rates {
-    at::Tensor skip, lr, keep, clip;
-  };
-  at::Tensor update_of(std::size_t bank, const at::Tensor& gradient, const Rates& rates);
-  void apply(std::size_t bank, const at::Tensor& updates, const Rates& rates);
+  at::Tensor update_of(std::size_t bank, const at::Tensor& gradient, const at::Tensor& mu,
+                       const at::Tensor& clip, const at::Tensor& skip);
+  void apply(std::size_t bank, const at::Tensor& updates, const at::Tensor& rate);
 
   std::vector<std::pair<std::string, at::Tensor>> banks_;
   std::vector<at::Tensor> momentum_;

@@ -1,0 +1,129 @@
+// The whole model on a GPU: own kernels against the reference, gradient by gradient. Skipped where
+// there is no GPU.
+#include <ATen/cuda/CUDAContext.h>
+
+#include <map>
+
+#include "config/check.h"
+#include "ops/attention.h"
+#include "ops/fused.h"
+#include "tests/model/fixtures.h"
+
+namespace tg {
+namespace {
+
+struct Shape {
+  const char* name;
+  ModelConfig config;
+  std::int64_t rows, length;
+};
+
+ModelConfig record() {
+  ModelConfig c;
+  c.num_layers = 5;
+  c.ve_layers = {1, 4};
+  c.bigram_vocab_size = 1536;
+  return c;
+}
+
+ModelConfig speedrun() {
+  auto c = test::speedrun_config();
+  c.num_layers = 3;
+  return c;
+}
+
+// One head, or heads of another size; a vocabulary that is no multiple of 8.
+ModelConfig odd(std::int64_t heads, std::int64_t head_dim, std::int64_t vocab) {
+  auto c = record();
+  c.vocab_size = vocab;
+  c.num_heads = heads;
+  c.num_kv_heads = std::max<std::int64_t>(1, heads / 2);
+  c.model_dim = heads * head_dim;
+  c.mlp_mult = 1.5;
+  return c;
+}
+
+std::vector<Shape> shapes() {
+  auto switches = test::tiny_switches();
+  switches.model_dim = 96;
+  switches.bigram_dim = 96;
+  return {{"record", record(), 2, 2048},
+          {"speedrun", speedrun(), 1, 1024},
+          {"ragged", record(), 3, 100},
+          {"one head of 256", odd(1, 256, 1021), 2, 77},
+          {"heads of 16", odd(6, 16, 999), 2, 130},
+          {"heads of 128", odd(2, 128, 50257), 1, 130},
+          {"switches", switches, 2, 40}};
+}
+
+using Gradients = std::map<std::string, at::Tensor>;
+
+// The loss under the name "loss", and every parameter's gradient, in fp64 on the CPU.
+Gradients train(const Shape& shape, at::ScalarType compute, bool fused) {
+  const auto storage = compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
+  const auto source = test::random_parameters(shape.config, at::kFloat, 1);
+  const auto table = make_parameters(shape.config, storage, at::kCUDA);
+  for (const auto& row : table.rows()) {
+    // As bf16 holds them, so that all formats start from the same weights; small enough that the
+    // activations stay in the range of a trained model's.
+    const auto value = (source[row.name].detach() * 0.3).to(at::kBFloat16);
+    row.value.detach().copy_(value);
+  }
+  const auto tokens = test::integers({shape.rows, shape.length + 1}, shape.config.vocab_size, 3);
+  set_fused(fused);
+  use_attention(choose_attention("auto", at::kCUDA, compute, head_dim(shape.config)));
+  Gpt model(shape.config, table, {.compute = compute});
+  const auto loss =
+      model.loss(tokens.slice(1, 0, -1).contiguous().to(at::kCUDA),
+                 tokens.slice(1, 1).contiguous().to(at::kCUDA), {.training = true, .scale = 0.5});
+  loss.backward();
+  model.collect_gradients();
+  set_fused(true);
+  Gradients found{{"loss", loss.detach().to(at::kCPU, at::kDouble)}};
+  for (const auto& row : table.rows()) {
+    if (row.value.grad().defined()) found[row.name] = row.value.grad().to(at::kCPU, at::kDouble);
+  }
+  return found;
+}
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).norm().item<double>() / (b.norm().item<double>() + 1e-12);
+}
+
+class GptGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
+  }
+};
+
+TEST_F(GptGpu, EveryGradientInSinglePrecisionIsTheReferences) {
+  for (const auto& shape : shapes()) {
+    const auto expected = train(shape, at::kFloat, /*fused=*/false);
+    const auto found = train(shape, at::kFloat, /*fused=*/true);
+    ASSERT_EQ(found.size(), expected.size()) << shape.name;
+    for (const auto& [name, gradient] : expected) {
+      // Some hundred operations in another order, 6e-8 each.
+      EXPECT_LT(distance(found.at(name), gradient), 2e-5) << shape.name << ": " << name;
+    }
+  }
+}
+
+TEST_F(GptGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) {
+  for (const auto& shape : shapes()) {
+    const auto truth = train(shape, at::kFloat, /*fused=*/false);
+    const auto expected = train(shape, at::kBFloat16, /*fused=*/false);
+    const auto found = train(shape, at::kBFloat16, /*fused=*/true);
+    ASSERT_EQ(found.size(), expected.size()) << shape.name;
+    for (const auto& [name, gradient] : truth) {
+      const double own = distance(found.at(name), gradient);
+      const double reference = distance(expected.at(name), gradient);
+      // Fewer roundings, but not in every sum; a part in 100 is bf16's own noise.
+      EXPECT_LT(own, 1.3 * reference + 0.01) << shape.name << ": " << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tg
