@@ -9,6 +9,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
+# shellcheck source=scripts/gpu_common.sh
+source scripts/gpu_common.sh
 
 rounds=2 steps=16 presets="record speedrun_124m" ranks=""
 while [[ $# -gt 0 ]]; do
@@ -22,13 +24,11 @@ while [[ $# -gt 0 ]]; do
   esac
   shift 2
 done
-have_gpu || die "no GPU here (nvidia-smi -L finds none)"
-[[ -x build/train_gpt ]] || die "no build/train_gpt: run scripts/build.sh first"
+need_gpu_and_build
 gpus=$(nvidia-smi -L | wc -l)
 if [[ -z $ranks ]]; then
   for ((n = 1; n <= gpus; n *= 2)); do ranks+=" $n"; done
 fi
-python=${PYTHON:-python3}
 out=${OUT:-logs/bench_ranks}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -43,9 +43,8 @@ train() {
   shift 3
   timeout -k 10 240 "${mpi[@]}" -np "$count" build/train_gpt --config "configs/$preset.env" \
     --compute-dtype bf16 --data-path synthetic:zipf --tokenizer-path= --output-dir "$work/out" \
-    --run-id "$name" --warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --val-batch-size 524288 \
-    --val-tokens 524288 --max-wallclock-seconds 0 --artifact none --eval-stride 0 --ttt-enabled 0 \
-    --train-log-every 1 --training-timing-breakdown events --iterations "$steps" "$@" \
+    --run-id "$name" "${train_only[@]}" --val-batch-size 524288 --val-tokens 524288 \
+    --training-timing-breakdown events --iterations "$steps" "$@" \
     >"$work/runs/$name.log" 2>&1 </dev/null || {
     echo "FAIL $name (exit $?)"
     tail -n 5 "$work/runs/$name.log"

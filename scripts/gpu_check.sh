@@ -19,6 +19,8 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
+# shellcheck source=scripts/gpu_common.sh
+source scripts/gpu_common.sh
 
 parts=()
 for argument in "$@"; do
@@ -30,10 +32,8 @@ for argument in "$@"; do
 done
 [[ ${#parts[@]} -gt 0 ]] ||
   parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer input trace)
-have_gpu || die "no GPU here (nvidia-smi -L finds none)"
-[[ -x build/train_gpt ]] || die "no build/train_gpt: run scripts/build.sh first"
+need_gpu_and_build
 
-python=${PYTHON:-python3}
 out=${OUT:-logs/gpu_check}
 text_shards=${DATA_PATH:-data/quickstart/shards}
 work=$(mktemp -d) # synthetic shards, and weights that nobody wants to keep
@@ -42,19 +42,6 @@ mkdir -p "$out"
 : >"$out/summary.txt"
 : >"$out/log.txt"
 failed=0
-
-missing_libraries() { ldd build/train_gpt | grep 'not found'; }
-
-# A build that came from another machine finds LibTorch where this machine's Python has it.
-find_libtorch() {
-  local torch
-  torch=$("$python" -c \
-    'from importlib.util import find_spec as f; print(*f("torch").submodule_search_locations)') ||
-    die "build/train_gpt does not find LibTorch, and $python has no torch"
-  LD_LIBRARY_PATH=$(printf '%s:' "$torch/lib" "${torch%/torch}"/nvidia/*/lib)${LD_LIBRARY_PATH-}
-  export LD_LIBRARY_PATH
-  if missing_libraries; then die "build/train_gpt lacks these libraries"; fi
-}
 
 row() { printf '%-22s %s\n' "$1" "$2" >>"$out/summary.txt"; }
 
@@ -81,9 +68,7 @@ train() {
   shift 3
   rm -f "$out/$name.jsonl"
   limited "$limit" build/train_gpt --config "configs/$preset.env" --output-dir "$work/$name" \
-    --run-id "$name" --warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 \
-    --max-wallclock-seconds 0 --artifact none --eval-stride 0 --ttt-enabled 0 --train-log-every 1 \
-    "$@"
+    --run-id "$name" "${train_only[@]}" "$@"
   cp "$work/$name/metrics.jsonl" "$out/$name.jsonl" 2>/dev/null
   row "$name" "$status, $("$python" tests/bench/run_report.py row "$out/$name.jsonl" "$work/output")"
   rm -rf "${work:?}/$name"
@@ -131,7 +116,7 @@ run_parity() {
 
 run_peer() {
   limited 90 env DATA_PATH="$text_shards" WARMDOWN_ITERS=0 DEVICE=cuda COMPUTE_DTYPE=bf16 \
-    "$python" tests/bench/torch_eager_peer.py --config configs/record.env --steps 5 --warmup 1
+    "$python" tests/bench/torch_peer.py --eager --config configs/record.env --steps 5 --warmup 1
   row "peer of record" "$status, $("$python" tests/bench/run_report.py peer "$work/output")"
 }
 
@@ -144,9 +129,8 @@ run_input() {
 run_trace() {
   local trace=$work/trace/trace_rank0.json
   limited 180 build/train_gpt --config configs/record.env --compute-dtype bf16 --output-dir "$work/trace" \
-    --run-id trace --warmup-steps 1 --val-loss-every 0 --val-tokens 65536 --max-wallclock-seconds 0 \
-    --artifact none --eval-stride 0 --ttt-enabled 0 --iterations 8 --profile 1 --profile-start 4 --profile-steps 2 \
-    --training-timing-breakdown events "$@"
+    --run-id trace "${train_only[@]}" --val-tokens 65536 --iterations 8 --profile 1 --profile-start 4 \
+    --profile-steps 2 --training-timing-breakdown events "$@"
   row trace "$status, $(stat -c %s "$trace") bytes"
   grep '^timing_breakdown step:8' "$work/output"
   "$python" scripts/trace_picture.py "$trace" "$out/trace.svg" --step 2
@@ -176,7 +160,6 @@ run_part() {
   esac
 }
 
-if missing_libraries >/dev/null; then find_libtorch; fi
 for part in "${parts[@]}"; do
   say "$part"
   run_part "$part"

@@ -3,6 +3,10 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <limits>
+
+#include "ops/cuda/softcap_cross_entropy.h"
+#include "ops/kernels.h"
 
 namespace tg {
 
@@ -38,37 +42,94 @@ at::Tensor forward_rows(const at::Tensor& logits, const at::Tensor& targets, dou
   return nll;
 }
 
+bool supported(const at::Tensor& logits, double cap) {
+  return use_kernels(logits) && cap <= cuda::kMaxSoftcap &&
+         logits.size(1) < std::numeric_limits<int>::max() / 2;
+}
+
+cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, double cap) {
+  return {.logits = logits.data_ptr(),
+          .targets = targets.const_data_ptr<std::int64_t>(),
+          .rows = logits.size(0),
+          .vocab = static_cast<int>(logits.size(1)),
+          .cap = static_cast<float>(cap),
+          .number = float_of(logits)};
+}
+
+struct NllAndGradient {
+  at::Tensor nll_n, gradient_nv;  // gradient of scale·Σ nll
+};
+
+NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targets, double cap,
+                                double scale) {
+  if constexpr (kernels_built) {
+    if (supported(logits, cap)) {
+      auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+      torch::autograd::impl::bump_version(logits);
+      cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap), write_fp32(nll),
+                                     static_cast<float>(scale), current_stream(logits));
+      return {nll, logits.variable_data()};
+    }
+  }
+  auto gradient = at::empty_like(logits);
+  return {forward_rows(logits, targets, cap, gradient, scale), gradient};
+}
+
+void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
+  if constexpr (kernels_built) {
+    if (use_kernels(gradient)) {
+      cuda::scale_in_place(write(gradient), gradient.numel(), read_fp32(factor), float_of(gradient),
+                           current_stream(gradient));
+      return;
+    }
+  }
+  gradient.mul_(factor);
+}
+
+at::Tensor scaled_mean(const at::Tensor& nll, double scale) {
+  auto mean = nll.mean();
+  return scale == 1 ? mean : mean.mul_(scale);
+}
+
 struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& targets, double cap) {
-    auto gradient = at::empty_like(logits);
-    const double scale = 1.0 / static_cast<double>(logits.size(0));
-    const auto nll = forward_rows(logits, targets, cap, gradient, scale);
+                            const at::Tensor& targets, double cap, double scale) {
+    const auto rows = static_cast<double>(logits.size(0));
+    const auto [nll, gradient] = nll_and_gradient(logits, targets, cap, scale / rows);
     context->saved_data["gradient"] = gradient;
-    return nll.mean();
+    return scaled_mean(nll, scale);
   }
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list upstream) {
     // Used once and then dropped, so it is scaled in place.
-    auto gradient = context->saved_data["gradient"].toTensor();
+    const auto gradient = context->saved_data["gradient"].toTensor();
     context->saved_data.clear();
-    return {gradient.mul_(upstream[0]), at::Tensor(), at::Tensor()};
+    scale_in_place(gradient, upstream[0]);
+    return {gradient, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
-                                 double cap) {
+                                 double cap, double scale) {
   if (at::GradMode::is_enabled() && logits_nv.requires_grad()) {
-    return SoftcapCrossEntropy::apply(logits_nv, targets_n, cap);
+    return SoftcapCrossEntropy::apply(logits_nv.contiguous(), targets_n.contiguous(), cap, scale);
   }
-  return softcap_nll(logits_nv, targets_n, cap).mean();
+  return scaled_mean(softcap_nll(logits_nv, targets_n, cap), scale);
 }
 
 at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap) {
   const at::NoGradGuard no_grad;
+  if constexpr (kernels_built) {
+    if (supported(logits_nv, cap)) {
+      const auto logits = logits_nv.contiguous(), targets = targets_n.contiguous();
+      auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+      cuda::softcap_nll(rows_of(logits, targets, cap), write_fp32(nll), current_stream(logits));
+      return nll;
+    }
+  }
   return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0);
 }
 

@@ -6,13 +6,16 @@ namespace tg {
 // Cross-entropy of softcapped logits, s = cap·tanh(z/cap) (Gemma 2): −log softmax(s)[target], in
 // fp32 (fp64 for fp64) whatever the logits' dtype.
 
-// Mean over the rows, differentiable in the logits: dz = (softmax(s) − onehot)·(1 −
-// tanh²(z/cap))/N. The gradient is computed with the loss, so that neither s nor its softmax
-// outlives the call; it is kept in the logits' dtype. logits [N, V], targets [N] int64 → [] fp32.
+// scale times the mean over the rows, differentiable in the logits: dz = scale·(softmax(s) −
+// onehot)·(1 − tanh²(z/cap))/N. logits [N, V], targets [N] int64 → [] fp32.
+// The gradient is computed with the loss, so that neither s nor its softmax outlives the call, and
+// rounded once to the logits' dtype: a factor that is known by then belongs in `scale`. With a
+// gradient on a GPU it takes the logits' memory: they must not be used afterwards, and autograd
+// refuses whoever has saved them.
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
-                                 double cap);
+                                 double cap, double scale = 1);
 
-// The same for every row, without a gradient → [N] fp32.
+// −log softmax(s)[target] of every row, without a gradient → [N] fp32. The logits are kept.
 at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap);
 
 }  // namespace tg

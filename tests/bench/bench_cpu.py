@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs" / "quickstart.env"
-PEER = pathlib.Path(__file__).with_name("torch_eager_peer.py")
+PEER = pathlib.Path(__file__).with_name("torch_peer.py")
 TOLERANCE = 1e-4  # relative; other orders of summation move a loss by 1e-6 within 20 steps
 
 
@@ -50,7 +50,7 @@ def run_train_gpt(args, env):
 
 
 def run_peer(args, env):
-    options = ["--config", str(CONFIG), "--steps", str(args.steps), "--warmup", str(args.warmup)]
+    options = ["--eager", "--config", str(CONFIG), "--steps", str(args.steps), "--warmup", str(args.warmup)]
     result = json.loads(run([sys.executable, str(PEER), *options], env).splitlines()[-1])
     return result["losses"], result["step_ms"]
 

@@ -82,6 +82,17 @@ TEST(SoftcapCrossEntropy, PassesTheUpstreamGradientOn) {
   EXPECT_TRUE(test::gradient_is_right(f, {test::normal({5, 7}, 8) * 3}));
 }
 
+TEST(SoftcapCrossEntropy, ScalesLossAndGradient) {
+  const auto logits = test::normal({6, 11}, 9), targets = test::integers({6}, 11, 10);
+  const auto expected = by_hand(logits, targets, 30);
+  const auto leaf = logits.clone().set_requires_grad(true);
+  const auto loss = softcap_cross_entropy(leaf, targets, 30, 0.125);
+  loss.backward();
+  EXPECT_TRUE(test::is_close(loss, expected.nll.mean() / 8, 1e-12, 0));
+  EXPECT_TRUE(test::is_close(softcap_cross_entropy(logits, targets, 30, 0.125), loss, 0, 0));
+  EXPECT_TRUE(test::is_close(leaf.grad(), expected.gradient / 8, 1e-11, 1e-15));
+}
+
 TEST(SoftcapCrossEntropy, HugeLogitsStayFinite) {
   const auto logits = test::tensor_of({1e30, -1e30, 0, 0}, {2, 2}, at::kFloat);
   const auto targets = at::tensor(std::vector<std::int64_t>{1, 0}, at::kLong);

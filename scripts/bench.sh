@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# usage: scripts/bench.sh [--recipe NAME] [--rounds N] [--steps N] [--no-peer]
+#
+# train_gpt beside the same model under torch.compile (tests/bench/torch_peer.py) on one GPU, in turns,
+# in bf16 on the same synthetic tokens: configs/record.env and configs/speedrun_124m.env, or the one
+# named. Then each operation alone (build/op_bench), and where train_gpt's step goes. Tables and logs
+# go to $OUT (logs/bench by default). Wants an existing build/, an idle GPU, and a PYTHON (python3)
+# with torch and Triton.
+#
+# The peer compiles at every start, so it starts once a recipe and round, and takes all its steps then:
+# 40 to 120 s before the first step in round 1, which begins with an empty cache, and about 20 s in the
+# next from that cache. Two rounds of ten steps (the defaults) of both recipes, with the operations,
+# thus stay below six minutes on an H200.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+# shellcheck source=scripts/gpu_common.sh
+source scripts/gpu_common.sh
+
+rounds=2 steps=10 recipes=(record speedrun_124m) programs=(train_gpt peer)
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) usage 0 ;;
+    --no-peer)
+      programs=(train_gpt)
+      shift
+      continue
+      ;;
+    --recipe) recipes=("${2-}") ;;
+    --rounds) rounds=${2-} ;;
+    --steps) steps=${2-} ;;
+    *) bad_argument "$1" ;;
+  esac
+  [[ -n ${2-} ]] || die "$1 wants a value"
+  shift 2
+done
+for recipe in "${recipes[@]}"; do
+  [[ -f configs/$recipe.env ]] || die "no recipe '$recipe': there is no configs/$recipe.env"
+done
+need_gpu_and_build
+
+out=${OUT:-logs/bench}
+work=$(mktemp -d) # weights that nobody wants to keep, and what the peer compiled
+trap 'rm -rf "$work"' EXIT
+runs=$out/runs
+mkdir -p "$runs"
+rm -f "$runs"/*
+failed=0
+
+# start PROGRAM RECIPE NAME: its log is $runs/NAME.log.
+start() {
+  local config=(--config "configs/$2.env")
+  case $1 in
+    train_gpt)
+      timeout -k 10 120 build/train_gpt "${config[@]}" --compute-dtype bf16 --data-path synthetic:zipf \
+        --tokenizer-path= --output-dir "$work/run" --run-id "$3" "${train_only[@]}" \
+        --val-batch-size 65536 --val-tokens 65536 --training-timing-breakdown events \
+        --iterations "$steps" >"$runs/$3.log" 2>&1 </dev/null || return
+      mv "$work/run/metrics.jsonl" "$runs/$3.jsonl"
+      rm -rf "${work:?}/run"
+      ;;
+    peer)
+      DATA_PATH=synthetic:zipf WARMDOWN_ITERS=0 DEVICE=cuda COMPUTE_DTYPE=bf16 \
+        TORCHINDUCTOR_CACHE_DIR=$work/inductor TRITON_CACHE_DIR=$work/triton \
+        timeout -k 10 240 "$python" tests/bench/torch_peer.py "${config[@]}" --steps "$steps" --warmup 1 \
+        >"$runs/$3.log" 2>"$runs/$3.err" </dev/null
+      ;;
+  esac
+}
+
+for ((round = 1; round <= rounds; ++round)); do
+  for recipe in "${recipes[@]}"; do
+    for program in "${programs[@]}"; do
+      name=$recipe.$program.$round
+      start "$program" "$recipe" "$name" || {
+        say "FAIL $name (exit $?)"
+        tail -n 20 "$runs/$name".*
+        failed=1
+      }
+      printf '%4d s  %s\n' "$SECONDS" "$name"
+    done
+  done
+done
+
+tables() {
+  nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+  "$python" tests/bench/bench_report.py speed "$runs"
+  if [[ -x build/op_bench ]]; then
+    timeout 120 build/op_bench "${recipes[@]}" || echo "FAIL op_bench (exit $?)"
+  else
+    echo "no build/op_bench (built with -DTRAIN_GPT_TESTS=ON)"
+  fi
+  "$python" tests/bench/bench_report.py phases "$runs"
+}
+tables 2>&1 | tee "$out/table.txt"
+say "$SECONDS s; logs in $runs"
+exit "$failed"

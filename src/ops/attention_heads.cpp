@@ -1,0 +1,195 @@
+#include "ops/attention_heads.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+
+#include "ops/cuda/attention_heads.h"
+#include "ops/head_vectors.h"
+#include "ops/rms_norm.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// An operand that autograd may lack.
+std::optional<at::Tensor> optional(const at::Tensor& x) {
+  return x.defined() ? std::optional(x) : std::nullopt;
+}
+
+bool supported(const HeadInputs& in, const RopeTable& table) {
+  const auto is_fp32 = [](const at::Tensor& x) {
+    return !x.defined() || (x.scalar_type() == at::kFloat && x.is_contiguous());
+  };
+  const auto is_operand = [&](const at::Tensor& x) {
+    return !x.defined() || x.scalar_type() == in.qkv.scalar_type();
+  };
+  const auto is_packed = [&](const at::Tensor& x) {
+    return is_operand(x) && x.is_contiguous() && is_aligned(x);
+  };
+  return is_head_dim(in.qkv.size(2) / (in.heads + 2 * in.kv_heads), in.qkv) &&
+         table.cos.size(1) % pack_size(in.qkv) == 0 && table.cos.size(0) == in.qkv.size(1) &&
+         is_packed(in.qkv) && is_packed(table.cos) && is_packed(table.sin) &&
+         is_operand(in.value_embedding) && is_operand(in.first_v) && is_fp32(in.q_gain) &&
+         is_fp32(in.value_lambda);
+}
+
+// Whether nobody else will see what is written to x.
+bool is_own(const at::Tensor& x) {
+  return x.defined() && x.use_count() == 1 && x.storage().use_count() == 1 && x.is_contiguous() &&
+         is_aligned(x);
+}
+
+// The last part of a packed projection as [B, T, KV, hd].
+at::Tensor own_values(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv_heads) {
+  return qkv.unflatten(-1, {heads + 2 * kv_heads, -1}).narrow(2, heads + kv_heads, kv_heads);
+}
+
+struct FusedAttentionHeads : torch::autograd::Function<FusedAttentionHeads> {
+  static cuda::HeadShape shape_of(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
+                                  std::int64_t kv_heads) {
+    return {.tokens = static_cast<int>(qkv.size(0) * qkv.size(1)),
+            .seq_len = static_cast<int>(qkv.size(1)),
+            .heads = static_cast<int>(heads),
+            .kv_heads = static_cast<int>(kv_heads),
+            .head_dim = static_cast<int>(qkv.size(2) / (heads + 2 * kv_heads)),
+            .half_rope_dims = static_cast<int>(cos.size(1))};
+  }
+  static cuda::HeadOperands operands(const at::Tensor& qkv, const at::Tensor& cos,
+                                     const at::Tensor& sin, const at::Tensor& q_gain,
+                                     const at::Tensor& embedding, const at::Tensor& first_v,
+                                     const at::Tensor& lambda) {
+    return {.qkv = read(qkv),
+            .cos = read(cos),
+            .sin = read(sin),
+            .q_gain = read_fp32(q_gain),
+            .embedding = head_vectors(embedding),
+            .first_v = head_vectors(first_v),
+            .lambda = read_fp32(lambda),
+            .lambdas = lambda.defined() ? static_cast<int>(lambda.numel()) : 0};
+  }
+
+  static variable_list forward(AutogradContext* context, const at::Tensor& qkv,
+                               const at::Tensor& cos, const at::Tensor& sin,
+                               const std::optional<at::Tensor>& q_gain,
+                               const std::optional<at::Tensor>& embedding,
+                               const std::optional<at::Tensor>& first_v,
+                               const std::optional<at::Tensor>& lambda, std::int64_t heads,
+                               std::int64_t kv_heads) {
+    const auto shape = shape_of(qkv, cos, heads, kv_heads);
+    const auto given = [](const std::optional<at::Tensor>& x) { return x.value_or(at::Tensor()); };
+    context->set_materialize_grads(false);
+    // own = v + embedding is needed again for dλ alone.
+    context->save_for_backward({qkv, cos, sin, given(q_gain),
+                                first_v ? given(embedding) : at::Tensor(), given(first_v),
+                                given(lambda)});
+    context->saved_data["heads"] = heads;
+    context->saved_data["kv_heads"] = kv_heads;
+    context->saved_data["embedded"] = embedding.has_value();
+
+    const auto head_tensor = [&](std::int64_t count) {
+      return at::empty({qkv.size(0), qkv.size(1), count, shape.head_dim}, qkv.options());
+    };
+    auto q = head_tensor(heads), k = head_tensor(kv_heads);
+    // Without autograd's knowledge: no view of its, but an output of this function.
+    auto v = embedding || first_v ? head_tensor(kv_heads)
+                                  : own_values(qkv, heads, kv_heads).variable_data();
+    cuda::attention_heads_forward(
+        shape,
+        operands(qkv, cos, sin, given(q_gain), given(embedding), given(first_v), given(lambda)),
+        write(q), write(k), embedding || first_v ? write(v) : nullptr, float_of(qkv),
+        current_stream(qkv));
+    variable_list out{q, k, v, v.variable_data()};
+    if (lambda) out.push_back(first_v.value_or(v).variable_data());
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto &qkv = saved[0], &cos = saved[1], &sin = saved[2], &q_gain = saved[3],
+               &embedding = saved[4], &first_v = saved[5], &lambda = saved[6];
+    const auto heads = context->saved_data["heads"].toInt();
+    const auto kv_heads = context->saved_data["kv_heads"].toInt();
+    const auto shape = shape_of(qkv, cos, heads, kv_heads);
+
+    // The share of this layer is added where the later layers' sum stands.
+    at::Tensor first_dv;
+    if (first_v.defined())
+      first_dv = is_own(upstream[4]) ? upstream[4] : at::empty(first_v.sizes(), first_v.options());
+    const auto later_first_dv = lambda.defined() ? in_reach(upstream[4]) : at::Tensor();
+    const auto dq = in_reach(upstream[0]), dk = in_reach(upstream[1]), dv = in_reach(upstream[2]),
+               exclusive_dv = in_reach(upstream[3]);
+    auto d_qkv = at::empty_like(qkv);
+    at::Tensor partials, sums;
+    if (q_gain.defined() || first_v.defined()) {
+      const auto fp32 = qkv.options().dtype(at::kFloat);
+      sums = at::empty({heads + cuda::kLambdaSums}, fp32);
+      partials = at::empty({cuda::attention_heads_partials(shape), sums.size(0)}, fp32);
+    }
+    cuda::attention_heads_backward(shape,
+                                   operands(qkv, cos, sin, q_gain, embedding, first_v, lambda),
+                                   {.q = head_vectors(dq),
+                                    .k = head_vectors(dk),
+                                    .v = head_vectors(dv),
+                                    .exclusive_v = head_vectors(exclusive_dv),
+                                    .first_v = head_vectors(later_first_dv)},
+                                   {.qkv = write(d_qkv),
+                                    .first_v = write(first_dv),
+                                    .partials = write_fp32(partials),
+                                    .sums = write_fp32(sums)},
+                                   float_of(qkv), current_stream(qkv));
+
+    at::Tensor d_gain, d_embedding, d_lambda;
+    if (q_gain.defined()) d_gain = sums.narrow(0, 0, heads);
+    if (context->saved_data["embedded"].toBool()) d_embedding = own_values(d_qkv, heads, kv_heads);
+    if (first_v.defined())
+      d_lambda = sums.narrow(0, heads, lambda.numel()).view(lambda.sizes());
+    else if (lambda.defined() && lambda.numel() == 1)
+      d_lambda = at::zeros_like(lambda);
+    return {d_qkv,    at::Tensor(), at::Tensor(), d_gain,      d_embedding,
+            first_dv, d_lambda,     at::Tensor(), at::Tensor()};
+  }
+};
+
+Heads reference(const HeadInputs& in, const RopeTable& table) {
+  const auto dtype = in.qkv.scalar_type();
+  const auto x = in.qkv.unflatten(-1, {in.heads + 2 * in.kv_heads, -1});
+  auto q = rope(rms_norm(x.narrow(2, 0, in.heads)), table);
+  if (in.q_gain.defined()) q = q * in.q_gain.to(dtype).unsqueeze(-1);
+  const auto k = rope(rms_norm(x.narrow(2, in.heads, in.kv_heads)), table);
+
+  auto own = own_values(in.qkv, in.heads, in.kv_heads);
+  if (in.value_embedding.defined()) own = own + in.value_embedding.view_as(own);
+  if (!in.value_lambda.defined()) return {q, k, own, own, {}};
+  const bool first_layer = !in.first_v.defined();
+  const auto first_v = first_layer ? own : in.first_v;
+  const auto lambda = in.value_lambda.to(dtype);
+  at::Tensor v = own;
+  if (lambda.numel() == 1)
+    v = (1 - lambda) * own + lambda * first_v;
+  else if (!first_layer)
+    v = lambda[0] * first_v + lambda[1] * own;
+  return {q, k, v, v, first_v};
+}
+
+}  // namespace
+
+Heads attention_heads(const HeadInputs& in, const RopeTable& table) {
+  if constexpr (kernels_built) {
+    if (use_kernels(in.qkv) && supported(in, table)) {
+      at::Tensor embedding = in.value_embedding, first_v;
+      if (embedding.defined()) embedding = embedding.unflatten(-1, {in.kv_heads, -1});
+      if (in.value_lambda.defined()) first_v = in.first_v;
+      auto out = FusedAttentionHeads::apply(
+          in.qkv, table.cos, table.sin, optional(in.q_gain), optional(in_reach(embedding)),
+          optional(in_reach(first_v)), optional(in.value_lambda), in.heads, in.kv_heads);
+      return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
+    }
+  }
+  return reference(in, table);
+}
+
+}  // namespace tg

@@ -1,0 +1,253 @@
+// Heads of attention from the packed projection. Forward: q and k (and v, if it changes) read once
+// and written once. Backward: q, k and the gradients of q, k, v read once, one packed gradient
+// written; the norm is computed again.
+#include "ops/cuda/attention_heads.h"
+#include "ops/cuda/head_vectors.cuh"
+
+namespace tg::cuda {
+
+namespace {
+
+constexpr float kEpsilon = 1.1920929e-07f;  // as ops/rms_norm.cpp
+// One wave of blocks in the backward: each leaves a row of partial sums.
+constexpr int kBackwardBlocks = 4;
+
+// The rotation of one token for the numbers that a thread holds, the same for every head: each is
+// turned with its partner, in the pack of another lane. A thread beyond the rotated part keeps its.
+template <typename T, int lanes>
+struct Rotation {
+  using P = Pack<T>;
+  float cos[P::size], sin[P::size];
+  int partner;  // lane of the warp
+
+  // `direction` 1, or −1 for the way back.
+  __device__ Rotation(const HeadShape& shape, const HeadOperands& in, int token, float direction) {
+    const Seat<T, lanes> seat;
+    const int half = shape.half_rope_dims, half_lanes = half / P::size;
+    const bool first = seat.lane < half_lanes;
+    const bool turned = seat.lane < 2 * half_lanes;
+    const int away = !turned ? 0 : first ? half_lanes : -half_lanes;
+    partner = static_cast<int>(threadIdx.x % kWarp) + away;
+    P c{}, s{};
+    if (turned) {
+      const auto position = static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len);
+      const auto at = std::int64_t{position} * half + seat.offset - (first ? 0 : half);
+      c = load_pack(static_cast<const T*>(in.cos) + at);
+      s = load_pack(static_cast<const T*>(in.sin) + at);
+    }
+#pragma unroll
+    for (int i = 0; i < P::size; ++i) {
+      cos[i] = turned ? c[i] : 1;
+      sin[i] = first ? direction * s[i] : -direction * s[i];
+    }
+  }
+
+  // The whole warp takes part.
+  __device__ void turn(const P& x, float (&turned)[P::size]) const {
+    unsigned words[kAccessBytes / sizeof(unsigned)];
+    memcpy(words, &x, sizeof(words));
+    for (auto& word : words) word = __shfl_sync(0xffffffff, word, partner);
+    P other;
+    memcpy(&other, words, sizeof(words));
+#pragma unroll
+    for (int i = 0; i < P::size; ++i) turned[i] = x[i] * cos[i] + other[i] * sin[i];
+  }
+};
+
+// v = own·(layer's own value) + first·(the first layer's).
+struct ValueWeights {
+  float own = 1, first = 0;
+
+  __device__ explicit ValueWeights(const HeadOperands& in) {
+    if (in.first_v.data == nullptr) return;
+    own = in.lambdas == 1 ? 1 - in.lambda[0] : in.lambda[1];
+    first = in.lambda[0];
+  }
+};
+
+__device__ HeadVectors packed(const HeadShape& shape, const void* qkv) {
+  const std::int64_t row = std::int64_t{shape.heads + 2 * shape.kv_heads} * shape.head_dim;
+  return {qkv, row, shape.head_dim};
+}
+
+template <typename T>
+__device__ T* contiguous_head(void* tensor, int token, int heads, int head, int head_dim) {
+  return static_cast<T*>(tensor) + (std::int64_t{token} * heads + head) * head_dim;
+}
+
+template <typename T, int lanes>
+__global__ void __launch_bounds__(kHeadThreads)
+    forward_kernel(HeadShape shape, HeadOperands in, void* q, void* k, void* v) {
+  using P = Pack<T>;
+  const Seat<T, lanes> seat;
+  const bool in_head = seat.offset < shape.head_dim;
+  const int heads = shape.heads, kv_heads = shape.kv_heads, dim = shape.head_dim;
+  const float share = 1.0f / dim;
+  const auto qkv = packed(shape, in.qkv);
+  const ValueWeights weights(in);
+  for (int token = first_token(); token < shape.tokens; token += token_step()) {
+    const Rotation<T, lanes> rotation(shape, in, token, 1);
+    // `count` heads of the packed row from the head `start` on.
+    const auto turn = [&](int start, int count, const float* gains, void* out) {
+      for (int first = 0; first < count; first += seat.heads_at_once) {
+        const int head = first + seat.head;
+        const bool there = in_head && head < count;
+        const P x = load_head<T>(qkv, token, start + head, seat.offset, there);
+        float scale = rsqrtf(head_sum<lanes>(dot(x, x)) * share + kEpsilon);
+        float turned[P::size];
+        rotation.turn(x, turned);
+        if (!there) continue;
+        if (gains != nullptr) scale *= gains[head];
+        P y;
+#pragma unroll
+        for (int i = 0; i < P::size; ++i) y.set(i, scale * turned[i]);
+        store_pack(contiguous_head<T>(out, token, count, head, dim) + seat.offset, y);
+      }
+    };
+    turn(0, heads, in.q_gain, q);
+    turn(heads, kv_heads, nullptr, k);
+    if (v == nullptr || !in_head) continue;
+    for (int head = seat.head; head < kv_heads; head += seat.heads_at_once) {
+      const P own = load_head<T>(qkv, token, heads + kv_heads + head, seat.offset);
+      const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
+      const P first = load_head<T>(in.first_v, token, head, seat.offset);
+      P y;
+#pragma unroll
+      for (int i = 0; i < P::size; ++i)
+        y.set(i, weights.own * (own[i] + embedding[i]) + weights.first * first[i]);
+      store_pack(contiguous_head<T>(v, token, kv_heads, head, dim) + seat.offset, y);
+    }
+  }
+}
+
+// With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy),
+// dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)).
+template <typename T, int lanes>
+__global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
+    backward_kernel(HeadShape shape, HeadOperands in, HeadGradients gradients,
+                    HeadGradientsOut out) {
+  using P = Pack<T>;
+  const Seat<T, lanes> seat;
+  const bool in_head = seat.offset < shape.head_dim;
+  const int heads = shape.heads, kv_heads = shape.kv_heads, dim = shape.head_dim;
+  const int all_heads = heads + 2 * kv_heads, columns = heads + kLambdaSums;
+  const float share = 1.0f / dim;
+  const auto qkv = packed(shape, in.qkv);
+  const ValueWeights weights(in);
+
+  extern __shared__ float block_sums[];  // [kHeadWarps, columns]: a row belongs to a warp
+  float* const sums = block_sums + threadIdx.x / kWarp * columns;
+  for (int i = threadIdx.x; i < kHeadWarps * columns; i += kHeadThreads) block_sums[i] = 0;
+  __syncthreads();
+  float own_sum = 0, first_sum = 0;
+
+  for (int token = first_token(); token < shape.tokens; token += token_step()) {
+    const Rotation<T, lanes> rotation(shape, in, token, -1);
+    const auto turn_back = [&](int start, int count, const float* gains, HeadVectors gradient) {
+      for (int first = 0; first < count; first += seat.heads_at_once) {
+        const int head = first + seat.head;
+        const bool there = in_head && head < count;
+        const P x = load_head<T>(qkv, token, start + head, seat.offset, there);
+        const P dy = load_head<T>(gradient, token, head, seat.offset, there);
+        float dn[P::size];
+        rotation.turn(dy, dn);
+        float x_dn = 0;
+#pragma unroll
+        for (int i = 0; i < P::size; ++i) x_dn += x[i] * dn[i];
+        const float r = rsqrtf(head_sum<lanes>(dot(x, x)) * share + kEpsilon);
+        const float n_dn = r * head_sum<lanes>(x_dn);
+        if (!there) continue;
+        const float gain = gains == nullptr ? 1 : gains[head];
+        if (gains != nullptr && seat.lane == 0) sums[head] += n_dn;
+        const float scale = gain * r, pull = r * n_dn * share;
+        P dx;
+#pragma unroll
+        for (int i = 0; i < P::size; ++i) dx.set(i, scale * (dn[i] - x[i] * pull));
+        store_pack(contiguous_head<T>(out.qkv, token, all_heads, start + head, dim) + seat.offset,
+                   dx);
+      }
+    };
+    turn_back(0, heads, in.q_gain, gradients.q);
+    turn_back(heads, kv_heads, nullptr, gradients.k);
+    if (!in_head) continue;
+    for (int head = seat.head; head < kv_heads; head += seat.heads_at_once) {
+      const P a = load_head<T>(gradients.v, token, head, seat.offset);
+      const P b = load_head<T>(gradients.exclusive_v, token, head, seat.offset);
+      const P later = load_head<T>(gradients.first_v, token, head, seat.offset);
+      P d_own, d_first;
+      if (out.first_v == nullptr) {
+#pragma unroll
+        for (int i = 0; i < P::size; ++i) d_own.set(i, a[i] + b[i] + later[i]);
+      } else {
+        const P own = load_head<T>(qkv, token, heads + kv_heads + head, seat.offset);
+        const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
+        const P first = load_head<T>(in.first_v, token, head, seat.offset);
+#pragma unroll
+        for (int i = 0; i < P::size; ++i) {
+          const float d = a[i] + b[i], v = own[i] + embedding[i];
+          d_own.set(i, weights.own * d);
+          d_first.set(i, later[i] + weights.first * d);
+          first_sum += d * (in.lambdas == 1 ? first[i] - v : first[i]);
+          own_sum += d * v;
+        }
+        store_pack(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + seat.offset,
+                   d_first);
+      }
+      store_pack(
+          contiguous_head<T>(out.qkv, token, all_heads, heads + kv_heads + head, dim) + seat.offset,
+          d_own);
+    }
+  }
+
+  if (out.partials == nullptr) return;
+  __syncwarp();
+  first_sum = warp_sum(first_sum);
+  own_sum = warp_sum(own_sum);
+  if (threadIdx.x % kWarp == 0) {
+    sums[heads] = first_sum;
+    sums[heads + 1] = own_sum;
+  }
+  __syncthreads();
+  for (int column = threadIdx.x; column < columns; column += kHeadThreads) {
+    float sum = 0;
+    for (int warp = 0; warp < kHeadWarps; ++warp) sum += block_sums[warp * columns + column];
+    out.partials[std::int64_t{blockIdx.x} * columns + column] = sum;
+  }
+}
+
+int token_blocks(const HeadShape& shape) {
+  return (shape.tokens + kHeadWarps - 1) / kHeadWarps;
+}
+
+}  // namespace
+
+void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, void* q, void* k,
+                             void* v, Float number, Stream stream) {
+  if (shape.tokens == 0) return;
+  const int blocks = blocks_for(token_blocks(shape), 16);
+  dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
+    forward_kernel<decltype(zero), lanes()>
+        <<<blocks, kHeadThreads, 0, stream>>>(shape, in, q, k, v);
+  });
+  check_launch("attention_heads_forward");
+}
+
+int attention_heads_partials(const HeadShape& shape) {
+  return blocks_for(token_blocks(shape), kBackwardBlocks);
+}
+
+void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,
+                              const HeadGradients& gradients, const HeadGradientsOut& out,
+                              Float number, Stream stream) {
+  const int blocks = attention_heads_partials(shape), columns = shape.heads + kLambdaSums;
+  const auto shared = kHeadWarps * columns * sizeof(float);
+  dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
+    backward_kernel<decltype(zero), lanes()>
+        <<<blocks, kHeadThreads, shared, stream>>>(shape, in, gradients, out);
+  });
+  check_launch("attention_heads_backward");
+  if (out.partials != nullptr)
+    sum_rows(out.partials, blocks, columns, out.sums, /*accumulate=*/false, stream);
+}
+
+}  // namespace tg::cuda

@@ -1,0 +1,339 @@
+// Softcapped cross-entropy: the logits are read once and, for the gradient, written once in place,
+// while a row waits in shared memory, in fp32, for its sum. Bound by memory at 16 bits, if only
+// just: hence as few special functions as possible. Rows too wide for that, or not of whole packs
+// of 16 bytes, are read twice.
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "ops/cuda/device.cuh"
+#include "ops/cuda/softcap_cross_entropy.h"
+
+namespace tg::cuda {
+
+namespace {
+
+constexpr int kMaxThreads = 1024;
+constexpr int kPacks = 7;  // of a row, a thread: 57,344 logits of 16 bits a block
+constexpr float kLog2E = 1.44269504f;
+
+// A pack of one number, for rows that start anywhere.
+template <typename T>
+struct Single {
+  static constexpr int size = 1;
+  T value;
+
+  __device__ float operator[](int) const { return static_cast<float>(value); }
+  __device__ void set(int, float number) { value = static_cast<T>(number); }
+};
+
+__device__ inline float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float fast_inverse(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// fminf would hide a NaN.
+__device__ inline float min_or_nan(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
+// 1/x, of four numbers with one special function.
+__device__ inline void invert(float (&x)[1]) {
+  x[0] = fast_inverse(x[0]);
+}
+__device__ inline void invert(float (&x)[4]) {
+  const float ab = x[0] * x[1], cd = x[2] * x[3];
+  const float inverse = fast_inverse(ab * cd);
+  const float inverse_ab = inverse * cd, inverse_cd = inverse * ab;
+  const float a = x[0], c = x[2];
+  x[0] = inverse_ab * x[1];
+  x[1] = inverse_ab * a;
+  x[2] = inverse_cd * x[3];
+  x[3] = inverse_cd * c;
+}
+
+struct Softcap {
+  float cap, inner, outer;
+  explicit Softcap(float c) : cap(c), inner(2 * kLog2E / c), outer(-2 * kLog2E * c) {}
+};
+
+// Of each logit z with its softcapped s: weight = exp(s − cap), slope = (ds/dz)/4.
+template <typename T, typename P>
+__device__ void weigh(const P& z, const Softcap& by, float (&weight)[P::size],
+                      float (&slope)[P::size]) {
+  if constexpr (std::is_same_v<T, float>) {
+#pragma unroll
+    for (int k = 0; k < P::size; ++k) {
+      const float tanh = tanhf(z[k] / by.cap);
+      weight[k] = expf(fmaf(by.cap, tanh, -by.cap));
+      slope[k] = 0.25f * fmaf(-tanh, tanh, 1.0f);
+    }
+  } else {
+    // With e = exp(2z/cap) and r = 1/(1 + e): tanh = 1 − 2r, s − cap = −2·cap·r and 1 − tanh² =
+    // 4·e·r². s errs by some 1e-5 at a cap of 30, a logit's own rounding by thousands of that. Up
+    // to 2^31, e leaves the product of four within fp32.
+    constexpr int kGroup = P::size < 4 ? 1 : 4;
+#pragma unroll
+    for (int first = 0; first < P::size; first += kGroup) {
+      float e[kGroup], r[kGroup];
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k) {
+        e[k] = fast_exp2(min_or_nan(z[first + k] * by.inner, 31.0f));
+        r[k] = 1 + e[k];
+      }
+      invert(r);
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k) {
+        weight[first + k] = fast_exp2(by.outer * r[k]);
+        slope[first + k] = e[k] * r[k] * r[k];
+      }
+    }
+  }
+}
+
+// What a row's target needs, with the thread that comes upon it. `parity` alternates from row to
+// row, so that one barrier a row is enough.
+class Target {
+ public:
+  __device__ Target(std::int64_t id, int vocab)
+      : column_(id >= 0 && id < vocab ? static_cast<int>(id) : -1),
+        mine_(column_ < 0 && threadIdx.x == 0) {}
+
+  template <int kSize>
+  __device__ void look(int first, const float (&weight)[kSize], const float (&slope)[kSize]) {
+    if (static_cast<unsigned>(column_ - first) >= kSize) return;
+    mine_ = true;
+#pragma unroll
+    for (int k = 0; k < kSize; ++k) {
+      if (first + k != column_) continue;
+      weight_ = weight[k];
+      slope_ = slope[k];
+    }
+  }
+  __device__ void write_nll(float* nll, float total) const {
+    if (mine_) *nll = logf(total / weight_);
+  }
+  // Over what the same thread has written there as for any other column.
+  template <typename T>
+  __device__ void write_gradient(T* row, float total, float scale) const {
+    if (mine_ && column_ >= 0)
+      row[column_] = static_cast<T>((weight_ / total - 1) * (4 * scale) * slope_);
+  }
+
+ private:
+  int column_;
+  bool mine_;
+  float weight_ = NAN, slope_ = 0;
+};
+
+__device__ inline float block_sum(float value, int parity) {
+  __shared__ float partial[2][kMaxThreads / kWarp];
+  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+  value = warp_sum(value);
+  if (lane == 0) partial[parity][warp] = value;
+  __syncthreads();
+  return warp_sum(lane < blockDim.x / kWarp ? partial[parity][lane] : 0.0f);
+}
+
+// A thread's packs of the next row are on their way while this row is worked on. Only the thread
+// that puts a number into shared memory takes it out.
+template <typename T, bool kGradient>
+__global__ void __launch_bounds__(kMaxThreads)
+    read_once_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
+                     int vocab, Softcap softcap, float scale, float* __restrict__ nll) {
+  using P = Pack<T>;
+  extern __shared__ float4 kept[];  // [P::size / 4][packs]: weight·slope
+  const int packs = vocab / P::size;
+  uint4 ahead[kPacks];  // packs as words: an array of packs of bf16 would not stay in registers
+  const auto fetch = [](const T* at) { return *reinterpret_cast<const uint4*>(at); };
+#pragma unroll
+  for (int j = 0; j < kPacks; ++j) {
+    const int i = j * blockDim.x + threadIdx.x;
+    if (i < packs) ahead[j] = fetch(logits + std::int64_t{blockIdx.x} * vocab + i * P::size);
+  }
+  std::int64_t next_target = targets[blockIdx.x];
+  int parity = 0;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x, parity ^= 1) {
+    T* z = logits + row * vocab;
+    // Behind the last row stands that row again: cheaper than a question at each pack.
+    const std::int64_t next = row + gridDim.x < rows ? row + gridDim.x : row;
+    const T* next_z = logits + next * vocab;
+    Target target(next_target, vocab);
+    next_target = targets[next];
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kPacks; ++j) {
+      const int i = j * blockDim.x + threadIdx.x;
+      if (i >= packs) continue;
+      float weight[P::size], slope[P::size];
+      weigh<T>(*reinterpret_cast<const P*>(&ahead[j]), softcap, weight, slope);
+      ahead[j] = fetch(next_z + i * P::size);
+#pragma unroll
+      for (int k = 0; k < P::size; ++k) sum += weight[k];
+      target.look(i * P::size, weight, slope);
+      if constexpr (kGradient) {
+#pragma unroll
+        for (int k = 0; k < P::size; k += 4)
+          kept[k / 4 * packs + i] =
+              make_float4(weight[k] * slope[k], weight[k + 1] * slope[k + 1],
+                          weight[k + 2] * slope[k + 2], weight[k + 3] * slope[k + 3]);
+      }
+    }
+    const float total = block_sum(sum, parity);
+    target.write_nll(nll + row, total);
+    if constexpr (kGradient) {
+      const float factor = 4 * scale / total;
+#pragma unroll
+      for (int j = 0; j < kPacks; ++j) {
+        const int i = j * blockDim.x + threadIdx.x;
+        if (i >= packs) continue;
+        P dz;
+#pragma unroll
+        for (int k = 0; k < P::size; k += 4) {
+          const float4 four = kept[k / 4 * packs + i];
+          dz.set(k, four.x * factor);
+          dz.set(k + 1, four.y * factor);
+          dz.set(k + 2, four.z * factor);
+          dz.set(k + 3, four.w * factor);
+        }
+        store_pack(z + i * P::size, dz);
+      }
+      target.write_gradient(z, total, scale);
+    }
+  }
+}
+
+template <typename T, typename P, bool kGradient>
+__global__ void __launch_bounds__(kMaxThreads)
+    read_twice_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
+                      int vocab, Softcap softcap, float scale, float* __restrict__ nll) {
+  const int first = threadIdx.x * P::size, step = blockDim.x * P::size;
+  int parity = 0;
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x, parity ^= 1) {
+    T* z = logits + row * vocab;
+    Target target(targets[row], vocab);
+    float weight[P::size], slope[P::size], sum = 0;
+#pragma unroll 4
+    for (int i = first; i < vocab; i += step) {
+      weigh<T>(*reinterpret_cast<const P*>(z + i), softcap, weight, slope);
+#pragma unroll
+      for (int k = 0; k < P::size; ++k) sum += weight[k];
+      target.look(i, weight, slope);
+    }
+    const float total = block_sum(sum, parity);
+    target.write_nll(nll + row, total);
+    if constexpr (kGradient) {
+      const float factor = 4 * scale / total;
+#pragma unroll 4
+      for (int i = first; i < vocab; i += step) {
+        P& at = *reinterpret_cast<P*>(z + i);
+        weigh<T>(at, softcap, weight, slope);
+        P dz;
+#pragma unroll
+        for (int k = 0; k < P::size; ++k) dz.set(k, weight[k] * slope[k] * factor);
+        at = dz;
+      }
+      target.write_gradient(z, total, scale);
+    }
+  }
+}
+
+template <typename T>
+__global__ void scale_kernel(T* x, std::int64_t count, const float* __restrict__ factor) {
+  using P = Pack<T>;
+  const float by = *factor;
+  if (by == 1) return;
+  const std::int64_t packs = count / P::size;
+  const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (std::int64_t i = thread; i < packs; i += std::int64_t{gridDim.x} * blockDim.x) {
+    P pack = load_pack(x + i * P::size);
+#pragma unroll
+    for (int k = 0; k < P::size; ++k) pack.set(k, pack[k] * by);
+    store_pack(x + i * P::size, pack);
+  }
+  const std::int64_t i = packs * P::size + thread;
+  if (i < count) x[i] = static_cast<T>(static_cast<float>(x[i]) * by);
+}
+
+// Shared memory that a block may ask for, besides what it has by declaration.
+int shared_memory_limit() {
+  static const int limit = [] {
+    int device = 0, bytes = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return bytes - static_cast<int>(sizeof(float[2][kMaxThreads / kWarp]));
+  }();
+  return limit;
+}
+
+// Threads for `packs` at so many a thread, in whole warps.
+int threads_for(int packs, int packs_each) {
+  return std::min(kMaxThreads, (packs + kWarp * packs_each - 1) / (kWarp * packs_each) * kWarp);
+}
+
+template <typename T>
+using Kernel = void (*)(T*, const std::int64_t*, std::int64_t, int, Softcap, float, float*);
+
+template <typename T>
+void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& of, float* nll,
+            float scale, Stream stream) {
+  // The limit, whatever this call needs: a captured launch of the same kernel may need more.
+  if (shared_bytes > 0)
+    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         shared_memory_limit());
+  int resident = 0;
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared_bytes);
+  const int blocks = blocks_for(of.rows, std::max(1, resident));
+  kernel<<<blocks, threads, shared_bytes, stream>>>(static_cast<T*>(of.logits), of.targets, of.rows,
+                                                    of.vocab, Softcap(of.cap), scale, nll);
+  check_launch("softcap_cross_entropy");
+}
+
+template <bool kGradient>
+void run(const SoftcapRows& of, float* nll, float scale, Stream stream) {
+  if (of.rows == 0) return;
+  dispatch(of.number, [&](auto zero) {
+    using T = decltype(zero);
+    const int packs = of.vocab / Pack<T>::size;
+    const int once_threads = threads_for(packs, kPacks);
+    const std::int64_t kept = kGradient ? std::int64_t{of.vocab} * sizeof(float) : 0;
+    if (of.vocab % Pack<T>::size != 0) {
+      launch<T>(read_twice_kernel<T, Single<T>, kGradient>, threads_for(of.vocab, kPacks), 0, of,
+                nll, scale, stream);
+    } else if (packs <= once_threads * kPacks && kept <= shared_memory_limit()) {
+      launch<T>(read_once_kernel<T, kGradient>, once_threads, static_cast<int>(kept), of, nll,
+                scale, stream);
+    } else {
+      launch<T>(read_twice_kernel<T, Pack<T>, kGradient>, kMaxThreads, 0, of, nll, scale, stream);
+    }
+  });
+}
+
+}  // namespace
+
+void softcap_nll(const SoftcapRows& of, float* nll, Stream stream) {
+  run<false>(of, nll, 0, stream);
+}
+void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, float scale, Stream stream) {
+  run<true>(of, nll, scale, stream);
+}
+
+void scale_in_place(void* x, std::int64_t count, const float* factor, Float number, Stream stream) {
+  constexpr int kThreads = 256;
+  if (count == 0) return;
+  dispatch(number, [&](auto zero) {
+    using T = decltype(zero);
+    const int blocks = blocks_for((count / Pack<T>::size + kThreads - 1) / kThreads, 8);
+    scale_kernel<<<blocks, kThreads, 0, stream>>>(static_cast<T*>(x), count, factor);
+  });
+  check_launch("scale_in_place");
+}
+
+}  // namespace tg::cuda

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""What scripts/bench.sh left in FOLDER: RECIPE.train_gpt.ROUND.{jsonl,log} and RECIPE.peer.ROUND.log.
+
+    bench_report.py speed FOLDER    train_gpt beside torch.compile
+    bench_report.py phases FOLDER   where train_gpt's step goes, by its events
+"""
+import collections
+import json
+import os
+import pathlib
+import re
+import statistics
+import sys
+
+from peer.settings import read_settings
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SETTLED = 4  # the first steps choose kernels and fill the allocator
+# Dense bf16 products of an H100 or H200; of another GPU, as the caller says.
+PEAK_TFLOPS = float(os.environ.get("PEAK_TFLOPS", 989.5))
+
+
+class Run:
+    """One run's losses, settled steps in ms, peak MiB, seconds to the first step, and phases."""
+
+    def __init__(self, path):
+        text = path.read_text()
+        if ".peer." in path.name:
+            result = json.loads(text.splitlines()[-1])
+            self.losses, steps = result["losses"], result["step_ms"]
+            self.memory, self.first_s = result["peak_memory_mib"], result["first_step_s"]
+        else:
+            lines = path.with_suffix(".jsonl").read_text().splitlines()
+            events = collections.defaultdict(list)
+            for event in map(json.loads, lines):
+                events[event["event"]].append(event)
+            clock = [0.0] + [event["train_time_ms"] for event in events["train"]]
+            self.losses = [event["train_loss"] for event in events["train"]]
+            steps = [b - a for a, b in zip(clock, clock[1:])]
+            self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
+            self.memory = int(re.search(r"peak memory allocated: (\d+) MiB", text).group(1))
+            self.phases = events["timing"][SETTLED:]
+        self.steps = steps[SETTLED:]
+
+
+def read_runs(folder):
+    """{recipe: {program: runs}}, without the runs that failed."""
+    runs = collections.defaultdict(lambda: collections.defaultdict(list))
+    for path in sorted(pathlib.Path(folder).glob("*.*.*.log")):
+        recipe, program, _ = path.name.split(".", 2)
+        try:
+            runs[recipe][program].append(Run(path))
+        except (OSError, ValueError, LookupError, AttributeError):
+            print(f"{path.stem}: no result")
+    return runs
+
+
+def flops_per_token(s):
+    """As train_gpt counts: products forward and twice backward, attention over half of T."""
+    kv_dim = s.NUM_KV_HEADS * (s.MODEL_DIM // s.NUM_HEADS)
+    block = s.MODEL_DIM * (2 * s.MODEL_DIM + 2 * kv_dim + 2 * int(s.MLP_MULT * s.MODEL_DIM))
+    products = s.NUM_LAYERS * block + s.VOCAB_SIZE * s.MODEL_DIM
+    return 6 * (products + s.NUM_LAYERS * s.MODEL_DIM * s.TRAIN_SEQ_LEN)
+
+
+def all_steps(runs):
+    return [ms for run in runs for ms in run.steps]
+
+
+def print_speed(recipe, programs):
+    s = read_settings(ROOT / "configs" / f"{recipe}.env")
+    print(f"\n{recipe}, {s.TRAIN_BATCH_TOKENS:,} tokens a step, median of the steps after {SETTLED}")
+    print(
+        f"{'':14}{'ms a step':>10}{'least':>9}{'most':>9}{'tokens/s':>12}{'MFU':>7}{'peak MiB':>10}"
+        "  first step s, by round"
+    )
+    medians = {}
+    for program, name in (("train_gpt", "train_gpt"), ("peer", "torch.compile")):
+        steps = all_steps(programs[program])
+        if not steps:
+            continue
+        medians[program] = statistics.median(steps)
+        rate = s.TRAIN_BATCH_TOKENS / medians[program] * 1000
+        firsts = ", ".join(f"{run.first_s:.1f}" for run in programs[program])
+        print(
+            f"{name:14}{medians[program]:10.2f}{min(steps):9.2f}{max(steps):9.2f}{rate:12,.0f}"
+            f"{rate * flops_per_token(s) / PEAK_TFLOPS / 1e10:6.1f}%"
+            f"{max(run.memory for run in programs[program]):10,.0f}  {firsts}"
+        )
+    if len(medians) < 2:
+        return
+    ours, peers = programs["train_gpt"][0].losses, programs["peer"][0].losses
+    worst = max(abs(a - b) / b for a, b in zip(ours, peers))
+    print(
+        f"train_gpt is {medians['peer'] / medians['train_gpt']:.3f} times as fast; loss {ours[0]:.4f} ->"
+        f" {ours[-1]:.4f} and {peers[0]:.4f} -> {peers[-1]:.4f}, at most {worst:.1e} apart"
+    )
+
+
+def print_phases(recipe, programs):
+    timings = [timing for run in programs["train_gpt"] for timing in run.phases]
+    if not timings:
+        return
+    micro = timings[0]["micro_steps"]
+    names = {"forward_ms": micro, "backward_ms": micro, "grad_clip_ms": 1, "optimizer_ms": 1}
+    names |= {"data_wait_ms": 1, "comm_ms": 1}
+    step = statistics.median(timing["step_ms"] for timing in timings)
+    parts = {
+        name.removesuffix("_ms"): times * statistics.median(timing[name] for timing in timings)
+        for name, times in names.items()
+    }
+    print(f"\n{recipe}, ms of a step of {micro} micro-batches: {step:.2f}")
+    for name, ms in parts.items():
+        print(f"  {name:10}{ms:10.2f}{100 * ms / step:7.1f}%")
+
+
+def main():
+    commands = {"speed": print_speed, "phases": print_phases}
+    if len(sys.argv) != 3 or sys.argv[1] not in commands:
+        sys.exit(__doc__)
+    for recipe, programs in read_runs(sys.argv[2]).items():
+        commands[sys.argv[1]](recipe, programs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,216 @@
+// usage: op_bench [record] [speedrun_124m]
+//
+// Every operation of ops/ alone, at the shapes of configs/record.env and configs/speedrun_124m.env
+// in bf16: milliseconds forward and backward, bytes or floating-point operations a second, the
+// share of what a copy, a product and attention reach here, and the time of the reference
+// (FUSED=0). On a CPU the shapes are tiny and each runs once: that shows only that every row works.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/program.h"
+#include "op_timer.h"
+#include "ops/attention.h"
+#include "ops/attention_heads.h"
+#include "ops/embedding_lookup.h"
+#include "ops/leaky_relu_squared.h"
+#include "ops/newton_schulz.h"
+#include "ops/residual_norm.h"
+#include "ops/rms_norm.h"
+#include "ops/rope.h"
+#include "ops/smear.h"
+#include "ops/softcap_cross_entropy.h"
+#include "ops/token_embedding.h"
+#include "ops/xsa.h"
+
+namespace tg {
+namespace {
+
+// B sequences of T tokens, D wide; a micro-step's.
+struct Recipe {
+  const char* name;
+  std::int64_t batch, seq_len, dim, heads, kv_heads, rope_dims, layers, hidden, vocab;
+  double slope;
+  bool value_blend;  // and with it no bigram, smear, gains or scales
+};
+constexpr Recipe kRecipes[] = {
+    {"record", 48, 2048, 512, 8, 4, 16, 11, 1536, 1024, 0.5, false},
+    {"speedrun_124m", 64, 1024, 768, 6, 6, 128, 12, 3072, 50304, 0, true},
+};
+
+Recipe tiny(Recipe r) {
+  r.batch = r.layers = 1;
+  r.seq_len = 64;
+  r.dim = 16 * r.heads;
+  r.rope_dims = 16;
+  r.hidden = 2 * r.dim;
+  r.vocab = 128;
+  return r;
+}
+
+// Makes inputs, all of which require a gradient but ids.
+struct Inputs {
+  at::TensorOptions options;
+  at::ScalarType dtype() const { return options.dtype().toScalarType(); }
+  at::Device device() const { return options.device(); }
+  at::Tensor operator()(at::IntArrayRef shape) const {
+    return at::randn(shape, options).requires_grad_();
+  }
+  at::Tensor fp32(at::IntArrayRef shape) const {
+    return at::randn(shape, options.dtype(at::kFloat)).requires_grad_();
+  }
+  // As frequent as synthetic:zipf's: about 1 / (id + 3).
+  at::Tensor ids(at::IntArrayRef shape, std::int64_t count) const {
+    const auto uniform = at::rand(shape, options.dtype(at::kFloat));
+    const double last = static_cast<double>(count + 3) / 3;
+    return (3 * at::pow(last, uniform) - 3).to(at::kLong).clamp_(0, count - 1);
+  }
+};
+
+// Of a recipe without a part its tensors are undefined, as the operations take it.
+void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
+  const auto b = r.batch, t = r.seq_len, hd = r.dim / r.heads;
+  const bool blend = r.value_blend, record = !blend;
+  // Bytes of a tensor of so many features.
+  const auto wide = [&](std::int64_t features) {
+    return 2.0 * static_cast<double>(b * t * features);
+  };
+  const double x = wide(r.dim), u = wide(r.hidden), z = wide(r.vocab);
+  const double q = wide(r.heads * hd), v = wide(r.kv_heads * hd), qk = q + v;
+  const double table = 2.0 * static_cast<double>(r.vocab * r.dim);
+  const auto features = [&](std::int64_t count) { return make({b, t, count}); };
+  const auto heads = [&](std::int64_t count) { return make({b, t, count, hd}); };
+  const auto fp32_if = [&](bool there, at::IntArrayRef shape) {
+    return there ? make.fp32(shape) : at::Tensor();
+  };
+  const auto rope_table = make_rope_table(t, {.dims = r.rope_dims}, make.dtype(), make.device());
+
+  timer.row(
+      "token_embedding", record ? bytes(2 * x + table, 3 * x + table) : bytes(x + table, x + table),
+      {make({r.vocab, r.dim}), make.ids({b, t}, r.vocab), record ? features(r.dim) : at::Tensor(),
+       fp32_if(record, {}), fp32_if(record, {r.dim})},
+      [](const auto& in) {
+        return Tensors{token_embedding({in[0], in[1], in[2], in[3], in[4]})};
+      });
+  timer.row("embedding_lookup of 128", bytes(wide(128), wide(128)),
+            {make({r.vocab, 128}), make.ids({b, t}, r.vocab)},
+            [](const auto& in) { return Tensors{embedding_lookup(in[0], in[1])}; });
+  const auto residual = [&](const auto& in) {
+    const auto out = residual_norm({in[0], in[1], in[2], in[3], in[4], in[5], in[6]}, 0.5, false);
+    return Tensors{out.x, out.y, out.x0};
+  };
+  const at::Tensor none;
+  const auto mix = [&] { return record ? make.fp32({2, r.dim}) : make.fp32({2}); };
+  timer.row("residual_norm between blocks", bytes(5 * x, (record ? 9 : 8) * x),
+            {features(r.dim), features(r.dim), fp32_if(record, {r.dim}), none, none,
+             features(r.dim), mix()},
+            residual);
+  if (record) {
+    timer.row("residual_norm with a skip", bytes(6 * x, 11 * x),
+              {features(r.dim), features(r.dim), make.fp32({r.dim}), features(r.dim),
+               make.fp32({r.dim}), features(r.dim), mix()},
+              residual);
+  }
+  timer.row("residual_norm inside a block", bytes(4 * x, (record ? 6 : 4) * x),
+            {features(r.dim), features(r.dim), fp32_if(record, {r.dim}), none, none, none, none},
+            residual);
+  timer.row("attention_heads",
+            blend ? bytes(2 * qk + 3 * v, 3 * qk + 6 * v) : bytes(2 * qk, 3 * qk + 2 * v),
+            {features(r.dim + 2 * r.kv_heads * hd), fp32_if(record, {r.heads}), fp32_if(blend, {}),
+             blend ? heads(r.kv_heads) : none},
+            [&](const auto& in) {
+              const auto out = attention_heads({.qkv = in[0],
+                                                .heads = r.heads,
+                                                .kv_heads = r.kv_heads,
+                                                .q_gain = in[1],
+                                                .value_embedding = {},
+                                                .value_lambda = in[2],
+                                                .first_v = in[3]},
+                                               rope_table);
+              return Tensors{out.q, out.k, out.v, out.first_v};
+            });
+  timer.row("exclusive_attention", bytes(2 * q + v, 3 * q + 2 * v),
+            {heads(r.heads), heads(r.kv_heads)},
+            [](const auto& in) { return Tensors{exclusive_attention(in[0], in[1])}; });
+  timer.row("leaky_relu_squared", bytes(2 * u, 3 * u), {features(r.hidden)},
+            [&](const auto& in) { return Tensors{leaky_relu_squared(in[0], r.slope)}; });
+  // The gradient comes with the loss: backward has nothing left to do.
+  timer.row("softcap_cross_entropy", bytes(2 * z, 0),
+            {make({b * t, r.vocab}), make.ids({b * t}, r.vocab)},
+            [](const auto& in) { return Tensors{softcap_cross_entropy(in[0], in[1], 30)}; });
+  // What the references above are made of.
+  timer.row("rms_norm", bytes(2 * x, 3 * x), {features(r.dim)},
+            [](const auto& in) { return Tensors{rms_norm(in[0])}; });
+  timer.row("rope of q", bytes(2 * q, 2 * q), {heads(r.heads)},
+            [&](const auto& in) { return Tensors{rope(in[0], rope_table)}; });
+  timer.row("smear", bytes(2 * x, 3 * x), {features(r.dim), make.fp32({r.dim})},
+            [](const auto& in) { return Tensors{smear(in[0], in[1])}; });
+}
+
+void products_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
+  const auto b = r.batch, t = r.seq_len, hd = r.dim / r.heads;
+  const auto product = [&](const char* name, std::int64_t in_dim, std::int64_t out_dim) {
+    const double flops = 2.0 * static_cast<double>(b * t * in_dim * out_dim);
+    timer.row(name, products(flops, 2 * flops), {make({b, t, in_dim}), make({out_dim, in_dim})},
+              [](const auto& in) { return Tensors{at::linear(in[0], in[1])}; });
+  };
+  product("product up", r.dim, r.hidden);
+  product("product down", r.hidden, r.dim);
+  product("product qkv", r.dim, (r.heads + 2 * r.kv_heads) * hd);
+  product("product out", r.dim, r.dim);
+  product("product head", r.dim, r.vocab);
+
+  // Backward is five products to forward's two.
+  const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);
+  timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops},
+            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
+            [](const auto& in) { return Tensors{causal_attention(in[0], in[1], in[2])}; });
+
+  // A step has 2·m·m·n for X·Xᵀ, 2·m³ for A·A and 2·m·m·n for B·X, m the shorter side.
+  const double m = static_cast<double>(std::min(r.dim, r.hidden));
+  const double n = static_cast<double>(std::max(r.dim, r.hidden));
+  timer.row("newton_schulz of the up bank",
+            products(5.0 * static_cast<double>(r.layers) * 2 * m * m * (2 * n + m), no_backward),
+            {make({r.layers, r.hidden, r.dim})},
+            [](const auto& in) { return Tensors{newton_schulz(in[0], 5)}; });
+}
+
+void run(int argc, char** argv) {
+  const std::vector<std::string_view> names(argv + 1, argv + argc);
+  const at::Device device = at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
+  for (const auto name : names) {
+    REQUIRE(std::any_of(std::begin(kRecipes), std::end(kRecipes),
+                        [&](const Recipe& recipe) { return name == recipe.name; }),
+            ExitCode::usage, "usage: op_bench [record] [speedrun_124m], got '{}'", name);
+  }
+  const Inputs make{at::TensorOptions(device).dtype(device.is_cuda() ? at::kBFloat16 : at::kFloat)};
+  OpTimer timer(device);
+  for (Recipe recipe : kRecipes) {
+    if (!names.empty() && std::find(names.begin(), names.end(), recipe.name) == names.end())
+      continue;
+    if (!device.is_cuda()) recipe = tiny(recipe);
+    const auto tokens = recipe.batch * recipe.seq_len, head_dim = recipe.dim / recipe.heads;
+    use_attention(choose_attention("auto", device, make.dtype(), head_dim));
+    fmt::print("\n{}, operations of a micro-step of {} tokens\n", recipe.name, tokens);
+    {
+      const at::NoGradGuard no_grad;
+      const auto plain = [&](at::IntArrayRef shape) { return at::randn(shape, make.options); };
+      timer.measure_ceilings({plain({8 * tokens, recipe.dim})},
+                             {{plain({tokens, recipe.dim}), plain({recipe.hidden, recipe.dim})},
+                              {plain({tokens, recipe.hidden}), plain({recipe.dim, recipe.hidden})}},
+                             {recipe.batch, recipe.seq_len, recipe.heads, head_dim});
+    }
+    fmt::print("{:38}{:>9}{:>16}{:>8}{:>11}{:>9}\n", "", "ms", "", "share", "FUSED=0 ms", "ratio");
+    memory_bound(timer, recipe, make);
+    products_and_attention(timer, recipe, make);
+  }
+}
+
+}  // namespace
+}  // namespace tg
+
+int main(int argc, char** argv) {
+  return tg::exit_code_of([&] { tg::run(argc, argv); });
+}

@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+"""The model and step of train_gpt as a plain PyTorch script, to measure against.
+
+    torch_peer.py --config configs/record.env --steps 20 --warmup 3 [--eager] [--save-init FILE]
+
+torch.compile makes the kernels of the model and of Muon; with --eager nothing does. Attention is
+cuDNN's in bf16 on a GPU. Settings are read as train_gpt reads them: NAME=value from the file,
+overridden by the environment; DATA_PATH=synthetic:zipf is the same stream of tokens as train_gpt's.
+Complete for what the presets train with; DTG, gated attention, VALUE_RESIDUAL=1, multi-token heads
+and QAT are refused. Warm-up steps are real ones, rewound before the first timed step. Prints the
+loss of every step and closes with one line of JSON.
+"""
+import argparse
+import copy
+import functools
+import json
+import os
+import pathlib
+import resource
+import statistics
+import sys
+import time
+
+import torch
+from torch import nn
+
+from peer.gpt import GPT
+from peer.optim import lr_scale, make_optimizers, muon_momentum
+from peer.settings import micro_batches, read_settings
+from peer.tokens import batches, open_source
+
+
+def process_uptime_s():
+    """Since the system started this process, imports included."""
+    fields = pathlib.Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    started = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started
+
+
+class Moment:
+    """When the work launched so far is done: on a GPU an event, which nobody waits for yet."""
+
+    def __init__(self, device):
+        self.event = torch.cuda.Event(enable_timing=True) if device.type == "cuda" else None
+        if self.event:
+            self.event.record()
+        self.host = time.perf_counter()
+
+    def ms_since(self, earlier):
+        if not self.event:
+            return (self.host - earlier.host) * 1000
+        self.event.synchronize()
+        return earlier.event.elapsed_time(self.event)
+
+
+class Trainer:
+    def __init__(self, s, device, dtype, eager):
+        self.s, self.device = s, device
+        torch.manual_seed(s.SEED)
+        self.model = GPT(s, dtype)
+        if s.INIT_FROM:
+            from safetensors.torch import load_file
+
+            self.model.load_state_dict(load_file(s.INIT_FROM))
+        self.model.to(device)
+        self.params = list(self.model.parameters())
+        compiled = functools.partial(torch.compile, dynamic=False, fullgraph=True, disable=eager)
+        self.loss = compiled(self.model)
+        self.adam, self.muon = make_optimizers(s, self.model, compiled)
+        self.source = open_source(s)
+        self.batches = batches(s, self.source, device)
+
+    def step(self, scale, momentum, clip_norm):
+        s = self.s
+        self.adam.zero_grad(set_to_none=True)
+        self.muon.zero_grad(set_to_none=True)
+        share = 1 / micro_batches(s)
+        mean_loss = torch.zeros((), device=self.device)
+        for _ in range(micro_batches(s)):
+            loss = self.loss(*next(self.batches))
+            mean_loss += loss.detach() * share
+            (loss * share).backward()
+        if clip_norm > 0:
+            nn.utils.clip_grad_norm_(self.params, clip_norm)
+        for optimizer in (self.adam, self.muon):
+            for group in optimizer.param_groups:
+                group["lr"] = group["base_lr"] * scale
+        for group in self.muon.param_groups:
+            group["momentum"] = momentum
+        self.adam.step()
+        self.muon.step()
+        return mean_loss
+
+    def warm_up(self, steps):
+        """Real steps at the base learning rates, without clipping; then everything goes back."""
+        if steps == 0:
+            return
+        before = copy.deepcopy([part.state_dict() for part in (self.model, self.adam, self.muon)])
+        for _ in range(steps):
+            self.step(1.0, self.s.MUON_MOMENTUM, 0.0)
+        for part, state in zip((self.model, self.adam, self.muon), before):
+            part.load_state_dict(state)
+        self.batches = batches(self.s, self.source, self.device)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()  # the copy of the weights is not training's
+
+    def train(self, steps):
+        """Losses and milliseconds of so many steps, and seconds from the launch to the first's end."""
+        s = self.s
+        losses, step_ms, launch_to_first_s = [], [], None
+        ema = [p.detach().float().clone() for p in self.params] if s.EMA_ENABLED else []
+        pending, moments = [], [Moment(self.device)]
+
+        def report():
+            nonlocal launch_to_first_s
+            losses.append(pending.pop(0).item())
+            launch_to_first_s = launch_to_first_s or process_uptime_s()
+            began = moments.pop(0)
+            step_ms.append(moments[0].ms_since(began))
+            line = f"step:{len(losses)}/{steps} train_loss:{losses[-1]:.6f} {step_ms[-1]:.2f}ms"
+            print(line, flush=True)
+
+        for step in range(steps):
+            pending.append(self.step(lr_scale(s, step), muon_momentum(s, step), s.GRAD_CLIP_NORM))
+            if ema:
+                with torch.no_grad():
+                    torch._foreach_lerp_(ema, [p.float() for p in self.params], 1 - s.EMA_DECAY)
+            moments.append(Moment(self.device))
+            if step > 0:  # a step's numbers are waited for once the next one is launched
+                report()
+        if pending:
+            report()
+        return losses, step_ms, launch_to_first_s
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--config", help="file of NAME=value")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--eager", action="store_true", help="without torch.compile")
+    parser.add_argument("--save-init", help="write the initial weights to this safetensors file")
+    args = parser.parse_args()
+
+    s = read_settings(args.config)
+    cuda = s.DEVICE == "cuda" or (s.DEVICE == "auto" and torch.cuda.is_available())
+    device = torch.device("cuda" if cuda else "cpu")
+    name = s.COMPUTE_DTYPE if s.COMPUTE_DTYPE != "auto" else ("bf16" if cuda else "fp32")
+    if name not in ("bf16", "fp32"):
+        sys.exit(f"COMPUTE_DTYPE={name} is not in this script")
+    if cuda and name == "bf16":
+        torch.backends.cuda.enable_cudnn_sdp(True)
+        torch.backends.cuda.enable_flash_sdp(False)
+        torch.backends.cuda.enable_mem_efficient_sdp(False)
+        torch.backends.cuda.enable_math_sdp(False)
+    dtype = torch.bfloat16 if name == "bf16" else torch.float32
+    trainer = Trainer(s, device, dtype, args.eager)
+    count = sum(p.numel() for p in trainer.params)
+    print(f"model_params:{count} device:{device} dtype:{name} threads:{torch.get_num_threads()}")
+    if args.save_init:
+        from safetensors.torch import save_file
+
+        save_file(trainer.model.state_dict(), args.save_init)
+    trainer.warm_up(args.warmup)
+    losses, step_ms, first_step_s = trainer.train(args.steps)
+
+    median = statistics.median(step_ms) if step_ms else None
+    if cuda:
+        peak = torch.cuda.max_memory_allocated()
+    else:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    result = {
+        "ms_per_step_median": median,
+        "tokens_per_s": s.TRAIN_BATCH_TOKENS / median * 1000 if median else None,
+        "peak_memory_mib": peak / 2**20,
+        "first_step_s": first_step_s,
+        "losses": losses,
+        "step_ms": step_ms,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

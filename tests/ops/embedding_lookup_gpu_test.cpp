@@ -1,0 +1,104 @@
+// The kernels of ops/embedding_lookup.h against sums in fp64 on the CPU.
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "ops/embedding_lookup.h"
+#include "ops/fused.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+class EmbeddingLookupGpu : public ::testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
+  }
+  double rounding() const {
+    return GetParam() == at::kFloat ? 0x1p-23 : GetParam() == at::kHalf ? 0x1p-11 : 0x1p-8;
+  }
+};
+
+// Ids of all kinds of frequency: the k-th of `vocab` about as often as 1/k.
+at::Tensor zipf(std::int64_t count, std::int64_t vocab) {
+  const auto uniform = at::rand({count}, test::generator(1), at::kDouble);
+  return (uniform * std::log(vocab + 1.0)).exp().sub_(1).to(at::kLong).clamp_(0, vocab - 1);
+}
+
+at::Tensor exact_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t vocab) {
+  return at::zeros({vocab, dy.size(-1)}, at::kDouble)
+      .index_add_(0, ids.flatten(), dy.flatten(0, -2).to(at::kDouble));
+}
+
+TEST_P(EmbeddingLookupGpu, GradientSumsTheRowsOfAnId) {
+  const struct {
+    at::Tensor ids;
+    std::int64_t vocab, width;
+  } cases[] = {
+      {zipf(20000, 1024), 1024, 512},   // the record's table, runs of many chunks
+      {zipf(9001, 10240), 10240, 128},  // its bigrams', a last chunk that is not full
+      {test::integers({5000}, 50304, 2), 50304, 768},        // the speedrun's: hardly an id twice
+      {at::full({1000}, 3, at::kLong), 5, 16},               // one id alone
+      {at::arange(130, at::kLong).div_(65, "floor"), 2, 8},  // a chunk's end within each run
+      {at::arange(128, at::kLong).div_(64, "floor"), 2, 8},  // and at each
+      {at::zeros({1}, at::kLong), 1, 2048},
+      {test::integers({3, 7}, 9, 3), 9, 24},
+      {test::integers({100}, 9, 4), 9, 7},  // no whole packs: as the reference
+  };
+  for (const auto& [ids, vocab, width] : cases) {
+    auto shape = ids.sizes().vec();
+    shape.push_back(width);
+    const auto dy = test::normal(shape, 5, GetParam());
+    const auto exact = exact_gradient(dy, ids, vocab);
+    const auto found = embedding_gradient(dy.cuda(), ids.cuda(), vocab);
+    EXPECT_EQ(found.scalar_type(), GetParam());
+    // One rounding of the sum; before it, of up to 20,000 terms of size one, in pieces of 64.
+    const bool reference = width == 7;
+    EXPECT_TRUE(test::is_close(found.cpu(), exact, reference ? 4 * rounding() : rounding(),
+                               reference ? 0.5 : 1e-3))
+        << ids.numel() << " ids of " << vocab << ", width " << width;
+  }
+}
+
+TEST_P(EmbeddingLookupGpu, LooksUpAndDifferentiates) {
+  const auto table = test::normal({1024, 128}, 6, GetParam());
+  const auto ids = test::integers({4, 300}, 1024, 7);
+  const auto dy = test::normal({4, 300, 128}, 8, GetParam());
+  const auto leaf = table.cuda().set_requires_grad(true);
+  const auto y = embedding_lookup(leaf, ids.cuda());
+  EXPECT_TRUE(test::is_same(y.detach().cpu(), at::embedding(table, ids)));
+  const auto gradient = torch::autograd::grad({y}, {leaf}, {dy.cuda()})[0];
+  EXPECT_TRUE(test::is_close(gradient.cpu(), exact_gradient(dy, ids, 1024), rounding(), 1e-5));
+}
+
+TEST_P(EmbeddingLookupGpu, TwiceTheSameBitsAlsoInAGraph) {
+  const auto ids = zipf(30000, 1024).cuda();
+  const auto dy = test::normal({30000, 512}, 9, GetParam()).cuda();
+  const auto once = embedding_gradient(dy, ids, 1024);
+  EXPECT_TRUE(at::equal(once, embedding_gradient(dy, ids, 1024)));
+
+  at::Tensor replayed;
+  at::cuda::CUDAGraph graph;
+  at::cuda::device_synchronize();
+  {
+    const c10::cuda::CUDAStreamGuard guard(at::cuda::getStreamFromPool());
+    graph.capture_begin();
+    replayed = embedding_gradient(dy, ids, 1024);
+    graph.capture_end();
+  }
+  graph.replay();
+  at::cuda::device_synchronize();
+  EXPECT_TRUE(at::equal(once, replayed));
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, EmbeddingLookupGpu,
+                         ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
+                         [](const auto& tested) {
+                           return std::string(c10::toString(tested.param));
+                         });
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,32 @@
+#include "ops/embedding_lookup.h"
+
+#include "tests/ops/gradcheck.h"
+
+namespace tg {
+namespace {
+
+TEST(EmbeddingLookup, TakesTheRowsOfItsIds) {
+  const auto table = test::normal({7, 3}, 1), ids = test::integers({2, 5}, 7, 2);
+  const auto y = embedding_lookup(table, ids);
+  ASSERT_EQ(y.sizes(), (at::IntArrayRef{2, 5, 3}));
+  const auto at_ids = ids.accessor<std::int64_t, 2>();
+  for (int b = 0; b < 2; ++b) {
+    for (int t = 0; t < 5; ++t) EXPECT_TRUE(test::is_same(y[b][t], table[at_ids[b][t]]));
+  }
+}
+
+TEST(EmbeddingLookup, GradientSumsTheRowsOfAnId) {
+  const auto dy = test::normal({2, 5, 3}, 3), ids = test::integers({2, 5}, 4, 4);
+  auto expected = at::zeros({7, 3}, at::kDouble);
+  for (int i = 0; i < 10; ++i) expected[ids.flatten()[i].item<std::int64_t>()] += dy[i / 5][i % 5];
+  EXPECT_TRUE(test::is_close(embedding_gradient(dy, ids, 7), expected, 1e-14, 1e-14));
+}
+
+TEST(EmbeddingLookup, GradientIsRight) {
+  const auto ids = test::integers({2, 5}, 7, 5);
+  const auto f = [&](const std::vector<at::Tensor>& x) { return embedding_lookup(x[0], ids); };
+  EXPECT_TRUE(test::gradient_is_right(f, {test::normal({7, 3}, 6)}));
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,227 @@
+// The kernels of residual_norm against its reference in fp64. Skipped where there is no GPU.
+#include <ATen/cuda/CUDAContext.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "ops/fused.h"
+#include "ops/residual_norm.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+constexpr auto kDevice = at::kCUDA;
+
+enum class Mix { none, scalar, vector };
+struct Call {
+  const char* name;
+  bool branch, branch_scale, skip;
+  Mix mix;
+  bool keep_sum = false;
+  std::string missing = "";  // outputs without a gradient: s, x, y, 0
+};
+const std::vector<Call> kCalls{
+    {"norm alone", false, false, false, Mix::none},
+    {"norm alone, with its sum", false, false, false, Mix::none, true},
+    {"middle or last norm", true, false, false, Mix::none},
+    {"the same, scaled", true, true, false, Mix::none, true},
+    {"skip without a mix", true, true, true, Mix::none, true},
+    {"first block", false, false, false, Mix::vector, false, "0"},
+    {"boundary, scalar mix", true, false, false, Mix::scalar},
+    {"boundary that pushes", true, true, false, Mix::vector, true},
+    {"boundary that pops", true, true, true, Mix::vector},
+    {"all, scalar mix", true, true, true, Mix::scalar, true},
+    {"all", true, true, true, Mix::vector, true},
+    {"only y is used", true, true, true, Mix::vector, true, "sx0"},
+    {"y is not used", true, true, true, Mix::vector, true, "y"},
+    {"only x0 is used", true, true, false, Mix::vector, true, "sxy"},
+};
+
+struct Case {
+  at::ScalarType dtype;
+  // Twice relative to the value, once to the values' root mean square. Half precision: one
+  // rounding, since y has that of x' and its own. fp32: dozens of 2^-24, sums and the root among
+  // them.
+  double tolerance;
+};
+
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+class ResidualNormGpu : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (!use_kernels(at::ones({1}, kDevice))) GTEST_SKIP() << "built without kernels";
+  }
+
+  // Outputs and gradients, of inputs rounded to the tested type whatever `dtype` computes.
+  static Named run(const Call& call, std::int64_t rows, std::int64_t width, at::Device device,
+                   at::ScalarType dtype) {
+    std::uint64_t seed = 1;
+    const auto make = [&](at::IntArrayRef shape, at::ScalarType rounded, at::ScalarType computed) {
+      return test::normal(shape, seed++, rounded).to(device, computed);
+    };
+    Named leaves;
+    const auto leaf = [&](const char* name, bool given, at::IntArrayRef shape, bool parameter) {
+      const auto rounded = parameter ? at::kFloat : GetParam().dtype;
+      const auto computed = dtype == at::kDouble ? at::kDouble : rounded;
+      auto tensor = make(shape, rounded, computed);
+      if (!given) return at::Tensor();
+      tensor.set_requires_grad(true);
+      leaves.emplace_back(name, tensor);
+      return tensor;
+    };
+    const auto data = [&](const char* name, bool given) {
+      return leaf(name, given, {rows, width}, false);
+    };
+    const auto parameter = [&](const char* name, bool given, at::IntArrayRef shape) {
+      return leaf(name, given, shape, true);
+    };
+    const bool mixed = call.mix != Mix::none;
+    const ResidualTerms terms{.x = data("x", true),
+                              .branch = data("branch", call.branch),
+                              .branch_scale = parameter("branch_scale", call.branch_scale, {width}),
+                              .skip = data("skip", call.skip),
+                              .skip_weight = parameter("skip_weight", call.skip, {width}),
+                              .x0 = data("x0", mixed),
+                              .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
+                                                             : parameter("mix", mixed, {2})};
+    const auto out = residual_norm(terms, 0.5, call.keep_sum);
+    Named all{{"x'", out.x}, {"y", out.y}};
+    if (call.keep_sum) all.emplace_back("s", out.sum);
+    torch::autograd::variable_list outputs, upstream;
+    for (const auto& [letter, output] :
+         {std::pair{'s', out.sum}, {'x', out.x}, {'y', out.y}, {'0', out.x0}}) {
+      const auto gradient = make({rows, width}, GetParam().dtype, dtype);
+      if (!output.defined() || call.missing.find(letter) != std::string::npos) continue;
+      outputs.push_back(output);
+      upstream.push_back(gradient);
+    }
+    torch::autograd::backward(outputs, upstream);
+    for (const auto& [name, tensor] : leaves) {
+      // What nothing flows into has a gradient of zeros, or none.
+      all.emplace_back("d" + name,
+                       tensor.grad().defined() ? tensor.grad() : at::zeros_like(tensor));
+    }
+    return all;
+  }
+
+  static void compare(const Named& found, const Named& exact, const std::string& what,
+                      double tolerance = GetParam().tolerance) {
+    ASSERT_EQ(found.size(), exact.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const double magnitude = exact[i].second.square().mean().sqrt().item<double>();
+      EXPECT_TRUE(test::is_close(found[i].second.cpu(), exact[i].second, 2 * tolerance,
+                                 tolerance * magnitude + 1e-30))
+          << found[i].first << " of " << what;
+    }
+  }
+
+  static void check(const Call& call, std::int64_t rows, std::int64_t width) {
+    compare(run(call, rows, width, kDevice, GetParam().dtype),
+            run(call, rows, width, at::kCPU, at::kDouble),
+            fmt::format("{}, {} rows of {}", call.name, rows, width));
+  }
+};
+
+TEST_P(ResidualNormGpu, EveryCombinationOfTermsMatchesTheReference) {
+  for (const auto& call : kCalls) {
+    // Both recipes' widths, and one for which a row is a block's.
+    for (const std::int64_t width : {512, 768, 1032}) check(call, 37, width);
+  }
+}
+
+TEST_P(ResidualNormGpu, EveryWidthMatchesTheReference) {
+  for (const std::int64_t width : {8, 16, 248, 256, 264, 520, 776, 1536, 2048}) {
+    for (const std::int64_t rows : {1, 3, 130}) check(kCalls[10], rows, width);
+  }
+  for (const std::int64_t width : {512, 768}) check(kCalls[8], 1, width);
+}
+
+TEST_P(ResidualNormGpu, MoreRowsThanTheGridHolds) {
+  for (const std::int64_t width : {512, 768}) {
+    for (const std::size_t call : {std::size_t{6}, std::size_t{10}}) {
+      check(kCalls[call], 5003, width);
+    }
+  }
+}
+
+TEST_P(ResidualNormGpu, TwiceTheSameBits) {
+  const auto twice = [] { return run(kCalls[10], 5003, 768, kDevice, GetParam().dtype); };
+  const auto first = twice(), second = twice();
+  for (std::size_t i = 0; i < first.size(); ++i)
+    EXPECT_TRUE(at::equal(first[i].second, second[i].second)) << first[i].first;
+}
+
+TEST_P(ResidualNormGpu, AWidthWithoutKernelRunsTheReference) {
+  if (GetParam().dtype != at::kFloat) GTEST_SKIP() << "the reference rounds more often";
+  for (const std::int64_t width : {20, 2056}) check(kCalls[10], 5, width);
+}
+
+// Blocks that hand x0 on, without and with a gradient of the last x0 that the caller holds.
+TEST_P(ResidualNormGpu, TheGradientOfX0IsThatOfAllBlocks) {
+  const auto chain = [](at::Device device, at::ScalarType dtype, bool last) {
+    const auto make = [&](at::IntArrayRef shape, std::uint64_t seed, bool parameter) {
+      const auto rounded = parameter ? at::kFloat : GetParam().dtype;
+      return test::normal(shape, seed, rounded)
+          .to(device, dtype == at::kDouble ? at::kDouble : rounded);
+    };
+    const auto x0 = make({9, 512}, 1, false).set_requires_grad(true);
+    const auto mix = make({2, 512}, 2, true), upstream = make({9, 512}, 3, false);
+    const auto before = upstream.clone();
+    ResidualNorm out{.sum = {}, .x = x0, .y = {}, .x0 = x0};
+    for (int block = 0; block < 3; ++block) {
+      out = residual_norm({.x = out.x, .branch = out.y, .x0 = out.x0, .mix = mix}, 1, false);
+    }
+    torch::autograd::variable_list outputs{out.y}, gradients{upstream};
+    if (last) outputs.push_back(out.x0), gradients.push_back(upstream);
+    torch::autograd::backward(outputs, gradients);
+    EXPECT_TRUE(at::equal(upstream, before)) << "the caller's gradient was written to";
+    return Named{{"dx0", x0.grad()}};
+  };
+  for (const bool last : {false, true}) {
+    // Three blocks round x', dx and dx0 one after another.
+    compare(chain(kDevice, GetParam().dtype, last), chain(at::kCPU, at::kDouble, last),
+            "three blocks", 8 * GetParam().tolerance);
+  }
+}
+
+TEST_P(ResidualNormGpu, FrozenTensorsGetNoGradient) {
+  const auto data = [](std::uint64_t seed) {
+    return test::normal({7, 512}, seed, GetParam().dtype).to(kDevice);
+  };
+  const auto x = data(1), branch = data(2), x0 = data(3);
+  const auto scale = test::normal({512}, 4, at::kFloat).to(kDevice);
+  const auto mix = test::normal({2, 512}, 5, at::kFloat).to(kDevice);
+  const ResidualTerms terms{.x = x, .branch = branch, .branch_scale = scale, .x0 = x0, .mix = mix};
+  const auto gradient_of_mix = [&] {
+    mix.mutable_grad().reset();
+    residual_norm(terms, 1, false).y.sum().backward();
+    return mix.grad();
+  };
+  mix.set_requires_grad(true);
+  const auto alone = gradient_of_mix();
+  EXPECT_FALSE(x.grad().defined());
+  for (const auto& other : {x, branch, x0, scale}) other.set_requires_grad(true);
+  EXPECT_TRUE(at::equal(alone, gradient_of_mix()));
+}
+
+TEST_P(ResidualNormGpu, TakesRowsThatAreApartAndOddAddresses) {
+  const auto wide = test::normal({6, 1028}, 1, GetParam().dtype).to(kDevice);
+  const auto x = wide.narrow(1, 2, 512), branch = wide.narrow(1, 515, 512);
+  const auto found = residual_norm({.x = x, .branch = branch}, 1, false);
+  const auto expected = residual_norm({.x = x.clone(), .branch = branch.clone()}, 1, false);
+  EXPECT_TRUE(at::equal(found.x, expected.x));
+  EXPECT_TRUE(at::equal(found.y, expected.y));
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, ResidualNormGpu,
+                         ::testing::Values(Case{at::kFloat, 1e-5}, Case{at::kBFloat16, 1.0 / 256},
+                                           Case{at::kHalf, 1.0 / 2048}),
+                         [](const auto& tested) {
+                           return std::string(c10::toString(tested.param.dtype));
+                         });
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,154 @@
+// The kernels of ops/softcap_cross_entropy.h against the formula in fp64.
+#include <ATen/cuda/CUDAContext.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "ops/fused.h"
+#include "ops/softcap_cross_entropy.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+struct Case {
+  at::ScalarType dtype;
+  double rounding;  // relative, of a gradient as it is written
+  double
+      smallest;  // absolute: a step of the subnormal numbers, or what 1/2^126 leaves of a product
+  double error;  // absolute, of a softcapped logit: thus of an nll, and of a weight relative
+};
+
+class SoftcapCrossEntropyGpu : public ::testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
+  }
+};
+
+struct Problem {
+  at::Tensor logits, targets;
+
+  Problem(std::int64_t rows, std::int64_t vocab, at::ScalarType dtype)
+      : logits((at::randn({rows, vocab}, at::device(at::kCUDA).dtype(at::kFloat)) * 10).to(dtype)),
+        targets(at::randint(vocab, {rows}, at::device(at::kCUDA).dtype(at::kLong))) {
+    // The columns at either end, where a pack or a row is easily missed.
+    targets[0].fill_(0);
+    targets[rows - 1].fill_(vocab - 1);
+  }
+};
+
+struct Found {
+  at::Tensor loss, gradient;
+};
+Found run(const Problem& of, double cap, double scale, double upstream = 1) {
+  const auto leaf = of.logits.clone().set_requires_grad(true);
+  const auto loss = softcap_cross_entropy(leaf, of.targets, cap, scale);
+  const auto gradient =
+      torch::autograd::grad({loss}, {leaf}, {at::full({}, upstream, loss.options())})[0];
+  return {loss.detach(), gradient};
+}
+
+TEST_P(SoftcapCrossEntropyGpu, LossAndGradientMatchTheFormula) {
+  const auto& tested = GetParam();
+  at::manual_seed(1);
+  const std::int64_t shapes[][2] = {
+      // The recipes', each with more rows than blocks; less than a warp; more than one; a last pack
+      // that some threads have not; rows of any alignment; rows beyond shared memory.
+      {9001, 1024}, {300, 50304}, {3, 16},   {1, 1024},  {70, 2056},
+      {5, 8192},    {3, 50257},   {700, 37}, {3, 60000}, {2, 131072},
+  };
+  for (const auto& [rows, vocab] : shapes) {
+    for (const double cap : {30.0, 5.0}) {
+      const Problem problem(rows, vocab, tested.dtype);
+      const auto z = problem.logits.to(at::kDouble), index = problem.targets.unsqueeze(1);
+      const auto tanh = (z / cap).tanh(), log_softmax = (cap * tanh).log_softmax(1);
+      const auto nll = log_softmax.gather(1, index).squeeze(1).neg();
+      const double scale = 0.5, row_scale = scale / static_cast<double>(rows);
+      const auto slope = 1 - tanh.square(), share = log_softmax.exp();
+      const auto hit = at::zeros_like(z).scatter_(1, index, 1.0);
+      const auto exact = (share - hit) * slope * row_scale;
+
+      const auto where = testing::Message() << rows << " x " << vocab << ", cap " << cap;
+      EXPECT_TRUE(
+          test::is_close(softcap_nll(problem.logits, problem.targets, cap), nll, 0, tested.error))
+          << where;
+      const auto found = run(problem, cap, scale);
+      EXPECT_TRUE(test::is_close(found.loss, nll.mean() * scale, 1e-6, tested.error)) << where;
+      EXPECT_EQ(found.gradient.scalar_type(), tested.dtype);
+      // A share errs with its logit; a slope, in fp32, by a rounding of the tanh near one.
+      const auto allowed =
+          tested.rounding * exact.abs() +
+          row_scale * (tested.error * (share + hit) * slope + 0x1p-21 * (share + hit)) +
+          tested.smallest;
+      const auto worst = ((found.gradient.to(at::kDouble) - exact).abs() / allowed).max();
+      EXPECT_LE(worst.item<double>(), 1) << where;
+    }
+  }
+}
+
+TEST_P(SoftcapCrossEntropyGpu, UpstreamGradientScales) {
+  const Problem problem(50, 1024, GetParam().dtype);
+  const auto once = run(problem, 30, 1).gradient;
+  EXPECT_TRUE(test::is_same(run(problem, 30, 1, 0.25).gradient.cpu(), (once * 0.25).cpu()));
+}
+
+TEST_P(SoftcapCrossEntropyGpu, TwiceTheSameBits) {
+  for (const std::int64_t vocab : {1024, 50304, 50257}) {
+    const Problem problem(300, vocab, GetParam().dtype);
+    const auto first = run(problem, 30, 1), second = run(problem, 30, 1);
+    EXPECT_TRUE(at::equal(first.loss, second.loss));
+    EXPECT_TRUE(at::equal(first.gradient, second.gradient));
+  }
+}
+
+TEST_P(SoftcapCrossEntropyGpu, InfiniteLogitsAreCappedAndNaNsSeen) {
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+  for (const std::int64_t vocab : {16, 7}) {
+    Problem problem(4, vocab, GetParam().dtype);
+    problem.logits.zero_();
+    problem.targets.fill_(1);
+    problem.logits[0][0] = infinity;
+    problem.logits[1][0] = -infinity;
+    problem.logits[2][5] = nan;
+    problem.targets[3].fill_(vocab);  // no column
+    const auto nll = softcap_nll(problem.logits, problem.targets, 30).cpu();
+    const auto others = static_cast<double>(vocab - 1);
+    EXPECT_NEAR(nll[0].item<double>(), std::log(std::exp(30) + others), 1e-4);
+    EXPECT_NEAR(nll[1].item<double>(), std::log(others + std::exp(-30)), 1e-4);
+    EXPECT_TRUE(nll[2].isnan().item<bool>());
+    EXPECT_TRUE(nll[3].isnan().item<bool>());
+    EXPECT_TRUE(run(problem, 30, 1).gradient.narrow(0, 0, 2).isfinite().all().item<bool>());
+  }
+}
+
+TEST_P(SoftcapCrossEntropyGpu, LogitsAreKeptWithoutAGradientAndClaimedWithOne) {
+  const Problem problem(40, 1024, GetParam().dtype);
+  const auto before = problem.logits.clone();
+  softcap_nll(problem.logits, problem.targets, 30);
+  softcap_cross_entropy(problem.logits, problem.targets, 30);
+  EXPECT_TRUE(at::equal(problem.logits, before));
+  // A square has saved what is overwritten.
+  const auto leaf = before.clone().set_requires_grad(true);
+  const auto z = leaf * 1;
+  const auto other = z.square().sum();
+  EXPECT_THROW((softcap_cross_entropy(z, problem.targets, 30) + other).backward(), c10::Error);
+}
+
+TEST_P(SoftcapCrossEntropyGpu, WideCapsRunAsTheReference) {
+  const Problem problem(20, 1024, GetParam().dtype);
+  const auto exact = softcap_nll(problem.logits.to(at::kDouble), problem.targets, 100);
+  EXPECT_TRUE(test::is_close(softcap_nll(problem.logits, problem.targets, 100), exact, 1e-5, 1e-5));
+  EXPECT_TRUE(run(problem, 100, 1).gradient.isfinite().all().item<bool>());
+}
+
+// An error of s: in fp32 some roundings of numbers up to 60, at 16 bits those of 1/(1 + exp).
+INSTANTIATE_TEST_SUITE_P(Dtypes, SoftcapCrossEntropyGpu,
+                         ::testing::Values(Case{at::kFloat, 0x1p-21, 1e-36, 2e-5},
+                                           Case{at::kBFloat16, 0x1p-8, 1e-36, 6e-5},
+                                           Case{at::kHalf, 0x1p-10, 0x1p-24, 6e-5}),
+                         [](const auto& tested) {
+                           return std::string(c10::toString(tested.param.dtype));
+                         });
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,46 @@
+#include "ops/token_embedding.h"
+
+#include "tests/ops/gradcheck.h"
+
+namespace tg {
+namespace {
+
+TEST(TokenEmbedding, EqualsTheFormula) {
+  constexpr std::int64_t kBatch = 2, kLength = 4, kWidth = 3;
+  const auto table = test::normal({6, kWidth}, 1), gate = test::normal({kWidth}, 2);
+  const auto bigram = test::normal({kBatch, kLength, kWidth}, 3);
+  const auto ids = test::integers({kBatch, kLength}, 6, 4);
+  const double scale = 0.7;
+  const auto y = token_embedding({table, ids, bigram, test::tensor_of({scale}, {}), gate});
+  for (std::int64_t b = 0; b < kBatch; ++b) {
+    auto before = at::zeros({kWidth}, at::kDouble);
+    for (std::int64_t t = 0; t < kLength; ++t) {
+      const auto sum = table[ids[b][t].item<std::int64_t>()] + scale * bigram[b][t];
+      const auto r = sum / std::sqrt(sum.square().mean().item<double>() + 1.1920929e-07);
+      for (std::int64_t d = 0; d < kWidth; ++d) {
+        const double share = 1 / (1 + std::exp(-gate[d].item<double>()));
+        const double expected =
+            (1 - share) * r[d].item<double>() + share * before[d].item<double>();
+        EXPECT_NEAR(y[b][t][d].item<double>(), expected, 1e-12);
+      }
+      before = r;
+    }
+  }
+}
+
+TEST(TokenEmbedding, GradientIsRightWithAndWithoutItsParts) {
+  const auto ids = test::integers({2, 4}, 6, 5);
+  const auto table = test::normal({6, 3}, 6), bigram = test::normal({2, 4, 3}, 7);
+  const auto scale = test::normal({}, 8), gate = test::normal({3}, 9);
+  const auto all = [&](const std::vector<at::Tensor>& x) {
+    return token_embedding({x[0], ids, x[1], x[2], x[3]});
+  };
+  EXPECT_TRUE(test::gradient_is_right(all, {table, bigram, scale, gate}));
+  const auto alone = [&](const std::vector<at::Tensor>& x) {
+    return token_embedding({x[0], ids, {}, {}, {}});
+  };
+  EXPECT_TRUE(test::gradient_is_right(alone, {table}));
+}
+
+}  // namespace
+}  // namespace tg
