@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <array>
 #include <cassert>
 #include <cstdint>
@@ -50,16 +51,6 @@ cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale) {
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
-  static ResidualNorm run(const ResidualTerms& of, double norm_scale, bool keep_sum) {
-    const auto out =
-        apply(Operand(packed(of.x)), Operand(packed(of.branch)), Operand(packed(of.branch_scale)),
-              Operand(packed(of.skip)), Operand(packed(of.skip_weight)),
-              Operand(of.mix.defined() ? packed(of.x0) : at::Tensor()), Operand(packed(of.mix)),
-              norm_scale, keep_sum);
-    return {keep_sum ? out.back() : at::Tensor(), out[0], out[1],
-            of.mix.defined() ? out[2] : of.x0};
-  }
-
   // x', y, then x0 if there is a mix, then s if asked for. A result that is an input comes as an
   // alias of it, and so its gradient passes through backward.
   static variable_list forward(AutogradContext* context, const Operand& x, const Operand& branch,
@@ -193,8 +184,18 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
   assert(terms.skip.defined() == terms.skip_weight.defined());
   assert(terms.x0.defined() || !terms.mix.defined());
   if constexpr (kernels_built) {
-    if (use_kernels(terms.x) && supported(terms))
-      return FusedResidualNorm::run(terms, norm_scale, keep_sum);
+    if (use_kernels(terms.x) && supported(terms)) {
+      const bool mixed = terms.mix.defined();
+      const auto operand = [](const at::Tensor& of) { return Operand(packed(of)); };
+      const auto out = FusedResidualNorm::apply(
+          operand(terms.x), operand(terms.branch), operand(terms.branch_scale), operand(terms.skip),
+          operand(terms.skip_weight), operand(mixed ? terms.x0 : at::Tensor()), operand(terms.mix),
+          norm_scale, keep_sum);
+      return {.sum = keep_sum ? out.back() : at::Tensor(),
+              .x = out[0],
+              .y = out[1],
+              .x0 = mixed ? out[2] : terms.x0};
+    }
   }
   return reference(terms, norm_scale, keep_sum);
 }
