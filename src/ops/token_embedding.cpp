@@ -2,6 +2,9 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
+#include <optional>
+
 #include "ops/cuda/token_embedding.h"
 #include "ops/embedding_lookup.h"
 #include "ops/kernels.h"
@@ -46,10 +49,18 @@ cuda::TokenRows rows_of(const TokenEmbedding& of) {
           .number = float_of(of.table_vd)};
 }
 
+using Operand = std::optional<at::Tensor>;  // an undefined one is no input to autograd
+
+Operand operand(const at::Tensor& x) {
+  return x.defined() ? Operand(x.contiguous()) : std::nullopt;
+}
+
 struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
-                            const at::Tensor& ids, const at::Tensor& bigram,
-                            const at::Tensor& scale, const at::Tensor& gate) {
+                            const at::Tensor& ids, const Operand& given_bigram,
+                            const Operand& given_scale, const Operand& given_gate) {
+    const auto bigram = given_bigram.value_or(at::Tensor()),
+               scale = given_scale.value_or(at::Tensor()), gate = given_gate.value_or(at::Tensor());
     context->set_materialize_grads(false);
     context->save_for_backward({table, ids, bigram, scale, gate});
     auto shape = ids.sizes().vec();
@@ -65,9 +76,10 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     const auto saved = context->get_saved_variables();
     const auto &table = saved[0], &ids = saved[1];
     const auto rows = rows_of({table, ids, saved[2], saved[3], saved[4]});
-    const auto needs = [&](std::size_t i) {
-      return saved[i].defined() && context->needs_input_grad(i);
-    };
+    std::array<bool, 5> wanted{};
+    for (std::size_t i = 0, edge = 0; i < wanted.size(); ++i)
+      wanted[i] = saved[i].defined() && context->needs_input_grad(edge++);
+    const auto needs = [&](std::size_t i) { return wanted[i]; };
     const auto dy = upstream[0].contiguous();
     const auto fp32 = dy.options().dtype(at::kFloat);
     at::Tensor dsum, dbigram, partials, sums;
@@ -95,10 +107,9 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
 at::Tensor token_embedding(const TokenEmbedding& of) {
   if constexpr (kernels_built) {
     if (supported(of)) {
-      const auto& bigram = of.bigram_btd;
       return FusedTokenEmbedding::apply(of.table_vd.contiguous(), of.ids_bt.contiguous(),
-                                        bigram.defined() ? bigram.contiguous() : bigram,
-                                        of.bigram_scale, of.smear_gate_d);
+                                        operand(of.bigram_btd), operand(of.bigram_scale),
+                                        operand(of.smear_gate_d));
     }
   }
   return reference(of);

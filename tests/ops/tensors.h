@@ -31,7 +31,7 @@ inline at::Tensor tensor_of(const std::vector<double>& values, at::IntArrayRef s
 }
 
 inline std::vector<double> values_of(const at::Tensor& tensor) {
-  const auto flat = tensor.detach().to(at::kDouble).contiguous();
+  const auto flat = tensor.detach().to(at::kCPU, at::kDouble).contiguous();
   return {flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel()};
 }
 
