@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/error_file.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "comm/communicator.h"
@@ -24,6 +25,7 @@ namespace tg {
 namespace {
 
 void run(int argc, char** argv) {
+  set_error_file(read_error_file());
   auto [settings, origins, help, version] = parse_settings(argc, argv);
   if (help || version) {
     fmt::print("{}", help ? help_text() : version_text());
@@ -54,8 +56,7 @@ void run(int argc, char** argv) {
 
 // What is left of a broken group of ranks could wait for ever in its destructors, so none run.
 [[noreturn]] void end(ExitCode code) {
-  // Launchers report the first rank that ends: it should be the one that failed by itself.
-  if (code == ExitCode::unavailable) std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (code == ExitCode::unavailable) std::this_thread::sleep_for(kLostPeerDelay);
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(code));
 }

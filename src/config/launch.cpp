@@ -84,6 +84,11 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   return info;
 }
 
+std::optional<std::string> own_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
 }  // namespace
 
 LaunchInfo read_launch(const EnvLookup& lookup) {
@@ -111,10 +116,11 @@ LaunchInfo read_launch(const EnvLookup& lookup) {
 }
 
 LaunchInfo read_launch() {
-  return read_launch([](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  return read_launch(own_environment);
+}
+
+std::string read_error_file() {
+  return own_environment("TORCHELASTIC_ERROR_FILE").value_or("");
 }
 
 }  // namespace tg

@@ -11,6 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
+TORCHRUN = SOURCE / ".venv" / "bin" / "torchrun"
 TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
 VOCAB = 512  # pieces of that tokenizer
 TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu

@@ -1,5 +1,6 @@
 """A rank that dies, hangs, lags or disagrees ends the run soon, with its name and the right exit code."""
 
+import json
 import os
 import pathlib
 import re
@@ -9,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BUILD, VOCAB, RunTest, end, free_port, mpirun, write_shard
+from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, write_shard
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
@@ -70,6 +71,16 @@ class FaultTest(RunTest):
         for line in errors:
             self.assertRegex(line, pattern)
         return errors
+
+
+    def bad_data_of_rank_1(self):
+        """→ a folder of shards."""
+        folder = self.temporary / "bad"
+        folder.mkdir()
+        (folder / "fineweb_val_000000.bin").symlink_to(self.shards / "fineweb_val_000000.bin")
+        # A micro-batch is 129 tokens, and the second of each step is rank 1's.
+        write_shard(folder / "fineweb_train_000000.bin", [1] * (129 + 5) + [VOCAB] + [1] * 3000)
+        return folder
 
 
 class LostRankTest(FaultTest):
@@ -203,12 +214,7 @@ class MeetingTest(FaultTest):
 
 class OneRankFailsTest(FaultTest):
     def test_bad_data_of_one_rank_gives_the_exit_code(self):
-        folder = self.folder / "bad"
-        folder.mkdir()
-        (folder / "fineweb_val_000000.bin").symlink_to(self.shards / "fineweb_val_000000.bin")
-        # A micro-batch is 129 tokens, and the second of each step is rank 1's.
-        write_shard(folder / "fineweb_train_000000.bin", [1] * (129 + 5) + [VOCAB] + [1] * 3000)
-        done = self.run_gpt(through=mpirun(2), DATA_PATH=folder)
+        done = self.run_gpt(through=mpirun(2), DATA_PATH=self.bad_data_of_rank_1())
         errors = self.assert_ends(done, BAD_DATA, r"^ERROR exit=(65 rank=1|69 rank=0)\b")
         self.assertTrue(any(re.search("exit=65 rank=1.*fineweb_train_000000.bin at token 134", line)
                             for line in errors), errors)
@@ -218,6 +224,24 @@ class OneRankFailsTest(FaultTest):
         small = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then ulimit -v 4000000; fi; exec "$0" "$@"'
         done = self.run_gpt(through=[*mpirun(2), "bash", "-c", small], BIGRAM_VOCAB_SIZE=33554432)
         self.assert_ends(done, MEMORY, r"^ERROR exit=71 rank=1\b.*MODEL_DIM|^ERROR exit=69 rank=0\b")
+
+
+class TorchrunsReportTest(FaultTest):
+    def test_an_error_is_in_the_file_that_torchrun_named(self):
+        path = self.folder / "error.json"
+        for flags, settings in ((["--matrix-lrr", 1], {}), ([], dict(RANK=0)), ([], dict(VOCAB_SIZE=7))):
+            path.unlink(missing_ok=True)
+            done = self.run_gpt(*flags, TORCHELASTIC_ERROR_FILE=path, **settings)
+            self.assertIn(json.loads(path.read_text())["message"]["message"], done.stderr.splitlines())
+
+    @unittest.skipUnless(TORCHRUN.exists(), "no torchrun: scripts/setup.sh --tests installs it")
+    def test_the_line_of_the_rank_that_failed_by_itself_is_the_root_cause(self):
+        done = self.run_gpt(DATA_PATH=self.bad_data_of_rank_1(), through=[
+            TORCHRUN, "--no-python", "--nproc-per-node", "2", "--master-port", str(free_port())])
+        self.assertEqual(done.returncode, 1)
+        cause = done.stderr.split("Root Cause")[1]
+        self.assertRegex(cause, r"rank +: 1 \(local_rank: 1\)\n *exitcode +: 65 .*\n.*\n"
+                                r" *traceback : ERROR exit=65 rank=1: .*fineweb_train_000000.bin")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ import re
 import subprocess
 import unittest
 
-from harness import BUILD, SMALL, SOURCE, TOKENIZER, RunTest, end, free_port, mpirun, read_events, train_losses
+from harness import (BUILD, SMALL, SOURCE, TOKENIZER, TORCHRUN, RunTest, end, free_port, mpirun, read_events,
+                     train_losses)
 from safetensors.numpy import load_file
 
-TORCHRUN = SOURCE / ".venv" / "bin" / "torchrun"
 TOLERANCE = 1e-5
 of_one = {}  # a run of SMALL on one rank, made when it is first asked for
 
