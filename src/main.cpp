@@ -50,7 +50,6 @@ void run(int argc, char** argv) {
                meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");
     }
     Trainer(settings, machine, output_dir, origins, communicator).run();
-    if (launch.rank == 0) part(meeting);
   });
 }
 

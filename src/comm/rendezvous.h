@@ -13,7 +13,7 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 struct Rendezvous {
   Store store;            // keys and values that all ranks see; null for one rank alone
   std::string place;      // for the log
-  std::string file = {};  // of a FileStore, else empty
+  std::string file = {};  // of a FileStore, until all have come; else empty
 };
 
 // A TCPStore at MASTER_ADDR:MASTER_PORT (torchrun's own where its agent has one, else rank 0's),
@@ -25,9 +25,6 @@ Rendezvous meet(const LaunchInfo& launch, double timeout_s);
 // Rank 0's value, on every rank.
 std::string share_from_rank_0(const Rendezvous& meeting, const LaunchInfo& launch,
                               const std::string& key, const std::string& value);
-
-// After the last collective: leaves no file behind.
-void part(const Rendezvous& meeting);
 
 // Every rank brings lines of NAME=value, which must be the same on all of them.
 // Errors: config, on every rank, naming the first line that differs and both its values.

@@ -126,13 +126,24 @@ TEST_F(RendezvousTest, RanksMeetInAFileWhereNobodyElseCanWrite) {
       meeting = meet(launch, kTimeout_s);
       EXPECT_EQ(meeting.place, "file " + folder() + "/prterun-host-17@1_2");
       talk(meeting, launch);
+      // Whatever ends them now, the next job of that name does not read it.
+      EXPECT_TRUE(std::filesystem::is_empty(folder()));
+      EXPECT_EQ(share_from_rank_0(meeting, launch, "without a name", "heard"), "heard");
+      EXPECT_EQ(share_from_rank_0({meeting.store->clone(), ""}, launch, "by a clone", "too"), "too");
     });
   }
   struct stat status {};
   ASSERT_EQ(::lstat(folder().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
-  // The last one to leave takes the file away, or the next job of that name would read it.
   EXPECT_TRUE(std::filesystem::is_empty(folder()));
+}
+
+TEST_F(RendezvousTest, AFileThatCannotBeOpenedIsNamed) {
+  ASSERT_EQ(::mkdir(folder().c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((folder() + "/job").c_str(), 0700), 0);
+  const auto message =
+      test::error_of(ExitCode::cannot_create, [] { meet(launch_of(0, 2), kTimeout_s); });
+  test::expect_start(message, "cannot create " + folder() + "/job (Is a directory); set TMPDIR");
 }
 
 TEST_F(RendezvousTest, AFolderThatOthersCanEnterIsRefused) {
@@ -253,6 +264,7 @@ TEST_F(RendezvousTest, ARankThatNeverComesIsNamedWithinTheTime) {
           test::error_of(ExitCode::unavailable, [&] { require_same(first, launch(0), "A=1\n"); });
       test::expect_start(message, "rank 2 did not come to " + first.place);
     });
+    EXPECT_TRUE(at_address || std::filesystem::is_empty(folder()));
     EXPECT_LT(seconds, 10);
   }
 }
