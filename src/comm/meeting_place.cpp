@@ -1,14 +1,12 @@
 #include "comm/meeting_place.h"
 
 #include <arpa/inet.h>
-#include <c10/util/Logging.h>
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -45,6 +43,33 @@ std::string private_folder() {
   return folder;
 }
 
+// The IPv4 address when `host` can only be this host's.
+std::optional<in_addr> loopback(const std::string& host) {
+  const auto text = host == "localhost" ? "127.0.0.1" : host;
+  in_addr address{};
+  const bool is_address = ::inet_pton(AF_INET, text.c_str(), &address) == 1;
+  if (!is_address || (ntohl(address.s_addr) >> 24) != IN_LOOPBACKNET) return std::nullopt;
+  return address;
+}
+
+// A socket that only this host can reach: LibTorch's own listens on every interface.
+int listen_at(in_addr address, int port) {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr = address;
+  name.sin_port = htons(static_cast<std::uint16_t>(port));
+  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
+      ::listen(descriptor, SOMAXCONN) != 0) {
+    const auto why = std::strerror(errno);
+    ::close(descriptor);
+    throw std::runtime_error(why);
+  }
+  return descriptor;
+}
+
 }  // namespace
 
 Rendezvous meet_in_file(const LaunchInfo& launch, double timeout_s) {
@@ -73,6 +98,9 @@ Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
   options.timeout = milliseconds(timeout_s);
   const auto place = fmt::format("{}:{}", launch.master_addr, launch.master_port);
   try {
+    if (const auto address = loopback(launch.master_addr); address && options.isServer) {
+      options.masterListenFd = listen_at(*address, launch.master_port);
+    }
     auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_addr, options);
     const auto prefix = "train_gpt/attempt_" + launch.attempt;
     return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + place};
