@@ -41,10 +41,12 @@ void run(int argc, char** argv) {
 
   explaining_out_of_memory(settings, [&] {
     const auto machine = set_up_machine(settings.runtime, settings.model, launch.local_rank);
-    const auto meeting = meet(launch, settings.runtime.comm_timeout_s);
+    const double timeout_s = settings.runtime.comm_timeout_s;
+    const bool chosen = origins.at("comm_timeout_s") != "default";
+    const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);
     require_same(meeting, launch, experiment_text(settings) + program_version());
     const auto output_dir = prepare_output_dir(settings, meeting, launch);
-    Communicator communicator(meeting, launch, machine.device, settings.runtime.comm_timeout_s);
+    Communicator communicator(meeting, launch, machine.device, timeout_s);
     if (launch.world_size > 1) {
       log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
                meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");

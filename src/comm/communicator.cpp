@@ -11,8 +11,6 @@ namespace tg {
 
 namespace {
 
-// Loading and first kernels differ between ranks by more than steps do.
-constexpr double kStartTimeout_s = 300;
 // The backend's own limit comes later than the watch, which knows more, and its roll call.
 constexpr double kBackendSlack_s = 20;
 
@@ -34,7 +32,7 @@ Communicator::Communicator(const Rendezvous& meeting, const LaunchInfo& launch, 
                            double timeout_s)
     : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
   if (world_size_ == 1) return;
-  const double start_s = std::max(kStartTimeout_s, timeout_s);
+  const double start_s = std::max(kStartTime_s, timeout_s);
   const auto limit = milliseconds(start_s + kBackendSlack_s);
   watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s);
   together([&] {

@@ -33,8 +33,9 @@ std::string get(const Rendezvous& meeting, const std::string& key, int from_rank
     // Who comes now finds nobody any more.
     if (!meeting.file.empty()) ::unlink(meeting.file.c_str());
     fail(ExitCode::unavailable,
-         "rank {} did not come to {} within the time; see whether it started, and its own message",
-         from_rank, meeting.place);
+         "rank {} did not come to {} within {:.0f} s; see whether it started, and its own message",
+         from_rank, meeting.place,
+         std::chrono::duration<double>(meeting.store->getTimeout()).count());
   }
 }
 

@@ -10,6 +10,10 @@ namespace tg {
 
 using Store = c10::intrusive_ptr<c10d::Store>;
 
+// Up to the end of the first step ranks differ by more than they do in training: they start, load,
+// and choose their kernels.
+constexpr double kStartTime_s = 300;
+
 struct Rendezvous {
   Store store;            // keys and values that all ranks see; null for one rank alone
   std::string place;      // for the log

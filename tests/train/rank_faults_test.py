@@ -167,10 +167,10 @@ class MeetingTest(FaultTest):
         by_address = dict(WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
         by_file = dict(SLURM_NTASKS=2, SLURM_JOB_ID=5, SLURM_NNODES=1)
         runs = {
-            "rank 1 did not come to tcp": dict(RANK=0, LOCAL_RANK=0, **by_address),
-            "rank 1 did not come to file": dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
+            r"rank 1 did not come to tcp \S+ within 3 s": dict(RANK=0, LOCAL_RANK=0, **by_address),
+            r"rank 1 did not come to file \S+ within 3 s": dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
             # Other places: what the rank above leaves there would be heard.
-            "rank 0 did not come to file": dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
+            r"rank 0 did not come to file \S+ within 3 s": dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
             "expected rank 0 listening there": dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=free_port())),
         }
         processes = {words: self.start_gpt(COMM_TIMEOUT_S=3, **variables) for words, variables in runs.items()}
