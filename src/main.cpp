@@ -24,6 +24,13 @@
 namespace tg {
 namespace {
 
+// What settings with "auto" come to here: ranks on unlike hosts would differ.
+std::string resolved_text(const Machine& machine) {
+  return fmt::format("resolved DEVICE={}\nresolved COMPUTE_DTYPE={}\n",
+                     c10::DeviceTypeName(machine.device.type(), /*lower_case=*/true),
+                     c10::toString(machine.compute));
+}
+
 void run(int argc, char** argv) {
   set_error_file(read_error_file());
   auto [settings, origins, help, version] = parse_settings(argc, argv);
@@ -44,7 +51,8 @@ void run(int argc, char** argv) {
     const double timeout_s = settings.runtime.comm_timeout_s;
     const bool chosen = origins.at("comm_timeout_s") != "default";
     const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);
-    require_same(meeting, launch, experiment_text(settings) + program_version());
+    require_same(meeting, launch,
+                 experiment_text(settings) + resolved_text(machine) + program_version());
     const auto output_dir = prepare_output_dir(settings, meeting, launch);
     Communicator communicator(meeting, launch, machine.device, timeout_s);
     if (launch.world_size > 1) {

@@ -91,6 +91,14 @@ class RunTest(unittest.TestCase):
         return errors[0]
 
 
+def gpu_count():
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+    except OSError:
+        return 0
+    return 0 if listed.returncode else len(listed.stdout.splitlines())
+
+
 def mpirun(ranks, *more):
     """What starts so many ranks on this host's CPUs, for start_gpt's `through`; `more` flags of mpirun."""
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
