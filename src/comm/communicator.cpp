@@ -3,6 +3,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <exception>
+#include <new>
 
 #include "base/error.h"
 #include "comm/convert.h"
@@ -22,6 +23,10 @@ auto Communicator::together(Action action) {
     const PeerWatch::Scope waiting(watch_.get());
     return action();
   } catch (const Error&) {
+    throw;
+  } catch (const c10::OutOfMemoryError&) {
+    throw;  // this rank's own
+  } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
     fail(ExitCode::unavailable, "{}", watch_->explain_loss(first_line(error.what())));

@@ -69,7 +69,8 @@ class Communicator {
 
  private:
   friend class Pending;
-  // Runs what may block or fail because of the other ranks. Errors: unavailable.
+  // Runs what may block or fail because of the other ranks. Errors: unavailable; memory that this
+  // rank lacks goes through as it is.
   template <class Action>
   auto together(Action action);
   void wait_for(c10d::Work& work);
