@@ -54,7 +54,8 @@ void run(int argc, char** argv) {
     require_same(meeting, launch,
                  experiment_text(settings) + resolved_text(machine) + program_version());
     const auto output_dir = prepare_output_dir(settings, meeting, launch);
-    Communicator communicator(meeting, launch, machine.device, timeout_s);
+    Communicator communicator(meeting, launch, machine.device, timeout_s,
+                              output_dir + "/comm_traces");
     if (launch.world_size > 1) {
       log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
                meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");

@@ -34,12 +34,18 @@ auto Communicator::together(Action action) {
 }
 
 Communicator::Communicator(const Rendezvous& meeting, const LaunchInfo& launch, at::Device device,
-                           double timeout_s)
+                           double timeout_s, const std::string& record_folder)
     : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
   if (world_size_ == 1) return;
   const double start_s = std::max(kStartTime_s, timeout_s);
   const auto limit = milliseconds(start_s + kBackendSlack_s);
-  watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s);
+  std::shared_ptr<FlightRecord> record;
+  if (!record_folder.empty()) {
+    record = std::make_shared<FlightRecord>(record_folder, rank_,
+                                            device.is_cuda() ? nccl_record : gloo_record);
+    if (device.is_cuda()) record->save_for_watchdog();
+  }
+  watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s, record);
   together([&] {
     backend_ =
         device.is_cuda() ? make_nccl(meeting, launch, limit) : make_gloo(meeting, launch, limit);

@@ -188,13 +188,11 @@ TEST(Communicator, ARankThatGoesAwayEndsTheWaitOfTheOthers) {
 template <class Exhausted>
 class FullStore : public c10d::HashStore {
  public:
-  void set(const std::string&, const std::vector<uint8_t>&) override {
-    throw Exhausted();
-  }
+  void set(const std::string&, const std::vector<uint8_t>&) override { throw Exhausted(); }
 };
 
 struct GpuIsFull : c10::OutOfMemoryError {
-  GpuIsFull() : OutOfMemoryError(C10_SOURCE_LOCATION, "CUDA out of memory") {}
+  GpuIsFull() : OutOfMemoryError("CUDA out of memory") {}
 };
 
 TEST(Communicator, ExhaustedMemoryIsNoLostPeer) {

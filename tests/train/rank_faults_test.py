@@ -73,6 +73,11 @@ class FaultTest(RunTest):
         return errors
 
 
+    def assert_names_its_collectives(self, line, rank):
+        path = self.out / "comm_traces" / f"rank_{rank}"
+        self.assertTrue(line.endswith(f"; its last collectives: {path}"), line)
+        self.assertIn(b"gloo:all_reduce", path.read_bytes())
+
     def bad_data_of_rank_1(self):
         """→ a folder of shards."""
         folder = self.temporary / "bad"
@@ -109,6 +114,7 @@ class LostRankTest(FaultTest):
             self.assertEqual(survivor.communicate(timeout=10)[1], "")
             self.assertEqual(survivor.returncode, UNAVAILABLE)
             self.assertRegex(line, r"^ERROR exit=69 rank=0 step=\d+: a peer was lost at step \d+ ")
+            self.assert_names_its_collectives(line.rstrip(), rank=0)
             self.assertLess(told, 2)
             self.assertGreater(time.monotonic() - began - told, 2.5)
         finally:
@@ -128,6 +134,7 @@ class SilentRankTest(FaultTest):
         self.assertLess(took, timeout_s + 10)
         self.assertRegex(errors[0], rf"^ERROR exit=69 rank={1 - victim} step=\d+: no answer from the other ranks for "
                                     r"\d+ s \(COMM_TIMEOUT_S\); ")
+        self.assert_names_its_collectives(errors[0], rank=1 - victim)
         return errors[0]
 
     def test_a_stopped_rank_is_named(self):
