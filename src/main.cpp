@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/error_file.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "comm/communicator.h"
@@ -23,7 +24,15 @@
 namespace tg {
 namespace {
 
+// What settings with "auto" come to here: ranks on unlike hosts would differ.
+std::string resolved_text(const Machine& machine) {
+  return fmt::format("resolved DEVICE={}\nresolved COMPUTE_DTYPE={}\n",
+                     c10::DeviceTypeName(machine.device.type(), /*lower_case=*/true),
+                     c10::toString(machine.compute));
+}
+
 void run(int argc, char** argv) {
+  set_error_file(read_error_file());
   auto [settings, origins, help, version] = parse_settings(argc, argv);
   if (help || version) {
     fmt::print("{}", help ? help_text() : version_text());
@@ -39,23 +48,25 @@ void run(int argc, char** argv) {
 
   explaining_out_of_memory(settings, [&] {
     const auto machine = set_up_machine(settings.runtime, settings.model, launch.local_rank);
-    const auto meeting = meet(launch, settings.runtime.comm_timeout_s);
-    require_same(meeting, launch, experiment_text(settings) + program_version());
+    const double timeout_s = settings.runtime.comm_timeout_s;
+    const bool chosen = origins.at("comm_timeout_s") != "default";
+    const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);
+    require_same(meeting, launch,
+                 experiment_text(settings) + resolved_text(machine) + program_version());
     const auto output_dir = prepare_output_dir(settings, meeting, launch);
-    Communicator communicator(meeting, launch, machine.device, settings.runtime.comm_timeout_s);
+    Communicator communicator(meeting, launch, machine.device, timeout_s,
+                              output_dir + "/comm_traces");
     if (launch.world_size > 1) {
       log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
                meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");
     }
     Trainer(settings, machine, output_dir, origins, communicator).run();
-    if (launch.rank == 0) part(meeting);
   });
 }
 
 // What is left of a broken group of ranks could wait for ever in its destructors, so none run.
 [[noreturn]] void end(ExitCode code) {
-  // Launchers report the first rank that ends: it should be the one that failed by itself.
-  if (code == ExitCode::unavailable) std::this_thread::sleep_for(std::chrono::seconds(3));
+  if (code == ExitCode::unavailable) std::this_thread::sleep_for(kLostPeerDelay);
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(code));
 }

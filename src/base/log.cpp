@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/error_file.h"
 
 namespace tg {
 namespace {
@@ -81,7 +82,9 @@ void error_line(int exit_code, std::string_view what) {
   progress_line("");
   const long step = state.step;
   const std::string where = step < 0 ? "" : fmt::format(" step={}", step);
-  state.err->info("ERROR exit={} rank={}{}: {}", exit_code, state.rank, where, what);
+  const auto line = fmt::format("ERROR exit={} rank={}{}: {}", exit_code, state.rank, where, what);
+  state.err->info(line);
+  write_error_file(exit_code, line);
 }
 
 void progress_line(std::string_view line) {

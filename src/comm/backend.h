@@ -1,4 +1,6 @@
 #pragma once
+// What PyTorch calls a backend: collectives over one kind of network.
+#include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "comm/rendezvous.h"
@@ -15,5 +17,9 @@ Backend make_gloo(const Rendezvous& meeting, const LaunchInfo& launch,
 // never a GPU.
 Backend make_nccl(const Rendezvous& meeting, const LaunchInfo& launch,
                   std::chrono::milliseconds timeout);
+
+// What their flight recorders know of the last collectives: a pickle of plain Python values.
+std::string gloo_record();
+std::string nccl_record();
 
 }  // namespace tg

@@ -3,6 +3,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <exception>
+#include <new>
 
 #include "base/error.h"
 #include "comm/convert.h"
@@ -11,8 +12,6 @@ namespace tg {
 
 namespace {
 
-// Loading and first kernels differ between ranks by more than steps do.
-constexpr double kStartTimeout_s = 300;
 // The backend's own limit comes later than the watch, which knows more, and its roll call.
 constexpr double kBackendSlack_s = 20;
 
@@ -25,18 +24,28 @@ auto Communicator::together(Action action) {
     return action();
   } catch (const Error&) {
     throw;
+  } catch (const c10::OutOfMemoryError&) {
+    throw;  // this rank's own
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     fail(ExitCode::unavailable, "{}", watch_->explain_loss(first_line(error.what())));
   }
 }
 
 Communicator::Communicator(const Rendezvous& meeting, const LaunchInfo& launch, at::Device device,
-                           double timeout_s)
+                           double timeout_s, const std::string& record_folder)
     : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
   if (world_size_ == 1) return;
-  const double start_s = std::max(kStartTimeout_s, timeout_s);
+  const double start_s = std::max(kStartTime_s, timeout_s);
   const auto limit = milliseconds(start_s + kBackendSlack_s);
-  watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s);
+  std::shared_ptr<FlightRecord> record;
+  if (!record_folder.empty()) {
+    record = std::make_shared<FlightRecord>(record_folder, rank_,
+                                            device.is_cuda() ? nccl_record : gloo_record);
+    if (device.is_cuda()) record->save_for_watchdog();
+  }
+  watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s, record);
   together([&] {
     backend_ =
         device.is_cuda() ? make_nccl(meeting, launch, limit) : make_gloo(meeting, launch, limit);

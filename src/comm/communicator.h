@@ -38,9 +38,10 @@ class Communicator {
   // One rank alone: every collective is done at once.
   Communicator() = default;
   // Collective. The device is the one that all tensors will be on; `timeout_s` bounds the wait for
-  // a silent rank once begin_training() was called; until then it is 300 s.
+  // a silent rank once begin_training() was called; until then it is 300 s. What is known of the
+  // last collectives when one fails goes to `record_folder`; empty: nowhere.
   Communicator(const Rendezvous& meeting, const LaunchInfo& launch, at::Device device,
-               double timeout_s);
+               double timeout_s, const std::string& record_folder = "");
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -69,7 +70,8 @@ class Communicator {
 
  private:
   friend class Pending;
-  // Runs what may block or fail because of the other ranks. Errors: unavailable.
+  // Runs what may block or fail because of the other ranks. Errors: unavailable; memory that this
+  // rank lacks goes through as it is.
   template <class Action>
   auto together(Action action);
   void wait_for(c10d::Work& work);

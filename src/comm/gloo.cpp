@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "base/error.h"
@@ -51,6 +52,11 @@ Backend make_gloo(const Rendezvous& meeting, const LaunchInfo& launch,
   }
   return c10::make_intrusive<ProcessGroupGloo>(meeting.store, launch.rank, launch.world_size,
                                                options);
+}
+
+std::string gloo_record() {
+  return c10d::dump_fr_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false,
+                             /*onlyActive=*/false);
 }
 
 }  // namespace tg

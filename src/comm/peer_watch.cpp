@@ -29,6 +29,7 @@ constexpr auto kStoreKeepersDelay = std::chrono::seconds(4);
 struct PeerWatch::State {
   Store store;
   int rank, world_size;
+  std::shared_ptr<FlightRecord> record;
   std::mutex mutex;
   std::condition_variable changed;
   Seconds timeout;
@@ -44,14 +45,20 @@ struct PeerWatch::State {
     const std::lock_guard lock(mutex);
     return std::to_string(step);
   }
+  std::string record_text() const {
+    const auto path = record ? record->save() : "";
+    return path.empty() ? "" : fmt::format("; its last collectives: {}", path);
+  }
 };
 
-PeerWatch::PeerWatch(const Store& store, int rank, int world_size, double timeout_s)
+PeerWatch::PeerWatch(const Store& store, int rank, int world_size, double timeout_s,
+                     std::shared_ptr<FlightRecord> record)
     : state_(std::make_shared<State>()) {
   state_->store = store->clone();
   state_->rank = rank;
   state_->world_size = world_size;
   state_->timeout = Seconds(timeout_s);
+  state_->record = std::move(record);
   clock_ = std::thread([state = state_] { keep_time(*state); });
   attendant_ = std::thread([state = state_] { attend(*state); });
 }
@@ -106,9 +113,10 @@ void PeerWatch::keep_time(State& state) {
     const double spent = Seconds(Clock::now() - since).count();
     error_line(
         static_cast<int>(ExitCode::unavailable),
-        fmt::format("no answer from the other ranks for {:.0f} s (COMM_TIMEOUT_S); {}", spent,
+        fmt::format("no answer from the other ranks for {:.0f} s (COMM_TIMEOUT_S); {}{}", spent,
                     state.roll.value_or("the place where the ranks met does not answer "
-                                        "either: rank 0 is stopped or gone")));
+                                        "either: rank 0 is stopped or gone"),
+                    state.record_text()));
     lock.unlock();
     if (state.rank == 0) std::this_thread::sleep_for(kStoreKeepersDelay);
     ::_exit(static_cast<int>(ExitCode::unavailable));
@@ -165,8 +173,8 @@ void PeerWatch::attend(State& state) {
 }
 
 std::string PeerWatch::explain_loss(std::string_view cause) {
-  return fmt::format("a peer was lost at step {} ({}); the rank that failed first says why",
-                     state_->step_text(), cause);
+  return fmt::format("a peer was lost at step {} ({}); the rank that failed first says why{}",
+                     state_->step_text(), cause, state_->record_text());
 }
 
 }  // namespace tg

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <thread>
 
+#include "comm/flight_record.h"
 #include "comm/rendezvous.h"
 
 namespace tg {
@@ -14,7 +15,9 @@ namespace tg {
 // never touches it.
 class PeerWatch {
  public:
-  PeerWatch(const Store& store, int rank, int world_size, double timeout_s);
+  // `record` is saved before the end, and named; null: there is none.
+  PeerWatch(const Store& store, int rank, int world_size, double timeout_s,
+            std::shared_ptr<FlightRecord> record = nullptr);
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
   PeerWatch& operator=(const PeerWatch&) = delete;

@@ -1,78 +1,17 @@
 #include "comm/rendezvous.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <chrono>
-#include <cstring>
-#include <filesystem>
 #include <sstream>
 #include <thread>
-#include <torch/csrc/distributed/c10d/FileStore.hpp>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.h"
 #include "comm/convert.h"
+#include "comm/meeting_place.h"
 
 namespace tg {
 
 namespace {
-
-// A folder of our own: another user's files in it would be read as our ranks' words.
-std::string private_folder() {
-  std::error_code none;
-  const auto parent = std::filesystem::temp_directory_path(none);
-  REQUIRE(
-      !none, ExitCode::cannot_create,
-      "no folder for temporary files ({}), in which the ranks could meet; set TMPDIR to one, or "
-      "set MASTER_ADDR",
-      none.message());
-  const auto folder = fmt::format("{}/train_gpt-{}", parent.string(), ::geteuid());
-  const bool failed = ::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST;
-  REQUIRE(!failed, ExitCode::cannot_create, "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR",
-          folder, std::strerror(errno));
-  struct stat status {};
-  REQUIRE(::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
-              status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0,
-          ExitCode::cannot_create,
-          "{} must be a folder that only you can enter, for the ranks to meet in (expected mode "
-          "0700, found {:o} of user {}); remove it, set TMPDIR, or set MASTER_ADDR",
-          folder, status.st_mode & 07777, status.st_uid);
-  return folder;
-}
-
-Rendezvous meet_in_file(const LaunchInfo& launch, double timeout_s) {
-  std::string name = launch.job;
-  for (char& letter : name) {
-    if (letter == '/') letter = '_';
-  }
-  const auto path = fmt::format("{}/{}", private_folder(), name);
-  auto store = c10::make_intrusive<c10d::FileStore>(path, launch.world_size);
-  store->setTimeout(milliseconds(timeout_s));
-  return {std::move(store), "file " + path, path};
-}
-
-Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(launch.master_port);
-  options.isServer = launch.rank == 0 && !launch.agent_store;
-  options.waitWorkers = false;
-  options.timeout = milliseconds(timeout_s);
-  const auto place = fmt::format("{}:{}", launch.master_addr, launch.master_port);
-  try {
-    auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_addr, options);
-    const auto prefix = "train_gpt/attempt_" + launch.attempt;
-    return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + place};
-  } catch (const std::exception& error) {
-    fail(ExitCode::unavailable,
-         "the ranks cannot meet at MASTER_ADDR:MASTER_PORT {} ({}); expected {}; choose another "
-         "MASTER_PORT, or check the address",
-         place, first_line(error.what()),
-         options.isServer ? "a free port of this host" : "rank 0 listening there");
-  }
-}
 
 // The first line that two texts do not share.
 std::pair<std::string, std::string> first_difference(const std::string& one,
@@ -91,9 +30,12 @@ std::string get(const Rendezvous& meeting, const std::string& key, int from_rank
   try {
     return text_of(meeting.store->get(key));
   } catch (const std::exception&) {
+    // Who comes now finds nobody any more.
+    if (!meeting.file.empty()) ::unlink(meeting.file.c_str());
     fail(ExitCode::unavailable,
-         "rank {} did not come to {} within the time; see whether it started, and its own message",
-         from_rank, meeting.place);
+         "rank {} did not come to {} within {:.0f} s; see whether it started, and its own message",
+         from_rank, meeting.place,
+         std::chrono::duration<double>(meeting.store->getTimeout()).count());
   }
 }
 
@@ -136,10 +78,6 @@ void require_same(const Rendezvous& meeting, const LaunchInfo& launch, const std
          "program, settings and environment",
          one, other, two);
   }
-}
-
-void part(const Rendezvous& meeting) {
-  if (!meeting.file.empty()) ::unlink(meeting.file.c_str());
 }
 
 }  // namespace tg

@@ -10,10 +10,14 @@ namespace tg {
 
 using Store = c10::intrusive_ptr<c10d::Store>;
 
+// Up to the end of the first step ranks differ by more than they do in training: they start, load,
+// and choose their kernels.
+constexpr double kStartTime_s = 300;
+
 struct Rendezvous {
   Store store;            // keys and values that all ranks see; null for one rank alone
   std::string place;      // for the log
-  std::string file = {};  // of a FileStore, else empty
+  std::string file = {};  // of a FileStore, until all have come; else empty
 };
 
 // A TCPStore at MASTER_ADDR:MASTER_PORT (torchrun's own where its agent has one, else rank 0's),
@@ -25,9 +29,6 @@ Rendezvous meet(const LaunchInfo& launch, double timeout_s);
 // Rank 0's value, on every rank.
 std::string share_from_rank_0(const Rendezvous& meeting, const LaunchInfo& launch,
                               const std::string& key, const std::string& value);
-
-// After the last collective: leaves no file behind.
-void part(const Rendezvous& meeting);
 
 // Every rank brings lines of NAME=value, which must be the same on all of them.
 // Errors: config, on every rank, naming the first line that differs and both its values.

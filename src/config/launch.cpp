@@ -13,10 +13,11 @@ namespace {
 
 struct Launcher {
   const char* name;
-  std::array<const char*, 3> variables;  // rank, world size, local rank (null: there is none)
-  // Counts the ranks of this host (SLURM_NNODES: the hosts); null: it has no such variable.
-  const char* hosts;
+  std::array<const char*, 3> variables;  // rank, world size, local rank
+  const char* hosts;                     // counts the ranks of this host (SLURM_NNODES: the hosts)
   const char* job;
+  // Else local rank and count are there at times: PMI knows none, but Hydra, which speaks it, does.
+  bool knows_hosts = true;
 };
 
 constexpr Launcher launchers[] = {
@@ -26,7 +27,11 @@ constexpr Launcher launchers[] = {
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      "PMIX_NAMESPACE"},
     {"slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}, "SLURM_NNODES", "SLURM_JOB_ID"},
-    {"pmi", {"PMI_RANK", "PMI_SIZE", nullptr}, nullptr, "PMI_JOBID"},
+    {"pmi",
+     {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
+     "MPI_LOCALNRANKS",
+     "PMI_JOBID",
+     /*knows_hosts=*/false},
 };
 
 int read_int(const char* name, const std::string& text, int low, int high) {
@@ -43,10 +48,10 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   std::vector<const char*> missing;
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const char* name = launcher.variables[i];
-    if (name == nullptr) continue;
     const auto text = lookup(name);
-    (text ? present : missing).push_back(name);
     texts[i] = text.value_or("");
+    if (i == 2 && !launcher.knows_hosts) continue;
+    (text ? present : missing).push_back(name);
   }
   if (present.empty()) return std::nullopt;
   REQUIRE(missing.empty(), ExitCode::usage,
@@ -57,19 +62,18 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   info.launcher = launcher.name;
   info.world_size = read_int(launcher.variables[1], texts[1], 1, 1 << 20);
   info.rank = read_int(launcher.variables[0], texts[0], 0, info.world_size - 1);
-  // PMI says nothing of nodes: its ranks are taken to share one.
-  info.local_rank = launcher.variables[2] == nullptr
-                        ? info.rank
-                        : read_int(launcher.variables[2], texts[2], 0, info.world_size - 1);
-  const auto count = launcher.hosts == nullptr ? std::nullopt : lookup(launcher.hosts);
-  if (count) {
+  // Where nobody says, the ranks are taken to share a host.
+  const bool counted = launcher.knows_hosts || !texts[2].empty();
+  info.local_rank =
+      counted ? read_int(launcher.variables[2], texts[2], 0, info.world_size - 1) : info.rank;
+  if (const auto count = lookup(launcher.hosts)) {
     const bool counts_hosts = std::string_view(launcher.hosts) == "SLURM_NNODES";
     info.one_node = *count == (counts_hosts ? "1" : std::to_string(info.world_size));
   } else {
-    // Nobody said: a loopback address, or none with PMI, can only be meant for one.
+    // A loopback address, or none with PMI, can only be meant for one.
     const auto address = lookup("MASTER_ADDR").value_or("");
     const bool loopback = address == "localhost" || address.starts_with("127.");
-    info.one_node = loopback || (launcher.hosts == nullptr && address.empty());
+    info.one_node = loopback || (!launcher.knows_hosts && address.empty());
   }
   info.job = lookup(launcher.job).value_or("");
   // A job's steps, and its next attempt after a requeue, must not find each other's files.
@@ -82,6 +86,11 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
     info.job += "-" + server->substr(server->rfind(':') + 1);
   }
   return info;
+}
+
+std::optional<std::string> own_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
 
 }  // namespace
@@ -111,10 +120,11 @@ LaunchInfo read_launch(const EnvLookup& lookup) {
 }
 
 LaunchInfo read_launch() {
-  return read_launch([](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  return read_launch(own_environment);
+}
+
+std::string read_error_file() {
+  return own_environment("TORCHELASTIC_ERROR_FILE").value_or("");
 }
 
 }  // namespace tg

@@ -23,11 +23,14 @@ struct LaunchInfo {
 using EnvLookup = std::function<std::optional<std::string>(const char* name)>;
 
 // RANK, WORLD_SIZE, LOCAL_RANK; else OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK}; else
-// SLURM_{PROCID,NTASKS,LOCALID}; else PMI_{RANK,SIZE}; else one process alone. The first set with
-// any of its names decides. Errors: usage, for a set with a name missing, and for values that
-// cannot be.
+// SLURM_{PROCID,NTASKS,LOCALID}; else PMI_{RANK,SIZE} and, where it is set, MPI_LOCALRANKID; else
+// one process alone. The first set with any of its names decides. Errors: usage, for a set with a
+// name missing, and for values that cannot be.
 LaunchInfo read_launch(const EnvLookup& lookup);
 // From the environment of this process.
 LaunchInfo read_launch();
+// TORCHELASTIC_ERROR_FILE, in which torchrun looks for what a rank died of; empty: not given. Apart
+// from the rest, so that what is wrong there can be told as well.
+std::string read_error_file();
 
 }  // namespace tg

@@ -7,6 +7,7 @@
 #include <functional>
 #include <semaphore>
 #include <thread>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "tests/comm/ranks.h"
 #include "tests/ops/tensors.h"
@@ -181,6 +182,25 @@ TEST(Communicator, ARankThatGoesAwayEndsTheWaitOfTheOthers) {
       test::expect_start(message, "a peer was lost at step 12 (");
     });
   }
+}
+
+// A place without room for another word.
+template <class Exhausted>
+class FullStore : public c10d::HashStore {
+ public:
+  void set(const std::string&, const std::vector<uint8_t>&) override { throw Exhausted(); }
+};
+
+struct GpuIsFull : c10::OutOfMemoryError {
+  GpuIsFull() : OutOfMemoryError("CUDA out of memory") {}
+};
+
+TEST(Communicator, ExhaustedMemoryIsNoLostPeer) {
+  LaunchInfo launch;
+  launch.world_size = 2;
+  const auto join = [&](const Store& store) { Communicator({store, ""}, launch, at::kCPU, 60); };
+  EXPECT_THROW(join(c10::make_intrusive<FullStore<GpuIsFull>>()), c10::OutOfMemoryError);
+  EXPECT_THROW(join(c10::make_intrusive<FullStore<std::bad_alloc>>()), std::bad_alloc);
 }
 
 TEST(Communicator, CountsTheTimeThatItWaitsForALateRank) {

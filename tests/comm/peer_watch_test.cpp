@@ -18,8 +18,10 @@ constexpr double kShort_s = 0.2, kLong_s = 100;
 // A rank's watch, as Communicator makes it.
 class Rank {
  public:
-  Rank(const std::string& path, int rank, double timeout_s, std::int64_t step)
-      : watch(c10::make_intrusive<c10d::FileStore>(path, kWorld), rank, kWorld, timeout_s) {
+  Rank(const std::string& path, int rank, double timeout_s, std::int64_t step,
+       FlightRecord::Recorder recorder = nullptr, const std::string& traces = "")
+      : watch(c10::make_intrusive<c10d::FileStore>(path, kWorld), rank, kWorld, timeout_s,
+              recorder ? std::make_shared<FlightRecord>(traces, rank, recorder) : nullptr) {
     watch.set_step(step);
   }
   PeerWatch watch;
@@ -62,6 +64,30 @@ TEST_F(PeerWatchDeathTest, RanksThatAllLiveAreToldByTheirSteps) {
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
               "all live, one of them is too slow: 0 \\(step 7\\) 1 \\(step 6\\) 2 \\(step 7\\)");
+}
+
+TEST_F(PeerWatchDeathTest, ItsLastCollectivesAreSavedAndNamed) {
+  const auto traces = folder_ / "traces";
+  const auto wait = [&] {
+    Rank own(
+        store_, 1, kShort_s, 7, [] { return "all of them"; }, traces);
+    wait_for_ever(own);
+  };
+  EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
+              "; its last collectives: " + traces + "/rank_1\n");
+  EXPECT_EQ(test::read_file(traces + "/rank_1"), "all of them");
+}
+
+TEST_F(PeerWatchDeathTest, ARecorderThatHangsTooIsLeftBehind) {
+  const auto wait = [&] {
+    const auto hang = [] {
+      std::this_thread::sleep_for(60s);
+      return "";
+    };
+    Rank own(store_, 1, kShort_s, 7, hang, folder_ / "traces");
+    wait_for_ever(own);
+  };
+  EXPECT_EXIT(wait(), testing::ExitedWithCode(69), "alive: 1 \\(step 7\\)\n");
 }
 
 TEST_F(PeerWatchDeathTest, ALaterTimeoutHoldsAtOnce) {

@@ -1,5 +1,6 @@
 #include "comm/rendezvous.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -126,13 +127,25 @@ TEST_F(RendezvousTest, RanksMeetInAFileWhereNobodyElseCanWrite) {
       meeting = meet(launch, kTimeout_s);
       EXPECT_EQ(meeting.place, "file " + folder() + "/prterun-host-17@1_2");
       talk(meeting, launch);
+      // Whatever ends them now, the next job of that name does not read it.
+      EXPECT_TRUE(std::filesystem::is_empty(folder()));
+      EXPECT_EQ(share_from_rank_0(meeting, launch, "without a name", "heard"), "heard");
+      EXPECT_EQ(share_from_rank_0({meeting.store->clone(), ""}, launch, "by a clone", "too"),
+                "too");
     });
   }
   struct stat status {};
   ASSERT_EQ(::lstat(folder().c_str(), &status), 0);
   EXPECT_EQ(status.st_mode & 0777, 0700u);
-  // The last one to leave takes the file away, or the next job of that name would read it.
   EXPECT_TRUE(std::filesystem::is_empty(folder()));
+}
+
+TEST_F(RendezvousTest, AFileThatCannotBeOpenedIsNamed) {
+  ASSERT_EQ(::mkdir(folder().c_str(), 0700), 0);
+  ASSERT_EQ(::mkdir((folder() + "/job").c_str(), 0700), 0);
+  const auto message =
+      test::error_of(ExitCode::cannot_create, [] { meet(launch_of(0, 2), kTimeout_s); });
+  test::expect_start(message, "cannot create " + folder() + "/job (Is a directory); set TMPDIR");
 }
 
 TEST_F(RendezvousTest, AFolderThatOthersCanEnterIsRefused) {
@@ -171,6 +184,35 @@ TEST_F(RendezvousTest, RanksMeetAtAnAddress) {
     });
   }
   EXPECT_FALSE(std::filesystem::exists(folder()));
+}
+
+bool answers(const char* address, int port) {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(static_cast<std::uint16_t>(port));
+  ::inet_pton(AF_INET, address, &name.sin_addr);
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+  const bool connected =
+      ::connect(descriptor, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0;
+  ::close(descriptor);
+  return connected;
+}
+
+// 127.0.0.9 stands for another interface: what listens on all of them answers there, too.
+TEST_F(RendezvousTest, ALoopbackAddressIsHeardOnThatInterfaceAlone) {
+  for (const auto& [host, address, alone] : {std::tuple{"127.0.0.1", "127.0.0.1", true},
+                                             {"localhost", "127.0.0.1", true},
+                                             {"127.0.0.2", "127.0.0.2", true},
+                                             {"0.0.0.0", "127.0.0.1", false}}) {
+    const int port = free_port();
+    std::array launches{launch_at(port, 0, 2), launch_at(port, 1, 2)};
+    for (auto& launch : launches) launch.master_addr = host;
+    const auto first = meet(launches[0], kTimeout_s), second = meet(launches[1], kTimeout_s);
+    share_from_rank_0(first, launches[0], "run_id", "heard");
+    EXPECT_EQ(share_from_rank_0(second, launches[1], "run_id", ""), "heard") << host;
+    EXPECT_TRUE(answers(address, port)) << host;
+    EXPECT_EQ(answers("127.0.0.9", port), !alone) << host;
+  }
 }
 
 TEST_F(RendezvousTest, RanksMeetInTheStoreOfTheirAgent) {
@@ -214,7 +256,9 @@ TEST_F(RendezvousTest, APortInUseIsNamed) {
   const auto message = test::error_of(ExitCode::unavailable,
                                       [&] { meet(launch_at(taken.number(), 0, 2), kTimeout_s); });
   test::expect_part(message, fmt::format("MASTER_ADDR:MASTER_PORT 127.0.0.1:{} (", taken.number()));
-  test::expect_part(message, "expected a free port of this host; choose another MASTER_PORT");
+  test::expect_part(
+      message,
+      "(Address already in use); expected a free port of this host; choose another MASTER_PORT");
 }
 
 double seconds_of(const std::function<void()>& action) {
@@ -251,8 +295,9 @@ TEST_F(RendezvousTest, ARankThatNeverComesIsNamedWithinTheTime) {
       });
       const auto message =
           test::error_of(ExitCode::unavailable, [&] { require_same(first, launch(0), "A=1\n"); });
-      test::expect_start(message, "rank 2 did not come to " + first.place);
+      test::expect_start(message, "rank 2 did not come to " + first.place + " within 1 s; ");
     });
+    EXPECT_TRUE(at_address || std::filesystem::is_empty(folder()));
     EXPECT_LT(seconds, 10);
   }
 }

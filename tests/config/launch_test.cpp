@@ -19,6 +19,11 @@ LaunchInfo launched(const Environment& environment) {
   });
 }
 
+LaunchInfo launched_with(Environment environment, const Environment& more) {
+  for (const auto& [name, value] : more) environment[name] = value;
+  return launched(environment);
+}
+
 const Environment torchrun = {{"RANK", "5"},
                               {"WORLD_SIZE", "8"},
                               {"LOCAL_RANK", "1"},
@@ -46,6 +51,16 @@ TEST(Launch, ReadsEachLaunchersVariables) {
   expect_launch(launched({}), "single", 0, 1, 0);
 }
 
+TEST(Launch, PmisLocalRankIsHydrasWhereItSaysOne) {
+  const Environment hydra = {
+      {"PMI_RANK", "5"}, {"PMI_SIZE", "8"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "4"}};
+  expect_launch(launched(hydra), "pmi", 5, 8, 1);
+  EXPECT_FALSE(launched(hydra).one_node);
+  EXPECT_TRUE(launched_with(hydra, {{"MPI_LOCALNRANKS", "8"}}).one_node);
+  // Alone it names no launcher.
+  expect_launch(launched({{"MPI_LOCALRANKID", "1"}}), "single", 0, 1, 0);
+}
+
 TEST(Launch, TheFirstLauncherPresentDecides) {
   Environment all = pmi;
   all.insert(slurm.begin(), slurm.end());
@@ -61,11 +76,6 @@ TEST(Launch, TakesTheMeetingPlaceOrItsDefault) {
   EXPECT_EQ(launched(torchrun).master_port, 1234);
   EXPECT_EQ(launched(openmpi).master_addr, "");
   EXPECT_EQ(launched(openmpi).master_port, 29500);
-}
-
-LaunchInfo launched_with(Environment environment, const Environment& more) {
-  for (const auto& [name, value] : more) environment[name] = value;
-  return launched(environment);
 }
 
 TEST(Launch, RanksAreOnOneNodeWhenTheLauncherCountsThemAllThere) {
@@ -158,6 +168,9 @@ TEST(Launch, RefusesValuesThatCannotBe) {
       {"WORLD_SIZE", "0"},  {"LOCAL_RANK", "8"},  {"MASTER_PORT", "0"},  {"MASTER_PORT", "65536"},
       {"WORLD_SIZE", "x8"}, {"LOCAL_RANK", "0x"}, {"WORLD_SIZE", "1e3"},
   };
+  EXPECT_TRUE(failure_of([] {
+                launched_with(pmi, {{"MPI_LOCALRANKID", "2"}});
+              }).starts_with("64 MPI_LOCALRANKID='2'"));
   for (const auto& [name, value] : bad) {
     Environment environment = torchrun;
     environment[name] = value;

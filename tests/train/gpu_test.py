@@ -1,20 +1,12 @@
 """Whole runs on a GPU; skipped where there is none."""
 
 import json
-import subprocess
 import unittest
 
-from harness import RunTest, train_losses
+from harness import BUILD, RunTest, gpu_count, mpirun, train_losses
 
 
-def has_gpu():
-    try:
-        return subprocess.run(["nvidia-smi", "-L"], capture_output=True).returncode == 0
-    except OSError:
-        return False
-
-
-@unittest.skipUnless(has_gpu(), "no GPU")
+@unittest.skipUnless(gpu_count(), "no GPU")
 class GpuTest(RunTest):
     def train_on_gpu(self, **settings):
         return train_losses(self.train(DEVICE="cuda", **settings))
@@ -79,6 +71,12 @@ class GpuTest(RunTest):
     def test_memory_exhausted_says_how_much_was_asked_and_what_to_lower(self):
         self.fails(71, "parameters", "micro-batches of", "TRAIN_BATCH_TOKENS", "MODEL_DIM", DEVICE="cuda",
                    TRAIN_BATCH_TOKENS=1 << 30, VAL_BATCH_SIZE=1 << 20, TRAIN_SEQ_LEN=1024, VAL_TOKENS=0)
+
+    def test_ranks_that_would_compute_on_unlike_devices_do_not_begin(self):
+        done = self.run_gpt(":", "-np", 1, "-x", "CUDA_VISIBLE_DEVICES=-1", BUILD / "train_gpt", through=mpirun(1),
+                            DEVICE="auto")
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertIn("rank 0 has resolved DEVICE=cuda, rank 1 has resolved DEVICE=cpu", done.stderr)
 
 
 if __name__ == "__main__":

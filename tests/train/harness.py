@@ -11,6 +11,7 @@ import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
+TORCHRUN = SOURCE / ".venv" / "bin" / "torchrun"
 TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
 VOCAB = 512  # pieces of that tokenizer
 TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu
@@ -88,6 +89,14 @@ class RunTest(unittest.TestCase):
         for word in words:
             self.assertIn(str(word), errors[0])
         return errors[0]
+
+
+def gpu_count():
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
+    except OSError:
+        return 0
+    return 0 if listed.returncode else len(listed.stdout.splitlines())
 
 
 def mpirun(ranks, *more):

@@ -1,5 +1,6 @@
 """A rank that dies, hangs, lags or disagrees ends the run soon, with its name and the right exit code."""
 
+import json
 import os
 import pathlib
 import re
@@ -9,7 +10,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BUILD, VOCAB, RunTest, end, free_port, mpirun, write_shard
+from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, write_shard
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
@@ -72,6 +73,21 @@ class FaultTest(RunTest):
         return errors
 
 
+    def assert_names_its_collectives(self, line, rank):
+        path = self.out / "comm_traces" / f"rank_{rank}"
+        self.assertTrue(line.endswith(f"; its last collectives: {path}"), line)
+        self.assertIn(b"gloo:all_reduce", path.read_bytes())
+
+    def bad_data_of_rank_1(self):
+        """→ a folder of shards."""
+        folder = self.temporary / "bad"
+        folder.mkdir()
+        (folder / "fineweb_val_000000.bin").symlink_to(self.shards / "fineweb_val_000000.bin")
+        # A micro-batch is 129 tokens, and the second of each step is rank 1's.
+        write_shard(folder / "fineweb_train_000000.bin", [1] * (129 + 5) + [VOCAB] + [1] * 3000)
+        return folder
+
+
 class LostRankTest(FaultTest):
     def test_a_killed_rank_ends_the_run_with_its_own_exit_code(self):
         for victim in (0, 1):
@@ -93,11 +109,12 @@ class LostRankTest(FaultTest):
                 self.assertIsNone(survivor.poll())
             other.kill()
             began = time.monotonic()
-            line = next(line for line in survivor.stderr if line.startswith("ERROR "))
+            line = survivor.stderr.readline()
             told = time.monotonic() - began
-            survivor.communicate(timeout=10)
+            self.assertEqual(survivor.communicate(timeout=10)[1], "")
             self.assertEqual(survivor.returncode, UNAVAILABLE)
             self.assertRegex(line, r"^ERROR exit=69 rank=0 step=\d+: a peer was lost at step \d+ ")
+            self.assert_names_its_collectives(line.rstrip(), rank=0)
             self.assertLess(told, 2)
             self.assertGreater(time.monotonic() - began - told, 2.5)
         finally:
@@ -117,6 +134,7 @@ class SilentRankTest(FaultTest):
         self.assertLess(took, timeout_s + 10)
         self.assertRegex(errors[0], rf"^ERROR exit=69 rank={1 - victim} step=\d+: no answer from the other ranks for "
                                     r"\d+ s \(COMM_TIMEOUT_S\); ")
+        self.assert_names_its_collectives(errors[0], rank=1 - victim)
         return errors[0]
 
     def test_a_stopped_rank_is_named(self):
@@ -150,15 +168,16 @@ class MeetingTest(FaultTest):
             done = self.run_gpt(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
                                 COMM_TIMEOUT_S=4)
         self.assert_ends(done, UNAVAILABLE, rf"^ERROR exit=69 rank=0: .*MASTER_PORT.*127\.0\.0\.1:{port}\b.*in use")
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_a_rank_that_never_comes_is_named(self):
         by_address = dict(WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
         by_file = dict(SLURM_NTASKS=2, SLURM_JOB_ID=5, SLURM_NNODES=1)
         runs = {
-            "rank 1 did not come to tcp": dict(RANK=0, LOCAL_RANK=0, **by_address),
-            "rank 1 did not come to file": dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
+            r"rank 1 did not come to tcp \S+ within 3 s": dict(RANK=0, LOCAL_RANK=0, **by_address),
+            r"rank 1 did not come to file \S+ within 3 s": dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
             # Other places: what the rank above leaves there would be heard.
-            "rank 0 did not come to file": dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
+            r"rank 0 did not come to file \S+ within 3 s": dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
             "expected rank 0 listening there": dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=free_port())),
         }
         processes = {words: self.start_gpt(COMM_TIMEOUT_S=3, **variables) for words, variables in runs.items()}
@@ -166,7 +185,12 @@ class MeetingTest(FaultTest):
             with self.subTest(words):
                 _, errors = process.communicate(timeout=40)
                 self.assertEqual(process.returncode, UNAVAILABLE, errors)
-                self.assertRegex(errors, rf"(?m)^ERROR exit=69 rank=\d: .*{words}")
+                self.assertRegex(errors, rf"^ERROR exit=69 rank=\d: .*{words}.*\n$")
+
+    def test_libtorchs_own_words_are_there_for_who_asks(self):
+        done = self.run_gpt(RANK=1, WORLD_SIZE=2, LOCAL_RANK=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(),
+                            COMM_TIMEOUT_S=1, TORCH_CPP_LOG_LEVEL="WARNING")
+        self.assertIn("[c10d] The client socket has timed out", done.stderr)
 
     def test_several_nodes_without_an_address(self):
         done = self.run_gpt(OMPI_COMM_WORLD_RANK=0, OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_LOCAL_RANK=0,
@@ -203,12 +227,7 @@ class MeetingTest(FaultTest):
 
 class OneRankFailsTest(FaultTest):
     def test_bad_data_of_one_rank_gives_the_exit_code(self):
-        folder = self.folder / "bad"
-        folder.mkdir()
-        (folder / "fineweb_val_000000.bin").symlink_to(self.shards / "fineweb_val_000000.bin")
-        # A micro-batch is 129 tokens, and the second of each step is rank 1's.
-        write_shard(folder / "fineweb_train_000000.bin", [1] * (129 + 5) + [VOCAB] + [1] * 3000)
-        done = self.run_gpt(through=mpirun(2), DATA_PATH=folder)
+        done = self.run_gpt(through=mpirun(2), DATA_PATH=self.bad_data_of_rank_1())
         errors = self.assert_ends(done, BAD_DATA, r"^ERROR exit=(65 rank=1|69 rank=0)\b")
         self.assertTrue(any(re.search("exit=65 rank=1.*fineweb_train_000000.bin at token 134", line)
                             for line in errors), errors)
@@ -218,6 +237,24 @@ class OneRankFailsTest(FaultTest):
         small = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then ulimit -v 4000000; fi; exec "$0" "$@"'
         done = self.run_gpt(through=[*mpirun(2), "bash", "-c", small], BIGRAM_VOCAB_SIZE=33554432)
         self.assert_ends(done, MEMORY, r"^ERROR exit=71 rank=1\b.*MODEL_DIM|^ERROR exit=69 rank=0\b")
+
+
+class TorchrunsReportTest(FaultTest):
+    def test_an_error_is_in_the_file_that_torchrun_named(self):
+        path = self.folder / "error.json"
+        for flags, settings in ((["--matrix-lrr", 1], {}), ([], dict(RANK=0)), ([], dict(VOCAB_SIZE=7))):
+            path.unlink(missing_ok=True)
+            done = self.run_gpt(*flags, TORCHELASTIC_ERROR_FILE=path, **settings)
+            self.assertIn(json.loads(path.read_text())["message"]["message"], done.stderr.splitlines())
+
+    @unittest.skipUnless(TORCHRUN.exists(), "no torchrun: scripts/setup.sh --tests installs it")
+    def test_the_line_of_the_rank_that_failed_by_itself_is_the_root_cause(self):
+        done = self.run_gpt(DATA_PATH=self.bad_data_of_rank_1(), through=[
+            TORCHRUN, "--no-python", "--nproc-per-node", "2", "--master-port", str(free_port())])
+        self.assertEqual(done.returncode, 1)
+        cause = done.stderr.split("Root Cause")[1]
+        self.assertRegex(cause, r"rank +: 1 \(local_rank: 1\)\n *exitcode +: 65 .*\n.*\n"
+                                r" *traceback : ERROR exit=65 rank=1: .*fineweb_train_000000.bin")
 
 
 if __name__ == "__main__":

@@ -7,10 +7,10 @@ import re
 import subprocess
 import unittest
 
-from harness import BUILD, SMALL, SOURCE, TOKENIZER, RunTest, end, free_port, mpirun, read_events, train_losses
+from harness import (BUILD, SMALL, SOURCE, TOKENIZER, TORCHRUN, RunTest, end, free_port, mpirun, read_events,
+                     train_losses)
 from safetensors.numpy import load_file
 
-TORCHRUN = SOURCE / ".venv" / "bin" / "torchrun"
 TOLERANCE = 1e-5
 of_one = {}  # a run of SMALL on one rank, made when it is first asked for
 
@@ -143,14 +143,14 @@ class OutputTest(RanksTest):
         self.assertEqual(log[-len(said):], said)
         self.assert_nothing_left()
 
-    def test_what_the_ranks_say_where_they_meet_is_for_this_user_alone(self):
+    def test_the_file_where_the_ranks_meet_is_gone_once_they_train(self):
         with self.start_gpt(through=mpirun(2), ITERATIONS=1000000, VAL_LOSS_EVERY=0) as process:
             try:
                 while not (line := process.stdout.readline()).startswith("step:1/"):
                     self.assertNotEqual(line, "", "the run ended early")
                 room = self.temporary / f"train_gpt-{os.geteuid()}"
                 self.assertEqual(room.stat().st_mode & 0o777, 0o700)
-                self.assertEqual(len(list(room.iterdir())), 1)
+                self.assert_nothing_left()
             finally:
                 end(process)
 

@@ -11,11 +11,15 @@ Backend make_nccl(const Rendezvous& meeting, const LaunchInfo& launch,
   ::setenv("NCCL_NVLS_ENABLE", "0", /*overwrite=*/0);
   // On one node nobody else needs to reach the sockets by which ranks greet each other.
   if (launch.one_node) ::setenv("NCCL_SOCKET_IFNAME", "lo", /*overwrite=*/0);
-  ::setenv("TORCH_FR_BUFFER_SIZE", "20000", /*overwrite=*/0);
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
   return c10::make_intrusive<c10d::ProcessGroupNCCL>(meeting.store, launch.rank, launch.world_size,
                                                      options);
+}
+
+std::string nccl_record() {
+  return c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false,
+                               /*onlyActive=*/false);
 }
 
 }  // namespace tg

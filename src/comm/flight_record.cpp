@@ -1,0 +1,71 @@
+#include "comm/flight_record.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <thread>
+#include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
+
+namespace tg {
+
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(2);
+
+std::string file_of(const std::string& folder, int rank) {
+  return fmt::format("{}/rank_{}", folder, rank);
+}
+
+bool write(const std::string& path, const std::string& bytes) {
+  std::error_code ignored;  // the file cannot be opened then
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  std::ofstream file(path, std::ios::binary);
+  file << bytes;
+  file.close();
+  return file.good();
+}
+
+class Writer : public c10d::DebugInfoWriter {
+ public:
+  Writer(const std::string& path, int rank) : DebugInfoWriter(path, rank), path_(path) {}
+  void write(const std::string& record) override { tg::write(path_, record); }
+  std::string getWriterTarget() override { return path_; }
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace
+
+FlightRecord::FlightRecord(std::string folder, int rank, Recorder recorder)
+    : folder_(std::move(folder)), rank_(rank), recorder_(std::move(recorder)) {
+  // Some hundred steps; LibTorch reads it at the first collective.
+  ::setenv("TORCH_FR_BUFFER_SIZE", "20000", /*overwrite=*/0);
+}
+
+void FlightRecord::save_for_watchdog() const {
+  c10d::DebugInfoWriter::registerWriter(std::make_unique<Writer>(file_of(folder_, rank_), rank_));
+}
+
+std::string FlightRecord::save() {
+  std::call_once(once_, [this] {
+    std::promise<std::string> saved;
+    auto path = saved.get_future();
+    std::thread([saved = std::move(saved), path = file_of(folder_, rank_),
+                 recorder = recorder_]() mutable {
+      try {
+        saved.set_value(write(path, recorder()) ? path : "");
+      } catch (const std::exception&) {
+        saved.set_value("");
+      }
+    }).detach();
+    if (path.wait_for(kPatience) == std::future_status::ready) saved_ = path.get();
+  });
+  return saved_;
+}
+
+}  // namespace tg

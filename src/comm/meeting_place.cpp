@@ -1,0 +1,125 @@
+#include "comm/meeting_place.h"
+
+#include <arpa/inet.h>
+#include <c10/util/Logging.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "base/error.h"
+#include "comm/convert.h"
+
+namespace tg {
+
+namespace {
+
+// A folder of our own: another user's files in it would be read as our ranks' words.
+std::string private_folder() {
+  std::error_code none;
+  const auto parent = std::filesystem::temp_directory_path(none);
+  REQUIRE(
+      !none, ExitCode::cannot_create,
+      "no folder for temporary files ({}), in which the ranks could meet; set TMPDIR to one, or "
+      "set MASTER_ADDR",
+      none.message());
+  const auto folder = fmt::format("{}/train_gpt-{}", parent.string(), ::geteuid());
+  const bool failed = ::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST;
+  REQUIRE(!failed, ExitCode::cannot_create, "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR",
+          folder, std::strerror(errno));
+  struct stat status {};
+  REQUIRE(::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
+              status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0,
+          ExitCode::cannot_create,
+          "{} must be a folder that only you can enter, for the ranks to meet in (expected mode "
+          "0700, found {:o} of user {}); remove it, set TMPDIR, or set MASTER_ADDR",
+          folder, status.st_mode & 07777, status.st_uid);
+  return folder;
+}
+
+// LibTorch tells what fails here, with a backtrace at every attempt; our one line says it as well.
+void silence_libtorch() {
+  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
+  c10::initLogging();  // reads it; Python programs do so at import
+}
+
+// The IPv4 address when `host` can only be this host's.
+std::optional<in_addr> loopback(const std::string& host) {
+  const auto text = host == "localhost" ? "127.0.0.1" : host;
+  in_addr address{};
+  const bool is_address = ::inet_pton(AF_INET, text.c_str(), &address) == 1;
+  if (!is_address || (ntohl(address.s_addr) >> 24) != IN_LOOPBACKNET) return std::nullopt;
+  return address;
+}
+
+// A socket that only this host can reach: LibTorch's own listens on every interface.
+int listen_at(in_addr address, int port) {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int yes = 1;
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr = address;
+  name.sin_port = htons(static_cast<std::uint16_t>(port));
+  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (::bind(descriptor, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
+      ::listen(descriptor, SOMAXCONN) != 0) {
+    const auto why = std::strerror(errno);
+    ::close(descriptor);
+    throw std::runtime_error(why);
+  }
+  return descriptor;
+}
+
+}  // namespace
+
+Rendezvous meet_in_file(const LaunchInfo& launch, double timeout_s) {
+  std::string name = launch.job;
+  for (char& letter : name) {
+    if (letter == '/') letter = '_';
+  }
+  const auto path = fmt::format("{}/{}", private_folder(), name);
+  // Open to the end of the process: what is left of a broken group may outlive everything else.
+  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  REQUIRE(descriptor >= 0, ExitCode::cannot_create,
+          "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
+  // The store opens its file for every word. Under this name it does so without the other one.
+  auto store = c10::make_intrusive<c10d::FileStore>(fmt::format("/proc/self/fd/{}", descriptor),
+                                                    launch.world_size);
+  store->setTimeout(milliseconds(timeout_s));
+  if (store->add("come", 1) == launch.world_size) ::unlink(path.c_str());
+  return {std::move(store), "file " + path, path};
+}
+
+Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
+  silence_libtorch();
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(launch.master_port);
+  options.isServer = launch.rank == 0 && !launch.agent_store;
+  options.waitWorkers = false;
+  options.timeout = milliseconds(timeout_s);
+  const auto place = fmt::format("{}:{}", launch.master_addr, launch.master_port);
+  try {
+    if (const auto address = loopback(launch.master_addr); address && options.isServer) {
+      options.masterListenFd = listen_at(*address, launch.master_port);
+    }
+    auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_addr, options);
+    const auto prefix = "train_gpt/attempt_" + launch.attempt;
+    return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + place};
+  } catch (const std::exception& error) {
+    fail(ExitCode::unavailable,
+         "the ranks cannot meet at MASTER_ADDR:MASTER_PORT {} ({}); expected {}; choose another "
+         "MASTER_PORT, or check the address",
+         place, first_line(error.what()),
+         options.isServer ? "a free port of this host" : "rank 0 listening there");
+  }
+}
+
+}  // namespace tg
