@@ -2,7 +2,8 @@
 # usage: scripts/bench_ranks.sh [--rounds N] [--steps N] [--presets "NAME ..."] [--ranks "N ..."]
 #
 # How training scales over the GPUs of this host: configs/record.env and configs/speedrun_124m.env in
-# bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens; then two runs with DETERMINISTIC=1 to
+# bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens, and as one rank on every GPU at the
+# same time, which says how fast the slowest of them is by itself; then two runs with DETERMINISTIC=1 to
 # compare bit by bit, and a trace of one step on all GPUs. Tables, metrics and the trace's picture go to
 # $OUT (logs/bench_ranks by default). Wants an existing build/ and otherwise idle GPUs.
 set -uo pipefail
@@ -42,17 +43,26 @@ train() {
   local name=$1 count=$2 preset=$3
   shift 3
   timeout -k 10 240 "${mpi[@]}" -np "$count" build/train_gpt --config "configs/$preset.env" \
-    --compute-dtype bf16 --data-path synthetic:zipf --tokenizer-path= --output-dir "$work/out" \
+    --compute-dtype bf16 --data-path synthetic:zipf --tokenizer-path= --output-dir "$work/$name" \
     --run-id "$name" "${train_only[@]}" --val-batch-size 524288 --val-tokens 524288 \
     --training-timing-breakdown events --iterations "$steps" "$@" \
     >"$work/runs/$name.log" 2>&1 </dev/null || {
     echo "FAIL $name (exit $?)"
     tail -n 5 "$work/runs/$name.log"
   }
-  cp "$work/out/metrics.jsonl" "$work/runs/$name.jsonl" 2>/dev/null
-  cp "$work/out/"trace_rank0.json "$work/" 2>/dev/null
+  cp "$work/$name/metrics.jsonl" "$work/runs/$name.jsonl" 2>/dev/null
+  cp "$work/$name/"trace_rank0.json "$work/" 2>/dev/null
   grep -h '^timing_breakdown' "$work/runs/$name.log" | tail -n 1
-  rm -rf "$work/out"
+  rm -rf "${work:?}/$name"
+}
+
+# side_by_side PRESET ROUND: one rank on each GPU, none of which waits for another.
+side_by_side() {
+  local gpu
+  for ((gpu = 0; gpu < gpus; ++gpu)); do
+    CUDA_VISIBLE_DEVICES=$gpu train "$1.alone-$gpu.$2" 1 "$1" &
+  done
+  wait
 }
 
 for ((round = 1; round <= rounds; ++round)); do
@@ -61,6 +71,8 @@ for ((round = 1; round <= rounds; ++round)); do
       say "round $round, $preset on $count"
       train "$preset.$count.$round" "$count" "$preset"
     done
+    say "round $round, $preset as one rank on every GPU"
+    side_by_side "$preset" "$round"
   done
 done
 most=${ranks##* }

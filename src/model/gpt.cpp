@@ -45,23 +45,23 @@ at::Tensor Gpt::embed(const at::Tensor& inputs_bt) const {
 
 at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt) const {
   const auto table = table_.find("ve_shared.embed.weight");
-  if (!table.defined()) return {};
-  auto values = embedding_lookup(table, inputs_bt).to(numerics_.compute);
-  const auto projection = table_.find("ve_shared.proj.weight");
-  if (projection.defined()) values = at::linear(values, weights_.small(projection));
-  return values * table_["ve_shared.scale"].to(numerics_.compute);
+  return table.defined() ? embedding_lookup(table, inputs_bt).to(numerics_.compute) : table;
 }
 
-at::Tensor Gpt::layer_values(const at::Tensor& values, std::int64_t layer) const {
+at::Tensor Gpt::layer_values(const at::Tensor& embedded, std::int64_t layer) const {
   const auto found = std::find(config_.ve_layers.begin(), config_.ve_layers.end(), layer);
-  if (!values.defined() || found == config_.ve_layers.end()) return {};
-  const auto scale = fmt::format("ve_layer_scales.{}", found - config_.ve_layers.begin());
-  return values * table_[scale].to(values.scalar_type());
+  if (!embedded.defined() || found == config_.ve_layers.end()) return {};
+  const auto own_scale = fmt::format("ve_layer_scales.{}", found - config_.ve_layers.begin());
+  const auto scale = (table_["ve_shared.scale"] * table_[own_scale]).to(numerics_.compute);
+  // The scale goes to the small matrix, not to what it makes of every token.
+  const auto projection = table_.find("ve_shared.proj.weight");
+  return projection.defined() ? at::linear(embedded, weights_.small(projection) * scale)
+                              : embedded * scale;
 }
 
 at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
   const auto& rope = rope_table(inputs_bt.size(1), inputs_bt.device());
-  const auto values = value_embedding(inputs_bt);
+  const auto embedded = value_embedding(inputs_bt);
   const auto skip_weights = table_.find("skip_weights");
   // The first half of the blocks hands its outputs, last in first out, to the other half.
   const std::int64_t pushing = config_.unet_skips ? config_.num_layers / 2 : 0;
@@ -79,7 +79,7 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
     }
     const bool pushed = i > 0 && i < pushing;  // the block before
     stream = blocks_[layer].forward(stream, skip, pushed ? &before : nullptr, weights_.layer(i),
-                                    rope, layer_values(values, i));
+                                    rope, layer_values(embedded, i));
     if (pushed) skips.push_back(before);
     if (i + 1 == pushing) skips.push_back(stream.close());
   }
@@ -109,13 +109,14 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
   return sum;
 }
 
-at::Tensor Gpt::head_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
-                          ForwardMode mode) const {
-  const auto z = linear(states_btd, head()).flatten(0, 1);
+at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
+                     ForwardMode mode) const {
+  const auto states = final_states(inputs_bt);
+  const auto z = linear(states, head()).flatten(0, 1);
   auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap, mode.scale);
   if (mode.training && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
     const double share = config_.mtp_loss_weight / static_cast<double>(config_.mtp_num_heads);
-    loss = loss + multi_token_loss(states_btd, targets_bt, mode.scale * share);
+    loss = loss + multi_token_loss(states, targets_bt, mode.scale * share);
   }
   return loss;
 }

@@ -28,28 +28,23 @@ class Gpt {
   // To call when gradients are complete: some of the banks' are elsewhere until then.
   void collect_gradients() { weights_.collect_gradients(); }
 
-  // The last block's output, normalised. inputs [B, T] int64 → [B, T, D].
-  at::Tensor final_states(const at::Tensor& inputs_bt) const;
-  // Mean cross-entropy in nats over all B·T targets, of those states → [] fp32.
-  at::Tensor head_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
-                       ForwardMode mode) const;
-  // Both: inputs and targets [B, T] int64 → [] fp32.
+  // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
-                  ForwardMode mode) const {
-    return head_loss(final_states(inputs_bt), targets_bt, mode);
-  }
+                  ForwardMode mode) const;
   // Cross-entropy of every target, without a gradient → [B, T] fp32.
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt) const;
 
  private:
   at::Tensor embed(const at::Tensor& inputs_bt) const;
+  // The last block's output, normalised [B, T, D].
+  at::Tensor final_states(const at::Tensor& inputs_bt) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               double scale) const;
   Weight head() const;
-  // The shared value embedding [B, T, KV·hd], or undefined.
+  // The rows of the shared value embedding [B, T, VE_DIM], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
-  // What a layer takes of it, or undefined.
-  at::Tensor layer_values(const at::Tensor& values, std::int64_t layer) const;
+  // What a layer makes of them [B, T, KV·hd], or undefined.
+  at::Tensor layer_values(const at::Tensor& embedded, std::int64_t layer) const;
   const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
 
   const ModelConfig config_;

@@ -42,11 +42,6 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
       communicator);
 }
 
-void Optimizer::start_heads() {
-  // The scripts' clipping comes before the sum.
-  if (!record_quirks_) reduction_.start_heads();
-}
-
 at::Tensor Optimizer::reduce(const at::Tensor& numbers, double max_norm) {
   const at::NoGradGuard no_grad;
   const auto factor = [&](const at::Tensor& norm) {

@@ -20,9 +20,6 @@ class Optimizer {
   Optimizer(const ParameterTable& table, const ModelConfig& model, const OptimConfig& optim,
             at::ScalarType reduce_dtype, bool record_quirks, Communicator& communicator);
 
-  // Before reduce(), where the heads' gradients are complete: they travel while the rest of the
-  // backward pass runs. Collective.
-  void start_heads();
   // Sums all ranks' gradients, and `numbers` [k] fp32 in place, and clips by the global norm:
   // factor min(1, max_norm/(norm + 1e-6)), none for max_norm 0. With `record_quirks` each rank
   // clips its own gradients first, as the scripts do. → that norm, [] fp32 on the device.

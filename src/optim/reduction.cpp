@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <utility>
 
 namespace tg {
 
@@ -40,9 +39,6 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
     const bool stays = record_quirks && row.kind == ParameterKind::mtp_head;
     auto& part = row.kind == ParameterKind::bank ? banks_ : stays ? unreduced_ : replicated_;
     part.push_back(row.value);
-    if (&part != &replicated_) continue;
-    const bool head = row.kind == ParameterKind::head || row.kind == ParameterKind::mtp_head;
-    (head ? heads_ : others_).push_back(row.value);
   }
   shards_.resize(banks_.size());
   padded_.resize(banks_.size());
@@ -91,29 +87,18 @@ void Reduction::unpack(const at::Tensor& packed, const at::Tensor& numbers) {
   }
 }
 
-void Reduction::start_large(const std::vector<at::Tensor>& parameters) {
-  for (const auto& gradient : gradients_of(parameters)) {
-    if (!is_packed(gradient)) large_.push_back(communicator_.sum(gradient));
-  }
-}
-
-void Reduction::start_heads() {
-  if (communicator_.world_size() == 1) return;
-  start_large(heads_);
-  heads_started_ = true;
-}
-
 void Reduction::reduce(const at::Tensor& numbers) {
   const at::NoGradGuard no_grad;
   start_banks();
   if (communicator_.world_size() == 1) return;
-  if (!std::exchange(heads_started_, false)) start_large(heads_);
-  start_large(others_);
+  std::vector<Pending> large;
+  for (const auto& gradient : gradients_of(replicated_)) {
+    if (!is_packed(gradient)) large.push_back(communicator_.sum(gradient));
+  }
   const auto packed = pack(numbers);
   communicator_.sum(packed).wait();
   unpack(packed, numbers);
-  for (auto& pending : large_) pending.wait();
-  large_.clear();
+  for (auto& pending : large) pending.wait();
   for (auto& pending : pending_) pending.wait();
 }
 

@@ -18,8 +18,6 @@ class Reduction {
   Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType bank_dtype,
             bool record_quirks);
 
-  // Of the heads' gradients, where they are large; before reduce(), which does it otherwise.
-  void start_heads();
   // Of the gradients that the last backward pass left; and of `numbers` [k] fp32, in place. The
   // banks go first, the largest before the others; what is small goes packed into one collective.
   void reduce(const at::Tensor& numbers);
@@ -42,18 +40,14 @@ class Reduction {
  private:
   std::vector<at::Tensor> local_gradients() const;
   void start_banks();
-  void start_large(const std::vector<at::Tensor>& parameters);
   at::Tensor pack(const at::Tensor& numbers) const;
   void unpack(const at::Tensor& packed, const at::Tensor& numbers);
 
   Communicator& communicator_;
   at::ScalarType bank_dtype_;
   std::vector<at::Tensor> banks_, replicated_, unreduced_;
-  std::vector<at::Tensor> heads_, others_;  // the parts of replicated_
   std::vector<at::Tensor> shards_, padded_;
   std::vector<Pending> pending_;  // of the banks
-  std::vector<Pending> large_;    // of the replicated gradients that travel alone
-  bool heads_started_ = false;
 };
 
 // Matrices of a bank of n on each of W ranks.

@@ -5,19 +5,12 @@
 namespace tg {
 
 void MicroStep::run_forward(const DeviceBatch& batch) {
-  states_ = model_.final_states(batch.inputs);
-  leaf_ = states_.detach().requires_grad_();
-  loss_ = model_.head_loss(leaf_, batch.targets, {.training = true, .scale = share_});
+  loss_ = model_.loss(batch.inputs, batch.targets, {.training = true, .scale = share_});
 }
 
-void MicroStep::run_backward_heads() {
+void MicroStep::run_backward() {
   loss_.backward();
   loss_ = loss_.detach();
-}
-
-void MicroStep::run_backward_blocks() {
-  states_.backward(leaf_.grad());
-  states_ = leaf_ = at::Tensor();
 }
 
 at::Tensor MicroStep::forward(const DeviceBatch& batch) {
@@ -30,17 +23,12 @@ at::Tensor MicroStep::forward(const DeviceBatch& batch) {
   return loss_.detach();
 }
 
-void MicroStep::backward_heads() {
-  graphs_.recorded() ? graphs_.replay(1) : run_backward_heads();
-}
-
-void MicroStep::backward_blocks() {
-  graphs_.recorded() ? graphs_.replay(2) : run_backward_blocks();
+void MicroStep::backward() {
+  graphs_.recorded() ? graphs_.replay(1) : run_backward();
 }
 
 void MicroStep::record(const DeviceBatch& batch) {
-  const auto obstacle = graphs_.record(
-      {[&] { run_forward(batch); }, [&] { run_backward_heads(); }, [&] { run_backward_blocks(); }});
+  const auto obstacle = graphs_.record({[&] { run_forward(batch); }, [&] { run_backward(); }});
   if (obstacle.empty()) return;
   records_ = false;
   log_warn(

@@ -14,26 +14,18 @@ at::Tensor TrainStep::forward(const DeviceBatch& batch) {
   return micro_step_.forward(batch);
 }
 
-void TrainStep::backward(bool last) {
+void TrainStep::backward() {
   const auto phase = phases_.enter(Phase::backward);
-  micro_step_.backward_heads();
-  if (last) optimizer_.start_heads();
-  micro_step_.backward_blocks();
+  micro_step_.backward();
 }
 
 at::Tensor TrainStep::accumulate_gradients() {
   auto mean_loss = at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat));
-  const auto world = communicator_.world_size();
-  for (std::int64_t i = 0; i < micro_batches_; i += world) {
+  for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
     const auto batch = next_batch();
-    // The last round may have fewer micro-batches than ranks.
-    const bool last = i + world >= micro_batches_;
-    if (!batch.inputs.defined()) {
-      if (last) optimizer_.start_heads();
-      continue;
-    }
+    if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
     mean_loss += forward(batch);
-    backward(last);
+    backward();
   }
   model_.collect_gradients();
   return mean_loss;

@@ -42,7 +42,7 @@ class TrainStep {
   at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
   at::Tensor forward(const DeviceBatch& batch);
-  void backward(bool last);
+  void backward();
 
   Gpt& model_;
   Optimizer& optimizer_;

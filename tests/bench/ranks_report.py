@@ -3,7 +3,8 @@
 
 Reads the runs that scripts/bench_ranks.sh left in FOLDER (PRESET.RANKS.ROUND.jsonl and .log) and
 prints a table for each preset: milliseconds a step, speed-up and share of linear, waits, memory,
-time to the first step, and how far the losses lie from those of one rank.
+time to the first step, and how far the losses lie from those of one rank. Runs PRESET.alone-GPU.ROUND
+are of one rank on every GPU at once: no number of ranks can be faster than its share of the slowest.
 """
 import collections
 import json
@@ -38,9 +39,13 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     presets = collections.defaultdict(lambda: collections.defaultdict(list))
+    alone = collections.defaultdict(lambda: collections.defaultdict(list))
     for path in sorted(pathlib.Path(sys.argv[1]).glob("*.*.*.jsonl")):
         preset, ranks, _ = path.name.split(".", 2)
-        presets[preset][int(ranks)].append(Run(path))
+        if ranks.startswith("alone-"):
+            alone[preset][ranks.removeprefix("alone-")] += Run(path).steps
+        else:
+            presets[preset][int(ranks)].append(Run(path))
     for preset, by_ranks in presets.items():
         fewest = min(by_ranks)
         base = statistics.median(sum((run.steps for run in by_ranks[fewest]), []))
@@ -55,6 +60,10 @@ def main():
                   f"  {statistics.median(sum((run.wait for run in runs), [])):12.2f}  {runs[0].memory:>8}"
                   f"  {min(run.first for run in runs) / 1000:12.2f}"
                   f"  {worst_difference(runs, by_ranks[fewest][0].losses):.1e} relative at most")
+        if alone[preset]:
+            each = {gpu: statistics.median(steps) for gpu, steps in alone[preset].items()}
+            print("one rank on every GPU at once: " + ", ".join(f"{step:.2f}" for step in each.values())
+                  + f" ms; {len(each)} ranks at the pace of the slowest: {max(each.values()) / len(each):.2f} ms")
     return 0 if presets else 1
 
 
