@@ -24,8 +24,23 @@ struct Single {
   T value;
 
   __device__ float operator[](int) const { return static_cast<float>(value); }
-  __device__ void set(int, float number) { value = static_cast<T>(number); }
 };
+template <typename P, typename T>
+__device__ inline P load(const T* at) {
+  if constexpr (P::size == 1) {
+    return {*at};
+  } else {
+    return load_pack(at);
+  }
+}
+template <typename P, typename T>
+__device__ inline void store(T* at, const float (&values)[P::size]) {
+  if constexpr (P::size == 1) {
+    *at = static_cast<T>(values[0]);
+  } else {
+    store_rounded(at, values);
+  }
+}
 
 __device__ inline float fast_exp2(float x) {
   float y;
@@ -151,12 +166,11 @@ __global__ void __launch_bounds__(kMaxThreads)
   using P = Pack<T>;
   extern __shared__ float4 kept[];  // [P::size / 4][packs]: weight·slope
   const int packs = vocab / P::size;
-  uint4 ahead[kPacks];  // packs as words: an array of packs of bf16 would not stay in registers
-  const auto fetch = [](const T* at) { return *reinterpret_cast<const uint4*>(at); };
+  P ahead[kPacks];
 #pragma unroll
   for (int j = 0; j < kPacks; ++j) {
     const int i = j * blockDim.x + threadIdx.x;
-    if (i < packs) ahead[j] = fetch(logits + std::int64_t{blockIdx.x} * vocab + i * P::size);
+    if (i < packs) ahead[j] = load_pack(logits + std::int64_t{blockIdx.x} * vocab + i * P::size);
   }
   std::int64_t next_target = targets[blockIdx.x];
   int parity = 0;
@@ -173,8 +187,8 @@ __global__ void __launch_bounds__(kMaxThreads)
       const int i = j * blockDim.x + threadIdx.x;
       if (i >= packs) continue;
       float weight[P::size], slope[P::size];
-      weigh<T>(*reinterpret_cast<const P*>(&ahead[j]), softcap, weight, slope);
-      ahead[j] = fetch(next_z + i * P::size);
+      weigh<T>(ahead[j], softcap, weight, slope);
+      ahead[j] = load_pack(next_z + i * P::size);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) sum += weight[k];
       target.look(i * P::size, weight, slope);
@@ -194,16 +208,16 @@ __global__ void __launch_bounds__(kMaxThreads)
       for (int j = 0; j < kPacks; ++j) {
         const int i = j * blockDim.x + threadIdx.x;
         if (i >= packs) continue;
-        P dz;
+        float dz[P::size];
 #pragma unroll
         for (int k = 0; k < P::size; k += 4) {
           const float4 four = kept[k / 4 * packs + i];
-          dz.set(k, four.x * factor);
-          dz.set(k + 1, four.y * factor);
-          dz.set(k + 2, four.z * factor);
-          dz.set(k + 3, four.w * factor);
+          dz[k] = four.x * factor;
+          dz[k + 1] = four.y * factor;
+          dz[k + 2] = four.z * factor;
+          dz[k + 3] = four.w * factor;
         }
-        store_pack(z + i * P::size, dz);
+        store_rounded(z + i * P::size, dz);
       }
       target.write_gradient(z, total, scale);
     }
@@ -222,7 +236,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     float weight[P::size], slope[P::size], sum = 0;
 #pragma unroll 4
     for (int i = first; i < vocab; i += step) {
-      weigh<T>(*reinterpret_cast<const P*>(z + i), softcap, weight, slope);
+      weigh<T>(load<P>(z + i), softcap, weight, slope);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) sum += weight[k];
       target.look(i, weight, slope);
@@ -233,12 +247,11 @@ __global__ void __launch_bounds__(kMaxThreads)
       const float factor = 4 * scale / total;
 #pragma unroll 4
       for (int i = first; i < vocab; i += step) {
-        P& at = *reinterpret_cast<P*>(z + i);
-        weigh<T>(at, softcap, weight, slope);
-        P dz;
+        weigh<T>(load<P>(z + i), softcap, weight, slope);
+        float dz[P::size];
 #pragma unroll
-        for (int k = 0; k < P::size; ++k) dz.set(k, weight[k] * slope[k] * factor);
-        at = dz;
+        for (int k = 0; k < P::size; ++k) dz[k] = weight[k] * slope[k] * factor;
+        store<P>(z + i, dz);
       }
       target.write_gradient(z, total, scale);
     }
@@ -253,10 +266,11 @@ __global__ void scale_kernel(T* x, std::int64_t count, const float* __restrict__
   const std::int64_t packs = count / P::size;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (std::int64_t i = thread; i < packs; i += std::int64_t{gridDim.x} * blockDim.x) {
-    P pack = load_pack(x + i * P::size);
+    const P pack = load_pack(x + i * P::size);
+    float scaled[P::size];
 #pragma unroll
-    for (int k = 0; k < P::size; ++k) pack.set(k, pack[k] * by);
-    store_pack(x + i * P::size, pack);
+    for (int k = 0; k < P::size; ++k) scaled[k] = pack[k] * by;
+    store_rounded(x + i * P::size, scaled);
   }
   const std::int64_t i = packs * P::size + thread;
   if (i < count) x[i] = static_cast<T>(static_cast<float>(x[i]) * by);
