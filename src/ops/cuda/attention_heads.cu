@@ -44,11 +44,8 @@ struct Rotation {
 
   // The whole warp takes part.
   __device__ void turn(const P& x, float (&turned)[P::size]) const {
-    unsigned words[kAccessBytes / sizeof(unsigned)];
-    memcpy(words, &x, sizeof(words));
-    for (auto& word : words) word = __shfl_sync(0xffffffff, word, partner);
-    P other;
-    memcpy(&other, words, sizeof(words));
+    P other = x;
+    for (auto& word : other.words) word = __shfl_sync(0xffffffff, word, partner);
 #pragma unroll
     for (int i = 0; i < P::size; ++i) turned[i] = x[i] * cos[i] + other[i] * sin[i];
   }
@@ -98,10 +95,10 @@ __global__ void __launch_bounds__(kHeadThreads)
         rotation.turn(x, turned);
         if (!there) continue;
         if (gains != nullptr) scale *= gains[head];
-        P y;
+        float y[P::size];
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) y.set(i, scale * turned[i]);
-        store_pack(contiguous_head<T>(out, token, count, head, dim) + seat.offset, y);
+        for (int i = 0; i < P::size; ++i) y[i] = scale * turned[i];
+        store_rounded(contiguous_head<T>(out, token, count, head, dim) + seat.offset, y);
       }
     };
     turn(0, heads, in.q_gain, q);
@@ -111,11 +108,11 @@ __global__ void __launch_bounds__(kHeadThreads)
       const P own = load_head<T>(qkv, token, heads + kv_heads + head, seat.offset);
       const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
       const P first = load_head<T>(in.first_v, token, head, seat.offset);
-      P y;
+      float y[P::size];
 #pragma unroll
       for (int i = 0; i < P::size; ++i)
-        y.set(i, weights.own * (own[i] + embedding[i]) + weights.first * first[i]);
-      store_pack(contiguous_head<T>(v, token, kv_heads, head, dim) + seat.offset, y);
+        y[i] = weights.own * (own[i] + embedding[i]) + weights.first * first[i];
+      store_rounded(contiguous_head<T>(v, token, kv_heads, head, dim) + seat.offset, y);
     }
   }
 }
@@ -160,11 +157,11 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
         const float gain = gains == nullptr ? 1 : gains[head];
         if (gains != nullptr && seat.lane == 0) sums[head] += n_dn;
         const float scale = gain * r, pull = r * n_dn * share;
-        P dx;
+        float dx[P::size];
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) dx.set(i, scale * (dn[i] - x[i] * pull));
-        store_pack(contiguous_head<T>(out.qkv, token, all_heads, start + head, dim) + seat.offset,
-                   dx);
+        for (int i = 0; i < P::size; ++i) dx[i] = scale * (dn[i] - x[i] * pull);
+        store_rounded(
+            contiguous_head<T>(out.qkv, token, all_heads, start + head, dim) + seat.offset, dx);
       }
     };
     turn_back(0, heads, in.q_gain, gradients.q);
@@ -174,10 +171,10 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
       const P a = load_head<T>(gradients.v, token, head, seat.offset);
       const P b = load_head<T>(gradients.exclusive_v, token, head, seat.offset);
       const P later = load_head<T>(gradients.first_v, token, head, seat.offset);
-      P d_own, d_first;
+      float d_own[P::size], d_first[P::size];
       if (out.first_v == nullptr) {
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) d_own.set(i, a[i] + b[i] + later[i]);
+        for (int i = 0; i < P::size; ++i) d_own[i] = a[i] + b[i] + later[i];
       } else {
         const P own = load_head<T>(qkv, token, heads + kv_heads + head, seat.offset);
         const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
@@ -185,15 +182,15 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
 #pragma unroll
         for (int i = 0; i < P::size; ++i) {
           const float d = a[i] + b[i], v = own[i] + embedding[i];
-          d_own.set(i, weights.own * d);
-          d_first.set(i, later[i] + weights.first * d);
+          d_own[i] = weights.own * d;
+          d_first[i] = later[i] + weights.first * d;
           first_sum += d * (in.lambdas == 1 ? first[i] - v : first[i]);
           own_sum += d * v;
         }
-        store_pack(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + seat.offset,
-                   d_first);
+        store_rounded(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + seat.offset,
+                      d_first);
       }
-      store_pack(
+      store_rounded(
           contiguous_head<T>(out.qkv, token, all_heads, heads + kv_heads + head, dim) + seat.offset,
           d_own);
     }

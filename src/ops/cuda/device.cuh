@@ -6,6 +6,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "ops/cuda/launch.h"
 
@@ -14,23 +15,69 @@ namespace tg::cuda {
 constexpr int kWarp = 32;
 constexpr int kAccessBytes = 16;
 
-// One access of a thread: as many numbers as fit in 16 bytes, computed with in fp32.
-template <typename T>
-struct alignas(kAccessBytes) Pack {
-  static constexpr int size = kAccessBytes / sizeof(T);
-  T values[size];
+// Numbers of a thread, computed with in fp32: as many as fit in one access of 16 bytes, unless
+// told. Kept as words: the compiler then neither takes them apart in registers nor stores them
+// number by number.
+template <typename T, int kSize = kAccessBytes / sizeof(T)>
+struct Pack {
+  static constexpr int size = kSize;
+  static constexpr int word_count = kSize * sizeof(T) / sizeof(unsigned);
+  unsigned words[word_count];
 
-  __device__ float operator[](int i) const { return static_cast<float>(values[i]); }
-  __device__ void set(int i, float value) { values[i] = static_cast<T>(value); }
+  __device__ static Pack rounded(const float (&values)[kSize]) {
+    Pack pack;
+#pragma unroll
+    for (int w = 0; w < word_count; ++w) {
+      if constexpr (std::is_same_v<T, float>) {
+        pack.words[w] = __float_as_uint(values[w]);
+      } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        const __nv_bfloat162 pair = __floats2bfloat162_rn(values[2 * w], values[2 * w + 1]);
+        pack.words[w] = reinterpret_cast<const unsigned&>(pair);
+      } else {
+        const __half2 pair = __floats2half2_rn(values[2 * w], values[2 * w + 1]);
+        pack.words[w] = reinterpret_cast<const unsigned&>(pair);
+      }
+    }
+    return pack;
+  }
+  __device__ float operator[](int i) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return __uint_as_float(words[i]);
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
+    } else {
+      return __half2float(__ushort_as_half(words[i / 2] >> (i % 2 * 16) & 0xffffu));
+    }
+  }
 };
 
-template <typename T>
-__device__ inline Pack<T> load_pack(const T* at) {
-  return *reinterpret_cast<const Pack<T>*>(at);
+template <typename T, int kSize = kAccessBytes / sizeof(T)>
+__device__ inline Pack<T, kSize> load_pack(const T* at) {
+  Pack<T, kSize> pack;
+#pragma unroll
+  for (int w = 0; w < pack.word_count; w += 4) {
+    const uint4 access = reinterpret_cast<const uint4*>(at)[w / 4];
+    pack.words[w] = access.x, pack.words[w + 1] = access.y;
+    pack.words[w + 2] = access.z, pack.words[w + 3] = access.w;
+  }
+  return pack;
 }
-template <typename T>
-__device__ inline void store_pack(T* at, const Pack<T>& pack) {
-  *reinterpret_cast<Pack<T>*>(at) = pack;
+// __stwb is the plain store, but stays one access where the compiler would split an assignment.
+template <typename T, int kSize>
+__device__ inline void store_pack(T* at, const Pack<T, kSize>& pack) {
+  const auto& words = pack.words;
+  if constexpr (pack.word_count == 2) {
+    __stwb(reinterpret_cast<uint2*>(at), make_uint2(words[0], words[1]));
+  } else {
+#pragma unroll
+    for (int w = 0; w < pack.word_count; w += 4)
+      __stwb(reinterpret_cast<uint4*>(at) + w / 4,
+             make_uint4(words[w], words[w + 1], words[w + 2], words[w + 3]));
+  }
+}
+template <typename T, int kSize>
+__device__ inline void store_rounded(T* at, const float (&values)[kSize]) {
+  store_pack(at, Pack<T, kSize>::rounded(values));
 }
 
 // Over the lanes of a warp; every lane has the result.

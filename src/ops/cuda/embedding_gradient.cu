@@ -32,18 +32,6 @@ struct Place {
   }
 };
 
-// A thread's columns, rounded if `Out` is not fp32.
-template <typename Out, int kSize>
-__device__ void store(const float (&sum)[kSize], Out* at) {
-#pragma unroll
-  for (int k = 0; k < kSize; k += Pack<Out>::size) {
-    Pack<Out> pack;
-#pragma unroll
-    for (int l = 0; l < Pack<Out>::size; ++l) pack.set(l, sum[k + l]);
-    store_pack(at + k, pack);
-  }
-}
-
 // partials [chunks, 2, width]: of a run that began in an earlier chunk, and of one that goes on in
 // the next. Where a chunk lies within a run it is the former.
 template <typename T>
@@ -58,28 +46,27 @@ __global__ void __launch_bounds__(kThreads)
   bool goes_back = at.begin > 0 && ids[at.begin - 1] == id;
   float sum[kSize] = {};
   for (std::int64_t first = at.begin; first < at.end; first += kAhead) {
-    uint4 ahead[kAhead];  // packs as words: an array of packs of bf16 would not stay in registers
+    Pack<T> ahead[kAhead];
     int ids_after[kAhead];
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       const std::int64_t i = first + k;
       if (i >= at.end) continue;
-      ahead[k] = *reinterpret_cast<const uint4*>(rows + order[i] * width + at.column);
+      ahead[k] = load_pack(rows + order[i] * width + at.column);
       ids_after[k] = i + 1 < count ? ids[i + 1] : -1;
     }
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
       const std::int64_t i = first + k;
       if (i >= at.end) continue;
-      const auto& pack = *reinterpret_cast<const Pack<T>*>(&ahead[k]);
 #pragma unroll
-      for (int l = 0; l < kSize; ++l) sum[l] += pack[l];
+      for (int l = 0; l < kSize; ++l) sum[l] += ahead[k][l];
       const bool goes_on = ids_after[k] == id;
       if (goes_on && i + 1 < at.end) continue;
       if (goes_back || goes_on) {
-        store(sum, partials + (2 * at.chunk + (goes_back ? 0 : 1)) * width + at.column);
+        store_rounded(partials + (2 * at.chunk + (goes_back ? 0 : 1)) * width + at.column, sum);
       } else {
-        store(sum, gradient + std::int64_t{id} * width + at.column);
+        store_rounded(gradient + std::int64_t{id} * width + at.column, sum);
       }
 #pragma unroll
       for (int l = 0; l < kSize; ++l) sum[l] = 0;
@@ -106,7 +93,10 @@ __global__ void __launch_bounds__(kThreads)
     (ids[middle * kChunk] == id ? low : high) = middle;
   }
   const float* from = partials + at.column;
-  Pack<float> sum = load_pack(from + (2 * at.chunk + 1) * width);
+  const auto own = load_pack(from + (2 * at.chunk + 1) * width);
+  float sum[kSize];
+#pragma unroll
+  for (int l = 0; l < kSize; ++l) sum[l] = own[l];
   for (std::int64_t first = at.chunk + 1; first < high; first += kAhead) {
     Pack<float> ahead[kAhead] = {};
 #pragma unroll
@@ -116,12 +106,10 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int k = 0; k < kAhead; ++k) {
 #pragma unroll
-      for (int l = 0; l < kSize; ++l) sum.values[l] += ahead[k][l];
+      for (int l = 0; l < kSize; ++l) sum[l] += ahead[k][l];
     }
   }
-#pragma unroll
-  for (int l = 0; l < kSize; ++l)
-    gradient[std::int64_t{id} * width + at.column + l] = static_cast<T>(sum[l]);
+  store_rounded(gradient + std::int64_t{id} * width + at.column, sum);
 }
 
 }  // namespace

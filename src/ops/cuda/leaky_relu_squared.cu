@@ -35,10 +35,10 @@ __global__ void __launch_bounds__(kThreads)
   for (std::int64_t i = thread; i < packs; i += threads) {
     const P pa = load_pack(a + i * P::size);
     const P pb = b == nullptr ? pa : load_pack(b + i * P::size);
-    P result;
+    float result[P::size];
 #pragma unroll
-    for (int k = 0; k < P::size; ++k) result.set(k, op(pa[k], pb[k]));
-    store_pack(out + i * P::size, result);
+    for (int k = 0; k < P::size; ++k) result[k] = op(pa[k], pb[k]);
+    store_rounded(out + i * P::size, result);
   }
   const std::int64_t i = packs * P::size + thread;
   if (i < count)

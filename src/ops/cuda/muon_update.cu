@@ -10,42 +10,23 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kChunk = 8;  // numbers of a thread and pass: a pack of the narrower type
 
-// Eight numbers, of whatever width, as fp32.
 template <typename T>
-struct Chunk {
-  Pack<T> packs[kChunk / Pack<T>::size];
-
-  __device__ float operator[](int i) const { return packs[i / Pack<T>::size][i % Pack<T>::size]; }
-  // Rounds, and says to what.
-  __device__ float set(int i, float value) {
-    packs[i / Pack<T>::size].set(i % Pack<T>::size, value);
-    return (*this)[i];
-  }
-};
-
-template <typename T>
-__device__ Chunk<T> load_chunk(const T* from, std::int64_t first, std::int64_t count) {
-  Chunk<T> chunk;
-  if (first + kChunk <= count) {
+__device__ Pack<T, kChunk> load_chunk(const T* from, std::int64_t first, std::int64_t count) {
+  if (first + kChunk <= count) return load_pack<T, kChunk>(from + first);
+  float values[kChunk];
 #pragma unroll
-    for (int i = 0; i < kChunk; i += Pack<T>::size)
-      chunk.packs[i / Pack<T>::size] = load_pack(from + first + i);
-  } else {
-    for (int i = 0; i < kChunk; ++i)
-      chunk.set(i, first + i < count ? static_cast<float>(from[first + i]) : 0.0f);
-  }
-  return chunk;
+  for (int i = 0; i < kChunk; ++i)
+    values[i] = first + i < count ? static_cast<float>(from[first + i]) : 0.0f;
+  return Pack<T, kChunk>::rounded(values);
 }
 
 template <typename T>
-__device__ void store_chunk(T* to, const Chunk<T>& chunk, std::int64_t first, std::int64_t count) {
-  if (first + kChunk <= count) {
+__device__ void store_chunk(T* to, const Pack<T, kChunk>& chunk, std::int64_t first,
+                            std::int64_t count) {
+  if (first + kChunk <= count) return store_pack(to + first, chunk);
 #pragma unroll
-    for (int i = 0; i < kChunk; i += Pack<T>::size)
-      store_pack(to + first + i, chunk.packs[i / Pack<T>::size]);
-  } else {
-    for (int i = 0; first + i < count; ++i) to[first + i] = static_cast<T>(chunk[i]);
-  }
+  for (int i = 0; i < kChunk; ++i)
+    if (first + i < count) to[first + i] = static_cast<T>(chunk[i]);
 }
 
 template <typename M, typename G>
@@ -56,16 +37,19 @@ __global__ void __launch_bounds__(kThreads) momentum_kernel(NesterovMomentum of)
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads * kChunk;
   const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   for (std::int64_t first = thread * kChunk; first < of.count; first += step) {
-    auto b = load_chunk<M>(momentum, first, of.count);
+    const auto before = load_chunk<M>(momentum, first, of.count);
     const auto g = load_chunk(static_cast<const G*>(of.gradient), first, of.count);
-    Chunk<M> ahead;
+    float gradient[kChunk], values[kChunk];
 #pragma unroll
     for (int i = 0; i < kChunk; ++i) {
-      const float gradient = skip ? 0.0f : g[i] * clip;
-      ahead.set(i, mu * b.set(i, mu * b[i] + gradient) + gradient);
+      gradient[i] = skip ? 0.0f : g[i] * clip;
+      values[i] = mu * before[i] + gradient[i];
     }
+    const auto b = Pack<M, kChunk>::rounded(values);
     store_chunk(momentum, b, first, of.count);
-    store_chunk(static_cast<M*>(of.ahead), ahead, first, of.count);
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) values[i] = mu * b[i] + gradient[i];
+    store_chunk(static_cast<M*>(of.ahead), Pack<M, kChunk>::rounded(values), first, of.count);
   }
 }
 
@@ -77,11 +61,12 @@ __global__ void __launch_bounds__(kThreads)
   const std::int64_t step = std::int64_t{gridDim.x} * kThreads * kChunk;
   const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   for (std::int64_t first = thread * kChunk; first < count; first += step) {
-    auto p = load_chunk<float>(parameters, first, count);
+    const auto p = load_chunk<float>(parameters, first, count);
     const auto u = load_chunk(update, first, count);
+    float values[kChunk];
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) p.set(i, p[i] * keep - by * u[i]);
-    store_chunk(parameters, p, first, count);
+    for (int i = 0; i < kChunk; ++i) values[i] = p[i] * keep - by * u[i];
+    store_chunk(parameters, Pack<float, kChunk>::rounded(values), first, count);
   }
 }
 

@@ -16,9 +16,9 @@ struct Parameters {
   Eight<float> branch_scale, skip_weight, mix0, mix1;
 };
 __device__ inline Eight<float> parameter(const float* at, bool vector, float absent, int column) {
-  if (at != nullptr && vector) return load(at + column);
+  if (at != nullptr && vector) return load_pack<float, kLaneWidth>(at + column);
   const unsigned same = __float_as_uint(at == nullptr ? absent : *at);
-  return {same, same, same, same, same, same, same, same};
+  return {{same, same, same, same, same, same, same, same}};
 }
 __device__ inline Parameters parameters(const ResidualNormTerms& terms, int width, int column) {
   const bool vector = terms.mix_is_vector;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp) forward_kernel(const For
       }
       Tile::store_span(args.sum, at, k, sum);
       Tile::store_span(args.residual, at, k, mixed);
-      residual.spans[k] = rounded<T>(mixed);
+      residual.spans[k] = Eight<T>::rounded(mixed);
 #pragma unroll
       for (int i = 0; i < kLaneWidth; ++i)
         squares = fmaf(residual.spans[k][i], residual.spans[k][i], squares);

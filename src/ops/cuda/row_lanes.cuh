@@ -1,8 +1,6 @@
 #pragma once
 // Rows of a tensor [rows, width] in the registers of the lanes that share them, in packs of eight
 // numbers whatever the type: a width that is a multiple of 8, addresses that are multiples of 16.
-#include <type_traits>
-
 #include "ops/cuda/device.cuh"
 
 namespace tg::cuda {
@@ -11,63 +9,9 @@ constexpr int kLaneWidth = 8;
 constexpr int kSpan = kWarp * kLaneWidth;  // columns of a warp's access
 constexpr int kBlockRowWarps = 8;          // at most, where a row is a block's
 
-// A lane's columns of one span, whatever the type. Kept as words: the compiler then neither takes
-// them apart in registers nor stores them number by number.
+// A lane's columns of one span.
 template <typename T>
-struct Eight {
-  static constexpr int count = kLaneWidth * sizeof(T) / sizeof(unsigned);
-  unsigned words[count];
-
-  __device__ float operator[](int i) const {
-    if constexpr (std::is_same_v<T, float>) {
-      return __uint_as_float(words[i]);
-    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
-    } else {
-      return __half2float(__ushort_as_half(words[i / 2] >> (i % 2 * 16) & 0xffffu));
-    }
-  }
-};
-
-template <typename T>
-__device__ inline Eight<T> rounded(const float (&values)[kLaneWidth]) {
-  Eight<T> eight;
-#pragma unroll
-  for (int w = 0; w < Eight<T>::count; ++w) {
-    if constexpr (std::is_same_v<T, float>) {
-      eight.words[w] = __float_as_uint(values[w]);
-    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      const __nv_bfloat162 pair = __floats2bfloat162_rn(values[2 * w], values[2 * w + 1]);
-      eight.words[w] = reinterpret_cast<const unsigned&>(pair);
-    } else {
-      const __half2 pair = __floats2half2_rn(values[2 * w], values[2 * w + 1]);
-      eight.words[w] = reinterpret_cast<const unsigned&>(pair);
-    }
-  }
-  return eight;
-}
-template <typename T>
-__device__ inline Eight<T> load(const T* at) {
-  Eight<T> eight;
-#pragma unroll
-  for (int w = 0; w < Eight<T>::count; w += 4) {
-    const uint4 access = reinterpret_cast<const uint4*>(at)[w / 4];
-    eight.words[w] = access.x, eight.words[w + 1] = access.y;
-    eight.words[w + 2] = access.z, eight.words[w + 3] = access.w;
-  }
-  return eight;
-}
-// __stwb is the plain store, but stays one of 16 bytes where the compiler would split an
-// assignment.
-template <typename T>
-__device__ inline void store(T* at, const Eight<T>& eight) {
-#pragma unroll
-  for (int w = 0; w < Eight<T>::count; w += 4) {
-    const auto access =
-        make_uint4(eight.words[w], eight.words[w + 1], eight.words[w + 2], eight.words[w + 3]);
-    __stwb(reinterpret_cast<uint4*>(at) + w / 4, access);
-  }
-}
+using Eight = Pack<T, kLaneWidth>;
 
 // How rows lie on threads: with one span a lane, a row is a block's of as many warps as it takes;
 // with more, a warp's.
@@ -103,7 +47,7 @@ struct Tile {
 #pragma unroll
     for (int k = 0; k < kSpans; ++k) {
       row.spans[k] = tensor != nullptr && column() + k * kSpan < width
-                         ? load(static_cast<const T*>(tensor) + at + k * kSpan)
+                         ? load_pack<T, kLaneWidth>(static_cast<const T*>(tensor) + at + k * kSpan)
                          : Eight<T>{};
     }
     return row;
@@ -113,11 +57,11 @@ struct Tile {
 #pragma unroll
     for (int k = 0; k < kSpans; ++k)
 #pragma unroll
-      for (int w = 0; w < Eight<T>::count; ++w) asm volatile("" : "+r"(row.spans[k].words[w]));
+      for (int w = 0; w < Eight<T>::word_count; ++w) asm volatile("" : "+r"(row.spans[k].words[w]));
   }
   static __device__ void store_span(void* tensor, std::int64_t at, int k,
                                     const float (&values)[kLaneWidth]) {
-    if (tensor != nullptr) store(static_cast<T*>(tensor) + at + k * kSpan, rounded<T>(values));
+    if (tensor != nullptr) store_rounded(static_cast<T*>(tensor) + at + k * kSpan, values);
   }
 
   static __device__ float row_sum(float value) {

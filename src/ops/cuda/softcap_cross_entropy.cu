@@ -1,7 +1,8 @@
 // Softcapped cross-entropy: the logits are read once and, for the gradient, written once in place,
 // while a row waits in shared memory, in fp32, for its sum. Bound by memory at 16 bits, if only
-// just: hence as few special functions as possible. Rows too wide for that, or not of whole packs
-// of 16 bytes, are read twice.
+// just: hence as few special functions as possible, and two or more blocks on a multiprocessor, of
+// which one computes while the other writes. Rows too wide for that are shared by two blocks of a
+// cluster; rows too wide for those, or not of whole packs of 16 bytes, are read twice.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
@@ -14,7 +15,9 @@ namespace tg::cuda {
 namespace {
 
 constexpr int kMaxThreads = 1024;
-constexpr int kPacks = 7;  // of a row, a thread: 57,344 logits of 16 bits a block
+constexpr int kPacks = 7;          // of a row, a thread
+constexpr int kWarpPacks = 4;      // where a warp has the row and every lane as many
+constexpr int kPairThreads = 512;  // two blocks of as many fit on a multiprocessor
 constexpr float kLog2E = 1.44269504f;
 
 // A pack of one number, for rows that start anywhere.
@@ -24,8 +27,23 @@ struct Single {
   T value;
 
   __device__ float operator[](int) const { return static_cast<float>(value); }
-  __device__ void set(int, float number) { value = static_cast<T>(number); }
 };
+template <typename P, typename T>
+__device__ inline P load(const T* at) {
+  if constexpr (P::size == 1) {
+    return {*at};
+  } else {
+    return load_pack(at);
+  }
+}
+template <typename P, typename T>
+__device__ inline void store(T* at, const float (&values)[P::size]) {
+  if constexpr (P::size == 1) {
+    *at = static_cast<T>(values[0]);
+  } else {
+    store_rounded(at, values);
+  }
+}
 
 __device__ inline float fast_exp2(float x) {
   float y;
@@ -98,87 +116,195 @@ __device__ void weigh(const P& z, const Softcap& by, float (&weight)[P::size],
   }
 }
 
-// What a row's target needs, with the thread that comes upon it. `parity` alternates from row to
-// row, so that one barrier a row is enough.
+// A row's target, with the thread that writes its column. `pack` is a number's place among those of
+// the block, which lie on `threads` threads in turn.
+template <typename T>
 class Target {
  public:
-  __device__ Target(std::int64_t id, int vocab)
-      : column_(id >= 0 && id < vocab ? static_cast<int>(id) : -1),
-        mine_(column_ < 0 && threadIdx.x == 0) {}
-
-  template <int kSize>
-  __device__ void look(int first, const float (&weight)[kSize], const float (&slope)[kSize]) {
-    if (static_cast<unsigned>(column_ - first) >= kSize) return;
-    mine_ = true;
-#pragma unroll
-    for (int k = 0; k < kSize; ++k) {
-      if (first + k != column_) continue;
-      weight_ = weight[k];
-      slope_ = slope[k];
-    }
+  __device__ Target(const T* row, std::int64_t id, int vocab, int first, int width, int pack_size,
+                    int threads)
+      : column_(id >= 0 && id < vocab ? static_cast<int>(id) : -1) {
+    const auto place = static_cast<unsigned>(column_ - first);  // in the block's columns
+    mine_ = column_ < 0 ? first == 0 && threadIdx.x == 0
+                        : place < static_cast<unsigned>(width) &&
+                              place / pack_size % threads == threadIdx.x;
+    logit_.value = static_cast<T>(NAN);
+    if (mine_ && column_ >= 0) logit_.value = row[column_];
   }
-  __device__ void write_nll(float* nll, float total) const {
-    if (mine_) *nll = logf(total / weight_);
+  __device__ void write_nll(float* nll, float total, const Softcap& softcap) {
+    if (!mine_) return;
+    weigh<T>(logit_, softcap, weight_, slope_);
+    *nll = logf(total / weight_[0]);
   }
   // Over what the same thread has written there as for any other column.
-  template <typename T>
   __device__ void write_gradient(T* row, float total, float scale) const {
     if (mine_ && column_ >= 0)
-      row[column_] = static_cast<T>((weight_ / total - 1) * (4 * scale) * slope_);
+      row[column_] = static_cast<T>((weight_[0] / total - 1) * (4 * scale) * slope_[0]);
   }
 
  private:
   int column_;
   bool mine_;
-  float weight_ = NAN, slope_ = 0;
+  Single<T> logit_;
+  float weight_[1], slope_[1];
 };
 
-__device__ inline float block_sum(float value, int parity) {
-  __shared__ float partial[2][kMaxThreads / kWarp];
-  const int warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  value = warp_sum(value);
-  if (lane == 0) partial[parity][warp] = value;
-  __syncthreads();
-  return warp_sum(lane < blockDim.x / kWarp ? partial[parity][lane] : 0.0f);
+// Between the blocks of a cluster: numbers that are counted where they arrive. Its barrier would
+// wait for every access under way, the next row's among them.
+namespace cluster {
+
+#if __CUDA_ARCH__ >= 900
+__device__ inline unsigned address(const void* shared) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(shared));
 }
+__device__ inline void sync() {
+  __cluster_barrier_arrive();
+  __cluster_barrier_wait();
+}
+__device__ inline void prepare(std::uint64_t* arrivals) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(address(arrivals)) : "memory");
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+__device__ inline void expect(std::uint64_t* arrivals, int bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(arrivals)),
+               "r"(bytes)
+               : "memory");
+}
+// To the same place in the shared memory of the cluster's block `rank`.
+__device__ inline void send(float value, float* to, std::uint64_t* arrivals, int rank) {
+  asm volatile(
+      "{\n"
+      ".reg .b32 to, arrivals;\n"
+      "mapa.shared::cluster.u32 to, %0, %3;\n"
+      "mapa.shared::cluster.u32 arrivals, %1, %3;\n"
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [to], %2, [arrivals];\n"
+      "}" ::"r"(address(to)),
+      "r"(address(arrivals)), "r"(__float_as_uint(value)), "r"(rank)
+      : "memory");
+}
+__device__ inline bool arrived(std::uint64_t* arrivals, int phase) {
+  unsigned there;
+  asm volatile(
+      "{\n"
+      ".reg .pred there;\n"
+      "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 there, [%1], %2;\n"
+      "selp.b32 %0, 1, 0, there;\n"
+      "}"
+      : "=r"(there)
+      : "r"(address(arrivals)), "r"(phase)
+      : "memory");
+  return there != 0;
+}
+#else  // not launched there
+__device__ inline void sync() {}
+__device__ inline void prepare(std::uint64_t*) {}
+__device__ inline void expect(std::uint64_t*, int) {}
+__device__ inline void send(float, float*, std::uint64_t*, int) {}
+__device__ inline bool arrived(std::uint64_t*, int) {
+  return true;
+}
+#endif
+
+}  // namespace cluster
+
+// Over the threads of the kParts blocks that share a row; each has the result. Rows take turns on
+// two sets of partial sums: whoever writes to one has had the other from every warp, and with it
+// the word that the first has been read.
+template <int kParts>
+class RowSum {
+ public:
+  struct Shared {
+    float partial[2][kParts * kMaxThreads / kWarp];
+    std::uint64_t arrivals[2];
+  };
+  __device__ explicit RowSum(Shared& shared) : shared_(shared) {
+    if constexpr (kParts > 1) {
+      if (threadIdx.x < 2) cluster::prepare(&shared_.arrivals[threadIdx.x]);
+      cluster::sync();
+    }
+  }
+  __device__ float operator()(float value) {
+    const int warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    const int set = turn_ % 2, phase = turn_ / 2 % 2;
+    ++turn_;
+    value = warp_sum(value);
+    float* const partial = shared_.partial[set];
+    if constexpr (kParts == 1) {
+      if (warps == 1) return value;
+      if (lane == 0) partial[warp] = value;
+      __syncthreads();
+    } else {
+      std::uint64_t* const arrivals = &shared_.arrivals[set];
+      if (threadIdx.x == 0) cluster::expect(arrivals, kParts * warps * sizeof(float));
+      if (lane < kParts)
+        cluster::send(value, &partial[blockIdx.x % kParts * warps + warp], arrivals, lane);
+      while (!cluster::arrived(arrivals, phase)) {
+      }
+    }
+    value = 0;
+    for (int i = lane; i < kParts * warps; i += kWarp) value += partial[i];
+    return warp_sum(value);
+  }
+
+ private:
+  Shared& shared_;
+  unsigned turn_ = 0;
+};
+
+// How a row lies on threads: a pack of each `threads` is a thread's, of kCount at most.
+template <int kCount, int kShares>
+struct Packs {
+  static constexpr int count = kCount;
+  static constexpr int parts = kShares;
+  static constexpr bool whole = kCount == kWarpPacks;  // a warp's row, without an end to look for
+
+  static __device__ int threads() { return whole ? kWarp : static_cast<int>(blockDim.x); }
+};
 
 // A thread's packs of the next row are on their way while this row is worked on. Only the thread
 // that puts a number into shared memory takes it out.
-template <typename T, bool kGradient>
+template <typename T, bool kGradient, typename Packs>
 __global__ void __launch_bounds__(kMaxThreads)
     read_once_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
                      int vocab, Softcap softcap, float scale, float* __restrict__ nll) {
   using P = Pack<T>;
   extern __shared__ float4 kept[];  // [P::size / 4][packs]: weight·slope
-  const int packs = vocab / P::size;
-  uint4 ahead[kPacks];  // packs as words: an array of packs of bf16 would not stay in registers
-  const auto fetch = [](const T* at) { return *reinterpret_cast<const uint4*>(at); };
+  constexpr int kParts = Packs::parts;
+  const int threads = Packs::threads();
+  const int share = (vocab / P::size + kParts - 1) / kParts, part = blockIdx.x % kParts;
+  const int packs = min(share, vocab / P::size - part * share), first = part * share * P::size;
+  const auto there = [&](int j) {
+    return Packs::whole || j * threads + static_cast<int>(threadIdx.x) < packs;
+  };
+  const int offset = first + threadIdx.x * P::size, step = threads * P::size;
+  const std::int64_t row_step = gridDim.x / kParts;
+  std::int64_t row = blockIdx.x / kParts;
+
+  P ahead[Packs::count];
 #pragma unroll
-  for (int j = 0; j < kPacks; ++j) {
-    const int i = j * blockDim.x + threadIdx.x;
-    if (i < packs) ahead[j] = fetch(logits + std::int64_t{blockIdx.x} * vocab + i * P::size);
-  }
-  std::int64_t next_target = targets[blockIdx.x];
-  int parity = 0;
-  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x, parity ^= 1) {
+  for (int j = 0; j < Packs::count; ++j)
+    if (there(j)) ahead[j] = load_pack(logits + row * vocab + offset + j * step);
+  std::int64_t next_target = targets[row];
+  __shared__ typename RowSum<kParts>::Shared sums;
+  RowSum<kParts> row_sum(sums);
+  for (; row < rows; row += row_step) {
     T* z = logits + row * vocab;
     // Behind the last row stands that row again: cheaper than a question at each pack.
-    const std::int64_t next = row + gridDim.x < rows ? row + gridDim.x : row;
-    const T* next_z = logits + next * vocab;
-    Target target(next_target, vocab);
+    const std::int64_t next = row + row_step < rows ? row + row_step : row;
+    const T* next_z = logits + next * vocab + offset;
+    Target<T> target(z, next_target, vocab, first, packs * P::size, P::size, threads);
     next_target = targets[next];
     float sum = 0;
 #pragma unroll
-    for (int j = 0; j < kPacks; ++j) {
-      const int i = j * blockDim.x + threadIdx.x;
-      if (i >= packs) continue;
+    for (int j = 0; j < Packs::count; ++j) {
+      if (!there(j)) continue;
       float weight[P::size], slope[P::size];
-      weigh<T>(*reinterpret_cast<const P*>(&ahead[j]), softcap, weight, slope);
-      ahead[j] = fetch(next_z + i * P::size);
+      weigh<T>(ahead[j], softcap, weight, slope);
+      ahead[j] = load_pack(next_z + j * step);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) sum += weight[k];
-      target.look(i * P::size, weight, slope);
       if constexpr (kGradient) {
+        const int i = j * threads + threadIdx.x;
 #pragma unroll
         for (int k = 0; k < P::size; k += 4)
           kept[k / 4 * packs + i] =
@@ -186,24 +312,24 @@ __global__ void __launch_bounds__(kMaxThreads)
                           weight[k + 2] * slope[k + 2], weight[k + 3] * slope[k + 3]);
       }
     }
-    const float total = block_sum(sum, parity);
-    target.write_nll(nll + row, total);
+    const float total = row_sum(sum);
+    target.write_nll(nll + row, total, softcap);
     if constexpr (kGradient) {
       const float factor = 4 * scale / total;
 #pragma unroll
-      for (int j = 0; j < kPacks; ++j) {
-        const int i = j * blockDim.x + threadIdx.x;
-        if (i >= packs) continue;
-        P dz;
+      for (int j = 0; j < Packs::count; ++j) {
+        if (!there(j)) continue;
+        const int i = j * threads + threadIdx.x;
+        float dz[P::size];
 #pragma unroll
         for (int k = 0; k < P::size; k += 4) {
           const float4 four = kept[k / 4 * packs + i];
-          dz.set(k, four.x * factor);
-          dz.set(k + 1, four.y * factor);
-          dz.set(k + 2, four.z * factor);
-          dz.set(k + 3, four.w * factor);
+          dz[k] = four.x * factor;
+          dz[k + 1] = four.y * factor;
+          dz[k + 2] = four.z * factor;
+          dz[k + 3] = four.w * factor;
         }
-        store_pack(z + i * P::size, dz);
+        store_rounded(z + offset + j * step, dz);
       }
       target.write_gradient(z, total, scale);
     }
@@ -215,30 +341,29 @@ __global__ void __launch_bounds__(kMaxThreads)
     read_twice_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
                       int vocab, Softcap softcap, float scale, float* __restrict__ nll) {
   const int first = threadIdx.x * P::size, step = blockDim.x * P::size;
-  int parity = 0;
-  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x, parity ^= 1) {
+  __shared__ typename RowSum<1>::Shared sums;
+  RowSum<1> row_sum(sums);
+  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     T* z = logits + row * vocab;
-    Target target(targets[row], vocab);
+    Target<T> target(z, targets[row], vocab, 0, vocab, P::size, blockDim.x);
     float weight[P::size], slope[P::size], sum = 0;
 #pragma unroll 4
     for (int i = first; i < vocab; i += step) {
-      weigh<T>(*reinterpret_cast<const P*>(z + i), softcap, weight, slope);
+      weigh<T>(load<P>(z + i), softcap, weight, slope);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) sum += weight[k];
-      target.look(i, weight, slope);
     }
-    const float total = block_sum(sum, parity);
-    target.write_nll(nll + row, total);
+    const float total = row_sum(sum);
+    target.write_nll(nll + row, total, softcap);
     if constexpr (kGradient) {
       const float factor = 4 * scale / total;
 #pragma unroll 4
       for (int i = first; i < vocab; i += step) {
-        P& at = *reinterpret_cast<P*>(z + i);
-        weigh<T>(at, softcap, weight, slope);
-        P dz;
+        weigh<T>(load<P>(z + i), softcap, weight, slope);
+        float dz[P::size];
 #pragma unroll
-        for (int k = 0; k < P::size; ++k) dz.set(k, weight[k] * slope[k] * factor);
-        at = dz;
+        for (int k = 0; k < P::size; ++k) dz[k] = weight[k] * slope[k] * factor;
+        store<P>(z + i, dz);
       }
       target.write_gradient(z, total, scale);
     }
@@ -253,24 +378,31 @@ __global__ void scale_kernel(T* x, std::int64_t count, const float* __restrict__
   const std::int64_t packs = count / P::size;
   const std::int64_t thread = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (std::int64_t i = thread; i < packs; i += std::int64_t{gridDim.x} * blockDim.x) {
-    P pack = load_pack(x + i * P::size);
+    const P pack = load_pack(x + i * P::size);
+    float scaled[P::size];
 #pragma unroll
-    for (int k = 0; k < P::size; ++k) pack.set(k, pack[k] * by);
-    store_pack(x + i * P::size, pack);
+    for (int k = 0; k < P::size; ++k) scaled[k] = pack[k] * by;
+    store_rounded(x + i * P::size, scaled);
   }
   const std::int64_t i = packs * P::size + thread;
   if (i < count) x[i] = static_cast<T>(static_cast<float>(x[i]) * by);
 }
 
+int attribute_of(cudaDeviceAttr attribute) {
+  int device = 0, value = 0;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&value, attribute, device);
+  return value;
+}
 // Shared memory that a block may ask for, besides what it has by declaration.
 int shared_memory_limit() {
-  static const int limit = [] {
-    int device = 0, bytes = 0;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
-    return bytes - static_cast<int>(sizeof(float[2][kMaxThreads / kWarp]));
-  }();
+  static const int limit = attribute_of(cudaDevAttrMaxSharedMemoryPerBlockOptin) -
+                           static_cast<int>(sizeof(RowSum<2>::Shared));
   return limit;
+}
+bool has_clusters() {
+  static const bool has = attribute_of(cudaDevAttrClusterLaunch) != 0;
+  return has;
 }
 
 // Threads for `packs` at so many a thread, in whole warps.
@@ -281,18 +413,38 @@ int threads_for(int packs, int packs_each) {
 template <typename T>
 using Kernel = void (*)(T*, const std::int64_t*, std::int64_t, int, Softcap, float, float*);
 
+struct Launch {
+  int parts, threads, shared_bytes;
+};
 template <typename T>
-void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& of, float* nll,
-            float scale, Stream stream) {
-  // The limit, whatever this call needs: a captured launch of the same kernel may need more.
-  if (shared_bytes > 0)
+void launch(Kernel<T> kernel, const Launch& with, const SoftcapRows& of, float* nll, float scale,
+            Stream stream) {
+  if (with.shared_bytes > 0) {
+    // The limit, whatever this call needs: a captured launch of the same kernel may need more.
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          shared_memory_limit());
+    cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout,
+                         cudaSharedmemCarveoutMaxShared);
+  }
   int resident = 0;
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared_bytes);
-  const int blocks = blocks_for(of.rows, std::max(1, resident));
-  kernel<<<blocks, threads, shared_bytes, stream>>>(static_cast<T*>(of.logits), of.targets, of.rows,
-                                                    of.vocab, Softcap(of.cap), scale, nll);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, with.threads, with.shared_bytes);
+  const int blocks = blocks_for(of.rows * with.parts, std::max(1, resident));
+
+  cudaLaunchConfig_t config{};
+  config.gridDim = std::max(1, blocks / with.parts) * with.parts;
+  config.blockDim = with.threads;
+  config.dynamicSmemBytes = with.shared_bytes;
+  config.stream = stream;
+  cudaLaunchAttribute attributes[2]{};
+  attributes[0].id = cudaLaunchAttributeClusterDimension;
+  attributes[0].val.clusterDim = {static_cast<unsigned>(with.parts), 1, 1};
+  // Blocks of one row compute and write at the same time: each beside one of another row.
+  attributes[1].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
+  attributes[1].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicySpread;
+  config.attrs = attributes;
+  config.numAttrs = with.parts > 1 ? 2 : 0;
+  cudaLaunchKernelEx(&config, kernel, static_cast<T*>(of.logits), of.targets, of.rows, of.vocab,
+                     Softcap(of.cap), scale, nll);
   check_launch("softcap_cross_entropy");
 }
 
@@ -301,18 +453,24 @@ void run(const SoftcapRows& of, float* nll, float scale, Stream stream) {
   if (of.rows == 0) return;
   dispatch(of.number, [&](auto zero) {
     using T = decltype(zero);
-    const int packs = of.vocab / Pack<T>::size;
-    const int once_threads = threads_for(packs, kPacks);
-    const std::int64_t kept = kGradient ? std::int64_t{of.vocab} * sizeof(float) : 0;
-    if (of.vocab % Pack<T>::size != 0) {
-      launch<T>(read_twice_kernel<T, Single<T>, kGradient>, threads_for(of.vocab, kPacks), 0, of,
-                nll, scale, stream);
-    } else if (packs <= once_threads * kPacks && kept <= shared_memory_limit()) {
-      launch<T>(read_once_kernel<T, kGradient>, once_threads, static_cast<int>(kept), of, nll,
-                scale, stream);
-    } else {
-      launch<T>(read_twice_kernel<T, Pack<T>, kGradient>, kMaxThreads, 0, of, nll, scale, stream);
-    }
+    const auto start = [&](Kernel<T> kernel, const Launch& with) {
+      launch<T>(kernel, with, of, nll, scale, stream);
+    };
+    constexpr int kSize = Pack<T>::size;
+    if (of.vocab % kSize != 0)
+      return start(read_twice_kernel<T, Single<T>, kGradient>,
+                   {1, threads_for(of.vocab, kPacks), 0});
+    const int packs = of.vocab / kSize;
+    const int parts = packs > kPairThreads * kPacks && has_clusters() ? 2 : 1;
+    const int share = (packs + parts - 1) / parts;
+    const auto kept = kGradient ? std::int64_t{share} * kSize * sizeof(float) : 0;
+    if (share > kMaxThreads * kPacks || kept > shared_memory_limit())
+      return start(read_twice_kernel<T, Pack<T>, kGradient>, {1, kMaxThreads, 0});
+    const Launch once{parts, threads_for(share, kPacks), static_cast<int>(kept)};
+    if (parts == 2) return start(read_once_kernel<T, kGradient, Packs<kPacks, 2>>, once);
+    if (packs == kWarp * kWarpPacks)
+      return start(read_once_kernel<T, kGradient, Packs<kWarpPacks, 1>>, once);
+    start(read_once_kernel<T, kGradient, Packs<kPacks, 1>>, once);
   });
 }
 

@@ -32,27 +32,26 @@ struct Run {
   }
 };
 
-// A lane's columns: packs of 16 bytes, one of each 32; zeros beyond the width. As words: an array
-// of packs of bf16 would not stay in registers.
+// A lane's columns: packs of 16 bytes, one of each 32; zeros beyond the width.
 template <typename T, int kPacks>
 struct Row {
   static constexpr int size = Pack<T>::size;
-  uint4 words[kPacks];
+  Pack<T> packs[kPacks];
 
   static __device__ int column(int j) { return (j * kWarp + threadIdx.x % kWarp) * size; }
   __device__ void clear() {
 #pragma unroll
-    for (int j = 0; j < kPacks; ++j) words[j] = make_uint4(0, 0, 0, 0);
+    for (int j = 0; j < kPacks; ++j) packs[j] = {};
   }
   __device__ void load(const T* at, int width) {
     clear();
 #pragma unroll
     for (int j = 0; j < kPacks; ++j) {
-      if (column(j) < width) words[j] = *reinterpret_cast<const uint4*>(at + column(j));
+      if (column(j) < width) packs[j] = load_pack(at + column(j));
     }
   }
   __device__ float operator()(int j, int k) const {
-    return (*reinterpret_cast<const Pack<T>*>(&words[j]))[k];
+    return packs[j][k];
   }
 };
 template <typename T, int kPacks>
@@ -72,10 +71,10 @@ template <typename T, int kPacks, typename Op>
 __device__ void store(T* to, int width, Op op) {
 #pragma unroll
   for (int j = 0; j < kPacks; ++j) {
-    Pack<T> pack;
+    float values[Pack<T>::size];
 #pragma unroll
-    for (int k = 0; k < Pack<T>::size; ++k) pack.set(k, op(j, k));
-    if (Row<T, kPacks>::column(j) < width) store_pack(to + Row<T, kPacks>::column(j), pack);
+    for (int k = 0; k < Pack<T>::size; ++k) values[k] = op(j, k);
+    if (Row<T, kPacks>::column(j) < width) store_rounded(to + Row<T, kPacks>::column(j), values);
   }
 }
 

@@ -46,11 +46,11 @@ __global__ void __launch_bounds__(kHeadThreads)
       for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
         const P before = load_head<T>(y, token, head, seat.offset, there);
         const float share = unit.along(before);
-        P after;
+        float after[P::size];
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) after.set(i, before[i] - share * unit.direction[i]);
+        for (int i = 0; i < P::size; ++i) after[i] = before[i] - share * unit.direction[i];
         const auto place = std::int64_t{token} * shape.heads + head;
-        if (there) store_pack(out + place * shape.head_dim + seat.offset, after);
+        if (there) store_rounded(out + place * shape.head_dim + seat.offset, after);
       }
     }
   }
@@ -75,26 +75,26 @@ __global__ void __launch_bounds__(kHeadThreads)
         const P py = load_head<T>(y, token, head, seat.offset, there);
         const P pd = load_head<T>(d_out, token, head, seat.offset, there);
         const float s = unit.along(py), g = unit.along(pd);
-        P result;
+        float result[P::size];
 #pragma unroll
         for (int i = 0; i < P::size; ++i) {
-          result.set(i, pd[i] - g * unit.direction[i]);
+          result[i] = pd[i] - g * unit.direction[i];
           d_unit[i] -= s * pd[i] + g * py[i];
         }
         const auto place = std::int64_t{token} * shape.heads + head;
-        if (there) store_pack(dy + place * shape.head_dim + seat.offset, result);
+        if (there) store_rounded(dy + place * shape.head_dim + seat.offset, result);
       }
       float along = 0;
 #pragma unroll
       for (int i = 0; i < P::size; ++i) along += d_unit[i] * unit.direction[i];
       along = head_sum<lanes>(along);
       if (unit.norm < kSmallestNorm) along = 0;
-      P result;
+      float result[P::size];
 #pragma unroll
       for (int i = 0; i < P::size; ++i)
-        result.set(i, (d_unit[i] - along * unit.direction[i]) * unit.scale);
+        result[i] = (d_unit[i] - along * unit.direction[i]) * unit.scale;
       const auto place = std::int64_t{token} * shape.kv_heads + kv_head;
-      if (there) store_pack(dv + place * shape.head_dim + seat.offset, result);
+      if (there) store_rounded(dv + place * shape.head_dim + seat.offset, result);
     }
   }
 }
