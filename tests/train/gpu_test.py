@@ -64,6 +64,14 @@ class GpuTest(RunTest):
         for found, expected in zip(fused, plain):
             self.assertAlmostEqual(found, expected, delta=1e-5 * expected)
 
+    def test_captured_steps_train_as_launched_ones_do(self):
+        # QAT begins in mid-run, and what was recorded is recorded anew.
+        chosen = dict(NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=30, WARMDOWN_ITERS=20,
+                      LATE_QAT_THRESHOLD=0.5)
+        captured = self.train_on_gpu(**chosen)
+        self.assertEqual(captured, self.train_on_gpu(output="launched", GRAPHS=0, **chosen))
+        self.assertTrue(any(line.startswith("late_qat:enabled") for line in self.lines))
+
     def test_deterministic_runs_are_equal_bit_for_bit(self):
         wide = dict(NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1)
         self.assertEqual(self.train_on_gpu(**wide), self.train_on_gpu(output="again", **wide))
