@@ -9,6 +9,7 @@ namespace tg::cuda {
 namespace {
 
 constexpr float kEpsilon = 1.1920929e-07f;  // as ops/rms_norm.cpp
+constexpr int kForwardBlocks = 5;           // on a multiprocessor
 // One wave of blocks in the backward: each leaves a row of partial sums.
 constexpr int kBackwardBlocks = 4;
 
@@ -73,36 +74,36 @@ __device__ T* contiguous_head(void* tensor, int token, int heads, int head, int 
 }
 
 template <typename T, int lanes>
-__global__ void __launch_bounds__(kHeadThreads)
+__global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
     forward_kernel(HeadShape shape, HeadOperands in, void* q, void* k, void* v) {
   using P = Pack<T>;
   const Seat<T, lanes> seat;
   const bool in_head = seat.offset < shape.head_dim;
   const int heads = shape.heads, kv_heads = shape.kv_heads, dim = shape.head_dim;
+  const int turned_heads = heads + kv_heads;
   const float share = 1.0f / dim;
   const auto qkv = packed(shape, in.qkv);
   const ValueWeights weights(in);
   for (int token = first_token(); token < shape.tokens; token += token_step()) {
     const Rotation<T, lanes> rotation(shape, in, token, 1);
-    // `count` heads of the packed row from the head `start` on.
-    const auto turn = [&](int start, int count, const float* gains, void* out) {
-      for (int first = 0; first < count; first += seat.heads_at_once) {
-        const int head = first + seat.head;
-        const bool there = in_head && head < count;
-        const P x = load_head<T>(qkv, token, start + head, seat.offset, there);
-        float scale = rsqrtf(head_sum<lanes>(dot(x, x)) * share + kEpsilon);
-        float turned[P::size];
-        rotation.turn(x, turned);
-        if (!there) continue;
-        if (gains != nullptr) scale *= gains[head];
-        float y[P::size];
+    // The next heads are on their way while these are worked on.
+    P x = load_head<T>(qkv, token, seat.head, seat.offset, in_head && seat.head < turned_heads);
+    for (int head = seat.head; head - seat.head < turned_heads; head += seat.heads_at_once) {
+      const int next = head + seat.heads_at_once;
+      const P ahead = load_head<T>(qkv, token, next, seat.offset, in_head && next < turned_heads);
+      float scale = rsqrtf(head_sum<lanes>(dot(x, x)) * share + kEpsilon);
+      float y[P::size];
+      rotation.turn(x, y);
+      x = ahead;
+      if (!in_head || head >= turned_heads) continue;
+      const bool query = head < heads;
+      if (query && in.q_gain != nullptr) scale *= in.q_gain[head];
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) y[i] = scale * turned[i];
-        store_rounded(contiguous_head<T>(out, token, count, head, dim) + seat.offset, y);
-      }
-    };
-    turn(0, heads, in.q_gain, q);
-    turn(heads, kv_heads, nullptr, k);
+      for (int i = 0; i < P::size; ++i) y[i] *= scale;
+      T* const out = query ? contiguous_head<T>(q, token, heads, head, dim)
+                           : contiguous_head<T>(k, token, kv_heads, head - heads, dim);
+      store_rounded(out + seat.offset, y);
+    }
     if (v == nullptr || !in_head) continue;
     for (int head = seat.head; head < kv_heads; head += seat.heads_at_once) {
       const P own = load_head<T>(qkv, token, heads + kv_heads + head, seat.offset);
@@ -221,7 +222,7 @@ int token_blocks(const HeadShape& shape) {
 void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, void* q, void* k,
                              void* v, Float number, Stream stream) {
   if (shape.tokens == 0) return;
-  const int blocks = blocks_for(token_blocks(shape), 16);
+  const int blocks = blocks_for(token_blocks(shape), kForwardBlocks);
   dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
     forward_kernel<decltype(zero), lanes()>
         <<<blocks, kHeadThreads, 0, stream>>>(shape, in, q, k, v);

@@ -6,23 +6,25 @@ namespace tg::cuda {
 
 namespace {
 
-constexpr int kRowLanes = 8;
+constexpr int kRowLanes = kWarp;
 
-// A block sums 32 columns: a row lane takes every eighth row, shared memory the lanes' sums.
-__global__ void sum_rows_kernel(const float* __restrict__ partials, std::int64_t rows,
-                                std::int64_t columns, float* __restrict__ out, bool accumulate) {
-  __shared__ float sums[kRowLanes][kWarp];
-  const auto column = std::int64_t{blockIdx.x} * kWarp + threadIdx.x;
+// A block sums 32 columns: each warp every 32nd row of them, then one column over the warps.
+__global__ void __launch_bounds__(kWarp* kRowLanes)
+    sum_rows_kernel(const float* __restrict__ partials, std::int64_t rows, std::int64_t columns,
+                    float* __restrict__ out, bool accumulate) {
+  __shared__ float sums[kRowLanes][kWarp + 1];
+  const auto first = std::int64_t{blockIdx.x} * kWarp;
   float sum = 0;
-  if (column < columns) {
+  if (first + threadIdx.x < columns) {
+#pragma unroll 4
     for (std::int64_t row = threadIdx.y; row < rows; row += kRowLanes)
-      sum += partials[row * columns + column];
+      sum += partials[row * columns + first + threadIdx.x];
   }
   sums[threadIdx.y][threadIdx.x] = sum;
   __syncthreads();
-  if (threadIdx.y != 0 || column >= columns) return;
-  for (int lane = 1; lane < kRowLanes; ++lane) sum += sums[lane][threadIdx.x];
-  out[column] = accumulate ? out[column] + sum : sum;
+  sum = warp_sum(sums[threadIdx.x][threadIdx.y]);
+  const auto column = first + threadIdx.y;
+  if (threadIdx.x == 0 && column < columns) out[column] = accumulate ? out[column] + sum : sum;
 }
 
 }  // namespace
