@@ -17,6 +17,7 @@ steps=1000 preset=record
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
+    --steps | --preset) [[ $# -ge 2 ]] || bad_argument "$1" ;;&
     --steps) steps=$2 ;;
     --preset) preset=$2 ;;
     *) bad_argument "$1" ;;

@@ -9,7 +9,7 @@
 
 namespace tg {
 
-const at::Tensor& Stream::close() {
+const at::Tensor& Residual::close() {
   if (branch.defined()) {
     x = branch_scale.defined() ? at::addcmul(x, branch_scale.to(x.scalar_type()), branch)
                                : x + branch;
@@ -32,9 +32,9 @@ Block::Block(const ModelConfig& config, const ParameterTable& table, std::int64_
   dtg_bias_ = find("dtg_gate.bias");
 }
 
-Stream Block::forward(const Stream& in, const Skip& skip, at::Tensor* before,
-                      const LayerWeights& weights, const RopeTable& rope_table,
-                      const at::Tensor& value_embedding) const {
+Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* before,
+                        const LayerWeights& weights, const RopeTable& rope_table,
+                        const at::Tensor& value_embedding) const {
   const auto entry = residual_norm({.x = in.x,
                                     .branch = in.branch,
                                     .branch_scale = in.branch_scale,
@@ -51,7 +51,7 @@ Stream Block::forward(const Stream& in, const Skip& skip, at::Tensor* before,
       residual_norm({.x = entry.x, .branch = attended.y, .branch_scale = attn_scale_}, norm_scale_,
                     /*keep_sum=*/false);
   const auto activation = leaky_relu_squared(linear(middle.y, weights.up), negative_slope_);
-  Stream out{middle.x, linear(activation, weights.down), mlp_scale_, entry.x0, attended.first_v};
+  Residual out{middle.x, linear(activation, weights.down), mlp_scale_, entry.x0, attended.first_v};
 
   if (dtg_weight_.defined()) {
     const auto dtype = out.x.scalar_type();

@@ -7,7 +7,7 @@ namespace tg {
 
 // The residual stream between blocks. What the last MLP adds to it is not added yet: the next norm
 // does so in the same pass over memory.
-struct Stream {
+struct Residual {
   at::Tensor x;                       // [B, T, D]
   at::Tensor branch, branch_scale{};  // x + branch_scale ⊙ branch is the block's output
   at::Tensor x0;                      // the first block's input
@@ -31,9 +31,9 @@ class Block {
     at::Tensor x, weight;  // [B, T, D], [D]; undefined: none
   };
   // `before`, if not null: receives the output of the block before, for a later block's skip.
-  Stream forward(const Stream& in, const Skip& skip, at::Tensor* before,
-                 const LayerWeights& weights, const RopeTable& rope_table,
-                 const at::Tensor& value_embedding) const;
+  Residual forward(const Residual& in, const Skip& skip, at::Tensor* before,
+                   const LayerWeights& weights, const RopeTable& rope_table,
+                   const at::Tensor& value_embedding) const;
 
  private:
   Attention attention_;

@@ -67,7 +67,7 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
   const std::int64_t pushing = config_.unet_skips ? config_.num_layers / 2 : 0;
 
   const auto x0 = embed(inputs_bt);
-  Stream stream{.x = x0, .branch = {}, .x0 = x0};
+  Residual residual{.x = x0, .branch = {}, .x0 = x0};
   std::vector<at::Tensor> skips;
   for (std::int64_t i = 0; i < config_.num_layers; ++i) {
     const auto layer = static_cast<std::size_t>(i);
@@ -78,13 +78,14 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
       skips.pop_back();
     }
     const bool pushed = i > 0 && i < pushing;  // the block before
-    stream = blocks_[layer].forward(stream, skip, pushed ? &before : nullptr, weights_.layer(i),
-                                    rope, layer_values(embedded, i));
+    residual = blocks_[layer].forward(residual, skip, pushed ? &before : nullptr, weights_.layer(i),
+                                      rope, layer_values(embedded, i));
     if (pushed) skips.push_back(before);
-    if (i + 1 == pushing) skips.push_back(stream.close());
+    if (i + 1 == pushing) skips.push_back(residual.close());
   }
   return residual_norm(
-             {.x = stream.x, .branch = stream.branch, .branch_scale = stream.branch_scale}, 1.0,
+             {.x = residual.x, .branch = residual.branch, .branch_scale = residual.branch_scale},
+             1.0,
              /*keep_sum=*/false)
       .y;
 }

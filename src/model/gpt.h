@@ -19,7 +19,8 @@ struct ForwardMode {
 
 class Gpt {
  public:
-  // The parameters stay the caller's; they must outlive the model.
+  // The parameters stay the caller's; they must outlive the model. Gives the large matrices their
+  // gradients, zero, at addresses that stay.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
   // To call after every change of the parameters: products take copies of the matrices, with
@@ -31,7 +32,8 @@ class Gpt {
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                   ForwardMode mode) const;
-  // Cross-entropy of every target, without a gradient → [B, T] fp32.
+  // Cross-entropy of every target, without a gradient → [B, T] fp32. Like loss(), of the weights
+  // as they were at the last refresh.
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt) const;
 
  private:

@@ -8,9 +8,6 @@ namespace tg {
 inline std::int64_t pack_size(const at::Tensor& x) {
   return 16 / x.element_size();
 }
-inline bool is_aligned(const at::Tensor& x) {
-  return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
-}
 inline bool is_head_dim(std::int64_t head_dim, const at::Tensor& x) {
   return head_dim % pack_size(x) == 0 && head_dim <= cuda::kMostPacksPerHead * pack_size(x);
 }

@@ -19,6 +19,16 @@ inline cuda::Float float_of(const at::Tensor& x) {
                                             : cuda::Float::fp16;
 }
 
+// At an address that is a multiple of a kernel's access of 16 bytes.
+inline bool is_aligned(const at::Tensor& x) {
+  return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+// x, or a copy of it, as kernels take tensors that are not strided; undefined stays undefined.
+inline at::Tensor packed(const at::Tensor& x) {
+  const bool fits = !x.defined() || (x.is_contiguous() && is_aligned(x));
+  return fits ? x : x.clone(at::MemoryFormat::Contiguous);
+}
+
 // Null for an undefined tensor: an operand that is left out.
 inline const void* read(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr() : nullptr;

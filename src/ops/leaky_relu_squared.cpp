@@ -24,7 +24,7 @@ struct FusedLeakyReluSquared : torch::autograd::Function<FusedLeakyReluSquared> 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto x = context->get_saved_variables()[0];
     const auto slope = static_cast<float>(context->saved_data["slope"].toDouble());
-    const auto dy = upstream[0].contiguous();
+    const auto dy = packed(upstream[0]);
     auto dx = at::empty_like(x);
     cuda::leaky_relu_squared_backward(read(x), read(dy), write(dx), x.numel(), slope, float_of(x),
                                       current_stream(x));
@@ -52,7 +52,7 @@ struct LeakyReluSquared : torch::autograd::Function<LeakyReluSquared> {
 
 at::Tensor leaky_relu_squared(const at::Tensor& x, double slope) {
   if constexpr (kernels_built) {
-    if (use_kernels(x)) return FusedLeakyReluSquared::apply(x.contiguous(), slope);
+    if (use_kernels(x)) return FusedLeakyReluSquared::apply(packed(x), slope);
   }
   return LeakyReluSquared::apply(x, slope);
 }

@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cassert>
+
 namespace tg {
 
 namespace {
@@ -43,6 +45,7 @@ struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight) {
   if (!weight.gradient.defined() || !at::GradMode::is_enabled()) return at::linear(x, weight.value);
+  assert(x.requires_grad());  // or no backward pass would come here
   return AccumulatingLinear::apply(x, weight.value, weight.gradient);
 }
 

@@ -11,7 +11,7 @@ struct Weight {
 
 // x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is added to `gradient` by the product
 // itself, in the gradient's dtype: sums over micro-batches are not rounded to half precision, and
-// no intermediate is written.
+// no intermediate is written. x must then require a gradient itself.
 at::Tensor linear(const at::Tensor& x, const Weight& weight);
 
 }  // namespace tg

@@ -8,7 +8,8 @@ namespace tg {
 namespace {
 
 bool supported(const at::Tensor& a, const at::Tensor& b) {
-  return use_kernels(a) && use_kernels(b) && a.is_contiguous() && b.is_contiguous();
+  return use_kernels(a) && use_kernels(b) && a.is_contiguous() && b.is_contiguous() &&
+         is_aligned(a) && is_aligned(b);
 }
 
 }  // namespace

@@ -20,15 +20,6 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Operand = std::optional<at::Tensor>;  // an undefined one is no input to autograd
 
-bool aligned(const at::Tensor& x) {
-  return x.is_contiguous() &&
-         reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;  // bytes of an access
-}
-// As the kernels take them.
-at::Tensor packed(const at::Tensor& x) {
-  return !x.defined() || aligned(x) ? x : x.clone(at::MemoryFormat::Contiguous);
-}
-
 // The places of apply's tensors.
 enum : std::size_t { kX, kBranch, kBranchScale, kSkip, kSkipWeight, kX0, kMix, kOperands };
 using Operands = std::array<at::Tensor, kOperands>;

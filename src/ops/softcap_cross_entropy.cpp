@@ -3,6 +3,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <cassert>
 #include <limits>
 
 #include "ops/cuda/softcap_cross_entropy.h"
@@ -78,6 +79,7 @@ NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targ
 void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
   if constexpr (kernels_built) {
     if (use_kernels(gradient)) {
+      assert(factor.scalar_type() == at::kFloat);
       cuda::scale_in_place(write(gradient), gradient.numel(), read_fp32(factor), float_of(gradient),
                            current_stream(gradient));
       return;
@@ -115,7 +117,7 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
                                  double cap, double scale) {
   if (at::GradMode::is_enabled() && logits_nv.requires_grad()) {
-    return SoftcapCrossEntropy::apply(logits_nv.contiguous(), targets_n.contiguous(), cap, scale);
+    return SoftcapCrossEntropy::apply(packed(logits_nv), targets_n.contiguous(), cap, scale);
   }
   return scaled_mean(softcap_nll(logits_nv, targets_n, cap), scale);
 }
@@ -124,7 +126,7 @@ at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n,
   const at::NoGradGuard no_grad;
   if constexpr (kernels_built) {
     if (supported(logits_nv, cap)) {
-      const auto logits = logits_nv.contiguous(), targets = targets_n.contiguous();
+      const auto logits = packed(logits_nv), targets = targets_n.contiguous();
       auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
       cuda::softcap_nll(rows_of(logits, targets, cap), write_fp32(nll), current_stream(logits));
       return nll;

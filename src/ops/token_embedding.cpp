@@ -52,7 +52,7 @@ cuda::TokenRows rows_of(const TokenEmbedding& of) {
 using Operand = std::optional<at::Tensor>;  // an undefined one is no input to autograd
 
 Operand operand(const at::Tensor& x) {
-  return x.defined() ? Operand(x.contiguous()) : std::nullopt;
+  return x.defined() ? Operand(packed(x)) : std::nullopt;
 }
 
 struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
@@ -80,7 +80,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     for (std::size_t i = 0, edge = 0; i < wanted.size(); ++i)
       wanted[i] = saved[i].defined() && context->needs_input_grad(edge++);
     const auto needs = [&](std::size_t i) { return wanted[i]; };
-    const auto dy = upstream[0].contiguous();
+    const auto dy = packed(upstream[0]);
     const auto fp32 = dy.options().dtype(at::kFloat);
     at::Tensor dsum, dbigram, partials, sums;
     if (needs(0)) dsum = at::empty_like(dy);
@@ -107,7 +107,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
 at::Tensor token_embedding(const TokenEmbedding& of) {
   if constexpr (kernels_built) {
     if (supported(of)) {
-      return FusedTokenEmbedding::apply(of.table_vd.contiguous(), of.ids_bt.contiguous(),
+      return FusedTokenEmbedding::apply(packed(of.table_vd), of.ids_bt.contiguous(),
                                         operand(of.bigram_btd), operand(of.bigram_scale),
                                         operand(of.smear_gate_d));
     }

@@ -15,8 +15,9 @@ class GpuGraphs {
   GpuGraphs();
   ~GpuGraphs();
 
-  // Runs the parts in order, but nothing on the GPU: what they launch is recorded. They must have
-  // run before, so that what is made at the first run (plans, workspaces) is there.
+  // Runs the parts in order, but nothing on the GPU: what they launch on the current stream, which
+  // is not the default one, is recorded. They must have run before, so that what is made at the
+  // first run (plans, workspaces) is there.
   // → empty, or why it could not be; then nothing is recorded.
   std::string record(const std::vector<std::function<void()>>& parts);
   bool recorded() const;

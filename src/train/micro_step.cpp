@@ -38,6 +38,7 @@ void MicroStep::record(const DeviceBatch& batch) {
 }
 
 void MicroStep::forget() {
+  loss_ = at::Tensor();  // which may lie in their memory
   graphs_.forget();
   steps_done_ = 0;
 }

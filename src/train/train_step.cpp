@@ -9,6 +9,13 @@ DeviceBatch TrainStep::next_batch() {
   return feed_.next();
 }
 
+void TrainStep::refresh_weights(bool fake_quant) {
+  const auto phase = phases_.enter(Phase::optimizer);
+  // The rounding of small matrices is part of what was recorded.
+  if (std::exchange(fake_quant_, fake_quant) != fake_quant) micro_step_.forget();
+  model_.refresh_weights(fake_quant);
+}
+
 at::Tensor TrainStep::forward(const DeviceBatch& batch) {
   const auto phase = phases_.enter(Phase::forward, batch.number);
   return micro_step_.forward(batch);
@@ -27,7 +34,6 @@ at::Tensor TrainStep::accumulate_gradients() {
     mean_loss += forward(batch);
     backward();
   }
-  model_.collect_gradients();
   return mean_loss;
 }
 
@@ -36,8 +42,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
     return at::full({}, value, at::TensorOptions(device_).dtype(at::kFloat));
   };
   communicator_.take_wait_times();  // of what was between the steps
-  if (std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant) micro_step_.forget();
-  model_.refresh_weights(plan.fake_quant);
+  refresh_weights(plan.fake_quant);
   // Sums over ranks: what rank 0 alone contributes is its word for all.
   const double mine = communicator_.rank() == 0 ? 1 : 0;
   const auto numbers = at::stack(
@@ -45,6 +50,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   at::Tensor norm, skip;
   {
     const auto phase = phases_.enter(Phase::grad_clip);
+    model_.collect_gradients();
     norm = optimizer_.reduce(numbers, plan.clip_norm);
     skip = (numbers[0] + norm).isfinite().logical_not().to(at::kFloat);
   }

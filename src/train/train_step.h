@@ -39,6 +39,7 @@ class TrainStep {
   at::Tensor run(const StepPlan& plan);
 
  private:
+  void refresh_weights(bool fake_quant);
   at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
   at::Tensor forward(const DeviceBatch& batch);

@@ -127,7 +127,7 @@ void Trainer::warm_up() {
   std::vector<at::Tensor> before;
   for (const auto& [name, value] : everything) before.push_back(value.clone());
 
-  const StepPlan plan{.momentum = settings_.optim.muon_momentum};
+  const StepPlan plan{.momentum = settings_.optim.muon_momentum, .fake_quant = fake_quant_};
   for (std::int64_t step = 1; step <= settings_.run.warmup_steps; ++step) {
     const at::AutoGradMode with_gradients(true);
     step_.run(plan);

@@ -69,6 +69,7 @@ class GpuTest(RunTest):
         chosen = dict(NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=30, WARMDOWN_ITERS=20,
                       LATE_QAT_THRESHOLD=0.5)
         captured = self.train_on_gpu(**chosen)
+        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
         self.assertEqual(captured, self.train_on_gpu(output="launched", GRAPHS=0, **chosen))
         self.assertTrue(any(line.startswith("late_qat:enabled") for line in self.lines))
 

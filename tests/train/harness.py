@@ -102,7 +102,8 @@ def gpu_count():
 def mpirun(ranks, *more):
     """What starts so many ranks on this host's CPUs, for start_gpt's `through`; `more` flags of mpirun."""
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-    return ["mpirun", "--quiet", *root, "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *map(str, more)]
+    # Nothing is started elsewhere: no need of ssh.
+    return ["mpirun", "--quiet", *root, "--mca", "plm", "isolated", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *map(str, more)]
 
 
 def free_port():

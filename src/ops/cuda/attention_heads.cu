@@ -244,8 +244,7 @@ void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,
         <<<blocks, kHeadThreads, shared, stream>>>(shape, in, gradients, out);
   });
   check_launch("attention_heads_backward");
-  if (out.partials != nullptr)
-    sum_rows(out.partials, blocks, columns, out.sums, /*accumulate=*/false, stream);
+  if (out.partials != nullptr) sum_rows(out.partials, blocks, columns, out.sums, stream);
 }
 
 }  // namespace tg::cuda

@@ -87,13 +87,6 @@ __device__ inline float warp_sum(float value) {
     value += __shfl_xor_sync(0xffffffff, value, lanes);
   return value;
 }
-__device__ inline float warp_max(float value) {
-#pragma unroll
-  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2)
-    value = fmaxf(value, __shfl_xor_sync(0xffffffff, value, lanes));
-  return value;
-}
-
 // op(T{}) with T the type that `number` names.
 template <typename Op>
 void dispatch(Float number, Op op) {

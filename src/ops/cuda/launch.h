@@ -10,10 +10,10 @@ namespace tg::cuda {
 using Stream = CUstream_st*;  // cudaStream_t
 enum class Float { fp32, bf16, fp16 };
 
-// out[c] (+)= Σ over rows of partials [rows, columns] fp32, in a fixed order. What kernels that sum
+// out[c] = Σ over rows of partials [rows, columns] fp32, in a fixed order. What kernels that sum
 // over tokens end with: each block leaves a row, and no atomic makes the sum depend on chance.
 void sum_rows(const float* partials, std::int64_t rows, std::int64_t columns, float* out,
-              bool accumulate, Stream stream);
+              Stream stream);
 
 // Blocks that fill the current GPU `per_multiprocessor` times over, at most `wanted`.
 int blocks_for(std::int64_t wanted, int per_multiprocessor);

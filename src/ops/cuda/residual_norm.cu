@@ -322,7 +322,7 @@ void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRo
   launch.kernel<<<blocks, launch.threads, 0, stream>>>(
       Backward{terms, rows, gradients, columns, partials});
   check_launch("residual_norm_backward");
-  if (columns > 0) sum_rows(partials, blocks, columns, parameter_sums, false, stream);
+  if (columns > 0) sum_rows(partials, blocks, columns, parameter_sums, stream);
 }
 
 }  // namespace tg::cuda

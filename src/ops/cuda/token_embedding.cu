@@ -236,7 +236,7 @@ void token_embedding_backward(const TokenRows& of, const TokenGradients& gradien
   });
   check_launch("token_embedding_backward");
   if (gradients.partials == nullptr) return;
-  sum_rows(gradients.partials, blocks, columns, gradients.sums, /*accumulate=*/false, stream);
+  sum_rows(gradients.partials, blocks, columns, gradients.sums, stream);
 }
 
 }  // namespace tg::cuda

@@ -2,6 +2,7 @@
 
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
 
 #include <list>
 
@@ -14,27 +15,56 @@ struct GpuGraphs::Recording {
 GpuGraphs::GpuGraphs() = default;
 GpuGraphs::~GpuGraphs() = default;
 
+namespace {
+
+std::string first_line(const std::exception& error) {
+  const std::string text = error.what();
+  return text.substr(0, text.find('\n'));
+}
+
+// Ends a capture whose part has thrown. A capture that CUDA has given up cannot be ended: torch
+// then leaves the allocator as if it went on, and nothing that is freed would be used again.
+void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
+  using namespace c10::cuda::CUDACachingAllocator;
+  try {
+    graph.capture_end();
+    return;
+  } catch (const std::exception&) {
+    (void)cudaGetLastError();
+  }
+  try {
+    const auto device = c10::cuda::current_device();
+    endAllocateToPool(device, pool);
+    releasePool(device, pool);
+  } catch (const std::exception&) {
+    // It had been ended.
+  }
+}
+
+void capture(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
+             const std::function<void()>& part) {
+  // Of this thread only: the loader's threads and the collectives' call CUDA as well.
+  graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
+  try {
+    part();
+  } catch (const std::exception&) {
+    abandon(graph, pool);
+    throw;
+  }
+  graph.capture_end();
+}
+
+}  // namespace
+
 std::string GpuGraphs::record(const std::vector<std::function<void()>>& parts) {
   // The graphs have memory of their own: what the runs before left cached would be held twice.
   c10::cuda::CUDACachingAllocator::emptyCache();
   const auto pool = at::cuda::graph_pool_handle();
   auto recording = std::make_unique<Recording>();
   try {
-    for (const auto& part : parts) {
-      auto& graph = recording->parts.emplace_back();
-      // Of this thread only: the loader's threads and the collectives' call CUDA as well.
-      graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
-      try {
-        part();
-      } catch (...) {
-        graph.capture_end();
-        throw;
-      }
-      graph.capture_end();
-    }
+    for (const auto& part : parts) capture(recording->parts.emplace_back(), pool, part);
   } catch (const std::exception& error) {
-    const std::string message = error.what();
-    return message.substr(0, message.find('\n'));
+    return first_line(error);
   }
   recording_ = std::move(recording);
   return "";
