@@ -36,7 +36,8 @@ class Run:
                 events[event["event"]].append(event)
             clock = [0.0] + [event["train_time_ms"] for event in events["train"]]
             self.losses = [event["train_loss"] for event in events["train"]]
-            steps = [b - a for a, b in zip(clock, clock[1:])]
+            # A step is told once the next one is launched, the last one at once: its time is not a step's.
+            steps = [b - a for a, b in zip(clock, clock[1:-1])]
             self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
             self.memory = int(re.search(r"peak memory allocated: (\d+) MiB", text).group(1))
             self.phases = events["timing"][SETTLED:]

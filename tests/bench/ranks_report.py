@@ -22,7 +22,8 @@ class Run:
         train = [event for event in events if event["event"] == "train"]
         clock = [event["train_time_ms"] for event in train]
         self.losses = [event["train_loss"] for event in train]
-        self.steps = [b - a for a, b in zip(clock, clock[1:])][SETTLED:]
+        # A step is told once the next one is launched, the last one at once: its time is not a step's.
+        self.steps = [b - a for a, b in zip(clock, clock[1:-1])][SETTLED:]
         timing = [event for event in events if event["event"] == "timing"][SETTLED:]
         self.comm = [event["comm_ms"] for event in timing]
         self.wait = [event["data_wait_ms"] for event in timing]
