@@ -31,14 +31,11 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
-mpi=(mpirun --bind-to none --oversubscribe -np "$gpus")
-[[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)
-
 # train NAME FLAG ...
 train() {
   local name=$1 began=$SECONDS
   shift
-  "${mpi[@]}" build/train_gpt --config "configs/$preset.env" --output-dir "$work/$name" --run-id "$name" \
+  "${mpi[@]}" -np "$gpus" build/train_gpt --config "configs/$preset.env" --output-dir "$work/$name" --run-id "$name" \
     --data-path "${DATA_PATH:-data/quickstart/shards}" --tokenizer-path= "${train_only[@]}" \
     --train-log-every 100 --train-batch-tokens 98304 --iterations "$steps" --warmdown-iters $((steps / 3)) \
     --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "$@" >"$work/$name.log" 2>&1 ||

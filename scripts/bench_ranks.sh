@@ -35,9 +35,6 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out" "$work/runs"
 
-mpi=(mpirun --bind-to none --oversubscribe)
-[[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)
-
 # train NAME RANKS PRESET FLAG ...: its log and metrics are $work/runs/NAME.{log,jsonl}.
 train() {
   local name=$1 count=$2 preset=$3

@@ -9,6 +9,10 @@ python=${PYTHON:-python3}
 train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclock-seconds 0
   --artifact none --eval-stride 0 --ttt-enabled 0 --train-log-every 1)
 
+# shellcheck disable=SC2034
+mpi=(mpirun --bind-to none --oversubscribe)
+[[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)
+
 missing_libraries() { ldd build/train_gpt | grep 'not found'; }
 
 # A build that came from another machine finds LibTorch where this machine's Python has it.

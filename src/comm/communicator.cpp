@@ -6,6 +6,7 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/first_line.h"
 #include "comm/convert.h"
 
 namespace tg {

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace tg {
@@ -18,11 +17,6 @@ inline std::vector<std::uint8_t> bytes_of(const std::string& text) {
 
 inline std::string text_of(const std::vector<std::uint8_t>& bytes) {
   return {bytes.begin(), bytes.end()};
-}
-
-// LibTorch's messages go on with a backtrace.
-inline std::string_view first_line(std::string_view text) {
-  return text.substr(0, text.find('\n'));
 }
 
 }  // namespace tg

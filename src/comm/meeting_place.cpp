@@ -16,6 +16,7 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "base/error.h"
+#include "base/first_line.h"
 #include "comm/convert.h"
 
 namespace tg {

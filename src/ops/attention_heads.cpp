@@ -2,8 +2,6 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <optional>
-
 #include "ops/cuda/attention_heads.h"
 #include "ops/head_vectors.h"
 #include "ops/rms_norm.h"
@@ -14,11 +12,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// An operand that autograd may lack.
-std::optional<at::Tensor> optional(const at::Tensor& x) {
-  return x.defined() ? std::optional(x) : std::nullopt;
-}
 
 bool supported(const HeadInputs& in, const RopeTable& table) {
   const auto is_fp32 = [](const at::Tensor& x) {
@@ -73,14 +66,11 @@ struct FusedAttentionHeads : torch::autograd::Function<FusedAttentionHeads> {
   }
 
   static variable_list forward(AutogradContext* context, const at::Tensor& qkv,
-                               const at::Tensor& cos, const at::Tensor& sin,
-                               const std::optional<at::Tensor>& q_gain,
-                               const std::optional<at::Tensor>& embedding,
-                               const std::optional<at::Tensor>& first_v,
-                               const std::optional<at::Tensor>& lambda, std::int64_t heads,
-                               std::int64_t kv_heads) {
+                               const at::Tensor& cos, const at::Tensor& sin, const Operand& q_gain,
+                               const Operand& embedding, const Operand& first_v,
+                               const Operand& lambda, std::int64_t heads, std::int64_t kv_heads) {
     const auto shape = shape_of(qkv, cos, heads, kv_heads);
-    const auto given = [](const std::optional<at::Tensor>& x) { return x.value_or(at::Tensor()); };
+    const auto given = [](const Operand& x) { return x.value_or(at::Tensor()); };
     context->set_materialize_grads(false);
     // own = v + embedding is needed again for dλ alone.
     context->save_for_backward({qkv, cos, sin, given(q_gain),
@@ -184,8 +174,8 @@ Heads attention_heads(const HeadInputs& in, const RopeTable& table) {
       if (embedding.defined()) embedding = embedding.unflatten(-1, {in.kv_heads, -1});
       if (in.value_lambda.defined()) first_v = in.first_v;
       auto out = FusedAttentionHeads::apply(
-          in.qkv, table.cos, table.sin, optional(in.q_gain), optional(in_reach(embedding)),
-          optional(in_reach(first_v)), optional(in.value_lambda), in.heads, in.kv_heads);
+          in.qkv, table.cos, table.sin, operand(in.q_gain), operand(in_reach(embedding)),
+          operand(in_reach(first_v)), operand(in.value_lambda), in.heads, in.kv_heads);
       return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
     }
   }

@@ -3,6 +3,8 @@
 // left out: whatever calls into it stands under `if constexpr (kernels_built)`.
 #include <ATen/ATen.h>
 
+#include <optional>
+
 #include "ops/cuda/launch.h"
 #include "ops/fused.h"
 
@@ -27,6 +29,12 @@ inline bool is_aligned(const at::Tensor& x) {
 inline at::Tensor packed(const at::Tensor& x) {
   const bool fits = !x.defined() || (x.is_contiguous() && is_aligned(x));
   return fits ? x : x.clone(at::MemoryFormat::Contiguous);
+}
+
+// An operand of an autograd Function that may be left out: an undefined tensor is none.
+using Operand = std::optional<at::Tensor>;
+inline Operand operand(const at::Tensor& x) {
+  return x.defined() ? Operand(x) : std::nullopt;
 }
 
 // Null for an undefined tensor: an operand that is left out.

@@ -6,7 +6,6 @@
 #include <array>
 #include <cassert>
 #include <cstdint>
-#include <optional>
 
 #include "ops/cuda/residual_norm.h"
 #include "ops/kernels.h"
@@ -18,7 +17,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Operand = std::optional<at::Tensor>;  // an undefined one is no input to autograd
 
 // The places of apply's tensors.
 enum : std::size_t { kX, kBranch, kBranchScale, kSkip, kSkipWeight, kX0, kMix, kOperands };

@@ -3,7 +3,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
-#include <optional>
 
 #include "ops/cuda/token_embedding.h"
 #include "ops/embedding_lookup.h"
@@ -47,12 +46,6 @@ cuda::TokenRows rows_of(const TokenEmbedding& of) {
           .length = of.ids_bt.size(-1),
           .width = static_cast<int>(of.table_vd.size(1)),
           .number = float_of(of.table_vd)};
-}
-
-using Operand = std::optional<at::Tensor>;  // an undefined one is no input to autograd
-
-Operand operand(const at::Tensor& x) {
-  return x.defined() ? Operand(packed(x)) : std::nullopt;
 }
 
 struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
@@ -107,9 +100,9 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
 at::Tensor token_embedding(const TokenEmbedding& of) {
   if constexpr (kernels_built) {
     if (supported(of)) {
-      return FusedTokenEmbedding::apply(packed(of.table_vd), of.ids_bt.contiguous(),
-                                        operand(of.bigram_btd), operand(of.bigram_scale),
-                                        operand(of.smear_gate_d));
+      return FusedTokenEmbedding::apply(
+          packed(of.table_vd), of.ids_bt.contiguous(), operand(packed(of.bigram_btd)),
+          operand(packed(of.bigram_scale)), operand(packed(of.smear_gate_d)));
     }
   }
   return reference(of);

@@ -1,6 +1,5 @@
 // The whole model on a GPU: own kernels against the reference, gradient by gradient. Skipped where
 // there is no GPU.
-#include <ATen/cuda/CUDAContext.h>
 
 #include <map>
 
@@ -8,6 +7,7 @@
 #include "ops/attention.h"
 #include "ops/fused.h"
 #include "tests/model/fixtures.h"
+#include "tests/ops/on_gpu.h"
 
 namespace tg {
 namespace {
@@ -96,13 +96,7 @@ bool cancels(const at::Tensor& gradient) {
   return gradient.numel() <= 2;
 }
 
-class GptGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
-  }
-};
+class GptGpu : public test::OnGpu<> {};
 
 TEST_F(GptGpu, EveryGradientInSinglePrecisionIsTheReferences) {
   for (const auto& shape : shapes()) {

@@ -1,9 +1,9 @@
 // The kernels of ops/attention_heads.h against the reference in fp64 on the CPU.
-#include <ATen/cuda/CUDAContext.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/attention_heads.h"
 #include "ops/fused.h"
+#include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -81,13 +81,7 @@ struct Call {
   }
 };
 
-class AttentionHeadsGpu : public ::testing::TestWithParam<at::ScalarType> {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
-  }
-};
+class AttentionHeadsGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
 
 // The element by element tolerance: one rounding of what is written, and a hundred fp32 roundings
 // of terms of size `summed`.

@@ -6,17 +6,14 @@
 
 #include "ops/embedding_lookup.h"
 #include "ops/fused.h"
+#include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
 namespace {
 
-class EmbeddingLookupGpu : public ::testing::TestWithParam<at::ScalarType> {
+class EmbeddingLookupGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {
  protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
-  }
   double rounding() const {
     return GetParam() == at::kFloat ? 0x1p-23 : GetParam() == at::kHalf ? 0x1p-11 : 0x1p-8;
   }

@@ -1,9 +1,9 @@
 // The own CUDA kernels against their reference in fp64 on the CPU. Skipped where there is no GPU.
-#include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
 #include "ops/fused.h"
 #include "ops/leaky_relu_squared.h"
+#include "tests/ops/on_gpu.h"
 
 namespace tg {
 namespace {
@@ -15,13 +15,7 @@ struct Case {
   double smallest;  // absolute: half a step of the subnormal numbers
 };
 
-class KernelsGpu : public ::testing::TestWithParam<Case> {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
-  }
-};
+class KernelsGpu : public test::OnGpu<::testing::TestWithParam<Case>> {};
 
 TEST_P(KernelsGpu, LeakyReluSquaredAndItsGradientMatchTheReferenceAtAnySize) {
   const auto [dtype, tolerance, smallest] = GetParam();

@@ -1,21 +1,15 @@
 // Muon's kernels against their reference in fp64. Skipped where there is no GPU.
-#include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
 #include "ops/fused.h"
 #include "ops/muon_update.h"
+#include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
 namespace {
 
-class MuonUpdateGpu : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
-  }
-};
+class MuonUpdateGpu : public test::OnGpu<> {};
 
 at::Tensor scalar(double value) {
   return at::full({}, value, at::TensorOptions(at::kCUDA).dtype(at::kFloat));

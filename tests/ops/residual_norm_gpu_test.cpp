@@ -1,11 +1,11 @@
 // The kernels of residual_norm against its reference in fp64. Skipped where there is no GPU.
-#include <ATen/cuda/CUDAContext.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/fused.h"
 #include "ops/residual_norm.h"
+#include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -48,13 +48,8 @@ struct Case {
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
-class ResidualNormGpu : public ::testing::TestWithParam<Case> {
+class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, kDevice))) GTEST_SKIP() << "built without kernels";
-  }
-
   // Outputs and gradients, of inputs rounded to the tested type whatever `dtype` computes.
   static Named run(const Call& call, std::int64_t rows, std::int64_t width, at::Device device,
                    at::ScalarType dtype) {

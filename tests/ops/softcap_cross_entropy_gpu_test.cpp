@@ -1,9 +1,9 @@
 // The kernels of ops/softcap_cross_entropy.h against the formula in fp64.
-#include <ATen/cuda/CUDAContext.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/fused.h"
 #include "ops/softcap_cross_entropy.h"
+#include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -17,13 +17,7 @@ struct Case {
   double error;  // absolute, of a softcapped logit: thus of an nll, and of a weight relative
 };
 
-class SoftcapCrossEntropyGpu : public ::testing::TestWithParam<Case> {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
-  }
-};
+class SoftcapCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>> {};
 
 struct Problem {
   at::Tensor logits, targets;

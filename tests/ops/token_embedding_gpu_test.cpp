@@ -1,21 +1,15 @@
 // The kernels of ops/token_embedding.h against the reference in fp64 on the CPU.
-#include <ATen/cuda/CUDAContext.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/fused.h"
 #include "ops/token_embedding.h"
+#include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
 namespace {
 
-class TokenEmbeddingGpu : public ::testing::TestWithParam<at::ScalarType> {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
-  }
-};
+class TokenEmbeddingGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
 
 struct Operands {
   at::Tensor table, ids, bigram, scale, gate, dy;

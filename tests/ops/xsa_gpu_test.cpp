@@ -1,21 +1,15 @@
 // The kernels of ops/xsa.h against the reference in fp64 on the CPU.
-#include <ATen/cuda/CUDAContext.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/fused.h"
 #include "ops/xsa.h"
+#include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
 namespace {
 
-class ExclusiveAttentionGpu : public ::testing::TestWithParam<at::ScalarType> {
- protected:
-  void SetUp() override {
-    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
-    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
-  }
-};
+class ExclusiveAttentionGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
 
 // The output and the gradients of y and v. v is part of a packed tensor, as the model's.
 std::vector<at::Tensor> run(at::Tensor y, at::Tensor packed_v, at::Tensor d_out) {

@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
     for (int head = seat.head; head - seat.head < turned_heads; head += seat.heads_at_once) {
       const int next = head + seat.heads_at_once;
       const P ahead = load_head<T>(qkv, token, next, seat.offset, in_head && next < turned_heads);
-      float scale = rsqrtf(head_sum<lanes>(dot(x, x)) * share + kEpsilon);
+      float scale = rsqrtf(warp_sum<lanes>(dot(x, x)) * share + kEpsilon);
       float y[P::size];
       rotation.turn(x, y);
       x = ahead;
@@ -152,8 +152,8 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
         float x_dn = 0;
 #pragma unroll
         for (int i = 0; i < P::size; ++i) x_dn += x[i] * dn[i];
-        const float r = rsqrtf(head_sum<lanes>(dot(x, x)) * share + kEpsilon);
-        const float n_dn = r * head_sum<lanes>(x_dn);
+        const float r = rsqrtf(warp_sum<lanes>(dot(x, x)) * share + kEpsilon);
+        const float n_dn = r * warp_sum<lanes>(x_dn);
         if (!there) continue;
         const float gain = gains == nullptr ? 1 : gains[head];
         if (gains != nullptr && seat.lane == 0) sums[head] += n_dn;

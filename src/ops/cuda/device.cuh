@@ -80,13 +80,16 @@ __device__ inline void store_rounded(T* at, const float (&values)[kSize]) {
   store_pack(at, Pack<T, kSize>::rounded(values));
 }
 
-// Over the lanes of a warp; every lane has the result.
+// Over the lanes of a warp, or over each group of so many neighbours; every lane has the result.
+// The whole warp takes part.
+template <int lanes = kWarp>
 __device__ inline float warp_sum(float value) {
 #pragma unroll
-  for (int lanes = kWarp / 2; lanes > 0; lanes /= 2)
-    value += __shfl_xor_sync(0xffffffff, value, lanes);
+  for (int apart = lanes / 2; apart > 0; apart /= 2)
+    value += __shfl_xor_sync(0xffffffff, value, apart);
   return value;
 }
+
 // op(T{}) with T the type that `number` names.
 template <typename Op>
 void dispatch(Float number, Op op) {

@@ -27,15 +27,6 @@ __device__ inline int token_step() {
   return static_cast<int>(gridDim.x * kHeadWarps);
 }
 
-// Over the lanes that hold a head; each has the result. The whole warp takes part.
-template <int lanes>
-__device__ inline float head_sum(float value) {
-#pragma unroll
-  for (int apart = lanes / 2; apart > 0; apart /= 2)
-    value += __shfl_xor_sync(0xffffffff, value, apart);
-  return value;
-}
-
 template <typename T>
 __device__ inline Pack<T> load_head(HeadVectors from, int token, int head, int offset,
                                     bool there = true) {

@@ -17,7 +17,7 @@ struct UnitValue {
   float norm, scale;
 
   __device__ explicit UnitValue(const Pack<T>& v) {
-    norm = sqrtf(head_sum<lanes>(dot(v, v)));
+    norm = sqrtf(warp_sum<lanes>(dot(v, v)));
     scale = 1 / fmaxf(norm, kSmallestNorm);
 #pragma unroll
     for (int i = 0; i < Pack<T>::size; ++i) direction[i] = v[i] * scale;
@@ -27,7 +27,7 @@ struct UnitValue {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < Pack<T>::size; ++i) sum += x[i] * direction[i];
-    return head_sum<lanes>(sum);
+    return warp_sum<lanes>(sum);
   }
 };
 
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kHeadThreads)
       float along = 0;
 #pragma unroll
       for (int i = 0; i < P::size; ++i) along += d_unit[i] * unit.direction[i];
-      along = head_sum<lanes>(along);
+      along = warp_sum<lanes>(along);
       if (unit.norm < kSmallestNorm) along = 0;
       float result[P::size];
 #pragma unroll

@@ -6,6 +6,8 @@
 
 #include <list>
 
+#include "base/first_line.h"
+
 namespace tg {
 
 struct GpuGraphs::Recording {
@@ -16,11 +18,6 @@ GpuGraphs::GpuGraphs() = default;
 GpuGraphs::~GpuGraphs() = default;
 
 namespace {
-
-std::string first_line(const std::exception& error) {
-  const std::string text = error.what();
-  return text.substr(0, text.find('\n'));
-}
 
 // Ends a capture whose part has thrown. A capture that CUDA has given up cannot be ended: torch
 // then leaves the allocator as if it went on, and nothing that is freed would be used again.
@@ -64,7 +61,7 @@ std::string GpuGraphs::record(const std::vector<std::function<void()>>& parts) {
   try {
     for (const auto& part : parts) capture(recording->parts.emplace_back(), pool, part);
   } catch (const std::exception& error) {
-    return first_line(error);
+    return std::string(first_line(error.what()));
   }
   recording_ = std::move(recording);
   return "";

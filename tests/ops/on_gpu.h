@@ -1,0 +1,20 @@
+#pragma once
+// The fixture of kernels' tests: skips them where there is no GPU, or no kernels were built.
+#include <ATen/cuda/CUDAContext.h>
+#include <gtest/gtest.h>
+
+#include "ops/fused.h"
+
+namespace tg::test {
+
+// Base: ::testing::Test or a TestWithParam.
+template <class Base = ::testing::Test>
+class OnGpu : public Base {
+ protected:
+  void SetUp() override {
+    if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
+    if (!use_kernels(at::ones({1}, at::kCUDA))) GTEST_SKIP() << "built without kernels";
+  }
+};
+
+}  // namespace tg::test
