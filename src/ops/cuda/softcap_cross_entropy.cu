@@ -1,23 +1,22 @@
 // Softcapped cross-entropy: the logits are read once and, for the gradient, written once in place,
 // while a row waits in shared memory, in fp32, for its sum. Bound by memory at 16 bits, if only
-// just: hence as few special functions as possible, and two or more blocks on a multiprocessor, of
-// which one computes while the other writes. Rows too wide for that are shared by two blocks of a
-// cluster; rows too wide for those, or not of whole packs of 16 bytes, are read twice.
+// just: hence as few special functions as possible, and a loop that reads the next row, computes
+// this one and writes the one before. Rows too wide for shared memory, or not of whole packs of 16
+// bytes, are read twice.
 #include <algorithm>
 #include <cmath>
 #include <type_traits>
 
 #include "ops/cuda/device.cuh"
-#include "ops/cuda/row_sum.cuh"
 #include "ops/cuda/softcap_cross_entropy.h"
 
 namespace tg::cuda {
 
 namespace {
 
+constexpr int kMaxThreads = 1024;  // of a block
 constexpr int kPacks = 7;          // of a row, a thread
 constexpr int kWarpPacks = 4;      // where a warp has the row and every lane as many
-constexpr int kPairThreads = 512;  // two blocks of as many fit on a multiprocessor
 constexpr float kLog2E = 1.44269504f;
 
 // A pack of one number, for rows that start anywhere.
@@ -116,30 +115,57 @@ __device__ void weigh(const P& z, const Softcap& by, float (&weight)[P::size],
   }
 }
 
-// A row's target, with the thread that writes its column. `pack` is a number's place among those of
-// the block, which lie on `threads` threads in turn.
+// Over the threads of a block; each has the result. Rows take turns on two sets of partial sums:
+// whoever writes to one has passed the barrier of the other, and with it every reader of the first.
+class RowSum {
+ public:
+  using Shared = float[2][kMaxThreads / kWarp];
+  __device__ explicit RowSum(Shared& partial) : partial_(partial) {}
+
+  __device__ float operator()(float value) {
+    const int warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    value = warp_sum(value);
+    if (warps == 1) return value;
+    float* const partial = partial_[turn_++ % 2];
+    if (lane == 0) partial[warp] = value;
+    __syncthreads();
+    return warp_sum(lane < warps ? partial[lane] : 0);
+  }
+
+ private:
+  Shared& partial_;
+  unsigned turn_ = 0;
+};
+
+// A number still to be written, by the thread that has it.
+template <typename T>
+struct Late {
+  T* at = nullptr;
+  T value;
+
+  __device__ void write() const {
+    if (at != nullptr) *at = value;
+  }
+};
+
+// A row's target, with the thread that writes its column: packs lie on `threads` threads in turn.
 template <typename T>
 class Target {
  public:
-  __device__ Target(const T* row, std::int64_t id, int vocab, int first, int width, int pack_size,
-                    int threads)
-      : column_(id >= 0 && id < vocab ? static_cast<int>(id) : -1) {
-    const auto place = static_cast<unsigned>(column_ - first);  // in the block's columns
-    mine_ = column_ < 0 ? first == 0 && threadIdx.x == 0
-                        : place < static_cast<unsigned>(width) &&
-                              place / pack_size % threads == threadIdx.x;
-    logit_.value = static_cast<T>(NAN);
-    if (mine_ && column_ >= 0) logit_.value = row[column_];
+  __device__ Target(const T* row, std::int64_t id, int vocab, int pack_size, int threads)
+      : column_(id >= 0 && id < vocab ? static_cast<int>(id) : -1),
+        mine_(static_cast<int>(threadIdx.x) == max(column_, 0) / pack_size % threads) {
+    logit_.value = mine_ && column_ >= 0 ? row[column_] : static_cast<T>(NAN);
   }
   __device__ void write_nll(float* nll, float total, const Softcap& softcap) {
     if (!mine_) return;
     weigh<T>(logit_, softcap, weight_, slope_);
     *nll = logf(total / weight_[0]);
   }
-  // Over what the same thread has written there as for any other column.
-  __device__ void write_gradient(T* row, float total, float scale) const {
-    if (mine_ && column_ >= 0)
-      row[column_] = static_cast<T>((weight_[0] / total - 1) * (4 * scale) * slope_[0]);
+  // To be written over what the same thread writes there as for any other column.
+  __device__ Late<T> gradient(T* row, float total, float scale) const {
+    if (!mine_ || column_ < 0) return {};
+    return {row + column_, static_cast<T>((weight_[0] / total - 1) * (4 * scale) * slope_[0])};
   }
 
  private:
@@ -149,63 +175,66 @@ class Target {
   float weight_[1], slope_[1];
 };
 
-// How a row lies on threads: a pack of each `threads` is a thread's, of kCount at most.
-template <int kCount, int kShares>
-struct Packs {
-  static constexpr int count = kCount;
-  static constexpr int parts = kShares;
-  static constexpr bool whole = kCount == kWarpPacks;  // a warp's row, without an end to look for
-
-  static __device__ int threads() { return whole ? kWarp : static_cast<int>(blockDim.x); }
-};
-
-// A thread's packs of the next row are on their way while this row is worked on. Only the thread
-// that puts a number into shared memory takes it out.
-template <typename T, bool kGradient, typename Packs>
+// A pack of each blockDim.x is a thread's, of kCount at most; at kWarpPacks a warp has the row,
+// without an end to look for. Only the thread that puts a number into shared memory takes it out.
+template <typename T, bool kGradient, int kCount>
 __global__ void __launch_bounds__(kMaxThreads)
     read_once_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
                      int vocab, Softcap softcap, float scale, float* __restrict__ nll) {
   using P = Pack<T>;
   extern __shared__ float4 kept[];  // [P::size / 4][packs]: weight·slope
-  constexpr int kParts = Packs::parts;
-  const int threads = Packs::threads();
-  const int share = (vocab / P::size + kParts - 1) / kParts, part = blockIdx.x % kParts;
-  const int packs = min(share, vocab / P::size - part * share), first = part * share * P::size;
+  constexpr bool kWhole = kCount == kWarpPacks;
+  const int threads = kWhole ? kWarp : static_cast<int>(blockDim.x), packs = vocab / P::size;
   const auto there = [&](int j) {
-    return Packs::whole || j * threads + static_cast<int>(threadIdx.x) < packs;
+    return kWhole || j * threads + static_cast<int>(threadIdx.x) < packs;
   };
-  const int offset = first + threadIdx.x * P::size, step = threads * P::size;
-  const std::int64_t row_step = gridDim.x / kParts;
-  std::int64_t row = blockIdx.x / kParts;
+  const int offset = threadIdx.x * P::size, step = threads * P::size;
 
-  P ahead[Packs::count];
+  T* behind = nullptr;  // the row whose gradient waits in shared memory
+  float factor = 0;
+  Late<T> at_target;
+  const auto write_behind = [&](int j) {
+    float dz[P::size];
 #pragma unroll
-  for (int j = 0; j < Packs::count; ++j)
+    for (int k = 0; k < P::size; k += 4) {
+      const float4 four = kept[k / 4 * packs + j * threads + threadIdx.x];
+      dz[k] = four.x * factor;
+      dz[k + 1] = four.y * factor;
+      dz[k + 2] = four.z * factor;
+      dz[k + 3] = four.w * factor;
+    }
+    store_rounded(behind + offset + j * step, dz);
+  };
+
+  std::int64_t row = blockIdx.x;
+  P ahead[kCount];
+#pragma unroll
+  for (int j = 0; j < kCount; ++j)
     if (there(j)) ahead[j] = load_pack(logits + row * vocab + offset + j * step);
   std::int64_t next_target = targets[row];
-  __shared__ typename RowSum<kParts>::Shared sums;
-  RowSum<kParts> row_sum(sums);
-  for (; row < rows; row += row_step) {
+  __shared__ RowSum::Shared sums;
+  RowSum row_sum(sums);
+  for (; row < rows; row += gridDim.x) {
     T* z = logits + row * vocab;
     // Behind the last row stands that row again: cheaper than a question at each pack.
-    const std::int64_t next = row + row_step < rows ? row + row_step : row;
+    const std::int64_t next = row + gridDim.x < rows ? row + gridDim.x : row;
     const T* next_z = logits + next * vocab + offset;
-    Target<T> target(z, next_target, vocab, first, packs * P::size, P::size, threads);
+    Target<T> target(z, next_target, vocab, P::size, threads);
     next_target = targets[next];
     float sum = 0;
 #pragma unroll
-    for (int j = 0; j < Packs::count; ++j) {
+    for (int j = 0; j < kCount; ++j) {
       if (!there(j)) continue;
+      if (kGradient && behind != nullptr) write_behind(j);
       float weight[P::size], slope[P::size];
       weigh<T>(ahead[j], softcap, weight, slope);
       ahead[j] = load_pack(next_z + j * step);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) sum += weight[k];
       if constexpr (kGradient) {
-        const int i = j * threads + threadIdx.x;
 #pragma unroll
         for (int k = 0; k < P::size; k += 4)
-          kept[k / 4 * packs + i] =
+          kept[k / 4 * packs + j * threads + threadIdx.x] =
               make_float4(weight[k] * slope[k], weight[k + 1] * slope[k + 1],
                           weight[k + 2] * slope[k + 2], weight[k + 3] * slope[k + 3]);
       }
@@ -213,24 +242,17 @@ __global__ void __launch_bounds__(kMaxThreads)
     const float total = row_sum(sum);
     target.write_nll(nll + row, total, softcap);
     if constexpr (kGradient) {
-      const float factor = 4 * scale / total;
-#pragma unroll
-      for (int j = 0; j < Packs::count; ++j) {
-        if (!there(j)) continue;
-        const int i = j * threads + threadIdx.x;
-        float dz[P::size];
-#pragma unroll
-        for (int k = 0; k < P::size; k += 4) {
-          const float4 four = kept[k / 4 * packs + i];
-          dz[k] = four.x * factor;
-          dz[k + 1] = four.y * factor;
-          dz[k + 2] = four.z * factor;
-          dz[k + 3] = four.w * factor;
-        }
-        store_rounded(z + offset + j * step, dz);
-      }
-      target.write_gradient(z, total, scale);
+      at_target.write();
+      at_target = target.gradient(z, total, scale);
+      behind = z;
+      factor = 4 * scale / total;
     }
+  }
+  if (kGradient && behind != nullptr) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j)
+      if (there(j)) write_behind(j);
+    at_target.write();
   }
 }
 
@@ -239,11 +261,11 @@ __global__ void __launch_bounds__(kMaxThreads)
     read_twice_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
                       int vocab, Softcap softcap, float scale, float* __restrict__ nll) {
   const int first = threadIdx.x * P::size, step = blockDim.x * P::size;
-  __shared__ typename RowSum<1>::Shared sums;
-  RowSum<1> row_sum(sums);
+  __shared__ RowSum::Shared sums;
+  RowSum row_sum(sums);
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
     T* z = logits + row * vocab;
-    Target<T> target(z, targets[row], vocab, 0, vocab, P::size, blockDim.x);
+    Target<T> target(z, targets[row], vocab, P::size, blockDim.x);
     float weight[P::size], slope[P::size], sum = 0;
 #pragma unroll 4
     for (int i = first; i < vocab; i += step) {
@@ -263,7 +285,7 @@ __global__ void __launch_bounds__(kMaxThreads)
         for (int k = 0; k < P::size; ++k) dz[k] = weight[k] * slope[k] * factor;
         store<P>(z + i, dz);
       }
-      target.write_gradient(z, total, scale);
+      target.gradient(z, total, scale).write();
     }
   }
 }
@@ -286,21 +308,15 @@ __global__ void scale_kernel(T* x, std::int64_t count, const float* __restrict__
   if (i < count) x[i] = static_cast<T>(static_cast<float>(x[i]) * by);
 }
 
-int attribute_of(cudaDeviceAttr attribute) {
-  int device = 0, value = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&value, attribute, device);
-  return value;
-}
 // Shared memory that a block may ask for, besides what it has by declaration.
 int shared_memory_limit() {
-  static const int limit = attribute_of(cudaDevAttrMaxSharedMemoryPerBlockOptin) -
-                           static_cast<int>(sizeof(RowSum<2>::Shared));
+  static const int limit = [] {
+    int device = 0, bytes = 0;
+    cudaGetDevice(&device);
+    cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+    return bytes - static_cast<int>(sizeof(RowSum::Shared));
+  }();
   return limit;
-}
-bool has_clusters() {
-  static const bool has = attribute_of(cudaDevAttrClusterLaunch) != 0;
-  return has;
 }
 
 // Threads for `packs` at so many a thread, in whole warps.
@@ -311,13 +327,10 @@ int threads_for(int packs, int packs_each) {
 template <typename T>
 using Kernel = void (*)(T*, const std::int64_t*, std::int64_t, int, Softcap, float, float*);
 
-struct Launch {
-  int parts, threads, shared_bytes;
-};
 template <typename T>
-void launch(Kernel<T> kernel, const Launch& with, const SoftcapRows& of, float* nll, float scale,
-            Stream stream) {
-  if (with.shared_bytes > 0) {
+void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& of, float* nll,
+            float scale, Stream stream) {
+  if (shared_bytes > 0) {
     // The limit, whatever this call needs: a captured launch of the same kernel may need more.
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                          shared_memory_limit());
@@ -325,24 +338,9 @@ void launch(Kernel<T> kernel, const Launch& with, const SoftcapRows& of, float* 
                          cudaSharedmemCarveoutMaxShared);
   }
   int resident = 0;
-  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, with.threads, with.shared_bytes);
-  const int blocks = blocks_for(of.rows * with.parts, std::max(1, resident));
-
-  cudaLaunchConfig_t config{};
-  config.gridDim = std::max(1, blocks / with.parts) * with.parts;
-  config.blockDim = with.threads;
-  config.dynamicSmemBytes = with.shared_bytes;
-  config.stream = stream;
-  cudaLaunchAttribute attributes[2]{};
-  attributes[0].id = cudaLaunchAttributeClusterDimension;
-  attributes[0].val.clusterDim = {static_cast<unsigned>(with.parts), 1, 1};
-  // Blocks of one row compute and write at the same time: each beside one of another row.
-  attributes[1].id = cudaLaunchAttributeClusterSchedulingPolicyPreference;
-  attributes[1].val.clusterSchedulingPolicyPreference = cudaClusterSchedulingPolicySpread;
-  config.attrs = attributes;
-  config.numAttrs = with.parts > 1 ? 2 : 0;
-  cudaLaunchKernelEx(&config, kernel, static_cast<T*>(of.logits), of.targets, of.rows, of.vocab,
-                     Softcap(of.cap), scale, nll);
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared_bytes);
+  kernel<<<blocks_for(of.rows, std::max(1, resident)), threads, shared_bytes, stream>>>(
+      static_cast<T*>(of.logits), of.targets, of.rows, of.vocab, Softcap(of.cap), scale, nll);
   check_launch("softcap_cross_entropy");
 }
 
@@ -351,24 +349,20 @@ void run(const SoftcapRows& of, float* nll, float scale, Stream stream) {
   if (of.rows == 0) return;
   dispatch(of.number, [&](auto zero) {
     using T = decltype(zero);
-    const auto start = [&](Kernel<T> kernel, const Launch& with) {
-      launch<T>(kernel, with, of, nll, scale, stream);
+    const auto start = [&](Kernel<T> kernel, int threads, int shared_bytes) {
+      launch<T>(kernel, threads, shared_bytes, of, nll, scale, stream);
     };
     constexpr int kSize = Pack<T>::size;
     if (of.vocab % kSize != 0)
-      return start(read_twice_kernel<T, Single<T>, kGradient>,
-                   {1, threads_for(of.vocab, kPacks), 0});
+      return start(read_twice_kernel<T, Single<T>, kGradient>, threads_for(of.vocab, kPacks), 0);
     const int packs = of.vocab / kSize;
-    const int parts = packs > kPairThreads * kPacks && has_clusters() ? 2 : 1;
-    const int share = (packs + parts - 1) / parts;
-    const auto kept = kGradient ? std::int64_t{share} * kSize * sizeof(float) : 0;
-    if (share > kMaxThreads * kPacks || kept > shared_memory_limit())
-      return start(read_twice_kernel<T, Pack<T>, kGradient>, {1, kMaxThreads, 0});
-    const Launch once{parts, threads_for(share, kPacks), static_cast<int>(kept)};
-    if (parts == 2) return start(read_once_kernel<T, kGradient, Packs<kPacks, 2>>, once);
-    if (packs == kWarp * kWarpPacks)
-      return start(read_once_kernel<T, kGradient, Packs<kWarpPacks, 1>>, once);
-    start(read_once_kernel<T, kGradient, Packs<kPacks, 1>>, once);
+    const auto kept = kGradient ? of.vocab * std::int64_t{sizeof(float)} : 0;
+    if (packs > kMaxThreads * kPacks || kept > shared_memory_limit())
+      return start(read_twice_kernel<T, Pack<T>, kGradient>, kMaxThreads, 0);
+    const bool warp = packs == kWarp * kWarpPacks;
+    start(
+        warp ? read_once_kernel<T, kGradient, kWarpPacks> : read_once_kernel<T, kGradient, kPacks>,
+        threads_for(packs, warp ? kWarpPacks : kPacks), static_cast<int>(kept));
   });
 }
 
