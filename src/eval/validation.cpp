@@ -57,6 +57,7 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
       bytes_(std::move(bytes)),
       device_(device),
       communicator_(communicator),
+      batch_loss_(settings.runtime.graphs && device.is_cuda()),
       predictions_(count_predictions(settings, *tokens_)) {
   if (bytes_ && io_.val_bytecount_device == CountDevice::cuda) {
     device_bytes_ = to_device(*bytes_, device);
@@ -78,7 +79,7 @@ ValidationPlan Validation::plan(std::int64_t seq_len) const {
                       std::max<std::int64_t>(1, at_once), rank, world);
 }
 
-Score Validation::score(Gpt& model, std::int64_t seq_len) const {
+Score Validation::score(Gpt& model, std::int64_t seq_len) {
   const at::NoGradGuard no_grad;
   model.refresh_weights(/*fake_quant=*/false);
   const auto plan = this->plan(seq_len);
@@ -98,7 +99,7 @@ Score Validation::score(Gpt& model, std::int64_t seq_len) const {
   Tally tally(device_);
   for (std::int64_t done = 1; done <= places; ++done) {
     const auto batch = feeder.next();
-    tally.add(model.loss(batch.inputs, batch.targets, {}), batch.targets.numel());
+    tally.add(batch_loss_(model, batch), batch.targets.numel());
     if (host_counts) tally.add_bytes(batch.text_bytes);
     if (device_bytes_) tally.add_bytes(count_bytes(*device_bytes_, batch.inputs, batch.targets));
     const auto number = done / plan.places_in_batch;

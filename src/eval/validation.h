@@ -9,6 +9,7 @@
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "data/validation.h"
+#include "eval/batch_loss.h"
 #include "model/gpt.h"
 #include "ops/byte_count.h"
 
@@ -33,8 +34,8 @@ class Validation {
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
   // Sequences of `seq_len`, each rank its share of them. Waits for the device once, at the end.
-  // Collective: the same score on every rank.
-  Score score(Gpt& model, std::int64_t seq_len) const;
+  // Collective: the same score on every rank. Always of the same model.
+  Score score(Gpt& model, std::int64_t seq_len);
 
  private:
   ValidationPlan plan(std::int64_t seq_len) const;
@@ -46,6 +47,7 @@ class Validation {
   std::optional<DeviceByteTable> device_bytes_;
   at::Device device_;
   Communicator& communicator_;
+  BatchLoss batch_loss_;
   std::int64_t predictions_;
 };
 

@@ -4,16 +4,39 @@
 
 namespace tg {
 
+TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
+                     Communicator& communicator, std::int64_t micro_batches, at::Device device,
+                     bool graphs)
+    : model_(model),
+      optimizer_(optimizer),
+      feed_(feed),
+      phases_(phases),
+      communicator_(communicator),
+      micro_batches_(micro_batches),
+      micro_step_(model, 1.0 / static_cast<double>(micro_batches), graphs && device.is_cuda()),
+      once_a_step_("the update",
+                   {[this] { model_.refresh_weights(fake_quant_); }, [this] { reduce_gradients(); },
+                    [this] { update_weights(); }},
+                   graphs && device.is_cuda() && communicator.world_size() == 1),
+      numbers_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
+      momentum_(at::zeros({}, numbers_.options())) {}
+
 DeviceBatch TrainStep::next_batch() {
   const auto phase = phases_.enter(Phase::batch);
   return feed_.next();
 }
 
-void TrainStep::refresh_weights(bool fake_quant) {
+// Takes what is part of the recordings; they begin anew where it is no longer what was recorded.
+void TrainStep::set(const StepPlan& plan) {
+  const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
+  const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;
+  if (other_rounding) micro_step_.forget();
+  if (other_rounding || other_clipping) once_a_step_.forget();
+}
+
+void TrainStep::refresh_weights() {
   const auto phase = phases_.enter(Phase::optimizer);
-  // The rounding of small matrices is part of what was recorded.
-  if (std::exchange(fake_quant_, fake_quant) != fake_quant) micro_step_.forget();
-  model_.refresh_weights(fake_quant);
+  once_a_step_.run(refresh);
 }
 
 at::Tensor TrainStep::forward(const DeviceBatch& batch) {
@@ -27,7 +50,7 @@ void TrainStep::backward() {
 }
 
 at::Tensor TrainStep::accumulate_gradients() {
-  auto mean_loss = at::zeros({}, at::TensorOptions(device_).dtype(at::kFloat));
+  auto mean_loss = at::zeros_like(momentum_);
   for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
     const auto batch = next_batch();
     if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
@@ -37,32 +60,38 @@ at::Tensor TrainStep::accumulate_gradients() {
   return mean_loss;
 }
 
+void TrainStep::reduce_gradients() {
+  model_.collect_gradients();
+  norm_ = optimizer_.reduce(numbers_, clip_norm_);
+  skip_ = (numbers_[0] + norm_).isfinite().logical_not().to(at::kFloat);
+}
+
+void TrainStep::update_weights() {
+  optimizer_.step({.lr_scale = numbers_[1], .momentum = momentum_, .skip = skip_});
+  optimizer_.zero_gradients();
+}
+
 at::Tensor TrainStep::run(const StepPlan& plan) {
-  const auto scalar = [&](double value) {
-    return at::full({}, value, at::TensorOptions(device_).dtype(at::kFloat));
-  };
+  const auto scalar = [&](double value) { return at::full({}, value, numbers_.options()); };
   communicator_.take_wait_times();  // of what was between the steps
-  refresh_weights(plan.fake_quant);
+  set(plan);
+  refresh_weights();
   // Sums over ranks: what rank 0 alone contributes is its word for all.
   const double mine = communicator_.rank() == 0 ? 1 : 0;
-  const auto numbers = at::stack(
-      {accumulate_gradients(), scalar(mine * plan.lr_scale), scalar(mine * plan.elapsed_ms)});
-  at::Tensor norm, skip;
+  numbers_.copy_(at::stack(
+      {accumulate_gradients(), scalar(mine * plan.lr_scale), scalar(mine * plan.elapsed_ms)}));
+  momentum_.fill_(plan.momentum);
   {
     const auto phase = phases_.enter(Phase::grad_clip);
-    model_.collect_gradients();
-    norm = optimizer_.reduce(numbers, plan.clip_norm);
-    skip = (numbers[0] + norm).isfinite().logical_not().to(at::kFloat);
+    once_a_step_.run(reduce);
   }
   phases_.add_waits(Phase::grad_clip, communicator_.take_wait_times());
   {
     const auto phase = phases_.enter(Phase::optimizer);
-    optimizer_.step({.lr_scale = numbers[1], .momentum = scalar(plan.momentum), .skip = skip});
-    optimizer_.zero_gradients();
+    once_a_step_.run(update);
   }
-  micro_step_.step_done();
   phases_.add_waits(Phase::optimizer, communicator_.take_wait_times());
-  return at::stack({numbers[0], norm, skip, numbers[1], numbers[2]});
+  return at::cat({numbers_.narrow(0, 0, 1), at::stack({norm_, skip_}), numbers_.narrow(0, 1, 2)});
 }
 
 }  // namespace tg

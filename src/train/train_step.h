@@ -21,17 +21,11 @@ struct StepPlan {
 // number; clip; update. Nothing here waits for the device. Collective.
 class TrainStep {
  public:
-  // micro_batches: of all ranks; graphs: see MicroStep.
+  // micro_batches: of all ranks; graphs: see Replayed. Collectives are never recorded, so that each
+  // has its time limit and its place in the flight record: with other ranks the update is launched
+  // kernel by kernel, while the GPU is busy with the passes before it.
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
-            Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs)
-      : model_(model),
-        optimizer_(optimizer),
-        feed_(feed),
-        phases_(phases),
-        communicator_(communicator),
-        micro_batches_(micro_batches),
-        micro_step_(model, 1.0 / static_cast<double>(micro_batches), graphs && device.is_cuda()),
-        device_(device) {}
+            Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
   // → [5] fp32 on the device: the mean loss; the gradients' global norm before clipping; 1 where
   // one of them is not finite, and then weights and optimizer state stay as they are; rank 0's
@@ -39,11 +33,15 @@ class TrainStep {
   at::Tensor run(const StepPlan& plan);
 
  private:
-  void refresh_weights(bool fake_quant);
+  enum Part { refresh, reduce, update };  // of what is done once a step
+  void set(const StepPlan& plan);
+  void refresh_weights();
   at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
   at::Tensor forward(const DeviceBatch& batch);
   void backward();
+  void reduce_gradients();
+  void update_weights();
 
   Gpt& model_;
   Optimizer& optimizer_;
@@ -52,8 +50,11 @@ class TrainStep {
   Communicator& communicator_;
   std::int64_t micro_batches_;
   MicroStep micro_step_;
+  Replayed once_a_step_;
   bool fake_quant_ = false;
-  at::Device device_;
+  double clip_norm_ = 0;
+  at::Tensor numbers_;                 // [3] fp32: mean loss, rank 0's lr_scale and elapsed_ms
+  at::Tensor momentum_, norm_, skip_;  // [] fp32
 };
 
 }  // namespace tg

@@ -5,7 +5,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
-#include "train/gpu_graphs.h"
+#include "ops/gpu_graphs.h"
 
 namespace tg {
 namespace {

@@ -1,5 +1,3 @@
-#include "train/gpu_graphs.h"
-
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -7,6 +5,7 @@
 #include <list>
 
 #include "base/first_line.h"
+#include "ops/gpu_graphs.h"
 
 namespace tg {
 
@@ -56,7 +55,7 @@ void capture(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
 std::string GpuGraphs::record(const std::vector<std::function<void()>>& parts) {
   // The graphs have memory of their own: what the runs before left cached would be held twice.
   c10::cuda::CUDACachingAllocator::emptyCache();
-  const auto pool = at::cuda::graph_pool_handle();
+  static const auto pool = at::cuda::graph_pool_handle();
   auto recording = std::make_unique<Recording>();
   try {
     for (const auto& part : parts) capture(recording->parts.emplace_back(), pool, part);

@@ -1,4 +1,4 @@
-#include "train/gpu_graphs.h"
+#include "ops/gpu_graphs.h"
 
 namespace tg {
 

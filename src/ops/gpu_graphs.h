@@ -1,6 +1,6 @@
 #pragma once
-// Implemented in cuda/, or in no_cuda/ where the program was built without: nothing is recorded
-// then.
+// Implemented in graphs/cuda.cpp, or in graphs/no_cuda.cpp where the program was built without:
+// nothing is recorded then.
 #include <functional>
 #include <memory>
 #include <string>
@@ -9,7 +9,8 @@
 namespace tg {
 
 // Work of the current GPU in parts, recorded once as CUDA graphs and replayed from then on, without
-// the host's launches between kernels. Parts share memory: what one leaves, the next may use.
+// the host's launches between kernels. All recordings of a process share memory: one that runs may
+// overwrite what another has left, unless a tensor still holds it when the first is recorded.
 class GpuGraphs {
  public:
   GpuGraphs();

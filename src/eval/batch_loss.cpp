@@ -1,0 +1,22 @@
+#include "eval/batch_loss.h"
+
+namespace tg {
+
+BatchLoss::BatchLoss(bool graphs)
+    : pass_("validation", {[this] { loss_ = model_->loss(inputs_, targets_, {}); }}, graphs) {}
+
+at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
+  const at::NoGradGuard no_grad;
+  if (!inputs_.defined()) {
+    model_ = &model;
+    inputs_ = at::empty_like(batch.inputs);
+    targets_ = at::empty_like(batch.targets);
+  }
+  if (batch.inputs.sizes() != inputs_.sizes()) return model.loss(batch.inputs, batch.targets, {});
+  inputs_.copy_(batch.inputs);
+  targets_.copy_(batch.targets);
+  pass_.run(0);
+  return loss_;
+}
+
+}  // namespace tg

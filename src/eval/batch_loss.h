@@ -1,0 +1,24 @@
+#pragma once
+#include "data/feeder.h"
+#include "model/gpt.h"
+#include "ops/replayed.h"
+
+namespace tg {
+
+// A model's loss of one batch after another, without gradients. Batches of the first one's shape
+// are replayed with `graphs`, see Replayed; others run as they are.
+class BatchLoss {
+ public:
+  explicit BatchLoss(bool graphs);
+
+  // → mean over the batch [] fp32, good until the next call. Always of the same model.
+  at::Tensor operator()(const Gpt& model, const DeviceBatch& batch);
+
+ private:
+  const Gpt* model_ = nullptr;
+  at::Tensor inputs_, targets_;  // where the recording reads them
+  at::Tensor loss_;
+  Replayed pass_;
+};
+
+}  // namespace tg

@@ -1,0 +1,35 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "ops/gpu_graphs.h"
+
+namespace tg {
+
+// Work in parts that runs again and again, each time in order and on the same tensors. With
+// `graphs`, on a GPU, it runs as it is the first time, when plans are chosen and lasting tensors
+// made, is recorded at the second and replayed from then on. Where it cannot be recorded, a
+// warning says why, and it runs as it is.
+class Replayed {
+ public:
+  using Part = std::function<void()>;
+  // `name` as the warning has it: "the step".
+  Replayed(std::string name, std::vector<Part> parts, bool graphs)
+      : name_(std::move(name)), parts_(std::move(parts)), records_(graphs) {}
+
+  void run(std::size_t part);
+  // What was recorded is no longer what the parts do: begins anew.
+  void forget();
+
+ private:
+  void record();
+
+  std::string name_;
+  std::vector<Part> parts_;
+  bool records_;
+  bool has_run_ = false;  // to its last part
+  GpuGraphs graphs_;
+};
+
+}  // namespace tg
