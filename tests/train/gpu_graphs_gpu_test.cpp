@@ -65,5 +65,27 @@ TEST_F(GpuGraphsGpu, WhatIsForgottenCanBeRecordedAnew) {
   EXPECT_EQ(total(), 2000);
 }
 
+TEST_F(GpuGraphsGpu, RecordingsUseOneMemoryAndOutliveEachOther) {
+  constexpr std::int64_t kLarge = std::int64_t{1} << 26;  // 256 MB
+  const auto large_work = [this] { sum.add_(at::ones({kLarge}, at::kCUDA).sum() / kLarge); };
+  GpuGraphs first, second;
+  ASSERT_EQ(record(first), "");
+  large_work();
+  const auto reserved = [] { return gpu_memory_peak().reserved; };
+  ASSERT_EQ(second.record({large_work}), "");
+  const auto with_one = reserved();
+  GpuGraphs third;
+  ASSERT_EQ(third.record({large_work}), "");
+  EXPECT_LT(reserved(), with_one + kLarge);
+  second.forget();
+  ASSERT_EQ(second.record({large_work}), "");
+  third.forget();
+  sum.zero_();
+  first.replay(0);
+  first.replay(1);
+  second.replay(0);
+  EXPECT_EQ(total(), 3000);
+}
+
 }  // namespace
 }  // namespace tg

@@ -10,6 +10,7 @@
 namespace tg {
 
 struct GpuGraphs::Recording {
+  std::shared_ptr<const at::cuda::MempoolId_t> pool;
   std::list<at::cuda::CUDAGraph> parts;  // which neither copy nor move
 };
 
@@ -17,6 +18,17 @@ GpuGraphs::GpuGraphs() = default;
 GpuGraphs::~GpuGraphs() = default;
 
 namespace {
+
+// That of all recordings while there are any: torch ends a pool with its last graph.
+std::shared_ptr<const at::cuda::MempoolId_t> shared_pool() {
+  static std::weak_ptr<const at::cuda::MempoolId_t> current;
+  auto pool = current.lock();
+  if (!pool) {
+    pool = std::make_shared<const at::cuda::MempoolId_t>(at::cuda::graph_pool_handle());
+    current = pool;
+  }
+  return pool;
+}
 
 // Ends a capture whose part has thrown. A capture that CUDA has given up cannot be ended: torch
 // then leaves the allocator as if it went on, and nothing that is freed would be used again.
@@ -55,10 +67,10 @@ void capture(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
 std::string GpuGraphs::record(const std::vector<std::function<void()>>& parts) {
   // The graphs have memory of their own: what the runs before left cached would be held twice.
   c10::cuda::CUDACachingAllocator::emptyCache();
-  static const auto pool = at::cuda::graph_pool_handle();
   auto recording = std::make_unique<Recording>();
+  recording->pool = shared_pool();
   try {
-    for (const auto& part : parts) capture(recording->parts.emplace_back(), pool, part);
+    for (const auto& part : parts) capture(recording->parts.emplace_back(), *recording->pool, part);
   } catch (const std::exception& error) {
     return std::string(first_line(error.what()));
   }
