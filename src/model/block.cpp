@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ops/leaky_relu_squared.h"
+#include "ops/mlp.h"
 #include "ops/residual_norm.h"
 
 namespace tg {
@@ -50,8 +50,8 @@ Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* before
   const auto middle =
       residual_norm({.x = entry.x, .branch = attended.y, .branch_scale = attn_scale_}, norm_scale_,
                     /*keep_sum=*/false);
-  const auto activation = leaky_relu_squared(linear(middle.y, weights.up), negative_slope_);
-  Residual out{middle.x, linear(activation, weights.down), mlp_scale_, entry.x0, attended.first_v};
+  Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_), mlp_scale_,
+               entry.x0, attended.first_v};
 
   if (dtg_weight_.defined()) {
     const auto dtype = out.x.scalar_type();

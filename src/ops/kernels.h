@@ -1,6 +1,7 @@
 #pragma once
 // Between tensors and the launchers in cuda/. Where the program is built without nvcc, cuda/ is
-// left out: whatever calls into it stands under `if constexpr (kernels_built)`.
+// left out: whatever calls into it stands under `if constexpr (kernels_built)`. Where it is built
+// for other GPUs, so is cuda/hopper/.
 #include <ATen/ATen.h>
 
 #include <optional>
@@ -11,6 +12,7 @@
 namespace tg {
 
 inline constexpr bool kernels_built = TRAIN_GPT_KERNELS;
+inline constexpr bool hopper_built = TRAIN_GPT_HOPPER;
 
 // The stream that is current on x's device.
 cuda::Stream current_stream(const at::Tensor& x);

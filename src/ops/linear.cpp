@@ -6,11 +6,6 @@
 
 namespace tg {
 
-namespace {
-
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
 at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
@@ -25,6 +20,11 @@ void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b
     out.addmm_(a.to(sum.scalar_type()), b.to(sum.scalar_type()));
   }
 }
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& value,

@@ -14,4 +14,9 @@ struct Weight {
 // no intermediate is written. x must then require a gradient itself.
 at::Tensor linear(const at::Tensor& x, const Weight& weight);
 
+// For Functions like linear()'s own: x as a matrix [rows, in], and sum += a·b, rounded to the sum's
+// dtype alone.
+at::Tensor as_rows(const at::Tensor& x);
+void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b);
+
 }  // namespace tg

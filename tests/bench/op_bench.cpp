@@ -16,6 +16,7 @@
 #include "ops/attention_heads.h"
 #include "ops/embedding_lookup.h"
 #include "ops/leaky_relu_squared.h"
+#include "ops/mlp.h"
 #include "ops/newton_schulz.h"
 #include "ops/residual_norm.h"
 #include "ops/rms_norm.h"
@@ -161,6 +162,15 @@ void products_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make)
   product("product qkv", r.dim, (r.heads + 2 * r.kv_heads) * hd);
   product("product out", r.dim, r.dim);
   product("product head", r.dim, r.vocab);
+
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
+    return Weight{at::randn({rows, columns}, make.options),
+                  at::zeros({rows, columns}, make.options.dtype(at::kFloat))};
+  };
+  const auto up = matrix(r.hidden, r.dim), down = matrix(r.dim, r.hidden);
+  const double mlp_flops = 4.0 * static_cast<double>(b * t * r.dim * r.hidden);
+  timer.row("mlp", own_products(mlp_flops, 2 * mlp_flops), {make({b, t, r.dim})},
+            [&](const auto& in) { return Tensors{mlp(in[0], up, down, r.slope)}; });
 
   // Backward is five products to forward's two.
   const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);

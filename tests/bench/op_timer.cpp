@@ -116,7 +116,7 @@ void OpTimer::row(const std::string& name, const Cost& cost, const Tensors& inpu
   const bool attention = cost.bound == Cost::Bound::attention;
   const auto ours = measure(inputs, run, backward);
   Times reference{};
-  if (memory) {
+  if (cost.own_kernel) {
     set_fused(false);
     reference = measure(inputs, run, backward);
     set_fused(true);

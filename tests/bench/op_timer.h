@@ -17,13 +17,17 @@ using Operation = std::function<Tensors(const Tensors&)>;
 struct Cost {
   enum class Bound { memory, product, attention } bound;
   double forward, backward;
+  bool own_kernel = false;  // there is a reference to compare with
 };
 inline constexpr double no_backward = -1;
 inline Cost bytes(double forward, double backward) {
-  return {Cost::Bound::memory, forward, backward};
+  return {Cost::Bound::memory, forward, backward, true};
 }
 inline Cost products(double forward, double backward) {
   return {Cost::Bound::product, forward, backward};
+}
+inline Cost own_products(double forward, double backward) {
+  return {Cost::Bound::product, forward, backward, true};
 }
 
 class OpTimer {
@@ -38,7 +42,7 @@ class OpTimer {
                         const Shape& attention);
 
   // Prints a line forward and one backward, as own kernel and as reference. The inputs that require
-  // a gradient are differentiated. Operations other than bytes() have no kernel of ours.
+  // a gradient are differentiated.
   void row(const std::string& name, const Cost& cost, const Tensors& inputs, const Operation& run);
 
  private:
