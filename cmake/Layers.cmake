@@ -61,5 +61,5 @@ function(train_gpt_test_program name label link torch)
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests)
   # One thread each: the tensors are small, and threads that spin for them starve the other tests.
-  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300 ENVIRONMENT OMP_NUM_THREADS=1)
+  set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300 PROCESSORS 2 ENVIRONMENT OMP_NUM_THREADS=1)
 endfunction()

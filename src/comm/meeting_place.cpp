@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <c10/util/Logging.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "base/error.h"
 #include "base/first_line.h"
 #include "comm/convert.h"
+#include "comm/meeting_file.h"
 
 namespace tg {
 
@@ -86,17 +86,13 @@ Rendezvous meet_in_file(const LaunchInfo& launch, double timeout_s) {
   for (char& letter : name) {
     if (letter == '/') letter = '_';
   }
-  const auto path = fmt::format("{}/{}", private_folder(), name);
-  // Open to the end of the process: what is left of a broken group may outlive everything else.
-  const int descriptor = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  REQUIRE(descriptor >= 0, ExitCode::cannot_create,
-          "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
+  const auto file = open_meeting_file(fmt::format("{}/{}", private_folder(), name));
   // The store opens its file for every word. Under this name it does so without the other one.
-  auto store = c10::make_intrusive<c10d::FileStore>(fmt::format("/proc/self/fd/{}", descriptor),
-                                                    launch.world_size);
+  auto store = c10::make_intrusive<c10d::FileStore>(
+      fmt::format("/proc/self/fd/{}", file.descriptor), launch.world_size);
   store->setTimeout(milliseconds(timeout_s));
-  if (store->add("come", 1) == launch.world_size) ::unlink(path.c_str());
-  return {std::move(store), "file " + path, path};
+  if (store->add("come", 1) == launch.world_size) remove_name(file);
+  return {std::move(store), "file " + file.path, file};
 }
 
 Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {

@@ -1,12 +1,11 @@
 #include "comm/rendezvous.h"
 
-#include <unistd.h>
-
 #include <sstream>
 #include <thread>
 
 #include "base/error.h"
 #include "comm/convert.h"
+#include "comm/meeting_file.h"
 #include "comm/meeting_place.h"
 
 namespace tg {
@@ -30,8 +29,7 @@ std::string get(const Rendezvous& meeting, const std::string& key, int from_rank
   try {
     return text_of(meeting.store->get(key));
   } catch (const std::exception&) {
-    // Who comes now finds nobody any more.
-    if (!meeting.file.empty()) ::unlink(meeting.file.c_str());
+    if (!meeting.file.path.empty()) remove_name(meeting.file);
     fail(ExitCode::unavailable,
          "rank {} did not come to {} within {:.0f} s; see whether it started, and its own message",
          from_rank, meeting.place,

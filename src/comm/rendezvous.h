@@ -14,10 +14,16 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 // and choose their kernels.
 constexpr double kStartTime_s = 300;
 
+// Where the ranks of one host meet.
+struct MeetingFile {
+  std::string path;
+  int descriptor = -1;
+};
+
 struct Rendezvous {
   Store store;            // keys and values that all ranks see; null for one rank alone
   std::string place;      // for the log
-  std::string file = {};  // of a FileStore, until all have come; else empty
+  MeetingFile file = {};  // of a FileStore, else without a path
 };
 
 // A TCPStore at MASTER_ADDR:MASTER_PORT (torchrun's own where its agent has one, else rank 0's),

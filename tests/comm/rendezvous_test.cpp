@@ -5,9 +5,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <functional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -311,6 +313,49 @@ TEST_F(RendezvousTest, ARankZeroThatSaysNothingIsNamedWithinTheTime) {
     test::expect_start(message, "rank 0 did not come to " + meeting.place);
   });
   EXPECT_LT(seconds, 10);
+}
+
+// A rank of a run that is killed as soon as it has spoken.
+void meet_speak_and_be_killed(const LaunchInfo& launch) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto meeting = meet(launch, kTimeout_s);
+    meeting.store->set("run_id", std::vector<std::uint8_t>{'o', 'l', 'd'});
+    ::raise(SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) << status;
+}
+
+TEST_F(RendezvousTest, WhatARunLeftThatWasKilledBeforeAllHadComeDoesNotReachTheNext) {
+  for (const int killed : {0, 1}) {
+    meet_speak_and_be_killed(launch_of(killed, 2));
+    EXPECT_FALSE(std::filesystem::is_empty(folder()));
+    // The first to come must not take the dead rank for a second.
+    const auto second = meet(launch_of(1, 2), kTimeout_s);
+    EXPECT_FALSE(second.store->check({"run_id"}));
+    const auto first = meet(launch_of(0, 2), kTimeout_s);
+    EXPECT_EQ(share_from_rank_0(first, launch_of(0, 2), "run_id", "new"), "new");
+    EXPECT_EQ(share_from_rank_0(second, launch_of(1, 2), "run_id", ""), "new");
+    EXPECT_TRUE(std::filesystem::is_empty(folder()));
+  }
+}
+
+TEST_F(RendezvousTest, ARankThatGivesUpLeavesTheNextRunItsFile) {
+  const auto old_first = meet(launch_of(0, 3), 0.5), old_second = meet(launch_of(1, 3), 0.5);
+  const auto give_up = [](const Rendezvous& meeting) {
+    test::error_of(ExitCode::unavailable,
+                   [&] { share_from_rank_0(meeting, launch_of(1, 3), "run_id", ""); });
+  };
+  give_up(old_first);
+  const auto first = meet(launch_of(0, 2), kTimeout_s);
+  give_up(old_second);
+  EXPECT_FALSE(std::filesystem::is_empty(folder()));
+  const auto second = meet(launch_of(1, 2), kTimeout_s);
+  share_from_rank_0(first, launch_of(0, 2), "run_id", "new");
+  EXPECT_EQ(share_from_rank_0(second, launch_of(1, 2), "run_id", ""), "new");
 }
 
 TEST_F(RendezvousTest, SeveralNodesNeedAnAddress) {

@@ -1,5 +1,7 @@
 """A rank that dies, hangs, lags or disagrees ends the run soon, with its name and the right exit code."""
 
+import concurrent.futures
+import dataclasses
 import json
 import os
 import pathlib
@@ -18,6 +20,15 @@ ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
 NOTED = ["bash", "-c", 'echo $$ >"$TMPDIR/pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
 
 
+@dataclasses.dataclass
+class Run:
+    """Two ranks under mpirun."""
+
+    process: subprocess.Popen
+    out: pathlib.Path
+    pids: list
+
+
 class FaultTest(RunTest):
     def setUp(self):
         self.temporary = self.folder / f"tmp-{self.id().rsplit('.', 1)[-1]}"
@@ -26,29 +37,28 @@ class FaultTest(RunTest):
     def start_gpt(self, *flags, **settings):
         return super().start_gpt(*flags, **{"TMPDIR": self.temporary, **settings})
 
-    def pid(self, rank):
-        return int((self.temporary / f"pid{rank}").read_text())
-
-    def training(self, **settings):
-        """Two ranks that have trained a few steps → the process of mpirun."""
-        process = self.start_gpt(through=mpirun(2) + NOTED, **ENDLESS, **settings)
+    def training(self, name, **settings):
+        """Two ranks that have trained a few steps → their run."""
+        temporary = self.temporary / name
+        temporary.mkdir()
+        process = self.start_gpt(through=mpirun(2) + NOTED, output=name, **dict(ENDLESS, TMPDIR=temporary, **settings))
         while not (line := process.stdout.readline()).startswith("step:5/"):
             if line == "":
                 self.fail(process.communicate()[1])
-        return process
+        return Run(process, self.out, [int((temporary / f"pid{rank}").read_text()) for rank in (0, 1)])
 
-    def finish(self, process, within):
+    def finish(self, run, within):
         """→ seconds until it ended, its error lines. What it started has ended, too."""
         began = time.monotonic()
         try:
-            _, errors = process.communicate(timeout=within)
+            _, errors = run.process.communicate(timeout=within)
         except subprocess.TimeoutExpired:
-            for rank in (0, 1):
-                os.kill(self.pid(rank), signal.SIGKILL)
-            end(process)
+            for pid in run.pids:
+                os.kill(pid, signal.SIGKILL)
+            end(run.process)
             self.fail(f"still running after {within} s")
         took = time.monotonic() - began
-        self.assert_gone_soon(self.pid(0), self.pid(1))
+        self.assert_gone_soon(*run.pids)
         return took, [line for line in errors.splitlines() if line.startswith("ERROR ")]
 
     def assert_gone_soon(self, *pids):
@@ -72,9 +82,8 @@ class FaultTest(RunTest):
             self.assertRegex(line, pattern)
         return errors
 
-
-    def assert_names_its_collectives(self, line, rank):
-        path = self.out / "comm_traces" / f"rank_{rank}"
+    def assert_names_its_collectives(self, line, out, rank):
+        path = out / "comm_traces" / f"rank_{rank}"
         self.assertTrue(line.endswith(f"; its last collectives: {path}"), line)
         self.assertIn(b"gloo:all_reduce", path.read_bytes())
 
@@ -91,10 +100,11 @@ class FaultTest(RunTest):
 class LostRankTest(FaultTest):
     def test_a_killed_rank_ends_the_run_with_its_own_exit_code(self):
         for victim in (0, 1):
-            with self.subTest(victim=victim), self.training() as process:
-                os.kill(self.pid(victim), signal.SIGKILL)
-                _, errors = self.finish(process, within=10)
-                self.assertEqual(process.returncode, 128 + signal.SIGKILL)
+            with self.subTest(victim=victim):
+                run = self.training(f"victim{victim}")
+                os.kill(run.pids[victim], signal.SIGKILL)
+                _, errors = self.finish(run, within=10)
+                self.assertEqual(run.process.returncode, 128 + signal.SIGKILL)
                 # mpirun may end the other before it has said so.
                 for line in errors:
                     self.assertRegex(line, rf"^ERROR exit=69 rank={1 - victim} step=\d+: a peer was lost at step \d+ ")
@@ -114,7 +124,7 @@ class LostRankTest(FaultTest):
             self.assertEqual(survivor.communicate(timeout=10)[1], "")
             self.assertEqual(survivor.returncode, UNAVAILABLE)
             self.assertRegex(line, r"^ERROR exit=69 rank=0 step=\d+: a peer was lost at step \d+ ")
-            self.assert_names_its_collectives(line.rstrip(), rank=0)
+            self.assert_names_its_collectives(line.rstrip(), self.out, rank=0)
             self.assertLess(told, 2)
             self.assertGreater(time.monotonic() - began - told, 2.5)
         finally:
@@ -124,32 +134,38 @@ class LostRankTest(FaultTest):
 
 
 class SilentRankTest(FaultTest):
-    def stop_rank(self, victim, timeout_s, **settings):
-        """→ the other's message, which came in time: after the timeout and a roll call of a few seconds."""
-        with self.training(COMM_TIMEOUT_S=timeout_s, **settings) as process:
-            os.kill(self.pid(victim), signal.SIGSTOP)
-            took, errors = self.finish(process, within=timeout_s + 30)
-        self.assertEqual(process.returncode, UNAVAILABLE)
+    def message_of_other(self, run, victim, timeout_s):
+        """It came in time: after the timeout and a roll call of a few seconds."""
+        took, errors = self.finish(run, within=timeout_s + 30)
+        self.assertEqual(run.process.returncode, UNAVAILABLE)
         self.assertGreater(took, timeout_s - 0.5)
         self.assertLess(took, timeout_s + 10)
         self.assertRegex(errors[0], rf"^ERROR exit=69 rank={1 - victim} step=\d+: no answer from the other ranks for "
                                     r"\d+ s \(COMM_TIMEOUT_S\); ")
-        self.assert_names_its_collectives(errors[0], rank=1 - victim)
+        self.assert_names_its_collectives(errors[0], run.out, rank=1 - victim)
         return errors[0]
 
-    def test_a_stopped_rank_is_named(self):
-        for victim in (0, 1):
-            with self.subTest(victim=victim):
-                self.assertIn(f"stopped or gone: rank {victim}; alive: {1 - victim} (step ",
-                              self.stop_rank(victim, timeout_s=3))
+    def test_a_stopped_rank_is_named_wherever_the_ranks_met(self):
+        def address():
+            return dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
 
-    def test_a_stopped_rank_is_named_by_the_rank_that_keeps_the_store(self):
-        line = self.stop_rank(1, timeout_s=3, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
-        self.assertIn("stopped or gone: rank 1; alive: 0 (step ", line)
-
-    def test_a_store_that_is_stopped_with_its_rank_does_not_stop_the_watch(self):
-        line = self.stop_rank(0, timeout_s=7, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
-        self.assertIn("rank 0 is stopped or gone", line)
+        named = "stopped or gone: rank {}; alive: {} (step "
+        # The runs start one after another, and wait for their timeouts together.
+        with concurrent.futures.ThreadPoolExecutor() as waiting:
+            messages = {}
+            for name, victim, timeout_s, place, words in (
+                # Of a store that is stopped with its rank, the watch only knows that.
+                ("store stopped", 0, 7, address(), "rank 0 is stopped or gone"),
+                ("store alive", 1, 3, address(), named.format(1, 0)),
+                ("rank 0 by file", 0, 3, {}, named.format(0, 1)),
+                ("rank 1 by file", 1, 3, {}, named.format(1, 0)),
+            ):
+                run = self.training(name.replace(" ", "-"), COMM_TIMEOUT_S=timeout_s, **place)
+                os.kill(run.pids[victim], signal.SIGSTOP)
+                messages[name] = words, waiting.submit(self.message_of_other, run, victim, timeout_s)
+            for name, (words, message) in messages.items():
+                with self.subTest(name):
+                    self.assertIn(words, message.result())
 
 
 class MeetingTest(FaultTest):

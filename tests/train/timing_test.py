@@ -17,27 +17,27 @@ def line_pattern(step, names):
 
 class BreakdownTest(RunTest):
     def breakdown(self, mode, **chosen):
-        events = self.train(output=mode, TRAINING_TIMING_BREAKDOWN=mode, ITERATIONS=25, TRAINING_TIMING_EVERY=20,
+        events = self.train(output=mode, TRAINING_TIMING_BREAKDOWN=mode, ITERATIONS=13, TRAINING_TIMING_EVERY=12,
                             **chosen)
         lines = [line for line in self.lines if line.startswith("timing_breakdown ")]
         steps = [int(re.search(r" step:(\d+)", line).group(1)) for line in lines]
-        self.assertEqual(steps, [*range(1, 11), 20])
-        self.assertIn("training_timing_breakdown:enabled log_every:20", self.lines)
+        self.assertEqual(steps, [*range(1, 11), 12])
+        self.assertIn("training_timing_breakdown:enabled log_every:12", self.lines)
         return lines, [event for event in events if event["event"] == "timing"], events
 
     def test_the_scripts_mode_has_their_line_and_turns_their_switches_off(self):
         lines, _, events = self.breakdown("1")
-        self.assertRegex(lines[10], line_pattern(20, PHASES))
+        self.assertRegex(lines[10], line_pattern(12, PHASES))
         self.assertIn("train_io:prefetch:False copy_stream:False", self.lines)
         self.assertTrue(any(line.startswith("val_io:overlap:False prefetch:False ") for line in self.lines))
-        plain = self.train(output="plain", ITERATIONS=25)
+        plain = self.train(output="plain", ITERATIONS=13)
         self.assertEqual(train_losses(events), train_losses(plain))
 
     def test_events_leave_the_overlap_on_and_tell_of_waiting_as_well(self):
         lines, timings, events = self.breakdown("events")
-        self.assertRegex(lines[10], line_pattern(20, (*PHASES, "data_wait_ms", "comm_ms", "host_ms")))
+        self.assertRegex(lines[10], line_pattern(12, (*PHASES, "data_wait_ms", "comm_ms", "host_ms")))
         self.assertIn("train_io:prefetch:True copy_stream:False", self.lines)
-        self.assertEqual([timing["step"] for timing in timings], list(range(1, 26)))
+        self.assertEqual([timing["step"] for timing in timings], list(range(1, 14)))
         # A step's phases are its time, and that of all steps is the run's, as the clock has it.
         phases = sum(timing["phases_ms"] for timing in timings)
         self.assertGreaterEqual(phases, 0.98 * sum(timing["step_ms"] for timing in timings))
@@ -75,7 +75,7 @@ class TraceTest(RunTest):
             self.assertLess(arrows["s"][batch]["ts"], end["ts"])
 
     def test_changes_no_loss_and_ends_with_a_run_that_ends_early(self):
-        events = self.train(output="traced", PROFILE=1, PROFILE_START=8, PROFILE_STEPS=100)
+        events = self.train(output="traced", PROFILE=1, PROFILE_START=5, PROFILE_STEPS=100)
         self.assertTrue((self.out / "trace_rank0.json").exists())
         self.assertEqual(train_losses(events), train_losses(self.train(output="plain")))
 
@@ -89,7 +89,7 @@ class TraceTest(RunTest):
         self.fails(73, "trace_rank0.json", "OUTPUT_DIR", output="blocked", PROFILE=1, PROFILE_START=1)
 
     def test_settings_that_make_no_sense(self):
-        self.fails(78, "PROFILE_START=12", "ITERATIONS=12", PROFILE=1, PROFILE_START=12)
+        self.fails(78, "PROFILE_START=8", "ITERATIONS=8", PROFILE=1, PROFILE_START=8)
         self.fails(78, "PROFILE=1", "TRAINING_TIMING_BREAKDOWN=1", PROFILE=1, PROFILE_START=1,
                    TRAINING_TIMING_BREAKDOWN=1)
         self.fails(64, "TRAINING_TIMING_BREAKDOWN", "maybe", "events", TRAINING_TIMING_BREAKDOWN="maybe")

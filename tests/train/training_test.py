@@ -13,12 +13,12 @@ from harness import BUILD, SOURCE, RunTest, train_losses
 
 class TrainingTest(RunTest):
     def test_learns_and_says_so_in_the_scripts_lines(self):
-        events = self.train(ITERATIONS=40, VAL_LOSS_EVERY=20)
+        events = self.train(ITERATIONS=24, VAL_LOSS_EVERY=12)
         losses = train_losses(events)
-        self.assertEqual(len(losses), 40)
+        self.assertEqual(len(losses), 24)
         self.assertLess(losses[-1], losses[0] - 0.5)
         scores = [event for event in events if event["event"] == "val"]
-        self.assertEqual([event["step"] for event in scores], [0, 20, 40])
+        self.assertEqual([event["step"] for event in scores], [0, 12, 24])
         self.assertLess(scores[-1]["val_bpb"], scores[0]["val_bpb"])
         text = "\n".join(self.lines)
         for pattern in (
@@ -31,13 +31,13 @@ class TrainingTest(RunTest):
             r"^world_size:1 grad_accum_steps:8$",
             r"^attention_mode:gqa num_heads:4 num_kv_heads:2$",
             r"^tie_embeddings:True embed_lr:0\.035 head_lr:0\.0 matrix_lr:0\.025 scalar_lr:0\.025$",
-            r"^train_batch_tokens:1024 train_seq_len:32 iterations:40 warmup_steps:1 max_wallclock_seconds:0\.000$",
+            r"^train_batch_tokens:1024 train_seq_len:32 iterations:24 warmup_steps:1 max_wallclock_seconds:0\.000$",
             r"^seed:1337$",
             r"^train_io:prefetch:True copy_stream:False$",
             r"^val_io:overlap:True prefetch:True copy_stream:False prefetch_queue:2 bytecount_device:cpu$",
             r"^warmup_step:1/1$",
-            r"^step:0/40 val_loss:\d\.\d{4} val_bpb:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
-            r"^step:1/40 train_loss:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
+            r"^step:0/24 val_loss:\d\.\d{4} val_bpb:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
+            r"^step:1/24 train_loss:\d\.\d{4} train_time:\d+ms step_avg:\d+\.\d\dms$",
             r"^timing_train_loop_ms:\d+ms timing_val_total_ms:\d+ms$",
             r"^peak memory allocated: \d+ MiB reserved: \d+ MiB$",
             r"^ema:applying EMA weights$",
@@ -48,7 +48,7 @@ class TrainingTest(RunTest):
             self.assertRegex(text, r"(?m)" + pattern)
 
     def test_log_file_repeats_the_lines_below_settings_and_versions(self):
-        self.train()
+        self.train(ITERATIONS=2)
         log = (self.out / "log.txt").read_text().splitlines()
         self.assertEqual(log[-len(self.lines):], self.lines)
         self.assertIn("MATRIX_LR=0.025", log)
@@ -126,14 +126,14 @@ class TrainingTest(RunTest):
         self.assertEqual(sum(line.startswith("swa:start step:") for line in self.lines), 1)
 
     def test_final_model_starts_another_run_from_either_format(self):
-        last = [e for e in self.train(EMA_ENABLED=0, SWA_ENABLED=0) if e["event"] == "val"][-1]
+        last = [e for e in self.train(ITERATIONS=2, EMA_ENABLED=0, SWA_ENABLED=0) if e["event"] == "val"][-1]
         for name in ("final_model.safetensors", "final_model.pt"):
             events = self.train(output=name, INIT_FROM=self.folder / "out" / name, ITERATIONS=1)
             first = next(event for event in events if event["event"] == "val")
             self.assertEqual(first["val_loss"], last["val_loss"])
 
     def test_python_opens_the_final_model_and_we_open_pythons(self):
-        self.train()
+        self.train(ITERATIONS=2)
         python_model = self.folder / "python.pt"
         script = (
             "import sys, torch\n"
@@ -157,7 +157,7 @@ class TrainingTest(RunTest):
 
     def test_progress_line_is_for_the_terminal_alone(self):
         ours, theirs = pty.openpty()
-        done = self.run_gpt(stdout=theirs)
+        done = self.run_gpt(stdout=theirs, ITERATIONS=3)
         os.close(theirs)
         self.assertEqual(done.returncode, 0, done.stderr)
         shown = b""
@@ -167,7 +167,7 @@ class TrainingTest(RunTest):
         except OSError:  # how a closed terminal ends
             pass
         os.close(ours)
-        self.assertRegex(shown.decode(), r"step 12/12  loss \d\.\d{4}  \d+ tokens/s  ETA 0:00:00")
+        self.assertRegex(shown.decode(), r"step 3/3  loss \d\.\d{4}  \d+ tokens/s  ETA 0:00:00")
         self.assertNotIn("tokens/s", (self.out / "log.txt").read_text())
 
     def test_help_and_version(self):
