@@ -7,7 +7,8 @@ BatchLoss::BatchLoss(bool graphs)
 
 at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
   const at::NoGradGuard no_grad;
-  if (!inputs_.defined()) {
+  if (model_ != &model) {
+    pass_.forget();
     model_ = &model;
     inputs_ = at::empty_like(batch.inputs);
     targets_ = at::empty_like(batch.targets);

@@ -11,7 +11,7 @@ class BatchLoss {
  public:
   explicit BatchLoss(bool graphs);
 
-  // → mean over the batch [] fp32, good until the next call. Always of the same model.
+  // → mean over the batch [] fp32, good until the next call.
   at::Tensor operator()(const Gpt& model, const DeviceBatch& batch);
 
  private:

@@ -34,7 +34,7 @@ class Validation {
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
   // Sequences of `seq_len`, each rank its share of them. Waits for the device once, at the end.
-  // Collective: the same score on every rank. Always of the same model.
+  // Collective: the same score on every rank.
   Score score(Gpt& model, std::int64_t seq_len);
 
  private:

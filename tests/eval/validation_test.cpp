@@ -98,7 +98,7 @@ class ValidationTest : public testing::Test {
 TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
   write_shards({101, 60, 30});  // 191 tokens: 11 sequences of 16 and a rest
   for (const std::int64_t length : {kTrainLength, 2 * kTrainLength}) {
-    const Validation validation = make(bytes);
+    Validation validation = make(bytes);
     EXPECT_EQ(validation.tokens(), 176);
     loss_sum = predictions = byte_count = 0;
     add_by_hand(all, 0, 176 / length, length);
@@ -142,13 +142,13 @@ TEST_F(ValidationTest, StreamDoesNotDependOnTheBatch) {
 
 TEST_F(ValidationTest, StreamScoresTheSameTokensEveryTime) {
   write_shards({100, 50});
-  const Validation validation = make(bytes);
+  Validation validation = make(bytes);
   EXPECT_EQ(validation.score(model, kTrainLength).loss, validation.score(model, kTrainLength).loss);
 }
 
 TEST_F(ValidationTest, WithoutBytesThereIsNoBpb) {
   write_shards({100});
-  const Validation validation = make(std::nullopt);
+  Validation validation = make(std::nullopt);
   const auto score = validation.score(model, kTrainLength);
   EXPECT_FALSE(score.bpb.has_value());
   add_by_hand(all, 0, 12, kTrainLength);
@@ -162,7 +162,7 @@ TEST_F(ValidationTest, StridedReadsWholeBatchesShardByShard) {
   settings.data.loader_order = LoaderOrder::strided;
   settings.run.val_batch_size = kBatch;
   settings.run.val_tokens = 7 * kBatch;
-  const Validation validation = make(bytes);
+  Validation validation = make(bytes);
   EXPECT_EQ(validation.tokens(), 7 * kBatch);
   add_by_hand(shards[0], 0, 12, kTrainLength);
   add_by_hand(shards[1], 0, 8, kTrainLength);
@@ -227,7 +227,7 @@ TEST_F(ValidationTest, ATokenBeyondTheVocabularyIsNamedWhicheverThreadReadsIt) {
   test::write_file(dir / "fineweb_val_000000.bin", test::shard_bytes(spoilt));
   for (const bool ahead : {false, true}) {
     settings.io.val_prefetch = ahead;
-    const Validation validation = make(bytes);
+    Validation validation = make(bytes);
     const auto message =
         test::error_of(ExitCode::bad_data, [&] { validation.score(model, kTrainLength); });
     EXPECT_NE(message.find("fineweb_val_000000.bin at token 70"), std::string::npos) << message;
