@@ -1,7 +1,9 @@
 #include "comm/meeting_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -20,6 +22,19 @@ bool lock(int descriptor, int command, short kind) {
   return ::fcntl(descriptor, command, &whole) == 0;
 }
 
+bool others_have_locked(int descriptor) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(descriptor, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
+}
+
+// There the store's own lock, by flock(), is one of these, and would wait for ours for ever.
+bool is_on_nfs(int descriptor) {
+  struct statfs system {};
+  return ::fstatfs(descriptor, &system) == 0 && system.f_type == NFS_SUPER_MAGIC;
+}
+
 // False when the file was removed, or another one has taken its name.
 bool has_its_name(const MeetingFile& file) {
   struct stat own {};
@@ -35,12 +50,14 @@ MeetingFile open_meeting_file(const std::string& path) {
     const MeetingFile file{path, ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
     REQUIRE(file.descriptor >= 0, ExitCode::cannot_create,
             "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
+    if (is_on_nfs(file.descriptor)) return file;
     const bool nobodys = lock(file.descriptor, F_OFD_SETLK, F_WRLCK);
     const bool ready = !nobodys || ::ftruncate(file.descriptor, 0) == 0;
     REQUIRE(ready && lock(file.descriptor, F_OFD_SETLKW, F_RDLCK), ExitCode::cannot_create,
             "cannot lock {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
-    if (has_its_name(file)) return file;
-    ::close(file.descriptor);  // all ranks of another run had come meanwhile
+    const bool still_theirs = nobodys || others_have_locked(file.descriptor);
+    if (still_theirs && has_its_name(file)) return file;
+    ::close(file.descriptor);  // meanwhile another run's last rank has ended, or all have come
   }
 }
 

@@ -93,7 +93,8 @@ struct RuntimeConfig {
     v("attention", s.attention, anything,
       "attention kernel; auto: cuDNN where it can, else flash, else math");
     v("fused", s.fused, anything, "own kernels; 0: plain ATen everywhere");
-    v("graphs", s.graphs, anything, "replay passes, update and validation as CUDA graphs");
+    v("graphs", s.graphs, anything,
+      "replay passes, validation and (one GPU) the update as CUDA graphs");
     v("fp8", s.fp8, anything, "matrix products in fp8");
     v("activation_recompute", s.activation_recompute, anything,
       "recompute activations to save memory");

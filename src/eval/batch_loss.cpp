@@ -8,6 +8,7 @@ BatchLoss::BatchLoss(bool graphs)
 at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
   const at::NoGradGuard no_grad;
   if (model_ != &model) {
+    loss_ = at::Tensor();  // which may lie in its memory
     pass_.forget();
     model_ = &model;
     inputs_ = at::empty_like(batch.inputs);

@@ -11,7 +11,7 @@ class BatchLoss {
  public:
   explicit BatchLoss(bool graphs);
 
-  // → mean over the batch [] fp32, good until the next call.
+  // → mean over the batch [] fp32, good until anything else is replayed. `model` must outlive this.
   at::Tensor operator()(const Gpt& model, const DeviceBatch& batch);
 
  private:

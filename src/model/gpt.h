@@ -23,9 +23,10 @@ class Gpt {
   // gradients, zero, at addresses that stay.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
-  // To call after every change of the parameters: products take copies of the matrices, with
-  // `fake_quant` (QAT) rounded as the quantiser will.
-  void refresh_weights(bool fake_quant) { weights_.refresh(fake_quant); }
+  // QAT: whether matrices are rounded as the quantiser will. To be followed by refresh_weights().
+  void set_fake_quant(bool on) { weights_.set_fake_quant(on); }
+  // To call after every change of the parameters: products take copies of the matrices.
+  void refresh_weights() { weights_.refresh(); }
   // To call when gradients are complete: some of the banks' are elsewhere until then.
   void collect_gradients() { weights_.collect_gradients(); }
 

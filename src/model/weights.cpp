@@ -56,7 +56,7 @@ Weights::Weights(const ModelConfig& config, const ParameterTable& table, const N
   for (std::int64_t k = 0; k < config.mtp_num_heads; ++k) {
     mtp_heads_.push_back(copied(table[fmt::format("mtp_heads.{}.weight", k)]));
   }
-  refresh(/*fake_quant=*/false);
+  refresh();
 }
 
 Weight Weights::copied(const at::Tensor& parameter) {
@@ -71,9 +71,8 @@ at::Tensor Weights::rounded(const at::Tensor& parameter, bool is_bank) const {
   return rounds ? fake_quant(parameter, numerics_.record_quirks ? -32 : -31) : parameter;
 }
 
-void Weights::refresh(bool fake_quant) {
+void Weights::refresh() {
   const at::NoGradGuard no_grad;
-  fake_quant_ = fake_quant;
   for (const auto& copy : copies_) copy.value.copy_(rounded(copy.parameter, copy.is_bank));
 }
 

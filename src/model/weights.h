@@ -30,8 +30,11 @@ class Weights {
  public:
   Weights(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
-  // Copies the parameters; with `fake_quant` (QAT) rounded as the quantiser will.
-  void refresh(bool fake_quant);
+  // QAT: from the next refresh on rounded as the quantiser will. Apart from refresh(), of which
+  // only the work on the device is replayed.
+  void set_fake_quant(bool on) { fake_quant_ = on; }
+  // Copies the parameters.
+  void refresh();
   void collect_gradients();
 
   // A small matrix under autograd, in the compute dtype, rounded as at the last refresh().

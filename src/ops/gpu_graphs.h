@@ -9,8 +9,9 @@
 namespace tg {
 
 // Work of the current GPU in parts, recorded once as CUDA graphs and replayed from then on, without
-// the host's launches between kernels. All recordings of a process share memory: one that runs may
-// overwrite what another has left, unless a tensor still holds it when the first is recorded.
+// the host's launches between kernels. All recordings of a process share memory: a replay may
+// overwrite what the replay of a later recording has left. Copy that before anything else is
+// replayed.
 class GpuGraphs {
  public:
   GpuGraphs();

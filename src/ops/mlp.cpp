@@ -25,7 +25,7 @@ bool supported(const at::Tensor& x, const Weight& up, const Weight& down) {
   const auto rows = x.numel() / x.size(-1);
   return use_kernels(x) && x.scalar_type() == at::kBFloat16 && is_factor(up.value) &&
          is_factor(down.value) && up.value.size(0) % 8 == 0 && up.value.size(1) % 8 == 0 &&
-         rows < std::numeric_limits<int>::max() / 2 && cuda::mlp_kernels_run();
+         rows < std::numeric_limits<int>::max() / 2 && has_mlp_kernels();
 }
 
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
@@ -74,6 +74,11 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
 };
 
 }  // namespace
+
+bool has_mlp_kernels() {
+  if constexpr (hopper_built) return cuda::mlp_kernels_run();
+  return false;
+}
 
 at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope) {
   if constexpr (hopper_built) {

@@ -9,8 +9,8 @@ namespace tg {
 
 // Work in parts that runs again and again, each time in order and on the same tensors. With
 // `graphs`, on a GPU, it runs as it is the first time, when plans are chosen and lasting tensors
-// made, is recorded at the second and replayed from then on. Where it cannot be recorded, a
-// warning says why, and it runs as it is.
+// made, is recorded at the second and replayed from then on; what else a part does on the host does
+// not happen then. Where it cannot be recorded, a warning says why, and it runs as it is.
 class Replayed {
  public:
   using Part = std::function<void()>;

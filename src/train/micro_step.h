@@ -11,7 +11,8 @@ class MicroStep {
   // `share`: of this micro-batch in the step's loss; `graphs`: see Replayed.
   MicroStep(Gpt& model, double share, bool graphs);
 
-  // → the mean loss times share, [] fp32. Batches come at one address and in one shape.
+  // → the mean loss times share, [] fp32, good until anything else is replayed. Batches come at one
+  // address and in one shape.
   at::Tensor forward(const DeviceBatch& batch);
   void backward() { passes_.run(1); }
   // What the model does has changed.

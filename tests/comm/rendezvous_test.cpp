@@ -320,9 +320,13 @@ void meet_speak_and_be_killed(const LaunchInfo& launch) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const auto meeting = meet(launch, kTimeout_s);
-    meeting.store->set("run_id", std::vector<std::uint8_t>{'o', 'l', 'd'});
-    ::raise(SIGKILL);
+    try {
+      const auto meeting = meet(launch, kTimeout_s);
+      meeting.store->set("run_id", std::vector<std::uint8_t>{'o', 'l', 'd'});
+      ::raise(SIGKILL);
+    } catch (const std::exception&) {
+      ::_exit(1);
+    }
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);

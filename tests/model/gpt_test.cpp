@@ -30,7 +30,8 @@ class AgainstPython : public testing::TestWithParam<std::string> {
 
   // QAT belongs to the case of the switches alone.
   at::Tensor train(Gpt& model) const {
-    model.refresh_weights(/*fake_quant=*/GetParam() == "switches");
+    model.set_fake_quant(GetParam() == "switches");
+    model.refresh_weights();
     const auto loss = model.loss(inputs, targets, {.training = true});
     loss.backward();
     model.collect_gradients();
@@ -125,7 +126,8 @@ TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
     model.collect_gradients();
     const at::NoGradGuard no_grad;
     const auto loss = [&] {
-      model.refresh_weights(/*fake_quant=*/false);
+      model.set_fake_quant(false);
+      model.refresh_weights();
       return model.loss(inputs, targets, mode).item<double>();
     };
     for (const auto& row : table.rows()) {
@@ -190,7 +192,8 @@ TEST(Gpt, TheScriptsOwnQuantisationMissesTheBanks) {
   const auto [inputs, targets] = random_tokens(config, 2, 8);
   const auto loss = [&](const ParameterTable& table, bool quirks, bool fake_quant) {
     Gpt model(config, table, {.record_quirks = quirks});
-    model.refresh_weights(fake_quant);
+    model.set_fake_quant(fake_quant);
+    model.refresh_weights();
     return model.loss(inputs, targets, {.training = true}).item<double>();
   };
   auto table = test::random_parameters(config, at::kFloat, 6);
@@ -214,7 +217,8 @@ TEST(Gpt, QuantisationNeverTouchesATiedHead) {
   const auto [inputs, targets] = random_tokens(config, 2, 8);
   Gpt model(config, table, {.record_quirks = true});
   const auto plain = model.loss(inputs, targets, {.training = true});
-  model.refresh_weights(/*fake_quant=*/true);
+  model.set_fake_quant(true);
+  model.refresh_weights();
   EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.training = true}), plain));
 }
 

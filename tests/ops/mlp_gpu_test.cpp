@@ -55,10 +55,6 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   at::Tensor x, dy, up, down;
 };
 
-bool is_hopper() {
-  return at::cuda::getCurrentDeviceProperties()->major == 9;
-}
-
 // Of the row that is furthest off, as a share of that row: a wrong tile, row or column shows.
 double worst_row(const at::Tensor& found, const at::Tensor& exact) {
   const auto off = (found.to(at::kDouble) - exact).norm(2, 1);
@@ -69,7 +65,7 @@ TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   const auto c = GetParam();
   make(c);
   const auto found = run(c.slope), right = exact(c.slope);
-  const bool fused = c.supported && is_hopper();
+  const bool fused = c.supported && has_mlp_kernels();
   // Two roundings to bf16 on the way to each result, of at most 2^-8 each; separate operations have
   // two more, of which one is doubled by the square.
   const double tolerance = c.dtype != at::kBFloat16 ? 1e-5 : fused ? 2.0 / 256 : 5.0 / 256;
