@@ -8,40 +8,24 @@ import collections
 import json
 import os
 import pathlib
-import re
 import statistics
 import sys
 
 from peer.settings import read_settings
+from train_run import SETTLED, TrainRun
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-SETTLED = 4  # the first steps choose kernels and fill the allocator
 # Dense bf16 products of an H100 or H200; of another GPU, as the caller says.
 PEAK_TFLOPS = float(os.environ.get("PEAK_TFLOPS", 989.5))
 
 
-class Run:
-    """One run's losses, settled steps in ms, peak MiB, seconds to the first step, and phases."""
+class PeerRun:
+    """What torch_peer.py closes its log with, as a TrainRun has it."""
 
-    def __init__(self, path):
-        text = path.read_text()
-        if ".peer." in path.name:
-            result = json.loads(text.splitlines()[-1])
-            self.losses, steps = result["losses"], result["step_ms"]
-            self.memory, self.first_s = result["peak_memory_mib"], result["first_step_s"]
-        else:
-            lines = path.with_suffix(".jsonl").read_text().splitlines()
-            events = collections.defaultdict(list)
-            for event in map(json.loads, lines):
-                events[event["event"]].append(event)
-            clock = [0.0] + [event["train_time_ms"] for event in events["train"]]
-            self.losses = [event["train_loss"] for event in events["train"]]
-            # A step is told once the next one is launched, the last one at once: its time is not a step's.
-            steps = [b - a for a, b in zip(clock, clock[1:-1])]
-            self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
-            self.memory = int(re.search(r"peak memory allocated: (\d+) MiB", text).group(1))
-            self.phases = events["timing"][SETTLED:]
-        self.steps = steps[SETTLED:]
+    def __init__(self, log):
+        result = json.loads(log.read_text().splitlines()[-1])
+        self.losses, self.steps = result["losses"], result["step_ms"][SETTLED:]
+        self.memory, self.first_s = result["peak_memory_mib"], result["first_step_s"]
 
 
 def read_runs(folder):
@@ -49,9 +33,13 @@ def read_runs(folder):
     runs = collections.defaultdict(lambda: collections.defaultdict(list))
     for path in sorted(pathlib.Path(folder).glob("*.*.*.log")):
         recipe, program, _ = path.name.split(".", 2)
+        of_program = runs[recipe][program]
         try:
-            runs[recipe][program].append(Run(path))
-        except (OSError, ValueError, LookupError, AttributeError):
+            run = PeerRun(path) if program == "peer" else TrainRun(path.with_suffix(".jsonl"))
+            if run.memory is None:
+                raise ValueError("a run that did not reach its end")
+            of_program.append(run)
+        except (OSError, ValueError, LookupError):
             print(f"{path.stem}: no result")
     return runs
 

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# usage: scripts/gpu_sanitize.sh [--seconds N] [SUITE ...]
+#
+# The kernels' tests (build/ops_gpu_tests: all, or gtest suites such as MlpGpu) under compute-sanitizer,
+# memcheck and then racecheck, within N seconds in all (600). Under the tools a test takes 10 to 100
+# times as long, so every suite runs its quickest tests first, for its share of the time. Says which
+# tests were not reached, and what was found; a table closes. Exit status 1 on an error, a hazard or a
+# failed test, and when a suite has no test clean under a tool. Logs go to $OUT (logs/gpu_sanitize).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+# shellcheck source=scripts/gpu_common.sh
+source scripts/gpu_common.sh
+
+seconds=600 suites=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) usage 0 ;;
+    --seconds)
+      seconds=${2-}
+      [[ $seconds =~ ^[1-9][0-9]*$ ]] || die "--seconds wants a whole number"
+      shift
+      ;;
+    -*) bad_argument "$1" ;;
+    *) suites+=("$1") ;;
+  esac
+  shift
+done
+need_gpu_and_build
+[[ -x build/ops_gpu_tests ]] || die "no build/ops_gpu_tests (built with -DTRAIN_GPT_TESTS=ON?)"
+# The toolkit's folder is often not on PATH.
+PATH=$PATH:/usr/local/cuda/bin
+command -v compute-sanitizer >/dev/null || die "no compute-sanitizer: it comes with the CUDA toolkit"
+
+out=${OUT:-logs/gpu_sanitize}
+mkdir -p "$out"
+"$python" tests/ops/sanitize.py --seconds "$seconds" --out "$out" build/ops_gpu_tests "${suites[@]}" |
+  tee "$out/table.txt"

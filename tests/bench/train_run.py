@@ -1,0 +1,26 @@
+"""What a run of train_gpt says of itself, for the reports here: its metrics and, beside them, its log."""
+import collections
+import json
+import re
+
+SETTLED = 4  # the first steps choose kernels and fill the allocator
+
+
+class TrainRun:
+    """Losses of all steps, ms and timing events of the settled ones, seconds to the first, peak MiB.
+
+    `metrics`: NAME.jsonl, a run's metrics.jsonl; its log is NAME.log. The peak is None on a CPU.
+    """
+
+    def __init__(self, metrics):
+        events = collections.defaultdict(list)
+        for event in map(json.loads, metrics.read_text().splitlines()):
+            events[event["event"]].append(event)
+        clock = [0.0] + [event["train_time_ms"] for event in events["train"]]
+        self.losses = [event["train_loss"] for event in events["train"]]
+        # A step is told once the next one is launched, the last one at once: its time is not a step's.
+        self.steps = [b - a for a, b in zip(clock, clock[1:-1])][SETTLED:]
+        self.phases = events["timing"][SETTLED:]
+        self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
+        memory = re.search(r"peak memory allocated: (\d+) MiB", metrics.with_suffix(".log").read_text())
+        self.memory = int(memory.group(1)) if memory else None

@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+"""A gtest program's tests under compute-sanitizer, within a time limit; for scripts/gpu_sanitize.sh.
+
+    sanitize.py [--seconds N] [--out FOLDER] PROGRAM [SUITE ...]
+
+A plain run times the tests. Then, in rounds, tool by tool and suite by suite, the quickest tests not
+yet run get a share of the time left: in the first round every suite is reached under every tool. What
+a suite does not need goes to those after it and to the next round.
+"""
+import argparse
+import collections
+import contextlib
+import functools
+import os
+import pathlib
+import re
+import shlex
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+# An error ends its kernel only, not the context, without which the tests after it would fail too.
+TOOLS = {"memcheck": ("--destroy-on-device-error", "kernel"), "racecheck": ()}
+SMALL_MS = 20  # below this in the plain run, tests are alike under the tools
+RUN = re.compile(r"\[ RUN      \] (\S+)$")
+# Not the list of failed tests that closes a log: there they have no time.
+END = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] ([^\s,]+)(?:, where .*)? \((\d+) ms\)$")
+REPORT = re.compile(r"========= (?!COMPUTE-SANITIZER|Target application returned an error|\w+ SUMMARY:)\S")
+SUMMARY = re.compile(r"========= (?:ERROR|RACECHECK) SUMMARY: (\d+) ")
+
+say = functools.partial(print, flush=True)
+
+
+class Log:
+    """What gtest and the tool wrote: results and ms of the tests that ended, reports by test."""
+
+    def __init__(self, path):
+        self.results, self.ms, self.reports = {}, {}, collections.Counter()
+        self.running = self.summary = None
+        for line in path.read_text(errors="replace").splitlines():
+            if found := RUN.search(line):
+                self.running = found.group(1)
+            elif found := END.search(line):
+                self.results[found.group(2)], self.ms[found.group(2)] = found.group(1), int(found.group(3))
+                self.running = None
+            elif found := SUMMARY.match(line):
+                self.summary = int(found.group(1))
+            elif REPORT.match(line):
+                self.reports[self.running] += 1
+
+
+def run(command, log, limit):
+    """→ seconds and exit status, None when it was killed at its limit."""
+    began, status = time.monotonic(), None
+    with open(log, "wb") as file:
+        process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+                                   start_new_session=True)
+    try:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            status = process.wait(limit)
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # nothing of it lives
+            os.killpg(process.pid, signal.SIGKILL)  # the tool and the program it started
+        process.wait()
+    return time.monotonic() - began, status
+
+
+class Check:
+    """A suite under a tool. `tests`: their ms in the plain run."""
+
+    def __init__(self, tool, suite, tests):
+        self.tool, self.suite, self.tests = tool, suite, tests
+        self.pending = sorted(tests, key=tests.get)
+        self.had_s = {}  # how long a test ran when it was killed, at most
+        self.slowdowns = []
+        self.least_s = 0.0  # of the runs that ended: more than a start takes
+        self.runs, self.clean, self.errors, self.findings = 0, 0, 0, []
+        self.stuck = False
+
+    def batch(self, limit):
+        """The tests of the next run: none where no run within the limit could get further.
+
+        gtest keeps its own order within a run, and a start takes seconds: so all that is left where
+        that seems to fit, else only what takes about as long as the quickest, so that nothing waits
+        behind a large test.
+        """
+        ready = [test for test in self.pending if 1.5 * self.had_s.get(test, 0) < limit]
+        if self.stuck or not ready or limit <= self.least_s:
+            return []
+        if self.slowdowns:
+            rest_s = statistics.median(self.slowdowns) * sum(self.tests[test] for test in ready) / 1000
+            if self.least_s + 2 * rest_s < limit:
+                return ready
+        longest = max(SMALL_MS, 4 * self.tests[ready[0]])
+        return [test for test in ready if self.tests[test] <= longest]
+
+    def run(self, program, batch, out, limit):
+        self.runs += 1
+        path = out / f"{self.tool}.{self.suite}.{self.runs}.log"
+        tool = ["compute-sanitizer", "--tool", self.tool, "--error-exitcode", "99", *TOOLS[self.tool]]
+        seconds, status = run([*tool, *program, "--gtest_filter=" + ":".join(batch)], path, limit)
+        log = Log(path)
+        self.take(batch, log, seconds, status, path)
+        passed = sum(result == "OK" for result in log.results.values())
+        killed = ", killed at its limit" if status is None else ""
+        say(f"{self.tool:10}{self.suite}: {passed} of {len(batch)} tests passed in {seconds:.1f} s{killed}")
+
+    def take(self, batch, log, seconds, status, path):
+        reports, inside = max(log.summary or 0, sum(log.reports.values())), sum(log.reports[test] for test in batch)
+        told = reports or log.running or "FAILED" in log.results.values()
+        unclear = status is not None and not log.running and (log.summary is None or (status != 0 and not told))
+        self.errors += reports
+        for test, result in log.results.items():
+            self.pending.remove(test)
+            self.slowdowns.append(log.ms[test] / max(1, self.tests[test]))
+            if result != "OK":
+                self.found(f"{test} {result}", path)
+            elif not (log.reports[test] or reports > inside or unclear):  # those outside may be of any test
+                self.clean += 1
+        if reports:
+            tests = [test for test in batch if log.reports[test]]
+            self.findings.append(f"{self.tool}: reports: {reports} ({' '.join(tests) or 'outside the tests'}), {path}")
+        if unclear:
+            self.found(f"no clean end, exit status {status}", path)
+        if status is None:
+            for test in [log.running] if log.running else batch:
+                self.had_s[test] = seconds - sum(log.ms.values()) / 1000
+            return
+        self.least_s = min(seconds, self.least_s or seconds)
+        if log.running:
+            self.pending.remove(log.running)
+            self.found(f"{log.running} ended the program, exit status {status}", path)
+        elif not log.results:
+            self.stuck = True  # nor would another run get further
+
+    def found(self, what, path):
+        self.errors += 1
+        self.findings.append(f"{self.tool}: {what}, {path}")
+
+
+def plain_run(program, wanted, out, limit):
+    """→ {suite: {test: ms}} of what a run without a tool does not skip."""
+    path = out / "plain.log"
+    patterns = [pattern for suite in wanted for pattern in (f"{suite}.*", f"*/{suite}.*")]
+    _, status = run([*program, "--gtest_filter=" + (":".join(patterns) or "*")], path, limit)
+    log = Log(path)
+    suites = collections.defaultdict(dict)
+    for test, ms in log.ms.items():
+        if log.results[test] != "SKIPPED":
+            suites[test.split(".")[0].split("/")[-1]][test] = ms
+    absent = [suite for suite in wanted if suite not in suites]
+    if status not in (0, 1):
+        how = "takes too long" if status is None else f"ends with exit status {status}"
+        sys.exit(f"ERROR: without a tool {shlex.join(program)} {how}; see {path}")
+    if absent or not suites:
+        sys.exit(f"ERROR: no test ran{' of ' + ' '.join(absent) if absent else ''}; see {path}")
+    return dict(sorted(suites.items()))
+
+
+def spend(checks, program, out, deadline):
+    """Rounds over the checks with tests left, one run each for a share of the time, while any gets further."""
+    while True:
+        begun = sum(check.runs for check in checks)
+        todo = [check for check in checks if check.pending]
+        for left, check in zip(range(len(todo), 0, -1), todo):
+            limit = (deadline - time.monotonic()) / left
+            if batch := check.batch(limit):
+                check.run(program, batch, out, limit)
+        if sum(check.runs for check in checks) == begun:
+            return
+
+
+def table(suites, checks):
+    by_name = {(check.suite, check.tool): check for check in checks}
+    width = max(map(len, suites))
+    yield " " * (width + 8) + "".join(f"{'':4}{tool:26}" for tool in TOOLS).rstrip()
+    yield f"{'suite':{width}}   tests" + "".join(f"{'clean':>9}{'not reached':>13}{'errors':>8}" for _ in TOOLS)
+    for suite, tests in suites.items():
+        row = f"{suite:{width}}{len(tests):8}"
+        for tool in TOOLS:
+            check = by_name[suite, tool]
+            row += f"{check.clean:9}{len(check.pending):13}{check.errors:8}"
+        yield row
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--out", type=pathlib.Path, default="logs/gpu_sanitize")
+    parser.add_argument("program")
+    parser.add_argument("suites", nargs="*", metavar="SUITE")
+    args = parser.parse_args()
+    # Ending a killed program takes a moment too.
+    deadline = time.monotonic() + 0.98 * args.seconds
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # by way of run's finally
+    args.out.mkdir(parents=True, exist_ok=True)
+    for old in args.out.glob("*.log"):
+        old.unlink()
+
+    program = [os.path.abspath(args.program)]
+    suites = plain_run(program, args.suites, args.out, args.seconds / 2)
+    say(f"{'plain':10}{sum(map(len, suites.values()))} tests of {len(suites)} suites")
+    checks = [Check(tool, suite, tests) for tool in TOOLS for suite, tests in suites.items()]
+    spend(checks, program, args.out, deadline)
+
+    say()
+    for check in checks:
+        if check.pending:
+            say(f"{check.tool}: not reached: {' '.join(check.pending)}")
+    for check in checks:
+        for finding in check.findings:
+            say(finding)
+    say()
+    for line in table(suites, checks):
+        say(line)
+    return int(any(check.errors or not check.clean for check in checks))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
