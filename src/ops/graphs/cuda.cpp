@@ -30,7 +30,7 @@ std::shared_ptr<const at::cuda::MempoolId_t> shared_pool() {
   return pool;
 }
 
-// Ends a capture that has failed. One that CUDA has given up cannot be ended: torch
+// Ends a capture whose part has thrown. A capture that CUDA has given up cannot be ended: torch
 // then leaves the allocator as if it went on, and nothing that is freed would be used again.
 void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
   using namespace c10::cuda::CUDACachingAllocator;
@@ -40,13 +40,12 @@ void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
   } catch (const std::exception&) {
     (void)cudaGetLastError();
   }
-  const auto device = c10::cuda::current_device();
-  for (const auto end : {endAllocateToPool, releasePool}) {
-    try {
-      end(device, pool);
-    } catch (const std::exception&) {
-      // It had been ended.
-    }
+  try {
+    const auto device = c10::cuda::current_device();
+    endAllocateToPool(device, pool);
+    releasePool(device, pool);
+  } catch (const std::exception&) {
+    // It had been ended.
   }
 }
 
@@ -56,21 +55,21 @@ void capture(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
   graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
   try {
     part();
-    graph.capture_end();
   } catch (const std::exception&) {
     abandon(graph, pool);
     throw;
   }
+  graph.capture_end();
 }
 
 }  // namespace
 
 std::string GpuGraphs::record(const std::vector<std::function<void()>>& parts) {
+  // The graphs have memory of their own: what the runs before left cached would be held twice.
+  c10::cuda::CUDACachingAllocator::emptyCache();
   auto recording = std::make_unique<Recording>();
   recording->pool = shared_pool();
   try {
-    // The graphs have memory of their own: what the runs before left cached would be held twice.
-    c10::cuda::CUDACachingAllocator::emptyCache();
     for (const auto& part : parts) capture(recording->parts.emplace_back(), *recording->pool, part);
   } catch (const std::exception& error) {
     return std::string(first_line(error.what()));
