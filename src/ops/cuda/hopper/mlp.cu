@@ -69,7 +69,7 @@ CUtensorMap map_of(const void* matrix, int rows, int columns, int box_rows) {
   CUtensorMap map;
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
   const cuuint64_t row_bytes[] = {sizeof(Number) * static_cast<cuuint64_t>(columns)};
-  const cuuint32_t box[] = {64, static_cast<cuuint32_t>(box_rows)}, every[] = {1, 1};
+  const cuuint32_t box[] = {kSwizzled, static_cast<cuuint32_t>(box_rows)}, every[] = {1, 1};
   const auto status =
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(matrix), sizes, row_bytes,
              box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,

@@ -22,14 +22,15 @@ namespace tg::cuda::hopper {
 using Number = __nv_bfloat16;
 
 constexpr int kRows = 128, kColumns = 192;  // of a tile
-constexpr int kDepth = 64;  // of a stage, along K: 128 bytes, as wide as the swizzle
-constexpr int kPanel = 64, kPanels = kColumns / kPanel;
+constexpr int kSwizzled = 64;      // numbers of a row that a copy with the 128-byte swizzle takes
+constexpr int kDepth = kSwizzled;  // of a stage, along K
+constexpr int kPanel = kSwizzled, kPanels = kColumns / kPanel;
 constexpr int kCluster = 2;
 constexpr int kStages = 4, kSlots = 4;  // all that fits
 constexpr int kGroup = 128;             // threads of a warpgroup
 constexpr int kGroupWarps = kGroup / kWarp;
 constexpr int kProductThreads = 3 * kGroup;
-constexpr int kHalfTile = 64;  // rows of one product
+constexpr int kHalfTile = 64, kHalves = kRows / kHalfTile;  // rows of one product
 // 64 K registers for 3 warpgroups.
 constexpr int kCopyRegisters = 24, kProductRegisters = 240;
 // A turn to multiply; the hardware's barrier 0 is __syncthreads.
@@ -90,9 +91,9 @@ __device__ void load_factors(Shared& shared, const Maps& maps, const Tiles& tile
       if constexpr (n_major) {
         constexpr int share = kDepth / kCluster;
 #pragma unroll
-        for (int chunk = 0; chunk < kColumns / 64; ++chunk) {
-          load_tile(shared.b[stage] + (chunk * kDepth + block * share) * 64, maps.b,
-                    column + chunk * 64, k + block * share, loaded, all);
+        for (int chunk = 0; chunk < kColumns / kSwizzled; ++chunk) {
+          load_tile(shared.b[stage] + (chunk * kDepth + block * share) * kSwizzled, maps.b,
+                    column + chunk * kSwizzled, k + block * share, loaded, all);
         }
       } else {
         constexpr int share = kColumns / kCluster;
@@ -143,7 +144,7 @@ __device__ void move_panels(Shared& shared, const Maps& maps, const Tiles& tiles
 }
 
 struct TileSums {
-  Sums half[kRows / kHalfTile];
+  Sums half[kHalves];
 };
 
 // The sums of this warpgroup's tile; `first_stage` counts from the start of the kernel.
@@ -163,7 +164,7 @@ __device__ void multiply_tile(Shared& shared, int first_stage, int steps, TileSu
       // In units of 16 bytes, as descriptors count.
       const int b_offset = n_major ? k * 128 / 16 : k * 2 / 16;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      for (int half = 0; half < kHalves; ++half) {
         multiply<n_major>(sums.half[half], a + k * 2 / 16 + half * kHalfTile * 128 / 16,
                           b + b_offset, step > 0 || k > 0);
       }
@@ -221,7 +222,7 @@ __device__ void multiply_and_finish(Shared& shared, const Tiles& tiles, Epilogue
       const int panel = i * kPanels + p, slot = panel % kSlots;
       wait(shared.open[slot], panel / kSlots % 2);
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
+      for (int half = 0; half < kHalves; ++half) {
         unsigned& half_signs = half == 0 ? signs[p].x : signs[p].y;
 #pragma unroll
         for (int g = 0; g < kPanel / 8; g += 2) {
