@@ -5,15 +5,14 @@
 namespace tg {
 
 TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
-                     Communicator& communicator, std::int64_t micro_batches, double clip_norm,
-                     at::Device device, bool graphs)
+                     Communicator& communicator, std::int64_t micro_batches, at::Device device,
+                     bool graphs)
     : model_(model),
       optimizer_(optimizer),
       feed_(feed),
       phases_(phases),
       communicator_(communicator),
       micro_batches_(micro_batches),
-      clip_norm_(clip_norm),
       micro_step_(model, 1.0 / static_cast<double>(micro_batches), graphs && device.is_cuda()),
       once_a_step_("the update",
                    {[this] { model_.refresh_weights(); }, [this] { reduce_gradients(); },
@@ -27,14 +26,17 @@ DeviceBatch TrainStep::next_batch() {
   return feed_.next();
 }
 
-void TrainStep::refresh_weights(bool fake_quant) {
+// Takes what is part of the recordings; they begin anew where it is no longer what was recorded.
+void TrainStep::set(const StepPlan& plan) {
+  const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
+  const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;
+  if (other_rounding) micro_step_.forget();
+  if (other_rounding || other_clipping) once_a_step_.forget();
+  model_.set_fake_quant(fake_quant_);
+}
+
+void TrainStep::refresh_weights() {
   const auto phase = phases_.enter(Phase::optimizer);
-  model_.set_fake_quant(fake_quant);
-  // The rounding is part of what was recorded.
-  if (std::exchange(fake_quant_, fake_quant) != fake_quant) {
-    micro_step_.forget();
-    once_a_step_.forget();
-  }
   once_a_step_.run(refresh);
 }
 
@@ -73,7 +75,8 @@ void TrainStep::update_weights() {
 at::Tensor TrainStep::run(const StepPlan& plan) {
   const auto scalar = [&](double value) { return at::full({}, value, numbers_.options()); };
   communicator_.take_wait_times();  // of what was between the steps
-  refresh_weights(plan.fake_quant);
+  set(plan);
+  refresh_weights();
   // Sums over ranks: what rank 0 alone contributes is its word for all.
   const double mine = communicator_.rank() == 0 ? 1 : 0;
   numbers_.copy_(at::stack(

@@ -12,6 +12,7 @@ namespace tg {
 struct StepPlan {
   double lr_scale = 1.0;
   double momentum = 0.0;
+  double clip_norm = 0.0;   // 0: no clipping
   double elapsed_ms = 0.0;  // of the training clock; rank 0's counts, as does its lr_scale
   bool fake_quant = false;
 };
@@ -20,13 +21,11 @@ struct StepPlan {
 // number; clip; update. Nothing here waits for the device. Collective.
 class TrainStep {
  public:
-  // micro_batches: of all ranks; clip_norm: 0 for no clipping; graphs: see Replayed. Collectives
-  // are never recorded, so that each has its time limit and its place in the flight record: with
-  // other ranks the update is launched kernel by kernel, while the GPU is busy with the passes
-  // before it.
+  // micro_batches: of all ranks; graphs: see Replayed. Collectives are never recorded, so that each
+  // has its time limit and its place in the flight record: with other ranks the update is launched
+  // kernel by kernel, while the GPU is busy with the passes before it.
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
-            Communicator& communicator, std::int64_t micro_batches, double clip_norm,
-            at::Device device, bool graphs);
+            Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
   // → [5] fp32 on the device: the mean loss; the gradients' global norm before clipping; 1 where
   // one of them is not finite, and then weights and optimizer state stay as they are; rank 0's
@@ -35,7 +34,8 @@ class TrainStep {
 
  private:
   enum Part { refresh, reduce, update };  // of what is done once a step
-  void refresh_weights(bool fake_quant);
+  void set(const StepPlan& plan);
+  void refresh_weights();
   at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
   at::Tensor forward(const DeviceBatch& batch);
@@ -49,10 +49,10 @@ class TrainStep {
   PhaseRecorder& phases_;
   Communicator& communicator_;
   std::int64_t micro_batches_;
-  double clip_norm_;
   MicroStep micro_step_;
   Replayed once_a_step_;
   bool fake_quant_ = false;
+  double clip_norm_ = 0;
   at::Tensor numbers_;                 // [3] fp32: mean loss, rank 0's lr_scale and elapsed_ms
   at::Tensor momentum_, norm_, skip_;  // [] fp32
 };

@@ -73,8 +73,8 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
       phases_(settings.io.training_timing_breakdown, settings.runtime.profile == ProfileMode::nvtx,
               machine.device, &spans_),
       step_(model_, optimizer_, feeder_, phases_, communicator,
-            micro_batches(settings, communicator.world_size()), settings.optim.grad_clip_norm,
-            machine.device, settings.runtime.graphs),
+            micro_batches(settings, communicator.world_size()), machine.device,
+            settings.runtime.graphs),
       report_(output_dir, settings, origins, machine, communicator),
       fake_quant_(settings.averaging.qat_enabled) {
   if (settings.runtime.profile == ProfileMode::on) {
@@ -116,8 +116,9 @@ void Trainer::run() {
   finish();
 }
 
-// Real steps at the base learning rates, so that kernels are chosen and memory is laid out before
-// the clock starts; then weights, optimizer and loader go back to where they were.
+// Real steps at the base learning rates and without clipping, as in the scripts, so that kernels
+// are chosen and memory is laid out before the clock starts; then weights, optimizer and loader go
+// back to where they were.
 void Trainer::warm_up() {
   if (settings_.run.warmup_steps == 0) return;
   const at::NoGradGuard no_grad;
@@ -155,6 +156,7 @@ void Trainer::train(std::int64_t step) {
   phases_.begin_step(feeder_);
   const auto numbers = step_.run({.lr_scale = own_scale,
                                   .momentum = muon_momentum(settings_.optim, step),
+                                  .clip_norm = settings_.optim.grad_clip_norm,
                                   .elapsed_ms = elapsed,
                                   .fake_quant = fake_quant_});
   const bool first_swa = [&] {

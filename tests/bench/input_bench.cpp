@@ -139,9 +139,9 @@ Bench::Result Bench::measure(const Variant& variant) {
   if (variant.resident) resident = std::make_unique<ResidentFeed>(*fed, micro_batches(settings, 1));
   BatchFeed& feed = resident ? static_cast<BatchFeed&>(*resident) : *fed;
   PhaseRecorder phases(variant.timing, false, machine.device, nullptr);
-  TrainStep step(model, optimizer, feed, phases, alone, micro_batches(settings, 1), 0.3,
-                 machine.device, settings.runtime.graphs);
-  const StepPlan plan{.lr_scale = 0.01, .momentum = settings.optim.muon_momentum};
+  TrainStep step(model, optimizer, feed, phases, alone, micro_batches(settings, 1), machine.device,
+                 settings.runtime.graphs);
+  const StepPlan plan{.lr_scale = 0.01, .momentum = settings.optim.muon_momentum, .clip_norm = 0.3};
 
   // As the trainer does: a step's numbers are waited for once the next one is launched.
   std::vector<StepRecord> records;

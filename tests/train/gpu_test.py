@@ -65,10 +65,10 @@ class GpuTest(RunTest):
             self.assertAlmostEqual(found, expected, delta=1e-5 * expected)
 
     def test_captured_runs_are_launched_ones_bit_for_bit(self):
-        # QAT begins in mid-run, and what was recorded is recorded anew. The last validation batch is
-        # smaller than the others.
+        # Clipping begins after the warm-up and QAT in mid-run: what was recorded is recorded anew. The
+        # last validation batch is smaller than the others.
         chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=30, WARMDOWN_ITERS=20,
-                      LATE_QAT_THRESHOLD=0.5, GRAD_CLIP_NORM=0.5, VAL_LOSS_EVERY=5, VAL_BATCH_SIZE=1024,
+                      LATE_QAT_THRESHOLD=0.5, WARMUP_STEPS=3, GRAD_CLIP_NORM=0.5, VAL_LOSS_EVERY=5, VAL_BATCH_SIZE=1024,
                       VAL_TOKENS=2048 + 7 * 32)
 
         def numbers(events):
