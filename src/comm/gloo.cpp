@@ -1,8 +1,10 @@
 #include <arpa/inet.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
@@ -38,11 +40,30 @@ std::string address_towards(const std::string& peer) {
   return address;
 }
 
+// Gloo writes to a lost peer's socket as to any other, and takes the error for its answer: threads
+// that are made meanwhile get it, and no signal that would end the process.
+class NoSigpipe {
+ public:
+  NoSigpipe() {
+    sigset_t pipe;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before_);
+  }
+  ~NoSigpipe() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSigpipe(const NoSigpipe&) = delete;
+  NoSigpipe& operator=(const NoSigpipe&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
 }  // namespace
 
 Backend make_gloo(const Rendezvous& meeting, const LaunchInfo& launch,
                   std::chrono::milliseconds timeout) {
   using c10d::ProcessGroupGloo;
+  const NoSigpipe no_sigpipe;
   auto options = ProcessGroupGloo::Options::create(timeout);
   if (!launch.gloo_interface.empty()) {
     options->devices.push_back(ProcessGroupGloo::createDeviceForInterface(launch.gloo_interface));

@@ -4,7 +4,11 @@
 
 #include <array>
 #include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <semaphore>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
@@ -182,6 +186,30 @@ TEST(Communicator, ARankThatGoesAwayEndsTheWaitOfTheOthers) {
       test::expect_start(message, "a peer was lost at step 12 (");
     });
   }
+}
+
+// Of the threads of this process with that name, those that a SIGPIPE could end.
+std::vector<std::string> threads_open_to_sigpipe(const std::string& name, int& found) {
+  std::vector<std::string> open;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream status(thread.path() / "status");
+    const std::string text(std::istreambuf_iterator<char>(status), {});
+    if (!text.starts_with("Name:\t" + name)) continue;
+    ++found;
+    const auto blocked = std::stoull(text.substr(text.find("SigBlk:") + 7), nullptr, 16);
+    if ((blocked >> (SIGPIPE - 1) & 1) == 0) open.push_back(thread.path());
+  }
+  return open;
+}
+
+TEST(Communicator, AWriteToALostPeerIsAnErrorAndNoSignal) {
+  as_ranks(2, [&](Communicator& communicator) {
+    communicator.barrier();
+    int found = 0;
+    EXPECT_EQ(threads_open_to_sigpipe("pt_gloo_runloop", found), std::vector<std::string>());
+    EXPECT_GT(found, 0);
+    communicator.barrier();
+  });
 }
 
 // A place without room for another word.
