@@ -15,17 +15,20 @@ namespace tg {
 
 namespace {
 
+struct flock whole_file(short kind) {
+  struct flock lock {};
+  lock.l_type = kind;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
 bool lock(int descriptor, int command, short kind) {
-  struct flock whole {};
-  whole.l_type = kind;
-  whole.l_whence = SEEK_SET;
+  auto whole = whole_file(kind);
   return ::fcntl(descriptor, command, &whole) == 0;
 }
 
 bool others_have_locked(int descriptor) {
-  struct flock whole {};
-  whole.l_type = F_WRLCK;
-  whole.l_whence = SEEK_SET;
+  auto whole = whole_file(F_WRLCK);
   return ::fcntl(descriptor, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
 }
 

@@ -92,7 +92,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
     once_a_step_.run(update);
   }
   phases_.add_waits(Phase::optimizer, communicator_.take_wait_times());
-  return at::cat({numbers_.narrow(0, 0, 1), at::stack({norm_, skip_}), numbers_.narrow(0, 1, 2)});
+  return at::stack({numbers_[0], norm_, skip_, numbers_[1], numbers_[2]});
 }
 
 }  // namespace tg
