@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # usage: scripts/bench.sh [--recipe NAME] [--rounds N] [--steps N] [--no-peer]
 #
-# train_gpt beside the same model under torch.compile (tests/bench/torch_peer.py) on one GPU, in turns,
+# train_gpt beside the same model under torch.compile (tests/bench/torch_compile_peer.py) on one GPU, in turns,
 # in bf16 on the same synthetic tokens: configs/record.env and configs/speedrun_124m.env, or the one
 # named. Then each operation alone (build/op_bench), and where train_gpt's step goes. Tables and logs
 # go to $OUT (logs/bench by default). Wants an existing build/, an idle GPU, and a PYTHON (python3)
@@ -63,7 +63,7 @@ start() {
     peer)
       DATA_PATH=synthetic:zipf WARMDOWN_ITERS=0 DEVICE=cuda COMPUTE_DTYPE=bf16 \
         TORCHINDUCTOR_CACHE_DIR=$work/inductor TRITON_CACHE_DIR=$work/triton \
-        timeout -k 10 240 "$python" tests/bench/torch_peer.py "${config[@]}" --steps "$steps" --warmup 1 \
+        timeout -k 10 240 "$python" tests/bench/torch_compile_peer.py "${config[@]}" --steps "$steps" --warmup 1 \
         >"$runs/$3.log" 2>"$runs/$3.err" </dev/null
       ;;
   esac

@@ -116,7 +116,7 @@ run_parity() {
 
 run_peer() {
   limited 90 env DATA_PATH="$text_shards" WARMDOWN_ITERS=0 DEVICE=cuda COMPUTE_DTYPE=bf16 \
-    "$python" tests/bench/torch_peer.py --eager --config configs/record.env --steps 5 --warmup 1
+    "$python" tests/bench/torch_compile_peer.py --eager --config configs/record.env --steps 5 --warmup 1
   row "peer of record" "$status, $("$python" tests/bench/run_report.py peer "$work/output")"
 }
 

@@ -18,7 +18,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONFIG = ROOT / "configs" / "quickstart.env"
-PEER = pathlib.Path(__file__).with_name("torch_peer.py")
+PEER = pathlib.Path(__file__).with_name("torch_compile_peer.py")
 TOLERANCE = 1e-4  # relative; other orders of summation move a loss by 1e-6 within 20 steps
 
 

@@ -20,7 +20,7 @@ PEAK_TFLOPS = float(os.environ.get("PEAK_TFLOPS", 989.5))
 
 
 class PeerRun:
-    """What torch_peer.py closes its log with, as a TrainRun has it."""
+    """What torch_compile_peer.py closes its log with, as a TrainRun has it."""
 
     def __init__(self, log):
         result = json.loads(log.read_text().splitlines()[-1])

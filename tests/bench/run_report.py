@@ -3,7 +3,7 @@
 
     run_report.py row METRICS LOG           losses, speed and memory of one run, in one line
     run_report.py compare METRICS METRICS   losses of two runs step by step, then one closing line
-    run_report.py peer LOG                  losses, speed and memory of torch_peer.py
+    run_report.py peer LOG                  losses, speed and memory of torch_compile_peer.py
 """
 import json
 import pathlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The model and step of train_gpt as a plain PyTorch script, to measure against.
 
-    torch_peer.py --config configs/record.env --steps 20 --warmup 3 [--eager] [--save-init FILE]
+    torch_compile_peer.py --config configs/record.env --steps 20 --warmup 3 [--eager] [--save-init FILE]
 
 torch.compile makes the kernels of the model and of Muon; with --eager nothing does. Attention is
 cuDNN's in bf16 on a GPU. Settings are read as train_gpt reads them: NAME=value from the file,
