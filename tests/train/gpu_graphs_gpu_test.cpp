@@ -3,6 +3,9 @@
 
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
 
 #include "ops/gpu_graphs.h"
@@ -23,6 +26,57 @@ class GpuGraphsGpu : public ::testing::Test {
     return graphs.record({[this] { doubled = a * 2; }, [this] { sum.add_(doubled); }});
   }
 
+  void expect_recorded_and_right(GpuGraphs& graphs) {
+    ASSERT_EQ(record(graphs), "");
+    sum.zero_();
+    graphs.replay(0);
+    graphs.replay(1);
+    EXPECT_EQ(total(), 2000);
+  }
+  static c10::cuda::CUDAStream side_stream() {
+    return c10::cuda::getStreamFromPool(/*isHighPriority=*/true);
+  }
+  // The place of a tensor that another stream has used: its memory is given out again only where
+  // the allocator knows of no capture.
+  static const void* place_across_streams() {
+    const auto tensor = at::empty({kLarge}, at::kCUDA);
+    tensor.record_stream(side_stream());
+    return tensor.data_ptr();
+  }
+  static std::int64_t reserved() {
+    using namespace c10::cuda::CUDACachingAllocator;
+    emptyCache();
+    return getDeviceStats(0).reserved_bytes[0].current;
+  }
+
+  // Neither on its own nor beside another recording, whose memory it would share, does a failure
+  // change what comes after it.
+  void expect_obstacle_without_trace(const std::function<void()>& part, const char* reason) {
+    const auto reserved_before = reserved();
+    GpuGraphs other, failed;
+    for (const bool beside_another : {false, true}) {
+      SCOPED_TRACE(beside_another);
+      if (beside_another) {
+        ASSERT_EQ(record(other), "");
+      }
+      const auto obstacle = failed.record({[this] { doubled = a * 2; }, part});
+      EXPECT_NE(obstacle.find(reason), std::string::npos) << obstacle;
+      EXPECT_FALSE(failed.recorded());
+      doubled = at::Tensor();
+      if (!beside_another) {
+        EXPECT_EQ(reserved(), reserved_before);
+      }
+      const auto* place = place_across_streams();
+      wait_for_gpu();
+      EXPECT_EQ(place_across_streams(), place);
+      sum.zero_().add_(a * 3);
+      EXPECT_EQ(total(), 3000);
+      GpuGraphs next;
+      expect_recorded_and_right(next);
+    }
+  }
+
+  static constexpr std::int64_t kLarge = std::int64_t{1} << 26;  // 256 MB
   at::Tensor a, sum, doubled;
 };
 
@@ -40,17 +94,28 @@ TEST_F(GpuGraphsGpu, PartsRunAtReplayAndHandOverWhatTheyLeave) {
 }
 
 TEST_F(GpuGraphsGpu, APartThatWaitsForTheGpuIsAnObstacleAndLeavesNothingBehind) {
+  expect_obstacle_without_trace([this] { sum.add_(a.sum().item<double>()); }, "captur");
+}
+
+TEST_F(GpuGraphsGpu, ACaptureThatFailsOnlyAtItsEndIsAnObstacleAndLeavesNothingBehind) {
+  at::cuda::CUDAEvent fork;
+  const auto side = side_stream();
+  const auto fork_without_join = [&] {
+    fork.record();
+    fork.block(side);
+    const c10::cuda::CUDAStreamGuard guard(side);
+    at::ones({kLarge}, at::kCUDA).sum();
+  };
+  expect_obstacle_without_trace(fork_without_join, "unjoined");
+}
+
+TEST_F(GpuGraphsGpu, ACaptureThatCannotBeginIsAnObstacleAndLeavesNothingBehind) {
   GpuGraphs graphs;
-  const auto obstacle = graphs.record({[this] { sum.add_(a.sum().item<double>()); }});
-  EXPECT_NE(obstacle, "");
-  EXPECT_FALSE(graphs.recorded());
-  // Launched work, allocations and another recording are as if nothing had been tried.
-  sum.add_(a * 3);
-  EXPECT_EQ(total(), 3000);
-  ASSERT_EQ(record(graphs), "");
-  graphs.replay(0);
-  graphs.replay(1);
-  EXPECT_EQ(total(), 5000);
+  {
+    const c10::cuda::CUDAStreamGuard guard(c10::cuda::getDefaultCUDAStream());
+    EXPECT_NE(record(graphs), "");
+  }
+  expect_recorded_and_right(graphs);
 }
 
 TEST_F(GpuGraphsGpu, WhatIsForgottenCanBeRecordedAnew) {
@@ -66,12 +131,10 @@ TEST_F(GpuGraphsGpu, WhatIsForgottenCanBeRecordedAnew) {
 }
 
 TEST_F(GpuGraphsGpu, RecordingsUseOneMemoryAndOutliveEachOther) {
-  constexpr std::int64_t kLarge = std::int64_t{1} << 26;  // 256 MB
   const auto large_work = [this] { sum.add_(at::ones({kLarge}, at::kCUDA).sum() / kLarge); };
   GpuGraphs first, second;
   ASSERT_EQ(record(first), "");
   large_work();
-  const auto reserved = [] { return gpu_memory_peak().reserved; };
   ASSERT_EQ(second.record({large_work}), "");
   const auto with_one = reserved();
   GpuGraphs third;

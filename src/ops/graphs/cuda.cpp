@@ -1,3 +1,4 @@
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -30,36 +31,47 @@ std::shared_ptr<const at::cuda::MempoolId_t> shared_pool() {
   return pool;
 }
 
-// Ends a capture whose part has thrown. A capture that CUDA has given up cannot be ended: torch
-// then leaves the allocator as if it went on, and nothing that is freed would be used again.
-void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
-  using namespace c10::cuda::CUDACachingAllocator;
+bool succeeds(const std::function<void()>& action) {
   try {
-    graph.capture_end();
-    return;
+    action();
   } catch (const std::exception&) {
-    (void)cudaGetLastError();
+    return false;
   }
-  try {
+  return true;
+}
+
+// Ends a capture that has failed. One that CUDA has given up cannot be ended: torch then leaves its
+// allocators as if it went on, and holding the pool for a graph that will never release it.
+void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
+  if (succeeds([&] { graph.capture_end(); })) return;  // the graph releases the pool
+  (void)cudaGetLastError();
+  // An allocator that has nothing to end does not hold the pool for this graph: no release there.
+  succeeds([&] {
+    using namespace c10::cuda::CUDACachingAllocator;
     const auto device = c10::cuda::current_device();
     endAllocateToPool(device, pool);
     releasePool(device, pool);
-  } catch (const std::exception&) {
-    // It had been ended.
-  }
+  });
+  succeeds([&] {
+    auto* pinned = at::getHostAllocator(at::kCUDA);
+    pinned->end_allocate_to_pool(pool);
+    pinned->release_pool(pool);
+  });
 }
 
 void capture(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
              const std::function<void()>& part) {
-  // Of this thread only: the loader's threads and the collectives' call CUDA as well.
-  graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
   try {
+    // Of this thread only: the loader's threads and the collectives' call CUDA as well.
+    graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     part();
+    graph.capture_end();
   } catch (const std::exception&) {
     abandon(graph, pool);
     throw;
   }
-  graph.capture_end();
+  // Where this fails the capture has ended, and the graph itself leaves nothing behind.
+  graph.instantiate();
 }
 
 }  // namespace
@@ -70,7 +82,9 @@ std::string GpuGraphs::record(const std::vector<std::function<void()>>& parts) {
   auto recording = std::make_unique<Recording>();
   recording->pool = shared_pool();
   try {
-    for (const auto& part : parts) capture(recording->parts.emplace_back(), *recording->pool, part);
+    for (const auto& part : parts) {
+      capture(recording->parts.emplace_back(/*keep_graph=*/true), *recording->pool, part);
+    }
   } catch (const std::exception& error) {
     return std::string(first_line(error.what()));
   }
