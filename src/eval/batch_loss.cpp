@@ -2,8 +2,9 @@
 
 namespace tg {
 
-BatchLoss::BatchLoss(bool graphs)
-    : pass_("validation", {[this] { loss_ = model_->loss(inputs_, targets_, {}); }}, graphs) {}
+BatchLoss::BatchLoss(at::Device device, bool graphs)
+    : pass_("validation", {[this] { loss_ = model_->loss(inputs_, targets_, {}); }}, device,
+            graphs) {}
 
 at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
   const at::NoGradGuard no_grad;

@@ -9,7 +9,7 @@ namespace tg {
 // are replayed with `graphs`, see Replayed; others run as they are.
 class BatchLoss {
  public:
-  explicit BatchLoss(bool graphs);
+  BatchLoss(at::Device device, bool graphs);
 
   // → mean over the batch [] fp32, good until anything else is replayed. `model` must outlive this.
   at::Tensor operator()(const Gpt& model, const DeviceBatch& batch);

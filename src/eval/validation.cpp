@@ -57,7 +57,7 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
       bytes_(std::move(bytes)),
       device_(device),
       communicator_(communicator),
-      batch_loss_(settings.runtime.graphs && device.is_cuda()),
+      batch_loss_(device, settings.runtime.graphs),
       predictions_(count_predictions(settings, *tokens_)) {
   if (bytes_ && io_.val_bytecount_device == CountDevice::cuda) {
     device_bytes_ = to_device(*bytes_, device);

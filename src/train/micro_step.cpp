@@ -2,7 +2,7 @@
 
 namespace tg {
 
-MicroStep::MicroStep(Gpt& model, double share, bool graphs)
+MicroStep::MicroStep(Gpt& model, double share, at::Device device, bool graphs)
     : passes_("the step",
               {[this, &model, share] {
                  loss_ =
@@ -12,7 +12,7 @@ MicroStep::MicroStep(Gpt& model, double share, bool graphs)
                  loss_.backward();
                  loss_ = loss_.detach();
                }},
-              graphs) {}
+              device, graphs) {}
 
 at::Tensor MicroStep::forward(const DeviceBatch& batch) {
   batch_ = batch;

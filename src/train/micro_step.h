@@ -8,8 +8,8 @@ namespace tg {
 // Forward and backward pass of a micro-batch, whose gradients are added to those that are there.
 class MicroStep {
  public:
-  // `share`: of this micro-batch in the step's loss; `graphs`: see Replayed.
-  MicroStep(Gpt& model, double share, bool graphs);
+  // `share`: of this micro-batch in the step's loss; `device`, `graphs`: see Replayed.
+  MicroStep(Gpt& model, double share, at::Device device, bool graphs);
 
   // → the mean loss times share, [] fp32, good until anything else is replayed. Batches come at one
   // address and in one shape.

@@ -13,11 +13,11 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
       phases_(phases),
       communicator_(communicator),
       micro_batches_(micro_batches),
-      micro_step_(model, 1.0 / static_cast<double>(micro_batches), graphs && device.is_cuda()),
+      micro_step_(model, 1.0 / static_cast<double>(micro_batches), device, graphs),
       once_a_step_("the update",
                    {[this] { model_.refresh_weights(); }, [this] { reduce_gradients(); },
                     [this] { update_weights(); }},
-                   graphs && device.is_cuda() && communicator.world_size() == 1),
+                   device, graphs && communicator.world_size() == 1),
       numbers_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
       momentum_(at::zeros({}, numbers_.options())) {}
 
