@@ -8,6 +8,7 @@ BatchLoss::BatchLoss(at::Device device, bool graphs)
 
 at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
   const at::NoGradGuard no_grad;
+  if (!pass_.records()) return model.loss(batch.inputs, batch.targets, {});
   if (model_ != &model) {
     loss_ = at::Tensor();  // which may lie in its memory
     pass_.forget();
