@@ -10,7 +10,8 @@ namespace {
 
 constexpr float kEpsilon = 1.1920929e-07f;  // as ops/rms_norm.cpp
 constexpr int kForwardBlocks = 5;           // on a multiprocessor
-// One wave of blocks in the backward: each leaves a row of partial sums.
+// One wave of blocks in the backward: each leaves a row of partial sums. Fewer blocks, with more
+// registers each, are slower, and so is every register that does not fit.
 constexpr int kBackwardBlocks = 4;
 
 // The rotation of one token for the numbers that a thread holds, the same for every head: each is
@@ -118,93 +119,157 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
   }
 }
 
+// In the backward pass a warp keeps its heads, `heads_at_once` of them, for all the tokens it comes
+// to: what belongs to a head, the sum for its gain too, then stays in registers.
+template <typename T, int lanes>
+struct Share {
+  int head, token, step;  // of this lane, the first, to the next
+
+  __device__ Share(int heads, int tokens) {
+    const Seat<T, lanes> seat;
+    const int groups = (heads + seat.heads_at_once - 1) / seat.heads_at_once;
+    const int warp = first_token();
+    step = token_step() / groups;
+    head = warp % groups * seat.heads_at_once + seat.head;
+    token = warp < step * groups ? warp / groups : tokens;
+  }
+};
+
+// What a lane holds of one head, token by token; one instruction finds it.
+template <typename T>
+class Column {
+ public:
+  __device__ Column(HeadVectors of, int head, int offset)
+      : row_bytes_(static_cast<int>(of.row_stride * sizeof(T))) {
+    if (of.data != nullptr)
+      start_ = static_cast<const T*>(of.data) + head * of.head_stride + offset;
+  }
+
+  __device__ Pack<T> load(int token, bool there) const {
+    return there && start_ != nullptr ? load_pack(at(token)) : Pack<T>{};
+  }
+  __device__ const T* at(int token) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const char*>(start_) +
+                                      std::int64_t{token} * row_bytes_);
+  }
+
+ private:
+  const T* start_ = nullptr;
+  int row_bytes_;
+};
+
 // With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy),
 // dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)).
 template <typename T, int lanes>
-__global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
-    backward_kernel(HeadShape shape, HeadOperands in, HeadGradients gradients,
-                    HeadGradientsOut out) {
+__device__ void turn_back(const HeadShape& shape, const HeadOperands& in,
+                          const HeadGradients& gradients, void* d_qkv, float* gain_sums) {
   using P = Pack<T>;
   const Seat<T, lanes> seat;
-  const bool in_head = seat.offset < shape.head_dim;
-  const int heads = shape.heads, kv_heads = shape.kv_heads, dim = shape.head_dim;
-  const int all_heads = heads + 2 * kv_heads, columns = heads + kLambdaSums;
-  const float share = 1.0f / dim;
+  const int heads = shape.heads, turned_heads = heads + shape.kv_heads;
+  const Share<T, lanes> share(turned_heads, shape.tokens);
+  const int head = share.head;
+  const bool in_head = seat.offset < shape.head_dim && head < turned_heads, query = head < heads;
+  const float gain = query && in.q_gain != nullptr ? in.q_gain[head] : 1;
+  const float mean = 1.0f / shape.head_dim;
+
+  const Column<T> x(packed(shape, in.qkv), head, seat.offset);
+  const Column<T> dy(query ? gradients.q : gradients.k, query ? head : head - heads, seat.offset);
+  const Column<T> dx(packed(shape, d_qkv), head, seat.offset);
+  struct Loaded {
+    P x, dy;
+  };
+  const auto load = [&](int token) {
+    const bool there = in_head && token < shape.tokens;
+    return Loaded{x.load(token, there), dy.load(token, there)};
+  };
+
+  float gain_sum = 0;
+  // The next token is on its way while one is worked on.
+  Loaded next = load(share.token);
+  for (int token = share.token; token < shape.tokens; token += share.step) {
+    const Loaded now = next;
+    const Rotation<T, lanes> rotation(shape, in, token, -1);
+    next = load(token + share.step);
+    float out[P::size];
+    float dn[P::size];
+    rotation.turn(now.dy, dn);
+    float x_dn = 0;
+#pragma unroll
+    for (int i = 0; i < P::size; ++i) x_dn += now.x[i] * dn[i];
+    const float r = rsqrtf(warp_sum<lanes>(dot(now.x, now.x)) * mean + kEpsilon);
+    const float d_gain = r * warp_sum<lanes>(x_dn);
+    const float scale = gain * r, pull = r * d_gain * mean;
+#pragma unroll
+    for (int i = 0; i < P::size; ++i) out[i] = scale * (dn[i] - now.x[i] * pull);
+    gain_sum += d_gain;
+    if (in_head) store_rounded(const_cast<T*>(dx.at(token)), out);
+  }
+  if (query && seat.lane == 0) gain_sums[head] = gain_sum;
+}
+
+template <typename T, int lanes>
+__device__ void mix_values_back(const HeadShape& shape, const HeadOperands& in,
+                                const HeadGradients& gradients, const HeadGradientsOut& out,
+                                float* lambda_sums) {
+  using P = Pack<T>;
+  const Seat<T, lanes> seat;
+  const int kv_heads = shape.kv_heads, dim = shape.head_dim;
+  const int turned_heads = shape.heads + kv_heads, all_heads = turned_heads + kv_heads;
+  const Share<T, lanes> share(kv_heads, shape.tokens);
+  const int head = share.head;
   const auto qkv = packed(shape, in.qkv);
   const ValueWeights weights(in);
-
-  extern __shared__ float block_sums[];  // [kHeadWarps, columns]: a row belongs to a warp
-  float* const sums = block_sums + threadIdx.x / kWarp * columns;
-  for (int i = threadIdx.x; i < kHeadWarps * columns; i += kHeadThreads) block_sums[i] = 0;
-  __syncthreads();
   float own_sum = 0, first_sum = 0;
-
-  for (int token = first_token(); token < shape.tokens; token += token_step()) {
-    const Rotation<T, lanes> rotation(shape, in, token, -1);
-    const auto turn_back = [&](int start, int count, const float* gains, HeadVectors gradient) {
-      for (int first = 0; first < count; first += seat.heads_at_once) {
-        const int head = first + seat.head;
-        const bool there = in_head && head < count;
-        const P x = load_head<T>(qkv, token, start + head, seat.offset, there);
-        const P dy = load_head<T>(gradient, token, head, seat.offset, there);
-        float dn[P::size];
-        rotation.turn(dy, dn);
-        float x_dn = 0;
+  const int tokens = seat.offset < dim && head < kv_heads ? shape.tokens : 0;
+  for (int token = share.token; token < tokens; token += share.step) {
+    const P a = load_head<T>(gradients.v, token, head, seat.offset);
+    const P b = load_head<T>(gradients.exclusive_v, token, head, seat.offset);
+    const P later = load_head<T>(gradients.first_v, token, head, seat.offset);
+    float d_own[P::size], d_first[P::size];
+    if (out.first_v == nullptr) {
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) x_dn += x[i] * dn[i];
-        const float r = rsqrtf(warp_sum<lanes>(dot(x, x)) * share + kEpsilon);
-        const float n_dn = r * warp_sum<lanes>(x_dn);
-        if (!there) continue;
-        const float gain = gains == nullptr ? 1 : gains[head];
-        if (gains != nullptr && seat.lane == 0) sums[head] += n_dn;
-        const float scale = gain * r, pull = r * n_dn * share;
-        float dx[P::size];
+      for (int i = 0; i < P::size; ++i) d_own[i] = a[i] + b[i] + later[i];
+    } else {
+      const P own = load_head<T>(qkv, token, turned_heads + head, seat.offset);
+      const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
+      const P first = load_head<T>(in.first_v, token, head, seat.offset);
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) dx[i] = scale * (dn[i] - x[i] * pull);
-        store_rounded(
-            contiguous_head<T>(out.qkv, token, all_heads, start + head, dim) + seat.offset, dx);
+      for (int i = 0; i < P::size; ++i) {
+        const float d = a[i] + b[i], v = own[i] + embedding[i];
+        d_own[i] = weights.own * d;
+        d_first[i] = later[i] + weights.first * d;
+        first_sum += d * (in.lambdas == 1 ? first[i] - v : first[i]);
+        own_sum += d * v;
       }
-    };
-    turn_back(0, heads, in.q_gain, gradients.q);
-    turn_back(heads, kv_heads, nullptr, gradients.k);
-    if (!in_head) continue;
-    for (int head = seat.head; head < kv_heads; head += seat.heads_at_once) {
-      const P a = load_head<T>(gradients.v, token, head, seat.offset);
-      const P b = load_head<T>(gradients.exclusive_v, token, head, seat.offset);
-      const P later = load_head<T>(gradients.first_v, token, head, seat.offset);
-      float d_own[P::size], d_first[P::size];
-      if (out.first_v == nullptr) {
-#pragma unroll
-        for (int i = 0; i < P::size; ++i) d_own[i] = a[i] + b[i] + later[i];
-      } else {
-        const P own = load_head<T>(qkv, token, heads + kv_heads + head, seat.offset);
-        const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
-        const P first = load_head<T>(in.first_v, token, head, seat.offset);
-#pragma unroll
-        for (int i = 0; i < P::size; ++i) {
-          const float d = a[i] + b[i], v = own[i] + embedding[i];
-          d_own[i] = weights.own * d;
-          d_first[i] = later[i] + weights.first * d;
-          first_sum += d * (in.lambdas == 1 ? first[i] - v : first[i]);
-          own_sum += d * v;
-        }
-        store_rounded(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + seat.offset,
-                      d_first);
-      }
-      store_rounded(
-          contiguous_head<T>(out.qkv, token, all_heads, heads + kv_heads + head, dim) + seat.offset,
-          d_own);
+      store_rounded(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + seat.offset,
+                    d_first);
     }
+    store_rounded(
+        contiguous_head<T>(out.qkv, token, all_heads, turned_heads + head, dim) + seat.offset,
+        d_own);
   }
-
-  if (out.partials == nullptr) return;
   __syncwarp();
   first_sum = warp_sum(first_sum);
   own_sum = warp_sum(own_sum);
   if (threadIdx.x % kWarp == 0) {
-    sums[heads] = first_sum;
-    sums[heads + 1] = own_sum;
+    lambda_sums[0] = first_sum;
+    lambda_sums[1] = own_sum;
   }
+}
+
+template <typename T, int lanes>
+__global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
+    backward_kernel(HeadShape shape, HeadOperands in, HeadGradients gradients,
+                    HeadGradientsOut out) {
+  const int columns = shape.heads + kLambdaSums;
+  extern __shared__ float block_sums[];  // [kHeadWarps, columns]: a row belongs to a warp
+  float* const sums = block_sums + threadIdx.x / kWarp * columns;
+  for (int i = threadIdx.x; i < kHeadWarps * columns; i += kHeadThreads) block_sums[i] = 0;
+  __syncthreads();
+  turn_back<T, lanes>(shape, in, gradients, out.qkv, sums);
+  mix_values_back<T, lanes>(shape, in, gradients, out, sums + shape.heads);
+
+  if (out.partials == nullptr) return;
   __syncthreads();
   for (int column = threadIdx.x; column < columns; column += kHeadThreads) {
     float sum = 0;
@@ -213,16 +278,13 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
   }
 }
 
-int token_blocks(const HeadShape& shape) {
-  return (shape.tokens + kHeadWarps - 1) / kHeadWarps;
-}
-
 }  // namespace
 
 void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, void* q, void* k,
                              void* v, Float number, Stream stream) {
   if (shape.tokens == 0) return;
-  const int blocks = blocks_for(token_blocks(shape), kForwardBlocks);
+  const int token_blocks = (shape.tokens + kHeadWarps - 1) / kHeadWarps;
+  const int blocks = blocks_for(token_blocks, kForwardBlocks);
   dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
     forward_kernel<decltype(zero), lanes()>
         <<<blocks, kHeadThreads, 0, stream>>>(shape, in, q, k, v);
@@ -231,7 +293,9 @@ void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, voi
 }
 
 int attention_heads_partials(const HeadShape& shape) {
-  return blocks_for(token_blocks(shape), kBackwardBlocks);
+  // As many at most that each warp has one head of one token; so every head has its warp.
+  const auto turned = std::int64_t{shape.tokens} * (shape.heads + shape.kv_heads);
+  return blocks_for((turned + kHeadWarps - 1) / kHeadWarps, kBackwardBlocks);
 }
 
 void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,
