@@ -56,6 +56,7 @@ struct FusedAttentionHeads : torch::autograd::Function<FusedAttentionHeads> {
                                      const at::Tensor& embedding, const at::Tensor& first_v,
                                      const at::Tensor& lambda) {
     return {.qkv = read(qkv),
+            .inverse_rms = nullptr,
             .cos = read(cos),
             .sin = read(sin),
             .q_gain = read_fp32(q_gain),

@@ -1,6 +1,6 @@
 // Heads of attention from the packed projection. Forward: q and k (and v, if it changes) read once
 // and written once. Backward: q, k and the gradients of q, k, v read once, one packed gradient
-// written; the norm is computed again.
+// written; the norm is computed again, unless the projection left it behind.
 #include "ops/cuda/attention_heads.h"
 #include "ops/cuda/head_vectors.cuh"
 
@@ -15,7 +15,7 @@ constexpr int kForwardBlocks = 5;           // on a multiprocessor
 constexpr int kBackwardBlocks = 4;
 
 // The rotation of one token for the numbers that a thread holds, the same for every head: each is
-// turned with its partner, in the pack of another lane. A thread beyond the rotated part keeps its.
+// turned with its partner, held by another lane. A thread beyond the rotated part keeps its.
 template <typename T, int lanes>
 struct Rotation {
   using P = Pack<T>;
@@ -44,12 +44,17 @@ struct Rotation {
     }
   }
 
-  // The whole warp takes part.
+  // The whole warp takes part in both.
   __device__ void turn(const P& x, float (&turned)[P::size]) const {
     P other = x;
     for (auto& word : other.words) word = __shfl_sync(0xffffffff, word, partner);
 #pragma unroll
     for (int i = 0; i < P::size; ++i) turned[i] = x[i] * cos[i] + other[i] * sin[i];
+  }
+  __device__ void turn(float (&x)[P::size]) const {
+#pragma unroll
+    for (int i = 0; i < P::size; ++i)
+      x[i] = x[i] * cos[i] + __shfl_sync(0xffffffff, x[i], partner) * sin[i];
   }
 };
 
@@ -72,6 +77,35 @@ __device__ HeadVectors packed(const HeadShape& shape, const void* qkv) {
 template <typename T>
 __device__ T* contiguous_head(void* tensor, int token, int heads, int head, int head_dim) {
   return static_cast<T*>(tensor) + (std::int64_t{token} * heads + head) * head_dim;
+}
+
+template <typename T, int lanes>
+__device__ void mix_values(const HeadShape& shape, const HeadOperands& in,
+                           const ValueWeights& weights, int token, void* v) {
+  using P = Pack<T>;
+  const Seat<T, lanes> seat;
+  const int kv_heads = shape.kv_heads, dim = shape.head_dim;
+  if (seat.offset >= dim) return;
+  const auto qkv = packed(shape, in.qkv);
+  for (int head = seat.head; head < kv_heads; head += seat.heads_at_once) {
+    const P own = load_head<T>(qkv, token, shape.heads + kv_heads + head, seat.offset);
+    const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
+    const P first = load_head<T>(in.first_v, token, head, seat.offset);
+    float y[P::size];
+#pragma unroll
+    for (int i = 0; i < P::size; ++i)
+      y[i] = weights.own * (own[i] + embedding[i]) + weights.first * first[i];
+    store_rounded(contiguous_head<T>(v, token, kv_heads, head, dim) + seat.offset, y);
+  }
+}
+
+// A token each, since nothing is kept from one to the next.
+template <typename T, int lanes>
+__global__ void __launch_bounds__(kHeadThreads)
+    values_kernel(HeadShape shape, HeadOperands in, void* v) {
+  const ValueWeights weights(in);
+  const int token = first_token();
+  if (token < shape.tokens) mix_values<T, lanes>(shape, in, weights, token, v);
 }
 
 template <typename T, int lanes>
@@ -105,17 +139,7 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
                            : contiguous_head<T>(k, token, kv_heads, head - heads, dim);
       store_rounded(out + seat.offset, y);
     }
-    if (v == nullptr || !in_head) continue;
-    for (int head = seat.head; head < kv_heads; head += seat.heads_at_once) {
-      const P own = load_head<T>(qkv, token, heads + kv_heads + head, seat.offset);
-      const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
-      const P first = load_head<T>(in.first_v, token, head, seat.offset);
-      float y[P::size];
-#pragma unroll
-      for (int i = 0; i < P::size; ++i)
-        y[i] = weights.own * (own[i] + embedding[i]) + weights.first * first[i];
-      store_rounded(contiguous_head<T>(v, token, kv_heads, head, dim) + seat.offset, y);
-    }
+    if (v != nullptr) mix_values<T, lanes>(shape, in, weights, token, v);
   }
 }
 
@@ -159,8 +183,9 @@ class Column {
 };
 
 // With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy),
-// dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)).
-template <typename T, int lanes>
+// dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y itself, since a rotation
+// keeps products: dg = y·dy/g, dx = R⁻¹(r·(g·dy − y·dg/hd)).
+template <typename T, int lanes, bool turned>
 __device__ void turn_back(const HeadShape& shape, const HeadOperands& in,
                           const HeadGradients& gradients, void* d_qkv, float* gain_sums) {
   using P = Pack<T>;
@@ -169,18 +194,22 @@ __device__ void turn_back(const HeadShape& shape, const HeadOperands& in,
   const Share<T, lanes> share(turned_heads, shape.tokens);
   const int head = share.head;
   const bool in_head = seat.offset < shape.head_dim && head < turned_heads, query = head < heads;
-  const float gain = query && in.q_gain != nullptr ? in.q_gain[head] : 1;
-  const float mean = 1.0f / shape.head_dim;
+  float gain = query && in.q_gain != nullptr ? in.q_gain[head] : 1;
+  if constexpr (turned) gain = nonzero_gain(gain);
+  const float inverse_gain = 1 / gain, mean = 1.0f / shape.head_dim;
 
   const Column<T> x(packed(shape, in.qkv), head, seat.offset);
   const Column<T> dy(query ? gradients.q : gradients.k, query ? head : head - heads, seat.offset);
   const Column<T> dx(packed(shape, d_qkv), head, seat.offset);
+  const float* const inverse_rms = in.inverse_rms + head;
   struct Loaded {
     P x, dy;
+    float r;
   };
   const auto load = [&](int token) {
     const bool there = in_head && token < shape.tokens;
-    return Loaded{x.load(token, there), dy.load(token, there)};
+    return Loaded{x.load(token, there), dy.load(token, there),
+                  turned && there ? inverse_rms[std::int64_t{token} * turned_heads] : 0};
   };
 
   float gain_sum = 0;
@@ -191,17 +220,26 @@ __device__ void turn_back(const HeadShape& shape, const HeadOperands& in,
     const Rotation<T, lanes> rotation(shape, in, token, -1);
     next = load(token + share.step);
     float out[P::size];
-    float dn[P::size];
-    rotation.turn(now.dy, dn);
-    float x_dn = 0;
+    if constexpr (turned) {
+      const float d_gain = warp_sum<lanes>(dot(now.x, now.dy)) * inverse_gain;
+      const float scale = now.r * gain, pull = now.r * d_gain * mean;
 #pragma unroll
-    for (int i = 0; i < P::size; ++i) x_dn += now.x[i] * dn[i];
-    const float r = rsqrtf(warp_sum<lanes>(dot(now.x, now.x)) * mean + kEpsilon);
-    const float d_gain = r * warp_sum<lanes>(x_dn);
-    const float scale = gain * r, pull = r * d_gain * mean;
+      for (int i = 0; i < P::size; ++i) out[i] = scale * now.dy[i] - pull * now.x[i];
+      rotation.turn(out);
+      gain_sum += d_gain;
+    } else {
+      float dn[P::size];
+      rotation.turn(now.dy, dn);
+      float x_dn = 0;
 #pragma unroll
-    for (int i = 0; i < P::size; ++i) out[i] = scale * (dn[i] - now.x[i] * pull);
-    gain_sum += d_gain;
+      for (int i = 0; i < P::size; ++i) x_dn += now.x[i] * dn[i];
+      const float r = rsqrtf(warp_sum<lanes>(dot(now.x, now.x)) * mean + kEpsilon);
+      const float d_gain = r * warp_sum<lanes>(x_dn);
+      const float scale = gain * r, pull = r * d_gain * mean;
+#pragma unroll
+      for (int i = 0; i < P::size; ++i) out[i] = scale * (dn[i] - now.x[i] * pull);
+      gain_sum += d_gain;
+    }
     if (in_head) store_rounded(const_cast<T*>(dx.at(token)), out);
   }
   if (query && seat.lane == 0) gain_sums[head] = gain_sum;
@@ -257,7 +295,7 @@ __device__ void mix_values_back(const HeadShape& shape, const HeadOperands& in,
   }
 }
 
-template <typename T, int lanes>
+template <typename T, int lanes, bool turned>
 __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
     backward_kernel(HeadShape shape, HeadOperands in, HeadGradients gradients,
                     HeadGradientsOut out) {
@@ -266,7 +304,7 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
   float* const sums = block_sums + threadIdx.x / kWarp * columns;
   for (int i = threadIdx.x; i < kHeadWarps * columns; i += kHeadThreads) block_sums[i] = 0;
   __syncthreads();
-  turn_back<T, lanes>(shape, in, gradients, out.qkv, sums);
+  turn_back<T, lanes, turned>(shape, in, gradients, out.qkv, sums);
   mix_values_back<T, lanes>(shape, in, gradients, out, sums + shape.heads);
 
   if (out.partials == nullptr) return;
@@ -282,12 +320,16 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
 
 void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, void* q, void* k,
                              void* v, Float number, Stream stream) {
-  if (shape.tokens == 0) return;
+  if (shape.tokens == 0 || (q == nullptr && v == nullptr)) return;
   const int token_blocks = (shape.tokens + kHeadWarps - 1) / kHeadWarps;
-  const int blocks = blocks_for(token_blocks, kForwardBlocks);
   dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
-    forward_kernel<decltype(zero), lanes()>
-        <<<blocks, kHeadThreads, 0, stream>>>(shape, in, q, k, v);
+    using T = decltype(zero);
+    if (q == nullptr)
+      values_kernel<T, lanes()><<<token_blocks, kHeadThreads, 0, stream>>>(shape, in, v);
+    else
+      forward_kernel<T, lanes()>
+          <<<blocks_for(token_blocks, kForwardBlocks), kHeadThreads, 0, stream>>>(shape, in, q, k,
+                                                                                  v);
   });
   check_launch("attention_heads_forward");
 }
@@ -304,8 +346,14 @@ void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,
   const int blocks = attention_heads_partials(shape), columns = shape.heads + kLambdaSums;
   const auto shared = kHeadWarps * columns * sizeof(float);
   dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
-    backward_kernel<decltype(zero), lanes()>
-        <<<blocks, kHeadThreads, shared, stream>>>(shape, in, gradients, out);
+    const auto launch = [&](auto turned) {
+      backward_kernel<decltype(zero), lanes(), turned()>
+          <<<blocks, kHeadThreads, shared, stream>>>(shape, in, gradients, out);
+    };
+    if (in.inverse_rms == nullptr)
+      launch(std::false_type{});
+    else
+      launch(std::true_type{});
   });
   check_launch("attention_heads_backward");
   if (out.partials != nullptr) sum_rows(out.partials, blocks, columns, out.sums, stream);

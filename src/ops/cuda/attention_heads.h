@@ -9,7 +9,10 @@ struct HeadShape {
 };
 
 struct HeadOperands {
-  const void* qkv;                 // [tokens, heads + 2·KV, hd]
+  const void* qkv;  // [tokens, heads + 2·KV, hd]
+  // [tokens, heads + KV]: the factors r of the norms of q and k, which stand in qkv already
+  // normalised, rotated and with their gain (nonzero_gain). Null: qkv is as it was projected.
+  const float* inverse_rms;
   const void *cos, *sin;           // [seq_len, half_rope_dims]
   const float* q_gain;             // [heads]
   HeadVectors embedding, first_v;  // [tokens, KV, hd]
@@ -31,7 +34,8 @@ struct HeadGradientsOut {
   float* sums;      // [heads + kLambdaSums]: of q_gain, then of each lambda
 };
 
-// q, k and v are contiguous; null v: own is left as it is, where it is.
+// q, k and v are contiguous; null q and k: they stand in qkv. Null v: own is left as it is, where
+// it is.
 void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, void* q, void* k,
                              void* v, Float number, Stream stream);
 void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,

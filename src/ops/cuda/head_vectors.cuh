@@ -43,6 +43,12 @@ __device__ inline float dot(const Pack<T>& a, const Pack<T>& b) {
   return sum;
 }
 
+// Of a query head. Where queries are kept only with their gain, the way back divides by it: one
+// next to 0 is taken for a gain that leaves the scores 0 all the same.
+__device__ inline float nonzero_gain(float gain) {
+  return copysignf(fmaxf(fabsf(gain), 1e-20f), gain);
+}
+
 // op(T{}, lanes) with the fewest lanes, of a few choices, that hold a head.
 template <typename Op>
 void dispatch_heads(Float number, int head_dim, Op op) {
