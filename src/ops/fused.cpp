@@ -18,4 +18,10 @@ bool use_kernels(const at::Tensor& x) {
          (dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf);
 }
 
+bool use_hopper_kernels(const at::Tensor& x) {
+  if constexpr (hopper_built)
+    return use_kernels(x) && x.scalar_type() == at::kBFloat16 && cuda::is_hopper();
+  return false;
+}
+
 }  // namespace tg

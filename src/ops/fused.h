@@ -9,5 +9,7 @@ void set_fused(bool on);
 // Whether an operation on `x` may run as an own kernel: switched on, built with kernels, x on a GPU
 // in fp32, bf16 or fp16.
 bool use_kernels(const at::Tensor& x);
+// The same of the kernels for Hopper GPUs, which take bf16.
+bool use_hopper_kernels(const at::Tensor& x);
 
 }  // namespace tg

@@ -4,6 +4,7 @@
 // for other GPUs, so is cuda/hopper/.
 #include <ATen/ATen.h>
 
+#include <limits>
 #include <optional>
 
 #include "ops/cuda/launch.h"
@@ -26,6 +27,14 @@ inline cuda::Float float_of(const at::Tensor& x) {
 // At an address that is a multiple of a kernel's access of 16 bytes.
 inline bool is_aligned(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
+}
+// Whether hopper/ can multiply x, once packed, by this matrix [out, in], and its gradients by it:
+// the copy engine takes rows of whole 16 bytes.
+inline bool is_hopper_product(const at::Tensor& x, const at::Tensor& matrix) {
+  const auto rows = x.numel() / x.size(-1);
+  return use_hopper_kernels(x) && rows < std::numeric_limits<int>::max() / 2 &&
+         matrix.scalar_type() == at::kBFloat16 && matrix.is_contiguous() && is_aligned(matrix) &&
+         matrix.size(0) % 8 == 0 && matrix.size(1) % 8 == 0;
 }
 // x, or a copy of it, as kernels take tensors that are not strided; undefined stays undefined.
 inline at::Tensor packed(const at::Tensor& x) {

@@ -21,6 +21,13 @@ void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b
   }
 }
 
+at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const at::Tensor& gradient,
+                           const at::Tensor& dy) {
+  const auto rows = as_rows(dy);
+  add_product(gradient, rows.t(), as_rows(x));
+  return at::mm(rows, value).view(x.sizes());
+}
+
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -35,9 +42,9 @@ struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
-    const auto dy = as_rows(upstream[0]);
-    add_product(context->saved_data["gradient"].toTensor(), dy.t(), as_rows(saved[0]));
-    return {at::mm(dy, saved[1]).view(saved[0].sizes()), at::Tensor(), at::Tensor()};
+    return {linear_backward(saved[0], saved[1], context->saved_data["gradient"].toTensor(),
+                            upstream[0]),
+            at::Tensor(), at::Tensor()};
   }
 };
 

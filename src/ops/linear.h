@@ -14,9 +14,11 @@ struct Weight {
 // no intermediate is written. x must then require a gradient itself.
 at::Tensor linear(const at::Tensor& x, const Weight& weight);
 
-// For Functions like linear()'s own: x as a matrix [rows, in], and sum += a·b, rounded to the sum's
-// dtype alone.
+// For Functions like linear()'s own: x as a matrix [rows, in]; sum += a·b, rounded to the sum's
+// dtype alone; dx, after dW was added to `gradient`.
 at::Tensor as_rows(const at::Tensor& x);
 void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b);
+at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const at::Tensor& gradient,
+                           const at::Tensor& dy);
 
 }  // namespace tg

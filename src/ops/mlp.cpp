@@ -3,7 +3,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cassert>
-#include <limits>
 
 #include "ops/cuda/hopper/mlp.h"
 #include "ops/kernels.h"
@@ -16,16 +15,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-bool is_factor(const at::Tensor& x) {
-  return x.scalar_type() == at::kBFloat16 && x.is_contiguous() && is_aligned(x);
-}
-
-// The copy engine takes rows of whole 16 bytes.
 bool supported(const at::Tensor& x, const Weight& up, const Weight& down) {
-  const auto rows = x.numel() / x.size(-1);
-  return use_kernels(x) && x.scalar_type() == at::kBFloat16 && is_factor(up.value) &&
-         is_factor(down.value) && up.value.size(0) % 8 == 0 && up.value.size(1) % 8 == 0 &&
-         rows < std::numeric_limits<int>::max() / 2 && has_mlp_kernels();
+  return is_hopper_product(x, up.value) && is_hopper_product(x, down.value);
 }
 
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
@@ -67,18 +58,13 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     cuda::mlp_down_backward(shape_of(x, up), read(dy), read(down), read(activation), read(saved[4]),
                             static_cast<float>(context->saved_data["slope"].toDouble()),
                             write(gradient), current_stream(x));
-    add_product(context->saved_data["up_gradient"].toTensor(), gradient.t(), as_rows(x));
+    const auto dx = linear_backward(x, up, context->saved_data["up_gradient"].toTensor(), gradient);
     const at::Tensor none;
-    return {at::mm(gradient, up).view(x.sizes()), none, none, none, none, none};
+    return {dx, none, none, none, none, none};
   }
 };
 
 }  // namespace
-
-bool has_mlp_kernels() {
-  if constexpr (hopper_built) return cuda::mlp_kernels_run();
-  return false;
-}
 
 at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope) {
   if constexpr (hopper_built) {

@@ -8,7 +8,4 @@ namespace tg {
 // epilogues, and backward keeps the activation and a sign a number instead of x·upᵀ.
 at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope);
 
-// Whether such products were built, and run on the current GPU.
-bool has_mlp_kernels();
-
 }  // namespace tg

@@ -14,6 +14,19 @@ namespace tg::cuda {
 
 constexpr int kWarp = 32;
 constexpr int kAccessBytes = 16;
+constexpr float kNormEpsilon = 1.1920929e-07f;  // as ops/rms_norm.cpp
+
+// Two neighbours in bf16, the first in the lower half.
+__device__ inline float low_of(unsigned pair) {
+  return __uint_as_float(pair << 16);
+}
+__device__ inline float high_of(unsigned pair) {
+  return __uint_as_float(pair & 0xffff0000u);
+}
+__device__ inline unsigned rounded_pair(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const unsigned&>(pair);
+}
 
 // Numbers of a thread, computed with in fp32: as many as fit in one access of 16 bytes, unless
 // told. Kept as words: the compiler then neither takes them apart in registers nor stores them
@@ -31,8 +44,7 @@ struct Pack {
       if constexpr (std::is_same_v<T, float>) {
         pack.words[w] = __float_as_uint(values[w]);
       } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-        const __nv_bfloat162 pair = __floats2bfloat162_rn(values[2 * w], values[2 * w + 1]);
-        pack.words[w] = reinterpret_cast<const unsigned&>(pair);
+        pack.words[w] = rounded_pair(values[2 * w], values[2 * w + 1]);
       } else {
         const __half2 pair = __floats2half2_rn(values[2 * w], values[2 * w + 1]);
         pack.words[w] = reinterpret_cast<const unsigned&>(pair);
@@ -44,7 +56,7 @@ struct Pack {
     if constexpr (std::is_same_v<T, float>) {
       return __uint_as_float(words[i]);
     } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      return __uint_as_float(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff0000u);
+      return i % 2 == 0 ? low_of(words[i / 2]) : high_of(words[i / 2]);
     } else {
       return __half2float(__ushort_as_half(words[i / 2] >> (i % 2 * 16) & 0xffffu));
     }

@@ -15,7 +15,9 @@ enum class Float { fp32, bf16, fp16 };
 void sum_rows(const float* partials, std::int64_t rows, std::int64_t columns, float* out,
               Stream stream);
 
-// Blocks that fill the current GPU `per_multiprocessor` times over, at most `wanted`.
+// Of the process's GPU, the current one at the first call: blocks that fill it `per_multiprocessor`
+// times over, at most `wanted`; whether it runs what is in hopper/.
 int blocks_for(std::int64_t wanted, int per_multiprocessor);
+bool is_hopper();
 
 }  // namespace tg::cuda

@@ -7,7 +7,6 @@ namespace tg::cuda {
 
 namespace {
 
-constexpr float kEpsilon = 1.1920929e-07f;
 constexpr int kMaxWarps = 16;
 static_assert(kResidualNormWidth == kBlockRowWarps * kSpan);
 
@@ -80,7 +79,7 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp) forward_kernel(const For
         squares = fmaf(residual.spans[k][i], residual.spans[k][i], squares);
     }
     const float mean = Tile::row_sum(squares) / static_cast<float>(width);
-    const float scale = args.rows.norm_scale * rsqrtf(mean + kEpsilon);
+    const float scale = args.rows.norm_scale * rsqrtf(mean + kNormEpsilon);
 #pragma unroll
     for (int k = 0; k < Tile::spans; ++k) {
       if (column + k * kSpan >= width) continue;
@@ -198,7 +197,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Tile, kVectors>* kWarp)
     }
     // y = c·r·x' with r = 1/√(mean(x'²) + ε): dx' = c·r·(dy − x'·r²·mean(x'·dy)).
     const float inverse = 1 / static_cast<float>(width);
-    const float root = rsqrtf(Tile::row_sum(squares) * inverse + kEpsilon);
+    const float root = rsqrtf(Tile::row_sum(squares) * inverse + kNormEpsilon);
     const float scale = args.rows.norm_scale * root;
     const float along = Tile::row_sum(products) * inverse * root * root;
     for (auto* kept : {&x, &branch, &skip, &x0, &dy, &dresidual, &dsum, &dx0_later})

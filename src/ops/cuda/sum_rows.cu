@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "ops/cuda/device.cuh"
 
 namespace tg::cuda {
@@ -34,17 +32,6 @@ void sum_rows(const float* partials, std::int64_t rows, std::int64_t columns, fl
   const auto blocks = static_cast<unsigned>((columns + kWarp - 1) / kWarp);
   sum_rows_kernel<<<blocks, dim3(kWarp, kRowLanes), 0, stream>>>(partials, rows, columns, out);
   check_launch("sum_rows");
-}
-
-int blocks_for(std::int64_t wanted, int per_multiprocessor) {
-  static const int multiprocessors = [] {
-    int device = 0, count = 1;
-    cudaGetDevice(&device);
-    cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device);
-    return count;
-  }();
-  const std::int64_t most = std::int64_t{per_multiprocessor} * multiprocessors;
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
 }
 
 }  // namespace tg::cuda

@@ -12,7 +12,6 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kRun = 16;  // positions a warp: one more is read, 6 %
-constexpr float kEpsilon = 1.1920929e-07f;
 
 std::int64_t runs_of(std::int64_t batch, std::int64_t length) {
   return batch * ((length + kRun - 1) / kRun);
@@ -119,7 +118,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) forward_kernel(TokenRows of, T*
       x[j][k] = sum(j, k, scale);
       squares += x[j][k] * x[j][k];
     });
-    const float inverse = rsqrtf(warp_sum(squares) * mean_weight + kEpsilon);
+    const float inverse = rsqrtf(warp_sum(squares) * mean_weight + kNormEpsilon);
     each<T, kPacks>([&](int j, int k, int) { x[j][k] *= inverse; });
     if (t >= run.begin) {
       store<T, kPacks>(y + position * of.width, of.width, [&](int j, int k) {
@@ -159,7 +158,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, kSmeared&& kPacks* Pack<T>::siz
       squares += x[j][k] * x[j][k];
       dot += x[j][k] * dx[j][k];
     });
-    const float inverse = rsqrtf(warp_sum(squares) * mean_weight + kEpsilon);
+    const float inverse = rsqrtf(warp_sum(squares) * mean_weight + kNormEpsilon);
     // x's own gradient: dr without its part along x, over rms(x).
     const float along = warp_sum(dot) * mean_weight * inverse * inverse;
     each<T, kPacks>([&](int j, int k, int) {

@@ -155,10 +155,11 @@ __device__ inline void wait_products() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory");
 }
 
-// Sums of a warpgroup, 64×192. Thread t has rows 16·(t / 32) + t % 32 / 4, and that + 8, of columns
-// 8·j + 2·(t % 4) and the next, in [4·j .. 4·j + 3].
+// Sums of a warpgroup, 64 rows. Thread t has rows 16·(t / 32) + t % 32 / 4, and that + 8, of
+// columns 8·j + 2·(t % 4) and the next, in [4·j .. 4·j + 3].
+template <int columns>
 struct Sums {
-  float of[96];
+  float of[columns / 2];
 
   // Keeps the compiler from using the sums before the products are waited for.
   __device__ void settle() {
@@ -171,7 +172,7 @@ struct Sums {
 #define TG_SUMS16(i) TG_SUMS4(i), TG_SUMS4(i + 4), TG_SUMS4(i + 8), TG_SUMS4(i + 12)
 // d (+)= a·b, 16 deep. `n_major`: b's rows are along N.
 template <bool n_major>
-__device__ inline void multiply(Sums& d, std::uint64_t a, std::uint64_t b, int add) {
+__device__ inline void multiply(Sums<192>& d, std::uint64_t a, std::uint64_t b, int add) {
   asm volatile(
       "{\n"
       ".reg .pred keep;\n"
@@ -186,6 +187,23 @@ __device__ inline void multiply(Sums& d, std::uint64_t a, std::uint64_t b, int a
       "%96, %97, keep, 1, 1, 0, %99;\n"
       "}\n"
       : TG_SUMS16(0), TG_SUMS16(16), TG_SUMS16(32), TG_SUMS16(48), TG_SUMS16(64), TG_SUMS16(80)
+      : "l"(a), "l"(b), "r"(add), "n"(n_major ? 1 : 0)
+      : "memory");
+}
+template <bool n_major>
+__device__ inline void multiply(Sums<128>& d, std::uint64_t a, std::uint64_t b, int add) {
+  asm volatile(
+      "{\n"
+      ".reg .pred keep;\n"
+      "setp.ne.b32 keep, %66, 0;\n"
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
+      "%64, %65, keep, 1, 1, 0, %67;\n"
+      "}\n"
+      : TG_SUMS16(0), TG_SUMS16(16), TG_SUMS16(32), TG_SUMS16(48)
       : "l"(a), "l"(b), "r"(add), "n"(n_major ? 1 : 0)
       : "memory");
 }

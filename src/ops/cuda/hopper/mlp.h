@@ -9,9 +9,6 @@ struct MlpShape {
   int rows, dim, hidden;  // tokens, D, F
 };
 
-// Whether the current GPU has the instructions that these kernels are made of.
-bool mlp_kernels_run();
-
 // One bit a number of the activation, in an order that only these kernels know.
 std::int64_t mlp_sign_bytes(const MlpShape& shape);
 

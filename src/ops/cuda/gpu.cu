@@ -1,0 +1,29 @@
+#include <algorithm>
+
+#include "ops/cuda/device.cuh"
+
+namespace tg::cuda {
+
+namespace {
+
+int attribute(cudaDeviceAttr of) {
+  int device = 0, value = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&value, of, device);
+  return value;
+}
+
+}  // namespace
+
+int blocks_for(std::int64_t wanted, int per_multiprocessor) {
+  static const int multiprocessors = attribute(cudaDevAttrMultiProcessorCount);
+  const std::int64_t most = std::int64_t{per_multiprocessor} * multiprocessors;
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
+}
+
+bool is_hopper() {
+  static const bool hopper = attribute(cudaDevAttrComputeCapabilityMajor) == 9;
+  return hopper;
+}
+
+}  // namespace tg::cuda
