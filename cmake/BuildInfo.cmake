@@ -1,4 +1,5 @@
 # Writes OUTPUT: the git commit of SOURCE_DIR and the bytes of its src/, as the log reports them.
+cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --abbrev=12 --exclude=*
                 OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 if(NOT commit)
