@@ -82,6 +82,7 @@ std::string GpuGraphs::record(const std::vector<std::function<void()>>& parts) {
   auto recording = std::make_unique<Recording>();
   recording->pool = shared_pool();
   try {
+    // Kept graphs are instantiated apart from the end of their capture: so are the failures.
     for (const auto& part : parts) {
       capture(recording->parts.emplace_back(/*keep_graph=*/true), *recording->pool, part);
     }
