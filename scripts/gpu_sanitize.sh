@@ -2,7 +2,7 @@
 # usage: scripts/gpu_sanitize.sh [--seconds N] [SUITE ...]
 #
 # The kernels' tests (build/ops_gpu_tests: all, or gtest suites such as MlpGpu) under compute-sanitizer,
-# memcheck and then racecheck, within N seconds in all (600; an H200 takes 360). Large tests are slow
+# memcheck and then racecheck, within N seconds in all (600; an H200 takes some 420). Large tests are slow
 # under the tools, so every suite runs its quickest first, for its share of the time. Says which
 # tests were not reached, and what was found; a table closes. Exit status 1 on an error, a hazard or a
 # failed test, and when a suite has no test clean under a tool. Logs go to $OUT (logs/gpu_sanitize).

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "ops/attention.h"
-#include "ops/attention_heads.h"
+#include "ops/projected_heads.h"
 #include "ops/xsa.h"
 
 namespace tg {
@@ -26,8 +26,8 @@ Attention::Attention(const ModelConfig& config, const ParameterTable& table, std
 Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights& weights,
                                      const RopeTable& rope_table, const at::Tensor& value_embedding,
                                      const at::Tensor& first_v) const {
-  const auto heads = attention_heads({.qkv = linear(x_btd, weights.qkv),
-                                      .heads = heads_,
+  const auto heads = projected_heads(x_btd, weights.qkv,
+                                     {.heads = heads_,
                                       .kv_heads = kv_heads_,
                                       .q_gain = q_gain_,
                                       .value_embedding = value_embedding,

@@ -8,7 +8,7 @@
 namespace tg {
 
 struct HeadInputs {
-  at::Tensor qkv;  // [B, T, (heads + 2·KV)·hd]: x by the packed matrices of Q, K and V
+  at::Tensor qkv = {};  // [B, T, (heads + 2·KV)·hd]: x by the packed matrices of Q, K and V
   std::int64_t heads, kv_heads;
   at::Tensor q_gain = {};           // [heads] fp32, or undefined: 1
   at::Tensor value_embedding = {};  // [B, T, KV·hd], or undefined: 0
@@ -19,7 +19,9 @@ struct HeadInputs {
 };
 
 struct Heads {
-  at::Tensor q, k, v;  // [B, T, heads, hd] and [B, T, KV, hd]; v may be a view of qkv
+  // [B, T, heads, hd] and [B, T, KV, hd]; where they can be, views of what backward reads: not to
+  // be written.
+  at::Tensor q, k, v;
   // v once more, for exclusive attention: the gradients of the two uses are then added where they
   // are read, not by autograd before.
   at::Tensor exclusive_v;
@@ -34,5 +36,13 @@ struct Heads {
 // Each layer hands first_v on: its gradient gathers what the later layers add to it. The kernels
 // want whole packs of 16 bytes in a head (32 at most) and in half of the rotated part.
 Heads attention_heads(const HeadInputs& in, const RopeTable& table);
+
+// For projected_heads(): whether the kernels can make heads of x [B, T, …]; and the heads of a qkv
+// in which q and k are as they shall be (q by a gain kept from 0), with the factors of their norms,
+// [B, T, heads + KV] fp32. The gradient that qkv gets is that of the plain product.
+bool kernels_take_heads(const at::Tensor& x, std::int64_t head_dim, const HeadInputs& in,
+                        const RopeTable& table);
+Heads turned_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const HeadInputs& in,
+                   const RopeTable& table);
 
 }  // namespace tg

@@ -18,6 +18,7 @@
 #include "ops/leaky_relu_squared.h"
 #include "ops/mlp.h"
 #include "ops/newton_schulz.h"
+#include "ops/projected_heads.h"
 #include "ops/residual_norm.h"
 #include "ops/rms_norm.h"
 #include "ops/rope.h"
@@ -171,6 +172,26 @@ void products_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make)
   const double mlp_flops = 4.0 * static_cast<double>(b * t * r.dim * r.hidden);
   timer.row("mlp", own_products(mlp_flops, 2 * mlp_flops), {make({b, t, r.dim})},
             [&](const auto& in) { return Tensors{mlp(in[0], up, down, r.slope)}; });
+
+  const auto qkv_dim = (r.heads + 2 * r.kv_heads) * hd;
+  const auto qkv = matrix(qkv_dim, r.dim);
+  const auto rope_table = make_rope_table(t, {.dims = r.rope_dims}, make.dtype(), make.device());
+  const double qkv_flops = 2.0 * static_cast<double>(b * t * r.dim * qkv_dim);
+  const at::Tensor none;
+  timer.row(
+      "projected_heads", own_products(qkv_flops, 2 * qkv_flops),
+      {make({b, t, r.dim}), r.value_blend ? none : make.fp32({r.heads}),
+       r.value_blend ? make.fp32({}) : none, r.value_blend ? make({b, t, r.kv_heads, hd}) : none},
+      [&](const auto& in) {
+        const auto out = projected_heads(in[0], qkv,
+                                         {.heads = r.heads,
+                                          .kv_heads = r.kv_heads,
+                                          .q_gain = in[1],
+                                          .value_lambda = in[2],
+                                          .first_v = in[3]},
+                                         rope_table);
+        return Tensors{out.q, out.k, out.v};
+      });
 
   // Backward is five products to forward's two.
   const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);

@@ -1,6 +1,6 @@
-// Heads of attention from the packed projection. Forward: q and k (and v, if it changes) read once
-// and written once. Backward: q, k and the gradients of q, k, v read once, one packed gradient
-// written; the norm is computed again, unless the projection left it behind.
+// Heads of attention from the packed projection. Forward: q and k (and v, if it changes, or v
+// alone) read once and written once. Backward: q, k and the gradients of q, k, v read once, one
+// packed gradient written; the norm is computed again, unless the projection left it behind.
 #include "ops/cuda/attention_heads.h"
 #include "ops/cuda/head_vectors.cuh"
 
@@ -8,8 +8,7 @@ namespace tg::cuda {
 
 namespace {
 
-constexpr float kEpsilon = 1.1920929e-07f;  // as ops/rms_norm.cpp
-constexpr int kForwardBlocks = 5;           // on a multiprocessor
+constexpr int kForwardBlocks = 5;  // on a multiprocessor
 // One wave of blocks in the backward: each leaves a row of partial sums. Fewer blocks, with more
 // registers each, are slower, and so is every register that does not fit.
 constexpr int kBackwardBlocks = 4;
@@ -104,7 +103,7 @@ template <typename T, int lanes>
 __global__ void __launch_bounds__(kHeadThreads)
     values_kernel(HeadShape shape, HeadOperands in, void* v) {
   const ValueWeights weights(in);
-  const int token = first_token();
+  const int token = grid_warp();
   if (token < shape.tokens) mix_values<T, lanes>(shape, in, weights, token, v);
 }
 
@@ -116,17 +115,17 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
   const bool in_head = seat.offset < shape.head_dim;
   const int heads = shape.heads, kv_heads = shape.kv_heads, dim = shape.head_dim;
   const int turned_heads = heads + kv_heads;
-  const float share = 1.0f / dim;
+  const float mean = 1.0f / dim;
   const auto qkv = packed(shape, in.qkv);
   const ValueWeights weights(in);
-  for (int token = first_token(); token < shape.tokens; token += token_step()) {
+  for (int token = grid_warp(); token < shape.tokens; token += grid_warps()) {
     const Rotation<T, lanes> rotation(shape, in, token, 1);
     // The next heads are on their way while these are worked on.
     P x = load_head<T>(qkv, token, seat.head, seat.offset, in_head && seat.head < turned_heads);
     for (int head = seat.head; head - seat.head < turned_heads; head += seat.heads_at_once) {
       const int next = head + seat.heads_at_once;
       const P ahead = load_head<T>(qkv, token, next, seat.offset, in_head && next < turned_heads);
-      float scale = rsqrtf(warp_sum<lanes>(dot(x, x)) * share + kEpsilon);
+      float scale = rsqrtf(warp_sum<lanes>(dot(x, x)) * mean + kNormEpsilon);
       float y[P::size];
       rotation.turn(x, y);
       x = ahead;
@@ -152,10 +151,9 @@ struct Share {
   __device__ Share(int heads, int tokens) {
     const Seat<T, lanes> seat;
     const int groups = (heads + seat.heads_at_once - 1) / seat.heads_at_once;
-    const int warp = first_token();
-    step = token_step() / groups;
-    head = warp % groups * seat.heads_at_once + seat.head;
-    token = warp < step * groups ? warp / groups : tokens;
+    step = grid_warps() / groups;
+    head = grid_warp() % groups * seat.heads_at_once + seat.head;
+    token = grid_warp() < step * groups ? grid_warp() / groups : tokens;
   }
 };
 
@@ -201,7 +199,7 @@ __device__ void turn_back(const HeadShape& shape, const HeadOperands& in,
   const Column<T> x(packed(shape, in.qkv), head, seat.offset);
   const Column<T> dy(query ? gradients.q : gradients.k, query ? head : head - heads, seat.offset);
   const Column<T> dx(packed(shape, d_qkv), head, seat.offset);
-  const float* const inverse_rms = in.inverse_rms + head;
+  const float* const inverse_rms = turned ? in.inverse_rms + head : nullptr;
   struct Loaded {
     P x, dy;
     float r;
@@ -233,7 +231,7 @@ __device__ void turn_back(const HeadShape& shape, const HeadOperands& in,
       float x_dn = 0;
 #pragma unroll
       for (int i = 0; i < P::size; ++i) x_dn += now.x[i] * dn[i];
-      const float r = rsqrtf(warp_sum<lanes>(dot(now.x, now.x)) * mean + kEpsilon);
+      const float r = rsqrtf(warp_sum<lanes>(dot(now.x, now.x)) * mean + kNormEpsilon);
       const float d_gain = r * warp_sum<lanes>(x_dn);
       const float scale = gain * r, pull = r * d_gain * mean;
 #pragma unroll
@@ -335,7 +333,7 @@ void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, voi
 }
 
 int attention_heads_partials(const HeadShape& shape) {
-  // As many at most that each warp has one head of one token; so every head has its warp.
+  // A warp at most for each head of each token, so that with few tokens, too, each head has one.
   const auto turned = std::int64_t{shape.tokens} * (shape.heads + shape.kv_heads);
   return blocks_for((turned + kHeadWarps - 1) / kHeadWarps, kBackwardBlocks);
 }
@@ -344,16 +342,23 @@ void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,
                               const HeadGradients& gradients, const HeadGradientsOut& out,
                               Float number, Stream stream) {
   const int blocks = attention_heads_partials(shape), columns = shape.heads + kLambdaSums;
+  if (shape.tokens > 0 && blocks * kHeadWarps < shape.heads + shape.kv_heads)
+    throw std::runtime_error("attention_heads_backward: more heads than warps on this GPU");
   const auto shared = kHeadWarps * columns * sizeof(float);
   dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
+    using T = decltype(zero);
     const auto launch = [&](auto turned) {
-      backward_kernel<decltype(zero), lanes(), turned()>
+      backward_kernel<T, lanes(), turned()>
           <<<blocks, kHeadThreads, shared, stream>>>(shape, in, gradients, out);
     };
+    // Only what hopper/heads.h makes is turned.
+    constexpr bool can_be_turned = std::is_same_v<T, __nv_bfloat16> && lanes() <= 16;
     if (in.inverse_rms == nullptr)
       launch(std::false_type{});
-    else
+    else if constexpr (can_be_turned)
       launch(std::true_type{});
+    else
+      throw std::runtime_error("attention_heads_backward: such heads are never turned");
   });
   check_launch("attention_heads_backward");
   if (out.partials != nullptr) sum_rows(out.partials, blocks, columns, out.sums, stream);

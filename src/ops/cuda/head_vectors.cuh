@@ -20,10 +20,11 @@ struct Seat {
   int offset = lane * Pack<T>::size;       // in the head
 };
 
-__device__ inline int first_token() {
+// This warp's number in the grid, and how many there are.
+__device__ inline int grid_warp() {
   return static_cast<int>(blockIdx.x * kHeadWarps + threadIdx.x / kWarp);
 }
-__device__ inline int token_step() {
+__device__ inline int grid_warps() {
   return static_cast<int>(gridDim.x * kHeadWarps);
 }
 
@@ -46,7 +47,8 @@ __device__ inline float dot(const Pack<T>& a, const Pack<T>& b) {
 // Of a query head. Where queries are kept only with their gain, the way back divides by it: one
 // next to 0 is taken for a gain that leaves the scores 0 all the same.
 __device__ inline float nonzero_gain(float gain) {
-  return copysignf(fmaxf(fabsf(gain), 1e-20f), gain);
+  constexpr float least = 1e-20f;
+  return fabsf(gain) < least ? copysignf(least, gain) : gain;
 }
 
 // op(T{}, lanes) with the fewest lanes, of a few choices, that hold a head.

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kHeadThreads)
   using P = Pack<T>;
   const Seat<T, lanes> seat;
   const int group = shape.heads / shape.kv_heads;
-  for (int token = first_token(); token < shape.tokens; token += token_step()) {
+  for (int token = grid_warp(); token < shape.tokens; token += grid_warps()) {
     for (int first = 0; first < shape.kv_heads; first += seat.heads_at_once) {
       const int kv_head = first + seat.head;
       const bool there = kv_head < shape.kv_heads && seat.offset < shape.head_dim;
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kHeadThreads)
   using P = Pack<T>;
   const Seat<T, lanes> seat;
   const int group = shape.heads / shape.kv_heads;
-  for (int token = first_token(); token < shape.tokens; token += token_step()) {
+  for (int token = grid_warp(); token < shape.tokens; token += grid_warps()) {
     for (int first = 0; first < shape.kv_heads; first += seat.heads_at_once) {
       const int kv_head = first + seat.head;
       const bool there = kv_head < shape.kv_heads && seat.offset < shape.head_dim;
