@@ -182,8 +182,8 @@ bool kernels_take_heads(const at::Tensor& x, std::int64_t head_dim, const HeadIn
          is_fp32(in.q_gain) && is_fp32(in.value_lambda);
 }
 
-Heads turned_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const HeadInputs& in,
-                   const RopeTable& table) {
+Heads fused_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const HeadInputs& in,
+                  const RopeTable& table) {
   if constexpr (kernels_built) {
     at::Tensor embedding = in.value_embedding, first_v;
     if (embedding.defined()) embedding = embedding.unflatten(-1, {in.kv_heads, -1});
@@ -201,7 +201,7 @@ Heads attention_heads(const HeadInputs& in, const RopeTable& table) {
   if constexpr (kernels_built) {
     const auto head_dim = in.qkv.size(2) / (in.heads + 2 * in.kv_heads);
     if (kernels_take_heads(in.qkv, head_dim, in, table))
-      return turned_heads(packed(in.qkv), {}, in, table);
+      return fused_heads(packed(in.qkv), {}, in, table);
   }
   return reference(in, table);
 }

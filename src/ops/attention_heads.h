@@ -37,12 +37,13 @@ struct Heads {
 // want whole packs of 16 bytes in a head (32 at most) and in half of the rotated part.
 Heads attention_heads(const HeadInputs& in, const RopeTable& table);
 
-// For projected_heads(): whether the kernels can make heads of x [B, T, …]; and the heads of a qkv
-// in which q and k are as they shall be (q by a gain kept from 0), with the factors of their norms,
-// [B, T, heads + KV] fp32. The gradient that qkv gets is that of the plain product.
+// For projected_heads(): whether the kernels can make heads of x [B, T, …]; and what they make of
+// `qkv`. With the factors of the norms of q and k, `inverse_rms` [B, T, heads + KV] fp32, these
+// stand in it already as they shall be, q by a gain kept from 0; without, qkv is as projected. Its
+// gradient is in both cases that of the plain product.
 bool kernels_take_heads(const at::Tensor& x, std::int64_t head_dim, const HeadInputs& in,
                         const RopeTable& table);
-Heads turned_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const HeadInputs& in,
-                   const RopeTable& table);
+Heads fused_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const HeadInputs& in,
+                  const RopeTable& table);
 
 }  // namespace tg

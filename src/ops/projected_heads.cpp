@@ -15,7 +15,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // x·weightᵀ in which q and k are normalised, rotated and gained, and the factors of their norms.
-// What turned_heads() carries back to it is the gradient of the plain product.
+// What fused_heads() carries back to it is the gradient of the plain product.
 struct TurnedProjection : torch::autograd::Function<TurnedProjection> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const at::Tensor& value, const Operand& gradient,
@@ -71,7 +71,7 @@ Heads projected_heads(const at::Tensor& x, const Weight& weight, const HeadInput
       const auto out =
           TurnedProjection::apply(packed(x), weight.value, operand(weight.gradient), table.cos,
                                   table.sin, operand(in.q_gain), in.heads, in.kv_heads);
-      return turned_heads(out[0], out[1], in, table);
+      return fused_heads(out[0], out[1], in, table);
     }
   }
   auto projected = in;

@@ -41,7 +41,8 @@ bool succeeds(const std::function<void()>& action) {
 }
 
 // Ends a capture that has failed. One that CUDA has given up cannot be ended: torch then leaves its
-// allocators as if it went on, and holding the pool for a graph that will never release it.
+// allocators as if it went on, and holding the pool for a graph that will never release it. (Its
+// generator of random numbers, too; none is drawn on a GPU here.)
 void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
   if (succeeds([&] { graph.capture_end(); })) return;  // the graph releases the pool
   (void)cudaGetLastError();
