@@ -4,7 +4,6 @@
 
 #include <limits>
 
-#include "ops/cuda/attention_heads.h"
 #include "ops/head_vectors.h"
 #include "ops/rms_norm.h"
 
@@ -17,8 +16,7 @@ using torch::autograd::variable_list;
 
 // Whether nobody else will see what is written to x.
 bool is_own(const at::Tensor& x) {
-  return x.defined() && x.use_count() == 1 && x.storage().use_count() == 1 && x.is_contiguous() &&
-         is_aligned(x);
+  return x.defined() && x.use_count() == 1 && x.storage().use_count() == 1 && is_packed(x);
 }
 
 // A packed projection as [B, T, heads + 2·KV, hd], and its last part.
@@ -30,15 +28,6 @@ at::Tensor own_values(const at::Tensor& qkv, std::int64_t heads, std::int64_t kv
 }
 
 struct FusedAttentionHeads : torch::autograd::Function<FusedAttentionHeads> {
-  static cuda::HeadShape shape_of(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
-                                  std::int64_t kv_heads) {
-    return {.tokens = static_cast<int>(qkv.size(0) * qkv.size(1)),
-            .seq_len = static_cast<int>(qkv.size(1)),
-            .heads = static_cast<int>(heads),
-            .kv_heads = static_cast<int>(kv_heads),
-            .head_dim = static_cast<int>(qkv.size(2) / (heads + 2 * kv_heads)),
-            .half_rope_dims = static_cast<int>(cos.size(1))};
-  }
   static cuda::HeadOperands operands(const at::Tensor& qkv, const at::Tensor& inverse_rms,
                                      const at::Tensor& cos, const at::Tensor& sin,
                                      const at::Tensor& q_gain, const at::Tensor& embedding,
@@ -60,7 +49,7 @@ struct FusedAttentionHeads : torch::autograd::Function<FusedAttentionHeads> {
                                const at::Tensor& sin, const Operand& q_gain,
                                const Operand& embedding, const Operand& first_v,
                                const Operand& lambda, std::int64_t heads, std::int64_t kv_heads) {
-    const auto shape = shape_of(qkv, cos, heads, kv_heads);
+    const auto shape = head_shape(qkv, cos, heads, kv_heads);
     const auto given = [](const Operand& x) { return x.value_or(at::Tensor()); };
     context->set_materialize_grads(false);
     // own = v + embedding is needed again for dλ alone.
@@ -100,7 +89,7 @@ struct FusedAttentionHeads : torch::autograd::Function<FusedAttentionHeads> {
                &inverse_rms = saved[7];
     const auto heads = context->saved_data["heads"].toInt();
     const auto kv_heads = context->saved_data["kv_heads"].toInt();
-    const auto shape = shape_of(qkv, cos, heads, kv_heads);
+    const auto shape = head_shape(qkv, cos, heads, kv_heads);
 
     // The share of this layer is added where the later layers' sum stands.
     at::Tensor first_dv;
@@ -141,14 +130,14 @@ struct FusedAttentionHeads : torch::autograd::Function<FusedAttentionHeads> {
   }
 };
 
-Heads reference(const HeadInputs& in, const RopeTable& table) {
-  const auto dtype = in.qkv.scalar_type();
-  const auto x = packed_heads(in.qkv, in.heads, in.kv_heads);
+Heads reference(const at::Tensor& qkv, const HeadInputs& in, const RopeTable& table) {
+  const auto dtype = qkv.scalar_type();
+  const auto x = packed_heads(qkv, in.heads, in.kv_heads);
   auto q = rope(rms_norm(x.narrow(2, 0, in.heads)), table);
   if (in.q_gain.defined()) q = q * in.q_gain.to(dtype).unsqueeze(-1);
   const auto k = rope(rms_norm(x.narrow(2, in.heads, in.kv_heads)), table);
 
-  auto own = own_values(in.qkv, in.heads, in.kv_heads);
+  auto own = own_values(qkv, in.heads, in.kv_heads);
   if (in.value_embedding.defined()) own = own + in.value_embedding.view_as(own);
   if (!in.value_lambda.defined()) return {q, k, own, own, {}};
   const bool first_layer = !in.first_v.defined();
@@ -172,14 +161,12 @@ bool kernels_take_heads(const at::Tensor& x, std::int64_t head_dim, const HeadIn
   const auto is_operand = [&](const at::Tensor& other) {
     return !other.defined() || other.scalar_type() == x.scalar_type();
   };
-  const auto is_packed = [&](const at::Tensor& other) {
-    return is_operand(other) && other.is_contiguous() && is_aligned(other);
-  };
   return use_kernels(x) && is_head_dim(head_dim, x) && table.cos.size(1) % pack_size(x) == 0 &&
          table.cos.size(0) == x.size(1) &&
-         x.size(0) * x.size(1) < std::numeric_limits<int>::max() / 2 && is_packed(table.cos) &&
-         is_packed(table.sin) && is_operand(in.value_embedding) && is_operand(in.first_v) &&
-         is_fp32(in.q_gain) && is_fp32(in.value_lambda);
+         x.size(0) * x.size(1) < std::numeric_limits<int>::max() / 2 && is_operand(table.cos) &&
+         is_packed(table.cos) && is_operand(table.sin) && is_packed(table.sin) &&
+         is_operand(in.value_embedding) && is_operand(in.first_v) && is_fp32(in.q_gain) &&
+         is_fp32(in.value_lambda);
 }
 
 Heads fused_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const HeadInputs& in,
@@ -197,13 +184,13 @@ Heads fused_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const He
   return {};
 }
 
-Heads attention_heads(const HeadInputs& in, const RopeTable& table) {
+Heads attention_heads(const at::Tensor& qkv, const HeadInputs& in, const RopeTable& table) {
   if constexpr (kernels_built) {
-    const auto head_dim = in.qkv.size(2) / (in.heads + 2 * in.kv_heads);
-    if (kernels_take_heads(in.qkv, head_dim, in, table))
-      return fused_heads(packed(in.qkv), {}, in, table);
+    const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
+    if (kernels_take_heads(qkv, head_dim, in, table))
+      return fused_heads(packed(qkv), {}, in, table);
   }
-  return reference(in, table);
+  return reference(qkv, in, table);
 }
 
 }  // namespace tg

@@ -8,7 +8,6 @@
 namespace tg {
 
 struct HeadInputs {
-  at::Tensor qkv = {};  // [B, T, (heads + 2·KV)·hd]: x by the packed matrices of Q, K and V
   std::int64_t heads, kv_heads;
   at::Tensor q_gain = {};           // [heads] fp32, or undefined: 1
   at::Tensor value_embedding = {};  // [B, T, KV·hd], or undefined: 0
@@ -28,6 +27,7 @@ struct Heads {
   at::Tensor first_v;  // for the next layer; undefined without a value residual
 };
 
+// Of qkv [B, T, (heads + 2·KV)·hd], x by the packed matrices of Q, K and V.
 // Over each head, q = rope(rms_norm(q))·q_gain and k = rope(rms_norm(k)). With own = v +
 // value_embedding and f the first layer's own:
 //   v = own                     without a value residual
@@ -35,7 +35,7 @@ struct Heads {
 //   v = λ0·f + λ1·own           two numbers; own in the first layer, where λ has no gradient
 // Each layer hands first_v on: its gradient gathers what the later layers add to it. The kernels
 // want whole packs of 16 bytes in a head (32 at most) and in half of the rotated part.
-Heads attention_heads(const HeadInputs& in, const RopeTable& table);
+Heads attention_heads(const at::Tensor& qkv, const HeadInputs& in, const RopeTable& table);
 
 // For projected_heads(): whether the kernels can make heads of x [B, T, …]; and what they make of
 // `qkv`. With the factors of the norms of q and k, `inverse_rms` [B, T, heads + KV] fp32, these

@@ -1,6 +1,6 @@
 #pragma once
 // Tensors of heads [B, T, heads, hd] as the kernels read them: often views of a packed projection.
-#include "ops/cuda/head_vectors.h"
+#include "ops/cuda/attention_heads.h"
 #include "ops/kernels.h"
 
 namespace tg {
@@ -29,6 +29,17 @@ inline at::Tensor in_reach(const at::Tensor& x_bthd) {
 inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
   if (!x_bthd.defined()) return {};
   return {read(x_bthd), x_bthd.stride(x_bthd.size(1) == 1 ? 0 : 1), x_bthd.stride(2)};
+}
+
+// Of a packed projection [B, T, (heads + 2·KV)·hd].
+inline cuda::HeadShape head_shape(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
+                                  std::int64_t kv_heads) {
+  return {.tokens = static_cast<int>(qkv.size(0) * qkv.size(1)),
+          .seq_len = static_cast<int>(qkv.size(1)),
+          .heads = static_cast<int>(heads),
+          .kv_heads = static_cast<int>(kv_heads),
+          .head_dim = static_cast<int>(qkv.size(2) / (heads + 2 * kv_heads)),
+          .half_rope_dims = static_cast<int>(cos.size(1))};
 }
 
 }  // namespace tg

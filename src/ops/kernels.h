@@ -28,18 +28,21 @@ inline cuda::Float float_of(const at::Tensor& x) {
 inline bool is_aligned(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
+// As kernels take tensors that are not strided.
+inline bool is_packed(const at::Tensor& x) {
+  return x.is_contiguous() && is_aligned(x);
+}
+// x, or a copy of it; undefined stays undefined.
+inline at::Tensor packed(const at::Tensor& x) {
+  return !x.defined() || is_packed(x) ? x : x.clone(at::MemoryFormat::Contiguous);
+}
 // Whether hopper/ can multiply x, once packed, by this matrix [out, in], and its gradients by it:
 // the copy engine takes rows of whole 16 bytes.
 inline bool is_hopper_product(const at::Tensor& x, const at::Tensor& matrix) {
   const auto rows = x.numel() / x.size(-1);
   return use_hopper_kernels(x) && rows < std::numeric_limits<int>::max() / 2 &&
-         matrix.scalar_type() == at::kBFloat16 && matrix.is_contiguous() && is_aligned(matrix) &&
-         matrix.size(0) % 8 == 0 && matrix.size(1) % 8 == 0;
-}
-// x, or a copy of it, as kernels take tensors that are not strided; undefined stays undefined.
-inline at::Tensor packed(const at::Tensor& x) {
-  const bool fits = !x.defined() || (x.is_contiguous() && is_aligned(x));
-  return fits ? x : x.clone(at::MemoryFormat::Contiguous);
+         matrix.scalar_type() == at::kBFloat16 && is_packed(matrix) && matrix.size(0) % 8 == 0 &&
+         matrix.size(1) % 8 == 0;
 }
 
 // An operand of an autograd Function that may be left out: an undefined tensor is none.

@@ -8,8 +8,7 @@ namespace tg {
 namespace {
 
 bool supported(const at::Tensor& a, const at::Tensor& b) {
-  return use_kernels(a) && use_kernels(b) && a.is_contiguous() && b.is_contiguous() &&
-         is_aligned(a) && is_aligned(b);
+  return use_kernels(a) && use_kernels(b) && is_packed(a) && is_packed(b);
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include <cassert>
 
 #include "ops/cuda/hopper/heads.h"
-#include "ops/kernels.h"
+#include "ops/head_vectors.h"
 
 namespace tg {
 
@@ -22,20 +22,12 @@ struct TurnedProjection : torch::autograd::Function<TurnedProjection> {
                                const at::Tensor& cos, const at::Tensor& sin, const Operand& q_gain,
                                std::int64_t heads, std::int64_t kv_heads) {
     const auto batch = x.size(0), tokens = x.size(1);
-    const cuda::ProjectedShape shape{
-        .tokens = static_cast<int>(batch * tokens),
-        .dim = static_cast<int>(x.size(2)),
-        .seq_len = static_cast<int>(tokens),
-        .heads = static_cast<int>(heads),
-        .kv_heads = static_cast<int>(kv_heads),
-        .head_dim = static_cast<int>(value.size(0) / (heads + 2 * kv_heads)),
-        .half_rope_dims = static_cast<int>(cos.size(1))};
     const auto qkv = at::empty({batch, tokens, value.size(0)}, x.options());
     const auto inverse_rms =
         at::empty({batch, tokens, heads + kv_heads}, x.options().dtype(at::kFloat));
-    cuda::project_heads(shape, read(x), read(value), read(cos), read(sin),
-                        read_fp32(q_gain.value_or(at::Tensor())), write(qkv),
-                        write_fp32(inverse_rms), current_stream(x));
+    cuda::project_heads(head_shape(qkv, cos, heads, kv_heads), static_cast<int>(x.size(2)), read(x),
+                        read(value), read(cos), read(sin), read_fp32(q_gain.value_or(at::Tensor())),
+                        write(qkv), write_fp32(inverse_rms), current_stream(x));
     context->save_for_backward({x, value});
     context->saved_data["gradient"] = gradient;
     context->mark_non_differentiable({inverse_rms});
@@ -74,9 +66,7 @@ Heads projected_heads(const at::Tensor& x, const Weight& weight, const HeadInput
       return fused_heads(out[0], out[1], in, table);
     }
   }
-  auto projected = in;
-  projected.qkv = linear(x, weight);
-  return attention_heads(projected, table);
+  return attention_heads(linear(x, weight), in, table);
 }
 
 }  // namespace tg

@@ -4,9 +4,9 @@
 
 namespace tg {
 
-// attention_heads() with qkv = x·weightᵀ, which `in` leaves out, of x [B, T, D]; gradients of these
-// as linear()'s. On Hopper, in bf16 and with 64 or 128 numbers a head, q and k are normalised and
-// rotated in the product's epilogue: as they were projected they never leave the registers.
+// attention_heads() of x·weightᵀ, x [B, T, D]; gradients of these as linear()'s. On Hopper, in bf16
+// and with 64 or 128 numbers a head, q and k are normalised and rotated in the product's epilogue:
+// as they were projected they never leave the registers.
 Heads projected_heads(const at::Tensor& x, const Weight& weight, const HeadInputs& in,
                       const RopeTable& table);
 

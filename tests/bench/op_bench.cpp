@@ -123,8 +123,8 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
             {features(r.dim + 2 * r.kv_heads * hd), fp32_if(record, {r.heads}), fp32_if(blend, {}),
              blend ? heads(r.kv_heads) : none},
             [&](const auto& in) {
-              const auto out = attention_heads({.qkv = in[0],
-                                                .heads = r.heads,
+              const auto out = attention_heads(in[0],
+                                               {.heads = r.heads,
                                                 .kv_heads = r.kv_heads,
                                                 .q_gain = in[1],
                                                 .value_embedding = {},

@@ -60,8 +60,8 @@ struct Call {
     }
     auto table = make_rope_table(shape.tokens, {.dims = shape.rope_dims}, dtype, at::kCPU);
     table = {to(table.cos), to(table.sin)};
-    const auto out = attention_heads({.qkv = x[0],
-                                      .heads = shape.heads,
+    const auto out = attention_heads(x[0],
+                                     {.heads = shape.heads,
                                       .kv_heads = shape.kv_heads,
                                       .q_gain = x[1],
                                       .value_embedding = x[2],
@@ -143,12 +143,9 @@ TEST_P(AttentionHeadsGpu, TheFirstValuesGradientPassesThroughTheLayers) {
                    at::TensorOptions(device).dtype(exact == at::kDouble ? at::kDouble : at::kFloat))
               .set_requires_grad(true);
       leaves.insert(leaves.end(), {qkv, lambda});
-      const auto out = attention_heads({.qkv = qkv,
-                                        .heads = kHeads,
-                                        .kv_heads = kKv,
-                                        .value_lambda = lambda,
-                                        .first_v = first_v},
-                                       table);
+      const auto out = attention_heads(
+          qkv, {.heads = kHeads, .kv_heads = kKv, .value_lambda = lambda, .first_v = first_v},
+          table);
       first_v = out.first_v;
       const auto term = (out.v * data({1, kTokens, kKv, kDim}, 2)).sum(at::kDouble);
       loss = layer == 0 ? term : loss + term;
@@ -178,11 +175,11 @@ TEST_P(AttentionHeadsGpu, AnUnchangedValueIsNotCopied) {
   const auto qkv = test::normal({2, 8, 8 * 64}, 1, GetParam()).to(at::kCUDA);
   const auto table = make_rope_table(8, {.dims = 16}, GetParam(), at::kCUDA);
   const auto lambda = at::ones({2}, at::kCUDA);
-  HeadInputs in{.qkv = qkv, .heads = 4, .kv_heads = 2, .value_lambda = lambda};
-  const auto first = attention_heads(in, table);
+  HeadInputs in{.heads = 4, .kv_heads = 2, .value_lambda = lambda};
+  const auto first = attention_heads(qkv, in, table);
   EXPECT_TRUE(first.v.is_alias_of(qkv));
   in.first_v = first.first_v;
-  const auto later = attention_heads(in, table);
+  const auto later = attention_heads(qkv, in, table);
   EXPECT_FALSE(later.v.is_alias_of(qkv));
   EXPECT_TRUE(later.first_v.is_alias_of(qkv));
 }
@@ -191,7 +188,7 @@ TEST_P(AttentionHeadsGpu, WhatTheLossLeavesOutHasNoGradient) {
   const auto qkv =
       test::normal({1, 5, 8 * 64}, 1, GetParam()).to(at::kCUDA).set_requires_grad(true);
   const auto table = make_rope_table(5, {.dims = 16}, GetParam(), at::kCUDA);
-  const auto out = attention_heads({.qkv = qkv, .heads = 4, .kv_heads = 2}, table);
+  const auto out = attention_heads(qkv, {.heads = 4, .kv_heads = 2}, table);
   out.k.backward(at::ones_like(out.k));
   const auto gradient = qkv.grad().unflatten(-1, {8, 64});
   EXPECT_EQ(gradient.narrow(2, 0, 4).count_nonzero().item<std::int64_t>(), 0);

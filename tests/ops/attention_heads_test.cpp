@@ -12,19 +12,20 @@ RopeTable table() {
   return make_rope_table(kTokens, {.dims = kRopeDims}, at::kDouble, at::kCPU);
 }
 
-HeadInputs inputs(std::uint64_t seed) {
-  HeadInputs in{
-      .qkv = test::normal({kBatch, kTokens, kRow}, seed), .heads = kHeads, .kv_heads = kKv};
-  return in;
+const HeadInputs kInputs{.heads = kHeads, .kv_heads = kKv};
+
+at::Tensor projection(std::uint64_t seed) {
+  return test::normal({kBatch, kTokens, kRow}, seed);
 }
 
 TEST(AttentionHeads, QAndKAreNormalisedAndTurnedAndQIsScaled) {
-  auto in = inputs(1);
+  auto in = kInputs;
+  const auto qkv = projection(1);
   in.q_gain = test::normal({kHeads}, 2);
-  const auto out = attention_heads(in, table());
+  const auto out = attention_heads(qkv, in, table());
   ASSERT_EQ(out.q.sizes(), at::IntArrayRef({kBatch, kTokens, kHeads, kDim}));
   ASSERT_EQ(out.k.sizes(), at::IntArrayRef({kBatch, kTokens, kKv, kDim}));
-  const auto from = in.qkv.accessor<double, 3>();
+  const auto from = qkv.accessor<double, 3>();
   const auto q = out.q.accessor<double, 4>(), k = out.k.accessor<double, 4>();
   for (std::int64_t b = 0; b < kBatch; ++b) {
     for (std::int64_t t = 0; t < kTokens; ++t) {
@@ -53,39 +54,42 @@ TEST(AttentionHeads, QAndKAreNormalisedAndTurnedAndQIsScaled) {
 }
 
 TEST(AttentionHeads, WithoutAResidualTheValueIsTheProjectionAndItsEmbedding) {
-  auto in = inputs(3);
-  const auto own = in.qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
-  const auto plain = attention_heads(in, table());
+  auto in = kInputs;
+  const auto qkv = projection(3);
+  const auto own = qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
+  const auto plain = attention_heads(qkv, in, table());
   EXPECT_TRUE(test::is_same(plain.v, own));
   EXPECT_TRUE(test::is_same(plain.exclusive_v, own));
   EXPECT_FALSE(plain.first_v.defined());
   in.value_embedding = test::normal({kBatch, kTokens, kKv * kDim}, 4);
-  const auto embedded = attention_heads(in, table());
+  const auto embedded = attention_heads(qkv, in, table());
   EXPECT_TRUE(test::is_same(embedded.v, own + in.value_embedding.view_as(own)));
 }
 
 TEST(AttentionHeads, OneNumberBlendsTheOwnValueWithTheFirst) {
-  auto in = inputs(5);
+  auto in = kInputs;
+  const auto qkv = projection(5);
   in.value_lambda = at::full({}, 0.3, at::kDouble);
-  const auto own = in.qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
-  const auto first = attention_heads(in, table());
+  const auto own = qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
+  const auto first = attention_heads(qkv, in, table());
   EXPECT_TRUE(test::is_close(first.v, own, 1e-15, 1e-15));
   EXPECT_TRUE(test::is_same(first.first_v, own));
   in.first_v = test::normal({kBatch, kTokens, kKv, kDim}, 6);
-  const auto later = attention_heads(in, table());
+  const auto later = attention_heads(qkv, in, table());
   EXPECT_TRUE(test::is_close(later.v, 0.7 * own + 0.3 * in.first_v, 1e-14, 1e-14));
   EXPECT_TRUE(test::is_same(later.first_v, in.first_v));
 }
 
 TEST(AttentionHeads, TwoNumbersWeighTheFirstAndTheOwnValue) {
-  auto in = inputs(7);
+  auto in = kInputs;
+  const auto qkv = projection(7);
   in.value_lambda = test::tensor_of({0.2, 0.9}, {2}).set_requires_grad(true);
-  const auto own = in.qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
-  const auto first = attention_heads(in, table());
+  const auto own = qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
+  const auto first = attention_heads(qkv, in, table());
   EXPECT_TRUE(test::is_same(first.v, own));
   EXPECT_FALSE(first.v.requires_grad()) << "the first layer leaves its two numbers alone";
   in.first_v = test::normal({kBatch, kTokens, kKv, kDim}, 8);
-  const auto later = attention_heads(in, table());
+  const auto later = attention_heads(qkv, in, table());
   EXPECT_TRUE(test::is_close(later.v.detach(), 0.2 * in.first_v + 0.9 * own, 1e-14, 1e-14));
 }
 
@@ -93,17 +97,15 @@ TEST(AttentionHeads, TwoNumbersWeighTheFirstAndTheOwnValue) {
 TEST(AttentionHeads, GradientIsRight) {
   for (const std::int64_t lambdas : {1, 2}) {
     const auto f = [&](const std::vector<at::Tensor>& x) {
-      const HeadInputs first{.qkv = x[0],
-                             .heads = kHeads,
+      const HeadInputs first{.heads = kHeads,
                              .kv_heads = kKv,
                              .q_gain = x[2],
                              .value_embedding = x[3],
                              .value_lambda = x[4]};
-      const auto one = attention_heads(first, table());
+      const auto one = attention_heads(x[0], first, table());
       auto second = first;
-      second.qkv = x[1];
       second.first_v = one.first_v;
-      const auto two = attention_heads(second, table());
+      const auto two = attention_heads(x[1], second, table());
       return at::cat({one.q, one.k, one.v, two.q, two.k, two.v, two.exclusive_v, two.first_v}, 2);
     };
     const auto lambda = test::normal({2}, 13).narrow(0, 0, lambdas).clone();

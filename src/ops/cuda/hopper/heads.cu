@@ -11,7 +11,7 @@ namespace {
 using namespace hopper;
 
 struct FinishOperands {
-  ProjectedShape shape;
+  HeadShape shape;
   const Number *cos, *sin;
   const float* q_gain;
   float* inverse_rms;
@@ -115,12 +115,12 @@ struct FinishHeads {
 
 }  // namespace
 
-void project_heads(const ProjectedShape& shape, const void* x, const void* weight, const void* cos,
-                   const void* sin, const float* q_gain, void* qkv, float* inverse_rms,
-                   Stream stream) {
+void project_heads(const HeadShape& shape, int dim, const void* x, const void* weight,
+                   const void* cos, const void* sin, const float* q_gain, void* qkv,
+                   float* inverse_rms, Stream stream) {
   const Product product{.rows = shape.tokens,
                         .columns = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
-                        .depth = shape.dim,
+                        .depth = dim,
                         .a = x,
                         .b = weight,
                         .out = qkv};

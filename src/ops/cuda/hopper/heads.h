@@ -1,13 +1,7 @@
 #pragma once
-#include "ops/cuda/launch.h"
+#include "ops/cuda/attention_heads.h"
 
 namespace tg::cuda {
-
-// See ops/attention_heads.h. bf16; all matrices row-major and contiguous, at addresses that are
-// multiples of 16 bytes, `dim` a multiple of 8.
-struct ProjectedShape {
-  int tokens, dim, seq_len, heads, kv_heads, head_dim, half_rope_dims;
-};
 
 // Heads as the products' epilogue takes them.
 constexpr bool can_project_heads(std::int64_t head_dim, std::int64_t half_rope_dims) {
@@ -18,9 +12,11 @@ constexpr bool can_project_heads(std::int64_t head_dim, std::int64_t half_rope_d
 
 // qkv = x·weightᵀ [tokens, (heads + 2·KV)·hd] of x [tokens, dim], in which the heads of q and k are
 // normalised, rotated and times their gain (nonzero_gain), and the norms' factors, `inverse_rms`
-// [tokens, heads + KV]. cos and sin are [seq_len, half_rope_dims], q_gain [heads]; null: 1.
-void project_heads(const ProjectedShape& shape, const void* x, const void* weight, const void* cos,
-                   const void* sin, const float* q_gain, void* qkv, float* inverse_rms,
-                   Stream stream);
+// [tokens, heads + KV]. bf16; all matrices row-major and contiguous, at
+// addresses that are multiples of 16 bytes, `dim` a multiple of 8. cos and sin are [seq_len,
+// half_rope_dims], q_gain [heads]; null: 1.
+void project_heads(const HeadShape& shape, int dim, const void* x, const void* weight,
+                   const void* cos, const void* sin, const float* q_gain, void* qkv,
+                   float* inverse_rms, Stream stream);
 
 }  // namespace tg::cuda
