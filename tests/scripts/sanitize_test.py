@@ -47,7 +47,7 @@ found = int(os.environ.get("FOUND_BY_" + tool, 0))
 with subprocess.Popen(sys.argv[at:], env=os.environ | {"TOOL": tool}, stdout=subprocess.PIPE, text=True) as program:
     for line in program.stdout:
         print(line, end="", flush=True)
-        found += line.startswith("========= Invalid")
+        found += line.startswith(("========= Invalid", "========= Error: Race"))
 status = program.returncode
 if status:
     print("========= Target application returned an error")
@@ -120,6 +120,17 @@ class Sanitize(unittest.TestCase):
         self.assertEqual(1, self.sanitize("MuonGpu", FOUND_BY_racecheck="1"))
         self.assertEqual([2, 2, 0, 0, 0, 0], self.rows["MuonGpu"][:6])
         self.assertGreater(self.rows["MuonGpu"][6], 0)
+
+    def test_races_of_cublas_are_told_apart_from_others(self):
+        race = ("========= Error: Race reported between Read access at {}+0x9b0\n"
+                "=========     and Write access at {}+0x47e0 [2640 hazards]\n========= ")
+        of_cublas, of_ours = (race.format(name, name) for name in ("nvjet_sm90_tst_192x208", "tg::cuda::product"))
+        self.assertEqual(0, self.sanitize(faults={f"racecheck {QUICK}": of_cublas}), self.lines)
+        self.assertEqual(self.CLEAN, self.rows)
+        self.assert_line("racecheck HeadsGpu", "of cuBLAS's own kernels: 1 reports")
+        self.assertEqual(1, self.sanitize(faults={f"racecheck {QUICK}": f"{of_cublas}\n{of_ours}"}))
+        self.assertEqual({**self.CLEAN, "HeadsGpu": [3, 3, 0, 0, 2, 0, 1]}, self.rows)
+        self.assert_line(f"racecheck: reports: 1 ({QUICK})")
 
     def test_a_failed_test(self):
         self.assertEqual(1, self.sanitize(faults={f"racecheck {LAST}": "fail"}))
