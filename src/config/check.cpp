@@ -74,9 +74,15 @@ void check_model(const ModelConfig& m, Conflicts& conflicts) {
   }
 }
 
+// Into how many micro-batches TRAIN_BATCH_TOKENS is cut.
+std::int64_t parts_of_batch(const RunConfig& run, int world_size) {
+  if (run.grad_accum_steps > 0) return world_size * run.grad_accum_steps;
+  return std::max(8, world_size);
+}
+
 void check_training_batch(const Settings& settings, int world_size, Conflicts& conflicts) {
   const RunConfig& run = settings.run;
-  const auto batches = micro_batches(settings, world_size);
+  const auto batches = parts_of_batch(run, world_size);
   conflicts.unless(
       run.train_batch_tokens % (batches * run.train_seq_len) == 0,
       "TRAIN_BATCH_TOKENS={} is no multiple of {}: {} micro-batches ({}) of whole rows of "
@@ -185,16 +191,21 @@ void check_settings(const Settings& settings, int world_size) {
 }
 
 std::int64_t micro_batches(const Settings& settings, int world_size) {
-  if (settings.run.grad_accum_steps > 0) return world_size * settings.run.grad_accum_steps;
-  return std::max(8, world_size);
+  const bool strided = settings.data.loader_order == LoaderOrder::strided;
+  return strided ? micro_steps(settings, world_size) * world_size
+                 : parts_of_batch(settings.run, world_size);
 }
 
 std::int64_t micro_steps(const Settings& settings, int world_size) {
-  return (micro_batches(settings, world_size) + world_size - 1) / world_size;
+  return (parts_of_batch(settings.run, world_size) + world_size - 1) / world_size;
 }
 
 std::int64_t micro_batch_tokens(const Settings& settings, int world_size) {
-  return settings.run.train_batch_tokens / micro_batches(settings, world_size);
+  return settings.run.train_batch_tokens / parts_of_batch(settings.run, world_size);
+}
+
+std::int64_t tokens_per_step(const Settings& settings, int world_size) {
+  return micro_batches(settings, world_size) * micro_batch_tokens(settings, world_size);
 }
 
 std::int64_t mlp_hidden(const ModelConfig& model) {
