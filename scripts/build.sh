@@ -2,9 +2,10 @@
 # usage: scripts/build.sh [PRESET] [-DNAME=VALUE ...]
 #
 # Configures and builds a preset of CMakePresets.json on all cores:
-#   default  build/       Release; CUDA where LibTorch's CUDA set is installed, own kernels where nvcc is
+#   default  build/       Release; with CUDA where LibTorch's CUDA set and a usable nvcc 13 are installed,
+#                         else for the CPU (CMake's line "LibTorch in ..." says which, and why)
 #   cpu      build-cpu/   Release, without CUDA
-#   cuda     build-cuda/  Release; an error where CUDA is not there
+#   cuda     build-cuda/  Release, with CUDA; an error where the above is not there
 #   asan     build-asan/  address and undefined-behaviour sanitizers, on the CPU
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

