@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "ops/attention.h"
-#include "ops/projected_heads.h"
+#include "ops/qkv_proj_norm_rope.h"
 #include "ops/xsa.h"
 
 namespace tg {

@@ -2,7 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/cuda/embedding_gradient.h"
+#include "ops/cuda/embedding_gradient_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {

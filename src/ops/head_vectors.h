@@ -1,6 +1,6 @@
 #pragma once
 // Tensors of heads [B, T, heads, hd] as the kernels read them: often views of a packed projection.
-#include "ops/cuda/attention_heads.h"
+#include "ops/cuda/qk_norm_rope_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {

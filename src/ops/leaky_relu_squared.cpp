@@ -2,7 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/cuda/leaky_relu_squared.h"
+#include "ops/cuda/leaky_relu_squared_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {

@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "ops/cuda/hopper/mlp.h"
+#include "ops/cuda/hopper/mlp_kernel.h"
 #include "ops/kernels.h"
 #include "ops/leaky_relu_squared.h"
 

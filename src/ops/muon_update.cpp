@@ -1,6 +1,6 @@
 #include "ops/muon_update.h"
 
-#include "ops/cuda/muon_update.h"
+#include "ops/cuda/muon_update_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {

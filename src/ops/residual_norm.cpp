@@ -7,7 +7,7 @@
 #include <cassert>
 #include <cstdint>
 
-#include "ops/cuda/residual_norm.h"
+#include "ops/cuda/residual_norm_kernel.h"
 #include "ops/kernels.h"
 #include "ops/rms_norm.h"
 

@@ -6,7 +6,7 @@
 #include <cassert>
 #include <limits>
 
-#include "ops/cuda/softcap_cross_entropy.h"
+#include "ops/cuda/softcap_cross_entropy_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "ops/cuda/token_embedding.h"
+#include "ops/cuda/token_embedding_kernel.h"
 #include "ops/embedding_lookup.h"
 #include "ops/kernels.h"
 #include "ops/rms_norm.h"

@@ -2,7 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include "ops/cuda/xsa.h"
+#include "ops/cuda/xsa_kernel.h"
 #include "ops/head_vectors.h"
 
 namespace tg {

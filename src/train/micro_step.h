@@ -1,7 +1,7 @@
 #pragma once
 #include "data/feeder.h"
 #include "model/gpt.h"
-#include "ops/replayed.h"
+#include "ops/captured_graph.h"
 
 namespace tg {
 

@@ -1,7 +1,7 @@
 // Sums of rows by id, in two steps, so that ids of any frequency fill the GPU: every row is read
 // once; runs of one id that cross a chunk of sorted places leave a partial sum in each.
 #include "ops/cuda/device.cuh"
-#include "ops/cuda/embedding_gradient.h"
+#include "ops/cuda/embedding_gradient_kernel.h"
 
 namespace tg::cuda {
 

@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "ops/cuda/device.cuh"
-#include "ops/cuda/head_vectors.h"
+#include "ops/cuda/head_vectors_kernel.h"
 
 namespace tg::cuda {
 

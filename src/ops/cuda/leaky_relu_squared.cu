@@ -1,7 +1,7 @@
 // LeakyReLU squared, one read and one write forward, two reads and one write backward: where the
 // reference moves the tensor six and nine times. Bound by memory: 16 bytes a thread and access.
 #include "ops/cuda/device.cuh"
-#include "ops/cuda/leaky_relu_squared.h"
+#include "ops/cuda/leaky_relu_squared_kernel.h"
 
 namespace tg::cuda {
 

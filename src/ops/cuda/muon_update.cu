@@ -1,7 +1,7 @@
 // Muon's momentum: each gradient and buffer read once, buffer and result written once; its step:
 // parameter and update read once, the parameter written once. In ATen they move four times as much.
 #include "ops/cuda/device.cuh"
-#include "ops/cuda/muon_update.h"
+#include "ops/cuda/muon_update_kernel.h"
 
 namespace tg::cuda {
 

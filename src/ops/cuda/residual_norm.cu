@@ -1,6 +1,6 @@
 // The residual sums, mix and norm between two products: every tensor that the formula names is read
 // or written once, x' included, and a row stays in registers in between. Bound by memory.
-#include "ops/cuda/residual_norm.h"
+#include "ops/cuda/residual_norm_kernel.h"
 #include "ops/cuda/row_lanes.cuh"
 
 namespace tg::cuda {

@@ -5,7 +5,7 @@
 // bytes, are read twice.
 #include <algorithm>
 
-#include "ops/cuda/softcap_cross_entropy.h"
+#include "ops/cuda/softcap_cross_entropy_kernel.h"
 #include "ops/cuda/softcap_row.cuh"
 
 namespace tg::cuda {

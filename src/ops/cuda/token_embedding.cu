@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "ops/cuda/device.cuh"
-#include "ops/cuda/token_embedding.h"
+#include "ops/cuda/token_embedding_kernel.h"
 
 namespace tg::cuda {
 

@@ -2,7 +2,7 @@
 // gradient read once, both gradients written. The heads of a group follow each other in the threads
 // that hold their value.
 #include "ops/cuda/head_vectors.cuh"
-#include "ops/cuda/xsa.h"
+#include "ops/cuda/xsa_kernel.h"
 
 namespace tg::cuda {
 

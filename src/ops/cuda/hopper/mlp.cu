@@ -1,8 +1,8 @@
 // The MLP's wide products with the activation, or its gradient, in their epilogues: the activation
 // is written once and read once, and the product before it never leaves the registers. With D of
 // 512 or 768 an epilogue takes half as long as the product of a tile, under which it hides.
-#include "ops/cuda/hopper/launch.cuh"
-#include "ops/cuda/hopper/mlp.h"
+#include "ops/cuda/hopper/gemm_launch.cuh"
+#include "ops/cuda/hopper/mlp_kernel.h"
 
 namespace tg::cuda {
 

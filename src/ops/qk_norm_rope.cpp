@@ -1,4 +1,4 @@
-#include "ops/attention_heads.h"
+#include "ops/qk_norm_rope.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 

@@ -1,4 +1,4 @@
-#include "ops/attention_heads.h"
+#include "ops/qk_norm_rope.h"
 
 #include "tests/ops/gradcheck.h"
 

@@ -1,10 +1,10 @@
-#include "ops/projected_heads.h"
+#include "ops/qkv_proj_norm_rope.h"
 
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cassert>
 
-#include "ops/cuda/hopper/heads.h"
+#include "ops/cuda/hopper/qkv_proj_norm_rope_kernel.h"
 #include "ops/head_vectors.h"
 
 namespace tg {

@@ -1,8 +1,8 @@
 // Heads of attention from the packed projection. Forward: q and k (and v, if it changes, or v
 // alone) read once and written once. Backward: q, k and the gradients of q, k, v read once, one
 // packed gradient written; the norm is computed again, unless the projection left it behind.
-#include "ops/cuda/attention_heads.h"
 #include "ops/cuda/head_vectors.cuh"
+#include "ops/cuda/qk_norm_rope_kernel.h"
 
 namespace tg::cuda {
 
@@ -351,7 +351,7 @@ void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,
       backward_kernel<T, lanes(), turned()>
           <<<blocks, kHeadThreads, shared, stream>>>(shape, in, gradients, out);
     };
-    // Only what hopper/heads.h makes is turned.
+    // Only what hopper/qkv_proj_norm_rope_kernel.h makes is turned.
     constexpr bool can_be_turned = std::is_same_v<T, __nv_bfloat16> && lanes() <= 16;
     if (in.inverse_rms == nullptr)
       launch(std::false_type{});

@@ -1,5 +1,5 @@
 #pragma once
-#include "ops/cuda/attention_heads.h"
+#include "ops/cuda/qk_norm_rope_kernel.h"
 
 namespace tg::cuda {
 

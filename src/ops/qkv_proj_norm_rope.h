@@ -1,6 +1,6 @@
 #pragma once
-#include "ops/attention_heads.h"
 #include "ops/linear.h"
+#include "ops/qk_norm_rope.h"
 
 namespace tg {
 

@@ -1,9 +1,9 @@
 #pragma once
-#include "ops/cuda/head_vectors.h"
+#include "ops/cuda/head_vectors_kernel.h"
 
 namespace tg::cuda {
 
-// See ops/attention_heads.h. Null pointers stand for what is left out.
+// See ops/qk_norm_rope.h. Null pointers stand for what is left out.
 struct HeadShape {
   int tokens, seq_len, heads, kv_heads, head_dim, half_rope_dims;
 };

@@ -18,7 +18,7 @@
 //     finish(panel, half, sums, rows)  its 32 sums of half a panel, to be written to these rows
 //     leave(panel)                     after both halves
 #include "ops/cuda/device.cuh"
-#include "ops/cuda/hopper/instructions.cuh"
+#include "ops/cuda/hopper/ptx.cuh"
 
 namespace tg::cuda::hopper {
 

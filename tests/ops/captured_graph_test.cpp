@@ -1,4 +1,4 @@
-#include "ops/replayed.h"
+#include "ops/captured_graph.h"
 
 #include <gtest/gtest.h>
 

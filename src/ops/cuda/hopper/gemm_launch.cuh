@@ -1,8 +1,8 @@
 #pragma once
-// A product (product.cuh) of whole matrices.
+// A product (gemm.cuh) of whole matrices.
 #include <algorithm>
 
-#include "ops/cuda/hopper/product.cuh"
+#include "ops/cuda/hopper/gemm.cuh"
 
 namespace tg::cuda::hopper {
 

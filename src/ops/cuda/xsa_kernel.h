@@ -1,5 +1,5 @@
 #pragma once
-#include "ops/cuda/head_vectors.h"
+#include "ops/cuda/head_vectors_kernel.h"
 
 namespace tg::cuda {
 

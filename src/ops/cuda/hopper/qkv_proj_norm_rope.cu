@@ -1,8 +1,8 @@
 // The projection to queries, keys and values with their norm, rotation and gain in its epilogue: a
 // tile has whole heads, and a thread of it all pairs that are rotated together.
 #include "ops/cuda/head_vectors.cuh"
-#include "ops/cuda/hopper/heads.h"
-#include "ops/cuda/hopper/launch.cuh"
+#include "ops/cuda/hopper/gemm_launch.cuh"
+#include "ops/cuda/hopper/qkv_proj_norm_rope_kernel.h"
 
 namespace tg::cuda {
 
