@@ -9,10 +9,10 @@ import re
 import sys
 
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
-LAYERS = ["base", "config", "data", "ops", "model", "comm", "optim", "store", "eval", "train"]
+LAYERS = "base config device data ops model comm optim store eval train".split()
 # Folders that compile without LibTorch's headers, and what is excepted: the way to the device.
 WITHOUT_TORCH = {"base", "config", "data"}
-WITH_TORCH = {"data/feeder.h", "data/feeder.cpp", "data/moment.h"}
+WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
 # The only files that read the environment.
 ENVIRONMENT = {"config/parse.cpp", "config/launch.cpp"}
 # The only files that may wait for the device to hand over a number: the report and the scores.

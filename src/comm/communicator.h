@@ -8,7 +8,7 @@
 
 #include "comm/backend.h"
 #include "comm/peer_watch.h"
-#include "data/moment.h"
+#include "device/moment.h"
 
 namespace tg {
 

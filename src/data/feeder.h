@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "data/moment.h"
+#include "device/moment.h"
 
 namespace tg {
 

@@ -7,16 +7,14 @@
 #include <limits>
 #include <optional>
 
-#include "ops/cuda/launch.h"
+#include "device/launch.h"
+#include "device/stream.h"
 #include "ops/fused.h"
 
 namespace tg {
 
 inline constexpr bool kernels_built = TRAIN_GPT_KERNELS;
 inline constexpr bool hopper_built = TRAIN_GPT_HOPPER;
-
-// The stream that is current on x's device.
-cuda::Stream current_stream(const at::Tensor& x);
 
 inline cuda::Float float_of(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat      ? cuda::Float::fp32

@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "build_info.h"
 #include "config/check.h"
+#include "device/gpu.h"
 #include "ops/fused.h"
-#include "train/gpu.h"
 
 namespace tg {
 

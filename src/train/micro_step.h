@@ -1,7 +1,7 @@
 #pragma once
 #include "data/feeder.h"
+#include "device/captured_graph.h"
 #include "model/gpt.h"
-#include "ops/captured_graph.h"
 
 namespace tg {
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "train/gpu.h"
+#include "device/gpu.h"
 
 namespace tg {
 

@@ -12,7 +12,7 @@
 #include "base/uptime.h"
 #include "config/check.h"
 #include "config/resolved.h"
-#include "train/gpu.h"
+#include "device/gpu.h"
 
 namespace tg {
 

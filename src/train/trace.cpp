@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "device/gpu.h"
 #include "store/atomic_file.h"
-#include "train/gpu.h"
 #include "train/trace_merge.h"
 
 namespace tg {

@@ -10,8 +10,8 @@
 #include "data/prefetch.h"
 #include "data/token_order.h"
 #include "data/tokenizer.h"
+#include "device/gpu.h"
 #include "optim/schedule.h"
-#include "train/gpu.h"
 #include "train/model_files.h"
 
 namespace tg {

@@ -18,7 +18,7 @@
 #include "config/parse.h"
 #include "data/prefetch.h"
 #include "data/splits.h"
-#include "train/gpu.h"
+#include "device/gpu.h"
 #include "train/model_files.h"
 #include "train/readback.h"
 #include "train/train_step.h"

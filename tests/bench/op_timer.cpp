@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "data/moment.h"
+#include "device/moment.h"
 #include "ops/fused.h"
 
 namespace tg {

@@ -8,7 +8,7 @@
 #include <string>
 #include <type_traits>
 
-#include "ops/cuda/launch.h"
+#include "device/launch.h"
 
 namespace tg::cuda {
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "ops/cuda/launch.h"
+#include "device/launch.h"
 
 namespace tg::cuda {
 

@@ -3,6 +3,7 @@
 // packed gradient written; the norm is computed again, unless the projection left it behind.
 #include "ops/cuda/head_vectors.cuh"
 #include "ops/cuda/qk_norm_rope_kernel.h"
+#include "ops/cuda/sum_rows.h"
 
 namespace tg::cuda {
 

@@ -2,6 +2,7 @@
 // or written once, x' included, and a row stays in registers in between. Bound by memory.
 #include "ops/cuda/residual_norm_kernel.h"
 #include "ops/cuda/row_lanes.cuh"
+#include "ops/cuda/sum_rows.h"
 
 namespace tg::cuda {
 

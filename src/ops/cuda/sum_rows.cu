@@ -1,4 +1,5 @@
 #include "ops/cuda/device.cuh"
+#include "ops/cuda/sum_rows.h"
 
 namespace tg::cuda {
 

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ops/cuda/device.cuh"
+#include "ops/cuda/sum_rows.h"
 #include "ops/cuda/token_embedding_kernel.h"
 
 namespace tg::cuda {

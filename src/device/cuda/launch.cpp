@@ -1,6 +1,8 @@
-#include <algorithm>
+#include "device/launch.h"
 
-#include "ops/cuda/device.cuh"
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
 
 namespace tg::cuda {
 

@@ -1,6 +1,6 @@
-#include <c10/cuda/CUDAStream.h>
+#include "device/stream.h"
 
-#include "ops/kernels.h"
+#include <c10/cuda/CUDAStream.h>
 
 namespace tg {
 

@@ -1,4 +1,4 @@
-#include "ops/captured_graph.h"
+#include "device/captured_graph.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/gpu.h"
+#include "device/gpu.h"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/detail/CUDAHooksInterface.h>

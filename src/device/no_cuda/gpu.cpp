@@ -1,4 +1,4 @@
-#include "train/gpu.h"
+#include "device/gpu.h"
 
 namespace tg {
 

@@ -1,4 +1,4 @@
-#include "ops/gpu_graphs.h"
+#include "device/gpu_graphs.h"
 
 namespace tg {
 

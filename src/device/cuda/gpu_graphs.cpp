@@ -1,3 +1,5 @@
+#include "device/gpu_graphs.h"
+
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
@@ -6,7 +8,6 @@
 #include <list>
 
 #include "base/first_line.h"
-#include "ops/gpu_graphs.h"
 
 namespace tg {
 

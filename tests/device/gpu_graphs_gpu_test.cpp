@@ -1,5 +1,5 @@
 // Recording and replaying on a GPU; skipped where there is none.
-#include "train/gpu.h"
+#include "device/gpu.h"
 
 #include <ATen/ATen.h>
 #include <ATen/cuda/CUDAContext.h>
@@ -8,7 +8,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <gtest/gtest.h>
 
-#include "ops/gpu_graphs.h"
+#include "device/gpu_graphs.h"
 
 namespace tg {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ops/gpu_graphs.h"
+#include "device/gpu_graphs.h"
 
 namespace tg {
 

@@ -1,6 +1,6 @@
 #pragma once
-// Implemented in graphs/cuda.cpp, or in graphs/no_cuda.cpp where the program was built without:
-// nothing is recorded then.
+// Implemented in cuda/, or in no_cuda/ where the program was built without: nothing is recorded
+// then.
 #include <functional>
 #include <memory>
 #include <string>
