@@ -11,7 +11,7 @@
 #include "data/validation.h"
 #include "eval/batch_loss.h"
 #include "model/gpt.h"
-#include "ops/byte_count.h"
+#include "ops/loss/byte_count.h"
 
 namespace tg {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "ops/attention.h"
-#include "ops/qkv_proj_norm_rope.h"
-#include "ops/xsa.h"
+#include "ops/attention/attention.h"
+#include "ops/attention/qkv_proj_norm_rope.h"
+#include "ops/attention/xsa.h"
 
 namespace tg {
 

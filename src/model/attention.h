@@ -4,7 +4,7 @@
 #include "config/settings.h"
 #include "model/parameters.h"
 #include "model/weights.h"
-#include "ops/rope.h"
+#include "ops/attention/rope.h"
 
 namespace tg {
 

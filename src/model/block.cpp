@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "ops/mlp.h"
-#include "ops/residual_norm.h"
+#include "ops/mlp/mlp.h"
+#include "ops/norm/residual_norm.h"
 
 namespace tg {
 

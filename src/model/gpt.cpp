@@ -5,11 +5,11 @@
 #include <algorithm>
 
 #include "config/check.h"
-#include "ops/bigram_hash.h"
-#include "ops/embedding_lookup.h"
-#include "ops/residual_norm.h"
-#include "ops/softcap_cross_entropy.h"
-#include "ops/token_embedding.h"
+#include "ops/embedding/bigram_hash.h"
+#include "ops/embedding/embedding_lookup.h"
+#include "ops/embedding/token_embedding.h"
+#include "ops/loss/softcap_cross_entropy.h"
+#include "ops/norm/residual_norm.h"
 
 namespace tg {
 

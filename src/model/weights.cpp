@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "config/check.h"
-#include "ops/fake_quant.h"
+#include "ops/quantize/fake_quant.h"
 
 namespace tg {
 

@@ -7,7 +7,7 @@
 
 #include "config/settings.h"
 #include "model/parameters.h"
-#include "ops/linear.h"
+#include "ops/gemm/linear.h"
 
 namespace tg {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/muon_update.h"
-#include "ops/newton_schulz.h"
+#include "ops/optim/muon_update.h"
+#include "ops/optim/newton_schulz.h"
 #include "optim/reduction.h"
 
 namespace tg {

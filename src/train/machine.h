@@ -5,7 +5,7 @@
 #include <string>
 
 #include "config/settings.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 namespace tg {
 

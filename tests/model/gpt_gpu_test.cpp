@@ -4,7 +4,7 @@
 #include <map>
 
 #include "config/check.h"
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 #include "ops/fused.h"
 #include "tests/model/fixtures.h"
 #include "tests/ops/on_gpu.h"

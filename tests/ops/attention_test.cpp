@@ -1,4 +1,4 @@
-#include "ops/attention.h"
+#include "ops/attention/attention.h"
 
 #include "base/error.h"
 #include "tests/ops/gradcheck.h"

@@ -1,4 +1,4 @@
-#include "ops/bigram_hash.h"
+#include "ops/embedding/bigram_hash.h"
 
 #include "tests/ops/tensors.h"
 

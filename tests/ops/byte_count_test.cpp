@@ -1,4 +1,4 @@
-#include "ops/byte_count.h"
+#include "ops/loss/byte_count.h"
 
 #include <gtest/gtest.h>
 

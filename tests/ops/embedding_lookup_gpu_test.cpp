@@ -1,10 +1,10 @@
-// The kernels of ops/embedding_lookup.h against sums in fp64 on the CPU.
+// The kernels of ops/embedding/embedding_lookup.h against sums in fp64 on the CPU.
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "ops/embedding_lookup.h"
+#include "ops/embedding/embedding_lookup.h"
 #include "ops/fused.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"

@@ -1,4 +1,4 @@
-#include "ops/embedding_lookup.h"
+#include "ops/embedding/embedding_lookup.h"
 
 #include "tests/ops/gradcheck.h"
 

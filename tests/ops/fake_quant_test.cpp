@@ -1,4 +1,4 @@
-#include "ops/fake_quant.h"
+#include "ops/quantize/fake_quant.h"
 
 #include "tests/ops/gradcheck.h"
 

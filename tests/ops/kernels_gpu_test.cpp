@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/fused.h"
-#include "ops/leaky_relu_squared.h"
+#include "ops/mlp/leaky_relu_squared.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {

@@ -1,4 +1,4 @@
-#include "ops/leaky_relu_squared.h"
+#include "ops/mlp/leaky_relu_squared.h"
 
 #include "tests/ops/gradcheck.h"
 

@@ -1,4 +1,4 @@
-#include "ops/linear.h"
+#include "ops/gemm/linear.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "ops/fused.h"
-#include "ops/leaky_relu_squared.h"
-#include "ops/mlp.h"
+#include "ops/mlp/leaky_relu_squared.h"
+#include "ops/mlp/mlp.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {

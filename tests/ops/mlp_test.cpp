@@ -1,4 +1,4 @@
-#include "ops/mlp.h"
+#include "ops/mlp/mlp.h"
 
 #include <gtest/gtest.h>
 

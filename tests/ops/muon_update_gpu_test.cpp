@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/fused.h"
-#include "ops/muon_update.h"
+#include "ops/optim/muon_update.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 

@@ -1,4 +1,4 @@
-#include "ops/muon_update.h"
+#include "ops/optim/muon_update.h"
 
 #include <gtest/gtest.h>
 

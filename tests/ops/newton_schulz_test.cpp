@@ -1,4 +1,4 @@
-#include "ops/newton_schulz.h"
+#include "ops/optim/newton_schulz.h"
 
 #include "tests/ops/tensors.h"
 

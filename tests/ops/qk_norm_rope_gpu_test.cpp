@@ -1,8 +1,8 @@
-// The kernels of ops/qk_norm_rope.h against the reference in fp64 on the CPU.
+// The kernels of ops/attention/qk_norm_rope.h against the reference in fp64 on the CPU.
 #include <torch/csrc/autograd/autograd.h>
 
+#include "ops/attention/qk_norm_rope.h"
 #include "ops/fused.h"
-#include "ops/qk_norm_rope.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 

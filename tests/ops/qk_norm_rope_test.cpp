@@ -1,4 +1,4 @@
-#include "ops/qk_norm_rope.h"
+#include "ops/attention/qk_norm_rope.h"
 
 #include "tests/ops/gradcheck.h"
 

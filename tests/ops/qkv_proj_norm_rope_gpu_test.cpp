@@ -1,9 +1,9 @@
-// ops/qkv_proj_norm_rope.h on a GPU against fp64 on the CPU.
+// ops/attention/qkv_proj_norm_rope.h on a GPU against fp64 on the CPU.
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
 
-#include "ops/qkv_proj_norm_rope.h"
+#include "ops/attention/qkv_proj_norm_rope.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 

@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/fused.h"
-#include "ops/residual_norm.h"
+#include "ops/norm/residual_norm.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 

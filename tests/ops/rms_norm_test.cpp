@@ -1,4 +1,4 @@
-#include "ops/rms_norm.h"
+#include "ops/norm/rms_norm.h"
 
 #include "tests/ops/gradcheck.h"
 

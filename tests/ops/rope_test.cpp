@@ -1,4 +1,4 @@
-#include "ops/rope.h"
+#include "ops/attention/rope.h"
 
 #include "tests/ops/gradcheck.h"
 

@@ -1,4 +1,4 @@
-#include "ops/smear.h"
+#include "ops/embedding/smear.h"
 
 #include "tests/ops/gradcheck.h"
 

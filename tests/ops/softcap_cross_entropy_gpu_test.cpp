@@ -1,8 +1,8 @@
-// The kernels of ops/softcap_cross_entropy.h against the formula in fp64.
+// The kernels of ops/loss/softcap_cross_entropy.h against the formula in fp64.
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/fused.h"
-#include "ops/softcap_cross_entropy.h"
+#include "ops/loss/softcap_cross_entropy.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 

@@ -1,4 +1,4 @@
-#include "ops/softcap_cross_entropy.h"
+#include "ops/loss/softcap_cross_entropy.h"
 
 #include "tests/ops/gradcheck.h"
 

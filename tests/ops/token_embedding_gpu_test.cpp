@@ -1,8 +1,8 @@
-// The kernels of ops/token_embedding.h against the reference in fp64 on the CPU.
+// The kernels of ops/embedding/token_embedding.h against the reference in fp64 on the CPU.
 #include <torch/csrc/autograd/autograd.h>
 
+#include "ops/embedding/token_embedding.h"
 #include "ops/fused.h"
-#include "ops/token_embedding.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 

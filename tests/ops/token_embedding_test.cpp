@@ -1,4 +1,4 @@
-#include "ops/token_embedding.h"
+#include "ops/embedding/token_embedding.h"
 
 #include "tests/ops/gradcheck.h"
 

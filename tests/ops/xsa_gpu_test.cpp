@@ -1,8 +1,8 @@
-// The kernels of ops/xsa.h against the reference in fp64 on the CPU.
+// The kernels of ops/attention/xsa.h against the reference in fp64 on the CPU.
 #include <torch/csrc/autograd/autograd.h>
 
+#include "ops/attention/xsa.h"
 #include "ops/fused.h"
-#include "ops/xsa.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 

@@ -1,4 +1,4 @@
-#include "ops/xsa.h"
+#include "ops/attention/xsa.h"
 
 #include "tests/ops/gradcheck.h"
 

@@ -1,6 +1,6 @@
 #include "optim/muon.h"
 
-#include "ops/newton_schulz.h"
+#include "ops/optim/newton_schulz.h"
 #include "tests/optim/helpers.h"
 
 namespace tg {

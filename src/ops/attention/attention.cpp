@@ -1,0 +1,70 @@
+#include "ops/attention/attention.h"
+
+#include <ATen/Context.h>
+
+#include "base/error.h"
+
+namespace tg {
+
+namespace {
+
+bool can_run(AttentionKernel kernel, at::Device device, at::ScalarType dtype,
+             std::int64_t head_dim) {
+  const bool half = dtype == at::kHalf || dtype == at::kBFloat16;
+  switch (kernel) {
+    case AttentionKernel::cudnn:
+      return device.is_cuda() && half && head_dim % 8 == 0 && head_dim <= 128;
+    case AttentionKernel::flash:
+      return device.is_cuda() ? half && head_dim % 8 == 0 && head_dim <= 256
+                              : at::isFloatingType(dtype);
+    case AttentionKernel::math:
+      return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string attention_name(AttentionKernel kernel) {
+  switch (kernel) {
+    case AttentionKernel::cudnn:
+      return "cudnn";
+    case AttentionKernel::flash:
+      return "flash";
+    case AttentionKernel::math:
+      return "math";
+  }
+  return "";
+}
+
+AttentionKernel choose_attention(const std::string& wanted, at::Device device, at::ScalarType dtype,
+                                 std::int64_t head_dim) {
+  for (const auto kernel :
+       {AttentionKernel::cudnn, AttentionKernel::flash, AttentionKernel::math}) {
+    const bool candidate = wanted == "auto" || wanted == attention_name(kernel);
+    if (candidate && can_run(kernel, device, dtype, head_dim)) return kernel;
+  }
+  fail(ExitCode::usage,
+       "ATTENTION={} cannot serve {} heads of {} on {}; use ATTENTION=auto, or a head size "
+       "(MODEL_DIM/NUM_HEADS) that is a multiple of 8 and COMPUTE_DTYPE=bf16",
+       wanted, c10::toString(dtype), head_dim, device.str());
+}
+
+void use_attention(AttentionKernel kernel) {
+  auto& context = at::globalContext();
+  context.setSDPUseCuDNN(kernel == AttentionKernel::cudnn);
+  context.setSDPUseFlash(kernel == AttentionKernel::flash);
+  context.setSDPUseMemEfficient(false);
+  context.setSDPUseMath(kernel == AttentionKernel::math);
+}
+
+at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                            const at::Tensor& v_bthd) {
+  const bool grouped = q_bthd.size(2) != k_bthd.size(2);
+  const auto y = at::scaled_dot_product_attention(
+      q_bthd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), /*attn_mask=*/{},
+      /*dropout_p=*/0.0, /*is_causal=*/true, /*scale=*/std::nullopt, /*enable_gqa=*/grouped);
+  return y.transpose(1, 2);
+}
+
+}  // namespace tg

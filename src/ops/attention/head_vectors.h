@@ -1,0 +1,45 @@
+#pragma once
+// Tensors of heads [B, T, heads, hd] as the kernels read them: often views of a packed projection.
+#include "ops/attention/qk_norm_rope_kernel.h"
+#include "ops/kernels.h"
+
+namespace tg {
+
+inline std::int64_t pack_size(const at::Tensor& x) {
+  return 16 / x.element_size();
+}
+inline bool is_head_dim(std::int64_t head_dim, const at::Tensor& x) {
+  return head_dim % pack_size(x) == 0 && head_dim <= cuda::kMostPacksPerHead * pack_size(x);
+}
+
+// x itself where the kernels can read it in place, else a copy.
+inline at::Tensor in_reach(const at::Tensor& x_bthd) {
+  if (!x_bthd.defined()) return x_bthd;
+  const auto tokens = x_bthd.size(1);
+  const bool even_tokens =
+      x_bthd.size(0) == 1 || tokens == 1 || x_bthd.stride(0) == tokens * x_bthd.stride(1);
+  const auto pack = pack_size(x_bthd);
+  const bool whole_packs =
+      x_bthd.stride(0) % pack == 0 && x_bthd.stride(1) % pack == 0 && x_bthd.stride(2) % pack == 0;
+  const bool fits = x_bthd.stride(3) == 1 && even_tokens && whole_packs && is_aligned(x_bthd);
+  return fits ? x_bthd : x_bthd.clone(at::MemoryFormat::Contiguous);
+}
+
+// Of a tensor in reach, or undefined.
+inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
+  if (!x_bthd.defined()) return {};
+  return {read(x_bthd), x_bthd.stride(x_bthd.size(1) == 1 ? 0 : 1), x_bthd.stride(2)};
+}
+
+// Of a packed projection [B, T, (heads + 2·KV)·hd].
+inline cuda::HeadShape head_shape(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
+                                  std::int64_t kv_heads) {
+  return {.tokens = static_cast<int>(qkv.size(0) * qkv.size(1)),
+          .seq_len = static_cast<int>(qkv.size(1)),
+          .heads = static_cast<int>(heads),
+          .kv_heads = static_cast<int>(kv_heads),
+          .head_dim = static_cast<int>(qkv.size(2) / (heads + 2 * kv_heads)),
+          .half_rope_dims = static_cast<int>(cos.size(1))};
+}
+
+}  // namespace tg

@@ -1,0 +1,63 @@
+#include "ops/attention/xsa.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "ops/attention/head_vectors.h"
+#include "ops/attention/xsa_kernel.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+bool supported(const at::Tensor& y, const at::Tensor& v) {
+  return y.scalar_type() == v.scalar_type() && is_head_dim(y.size(3), y);
+}
+
+cuda::ExclusiveShape shape_of(const at::Tensor& y, const at::Tensor& v) {
+  return {.tokens = static_cast<int>(y.size(0) * y.size(1)),
+          .heads = static_cast<int>(y.size(2)),
+          .kv_heads = static_cast<int>(v.size(2)),
+          .head_dim = static_cast<int>(y.size(3))};
+}
+
+struct FusedExclusiveAttention : torch::autograd::Function<FusedExclusiveAttention> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& v) {
+    context->set_materialize_grads(false);
+    context->save_for_backward({y, v});
+    auto out = at::empty(y.sizes(), y.options());
+    cuda::exclusive_attention_forward(shape_of(y, v), head_vectors(y), head_vectors(v), write(out),
+                                      float_of(y), current_stream(y));
+    return out;
+  }
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    if (!upstream[0].defined()) return {at::Tensor(), at::Tensor()};
+    const auto saved = context->get_saved_variables();
+    const auto &y = saved[0], &v = saved[1];
+    const auto d_out = in_reach(upstream[0]);
+    auto dy = at::empty(y.sizes(), y.options()), dv = at::empty(v.sizes(), v.options());
+    cuda::exclusive_attention_backward(shape_of(y, v), head_vectors(y), head_vectors(v),
+                                       head_vectors(d_out), write(dy), write(dv), float_of(y),
+                                       current_stream(y));
+    return {dy, dv};
+  }
+};
+
+}  // namespace
+
+at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd) {
+  if constexpr (kernels_built) {
+    if (use_kernels(y_bthd) && supported(y_bthd, v_bthd))
+      return FusedExclusiveAttention::apply(in_reach(y_bthd), in_reach(v_bthd));
+  }
+  const auto kv_heads = v_bthd.size(2);
+  // [B, T, KV, heads of the group, hd] against [B, T, KV, 1, hd].
+  const auto y = y_bthd.unflatten(2, {kv_heads, y_bthd.size(2) / kv_heads});
+  const auto v = v_bthd / v_bthd.norm(2, -1, /*keepdim=*/true).clamp_min(1e-12);
+  const auto v_unit = v.unsqueeze(3);
+  return (y - (y * v_unit).sum(-1, /*keepdim=*/true) * v_unit).flatten(2, 3);
+}
+
+}  // namespace tg

@@ -1,0 +1,17 @@
+#pragma once
+#include "ops/attention/head_vectors_kernel.h"
+
+namespace tg::cuda {
+
+struct ExclusiveShape {
+  int tokens, heads, kv_heads, head_dim;
+};
+
+// See xsa.h. What is written is contiguous.
+void exclusive_attention_forward(const ExclusiveShape& shape, const HeadVectors& y,
+                                 const HeadVectors& v, void* out, Float number, Stream stream);
+void exclusive_attention_backward(const ExclusiveShape& shape, const HeadVectors& y,
+                                  const HeadVectors& v, const HeadVectors& d_out, void* dy,
+                                  void* dv, Float number, Stream stream);
+
+}  // namespace tg::cuda

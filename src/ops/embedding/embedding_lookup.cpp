@@ -1,0 +1,67 @@
+#include "ops/embedding/embedding_lookup.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "ops/embedding/embedding_gradient_kernel.h"
+#include "ops/kernels.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct EmbeddingLookup : torch::autograd::Function<EmbeddingLookup> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
+                            const at::Tensor& ids) {
+    context->set_materialize_grads(false);
+    context->save_for_backward({ids});
+    context->saved_data["vocab"] = table.size(0);
+    return at::embedding(table, ids);
+  }
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    if (!upstream[0].defined()) return {at::Tensor(), at::Tensor()};
+    const auto ids = context->get_saved_variables()[0];
+    const auto vocab = context->saved_data["vocab"].toInt();
+    return {embedding_gradient(upstream[0], ids, vocab), at::Tensor()};
+  }
+};
+
+// Whole packs of 16 bytes a row.
+bool supported(const at::Tensor& rows) {
+  return use_kernels(rows) && rows.size(-1) * rows.element_size() % 16 == 0 && rows.numel() > 0;
+}
+
+}  // namespace
+
+at::Tensor embedding_lookup(const at::Tensor& table_vd, const at::Tensor& ids) {
+  return supported(table_vd) ? EmbeddingLookup::apply(table_vd, ids) : at::embedding(table_vd, ids);
+}
+
+at::Tensor embedding_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t vocab) {
+  if constexpr (kernels_built) {
+    if (supported(dy)) {
+      const auto rows = dy.contiguous();
+      const auto width = dy.size(-1), count = ids.numel();
+      // Keys of 32 bits: half the passes of 64.
+      const auto [sorted, order] = at::sort(ids.flatten().to(at::kInt), /*stable=*/true, /*dim=*/0,
+                                            /*descending=*/false);
+      auto gradient = at::zeros({vocab, width}, dy.options());
+      auto partials =
+          at::empty({cuda::embedding_partials(count), width}, dy.options().dtype(at::kFloat));
+      cuda::embedding_gradient({.rows = read(rows),
+                                .ids = sorted.const_data_ptr<std::int32_t>(),
+                                .order = order.const_data_ptr<std::int64_t>(),
+                                .count = count,
+                                .width = static_cast<int>(width),
+                                .number = float_of(rows)},
+                               write_fp32(partials), write(gradient), current_stream(rows));
+      return gradient;
+    }
+  }
+  return at::embedding_dense_backward(dy, ids, vocab, /*padding_idx=*/-1,
+                                      /*scale_grad_by_freq=*/false);
+}
+
+}  // namespace tg

@@ -1,0 +1,11 @@
+#include "ops/embedding/smear.h"
+
+namespace tg {
+
+at::Tensor smear(const at::Tensor& x_btd, const at::Tensor& gate_d) {
+  const auto share = gate_d.to(x_btd.scalar_type()).sigmoid();
+  const auto before = at::constant_pad_nd(x_btd.narrow(1, 0, x_btd.size(1) - 1), {0, 0, 1, 0});
+  return at::lerp(x_btd, before, share.expand_as(x_btd));
+}
+
+}  // namespace tg

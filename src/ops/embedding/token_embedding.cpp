@@ -1,0 +1,111 @@
+#include "ops/embedding/token_embedding.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <array>
+
+#include "ops/embedding/embedding_lookup.h"
+#include "ops/embedding/smear.h"
+#include "ops/embedding/token_embedding_kernel.h"
+#include "ops/kernels.h"
+#include "ops/norm/rms_norm.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+at::Tensor reference(const TokenEmbedding& of) {
+  auto x = embedding_lookup(of.table_vd, of.ids_bt);
+  if (of.bigram_btd.defined()) x = x + of.bigram_btd * of.bigram_scale.to(x.scalar_type());
+  x = rms_norm(x);
+  return of.smear_gate_d.defined() ? smear(x, of.smear_gate_d) : x;
+}
+
+bool supported(const TokenEmbedding& of) {
+  const auto fp32_or_none = [](const at::Tensor& x) {
+    return !x.defined() || x.scalar_type() == at::kFloat;
+  };
+  const auto& table = of.table_vd;
+  const auto width = table.size(1);
+  return use_kernels(table) && width * table.element_size() % 16 == 0 &&
+         width <= cuda::kMaxTokenWidth && of.ids_bt.numel() > 0 && fp32_or_none(of.bigram_scale) &&
+         fp32_or_none(of.smear_gate_d) &&
+         (!of.bigram_btd.defined() || of.bigram_btd.scalar_type() == table.scalar_type());
+}
+
+cuda::TokenRows rows_of(const TokenEmbedding& of) {
+  return {.table = read(of.table_vd),
+          .ids = of.ids_bt.const_data_ptr<std::int64_t>(),
+          .bigram = read(of.bigram_btd),
+          .bigram_scale = read_fp32(of.bigram_scale),
+          .gate = read_fp32(of.smear_gate_d),
+          .batch = of.ids_bt.numel() / of.ids_bt.size(-1),
+          .length = of.ids_bt.size(-1),
+          .width = static_cast<int>(of.table_vd.size(1)),
+          .number = float_of(of.table_vd)};
+}
+
+struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
+                            const at::Tensor& ids, const Operand& given_bigram,
+                            const Operand& given_scale, const Operand& given_gate) {
+    const auto bigram = given_bigram.value_or(at::Tensor()),
+               scale = given_scale.value_or(at::Tensor()), gate = given_gate.value_or(at::Tensor());
+    context->set_materialize_grads(false);
+    context->save_for_backward({table, ids, bigram, scale, gate});
+    auto shape = ids.sizes().vec();
+    shape.push_back(table.size(1));
+    auto y = at::empty(shape, table.options());
+    cuda::token_embedding_forward(rows_of({table, ids, bigram, scale, gate}), write(y),
+                                  current_stream(y));
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    if (!upstream[0].defined()) return variable_list(5);
+    const auto saved = context->get_saved_variables();
+    const auto &table = saved[0], &ids = saved[1];
+    const auto rows = rows_of({table, ids, saved[2], saved[3], saved[4]});
+    std::array<bool, 5> wanted{};
+    for (std::size_t i = 0, edge = 0; i < wanted.size(); ++i)
+      wanted[i] = saved[i].defined() && context->needs_input_grad(edge++);
+    const auto needs = [&](std::size_t i) { return wanted[i]; };
+    const auto dy = packed(upstream[0]);
+    const auto fp32 = dy.options().dtype(at::kFloat);
+    at::Tensor dsum, dbigram, partials, sums;
+    if (needs(0)) dsum = at::empty_like(dy);
+    if (needs(2)) dbigram = at::empty_like(dy);
+    if (needs(3) || needs(4)) {
+      partials = at::empty({cuda::token_embedding_blocks(rows), rows.width + 1}, fp32);
+      sums = at::empty({rows.width + 1}, fp32);
+    }
+    cuda::token_embedding_backward(rows,
+                                   {.dy = read(dy),
+                                    .dsum = write(dsum),
+                                    .dbigram = write(dbigram),
+                                    .partials = write_fp32(partials),
+                                    .sums = write_fp32(sums)},
+                                   current_stream(dy));
+    return {needs(0) ? embedding_gradient(dsum, ids, table.size(0)) : dsum, at::Tensor(), dbigram,
+            needs(3) ? sums.select(0, rows.width) : at::Tensor(),
+            needs(4) ? sums.narrow(0, 0, rows.width) : at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor token_embedding(const TokenEmbedding& of) {
+  if constexpr (kernels_built) {
+    if (supported(of)) {
+      return FusedTokenEmbedding::apply(
+          packed(of.table_vd), of.ids_bt.contiguous(), operand(packed(of.bigram_btd)),
+          operand(packed(of.bigram_scale)), operand(packed(of.smear_gate_d)));
+    }
+  }
+  return reference(of);
+}
+
+}  // namespace tg

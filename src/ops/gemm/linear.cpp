@@ -1,0 +1,59 @@
+#include "ops/gemm/linear.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cassert>
+
+namespace tg {
+
+at::Tensor as_rows(const at::Tensor& x) {
+  return x.reshape({-1, x.size(-1)});
+}
+
+void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
+  at::Tensor out = sum;
+  if (a.scalar_type() == sum.scalar_type()) {
+    out.addmm_(a, b);
+  } else if (a.is_cuda() && sum.scalar_type() == at::kFloat) {
+    at::addmm_out(out, sum, a, b, at::kFloat);
+  } else {
+    out.addmm_(a.to(sum.scalar_type()), b.to(sum.scalar_type()));
+  }
+}
+
+at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const at::Tensor& gradient,
+                           const at::Tensor& dy) {
+  const auto rows = as_rows(dy);
+  add_product(gradient, rows.t(), as_rows(x));
+  return at::mm(rows, value).view(x.sizes());
+}
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& value,
+                            const at::Tensor& gradient) {
+    context->save_for_backward({x, value});
+    context->saved_data["gradient"] = gradient;
+    return at::linear(x, value);
+  }
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    const auto saved = context->get_saved_variables();
+    return {linear_backward(saved[0], saved[1], context->saved_data["gradient"].toTensor(),
+                            upstream[0]),
+            at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear(const at::Tensor& x, const Weight& weight) {
+  if (!weight.gradient.defined() || !at::GradMode::is_enabled()) return at::linear(x, weight.value);
+  assert(x.requires_grad());  // or no backward pass would come here
+  return AccumulatingLinear::apply(x, weight.value, weight.gradient);
+}
+
+}  // namespace tg

@@ -1,0 +1,125 @@
+#pragma once
+// What the kernels share: numbers in packs of 16 bytes, sums over a warp and a block, the choice of
+// a type.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "device/launch.h"
+
+namespace tg::cuda {
+
+constexpr int kWarp = 32;
+constexpr int kAccessBytes = 16;
+constexpr float kNormEpsilon = 1.1920929e-07f;  // as norm/rms_norm.cpp
+
+// Two neighbours in bf16, the first in the lower half.
+__device__ inline float low_of(unsigned pair) {
+  return __uint_as_float(pair << 16);
+}
+__device__ inline float high_of(unsigned pair) {
+  return __uint_as_float(pair & 0xffff0000u);
+}
+__device__ inline unsigned rounded_pair(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const unsigned&>(pair);
+}
+
+// Numbers of a thread, computed with in fp32: as many as fit in one access of 16 bytes, unless
+// told. Kept as words: the compiler then neither takes them apart in registers nor stores them
+// number by number.
+template <typename T, int kSize = kAccessBytes / sizeof(T)>
+struct Pack {
+  static constexpr int size = kSize;
+  static constexpr int word_count = kSize * sizeof(T) / sizeof(unsigned);
+  unsigned words[word_count];
+
+  __device__ static Pack rounded(const float (&values)[kSize]) {
+    Pack pack;
+#pragma unroll
+    for (int w = 0; w < word_count; ++w) {
+      if constexpr (std::is_same_v<T, float>) {
+        pack.words[w] = __float_as_uint(values[w]);
+      } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        pack.words[w] = rounded_pair(values[2 * w], values[2 * w + 1]);
+      } else {
+        const __half2 pair = __floats2half2_rn(values[2 * w], values[2 * w + 1]);
+        pack.words[w] = reinterpret_cast<const unsigned&>(pair);
+      }
+    }
+    return pack;
+  }
+  __device__ float operator[](int i) const {
+    if constexpr (std::is_same_v<T, float>) {
+      return __uint_as_float(words[i]);
+    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+      return i % 2 == 0 ? low_of(words[i / 2]) : high_of(words[i / 2]);
+    } else {
+      return __half2float(__ushort_as_half(words[i / 2] >> (i % 2 * 16) & 0xffffu));
+    }
+  }
+};
+
+template <typename T, int kSize = kAccessBytes / sizeof(T)>
+__device__ inline Pack<T, kSize> load_pack(const T* at) {
+  Pack<T, kSize> pack;
+#pragma unroll
+  for (int w = 0; w < pack.word_count; w += 4) {
+    const uint4 access = reinterpret_cast<const uint4*>(at)[w / 4];
+    pack.words[w] = access.x, pack.words[w + 1] = access.y;
+    pack.words[w + 2] = access.z, pack.words[w + 3] = access.w;
+  }
+  return pack;
+}
+// __stwb is the plain store, but stays one access where the compiler would split an assignment.
+template <typename T, int kSize>
+__device__ inline void store_pack(T* at, const Pack<T, kSize>& pack) {
+  const auto& words = pack.words;
+  if constexpr (pack.word_count == 2) {
+    __stwb(reinterpret_cast<uint2*>(at), make_uint2(words[0], words[1]));
+  } else {
+#pragma unroll
+    for (int w = 0; w < pack.word_count; w += 4)
+      __stwb(reinterpret_cast<uint4*>(at) + w / 4,
+             make_uint4(words[w], words[w + 1], words[w + 2], words[w + 3]));
+  }
+}
+template <typename T, int kSize>
+__device__ inline void store_rounded(T* at, const float (&values)[kSize]) {
+  store_pack(at, Pack<T, kSize>::rounded(values));
+}
+
+// Over the lanes of a warp, or over each group of so many neighbours; every lane has the result.
+// The whole warp takes part.
+template <int lanes = kWarp>
+__device__ inline float warp_sum(float value) {
+#pragma unroll
+  for (int apart = lanes / 2; apart > 0; apart /= 2)
+    value += __shfl_xor_sync(0xffffffff, value, apart);
+  return value;
+}
+
+// op(T{}) with T the type that `number` names.
+template <typename Op>
+void dispatch(Float number, Op op) {
+  switch (number) {
+    case Float::fp32:
+      return op(float{});
+    case Float::bf16:
+      return op(__nv_bfloat16{});
+    case Float::fp16:
+      return op(__half{});
+  }
+}
+
+// After each launch. Errors: std::runtime_error, for what CUDA refuses.
+inline void check_launch(const char* kernel) {
+  const auto error = cudaGetLastError();
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string(kernel) + ": " + cudaGetErrorString(error));
+}
+
+}  // namespace tg::cuda

@@ -1,0 +1,138 @@
+#include "ops/loss/softcap_cross_entropy.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <cassert>
+#include <limits>
+
+#include "ops/kernels.h"
+#include "ops/loss/softcap_cross_entropy_kernel.h"
+
+namespace tg {
+
+namespace {
+
+// Rows in fp32 at a time: bounds the temporaries to some 256 MB each at any vocabulary.
+std::int64_t rows_at_once(std::int64_t vocab) {
+  return std::max<std::int64_t>(1, (std::int64_t{1} << 26) / vocab);
+}
+
+at::ScalarType accumulate_dtype(const at::Tensor& logits) {
+  return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// The rows' losses; where `gradient` is defined, their gradient times `scale` as well.
+at::Tensor forward_rows(const at::Tensor& logits, const at::Tensor& targets, double cap,
+                        const at::Tensor& gradient, double scale) {
+  const auto rows = logits.size(0);
+  const auto step = rows_at_once(logits.size(1));
+  auto nll = at::empty({rows}, logits.options().dtype(accumulate_dtype(logits)));
+  for (std::int64_t start = 0; start < rows; start += step) {
+    const auto count = std::min(step, rows - start);
+    const auto target = targets.narrow(0, start, count).unsqueeze(1);
+    auto tanh = (logits.narrow(0, start, count).to(nll.scalar_type()) / cap).tanh_();
+    auto log_softmax = (tanh * cap).log_softmax(1);
+    nll.narrow(0, start, count).copy_(log_softmax.gather(1, target).squeeze(1).neg());
+    if (!gradient.defined()) continue;
+    auto dz = log_softmax.exp_();
+    dz.scatter_(1, target, dz.gather(1, target) - 1);
+    dz.mul_(tanh.square_().neg_().add_(1)).mul_(scale);
+    gradient.narrow(0, start, count).copy_(dz);
+  }
+  return nll;
+}
+
+bool supported(const at::Tensor& logits, double cap) {
+  return use_kernels(logits) && cap <= cuda::kMaxSoftcap &&
+         logits.size(1) < std::numeric_limits<int>::max() / 2;
+}
+
+cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, double cap) {
+  return {.logits = logits.data_ptr(),
+          .targets = targets.const_data_ptr<std::int64_t>(),
+          .rows = logits.size(0),
+          .vocab = static_cast<int>(logits.size(1)),
+          .cap = static_cast<float>(cap),
+          .number = float_of(logits)};
+}
+
+struct NllAndGradient {
+  at::Tensor nll_n, gradient_nv;  // gradient of scale·Σ nll
+};
+
+NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targets, double cap,
+                                double scale) {
+  if constexpr (kernels_built) {
+    if (supported(logits, cap)) {
+      auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+      torch::autograd::impl::bump_version(logits);
+      cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap), write_fp32(nll),
+                                     static_cast<float>(scale), current_stream(logits));
+      return {nll, logits.variable_data()};
+    }
+  }
+  auto gradient = at::empty_like(logits);
+  return {forward_rows(logits, targets, cap, gradient, scale), gradient};
+}
+
+void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
+  if constexpr (kernels_built) {
+    if (use_kernels(gradient)) {
+      assert(factor.scalar_type() == at::kFloat);
+      cuda::scale_in_place(write(gradient), gradient.numel(), read_fp32(factor), float_of(gradient),
+                           current_stream(gradient));
+      return;
+    }
+  }
+  gradient.mul_(factor);
+}
+
+at::Tensor scaled_mean(const at::Tensor& nll, double scale) {
+  auto mean = nll.mean();
+  return scale == 1 ? mean : mean.mul_(scale);
+}
+
+struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& targets, double cap, double scale) {
+    const auto rows = static_cast<double>(logits.size(0));
+    const auto [nll, gradient] = nll_and_gradient(logits, targets, cap, scale / rows);
+    context->saved_data["gradient"] = gradient;
+    return scaled_mean(nll, scale);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list upstream) {
+    // Used once and then dropped, so it is scaled in place.
+    const auto gradient = context->saved_data["gradient"].toTensor();
+    context->saved_data.clear();
+    scale_in_place(gradient, upstream[0]);
+    return {gradient, at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
+                                 double cap, double scale) {
+  if (at::GradMode::is_enabled() && logits_nv.requires_grad()) {
+    return SoftcapCrossEntropy::apply(packed(logits_nv), targets_n.contiguous(), cap, scale);
+  }
+  return scaled_mean(softcap_nll(logits_nv, targets_n, cap), scale);
+}
+
+at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap) {
+  const at::NoGradGuard no_grad;
+  if constexpr (kernels_built) {
+    if (supported(logits_nv, cap)) {
+      const auto logits = packed(logits_nv), targets = targets_n.contiguous();
+      auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+      cuda::softcap_nll(rows_of(logits, targets, cap), write_fp32(nll), current_stream(logits));
+      return nll;
+    }
+  }
+  return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0);
+}
+
+}  // namespace tg

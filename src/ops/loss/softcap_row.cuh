@@ -1,0 +1,170 @@
+#pragma once
+// One row of softcapped logits and its target: what the kernels of softcap_cross_entropy.cu do with
+// it in registers.
+#include <cmath>
+#include <type_traits>
+
+#include "ops/kernels.cuh"
+
+namespace tg::cuda {
+
+constexpr int kMaxThreads = 1024;  // of a block
+constexpr float kLog2E = 1.44269504f;
+
+// A pack of one number, for rows that start anywhere.
+template <typename T>
+struct Single {
+  static constexpr int size = 1;
+  T value;
+
+  __device__ float operator[](int) const { return static_cast<float>(value); }
+};
+template <typename P, typename T>
+__device__ inline P load(const T* at) {
+  if constexpr (P::size == 1) {
+    return {*at};
+  } else {
+    return load_pack(at);
+  }
+}
+template <typename P, typename T>
+__device__ inline void store(T* at, const float (&values)[P::size]) {
+  if constexpr (P::size == 1) {
+    *at = static_cast<T>(values[0]);
+  } else {
+    store_rounded(at, values);
+  }
+}
+
+__device__ inline float fast_exp2(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float fast_inverse(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+// fminf would hide a NaN.
+__device__ inline float min_or_nan(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
+// 1/x, of four numbers with one special function.
+__device__ inline void invert(float (&x)[1]) {
+  x[0] = fast_inverse(x[0]);
+}
+__device__ inline void invert(float (&x)[4]) {
+  const float ab = x[0] * x[1], cd = x[2] * x[3];
+  const float inverse = fast_inverse(ab * cd);
+  const float inverse_ab = inverse * cd, inverse_cd = inverse * ab;
+  const float a = x[0], c = x[2];
+  x[0] = inverse_ab * x[1];
+  x[1] = inverse_ab * a;
+  x[2] = inverse_cd * x[3];
+  x[3] = inverse_cd * c;
+}
+
+struct Softcap {
+  float cap, inner, outer;
+  explicit Softcap(float c) : cap(c), inner(2 * kLog2E / c), outer(-2 * kLog2E * c) {}
+};
+
+// Of each logit z with its softcapped s: weight = exp(s − cap), slope = (ds/dz)/4.
+template <typename T, typename P>
+__device__ void weigh(const P& z, const Softcap& by, float (&weight)[P::size],
+                      float (&slope)[P::size]) {
+  if constexpr (std::is_same_v<T, float>) {
+#pragma unroll
+    for (int k = 0; k < P::size; ++k) {
+      const float tanh = tanhf(z[k] / by.cap);
+      weight[k] = expf(fmaf(by.cap, tanh, -by.cap));
+      slope[k] = 0.25f * fmaf(-tanh, tanh, 1.0f);
+    }
+  } else {
+    // With e = exp(2z/cap) and r = 1/(1 + e): tanh = 1 − 2r, s − cap = −2·cap·r and 1 − tanh² =
+    // 4·e·r². s errs by some 1e-5 at a cap of 30, a logit's own rounding by thousands of that. Up
+    // to 2^31, e leaves the product of four within fp32.
+    constexpr int kGroup = P::size < 4 ? 1 : 4;
+#pragma unroll
+    for (int first = 0; first < P::size; first += kGroup) {
+      float e[kGroup], r[kGroup];
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k) {
+        e[k] = fast_exp2(min_or_nan(z[first + k] * by.inner, 31.0f));
+        r[k] = 1 + e[k];
+      }
+      invert(r);
+#pragma unroll
+      for (int k = 0; k < kGroup; ++k) {
+        weight[first + k] = fast_exp2(by.outer * r[k]);
+        slope[first + k] = e[k] * r[k] * r[k];
+      }
+    }
+  }
+}
+
+// Over the threads of a block; each has the result. Rows take turns on two sets of partial sums:
+// whoever writes to one has passed the barrier of the other, and with it every reader of the first.
+class RowSum {
+ public:
+  using Shared = float[2][kMaxThreads / kWarp];
+  __device__ explicit RowSum(Shared& partial) : partial_(partial) {}
+
+  __device__ float operator()(float value) {
+    const int warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
+    value = warp_sum(value);
+    if (warps == 1) return value;
+    float* const partial = partial_[turn_++ % 2];
+    if (lane == 0) partial[warp] = value;
+    __syncthreads();
+    return warp_sum(lane < warps ? partial[lane] : 0);
+  }
+
+ private:
+  Shared& partial_;
+  unsigned turn_ = 0;
+};
+
+// A number still to be written, by the thread that has it.
+template <typename T>
+struct Late {
+  T* at = nullptr;
+  T value;
+
+  __device__ void write() const {
+    if (at != nullptr) *at = value;
+  }
+};
+
+// A row's target, with the thread that writes its column: packs lie on `threads` threads in turn.
+template <typename T>
+class Target {
+ public:
+  __device__ Target(const T* row, std::int64_t id, int vocab, int pack_size, int threads)
+      : column_(id >= 0 && id < vocab ? static_cast<int>(id) : -1),
+        mine_(static_cast<int>(threadIdx.x) == max(column_, 0) / pack_size % threads) {
+    logit_.value = mine_ && column_ >= 0 ? row[column_] : static_cast<T>(NAN);
+  }
+  __device__ void write_nll(float* nll, float total, const Softcap& softcap) {
+    if (!mine_) return;
+    weigh<T>(logit_, softcap, weight_, slope_);
+    *nll = logf(total / weight_[0]);
+  }
+  // To be written over what the same thread writes there as for any other column.
+  __device__ Late<T> gradient(T* row, float total, float scale) const {
+    if (!mine_ || column_ < 0) return {};
+    return {row + column_, static_cast<T>((weight_[0] / total - 1) * (4 * scale) * slope_[0])};
+  }
+
+ private:
+  int column_;
+  bool mine_;
+  Single<T> logit_;
+  float weight_[1], slope_[1];
+};
+
+}  // namespace tg::cuda

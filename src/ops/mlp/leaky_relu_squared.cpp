@@ -1,0 +1,60 @@
+#include "ops/mlp/leaky_relu_squared.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "ops/kernels.h"
+#include "ops/mlp/leaky_relu_squared_kernel.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct FusedLeakyReluSquared : torch::autograd::Function<FusedLeakyReluSquared> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double slope) {
+    context->save_for_backward({x});
+    context->saved_data["slope"] = slope;
+    auto y = at::empty_like(x);
+    cuda::leaky_relu_squared_forward(read(x), write(y), x.numel(), static_cast<float>(slope),
+                                     float_of(x), current_stream(x));
+    return y;
+  }
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    const auto x = context->get_saved_variables()[0];
+    const auto slope = static_cast<float>(context->saved_data["slope"].toDouble());
+    const auto dy = packed(upstream[0]);
+    auto dx = at::empty_like(x);
+    cuda::leaky_relu_squared_backward(read(x), read(dy), write(dx), x.numel(), slope, float_of(x),
+                                      current_stream(x));
+    return {dx, at::Tensor()};
+  }
+};
+
+// Keeps u alone, which has x's sign where it is not zero: autograd would keep x as well.
+struct LeakyReluSquared : torch::autograd::Function<LeakyReluSquared> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double slope) {
+    const auto u = slope == 0 ? at::relu(x) : at::leaky_relu(x, slope);
+    context->save_for_backward({u});
+    context->saved_data["slope"] = slope;
+    return at::square(u);
+  }
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    const auto u = context->get_saved_variables()[0];
+    const double slope = context->saved_data["slope"].toDouble();
+    const auto du = (upstream[0] * u).mul_(2);
+    return {at::leaky_relu_backward(du, u, slope, /*self_is_result=*/false), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+at::Tensor leaky_relu_squared(const at::Tensor& x, double slope) {
+  if constexpr (kernels_built) {
+    if (use_kernels(x)) return FusedLeakyReluSquared::apply(packed(x), slope);
+  }
+  return LeakyReluSquared::apply(x, slope);
+}
+
+}  // namespace tg

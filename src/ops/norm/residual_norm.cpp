@@ -1,0 +1,192 @@
+#include "ops/norm/residual_norm.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstdint>
+
+#include "ops/kernels.h"
+#include "ops/norm/residual_norm_kernel.h"
+#include "ops/norm/rms_norm.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// The places of apply's tensors.
+enum : std::size_t { kX, kBranch, kBranchScale, kSkip, kSkipWeight, kX0, kMix, kOperands };
+using Operands = std::array<at::Tensor, kOperands>;
+
+cuda::ResidualNormTerms pointers(const Operands& of) {
+  return {.x = read(of[kX]),
+          .branch = read(of[kBranch]),
+          .skip = read(of[kSkip]),
+          .x0 = read(of[kX0]),
+          .branch_scale = read_fp32(of[kBranchScale]),
+          .skip_weight = read_fp32(of[kSkipWeight]),
+          .mix = read_fp32(of[kMix]),
+          .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
+}
+cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale) {
+  return {.count = x.numel() / x.size(-1),
+          .width = static_cast<int>(x.size(-1)),
+          .number = float_of(x),
+          .norm_scale = static_cast<float>(norm_scale)};
+}
+
+struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
+  // x', y, then x0 if there is a mix, then s if asked for. A result that is an input comes as an
+  // alias of it, and so its gradient passes through backward.
+  static variable_list forward(AutogradContext* context, const Operand& x, const Operand& branch,
+                               const Operand& branch_scale, const Operand& skip,
+                               const Operand& skip_weight, const Operand& x0, const Operand& mix,
+                               double norm_scale, bool keep_sum) {
+    Operands in{*x, *branch, *branch_scale, *skip, *skip_weight, *x0, *mix};
+    const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
+    const bool adds = in[kBranch].defined();
+    const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
+    const auto sum = like(keep_sum && adds && (skips || mixed));
+    const auto residual = like(adds || skips || mixed), y = like(true);
+    cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale), write(sum), write(residual),
+                                write(y), current_stream(y));
+
+    const auto next = residual.defined() ? residual : in[kX].variable_data();
+    variable_list out{next, y};
+    if (mixed) out.push_back(in[kX0].variable_data());
+    if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
+
+    // Backward recomputes t for the mix's gradient, from what is kept for other gradients anyway.
+    // Without a mix it needs x' alone, which the next block keeps, too.
+    std::int64_t given = 0;
+    for (std::size_t i = 0; i < kOperands; ++i) given |= std::int64_t{in[i].defined()} << i;
+    if (!mixed) in[kX] = next;
+    if (!mixed && !in[kBranchScale].defined()) in[kBranch].reset();
+    context->save_for_backward({in.begin(), in.end()});
+    context->saved_data["given"] = given;
+    context->saved_data["norm_scale"] = norm_scale;
+    context->saved_data["keep_sum"] = keep_sum;
+    context->set_materialize_grads(false);
+    return out;
+  }
+
+  // By reference: a copy would be one more holder of dx0.
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto saved = context->get_saved_variables();
+    Operands in;
+    std::copy(saved.begin(), saved.end(), in.begin());
+    const auto given = context->saved_data["given"].toInt();
+    std::array<bool, kOperands> wanted{};
+    for (std::size_t i = 0, edge = 0; i < kOperands; ++i)
+      wanted[i] = (given >> i & 1) != 0 && context->needs_input_grad(edge++);
+
+    const bool mixed = in[kMix].defined();
+    // Added to in place where nobody else holds the later blocks' sum.
+    const bool reuse = mixed && upstream[2].defined() && upstream[2].use_count() == 1 &&
+                       upstream[2].storage().use_count() == 1;
+    const auto dresidual = packed(upstream[0]), dy = packed(upstream[1]);
+    const auto dx0_later = mixed ? packed(upstream[2]) : at::Tensor();
+    const auto dsum =
+        context->saved_data["keep_sum"].toBool() ? packed(upstream.back()) : at::Tensor();
+    const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
+    const bool scaled = in[kBranchScale].defined();
+    Operands d;
+    d[kX] = like(wanted[kX] || (wanted[kBranch] && !scaled));
+    d[kBranch] = scaled ? like(wanted[kBranch]) : d[kX];
+    d[kSkip] = like(wanted[kSkip]);
+    d[kX0] = reuse ? dx0_later : like(wanted[kX0]);
+
+    const auto rows = rows_of(in[kX], context->saved_data["norm_scale"].toDouble());
+    const auto terms = pointers(in);
+    const auto columns = cuda::residual_norm_columns(terms, rows);
+    const int blocks = cuda::residual_norm_blocks(terms, rows);
+    const auto fp32 = in[kX].options().dtype(at::kFloat);
+    const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
+    const auto sums = columns > 0 ? at::empty({columns}, fp32) : at::Tensor();
+    cuda::residual_norm_backward(terms, rows,
+                                 {.dsum = read(dsum),
+                                  .dresidual = read(dresidual),
+                                  .dy = read(dy),
+                                  .dx0_later = read(dx0_later),
+                                  .dx = write(d[kX]),
+                                  .dbranch = scaled ? write(d[kBranch]) : nullptr,
+                                  .dskip = write(d[kSkip]),
+                                  .dx0 = write(d[kX0])},
+                                 blocks, write_fp32(partials), write_fp32(sums),
+                                 current_stream(in[kX]));
+
+    const std::int64_t width = rows.width;
+    if (scaled) d[kBranchScale] = sums.narrow(0, 0, width);
+    if (mixed) {
+      d[kMix] = terms.mix_is_vector ? sums.narrow(0, width, 2 * width).view({2, width})
+                                    : sums.narrow(0, columns - 2, 2);
+    }
+    if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 3 * width, width);
+    variable_list gradients(kOperands + 2);
+    for (std::size_t i = 0; i < kOperands; ++i)
+      if (wanted[i]) gradients[i] = d[i];
+    return gradients;
+  }
+};
+
+bool supported(const ResidualTerms& terms) {
+  const auto& x = terms.x;
+  const auto width = x.dim() > 0 ? x.size(-1) : 0;
+  const auto data = [&](const at::Tensor& other) {
+    return !other.defined() ||
+           (other.scalar_type() == x.scalar_type() && other.sizes() == x.sizes());
+  };
+  const auto fp32 = [](const at::Tensor& parameter) {
+    return !parameter.defined() || parameter.scalar_type() == at::kFloat;
+  };
+  return x.numel() > 0 && width % 8 == 0 && width <= cuda::kResidualNormWidth &&
+         data(terms.branch) && data(terms.skip) && data(terms.x0) && fp32(terms.branch_scale) &&
+         fp32(terms.skip_weight) && fp32(terms.mix);
+}
+
+ResidualNorm reference(const ResidualTerms& of, double norm_scale, bool keep_sum) {
+  const auto cast = [&](const at::Tensor& parameter) { return parameter.to(of.x.scalar_type()); };
+  auto x = of.x;
+  if (of.branch_scale.defined()) {
+    x = at::addcmul(x, cast(of.branch_scale), of.branch);
+  } else if (of.branch.defined()) {
+    x = x + of.branch;
+  }
+  const auto sum = keep_sum ? x : at::Tensor();
+  if (of.skip.defined()) x = at::addcmul(x, cast(of.skip_weight), of.skip);
+  if (of.mix.defined()) {
+    const auto mix = cast(of.mix);
+    x = at::addcmul(mix[0] * x, mix[1], of.x0);
+  }
+  const auto y = rms_norm(x);
+  return {sum, x, norm_scale == 1 ? y : y * norm_scale, of.x0};
+}
+
+}  // namespace
+
+ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool keep_sum) {
+  assert(terms.branch.defined() || !terms.branch_scale.defined());
+  assert(terms.skip.defined() == terms.skip_weight.defined());
+  assert(terms.x0.defined() || !terms.mix.defined());
+  if constexpr (kernels_built) {
+    if (use_kernels(terms.x) && supported(terms)) {
+      const bool mixed = terms.mix.defined();
+      const auto operand = [](const at::Tensor& of) { return Operand(packed(of)); };
+      const auto out = FusedResidualNorm::apply(
+          operand(terms.x), operand(terms.branch), operand(terms.branch_scale), operand(terms.skip),
+          operand(terms.skip_weight), operand(mixed ? terms.x0 : at::Tensor()), operand(terms.mix),
+          norm_scale, keep_sum);
+      return {.sum = keep_sum ? out.back() : at::Tensor(),
+              .x = out[0],
+              .y = out[1],
+              .x0 = mixed ? out[2] : terms.x0};
+    }
+  }
+  return reference(terms, norm_scale, keep_sum);
+}
+
+}  // namespace tg
