@@ -1,6 +1,7 @@
 #include "ops/fused.h"
 
-#include "ops/kernels.h"
+#include "device/launch.h"
+#include "ops/built.h"
 
 namespace tg {
 
@@ -14,14 +15,12 @@ void set_fused(bool on) {
 
 bool use_kernels(const at::Tensor& x) {
   const auto dtype = x.scalar_type();
-  return fused_on && kernels_built && x.is_cuda() &&
+  return fused_on && x.is_cuda() &&
          (dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf);
 }
 
 bool use_hopper_kernels(const at::Tensor& x) {
-  if constexpr (hopper_built)
-    return use_kernels(x) && x.scalar_type() == at::kBFloat16 && cuda::is_hopper();
-  return false;
+  return hopper_built() && use_kernels(x) && x.scalar_type() == at::kBFloat16 && cuda::is_hopper();
 }
 
 }  // namespace tg

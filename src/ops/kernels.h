@@ -1,20 +1,14 @@
 #pragma once
-// Between tensors and the launchers in cuda/. Where the program is built without nvcc, cuda/ is
-// left out: whatever calls into it stands under `if constexpr (kernels_built)`. Where it is built
-// for other GPUs, so is cuda/hopper/.
+// Between tensors and the launchers of kernels.
 #include <ATen/ATen.h>
 
 #include <limits>
-#include <optional>
 
 #include "device/launch.h"
 #include "device/stream.h"
 #include "ops/fused.h"
 
 namespace tg {
-
-inline constexpr bool kernels_built = TRAIN_GPT_KERNELS;
-inline constexpr bool hopper_built = TRAIN_GPT_HOPPER;
 
 inline cuda::Float float_of(const at::Tensor& x) {
   return x.scalar_type() == at::kFloat      ? cuda::Float::fp32
@@ -34,19 +28,12 @@ inline bool is_packed(const at::Tensor& x) {
 inline at::Tensor packed(const at::Tensor& x) {
   return !x.defined() || is_packed(x) ? x : x.clone(at::MemoryFormat::Contiguous);
 }
-// Whether hopper/ can multiply x, once packed, by this matrix [out, in], and its gradients by it:
-// the copy engine takes rows of whole 16 bytes.
+// Whether gemm/hopper/ can multiply x, once packed, by this matrix [out, in], and its gradients by
+// it: the copy engine takes rows of whole 16 bytes.
 inline bool is_hopper_product(const at::Tensor& x, const at::Tensor& matrix) {
-  const auto rows = x.numel() / x.size(-1);
-  return use_hopper_kernels(x) && rows < std::numeric_limits<int>::max() / 2 &&
+  return use_hopper_kernels(x) && x.numel() / x.size(-1) < std::numeric_limits<int>::max() / 2 &&
          matrix.scalar_type() == at::kBFloat16 && is_packed(matrix) && matrix.size(0) % 8 == 0 &&
          matrix.size(1) % 8 == 0;
-}
-
-// An operand of an autograd Function that may be left out: an undefined tensor is none.
-using Operand = std::optional<at::Tensor>;
-inline Operand operand(const at::Tensor& x) {
-  return x.defined() ? Operand(x) : std::nullopt;
 }
 
 // Null for an undefined tensor: an operand that is left out.

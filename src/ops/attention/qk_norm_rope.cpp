@@ -6,6 +6,7 @@
 
 #include "ops/attention/head_vectors.h"
 #include "ops/norm/rms_norm.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -50,7 +51,6 @@ struct FusedAttentionHeads : torch::autograd::Function<FusedAttentionHeads> {
                                const Operand& embedding, const Operand& first_v,
                                const Operand& lambda, std::int64_t heads, std::int64_t kv_heads) {
     const auto shape = head_shape(qkv, cos, heads, kv_heads);
-    const auto given = [](const Operand& x) { return x.value_or(at::Tensor()); };
     context->set_materialize_grads(false);
     // own = v + embedding is needed again for dλ alone.
     context->save_for_backward({qkv, cos, sin, given(q_gain),
@@ -171,25 +171,19 @@ bool kernels_take_heads(const at::Tensor& x, std::int64_t head_dim, const HeadIn
 
 Heads fused_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const HeadInputs& in,
                   const RopeTable& table) {
-  if constexpr (kernels_built) {
-    at::Tensor embedding = in.value_embedding, first_v;
-    if (embedding.defined()) embedding = embedding.unflatten(-1, {in.kv_heads, -1});
-    if (in.value_lambda.defined()) first_v = in.first_v;
-    const auto out = FusedAttentionHeads::apply(qkv, operand(inverse_rms), table.cos, table.sin,
-                                                operand(in.q_gain), operand(in_reach(embedding)),
-                                                operand(in_reach(first_v)),
-                                                operand(in.value_lambda), in.heads, in.kv_heads);
-    return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
-  }
-  return {};
+  at::Tensor embedding = in.value_embedding, first_v;
+  if (embedding.defined()) embedding = embedding.unflatten(-1, {in.kv_heads, -1});
+  if (in.value_lambda.defined()) first_v = in.first_v;
+  const auto out = FusedAttentionHeads::apply(qkv, operand(inverse_rms), table.cos, table.sin,
+                                              operand(in.q_gain), operand(in_reach(embedding)),
+                                              operand(in_reach(first_v)), operand(in.value_lambda),
+                                              in.heads, in.kv_heads);
+  return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
 }
 
 Heads attention_heads(const at::Tensor& qkv, const HeadInputs& in, const RopeTable& table) {
-  if constexpr (kernels_built) {
-    const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
-    if (kernels_take_heads(qkv, head_dim, in, table))
-      return fused_heads(packed(qkv), {}, in, table);
-  }
+  const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
+  if (kernels_take_heads(qkv, head_dim, in, table)) return fused_heads(packed(qkv), {}, in, table);
   return reference(qkv, in, table);
 }
 

@@ -6,6 +6,7 @@
 
 #include "ops/attention/head_vectors.h"
 #include "ops/attention/qkv_proj_norm_rope_hopper.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -26,8 +27,8 @@ struct TurnedProjection : torch::autograd::Function<TurnedProjection> {
     const auto inverse_rms =
         at::empty({batch, tokens, heads + kv_heads}, x.options().dtype(at::kFloat));
     cuda::project_heads(head_shape(qkv, cos, heads, kv_heads), static_cast<int>(x.size(2)), read(x),
-                        read(value), read(cos), read(sin), read_fp32(q_gain.value_or(at::Tensor())),
-                        write(qkv), write_fp32(inverse_rms), current_stream(x));
+                        read(value), read(cos), read(sin), read_fp32(given(q_gain)), write(qkv),
+                        write_fp32(inverse_rms), current_stream(x));
     context->save_for_backward({x, value});
     context->saved_data["gradient"] = gradient;
     context->mark_non_differentiable({inverse_rms});
@@ -56,15 +57,13 @@ bool supported(const at::Tensor& x, const Weight& weight, const HeadInputs& in,
 
 Heads projected_heads(const at::Tensor& x, const Weight& weight, const HeadInputs& in,
                       const RopeTable& table) {
-  if constexpr (hopper_built) {
-    if (supported(x, weight, in, table)) {
-      // Or no backward pass would come here.
-      assert(x.requires_grad() || !at::GradMode::is_enabled());
-      const auto out =
-          TurnedProjection::apply(packed(x), weight.value, operand(weight.gradient), table.cos,
-                                  table.sin, operand(in.q_gain), in.heads, in.kv_heads);
-      return fused_heads(out[0], out[1], in, table);
-    }
+  if (supported(x, weight, in, table)) {
+    // Or no backward pass would come here.
+    assert(x.requires_grad() || !at::GradMode::is_enabled());
+    const auto out =
+        TurnedProjection::apply(packed(x), weight.value, operand(weight.gradient), table.cos,
+                                table.sin, operand(in.q_gain), in.heads, in.kv_heads);
+    return fused_heads(out[0], out[1], in, table);
   }
   return attention_heads(linear(x, weight), in, table);
 }

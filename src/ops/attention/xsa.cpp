@@ -48,10 +48,8 @@ struct FusedExclusiveAttention : torch::autograd::Function<FusedExclusiveAttenti
 }  // namespace
 
 at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd) {
-  if constexpr (kernels_built) {
-    if (use_kernels(y_bthd) && supported(y_bthd, v_bthd))
-      return FusedExclusiveAttention::apply(in_reach(y_bthd), in_reach(v_bthd));
-  }
+  if (use_kernels(y_bthd) && supported(y_bthd, v_bthd))
+    return FusedExclusiveAttention::apply(in_reach(y_bthd), in_reach(v_bthd));
   const auto kv_heads = v_bthd.size(2);
   // [B, T, KV, heads of the group, hd] against [B, T, KV, 1, hd].
   const auto y = y_bthd.unflatten(2, {kv_heads, y_bthd.size(2) / kv_heads});

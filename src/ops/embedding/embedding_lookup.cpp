@@ -40,25 +40,23 @@ at::Tensor embedding_lookup(const at::Tensor& table_vd, const at::Tensor& ids) {
 }
 
 at::Tensor embedding_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t vocab) {
-  if constexpr (kernels_built) {
-    if (supported(dy)) {
-      const auto rows = dy.contiguous();
-      const auto width = dy.size(-1), count = ids.numel();
-      // Keys of 32 bits: half the passes of 64.
-      const auto [sorted, order] = at::sort(ids.flatten().to(at::kInt), /*stable=*/true, /*dim=*/0,
-                                            /*descending=*/false);
-      auto gradient = at::zeros({vocab, width}, dy.options());
-      auto partials =
-          at::empty({cuda::embedding_partials(count), width}, dy.options().dtype(at::kFloat));
-      cuda::embedding_gradient({.rows = read(rows),
-                                .ids = sorted.const_data_ptr<std::int32_t>(),
-                                .order = order.const_data_ptr<std::int64_t>(),
-                                .count = count,
-                                .width = static_cast<int>(width),
-                                .number = float_of(rows)},
-                               write_fp32(partials), write(gradient), current_stream(rows));
-      return gradient;
-    }
+  if (supported(dy)) {
+    const auto rows = dy.contiguous();
+    const auto width = dy.size(-1), count = ids.numel();
+    // Keys of 32 bits: half the passes of 64.
+    const auto [sorted, order] = at::sort(ids.flatten().to(at::kInt), /*stable=*/true, /*dim=*/0,
+                                          /*descending=*/false);
+    auto gradient = at::zeros({vocab, width}, dy.options());
+    auto partials =
+        at::empty({cuda::embedding_partials(count), width}, dy.options().dtype(at::kFloat));
+    cuda::embedding_gradient({.rows = read(rows),
+                              .ids = sorted.const_data_ptr<std::int32_t>(),
+                              .order = order.const_data_ptr<std::int64_t>(),
+                              .count = count,
+                              .width = static_cast<int>(width),
+                              .number = float_of(rows)},
+                             write_fp32(partials), write(gradient), current_stream(rows));
+    return gradient;
   }
   return at::embedding_dense_backward(dy, ids, vocab, /*padding_idx=*/-1,
                                       /*scale_grad_by_freq=*/false);

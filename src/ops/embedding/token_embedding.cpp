@@ -2,13 +2,12 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <array>
-
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/smear.h"
 #include "ops/embedding/token_embedding_kernel.h"
 #include "ops/kernels.h"
 #include "ops/norm/rms_norm.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -52,8 +51,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
                             const at::Tensor& ids, const Operand& given_bigram,
                             const Operand& given_scale, const Operand& given_gate) {
-    const auto bigram = given_bigram.value_or(at::Tensor()),
-               scale = given_scale.value_or(at::Tensor()), gate = given_gate.value_or(at::Tensor());
+    const auto bigram = given(given_bigram), scale = given(given_scale), gate = given(given_gate);
     context->set_materialize_grads(false);
     context->save_for_backward({table, ids, bigram, scale, gate});
     auto shape = ids.sizes().vec();
@@ -69,9 +67,8 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     const auto saved = context->get_saved_variables();
     const auto &table = saved[0], &ids = saved[1];
     const auto rows = rows_of({table, ids, saved[2], saved[3], saved[4]});
-    std::array<bool, 5> wanted{};
-    for (std::size_t i = 0, edge = 0; i < wanted.size(); ++i)
-      wanted[i] = saved[i].defined() && context->needs_input_grad(edge++);
+    const auto wanted =
+        wanted_gradients<5>(*context, [&](std::size_t i) { return saved[i].defined(); });
     const auto needs = [&](std::size_t i) { return wanted[i]; };
     const auto dy = packed(upstream[0]);
     const auto fp32 = dy.options().dtype(at::kFloat);
@@ -98,12 +95,10 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
 }  // namespace
 
 at::Tensor token_embedding(const TokenEmbedding& of) {
-  if constexpr (kernels_built) {
-    if (supported(of)) {
-      return FusedTokenEmbedding::apply(
-          packed(of.table_vd), of.ids_bt.contiguous(), operand(packed(of.bigram_btd)),
-          operand(packed(of.bigram_scale)), operand(packed(of.smear_gate_d)));
-    }
+  if (supported(of)) {
+    return FusedTokenEmbedding::apply(
+        packed(of.table_vd), of.ids_bt.contiguous(), operand(packed(of.bigram_btd)),
+        operand(packed(of.bigram_scale)), operand(packed(of.smear_gate_d)));
   }
   return reference(of);
 }

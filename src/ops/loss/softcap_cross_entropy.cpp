@@ -63,27 +63,23 @@ struct NllAndGradient {
 
 NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targets, double cap,
                                 double scale) {
-  if constexpr (kernels_built) {
-    if (supported(logits, cap)) {
-      auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-      torch::autograd::impl::bump_version(logits);
-      cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap), write_fp32(nll),
-                                     static_cast<float>(scale), current_stream(logits));
-      return {nll, logits.variable_data()};
-    }
+  if (supported(logits, cap)) {
+    auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+    torch::autograd::impl::bump_version(logits);
+    cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap), write_fp32(nll),
+                                   static_cast<float>(scale), current_stream(logits));
+    return {nll, logits.variable_data()};
   }
   auto gradient = at::empty_like(logits);
   return {forward_rows(logits, targets, cap, gradient, scale), gradient};
 }
 
 void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
-  if constexpr (kernels_built) {
-    if (use_kernels(gradient)) {
-      assert(factor.scalar_type() == at::kFloat);
-      cuda::scale_in_place(write(gradient), gradient.numel(), read_fp32(factor), float_of(gradient),
-                           current_stream(gradient));
-      return;
-    }
+  if (use_kernels(gradient)) {
+    assert(factor.scalar_type() == at::kFloat);
+    cuda::scale_in_place(write(gradient), gradient.numel(), read_fp32(factor), float_of(gradient),
+                         current_stream(gradient));
+    return;
   }
   gradient.mul_(factor);
 }
@@ -124,13 +120,11 @@ at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& 
 
 at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap) {
   const at::NoGradGuard no_grad;
-  if constexpr (kernels_built) {
-    if (supported(logits_nv, cap)) {
-      const auto logits = packed(logits_nv), targets = targets_n.contiguous();
-      auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-      cuda::softcap_nll(rows_of(logits, targets, cap), write_fp32(nll), current_stream(logits));
-      return nll;
-    }
+  if (supported(logits_nv, cap)) {
+    const auto logits = packed(logits_nv), targets = targets_n.contiguous();
+    auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
+    cuda::softcap_nll(rows_of(logits, targets, cap), write_fp32(nll), current_stream(logits));
+    return nll;
   }
   return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0);
 }

@@ -51,9 +51,7 @@ struct LeakyReluSquared : torch::autograd::Function<LeakyReluSquared> {
 }  // namespace
 
 at::Tensor leaky_relu_squared(const at::Tensor& x, double slope) {
-  if constexpr (kernels_built) {
-    if (use_kernels(x)) return FusedLeakyReluSquared::apply(packed(x), slope);
-  }
+  if (use_kernels(x)) return FusedLeakyReluSquared::apply(packed(x), slope);
   return LeakyReluSquared::apply(x, slope);
 }
 

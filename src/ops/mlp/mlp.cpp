@@ -67,14 +67,12 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
 }  // namespace
 
 at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope) {
-  if constexpr (hopper_built) {
-    if (supported(x, up, down)) {
-      if (!at::GradMode::is_enabled())
-        return at::linear(FusedMlp::activate(packed(x), up.value, slope, {}), down.value);
-      if (up.gradient.defined() && down.gradient.defined()) {
-        assert(x.requires_grad());  // or no backward pass would come here
-        return FusedMlp::apply(packed(x), up.value, up.gradient, down.value, down.gradient, slope);
-      }
+  if (supported(x, up, down)) {
+    if (!at::GradMode::is_enabled())
+      return at::linear(FusedMlp::activate(packed(x), up.value, slope, {}), down.value);
+    if (up.gradient.defined() && down.gradient.defined()) {
+      assert(x.requires_grad());  // or no backward pass would come here
+      return FusedMlp::apply(packed(x), up.value, up.gradient, down.value, down.gradient, slope);
     }
   }
   return linear(leaky_relu_squared(linear(x, up), slope), down);

@@ -10,6 +10,7 @@
 #include "ops/kernels.h"
 #include "ops/norm/residual_norm_kernel.h"
 #include "ops/norm/rms_norm.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -46,7 +47,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                const Operand& branch_scale, const Operand& skip,
                                const Operand& skip_weight, const Operand& x0, const Operand& mix,
                                double norm_scale, bool keep_sum) {
-    Operands in{*x, *branch, *branch_scale, *skip, *skip_weight, *x0, *mix};
+    Operands in{given(x),           given(branch), given(branch_scale), given(skip),
+                given(skip_weight), given(x0),     given(mix)};
     const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
@@ -62,12 +64,12 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
 
     // Backward recomputes t for the mix's gradient, from what is kept for other gradients anyway.
     // Without a mix it needs x' alone, which the next block keeps, too.
-    std::int64_t given = 0;
-    for (std::size_t i = 0; i < kOperands; ++i) given |= std::int64_t{in[i].defined()} << i;
+    std::int64_t given_bits = 0;
+    for (std::size_t i = 0; i < kOperands; ++i) given_bits |= std::int64_t{in[i].defined()} << i;
     if (!mixed) in[kX] = next;
     if (!mixed && !in[kBranchScale].defined()) in[kBranch].reset();
     context->save_for_backward({in.begin(), in.end()});
-    context->saved_data["given"] = given;
+    context->saved_data["given"] = given_bits;
     context->saved_data["norm_scale"] = norm_scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->set_materialize_grads(false);
@@ -79,10 +81,9 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto saved = context->get_saved_variables();
     Operands in;
     std::copy(saved.begin(), saved.end(), in.begin());
-    const auto given = context->saved_data["given"].toInt();
-    std::array<bool, kOperands> wanted{};
-    for (std::size_t i = 0, edge = 0; i < kOperands; ++i)
-      wanted[i] = (given >> i & 1) != 0 && context->needs_input_grad(edge++);
+    const auto given_bits = context->saved_data["given"].toInt();
+    const auto wanted = wanted_gradients<kOperands>(
+        *context, [&](std::size_t i) { return (given_bits >> i & 1) != 0; });
 
     const bool mixed = in[kMix].defined();
     // Added to in place where nobody else holds the later blocks' sum.
@@ -172,19 +173,17 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
   assert(terms.branch.defined() || !terms.branch_scale.defined());
   assert(terms.skip.defined() == terms.skip_weight.defined());
   assert(terms.x0.defined() || !terms.mix.defined());
-  if constexpr (kernels_built) {
-    if (use_kernels(terms.x) && supported(terms)) {
-      const bool mixed = terms.mix.defined();
-      const auto operand = [](const at::Tensor& of) { return Operand(packed(of)); };
-      const auto out = FusedResidualNorm::apply(
-          operand(terms.x), operand(terms.branch), operand(terms.branch_scale), operand(terms.skip),
-          operand(terms.skip_weight), operand(mixed ? terms.x0 : at::Tensor()), operand(terms.mix),
-          norm_scale, keep_sum);
-      return {.sum = keep_sum ? out.back() : at::Tensor(),
-              .x = out[0],
-              .y = out[1],
-              .x0 = mixed ? out[2] : terms.x0};
-    }
+  if (use_kernels(terms.x) && supported(terms)) {
+    const bool mixed = terms.mix.defined();
+    const auto out = FusedResidualNorm::apply(
+        operand(packed(terms.x)), operand(packed(terms.branch)),
+        operand(packed(terms.branch_scale)), operand(packed(terms.skip)),
+        operand(packed(terms.skip_weight)), operand(packed(mixed ? terms.x0 : at::Tensor())),
+        operand(packed(terms.mix)), norm_scale, keep_sum);
+    return {.sum = keep_sum ? out.back() : at::Tensor(),
+            .x = out[0],
+            .y = out[1],
+            .x0 = mixed ? out[2] : terms.x0};
   }
   return reference(terms, norm_scale, keep_sum);
 }

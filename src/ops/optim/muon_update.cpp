@@ -15,19 +15,17 @@ bool supported(const at::Tensor& a, const at::Tensor& b) {
 
 at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at::Tensor& mu,
                              const at::Tensor& c, const at::Tensor& skip) {
-  if constexpr (kernels_built) {
-    if (supported(b, g)) {
-      auto ahead = at::empty_like(b);
-      cuda::nesterov_momentum({.momentum = write(b),
-                               .gradient = read(g),
-                               .ahead = write(ahead),
-                               .count = b.numel(),
-                               .mu = read_fp32(mu),
-                               .clip = read_fp32(c),
-                               .skip = skip.const_data_ptr<bool>()},
-                              float_of(b), float_of(g), current_stream(b));
-      return ahead;
-    }
+  if (supported(b, g)) {
+    auto ahead = at::empty_like(b);
+    cuda::nesterov_momentum({.momentum = write(b),
+                             .gradient = read(g),
+                             .ahead = write(ahead),
+                             .count = b.numel(),
+                             .mu = read_fp32(mu),
+                             .clip = read_fp32(c),
+                             .skip = skip.const_data_ptr<bool>()},
+                            float_of(b), float_of(g), current_stream(b));
+    return ahead;
   }
   const auto dtype = b.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const auto keep = at::where(skip, 1.0, mu);
@@ -39,13 +37,11 @@ at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at:
 
 void decayed_step(const at::Tensor& p, const at::Tensor& u, const at::Tensor& rate, double decay,
                   double scale) {
-  if constexpr (kernels_built) {
-    if (p.scalar_type() == at::kFloat && supported(p, u)) {
-      cuda::decayed_step(write_fp32(p), read(u), p.numel(), read_fp32(rate),
-                         static_cast<float>(decay), static_cast<float>(scale), float_of(u),
-                         current_stream(p));
-      return;
-    }
+  if (p.scalar_type() == at::kFloat && supported(p, u)) {
+    cuda::decayed_step(write_fp32(p), read(u), p.numel(), read_fp32(rate),
+                       static_cast<float>(decay), static_cast<float>(scale), float_of(u),
+                       current_stream(p));
+    return;
   }
   p.mul_(1 - rate * decay);
   p.addcmul_(u.to(p.scalar_type()), rate.to(p.scalar_type()), -scale);

@@ -1,0 +1,12 @@
+// Never called: see ops/built.h.
+#include "ops/attention/qkv_proj_norm_rope_hopper.h"
+#include "ops/built.h"
+
+namespace tg::cuda {
+
+void project_heads(const HeadShape&, int, const void*, const void*, const void*, const void*,
+                   const float*, void*, float*, Stream) {
+  not_built();
+}
+
+}  // namespace tg::cuda

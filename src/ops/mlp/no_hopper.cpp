@@ -1,0 +1,18 @@
+// Never called: see ops/built.h.
+#include "ops/built.h"
+#include "ops/mlp/mlp_hopper.h"
+
+namespace tg::cuda {
+
+std::int64_t mlp_sign_bytes(const MlpShape&) {
+  not_built();
+}
+void mlp_up(const MlpShape&, const void*, const void*, float, void*, void*, Stream) {
+  not_built();
+}
+void mlp_down_backward(const MlpShape&, const void*, const void*, const void*, const void*, float,
+                       void*, Stream) {
+  not_built();
+}
+
+}  // namespace tg::cuda

@@ -1,0 +1,19 @@
+// Never called: see ops/built.h.
+#include "ops/built.h"
+#include "ops/norm/residual_norm_kernel.h"
+
+namespace tg::cuda {
+
+void residual_norm_forward(const ResidualNormTerms&, const ResidualNormRows&, void*, void*, void*,
+                           Stream) {
+  not_built();
+}
+int residual_norm_blocks(const ResidualNormTerms&, const ResidualNormRows&) {
+  not_built();
+}
+void residual_norm_backward(const ResidualNormTerms&, const ResidualNormRows&,
+                            const ResidualNormGradients&, int, float*, float*, Stream) {
+  not_built();
+}
+
+}  // namespace tg::cuda

@@ -1,0 +1,9 @@
+#include "ops/built.h"
+
+namespace tg {
+
+bool hopper_built() {
+  return true;
+}
+
+}  // namespace tg
