@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -76,14 +75,6 @@ void require_both_splits(const ShardingOptions& options, const ShardingReport& r
 
 }  // namespace
 
-bool is_validation_document(const ShardingOptions& options, std::int64_t index) {
-  if (options.val_documents > 0) return index < options.val_documents;
-  const auto due = [&](std::int64_t documents) {
-    return std::floor(options.val_fraction * static_cast<double>(documents));
-  };
-  return due(index + 1) > due(index);
-}
-
 ShardingReport make_shards(const ShardingOptions& options) {
   const std::int64_t bytes = total_bytes(options.files);
   const Tokenizer tokenizer(options.tokenizer_path);
@@ -99,7 +90,8 @@ ShardingReport make_shards(const ShardingOptions& options) {
   for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next()) {
     for (const auto& part : parts) {
       if (part.begins_document) {
-        is_val = is_validation_document(options, report.train.documents + report.val.documents);
+        const std::int64_t index = report.train.documents + report.val.documents;
+        is_val = is_validation_document(index, options.val_documents, options.val_fraction);
         ++(is_val ? report.val : report.train).documents;
       }
       (is_val ? val : train).append(part.tokens);

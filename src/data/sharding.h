@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "data/document_reader.h"
+#include "data/document_split.h"
 
 namespace tg {
 
@@ -14,10 +15,9 @@ struct ShardingOptions {
   std::vector<std::string> files;  // "-": standard input
   Separator separator = Separator::file;
   std::int64_t shard_tokens = 100'000'000;
-  // The first val_documents documents are the validation split; when 0, every document at which
-  // another val_fraction of a document is due, so that they are spread over the input.
+  // What is_validation_document() takes.
   std::int64_t val_documents = 0;
-  double val_fraction = 0.05;
+  double val_fraction = default_val_fraction;
   int threads = 1;
   std::string name_prefix = "fineweb";
   bool replace_invalid = false;
@@ -34,8 +34,5 @@ struct ShardingReport {
 // Files appear in out_dir only when all are complete and on the disk. A progress line is shown on a
 // terminal. Errors: missing_input, bad_data, config, cannot_create, io.
 ShardingReport make_shards(const ShardingOptions& options);
-
-// Whether document number `index`, from 0, is of the validation split.
-bool is_validation_document(const ShardingOptions& options, std::int64_t index);
 
 }  // namespace tg

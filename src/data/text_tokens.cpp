@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "data/document_encoder.h"
+#include "data/document_split.h"
 #include "data/growing_tokens.h"
-#include "data/sharding.h"
 
 namespace tg {
 namespace {
@@ -109,7 +109,6 @@ void TextCorpus::Work::run() {
 }
 
 void TextCorpus::Work::encode_all() {
-  const ShardingOptions options;  // the defaults of make_shards
   std::int64_t documents = 0;
   Split* split = &train;
   for (auto parts = encoder_.next(); !parts.empty(); parts = encoder_.next()) {
@@ -117,7 +116,7 @@ void TextCorpus::Work::encode_all() {
     if (stop_) return;
     for (const auto& part : parts) {
       if (part.begins_document) {
-        split = is_validation_document(options, documents++) ? &val : &train;
+        split = is_validation_document(documents++) ? &val : &train;
       }
       split->made_.append(part.tokens);
     }
