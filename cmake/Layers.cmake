@@ -1,21 +1,21 @@
-# train_gpt_layer(NAME [TORCH] [EXCEPT FILE...] [LINK ...]): one folder of src/ is one static library of
-# all its sources but those named. Without TORCH it compiles and links no LibTorch at all.
+# train_gpt_layer(NAME [TORCH] [ONLY FILE...] [EXCEPT FILE...] [LINK ...]): one folder of src/ is one static
+# library of all its sources, of those named or all but those named. Without TORCH it compiles and links no
+# LibTorch at all.
 # train_gpt_test(NAME [TORCH] [LINK ...]): the tests of one layer are one program and one ctest.
 
 function(train_gpt_use_torch target)
-  if(TRAIN_GPT_WITH_CUDA)
-    target_link_libraries(${target} PUBLIC torch::cuda)
-  else()
-    target_link_libraries(${target} PUBLIC torch::cpu)
-  endif()
+  target_link_libraries(${target} PUBLIC torch::cpu)
   if(TARGET torch_pch)
     target_precompile_headers(${target} REUSE_FROM torch_pch)
   endif()
 endfunction()
 
 function(train_gpt_layer name)
-  cmake_parse_arguments(arg "TORCH" "" "LINK;EXCEPT" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "" "LINK;ONLY;EXCEPT" ${ARGN})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(arg_ONLY)
+    list(TRANSFORM arg_ONLY PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE sources)
+  endif()
   foreach(file IN LISTS arg_EXCEPT)
     list(REMOVE_ITEM sources ${CMAKE_CURRENT_SOURCE_DIR}/${file})
   endforeach()

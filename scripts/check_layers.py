@@ -10,9 +10,13 @@ import sys
 
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
 LAYERS = "base config device data ops model comm optim store eval train".split()
+# Files that are a library beside their layer's.
+LIBRARIES = {"data/feeder.h": "feeder", "data/feeder.cpp": "feeder"}
 # Folders that compile without LibTorch's headers, and what is excepted: the way to the device.
 WITHOUT_TORCH = {"base", "config", "data"}
 WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
+# So do kernels, and what their launchers take.
+KERNELS = re.compile(r"ops/.*(\.cuh?|_(kernel|hopper)\.h)|device/launch\.h")
 # The only files that read the environment.
 ENVIRONMENT = {"config/parse.cpp", "config/launch.cpp"}
 # The only files that may wait for the device to hand over a number: the report and the scores.
@@ -45,6 +49,10 @@ def layer_of(path):
     return path.parts[0] if len(path.parts) > 1 and path.parts[0] in LAYERS else None
 
 
+def library_of(path):
+    return LIBRARIES.get(path.as_posix(), layer_of(path))
+
+
 def included(source, name, src):
     """The included file's path relative to src/, when it is one of ours."""
     for folder in (source.parent, src):
@@ -61,6 +69,8 @@ def check_include(source, name, src):
         return
     if layer in WITHOUT_TORCH and relative.as_posix() not in WITH_TORCH and TORCH.match(name):
         yield f"{layer}/ does without LibTorch, but includes {name}"
+    if KERNELS.fullmatch(relative.as_posix()) and TORCH.match(name):
+        yield f"kernels do without LibTorch, but include {name}"
     target = included(source, name, src)
     if target is None:
         return
@@ -88,24 +98,65 @@ def check_source(source, src):
             yield f"src/{relative}:{number}: {breach}"
 
 
-def check_links(cmake, src):
-    """train_gpt_layer(NAME ... LINK ...) links only layers before its own."""
-    layer = layer_of(cmake.relative_to(src))
+def all_includes(src):
+    """(file, included file) relative to src/, but for includes to the right."""
+    for source in sorted(src.rglob("*")):
+        if source.suffix not in SUFFIXES or layer_of(source.relative_to(src)) is None:
+            continue
+        text = without_comments_and_strings(source.read_text(encoding="utf-8"))
+        for include in filter(None, map(INCLUDE.match, text.splitlines())):
+            target = included(source, include.group(2), src)
+            other = layer_of(target) if target else None
+            if other and LAYERS.index(other) <= LAYERS.index(layer_of(source.relative_to(src))):
+                yield source.relative_to(src), target
+
+
+def check_links(cmake, includes, src):
+    """train_gpt_layer(NAME ... LINK ...) links the libraries that its files include, and no others."""
+    where = f"src/{cmake.relative_to(src)}"
     for match in re.finditer(r"train_gpt_layer\(([^)]*)\)", cmake.read_text(encoding="utf-8")):
-        links = match.group(1).partition("LINK")[2].split()
+        words = match.group(1).split()
+        name = words[0]
+        links = words[words.index("LINK") + 1 :] if "LINK" in words else []
+        reasons = {library_of(target): source for source, target in includes if library_of(source) == name}
+        reasons.pop(name, None)
+        for other in sorted(reasons.keys() - set(links)):
+            yield f"{where}: {name} does not link {other}, which src/{reasons[other]} includes"
         for other in links:
-            if layer and other in LAYERS and LAYERS.index(other) >= LAYERS.index(layer):
-                yield f"src/{cmake.relative_to(src)}: {layer} links {other}, which does not come before it"
+            if other in {*LAYERS, *LIBRARIES.values()} and other not in reasons:
+                yield f"{where}: {name} links {other}, which it does not include"
+
+
+def check_circles(includes):
+    """Folders include each other in one direction only, those within a layer too."""
+    uses = {}
+    for source, target in includes:
+        if source.parent != target.parent:
+            uses.setdefault(source.parent, {}).setdefault(target.parent, (source, target))
+    # What uses nothing that is left, or is used by nothing, is in no circle.
+    left = set(uses)
+    while left:
+        used = {other for folder in left for other in uses[folder]}
+        inner = {folder for folder in left & used if left & uses[folder].keys()}
+        if inner == left:
+            break
+        left = inner
+    for folder in sorted(left):
+        for other in sorted(left & uses[folder].keys()):
+            source, target = uses[folder][other]
+            yield f"src/{source}: includes {target}, which closes a circle of folders"
 
 
 def check(root):
     src = (root / "src").resolve()
     breaches = []
+    includes = list(all_includes(src))
     for path in sorted(src.rglob("*")):
         if path.suffix in SUFFIXES:
             breaches += check_source(path, src)
         elif path.name == "CMakeLists.txt":
-            breaches += check_links(path, src)
+            breaches += check_links(path, includes, src)
+    breaches += check_circles(includes)
     for folder in sorted(path.name for path in src.iterdir() if path.is_dir()):
         if folder not in LAYERS:
             breaches.append(f"src/{folder}/: no such layer; the layers are {' > '.join(LAYERS)}")

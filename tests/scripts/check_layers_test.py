@@ -11,7 +11,7 @@ CLEAN = {
     "src/base/error.h": "#pragma once\n#include <string>\n",
     "src/config/parse.cpp": '#include "base/error.h"\nauto v = std::getenv("SEED");\n',
     "src/data/shard.h": '#include "base/error.h"\n#include "config/settings.h"\n',
-    "src/data/CMakeLists.txt": "train_gpt_layer(data LINK config)\n",
+    "src/data/CMakeLists.txt": "train_gpt_layer(data LINK base config)\n",
     "src/data/feeder.h": "#include <ATen/ATen.h>\n",
     "src/ops/rope.h": "#include <ATen/ATen.h>\n// like getenv() or x.item(), but in a comment\n",
     "src/ops/rope.cpp": '#include "rope.h"\nauto s = "getenv(x).item()";\n',
@@ -90,12 +90,46 @@ class CheckLayers(unittest.TestCase):
                 **{"train/trainer.cpp": f"auto v = {call};\n"},
             )
 
-    def test_link_to_the_right(self):
+    def test_torch_in_a_kernel(self):
+        for name in ("norm/sum.cu", "gemm/hopper/tile.cuh", "norm/sum_kernel.h", "mlp/mlp_hopper.h"):
+            self.expect_breach(
+                f"src/ops/{name}:1:", "kernels", **{f"ops/{name}": "#include <ATen/ATen.h>\n"}
+            )
+
+    def test_link_of_what_is_not_included(self):
         self.expect_breach(
             "src/data/CMakeLists.txt:",
             "data links ops",
-            **{"data/CMakeLists.txt": "train_gpt_layer(data TORCH LINK\n  config ops)\n"},
+            **{"data/CMakeLists.txt": "train_gpt_layer(data TORCH LINK\n  base config ops)\n"},
         )
+
+    def test_include_of_what_is_not_linked(self):
+        self.expect_breach(
+            "src/data/CMakeLists.txt:",
+            "data does not link base, which src/data/shard.h includes",
+            **{"data/CMakeLists.txt": "train_gpt_layer(data LINK config fmt)\n"},
+        )
+
+    def test_library_beside_its_layer(self):
+        self.expect_breach(
+            "src/eval/CMakeLists.txt:",
+            "eval does not link feeder, which src/eval/score.h includes",
+            **{
+                "eval/CMakeLists.txt": "train_gpt_layer(eval TORCH LINK data)\n",
+                "eval/score.h": '#include "data/feeder.h"\n#include "data/shard.h"\n',
+            },
+        )
+
+    def test_circle_within_a_layer(self):
+        norm = '#include "ops/rope.h"\n#include "ops/mlp/mlp.h"\n'
+        breaches, status = self.run_on(
+            **{"ops/norm/norm.h": norm, "ops/mlp/mlp.h": '#include "ops/norm/norm.h"\n'},
+            **{"ops/norm/sum.h": '#include "ops/rope.h"\n', "model/block.h": '#include "ops/mlp/mlp.h"\n'},
+        )
+        self.assertEqual(1, status)
+        self.assertEqual(2, len(breaches), breaches)
+        for breach, file in zip(breaches, ("src/ops/mlp/mlp.h", "src/ops/norm/norm.h")):
+            self.assertTrue(breach.startswith(file) and "circle" in breach, breach)
 
     def test_unknown_folder(self):
         self.expect_breach("src/utils/:", "no such layer", **{"utils/a.h": ""})
