@@ -9,7 +9,9 @@
 #include "config/data_config.h"
 #include "config/model_config.h"
 #include "config/optim_config.h"
+#include "config/run_config.h"
 #include "config/runtime_config.h"
+#include "config/ttt_config.h"
 
 namespace tg {
 

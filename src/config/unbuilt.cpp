@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "config/check.h"
+#include "config/derived.h"
 #include "config/resolved.h"
 #include "config/text.h"
 

@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "base/log.h"
-#include "config/check.h"
+#include "config/derived.h"
 #include "data/feeder.h"
 #include "data/prefetch.h"
 

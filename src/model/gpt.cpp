@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "config/check.h"
+#include "config/derived.h"
 #include "ops/embedding/bigram_hash.h"
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/token_embedding.h"

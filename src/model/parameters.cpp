@@ -5,7 +5,7 @@
 #include <cassert>
 #include <cstdlib>
 
-#include "config/check.h"
+#include "config/derived.h"
 
 namespace tg {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "config/check.h"
+#include "config/derived.h"
 #include "ops/quantize/fake_quant.h"
 
 namespace tg {

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "build_info.h"
-#include "config/check.h"
+#include "config/derived.h"
 #include "device/gpu.h"
 #include "ops/fused.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "config/check.h"
+#include "config/derived.h"
 #include "model/parameters.h"
 
 namespace tg {

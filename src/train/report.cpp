@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/python_format.h"
 #include "base/uptime.h"
-#include "config/check.h"
+#include "config/derived.h"
 #include "config/resolved.h"
 #include "device/gpu.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "config/check.h"
+#include "config/derived.h"
 #include "data/prefetch.h"
 #include "data/token_order.h"
 #include "data/tokenizer.h"

@@ -15,6 +15,7 @@
 
 #include "base/program.h"
 #include "config/check.h"
+#include "config/derived.h"
 #include "config/parse.h"
 #include "data/prefetch.h"
 #include "data/splits.h"

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/derived.h"
 #include "tests/config/helpers.h"
 
 namespace tg {

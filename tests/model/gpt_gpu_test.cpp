@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "config/check.h"
+#include "config/derived.h"
 #include "ops/attention/attention.h"
 #include "ops/fused.h"
 #include "tests/model/fixtures.h"

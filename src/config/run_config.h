@@ -1,0 +1,61 @@
+#pragma once
+// How long a run is, and of what its steps and evaluations are made.
+#include <cstdint>
+
+#include "config/limits.h"
+
+namespace tg {
+
+struct RunConfig {
+  std::int64_t val_batch_size = 524288;
+  std::int64_t val_tokens = 0;
+  std::int64_t val_loss_every = 4000;
+  std::int64_t train_log_every = 500;
+  std::int64_t iterations = 20000;
+  std::int64_t warmdown_iters = 3500;
+  std::int64_t warmup_steps = 20;
+  std::int64_t train_batch_tokens = 786432;
+  std::int64_t grad_accum_steps = 0;
+  std::int64_t train_seq_len = 2048;
+  std::int64_t eval_seq_len = 2048;
+  std::int64_t eval_stride = 64;
+  double max_wallclock_seconds = 600;
+
+  template <class V>
+  void visit(V&& v) {
+    list(*this, v);
+  }
+  template <class V>
+  void visit(V&& v) const {
+    list(*this, v);
+  }
+
+ private:
+  template <class Self, class V>
+  static void list(Self& s, V& v) {
+    v("val_batch_size", s.val_batch_size, at_least(1),
+      "validation tokens a round, all ranks together");
+    v("val_tokens", s.val_tokens, at_least(0), "validation tokens in all; 0: every one");
+    v("val_loss_every", s.val_loss_every, at_least(0),
+      "steps between validations; 0: at the end only");
+    v("train_log_every", s.train_log_every, at_least(0),
+      "steps between train lines; 0: no such lines");
+    v("iterations", s.iterations, at_least(0), "optimizer steps, unless the clock ends the run");
+    v("warmdown_iters", s.warmdown_iters, at_least(0),
+      "last steps, in which the learning rate falls to 0");
+    v("warmup_steps", s.warmup_steps, at_least(0), "steps before the clock starts, then rewound");
+    v("train_batch_tokens", s.train_batch_tokens, at_least(1),
+      "tokens of a step, all ranks together");
+    v("grad_accum_steps", s.grad_accum_steps, within(0, most_parts),
+      "micro-batches of a rank and step; 0: 8 / world size");
+    v("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), "tokens of a training row");
+    v("eval_seq_len", s.eval_seq_len, within(0, most_tokens_in_row),
+      "tokens of a row in the final evaluations; 0: as in training");
+    v("eval_stride", s.eval_stride, at_least(0),
+      "step of the sliding window; 0: no such evaluation");
+    v("max_wallclock_seconds", s.max_wallclock_seconds, at_least(0),
+      "training time allowed; 0: no cap");
+  }
+};
+
+}  // namespace tg
