@@ -63,8 +63,8 @@ struct OptimConfig {
   }
 };
 
-// Parts of names: a parameter whose name contains one is stepped by AdamW and stays in floating
-// point.
+// Parts of names: a parameter whose name contains one is stepped by AdamW at SCALAR_LR and stays in
+// floating point.
 inline const std::vector<std::string>& default_control_patterns() {
   static const std::vector<std::string> patterns = {
       "attn_scale", "mlp_scale",       "resid_mix",       "q_gain",    "skip_weight", "smear",
@@ -109,7 +109,7 @@ struct AveragingConfig {
     v("late_qat_threshold", s.late_qat_threshold, at_least(0),
       "learning-rate scale below which that starts by itself; 0: never");
     v("control_tensor_name_patterns", s.control_tensor_name_patterns, anything,
-      "parts of the names of parameters that AdamW steps and the artifact keeps exact");
+      "parts of names: AdamW steps these at SCALAR_LR, the artifact keeps them exact");
     v("late_qat", s.late_qat, anything, "accepted, without effect: see LATE_QAT_THRESHOLD");
     v("int8_keep_float_fp32_name_patterns", s.int8_keep_float_fp32_name_patterns, anything,
       "parts of the names that ARTIFACT=int8_zlib keeps in fp32");
@@ -142,7 +142,7 @@ struct TttConfig {
       "score validation chunk by chunk, training on what was scored");
     v("ttt_lr", s.ttt_lr, at_least(0), "learning rate of the first chunk");
     v("ttt_epochs", s.ttt_epochs, at_least(0), "passes over a scored chunk");
-    v("ttt_chunk_tokens", s.ttt_chunk_tokens, at_least(1), "tokens of a chunk");
+    v("ttt_chunk_tokens", s.ttt_chunk_tokens, within(1, most_tokens), "tokens of a chunk");
     v("ttt_freeze_blocks", s.ttt_freeze_blocks, at_least(0), "first blocks that are left alone");
     v("ttt_momentum", s.ttt_momentum, fraction, "momentum, kept across chunks");
     v("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), "rows of a batch");
