@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <thread>
@@ -38,6 +39,8 @@ void run(int argc, char** argv) {
     fmt::print("{}", help ? help_text() : version_text());
     return;
   }
+  // A reader of standard output that goes away (`| head`) ends no training; the log file goes on.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto launch = read_launch();
   set_log_rank(launch.rank);
   if (launch.launcher != "single") turn_off_progress();
