@@ -56,14 +56,14 @@ void run(int argc, char** argv) {
     const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);
     require_same(meeting, launch,
                  experiment_text(settings) + resolved_text(machine) + program_version());
-    const auto output_dir = prepare_output_dir(settings, meeting, launch);
+    const OutputDir output_dir(settings, meeting, launch);
     Communicator communicator(meeting, launch, machine.device, timeout_s,
-                              output_dir + "/comm_traces");
+                              output_dir.path() + "/comm_traces");
     if (launch.world_size > 1) {
       log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
                meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");
     }
-    Trainer(settings, machine, output_dir, origins, communicator).run();
+    Trainer(settings, machine, output_dir.path(), origins, communicator).run();
   });
 }
 
