@@ -82,6 +82,7 @@ FolderLock::FolderLock(const std::string& folder) : path_(folder + "/run.lock") 
              path_, std::strerror(error));
     return;
   }
+  file_.emplace(path_);
   // For the message alone: a failure to write it is none of the run's.
   const auto name = own_name() + "\n";
   if (::ftruncate(descriptor_, 0) == 0) {
@@ -91,7 +92,7 @@ FolderLock::FolderLock(const std::string& folder) : path_(folder + "/run.lock") 
 
 FolderLock::~FolderLock() {
   if (descriptor_ < 0) return;
-  ::unlink(path_.c_str());
+  file_.reset();
   ::close(descriptor_);
 }
 

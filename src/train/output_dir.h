@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "base/leftover.h"
 #include "comm/rendezvous.h"
 #include "config/settings.h"
 
@@ -21,6 +22,7 @@ class FolderLock {
 
  private:
   std::string path_;
+  std::optional<Leftover> file_;  // once it is locked
   int descriptor_ = -1;
 };
 
