@@ -1,13 +1,14 @@
-// Parses, joins, runs, and turns an exception into one line and an exit code.
+// Parses, joins and runs; an exception ends the program with one line and an exit code.
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
-#include <chrono>
-#include <cstdio>
-#include <cstdlib>
-#include <thread>
+#include <csignal>
+#include <optional>
 
 #include "base/error.h"
 #include "base/error_file.h"
+#include "base/exhausted.h"
+#include "base/first_line.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "comm/communicator.h"
@@ -31,6 +32,17 @@ std::string resolved_text(const Machine& machine) {
                      c10::toString(machine.compute));
 }
 
+// What LibTorch throws where our own code catches nothing: on its own threads, such as the
+// watchdog of NCCL's collectives, or for memory.
+std::optional<Error> explain(const Settings& settings, const std::exception& error) {
+  const auto line = out_of_memory_line(error);
+  if (!line.empty()) return explain_out_of_memory(settings, line);
+  if (dynamic_cast<const c10::DistError*>(&error) == nullptr) return {};
+  return Error(ExitCode::unavailable,
+               fmt::format("a collective failed ({}); the rank that failed first says why",
+                           first_line(error.what())));
+}
+
 void run(int argc, char** argv) {
   set_error_file(read_error_file());
   auto [settings, origins, help, version] = parse_settings(argc, argv);
@@ -38,6 +50,8 @@ void run(int argc, char** argv) {
     fmt::print("{}", help ? help_text() : version_text());
     return;
   }
+  // A reader of standard output that goes away (`| head`) ends no training; the log file goes on.
+  std::signal(SIGPIPE, SIG_IGN);
   const auto launch = read_launch();
   set_log_rank(launch.rank);
   if (launch.launcher != "single") turn_off_progress();
@@ -46,35 +60,26 @@ void run(int argc, char** argv) {
     for (const auto& notice : notices(settings, origins)) warn_line(notice);
   }
 
-  explaining_out_of_memory(settings, [&] {
-    const auto machine = set_up_machine(settings.runtime, settings.model, launch.local_rank);
-    const double timeout_s = settings.runtime.comm_timeout_s;
-    const bool chosen = origins.at("comm_timeout_s") != "default";
-    const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);
-    require_same(meeting, launch,
-                 experiment_text(settings) + resolved_text(machine) + program_version());
-    const auto output_dir = prepare_output_dir(settings, meeting, launch);
-    Communicator communicator(meeting, launch, machine.device, timeout_s,
-                              output_dir + "/comm_traces");
-    if (launch.world_size > 1) {
-      log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
-               meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");
-    }
-    Trainer(settings, machine, output_dir, origins, communicator).run();
-  });
-}
-
-// What is left of a broken group of ranks could wait for ever in its destructors, so none run.
-[[noreturn]] void end(ExitCode code) {
-  if (code == ExitCode::unavailable) std::this_thread::sleep_for(kLostPeerDelay);
-  std::fflush(nullptr);
-  std::_Exit(static_cast<int>(code));
+  explain_errors_with([known = settings](const auto& error) { return explain(known, error); });
+  const auto machine = set_up_machine(settings.runtime, settings.model, launch.local_rank);
+  const double timeout_s = settings.runtime.comm_timeout_s;
+  const bool chosen = origins.at("comm_timeout_s") != "default";
+  const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);
+  require_same(meeting, launch,
+               experiment_text(settings) + resolved_text(machine) + program_version());
+  const OutputDir output_dir(settings, meeting, launch);
+  Communicator communicator(meeting, launch, machine.device, timeout_s,
+                            output_dir.path() + "/comm_traces");
+  if (launch.world_size > 1) {
+    log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
+             meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");
+  }
+  Trainer(settings, machine, output_dir.path(), origins, communicator).run();
 }
 
 }  // namespace
 }  // namespace tg
 
 int main(int argc, char** argv) {
-  const int code = tg::exit_code_of([&] { tg::run(argc, argv); });
-  if (code != 0) tg::end(static_cast<tg::ExitCode>(code));
+  return tg::run_program([&] { tg::run(argc, argv); });
 }

@@ -3,11 +3,11 @@
 #include <cxxopts.hpp>
 #include <iostream>
 #include <map>
-#include <new>
 #include <string>
 #include <thread>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "base/log.h"
 #include "base/program.h"
 #include "config/flags.h"
@@ -130,11 +130,10 @@ void run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return tg::exit_code_of([&] {
-    try {
-      run(argc, argv);
-    } catch (const std::bad_alloc&) {
-      tg::fail(ExitCode::memory, "out of memory; shorter documents or fewer --threads need less");
-    }
+  tg::explain_errors_with([](const std::exception& error) -> std::optional<tg::Error> {
+    if (tg::out_of_memory_line(error).empty()) return {};
+    return tg::Error(ExitCode::memory,
+                     "out of memory; shorter documents or fewer --threads need less");
   });
+  return tg::run_program([&] { run(argc, argv); });
 }

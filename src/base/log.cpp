@@ -6,8 +6,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "base/error.h"
 #include "base/error_file.h"
@@ -27,7 +31,10 @@ struct Log {
       make_logger("out", std::make_shared<spdlog::sinks::stdout_sink_mt>());
   std::shared_ptr<spdlog::logger> err =
       make_logger("err", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  std::mutex file_mutex;
   std::shared_ptr<spdlog::logger> file;
+  std::vector<std::string> before_file;  // lines for the file that is not open yet
+  std::atomic<bool> out_lost = false, file_lost = false;
   int rank = 0;
   std::atomic<long> step{-1};
   bool terminal = isatty(STDOUT_FILENO) == 1;
@@ -53,6 +60,7 @@ void set_log_step(long step) {
 void open_log_file(const std::string& path, std::string_view header) {
   Log& state = log_state();
   if (state.rank != 0) return;
+  const std::lock_guard lock(state.file_mutex);
   try {
     auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, /*truncate=*/true);
     state.file = make_logger("file", std::move(sink));
@@ -60,15 +68,34 @@ void open_log_file(const std::string& path, std::string_view header) {
     fail(ExitCode::cannot_create, "cannot create the log file {} ({}); choose another OUTPUT_DIR",
          path, error.what());
   }
+  // spdlog would report every second.
+  state.file->set_error_handler([&state](const std::string& what) {
+    if (!state.file_lost.exchange(true))
+      warn_line(fmt::format("lines of the log file are lost ({}); the run goes on", what));
+  });
   state.file->info(header);
+  for (const auto& line : state.before_file) state.file->info(line);
+  state.before_file.clear();
 }
 
 void log_line(std::string_view line) {
   Log& state = log_state();
   if (state.rank != 0) return;
   progress_line("");
-  state.out->info(line);
-  if (state.file) state.file->info(line);
+  if (!state.out_lost) {
+    state.out->info(line);
+    if (std::ferror(stdout) != 0 && !state.out_lost.exchange(true)) {
+      warn_line(fmt::format(
+          "standard output cannot be written ({}); the run goes on, with its log file alone",
+          std::strerror(errno)));
+    }
+  }
+  const std::lock_guard lock(state.file_mutex);
+  if (state.file) {
+    state.file->info(line);
+  } else {
+    state.before_file.emplace_back(line);
+  }
 }
 
 void warn_line(std::string_view line) {

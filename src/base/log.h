@@ -1,7 +1,8 @@
 #pragma once
 // Log lines are bare (no time stamp, no level): scripts that parse the Python programs' logs parse
 // ours. Standard output and the log file get the same lines; warnings and errors go to standard
-// error.
+// error. Where one of them cannot be written any more (a full disk; a reader that has gone away,
+// where the program ignores SIGPIPE), one warning says so and the others go on.
 #include <fmt/format.h>
 
 #include <string>
@@ -13,8 +14,8 @@ namespace tg {
 // Rank 0 prints to standard output and, once open_log_file was called, to that file; the other
 // ranks print warnings and errors alone. Call before any other thread logs.
 void set_log_rank(int rank);
-// Truncates `path` and writes `header` (resolved settings, versions) to it alone. Errors:
-// cannot_create.
+// Truncates `path`, writes `header` (resolved settings, versions) to it alone, then the lines
+// logged so far. The file may be renamed while it is open. Errors: cannot_create.
 void open_log_file(const std::string& path, std::string_view header);
 
 void log_line(std::string_view line);

@@ -1,27 +1,113 @@
 #include "base/program.h"
 
-#include <string_view>
+#include <unistd.h>
 
-#include "base/error.h"
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <future>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/error_file.h"
+#include "base/exhausted.h"
+#include "base/first_line.h"
+#include "base/leftover.h"
 #include "base/log.h"
 
 namespace tg {
 
-int exit_code_of(const std::function<void()>& program) {
-  const auto told = [](ExitCode code, std::string_view what) {
-    error_line(static_cast<int>(code), what);
-    return static_cast<int>(code);
-  };
-  try {
-    program();
-    return static_cast<int>(ExitCode::ok);
-  } catch (const Error& error) {
-    return told(error.exit_code(), error.what());
-  } catch (const std::exception& error) {
-    // LibTorch's messages go on with a backtrace.
-    const std::string_view all(error.what());
-    return told(ExitCode::internal, all.substr(0, all.find('\n')));
+namespace {
+
+Explanation& explanation() {
+  static Explanation current;
+  return current;
+}
+
+Error describe(const std::exception& error) {
+  if (explanation()) {
+    if (const auto explained = explanation()(error)) return *explained;
   }
+  if (const auto line = out_of_memory_line(error); !line.empty()) {
+    return {ExitCode::memory, fmt::format("out of memory: {}", line)};
+  }
+  if (is_out_of_threads(error)) {
+    return {ExitCode::memory,
+            fmt::format("cannot start a thread ({}); raise the limit of processes (ulimit -u, or "
+                        "pids of the container), or use fewer threads",
+                        error.what())};
+  }
+  return {ExitCode::internal, std::string(first_line(error.what()))};
+}
+
+// Where even the words fail, for want of memory.
+constexpr std::string_view kLastWords =
+    "ERROR exit=71: out of memory, and none left to say where; use a smaller model or batch\n";
+
+// Storage may be what failed: not for longer than this.
+constexpr auto kRemovalTime = std::chrono::seconds(2);
+
+void remove_leftovers_soon() {
+  auto removed = std::make_shared<std::promise<void>>();
+  const auto done = removed->get_future();
+  std::thread([removed] {
+    remove_leftovers();
+    removed->set_value();
+  }).detach();
+  done.wait_for(kRemovalTime);
+}
+
+[[noreturn]] void end_with_its_line() {
+  static std::atomic_flag ending;
+  // Another thread has the last word.
+  while (ending.test_and_set()) ::pause();
+  auto code = ExitCode::memory;
+  try {
+    const auto error = describe_error(std::current_exception());
+    code = error.exit_code();
+    error_line(static_cast<int>(code), error.what());
+  } catch (...) {
+    [[maybe_unused]] const auto written =
+        ::write(STDERR_FILENO, kLastWords.data(), kLastWords.size());
+  }
+  try {
+    remove_leftovers_soon();
+  } catch (...) {
+    remove_leftovers();  // no thread for it
+  }
+  if (code == ExitCode::unavailable) std::this_thread::sleep_for(kLostPeerDelay);
+  std::fflush(nullptr);
+  std::_Exit(static_cast<int>(code));
+}
+
+}  // namespace
+
+void explain_errors_with(Explanation new_explanation) {
+  explanation() = std::move(new_explanation);
+}
+
+Error describe_error(const std::exception_ptr& exception) {
+  if (!exception) return {ExitCode::internal, "the program ended itself without an exception"};
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return describe(error);
+  } catch (...) {
+    return {ExitCode::internal, "an exception of an unknown type"};
+  }
+}
+
+// Where no frame has a handler the runtime calls terminate at the throw, before it unwinds
+// (libstdc++ does; the standard allows either).
+int run_program(const std::function<void()>& program) {
+  std::set_terminate(end_with_its_line);
+  program();
+  return static_cast<int>(ExitCode::ok);
 }
 
 }  // namespace tg

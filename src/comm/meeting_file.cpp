@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -10,40 +9,16 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 
 namespace tg {
 
 namespace {
 
-struct flock whole_file(short kind) {
-  struct flock lock {};
-  lock.l_type = kind;
-  lock.l_whence = SEEK_SET;
-  return lock;
-}
-
-bool lock(int descriptor, int command, short kind) {
-  auto whole = whole_file(kind);
-  return ::fcntl(descriptor, command, &whole) == 0;
-}
-
-bool others_have_locked(int descriptor) {
-  auto whole = whole_file(F_WRLCK);
-  return ::fcntl(descriptor, F_OFD_GETLK, &whole) != 0 || whole.l_type != F_UNLCK;
-}
-
 // There the store's own lock, by flock(), is one of these, and would wait for ours for ever.
 bool is_on_nfs(int descriptor) {
   struct statfs system {};
   return ::fstatfs(descriptor, &system) == 0 && system.f_type == NFS_SUPER_MAGIC;
-}
-
-// False when the file was removed, or another one has taken its name.
-bool has_its_name(const MeetingFile& file) {
-  struct stat own {};
-  struct stat named {};
-  return ::fstat(file.descriptor, &own) == 0 && ::stat(file.path.c_str(), &named) == 0 &&
-         own.st_dev == named.st_dev && own.st_ino == named.st_ino;
 }
 
 }  // namespace
@@ -54,18 +29,18 @@ MeetingFile open_meeting_file(const std::string& path) {
     REQUIRE(file.descriptor >= 0, ExitCode::cannot_create,
             "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
     if (is_on_nfs(file.descriptor)) return file;
-    const bool nobodys = lock(file.descriptor, F_OFD_SETLK, F_WRLCK);
+    const bool nobodys = try_lock(file.descriptor, FileLock::exclusive);
     const bool ready = !nobodys || ::ftruncate(file.descriptor, 0) == 0;
-    REQUIRE(ready && lock(file.descriptor, F_OFD_SETLKW, F_RDLCK), ExitCode::cannot_create,
+    REQUIRE(ready && wait_for_lock(file.descriptor, FileLock::shared), ExitCode::cannot_create,
             "cannot lock {} ({}); set TMPDIR, or set MASTER_ADDR", path, std::strerror(errno));
     const bool still_theirs = nobodys || others_have_locked(file.descriptor);
-    if (still_theirs && has_its_name(file)) return file;
+    if (still_theirs && has_name(file.descriptor, file.path)) return file;
     ::close(file.descriptor);  // meanwhile another run's last rank has ended, or all have come
   }
 }
 
 void remove_name(const MeetingFile& file) {
-  if (has_its_name(file)) ::unlink(file.path.c_str());
+  if (has_name(file.descriptor, file.path)) ::unlink(file.path.c_str());
 }
 
 }  // namespace tg

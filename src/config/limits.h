@@ -29,6 +29,7 @@ constexpr Limit within(double low, double high) {
 inline constexpr Limit fraction{.low = 0, .high = 1, .high_open = true};
 
 // Upper ends that keep products of settings inside 64 bits.
+inline constexpr double most_tokens = 1LL << 40;  // of a step, of validation
 inline constexpr double most_tokens_in_row = 1 << 24;
 inline constexpr double most_channels = 1 << 24;
 inline constexpr double most_parts =

@@ -63,8 +63,8 @@ struct OptimConfig {
   }
 };
 
-// Parts of names: a parameter whose name contains one is stepped by AdamW and stays in floating
-// point.
+// Parts of names: a parameter whose name contains one is stepped by AdamW at SCALAR_LR and stays in
+// floating point.
 inline const std::vector<std::string>& default_control_patterns() {
   static const std::vector<std::string> patterns = {
       "attn_scale", "mlp_scale",       "resid_mix",       "q_gain",    "skip_weight", "smear",
@@ -109,7 +109,7 @@ struct AveragingConfig {
     v("late_qat_threshold", s.late_qat_threshold, at_least(0),
       "learning-rate scale below which that starts by itself; 0: never");
     v("control_tensor_name_patterns", s.control_tensor_name_patterns, anything,
-      "parts of the names of parameters that AdamW steps and the artifact keeps exact");
+      "parts of names: AdamW steps these at SCALAR_LR, the artifact keeps them exact");
     v("late_qat", s.late_qat, anything, "accepted, without effect: see LATE_QAT_THRESHOLD");
     v("int8_keep_float_fp32_name_patterns", s.int8_keep_float_fp32_name_patterns, anything,
       "parts of the names that ARTIFACT=int8_zlib keeps in fp32");

@@ -33,9 +33,9 @@ struct RunConfig {
  private:
   template <class Self, class V>
   static void list(Self& s, V& v) {
-    v("val_batch_size", s.val_batch_size, at_least(1),
+    v("val_batch_size", s.val_batch_size, within(1, most_tokens),
       "validation tokens a round, all ranks together");
-    v("val_tokens", s.val_tokens, at_least(0), "validation tokens in all; 0: every one");
+    v("val_tokens", s.val_tokens, within(0, most_tokens), "validation tokens in all; 0: every one");
     v("val_loss_every", s.val_loss_every, at_least(0),
       "steps between validations; 0: at the end only");
     v("train_log_every", s.train_log_every, at_least(0),
@@ -44,10 +44,10 @@ struct RunConfig {
     v("warmdown_iters", s.warmdown_iters, at_least(0),
       "last steps, in which the learning rate falls to 0");
     v("warmup_steps", s.warmup_steps, at_least(0), "steps before the clock starts, then rewound");
-    v("train_batch_tokens", s.train_batch_tokens, at_least(1),
+    v("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens),
       "tokens of a step, all ranks together");
     v("grad_accum_steps", s.grad_accum_steps, within(0, most_parts),
-      "micro-batches of a rank and step; 0: 8 / world size");
+      "micro-batches of a rank and step; 0: 8 / world size, rounded up");
     v("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), "tokens of a training row");
     v("eval_seq_len", s.eval_seq_len, within(0, most_tokens_in_row),
       "tokens of a row in the final evaluations; 0: as in training");

@@ -32,7 +32,7 @@ struct TttConfig {
       "score validation chunk by chunk, training on what was scored");
     v("ttt_lr", s.ttt_lr, at_least(0), "learning rate of the first chunk");
     v("ttt_epochs", s.ttt_epochs, at_least(0), "passes over a scored chunk");
-    v("ttt_chunk_tokens", s.ttt_chunk_tokens, at_least(1), "tokens of a chunk");
+    v("ttt_chunk_tokens", s.ttt_chunk_tokens, within(1, most_tokens), "tokens of a chunk");
     v("ttt_freeze_blocks", s.ttt_freeze_blocks, at_least(0), "first blocks that are left alone");
     v("ttt_momentum", s.ttt_momentum, fraction, "momentum, kept across chunks");
     v("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), "rows of a batch");

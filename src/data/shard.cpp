@@ -22,22 +22,23 @@ static_assert(std::endian::native == std::endian::little, "shards are little-end
 constexpr std::size_t max_open_files = 16;
 // A few micro-batches: enough to hide the latency of a disk or a network.
 constexpr std::int64_t ahead_bytes = 4 << 20;
+// For a first run, which has nothing set up, as much as for a mistyped path.
+constexpr const char* get_shards =
+    "for a first run use scripts/quickstart.sh, for FineWeb data/download_fineweb.py, or set "
+    "DATA_PATH (--data-path) to shards, text or synthetic:zipf";
 
 std::vector<std::string> list_files(const std::string& dir, const std::string& name_pattern,
                                     const std::string& pattern) {
   DIR* listing = ::opendir(dir.empty() ? "." : dir.c_str());
-  REQUIRE(listing != nullptr, ExitCode::missing_input,
-          "No files found for pattern: {} ({}); DATA_PATH must be a folder of shards", pattern,
-          std::strerror(errno));
+  REQUIRE(listing != nullptr, ExitCode::missing_input, "No files found for pattern: {} ({}); {}",
+          pattern, std::strerror(errno), get_shards);
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(listing)) {
     if (::fnmatch(name_pattern.c_str(), entry->d_name, 0) == 0) names.emplace_back(entry->d_name);
   }
   ::closedir(listing);
-  REQUIRE(
-      !names.empty(), ExitCode::missing_input,
-      "No files found for pattern: {}; make shards with make_shards or data/download_fineweb.py",
-      pattern);
+  REQUIRE(!names.empty(), ExitCode::missing_input, "No files found for pattern: {}; {}", pattern,
+          get_shards);
   std::sort(names.begin(), names.end());
   return names;
 }

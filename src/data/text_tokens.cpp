@@ -41,6 +41,7 @@ class TextCorpus::Work {
     const std::string& pattern() const override { return pattern_; }
     std::int64_t tokens(int) const override { return tokens_up_to(all_tokens); }
     std::int64_t tokens_up_to(std::int64_t limit) const override;
+    std::optional<std::int64_t> known_tokens() const override;
     void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
 
    private:
@@ -153,6 +154,12 @@ std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens,
 std::int64_t TextCorpus::Work::Split::tokens_up_to(std::int64_t limit) const {
   std::unique_lock lock(work_.mutex_);
   return std::min(limit, work_.wait_for(*this, limit, lock));
+}
+
+std::optional<std::int64_t> TextCorpus::Work::Split::known_tokens() const {
+  const std::lock_guard lock(work_.mutex_);
+  if (!work_.ended_ || work_.error_) return {};
+  return made_.size();
 }
 
 void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {

@@ -22,7 +22,8 @@ class TextCorpus {
 
   // One shard each, which may outlive the corpus; the last of the three to go stops the threads. A
   // reader waits until the tokens that it needs are there, or all are, and for no others. What
-  // needs all: tokens(), and reading past the last token.
+  // needs all: tokens(), and reading past the last token. known_tokens() waits for none: it is
+  // known once the text has ended.
   // Errors, where a reader needs tokens that are not there for them: those of DocumentReader and of
   // the tokenizer; bad_data (no documents for one of the two splits, known when the text has
   // ended); stopped (the last owner goes while another thread reads).

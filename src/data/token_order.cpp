@@ -99,11 +99,15 @@ std::int64_t StridedOrder::reads_of(int shard) const {
   return std::max<std::int64_t>(1, from_rank / (stride_ * world_size_));
 }
 
+std::int64_t StridedOrder::reads_of_a_pass() const {
+  std::int64_t reads = 0;
+  for (int shard = 0; shard < source_.count(); ++shard) reads += reads_of(shard);
+  return reads;
+}
+
 LoaderState StridedOrder::state_after(std::int64_t rounds) const {
   std::int64_t reads = repeat_first_ && rounds > 0 ? rounds - 1 : rounds;
-  std::int64_t pass = 0;
-  for (int shard = 0; shard < source_.count(); ++shard) pass += reads_of(shard);
-  reads %= pass;
+  reads %= reads_of_a_pass();
   int shard = 0;
   while (reads >= reads_of(shard)) reads -= reads_of(shard++);
   return {.token_offset = 0,
@@ -112,14 +116,15 @@ LoaderState StridedOrder::state_after(std::int64_t rounds) const {
           .offset = (rank_ + reads * world_size_) * stride_};
 }
 
-ListedOrder::ListedOrder(const TokenSource& source, std::vector<Place> places)
-    : TokenOrder(source), places_(std::move(places)) {
+ListedOrder::ListedOrder(const TokenSource& source, std::vector<Place> places, std::int64_t count)
+    : TokenOrder(source), places_(std::move(places)), count_(count) {
+  assert(count == 0 || !places_.empty());
   for (const Place& place : places_) longest_ = std::max(longest_, place.tokens);
 }
 
 std::optional<Place> ListedOrder::advance() {
-  if (next_ >= std::ssize(places_)) return {};
-  return places_[static_cast<std::size_t>(next_++)];
+  if (next_ >= count_) return {};
+  return places_[static_cast<std::size_t>(next_++ % std::ssize(places_))];
 }
 
 }  // namespace tg

@@ -4,7 +4,7 @@
 //   stream;
 //            micro-batch j belongs to rank j mod W. Any W reads the same tokens in a step.
 //   strided  rank r starts at r * B * T of each shard, reads B * T + 1 tokens, advances B * T * W.
-//   listed   places that are known beforehand, once; what validation reads.
+//   listed   places that are known beforehand; what validation reads.
 // A round is one call of advance() or next() on every rank. Not thread-safe, except read().
 #include <cstdint>
 #include <memory>
@@ -90,6 +90,8 @@ class StridedOrder final : public TokenOrder {
 
   // This rank's state after so many rounds: all ranks resume from a count that one of them saved.
   LoaderState state_after(std::int64_t rounds) const;
+  // Reads of this rank until it is back at the first shard, a repeated first read apart.
+  std::int64_t reads_of_a_pass() const;
 
  private:
   std::int64_t reads_of(int shard) const;  // how often this rank reads from it in one pass
@@ -100,10 +102,11 @@ class StridedOrder final : public TokenOrder {
   LoaderState state_;
 };
 
-// No rounds without a micro-batch before the list ends, none with one after it.
+// The listed places in turn, from the first one again after the last, `count` rounds in all; after
+// those none has a micro-batch.
 class ListedOrder final : public TokenOrder {
  public:
-  ListedOrder(const TokenSource& source, std::vector<Place> places);
+  ListedOrder(const TokenSource& source, std::vector<Place> places, std::int64_t count);
 
   std::optional<Place> advance() override;
   // micro_batches: places handed out.
@@ -113,6 +116,7 @@ class ListedOrder final : public TokenOrder {
 
  private:
   std::vector<Place> places_;
+  std::int64_t count_;
   std::int64_t longest_ = 0;
   std::int64_t next_ = 0;
 };

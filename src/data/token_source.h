@@ -2,6 +2,8 @@
 // The tokens of one split, wherever they come from: shards, text, a generator. Seen as one endless
 // stream, and as the parts that it is stored in.
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -20,6 +22,10 @@ class TokenSource {
   virtual std::int64_t start(int /*shard*/) const { return 0; }  // its first token in the stream
   // min(limit, tokens in all): a limit saves a source that makes its tokens from making them all.
   virtual std::int64_t tokens_up_to(std::int64_t limit) const = 0;
+  // Tokens of one pass; nothing where that is not known yet.
+  virtual std::optional<std::int64_t> known_tokens() const {
+    return tokens_up_to(std::numeric_limits<std::int64_t>::max());
+  }
 
   // Tokens [offset, offset + out.size()) of the stream; the first follows the last, for ever.
   // offset >= 0. Errors: bad_data, missing_input, io.

@@ -31,6 +31,7 @@ ValidationPlan plan_stream(std::int64_t predictions, std::int64_t seq_len, std::
     const std::int64_t count = std::min(at_once, end - first);
     plan.places.push_back({first * seq_len, count * seq_len + 1});
   }
+  plan.count = std::ssize(plan.places);
   return plan;
 }
 
@@ -38,8 +39,11 @@ ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std
                             std::int64_t seq_len, std::int64_t at_once, int rank, int world_size) {
   assert(at_once > 0);
   StridedOrder order(source, sequences, seq_len, rank, world_size, /*repeat_first=*/false);
-  ValidationPlan plan{.places = {}, .places_in_batch = (sequences + at_once - 1) / at_once};
-  for (std::int64_t batch = 0; batch < batches; ++batch) {
+  const std::int64_t parts = (sequences + at_once - 1) / at_once;
+  ValidationPlan plan{.places = {}, .count = batches * parts, .places_in_batch = parts};
+  // VAL_TOKENS may ask for any number of passes; one is listed.
+  const std::int64_t listed = std::min(batches, order.reads_of_a_pass());
+  for (std::int64_t batch = 0; batch < listed; ++batch) {
     const std::int64_t begin = order.advance()->begin;
     for (std::int64_t first = 0; first < sequences; first += at_once) {
       const std::int64_t count = std::min(at_once, sequences - first);

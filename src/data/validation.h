@@ -8,7 +8,9 @@
 namespace tg {
 
 struct ValidationPlan {
-  std::vector<Place> places;         // micro-batches of whole sequences, in order
+  std::vector<Place> places;  // micro-batches of whole sequences, in order
+  // Places to score: more than there are where the strided order goes round the split again.
+  std::int64_t count = 0;
   std::int64_t places_in_batch = 1;  // so many of them are one batch of VAL_BATCH_SIZE
 };
 

@@ -87,18 +87,17 @@ Score Validation::score(Gpt& model, std::int64_t seq_len) {
   const bool host_counts = bytes_ && !device_bytes_;
   std::optional<PrefetchOptions> ahead;
   if (io_.val_prefetch) ahead = {.queue = static_cast<int>(io_.val_prefetch_queue), .workers = 1};
-  Feeder feeder(make_source(std::make_unique<ListedOrder>(*tokens_, plan.places),
+  Feeder feeder(make_source(std::make_unique<ListedOrder>(*tokens_, plan.places, plan.count),
                             {.seq_len = seq_len, .bytes = host_counts ? &*bytes_ : nullptr}, ahead,
                             token_allocator(device_)),
                 device_, io_.val_copy_stream);
 
-  const auto places = std::ssize(plan.places);
-  const auto batches = places / plan.places_in_batch;
+  const auto batches = plan.count / plan.places_in_batch;
   const auto every = io_.val_progress_log_every;
   const int world = communicator_.world_size();
   const auto who = world == 1 ? std::string("all") : fmt::format("rank0/{}", world);
   Tally tally(device_);
-  for (std::int64_t done = 1; done <= places; ++done) {
+  for (std::int64_t done = 1; done <= plan.count; ++done) {
     const auto batch = feeder.next();
     tally.add(batch_loss_(model, batch), batch.targets.numel());
     if (host_counts) tally.add_bytes(batch.text_bytes);

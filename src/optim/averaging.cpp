@@ -35,6 +35,11 @@ void WeightAverage::update_ema() {
   at::_foreach_lerp_(ema_, in_fp32(table_), 1.0 - config_.ema_decay);
 }
 
+bool WeightAverage::takes_swa(std::int64_t step, double lr_scale) const {
+  constexpr double kSwaScale = 0.2;  // fixed in the scripts
+  return config_.swa_enabled && lr_scale < kSwaScale && step % config_.swa_every == 0;
+}
+
 bool WeightAverage::update(std::int64_t step, double lr_scale) {
   const at::NoGradGuard no_grad;
   if (keeps_ema_) update_ema();
@@ -42,8 +47,7 @@ bool WeightAverage::update(std::int64_t step, double lr_scale) {
     lawa_.push_back(copy_weights());
     if (static_cast<std::int64_t>(lawa_.size()) > config_.lawa_k) lawa_.pop_front();
   }
-  constexpr double kSwaScale = 0.2;  // fixed in the scripts
-  if (!config_.swa_enabled || lr_scale >= kSwaScale || step % config_.swa_every != 0) return false;
+  if (!takes_swa(step, lr_scale)) return false;
   if (keeps_swa_) {
     if (swa_count_++ == 0) {
       swa_sum_ = copy_weights();

@@ -20,6 +20,8 @@ class WeightAverage {
   WeightAverage(const ParameterTable& table, const AveragingConfig& config,
                 bool record_quirks = false);
 
+  // Whether SWA copies the weights after step `step` (1-based) that ran at `lr_scale`.
+  bool takes_swa(std::int64_t step, double lr_scale) const;
   // After step `step` (1-based), which ran at `lr_scale`. Returns true where SWA's copies begin,
   // also when they are not collected because another average goes first.
   bool update(std::int64_t step, double lr_scale);

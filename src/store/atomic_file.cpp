@@ -35,12 +35,11 @@ AtomicFile::AtomicFile(std::string path)
     fail(disk_trouble(errno) ? ExitCode::io : ExitCode::cannot_create,
          "{}: cannot be created ({}); choose an existing, writable folder", path_,
          std::strerror(errno));
+  leftover_.emplace(temporary_);
 }
 
 AtomicFile::~AtomicFile() {
-  if (fd_ < 0) return;
-  ::close(fd_);
-  ::unlink(temporary_.c_str());
+  if (fd_ >= 0) ::close(fd_);
 }
 
 void AtomicFile::fail_io(const char* doing, int error) {
@@ -64,17 +63,13 @@ void AtomicFile::commit() {
   assert(fd_ >= 0);
   if (::fsync(fd_) != 0) fail_io("fsync", errno);
   // Network file systems report a full disk only here; the descriptor is gone either way.
-  if (::close(std::exchange(fd_, -1)) != 0) {
-    const int error = errno;
-    ::unlink(temporary_.c_str());
-    fail_io("closing", error);
-  }
+  if (::close(std::exchange(fd_, -1)) != 0) fail_io("closing", errno);
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {
     const int error = errno;
-    ::unlink(temporary_.c_str());
     REQUIRE(error != EISDIR, ExitCode::cannot_create, "{}: is a folder, expected a file", path_);
     fail_io("renaming", error);
   }
+  leftover_->keep();
   sync_folder(folder_of(path_));
 }
 

@@ -3,8 +3,11 @@
 // durable and renames. Whatever fails before, the old file stays and the temporary is removed; only
 // a SIGKILL leaves PATH.tmp.PID behind.
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/leftover.h"
 
 namespace tg {
 
@@ -25,6 +28,7 @@ class AtomicFile {
 
   std::string path_;
   std::string temporary_;
+  std::optional<Leftover> leftover_;
   int fd_ = -1;
 };
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 
 namespace tg {
 
@@ -19,6 +20,8 @@ class JsonLines {
   JsonLines& operator=(const JsonLines&) = delete;
 
   void write(const nlohmann::json& value);
+  // The open file is called this now.
+  void renamed(std::string path) { path_ = std::move(path); }
 
  private:
   std::string path_;

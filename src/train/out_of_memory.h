@@ -1,12 +1,13 @@
 #pragma once
-#include <functional>
+#include <string_view>
 
+#include "base/error.h"
 #include "config/settings.h"
 
 namespace tg {
 
-// Runs `work`; memory exhausted on the device or the host becomes Error(memory), which says how
-// much was asked for by how large a model and batch, and which settings to lower.
-void explaining_out_of_memory(const Settings& settings, const std::function<void()>& work);
+// Error(memory) for memory exhausted on the device or the host, of which `what` says how much was
+// asked for: by how large a model and batch, and which settings to lower.
+Error explain_out_of_memory(const Settings& settings, std::string_view what);
 
 }  // namespace tg

@@ -1,11 +1,18 @@
 #include "train/output_dir.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <climits>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/error.h"
+#include "base/file_lock.h"
+#include "base/log.h"
 
 namespace tg {
 
@@ -13,44 +20,96 @@ namespace fs = std::filesystem;
 
 namespace {
 
+std::string first_line_of(const std::string& path) {
+  std::string line;
+  std::ifstream file(path);
+  std::getline(file, line);
+  return line;
+}
+
 std::string random_uuid() {
-  std::ifstream file("/proc/sys/kernel/random/uuid");
-  std::string uuid;
-  REQUIRE(std::getline(file, uuid), ExitCode::io, "cannot draw a run id; set RUN_ID");
+  const auto uuid = first_line_of("/proc/sys/kernel/random/uuid");
+  REQUIRE(!uuid.empty(), ExitCode::io, "cannot draw a run id; set RUN_ID");
   return uuid;
 }
 
-std::string make_folder(const std::string& run_id, std::string dir) {
-  const bool is_default = dir.empty();
-  if (is_default) dir = "logs/" + run_id;
+std::string own_name() {
+  char host[HOST_NAME_MAX + 1] = {};
+  ::gethostname(host, HOST_NAME_MAX);
+  return fmt::format("pid {} on {}", ::getpid(), host);
+}
 
+void make_folder(const std::string& dir) {
   std::error_code error;
   fs::create_directories(dir, error);
   REQUIRE(!error && access(dir.c_str(), W_OK | X_OK) == 0, ExitCode::cannot_create,
           "cannot write to OUTPUT_DIR {} ({}); choose a folder that can be created and written",
           dir, error ? error.message() : "permission denied");
-  if (is_default) {
-    const fs::path link = "logs/" + run_id + ".txt";
-    fs::remove(link, error);
-    fs::create_symlink(run_id + "/log.txt", link,
-                       error);  // a convenience: a run goes on without it
+}
+
+// logs/RUN_ID.txt: a convenience, which a run goes on without. What has this name and is not this
+// link is another program's.
+void link_log(const std::string& dir) {
+  const fs::path link = dir + ".txt";
+  const fs::path target = fs::path(dir).filename() / "log.txt";
+  std::error_code error;
+  if (fs::symlink_status(link, error).type() == fs::file_type::not_found) {
+    fs::create_symlink(target, link, error);
+  } else if (fs::read_symlink(link, error) != target) {
+    log_warn("{} is not a link to this run's log and stays as it is; the log is {}/log.txt",
+             link.string(), dir);
   }
-  return dir;
 }
 
 }  // namespace
 
-std::string prepare_output_dir(Settings& settings, const Rendezvous& meeting,
-                               const LaunchInfo& launch) {
+FolderLock::FolderLock(const std::string& folder) : path_(folder + "/run.lock") {
+  while (true) {
+    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    REQUIRE(descriptor_ >= 0, ExitCode::cannot_create,
+            "{}: cannot be created ({}); choose another OUTPUT_DIR", path_, std::strerror(errno));
+    const bool locked = try_lock(descriptor_, FileLock::exclusive);
+    if (locked && has_name(descriptor_, path_)) break;
+    const int error = errno;
+    ::close(std::exchange(descriptor_, -1));
+    if (locked) continue;  // the file of a run that has ended meanwhile
+    const auto owner = first_line_of(path_);
+    REQUIRE(error != EAGAIN && error != EACCES, ExitCode::cannot_create,
+            "another run writes to OUTPUT_DIR {} (expected a folder that no other run uses, found "
+            "it locked by {}); wait for that run to end, or choose another OUTPUT_DIR or RUN_ID",
+            folder, owner.empty() ? "another process" : owner);
+    log_warn("{}: cannot be locked ({}); nothing keeps another run from writing to this folder",
+             path_, std::strerror(error));
+    return;
+  }
+  file_.emplace(path_);
+  // For the message alone: a failure to write it is none of the run's.
+  const auto name = own_name() + "\n";
+  if (::ftruncate(descriptor_, 0) == 0) {
+    [[maybe_unused]] const auto written = ::write(descriptor_, name.data(), name.size());
+  }
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ < 0) return;
+  file_.reset();
+  ::close(descriptor_);
+}
+
+OutputDir::OutputDir(Settings& settings, const Rendezvous& meeting, const LaunchInfo& launch) {
   auto& run_id = settings.data.run_id;
   auto& dir = settings.runtime.output_dir;
   if (launch.rank == 0) {
     if (run_id.empty()) run_id = random_uuid();
-    dir = make_folder(run_id, dir);
+    const bool is_default = dir.empty();
+    if (is_default) dir = "logs/" + run_id;
+    make_folder(dir);
+    lock_.emplace(dir);
+    if (is_default) link_log(dir);
   }
   run_id = share_from_rank_0(meeting, launch, "run_id", run_id);
   dir = share_from_rank_0(meeting, launch, "output_dir", dir);
-  return dir;
+  path_ = dir;
 }
 
 }  // namespace tg

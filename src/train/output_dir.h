@@ -1,15 +1,45 @@
 #pragma once
+#include <optional>
 #include <string>
 
+#include "base/leftover.h"
 #include "comm/rendezvous.h"
 #include "config/settings.h"
 
 namespace tg {
 
-// Gives a run without RUN_ID a random one (a uuid), settles OUTPUT_DIR (logs/RUN_ID by default,
-// with logs/RUN_ID.txt linked to its log) and creates the folder. Rank 0 does it for all ranks; its
-// folder is every rank's. Errors: cannot_create.
-std::string prepare_output_dir(Settings& settings, const Rendezvous& meeting,
-                               const LaunchInfo& launch);
+// A folder that one run at a time writes to. The lock is of a file in it, run.lock, which names the
+// owner and is removed at the end; it ends with its owner, so what a killed run leaves of it locks
+// nobody out.
+class FolderLock {
+ public:
+  // Errors: cannot_create (another process holds it). Where the file system has no locks it warns,
+  // and holds nothing.
+  explicit FolderLock(const std::string& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  std::string path_;
+  std::optional<Leftover> file_;  // once it is locked
+  int descriptor_ = -1;
+};
+
+// A run's OUTPUT_DIR, held for this run alone. Rank 0 chooses, creates and locks it for all ranks;
+// its folder is every rank's.
+class OutputDir {
+ public:
+  // Gives a run without RUN_ID a random one (a uuid), settles OUTPUT_DIR (logs/RUN_ID by default,
+  // with logs/RUN_ID.txt linked to its log) and creates the folder. Errors: cannot_create (it
+  // cannot be written, or another run writes there).
+  OutputDir(Settings& settings, const Rendezvous& meeting, const LaunchInfo& launch);
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::optional<FolderLock> lock_;  // rank 0's
+};
 
 }  // namespace tg

@@ -9,7 +9,7 @@ namespace tg {
 // so that the host may launch the next step first and then wait for this one alone.
 class Readback {
  public:
-  // values [n] fp32 on any device.
+  // values [n] on any device.
   explicit Readback(const at::Tensor& values);
   // Waits until they are here → [n] on the CPU.
   const at::Tensor& wait();

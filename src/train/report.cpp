@@ -20,7 +20,7 @@ namespace {
 
 std::string fresh(const std::string& path) {
   std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // a new run of the same name starts its metrics anew
+  std::filesystem::remove(path, ignored);  // a run's that failed before its first step
   return path;
 }
 
@@ -54,16 +54,23 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
                const Machine& machine, const Communicator& communicator)
     : settings_(settings), machine_(machine), world_size_(communicator.world_size()) {
   if (communicator.rank() != 0) return;
-  metrics_.emplace(fresh(dir + "/metrics.jsonl"));
-  open_log_file(dir + "/log.txt", header_text(settings, machine));
+  files_.emplace(dir);
+  metrics_.emplace(fresh(files_->path("metrics.jsonl")));
+  open_log_file(files_->path("log.txt"), header_text(settings, machine));
   auto config = settings_json(settings, origins);
   config["versions"] = version_text();
   config["device"] = machine.device_name;
-  write_json_file(dir + "/config.json", config);
+  write_json_file(files_->path("config.json"), config);
 }
 
 void Report::write(const nlohmann::json& event) {
   if (metrics_) metrics_->write(event);
+}
+
+void Report::take_names() {
+  if (!files_) return;
+  files_->take_names();
+  metrics_->renamed(files_->path("metrics.jsonl"));
 }
 
 void Report::opening(const RunFacts& facts) {
@@ -121,6 +128,7 @@ void Report::warm_up(std::int64_t step) const {
 
 void Report::train(const StepResult& result, bool last) {
   if (!first_step_told_) {
+    take_names();
     write({{"event", "first_step"}, {"ms_since_launch", process_uptime_ms()}});
     first_step_told_ = true;
   }
@@ -209,7 +217,8 @@ void Report::stopping_early(std::int64_t step, double elapsed_ms) const {
            settings_.run.iterations);
 }
 
-void Report::closing(double train_ms, double val_ms) const {
+void Report::closing(double train_ms, double val_ms) {
+  take_names();  // of a run without steps
   log_info("timing_train_loop_ms:{:.0f}ms timing_val_total_ms:{:.0f}ms", train_ms, val_ms);
   const auto peak = peak_memory(machine_.device);
   log_info("peak memory allocated: {:.0f} MiB reserved: {:.0f} MiB",

@@ -10,6 +10,7 @@
 #include "store/jsonl.h"
 #include "train/machine.h"
 #include "train/phases.h"
+#include "train/run_files.h"
 
 namespace tg {
 
@@ -34,7 +35,7 @@ struct StepResult {
 class Report {
  public:
   // `dir` exists. Starts log.txt (with settings and versions at its head), metrics.jsonl and
-  // config.json; rank 0 alone writes. Errors: cannot_create.
+  // config.json, under the names that RunFiles gives; rank 0 alone writes. Errors: cannot_create.
   Report(const std::string& dir, const Settings& settings, const Origins& origins,
          const Machine& machine, const Communicator& communicator);
 
@@ -46,7 +47,7 @@ class Report {
   void timing(std::int64_t step, const StepTimes& times, double val_ms, bool last);
   void validation(std::int64_t step, const Score& score, double elapsed_ms, double val_ms);
   void stopping_early(std::int64_t step, double elapsed_ms) const;
-  void closing(double train_ms, double val_ms) const;
+  void closing(double train_ms, double val_ms);
   // `line_name` as in the log ("DIAGNOSTIC post_ema"), `name` as in the metrics
   // ("DIAGNOSTIC_post_ema").
   void final_score(const std::string& line_name, const std::string& name, const Score& score,
@@ -54,10 +55,12 @@ class Report {
 
  private:
   void write(const nlohmann::json& event);
+  void take_names();
   void progress(std::int64_t step, double loss, double elapsed_ms) const;
 
   const Settings& settings_;
   const Machine& machine_;
+  std::optional<RunFiles> files_;  // rank 0's, as the metrics
   std::optional<JsonLines> metrics_;
   int world_size_;
   std::int64_t micro_steps_ = 1;

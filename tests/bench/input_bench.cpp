@@ -218,5 +218,5 @@ void run(int argc, char** argv) {
 }  // namespace tg
 
 int main(int argc, char** argv) {
-  return tg::exit_code_of([&] { tg::run(argc, argv); });
+  return tg::run_program([&] { tg::run(argc, argv); });
 }

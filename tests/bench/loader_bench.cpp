@@ -183,5 +183,5 @@ void run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return tg::exit_code_of([&] { run(argc, argv); });
+  return tg::run_program([&] { run(argc, argv); });
 }

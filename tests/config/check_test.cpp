@@ -32,6 +32,35 @@ TEST(Check, AStepIsTheSameMicroBatchesForUpToEightRanks) {
   EXPECT_EQ(micro_steps(accumulating, 3), 2);
 }
 
+TEST(Check, AStridedStepIsWholeRoundsOfAllRanks) {
+  const int micro[] = {8, 8, 9, 8, 10, 12, 14, 8};
+  const auto strided = with({"LOADER_ORDER=strided"});
+  for (int world_size = 1; world_size <= 8; ++world_size) {
+    const auto expected = micro[world_size - 1];
+    EXPECT_EQ(micro_batches(strided, world_size), expected);
+    EXPECT_EQ(micro_steps(strided, world_size), expected / world_size);
+    EXPECT_EQ(micro_batch_tokens(strided, world_size), 98304);
+    EXPECT_EQ(tokens_per_step(strided, world_size), expected * 98304);
+    EXPECT_EQ(tokens_per_step(Settings(), world_size), 786432);
+  }
+  EXPECT_EQ(micro_batches(strided, 12), 12);
+  const auto accumulating = with({"LOADER_ORDER=strided", "GRAD_ACCUM_STEPS=2"});
+  EXPECT_EQ(micro_batches(accumulating, 3), 6);
+  EXPECT_EQ(micro_batch_tokens(accumulating, 3), 131072);
+  EXPECT_EQ(tokens_per_step(accumulating, 3), 786432);
+}
+
+TEST(Check, CountsOfTokensEndWhereProductsOfThemStillFitInto64Bits) {
+  for (const std::string name : {"VAL_TOKENS", "VAL_BATCH_SIZE", "TRAIN_BATCH_TOKENS"}) {
+    EXPECT_EQ(failure_of([&] { with({name + "=1099511627776"}); }), "") << name;
+    for (const std::string value : {"1099511627777", "9223372036854774784"}) {
+      const auto failure = failure_of([&] { with({name + "=" + value}); });
+      EXPECT_TRUE(failure.starts_with("64 " + name)) << failure;
+      EXPECT_NE(failure.find("1099511627776]"), std::string::npos) << failure;
+    }
+  }
+}
+
 TEST(Check, DerivedSizes) {
   EXPECT_EQ(mlp_hidden(with({"MODEL_DIM=48", "MLP_MULT=2.55"}).model), 122);
   EXPECT_EQ(head_dim(Settings().model), 64);

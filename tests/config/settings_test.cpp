@@ -152,7 +152,7 @@ TEST(Settings, ReadBackFromTheirOwnText) {
   settings.model.ve_layers = {0, 3, 7};
   settings.optim.matrix_lr = 0.1 + 0.2;
   settings.optim.adam_eps = 1.2345678901234567e-300;
-  settings.run.train_batch_tokens = 1234567890123456;
+  settings.run.iterations = 1234567890123456;
   settings.averaging.control_tensor_name_patterns = {"x", "y.z"};
   settings.io.training_timing_breakdown = TimingBreakdown::events;
   settings.runtime.record_quirks = true;

@@ -217,10 +217,10 @@ TEST(OrderedSource, CutsInputsAndTargetsFromOneBufferAndKeepsIt) {
   EXPECT_EQ(batch.inputs()[0], 7);
 }
 
-TEST(ListedOrder, HandsOutItsPlacesOnceAndThenNothing) {
+TEST(ListedOrder, HandsOutItsPlacesInTurnAndThenNothing) {
   const Corpus corpus({30, 20});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
-  ListedOrder order(shards, {{0, 7}, {25, 13}, {3, 4}});
+  ListedOrder order(shards, {{0, 7}, {25, 13}, {3, 4}}, 3);
   EXPECT_EQ(order.span_tokens(), 13);
   EXPECT_EQ(next_of(order), counting(7, 0));
   EXPECT_EQ(next_of(order), counting(13, 25));
@@ -229,6 +229,14 @@ TEST(ListedOrder, HandsOutItsPlacesOnceAndThenNothing) {
   EXPECT_EQ(next_of(order), Tokens());
   order.restore(after_two);
   EXPECT_EQ(next_of(order), counting(4, 3));
+
+  ListedOrder again(shards, {{0, 7}, {3, 4}}, 5);
+  for (int round = 0; round < 2; ++round) {
+    EXPECT_EQ(next_of(again), counting(7, 0));
+    EXPECT_EQ(next_of(again), counting(4, 3));
+  }
+  EXPECT_EQ(next_of(again), counting(7, 0));
+  EXPECT_EQ(next_of(again), Tokens());
 }
 
 TEST(ValidationPlan, KeepsWholeSequencesOfTheLongerLength) {
@@ -267,6 +275,7 @@ TEST(ValidationPlan, CutsStridedBatchesIntoParts) {
   const ShardSet shards(corpus.dir.path(), "val", 65536);
   const auto plan = plan_strided(shards, 5, 4, 8, 3, 0, 1);  // reads of 4 sequences in 3 and 1
   EXPECT_EQ(plan.places_in_batch, 2);
+  EXPECT_EQ(plan.count, 10);
   std::vector<std::pair<std::int64_t, std::int64_t>> places;
   for (const Place& place : plan.places) places.emplace_back(place.begin, place.tokens);
   EXPECT_EQ(places, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 25},
@@ -279,6 +288,23 @@ TEST(ValidationPlan, CutsStridedBatchesIntoParts) {
                                                                         {124, 9},
                                                                         {132, 25},
                                                                         {156, 9}}));
+}
+
+TEST(ValidationPlan, ListsOnePassHoweverManyTheStridedOrderMakes) {
+  const Corpus corpus({49, 60, 77}, "val");
+  const ShardSet shards(corpus.dir.path(), "val", 65536);
+  for (int rank = 0; rank < 3; ++rank) {
+    const auto plan = plan_strided(shards, std::int64_t{1} << 40, 2, 3, 1, rank, 3);
+    EXPECT_EQ(plan.count, std::int64_t{1} << 41);
+    EXPECT_LE(plan.places.size(), 2u * 186 / 6);
+    ListedOrder listed(shards, plan.places, plan.count);
+    StridedOrder strided(shards, 2, 3, rank, 3, false);
+    for (int read = 0; read < 100; ++read) {
+      auto expected = next_of(strided);
+      EXPECT_EQ(next_of(listed), Tokens(expected.begin(), expected.begin() + 4)) << read;
+      EXPECT_EQ(next_of(listed), Tokens(expected.begin() + 3, expected.end())) << read;
+    }
+  }
 }
 
 }  // namespace

@@ -146,6 +146,17 @@ TEST_F(ValidationTest, StreamScoresTheSameTokensEveryTime) {
   EXPECT_EQ(validation.score(model, kTrainLength).loss, validation.score(model, kTrainLength).loss);
 }
 
+TEST_F(ValidationTest, WeightsAreScoredAsTheyAreWhileTrainingRoundsThem) {
+  write_shards({100});
+  Validation validation = make(std::nullopt);
+  const double exact = validation.score(model, kTrainLength).loss;
+  model.set_fake_quant(true);
+  model.refresh_weights();
+  add_by_hand(all, 0, 12, kTrainLength);
+  ASSERT_GT(std::abs(loss_sum / predictions - exact), 1e-3);  // rounding is not lost in noise
+  EXPECT_EQ(validation.score(model, kTrainLength).loss, exact);
+}
+
 TEST_F(ValidationTest, WithoutBytesThereIsNoBpb) {
   write_shards({100});
   Validation validation = make(std::nullopt);

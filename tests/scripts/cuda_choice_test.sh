@@ -20,6 +20,7 @@ nvcc() {
   chmod +x "$1"
 }
 nvcc old 12.4 'exit 0'
+printf '#!/bin/sh\nexit 1\n' >broken && chmod +x broken
 nvcc half 13.0 'echo "cuda_runtime.h:1:10: fatal error: crt/host_config.h: No such file" >&2; exit 1'
 nvcc whole 13.0 'exit 0'
 
@@ -40,6 +41,7 @@ expect() {
 expect 'with CUDA OFF, TRAIN_GPT_CUDA=OFF' OFF cuda_set whole
 expect 'with CUDA OFF, LibTorch is here for the CPU only' AUTO cpu_set whole
 expect 'with CUDA OFF, there is no nvcc' AUTO cuda_set missing
+expect 'with CUDA OFF, @broken does not run' AUTO cuda_set broken
 expect 'with CUDA OFF, @old is release 12.4, and LibTorch needs release 13' AUTO cuda_set old
 expect 'with CUDA OFF, @half does not compile a kernel: cuda_runtime.h:1:10: fatal error: crt/host_config.h' \
   AUTO cuda_set missing half

@@ -9,7 +9,8 @@ import struct
 import subprocess
 import unittest
 
-from harness import BUILD, SMALL, TOKENIZER, VOCAB, RunTest, write_shard
+from harness import BUILD, SMALL, TOKENIZER, VOCAB, RunTest, mpirun, write_shard
+from safetensors.numpy import load_file, save_file
 
 USAGE, BAD_DATA, MISSING, INTERNAL, MEMORY, CANNOT_CREATE, CONFIG = 64, 65, 66, 70, 71, 73, 78
 
@@ -38,6 +39,14 @@ class SettingsTest(RunTest):
     def test_cuda_that_is_not_there(self):
         self.fails(USAGE, "DEVICE=cuda", "DEVICE=cpu", DEVICE="cuda", CUDA_VISIBLE_DEVICES="")
 
+    def test_counts_of_tokens_beyond_reason(self):
+        most = 1 << 40
+        for name, value in (("VAL_TOKENS", 2**63 - 2048), ("VAL_TOKENS", 2**63 - 1), ("VAL_BATCH_SIZE", 2**62),
+                            ("TRAIN_BATCH_TOKENS", 2**63 - 256)):
+            for order in ("stream", "strided"):
+                self.fails(USAGE, name, f"in [{int(name != 'VAL_TOKENS')}, {most}]", value, LOADER_ORDER=order,
+                           **{name: value})
+
     def test_half_a_set_of_rank_variables(self):
         self.fails(USAGE, "WORLD_SIZE", RANK=0)
 
@@ -56,7 +65,11 @@ class DataTest(RunTest):
         return folder
 
     def test_no_shards(self):
-        self.fails(MISSING, "No files found for pattern: ", "fineweb_train_*.bin", DATA_PATH=self.folder / "none")
+        next_steps = ("scripts/quickstart.sh", "data/download_fineweb.py", "DATA_PATH")
+        empty = self.folder / "empty"
+        empty.mkdir()
+        for folder in (self.folder / "none", empty):
+            self.fails(MISSING, "No files found for pattern: ", "fineweb_train_*.bin", *next_steps, DATA_PATH=folder)
 
     def test_wrong_magic_version_and_count(self):
         tokens = [1] * 2000
@@ -144,6 +157,43 @@ class OutputTest(RunTest):
                             TIED_EMBED_LR=1e30, EMA_ENABLED=0, SWA_ENABLED=0, ITERATIONS=4, WARMUP_STEPS=0)
         self.assertTrue(any("update skipped" in line for line in self.warnings), self.warnings)
         self.assertEqual(len([event for event in events if event["event"] == "train"]), 4)
+
+    def nan_weights(self):
+        """→ a model whose first loss is no number."""
+        self.train(output="start", ITERATIONS=1)
+        weights = load_file(self.out / "final_model.safetensors")
+        weights["smear.gate"][0] = float("nan")
+        path = self.folder / "nan.safetensors"
+        save_file(weights, path)
+        return path
+
+    def test_skipping_is_given_up_on_all_ranks_alike(self):
+        start = self.nan_weights()
+        for ranks in (1, 2):
+            with self.subTest(ranks=ranks):
+                name = f"given-up{ranks}"
+                done = self.run_gpt(output=name, through=mpirun(ranks) if ranks > 1 else (), INIT_FROM=start,
+                                    ON_NONFINITE="skip", NONFINITE_LIMIT=3, ITERATIONS=30)
+                self.assertEqual(done.returncode, INTERNAL, done.stderr)
+                errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+                self.assertNotEqual(errors, [])
+                for line in errors:  # mpirun may end one rank before it has said so
+                    self.assertRegex(line, r"^ERROR exit=70 rank=[01] step=2: step 3: .*3 steps in a row.*NONFINITE_LIMIT=3")
+                self.assertFalse(any(self.out.glob("final_model*")))
+
+    def test_a_model_that_is_not_finite_is_never_written(self):
+        # The only update is finite for the skip, as its gradients are, and not for the weights.
+        endless = dict(MATRIX_LR=1e39, ITERATIONS=1, WARMUP_STEPS=0)
+        for name, chosen in (("last", dict(EMA_ENABLED=0, SWA_ENABLED=0)), ("averaged", {}),
+                             ("skip", dict(ON_NONFINITE="skip")), ("ranks", dict(through=mpirun(2)))):
+            with self.subTest(name):
+                done = self.run_gpt(output=name, **endless, **chosen)
+                self.assertEqual(done.returncode, INTERNAL, done.stdout + done.stderr)
+                errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+                self.assertNotEqual(errors, [])
+                for line in errors:
+                    self.assertRegex(line, r"^ERROR exit=70 rank=[01] step=\d+: .*qo_bank.*not finite.*MATRIX_LR")
+                self.assertFalse(any(self.out.glob("final_model*")))
 
 
 if __name__ == "__main__":

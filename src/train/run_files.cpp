@@ -1,0 +1,102 @@
+#include "train/run_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "store/atomic_file.h"
+
+namespace tg {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array<std::string_view, 3> begun = {"config.json", "log.txt", "metrics.jsonl"};
+constexpr std::array<std::string_view, 2> models = {"final_model.pt", "final_model.safetensors"};
+
+template <class Function>
+void for_each_name(Function&& function) {
+  for (const auto name : begun) function(name);
+  for (const auto name : models) function(name);
+}
+
+// log.txt, 3 → log.3.txt
+std::string with_label(std::string_view name, std::string_view label) {
+  const auto dot = name.find('.');
+  return fmt::format("{}.{}{}", name.substr(0, dot), label, name.substr(dot));
+}
+
+// log.3.txt of log.txt → 3
+std::optional<int> number_in(std::string_view file, std::string_view name) {
+  const auto stem = name.substr(0, name.find('.') + 1), extension = name.substr(stem.size() - 1);
+  if (!file.starts_with(stem) || !file.ends_with(extension)) return {};
+  file.remove_prefix(stem.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(file.data(), file.data() + file.size(), number);
+  const bool is_number = error == std::errc() && std::string_view(end, file.end()) == extension;
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+RunFiles::RunFiles(std::string dir) : dir_(std::move(dir)), former_(false) {
+  for_each_name([&](std::string_view name) {
+    const auto path = fmt::format("{}/{}", dir_, name);
+    std::error_code ignored;
+    REQUIRE(!fs::is_directory(path, ignored), ExitCode::cannot_create,
+            "{}: is a folder, expected a file that the run may write; choose another OUTPUT_DIR",
+            path);
+    former_ |= exists(name);
+  });
+}
+
+bool RunFiles::exists(std::string_view name) const {
+  std::error_code ignored;
+  const auto status = fs::symlink_status(fmt::format("{}/{}", dir_, name), ignored);
+  return status.type() != fs::file_type::not_found;
+}
+
+std::string RunFiles::path(std::string_view name) const {
+  return fmt::format("{}/{}", dir_, former_ ? with_label(name, "new") : name);
+}
+
+void RunFiles::rename(const std::string& from, const std::string& to) const {
+  std::error_code error;
+  fs::rename(dir_ + "/" + from, dir_ + "/" + to, error);
+  REQUIRE(!error, ExitCode::io, "{}/{}: cannot be renamed to {} ({})", dir_, from, to,
+          error.message());
+}
+
+int RunFiles::next_number() const {
+  int highest = 0;
+  std::error_code error;
+  const fs::directory_iterator entries(dir_, error);
+  REQUIRE(!error, ExitCode::io, "{}: cannot be listed ({}), to number a former run's files", dir_,
+          error.message());
+  for (const auto& entry : entries) {
+    const auto file = entry.path().filename().string();
+    for_each_name([&](std::string_view name) {
+      highest = std::max(highest, number_in(file, name).value_or(0));
+    });
+  }
+  return highest + 1;
+}
+
+void RunFiles::take_names() {
+  if (!former_) return;
+  const auto number = std::to_string(next_number());
+  for_each_name([&](std::string_view name) {
+    if (exists(name)) rename(std::string(name), with_label(name, number));
+  });
+  for (const auto name : begun) rename(with_label(name, "new"), std::string(name));
+  former_ = false;
+  sync_folder(dir_);
+}
+
+}  // namespace tg
