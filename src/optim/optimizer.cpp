@@ -86,6 +86,7 @@ void Optimizer::zero_gradients() {
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
   Named all;
   const auto append = [&](Named state) { all.insert(all.end(), state.begin(), state.end()); };
+  reduction_.drop_unreduced(scalars.skip);
   for (const auto& adamw : adamw_) append(adamw.state());
   for (const auto& muon : muon_) append(muon.state());
   return all;

@@ -140,6 +140,12 @@ std::vector<at::Tensor> Reduction::local_gradients() const {
 
 void Reduction::scale_replicated(const at::Tensor& factor) {
   const at::NoGradGuard no_grad;
+void Reduction::drop_unreduced(const at::Tensor& skip) {
+  const at::NoGradGuard no_grad;
+  // Not times zero: that keeps a NaN.
+  for (auto& gradient : gradients_of(unreduced_)) gradient.masked_fill_(skip.to(at::kBool), 0);
+}
+
   at::_foreach_mul_(gradients_of(replicated_), factor);
 }
 

@@ -29,6 +29,9 @@ class Reduction {
   void scale_local(const at::Tensor& factor);
   // Scales all but the banks, after it.
   void scale_replicated(const at::Tensor& factor);
+  // Zeroes the gradients that stay with their rank where `skip` [] is not 0, without a wait: they
+  // are never zeroed otherwise, and what is not finite would stay in them.
+  void drop_unreduced(const at::Tensor& skip);
 
   // After the last use of the shards: one rank's are its gradients, which would stay in memory.
   void drop_shards();

@@ -160,6 +160,21 @@ TEST(Optimizer, MultiTokenHeadsFollowTheHeadUnlessTheScriptsQuirkIsAsked) {
   }
 }
 
+TEST(Optimizer, AStepSkippedForOneGradientLeavesNoneThatIsNotFiniteBehind) {
+  for (const double bad : {std::nan(""), HUGE_VAL}) {
+    for (const double max_norm : {0.0, 0.3}) {
+      Fixture f(config_with_every_part(), distinct_rates(), /*quirks=*/true);
+      f.set_gradients();
+      f.table["mtp_heads.0.weight"].grad().view({-1})[3].fill_(bad);
+      ASSERT_FALSE(std::isfinite(f.reduce(max_norm).item<double>()));
+      f.optimizer.step(test::scalars(1, 0.9, /*skip=*/1));
+      f.optimizer.zero_gradients();
+      for (const auto& row : f.table.rows()) row.value.grad().add_(0.5);  // a backward pass
+      EXPECT_TRUE(std::isfinite(f.reduce(max_norm).item<double>())) << bad << " " << max_norm;
+    }
+  }
+}
+
 TEST(Optimizer, TheNormCountsEveryGradientOnce) {
   for (const auto storage : {at::kFloat, at::kBFloat16}) {
     Fixture f(config_with_every_part(), distinct_rates(), /*quirks=*/true, storage);
