@@ -23,6 +23,7 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
 
 DeviceBatch TrainStep::next_batch() {
   const auto phase = phases_.enter(Phase::batch);
+  const PeerWatch::Work reading(communicator_.watch(), "reading tokens");
   return feed_.next();
 }
 
@@ -57,6 +58,7 @@ at::Tensor TrainStep::accumulate_gradients() {
     if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
     mean_loss += forward(batch);
     backward();
+    communicator_.progress();
   }
   return mean_loss;
 }

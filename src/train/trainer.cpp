@@ -49,6 +49,11 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
                      token_allocator(device));
 }
 
+// On a GPU the host also waits for the others where the queue of launches is full of their work.
+PeerWatch* watch_of_launches(Communicator& communicator, at::Device device) {
+  return device.is_cuda() ? communicator.watch() : nullptr;
+}
+
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
@@ -64,7 +69,10 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
       output_dir_(output_dir),
       tokens_(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
       validation_(settings, tokens_.val, load_byte_table(settings), machine.device, communicator),
-      table_(initial_weights(settings, machine)),
+      table_([&] {
+        const PeerWatch::Work making(communicator.watch(), "making the initial weights");
+        return initial_weights(settings, machine);
+      }()),
       model_(settings.model, table_, {machine.compute, settings.runtime.record_quirks}),
       optimizer_(table_, settings.model, settings.optim, machine.compute,
                  settings.runtime.record_quirks, communicator),
@@ -128,6 +136,7 @@ void Trainer::warm_up() {
   std::vector<at::Tensor> before;
   for (const auto& [name, value] : everything) before.push_back(value.clone());
 
+  const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
   const StepPlan plan{.momentum = settings_.optim.muon_momentum, .fake_quant = fake_quant_};
   for (std::int64_t step = 1; step <= settings_.run.warmup_steps; ++step) {
     const at::AutoGradMode with_gradients(true);
@@ -151,8 +160,7 @@ void Trainer::train(std::int64_t step) {
     log_info("late_qat:enabled step:{} scale:{:.4f}", step, scale);
   }
   RECORD_USER_SCOPE("train_step");
-  // On a GPU the host also waits for the others where the queue of launches is full of their work.
-  const PeerWatch::Scope launching(machine_.device.is_cuda() ? communicator_.watch() : nullptr);
+  const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
   phases_.begin_step(feeder_);
   const auto numbers = step_.run({.lr_scale = own_scale,
                                   .momentum = muon_momentum(settings_.optim, step),
@@ -223,7 +231,10 @@ void Trainer::trace(std::int64_t step, bool last) {
   settle();
   clock_.stop();
   if (begins) trace_->start();
-  if (ends) trace_->stop();
+  if (ends) {
+    const PeerWatch::Work writing(communicator_.watch(), "writing the trace to " + output_dir_);
+    trace_->stop();
+  }
   clock_.start();
 }
 
@@ -267,7 +278,10 @@ void Trainer::finish() {
     report_.final_score("DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", score,
                         milliseconds_since(began));
   }
-  if (communicator_.rank() == 0) write_model(table_, output_dir_);
+  if (communicator_.rank() == 0) {
+    const PeerWatch::Work writing(communicator_.watch(), "writing the model to " + output_dir_);
+    write_model(table_, output_dir_);
+  }
   communicator_.barrier();
 }
 
