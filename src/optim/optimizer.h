@@ -11,8 +11,8 @@
 
 namespace tg {
 
-// All optimizers of a run, dealt out by the parameter table: Muon on banks, AdamW on tables,
-// scalars and projections, Adam (no decay) on the heads.
+// All optimizers of a run, dealt out by the parameter table (Parameter::stepped_as): Muon on banks,
+// AdamW on tables, scalars and projections, Adam (no decay) on the heads.
 class Optimizer {
  public:
   // `reduce_dtype`: see MuonOptions::dtype. With `record_quirks` the multi-token heads are in no

@@ -32,7 +32,8 @@ void load_into(const ParameterTable& table, const std::string& path) {
 }  // namespace
 
 ParameterTable initial_weights(const Settings& settings, const Machine& machine) {
-  auto table = make_parameters(settings.model, machine.storage, machine.device);
+  auto table = make_parameters(settings.model, machine.storage, machine.device,
+                               settings.averaging.control_tensor_name_patterns);
   initialize(table, settings.model, settings.data.seed, settings.optim.tied_embed_init_std);
   if (!settings.runtime.init_from.empty()) load_into(table, settings.runtime.init_from);
   return table;

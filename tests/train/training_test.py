@@ -9,6 +9,7 @@ import sys
 import unittest
 
 from harness import BUILD, SOURCE, RunTest, train_losses
+from safetensors.numpy import load_file
 
 
 class TrainingTest(RunTest):
@@ -176,6 +177,26 @@ class TrainingTest(RunTest):
         for word in ("MATRIX_LR", "--matrix-lr", "0.025", "Model"):
             self.assertIn(word, helped.stdout)
         version = self.run_gpt("--version")
+    def test_control_patterns_say_what_adamw_steps(self):
+        usual = ("attn_scale,mlp_scale,resid_mix,q_gain,skip_weight,smear,dtg_gate,ve_layer_scales,ve_shared.scale,"
+                 "attn_gate,vr_lambda")
+        weights = {}
+        for patterns in (usual, usual + ",qo_bank,qo_bonk", "qo_bank"):
+            self.train(CONTROL_TENSOR_NAME_PATTERNS=patterns, MATRIX_LR=0, ITERATIONS=2, EMA_ENABLED=0, SWA_ENABLED=0)
+            weights[patterns] = load_file(self.out / "final_model.safetensors")
+            notices = [line for line in self.warnings if "CONTROL_TENSOR_NAME_PATTERNS" in line]
+            self.assertEqual(len(notices), int(patterns != usual), self.warnings)
+            if "qo_bonk" in patterns:
+                self.assertIn("no parameter's name contains qo_bonk", notices[0])
+            elif patterns != usual:
+                self.assertIn("leave out skip_weights, blocks.0.resid_mix, blocks.1.resid_mix", notices[0])
+        # Muon, whose rate is 0, moves nothing.
+        by_muon, by_adamw, few = weights.values()
+        self.assertTrue((by_muon["kv_bank"] == by_adamw["kv_bank"]).all())
+        self.assertFalse((by_muon["qo_bank"] == by_adamw["qo_bank"]).all())
+        self.assertTrue((few["skip_weights"] == 1).all())
+        self.assertFalse((by_muon["skip_weights"] == 1).all())
+
         self.assertEqual(version.returncode, 0)
         for word in ("train_gpt commit ", "LibTorch 2.", "CUDA", "GPUs"):
             self.assertIn(word, version.stdout)
