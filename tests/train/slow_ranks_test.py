@@ -2,8 +2,6 @@
 
 import concurrent.futures
 import os
-import pathlib
-import re
 import signal
 import time
 import unittest
