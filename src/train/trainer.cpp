@@ -84,6 +84,7 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
             micro_batches(settings, communicator.world_size()), machine.device,
             settings.runtime.graphs),
       report_(output_dir, settings, origins, machine, communicator),
+      finite_watch_(settings.runtime),
       fake_quant_(settings.averaging.qat_enabled) {
   if (settings.runtime.profile == ProfileMode::on) {
     trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
@@ -199,16 +200,8 @@ void Trainer::settle() {
   settled_lr_scale_ = numbers[3];
   settled_elapsed_ms_ = numbers[4];
   const double loss = numbers[0], norm = numbers[1];
-  if (numbers[2] != 0) {
-    REQUIRE(settings_.runtime.on_nonfinite == OnNonfinite::skip, ExitCode::internal,
-            "step {}: loss {} and gradient norm {} must be finite; the update was not made and "
-            "nothing was "
-            "written. Lower MATRIX_LR, SCALAR_LR and TIED_EMBED_LR, set GRAD_CLIP_NORM, or use "
-            "ON_NONFINITE=skip",
-            step, loss, norm);
-    log_warn("step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)",
-             step, loss, norm, ++skipped_steps_);
-  }
+  const auto skipped = finite_watch_.after_step(step, loss, norm, numbers[2] != 0);
+  if (skipped && communicator_.rank() == 0) warn_line(*skipped);
   if (record) report_.timing(step, record->times(), val_ms, step == last_step_);
   report_.train({.step = step,
                  .loss = loss,
@@ -271,7 +264,9 @@ bool Trainer::cap_reached() const {
 
 void Trainer::finish() {
   report_.closing(clock_.elapsed_ms(), validation_ms_);
-  if (const auto line = average_->apply(); !line.empty()) {
+  const auto line = average_->apply();
+  require_finite(table_);
+  if (!line.empty()) {
     log_line(line);
     const auto began = std::chrono::steady_clock::now();
     const auto score = validation_.score(model_, settings_.run.train_seq_len);

@@ -12,6 +12,7 @@
 #include "optim/averaging.h"
 #include "optim/optimizer.h"
 #include "train/clock.h"
+#include "train/finite_watch.h"
 #include "train/machine.h"
 #include "train/phases.h"
 #include "train/readback.h"
@@ -69,12 +70,12 @@ class Trainer {
   Report report_;
   std::optional<Trace> trace_;
   TrainingClock clock_;
+  FiniteWatch finite_watch_;
   StallWatch stall_watch_;
   double waited_before_ms_ = 0;  // for tokens, before the first step
   double validation_ms_ = 0;
   double validation_before_step_ms_ = 0;
   bool fake_quant_;
-  std::int64_t skipped_steps_ = 0;
   double settled_lr_scale_ = 1, settled_elapsed_ms_ = 0;  // rank 0's, of the last step settled
   std::optional<std::int64_t> last_step_;                 // set by the wallclock cap
   std::optional<Launched> pending_;

@@ -114,6 +114,7 @@ class TrainingTest(RunTest):
             dict(QAT_ENABLED=1, MLP_NEGATIVE_SLOPE=0, LN_SCALE=0, XSA_LAST_N=0, GRAD_CLIP_NORM=0),
             dict(LOADER_ORDER="strided", COMPUTE_DTYPE="bf16", LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=3),
             dict(EMA_ENABLED=0, SWA_EVERY=1, LATE_QAT_THRESHOLD=0.9),
+            dict(NUM_LAYERS=1, VE_LAYERS="0"),
         ]
         for number, chosen in enumerate(switches):
             with self.subTest(chosen):
