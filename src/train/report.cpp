@@ -105,6 +105,8 @@ void Report::opening(const RunFacts& facts) {
   log_info(
       "train_batch_tokens:{} train_seq_len:{} iterations:{} warmup_steps:{} "
       "max_wallclock_seconds:{:.3f}",
+  log_info("micro_batches:{} tokens_per_step:{}", micro_batches(settings_, world_size_),
+           tokens_per_step(settings_, world_size_));
       run.train_batch_tokens, run.train_seq_len, run.iterations, run.warmup_steps,
       run.max_wallclock_seconds);
   log_info("seed:{}", settings_.data.seed);
@@ -185,7 +187,7 @@ void Report::timing(std::int64_t step, const StepTimes& times, double val_ms, bo
 void Report::progress(std::int64_t step, double loss, double elapsed_ms) const {
   const auto& run = settings_.run;
   const double step_ms = elapsed_ms / static_cast<double>(step);
-  const double rate = static_cast<double>(run.train_batch_tokens) / step_ms * 1000;
+  const double rate = static_cast<double>(tokens_per_step(settings_, world_size_)) / step_ms * 1000;
   double left_ms = static_cast<double>(run.iterations - step) * step_ms;
   if (run.max_wallclock_seconds > 0) {
     left_ms = std::min(left_ms, run.max_wallclock_seconds * 1000 - elapsed_ms);

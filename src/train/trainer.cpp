@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "config/check.h"
 #include "data/prefetch.h"
-#include "data/token_order.h"
 #include "data/tokenizer.h"
+#include "data/training_order.h"
 #include "optim/schedule.h"
 #include "train/gpu.h"
 #include "train/model_files.h"
@@ -27,26 +27,16 @@ std::optional<ByteTable> load_byte_table(const Settings& settings) {
 std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
                                                at::Device device, const Communicator& communicator,
                                                SpanLog& spans) {
-  const int rank = communicator.rank(), world = communicator.world_size();
-  const auto length = micro_batch_tokens(settings, world);
-  const auto seq_len = settings.run.train_seq_len;
-  std::unique_ptr<TokenOrder> order;
-  if (settings.data.loader_order == LoaderOrder::stream) {
-    const auto micro = micro_batches(settings, world);
-    order = std::make_unique<StreamOrder>(tokens, length, micro, rank, world);
-  } else {
-    // The speedrun's script trains on its very first micro-batch twice.
-    order = std::make_unique<StridedOrder>(tokens, length / seq_len, seq_len, rank, world,
-                                           settings.runtime.record_quirks);
-  }
+  auto order =
+      make_training_order(settings, tokens, communicator.rank(), communicator.world_size());
   const auto io = effective_io(settings);
   std::optional<PrefetchOptions> ahead;
   if (io.train_prefetch) {
     ahead = {static_cast<int>(io.train_prefetch_queue),
              static_cast<int>(io.train_prefetch_workers)};
   }
-  return make_source(std::move(order), {.seq_len = seq_len, .spans = &spans}, ahead,
-                     token_allocator(device));
+  return make_source(std::move(order), {.seq_len = settings.run.train_seq_len, .spans = &spans},
+                     ahead, token_allocator(device));
 }
 
 // On a GPU the host also waits for the others where the queue of launches is full of their work.
@@ -105,6 +95,9 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
 
 void Trainer::run() {
   warm_up();
+  if (communicator.rank() == 0) {
+    for (const auto& notice : table_.pattern_notices()) warn_line(notice);
+  }
   average_.emplace(table_, settings_.averaging, settings_.runtime.record_quirks);
   const auto& run = settings_.run;
   waited_before_ms_ = feeder_.waited_ms();

@@ -69,6 +69,7 @@ class WorldSizeTest(RanksTest):
         self.assert_same_scores(expected, events)
         self.assert_same_weights(weights, self.weights())
         self.assertIn(f"world_size:{ranks} grad_accum_steps:{-(-8 // ranks)}", self.lines)
+        self.assertIn("micro_batches:8 tokens_per_step:1024", self.lines)
         self.assert_nothing_left()
         return events
 
@@ -110,6 +111,21 @@ class WorldSizeTest(RanksTest):
                     "TRAIN_BATCH_TOKENS": 1536, "VAL_BATCH_SIZE": 1536, "VAL_TOKENS": 1536, **chosen}))
                 self.assertTrue(all(math.isfinite(loss) for loss in losses), losses)
                 self.assertLess(losses[-1], losses[0])
+
+    def test_a_strided_step_is_the_micro_batches_that_its_ranks_read(self):
+        # Until a shard ends, ranks that read in turns read what one rank reads one after the other.
+        for ranks, micro_batches in ((3, 9), (7, 14)):
+            with self.subTest(ranks=ranks):
+                chosen = dict(LOADER_ORDER="strided", VAL_BATCH_SIZE=2016, VAL_TOKENS=2016, ITERATIONS=3,
+                              ADAM_EPS=1e-4)
+                one = self.train(output=f"in-turn{ranks}", GRAD_ACCUM_STEPS=micro_batches,
+                                 TRAIN_BATCH_TOKENS=128 * micro_batches, **chosen)
+                weights = self.weights()
+                events = self.train(output=f"strided{ranks}", through=mpirun(ranks), **chosen)
+                self.assert_same_losses(one, events)
+                self.assert_same_scores(one, events)
+                self.assert_same_weights(weights, self.weights())
+                self.assertIn(f"micro_batches:{micro_batches} tokens_per_step:{128 * micro_batches}", self.lines)
 
     def test_the_clock_of_rank_0_stops_all_ranks_at_the_same_step(self):
         process = self.start_gpt(through=mpirun(2), ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=2, VAL_LOSS_EVERY=0)
