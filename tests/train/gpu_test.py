@@ -17,6 +17,13 @@ class GpuTest(RunTest):
         kernel = next(line for line in self.lines if line.startswith("attention_kernel:"))
         self.assertRegex(kernel, r"^attention_kernel:cudnn device:NVIDIA .* compute_dtype:BFloat16$")
 
+    def test_skipping_ends_at_its_limit_and_no_model_that_is_not_finite_is_written(self):
+        # The only finite gradient makes weights that are not; later steps are settled a step behind.
+        endless = dict(DEVICE="cuda", MATRIX_LR=1e39, WARMUP_STEPS=0, output="nan")
+        self.fails(70, "3 steps in a row", "NONFINITE_LIMIT=3", ON_NONFINITE="skip", NONFINITE_LIMIT=3, **endless)
+        self.fails(70, "final weights are not finite", ON_NONFINITE="skip", ITERATIONS=2, **endless)
+        self.assertFalse(any(self.out.glob("final_model*")))
+
     def test_fp32_on_the_gpu_repeats_the_cpus_losses(self):
         on_gpu = self.train_on_gpu(COMPUTE_DTYPE="fp32")
         on_cpu = train_losses(self.train(output="cpu"))
