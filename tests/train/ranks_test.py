@@ -83,9 +83,9 @@ class WorldSizeTest(RanksTest):
     def test_so_do_they_with_every_switch(self):
         for ranks, chosen in (
             (3, dict(GRAD_CLIP_NORM=0.05, EMA_DECAY=0.9)),
-            # The first block's lambdas never get a gradient.
-            (4, dict(GRAD_CLIP_NORM=0, VALUE_RESIDUAL=1, EMA_ENABLED=0)),
-            # Adam turns gradients as small as its eps, which are rounding, into whole steps.
+            # Adam turns gradients as small as its eps, which are rounding, into whole steps. The first block's
+            # lambdas never get a gradient.
+            (4, dict(GRAD_CLIP_NORM=0, VALUE_RESIDUAL=1, EMA_ENABLED=0, ADAM_EPS=1e-4)),
             (5, dict(MTP_NUM_HEADS=1, TIE_EMBEDDINGS=0, ADAM_EPS=1e-4, LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=2)),
         ):
             with self.subTest(ranks=ranks, **chosen):
