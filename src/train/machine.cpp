@@ -13,29 +13,11 @@
 #include "config/check.h"
 #include "ops/fused.h"
 #include "train/gpu.h"
+#include "train/peak_flops.h"
 
 namespace tg {
 
 namespace {
-
-// Dense bf16 products with fp32 sums, from NVIDIA's datasheets.
-struct Peak {
-  const char* name;
-  double bf16_tflops;
-};
-constexpr Peak kPeaks[] = {{"B200", 2250},      {"GB200", 2500},     {"H200", 989.5},
-                           {"H100 NVL", 835},   {"H100 PCIe", 756},  {"H100", 989.5},
-                           {"GH200", 989.5},    {"A100", 312},       {"L40S", 362},
-                           {"RTX 5090", 209.5}, {"RTX 4090", 165.2}, {"RTX 3090", 71}};
-
-double peak_flops(const std::string& gpu, at::ScalarType compute) {
-  for (const auto& peak : kPeaks) {
-    if (gpu.find(peak.name) == std::string::npos) continue;
-    const double share = compute == at::kFloat ? 0.5 : 1.0;  // TF32 at best
-    return peak.bf16_tflops * 1e12 * share;
-  }
-  return 0;
-}
 
 at::Device choose_device(DeviceChoice wanted, const std::vector<std::string>& gpus,
                          int local_rank) {
@@ -97,7 +79,8 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, i
   if (machine.device.is_cuda()) {
     use_gpu(local_rank);
     machine.device_name = gpus[static_cast<std::size_t>(local_rank)];
-    machine.peak_flops = peak_flops(machine.device_name, machine.compute);
+    const double share = machine.compute == at::kFloat ? 0.5 : 1.0;  // TF32 at best
+    machine.peak_flops = share * peak_bf16_flops(machine.device_name);
   } else {
     machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
   }
