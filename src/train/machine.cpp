@@ -59,13 +59,8 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, i
   machine.compute = choose_compute(runtime.compute_dtype, machine.device);
   machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
 
-  auto wanted = runtime.attention;
-  // cuDNN's backward pass has no deterministic mode.
-  if (runtime.deterministic && wanted == AttentionChoice::automatic)
-    wanted = AttentionChoice::flash;
-  const auto size = head_dim(model);
-  machine.attention =
-      choose_attention(std::string(choice_name(wanted)), machine.device, machine.compute, size);
+  machine.attention = choose_attention(std::string(choice_name(runtime.attention)), machine.device,
+                                       machine.compute, head_dim(model), runtime.deterministic);
   use_attention(machine.attention);
   set_fused(runtime.fused);
 

@@ -90,6 +90,14 @@ class GpuTest(RunTest):
         wide = dict(NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1)
         self.assertEqual(self.train_on_gpu(**wide), self.train_on_gpu(output="again", **wide))
 
+    def test_deterministic_runs_whose_heads_flash_cannot_serve_take_math_and_repeat(self):
+        for name, chosen in (("fp32", dict(COMPUTE_DTYPE="fp32")), ("tf32", dict(COMPUTE_DTYPE="tf32")),
+                             ("wide", dict(MODEL_DIM=528, NUM_HEADS=2, NUM_KV_HEADS=1))):
+            with self.subTest(name):
+                losses = self.train_on_gpu(output=name, DETERMINISTIC=1, **chosen)
+                self.assertTrue(any(line.startswith("attention_kernel:math ") for line in self.lines), self.lines)
+                self.assertEqual(self.train_on_gpu(output=name + "-again", DETERMINISTIC=1, **chosen), losses)
+
     def test_memory_exhausted_says_how_much_was_asked_and_what_to_lower(self):
         self.fails(71, "parameters", "micro-batches of", "TRAIN_BATCH_TOKENS", "MODEL_DIM", DEVICE="cuda",
                    TRAIN_BATCH_TOKENS=1 << 30, VAL_BATCH_SIZE=1 << 20, TRAIN_SEQ_LEN=1024, VAL_TOKENS=0)
