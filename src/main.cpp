@@ -13,6 +13,7 @@
 #include "base/program.h"
 #include "comm/communicator.h"
 #include "config/check.h"
+#include "config/environment.h"
 #include "config/launch.h"
 #include "config/parse.h"
 #include "config/resolved.h"
@@ -56,6 +57,7 @@ void run(int argc, char** argv) {
   set_log_rank(launch.rank);
   if (launch.launcher != "single") turn_off_progress();
   check_settings(settings, launch.world_size);
+  set_library_environment(settings, launch);
   if (launch.rank == 0) {
     for (const auto& notice : notices(settings, origins)) warn_line(notice);
   }

@@ -88,12 +88,12 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   return info;
 }
 
+}  // namespace
+
 std::optional<std::string> own_environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
-
-}  // namespace
 
 LaunchInfo read_launch(const EnvLookup& lookup) {
   LaunchInfo info;

@@ -29,6 +29,8 @@ using EnvLookup = std::function<std::optional<std::string>(const char* name)>;
 LaunchInfo read_launch(const EnvLookup& lookup);
 // From the environment of this process.
 LaunchInfo read_launch();
+// A variable of this process.
+std::optional<std::string> own_environment(const char* name);
 // TORCHELASTIC_ERROR_FILE, in which torchrun looks for what a rank died of; empty: not given. Apart
 // from the rest, so that what is wrong there can be told as well.
 std::string read_error_file();

@@ -6,8 +6,6 @@
 #include <fmt/ranges.h>
 #include <torch/version.h>
 
-#include <cstdlib>
-
 #include "base/error.h"
 #include "build_info.h"
 #include "config/check.h"
@@ -67,8 +65,6 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, i
   auto& context = at::globalContext();
   const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;
   context.setFloat32MatmulPrecision(tf32 ? "high" : "highest");
-  // cuBLAS reads it at its first product; without it the deterministic mode refuses to run.
-  if (runtime.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   context.setDeterministicAlgorithms(runtime.deterministic, /*warn_only=*/false);
 
   if (machine.device.is_cuda()) {
