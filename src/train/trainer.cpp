@@ -81,8 +81,12 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
                    machine.device, spans_);
   }
   communicator.time_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
+  const int world = communicator.world_size();
   RunFacts facts{.parameters = table_.element_count(),
                  .train_shards = tokens_.train->count(),
+                 .train_tokens = tokens_.train->known_tokens(),
+                 .planned_tokens = static_cast<double>(settings.run.iterations) *
+                                   static_cast<double>(tokens_per_step(settings, world)),
                  .val_pattern = validation_.pattern(),
                  .val_tokens = validation_.tokens(),
                  .micro_steps = micro_steps(settings, communicator.world_size()),
@@ -91,28 +95,30 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
     if (row.kind == ParameterKind::mtp_head) facts.mtp_parameters += row.value.numel();
   }
   report_.opening(facts);
+  if (communicator.rank() == 0) {
+    for (const auto& notice : table_.pattern_notices()) warn_line(notice);
+  }
 }
 
 void Trainer::run() {
   warm_up();
-  if (communicator.rank() == 0) {
-    for (const auto& notice : table_.pattern_notices()) warn_line(notice);
-  }
   average_.emplace(table_, settings_.averaging, settings_.runtime.record_quirks);
   const auto& run = settings_.run;
   waited_before_ms_ = feeder_.waited_ms();
   clock_.start();
   for (std::int64_t step = 0;; ++step) {
+    const double elapsed = elapsed_at(step);
+    if (decide(step, elapsed).stop) last_step_ = step;
     const bool last = step == run.iterations || step == last_step_;
     if (last || (run.val_loss_every > 0 && step % run.val_loss_every == 0)) validate(step);
     if (trace_) trace(step, last);
     if (last) break;
-    train(step);
+    train(step, elapsed);
     if (step == 0) communicator_.begin_training();
-    if (!last_step_ && cap_reached()) last_step_ = step + 1;
   }
   settle();
   clock_.stop();
+  report_.validation_summary();
   if (last_step_ && *last_step_ < run.iterations)
     report_.stopping_early(*last_step_, clock_.elapsed_ms());
   finish();
@@ -142,38 +148,33 @@ void Trainer::warm_up() {
   wait_for_device();
 }
 
-void Trainer::train(std::int64_t step) {
+void Trainer::train(std::int64_t step, double elapsed_ms) {
   set_log_step(static_cast<long>(step));
   if (communicator_.watch() != nullptr) communicator_.watch()->set_step(step);
-  const double elapsed = clock_.elapsed_ms();
-  const double own_scale = lr_scale(settings_.run, step, elapsed);
-  const double scale = known_lr_scale(own_scale);
-  const double threshold = settings_.averaging.late_qat_threshold;
-  if (threshold > 0 && scale < threshold && !fake_quant_) {
+  const double scale = lr_scale(settings_.run, step, elapsed_ms);
+  if (decide(step, elapsed_ms).fake_quant && !fake_quant_) {
     fake_quant_ = true;
     log_info("late_qat:enabled step:{} scale:{:.4f}", step, scale);
   }
   RECORD_USER_SCOPE("train_step");
   const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
   phases_.begin_step(feeder_);
-  const auto numbers = step_.run({.lr_scale = own_scale,
+  const auto numbers = step_.run({.lr_scale = scale,
                                   .momentum = muon_momentum(settings_.optim, step),
                                   .clip_norm = settings_.optim.grad_clip_norm,
-                                  .elapsed_ms = elapsed,
+                                  .clock_ms = settled_ms_,
                                   .fake_quant = fake_quant_});
   const bool first_swa = [&] {
     const auto phase = phases_.enter(Phase::optimizer);
     return average_->update(step + 1, scale);
   }();
   Launched launched{step + 1,
-                    own_scale,
+                    settled_,
+                    scale,
                     Readback(numbers),
                     phases_.end_step(feeder_),
                     std::exchange(validation_before_step_ms_, 0),
-                    {}};
-  if (settings_.data.loader_order == LoaderOrder::stream) {
-    launched.token_offset = feeder_.state().token_offset;
-  }
+                    tokens_read(step + 1)};
   settle();  // the step before: its numbers arrive while this one runs
   pending_.emplace(std::move(launched));
   if (machine_.device.is_cpu()) settle();
@@ -184,26 +185,28 @@ void Trainer::train(std::int64_t step) {
 
 void Trainer::settle() {
   if (!pending_) return;
-  auto [step, scale, readback, record, val_ms, token_offset] = std::move(*pending_);
+  auto [step, settled_before, scale, readback, record, val_ms, tokens_read] = std::move(*pending_);
   pending_.reset();
   const auto* numbers = [&] {
     const PeerWatch::Scope waiting(communicator_.watch());
     return readback.wait().const_data_ptr<float>();
   }();
-  settled_lr_scale_ = numbers[3];
-  settled_elapsed_ms_ = numbers[4];
+  settled_ = step;
+  settled_ms_ = clock_.elapsed_ms();
+  pace_.ended(settled_before, numbers[3]);
   const double loss = numbers[0], norm = numbers[1];
   const auto skipped = finite_watch_.after_step(step, loss, norm, numbers[2] != 0);
   if (skipped && communicator_.rank() == 0) warn_line(*skipped);
-  if (record) report_.timing(step, record->times(), val_ms, step == last_step_);
+  if (record) report_.timing(step, record->times(), val_ms);
+  const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
   report_.train({.step = step,
                  .loss = loss,
                  .lr_scale = scale,
-                 .elapsed_ms = clock_.elapsed_ms(),
-                 .token_offset = token_offset},
-                step == last_step_);
+                 .elapsed_ms = settled_ms_,
+                 .token_offset = streamed ? std::optional(tokens_read) : std::nullopt,
+                 .pass = pass_of(tokens_read)});
   const double waited = feeder_.waited_ms() - waited_before_ms_;
-  if (const auto warning = stall_watch_.after_step(step, waited, clock_.elapsed_ms())) {
+  if (const auto warning = stall_watch_.after_step(step, waited, settled_ms_)) {
     warn_line(*warning);
   }
 }
@@ -237,22 +240,52 @@ void Trainer::validate(std::int64_t step) {
   clock_.start();
 }
 
-// What the host may act on. Where the clock decides, that is rank 0's, and all ranks know it of the
-// same past step, so that they do the same at the same step.
-double Trainer::known_lr_scale(double own) const {
-  const bool by_clock = settings_.run.max_wallclock_seconds > 0;
-  return by_clock && communicator_.world_size() > 1 ? settled_lr_scale_ : own;
+Trainer::Decisions Trainer::decide(std::int64_t step, double elapsed_ms) const {
+  const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
+  const double scale = lr_scale(settings_.run, step, elapsed_ms);
+  return {.stop = cap_ms > 0 && elapsed_ms >= cap_ms,
+          .fake_quant = scale < settings_.averaging.late_qat_threshold,
+          .swa = average_->takes_swa(step + 1, scale)};
+}
+
+// Rank 0's training time when `step` steps have ended, the same on every rank. Where it decides
+// nothing, it is expected from past steps that all ranks know, so that nobody waits for a step that
+// is under way; where an error of one step's length would decide otherwise, it is measured.
+double Trainer::elapsed_at(std::int64_t step) {
+  if (settings_.run.max_wallclock_seconds == 0) return 0;  // decides nothing at all
+  const bool known_at_once = machine_.device.is_cpu() && communicator_.world_size() == 1;
+  if (!known_at_once && pace_.known()) {
+    const double expected = pace_.expected_ms(step), tolerance = pace_.tolerance_ms();
+    if (decide(step, expected - tolerance) == decide(step, expected + tolerance)) return expected;
+  }
+  settle();
+  return from_rank_0(settled_ms_);
+}
+
+// Targets of a stream overlap with the inputs of the next micro-batch: it counts what it passed.
+std::int64_t Trainer::tokens_read(std::int64_t steps) const {
+  if (settings_.data.loader_order == LoaderOrder::stream) return feeder_.state().token_offset;
+  return steps * tokens_per_step(settings_, communicator_.world_size());
+}
+
+std::optional<std::int64_t> Trainer::pass_of(std::int64_t tokens_read) const {
+  const auto all = tokens_.train->known_tokens();
+  if (!all) return {};
+  return (tokens_read + *all - 1) / *all;
+}
+
+double Trainer::from_rank_0(double value) {
+  if (communicator_.world_size() == 1) return value;
+  const auto options = at::TensorOptions(machine_.device).dtype(at::kDouble);
+  const auto sum = at::full({1}, communicator_.rank() == 0 ? value : 0, options);
+  communicator_.sum(sum).wait();
+  const PeerWatch::Scope waiting(communicator_.watch());
+  return Readback(sum).wait().const_data_ptr<double>()[0];
 }
 
 void Trainer::wait_for_device() {
   const PeerWatch::Scope waiting(communicator_.watch());
   if (machine_.device.is_cuda()) wait_for_gpu();
-}
-
-bool Trainer::cap_reached() const {
-  const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
-  const double elapsed = communicator_.world_size() > 1 ? settled_elapsed_ms_ : clock_.elapsed_ms();
-  return cap_ms > 0 && elapsed >= cap_ms;
 }
 
 void Trainer::finish() {
