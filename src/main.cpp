@@ -63,7 +63,7 @@ void run(int argc, char** argv) {
   }
 
   explain_errors_with([known = settings](const auto& error) { return explain(known, error); });
-  const auto machine = set_up_machine(settings.runtime, settings.model, launch.local_rank);
+  const auto machine = set_up_machine(settings.runtime, settings.model, launch);
   const double timeout_s = settings.runtime.comm_timeout_s;
   const bool chosen = origins.at("comm_timeout_s") != "default";
   const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);

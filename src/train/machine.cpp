@@ -12,6 +12,7 @@
 #include "ops/fused.h"
 #include "train/gpu.h"
 #include "train/peak_flops.h"
+#include "train/threads.h"
 
 namespace tg {
 
@@ -50,10 +51,12 @@ at::ScalarType choose_compute(ComputeDtype wanted, at::Device device) {
 
 }  // namespace
 
-Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, int local_rank) {
+Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
+                       const LaunchInfo& launch) {
   const auto gpus = runtime.device == DeviceChoice::cpu ? std::vector<std::string>{} : gpu_names();
   Machine machine;
-  machine.device = choose_device(runtime.device, gpus, local_rank);
+  machine.device = choose_device(runtime.device, gpus, launch.local_rank);
+  machine.threads = set_threads(launch, machine.device.is_cuda());
   machine.compute = choose_compute(runtime.compute_dtype, machine.device);
   machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
 
@@ -68,8 +71,8 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, i
   context.setDeterministicAlgorithms(runtime.deterministic, /*warn_only=*/false);
 
   if (machine.device.is_cuda()) {
-    use_gpu(local_rank);
-    machine.device_name = gpus[static_cast<std::size_t>(local_rank)];
+    use_gpu(launch.local_rank);
+    machine.device_name = gpus[static_cast<std::size_t>(launch.local_rank)];
     const double share = machine.compute == at::kFloat ? 0.5 : 1.0;  // TF32 at best
     machine.peak_flops = share * peak_bf16_flops(machine.device_name);
   } else {
