@@ -111,7 +111,6 @@ void Report::opening(const RunFacts& facts) {
   log_info("attention_kernel:{} device:{} compute_dtype:{}", attention_name(machine_.attention),
            machine_.device_name, c10::toString(machine_.compute));
   log_info("threads:{}", machine_.threads);
-  log_info("threads:{}", machine_.threads);
   const double head_lr = model.tie_embeddings ? 0.0 : optim.head_lr;
   log_info("tie_embeddings:{} embed_lr:{} head_lr:{} matrix_lr:{} scalar_lr:{}",
            py_repr(model.tie_embeddings),
