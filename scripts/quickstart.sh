@@ -5,7 +5,8 @@
 # English text (11 MB; with a GPU, 77 MB of other packages' too), trains a 1,024-piece
 # tokenizer on it, writes shards, and trains a model. Everything lands in data/quickstart/ and
 # logs/. Finished stages are skipped the next time; the training itself always runs. Flags go to
-# train_gpt, for example: --iterations 50
+# train_gpt, for example: --iterations 50. SETUP=0 installs and builds nothing: build/ is used as it
+# is, such as one that was built on another machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -146,8 +147,10 @@ write_shards() {
   mv "$data/partial/make_shards.txt" "$data/partial/documents.txt" "$data/partial/shards" "$data/"
 }
 
-scripts/setup.sh
-scripts/build.sh
+if [[ ${SETUP-1} != 0 ]]; then
+  scripts/setup.sh
+  scripts/build.sh
+fi
 SECONDS=0
 [[ -d $data/text ]] || fetch_text
 [[ -d $data/more_text ]] || ! have_gpu || fetch_more_text
@@ -167,7 +170,7 @@ score=$(grep -o 'val_bpb:[0-9.]*' "logs/$RUN_ID/log.txt" 2>/dev/null | tail -n 1
 echo "this model ${score:-(its val_bpb is above)}"
 cat <<END
 
-Bits per byte of text that was not trained on: lower is better.
+Bits per byte of validation text, after the same training text: lower is better.
   results    logs/$RUN_ID/ (final_model.safetensors, final_model.pt, metrics.jsonl, config.json)
   shards     $data/shards/, tokenizer $data/tokenizer.model
   next       build/train_gpt --help; other presets in configs/; your own text: README.md
