@@ -2,7 +2,7 @@
 """usage: check_layers.py [ROOT]
 
 Checks the rules of docs/architecture.md that a compiler does not: who includes and links whom, who
-reads the environment, who waits for the device. Prints each breach as FILE:LINE and exits 1.
+reads or changes the environment, who waits for the device. Prints each breach as FILE:LINE and exits 1.
 """
 import pathlib
 import re
@@ -19,6 +19,9 @@ WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
 KERNELS = re.compile(r"ops/.*(\.cuh?|_(kernel|hopper)\.h)|device/launch\.h")
 # The only files that read the environment.
 ENVIRONMENT = {"config/parse.cpp", "config/launch.cpp"}
+# The only file that changes it, before there is a second thread: setenv may move what a getenv of
+# another thread, or of a library, is reading.
+SET_ENVIRONMENT = "config/environment.cpp"
 # The only files that may wait for the device to hand over a number: the report and the scores.
 ITEM = re.compile(r"train/report\w*\.(h|cpp)|eval/.*")
 
@@ -29,6 +32,7 @@ TOKEN = re.compile(
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
 TORCH = re.compile(r"(torch|ATen|c10|caffe2)/")
 GETENV = re.compile(r"\b(secure_)?getenv\b|\b_*environ\b")
+SETENV = re.compile(r"\b(setenv|putenv|unsetenv|clearenv)\b")
 ITEM_CALL = re.compile(r"(\.|->)\s*(template\s+)?item\s*(<[^;>]*>)?\s*\(")
 
 
@@ -92,6 +96,8 @@ def check_source(source, src):
             breaches = []
             if GETENV.search(line) and relative not in ENVIRONMENT:
                 breaches.append("reads the environment; only " + ", ".join(sorted(ENVIRONMENT)) + " may")
+            if SETENV.search(line) and relative != SET_ENVIRONMENT:
+                breaches.append(f"changes the environment; only {SET_ENVIRONMENT} may")
             if ITEM_CALL.search(line) and not ITEM.fullmatch(relative):
                 breaches.append("waits for the device with .item(); only the report and eval/ may")
         for breach in breaches:

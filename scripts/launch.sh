@@ -9,9 +9,8 @@
 #   CUDA_VISIBLE_DEVICES=0,1 scripts/launch.sh --config configs/quickstart_gpu.env
 #   DEVICE=cpu scripts/launch.sh -n 4 --config configs/quickstart.env
 #
-# Unless OMP_NUM_THREADS is set, the ranks share the cores evenly. BUILD_DIR (default: build) is
-# where train_gpt was built. The exit status is that of the rank that failed first (docs/faults.md);
-# several machines: docs/distributed.md.
+# BUILD_DIR (default: build) is where train_gpt was built. The exit status is that of the rank that
+# failed first (docs/faults.md); several machines: docs/distributed.md.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/common.sh
@@ -81,7 +80,5 @@ else
   place=(--oversubscribe --bind-to none)
 fi
 
-cores=$(nproc)
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-$((cores > ranks ? cores / ranks : 1))}
 # Of a failure, the rank's own line says more than mpirun's page.
 exec mpirun --quiet "${as[@]}" "${place[@]}" -np "$ranks" "$program" "$@"

@@ -2,9 +2,11 @@
 # usage: scripts/quickstart.sh [TRAIN_GPT_FLAG ...]
 #
 # From a bare machine to a trained GPT: sets up, builds, unpacks the Python documentation as
-# English text (11 MB), trains a 1,024-piece tokenizer on it, writes shards, and trains a model.
-# Everything lands in data/quickstart/ and logs/. Finished stages are skipped the next time; the
-# training itself always runs. Flags go to train_gpt, for example: --iterations 50
+# English text (11 MB; with a GPU, 77 MB of other packages' too), trains a 1,024-piece
+# tokenizer on it, writes shards, and trains a model. Everything lands in data/quickstart/ and
+# logs/. Finished stages are skipped the next time; the training itself always runs. Flags go to
+# train_gpt, for example: --iterations 50. SETUP=0 installs and builds nothing: build/ is used as it
+# is, such as one that was built on another machine.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -23,28 +25,101 @@ begin_stage() {
   mkdir -p "$data/partial"
 }
 
-fetch_text() {
-  local package
-  begin_stage "text: the Python documentation's sources, from a Debian package"
-  # Downloaded and unpacked, not installed: container images drop /usr/share/doc at install.
-  [[ -n $(apt-cache search --names-only '^python3-doc$') ]] || as_root apt-get update -q
-  package=$(LC_ALL=C apt-cache depends python3-doc | sed -n 's/.*Depends: \(python3\.[0-9]*-doc\)$/\1/p')
-  [[ -n $package ]] || die "apt knows no package python3-doc; put text files into $data/text instead"
+# What a GPU reads besides: in its minute it would go through the Python documentation alone so
+# often that it learned it by heart. Packages with documentation as plain text, the largest first.
+more_packages=(
+  linux-doc vim-runtime perl-doc llvm-14-doc python-sqlalchemy-doc dpdk-doc python-pandas-doc git-doc
+  cmake-doc clang-14-doc numba-doc cinder-doc buildbot-doc nova-doc manila-doc openvswitch-doc
+  python-celery-doc twisted-doc ironic-doc swift-doc pypy3-doc sphinx-doc pylint-doc
+)
+# How often one pass over that reads the Python documentation, on which the model is scored.
+python_copies=${PYTHON_COPIES:-4}
+
+# unpack PACKAGE...: their files to $data/partial/files. One that only depends on that of a version
+# (python3-doc on python3.11-doc) stands for it. Downloaded and unpacked, not installed: container
+# images drop /usr/share/doc at install.
+unpack() {
+  local known package versioned found=() sandbox=()
+  mkdir "$data/partial/files"
+  known=$(LC_ALL=C apt-cache depends "$@" 2>/dev/null) || return 0
+  for package; do
+    versioned=$(sed -n "s/^  Depends: \(${package%-doc}[.0-9]*-doc[-.0-9]*\)$/\1/p" <<<"$known")
+    if grep -qx "$package" <<<"$known"; then
+      found+=("${versioned:-$package}")
+    else
+      echo "left out: $package, which apt does not have"
+    fi
+  done
+  # Root's apt would download as a user who may not write here.
+  if [[ $(id -u) == 0 ]]; then sandbox=(-o APT::Sandbox::User=root); fi
   (
     cd "$data/partial"
-    sandbox=()
-    # Root's apt would download as a user who may not write here.
-    if [[ $(id -u) == 0 ]]; then sandbox=(-o APT::Sandbox::User=root); fi
-    apt-get download -q "${sandbox[@]}" "$package"
-    dpkg-deb -x "$package"_*.deb .
+    apt-get download -qq "${sandbox[@]}" "${found[@]}" || echo "left out: what apt could not download"
+    find . -name '*.deb' -print0 | xargs -0 -r -P "$(nproc)" -I '{}' dpkg-deb -x '{}' files
   )
-  mv "$(find "$data/partial" -type d -name _sources)" "$data/text"
+}
+
+fetch_text() {
+  local sources
+  begin_stage "text: the Python documentation's sources, from a Debian package"
+  [[ -n $(apt-cache search --names-only '^python3-doc$') ]] || as_root apt-get update -q
+  unpack python3-doc
+  sources=$(find "$data/partial/files" -type d -name _sources)
+  [[ -n $sources ]] || die "apt has no package python3-doc; put text files into $data/text instead"
+  mv "$sources" "$data/text"
+}
+
+fetch_more_text() {
+  local files="$data/partial/files"
+  begin_stage "more text: documentation from ${#more_packages[@]} other packages"
+  unpack "${more_packages[@]}"
+  # Left out: other files, stubs, translations, and 3 MB of tables for GPUs' assemblers.
+  find "$files" ! -type d ! \( -type f -size +1k \( -name '*.txt' -o -name '*.rst' -o -name '*.pod' \) \
+    ! -path '*/translations/*' ! -name 'AMDGPU*' ! -path '*/AMDGPU/*' \) -delete
+  near_copies "$files" >"$data/partial/copies"
+  xargs -r -d '\n' rm <"$data/partial/copies"
+  echo "left out: $(wc -l <"$data/partial/copies") near copies of validation documents"
+  find "$files" -type d -empty -delete
+  # Where there was nothing, the next run tries again.
+  if [[ -d $files ]]; then mv "$files" "$data/more_text"; fi
+}
+
+# Files of a folder that have over a twentieth of their long lines from validation documents.
+near_copies() {
+  awk '
+    function next_line() {
+      while ((getline line < $0) > 0) {
+        gsub(/^[ \t]+|[ \t]+$/, "", line)
+        if (length(line) >= 40 && line ~ /[a-z] [a-z]/) return 1
+      }
+      close($0)
+      return 0
+    }
+    NR == FNR { while (next_line()) validation[line]; next }
+    {
+      for (lines = copied = 0; next_line(); ++lines) copied += line in validation
+      if (20 * copied > lines) print
+    }' <(list_validation) <(find "$1" -type f)
 }
 
 # One document a file. Shuffled, always in the same way, so that every stretch of training sees all
 # kinds of pages.
 list_text() {
   find "$data/text" -type f -name '*.txt' | LC_ALL=C sort | shuf --random-source=<(yes)
+}
+
+# The same documents on every machine, so that scores can be compared.
+list_validation() { list_text | awk 'NR % 20 == 0'; }
+
+list_training() {
+  local copy
+  if [[ -d $data/more_text ]]; then
+    for ((copy = 0; copy < python_copies; ++copy)); do list_text | awk 'NR % 20'; done |
+      cat - <(find "$data/more_text" -type f | LC_ALL=C sort) |
+      nl | LC_ALL=C sort -R --random-source=<(yes) | cut -f 2
+  else
+    list_text | awk 'NR % 20'
+  fi
 }
 
 train_tokenizer() {
@@ -58,23 +133,30 @@ train_tokenizer() {
   mv "$data/partial/tokenizer.model" "$data/tokenizer.model"
 }
 
+list_documents() { list_validation && list_training; }
+
 write_shards() {
-  local files
-  begin_stage "shards: 95% training, 5% validation"
-  mapfile -t files < <(list_text)
+  local documents
+  begin_stage "shards: a twentieth of the Python documentation for validation, the rest for training"
+  list_documents >"$data/partial/documents.txt"
+  mapfile -t documents <"$data/partial/documents.txt"
   build/make_shards --tokenizer "$data/tokenizer.model" --out "$data/partial/shards" \
-    --val-fraction 0.05 --threads "$(nproc)" --baselines "${files[@]}" |
+    --val-documents "$(list_validation | wc -l)" --threads "$(nproc)" --baselines "${documents[@]}" |
     tee "$data/partial/make_shards.txt"
-  mv "$data/partial/make_shards.txt" "$data/make_shards.txt"
-  mv "$data/partial/shards" "$data/shards"
+  rm -rf "$data/shards"
+  mv "$data/partial/make_shards.txt" "$data/partial/documents.txt" "$data/partial/shards" "$data/"
 }
 
-scripts/setup.sh
-scripts/build.sh
+if [[ ${SETUP-1} != 0 ]]; then
+  scripts/setup.sh
+  scripts/build.sh
+fi
 SECONDS=0
 [[ -d $data/text ]] || fetch_text
+[[ -d $data/more_text ]] || ! have_gpu || fetch_more_text
 [[ -f $data/tokenizer.model ]] || train_tokenizer
-[[ -d $data/shards ]] || write_shards
+# Anew where the documents are others than last time: a GPU brings more text.
+if [[ ! -d $data/shards ]] || ! list_documents | cmp -s - "$data/documents.txt"; then write_shards; fi
 rm -rf "$data/partial"
 
 say "training: $config"
@@ -88,7 +170,7 @@ score=$(grep -o 'val_bpb:[0-9.]*' "logs/$RUN_ID/log.txt" 2>/dev/null | tail -n 1
 echo "this model ${score:-(its val_bpb is above)}"
 cat <<END
 
-Bits per byte of text that was not trained on: lower is better.
+Bits per byte of validation text, after the same training text: lower is better.
   results    logs/$RUN_ID/ (final_model.safetensors, final_model.pt, metrics.jsonl, config.json)
   shards     $data/shards/, tokenizer $data/tokenizer.model
   next       build/train_gpt --help; other presets in configs/; your own text: README.md

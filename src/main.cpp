@@ -13,6 +13,7 @@
 #include "base/program.h"
 #include "comm/communicator.h"
 #include "config/check.h"
+#include "config/environment.h"
 #include "config/launch.h"
 #include "config/parse.h"
 #include "config/resolved.h"
@@ -56,12 +57,13 @@ void run(int argc, char** argv) {
   set_log_rank(launch.rank);
   if (launch.launcher != "single") turn_off_progress();
   check_settings(settings, launch.world_size);
+  set_library_environment(settings, launch);
   if (launch.rank == 0) {
     for (const auto& notice : notices(settings, origins)) warn_line(notice);
   }
 
   explain_errors_with([known = settings](const auto& error) { return explain(known, error); });
-  const auto machine = set_up_machine(settings.runtime, settings.model, launch.local_rank);
+  const auto machine = set_up_machine(settings.runtime, settings.model, launch);
   const double timeout_s = settings.runtime.comm_timeout_s;
   const bool chosen = origins.at("comm_timeout_s") != "default";
   const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);

@@ -3,9 +3,9 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <exception>
-#include <new>
 
 #include "base/error.h"
+#include "base/exhausted.h"
 #include "base/first_line.h"
 #include "comm/convert.h"
 
@@ -13,8 +13,11 @@ namespace tg {
 
 namespace {
 
-// The backend's own limit comes later than the watch, which knows more, and its roll call.
+// For connecting: later than the watch, which knows more, and its health check.
 constexpr double kBackendSlack_s = 20;
+// Afterwards the watch alone decides. The backends would count from a collective's launch, which
+// includes this rank's own work before it and the others' long work.
+constexpr auto kBackendLimit = std::chrono::hours(24 * 365);
 
 }  // namespace
 
@@ -25,11 +28,9 @@ auto Communicator::together(Action action) {
     return action();
   } catch (const Error&) {
     throw;
-  } catch (const c10::OutOfMemoryError&) {
-    throw;  // this rank's own
-  } catch (const std::bad_alloc&) {
-    throw;
   } catch (const std::exception& error) {
+    // What this rank lacks is not the others' failure.
+    if (is_out_of_threads(error) || !out_of_memory_line(error).empty()) throw;
     fail(ExitCode::unavailable, "{}", watch_->explain_loss(first_line(error.what())));
   }
 }
@@ -51,7 +52,22 @@ Communicator::Communicator(const Rendezvous& meeting, const LaunchInfo& launch, 
     backend_ =
         device.is_cuda() ? make_nccl(meeting, launch, limit) : make_gloo(meeting, launch, limit);
   });
+  backend_->setTimeout(kBackendLimit);
+  if (device.is_cuda()) {
+    const auto count = at::TensorOptions(at::kLong);
+    device_progress_ = at::zeros({1}, count.device(device));
+    host_progress_ = at::zeros({1}, count.pinned_memory(true));
+    watch_->watch_device(host_progress_);
+  }
   barrier();
+}
+
+void Communicator::progress() {
+  if (!watch_) return;
+  watch_->progress();
+  if (!device_progress_.defined()) return;
+  device_progress_.add_(1);
+  host_progress_.copy_(device_progress_, /*non_blocking=*/true);
 }
 
 Communicator::~Communicator() {
@@ -127,7 +143,6 @@ void Communicator::begin_training() {
   // Together, or a rank that is still at its first step would be given up by one that is past it.
   barrier();
   watch_->set_timeout(timeout_s_);
-  backend_->setTimeout(milliseconds(timeout_s_ + kBackendSlack_s));
 }
 
 }  // namespace tg

@@ -38,8 +38,8 @@ class Communicator {
   // One rank alone: every collective is done at once.
   Communicator() = default;
   // Collective. The device is the one that all tensors will be on; `timeout_s` bounds the wait for
-  // a silent rank once begin_training() was called; until then it is 300 s. What is known of the
-  // last collectives when one fails goes to `record_folder`; empty: nowhere.
+  // ranks that make no progress once begin_training() was called; until then it is 300 s. What is
+  // known of the last collectives when one fails goes to `record_folder`; empty: nowhere.
   Communicator(const Rendezvous& meeting, const LaunchInfo& launch, at::Device device,
                double timeout_s, const std::string& record_folder = "");
   ~Communicator();
@@ -59,8 +59,11 @@ class Communicator {
   // Errors: unavailable.
   void barrier();
 
-  // All ranks have done their first step: from now on a silent one is given up sooner.
+  // All ranks have done their first step: from now on one without progress is given up sooner.
   void begin_training();
+  // This rank has done a part of its work, such as a micro-batch: its host now, its device once
+  // what was queued on the current stream is done. Two small launches on a GPU, and no waiting.
+  void progress();
   PeerWatch* watch() { return watch_.get(); }  // null for one rank alone
 
   using WaitTime = std::pair<Moment, Moment>;
@@ -83,6 +86,7 @@ class Communicator {
   double timeout_s_ = 0;
   bool times_waits_ = false;
   std::vector<WaitTime> wait_times_;
+  at::Tensor device_progress_, host_progress_;  // [1] int64; on GPUs, the second is pinned
 };
 
 }  // namespace tg

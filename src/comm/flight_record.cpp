@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -42,10 +41,7 @@ class Writer : public c10d::DebugInfoWriter {
 }  // namespace
 
 FlightRecord::FlightRecord(std::string folder, int rank, Recorder recorder)
-    : folder_(std::move(folder)), rank_(rank), recorder_(std::move(recorder)) {
-  // Some hundred steps; LibTorch reads it at the first collective.
-  ::setenv("TORCH_FR_BUFFER_SIZE", "20000", /*overwrite=*/0);
-}
+    : folder_(std::move(folder)), rank_(rank), recorder_(std::move(recorder)) {}
 
 void FlightRecord::save_for_watchdog() const {
   c10d::DebugInfoWriter::registerWriter(std::make_unique<Writer>(file_of(folder_, rank_), rank_));

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -44,12 +43,6 @@ std::string private_folder() {
           "0700, found {:o} of user {}); remove it, set TMPDIR, or set MASTER_ADDR",
           folder, status.st_mode & 07777, status.st_uid);
   return folder;
-}
-
-// LibTorch tells what fails here, with a backtrace at every attempt; our one line says it as well.
-void silence_libtorch() {
-  ::setenv("TORCH_CPP_LOG_LEVEL", "FATAL", /*overwrite=*/0);
-  c10::initLogging();  // reads it; Python programs do so at import
 }
 
 // The IPv4 address when `host` can only be this host's.
@@ -96,7 +89,7 @@ Rendezvous meet_in_file(const LaunchInfo& launch, double timeout_s) {
 }
 
 Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
-  silence_libtorch();
+  c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL; Python programs do so at import
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(launch.master_port);
   options.isServer = launch.rank == 0 && !launch.agent_store;

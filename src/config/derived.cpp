@@ -35,6 +35,11 @@ std::int64_t head_dim(const ModelConfig& model) {
   return model.model_dim / model.num_heads;
 }
 
+bool is_drawn_projection(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kNarrowest = 64;
+  return rows >= kNarrowest && columns >= kNarrowest;
+}
+
 std::int64_t eval_length(const Settings& settings) {
   return settings.run.eval_seq_len > 0 ? settings.run.eval_seq_len : settings.run.train_seq_len;
 }

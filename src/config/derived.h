@@ -24,6 +24,9 @@ std::int64_t tokens_per_step(const Settings& settings, int world_size);
 // int(MLP_MULT * MODEL_DIM).
 std::int64_t mlp_hidden(const ModelConfig& model);
 std::int64_t head_dim(const ModelConfig& model);
+// Whether the initial weights of a projection of embeddings are drawn; the record leaves narrow
+// ones at zero.
+bool is_drawn_projection(std::int64_t rows, std::int64_t columns);
 // EVAL_SEQ_LEN, or TRAIN_SEQ_LEN where that is 0.
 std::int64_t eval_length(const Settings& settings);
 

@@ -1,5 +1,6 @@
 #include "config/launch.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <limits>
@@ -14,7 +15,7 @@ namespace {
 struct Launcher {
   const char* name;
   std::array<const char*, 3> variables;  // rank, world size, local rank
-  const char* hosts;                     // counts the ranks of this host (SLURM_NNODES: the hosts)
+  const char* local_size;                // counts the ranks of this host; Slurm: see slurm_tasks
   const char* job;
   // Else local rank and count are there at times: PMI knows none, but Hydra, which speaks it, does.
   bool knows_hosts = true;
@@ -26,7 +27,7 @@ constexpr Launcher launchers[] = {
      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
      "OMPI_COMM_WORLD_LOCAL_SIZE",
      "PMIX_NAMESPACE"},
-    {"slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}, "SLURM_NNODES", "SLURM_JOB_ID"},
+    {"slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}, nullptr, "SLURM_JOB_ID"},
     {"pmi",
      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
      "MPI_LOCALNRANKS",
@@ -39,6 +40,44 @@ int read_int(const char* name, const std::string& text, int low, int high) {
   REQUIRE(read_value(text, value) && value >= low && value <= high, ExitCode::usage,
           "{}='{}' (environment): expected an integer in [{}, {}]", name, text, low, high);
   return static_cast<int>(value);
+}
+
+// The ranks of host `node` in Slurm's list of all hosts': "8(x2),4" is 8, 8 and 4. Nothing where
+// the list does not say.
+std::optional<int> slurm_tasks(std::string_view list, std::int64_t node) {
+  while (!list.empty()) {
+    const auto comma = std::min(list.find(','), list.size());
+    const auto entry = list.substr(0, comma);
+    list.remove_prefix(std::min(comma + 1, list.size()));
+    const auto times = entry.find("(x");
+    std::int64_t tasks = 0, hosts = 1;
+    if (!read_value(entry.substr(0, times), tasks)) return std::nullopt;
+    if (times != std::string_view::npos &&
+        !read_value(entry.substr(times + 2, entry.size() - times - 3), hosts)) {
+      return std::nullopt;
+    }
+    if (node < hosts) return static_cast<int>(tasks);
+    node -= hosts;
+  }
+  return std::nullopt;
+}
+
+// The ranks of this host, where the launcher counts them.
+std::optional<int> count_local(const Launcher& launcher, const EnvLookup& lookup, int world_size) {
+  if (launcher.local_size != nullptr) {
+    const auto count = lookup(launcher.local_size);
+    if (!count) return std::nullopt;
+    return read_int(launcher.local_size, *count, 1, world_size);
+  }
+  if (lookup("SLURM_NNODES") == "1") return world_size;
+  std::int64_t node = 0;
+  if (!read_value(lookup("SLURM_NODEID").value_or("0"), node)) return std::nullopt;
+  // The step's own hosts, else the job's.
+  for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
+    const auto found = slurm_tasks(lookup(name).value_or(""), node);
+    if (found && *found >= 1 && *found <= world_size) return found;
+  }
+  return std::nullopt;
 }
 
 // Nothing when none of the launcher's variables is there.
@@ -66,9 +105,13 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   const bool counted = launcher.knows_hosts || !texts[2].empty();
   info.local_rank =
       counted ? read_int(launcher.variables[2], texts[2], 0, info.world_size - 1) : info.rank;
-  if (const auto count = lookup(launcher.hosts)) {
-    const bool counts_hosts = std::string_view(launcher.hosts) == "SLURM_NNODES";
-    info.one_node = *count == (counts_hosts ? "1" : std::to_string(info.world_size));
+  const auto local_size = count_local(launcher, lookup, info.world_size);
+  info.local_size = local_size.value_or(info.world_size);
+  const auto hosts = info.launcher == "slurm" ? lookup("SLURM_NNODES") : std::nullopt;
+  if (hosts) {
+    info.one_node = *hosts == "1";
+  } else if (local_size) {
+    info.one_node = *local_size == info.world_size;
   } else {
     // A loopback address, or none with PMI, can only be meant for one.
     const auto address = lookup("MASTER_ADDR").value_or("");
@@ -88,12 +131,12 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   return info;
 }
 
+}  // namespace
+
 std::optional<std::string> own_environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? std::nullopt : std::optional<std::string>(value);
 }
-
-}  // namespace
 
 LaunchInfo read_launch(const EnvLookup& lookup) {
   LaunchInfo info;
@@ -110,6 +153,7 @@ LaunchInfo read_launch(const EnvLookup& lookup) {
   info.agent_store = lookup("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
   info.attempt = lookup("TORCHELASTIC_RESTART_COUNT").value_or("0");
   info.gloo_interface = lookup("GLOO_SOCKET_IFNAME").value_or("");
+  info.chose_threads = lookup("OMP_NUM_THREADS") || lookup("MKL_NUM_THREADS");
   REQUIRE(info.launcher != "env" || info.world_size == 1 || !info.master_addr.empty(),
           ExitCode::usage,
           "RANK and WORLD_SIZE={} are set, but MASTER_ADDR is not; start all ranks with torchrun, "

@@ -58,7 +58,7 @@ struct ModelConfig {
     v("model_dim", s.model_dim, within(1, most_channels), "channels; a multiple of NUM_HEADS");
     v("mlp_mult", s.mlp_mult, Limit{.low = 0, .high = 1024, .low_open = true},
       "hidden channels of the MLP as a multiple of MODEL_DIM");
-    v("mlp_negative_slope", s.mlp_negative_slope, anything,
+    v("mlp_negative_slope", s.mlp_negative_slope, within(-1000, 1000),
       "slope of the leaky ReLU; 0: ReLU, squared");
     v("tie_embeddings", s.tie_embeddings, anything, "the head is the token table");
     v("rope_base", s.rope_base, above(0), "base of the rotary frequencies");

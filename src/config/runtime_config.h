@@ -68,6 +68,7 @@ struct RuntimeConfig {
   std::int64_t profile_steps = 3;
   bool deterministic = false;
   OnNonfinite on_nonfinite = OnNonfinite::stop;
+  std::int64_t nonfinite_limit = 10;
   double comm_timeout_s = 100;
   std::int64_t checkpoint_every = 0;
   std::int64_t keep = 2;
@@ -107,6 +108,8 @@ struct RuntimeConfig {
     v("deterministic", s.deterministic, anything, "the same bits in every run, at some cost");
     v("on_nonfinite", s.on_nonfinite, anything,
       "a loss or gradient that is no number: stop, or skip the step");
+    v("nonfinite_limit", s.nonfinite_limit, at_least(1),
+      "skipped steps in a row that end a run with ON_NONFINITE=skip");
     v("comm_timeout_s", s.comm_timeout_s, above(0), "seconds before a silent rank is given up");
     v("checkpoint_every", s.checkpoint_every, at_least(0), "steps between checkpoints; 0: none");
     v("keep", s.keep, at_least(1), "checkpoints kept");

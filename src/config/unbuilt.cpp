@@ -42,6 +42,16 @@ constexpr Row without_effect[] = {
     {"profile_steps",
      [](const Settings& s, bool set) { return set && s.runtime.profile != ProfileMode::on; },
      "has no effect without PROFILE=1"},
+    // The scripts do not say so.
+    {"bigram_dim",
+     [](const Settings& s, bool) {
+       const ModelConfig& m = s.model;
+       return m.bigram_vocab_size > 0 && m.bigram_dim != m.model_dim &&
+              !is_drawn_projection(m.model_dim, m.bigram_dim) && s.runtime.init_from.empty();
+     },
+     "leaves bigram.embed.weight and bigram.proj.weight without effect: both begin at zero, as in "
+     "the record where MODEL_DIM or BIGRAM_DIM is under 64, and so no gradient ever reaches them; "
+     "use 64 or more for both, BIGRAM_DIM=MODEL_DIM, or BIGRAM_VOCAB_SIZE=0"},
 };
 
 // Delete a row when its feature arrives.

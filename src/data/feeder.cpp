@@ -23,7 +23,12 @@ Feeder::Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy
                Flight{{}, {}, c10::Event(device.type()), c10::Event(device.type())}},
       ids_(at::empty({source_->span_tokens()}, at::TensorOptions(device).dtype(at::kLong))) {
   if (!device.is_cuda()) return;
-  for (auto& flight : flights_) flight.staging = at::empty_like(ids_, at::kUInt16);
+  const auto compute = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+  for (auto& flight : flights_) {
+    // The allocator may hand out memory that this stream still works on.
+    flight.staging = at::empty_like(ids_, at::kUInt16);
+    flight.widened.record(compute);
+  }
   if (copy_stream) {
     copy_stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
   }

@@ -58,7 +58,8 @@ class Feeder final : public BatchFeed {
 
  private:
   // Events order the buffers both ways: the host's goes back to the source once `copied`, the
-  // device's takes another copy once `widened`.
+  // device's takes another copy once `widened`, and the first one once what used its memory before
+  // is done.
   struct Flight {
     HostBatch host;
     at::Tensor staging;  // [span] uint16 on the device; the host's own tokens on a CPU

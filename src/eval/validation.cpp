@@ -97,11 +97,16 @@ Score Validation::score(Gpt& model, std::int64_t seq_len) {
   const int world = communicator_.world_size();
   const auto who = world == 1 ? std::string("all") : fmt::format("rank0/{}", world);
   Tally tally(device_);
+  const auto next = [&] {
+    const PeerWatch::Work reading(communicator_.watch(), "reading tokens for validation");
+    return feeder.next();
+  };
   for (std::int64_t done = 1; done <= plan.count; ++done) {
-    const auto batch = feeder.next();
+    const auto batch = next();
     tally.add(batch_loss_(model, batch), batch.targets.numel());
     if (host_counts) tally.add_bytes(batch.text_bytes);
     if (device_bytes_) tally.add_bytes(count_bytes(*device_bytes_, batch.inputs, batch.targets));
+    communicator_.progress();
     const auto number = done / plan.places_in_batch;
     if (every > 0 && done % plan.places_in_batch == 0 &&
         (number % every == 0 || number == batches)) {

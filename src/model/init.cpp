@@ -1,8 +1,11 @@
 #include "model/init.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
 
 #include <cmath>
+
+#include "config/derived.h"
 
 namespace tg {
 
@@ -38,78 +41,103 @@ class Draw {
   at::Generator generator_;
 };
 
+// How a parameter begins.
+enum class Law {
+  constant,       // `number` everywhere
+  torch_default,  // as torch.nn.Embedding and torch.nn.Linear begin
+  normal,         // standard deviation `number`
+  orthogonal,     // each matrix
+};
+struct Start {
+  Law law;
+  double number = 0;
+};
+
 class Initializer {
  public:
-  Initializer(ParameterTable& table, const ModelConfig& config, std::int64_t seed)
-      : table_(table), config_(config), draw_(seed) {}
+  Initializer(ParameterTable& table, const ModelConfig& config, std::int64_t seed,
+              double tied_embed_init_std)
+      : table_(table),
+        config_(config),
+        tied_embed_init_std_(tied_embed_init_std),
+        blend_(config.value_residual == ValueResidual::blend),
+        draw_(seed) {}
 
-  // Gains, scales, gates and mixes: constants, the same in both recipes but for QK_GAIN_INIT's
-  // absence.
+  // What is drawn is overwritten by the draws.
   void constants() {
     for (const auto& row : table_.rows()) {
-      if (row.kind != ParameterKind::scalar) {
-        row.value.detach().zero_();
-        continue;
-      }
-      row.value.detach().fill_(constant_of(row.name));
-      if (ends_with(row.name, "resid_mix")) row.value.detach().select(0, 1).zero_();  // x0's share
+      const auto start = start_of(row.name, row.kind);
+      const auto value = row.value.detach();
+      value.fill_(start.law == Law::constant ? start.number : 0.0);
+      if (ends_with(row.name, "resid_mix")) value.select(0, 1).zero_();  // x0's share
     }
   }
 
-  void record(double tied_embed_init_std) {
-    set("tok_emb.weight", draw_.normal(shape("tok_emb.weight")));
-    if (config_.bigram_vocab_size > 0) {
-      draw_.normal(shape("bigram.embed.weight"));  // overwritten by zeros
-      discard_linear("bigram.proj.weight");
-    }
+  // The record's script: its modules as they are constructed, then what it overwrites.
+  void record() {
+    construct("tok_emb.weight");
+    construct("bigram.embed.weight");
+    construct("bigram.proj.weight");
     for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-      if (config_.gated_attention) discard_gate(config_.num_heads);
-      if (config_.dtg_enabled) discard_gate(1);
+      construct_gate(fmt::format("blocks.{}.attn.attn_gate", i));
+      construct_gate(fmt::format("blocks.{}.dtg_gate", i));
     }
-    if (has("ve_shared.embed.weight")) {
-      draw_.normal(shape("ve_shared.embed.weight"));  // torch's default, overwritten by the next
-      set("ve_shared.embed.weight", draw_.normal(shape("ve_shared.embed.weight"), 0.01));
-      discard_linear("ve_shared.proj.weight");
-    }
-    if (!config_.tie_embeddings) discard_linear("lm_head.weight");
-    for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) discard_linear("mtp_heads.0.weight");
-    if (config_.tie_embeddings) {
-      set("tok_emb.weight", draw_.normal(shape("tok_emb.weight"), tied_embed_init_std));
-    }
+    construct("ve_shared.embed.weight");
+    begin("ve_shared.embed.weight");
+    construct("ve_shared.proj.weight");
+    construct("lm_head.weight");
+    for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k)
+      construct(fmt::format("mtp_heads.{}.weight", k));
+    begin("tok_emb.weight");
     for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-      for (const auto& [bank, index] : drawn_matrices(i)) {
-        const auto matrix = table_[bank].detach().select(0, index);
+      for (const auto& matrix : {query(i), key(i), value(i), up(i)})
         matrix.copy_(draw_.orthogonal(matrix.size(0), matrix.size(1)));
-      }
     }
-    orthogonal_projection("bigram.proj.weight");
-    orthogonal_projection("ve_shared.proj.weight");
+    begin("bigram.proj.weight");
+    begin("ve_shared.proj.weight");
   }
 
+  // The speedrun's script, which zeroes output projections once they are constructed; after its own
+  // draws those of what it does not have.
   void speedrun() {
-    set("tok_emb.weight", draw_.normal(shape("tok_emb.weight")));
-    const auto layers = config_.num_layers;
-    for (std::int64_t i = 0; i < layers; ++i) {
-      const auto matrices = drawn_matrices(i);
-      const auto linear = [&](const std::string& bank, std::int64_t index, bool keep) {
-        const auto matrix = table_[bank].detach().select(0, index);
-        const auto drawn = draw_.linear(matrix.sizes());
-        if (keep) matrix.copy_(drawn);
-      };
-      // c_q, c_k, c_v, c_proj, c_fc, c_proj; both c_proj are zero.
-      for (int m = 0; m < 3; ++m) linear(matrices[m].first, matrices[m].second, true);
-      linear("qo_bank", layers + i, false);
-      linear(matrices[3].first, matrices[3].second, true);
-      linear("mlp_down_bank", i, false);
+    construct("tok_emb.weight");
+    for (std::int64_t i = 0; i < config_.num_layers; ++i) {
+      for (const auto& matrix : {query(i), key(i), value(i)})
+        matrix.copy_(draw_.linear(matrix.sizes()));
+      draw_.linear(query(i).sizes());  // the output projection
+      up(i).copy_(draw_.linear(up(i).sizes()));
+      draw_.linear({config_.model_dim, up(i).size(0)});  // the projection down
     }
+    begin("tok_emb.weight");
+    begin("ve_shared.embed.weight");
+    begin("bigram.proj.weight");
+    begin("ve_shared.proj.weight");
   }
 
  private:
-  using BankMatrix = std::pair<std::string, std::int64_t>;
-
-  static bool ends_with(const std::string& text, const std::string& ending) {
-    return text.size() >= ending.size() &&
-           text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+  // Every parameter's initial value. Of a bank: of the matrices that are drawn, queries, keys,
+  // values and up; output projections and down are zero.
+  Start start_of(const std::string& name, ParameterKind kind) const {
+    const Start zero{Law::constant, 0};
+    switch (kind) {
+      case ParameterKind::bank:
+        return {blend_ ? Law::torch_default : Law::orthogonal};
+      case ParameterKind::table:
+        if (name == "bigram.embed.weight") return zero;
+        if (name == "ve_shared.embed.weight") return {Law::normal, 0.01};
+        if (config_.tie_embeddings) return {Law::normal, tied_embed_init_std_};
+        return {Law::torch_default};
+      case ParameterKind::projection: {
+        const auto sizes = table_[name].sizes();
+        return is_drawn_projection(sizes[0], sizes[1]) ? Start{Law::orthogonal} : zero;
+      }
+      case ParameterKind::head:
+      case ParameterKind::mtp_head:
+        return zero;
+      case ParameterKind::scalar:
+        return {Law::constant, constant_of(name)};
+    }
+    return zero;
   }
 
   double constant_of(const std::string& name) const {
@@ -123,35 +151,59 @@ class Initializer {
     return 1.0;
   }
 
-  std::vector<BankMatrix> drawn_matrices(std::int64_t layer) const {
-    const auto layers = config_.num_layers;
-    return {{"qo_bank", layer},
-            {"kv_bank", layer},
-            {"kv_bank", layers + layer},
-            {"mlp_up_bank", layer}};
+  // The draw of a module's constructor, kept where nothing overwrites it. Absent parameters draw
+  // nothing, here and below.
+  void construct(const std::string& name) {
+    const auto* const row = find(name);
+    if (row == nullptr) return;
+    const auto shape = row->value.sizes();
+    const bool embedding = row->kind == ParameterKind::table;
+    const auto drawn = embedding ? draw_.normal(shape) : draw_.linear(shape);
+    if (start_of(name, row->kind).law == Law::torch_default) row->value.detach().copy_(drawn);
+  }
+  // Weight and bias, both overwritten by constants.
+  void construct_gate(const std::string& name) {
+    const auto* const weight = find(name + ".weight");
+    if (weight == nullptr) return;
+    draw_.linear(weight->value.sizes());
+    draw_.uniform({weight->value.size(0)}, 1.0 / std::sqrt(static_cast<double>(config_.model_dim)));
+  }
+  // What overwrites it.
+  void begin(const std::string& name) {
+    const auto* const row = find(name);
+    if (row == nullptr) return;
+    const auto start = start_of(name, row->kind);
+    const auto shape = row->value.sizes();
+    if (start.law == Law::normal) row->value.detach().copy_(draw_.normal(shape, start.number));
+    if (start.law == Law::orthogonal)
+      row->value.detach().copy_(draw_.orthogonal(shape[0], shape[1]));
   }
 
-  bool has(const std::string& name) const { return table_.find(name).defined(); }
-  at::IntArrayRef shape(const std::string& name) const { return table_[name].sizes(); }
-  void set(const std::string& name, const at::Tensor& value) { table_[name].detach().copy_(value); }
+  const Parameter* find(const std::string& name) const {
+    for (const auto& row : table_.rows()) {
+      if (row.name == name) return &row;
+    }
+    return nullptr;
+  }
+  at::Tensor matrix(const char* bank, std::int64_t index) const {
+    return table_[bank].detach().select(0, index);
+  }
+  at::Tensor query(std::int64_t layer) const { return matrix("qo_bank", layer); }
+  at::Tensor key(std::int64_t layer) const { return matrix("kv_bank", layer); }
+  at::Tensor value(std::int64_t layer) const {
+    return matrix("kv_bank", config_.num_layers + layer);
+  }
+  at::Tensor up(std::int64_t layer) const { return matrix("mlp_up_bank", layer); }
 
-  void discard_linear(const std::string& name) {
-    if (has(name)) draw_.linear(shape(name));
-  }
-  void discard_gate(std::int64_t outputs) {
-    draw_.linear({outputs, config_.model_dim});
-    draw_.uniform({outputs}, 1.0 / std::sqrt(static_cast<double>(config_.model_dim)));
-  }
-  void orthogonal_projection(const std::string& name) {
-    constexpr std::int64_t kSmallest = 64;  // below it the script leaves zeros
-    if (!has(name)) return;
-    const auto sizes = shape(name);
-    if (sizes[0] < kSmallest || sizes[1] < kSmallest) return;
-    set(name, draw_.orthogonal(sizes[0], sizes[1]));
+  static bool ends_with(const std::string& text, const std::string& ending) {
+    return text.size() >= ending.size() &&
+           text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
   }
 
   ParameterTable& table_;
   const ModelConfig& config_;
+  const double tied_embed_init_std_;
+  const bool blend_;
   Draw draw_;
 };
 
@@ -160,12 +212,12 @@ class Initializer {
 void initialize(ParameterTable& table, const ModelConfig& config, std::int64_t seed,
                 double tied_embed_init_std) {
   const at::NoGradGuard no_grad;
-  Initializer initializer(table, config, seed);
+  Initializer initializer(table, config, seed, tied_embed_init_std);
   initializer.constants();
   if (config.value_residual == ValueResidual::blend) {
     initializer.speedrun();
   } else {
-    initializer.record(tied_embed_init_std);
+    initializer.record();
   }
 }
 

@@ -1,7 +1,9 @@
 #include "model/parameters.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cstdlib>
 
@@ -10,8 +12,45 @@
 namespace tg {
 
 at::Tensor ParameterTable::add(std::string name, ParameterKind kind, const at::Tensor& value) {
-  rows_.push_back({std::move(name), kind, value.set_requires_grad(true)});
+  const auto stepper = stepped_as(name, kind, value);
+  rows_.push_back({std::move(name), kind, stepper, value.set_requires_grad(true)});
   return value;
+}
+
+ParameterKind ParameterTable::stepped_as(const std::string& name, ParameterKind kind,
+                                         const at::Tensor& value) const {
+  for (const auto& pattern : control_patterns_) {
+    if (name.find(pattern) != std::string::npos) return ParameterKind::scalar;
+  }
+  // A single layer has no skips: its skip_weights are [0, D].
+  const bool matrix = value.dim() == 2 && value.numel() > 0;
+  return kind == ParameterKind::scalar && matrix ? ParameterKind::bank : kind;
+}
+
+std::vector<std::string> ParameterTable::pattern_notices() const {
+  std::vector<std::string> unmatched, left_to_muon, lines;
+  const auto& usual = default_control_patterns();
+  for (const auto& pattern : control_patterns_) {
+    const bool known = std::find(usual.begin(), usual.end(), pattern) != usual.end();
+    const bool found = std::any_of(rows_.begin(), rows_.end(), [&](const Parameter& row) {
+      return row.name.find(pattern) != std::string::npos;
+    });
+    if (!known && !found) unmatched.push_back(pattern);
+  }
+  for (const auto& row : rows_) {
+    if (row.kind == ParameterKind::scalar && row.stepped_as == ParameterKind::bank) {
+      left_to_muon.push_back(row.name);
+    }
+  }
+  if (!unmatched.empty()) {
+    lines.push_back(fmt::format("CONTROL_TENSOR_NAME_PATTERNS: no parameter's name contains {}",
+                                fmt::join(unmatched, ", ")));
+  }
+  if (!left_to_muon.empty()) {
+    lines.push_back(fmt::format("CONTROL_TENSOR_NAME_PATTERNS leave out {}: Muon steps them",
+                                fmt::join(left_to_muon, ", ")));
+  }
+  return lines;
 }
 
 const at::Tensor& ParameterTable::operator[](const std::string& name) const {
@@ -46,10 +85,12 @@ namespace {
 // Adds the rows of one part of the model after the other.
 class Builder {
  public:
-  Builder(const ModelConfig& config, at::ScalarType storage, at::Device device)
+  Builder(const ModelConfig& config, at::ScalarType storage, at::Device device,
+          const std::vector<std::string>& control_patterns)
       : config_(config),
         table_options_(at::TensorOptions(device).dtype(storage)),
-        options_(table_options_.dtype(storage == at::kDouble ? at::kDouble : at::kFloat)) {}
+        options_(table_options_.dtype(storage == at::kDouble ? at::kDouble : at::kFloat)),
+        table_(control_patterns) {}
 
   ParameterTable build() {
     const auto dim = config_.model_dim;
@@ -134,9 +175,9 @@ class Builder {
 
 }  // namespace
 
-ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage,
-                               at::Device device) {
-  return Builder(config, storage, device).build();
+ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage, at::Device device,
+                               const std::vector<std::string>& control_patterns) {
+  return Builder(config, storage, device, control_patterns).build();
 }
 
 }  // namespace tg

@@ -35,6 +35,7 @@ template <typename T, int kSize = kAccessBytes / sizeof(T)>
 struct Pack {
   static constexpr int size = kSize;
   static constexpr int word_count = kSize * sizeof(T) / sizeof(unsigned);
+  static_assert(word_count == 2 || word_count % 4 == 0, "no access of 8 or 16 bytes ends with it");
   unsigned words[word_count];
 
   __device__ static Pack rounded(const float (&values)[kSize]) {
@@ -66,11 +67,16 @@ struct Pack {
 template <typename T, int kSize = kAccessBytes / sizeof(T)>
 __device__ inline Pack<T, kSize> load_pack(const T* at) {
   Pack<T, kSize> pack;
+  if constexpr (pack.word_count == 2) {
+    const uint2 access = *reinterpret_cast<const uint2*>(at);
+    pack.words[0] = access.x, pack.words[1] = access.y;
+  } else {
 #pragma unroll
-  for (int w = 0; w < pack.word_count; w += 4) {
-    const uint4 access = reinterpret_cast<const uint4*>(at)[w / 4];
-    pack.words[w] = access.x, pack.words[w + 1] = access.y;
-    pack.words[w + 2] = access.z, pack.words[w + 3] = access.w;
+    for (int w = 0; w < pack.word_count; w += 4) {
+      const uint4 access = reinterpret_cast<const uint4*>(at)[w / 4];
+      pack.words[w] = access.x, pack.words[w + 1] = access.y;
+      pack.words[w + 2] = access.z, pack.words[w + 3] = access.w;
+    }
   }
   return pack;
 }

@@ -1,19 +1,35 @@
 #include "optim/optimizer.h"
 
+#include <map>
+
 namespace tg {
 
 namespace {
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
-Named of_kind(const ParameterTable& table, std::initializer_list<ParameterKind> kinds) {
-  Named found;
+// Those of one dtype together, as AdamW takes them.
+std::map<at::ScalarType, Named> stepped_as(const ParameterTable& table,
+                                           std::initializer_list<ParameterKind> kinds) {
+  std::map<at::ScalarType, Named> found;
   for (const auto& row : table.rows()) {
     for (const auto kind : kinds) {
-      if (row.kind == kind) found.emplace_back(row.name, row.value);
+      if (row.stepped_as == kind) {
+        found[row.value.scalar_type()].emplace_back(row.name, row.value);
+      }
     }
   }
   return found;
+}
+
+Named banks_of(const ParameterTable& table) {
+  Named banks;
+  for (const auto& row : table.rows()) {
+    if (row.stepped_as == ParameterKind::bank) {
+      banks.emplace_back(row.name, as_bank(row.value.detach()));
+    }
+  }
+  return banks;
 }
 
 }  // namespace
@@ -26,10 +42,10 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
       record_quirks_(record_quirks),
       reduction_(table, communicator, reduce_dtype, record_quirks) {
   const auto add = [&](std::initializer_list<ParameterKind> kinds, double lr, double weight_decay) {
-    auto parameters = of_kind(table, kinds);
-    if (parameters.empty()) return;
-    adamw_.emplace_back(std::move(parameters),
-                        AdamWOptions{lr, weight_decay, optim.beta1, optim.beta2, optim.adam_eps});
+    for (auto& [dtype, parameters] : stepped_as(table, kinds)) {
+      adamw_.emplace_back(std::move(parameters),
+                          AdamWOptions{lr, weight_decay, optim.beta1, optim.beta2, optim.adam_eps});
+    }
   };
   const double table_lr = model.tie_embeddings ? optim.tied_embed_lr : optim.embed_lr;
   add({ParameterKind::table}, table_lr, optim.adam_wd);
@@ -37,7 +53,7 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
   add({ParameterKind::head}, optim.head_lr, 0.0);
   if (!record_quirks) add({ParameterKind::mtp_head}, optim.head_lr, 0.0);
   muon_.emplace_back(
-      of_kind(table, {ParameterKind::bank}),
+      banks_of(table),
       MuonOptions{optim.matrix_lr, optim.muon_wd, optim.muon_backend_steps, reduce_dtype},
       communicator);
 }
@@ -70,6 +86,7 @@ at::Tensor Optimizer::reduce(const at::Tensor& numbers, double max_norm) {
 void Optimizer::step(const StepScalars& scalars) {
   for (auto& adamw : adamw_) adamw.step(scalars);
   for (auto& muon : muon_) muon.step(scalars, reduction_.shards(), clip_);
+  reduction_.drop_unreduced(scalars.skip);
 }
 
 void Optimizer::zero_gradients() {
@@ -77,7 +94,7 @@ void Optimizer::zero_gradients() {
   reduction_.drop_shards();
   std::vector<at::Tensor> gradients;
   for (const auto& row : table_.rows()) {
-    if (record_quirks_ && row.kind == ParameterKind::mtp_head) continue;
+    if (record_quirks_ && row.stepped_as == ParameterKind::mtp_head) continue;
     if (row.value.grad().defined()) gradients.push_back(row.value.grad());
   }
   at::_foreach_zero_(gradients);

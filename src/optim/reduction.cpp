@@ -36,8 +36,9 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
                      at::ScalarType bank_dtype, bool record_quirks)
     : communicator_(communicator), bank_dtype_(bank_dtype) {
   for (const auto& row : table.rows()) {
-    const bool stays = record_quirks && row.kind == ParameterKind::mtp_head;
-    auto& part = row.kind == ParameterKind::bank ? banks_ : stays ? unreduced_ : replicated_;
+    const bool stays = record_quirks && row.stepped_as == ParameterKind::mtp_head;
+    const bool is_bank = row.stepped_as == ParameterKind::bank;
+    auto& part = is_bank ? banks_ : stays ? unreduced_ : replicated_;
     part.push_back(row.value);
   }
   shards_.resize(banks_.size());
@@ -53,7 +54,7 @@ void Reduction::start_banks() {
   });
   const auto world = communicator_.world_size();
   for (const auto i : order) {
-    const auto gradient = banks_[i].grad();
+    const auto gradient = as_bank(banks_[i].grad());
     if (world == 1) {
       shards_[i] = gradient.to(bank_dtype_);
       continue;
@@ -110,6 +111,7 @@ at::Tensor Reduction::norm() {
     all.insert(all.end(), replicated.begin(), replicated.end());
     return norm_of(all);
   }
+  if (shards_.empty()) return norm_of(replicated);
   auto squares = norm_of(shards_).square();
   communicator_.sum(squares).wait();
   return (squares + norm_of(replicated).square()).sqrt();
@@ -136,6 +138,12 @@ std::vector<at::Tensor> Reduction::local_gradients() const {
     all.insert(all.end(), gradients.begin(), gradients.end());
   }
   return all;
+}
+
+void Reduction::drop_unreduced(const at::Tensor& skip) {
+  const at::NoGradGuard no_grad;
+  // Not times zero: that keeps a NaN.
+  for (auto& gradient : gradients_of(unreduced_)) gradient.masked_fill_(skip.to(at::kBool), 0);
 }
 
 void Reduction::scale_replicated(const at::Tensor& factor) {

@@ -8,9 +8,9 @@
 
 namespace tg {
 
-// Gradients of all ranks summed, each part where it is needed: of a bank every rank gets its share
-// of the matrices, of everything else the whole. The gradients are divided by the number of
-// micro-batches beforehand, so that sums do not depend on the number of ranks.
+// Gradients of all ranks summed, each part where it is needed: of what Muon steps, the banks, every
+// rank gets its share of the matrices, of everything else the whole. The gradients are divided by
+// the number of micro-batches beforehand, so that sums do not depend on the number of ranks.
 class Reduction {
  public:
   // `bank_dtype`: in which the banks travel. With `record_quirks` the multi-token heads' gradients
@@ -29,6 +29,9 @@ class Reduction {
   void scale_local(const at::Tensor& factor);
   // Scales all but the banks, after it.
   void scale_replicated(const at::Tensor& factor);
+  // Zeroes the gradients that stay with their rank where `skip` [] is not 0, without a wait: they
+  // are never zeroed otherwise, and what is not finite would stay in them.
+  void drop_unreduced(const at::Tensor& skip);
 
   // After the last use of the shards: one rank's are its gradients, which would stay in memory.
   void drop_shards();
@@ -49,6 +52,11 @@ class Reduction {
   std::vector<at::Tensor> shards_, padded_;
   std::vector<Pending> pending_;  // of the banks
 };
+
+// [n, rows, columns] of a bank, or of a matrix that is stepped as one; shares storage.
+inline at::Tensor as_bank(const at::Tensor& tensor) {
+  return tensor.dim() == 2 ? tensor.unsqueeze(0) : tensor;
+}
 
 // Matrices of a bank of n on each of W ranks.
 inline std::int64_t matrices_of_a_rank(std::int64_t n, int world_size) {

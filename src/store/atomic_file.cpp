@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstdio>
@@ -10,9 +11,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/progress.h"
 
 namespace tg {
 namespace {
+
+// Slow storage shows its progress by such parts: what the system takes at once into its cache it
+// would write in one fsync of many minutes.
+constexpr size_t kPart = 1 << 20, kSyncedAtOnce = 16 << 20;
 
 bool disk_trouble(int error) {
   return error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
@@ -51,17 +57,24 @@ void AtomicFile::write(const void* bytes, size_t count) {
   assert(fd_ >= 0);
   const auto* from = static_cast<const char*>(bytes);
   while (count > 0) {
-    const ssize_t written = ::write(fd_, from, count);
+    const ssize_t written = ::write(fd_, from, std::min(count, kPart));
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_io("writing", errno);
     from += written;
     count -= static_cast<size_t>(written);
+    report_progress(written);
+    unsynced_ += static_cast<size_t>(written);
+    if (unsynced_ < kSyncedAtOnce) continue;
+    if (::fdatasync(fd_) != 0) fail_io("fdatasync", errno);
+    report_progress(0);
+    unsynced_ = 0;
   }
 }
 
 void AtomicFile::commit() {
   assert(fd_ >= 0);
   if (::fsync(fd_) != 0) fail_io("fsync", errno);
+  report_progress(0);
   // Network file systems report a full disk only here; the descriptor is gone either way.
   if (::close(std::exchange(fd_, -1)) != 0) fail_io("closing", errno);
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) {

@@ -19,7 +19,8 @@ class AtomicFile {
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
 
-  void write(const void* bytes, size_t count);  // Errors: io
+  // Tells report_progress() of the bytes, part by part. Errors: io
+  void write(const void* bytes, size_t count);
   // fsync, rename, fsync of the folder. Errors: io, cannot_create (the path is a folder).
   void commit();
 
@@ -30,6 +31,7 @@ class AtomicFile {
   std::string temporary_;
   std::optional<Leftover> leftover_;
   int fd_ = -1;
+  size_t unsynced_ = 0;  // bytes since the last fdatasync
 };
 
 void write_file_atomically(const std::string& path, std::string_view bytes);

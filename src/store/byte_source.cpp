@@ -4,13 +4,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 
 #include "base/error.h"
+#include "base/progress.h"
 
 namespace tg {
+
+namespace {
+
+constexpr size_t kPart = 4 << 20;  // of a long read, so that its progress shows
+
+}  // namespace
 
 std::string ByteSource::read(uint64_t offset, size_t count) const {
   std::string bytes(count, '\0');
@@ -42,7 +50,7 @@ void FileSource::read(uint64_t offset, void* to, size_t count) const {
   assert(holds(offset, count));
   auto* at = static_cast<char*>(to);
   while (count > 0) {
-    const ssize_t got = ::pread(fd_, at, count, static_cast<off_t>(offset));
+    const ssize_t got = ::pread(fd_, at, std::min(count, kPart), static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
     REQUIRE(got >= 0, ExitCode::io, "{}: reading failed at byte {} ({})", name(), offset,
             std::strerror(errno));
@@ -51,6 +59,7 @@ void FileSource::read(uint64_t offset, void* to, size_t count) const {
     at += got;
     offset += static_cast<uint64_t>(got);
     count -= static_cast<size_t>(got);
+    report_progress(got);
   }
 }
 

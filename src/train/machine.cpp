@@ -6,36 +6,17 @@
 #include <fmt/ranges.h>
 #include <torch/version.h>
 
-#include <cstdlib>
-
 #include "base/error.h"
 #include "build_info.h"
 #include "config/derived.h"
 #include "device/gpu.h"
 #include "ops/fused.h"
+#include "train/peak_flops.h"
+#include "train/threads.h"
 
 namespace tg {
 
 namespace {
-
-// Dense bf16 products with fp32 sums, from NVIDIA's datasheets.
-struct Peak {
-  const char* name;
-  double bf16_tflops;
-};
-constexpr Peak kPeaks[] = {{"B200", 2250},      {"GB200", 2500},     {"H200", 989.5},
-                           {"H100 NVL", 835},   {"H100 PCIe", 756},  {"H100", 989.5},
-                           {"GH200", 989.5},    {"A100", 312},       {"L40S", 362},
-                           {"RTX 5090", 209.5}, {"RTX 4090", 165.2}, {"RTX 3090", 71}};
-
-double peak_flops(const std::string& gpu, at::ScalarType compute) {
-  for (const auto& peak : kPeaks) {
-    if (gpu.find(peak.name) == std::string::npos) continue;
-    const double share = compute == at::kFloat ? 0.5 : 1.0;  // TF32 at best
-    return peak.bf16_tflops * 1e12 * share;
-  }
-  return 0;
-}
 
 at::Device choose_device(DeviceChoice wanted, const std::vector<std::string>& gpus,
                          int local_rank) {
@@ -70,34 +51,30 @@ at::ScalarType choose_compute(ComputeDtype wanted, at::Device device) {
 
 }  // namespace
 
-Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, int local_rank) {
+Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
+                       const LaunchInfo& launch) {
   const auto gpus = runtime.device == DeviceChoice::cpu ? std::vector<std::string>{} : gpu_names();
   Machine machine;
-  machine.device = choose_device(runtime.device, gpus, local_rank);
+  machine.device = choose_device(runtime.device, gpus, launch.local_rank);
+  machine.threads = set_threads(launch, machine.device.is_cuda());
   machine.compute = choose_compute(runtime.compute_dtype, machine.device);
   machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
 
-  auto wanted = runtime.attention;
-  // cuDNN's backward pass has no deterministic mode.
-  if (runtime.deterministic && wanted == AttentionChoice::automatic)
-    wanted = AttentionChoice::flash;
-  const auto size = head_dim(model);
-  machine.attention =
-      choose_attention(std::string(choice_name(wanted)), machine.device, machine.compute, size);
+  machine.attention = choose_attention(std::string(choice_name(runtime.attention)), machine.device,
+                                       machine.compute, head_dim(model), runtime.deterministic);
   use_attention(machine.attention);
   set_fused(runtime.fused);
 
   auto& context = at::globalContext();
   const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;
   context.setFloat32MatmulPrecision(tf32 ? "high" : "highest");
-  // cuBLAS reads it at its first product; without it the deterministic mode refuses to run.
-  if (runtime.deterministic) setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
   context.setDeterministicAlgorithms(runtime.deterministic, /*warn_only=*/false);
 
   if (machine.device.is_cuda()) {
-    use_gpu(local_rank);
-    machine.device_name = gpus[static_cast<std::size_t>(local_rank)];
-    machine.peak_flops = peak_flops(machine.device_name, machine.compute);
+    use_gpu(launch.local_rank);
+    machine.device_name = gpus[static_cast<std::size_t>(launch.local_rank)];
+    const double share = machine.compute == at::kFloat ? 0.5 : 1.0;  // TF32 at best
+    machine.peak_flops = share * peak_bf16_flops(machine.device_name);
   } else {
     machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
   }

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "config/launch.h"
 #include "config/settings.h"
 #include "ops/attention/attention.h"
 
@@ -15,12 +16,15 @@ struct Machine {
   at::ScalarType storage = at::kFloat;  // embedding tables and their AdamW state
   AttentionKernel attention = AttentionKernel::math;
   std::string device_name;  // "NVIDIA H200", or "CPU, n threads"
+  std::string threads;      // how many compute on the CPU, as set_threads tells it
   double peak_flops = 0;    // dense products of `compute` a second; 0: unknown
 };
 
 // Resolves DEVICE, COMPUTE_DTYPE and ATTENTION, and sets the process up for them (current GPU,
-// TF32, deterministic algorithms). Errors: usage, naming what was asked for and what is there.
-Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model, int local_rank);
+// threads, TF32, deterministic algorithms). Call before LibTorch computes anything. Errors: usage,
+// naming what was asked for and what is there.
+Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
+                       const LaunchInfo& launch);
 
 // Floating-point operations of training on one token: 6 for each weight of a product, and
 // attention's.

@@ -12,6 +12,10 @@ namespace tg {
 // Errors: those of reading INIT_FROM; bad_data where names or shapes differ.
 ParameterTable initial_weights(const Settings& settings, const Machine& machine);
 
+// Before a model is written or scored as the final one. The same on every rank. Errors: internal,
+// naming the first parameter with a value that is not finite.
+void require_finite(const ParameterTable& table);
+
 // final_model.safetensors and final_model.pt in `dir`, without the multi-token heads, and the log
 // lines about them. Errors: cannot_create, io.
 void write_model(const ParameterTable& table, const std::string& dir);

@@ -49,11 +49,22 @@ StepTimes StepRecord::times() const {
   return times;
 }
 
+PhaseRecorder::PhaseRecorder(TimingBreakdown mode, bool nvtx, at::Device device, SpanLog* spans,
+                             std::function<void()> wait_for_device)
+    : mode_(mode),
+      nvtx_(nvtx),
+      device_(device),
+      spans_(spans),
+      wait_for_device_(std::move(wait_for_device)) {
+  if (!wait_for_device_ && device.is_cuda()) wait_for_device_ = wait_for_gpu;
+}
+
 PhaseRecorder::Scope::Scope(PhaseRecorder& recorder, Phase phase, std::int64_t batch)
     : recorder_(recorder),
       phase_(phase),
       span_(recorder.spans_, name_of(phase), batch),
       range_(at::RecordScope::USER_SCOPE) {
+  recorder_.throw_failure();
   if (range_.isActive()) range_.before(name_of(phase));
   if (recorder_.nvtx_) begin_gpu_range(name_of(phase));
   if (recorder_.mode_ == TimingBreakdown::off) return;
@@ -66,9 +77,13 @@ PhaseRecorder::Scope::Scope(PhaseRecorder& recorder, Phase phase, std::int64_t b
 }
 
 PhaseRecorder::Scope::~Scope() {
-  if (began_) {
-    recorder_.wait_for_device();
-    recorder_.record_.laps.push_back({phase_, std::move(*began_), Moment(recorder_.timeline())});
+  try {
+    if (began_) {
+      recorder_.wait_for_device();
+      recorder_.record_.laps.push_back({phase_, std::move(*began_), Moment(recorder_.timeline())});
+    }
+  } catch (...) {
+    recorder_.failure_ = std::current_exception();
   }
   if (recorder_.nvtx_) end_gpu_range();
 }
@@ -87,6 +102,7 @@ void PhaseRecorder::add_waits(Phase phase, std::vector<Communicator::WaitTime> w
 }
 
 std::optional<StepRecord> PhaseRecorder::end_step(BatchFeed& feed) {
+  throw_failure();
   if (mode_ == TimingBreakdown::off) return {};
   record_.copies = feed.take_copy_times();
   record_.batch_cpu = feed.waited_ms() - waited_before_;
@@ -100,7 +116,11 @@ c10::Stream PhaseRecorder::timeline() const {
 }
 
 void PhaseRecorder::wait_for_device() const {
-  if (mode_ == TimingBreakdown::sync && device_.is_cuda()) wait_for_gpu();
+  if (mode_ == TimingBreakdown::sync && wait_for_device_) wait_for_device_();
+}
+
+void PhaseRecorder::throw_failure() {
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 }  // namespace tg

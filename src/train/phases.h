@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 
+#include <exception>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -57,6 +59,7 @@ class PhaseRecorder {
   class Scope {
    public:
     Scope(PhaseRecorder& recorder, Phase phase, std::int64_t batch);
+    // What the device fails with meanwhile is thrown by the next scope or end_step(), not by this.
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -69,9 +72,10 @@ class PhaseRecorder {
     std::optional<Moment> began_;
   };
 
-  // `spans` is told of every phase and may be null.
-  PhaseRecorder(TimingBreakdown mode, bool nvtx, at::Device device, SpanLog* spans)
-      : mode_(mode), nvtx_(nvtx), device_(device), spans_(spans) {}
+  // `spans` is told of every phase and may be null. `wait_for_device` waits until the device is
+  // idle, before and after each phase of the mode sync; null: the GPU's own wait, on a GPU.
+  PhaseRecorder(TimingBreakdown mode, bool nvtx, at::Device device, SpanLog* spans,
+                std::function<void()> wait_for_device = nullptr);
 
   void begin_step(BatchFeed& feed);
   // For as long as the scope lives; `batch` is the micro-batch that it works on, if any.
@@ -84,11 +88,14 @@ class PhaseRecorder {
  private:
   c10::Stream timeline() const;
   void wait_for_device() const;
+  void throw_failure();
 
   TimingBreakdown mode_;
   bool nvtx_;
   at::Device device_;
   SpanLog* spans_;
+  std::function<void()> wait_for_device_;
+  std::exception_ptr failure_;  // of the device, at the end of a scope
   StepRecord record_;
   std::optional<Moment> host_began_;
   double waited_before_ = 0;

@@ -86,6 +86,17 @@ void Report::opening(const RunFacts& facts) {
       std::filesystem::weakly_canonical(settings_.data.data_path).filename().string();
   log_info("train_loader:dataset:{} train_shards:{}", dataset, facts.train_shards);
   log_info("val_loader:shards pattern={} tokens:{}", facts.val_pattern, facts.val_tokens);
+  nlohmann::json data{{"event", "data"}, {"planned_tokens", facts.planned_tokens}};
+  if (facts.train_tokens) {
+    data["train_tokens"] = *facts.train_tokens;
+    log_info(
+        "train_tokens:{} passes_planned:{:.2f}{}", *facts.train_tokens,
+        facts.planned_tokens / static_cast<double>(*facts.train_tokens),
+        run.max_wallclock_seconds > 0 ? " (MAX_WALLCLOCK_SECONDS may end the run sooner)" : "");
+  } else {
+    log_info("train_tokens:unknown (they are counted while training runs)");
+  }
+  write(data);
   log_info("model_params:{}", facts.parameters);
   log_info("mtp_num_heads:{} mtp_loss_weight:{} mtp_params:{}", model.mtp_num_heads,
            py_repr(model.mtp_loss_weight), facts.mtp_parameters);
@@ -94,9 +105,12 @@ void Report::opening(const RunFacts& facts) {
     exclusive.push_back(i);
   log_info("XSA:last_{} active_layers:{}", model.xsa_last_n, py_repr(exclusive));
   log_info("world_size:{} grad_accum_steps:{}", world_size_, facts.micro_steps);
+  log_info("micro_batches:{} tokens_per_step:{}", micro_batches(settings_, world_size_),
+           tokens_per_step(settings_, world_size_));
   log_info("attention_mode:gqa num_heads:{} num_kv_heads:{}", model.num_heads, model.num_kv_heads);
   log_info("attention_kernel:{} device:{} compute_dtype:{}", attention_name(machine_.attention),
            machine_.device_name, c10::toString(machine_.compute));
+  log_info("threads:{}", machine_.threads);
   const double head_lr = model.tie_embeddings ? 0.0 : optim.head_lr;
   log_info("tie_embeddings:{} embed_lr:{} head_lr:{} matrix_lr:{} scalar_lr:{}",
            py_repr(model.tie_embeddings),
@@ -126,7 +140,7 @@ void Report::warm_up(std::int64_t step) const {
   if (steps <= 20 || step % 10 == 0 || step == steps) log_info("warmup_step:{}/{}", step, steps);
 }
 
-void Report::train(const StepResult& result, bool last) {
+void Report::train(const StepResult& result) {
   if (!first_step_told_) {
     take_names();
     write({{"event", "first_step"}, {"ms_since_launch", process_uptime_ms()}});
@@ -138,18 +152,32 @@ void Report::train(const StepResult& result, bool last) {
                       {"lr_scale", result.lr_scale},
                       {"train_time_ms", result.elapsed_ms}};
   if (result.token_offset) json["token_offset"] = *result.token_offset;
+  if (result.pass) json["pass"] = *result.pass;
   write(json);
+  warn_of_repetition(result);
   const auto every = settings_.run.train_log_every;
   const auto step = result.step;
-  if (every > 0 && (step <= 10 || step % every == 0 || last)) {
+  if (every > 0 && (step <= 10 || step % every == 0)) {
     log_info("step:{}/{} train_loss:{:.4f} train_time:{:.0f}ms step_avg:{:.2f}ms", step,
              settings_.run.iterations, result.loss, result.elapsed_ms,
              result.elapsed_ms / static_cast<double>(step));
   }
-  progress(step, result.loss, result.elapsed_ms);
+  progress(result);
 }
 
-void Report::timing(std::int64_t step, const StepTimes& times, double val_ms, bool last) {
+// Four passes over the same text are worth nearly as much as new text; later ones less and less
+// (Muennighoff et al. 2023, arXiv 2305.16264).
+void Report::warn_of_repetition(const StepResult& result) {
+  constexpr std::int64_t kPassesWorthwhile = 4;
+  if (repetition_told_ || result.pass.value_or(1) <= kPassesWorthwhile) return;
+  repetition_told_ = true;
+  log_warn(
+      "step {} begins pass {} over the training tokens: val_loss may rise; give more text, or "
+      "train for fewer steps",
+      result.step, *result.pass);
+}
+
+void Report::timing(std::int64_t step, const StepTimes& times, double val_ms) {
   const double n = static_cast<double>(micro_steps_);
   const bool events = settings_.io.training_timing_breakdown == TimingBreakdown::events;
   nlohmann::json json{{"event", "timing"},
@@ -169,7 +197,7 @@ void Report::timing(std::int64_t step, const StepTimes& times, double val_ms, bo
                       {"phases_ms", times.phases()},
                       {"step_ms", times.step}};
   write(json);
-  if (step > 10 && step % settings_.io.training_timing_every != 0 && !last) return;
+  if (step > 10 && step % settings_.io.training_timing_every != 0) return;
   std::string line = fmt::format("timing_breakdown step:{} micro_steps:{}", step, micro_steps_);
   std::vector<const char*> names = {"batch_cpu_ms", "batch_h2d_ms",    "forward_ms",
                                     "backward_ms",  "grad_clip_ms",    "optimizer_ms",
@@ -182,10 +210,12 @@ void Report::timing(std::int64_t step, const StepTimes& times, double val_ms, bo
       line, micro_steps_);
 }
 
-void Report::progress(std::int64_t step, double loss, double elapsed_ms) const {
+void Report::progress(const StepResult& result) const {
   const auto& run = settings_.run;
+  const auto step = result.step;
+  const double elapsed_ms = result.elapsed_ms;
   const double step_ms = elapsed_ms / static_cast<double>(step);
-  const double rate = static_cast<double>(run.train_batch_tokens) / step_ms * 1000;
+  const double rate = static_cast<double>(tokens_per_step(settings_, world_size_)) / step_ms * 1000;
   double left_ms = static_cast<double>(run.iterations - step) * step_ms;
   if (run.max_wallclock_seconds > 0) {
     left_ms = std::min(left_ms, run.max_wallclock_seconds * 1000 - elapsed_ms);
@@ -193,7 +223,8 @@ void Report::progress(std::int64_t step, double loss, double elapsed_ms) const {
   const auto left = static_cast<long>(std::max(left_ms, 0.0) / 1000);
   std::string line =
       fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}:{:02}:{:02}", step,
-                  run.iterations, loss, rate, left / 3600, left / 60 % 60, left % 60);
+                  run.iterations, result.loss, rate, left / 3600, left / 60 % 60, left % 60);
+  if (result.pass) line += fmt::format("  pass {}", *result.pass);
   if (machine_.peak_flops > 0) {
     const double flops = rate * training_flops_per_token(settings_.model, run.train_seq_len);
     line += fmt::format("  MFU {:.1f}%", 100 * flops / machine_.peak_flops);
@@ -210,6 +241,18 @@ void Report::validation(std::int64_t step, const Score& score, double elapsed_ms
   json["step"] = step;
   json["val_time_ms"] = val_ms;
   write(json);
+  last_ = {step, score.loss};
+  if (!best_ || score.loss < best_->loss) best_ = last_;
+}
+
+void Report::validation_summary() {
+  log_info("best_val_loss:{:.4f} step:{} last_val_loss:{:.4f} step:{}", best_->loss, best_->step,
+           last_->loss, last_->step);
+  write({{"event", "val_summary"},
+         {"best_val_loss", best_->loss},
+         {"best_step", best_->step},
+         {"last_val_loss", last_->loss},
+         {"last_step", last_->step}});
 }
 
 void Report::stopping_early(std::int64_t step, double elapsed_ms) const {

@@ -46,9 +46,6 @@ void Trace::start() {
   if (device_.is_cuda()) {
     wait_for_gpu();
     activities.insert(ActivityType::CUDA);
-  } else {
-    // Where there is no GPU, Kineto says ERROR and means that there is no GPU.
-    ::setenv("KINETO_LOG_LEVEL", "5", /*overwrite=*/0);
   }
   const profiler::ProfilerConfig config(profiler::ProfilerState::KINETO);
   profiler::prepareProfiler(config, activities);

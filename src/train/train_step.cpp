@@ -18,11 +18,13 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
                    {[this] { model_.refresh_weights(); }, [this] { reduce_gradients(); },
                     [this] { update_weights(); }},
                    device, graphs && communicator.world_size() == 1),
-      numbers_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
+      numbers_(at::zeros({2}, at::TensorOptions(device).dtype(at::kFloat))),
+      lr_scale_(at::zeros({}, numbers_.options())),
       momentum_(at::zeros({}, numbers_.options())) {}
 
 DeviceBatch TrainStep::next_batch() {
   const auto phase = phases_.enter(Phase::batch);
+  const PeerWatch::Work reading(communicator_.watch(), "reading tokens");
   return feed_.next();
 }
 
@@ -57,6 +59,7 @@ at::Tensor TrainStep::accumulate_gradients() {
     if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
     mean_loss += forward(batch);
     backward();
+    communicator_.progress();
   }
   return mean_loss;
 }
@@ -68,7 +71,7 @@ void TrainStep::reduce_gradients() {
 }
 
 void TrainStep::update_weights() {
-  optimizer_.step({.lr_scale = numbers_[1], .momentum = momentum_, .skip = skip_});
+  optimizer_.step({.lr_scale = lr_scale_, .momentum = momentum_, .skip = skip_});
   optimizer_.zero_gradients();
 }
 
@@ -77,10 +80,10 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   communicator_.take_wait_times();  // of what was between the steps
   set(plan);
   refresh_weights();
-  // Sums over ranks: what rank 0 alone contributes is its word for all.
-  const double mine = communicator_.rank() == 0 ? 1 : 0;
-  numbers_.copy_(at::stack(
-      {accumulate_gradients(), scalar(mine * plan.lr_scale), scalar(mine * plan.elapsed_ms)}));
+  // The sum over ranks broadcasts what rank 0 alone contributes.
+  const double clock_ms = communicator_.rank() == 0 ? plan.clock_ms : 0;
+  numbers_.copy_(at::stack({accumulate_gradients(), scalar(clock_ms)}));
+  lr_scale_.fill_(plan.lr_scale);
   momentum_.fill_(plan.momentum);
   {
     const auto phase = phases_.enter(Phase::grad_clip);
@@ -92,7 +95,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
     once_a_step_.run(update);
   }
   phases_.add_waits(Phase::optimizer, communicator_.take_wait_times());
-  return at::stack({numbers_[0], norm_, skip_, numbers_[1], numbers_[2]});
+  return at::stack({numbers_[0], norm_, skip_, numbers_[1]});
 }
 
 }  // namespace tg

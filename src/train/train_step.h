@@ -12,8 +12,8 @@ namespace tg {
 struct StepPlan {
   double lr_scale = 1.0;
   double momentum = 0.0;
-  double clip_norm = 0.0;   // 0: no clipping
-  double elapsed_ms = 0.0;  // of the training clock; rank 0's counts, as does its lr_scale
+  double clip_norm = 0.0;  // 0: no clipping
+  double clock_ms = 0.0;   // what rank 0's clock says to all ranks
   bool fake_quant = false;
 };
 
@@ -27,9 +27,9 @@ class TrainStep {
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
             Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
-  // → [5] fp32 on the device: the mean loss; the gradients' global norm before clipping; 1 where
+  // → [4] fp32 on the device: the mean loss; the gradients' global norm before clipping; 1 where
   // one of them is not finite, and then weights and optimizer state stay as they are; rank 0's
-  // lr_scale and elapsed_ms.
+  // clock_ms.
   at::Tensor run(const StepPlan& plan);
 
  private:
@@ -53,8 +53,8 @@ class TrainStep {
   Replayed once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;
-  at::Tensor numbers_;                 // [3] fp32: mean loss, rank 0's lr_scale and elapsed_ms
-  at::Tensor momentum_, norm_, skip_;  // [] fp32
+  at::Tensor numbers_;                            // [2] fp32: mean loss, rank 0's clock_ms
+  at::Tensor lr_scale_, momentum_, norm_, skip_;  // [] fp32
 };
 
 }  // namespace tg

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "config/derived.h"
 #include "data/prefetch.h"
-#include "data/token_order.h"
 #include "data/tokenizer.h"
+#include "data/training_order.h"
 #include "device/gpu.h"
 #include "optim/schedule.h"
 #include "train/model_files.h"
@@ -27,26 +27,21 @@ std::optional<ByteTable> load_byte_table(const Settings& settings) {
 std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
                                                at::Device device, const Communicator& communicator,
                                                SpanLog& spans) {
-  const int rank = communicator.rank(), world = communicator.world_size();
-  const auto length = micro_batch_tokens(settings, world);
-  const auto seq_len = settings.run.train_seq_len;
-  std::unique_ptr<TokenOrder> order;
-  if (settings.data.loader_order == LoaderOrder::stream) {
-    const auto micro = micro_batches(settings, world);
-    order = std::make_unique<StreamOrder>(tokens, length, micro, rank, world);
-  } else {
-    // The speedrun's script trains on its very first micro-batch twice.
-    order = std::make_unique<StridedOrder>(tokens, length / seq_len, seq_len, rank, world,
-                                           settings.runtime.record_quirks);
-  }
+  auto order =
+      make_training_order(settings, tokens, communicator.rank(), communicator.world_size());
   const auto io = effective_io(settings);
   std::optional<PrefetchOptions> ahead;
   if (io.train_prefetch) {
     ahead = {static_cast<int>(io.train_prefetch_queue),
              static_cast<int>(io.train_prefetch_workers)};
   }
-  return make_source(std::move(order), {.seq_len = seq_len, .spans = &spans}, ahead,
-                     token_allocator(device));
+  return make_source(std::move(order), {.seq_len = settings.run.train_seq_len, .spans = &spans},
+                     ahead, token_allocator(device));
+}
+
+// On a GPU the host also waits for the others where the queue of launches is full of their work.
+PeerWatch* watch_of_launches(Communicator& communicator, at::Device device) {
+  return device.is_cuda() ? communicator.watch() : nullptr;
 }
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
@@ -64,7 +59,10 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
       output_dir_(output_dir),
       tokens_(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
       validation_(settings, tokens_.val, load_byte_table(settings), machine.device, communicator),
-      table_(initial_weights(settings, machine)),
+      table_([&] {
+        const PeerWatch::Work making(communicator.watch(), "making the initial weights");
+        return initial_weights(settings, machine);
+      }()),
       model_(settings.model, table_, {machine.compute, settings.runtime.record_quirks}),
       optimizer_(table_, settings.model, settings.optim, machine.compute,
                  settings.runtime.record_quirks, communicator),
@@ -76,14 +74,19 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
             micro_batches(settings, communicator.world_size()), machine.device,
             settings.runtime.graphs),
       report_(output_dir, settings, origins, machine, communicator),
+      finite_watch_(settings.runtime),
       fake_quant_(settings.averaging.qat_enabled) {
   if (settings.runtime.profile == ProfileMode::on) {
     trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
                    machine.device, spans_);
   }
   communicator.time_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
+  const int world = communicator.world_size();
   RunFacts facts{.parameters = table_.element_count(),
                  .train_shards = tokens_.train->count(),
+                 .train_tokens = tokens_.train->known_tokens(),
+                 .planned_tokens = static_cast<double>(settings.run.iterations) *
+                                   static_cast<double>(tokens_per_step(settings, world)),
                  .val_pattern = validation_.pattern(),
                  .val_tokens = validation_.tokens(),
                  .micro_steps = micro_steps(settings, communicator.world_size()),
@@ -92,6 +95,9 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
     if (row.kind == ParameterKind::mtp_head) facts.mtp_parameters += row.value.numel();
   }
   report_.opening(facts);
+  if (communicator.rank() == 0) {
+    for (const auto& notice : table_.pattern_notices()) warn_line(notice);
+  }
 }
 
 void Trainer::run() {
@@ -101,16 +107,18 @@ void Trainer::run() {
   waited_before_ms_ = feeder_.waited_ms();
   clock_.start();
   for (std::int64_t step = 0;; ++step) {
+    const double elapsed = elapsed_at(step);
+    if (decide(step, elapsed).stop) last_step_ = step;
     const bool last = step == run.iterations || step == last_step_;
     if (last || (run.val_loss_every > 0 && step % run.val_loss_every == 0)) validate(step);
     if (trace_) trace(step, last);
     if (last) break;
-    train(step);
+    train(step, elapsed);
     if (step == 0) communicator_.begin_training();
-    if (!last_step_ && cap_reached()) last_step_ = step + 1;
   }
   settle();
   clock_.stop();
+  report_.validation_summary();
   if (last_step_ && *last_step_ < run.iterations)
     report_.stopping_early(*last_step_, clock_.elapsed_ms());
   finish();
@@ -128,6 +136,7 @@ void Trainer::warm_up() {
   std::vector<at::Tensor> before;
   for (const auto& [name, value] : everything) before.push_back(value.clone());
 
+  const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
   const StepPlan plan{.momentum = settings_.optim.muon_momentum, .fake_quant = fake_quant_};
   for (std::int64_t step = 1; step <= settings_.run.warmup_steps; ++step) {
     const at::AutoGradMode with_gradients(true);
@@ -139,39 +148,33 @@ void Trainer::warm_up() {
   wait_for_device();
 }
 
-void Trainer::train(std::int64_t step) {
+void Trainer::train(std::int64_t step, double elapsed_ms) {
   set_log_step(static_cast<long>(step));
   if (communicator_.watch() != nullptr) communicator_.watch()->set_step(step);
-  const double elapsed = clock_.elapsed_ms();
-  const double own_scale = lr_scale(settings_.run, step, elapsed);
-  const double scale = known_lr_scale(own_scale);
-  const double threshold = settings_.averaging.late_qat_threshold;
-  if (threshold > 0 && scale < threshold && !fake_quant_) {
+  const double scale = lr_scale(settings_.run, step, elapsed_ms);
+  if (decide(step, elapsed_ms).fake_quant && !fake_quant_) {
     fake_quant_ = true;
     log_info("late_qat:enabled step:{} scale:{:.4f}", step, scale);
   }
   RECORD_USER_SCOPE("train_step");
-  // On a GPU the host also waits for the others where the queue of launches is full of their work.
-  const PeerWatch::Scope launching(machine_.device.is_cuda() ? communicator_.watch() : nullptr);
+  const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
   phases_.begin_step(feeder_);
-  const auto numbers = step_.run({.lr_scale = own_scale,
+  const auto numbers = step_.run({.lr_scale = scale,
                                   .momentum = muon_momentum(settings_.optim, step),
                                   .clip_norm = settings_.optim.grad_clip_norm,
-                                  .elapsed_ms = elapsed,
+                                  .clock_ms = settled_ms_,
                                   .fake_quant = fake_quant_});
   const bool first_swa = [&] {
     const auto phase = phases_.enter(Phase::optimizer);
     return average_->update(step + 1, scale);
   }();
   Launched launched{step + 1,
-                    own_scale,
+                    settled_,
+                    scale,
                     Readback(numbers),
                     phases_.end_step(feeder_),
                     std::exchange(validation_before_step_ms_, 0),
-                    {}};
-  if (settings_.data.loader_order == LoaderOrder::stream) {
-    launched.token_offset = feeder_.state().token_offset;
-  }
+                    tokens_read(step + 1)};
   settle();  // the step before: its numbers arrive while this one runs
   pending_.emplace(std::move(launched));
   if (machine_.device.is_cpu()) settle();
@@ -182,34 +185,28 @@ void Trainer::train(std::int64_t step) {
 
 void Trainer::settle() {
   if (!pending_) return;
-  auto [step, scale, readback, record, val_ms, token_offset] = std::move(*pending_);
+  auto [step, settled_before, scale, readback, record, val_ms, tokens_read] = std::move(*pending_);
   pending_.reset();
   const auto* numbers = [&] {
     const PeerWatch::Scope waiting(communicator_.watch());
     return readback.wait().const_data_ptr<float>();
   }();
-  settled_lr_scale_ = numbers[3];
-  settled_elapsed_ms_ = numbers[4];
+  settled_ = step;
+  settled_ms_ = clock_.elapsed_ms();
+  pace_.ended(settled_before, numbers[3]);
   const double loss = numbers[0], norm = numbers[1];
-  if (numbers[2] != 0) {
-    REQUIRE(settings_.runtime.on_nonfinite == OnNonfinite::skip, ExitCode::internal,
-            "step {}: loss {} and gradient norm {} must be finite; the update was not made and "
-            "nothing was "
-            "written. Lower MATRIX_LR, SCALAR_LR and TIED_EMBED_LR, set GRAD_CLIP_NORM, or use "
-            "ON_NONFINITE=skip",
-            step, loss, norm);
-    log_warn("step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)",
-             step, loss, norm, ++skipped_steps_);
-  }
-  if (record) report_.timing(step, record->times(), val_ms, step == last_step_);
+  const auto skipped = finite_watch_.after_step(step, loss, norm, numbers[2] != 0);
+  if (skipped && communicator_.rank() == 0) warn_line(*skipped);
+  if (record) report_.timing(step, record->times(), val_ms);
+  const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
   report_.train({.step = step,
                  .loss = loss,
                  .lr_scale = scale,
-                 .elapsed_ms = clock_.elapsed_ms(),
-                 .token_offset = token_offset},
-                step == last_step_);
+                 .elapsed_ms = settled_ms_,
+                 .token_offset = streamed ? std::optional(tokens_read) : std::nullopt,
+                 .pass = pass_of(tokens_read)});
   const double waited = feeder_.waited_ms() - waited_before_ms_;
-  if (const auto warning = stall_watch_.after_step(step, waited, clock_.elapsed_ms())) {
+  if (const auto warning = stall_watch_.after_step(step, waited, settled_ms_)) {
     warn_line(*warning);
   }
 }
@@ -223,7 +220,10 @@ void Trainer::trace(std::int64_t step, bool last) {
   settle();
   clock_.stop();
   if (begins) trace_->start();
-  if (ends) trace_->stop();
+  if (ends) {
+    const PeerWatch::Work writing(communicator_.watch(), "writing the trace to " + output_dir_);
+    trace_->stop();
+  }
   clock_.start();
 }
 
@@ -240,11 +240,47 @@ void Trainer::validate(std::int64_t step) {
   clock_.start();
 }
 
-// What the host may act on. Where the clock decides, that is rank 0's, and all ranks know it of the
-// same past step, so that they do the same at the same step.
-double Trainer::known_lr_scale(double own) const {
-  const bool by_clock = settings_.run.max_wallclock_seconds > 0;
-  return by_clock && communicator_.world_size() > 1 ? settled_lr_scale_ : own;
+Trainer::Decisions Trainer::decide(std::int64_t step, double elapsed_ms) const {
+  const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
+  const double scale = lr_scale(settings_.run, step, elapsed_ms);
+  return {.stop = cap_ms > 0 && elapsed_ms >= cap_ms,
+          .fake_quant = scale < settings_.averaging.late_qat_threshold,
+          .swa = average_->takes_swa(step + 1, scale)};
+}
+
+// Rank 0's training time when `step` steps have ended, the same on every rank. Where it decides
+// nothing, it is expected from past steps that all ranks know, so that nobody waits for a step that
+// is under way; where an error of one step's length would decide otherwise, it is measured.
+double Trainer::elapsed_at(std::int64_t step) {
+  if (settings_.run.max_wallclock_seconds == 0) return 0;  // decides nothing at all
+  const bool known_at_once = machine_.device.is_cpu() && communicator_.world_size() == 1;
+  if (!known_at_once && pace_.known()) {
+    const double expected = pace_.expected_ms(step), tolerance = pace_.tolerance_ms();
+    if (decide(step, expected - tolerance) == decide(step, expected + tolerance)) return expected;
+  }
+  settle();
+  return from_rank_0(settled_ms_);
+}
+
+// Targets of a stream overlap with the inputs of the next micro-batch: it counts what it passed.
+std::int64_t Trainer::tokens_read(std::int64_t steps) const {
+  if (settings_.data.loader_order == LoaderOrder::stream) return feeder_.state().token_offset;
+  return steps * tokens_per_step(settings_, communicator_.world_size());
+}
+
+std::optional<std::int64_t> Trainer::pass_of(std::int64_t tokens_read) const {
+  const auto all = tokens_.train->known_tokens();
+  if (!all) return {};
+  return (tokens_read + *all - 1) / *all;
+}
+
+double Trainer::from_rank_0(double value) {
+  if (communicator_.world_size() == 1) return value;
+  const auto options = at::TensorOptions(machine_.device).dtype(at::kDouble);
+  const auto sum = at::full({1}, communicator_.rank() == 0 ? value : 0, options);
+  communicator_.sum(sum).wait();
+  const PeerWatch::Scope waiting(communicator_.watch());
+  return Readback(sum).wait().const_data_ptr<double>()[0];
 }
 
 void Trainer::wait_for_device() {
@@ -252,22 +288,21 @@ void Trainer::wait_for_device() {
   if (machine_.device.is_cuda()) wait_for_gpu();
 }
 
-bool Trainer::cap_reached() const {
-  const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
-  const double elapsed = communicator_.world_size() > 1 ? settled_elapsed_ms_ : clock_.elapsed_ms();
-  return cap_ms > 0 && elapsed >= cap_ms;
-}
-
 void Trainer::finish() {
   report_.closing(clock_.elapsed_ms(), validation_ms_);
-  if (const auto line = average_->apply(); !line.empty()) {
+  const auto line = average_->apply();
+  require_finite(table_);
+  if (!line.empty()) {
     log_line(line);
     const auto began = std::chrono::steady_clock::now();
     const auto score = validation_.score(model_, settings_.run.train_seq_len);
     report_.final_score("DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", score,
                         milliseconds_since(began));
   }
-  if (communicator_.rank() == 0) write_model(table_, output_dir_);
+  if (communicator_.rank() == 0) {
+    const PeerWatch::Work writing(communicator_.watch(), "writing the model to " + output_dir_);
+    write_model(table_, output_dir_);
+  }
   communicator_.barrier();
 }
 

@@ -12,7 +12,9 @@
 #include "optim/averaging.h"
 #include "optim/optimizer.h"
 #include "train/clock.h"
+#include "train/finite_watch.h"
 #include "train/machine.h"
+#include "train/pace.h"
 #include "train/phases.h"
 #include "train/readback.h"
 #include "train/report.h"
@@ -35,21 +37,31 @@ class Trainer {
  private:
   struct Launched {
     std::int64_t step;
+    std::int64_t settled;  // steps settled when it was launched
     double lr_scale;
     Readback numbers;
     std::optional<StepRecord> record;  // for the timing breakdown
     double val_ms;                     // spent on validation before this step
-    std::optional<std::int64_t> token_offset;
+    std::int64_t tokens_read;          // by all ranks together, in this step and those before
+  };
+
+  // What depends on the training time so far.
+  struct Decisions {
+    bool stop, fake_quant, swa;
+    bool operator==(const Decisions&) const = default;
   };
 
   void warm_up();
-  void train(std::int64_t step);
+  void train(std::int64_t step, double elapsed_ms);
+  Decisions decide(std::int64_t step, double elapsed_ms) const;
+  double elapsed_at(std::int64_t step);
+  double from_rank_0(double value);
+  std::int64_t tokens_read(std::int64_t steps) const;
+  std::optional<std::int64_t> pass_of(std::int64_t tokens_read) const;
   void trace(std::int64_t step, bool last);
   void settle();
   void validate(std::int64_t step);
   void wait_for_device();
-  double known_lr_scale(double own) const;
-  bool cap_reached() const;
   void finish();
 
   const Settings& settings_;
@@ -69,14 +81,16 @@ class Trainer {
   Report report_;
   std::optional<Trace> trace_;
   TrainingClock clock_;
+  FiniteWatch finite_watch_;
   StallWatch stall_watch_;
   double waited_before_ms_ = 0;  // for tokens, before the first step
   double validation_ms_ = 0;
   double validation_before_step_ms_ = 0;
   bool fake_quant_;
-  std::int64_t skipped_steps_ = 0;
-  double settled_lr_scale_ = 1, settled_elapsed_ms_ = 0;  // rank 0's, of the last step settled
-  std::optional<std::int64_t> last_step_;                 // set by the wallclock cap
+  std::int64_t settled_ = 0;               // steps whose numbers have come
+  double settled_ms_ = 0;                  // this rank's clock then
+  Pace pace_;                              // of rank 0's clock, the same on every rank
+  std::optional<std::int64_t> last_step_;  // set by the wallclock cap
   std::optional<Launched> pending_;
 };
 

@@ -179,7 +179,7 @@ double median(std::vector<double> values) {
 void run(int argc, char** argv) {
   auto [settings, origins, help, version] = parse_settings(argc, argv);
   check_settings(settings, 1);
-  const auto machine = set_up_machine(settings.runtime, settings.model, 0);
+  const auto machine = set_up_machine(settings.runtime, settings.model, read_launch());
   Bench bench(settings, machine);
   std::map<const char*, std::vector<double>> times, against;
   std::vector<double> shares;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <optional>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "tests/data/files.h"
@@ -53,7 +54,7 @@ TEST_F(PeerWatchDeathTest, ARankThatWaitsTooLongEndsAndNamesTheSilentOnes) {
   };
   EXPECT_EXIT(
       wait(), testing::ExitedWithCode(69),
-      "ERROR exit=69 rank=0: no answer from the other ranks for [0-9] s "
+      "ERROR exit=69 rank=0: no progress of the other ranks for [0-9] s "
       "\\(COMM_TIMEOUT_S\\); stopped or gone: rank 1; alive: 0 \\(step 7\\) 2 \\(step 9\\)");
 }
 
@@ -62,8 +63,10 @@ TEST_F(PeerWatchDeathTest, RanksThatAllLiveAreToldByTheirSteps) {
     Rank own(store_, 0, kShort_s, 7), second(store_, 1, kLong_s, 6), third(store_, 2, kLong_s, 7);
     wait_for_ever(own);
   };
-  EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
-              "all live, one of them is too slow: 0 \\(step 7\\) 1 \\(step 6\\) 2 \\(step 7\\)");
+  EXPECT_EXIT(
+      wait(), testing::ExitedWithCode(69),
+      "all live, one of them is too slow: 0 \\(step 7, waiting for [0-9] s\\) 1 \\(step 6, no "
+      "progress for [0-9] s\\) 2 \\(step 7, no progress for [0-9] s\\)");
 }
 
 TEST_F(PeerWatchDeathTest, ItsLastCollectivesAreSavedAndNamed) {
@@ -121,8 +124,70 @@ TEST_F(PeerWatchDeathTest, ShortWaitsDoNotAddUp) {
   EXPECT_EXIT(work(), testing::ExitedWithCode(0), "^$");
 }
 
+// Its own thread makes progress, a little longer than the other has patience for.
+template <class Progress>
+void get_on(const Progress& progress) {
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(300ms);
+    progress();
+  }
+}
+
+TEST_F(PeerWatchDeathTest, ARankThatGetsOnIsWaitedFor) {
+  const auto wait = [&] {
+    Rank own(store_, 0, 1.5, 7), second(store_, 1, kLong_s, 7), third(store_, 2, kLong_s, 7);
+    const PeerWatch::Scope waiting(&own.watch), as_well(&second.watch);
+    get_on([&] { third.watch.progress(); });
+    end_well();
+  };
+  EXPECT_EXIT(wait(), testing::ExitedWithCode(0), "^$");
+}
+
+TEST_F(PeerWatchDeathTest, ADeviceThatGetsOnIsProgress) {
+  const auto count = at::zeros({1}, at::kLong);
+  const auto wait = [&] {
+    Rank own(store_, 0, 1.5, 7), second(store_, 1, kLong_s, 7), third(store_, 2, kLong_s, 7);
+    third.watch.watch_device(count);
+    // The host of each is blocked, in launches or until its device is done.
+    const PeerWatch::Scope waiting(&own.watch), as_well(&second.watch), too(&third.watch);
+    get_on([&] { ++*count.mutable_data_ptr<std::int64_t>(); });
+    end_well();
+  };
+  EXPECT_EXIT(wait(), testing::ExitedWithCode(0), "^$");
+}
+
+TEST_F(PeerWatchDeathTest, AnnouncedWorkIsWaitedForWhileItGetsOnAndThenNamed) {
+  const auto wait = [&] {
+    Rank own(store_, 0, 1.5, 7), second(store_, 1, kLong_s, 7), third(store_, 2, kLong_s, 8);
+    const PeerWatch::Scope waiting(&own.watch), as_well(&second.watch);
+    const PeerWatch::Work writing(&third.watch, "writing a file");
+    get_on([] { report_progress(100); });
+    std::this_thread::sleep_for(30s);
+    end_well();
+  };
+  EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
+              "2 \\(step 8, writing a file: 1000 bytes so far, no progress for [1-9] s\\)");
+}
+
+// Rank 1 lives, asks and answers, and is then stopped: its heartbeats are of earlier checks.
+TEST_F(PeerWatchDeathTest, AnAnswerToAnEarlierHealthCheckDoesNotCountInALaterOne) {
+  const auto wait = [&] {
+    Rank own(store_, 0, 2, 7), third(store_, 2, kLong_s, 9);
+    auto second = std::make_optional<Rank>(store_, 1, kLong_s, 8);
+    const PeerWatch::Scope waiting(&own.watch), as_well(&third.watch);
+    std::this_thread::sleep_for(1600ms);  // the check halfway is done
+    second.reset();
+    std::this_thread::sleep_for(30s);
+    end_well();
+  };
+  EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
+              "stopped or gone: rank 1 \\([0-9] s ago: step 8\\); alive: 0 \\(step 7\\) 2 ");
+}
+
 TEST(PeerWatch, OneRankAloneHasNoneAndWaitsAllTheSame) {
   const PeerWatch::Scope waiting(nullptr);
+  const PeerWatch::Work writing(nullptr, "writing");
+  report_progress(1);
 }
 
 TEST(PeerWatch, EndsAtOnceWithItsRank) {

@@ -94,6 +94,49 @@ TEST(Launch, RanksAreOnOneNodeWhenTheLauncherCountsThemAllThere) {
   EXPECT_TRUE(launched({}).one_node);
 }
 
+TEST(Launch, CountsTheRanksOfThisHost) {
+  EXPECT_EQ(launched({}).local_size, 1);
+  EXPECT_EQ(launched_with(torchrun, {{"LOCAL_WORLD_SIZE", "4"}}).local_size, 4);
+  EXPECT_EQ(launched_with(openmpi, {{"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}).local_size, 2);
+  EXPECT_EQ(launched_with(pmi, {{"MPI_LOCALNRANKS", "1"}}).local_size, 1);
+  EXPECT_EQ(launched_with(slurm, {{"SLURM_NNODES", "1"}}).local_size, 6);
+  // All of them, where nobody says.
+  for (const auto& environment : {torchrun, openmpi, slurm, pmi}) {
+    EXPECT_EQ(launched(environment).local_size, launched(environment).world_size);
+  }
+  EXPECT_TRUE(failure_of([] {
+                launched_with(torchrun, {{"LOCAL_WORLD_SIZE", "9"}});
+              }).starts_with("64 LOCAL_WORLD_SIZE='9'"));
+}
+
+TEST(Launch, ReadsSlurmsListOfTasksOfEachHost) {
+  const auto tasks = [](const std::string& list, const std::string& node) {
+    return launched_with(
+               slurm,
+               {{"SLURM_NNODES", "3"}, {"SLURM_STEP_TASKS_PER_NODE", list}, {"SLURM_NODEID", node}})
+        .local_size;
+  };
+  EXPECT_EQ(tasks("2(x3)", "2"), 2);
+  EXPECT_EQ(tasks("3,2,1", "0"), 3);
+  EXPECT_EQ(tasks("3,2,1", "1"), 2);
+  EXPECT_EQ(tasks("1(x2),4", "1"), 1);
+  EXPECT_EQ(tasks("1(x2),4", "2"), 4);
+  // The job's list, where there is no step's.
+  EXPECT_EQ(
+      launched_with(slurm, {{"SLURM_NNODES", "2"}, {"SLURM_TASKS_PER_NODE", "3(x2)"}}).local_size,
+      3);
+  // What cannot be is as if it was not there.
+  for (const char* list : {"", "two", "2(x", "2(x)", "0", "7(x3)", "2"}) {
+    EXPECT_EQ(tasks(list, "1"), 6) << list;
+  }
+}
+
+TEST(Launch, KnowsWhetherThreadsWereChosen) {
+  EXPECT_FALSE(launched(torchrun).chose_threads);
+  EXPECT_TRUE(launched_with(torchrun, {{"OMP_NUM_THREADS", "1"}}).chose_threads);
+  EXPECT_TRUE(launched({{"MKL_NUM_THREADS", "2"}}).chose_threads);
+}
+
 TEST(Launch, TakesTheNameOfTheJob) {
   EXPECT_EQ(launched_with(torchrun, {{"TORCHELASTIC_RUN_ID", "run"}}).job, "run");
   EXPECT_EQ(launched_with(openmpi, {{"PMIX_NAMESPACE", "1234"}}).job, "1234");

@@ -20,6 +20,24 @@ TEST(Notices, AreSilentForWhatIsThere) {
             std::vector<std::string>());
 }
 
+TEST(Notices, NameParametersThatNoGradientEverReaches) {
+  const auto lines = notices_of({"BIGRAM_DIM=32"});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with(
+      "BIGRAM_DIM=32 leaves bigram.embed.weight and bigram.proj.weight without effect: both begin "
+      "at zero"))
+      << lines[0];
+  EXPECT_EQ(notices_of({"MODEL_DIM=32", "BIGRAM_DIM=64"}).size(), 1u);
+  // Without a projection the table learns from zero; weights from a file begin where they are.
+  for (const std::vector<std::string>& alive :
+       {std::vector<std::string>{"MODEL_DIM=32", "BIGRAM_DIM=32"},
+        {"MODEL_DIM=64", "BIGRAM_DIM=80"},
+        {"BIGRAM_DIM=32", "BIGRAM_VOCAB_SIZE=0"},
+        {"BIGRAM_DIM=32", "INIT_FROM=weights.pt"}}) {
+    EXPECT_EQ(notices_of(alive), std::vector<std::string>()) << alive.back();
+  }
+}
+
 TEST(Notices, NameWhatIsAcceptedWithoutEffect) {
   EXPECT_EQ(notices_of({"MUON_BETA2=0.95"}),
             std::vector<std::string>{"MUON_BETA2=0.95 has no effect"});

@@ -142,6 +142,74 @@ TEST(Parameters, KindsDecideWhoUpdatesThem) {
   }
 }
 
+ParameterTable with_patterns(const ModelConfig& config, const std::vector<std::string>& patterns) {
+  return make_parameters(config, at::kFloat, at::kCPU, patterns);
+}
+
+std::map<std::string, ParameterKind> stepped_otherwise(const ParameterTable& table) {
+  std::map<std::string, ParameterKind> found;
+  for (const auto& row : table.rows()) {
+    if (row.stepped_as != row.kind) found[row.name] = row.stepped_as;
+  }
+  return found;
+}
+
+TEST(Parameters, TheDefaultPatternsLeaveEveryParameterToItsKind) {
+  for (const auto& config : {test::tiny_switches(), test::tiny_record(), test::tiny_speedrun()}) {
+    const auto table = on_cpu(config);
+    EXPECT_TRUE(stepped_otherwise(table).empty());
+    EXPECT_EQ(table.pattern_notices(), std::vector<std::string>());
+  }
+}
+
+TEST(Parameters, ANameThatContainsAPatternIsSteppedAsAScalarWhateverItsKind) {
+  auto patterns = default_control_patterns();
+  patterns.insert(patterns.end(), {"kv_ba", "proj", "tok_emb", "lm_head", "mtp_heads.1"});
+  const auto table = with_patterns(test::tiny_switches(), patterns);
+  const std::map<std::string, ParameterKind> expected = {
+      {"kv_bank", ParameterKind::scalar},
+      {"tok_emb.weight", ParameterKind::scalar},
+      {"ve_shared.proj.weight", ParameterKind::scalar},
+      {"lm_head.weight", ParameterKind::scalar},
+      {"mtp_heads.1.weight", ParameterKind::scalar}};
+  EXPECT_EQ(stepped_otherwise(table), expected);
+  EXPECT_EQ(table.pattern_notices(), std::vector<std::string>());
+}
+
+TEST(Parameters, AMatrixThatNoPatternNamesIsMuonsAndVectorsAreNot) {
+  auto config = test::tiny_switches();
+  config.num_layers = 2;
+  config.ve_layers = {0};
+  const auto table = with_patterns(config, {"resid_mix"});
+  std::map<std::string, ParameterKind> expected = {{"skip_weights", ParameterKind::bank}};
+  for (int i = 0; i < 2; ++i) {
+    expected[fmt::format("blocks.{}.attn.attn_gate.weight", i)] = ParameterKind::bank;
+    expected[fmt::format("blocks.{}.dtg_gate.weight", i)] = ParameterKind::bank;
+  }
+  EXPECT_EQ(stepped_otherwise(table), expected);
+  EXPECT_EQ(table.pattern_notices(),
+            std::vector<std::string>{
+                "CONTROL_TENSOR_NAME_PATTERNS leave out skip_weights, "
+                "blocks.0.attn.attn_gate.weight, blocks.0.dtg_gate.weight, "
+                "blocks.1.attn.attn_gate.weight, blocks.1.dtg_gate.weight: Muon steps them"});
+}
+
+TEST(Parameters, ASingleLayerHasNoSkipsToStep) {
+  auto config = test::tiny_record();
+  config.num_layers = 1;
+  config.xsa_last_n = 0;
+  config.ve_layers.clear();
+  EXPECT_TRUE(stepped_otherwise(with_patterns(config, {"resid_mix"})).empty());
+}
+
+TEST(Parameters, PatternsThatNoNameContainsAreNoticed) {
+  auto patterns = default_control_patterns();  // of which this model lacks some parameters
+  patterns.insert(patterns.end(), {"qo_bonk", "bank", "attn_scales"});
+  const std::string what = "CONTROL_TENSOR_NAME_PATTERNS: no parameter's name contains ";
+  EXPECT_EQ(with_patterns(test::tiny_speedrun(), patterns).pattern_notices(),
+            (std::vector<std::string>{what + "qo_bonk, attn_scales"}));
+}
+
 TEST(Parameters, OnlyTablesTakeTheStorageType) {
   const auto half = make_parameters(test::tiny_switches(), at::kBFloat16, at::kCPU);
   for (const auto& row : half.rows()) {

@@ -101,6 +101,18 @@ TEST(ChooseAttention, AutoTakesTheFastestThatCan) {
   EXPECT_EQ(choose_attention("math", kGpu, at::kBFloat16, 64), AttentionKernel::math);
 }
 
+TEST(ChooseAttention, AutoTakesTheFastestThatRepeatsItsBits) {
+  const auto chosen = [](at::Device device, at::ScalarType dtype, std::int64_t head_dim) {
+    return choose_attention("auto", device, dtype, head_dim, /*deterministic=*/true);
+  };
+  EXPECT_EQ(chosen(kGpu, at::kBFloat16, 64), AttentionKernel::flash);
+  EXPECT_EQ(chosen(kGpu, at::kBFloat16, 256), AttentionKernel::flash);
+  EXPECT_EQ(chosen(kGpu, at::kBFloat16, 264), AttentionKernel::math);
+  EXPECT_EQ(chosen(kGpu, at::kBFloat16, 36), AttentionKernel::math);
+  EXPECT_EQ(chosen(kGpu, at::kFloat, 64), AttentionKernel::math);
+  EXPECT_EQ(chosen(at::kCPU, at::kFloat, 64), AttentionKernel::flash);
+}
+
 TEST(ChooseAttention, RefusesAKernelThatCannotServe) {
   const auto expect_refusal = [](const std::string& wanted, at::Device device, at::ScalarType dtype,
                                  std::int64_t head_dim) {

@@ -22,7 +22,7 @@ TEST_P(KernelsGpu, LeakyReluSquaredAndItsGradientMatchTheReferenceAtAnySize) {
   at::manual_seed(1);
   // One element, odd ends of every pack, more than one block, more than one pass of the whole grid.
   for (const std::int64_t count : {1, 7, 4099, 300001, 20000003}) {
-    for (const double slope : {0.0, 0.5}) {
+    for (const double slope : {-1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.5}) {
       auto x = at::randn({count}, at::kFloat).to(at::kCUDA, dtype).set_requires_grad(true);
       const auto dy = at::randn({count}, at::kFloat).to(at::kCUDA, dtype);
       const auto y = leaky_relu_squared(x, slope);

@@ -15,7 +15,7 @@ TEST(LeakyReluSquared, SquaresTheSlopedSide) {
 }
 
 TEST(LeakyReluSquared, GradientIsTwiceTheSlopedValue) {
-  for (const double slope : {0.0, 0.5}) {
+  for (const double slope : {-1000.0, -1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.5, 1000.0}) {
     const auto x = test::tensor_of({-4, -1, 0, 2, 3}, {5}).set_requires_grad(true);
     leaky_relu_squared(x, slope).sum().backward();
     const auto expected =
@@ -24,7 +24,7 @@ TEST(LeakyReluSquared, GradientIsTwiceTheSlopedValue) {
     const auto f = [&](const std::vector<at::Tensor>& in) {
       return leaky_relu_squared(in[0], slope);
     };
-    EXPECT_TRUE(test::gradient_is_right(f, {test::normal({3, 7}, 1)}));
+    EXPECT_TRUE(test::gradient_is_right(f, {test::normal({3, 7}, 1)})) << "slope " << slope;
   }
 }
 

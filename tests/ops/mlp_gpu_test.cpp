@@ -100,9 +100,16 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{300, 128, 256, 0.5},         // ends of tiles in every direction
                       Case{1111, 72, 200, 0.5},         //
                       Case{9000, 520, 1000, 0.25},      //
+                      Case{1000, 128, 384, -1.5},       // slopes of either sign
+                      Case{1001, 128, 384, -1},         //
+                      Case{1002, 128, 384, -0.25},      //
+                      Case{1003, 128, 384, 0},          //
+                      Case{1004, 128, 384, 1},          //
+                      Case{1005, 128, 384, 1.5},        //
                       Case{257, 100, 304, 0.5, false},  // rows that the copy engine does not take
                       Case{257, 128, 300, 0.5, false},  //
-                      Case{513, 96, 384, 0.5, false, at::kFloat}),
+                      Case{513, 96, 384, 0.5, false, at::kFloat},
+                      Case{514, 96, 384, -0.5, false, at::kFloat}),
     [](const auto& tested) {
       const auto& c = tested.param;
       return fmt::format("{}x{}x{}_{}", c.rows, c.dim, c.hidden, c10::toString(c.dtype));

@@ -42,9 +42,10 @@ OptimConfig distinct_rates() {
 class Fixture {
  public:
   Fixture(const ModelConfig& config, const OptimConfig& optim, bool quirks,
-          at::ScalarType storage = at::kFloat)
+          at::ScalarType storage = at::kFloat,
+          const std::vector<std::string>& patterns = default_control_patterns())
       : model(config),
-        table(make_parameters(model, storage, at::kCPU)),
+        table(make_parameters(model, storage, at::kCPU, patterns)),
         optimizer(table, model, optim, at::kFloat, quirks, alone) {
     std::uint64_t seed = 1;
     for (const auto& row : table.rows()) {
@@ -71,6 +72,10 @@ class Fixture {
   Communicator alone;
   Optimizer optimizer;
 };
+
+std::vector<double> singular_values(const at::Tensor& matrices) {
+  return test::values_of(std::get<1>(at::linalg_svd(matrices, false)));
+}
 
 // Adam's first step has the size of its rate whatever the gradient: m̂/√v̂ is its sign.
 double first_step_size(const at::Tensor& before, const at::Tensor& after) {
@@ -111,9 +116,10 @@ TEST(Optimizer, BanksStepByMuonAtTheirOwnRate) {
   f.set_gradients();
   f.step(test::scalars(1, 0.9));
   const auto step = (before - f.table["mlp_up_bank"].detach()) / (0.03125 * std::sqrt(3.0));
-  const auto s = std::get<1>(at::linalg_svd(step, false));
-  EXPECT_GT(s.min().item<double>(), 0.6);  // nearly orthogonal
-  EXPECT_LT(s.max().item<double>(), 1.3);
+  for (const double s : singular_values(step)) {  // nearly orthogonal
+    EXPECT_GT(s, 0.6);
+    EXPECT_LT(s, 1.3);
+  }
   bool found = false;
   for (const auto& [name, value] : f.optimizer.state()) found |= name == "momentum.mlp_up_bank";
   EXPECT_TRUE(found);
@@ -156,6 +162,51 @@ TEST(Optimizer, MultiTokenHeadsFollowTheHeadUnlessTheScriptsQuirkIsAsked) {
     }
     for (const auto& [name, value] : f.optimizer.state()) {
       EXPECT_TRUE(!quirks || name.find("mtp_heads") == std::string::npos) << name;
+    }
+  }
+}
+
+TEST(Optimizer, PatternsMoveBanksAndTablesOfAnyFormatToTheScalarsRate) {
+  auto patterns = default_control_patterns();
+  patterns.insert(patterns.end(), {"qo_bank", "bigram.embed", "lm_head"});
+  Fixture f(config_with_every_part(), distinct_rates(), false, at::kBFloat16, patterns);
+  const auto before = f.weights();
+  f.set_gradients();
+  f.step(test::scalars(1, 0.9));
+  for (const auto* name : {"qo_bank", "bigram.embed.weight", "lm_head.weight"}) {
+    // A bf16 weight under 4 is rounded to 2^-7, half of that off at most.
+    EXPECT_NEAR(first_step_size(test::named(before, name), f.table[name]), 0.125, 1.0 / 256)
+        << name;
+    const auto state = f.optimizer.state();
+    EXPECT_EQ(test::named(state, std::string("exp_avg.") + name).sizes(), f.table[name].sizes());
+  }
+}
+
+TEST(Optimizer, AMatrixThatNoPatternNamesIsSteppedByMuonOnItsOwn) {
+  Fixture f(config_with_every_part(), distinct_rates(), false, at::kFloat, {"attn_gate"});
+  const auto before = f.table["blocks.1.resid_mix"].detach().clone();  // 2 rows of 8
+  f.set_gradients();
+  f.step(test::scalars(1, 0.9));
+  const auto step = (before - f.table["blocks.1.resid_mix"].detach()) / 0.03125;
+  for (const double s : singular_values(step)) {
+    EXPECT_GT(s, 0.6);
+    EXPECT_LT(s, 1.3);
+  }
+  EXPECT_EQ(test::named(f.optimizer.state(), "momentum.blocks.1.resid_mix").sizes(),
+            (std::vector<std::int64_t>{1, 2, 8}));
+}
+
+TEST(Optimizer, AStepSkippedForOneGradientLeavesNoneThatIsNotFiniteBehind) {
+  for (const double bad : {std::nan(""), HUGE_VAL}) {
+    for (const double max_norm : {0.0, 0.3}) {
+      Fixture f(config_with_every_part(), distinct_rates(), /*quirks=*/true);
+      f.set_gradients();
+      f.table["mtp_heads.0.weight"].grad().view({-1})[3].fill_(bad);
+      ASSERT_FALSE(std::isfinite(f.reduce(max_norm).item<double>()));
+      f.optimizer.step(test::scalars(1, 0.9, /*skip=*/1));
+      f.optimizer.zero_gradients();
+      for (const auto& row : f.table.rows()) row.value.grad().add_(0.5);  // a backward pass
+      EXPECT_TRUE(std::isfinite(f.reduce(max_norm).item<double>())) << bad << " " << max_norm;
     }
   }
 }

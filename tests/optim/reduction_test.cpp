@@ -17,8 +17,8 @@ using test::as_ranks;
 constexpr int kWorlds[] = {1, 2, 3, 4, 5};
 
 // Banks of 1 to 7 matrices, which 2 to 5 ranks share unevenly or not at all; a table and a head
-// that are too large to be packed; what is packed, in two formats; and a parameter that no loss
-// depends on.
+// that are too large to be packed; what is packed, in two formats; a parameter that no loss depends
+// on; a matrix that Muon steps by itself and, by its name, a bank that AdamW steps.
 ParameterTable make_table() {
   ParameterTable table;
   std::uint64_t seed = 1;
@@ -33,6 +33,8 @@ ParameterTable make_table() {
   add("unused", ParameterKind::scalar, {3});
   add("half_table", ParameterKind::table, {40, 6}, at::kBFloat16);
   add("up_bank", ParameterKind::bank, {4, 8, 4});
+  add("lone_matrix", ParameterKind::scalar, {3, 8});
+  add("smear_bank", ParameterKind::bank, {2, 4, 4});
   add("projection", ParameterKind::projection, {3, 6});
   add("head", ParameterKind::head, {40, 6});
   add("large_head", ParameterKind::head, {1100, 1000});
@@ -121,10 +123,10 @@ TEST(Reduction, EveryRankGetsTheSumOfWhatItUpdates) {
           EXPECT_FALSE(own.defined());
           continue;
         }
-        const auto& sum = row.value.grad();
+        const auto sum = as_bank(row.value.grad());
         squares += sum.to(at::kDouble).square().sum().item<double>();
-        if (row.kind != ParameterKind::bank) {
-          EXPECT_TRUE(test::is_same(own, sum)) << row.name;
+        if (row.stepped_as != ParameterKind::bank) {
+          EXPECT_TRUE(test::is_same(own, row.value.grad())) << row.name;
           continue;
         }
         const auto share = matrices_of_a_rank(sum.size(0), world);
@@ -174,9 +176,10 @@ TEST(Reduction, RanksTrainAsOneThatHasTheSumOfTheirGradients) {
       expect_close_weights(own.table, alone.table, fmt::format(" on {} of {}", rank, world));
       // Each rank keeps the momentum of its own matrices only.
       for (const auto& row : own.table.rows()) {
-        if (row.kind != ParameterKind::bank) continue;
+        if (row.stepped_as != ParameterKind::bank) continue;
         const auto momentum = test::named(own.optimizer.state(), "momentum." + row.name);
-        EXPECT_EQ(momentum.size(0), matrices_of_a_rank(row.value.size(0), world)) << row.name;
+        const auto matrices = as_bank(row.value).size(0);
+        EXPECT_EQ(momentum.size(0), matrices_of_a_rank(matrices, world)) << row.name;
       }
     });
   }
@@ -202,6 +205,20 @@ TEST(Reduction, EveryRankHasTheSameBitsAfterwards) {
       for (const auto& other : weights) test::expect_same(other, weights[0]);
     }
   }
+}
+
+TEST(Reduction, RanksWithoutBanksHaveTheNormOfOne) {
+  const auto norm_on = [](Communicator& communicator) {
+    ParameterTable table({"bank"});
+    const auto value = table.add("up_bank", ParameterKind::bank, at::zeros({4, 8, 4}));
+    Reduction reduction(table, communicator, at::kFloat, /*record_quirks=*/false);
+    test::set_gradient(value, at::ones_like(value.detach()));
+    reduction.reduce(at::zeros({1}));
+    return reduction.norm().item<double>();
+  };
+  as_ranks(2, [&](Communicator& communicator) {
+    EXPECT_NEAR(norm_on(communicator), 2 * std::sqrt(128.0), 1e-4);
+  });
 }
 
 TEST(Reduction, AParameterWithoutGradientStaysAsItIs) {
@@ -280,7 +297,8 @@ TEST(Reduction, WithTheScriptsQuirksEachRankClipsItsOwnGradients) {
         if (row.name == "unused" || row.kind == ParameterKind::mtp_head) continue;
         auto expected = row.value.grad();
         auto actual = own.table[row.name].grad();
-        if (row.kind == ParameterKind::bank) {
+        if (row.stepped_as == ParameterKind::bank) {
+          expected = as_bank(expected);
           // The first step's momentum is the gradient: this rank's matrices of it.
           actual = test::named(own.optimizer.state(), "momentum." + row.name);
           const auto first = std::min(rank * actual.size(0), expected.size(0));

@@ -10,6 +10,7 @@ SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_layers
 CLEAN = {
     "src/base/error.h": "#pragma once\n#include <string>\n",
     "src/config/parse.cpp": '#include "base/error.h"\nauto v = std::getenv("SEED");\n',
+    "src/config/environment.cpp": 'void f() { ::setenv("A", "1", 0); }\n',
     "src/data/shard.h": '#include "base/error.h"\n#include "config/settings.h"\n',
     "src/data/CMakeLists.txt": "train_gpt_layer(data LINK base config)\n",
     "src/data/feeder.h": "#include <ATen/ATen.h>\n",
@@ -81,6 +82,14 @@ class CheckLayers(unittest.TestCase):
         self.expect_breach(
             "src/model/a.cpp:1:", "environment", **{"model/a.cpp": "extern char** environ;\n"}
         )
+
+    def test_environment_changed_elsewhere(self):
+        for call in ('::setenv("A", "1", 0)', "putenv(text)", 'unsetenv("A")', "clearenv()"):
+            self.expect_breach(
+                "src/comm/a.cpp:1:",
+                "changes the environment",
+                **{"comm/a.cpp": f"void f() {{ {call}; }}\n"},
+            )
 
     def test_hidden_synchronisation(self):
         for call in ("x.item()", "x.item<float>()", "x->item()", "x.template item<T>()"):

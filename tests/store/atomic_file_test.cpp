@@ -2,8 +2,10 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 
+#include "base/progress.h"
 #include "tests/store/store_testing.h"
 
 namespace tg {
@@ -35,6 +37,22 @@ TEST(AtomicFile, LeavesTheOldFileAndNoTemporaryUnlessCommitted) {
   }
   EXPECT_EQ(file_bytes(folder / "file"), "old");
   EXPECT_EQ(files_in(folder), 1u);
+}
+
+TEST(AtomicFile, ALongWriteTellsItsProgressPartByPart) {
+  const TempFolder folder;
+  std::int64_t bytes = 0, most_at_once = 0, others = 0;
+  const ProgressListener listener([&](std::int64_t amount) {
+    bytes += amount;
+    most_at_once = std::max(most_at_once, amount);
+    others += amount == 0;
+  });
+  const std::string content(20 << 20, 'x');
+  write_file_atomically(folder / "file", content);
+  EXPECT_EQ(bytes, std::ssize(content));
+  EXPECT_LE(most_at_once, 1 << 20);
+  EXPECT_EQ(others, 2);  // durable after 16 MB, and at the end
+  EXPECT_EQ(std::filesystem::file_size(folder / "file"), content.size());
 }
 
 TEST(AtomicFile, SaysWhatCannotBeCreated) {

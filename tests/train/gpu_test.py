@@ -1,6 +1,7 @@
 """Whole runs on a GPU; skipped where there is none."""
 
 import json
+import re
 import unittest
 
 from harness import BUILD, RunTest, gpu_count, mpirun, train_losses
@@ -16,6 +17,13 @@ class GpuTest(RunTest):
         self.assertLess(losses[-1], losses[0] - 0.3)
         kernel = next(line for line in self.lines if line.startswith("attention_kernel:"))
         self.assertRegex(kernel, r"^attention_kernel:cudnn device:NVIDIA .* compute_dtype:BFloat16$")
+
+    def test_skipping_ends_at_its_limit_and_no_model_that_is_not_finite_is_written(self):
+        # The only finite gradient makes weights that are not; later steps are settled a step behind.
+        endless = dict(DEVICE="cuda", MATRIX_LR=1e39, WARMUP_STEPS=0, output="nan")
+        self.fails(70, "3 steps in a row", "NONFINITE_LIMIT=3", ON_NONFINITE="skip", NONFINITE_LIMIT=3, **endless)
+        self.fails(70, "final weights are not finite", ON_NONFINITE="skip", ITERATIONS=2, **endless)
+        self.assertFalse(any(self.out.glob("final_model*")))
 
     def test_fp32_on_the_gpu_repeats_the_cpus_losses(self):
         on_gpu = self.train_on_gpu(COMPUTE_DTYPE="fp32")
@@ -82,6 +90,20 @@ class GpuTest(RunTest):
     def test_deterministic_runs_are_equal_bit_for_bit(self):
         wide = dict(NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1)
         self.assertEqual(self.train_on_gpu(**wide), self.train_on_gpu(output="again", **wide))
+
+    def test_deterministic_runs_whose_heads_flash_cannot_serve_take_math_and_repeat(self):
+        for name, chosen in (("fp32", dict(COMPUTE_DTYPE="fp32")), ("tf32", dict(COMPUTE_DTYPE="tf32")),
+                             ("wide", dict(MODEL_DIM=528, NUM_HEADS=2, NUM_KV_HEADS=1))):
+            with self.subTest(name):
+                losses = self.train_on_gpu(output=name, DETERMINISTIC=1, **chosen)
+                self.assertTrue(any(line.startswith("attention_kernel:math ") for line in self.lines), self.lines)
+                self.assertEqual(self.train_on_gpu(output=name + "-again", DETERMINISTIC=1, **chosen), losses)
+
+    def test_a_gpu_takes_at_most_eight_threads(self):
+        self.train_on_gpu(OMP_NUM_THREADS=None, ITERATIONS=1)
+        line = next(line for line in self.lines if line.startswith("threads:"))
+        threads, cores = map(int, re.match(r"threads:(\d+) of (\d+) cores, 1 rank on this machine$", line).groups())
+        self.assertEqual(threads, min(8, cores))
 
     def test_memory_exhausted_says_how_much_was_asked_and_what_to_lower(self):
         self.fails(71, "parameters", "micro-batches of", "TRAIN_BATCH_TOKENS", "MODEL_DIM", DEVICE="cuda",

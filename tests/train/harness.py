@@ -19,7 +19,7 @@ TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu
 # Small enough for a run to take a second, with every part of the record switched on.
 SMALL = {
     "VOCAB_SIZE": VOCAB, "NUM_LAYERS": 4, "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 2,
-    "BIGRAM_VOCAB_SIZE": 64, "BIGRAM_DIM": 16, "XSA_LAST_N": 1, "ROPE_DIMS": 4, "VE_DIM": 16,
+    "BIGRAM_VOCAB_SIZE": 64, "BIGRAM_DIM": 32, "XSA_LAST_N": 1, "ROPE_DIMS": 4, "VE_DIM": 24,
     "VE_LAYERS": "2,3", "TRAIN_SEQ_LEN": 32, "EVAL_SEQ_LEN": 0, "TRAIN_BATCH_TOKENS": 1024,
     "VAL_BATCH_SIZE": 2048, "VAL_TOKENS": 2048, "ITERATIONS": 8, "WARMDOWN_ITERS": 4,
     "WARMUP_STEPS": 1, "VAL_LOSS_EVERY": 4, "TRAIN_LOG_EVERY": 1, "MAX_WALLCLOCK_SECONDS": 0,

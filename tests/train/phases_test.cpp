@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 
 namespace tg {
@@ -63,6 +64,35 @@ TEST(PhaseRecorder, GivesEachPhaseItsTimeAndLosesNone) {
 
 TEST(PhaseRecorder, RecordsNothingWhenItIsOff) {
   EXPECT_FALSE(record_step(TimingBreakdown::off));
+}
+
+TEST(PhaseRecorder, WhatTheDeviceFailsWithInAPhaseIsThrownByTheNext) {
+  SlowFeed feed;
+  int waits = 0;
+  PhaseRecorder phases(TimingBreakdown::sync, /*nvtx=*/false, at::kCPU, nullptr, [&] {
+    // The kernels of a phase fail once it has been launched.
+    if (++waits == 2) throw std::runtime_error("CUDA error: an illegal memory access");
+  });
+  phases.begin_step(feed);
+  { const auto phase = phases.enter(Phase::forward); }
+  EXPECT_THROW(phases.enter(Phase::backward), std::runtime_error);
+  waits = 0;
+  { const auto phase = phases.enter(Phase::optimizer); }
+  EXPECT_THROW(phases.end_step(feed), std::runtime_error);
+}
+
+TEST(PhaseRecorder, AnErrorWithinAPhaseLeavesItAsItIs) {
+  SlowFeed feed;
+  int waits = 0;
+  PhaseRecorder phases(TimingBreakdown::sync, /*nvtx=*/false, at::kCPU, nullptr, [&] {
+    if (++waits == 2) throw std::runtime_error("CUDA error: an illegal memory access");
+  });
+  phases.begin_step(feed);
+  const auto fails = [&] {
+    const auto phase = phases.enter(Phase::forward);
+    throw std::logic_error("the first");
+  };
+  EXPECT_THROW(fails(), std::logic_error);
 }
 
 TEST(PhaseRecorder, TellsTheSpanLogWhichBatchAPhaseWorksOn) {

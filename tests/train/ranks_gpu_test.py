@@ -1,11 +1,12 @@
 """Faults of several ranks on GPUs; skipped where there are fewer than two."""
 
 import os
+import shutil
 import signal
 import time
 import unittest
 
-from harness import RunTest, end, gpu_count, mpirun
+from harness import BUILD, RunTest, end, gpu_count, mpirun, train_losses
 
 UNAVAILABLE = 69
 NOTED = ["bash", "-c", 'echo $$ >"$OUTPUT_DIR.pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
@@ -33,6 +34,56 @@ class SilentRankTest(RunTest):
             if victim is not None and process.poll() is None:
                 os.kill(victim, signal.SIGKILL)
             end(process)
+
+
+@unittest.skipIf(gpu_count() < 2, "fewer than two GPUs")
+class DeterministicRanksTest(RunTest):
+    def test_give_the_same_bits_again(self):
+        def losses(output):
+            return train_losses(self.train(output=output, through=mpirun(2), DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1,
+                                           DETERMINISTIC=1, ITERATIONS=30))
+
+        self.assertEqual(losses("first"), losses("second"))
+
+    def test_a_rank_that_is_stopped_in_the_warm_up_is_named(self):
+        if not os.environ.get("LONG_TESTS"):
+            self.skipTest("takes 310 s; set LONG_TESTS=1")
+        process = self.start_gpt(through=mpirun(2) + NOTED, DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1,
+                                 WARMUP_STEPS=1000000, COMM_TIMEOUT_S=4)
+        victim = None
+        try:
+            while not (line := process.stdout.readline()).startswith("warmup_step:10/"):
+                self.assertNotEqual(line, "", "the run ended early")
+            victim = int((self.folder / "out.pid1").read_text())
+            os.kill(victim, signal.SIGSTOP)
+            _, errors = process.communicate(timeout=330)
+            self.assertEqual(process.returncode, UNAVAILABLE, errors)
+            self.assertIn("stopped or gone: rank 1", errors)
+        finally:
+            if victim is not None and process.poll() is None:
+                os.kill(victim, signal.SIGKILL)
+            end(process)
+
+
+@unittest.skipIf(gpu_count() < 2, "fewer than two GPUs")
+class SlowRankTest(RunTest):
+    def test_a_step_longer_than_the_timeout_is_healthy(self):
+        # Thousands of small micro-batches, launched kernel by kernel.
+        began = time.monotonic()
+        events = self.train(through=mpirun(2), DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, GRAPHS=0, FUSED=0,
+                            GRAD_ACCUM_STEPS=1500, TRAIN_BATCH_TOKENS=2 * 1500 * 32, ITERATIONS=3, WARMUP_STEPS=0,
+                            VAL_LOSS_EVERY=0, COMM_TIMEOUT_S=2)
+        steps = [event for event in events if event["event"] == "train"]
+        self.assertEqual(len(steps), 3)
+        self.assertGreater(time.monotonic() - began, 3 * 2.5, "the steps were too quick to show anything")
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace")
+    def test_a_rank_that_writes_slowly_is_waited_for(self):
+        slow = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace=fsync",
+                "-e", "inject=fsync:delay_enter=2000000"]
+        self.train(":", "-np", 1, BUILD / "train_gpt", through=[*mpirun(1), *slow], DEVICE="cuda", NUM_HEADS=2,
+                   NUM_KV_HEADS=1, ITERATIONS=2, VAL_LOSS_EVERY=0, COMM_TIMEOUT_S=4)
+        self.assertTrue((self.out / "final_model.pt").exists())
 
 
 if __name__ == "__main__":

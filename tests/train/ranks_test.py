@@ -69,6 +69,7 @@ class WorldSizeTest(RanksTest):
         self.assert_same_scores(expected, events)
         self.assert_same_weights(weights, self.weights())
         self.assertIn(f"world_size:{ranks} grad_accum_steps:{-(-8 // ranks)}", self.lines)
+        self.assertIn("micro_batches:8 tokens_per_step:1024", self.lines)
         self.assert_nothing_left()
         return events
 
@@ -82,9 +83,9 @@ class WorldSizeTest(RanksTest):
     def test_so_do_they_with_every_switch(self):
         for ranks, chosen in (
             (3, dict(GRAD_CLIP_NORM=0.05, EMA_DECAY=0.9)),
-            # The first block's lambdas never get a gradient.
-            (4, dict(GRAD_CLIP_NORM=0, VALUE_RESIDUAL=1, EMA_ENABLED=0)),
-            # Adam turns gradients as small as its eps, which are rounding, into whole steps.
+            # Adam turns gradients as small as its eps, which are rounding, into whole steps. The first block's
+            # lambdas never get a gradient.
+            (4, dict(GRAD_CLIP_NORM=0, VALUE_RESIDUAL=1, EMA_ENABLED=0, ADAM_EPS=1e-4)),
             (5, dict(MTP_NUM_HEADS=1, TIE_EMBEDDINGS=0, ADAM_EPS=1e-4, LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=2)),
         ):
             with self.subTest(ranks=ranks, **chosen):
@@ -110,6 +111,21 @@ class WorldSizeTest(RanksTest):
                     "TRAIN_BATCH_TOKENS": 1536, "VAL_BATCH_SIZE": 1536, "VAL_TOKENS": 1536, **chosen}))
                 self.assertTrue(all(math.isfinite(loss) for loss in losses), losses)
                 self.assertLess(losses[-1], losses[0])
+
+    def test_a_strided_step_is_the_micro_batches_that_its_ranks_read(self):
+        # Until a shard ends, ranks that read in turns read what one rank reads one after the other.
+        for ranks, micro_batches in ((3, 9), (7, 14)):
+            with self.subTest(ranks=ranks):
+                chosen = dict(LOADER_ORDER="strided", VAL_BATCH_SIZE=2016, VAL_TOKENS=2016, ITERATIONS=3,
+                              ADAM_EPS=1e-4)
+                one = self.train(output=f"in-turn{ranks}", GRAD_ACCUM_STEPS=micro_batches,
+                                 TRAIN_BATCH_TOKENS=128 * micro_batches, **chosen)
+                weights = self.weights()
+                events = self.train(output=f"strided{ranks}", through=mpirun(ranks), **chosen)
+                self.assert_same_losses(one, events)
+                self.assert_same_scores(one, events)
+                self.assert_same_weights(weights, self.weights())
+                self.assertIn(f"micro_batches:{micro_batches} tokens_per_step:{128 * micro_batches}", self.lines)
 
     def test_the_clock_of_rank_0_stops_all_ranks_at_the_same_step(self):
         process = self.start_gpt(through=mpirun(2), ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=2, VAL_LOSS_EVERY=0)
@@ -226,7 +242,7 @@ class LaunchScriptTest(RanksTest):
     def asked_of_mpirun(self, gpus, *arguments, **variables):
         """The command that mpirun would get on a machine with these GPUs."""
         self.pretend("train_gpt", f"echo 'GPUs {gpus}'")
-        self.pretend("mpirun", 'echo "$OMP_NUM_THREADS|$*"')
+        self.pretend("mpirun", 'echo "$*"')
         return self.launch(*arguments, BUILD_DIR=self.temporary, PATH=f"{self.temporary}:{os.environ['PATH']}",
                            **variables)
 
@@ -237,6 +253,7 @@ class LaunchScriptTest(RanksTest):
         done = self.launch("-n", 2, "--config", preset, "--output-dir", self.folder / "launched", OMP_NUM_THREADS=None)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("world_size:2 grad_accum_steps:4", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^threads:\d+ of \d+ cores, 2 ranks on this machine$")
         self.assert_same_losses(of_one["events"], read_events(self.folder / "launched"))
 
     def test_ends_with_the_exit_code_and_the_one_line_of_a_rank(self):
@@ -244,17 +261,14 @@ class LaunchScriptTest(RanksTest):
         self.assertEqual(done.returncode, 64, done.stderr)
         self.assertIn("--matrix-lr", done.stderr)
 
-    def test_starts_a_rank_on_each_gpu_and_divides_the_cores(self):
-        done = self.asked_of_mpirun("NVIDIA H200, NVIDIA H200", "--seed", 5, OMP_NUM_THREADS=None)
+    def test_starts_a_rank_on_each_gpu_or_as_many_as_asked_for_on_cpus(self):
+        done = self.asked_of_mpirun("NVIDIA H200, NVIDIA H200", "--seed", 5)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, rf"^\d+\|.*-np 2 {self.temporary}/train_gpt --seed 5\n$")
+        self.assertRegex(done.stdout, rf"-np 2 {self.temporary}/train_gpt --seed 5\n$")
         self.assertIn("-np 1 ", self.asked_of_mpirun("NVIDIA H200, NVIDIA H200", "-n", 1).stdout)
         self.assertIn("-np 1 ", self.asked_of_mpirun("none").stdout)
-        cores = len(os.sched_getaffinity(0))
-        self.assertRegex(self.asked_of_mpirun("none", "-n", 3, OMP_NUM_THREADS=None).stdout,
-                         rf"^{max(1, cores // 3)}\|.*--bind-to none .*-np 3 ")
-        self.assertRegex(self.asked_of_mpirun("NVIDIA H200, NVIDIA H200", "-n", 3, DEVICE="cpu",
-                                              OMP_NUM_THREADS=7).stdout, r"^7\|.*-np 3 ")
+        for gpus, variables in (("none", {}), ("NVIDIA H200, NVIDIA H200", dict(DEVICE="cpu"))):
+            self.assertRegex(self.asked_of_mpirun(gpus, "-n", 3, **variables).stdout, r"--bind-to none .*-np 3 ")
 
     def test_says_what_is_missing(self):
         done = self.asked_of_mpirun("NVIDIA H200", "-n", 2)

@@ -4,11 +4,13 @@ import json
 import math
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import unittest
 
-from harness import BUILD, SOURCE, RunTest, train_losses
+from harness import BUILD, SOURCE, VOCAB, RunTest, train_losses, write_shard
+from safetensors.numpy import load_file
 
 
 class TrainingTest(RunTest):
@@ -104,6 +106,30 @@ class TrainingTest(RunTest):
         last = [event for event in events if event["event"] == "val"][-1]["step"]
         self.assertTrue(any(line.startswith("stopping_early: wallclock_cap train_time:") for line in self.lines))
         self.assertEqual(len(train_losses(events)), last)
+        times = [event["train_time_ms"] for event in events if event["event"] == "train"]
+        self.assertGreaterEqual(times[-1], 2000)
+        self.assertLess(times[-2], 2000)
+
+    def test_says_the_passes_over_the_data_and_warns_of_the_fifth(self):
+        steps, tokens = 12, 2500
+        few = self.folder / "few"
+        few.mkdir()
+        write_shard(few / "fineweb_train_000000.bin", [token % VOCAB for token in range(tokens)])
+        shutil.copy(self.shards / "fineweb_val_000000.bin", few)
+        events = self.train(DATA_PATH=few, ITERATIONS=steps)
+        self.assertEqual([event["train_tokens"] for event in events if event["event"] == "data"], [tokens])
+        self.assertIn(f"train_tokens:{tokens} passes_planned:{steps * 1024 / tokens:.2f}", self.lines)
+        passes = {event["step"]: event["pass"] for event in events if event["event"] == "train"}
+        offsets = {event["step"]: event["token_offset"] for event in events if event["event"] == "train"}
+        self.assertEqual(passes, {step: -(-offset // tokens) for step, offset in offsets.items()})
+        fifth = min(step for step, number in passes.items() if number == 5)
+        self.assertEqual([warning for warning in self.warnings if " pass " in warning],
+                         [f"WARN rank=0: step {fifth} begins pass 5 over the training tokens: val_loss may rise; "
+                          "give more text, or train for fewer steps"])
+        losses = {event["step"]: event["val_loss"] for event in events if event["event"] == "val"}
+        best = min(losses, key=losses.get)
+        self.assertIn(f"best_val_loss:{losses[best]:.4f} step:{best} last_val_loss:{losses[steps]:.4f} step:{steps}",
+                      self.lines)
 
     def test_each_switch_off_and_on_still_learns(self):
         switches = [
@@ -113,6 +139,7 @@ class TrainingTest(RunTest):
             dict(QAT_ENABLED=1, MLP_NEGATIVE_SLOPE=0, LN_SCALE=0, XSA_LAST_N=0, GRAD_CLIP_NORM=0),
             dict(LOADER_ORDER="strided", COMPUTE_DTYPE="bf16", LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=3),
             dict(EMA_ENABLED=0, SWA_EVERY=1, LATE_QAT_THRESHOLD=0.9),
+            dict(NUM_LAYERS=1, VE_LAYERS="0"),
         ]
         for number, chosen in enumerate(switches):
             with self.subTest(chosen):
@@ -148,6 +175,26 @@ class TrainingTest(RunTest):
         python = SOURCE / ".venv/bin/python"
         subprocess.run([python, "-c", script, self.out, python_model], check=True)
         self.train(output="from_python", INIT_FROM=python_model, ITERATIONS=1)
+
+    def test_control_patterns_say_what_adamw_steps(self):
+        usual = ("attn_scale,mlp_scale,resid_mix,q_gain,skip_weight,smear,dtg_gate,ve_layer_scales,ve_shared.scale,"
+                 "attn_gate,vr_lambda")
+        weights = {}
+        for patterns in (usual, usual + ",qo_bank,qo_bonk", "qo_bank"):
+            self.train(CONTROL_TENSOR_NAME_PATTERNS=patterns, MATRIX_LR=0, ITERATIONS=2, EMA_ENABLED=0, SWA_ENABLED=0)
+            weights[patterns] = load_file(self.out / "final_model.safetensors")
+            notices = [line for line in self.warnings if "CONTROL_TENSOR_NAME_PATTERNS" in line]
+            self.assertEqual(len(notices), int(patterns != usual), self.warnings)
+            if "qo_bonk" in patterns:
+                self.assertIn("no parameter's name contains qo_bonk", notices[0])
+            elif patterns != usual:
+                self.assertIn("leave out skip_weights, blocks.0.resid_mix, blocks.1.resid_mix", notices[0])
+        # Muon, whose rate is 0, moves nothing.
+        by_muon, by_adamw, few = weights.values()
+        self.assertTrue((by_muon["kv_bank"] == by_adamw["kv_bank"]).all())
+        self.assertFalse((by_muon["qo_bank"] == by_adamw["qo_bank"]).all())
+        self.assertTrue((few["skip_weights"] == 1).all())
+        self.assertFalse((by_muon["skip_weights"] == 1).all())
 
     def test_features_not_there_yet_are_named_once_each(self):
         self.train(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=256, ITERATIONS=1)

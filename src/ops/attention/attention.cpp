@@ -38,10 +38,12 @@ std::string attention_name(AttentionKernel kernel) {
 }
 
 AttentionKernel choose_attention(const std::string& wanted, at::Device device, at::ScalarType dtype,
-                                 std::int64_t head_dim) {
+                                 std::int64_t head_dim, bool deterministic) {
   for (const auto kernel :
        {AttentionKernel::cudnn, AttentionKernel::flash, AttentionKernel::math}) {
-    const bool candidate = wanted == "auto" || wanted == attention_name(kernel);
+    const bool repeats = kernel != AttentionKernel::cudnn;  // whose backward pass does not
+    const bool candidate =
+        wanted == attention_name(kernel) || (wanted == "auto" && (repeats || !deterministic));
     if (candidate && can_run(kernel, device, dtype, head_dim)) return kernel;
   }
   fail(ExitCode::usage,

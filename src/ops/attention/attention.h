@@ -8,10 +8,11 @@ namespace tg {
 enum class AttentionKernel { cudnn, flash, math };
 
 // Which kernel serves heads of `head_dim` in `dtype` on `device`: the one asked for ("cudnn",
-// "flash" or "math"), or with "auto" the fastest that can: cuDNN, else flash, else math. Errors:
+// "flash" or "math"), or with "auto" the fastest that can: cuDNN, else flash, else math. With
+// `deterministic` "auto" leaves out cuDNN, whose backward pass gives other bits each time. Errors:
 // usage, when the one asked for cannot.
 AttentionKernel choose_attention(const std::string& wanted, at::Device device, at::ScalarType dtype,
-                                 std::int64_t head_dim);
+                                 std::int64_t head_dim, bool deterministic = false);
 std::string attention_name(AttentionKernel kernel);
 // Makes scaled_dot_product_attention use that kernel and no other, for the whole process.
 void use_attention(AttentionKernel kernel);

@@ -32,19 +32,22 @@ struct FusedLeakyReluSquared : torch::autograd::Function<FusedLeakyReluSquared> 
   }
 };
 
-// Keeps u alone, which has x's sign where it is not zero: autograd would keep x as well.
+// Keeps x alone: autograd would keep u as well. x cannot be told from u, which is positive on both
+// sides where the slope is negative.
 struct LeakyReluSquared : torch::autograd::Function<LeakyReluSquared> {
+  static at::Tensor activate(const at::Tensor& x, double slope) {
+    return slope == 0 ? at::relu(x) : at::leaky_relu(x, slope);
+  }
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double slope) {
-    const auto u = slope == 0 ? at::relu(x) : at::leaky_relu(x, slope);
-    context->save_for_backward({u});
+    context->save_for_backward({x});
     context->saved_data["slope"] = slope;
-    return at::square(u);
+    return activate(x, slope).square_();
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
-    const auto u = context->get_saved_variables()[0];
+    const auto x = context->get_saved_variables()[0];
     const double slope = context->saved_data["slope"].toDouble();
-    const auto du = (upstream[0] * u).mul_(2);
-    return {at::leaky_relu_backward(du, u, slope, /*self_is_result=*/false), at::Tensor()};
+    const auto du = activate(x, slope).mul_(upstream[0]).mul_(2);
+    return {at::leaky_relu_backward(du, x, slope, /*self_is_result=*/false), at::Tensor()};
   }
 };
 

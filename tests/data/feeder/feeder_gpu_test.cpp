@@ -55,6 +55,25 @@ TEST_F(FeederGpuTest, NoBufferIsReusedTooEarlyWhoeverIsSlow) {
   }
 }
 
+TEST_F(FeederGpuTest, TheFirstCopyWaitsForWorkOnTheMemoryThatItIsGiven) {
+  for (int round = 0; round < 5; ++round) {
+    const auto on_gpu = at::TensorOptions(at::kCUDA);
+    const auto matrix = at::ones({4096, 4096}, on_gpu);
+    auto tokens = source(2, 1, at::kCUDA, kLargeBatch);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the batch is ready
+    {
+      // What a feeder allocates, in the same order: it gets the same addresses once these are free,
+      // while the device has yet to fill them.
+      const auto like = at::empty({kLargeBatch + 1}, on_gpu.dtype(at::kLong));
+      const auto one = at::empty_like(like, at::kUInt16), other = at::empty_like(one);
+      for (int k = 0; k < 20; ++k) at::mm(matrix, matrix);
+      one.view(at::kByte).zero_(), other.view(at::kByte).zero_();
+    }
+    Feeder feeder(std::move(tokens), at::kCUDA, /*copy_stream=*/true);
+    EXPECT_EQ(wrong_tokens(feeder, 2, 0), 0) << "round " << round;
+  }
+}
+
 TEST_F(FeederGpuTest, BatchesLieAtTheSameAddressEachTime) {
   Feeder feeder(source(2, 1, at::kCUDA), at::kCUDA, true);
   const auto* address = feeder.next().inputs.const_data_ptr();

@@ -1,0 +1,68 @@
+#include "comm/health_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace tg {
+
+namespace {
+
+std::string doing(const Heartbeat& heartbeat) {
+  return heartbeat.work.empty() ? fmt::format("step {}", heartbeat.step)
+                                : fmt::format("step {}, {}", heartbeat.step, heartbeat.work);
+}
+
+}  // namespace
+
+std::string Heartbeat::encode() const {
+  return fmt::format("{} {} {:d} {:.3f} {}", round, step, waits, idle_s, work);
+}
+
+Heartbeat Heartbeat::decode(const std::string& value) {
+  Heartbeat heartbeat;
+  std::istringstream text(value);
+  text >> heartbeat.round >> heartbeat.step >> heartbeat.waits >> heartbeat.idle_s;
+  text.ignore(1);
+  std::getline(text, heartbeat.work);
+  return heartbeat;
+}
+
+std::optional<double> HealthReport::idle_s() const {
+  std::optional<double> worker, last_to_come;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!answered(rank)) return {};
+    const auto& heartbeat = ranks[rank]->heartbeat;
+    if (heartbeat.waits) {
+      last_to_come = std::min(last_to_come.value_or(heartbeat.idle_s), heartbeat.idle_s);
+    } else {
+      worker = std::max(worker.value_or(0), heartbeat.idle_s);
+    }
+  }
+  return worker ? worker : last_to_come;
+}
+
+std::string HealthReport::last_heard(std::size_t rank) const {
+  if (!ranks[rank]) return "";
+  const std::chrono::duration<double> ago = std::chrono::steady_clock::now() - ranks[rank]->at;
+  return fmt::format(" ({:.0f} s ago: {})", ago.count(), doing(ranks[rank]->heartbeat));
+}
+
+std::string HealthReport::text() const {
+  std::string silent, alive, all;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (!answered(rank)) {
+      silent += fmt::format(" {}{}", rank, last_heard(rank));
+      continue;
+    }
+    const auto& heartbeat = ranks[rank]->heartbeat;
+    alive += fmt::format(" {} ({})", rank, doing(heartbeat));
+    all += fmt::format(" {} ({}, {} {:.0f} s)", rank, doing(heartbeat),
+                       heartbeat.waits ? "waiting for" : "no progress for", heartbeat.idle_s);
+  }
+  if (silent.empty()) return "all live, one of them is too slow:" + all;
+  return fmt::format("stopped or gone: rank{}; alive:{}", silent, alive);
+}
+
+}  // namespace tg

@@ -1,0 +1,29 @@
+#include "train/finite_watch.h"
+
+#include "base/error.h"
+
+namespace tg {
+
+std::optional<std::string> FiniteWatch::after_step(std::int64_t step, double loss, double norm,
+                                                   bool skipped) {
+  if (!skipped) {
+    in_a_row_ = 0;
+    return {};
+  }
+  REQUIRE(config_.on_nonfinite == OnNonfinite::skip, ExitCode::internal,
+          "step {}: loss {} and gradient norm {} must be finite; the update was not made and "
+          "nothing was written. Lower MATRIX_LR, SCALAR_LR and TIED_EMBED_LR, set GRAD_CLIP_NORM, "
+          "or use ON_NONFINITE=skip",
+          step, loss, norm);
+  ++skipped_;
+  REQUIRE(++in_a_row_ < config_.nonfinite_limit, ExitCode::internal,
+          "step {}: loss {} and gradient norm {} must be finite, and were not in {} steps in a row "
+          "(NONFINITE_LIMIT={}); no model was written. Lower MATRIX_LR, SCALAR_LR and "
+          "TIED_EMBED_LR, set GRAD_CLIP_NORM, or begin with finite weights",
+          step, loss, norm, in_a_row_, config_.nonfinite_limit);
+  return fmt::format(
+      "step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)", step,
+      loss, norm, skipped_);
+}
+
+}  // namespace tg

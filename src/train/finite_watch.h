@@ -1,0 +1,24 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/runtime_config.h"
+
+namespace tg {
+
+// What follows when a step's loss or gradient is not finite, as ON_NONFINITE says. All ranks see
+// the same numbers of the same step, and so decide alike.
+class FiniteWatch {
+ public:
+  explicit FiniteWatch(const RuntimeConfig& config) : config_(config) {}
+  // After each step; `skipped`: its update was not made. A warning, or nothing. Errors: internal
+  // (the first such step with `stop`; with `skip` the NONFINITE_LIMITth in a row).
+  std::optional<std::string> after_step(std::int64_t step, double loss, double norm, bool skipped);
+
+ private:
+  const RuntimeConfig config_;
+  std::int64_t skipped_ = 0, in_a_row_ = 0;
+};
+
+}  // namespace tg

@@ -1,0 +1,40 @@
+#include "train/threads.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/cores.h"
+
+namespace tg {
+
+namespace {
+
+constexpr int kMostBesideGpu = 8;
+
+}  // namespace
+
+Cores find_cores(const LaunchInfo& launch) {
+  const int own = std::max(1, cores_of(0));
+  // A launcher may bind each rank to cores of its own; all of theirs are the launcher's.
+  const int host = launch.local_size > 1 ? std::max(own, cores_of(::getppid())) : own;
+  const int granted = cgroup_cores().value_or(host);
+  return {std::min(own, granted), std::min(host, granted)};
+}
+
+int threads_of_rank(const Cores& cores, int local_size, bool gpu) {
+  const int share = std::clamp(cores.host / local_size, 1, cores.own);
+  return gpu ? std::min(share, kMostBesideGpu) : share;
+}
+
+std::string set_threads(const LaunchInfo& launch, bool gpu) {
+  if (launch.chose_threads) return fmt::format("{} (environment)", at::get_num_threads());
+  const auto cores = find_cores(launch);
+  at::set_num_threads(threads_of_rank(cores, launch.local_size, gpu));
+  return fmt::format("{} of {} cores, {} rank{} on this machine", at::get_num_threads(), cores.host,
+                     launch.local_size, launch.local_size == 1 ? "" : "s");
+}
+
+}  // namespace tg

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+"""How much longer runs take to their first step when several start at once on one machine than when one starts
+alone: nothing is set that says how many threads each may have. Prints the seconds from launch to the first
+step (metrics.jsonl's first_step) of one run alone, and of the quickest and slowest of N together.
+
+By default a small model on synthetic tokens, on the GPU where there is one; flags go to build/train_gpt:
+  tests/bench/start_together.py --config configs/record.env --data-path synthetic:zipf --tokenizer-path ""
+BUILD_DIR (default: build) is where train_gpt was built.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROGRAM = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")) / "train_gpt"
+DEFAULTS = {
+    "DATA_PATH": "synthetic:zipf", "TOKENIZER_PATH": "", "ITERATIONS": 1, "WARMUP_STEPS": 0, "VAL_LOSS_EVERY": 0,
+    "MAX_WALLCLOCK_SECONDS": 0, "VAL_TOKENS": 512, "VAL_BATCH_SIZE": 512, "TRAIN_BATCH_TOKENS": 512,
+    "TRAIN_SEQ_LEN": 512, "EVAL_SEQ_LEN": 0, "GRAD_ACCUM_STEPS": 1, "EVAL_STRIDE": 0, "ARTIFACT": "none",
+}
+OF_THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
+
+
+def start(folder, flags):
+    env = {name: value for name, value in os.environ.items() if name not in OF_THREADS}
+    env.update({name: str(value) for name, value in DEFAULTS.items() if name not in os.environ})
+    folder.mkdir()
+    with open(folder / "output", "w") as output:
+        return subprocess.Popen([PROGRAM, *flags, "--output-dir", folder], env=env, stdout=output,
+                                stderr=subprocess.STDOUT)
+
+
+def first_step_s(folder):
+    events = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return next(event["ms_since_launch"] for event in events if event["event"] == "first_step") / 1000
+
+
+def together(count, folder, flags):
+    """Seconds to the first step of so many runs that start at once, sorted."""
+    folder.mkdir()
+    runs = [(start(folder / str(i), flags), folder / str(i)) for i in range(count)]
+    for process, own in runs:
+        if process.wait() != 0:
+            sys.exit(f"exit status {process.returncode}:\n{(own / 'output').read_text()}")
+    return sorted(first_step_s(own) for _, own in runs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+                                     allow_abbrev=False)
+    parser.add_argument("--runs", type=int, default=4, help="that start together (4)")
+    parser.add_argument("--rounds", type=int, default=3, help="(3)")
+    options, flags = parser.parse_known_args()
+    runs = options.runs
+    with tempfile.TemporaryDirectory(prefix="start_together-") as folder:
+        folder = pathlib.Path(folder)
+        together(1, folder / "warm", flags)  # files from the disk
+        print(f"seconds to the first step, {len(os.sched_getaffinity(0))} CPUs\n")
+        print(f"| round | alone | quickest of {runs} | slowest of {runs} | slowest / alone |\n|---|---|---|---|---|")
+        for number in range(1, options.rounds + 1):
+            alone = together(1, folder / f"alone{number}", flags)[0]
+            several = together(runs, folder / f"several{number}", flags)
+            print(f"| {number} | {alone:.1f} | {several[0]:.1f} | {several[-1]:.1f} | {several[-1] / alone:.1f} |",
+                  flush=True)
+        log = (folder / f"several{options.rounds}" / "0" / "output").read_text()
+        print("\n" + next((line for line in log.splitlines() if line.startswith("threads:")), "no line of threads"))
+
+
+if __name__ == "__main__":
+    main()

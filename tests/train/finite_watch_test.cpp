@@ -1,0 +1,53 @@
+#include "train/finite_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+
+namespace tg {
+namespace {
+
+FiniteWatch watch(OnNonfinite choice, std::int64_t limit = 10) {
+  RuntimeConfig config;
+  config.on_nonfinite = choice;
+  config.nonfinite_limit = limit;
+  return FiniteWatch(config);
+}
+
+TEST(FiniteWatch, StopsAtTheFirstStepThatIsNotFinite) {
+  auto stops = watch(OnNonfinite::stop);
+  EXPECT_FALSE(stops.after_step(1, 6.2, 1.5, false));
+  EXPECT_THROW(stops.after_step(2, NAN, 1.5, true), Error);
+}
+
+TEST(FiniteWatch, GivesUpAfterSoManySkipsInARow) {
+  auto skips = watch(OnNonfinite::skip, 3);
+  EXPECT_TRUE(skips.after_step(1, NAN, 1, true));
+  EXPECT_TRUE(skips.after_step(2, NAN, 1, true));
+  try {
+    skips.after_step(3, NAN, 1, true);
+    ADD_FAILURE() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::internal);
+    EXPECT_NE(std::string(error.what()).find("3 steps in a row (NONFINITE_LIMIT=3)"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(FiniteWatch, AFiniteStepBeginsTheCountAnew) {
+  auto skips = watch(OnNonfinite::skip, 2);
+  for (std::int64_t step = 1; step <= 20; ++step) {
+    const bool skipped = step % 2 == 1;
+    const auto warning = skips.after_step(step, skipped ? INFINITY : 6, 1, skipped);
+    EXPECT_EQ(warning.has_value(), skipped);
+    if (skipped) {
+      EXPECT_NE(warning->find(fmt::format("({} so far)", (step + 1) / 2)), std::string::npos);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tg

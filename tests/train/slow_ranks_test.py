@@ -1,0 +1,103 @@
+"""A rank that works for long, and gets on, is waited for; one that no longer gets on is ended, and named with its work."""
+
+import concurrent.futures
+import os
+import signal
+import time
+import unittest
+
+from harness import BUILD, end, mpirun
+from rank_faults_test import NOTED, UNAVAILABLE, FaultTest
+
+# Short beside the work of the slow rank, long beside the pauses of that work.
+TIMEOUT_S = 4
+TWO_STEPS = dict(ITERATIONS=2, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, SWA_ENABLED=0, COMM_TIMEOUT_S=TIMEOUT_S)
+
+
+def slowed(rank, call, *more, path=None):
+    """Two ranks, of which strace makes one slow: `call` is what it injects into which system call."""
+    name = call.split(":")[0]
+    strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *(["-P", str(path)] if path else []),
+              "-e", f"trace={name}", "-e", f"inject={call}"]
+    plain = [*NOTED, BUILD / "train_gpt"]
+    slow = [*strace, *plain]
+    first, second = (slow, plain) if rank == 0 else (plain, slow)
+    # start_gpt names the second rank's program itself.
+    return [*mpirun(1), *first, ":", "-np", "1", *second[:-1]]
+
+
+class SlowRankTest(FaultTest):
+    def setUp(self):
+        super().setUp()
+        self.runs = []
+        self.addCleanup(self.end_runs)
+
+    def end_runs(self):
+        for process, temporary in self.runs:
+            for pid in temporary.glob("pid*"):
+                try:
+                    os.kill(int(pid.read_text()), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            end(process)
+
+    def start(self, name, through, **settings):
+        """→ the run, the folder where its ranks' pids are, and its outputs'."""
+        temporary = self.temporary / name
+        temporary.mkdir()
+        process = self.start_gpt(output=name, through=through, **{**TWO_STEPS, "TMPDIR": temporary, **settings})
+        self.runs.append((process, temporary))
+        return process, temporary, self.out
+
+    def stop_rank_0(self, temporary, out):
+        """Once it has been writing its first file for so long that the other has asked what it does."""
+        while not list(out.glob("final_model.safetensors.tmp.*")):
+            time.sleep(0.1)
+        time.sleep(TIMEOUT_S * 0.5 + 1)
+        os.kill(int((temporary / "pid0").read_text()), signal.SIGSTOP)
+
+    def ends_well(self, process, out):
+        lines, errors = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, 0, lines + errors)
+        self.assertEqual(sorted(path.name for path in out.glob("final_model*")),
+                         ["final_model.pt", "final_model.safetensors"])
+
+    def is_ended(self, process, words):
+        _, errors = process.communicate(timeout=100)
+        self.assertEqual(process.returncode, UNAVAILABLE, errors)
+        line = next(line for line in errors.splitlines() if line.startswith("ERROR "))
+        self.assertRegex(line, rf"^ERROR exit=69 rank=\d step=\d+: no progress of the other ranks for \d+ s "
+                               rf"\(COMM_TIMEOUT_S\); .*{words}")
+
+    def test_ranks_that_work_for_long(self):
+        shard = sorted(self.shards.glob("fineweb_train_*"))[0]
+        # Four fsyncs of half the timeout each; four micro-batches of a step, each longer than half of it.
+        writes_slowly = slowed(0, "fsync:delay_enter=2000000")
+        reads_slowly = slowed(1, "pread64:delay_enter=2500000:when=6+", path=shard)
+        never_ends = slowed(0, "fsync:delay_enter=300000000:when=3+")
+        never_reads = slowed(1, "pread64:delay_enter=300000000:when=6+", path=shard)
+        writing = r"writing the model to \S+: \d+ bytes so far"
+        one_reader = dict(TRAIN_PREFETCH_WORKERS=1, TRAIN_PREFETCH_QUEUE=1)
+        with concurrent.futures.ThreadPoolExecutor() as waiting:
+            checks = {}
+            process, _, out = self.start("writes-slowly", writes_slowly)
+            checks["a slow writer ends well"] = waiting.submit(self.ends_well, process, out)
+            process, _, out = self.start("reads-slowly", reads_slowly, **one_reader)
+            checks["slow micro-batches end well"] = waiting.submit(self.ends_well, process, out)
+            process, _, out = self.start("never-ends", never_ends)
+            checks["a stuck writer is named"] = waiting.submit(
+                self.is_ended, process, rf"0 \(step 1, {writing}, no progress for \d+ s\)")
+            process, temporary, out = self.start("stopped", never_ends)
+            waiting.submit(self.stop_rank_0, temporary, out)
+            checks["a writer that is stopped is named"] = waiting.submit(
+                self.is_ended, process, rf"stopped or gone: rank 0 \(\d+ s ago: step 1, {writing}\)")
+            process, _, out = self.start("never-reads", never_reads, **one_reader)
+            checks["a reader of dead storage is named"] = waiting.submit(
+                self.is_ended, process, r"1 \(step \d, reading tokens, no progress for \d+ s\)")
+            for name, check in checks.items():
+                with self.subTest(name):
+                    check.result()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,106 @@
+"""What a process settles before it has a second thread: its environment, and how many threads it computes with."""
+
+import os
+import re
+import subprocess
+import unittest
+
+from harness import RunTest, mpirun
+
+# Says of every change of the environment how many threads there were; the C library does the rest.
+SHIM = r"""
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int setenv(const char* name, const char* value, int overwrite) {
+  int threads = 0;
+  DIR* tasks = opendir("/proc/self/task");
+  for (struct dirent* task; (task = readdir(tasks)) != NULL;) threads += task->d_name[0] != '.';
+  closedir(tasks);
+  FILE* file = fopen(getenv("SETENV_LOG"), "a");
+  fprintf(file, "%s=%s threads:%d\n", name, value, threads);
+  fclose(file);
+  int (*next)(const char*, const char*, int) = (int (*)(const char*, const char*, int))dlsym(RTLD_NEXT, "setenv");
+  return next(name, value, overwrite);
+}
+"""
+
+
+class EnvironmentTest(RunTest):
+    def changes(self, *through, **settings):
+        """The lines of the shim for each change that a run makes itself."""
+        source, shim, log = (self.folder / name for name in ("shim.c", "shim.so", "setenv.log"))
+        source.write_text(SHIM)
+        subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, source, "-ldl"], check=True)
+        self.train(through=[*through, "env", f"LD_PRELOAD={shim}", f"SETENV_LOG={log}"], ITERATIONS=2, **settings)
+        return log.read_text().splitlines()
+
+    @unittest.skipIf("ASAN_OPTIONS" in os.environ, "the sanitizer must be loaded first")
+    def test_is_complete_before_the_first_thread(self):
+        changes = self.changes(*mpirun(2), DETERMINISTIC=1, PROFILE=1, PROFILE_START=0, PROFILE_STEPS=1)
+        for line in ("KINETO_LOG_LEVEL=5", "CUBLAS_WORKSPACE_CONFIG=:4096:8", "TORCH_CPP_LOG_LEVEL=FATAL",
+                     "TORCH_FR_BUFFER_SIZE=20000", "NCCL_NVLS_ENABLE=0", "NCCL_SOCKET_IFNAME=lo", "NCCL_ALGO=Ring",
+                     "NCCL_PROTO=Simple", "NCCL_MIN_NCHANNELS=8", "NCCL_MAX_NCHANNELS=8"):
+            self.assertEqual([change for change in changes if change.startswith(line)], [line + " threads:1"] * 2)
+        self.assertEqual([change for change in changes if not change.endswith(" threads:1")], [])
+
+
+class ThreadsTest(RunTest):
+    def threads(self, *through, **settings):
+        """What the log says of them."""
+        self.train(through=through, ITERATIONS=1, **settings)
+        lines = [line for line in self.lines if line.startswith("threads:")]
+        self.assertEqual(len(lines), 1, self.lines)
+        return lines[0]
+
+    def share(self, line):
+        """threads, cores and ranks of that line"""
+        match = re.fullmatch(r"threads:(\d+) of (\d+) cores, (\d+) ranks? on this machine", line)
+        self.assertIsNotNone(match, line)
+        return tuple(map(int, match.groups()))
+
+    def test_are_the_ranks_share_of_the_cores(self):
+        threads, cores, ranks = self.share(self.threads(OMP_NUM_THREADS=None))
+        self.assertEqual((threads, ranks), (cores, 1))
+        self.assertLessEqual(cores, len(os.sched_getaffinity(0)))
+        for number in (2, 3):
+            self.assertEqual(self.share(self.threads(*mpirun(number), OMP_NUM_THREADS=None)),
+                             (max(1, cores // number), cores, number))
+
+    def test_are_those_that_the_user_asks_for(self):
+        self.assertEqual(self.threads(OMP_NUM_THREADS=1), "threads:1 (environment)")
+        self.assertEqual(self.threads(*mpirun(2), OMP_NUM_THREADS=1), "threads:1 (environment)")
+
+    def test_stay_on_the_cores_that_a_process_is_bound_to(self):
+        core = str(min(os.sched_getaffinity(0)))
+        self.assertEqual(self.share(self.threads("taskset", "-c", core, OMP_NUM_THREADS=None)), (1, 1, 1))
+
+
+class WaitingTest(RunTest):
+    def wait_policy(self, **settings):
+        """What libgomp says, when it is loaded, of how idle threads wait."""
+        done = self.run_gpt("--version", OMP_DISPLAY_ENV="verbose", **settings)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        says = done.stderr.rpartition("OPENMP DISPLAY ENVIRONMENT BEGIN")[2]
+        return (re.search(r"OMP_WAIT_POLICY = '(\w+)'", says).group(1),
+                re.search(r"GOMP_SPINCOUNT = '(\w+)'", says).group(1))
+
+    def test_idle_threads_sleep(self):
+        self.assertEqual(self.wait_policy(), ("PASSIVE", "0"))
+
+    def test_unless_the_user_says_how_they_wait(self):
+        self.assertEqual(self.wait_policy(OMP_WAIT_POLICY="ACTIVE")[0], "ACTIVE")
+        self.assertEqual(self.wait_policy(GOMP_SPINCOUNT=123)[1], "123")
+
+    def test_the_second_start_is_the_same_process_with_the_same_arguments(self):
+        with self.start_gpt("--seed", "it's", through=["sh", "-c", 'echo $$; exec "$@"', "sh"]) as process:
+            output, errors = process.communicate(timeout=60)
+        self.assertIn("SEED='it's' (--seed)", errors)
+        self.assertEqual(output.strip(), str(process.pid))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,70 @@
+#include "train/train_step.h"
+
+#include "tests/train/train_steps.h"
+
+namespace tg {
+namespace {
+
+// The mean loss and the norm of its gradient over `count` micro-batches, of which each begins
+// `distance` tokens after the one before.
+std::pair<double, double> by_hand(const Settings& settings, std::int64_t count,
+                                  std::int64_t distance) {
+  const auto table = test::random_parameters(settings.model, at::kFloat, 1);
+  Gpt model(settings.model, table, {});
+  const SyntheticTokens tokens("train", static_cast<int>(settings.model.vocab_size), 1);
+  const std::int64_t length = settings.run.train_batch_tokens / 8;
+  const std::int64_t seq_len = settings.run.train_seq_len;
+  double loss_sum = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::vector<std::uint16_t> read(static_cast<std::size_t>(length) + 1);
+    tokens.read_at(i * distance, read);
+    const auto ids = at::tensor(std::vector<std::int64_t>(read.begin(), read.end()), at::kLong);
+    const auto loss = model.loss(ids.slice(0, 0, -1).view({-1, seq_len}),
+                                 ids.slice(0, 1).view({-1, seq_len}), {.training = true});
+    loss_sum += loss.item<double>();
+    loss.backward();
+  }
+  model.collect_gradients();
+  double squares = 0;
+  for (const auto& row : table.rows()) {
+    if (!row.value.grad().defined()) continue;
+    for (const double g : test::values_of(row.value.grad())) squares += g * g;
+  }
+  const auto number = static_cast<double>(count);
+  return {loss_sum / number, std::sqrt(squares) / number};
+}
+
+TEST(TrainStep, LossAndGradientAreMeansOverTheMicroBatchesOnAnyNumberOfRanksInBothOrders) {
+  auto settings = test::tiny_settings(test::tiny_record());
+  const std::int64_t length = settings.run.train_batch_tokens / 8;
+  for (const auto order : {LoaderOrder::stream, LoaderOrder::strided}) {
+    const bool strided = order == LoaderOrder::strided;
+    settings.data.loader_order = order;
+    for (int world = 1; world <= 8; ++world) {
+      SCOPED_TRACE(fmt::format("{} on {} ranks", choice_name(order), world));
+      const std::int64_t rounds = (8 + world - 1) / world;
+      const auto [loss, norm] =
+          by_hand(settings, strided ? rounds * world : 8, strided ? length : length + 1);
+      test::as_ranks(world, [&, loss = loss, norm = norm](Communicator& communicator) {
+        test::TrainingRank rank(settings, communicator);
+        const auto numbers = rank.step();
+        // fp32, in another order of summation.
+        EXPECT_NEAR(numbers[0], loss, 1e-5 * loss);
+        EXPECT_NEAR(numbers[1], norm, 1e-4 * norm);
+      });
+    }
+  }
+}
+
+TEST(TrainStep, OneGradientThatIsNoNumberSkipsOneStepWithTheScriptsQuirksToo) {
+  for (const bool quirks : {false, true}) {
+    auto settings = test::tiny_settings(test::tiny_switches());
+    settings.runtime.record_quirks = quirks;
+    Communicator alone;
+    test::TrainingRank rank(settings, alone);
+    test::expect_one_step_skipped(rank, /*steps_before=*/1);
+  }
+}
+
+}  // namespace
+}  // namespace tg

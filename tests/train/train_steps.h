@@ -1,0 +1,74 @@
+#pragma once
+// A rank that trains a tiny model step by step: what tests of TrainStep on CPU and GPU share.
+#include "config/derived.h"
+#include "data/prefetch.h"
+#include "data/synthetic_tokens.h"
+#include "data/training_order.h"
+#include "tests/comm/ranks.h"
+#include "tests/model/fixtures.h"
+#include "train/train_step.h"
+
+namespace tg::test {
+
+inline Settings tiny_settings(const ModelConfig& model) {
+  Settings settings;
+  settings.model = model;
+  settings.run.train_seq_len = 8;
+  settings.run.train_batch_tokens = 8 * 2 * 8;
+  return settings;
+}
+
+class TrainingRank {
+ public:
+  TrainingRank(const Settings& settings, Communicator& communicator, at::Device device = at::kCPU)
+      : settings_(settings),
+        table_(random_parameters_on(device, settings.model)),
+        model_(settings.model, table_, {}),
+        optimizer_(table_, settings.model, settings.optim, at::kFloat,
+                   settings.runtime.record_quirks, communicator),
+        feeder_(make_source(make_training_order(settings, tokens_, communicator.rank(),
+                                                communicator.world_size()),
+                            {.seq_len = settings.run.train_seq_len}, {}, token_allocator(device)),
+                device, /*copy_stream=*/false),
+        phases_(TimingBreakdown::off, /*nvtx=*/false, device, nullptr),
+        step_(model_, optimizer_, feeder_, phases_, communicator,
+              micro_batches(settings, communicator.world_size()), device, settings.runtime.graphs) {
+  }
+
+  // → what TrainStep::run() gives, on the CPU.
+  std::vector<double> step(const StepPlan& plan = {.momentum = 0.9}) {
+    return values_of(step_.run(plan).cpu());
+  }
+  const ParameterTable& table() const { return table_; }
+  const TokenSource& tokens() const { return tokens_; }
+
+ private:
+  static ParameterTable random_parameters_on(at::Device device, const ModelConfig& model) {
+    auto table = make_parameters(model, at::kFloat, device);
+    const auto drawn = random_parameters(model, at::kFloat, 1);
+    for (const auto& [name, value] : drawn.named_values()) table[name].detach().copy_(value);
+    return table;
+  }
+
+  const Settings settings_;
+  SyntheticTokens tokens_{"train", static_cast<int>(settings_.model.vocab_size), 1};
+  ParameterTable table_;
+  Gpt model_;
+  Optimizer optimizer_;
+  Feeder feeder_;
+  PhaseRecorder phases_;
+  TrainStep step_;
+};
+
+// A step with one gradient that is not finite is skipped, and no other one.
+inline void expect_one_step_skipped(TrainingRank& rank, int steps_before) {
+  for (int i = 0; i < steps_before; ++i) EXPECT_EQ(rank.step()[2], 0) << i;
+  rank.table()["mtp_heads.0.weight"].grad().view({-1})[5].fill_(std::nan(""));
+  EXPECT_EQ(rank.step()[2], 1);
+  for (int i = 0; i < 3; ++i) {
+    const auto numbers = rank.step();
+    EXPECT_EQ(numbers[2], 0) << i << " steps later, norm " << numbers[1];
+  }
+}
+
+}  // namespace tg::test
