@@ -26,12 +26,12 @@ DeviceBatch TrainStep::next_batch() {
   return feed_.next();
 }
 
-// Takes what is part of the recordings; they begin anew where it is no longer what was recorded.
+// Sets what the captured graphs depend on, and invalidates those that no longer match.
 void TrainStep::set(const StepPlan& plan) {
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
   const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;
-  if (other_rounding) micro_step_.forget();
-  if (other_rounding || other_clipping) once_a_step_.forget();
+  if (other_rounding) micro_step_.invalidate();
+  if (other_rounding || other_clipping) once_a_step_.invalidate();
   model_.set_fake_quant(fake_quant_);
 }
 

@@ -21,9 +21,9 @@ struct StepPlan {
 // number; clip; update. Nothing here waits for the device. Collective.
 class TrainStep {
  public:
-  // micro_batches: of all ranks; graphs: see Replayed. Collectives are never recorded, so that each
-  // has its time limit and its place in the flight record: with other ranks the update is launched
-  // kernel by kernel, while the GPU is busy with the passes before it.
+  // micro_batches: of all ranks; graphs: see CapturedGraph. Collectives are never captured, so that
+  // each has its time limit and its place in the flight record: with other ranks the update is
+  // launched kernel by kernel, while the GPU is busy with the passes before it.
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
             Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
@@ -50,7 +50,7 @@ class TrainStep {
   Communicator& communicator_;
   std::int64_t micro_batches_;
   MicroStep micro_step_;
-  Replayed once_a_step_;
+  CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;
   at::Tensor numbers_;                 // [3] fp32: mean loss, rank 0's lr_scale and elapsed_ms
