@@ -15,7 +15,7 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
       micro_batches_(micro_batches),
       micro_step_(model, 1.0 / static_cast<double>(micro_batches), device, graphs),
       once_a_step_("the update",
-                   {[this] { model_.refresh_weights(); }, [this] { reduce_gradients(); },
+                   {[this] { model_.cast_weights(); }, [this] { reduce_gradients(); },
                     [this] { update_weights(); }},
                    device, graphs && communicator.world_size() == 1),
       numbers_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
@@ -35,9 +35,9 @@ void TrainStep::set(const StepPlan& plan) {
   model_.set_fake_quant(fake_quant_);
 }
 
-void TrainStep::refresh_weights() {
+void TrainStep::cast_weights() {
   const auto phase = phases_.enter(Phase::optimizer);
-  once_a_step_.run(refresh);
+  once_a_step_.run(cast);
 }
 
 at::Tensor TrainStep::forward(const DeviceBatch& batch) {
@@ -76,7 +76,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   const auto scalar = [&](double value) { return at::full({}, value, numbers_.options()); };
   communicator_.take_wait_times();  // of what was between the steps
   set(plan);
-  refresh_weights();
+  cast_weights();
   // Sums over ranks: what rank 0 alone contributes is its word for all.
   const double mine = communicator_.rank() == 0 ? 1 : 0;
   numbers_.copy_(at::stack(

@@ -33,9 +33,9 @@ class TrainStep {
   at::Tensor run(const StepPlan& plan);
 
  private:
-  enum Part { refresh, reduce, update };  // of what is done once a step
+  enum Part { cast, reduce, update };  // of what is done once a step
   void set(const StepPlan& plan);
-  void refresh_weights();
+  void cast_weights();
   at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
   at::Tensor forward(const DeviceBatch& batch);
