@@ -7,7 +7,7 @@
 #include <cassert>
 #include <cstdint>
 
-#include "ops/cuda/residual_norm.h"
+#include "ops/cuda/residual_norm_kernel.h"
 #include "ops/kernels.h"
 #include "ops/rms_norm.h"
 
@@ -18,52 +18,53 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The places of apply's tensors.
-enum : std::size_t { kX, kBranch, kBranchScale, kSkip, kSkipWeight, kX0, kMix, kOperands };
-using Operands = std::array<at::Tensor, kOperands>;
+// Indices of the tensors that apply() takes.
+enum : std::size_t { kX, kBranch, kBranchScale, kSkip, kSkipWeight, kX0, kMix, kTensors };
+using Tensors = std::array<at::Tensor, kTensors>;
 
-cuda::ResidualNormTerms pointers(const Operands& of) {
-  return {.x = read(of[kX]),
-          .branch = read(of[kBranch]),
-          .skip = read(of[kSkip]),
-          .x0 = read(of[kX0]),
-          .branch_scale = read_fp32(of[kBranchScale]),
-          .skip_weight = read_fp32(of[kSkipWeight]),
-          .mix = read_fp32(of[kMix]),
+cuda::ResidualNormTerms pointers(const Tensors& of) {
+  return {.x = const_data(of[kX]),
+          .branch = const_data(of[kBranch]),
+          .skip = const_data(of[kSkip]),
+          .x0 = const_data(of[kX0]),
+          .branch_scale = const_fp32_data(of[kBranchScale]),
+          .skip_weight = const_fp32_data(of[kSkipWeight]),
+          .mix = const_fp32_data(of[kMix]),
           .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
 }
 cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale) {
   return {.count = x.numel() / x.size(-1),
           .width = static_cast<int>(x.size(-1)),
-          .number = float_of(x),
+          .dtype = dtype_of(x),
           .norm_scale = static_cast<float>(norm_scale)};
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
-  // x', y, then x0 if there is a mix, then s if asked for. A result that is an input comes as an
-  // alias of it, and so its gradient passes through backward.
-  static variable_list forward(AutogradContext* context, const Operand& x, const Operand& branch,
-                               const Operand& branch_scale, const Operand& skip,
-                               const Operand& skip_weight, const Operand& x0, const Operand& mix,
+  // → x', y, then x0 if there is a mix, then s if keep_sum. An output that equals an input is an
+  // alias of it, so that its gradient passes through backward().
+  static variable_list forward(AutogradContext* context, const OptionalTensor& x,
+                               const OptionalTensor& branch, const OptionalTensor& branch_scale,
+                               const OptionalTensor& skip, const OptionalTensor& skip_weight,
+                               const OptionalTensor& x0, const OptionalTensor& mix,
                                double norm_scale, bool keep_sum) {
-    Operands in{*x, *branch, *branch_scale, *skip, *skip_weight, *x0, *mix};
+    Tensors in{*x, *branch, *branch_scale, *skip, *skip_weight, *x0, *mix};
     const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
     const auto residual = like(adds || skips || mixed), y = like(true);
-    cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale), write(sum), write(residual),
-                                write(y), current_stream(y));
+    cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale), mutable_data(sum),
+                                mutable_data(residual), mutable_data(y), current_stream(y));
 
     const auto next = residual.defined() ? residual : in[kX].variable_data();
     variable_list out{next, y};
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
 
-    // Backward recomputes t for the mix's gradient, from what is kept for other gradients anyway.
-    // Without a mix it needs x' alone, which the next block keeps, too.
+    // Backward recomputes t for the mix's gradient from tensors that are saved anyway. Without a
+    // mix it needs only x', which the next block saves, too.
     std::int64_t given = 0;
-    for (std::size_t i = 0; i < kOperands; ++i) given |= std::int64_t{in[i].defined()} << i;
+    for (std::size_t i = 0; i < kTensors; ++i) given |= std::int64_t{in[i].defined()} << i;
     if (!mixed) in[kX] = next;
     if (!mixed && !in[kBranchScale].defined()) in[kBranch].reset();
     context->save_for_backward({in.begin(), in.end()});
@@ -74,27 +75,27 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     return out;
   }
 
-  // By reference: a copy would be one more holder of dx0.
+  // By reference: a copy of the list would raise the use count of dx0.
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto saved = context->get_saved_variables();
-    Operands in;
+    Tensors in;
     std::copy(saved.begin(), saved.end(), in.begin());
     const auto given = context->saved_data["given"].toInt();
-    std::array<bool, kOperands> wanted{};
-    for (std::size_t i = 0, edge = 0; i < kOperands; ++i)
+    std::array<bool, kTensors> wanted{};
+    for (std::size_t i = 0, edge = 0; i < kTensors; ++i)
       wanted[i] = (given >> i & 1) != 0 && context->needs_input_grad(edge++);
 
     const bool mixed = in[kMix].defined();
-    // Added to in place where nobody else holds the later blocks' sum.
+    // Accumulates into the later blocks' dx0 in place where nothing else holds it.
     const bool reuse = mixed && upstream[2].defined() && upstream[2].use_count() == 1 &&
                        upstream[2].storage().use_count() == 1;
-    const auto dresidual = packed(upstream[0]), dy = packed(upstream[1]);
-    const auto dx0_later = mixed ? packed(upstream[2]) : at::Tensor();
-    const auto dsum =
-        context->saved_data["keep_sum"].toBool() ? packed(upstream.back()) : at::Tensor();
+    const auto dresidual = aligned_contiguous(upstream[0]), dy = aligned_contiguous(upstream[1]);
+    const auto dx0_later = mixed ? aligned_contiguous(upstream[2]) : at::Tensor();
+    const auto dsum = context->saved_data["keep_sum"].toBool() ? aligned_contiguous(upstream.back())
+                                                               : at::Tensor();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const bool scaled = in[kBranchScale].defined();
-    Operands d;
+    Tensors d;
     d[kX] = like(wanted[kX] || (wanted[kBranch] && !scaled));
     d[kBranch] = scaled ? like(wanted[kBranch]) : d[kX];
     d[kSkip] = like(wanted[kSkip]);
@@ -108,15 +109,15 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
     const auto sums = columns > 0 ? at::empty({columns}, fp32) : at::Tensor();
     cuda::residual_norm_backward(terms, rows,
-                                 {.dsum = read(dsum),
-                                  .dresidual = read(dresidual),
-                                  .dy = read(dy),
-                                  .dx0_later = read(dx0_later),
-                                  .dx = write(d[kX]),
-                                  .dbranch = scaled ? write(d[kBranch]) : nullptr,
-                                  .dskip = write(d[kSkip]),
-                                  .dx0 = write(d[kX0])},
-                                 blocks, write_fp32(partials), write_fp32(sums),
+                                 {.dsum = const_data(dsum),
+                                  .dresidual = const_data(dresidual),
+                                  .dy = const_data(dy),
+                                  .dx0_later = const_data(dx0_later),
+                                  .dx = mutable_data(d[kX]),
+                                  .dbranch = scaled ? mutable_data(d[kBranch]) : nullptr,
+                                  .dskip = mutable_data(d[kSkip]),
+                                  .dx0 = mutable_data(d[kX0])},
+                                 blocks, mutable_fp32_data(partials), mutable_fp32_data(sums),
                                  current_stream(in[kX]));
 
     const std::int64_t width = rows.width;
@@ -126,8 +127,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                     : sums.narrow(0, columns - 2, 2);
     }
     if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 3 * width, width);
-    variable_list gradients(kOperands + 2);
-    for (std::size_t i = 0; i < kOperands; ++i)
+    variable_list gradients(kTensors + 2);
+    for (std::size_t i = 0; i < kTensors; ++i)
       if (wanted[i]) gradients[i] = d[i];
     return gradients;
   }
@@ -143,7 +144,7 @@ bool supported(const ResidualTerms& terms) {
   const auto fp32 = [](const at::Tensor& parameter) {
     return !parameter.defined() || parameter.scalar_type() == at::kFloat;
   };
-  return x.numel() > 0 && width % 8 == 0 && width <= cuda::kResidualNormWidth &&
+  return x.numel() > 0 && width % 8 == 0 && width <= cuda::kMaxResidualNormWidth &&
          data(terms.branch) && data(terms.skip) && data(terms.x0) && fp32(terms.branch_scale) &&
          fp32(terms.skip_weight) && fp32(terms.mix);
 }
@@ -175,10 +176,10 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
   if constexpr (kernels_built) {
     if (use_kernels(terms.x) && supported(terms)) {
       const bool mixed = terms.mix.defined();
-      const auto operand = [](const at::Tensor& of) { return Operand(packed(of)); };
+      const auto input = [](const at::Tensor& x) { return OptionalTensor(aligned_contiguous(x)); };
       const auto out = FusedResidualNorm::apply(
-          operand(terms.x), operand(terms.branch), operand(terms.branch_scale), operand(terms.skip),
-          operand(terms.skip_weight), operand(mixed ? terms.x0 : at::Tensor()), operand(terms.mix),
+          input(terms.x), input(terms.branch), input(terms.branch_scale), input(terms.skip),
+          input(terms.skip_weight), input(mixed ? terms.x0 : at::Tensor()), input(terms.mix),
           norm_scale, keep_sum);
       return {.sum = keep_sum ? out.back() : at::Tensor(),
               .x = out[0],

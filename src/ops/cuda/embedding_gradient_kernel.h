@@ -1,0 +1,23 @@
+#pragma once
+#include "ops/cuda/launch.h"
+
+namespace tg::cuda {
+
+// Gradients of the rows that were looked up, and their ids.
+struct EmbeddingRows {
+  const void* rows;           // [count, width] of `dtype`; a row is a multiple of 16 bytes
+  const std::int32_t* ids;    // [count], sorted
+  const std::int64_t* order;  // [count]: ids[i] belongs to rows[order[i]]
+  std::int64_t count;
+  int width;
+  Dtype dtype;
+};
+
+// Rows of the workspace `partials` [., width] fp32 of embedding_gradient.
+std::int64_t embedding_partial_rows(std::int64_t count);
+
+// Kernel of ops/embedding_lookup.h. Writes only those rows of `gradient` [V, width] whose id
+// occurs.
+void embedding_gradient(const EmbeddingRows& args, float* partials, void* gradient, Stream stream);
+
+}  // namespace tg::cuda

@@ -1,0 +1,71 @@
+#pragma once
+// Launches the GEMM of gemm.cuh from the host.
+#include <algorithm>
+
+#include "ops/cuda/hopper/gemm.cuh"
+
+namespace tg::cuda::hopper {
+
+// D = epilogue(A·Bᵀ, C), bf16. Matrices are row-major and contiguous; their addresses and row sizes
+// are multiples of 16 bytes, as TMA requires.
+struct GemmProblem {
+  int m, n, k;
+  const void* a;            // [m, k]
+  const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
+  const void* c = nullptr;  // [m, n]; null unless the epilogue's reads_c
+  void* d;                  // [m, n]
+};
+
+// Tensor map of a bf16 matrix, for boxes of box_rows x 64 with the 128-byte swizzle.
+inline CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_rows) {
+  static const auto encode = [] {
+    void* function = nullptr;
+    cudaDriverEntryPointQueryResult found{};
+    cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault,
+                                     &found);
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
+  }();
+  if (encode == nullptr) throw std::runtime_error("no cuTensorMapEncodeTiled in the driver");
+  CUtensorMap map;
+  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
+  const cuuint64_t row_bytes[] = {sizeof(Element) * static_cast<cuuint64_t>(columns)};
+  const cuuint32_t box[] = {kSwizzleElements, static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t element_strides[] = {1, 1};
+  const auto status =
+      encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(matrix), sizes, row_bytes,
+             box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused a matrix");
+  return map;
+}
+
+template <typename Epilogue>
+TileGrid make_tile_grid(int m, int n, int k) {
+  const int n_tiles = (n + Epilogue::block_n - 1) / Epilogue::block_n;
+  const int m_tiles = (m + kClusterSize * kBlockM - 1) / (kClusterSize * kBlockM);
+  return {n_tiles, m_tiles * n_tiles, (k + kBlockK - 1) / kBlockK};
+}
+
+// `name` is the kernel's name in error messages. Throws std::runtime_error where CUDA reports an
+// error.
+template <typename Epilogue>
+void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const char* name,
+                 Stream stream) {
+  const auto [m, n, k, a, b, c, d] = problem;
+  if (m == 0) return;
+  const TensorMaps maps{make_tensor_map(a, m, k, kBlockM),
+                        Epilogue::n_major_b
+                            ? make_tensor_map(b, k, n, kBlockK / kClusterSize)
+                            : make_tensor_map(b, n, k, Epilogue::block_n / kClusterSize),
+                        Epilogue::reads_c ? make_tensor_map(c, m, n, kBlockM) : CUtensorMap{},
+                        make_tensor_map(d, m, n, kBlockM)};
+  const auto grid = make_tile_grid<Epilogue>(m, n, k);
+  const auto kernel = wgmma_kernel<Epilogue>;
+  constexpr auto smem_bytes = sizeof(SharedStorage<Epilogue::block_n>);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
+  const int ctas = std::min(grid.count, blocks_for(INT32_MAX, 1) / kClusterSize) * kClusterSize;
+  kernel<<<ctas, kGemmThreads, smem_bytes, stream>>>(maps, grid, epilogue);
+  check_launch(name);
+}
+
+}  // namespace tg::cuda::hopper

@@ -1,0 +1,13 @@
+#pragma once
+#include "ops/cuda/launch.h"
+
+namespace tg::cuda {
+
+// Kernels of ops/leaky_relu_squared.h. All tensors have `count` contiguous elements of `dtype`, at
+// addresses that are multiples of 16 bytes.
+void leaky_relu_squared_forward(const void* x, void* y, std::int64_t count, float slope,
+                                Dtype dtype, Stream stream);
+void leaky_relu_squared_backward(const void* x, const void* dy, void* dx, std::int64_t count,
+                                 float slope, Dtype dtype, Stream stream);
+
+}  // namespace tg::cuda

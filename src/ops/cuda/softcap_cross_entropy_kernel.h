@@ -1,0 +1,29 @@
+#pragma once
+#include "ops/cuda/launch.h"
+
+namespace tg::cuda {
+
+// The largest cap that these kernels take. They need no row maximum: a weight is exp(s − cap), at
+// least e^(−2·cap), and up to this cap the ratio of a row's sum to its smallest weight fits fp32.
+constexpr double kMaxSoftcap = 35;
+
+// Logits [rows, vocab], contiguous, at an address that is a multiple of 16 bytes, and targets
+// [rows].
+struct SoftcapRows {
+  void* logits;
+  const std::int64_t* targets;
+  std::int64_t rows;
+  int vocab;
+  float cap;
+  Dtype dtype;
+};
+
+// Kernels of ops/softcap_cross_entropy.h. nll [rows]; NaN where the target is not in [0, vocab).
+void softcap_nll(const SoftcapRows& of, float* nll, Stream stream);
+// The same, and overwrites the logits with the gradient of scale·Σ nll.
+void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, float scale, Stream stream);
+
+// x *= *factor, `factor` on the device; does not touch x where it is 1.
+void scale_in_place(void* x, std::int64_t count, const float* factor, Dtype dtype, Stream stream);
+
+}  // namespace tg::cuda

@@ -1,0 +1,34 @@
+#pragma once
+#include "ops/cuda/launch.h"
+
+namespace tg::cuda {
+
+constexpr int kMaxTokenWidth = 1024;  // a warp holds a row in registers
+
+// Kernels of ops/token_embedding.h. Rows are multiples of 16 bytes. A null pointer leaves its term
+// out.
+struct TokenEmbeddingArgs {
+  const void* table;  // [., width]
+  const std::int64_t* ids;
+  const void* bigram;         // [batch, length, width]
+  const float* bigram_scale;  // []
+  const float* gate;          // [width]
+  std::int64_t batch, length;
+  int width;
+  Dtype dtype;
+};
+
+void token_embedding_forward(const TokenEmbeddingArgs& args, void* y, Stream stream);
+
+// A null pointer is a gradient that is not needed.
+struct TokenEmbeddingGradients {
+  const void* dy;        // [batch, length, width], as are the next two
+  void *dsum, *dbigram;  // of table[ids] and of the bigrams
+  float* partials;       // workspace [token_embedding_blocks, width + 1]; null like `sums`
+  float* sums;           // [width + 1]: the gradient of the gate, then that of bigram_scale
+};
+std::int64_t token_embedding_blocks(const TokenEmbeddingArgs& args);
+void token_embedding_backward(const TokenEmbeddingArgs& args,
+                              const TokenEmbeddingGradients& gradients, Stream stream);
+
+}  // namespace tg::cuda

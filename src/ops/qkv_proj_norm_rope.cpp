@@ -1,0 +1,75 @@
+#include "ops/qkv_proj_norm_rope.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cassert>
+
+#include "ops/cuda/hopper/qkv_proj_norm_rope_kernel.h"
+#include "ops/head_vectors.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// → x·weightᵀ with q and k normalised, rotated and scaled, and their 1/rms. The gradient that it
+// gets from fused_qk_norm_rope() is that of the plain x·weightᵀ.
+struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& x,
+                               const at::Tensor& value, const OptionalTensor& gradient,
+                               const at::Tensor& cos, const at::Tensor& sin,
+                               const OptionalTensor& q_gain, std::int64_t heads,
+                               std::int64_t kv_heads) {
+    const auto batch = x.size(0), tokens = x.size(1);
+    const auto qkv = at::empty({batch, tokens, value.size(0)}, x.options());
+    const auto inverse_rms =
+        at::empty({batch, tokens, heads + kv_heads}, x.options().dtype(at::kFloat));
+    cuda::qkv_proj_norm_rope(qkv_shape(qkv, cos, heads, kv_heads), static_cast<int>(x.size(2)),
+                             const_data(x), const_data(value), const_data(cos), const_data(sin),
+                             const_fp32_data(q_gain.value_or(at::Tensor())), mutable_data(qkv),
+                             mutable_fp32_data(inverse_rms), current_stream(x));
+    context->save_for_backward({x, value});
+    context->saved_data["gradient"] = gradient;
+    context->mark_non_differentiable({inverse_rms});
+    context->set_materialize_grads(false);  // else zeros are written for inverse_rms
+    return {qkv, inverse_rms};
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto gradient = context->saved_data["gradient"].toTensor();
+    const auto dx = linear_backward(saved[0], saved[1], gradient, upstream[0]);
+    const at::Tensor none;
+    return {dx, none, none, none, none, none, none, none};
+  }
+};
+
+bool supported(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+               const RopeTable& table) {
+  const auto head_dim = weight.value.size(0) / (in.heads + 2 * in.kv_heads);
+  return supports_hopper_gemm(x, weight.value) &&
+         qk_norm_rope_kernels_support(x, head_dim, in, table) &&
+         cuda::qkv_proj_norm_rope_supports(head_dim, table.cos.size(1)) &&
+         (weight.gradient.defined() || !at::GradMode::is_enabled());
+}
+
+}  // namespace
+
+Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+                       const RopeTable& table) {
+  if constexpr (hopper_built) {
+    if (supported(x, weight, in, table)) {
+      // Else autograd would not call backward, which adds the weight's gradient.
+      assert(x.requires_grad() || !at::GradMode::is_enabled());
+      const auto out = FusedQkvProjNormRope::apply(
+          aligned_contiguous(x), weight.value, optional_tensor(weight.gradient), table.cos,
+          table.sin, optional_tensor(in.q_gain), in.heads, in.kv_heads);
+      return fused_qk_norm_rope(out[0], out[1], in, table);
+    }
+  }
+  return qk_norm_rope(linear(x, weight), in, table);
+}
+
+}  // namespace tg
