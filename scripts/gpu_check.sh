@@ -13,6 +13,9 @@
 #   input            record with each overlap switch on and off, slow storage, and what timing costs
 #                    (build/input_bench, which is built with the tests)
 #   trace            one step of record as a trace and as a picture of it, in $OUT
+#   start            the time to the first step of one run, and of four that are started at once
+#   quickstart       scripts/quickstart.sh on this build; its text comes from a package server, or
+#                    from data/quickstart where it was unpacked before
 # The record reads DATA_PATH (data/quickstart/shards by default). PYTHON (python3) needs numpy, the
 # peer torch as well. Tables, log and metrics go to $OUT (logs/gpu_check by default).
 set -uo pipefail
@@ -26,12 +29,13 @@ parts=()
 for argument in "$@"; do
   case $argument in
     -h | --help) usage 0 ;;
-    tests | record | record_dtypes | speedrun | speedrun_dtypes | parity | peer | input | trace) parts+=("$argument") ;;
+    tests | record | record_dtypes | speedrun | speedrun_dtypes | parity | peer | input | trace | \
+      start | quickstart) parts+=("$argument") ;;
     *) bad_argument "$argument" ;;
   esac
 done
 [[ ${#parts[@]} -gt 0 ]] ||
-  parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer input trace)
+  parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer input trace start quickstart)
 need_gpu_and_build
 
 out=${OUT:-logs/gpu_check}
@@ -93,7 +97,7 @@ run_gpu_tests() {
   while read -r binary; do
     "$binary" "$filter" --gtest_list_tests 2>/dev/null | grep -q '^  ' || continue
     found=1
-    limited 60 "$binary" "$filter"
+    limited 120 "$binary" "$filter"
     row "$(basename "$binary")" \
       "$status, $(grep -oE '(PASSED|FAILED|SKIPPED) *\] [0-9]+ test' "$work/output" | tr -d ']' | xargs)"
   done < <(find build -name '*_tests' -type f -executable | LC_ALL=C sort)
@@ -157,6 +161,14 @@ run_part() {
     peer) run_peer ;;
     input) run_input "${text[@]}" ;;
     trace) run_trace "${text[@]}" ;;
+    start)
+      limited 120 "$python" tests/bench/start_together.py
+      row start "$status, $(tail -n 1 "$work/output")"
+      ;;
+    quickstart)
+      limited 300 env SETUP=0 RUN_ID=gpu_check_quickstart scripts/quickstart.sh
+      row quickstart "$status, $(grep -E '^(baseline|this model)' "$work/output" | tr -s ' ' | paste -sd ';')"
+      ;;
   esac
 }
 

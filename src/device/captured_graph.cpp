@@ -4,26 +4,26 @@
 
 namespace tg {
 
-void Replayed::run(std::size_t part) {
-  if (records_ && has_run_ && part == 0 && !graphs_.recorded()) record();
-  if (graphs_.recorded()) return graphs_.replay(part);
+void CapturedGraph::run(std::size_t part) {
+  if (uses_graphs_ && warmed_up_ && part == 0 && !graphs_.captured()) capture();
+  if (graphs_.captured()) return graphs_.replay(part);
   parts_[part]();
-  if (part + 1 == parts_.size()) has_run_ = true;
+  if (part + 1 == parts_.size()) warmed_up_ = true;
 }
 
-void Replayed::record() {
-  const auto obstacle = graphs_.record(parts_);
+void CapturedGraph::capture() {
+  const auto obstacle = graphs_.capture(parts_);
   if (obstacle.empty()) return;
-  records_ = false;
+  uses_graphs_ = false;
   log_warn(
       "{} cannot be captured as CUDA graphs ({}); every kernel is launched on its own, as with "
       "GRAPHS=0",
       name_, obstacle);
 }
 
-void Replayed::forget() {
-  graphs_.forget();
-  has_run_ = false;
+void CapturedGraph::invalidate() {
+  graphs_.invalidate();
+  warmed_up_ = false;
 }
 
 }  // namespace tg

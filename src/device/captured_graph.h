@@ -9,30 +9,34 @@
 
 namespace tg {
 
-// Work in parts that runs again and again, each time in order and on the same tensors of `device`.
-// With `graphs`, on a GPU, it runs as it is the first time, when plans are chosen and lasting
-// tensors made, is recorded at the second and replayed from then on; what else a part does on the
-// host does not happen then. Where it cannot be recorded, a warning says why, and it runs as it is.
-class Replayed {
+// Work in parts that runs repeatedly, each time in order and on the same tensors of `device`, as
+// CUDA graphs if `graphs` is set and the device is a GPU. The first run is eager, since it chooses
+// plans and allocates persistent tensors; the second captures the parts; from then on they are
+// replayed, without what they do on the host. If capture fails, a warning says why and every run is
+// eager.
+class CapturedGraph {
  public:
   using Part = std::function<void()>;
-  // `name` as the warning has it: "the step".
-  Replayed(std::string name, std::vector<Part> parts, at::Device device, bool graphs)
-      : name_(std::move(name)), parts_(std::move(parts)), records_(graphs && device.is_cuda()) {}
+  // `name` is the work's name in the warning, such as "the step".
+  CapturedGraph(std::string name, std::vector<Part> parts, at::Device device, bool graphs)
+      : name_(std::move(name)),
+        parts_(std::move(parts)),
+        uses_graphs_(graphs && device.is_cuda()) {}
 
-  // Or else every run is as it is, and its tensors may be others.
-  bool records() const { return records_; }
+  // False: every run is eager, and its tensors may differ from the last run's.
+  bool uses_graphs() const { return uses_graphs_; }
   void run(std::size_t part);
-  // What was recorded is no longer what the parts do: begins anew.
-  void forget();
+  // To be called when the parts would do something else than what was captured: the next run is
+  // eager, the one after it captures again.
+  void invalidate();
 
  private:
-  void record();
+  void capture();
 
   std::string name_;
   std::vector<Part> parts_;
-  bool records_;
-  bool has_run_ = false;  // to its last part
+  bool uses_graphs_;
+  bool warmed_up_ = false;  // all parts have run eagerly
   GpuGraphs graphs_;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
-// Implemented in cuda/, or in no_cuda/ where the program was built without: nothing is recorded
-// then.
+// Implemented in graphs/cuda.cpp, or in graphs/no_cuda.cpp in a build without CUDA, where capture
+// always fails.
 #include <functional>
 #include <memory>
 #include <string>
@@ -8,28 +8,29 @@
 
 namespace tg {
 
-// Work of the current GPU in parts, recorded once as CUDA graphs and replayed from then on, without
-// the host's launches between kernels. All recordings of a process share memory: a replay may
-// overwrite what the replay of a later recording has left. Copy that before anything else is
+// CUDA graphs of work in parts on the current GPU: captured once, then replayed without a host
+// launch per kernel. All GpuGraphs of a process share one memory pool: a replay may overwrite the
+// results of a replay of graphs that were captured later. Copy these before anything else is
 // replayed.
 class GpuGraphs {
  public:
   GpuGraphs();
   ~GpuGraphs();
 
-  // Runs the parts in order, but nothing on the GPU: what they launch on the current stream, which
-  // is not the default one, is recorded. They must have run before, so that what is made at the
-  // first run (plans, workspaces) is there.
-  // → empty, or why it could not be; then nothing is recorded.
-  std::string record(const std::vector<std::function<void()>>& parts);
-  bool recorded() const;
-  // In the order of recording; on the current stream.
+  // Runs the parts in order on the host and captures what they launch on the current stream, which
+  // must not be the default stream; nothing runs on the GPU. The parts must have run eagerly
+  // before, so that what they create once (plans, workspaces) exists. → empty, or why capture
+  // failed; then nothing is captured.
+  std::string capture(const std::vector<std::function<void()>>& parts);
+  bool captured() const;
+  // Launches one part on the current stream. To be called in the order of capture.
   void replay(std::size_t part);
-  void forget();
+  // Frees the graphs.
+  void invalidate();
 
  private:
-  struct Recording;
-  std::unique_ptr<Recording> recording_;
+  struct Graphs;
+  std::unique_ptr<Graphs> graphs_;
 };
 
 }  // namespace tg

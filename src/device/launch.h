@@ -1,6 +1,6 @@
 #pragma once
-// What the launchers of our kernels take. Neither LibTorch nor CUDA headers here: a .cu file that
-// includes this compiles in seconds for each architecture.
+// What every kernel launcher takes. No LibTorch or CUDA headers here: a .cu file that includes only
+// this compiles in seconds for each architecture.
 #include <cstdint>
 
 struct CUstream_st;
@@ -8,11 +8,12 @@ struct CUstream_st;
 namespace tg::cuda {
 
 using Stream = CUstream_st*;  // cudaStream_t
-enum class Float { fp32, bf16, fp16 };
+enum class Dtype { fp32, bf16, fp16 };
 
-// Of the process's GPU, the current one at the first call: blocks that fill it `per_multiprocessor`
-// times over, at most `wanted`; whether it is a Hopper GPU.
-int blocks_for(std::int64_t wanted, int per_multiprocessor);
+// Grid size: `wanted` blocks, at most `per_sm` on each SM of the current GPU (the one at the first
+// call).
+int blocks_for(std::int64_t wanted, int per_sm);
+// Whether that GPU has compute capability 9.x.
 bool is_hopper();
 
 }  // namespace tg::cuda

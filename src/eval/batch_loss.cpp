@@ -8,10 +8,10 @@ BatchLoss::BatchLoss(at::Device device, bool graphs)
 
 at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
   const at::NoGradGuard no_grad;
-  if (!pass_.records()) return model.loss(batch.inputs, batch.targets, {});
+  if (!pass_.uses_graphs()) return model.loss(batch.inputs, batch.targets, {});
   if (model_ != &model) {
     loss_ = at::Tensor();  // which may lie in its memory
-    pass_.forget();
+    pass_.invalidate();
     model_ = &model;
     inputs_ = at::empty_like(batch.inputs);
     targets_ = at::empty_like(batch.targets);

@@ -6,7 +6,7 @@
 namespace tg {
 
 // A model's loss of one batch after another, without gradients. Batches of the first one's shape
-// are replayed with `graphs`, see Replayed; others run as they are.
+// are replayed with `graphs`, see CapturedGraph; others run eagerly.
 class BatchLoss {
  public:
   BatchLoss(at::Device device, bool graphs);
@@ -16,9 +16,9 @@ class BatchLoss {
 
  private:
   const Gpt* model_ = nullptr;
-  at::Tensor inputs_, targets_;  // where the recording reads them
+  at::Tensor inputs_, targets_;  // where the captured graph reads them
   at::Tensor loss_;
-  Replayed pass_;
+  CapturedGraph pass_;
 };
 
 }  // namespace tg

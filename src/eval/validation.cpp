@@ -82,7 +82,7 @@ ValidationPlan Validation::plan(std::int64_t seq_len) const {
 Score Validation::score(Gpt& model, std::int64_t seq_len) {
   const at::NoGradGuard no_grad;
   model.set_fake_quant(false);
-  model.refresh_weights();
+  model.cast_weights();
   const auto plan = this->plan(seq_len);
   const bool host_counts = bytes_ && !device_bytes_;
   std::optional<PrefetchOptions> ahead;

@@ -26,14 +26,14 @@ Attention::Attention(const ModelConfig& config, const ParameterTable& table, std
 Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights& weights,
                                      const RopeTable& rope_table, const at::Tensor& value_embedding,
                                      const at::Tensor& first_v) const {
-  const auto heads = projected_heads(x_btd, weights.qkv,
-                                     {.heads = heads_,
-                                      .kv_heads = kv_heads_,
-                                      .q_gain = q_gain_,
-                                      .value_embedding = value_embedding,
-                                      .value_lambda = value_lambda_,
-                                      .first_v = first_v},
-                                     rope_table);
+  const auto heads = qkv_proj_norm_rope(x_btd, weights.qkv,
+                                        {.heads = heads_,
+                                         .kv_heads = kv_heads_,
+                                         .q_gain = q_gain_,
+                                         .value_embedding = value_embedding,
+                                         .value_lambda = value_lambda_,
+                                         .first_v = first_v},
+                                        rope_table);
   auto y = causal_attention(heads.q, heads.k, heads.v);
   if (exclusive_) y = exclusive_attention(y, heads.exclusive_v);
   if (gate_weight_.defined()) {

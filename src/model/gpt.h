@@ -23,18 +23,18 @@ class Gpt {
   // gradients, zero, at addresses that stay.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
-  // QAT: whether matrices are rounded as the quantiser will. To be followed by refresh_weights().
+  // QAT: whether matrices are rounded as the quantiser will. To be followed by cast_weights().
   void set_fake_quant(bool on) { weights_.set_fake_quant(on); }
-  // To call after every change of the parameters: products take copies of the matrices.
-  void refresh_weights() { weights_.refresh(); }
-  // To call when gradients are complete: some of the banks' are elsewhere until then.
+  // To be called after every change of the parameters: casts them into the copies that GEMMs read.
+  void cast_weights() { weights_.cast(); }
+  // To be called when gradients are complete: adds those of Q, K and V to the banks'.
   void collect_gradients() { weights_.collect_gradients(); }
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                   ForwardMode mode) const;
   // Cross-entropy of every target, without a gradient → [B, T] fp32. Like loss(), of the weights
-  // as they were at the last refresh.
+  // as of the last cast_weights().
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt) const;
 
  private:
@@ -53,7 +53,7 @@ class Gpt {
   const ModelConfig config_;
   const Numerics numerics_;
   const ParameterTable& table_;
-  Weights weights_;
+  WeightCopies weights_;
   std::vector<Block> blocks_;
   mutable std::unordered_map<std::int64_t, RopeTable> rope_tables_;  // by sequence length
 };

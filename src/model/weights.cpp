@@ -9,7 +9,7 @@ namespace tg {
 
 namespace {
 
-// Made here, so that it stays where it is: a captured step writes to the same address each time.
+// Allocated here once: a captured step writes to the same address each time.
 at::Tensor gradient_of(const at::Tensor& parameter) {
   auto& gradient = at::Tensor(parameter).mutable_grad();
   if (!gradient.defined()) gradient = at::zeros_like(parameter.detach());
@@ -18,7 +18,8 @@ at::Tensor gradient_of(const at::Tensor& parameter) {
 
 }  // namespace
 
-Weights::Weights(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
+WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& table,
+                           const Numerics& numerics)
     : numerics_(numerics) {
   const auto layers = config.num_layers;
   const auto copied_bank = [&](const at::Tensor& bank, std::int64_t first) {
@@ -56,33 +57,33 @@ Weights::Weights(const ModelConfig& config, const ParameterTable& table, const N
   for (std::int64_t k = 0; k < config.mtp_num_heads; ++k) {
     mtp_heads_.push_back(copied(table[fmt::format("mtp_heads.{}.weight", k)]));
   }
-  refresh();
+  cast();
 }
 
-Weight Weights::copied(const at::Tensor& parameter) {
+Weight WeightCopies::copied(const at::Tensor& parameter) {
   const auto value = at::empty_like(parameter.detach(), numerics_.compute);
   copies_.push_back({parameter.detach(), value, /*is_bank=*/false});
   return {value, gradient_of(parameter)};
 }
 
-at::Tensor Weights::rounded(const at::Tensor& parameter, bool is_bank) const {
+at::Tensor WeightCopies::rounded(const at::Tensor& parameter, bool is_bank) const {
   // The scripts' QAT misses the banks, and rounds one step lower than their quantiser.
   const bool rounds = fake_quant_ && !(is_bank && numerics_.record_quirks);
   return rounds ? fake_quant(parameter, numerics_.record_quirks ? -32 : -31) : parameter;
 }
 
-void Weights::refresh() {
+void WeightCopies::cast() {
   const at::NoGradGuard no_grad;
   for (const auto& copy : copies_) copy.value.copy_(rounded(copy.parameter, copy.is_bank));
 }
 
-void Weights::collect_gradients() {
+void WeightCopies::collect_gradients() {
   const at::NoGradGuard no_grad;
   for (const auto& [from, to] : moves_) to.add_(from);
   qkv_gradient_.zero_();
 }
 
-at::Tensor Weights::small(const at::Tensor& parameter) const {
+at::Tensor WeightCopies::small(const at::Tensor& parameter) const {
   return rounded(parameter, /*is_bank=*/false).to(numerics_.compute);
 }
 

@@ -13,31 +13,31 @@ namespace tg {
 
 // How to compute, apart from what.
 struct Numerics {
-  at::ScalarType compute = at::kFloat;  // activations and products
+  at::ScalarType compute = at::kFloat;  // of activations and GEMMs
   bool record_quirks = false;           // the scripts' rounding of RoPE frequencies and their QAT
 };
 
-// The matrices of one layer: qkv [D + 2·KV·hd, D], queries, keys and values as one product takes
-// them; out [D, D], up [H, D], down [D, H].
+// The matrices of one layer: qkv [D + 2·KV·hd, D], concatenated for one GEMM; out [D, D], up [H,
+// D], down [D, H].
 struct LayerWeights {
   Weight qkv, out, up, down;
 };
 
-// The large matrices as products take them: copies in the compute dtype, made once a step rather
-// than in every micro-step, at addresses that stay. Their gradients add up in the parameters' own
-// gradients; those of queries, keys and values beside each other, until collect_gradients().
-class Weights {
+// Copies of the large matrices in the compute dtype, cast once per step rather than in every
+// micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
+// gradients; those of Q, K and V in one buffer until collect_gradients().
+class WeightCopies {
  public:
-  Weights(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
+  WeightCopies(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
-  // QAT: from the next refresh on rounded as the quantiser will. Apart from refresh(), of which
-  // only the work on the device is replayed.
+  // QAT: whether cast() rounds as the quantiser will. Apart from cast(), since a replay of that
+  // repeats only its work on the device.
   void set_fake_quant(bool on) { fake_quant_ = on; }
-  // Copies the parameters.
-  void refresh();
+  // Casts the parameters into the copies.
+  void cast();
   void collect_gradients();
 
-  // A small matrix under autograd, in the compute dtype, rounded as at the last refresh().
+  // A small matrix under autograd, in the compute dtype, rounded as by the last cast().
   at::Tensor small(const at::Tensor& parameter) const;
   const LayerWeights& layer(std::int64_t i) const { return layers_[static_cast<std::size_t>(i)]; }
   // The untied head [V, D]; its value is undefined where the token table serves.
@@ -56,7 +56,7 @@ class Weights {
   Numerics numerics_;
   bool fake_quant_ = false;
   std::vector<Copy> copies_;
-  // Matrices of the packed gradients, and where in the banks' they belong.
+  // Slices of qkv_gradient_, and the slices of the banks' gradients that they are added to.
   std::vector<std::pair<at::Tensor, at::Tensor>> moves_;
   at::Tensor qkv_gradient_;
   std::vector<LayerWeights> layers_;

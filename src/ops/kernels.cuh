@@ -1,6 +1,5 @@
 #pragma once
-// What the kernels share: numbers in packs of 16 bytes, sums over a warp and a block, the choice of
-// a type.
+// Device code that all kernels share: 16-byte vector accesses, warp reductions, dispatch by dtype.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -14,9 +13,9 @@ namespace tg::cuda {
 
 constexpr int kWarp = 32;
 constexpr int kAccessBytes = 16;
-constexpr float kNormEpsilon = 1.1920929e-07f;  // as norm/rms_norm.cpp
+constexpr float kNormEpsilon = 1.1920929e-07f;  // as in ops/rms_norm.cpp
 
-// Two neighbours in bf16, the first in the lower half.
+// A pair of bf16 in a word, the first in the low half.
 __device__ inline float low_of(unsigned pair) {
   return __uint_as_float(pair << 16);
 }
@@ -28,9 +27,8 @@ __device__ inline unsigned rounded_pair(float low, float high) {
   return reinterpret_cast<const unsigned&>(pair);
 }
 
-// Numbers of a thread, computed with in fp32: as many as fit in one access of 16 bytes, unless
-// told. Kept as words: the compiler then neither takes them apart in registers nor stores them
-// number by number.
+// kSize elements in registers, read as fp32; by default one access of 16 bytes. Stored as words, so
+// that the compiler neither unpacks them into a register each nor splits the access.
 template <typename T, int kSize = kAccessBytes / sizeof(T)>
 struct Pack {
   static constexpr int size = kSize;
@@ -80,48 +78,48 @@ __device__ inline Pack<T, kSize> load_pack(const T* at) {
   }
   return pack;
 }
-// __stwb is the plain store, but stays one access where the compiler would split an assignment.
+// __stwb has the cache policy of a plain store, but the compiler never splits it.
 template <typename T, int kSize>
-__device__ inline void store_pack(T* at, const Pack<T, kSize>& pack) {
+__device__ inline void store_pack(T* to, const Pack<T, kSize>& pack) {
   const auto& words = pack.words;
   if constexpr (pack.word_count == 2) {
-    __stwb(reinterpret_cast<uint2*>(at), make_uint2(words[0], words[1]));
+    __stwb(reinterpret_cast<uint2*>(to), make_uint2(words[0], words[1]));
   } else {
 #pragma unroll
     for (int w = 0; w < pack.word_count; w += 4)
-      __stwb(reinterpret_cast<uint4*>(at) + w / 4,
+      __stwb(reinterpret_cast<uint4*>(to) + w / 4,
              make_uint4(words[w], words[w + 1], words[w + 2], words[w + 3]));
   }
 }
 template <typename T, int kSize>
-__device__ inline void store_rounded(T* at, const float (&values)[kSize]) {
-  store_pack(at, Pack<T, kSize>::rounded(values));
+__device__ inline void store_rounded(T* to, const float (&values)[kSize]) {
+  store_pack(to, Pack<T, kSize>::rounded(values));
 }
 
-// Over the lanes of a warp, or over each group of so many neighbours; every lane has the result.
-// The whole warp takes part.
+// Sum over each group of `lanes` neighbouring lanes; every lane gets its group's. All lanes of the
+// warp must call it.
 template <int lanes = kWarp>
 __device__ inline float warp_sum(float value) {
 #pragma unroll
-  for (int apart = lanes / 2; apart > 0; apart /= 2)
-    value += __shfl_xor_sync(0xffffffff, value, apart);
+  for (int distance = lanes / 2; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(0xffffffff, value, distance);
   return value;
 }
 
-// op(T{}) with T the type that `number` names.
+// Calls op(T{}) with the element type T of `dtype`.
 template <typename Op>
-void dispatch(Float number, Op op) {
-  switch (number) {
-    case Float::fp32:
+void dispatch(Dtype dtype, Op op) {
+  switch (dtype) {
+    case Dtype::fp32:
       return op(float{});
-    case Float::bf16:
+    case Dtype::bf16:
       return op(__nv_bfloat16{});
-    case Float::fp16:
+    case Dtype::fp16:
       return op(__half{});
   }
 }
 
-// After each launch. Errors: std::runtime_error, for what CUDA refuses.
+// To be called after each launch. Throws std::runtime_error with the kernel's name.
 inline void check_launch(const char* kernel) {
   const auto error = cudaGetLastError();
   if (error != cudaSuccess)

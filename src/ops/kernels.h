@@ -1,5 +1,5 @@
 #pragma once
-// Between tensors and the launchers of kernels.
+// From tensors to the kernel launchers.
 #include <ATen/ATen.h>
 
 #include <limits>
@@ -10,43 +10,44 @@
 
 namespace tg {
 
-inline cuda::Float float_of(const at::Tensor& x) {
-  return x.scalar_type() == at::kFloat      ? cuda::Float::fp32
-         : x.scalar_type() == at::kBFloat16 ? cuda::Float::bf16
-                                            : cuda::Float::fp16;
+// x is fp32, bf16 or fp16 (use_kernels).
+inline cuda::Dtype dtype_of(const at::Tensor& x) {
+  return x.scalar_type() == at::kFloat      ? cuda::Dtype::fp32
+         : x.scalar_type() == at::kBFloat16 ? cuda::Dtype::bf16
+                                            : cuda::Dtype::fp16;
 }
 
-// At an address that is a multiple of a kernel's access of 16 bytes.
+// The alignment of 16-byte vector accesses.
 inline bool is_aligned(const at::Tensor& x) {
   return reinterpret_cast<std::uintptr_t>(x.const_data_ptr()) % 16 == 0;
 }
-// As kernels take tensors that are not strided.
-inline bool is_packed(const at::Tensor& x) {
+// What kernels without stride arguments require.
+inline bool is_aligned_contiguous(const at::Tensor& x) {
   return x.is_contiguous() && is_aligned(x);
 }
-// x, or a copy of it; undefined stays undefined.
-inline at::Tensor packed(const at::Tensor& x) {
-  return !x.defined() || is_packed(x) ? x : x.clone(at::MemoryFormat::Contiguous);
+// x itself or a copy; undefined if x is.
+inline at::Tensor aligned_contiguous(const at::Tensor& x) {
+  return !x.defined() || is_aligned_contiguous(x) ? x : x.clone(at::MemoryFormat::Contiguous);
 }
-// Whether gemm/hopper/ can multiply x, once packed, by this matrix [out, in], and its gradients by
-// it: the copy engine takes rows of whole 16 bytes.
-inline bool is_hopper_product(const at::Tensor& x, const at::Tensor& matrix) {
+// Whether the GEMM of gemm/hopper/ can compute x·Wᵀ of aligned_contiguous(x) [..., in] and W [out,
+// in], and dy·W: TMA requires rows that are multiples of 16 bytes.
+inline bool supports_hopper_gemm(const at::Tensor& x, const at::Tensor& weight) {
   return use_hopper_kernels(x) && x.numel() / x.size(-1) < std::numeric_limits<int>::max() / 2 &&
-         matrix.scalar_type() == at::kBFloat16 && is_packed(matrix) && matrix.size(0) % 8 == 0 &&
-         matrix.size(1) % 8 == 0;
+         weight.scalar_type() == at::kBFloat16 && is_aligned_contiguous(weight) &&
+         weight.size(0) % 8 == 0 && weight.size(1) % 8 == 0;
 }
 
-// Null for an undefined tensor: an operand that is left out.
-inline const void* read(const at::Tensor& x) {
+// Addresses for launchers; null for an undefined tensor.
+inline const void* const_data(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr() : nullptr;
 }
-inline void* write(const at::Tensor& x) {
+inline void* mutable_data(const at::Tensor& x) {
   return x.defined() ? x.mutable_data_ptr() : nullptr;
 }
-inline const float* read_fp32(const at::Tensor& x) {
+inline const float* const_fp32_data(const at::Tensor& x) {
   return x.defined() ? x.const_data_ptr<float>() : nullptr;
 }
-inline float* write_fp32(const at::Tensor& x) {
+inline float* mutable_fp32_data(const at::Tensor& x) {
   return x.defined() ? x.mutable_data_ptr<float>() : nullptr;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Operands of an autograd Function that may be left out.
+// Optional inputs of an autograd Function.
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
@@ -8,18 +8,18 @@
 
 namespace tg {
 
-// As apply() takes one: an undefined tensor is none.
-using Operand = std::optional<at::Tensor>;
-inline Operand operand(at::Tensor x) {
-  return x.defined() ? Operand(std::move(x)) : std::nullopt;
+// As apply() takes one: nullopt for an undefined tensor.
+using OptionalTensor = std::optional<at::Tensor>;
+inline OptionalTensor optional_tensor(at::Tensor x) {
+  return x.defined() ? OptionalTensor(std::move(x)) : std::nullopt;
 }
-// As forward() reads it: undefined where it was left out.
-inline at::Tensor given(const Operand& x) {
+// As forward() reads it.
+inline at::Tensor or_undefined(const OptionalTensor& x) {
   return x.value_or(at::Tensor());
 }
 
-// In backward(), which of apply()'s first `count` operands want a gradient; is_given(i) tells of
-// operand i, since autograd counts only those that were given.
+// In backward(), which of apply()'s first `count` inputs need a gradient; is_given(i) tells whether
+// input i is defined, since autograd numbers only those.
 template <std::size_t count, class IsGiven>
 std::array<bool, count> wanted_gradients(const torch::autograd::AutogradContext& context,
                                          IsGiven is_given) {

@@ -20,9 +20,9 @@ at::Tensor MicroStep::forward(const DeviceBatch& batch) {
   return loss_.detach();
 }
 
-void MicroStep::forget() {
+void MicroStep::invalidate() {
   loss_ = at::Tensor();  // which may lie in their memory
-  passes_.forget();
+  passes_.invalidate();
 }
 
 }  // namespace tg

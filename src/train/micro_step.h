@@ -8,18 +8,18 @@ namespace tg {
 // Forward and backward pass of a micro-batch, whose gradients are added to those that are there.
 class MicroStep {
  public:
-  // `share`: of this micro-batch in the step's loss; `device`, `graphs`: see Replayed.
+  // `share`: of this micro-batch in the step's loss; `device`, `graphs`: see CapturedGraph.
   MicroStep(Gpt& model, double share, at::Device device, bool graphs);
 
   // → the mean loss times share, [] fp32, good until anything else is replayed. Batches come at one
   // address and in one shape.
   at::Tensor forward(const DeviceBatch& batch);
   void backward() { passes_.run(1); }
-  // What the model does has changed.
-  void forget();
+  // To be called when the model computes something else than before.
+  void invalidate();
 
  private:
-  Replayed passes_;
+  CapturedGraph passes_;
   DeviceBatch batch_;
   at::Tensor loss_;  // of the last forward pass, with its history until the backward pass
 };

@@ -15,7 +15,7 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
       micro_batches_(micro_batches),
       micro_step_(model, 1.0 / static_cast<double>(micro_batches), device, graphs),
       once_a_step_("the update",
-                   {[this] { model_.refresh_weights(); }, [this] { reduce_gradients(); },
+                   {[this] { model_.cast_weights(); }, [this] { reduce_gradients(); },
                     [this] { update_weights(); }},
                    device, graphs && communicator.world_size() == 1),
       numbers_(at::zeros({2}, at::TensorOptions(device).dtype(at::kFloat))),
@@ -28,18 +28,18 @@ DeviceBatch TrainStep::next_batch() {
   return feed_.next();
 }
 
-// Takes what is part of the recordings; they begin anew where it is no longer what was recorded.
+// Sets what the captured graphs depend on, and invalidates those that no longer match.
 void TrainStep::set(const StepPlan& plan) {
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
   const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;
-  if (other_rounding) micro_step_.forget();
-  if (other_rounding || other_clipping) once_a_step_.forget();
+  if (other_rounding) micro_step_.invalidate();
+  if (other_rounding || other_clipping) once_a_step_.invalidate();
   model_.set_fake_quant(fake_quant_);
 }
 
-void TrainStep::refresh_weights() {
+void TrainStep::cast_weights() {
   const auto phase = phases_.enter(Phase::optimizer);
-  once_a_step_.run(refresh);
+  once_a_step_.run(cast);
 }
 
 at::Tensor TrainStep::forward(const DeviceBatch& batch) {
@@ -79,7 +79,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   const auto scalar = [&](double value) { return at::full({}, value, numbers_.options()); };
   communicator_.take_wait_times();  // of what was between the steps
   set(plan);
-  refresh_weights();
+  cast_weights();
   // The sum over ranks broadcasts what rank 0 alone contributes.
   const double clock_ms = communicator_.rank() == 0 ? plan.clock_ms : 0;
   numbers_.copy_(at::stack({accumulate_gradients(), scalar(clock_ms)}));

@@ -21,9 +21,9 @@ struct StepPlan {
 // number; clip; update. Nothing here waits for the device. Collective.
 class TrainStep {
  public:
-  // micro_batches: of all ranks; graphs: see Replayed. Collectives are never recorded, so that each
-  // has its time limit and its place in the flight record: with other ranks the update is launched
-  // kernel by kernel, while the GPU is busy with the passes before it.
+  // micro_batches: of all ranks; graphs: see CapturedGraph. Collectives are never captured, so that
+  // each has its time limit and its place in the flight record: with other ranks the update is
+  // launched kernel by kernel, while the GPU is busy with the passes before it.
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
             Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
@@ -33,9 +33,9 @@ class TrainStep {
   at::Tensor run(const StepPlan& plan);
 
  private:
-  enum Part { refresh, reduce, update };  // of what is done once a step
+  enum Part { cast, reduce, update };  // of what is done once a step
   void set(const StepPlan& plan);
-  void refresh_weights();
+  void cast_weights();
   at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
   at::Tensor forward(const DeviceBatch& batch);
@@ -50,7 +50,7 @@ class TrainStep {
   Communicator& communicator_;
   std::int64_t micro_batches_;
   MicroStep micro_step_;
-  Replayed once_a_step_;
+  CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;
   at::Tensor numbers_;                            // [2] fp32: mean loss, rank 0's clock_ms

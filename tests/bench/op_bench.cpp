@@ -1,9 +1,9 @@
 // usage: op_bench [record] [speedrun_124m]
 //
-// Every operation of ops/ alone, at the shapes of configs/record.env and configs/speedrun_124m.env
-// in bf16: milliseconds forward and backward, bytes or floating-point operations a second, the
-// share of what a copy, a product and attention reach here, and the time of the reference
-// (FUSED=0). On a CPU the shapes are tiny and each runs once: that shows only that every row works.
+// Times each operation of ops/ at the shapes of configs/record.env and configs/speedrun_124m.env in
+// bf16: milliseconds forward and backward, GB/s or TFLOP/s, their share of what a copy, a GEMM and
+// attention reach on this machine, and the time of the reference (FUSED=0). On a CPU the shapes are
+// tiny and each runs once: a test that every row works.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,12 +30,12 @@
 namespace tg {
 namespace {
 
-// B sequences of T tokens, D wide; a micro-step's.
+// Shapes of a micro-step.
 struct Recipe {
   const char* name;
   std::int64_t batch, seq_len, dim, heads, kv_heads, rope_dims, layers, hidden, vocab;
   double slope;
-  bool value_blend;  // and with it no bigram, smear, gains or scales
+  bool value_blend;  // if so, no bigram, smear, gains or scales
 };
 constexpr Recipe kRecipes[] = {
     {"record", 48, 2048, 512, 8, 4, 16, 11, 1536, 1024, 0.5, false},
@@ -52,7 +52,7 @@ Recipe tiny(Recipe r) {
   return r;
 }
 
-// Makes inputs, all of which require a gradient but ids.
+// Makes random inputs; all but ids require a gradient.
 struct Inputs {
   at::TensorOptions options;
   at::ScalarType dtype() const { return options.dtype().toScalarType(); }
@@ -63,7 +63,7 @@ struct Inputs {
   at::Tensor fp32(at::IntArrayRef shape) const {
     return at::randn(shape, options.dtype(at::kFloat)).requires_grad_();
   }
-  // As frequent as synthetic:zipf's: about 1 / (id + 3).
+  // With the frequencies of synthetic:zipf: about 1 / (id + 3).
   at::Tensor ids(at::IntArrayRef shape, std::int64_t count) const {
     const auto uniform = at::rand(shape, options.dtype(at::kFloat));
     const double last = static_cast<double>(count + 3) / 3;
@@ -71,11 +71,11 @@ struct Inputs {
   }
 };
 
-// Of a recipe without a part its tensors are undefined, as the operations take it.
+// Inputs that a recipe does not have are undefined.
 void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const auto b = r.batch, t = r.seq_len, hd = r.dim / r.heads;
   const bool blend = r.value_blend, record = !blend;
-  // Bytes of a tensor of so many features.
+  // Bytes of a bf16 tensor [B, T, features].
   const auto wide = [&](std::int64_t features) {
     return 2.0 * static_cast<double>(b * t * features);
   };
@@ -118,19 +118,19 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("residual_norm inside a block", bytes(4 * x, (record ? 6 : 4) * x),
             {features(r.dim), features(r.dim), fp32_if(record, {r.dim}), none, none, none, none},
             residual);
-  timer.row("attention_heads",
+  timer.row("qk_norm_rope",
             blend ? bytes(2 * qk + 3 * v, 3 * qk + 6 * v) : bytes(2 * qk, 3 * qk + 2 * v),
             {features(r.dim + 2 * r.kv_heads * hd), fp32_if(record, {r.heads}), fp32_if(blend, {}),
              blend ? heads(r.kv_heads) : none},
             [&](const auto& in) {
-              const auto out = attention_heads(in[0],
-                                               {.heads = r.heads,
-                                                .kv_heads = r.kv_heads,
-                                                .q_gain = in[1],
-                                                .value_embedding = {},
-                                                .value_lambda = in[2],
-                                                .first_v = in[3]},
-                                               rope_table);
+              const auto out = qk_norm_rope(in[0],
+                                            {.heads = r.heads,
+                                             .kv_heads = r.kv_heads,
+                                             .q_gain = in[1],
+                                             .value_embedding = {},
+                                             .value_lambda = in[2],
+                                             .first_v = in[3]},
+                                            rope_table);
               return Tensors{out.q, out.k, out.v, out.first_v};
             });
   timer.row("exclusive_attention", bytes(2 * q + v, 3 * q + 2 * v),
@@ -138,11 +138,11 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
             [](const auto& in) { return Tensors{exclusive_attention(in[0], in[1])}; });
   timer.row("leaky_relu_squared", bytes(2 * u, 3 * u), {features(r.hidden)},
             [&](const auto& in) { return Tensors{leaky_relu_squared(in[0], r.slope)}; });
-  // The gradient comes with the loss: backward has nothing left to do.
+  // Forward computes the gradient with the loss: backward has nothing left to do.
   timer.row("softcap_cross_entropy", bytes(2 * z, 0),
             {make({b * t, r.vocab}), make.ids({b * t}, r.vocab)},
             [](const auto& in) { return Tensors{softcap_cross_entropy(in[0], in[1], 30)}; });
-  // What the references above are made of.
+  // Operations that the references above consist of.
   timer.row("rms_norm", bytes(2 * x, 3 * x), {features(r.dim)},
             [](const auto& in) { return Tensors{rms_norm(in[0])}; });
   timer.row("rope of q", bytes(2 * q, 2 * q), {heads(r.heads)},
@@ -151,18 +151,18 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
             [](const auto& in) { return Tensors{smear(in[0], in[1])}; });
 }
 
-void products_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
+void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const auto b = r.batch, t = r.seq_len, hd = r.dim / r.heads;
-  const auto product = [&](const char* name, std::int64_t in_dim, std::int64_t out_dim) {
+  const auto gemm = [&](const char* name, std::int64_t in_dim, std::int64_t out_dim) {
     const double flops = 2.0 * static_cast<double>(b * t * in_dim * out_dim);
-    timer.row(name, products(flops, 2 * flops), {make({b, t, in_dim}), make({out_dim, in_dim})},
+    timer.row(name, gemms(flops, 2 * flops), {make({b, t, in_dim}), make({out_dim, in_dim})},
               [](const auto& in) { return Tensors{at::linear(in[0], in[1])}; });
   };
-  product("product up", r.dim, r.hidden);
-  product("product down", r.hidden, r.dim);
-  product("product qkv", r.dim, (r.heads + 2 * r.kv_heads) * hd);
-  product("product out", r.dim, r.dim);
-  product("product head", r.dim, r.vocab);
+  gemm("gemm up", r.dim, r.hidden);
+  gemm("gemm down", r.hidden, r.dim);
+  gemm("gemm qkv", r.dim, (r.heads + 2 * r.kv_heads) * hd);
+  gemm("gemm out", r.dim, r.dim);
+  gemm("gemm head", r.dim, r.vocab);
 
   const auto matrix = [&](std::int64_t rows, std::int64_t columns) {
     return Weight{at::randn({rows, columns}, make.options),
@@ -170,7 +170,7 @@ void products_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make)
   };
   const auto up = matrix(r.hidden, r.dim), down = matrix(r.dim, r.hidden);
   const double mlp_flops = 4.0 * static_cast<double>(b * t * r.dim * r.hidden);
-  timer.row("mlp", own_products(mlp_flops, 2 * mlp_flops), {make({b, t, r.dim})},
+  timer.row("mlp", own_gemms(mlp_flops, 2 * mlp_flops), {make({b, t, r.dim})},
             [&](const auto& in) { return Tensors{mlp(in[0], up, down, r.slope)}; });
 
   const auto qkv_dim = (r.heads + 2 * r.kv_heads) * hd;
@@ -179,31 +179,31 @@ void products_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make)
   const double qkv_flops = 2.0 * static_cast<double>(b * t * r.dim * qkv_dim);
   const at::Tensor none;
   timer.row(
-      "projected_heads", own_products(qkv_flops, 2 * qkv_flops),
+      "qkv_proj_norm_rope", own_gemms(qkv_flops, 2 * qkv_flops),
       {make({b, t, r.dim}), r.value_blend ? none : make.fp32({r.heads}),
        r.value_blend ? make.fp32({}) : none, r.value_blend ? make({b, t, r.kv_heads, hd}) : none},
       [&](const auto& in) {
-        const auto out = projected_heads(in[0], qkv,
-                                         {.heads = r.heads,
-                                          .kv_heads = r.kv_heads,
-                                          .q_gain = in[1],
-                                          .value_lambda = in[2],
-                                          .first_v = in[3]},
-                                         rope_table);
+        const auto out = qkv_proj_norm_rope(in[0], qkv,
+                                            {.heads = r.heads,
+                                             .kv_heads = r.kv_heads,
+                                             .q_gain = in[1],
+                                             .value_lambda = in[2],
+                                             .first_v = in[3]},
+                                            rope_table);
         return Tensors{out.q, out.k, out.v};
       });
 
-  // Backward is five products to forward's two.
+  // Backward has five GEMMs, forward two.
   const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);
   timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops},
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
             [](const auto& in) { return Tensors{causal_attention(in[0], in[1], in[2])}; });
 
-  // A step has 2·m·m·n for X·Xᵀ, 2·m³ for A·A and 2·m·m·n for B·X, m the shorter side.
+  // FLOPs of a step: 2·m·m·n for X·Xᵀ, 2·m³ for A·A and 2·m·m·n for B·X, m the shorter side.
   const double m = static_cast<double>(std::min(r.dim, r.hidden));
   const double n = static_cast<double>(std::max(r.dim, r.hidden));
   timer.row("newton_schulz of the up bank",
-            products(5.0 * static_cast<double>(r.layers) * 2 * m * m * (2 * n + m), no_backward),
+            gemms(5.0 * static_cast<double>(r.layers) * 2 * m * m * (2 * n + m), no_backward),
             {make({r.layers, r.hidden, r.dim})},
             [](const auto& in) { return Tensors{newton_schulz(in[0], 5)}; });
 }
@@ -235,7 +235,7 @@ void run(int argc, char** argv) {
     }
     fmt::print("{:38}{:>9}{:>16}{:>8}{:>11}{:>9}\n", "", "ms", "", "share", "FUSED=0 ms", "ratio");
     memory_bound(timer, recipe, make);
-    products_and_attention(timer, recipe, make);
+    gemms_and_attention(timer, recipe, make);
   }
 }
 

@@ -22,7 +22,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Upstream gradients: 1 for a number, as a loss has.
+// Upstream gradients: 1 for a scalar, as for a loss.
 Tensors upstream_of(const Tensors& outputs) {
   Tensors upstream;
   for (const auto& output : outputs) {
@@ -41,8 +41,8 @@ Tensors differentiable(const Tensors& tensors) {
 
 }  // namespace
 
-// A gigabyte written before each measurement leaves nothing of the inputs in the cache, and takes
-// so long that the host has launched the operation before the GPU begins with it.
+// Writing a gigabyte before each measurement evicts the inputs from L2 and takes long enough for
+// the host to launch the operation before the GPU starts it.
 OpTimer::OpTimer(at::Device device)
     : device_(device),
       flush_(at::empty({device.is_cuda() ? 1 << 30 : 1},
@@ -66,7 +66,7 @@ OpTimer::Times OpTimer::measure(const Tensors& inputs, const Operation& run, boo
     if (upstream.empty()) upstream = upstream_of(outputs);
     flush_.zero_();
     moments.emplace_back(stream);
-    // Operations may use up what they saved: each backward pass has its own forward pass.
+    // Operations may overwrite what they saved: each backward pass has its own forward pass.
     torch::autograd::grad(outputs, leaves, upstream, /*retain_graph=*/false,
                           /*create_graph=*/false, /*allow_unused=*/true);
     moments.emplace_back(stream);
@@ -81,19 +81,19 @@ OpTimer::Times OpTimer::measure(const Tensors& inputs, const Operation& run, boo
   return {median(forward_ms), backward ? median(backward_ms) : 0};
 }
 
-void OpTimer::measure_ceilings(const Tensors& copied, const std::vector<Tensors>& factors,
-                               const Shape& s) {
+void OpTimer::measure_ceilings(const Tensors& copied, const std::vector<Tensors>& gemm_operands,
+                               const AttentionShape& s) {
   const auto copy = [](const Tensors& in) { return Tensors{in[0].clone()}; };
   const double moved = 2.0 * static_cast<double>(copied[0].nbytes());
   copy_ = moved / measure(copied, copy, false).forward_ms * 1e3;
-  for (const auto& pair : factors) {
-    const auto product = [](const Tensors& in) { return Tensors{at::linear(in[0], in[1])}; };
+  for (const auto& pair : gemm_operands) {
+    const auto gemm = [](const Tensors& in) { return Tensors{at::linear(in[0], in[1])}; };
     const auto flops = 2.0 * static_cast<double>(pair[0].numel() * pair[1].size(0));
-    product_ = std::max(product_, flops / measure(pair, product, false).forward_ms * 1e3);
+    gemm_ = std::max(gemm_, flops / measure(pair, gemm, false).forward_ms * 1e3);
   }
   const auto head_tensor = [&] {
     return at::randn({s.batch, s.heads, s.seq_len, s.head_dim},
-                     at::TensorOptions(device_).dtype(factors[0][0].scalar_type()))
+                     at::TensorOptions(device_).dtype(gemm_operands[0][0].scalar_type()))
         .requires_grad_();
   };
   const auto attend = [](const Tensors& in) {
@@ -105,9 +105,9 @@ void OpTimer::measure_ceilings(const Tensors& copied, const std::vector<Tensors>
   attention_forward_ = flops / times.forward_ms * 1e3;
   attention_backward_ = 2.5 * flops / times.backward_ms * 1e3;
   fmt::print(
-      "ceilings: copy {:.0f} GB/s read and written, product {:.0f} TFLOP/s, attention {:.0f} "
+      "ceilings: copy {:.0f} GB/s read and written, GEMM {:.0f} TFLOP/s, attention {:.0f} "
       "forward and {:.0f} backward\n",
-      copy_ / 1e9, product_ / 1e12, attention_forward_ / 1e12, attention_backward_ / 1e12);
+      copy_ / 1e9, gemm_ / 1e12, attention_forward_ / 1e12, attention_backward_ / 1e12);
 }
 
 void OpTimer::row(const std::string& name, const Cost& cost, const Tensors& inputs,
@@ -125,13 +125,13 @@ void OpTimer::row(const std::string& name, const Cost& cost, const Tensors& inpu
   print(name, cost.forward,
         memory      ? copy_
         : attention ? attention_forward_
-                    : product_,
+                    : gemm_,
         unit, ours.forward_ms, reference.forward_ms);
   if (!backward) return;
   print(name + " backward", cost.backward,
         memory      ? copy_
         : attention ? attention_backward_
-                    : product_,
+                    : gemm_,
         unit, ours.backward_ms, reference.backward_ms);
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Times operations one by one and sets them beside what the machine can do: one line each.
+// Times operations one by one and prints them as a share of what the machine reaches.
 #include <ATen/ATen.h>
 
 #include <functional>
@@ -11,38 +11,38 @@ namespace tg {
 using Tensors = std::vector<at::Tensor>;
 using Operation = std::function<Tensors(const Tensors&)>;
 
-// What a call needs at least, forward and backward: bytes read and written, or floating-point
-// operations. Nothing (0) for a direction: its time alone is printed, or with no_backward not even
-// that.
+// The least that a call needs, forward and backward: bytes read and written, or FLOPs. For 0 only
+// the time is printed, for no_backward nothing.
 struct Cost {
-  enum class Bound { memory, product, attention } bound;
+  enum class Bound { memory, gemm, attention } bound;
   double forward, backward;
-  bool own_kernel = false;  // there is a reference to compare with
+  bool own_kernel = false;  // also time the reference (FUSED=0)
 };
 inline constexpr double no_backward = -1;
 inline Cost bytes(double forward, double backward) {
   return {Cost::Bound::memory, forward, backward, true};
 }
-inline Cost products(double forward, double backward) {
-  return {Cost::Bound::product, forward, backward};
+inline Cost gemms(double forward, double backward) {
+  return {Cost::Bound::gemm, forward, backward};
 }
-inline Cost own_products(double forward, double backward) {
-  return {Cost::Bound::product, forward, backward, true};
+inline Cost own_gemms(double forward, double backward) {
+  return {Cost::Bound::gemm, forward, backward, true};
 }
 
 class OpTimer {
  public:
   explicit OpTimer(at::Device device);
 
-  // What the shares refer to: a copy, the fastest of some products, attention forward and backward.
-  struct Shape {
-    std::int64_t batch, seq_len, heads, head_dim;  // of attention
+  struct AttentionShape {
+    std::int64_t batch, seq_len, heads, head_dim;
   };
-  void measure_ceilings(const Tensors& copied, const std::vector<Tensors>& factors,
-                        const Shape& attention);
+  // Measures what the shares refer to: a copy of copied[0], the fastest GEMM a·bᵀ over the pairs
+  // {a, b} of gemm_operands, attention forward and backward.
+  void measure_ceilings(const Tensors& copied, const std::vector<Tensors>& gemm_operands,
+                        const AttentionShape& attention);
 
-  // Prints a line forward and one backward, as own kernel and as reference. The inputs that require
-  // a gradient are differentiated.
+  // Prints a line for forward and one for backward. Backward computes the gradients of the inputs
+  // that require one.
   void row(const std::string& name, const Cost& cost, const Tensors& inputs, const Operation& run);
 
  private:
@@ -55,7 +55,8 @@ class OpTimer {
 
   at::Device device_;
   at::Tensor flush_;
-  double copy_ = 0, product_ = 0, attention_forward_ = 0, attention_backward_ = 0;  // a second
+  double copy_ = 0;                                                   // bytes per second
+  double gemm_ = 0, attention_forward_ = 0, attention_backward_ = 0;  // FLOPs per second
 };
 
 }  // namespace tg

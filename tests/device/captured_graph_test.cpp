@@ -7,29 +7,29 @@
 namespace tg {
 namespace {
 
-// What is written to standard error meanwhile.
+// What `work` writes to standard error.
 std::string warnings_of(const std::function<void()>& work) {
   testing::internal::CaptureStderr();
   work();
   return testing::internal::GetCapturedStderr();
 }
 
-class ReplayedTest : public testing::Test {
+class CapturedGraphTest : public testing::Test {
  protected:
-  Replayed make(at::Device device, bool graphs) {
+  CapturedGraph make(at::Device device, bool graphs) {
     return {"the work", {[this] { ran += 'a'; }, [this] { ran += 'b'; }}, device, graphs};
   }
-  void run(Replayed& work, int times) {
+  void run(CapturedGraph& work, int times) {
     for (int i = 0; i < times; ++i) {
       work.run(0);
       work.run(1);
     }
   }
-  // In order each time, also after it was told to begin anew.
-  void expect_every_part_each_time(Replayed work) {
+  // In order each time, also after invalidate().
+  void expect_every_part_each_time(CapturedGraph work) {
     run(work, 3);
     EXPECT_EQ(ran, "ababab");
-    work.forget();
+    work.invalidate();
     run(work, 2);
     EXPECT_EQ(ran, "ababababab");
   }
@@ -37,27 +37,27 @@ class ReplayedTest : public testing::Test {
   std::string ran;
 };
 
-TEST_F(ReplayedTest, WithoutGraphsEveryPartRunsEachTime) {
+TEST_F(CapturedGraphTest, WithoutGraphsEveryPartRunsEachTime) {
   EXPECT_EQ(warnings_of([&] { expect_every_part_each_time(make(at::kCUDA, false)); }), "");
 }
 
-TEST_F(ReplayedTest, OnTheCpuEveryPartRunsEachTime) {
+TEST_F(CapturedGraphTest, OnTheCpuEveryPartRunsEachTime) {
   EXPECT_EQ(warnings_of([&] { expect_every_part_each_time(make(at::kCPU, true)); }), "");
 }
 
-// Neither without a GPU nor on its default stream, which is the current one here.
-TEST_F(ReplayedTest, WhatCannotBeRecordedRunsAsItIsAfterOneWarning) {
+// Capture fails without a GPU, and with one on the default stream, which is current here.
+TEST_F(CapturedGraphTest, WorkThatCannotBeCapturedRunsEagerlyAfterOneWarning) {
   auto work = make(at::kCUDA, true);
   EXPECT_EQ(warnings_of([&] { run(work, 1); }), "");
-  EXPECT_TRUE(work.records());
+  EXPECT_TRUE(work.uses_graphs());
   const auto warnings = warnings_of([&] { run(work, 1); });
   EXPECT_NE(warnings.find("the work cannot be captured as CUDA graphs ("), std::string::npos)
       << warnings;
   EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 1) << warnings;
-  EXPECT_FALSE(work.records());
+  EXPECT_FALSE(work.uses_graphs());
   EXPECT_EQ(warnings_of([&] {
               run(work, 1);
-              work.forget();
+              work.invalidate();
               run(work, 2);
             }),
             "");

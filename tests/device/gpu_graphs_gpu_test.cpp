@@ -1,4 +1,4 @@
-// Recording and replaying on a GPU; skipped where there is none.
+// Capture and replay on a GPU; skipped without one.
 #include "device/gpu.h"
 
 #include <ATen/ATen.h>
@@ -22,12 +22,12 @@ class GpuGraphsGpu : public ::testing::Test {
     sum = at::zeros({1000}, at::kCUDA);
   }
   double total() const { return sum.sum().item<double>(); }
-  std::string record(GpuGraphs& graphs) {
-    return graphs.record({[this] { doubled = a * 2; }, [this] { sum.add_(doubled); }});
+  std::string capture(GpuGraphs& graphs) {
+    return graphs.capture({[this] { doubled = a * 2; }, [this] { sum.add_(doubled); }});
   }
 
-  void expect_recorded_and_right(GpuGraphs& graphs) {
-    ASSERT_EQ(record(graphs), "");
+  void expect_captured_and_right(GpuGraphs& graphs) {
+    ASSERT_EQ(capture(graphs), "");
     sum.zero_();
     graphs.replay(0);
     graphs.replay(1);
@@ -36,9 +36,9 @@ class GpuGraphsGpu : public ::testing::Test {
   static c10::cuda::CUDAStream side_stream() {
     return c10::cuda::getStreamFromPool(/*isHighPriority=*/true);
   }
-  // The place of a tensor that another stream has used: its memory is given out again only where
-  // the allocator knows of no capture.
-  static const void* place_across_streams() {
+  // The address of a tensor that another stream has used. The allocator reuses it only if it is not
+  // in capture mode.
+  static const void* address_across_streams() {
     const auto tensor = at::empty({kLarge}, at::kCUDA);
     tensor.record_stream(side_stream());
     return tensor.data_ptr();
@@ -49,30 +49,30 @@ class GpuGraphsGpu : public ::testing::Test {
     return getDeviceStats(0).reserved_bytes[0].current;
   }
 
-  // Neither on its own nor beside another recording, whose memory it would share, does a failure
-  // change what comes after it.
+  // A failed capture has no effect on later work, neither on its own nor beside other graphs, whose
+  // memory pool it would share.
   void expect_obstacle_without_trace(const std::function<void()>& part, const char* reason) {
     const auto reserved_before = reserved();
     GpuGraphs other, failed;
     for (const bool beside_another : {false, true}) {
       SCOPED_TRACE(beside_another);
       if (beside_another) {
-        ASSERT_EQ(record(other), "");
+        ASSERT_EQ(capture(other), "");
       }
-      const auto obstacle = failed.record({[this] { doubled = a * 2; }, part});
+      const auto obstacle = failed.capture({[this] { doubled = a * 2; }, part});
       EXPECT_NE(obstacle.find(reason), std::string::npos) << obstacle;
-      EXPECT_FALSE(failed.recorded());
+      EXPECT_FALSE(failed.captured());
       doubled = at::Tensor();
       if (!beside_another) {
         EXPECT_EQ(reserved(), reserved_before);
       }
-      const auto* place = place_across_streams();
+      const auto* address = address_across_streams();
       wait_for_gpu();
-      EXPECT_EQ(place_across_streams(), place);
+      EXPECT_EQ(address_across_streams(), address);
       sum.zero_().add_(a * 3);
       EXPECT_EQ(total(), 3000);
       GpuGraphs next;
-      expect_recorded_and_right(next);
+      expect_captured_and_right(next);
     }
   }
 
@@ -80,11 +80,11 @@ class GpuGraphsGpu : public ::testing::Test {
   at::Tensor a, sum, doubled;
 };
 
-TEST_F(GpuGraphsGpu, PartsRunAtReplayAndHandOverWhatTheyLeave) {
+TEST_F(GpuGraphsGpu, PartsRunAtReplayAndPassTensorsOn) {
   GpuGraphs graphs;
-  EXPECT_FALSE(graphs.recorded());
-  ASSERT_EQ(record(graphs), "");
-  EXPECT_EQ(total(), 0);  // recorded, not run
+  EXPECT_FALSE(graphs.captured());
+  ASSERT_EQ(capture(graphs), "");
+  EXPECT_EQ(total(), 0);  // captured, not run
   for (int times = 1; times <= 3; ++times) {
     a.fill_(times);
     graphs.replay(0);
@@ -113,36 +113,36 @@ TEST_F(GpuGraphsGpu, ACaptureThatCannotBeginIsAnObstacleAndLeavesNothingBehind) 
   GpuGraphs graphs;
   {
     const c10::cuda::CUDAStreamGuard guard(c10::cuda::getDefaultCUDAStream());
-    EXPECT_NE(record(graphs), "");
+    EXPECT_NE(capture(graphs), "");
   }
-  expect_recorded_and_right(graphs);
+  expect_captured_and_right(graphs);
 }
 
-TEST_F(GpuGraphsGpu, WhatIsForgottenCanBeRecordedAnew) {
+TEST_F(GpuGraphsGpu, InvalidatedGraphsCanBeCapturedAgain) {
   GpuGraphs graphs;
-  ASSERT_EQ(record(graphs), "");
+  ASSERT_EQ(capture(graphs), "");
   doubled = at::Tensor();
-  graphs.forget();
-  EXPECT_FALSE(graphs.recorded());
-  ASSERT_EQ(record(graphs), "");
+  graphs.invalidate();
+  EXPECT_FALSE(graphs.captured());
+  ASSERT_EQ(capture(graphs), "");
   graphs.replay(0);
   graphs.replay(1);
   EXPECT_EQ(total(), 2000);
 }
 
-TEST_F(GpuGraphsGpu, RecordingsUseOneMemoryAndOutliveEachOther) {
+TEST_F(GpuGraphsGpu, GraphsShareOnePoolAndOutliveEachOther) {
   const auto large_work = [this] { sum.add_(at::ones({kLarge}, at::kCUDA).sum() / kLarge); };
   GpuGraphs first, second;
-  ASSERT_EQ(record(first), "");
+  ASSERT_EQ(capture(first), "");
   large_work();
-  ASSERT_EQ(second.record({large_work}), "");
+  ASSERT_EQ(second.capture({large_work}), "");
   const auto with_one = reserved();
   GpuGraphs third;
-  ASSERT_EQ(third.record({large_work}), "");
+  ASSERT_EQ(third.capture({large_work}), "");
   EXPECT_LT(reserved(), with_one + kLarge);
-  second.forget();
-  ASSERT_EQ(second.record({large_work}), "");
-  third.forget();
+  second.invalidate();
+  ASSERT_EQ(second.capture({large_work}), "");
+  third.invalidate();
   sum.zero_();
   first.replay(0);
   first.replay(1);

@@ -151,7 +151,7 @@ TEST_F(ValidationTest, WeightsAreScoredAsTheyAreWhileTrainingRoundsThem) {
   Validation validation = make(std::nullopt);
   const double exact = validation.score(model, kTrainLength).loss;
   model.set_fake_quant(true);
-  model.refresh_weights();
+  model.cast_weights();
   add_by_hand(all, 0, 12, kTrainLength);
   ASSERT_GT(std::abs(loss_sum / predictions - exact), 1e-3);  // rounding is not lost in noise
   EXPECT_EQ(validation.score(model, kTrainLength).loss, exact);

@@ -31,7 +31,7 @@ class AgainstPython : public testing::TestWithParam<std::string> {
   // QAT belongs to the case of the switches alone.
   at::Tensor train(Gpt& model) const {
     model.set_fake_quant(GetParam() == "switches");
-    model.refresh_weights();
+    model.cast_weights();
     const auto loss = model.loss(inputs, targets, {.training = true});
     loss.backward();
     model.collect_gradients();
@@ -127,7 +127,7 @@ TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
     const at::NoGradGuard no_grad;
     const auto loss = [&] {
       model.set_fake_quant(false);
-      model.refresh_weights();
+      model.cast_weights();
       return model.loss(inputs, targets, mode).item<double>();
     };
     for (const auto& row : table.rows()) {
@@ -193,7 +193,7 @@ TEST(Gpt, TheScriptsOwnQuantisationMissesTheBanks) {
   const auto loss = [&](const ParameterTable& table, bool quirks, bool fake_quant) {
     Gpt model(config, table, {.record_quirks = quirks});
     model.set_fake_quant(fake_quant);
-    model.refresh_weights();
+    model.cast_weights();
     return model.loss(inputs, targets, {.training = true}).item<double>();
   };
   auto table = test::random_parameters(config, at::kFloat, 6);
@@ -218,7 +218,7 @@ TEST(Gpt, QuantisationNeverTouchesATiedHead) {
   Gpt model(config, table, {.record_quirks = true});
   const auto plain = model.loss(inputs, targets, {.training = true});
   model.set_fake_quant(true);
-  model.refresh_weights();
+  model.cast_weights();
   EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.training = true}), plain));
 }
 

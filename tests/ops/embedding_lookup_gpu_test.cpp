@@ -19,7 +19,7 @@ class EmbeddingLookupGpu : public test::OnGpu<::testing::TestWithParam<at::Scala
   }
 };
 
-// Ids of all kinds of frequency: the k-th of `vocab` about as often as 1/k.
+// Zipf-distributed ids: id k about as often as 1/k.
 at::Tensor zipf(std::int64_t count, std::int64_t vocab) {
   const auto uniform = at::rand({count}, test::generator(1), at::kDouble);
   return (uniform * std::log(vocab + 1.0)).exp().sub_(1).to(at::kLong).clamp_(0, vocab - 1);
@@ -35,15 +35,15 @@ TEST_P(EmbeddingLookupGpu, GradientSumsTheRowsOfAnId) {
     at::Tensor ids;
     std::int64_t vocab, width;
   } cases[] = {
-      {zipf(20000, 1024), 1024, 512},   // the record's table, runs of many chunks
-      {zipf(9001, 10240), 10240, 128},  // its bigrams', a last chunk that is not full
-      {test::integers({5000}, 50304, 2), 50304, 768},        // the speedrun's: hardly an id twice
-      {at::full({1000}, 3, at::kLong), 5, 16},               // one id alone
+      {zipf(20000, 1024), 1024, 512},                  // the record's table, runs of many chunks
+      {zipf(9001, 10240), 10240, 128},                 // its bigrams', a partial last chunk
+      {test::integers({5000}, 50304, 2), 50304, 768},  // the speedrun's: few ids twice
+      {at::full({1000}, 3, at::kLong), 5, 16},         // a single id
       {at::arange(130, at::kLong).div_(65, "floor"), 2, 8},  // a chunk's end within each run
       {at::arange(128, at::kLong).div_(64, "floor"), 2, 8},  // and at each
       {at::zeros({1}, at::kLong), 1, 2048},
       {test::integers({3, 7}, 9, 3), 9, 24},
-      {test::integers({100}, 9, 4), 9, 7},  // no whole packs: as the reference
+      {test::integers({100}, 9, 4), 9, 7},  // not a multiple of 16 bytes: the reference
   };
   for (const auto& [ids, vocab, width] : cases) {
     auto shape = ids.sizes().vec();
@@ -52,7 +52,7 @@ TEST_P(EmbeddingLookupGpu, GradientSumsTheRowsOfAnId) {
     const auto exact = exact_gradient(dy, ids, vocab);
     const auto found = embedding_gradient(dy.cuda(), ids.cuda(), vocab);
     EXPECT_EQ(found.scalar_type(), GetParam());
-    // One rounding of the sum; before it, of up to 20,000 terms of size one, in pieces of 64.
+    // One rounding of the sum, of up to 20,000 fp32 terms of size one in chunks of 64.
     const bool reference = width == 7;
     EXPECT_TRUE(test::is_close(found.cpu(), exact, reference ? 4 * rounding() : rounding(),
                                reference ? 0.5 : 1e-3))

@@ -1,4 +1,4 @@
-// The own CUDA kernels against their reference in fp64 on the CPU. Skipped where there is no GPU.
+// Elementwise CUDA kernels against their formula in fp64. Skipped where there is no GPU.
 #include <gtest/gtest.h>
 
 #include "ops/fused.h"
@@ -10,9 +10,8 @@ namespace {
 
 struct Case {
   at::ScalarType dtype;
-  double
-      tolerance;  // relative: one rounding of the output, three in fp32 for the products before it
-  double smallest;  // absolute: half a step of the subnormal numbers
+  double tolerance;  // relative: one rounding of the output and, before, three in fp32
+  double smallest;   // absolute: half the smallest subnormal
 };
 
 class KernelsGpu : public test::OnGpu<::testing::TestWithParam<Case>> {};
@@ -20,7 +19,7 @@ class KernelsGpu : public test::OnGpu<::testing::TestWithParam<Case>> {};
 TEST_P(KernelsGpu, LeakyReluSquaredAndItsGradientMatchTheReferenceAtAnySize) {
   const auto [dtype, tolerance, smallest] = GetParam();
   at::manual_seed(1);
-  // One element, odd ends of every pack, more than one block, more than one pass of the whole grid.
+  // One element, remainders of every pack size, several blocks, several iterations of the grid.
   for (const std::int64_t count : {1, 7, 4099, 300001, 20000003}) {
     for (const double slope : {-1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.5}) {
       auto x = at::randn({count}, at::kFloat).to(at::kCUDA, dtype).set_requires_grad(true);

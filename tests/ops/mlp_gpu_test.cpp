@@ -56,7 +56,7 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   at::Tensor x, dy, up, down;
 };
 
-// Of the row that is furthest off, as a share of that row: a wrong tile, row or column shows.
+// The largest relative error of a row: detects a wrong tile, row or column.
 double worst_row(const at::Tensor& found, const at::Tensor& exact) {
   const auto off = (found.to(at::kDouble) - exact).norm(2, 1);
   return (off / (exact.norm(2, 1) + 1e-30)).max().item<double>();
@@ -67,8 +67,8 @@ TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   make(c);
   const auto found = run(c.slope), right = exact(c.slope);
   const bool fused = c.supported && use_hopper_kernels(x);
-  // Two roundings to bf16 on the way to each result, of at most 2^-8 each; separate operations have
-  // two more, of which one is doubled by the square.
+  // Two roundings to bf16, of at most 2^-8 each, before each result; separate operations have two
+  // more, of which the square doubles one.
   const double tolerance = c.dtype != at::kBFloat16 ? 1e-5 : fused ? 2.0 / 256 : 5.0 / 256;
   EXPECT_LE(worst_row(found.y, right.y), tolerance);
   EXPECT_LE(worst_row(found.dx, right.dx), tolerance);
@@ -97,7 +97,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(Case{98304, 512, 1536, 0.5},      // the recipes'
                       Case{65536, 768, 3072, 0},        //
                       Case{1, 64, 192, 0.5},            // one row
-                      Case{300, 128, 256, 0.5},         // ends of tiles in every direction
+                      Case{300, 128, 256, 0.5},         // partial tiles in every dimension
                       Case{1111, 72, 200, 0.5},         //
                       Case{9000, 520, 1000, 0.25},      //
                       Case{1000, 128, 384, -1.5},       // slopes of either sign
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{1003, 128, 384, 0},          //
                       Case{1004, 128, 384, 1},          //
                       Case{1005, 128, 384, 1.5},        //
-                      Case{257, 100, 304, 0.5, false},  // rows that the copy engine does not take
+                      Case{257, 100, 304, 0.5, false},  // rows that TMA does not support
                       Case{257, 128, 300, 0.5, false},  //
                       Case{513, 96, 384, 0.5, false, at::kFloat},
                       Case{514, 96, 384, -0.5, false, at::kFloat}),
@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class MlpElementsGpu : public test::OnGpu<> {};
 
-// With unit matrices the activation is y itself, and its gradient dx.
+// With identity matrices y is the activation and dx its gradient.
 TEST_F(MlpElementsGpu, AreRoundedOnce) {
   constexpr std::int64_t kRows = 5000, kWidth = 328;
   const double slope = 0.5;
@@ -135,7 +135,7 @@ TEST_F(MlpElementsGpu, AreRoundedOnce) {
   const auto worst = [](const at::Tensor& found, const at::Tensor& exact) {
     return ((found.to(at::kDouble) - exact).abs() / (exact.abs() + 1e-38)).max().item<double>();
   };
-  // A rounding is at most 2^-8; that of the activation counts half in its root.
+  // A rounding is at most 2^-8; that of the activation is halved by the square root.
   EXPECT_LE(worst(y.detach(), exact_x.square() * factor), 1.01 / 256);
   EXPECT_LE(worst(x.grad(), dy.to(at::kDouble) * 2 * exact_x * factor), 1.52 / 256);
 }

@@ -15,7 +15,7 @@ at::Tensor scalar(double value) {
   return at::full({}, value, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
 }
 
-// One number, odd ends of a chunk, more than one pass of the whole grid.
+// One element, remainders of a chunk, several iterations of the grid.
 constexpr std::int64_t kCounts[] = {1, 7, 4099, 20000003};
 
 TEST_F(MuonUpdateGpu, MomentumMatchesTheReference) {
@@ -30,11 +30,11 @@ TEST_F(MuonUpdateGpu, MomentumMatchesTheReference) {
           const auto flag = at::full({}, skip, at::TensorOptions(at::kCUDA).dtype(at::kBool));
           const auto exact =
               nesterov_momentum(exact_b, g.to(at::kDouble), scalar(0.95), scalar(0.3), flag);
-          const auto ahead = nesterov_momentum(b, g, scalar(0.95), scalar(0.3), flag);
-          // One rounding of b, which its product passes on, and one of the result.
+          const auto lookahead = nesterov_momentum(b, g, scalar(0.95), scalar(0.3), flag);
+          // One rounding of b, which μ·b passes on, and one of the result.
           const double step = b_dtype == at::kFloat ? 2e-7 : 1.0 / 256;
           EXPECT_TRUE(test::is_close(b.cpu(), exact_b.cpu(), step, step)) << count << skip;
-          EXPECT_TRUE(test::is_close(ahead.cpu(), exact.cpu(), 2 * step, 2 * step))
+          EXPECT_TRUE(test::is_close(lookahead.cpu(), exact.cpu(), 2 * step, 2 * step))
               << count << skip;
         }
       }

@@ -1,5 +1,5 @@
 #pragma once
-// The fixture of kernels' tests: skips them where there is no GPU, or no kernels were built.
+// Fixture of kernel tests: skips them without a GPU or in a build without kernels.
 #include <ATen/cuda/CUDAContext.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 namespace tg::test {
 
-// Base: ::testing::Test or a TestWithParam.
+// Base is ::testing::Test or a TestWithParam.
 template <class Base = ::testing::Test>
 class OnGpu : public Base {
  protected:

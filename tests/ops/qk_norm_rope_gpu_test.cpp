@@ -17,7 +17,7 @@ enum class Values { plain, embedded, blend_first, blend, weigh_first, weigh };
 constexpr Values kAllValues[] = {Values::plain, Values::embedded,    Values::blend_first,
                                  Values::blend, Values::weigh_first, Values::weigh};
 
-// One call and its gradients: what the same rounded numbers give in the kernels and in fp64.
+// One call and its gradients, on inputs rounded to `dtype`, which both the kernels and fp64 take.
 struct Call {
   Shape shape;
   Values values;
@@ -60,18 +60,19 @@ struct Call {
     }
     auto table = make_rope_table(shape.tokens, {.dims = shape.rope_dims}, dtype, at::kCPU);
     table = {to(table.cos), to(table.sin)};
-    const auto out = attention_heads(x[0],
-                                     {.heads = shape.heads,
-                                      .kv_heads = shape.kv_heads,
-                                      .q_gain = x[1],
-                                      .value_embedding = x[2],
-                                      .value_lambda = x[3],
-                                      .first_v = x[4]},
-                                     table);
+    const auto out = qk_norm_rope(x[0],
+                                  {.heads = shape.heads,
+                                   .kv_heads = shape.kv_heads,
+                                   .q_gain = x[1],
+                                   .value_embedding = x[2],
+                                   .value_lambda = x[3],
+                                   .first_v = x[4]},
+                                  table);
     std::vector<at::Tensor> outputs{out.q, out.k, out.v, out.exclusive_v}, gradients;
     if (out.first_v.defined()) outputs.push_back(out.first_v);
     for (const auto& gradient : upstream) gradients.push_back(to(gradient));
-    // Views such as attention gives: heads before tokens, and part of a packed tensor.
+    // Strided views as attention's backward returns them: heads before tokens, and part of a
+    // tensor.
     gradients[0] = gradients[0].transpose(1, 2).contiguous().transpose(1, 2);
     gradients[1] = at::cat({gradients[1], gradients[2]}, 2).narrow(2, 0, shape.kv_heads);
     auto found = torch::autograd::grad(outputs, leaves, gradients, /*retain_graph=*/{},
@@ -81,10 +82,10 @@ struct Call {
   }
 };
 
-class AttentionHeadsGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
+class QkNormRopeGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
 
-// The element by element tolerance: one rounding of what is written, and a hundred fp32 roundings
-// of terms of size `summed`.
+// Elementwise tolerance: one rounding of the output, relative; and a hundred fp32 roundings of
+// terms of size one.
 double rounding(at::ScalarType dtype) {
   return dtype == at::kFloat  ? std::ldexp(1, -23)
          : dtype == at::kHalf ? std::ldexp(1, -11)
@@ -92,13 +93,13 @@ double rounding(at::ScalarType dtype) {
 }
 constexpr double kTermsError = 100 * 0x1p-24;
 
-TEST_P(AttentionHeadsGpu, OutputsAndGradientsMatchTheReference) {
+TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
   const auto dtype = GetParam();
   const Shape shapes[] = {
-      {2, 160, 8, 4, 64, 16},   // the record's heads
+      {2, 160, 8, 4, 64, 16},   // the record's
       {3, 77, 6, 6, 128, 128},  // the speedrun's
-      {1, 1, 3, 1, 16, 16},     // one token; lanes and heads left over in the warp
-      {5, 13, 5, 5, 48, 32},    // lanes left over; rotated and unrotated packs
+      {1, 1, 3, 1, 16, 16},     // one token; idle lanes and heads in the warp
+      {5, 13, 5, 5, 48, 32},    // idle lanes; rotated and unrotated packs
       {1, 9001, 2, 1, 32, 16},  // more tokens than the grid has warps
       {2, 9, 4, 2, 256, 64},    // the widest in half precision; too wide in fp32
   };
@@ -115,7 +116,8 @@ TEST_P(AttentionHeadsGpu, OutputsAndGradientsMatchTheReference) {
                                         << shape.head_dim << ", tensor " << i);
         ASSERT_EQ(found[i].defined(), exact[i].defined());
         if (!found[i].defined()) continue;
-        // Sums over the tokens stay in fp32; their terms are of size one and of either sign.
+        // Gradients of parameters are sums over the tokens in fp32, of terms of size one and either
+        // sign.
         const bool sum = found[i].dim() < 2;
         EXPECT_EQ(found[i].scalar_type(), sum ? at::kFloat : dtype);
         EXPECT_TRUE(test::is_close(found[i].cpu(), exact[i], sum ? 0 : rounding(dtype),
@@ -125,8 +127,8 @@ TEST_P(AttentionHeadsGpu, OutputsAndGradientsMatchTheReference) {
   }
 }
 
-// The first layer's value gathers gradients from two later ones, in one buffer.
-TEST_P(AttentionHeadsGpu, TheFirstValuesGradientPassesThroughTheLayers) {
+// The gradient of the first layer's value accumulates over two later layers, in one buffer.
+TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
   const auto dtype = GetParam();
   constexpr std::int64_t kLayers = 3, kTokens = 130, kHeads = 4, kKv = 2, kDim = 64;
   const auto run = [&](at::Device device, at::ScalarType exact) {
@@ -143,7 +145,7 @@ TEST_P(AttentionHeadsGpu, TheFirstValuesGradientPassesThroughTheLayers) {
                    at::TensorOptions(device).dtype(exact == at::kDouble ? at::kDouble : at::kFloat))
               .set_requires_grad(true);
       leaves.insert(leaves.end(), {qkv, lambda});
-      const auto out = attention_heads(
+      const auto out = qk_norm_rope(
           qkv, {.heads = kHeads, .kv_heads = kKv, .value_lambda = lambda, .first_v = first_v},
           table);
       first_v = out.first_v;
@@ -155,8 +157,8 @@ TEST_P(AttentionHeadsGpu, TheFirstValuesGradientPassesThroughTheLayers) {
   const auto found = run(at::kCUDA, dtype), exact = run(at::kCPU, at::kDouble);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const bool sum = i % 2 == 1;
-    // The sum of v's three gradients, of size four at most, is rounded after each addition; and
-    // each term of dλ has the rounding of first_v's gradient in it, none other.
+    // The sum of v's three gradients, at most 4, is rounded after each addition; each term of dλ
+    // has one rounding, that of first_v's gradient.
     EXPECT_TRUE(test::is_close(
         found[i].cpu(), exact[i], sum ? 0 : 2 * rounding(dtype),
         sum ? kTermsError * std::sqrt(kTokens * kKv * kDim) : 4 * rounding(dtype) + kTermsError))
@@ -164,31 +166,31 @@ TEST_P(AttentionHeadsGpu, TheFirstValuesGradientPassesThroughTheLayers) {
   }
 }
 
-TEST_P(AttentionHeadsGpu, TwiceTheSameBits) {
+TEST_P(QkNormRopeGpu, TwiceTheSameBits) {
   const Call call({3, 700, 8, 4, 64, 16}, Values::weigh, GetParam());
   const auto once = call.run(at::kCUDA, GetParam(), GetParam());
   const auto twice = call.run(at::kCUDA, GetParam(), GetParam());
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(once[i], twice[i])) << i;
 }
 
-TEST_P(AttentionHeadsGpu, AnUnchangedValueIsNotCopied) {
+TEST_P(QkNormRopeGpu, AnUnchangedValueIsNotCopied) {
   const auto qkv = test::normal({2, 8, 8 * 64}, 1, GetParam()).to(at::kCUDA);
   const auto table = make_rope_table(8, {.dims = 16}, GetParam(), at::kCUDA);
   const auto lambda = at::ones({2}, at::kCUDA);
-  HeadInputs in{.heads = 4, .kv_heads = 2, .value_lambda = lambda};
-  const auto first = attention_heads(qkv, in, table);
+  QkvInputs in{.heads = 4, .kv_heads = 2, .value_lambda = lambda};
+  const auto first = qk_norm_rope(qkv, in, table);
   EXPECT_TRUE(first.v.is_alias_of(qkv));
   in.first_v = first.first_v;
-  const auto later = attention_heads(qkv, in, table);
+  const auto later = qk_norm_rope(qkv, in, table);
   EXPECT_FALSE(later.v.is_alias_of(qkv));
   EXPECT_TRUE(later.first_v.is_alias_of(qkv));
 }
 
-TEST_P(AttentionHeadsGpu, WhatTheLossLeavesOutHasNoGradient) {
+TEST_P(QkNormRopeGpu, OutputsThatTheLossDoesNotUseHaveNoGradient) {
   const auto qkv =
       test::normal({1, 5, 8 * 64}, 1, GetParam()).to(at::kCUDA).set_requires_grad(true);
   const auto table = make_rope_table(5, {.dims = 16}, GetParam(), at::kCUDA);
-  const auto out = attention_heads(qkv, {.heads = 4, .kv_heads = 2}, table);
+  const auto out = qk_norm_rope(qkv, {.heads = 4, .kv_heads = 2}, table);
   out.k.backward(at::ones_like(out.k));
   const auto gradient = qkv.grad().unflatten(-1, {8, 64});
   EXPECT_EQ(gradient.narrow(2, 0, 4).count_nonzero().item<std::int64_t>(), 0);
@@ -196,8 +198,8 @@ TEST_P(AttentionHeadsGpu, WhatTheLossLeavesOutHasNoGradient) {
   EXPECT_EQ(gradient.narrow(2, 6, 2).count_nonzero().item<std::int64_t>(), 0);
 }
 
-TEST_P(AttentionHeadsGpu, OtherWidthsRunAsTheReference) {
-  // Heads of no whole packs, and a rotation that splits one.
+TEST_P(QkNormRopeGpu, OtherWidthsRunAsTheReference) {
+  // A head that is not a multiple of 16 bytes, and a rotated half that is not.
   for (const Shape& shape : {Shape{2, 9, 4, 2, 18, 16}, Shape{2, 9, 4, 2, 64, 4}}) {
     const Call call(shape, Values::blend, GetParam());
     const auto found = call.run(at::kCUDA, GetParam(), GetParam());
@@ -209,7 +211,7 @@ TEST_P(AttentionHeadsGpu, OtherWidthsRunAsTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, AttentionHeadsGpu,
+INSTANTIATE_TEST_SUITE_P(Dtypes, QkNormRopeGpu,
                          ::testing::Values(at::kFloat, at::kBFloat16, at::kHalf),
                          [](const auto& tested) {
                            return std::string(c10::toString(tested.param));

@@ -12,17 +12,17 @@ RopeTable table() {
   return make_rope_table(kTokens, {.dims = kRopeDims}, at::kDouble, at::kCPU);
 }
 
-const HeadInputs kInputs{.heads = kHeads, .kv_heads = kKv};
+const QkvInputs kInputs{.heads = kHeads, .kv_heads = kKv};
 
 at::Tensor projection(std::uint64_t seed) {
   return test::normal({kBatch, kTokens, kRow}, seed);
 }
 
-TEST(AttentionHeads, QAndKAreNormalisedAndTurnedAndQIsScaled) {
+TEST(QkNormRope, QAndKAreNormalisedAndRotatedAndQIsScaled) {
   auto in = kInputs;
   const auto qkv = projection(1);
   in.q_gain = test::normal({kHeads}, 2);
-  const auto out = attention_heads(qkv, in, table());
+  const auto out = qk_norm_rope(qkv, in, table());
   ASSERT_EQ(out.q.sizes(), at::IntArrayRef({kBatch, kTokens, kHeads, kDim}));
   ASSERT_EQ(out.k.sizes(), at::IntArrayRef({kBatch, kTokens, kKv, kDim}));
   const auto from = qkv.accessor<double, 3>();
@@ -36,76 +36,76 @@ TEST(AttentionHeads, QAndKAreNormalisedAndTurnedAndQIsScaled) {
           squares += n[i] * n[i];
         }
         for (auto& x : n) x /= std::sqrt(squares / kDim + 1.1920929e-07);
-        double turned[kDim] = {n[0], n[1], n[2], n[3], n[4], n[5]};
+        double rotated[kDim] = {n[0], n[1], n[2], n[3], n[4], n[5]};
         for (int i = 0; i < kRopeDims / 2; ++i) {
           const double angle = static_cast<double>(t) * std::pow(1e4, -2.0 * i / kRopeDims);
-          turned[i] = n[i] * std::cos(angle) + n[i + 2] * std::sin(angle);
-          turned[i + 2] = n[i + 2] * std::cos(angle) - n[i] * std::sin(angle);
+          rotated[i] = n[i] * std::cos(angle) + n[i + 2] * std::sin(angle);
+          rotated[i + 2] = n[i + 2] * std::cos(angle) - n[i] * std::sin(angle);
         }
         for (int i = 0; i < kDim; ++i) {
           if (h < kHeads)
-            EXPECT_NEAR(q[b][t][h][i], turned[i] * in.q_gain[h].item<double>(), 1e-13);
+            EXPECT_NEAR(q[b][t][h][i], rotated[i] * in.q_gain[h].item<double>(), 1e-13);
           else
-            EXPECT_NEAR(k[b][t][h - kHeads][i], turned[i], 1e-13);
+            EXPECT_NEAR(k[b][t][h - kHeads][i], rotated[i], 1e-13);
         }
       }
     }
   }
 }
 
-TEST(AttentionHeads, WithoutAResidualTheValueIsTheProjectionAndItsEmbedding) {
+TEST(QkNormRope, WithoutAResidualTheValueIsTheProjectionAndItsEmbedding) {
   auto in = kInputs;
   const auto qkv = projection(3);
   const auto own = qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
-  const auto plain = attention_heads(qkv, in, table());
+  const auto plain = qk_norm_rope(qkv, in, table());
   EXPECT_TRUE(test::is_same(plain.v, own));
   EXPECT_TRUE(test::is_same(plain.exclusive_v, own));
   EXPECT_FALSE(plain.first_v.defined());
   in.value_embedding = test::normal({kBatch, kTokens, kKv * kDim}, 4);
-  const auto embedded = attention_heads(qkv, in, table());
+  const auto embedded = qk_norm_rope(qkv, in, table());
   EXPECT_TRUE(test::is_same(embedded.v, own + in.value_embedding.view_as(own)));
 }
 
-TEST(AttentionHeads, OneNumberBlendsTheOwnValueWithTheFirst) {
+TEST(QkNormRope, OneLambdaBlendsTheOwnValueWithTheFirst) {
   auto in = kInputs;
   const auto qkv = projection(5);
   in.value_lambda = at::full({}, 0.3, at::kDouble);
   const auto own = qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
-  const auto first = attention_heads(qkv, in, table());
+  const auto first = qk_norm_rope(qkv, in, table());
   EXPECT_TRUE(test::is_close(first.v, own, 1e-15, 1e-15));
   EXPECT_TRUE(test::is_same(first.first_v, own));
   in.first_v = test::normal({kBatch, kTokens, kKv, kDim}, 6);
-  const auto later = attention_heads(qkv, in, table());
+  const auto later = qk_norm_rope(qkv, in, table());
   EXPECT_TRUE(test::is_close(later.v, 0.7 * own + 0.3 * in.first_v, 1e-14, 1e-14));
   EXPECT_TRUE(test::is_same(later.first_v, in.first_v));
 }
 
-TEST(AttentionHeads, TwoNumbersWeighTheFirstAndTheOwnValue) {
+TEST(QkNormRope, TwoLambdasWeighTheFirstAndTheOwnValue) {
   auto in = kInputs;
   const auto qkv = projection(7);
   in.value_lambda = test::tensor_of({0.2, 0.9}, {2}).set_requires_grad(true);
   const auto own = qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
-  const auto first = attention_heads(qkv, in, table());
+  const auto first = qk_norm_rope(qkv, in, table());
   EXPECT_TRUE(test::is_same(first.v, own));
-  EXPECT_FALSE(first.v.requires_grad()) << "the first layer leaves its two numbers alone";
+  EXPECT_FALSE(first.v.requires_grad()) << "the first layer does not use its two lambdas";
   in.first_v = test::normal({kBatch, kTokens, kKv, kDim}, 8);
-  const auto later = attention_heads(qkv, in, table());
+  const auto later = qk_norm_rope(qkv, in, table());
   EXPECT_TRUE(test::is_close(later.v.detach(), 0.2 * in.first_v + 0.9 * own, 1e-14, 1e-14));
 }
 
 // Two layers, so that first_v's gradient passes through the second.
-TEST(AttentionHeads, GradientIsRight) {
+TEST(QkNormRope, GradientIsRight) {
   for (const std::int64_t lambdas : {1, 2}) {
     const auto f = [&](const std::vector<at::Tensor>& x) {
-      const HeadInputs first{.heads = kHeads,
-                             .kv_heads = kKv,
-                             .q_gain = x[2],
-                             .value_embedding = x[3],
-                             .value_lambda = x[4]};
-      const auto one = attention_heads(x[0], first, table());
+      const QkvInputs first{.heads = kHeads,
+                            .kv_heads = kKv,
+                            .q_gain = x[2],
+                            .value_embedding = x[3],
+                            .value_lambda = x[4]};
+      const auto one = qk_norm_rope(x[0], first, table());
       auto second = first;
       second.first_v = one.first_v;
-      const auto two = attention_heads(x[1], second, table());
+      const auto two = qk_norm_rope(x[1], second, table());
       return at::cat({one.q, one.k, one.v, two.q, two.k, two.v, two.exclusive_v, two.first_v}, 2);
     };
     const auto lambda = test::normal({2}, 13).narrow(0, 0, lambdas).clone();

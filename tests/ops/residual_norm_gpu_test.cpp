@@ -1,4 +1,4 @@
-// The kernels of residual_norm against its reference in fp64. Skipped where there is no GPU.
+// The kernels of residual_norm against its reference in fp64. Skipped without a GPU.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -19,7 +19,7 @@ struct Call {
   bool branch, branch_scale, skip;
   Mix mix;
   bool keep_sum = false;
-  std::string missing = "";  // outputs without a gradient: s, x, y, 0
+  std::string missing = "";  // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
 };
 const std::vector<Call> kCalls{
     {"norm alone", false, false, false, Mix::none},
@@ -40,9 +40,8 @@ const std::vector<Call> kCalls{
 
 struct Case {
   at::ScalarType dtype;
-  // Twice relative to the value, once to the values' root mean square. Half precision: one
-  // rounding, since y has that of x' and its own. fp32: dozens of 2^-24, sums and the root among
-  // them.
+  // Relative: twice of the element, once of the root mean square. Half precision: one rounding,
+  // since y has that of x' and its own. fp32: dozens of 2^-24, of the sums and the root.
   double tolerance;
 };
 
@@ -50,7 +49,7 @@ using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
 class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
-  // Outputs and gradients, of inputs rounded to the tested type whatever `dtype` computes.
+  // Outputs and gradients, computed in `dtype`, of inputs rounded to the tested dtype.
   static Named run(const Call& call, std::int64_t rows, std::int64_t width, at::Device device,
                    at::ScalarType dtype) {
     std::uint64_t seed = 1;
@@ -95,7 +94,7 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     }
     torch::autograd::backward(outputs, upstream);
     for (const auto& [name, tensor] : leaves) {
-      // What nothing flows into has a gradient of zeros, or none.
+      // An input without influence has a gradient of zeros, or none.
       all.emplace_back("d" + name,
                        tensor.grad().defined() ? tensor.grad() : at::zeros_like(tensor));
     }
@@ -122,7 +121,7 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
 
 TEST_P(ResidualNormGpu, EveryCombinationOfTermsMatchesTheReference) {
   for (const auto& call : kCalls) {
-    // Both recipes' widths, and one for which a row is a block's.
+    // Both recipes' widths, and one with a block per row.
     for (const std::int64_t width : {512, 768, 1032}) check(call, 37, width);
   }
 }
@@ -154,7 +153,8 @@ TEST_P(ResidualNormGpu, AWidthWithoutKernelRunsTheReference) {
   for (const std::int64_t width : {20, 2056}) check(kCalls[10], 5, width);
 }
 
-// Blocks that hand x0 on, without and with a gradient of the last x0 that the caller holds.
+// A chain of blocks through x0, without and with an upstream gradient of the last x0, which the
+// caller still holds.
 TEST_P(ResidualNormGpu, TheGradientOfX0IsThatOfAllBlocks) {
   const auto chain = [](at::Device device, at::ScalarType dtype, bool last) {
     const auto make = [&](at::IntArrayRef shape, std::uint64_t seed, bool parameter) {
@@ -202,7 +202,7 @@ TEST_P(ResidualNormGpu, FrozenTensorsGetNoGradient) {
   EXPECT_TRUE(at::equal(alone, gradient_of_mix()));
 }
 
-TEST_P(ResidualNormGpu, TakesRowsThatAreApartAndOddAddresses) {
+TEST_P(ResidualNormGpu, TakesStridedRowsAndUnalignedAddresses) {
   const auto wide = test::normal({6, 1028}, 1, GetParam().dtype).to(kDevice);
   const auto x = wide.narrow(1, 2, 512), branch = wide.narrow(1, 515, 512);
   const auto found = residual_norm({.x = x, .branch = branch}, 1, false);

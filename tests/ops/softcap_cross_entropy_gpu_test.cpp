@@ -11,10 +11,9 @@ namespace {
 
 struct Case {
   at::ScalarType dtype;
-  double rounding;  // relative, of a gradient as it is written
-  double
-      smallest;  // absolute: a step of the subnormal numbers, or what 1/2^126 leaves of a product
-  double error;  // absolute, of a softcapped logit: thus of an nll, and of a weight relative
+  double rounding;  // relative, of a stored gradient
+  double smallest;  // absolute: the smallest subnormal, or an underflow in an fp32 product
+  double error;     // absolute, of a softcapped logit and so of an nll; relative, of a weight
 };
 
 class SoftcapCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>> {};
@@ -25,7 +24,7 @@ struct Problem {
   Problem(std::int64_t rows, std::int64_t vocab, at::ScalarType dtype)
       : logits((at::randn({rows, vocab}, at::device(at::kCUDA).dtype(at::kFloat)) * 10).to(dtype)),
         targets(at::randint(vocab, {rows}, at::device(at::kCUDA).dtype(at::kLong))) {
-    // The columns at either end, where a pack or a row is easily missed.
+    // The first and the last column, where an off-by-one shows.
     targets[0].fill_(0);
     targets[rows - 1].fill_(vocab - 1);
   }
@@ -46,8 +45,9 @@ TEST_P(SoftcapCrossEntropyGpu, LossAndGradientMatchTheFormula) {
   const auto& tested = GetParam();
   at::manual_seed(1);
   const std::int64_t shapes[][2] = {
-      // The recipes', each with more rows than blocks; less than a warp; more than one; a last pack
-      // that some threads have not; rows of any alignment; rows beyond shared memory.
+      // The recipes', each with more rows than blocks; less than a warp; more than one; a last
+      // iteration without some of the threads; rows of any alignment; rows too large for shared
+      // memory.
       {9001, 1024}, {300, 50304}, {3, 16},   {1, 1024},  {70, 2056},
       {5, 8192},    {3, 50257},   {700, 37}, {3, 60000}, {2, 131072},
   };
@@ -69,7 +69,7 @@ TEST_P(SoftcapCrossEntropyGpu, LossAndGradientMatchTheFormula) {
       const auto found = run(problem, cap, scale);
       EXPECT_TRUE(test::is_close(found.loss, nll.mean() * scale, 1e-6, tested.error)) << where;
       EXPECT_EQ(found.gradient.scalar_type(), tested.dtype);
-      // A share errs with its logit; a slope, in fp32, by a rounding of the tanh near one.
+      // A share has the error of its logit; a slope, in fp32, a rounding of the tanh near one.
       const auto allowed =
           tested.rounding * exact.abs() +
           row_scale * (tested.error * (share + hit) * slope + 0x1p-21 * (share + hit)) +
@@ -115,13 +115,13 @@ TEST_P(SoftcapCrossEntropyGpu, InfiniteLogitsAreCappedAndNaNsSeen) {
   }
 }
 
-TEST_P(SoftcapCrossEntropyGpu, LogitsAreKeptWithoutAGradientAndClaimedWithOne) {
+TEST_P(SoftcapCrossEntropyGpu, LogitsAreUnchangedWithoutAGradientAndOverwrittenWithOne) {
   const Problem problem(40, 1024, GetParam().dtype);
   const auto before = problem.logits.clone();
   softcap_nll(problem.logits, problem.targets, 30);
   softcap_cross_entropy(problem.logits, problem.targets, 30);
   EXPECT_TRUE(at::equal(problem.logits, before));
-  // A square has saved what is overwritten.
+  // square() has saved the logits that are overwritten.
   const auto leaf = before.clone().set_requires_grad(true);
   const auto z = leaf * 1;
   const auto other = z.square().sum();
@@ -135,7 +135,7 @@ TEST_P(SoftcapCrossEntropyGpu, WideCapsRunAsTheReference) {
   EXPECT_TRUE(run(problem, 100, 1).gradient.isfinite().all().item<bool>());
 }
 
-// An error of s: in fp32 some roundings of numbers up to 60, at 16 bits those of 1/(1 + exp).
+// The error of s: in fp32 some roundings of values up to 60, at 16 bits those of 1/(1 + exp).
 INSTANTIATE_TEST_SUITE_P(Dtypes, SoftcapCrossEntropyGpu,
                          ::testing::Values(Case{at::kFloat, 0x1p-21, 1e-36, 2e-5},
                                            Case{at::kBFloat16, 0x1p-8, 1e-36, 6e-5},

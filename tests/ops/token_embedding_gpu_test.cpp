@@ -11,11 +11,11 @@ namespace {
 
 class TokenEmbeddingGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
 
-struct Operands {
+struct Inputs {
   at::Tensor table, ids, bigram, scale, gate, dy;
 
-  Operands(std::int64_t batch, std::int64_t length, std::int64_t width, bool with_bigram,
-           bool with_gate, at::ScalarType dtype)
+  Inputs(std::int64_t batch, std::int64_t length, std::int64_t width, bool with_bigram,
+         bool with_gate, at::ScalarType dtype)
       : table(test::normal({50, width}, 1, dtype)),
         ids(test::integers({batch, length}, 50, 2)),
         dy(test::normal({batch, length, width}, 5, dtype)) {
@@ -26,8 +26,8 @@ struct Operands {
     if (with_gate) gate = test::normal({width}, 4, at::kFloat);
   }
 
-  // y, then the gradients of the table, the bigram, its scale and the gate, as far as they are.
-  // Numbers of 16 bits become `dtype`, parameters in fp32 only fp64.
+  // y, then the gradients of those of table, bigram, scale and gate that are defined. Computed in
+  // `dtype`; scale and gate are fp32, or fp64 with it.
   std::vector<at::Tensor> run(at::Device device, at::ScalarType dtype) const {
     std::vector<at::Tensor> leaves;
     const auto leaf = [&](const at::Tensor& x, at::ScalarType to) {
@@ -57,15 +57,15 @@ struct Shape {
 TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
   const auto dtype = GetParam();
   const double rounding = dtype == at::kFloat ? 0x1p-20 : dtype == at::kHalf ? 0x1p-11 : 0x1p-8;
-  // The record's width and the speedrun's, rows of whole runs and not, lanes without a pack, the
-  // widest, one position, no smear, no bigrams.
+  // The recipes' widths, sequences of whole runs and not, idle lanes, one position, the largest
+  // width, no smear, no bigrams.
   const Shape shapes[] = {{3, 160, 512, true, true}, {2, 77, 768, false, false},
                           {2, 16, 768, true, true},  {5, 33, 16, true, true},
                           {1, 1, 512, true, true},   {2, 40, 1024, false, true},
                           {2, 19, 1000, true, false}};
   for (const auto& [batch, length, width, bigram, gate] : shapes) {
-    const Operands operands(batch, length, width, bigram, gate, dtype);
-    const auto found = operands.run(at::kCUDA, dtype), exact = operands.run(at::kCPU, at::kDouble);
+    const Inputs inputs(batch, length, width, bigram, gate, dtype);
+    const auto found = inputs.run(at::kCUDA, dtype), exact = inputs.run(at::kCPU, at::kDouble);
     ASSERT_EQ(found.size(), exact.size());
     for (std::size_t i = 0; i < found.size(); ++i) {
       // The table's gradient sums rounded rows, some `batch·length/50` of size one; sums over all
@@ -84,34 +84,33 @@ TEST_P(TokenEmbeddingGpu, UnsupportedWidthsRunAsTheReference) {
   const auto dtype = GetParam();
   const double rounding = dtype == at::kFloat ? 0x1p-20 : dtype == at::kHalf ? 0x1p-8 : 0x1p-5;
   for (const std::int64_t width : {30, 2048}) {
-    const Operands operands(2, 9, width, true, true, dtype);
-    const auto found = operands.run(at::kCUDA, dtype), exact = operands.run(at::kCPU, at::kDouble);
+    const Inputs inputs(2, 9, width, true, true, dtype);
+    const auto found = inputs.run(at::kCUDA, dtype), exact = inputs.run(at::kCPU, at::kDouble);
     EXPECT_TRUE(test::is_close(found[0].cpu(), exact[0], rounding, rounding)) << width;
   }
 }
 
 TEST_P(TokenEmbeddingGpu, OnlyWhatIsNeededIsDifferentiated) {
-  const Operands operands(2, 50, 512, true, true, GetParam());
-  const auto all = operands.run(at::kCUDA, GetParam());
-  TokenEmbedding of{operands.table.cuda(), operands.ids.cuda(), operands.bigram.cuda(),
-                    operands.scale.cuda(), operands.gate.cuda()};
+  const Inputs inputs(2, 50, 512, true, true, GetParam());
+  const auto all = inputs.run(at::kCUDA, GetParam());
+  TokenEmbedding of{inputs.table.cuda(), inputs.ids.cuda(), inputs.bigram.cuda(),
+                    inputs.scale.cuda(), inputs.gate.cuda()};
   of.smear_gate_d.set_requires_grad(true);
   const auto gate =
-      torch::autograd::grad({token_embedding(of)}, {of.smear_gate_d}, {operands.dy.cuda()})[0];
+      torch::autograd::grad({token_embedding(of)}, {of.smear_gate_d}, {inputs.dy.cuda()})[0];
   EXPECT_TRUE(at::equal(gate, all[4]));
   of.smear_gate_d.set_requires_grad(false);
   of.bigram_btd.set_requires_grad(true);
   const auto bigram =
-      torch::autograd::grad({token_embedding(of)}, {of.bigram_btd}, {operands.dy.cuda()})[0];
+      torch::autograd::grad({token_embedding(of)}, {of.bigram_btd}, {inputs.dy.cuda()})[0];
   EXPECT_TRUE(at::equal(bigram, all[2]));
   const at::NoGradGuard no_grad;
   EXPECT_TRUE(at::equal(token_embedding(of), all[0]));
 }
 
 TEST_P(TokenEmbeddingGpu, TwiceTheSameBits) {
-  const Operands operands(4, 1000, 512, true, true, GetParam());
-  const auto once = operands.run(at::kCUDA, GetParam()),
-             twice = operands.run(at::kCUDA, GetParam());
+  const Inputs inputs(4, 1000, 512, true, true, GetParam());
+  const auto once = inputs.run(at::kCUDA, GetParam()), twice = inputs.run(at::kCUDA, GetParam());
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(once[i], twice[i])) << i;
 }
 

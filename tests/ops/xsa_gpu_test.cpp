@@ -11,7 +11,7 @@ namespace {
 
 class ExclusiveAttentionGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
 
-// The output and the gradients of y and v. v is part of a packed tensor, as the model's.
+// The output and the gradients of y and v. v is a view into a larger tensor, as in the model.
 std::vector<at::Tensor> run(at::Tensor y, at::Tensor packed_v, at::Tensor d_out) {
   y = y.detach().set_requires_grad(true);
   const auto v = packed_v.detach().narrow(2, 1, packed_v.size(2) - 1).set_requires_grad(true);
@@ -21,11 +21,11 @@ std::vector<at::Tensor> run(at::Tensor y, at::Tensor packed_v, at::Tensor d_out)
   return found;
 }
 
-struct Operands {
+struct Inputs {
   at::Tensor y, packed_v, d_out;
 
-  Operands(std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim,
-           at::ScalarType dtype)
+  Inputs(std::int64_t tokens, std::int64_t heads, std::int64_t kv_heads, std::int64_t dim,
+         at::ScalarType dtype)
       : y(test::normal({2, tokens, heads, dim}, 1, dtype)),
         packed_v(test::normal({2, tokens, kv_heads + 1, dim}, 2, dtype)),
         d_out(test::normal({2, tokens, heads, dim}, 3, dtype)) {}
@@ -37,20 +37,19 @@ struct Operands {
 
 TEST_P(ExclusiveAttentionGpu, OutputAndGradientsMatchTheReference) {
   const auto dtype = GetParam();
-  // One rounding of what is written, and a hundred in fp32 of terms of size four before.
+  // One rounding of the output, and before a hundred in fp32 of terms of size four.
   const double rounding = dtype == at::kFloat ? 0x1p-23 : dtype == at::kHalf ? 0x1p-11 : 0x1p-8;
   constexpr double kTermsError = 100 * 4 * 0x1p-24;
   const std::int64_t shapes[][4] = {
-      // tokens, heads, KV heads, head: the record's, the speedrun's, lanes and heads left over,
-      // more tokens than the grid has warps, the widest in half precision.
+      // tokens, heads, KV heads, head_dim: the record's, the speedrun's, idle lanes and heads, more
+      // tokens than the grid has warps, the largest head in half precision.
       {160, 8, 4, 64}, {77, 6, 6, 128},  {1, 3, 3, 16},
       {13, 10, 5, 48}, {9001, 2, 1, 32}, {9, 4, 1, 256},
   };
   for (const auto& [tokens, heads, kv_heads, dim] : shapes) {
-    Operands operands(tokens, heads, kv_heads, dim, dtype);
-    operands.packed_v.select(1, 0)
-        .zero_();  // a value of nothing takes nothing, and has no gradient
-    const auto found = operands.run(at::kCUDA, dtype), exact = operands.run(at::kCPU, at::kDouble);
+    Inputs inputs(tokens, heads, kv_heads, dim, dtype);
+    inputs.packed_v.select(1, 0).zero_();  // a value of zero changes nothing and has no gradient
+    const auto found = inputs.run(at::kCUDA, dtype), exact = inputs.run(at::kCPU, at::kDouble);
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_EQ(found[i].scalar_type(), dtype);
       EXPECT_TRUE(test::is_close(found[i].cpu(), exact[i], rounding, kTermsError))
@@ -60,17 +59,16 @@ TEST_P(ExclusiveAttentionGpu, OutputAndGradientsMatchTheReference) {
 }
 
 TEST_P(ExclusiveAttentionGpu, TwiceTheSameBits) {
-  const Operands operands(700, 8, 4, 64, GetParam());
-  const auto once = operands.run(at::kCUDA, GetParam()),
-             twice = operands.run(at::kCUDA, GetParam());
+  const Inputs inputs(700, 8, 4, 64, GetParam());
+  const auto once = inputs.run(at::kCUDA, GetParam()), twice = inputs.run(at::kCUDA, GetParam());
   for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(once[i], twice[i])) << i;
 }
 
 TEST_P(ExclusiveAttentionGpu, OtherWidthsRunAsTheReference) {
-  const Operands operands(9, 4, 2, 18, GetParam());
-  const auto found = operands.run(at::kCUDA, GetParam());
+  const Inputs inputs(9, 4, 2, 18, GetParam());
+  const auto found = inputs.run(at::kCUDA, GetParam());
   set_fused(false);
-  const auto reference = operands.run(at::kCUDA, GetParam());
+  const auto reference = inputs.run(at::kCUDA, GetParam());
   set_fused(true);
   for (std::size_t i = 0; i < found.size(); ++i)
     EXPECT_TRUE(at::equal(found[i], reference[i])) << i;
@@ -78,10 +76,9 @@ TEST_P(ExclusiveAttentionGpu, OtherWidthsRunAsTheReference) {
 
 TEST_P(ExclusiveAttentionGpu, ValuesBelowTheSmallestNormAreScaledByAConstant) {
   if (GetParam() == at::kHalf) GTEST_SKIP() << "1e-14 is zero in fp16";
-  Operands operands(5, 4, 2, 64, GetParam());
-  operands.packed_v.mul_(1e-14);
-  const auto found = operands.run(at::kCUDA, GetParam()),
-             exact = operands.run(at::kCPU, at::kDouble);
+  Inputs inputs(5, 4, 2, 64, GetParam());
+  inputs.packed_v.mul_(1e-14);
+  const auto found = inputs.run(at::kCUDA, GetParam()), exact = inputs.run(at::kCPU, at::kDouble);
   for (std::size_t i = 0; i < found.size(); ++i) {
     const double largest = exact[i].abs().max().item<double>();
     EXPECT_TRUE(test::is_close(found[i].cpu(), exact[i], 0x1p-8, 1e-5 * largest)) << i;

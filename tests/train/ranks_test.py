@@ -147,6 +147,24 @@ class WorldSizeTest(RanksTest):
         stops = [line for line in output.splitlines() if line.startswith("stopping_early: wallclock_cap train_time:")]
         self.assertEqual(len(stops), 1)
         self.assertTrue((self.out / "final_model.safetensors").exists())
+        self.assert_ends_with_the_first_step_past(2000, events)
+
+    def test_what_the_clock_decides_begins_at_the_first_step_that_it_applies_to(self):
+        threshold = 0.6
+        events = self.train(through=mpirun(2), ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=2, VAL_LOSS_EVERY=0,
+                            WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=threshold, EMA_ENABLED=0, SWA_EVERY=1)
+        self.assert_ends_with_the_first_step_past(2000, events)
+        scales = {event["step"]: event["lr_scale"] for event in events if event["event"] == "train"}
+        # Steps of the line count from 0, those of the metrics from 1.
+        first = min(step for step, scale in scales.items() if scale < threshold)
+        self.assertIn(f"late_qat:enabled step:{first - 1} scale:{scales[first]:.4f}", self.lines)
+        first = min(step for step, scale in scales.items() if scale < 0.2)
+        self.assertIn(f"swa:start step:{first}", self.lines)
+
+    def assert_ends_with_the_first_step_past(self, cap_ms, events):
+        times = [event["train_time_ms"] for event in events if event["event"] == "train"]
+        self.assertGreaterEqual(times[-1], cap_ms)
+        self.assertLess(times[-2], cap_ms)
 
 
 class OutputTest(RanksTest):

@@ -11,9 +11,9 @@
 
 namespace tg {
 
-struct GpuGraphs::Recording {
+struct GpuGraphs::Graphs {
   std::shared_ptr<const at::cuda::MempoolId_t> pool;
-  std::list<at::cuda::CUDAGraph> parts;  // which neither copy nor move
+  std::list<at::cuda::CUDAGraph> parts;  // a list, since they neither copy nor move
 };
 
 GpuGraphs::GpuGraphs() = default;
@@ -21,7 +21,7 @@ GpuGraphs::~GpuGraphs() = default;
 
 namespace {
 
-// That of all recordings while there are any: torch ends a pool with its last graph.
+// The pool of all graphs that exist: torch frees a pool with its last graph.
 std::shared_ptr<const at::cuda::MempoolId_t> shared_pool() {
   static std::weak_ptr<const at::cuda::MempoolId_t> current;
   auto pool = current.lock();
@@ -41,13 +41,15 @@ bool succeeds(const std::function<void()>& action) {
   return true;
 }
 
-// Ends a capture that has failed. One that CUDA has given up cannot be ended: torch then leaves its
-// allocators as if it went on, and holding the pool for a graph that will never release it. (Its
-// generator of random numbers, too; none is drawn on a GPU here.)
+// Ends a capture that has failed. If CUDA has invalidated it, capture_end() throws and leaves
+// torch's allocators in capture mode, with a reference to the pool that the graph never releases;
+// this restores them. (The random number generator stays in capture mode; none is used on a GPU
+// here.)
 void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
   if (succeeds([&] { graph.capture_end(); })) return;  // the graph releases the pool
   (void)cudaGetLastError();
-  // An allocator that has nothing to end does not hold the pool for this graph: no release there.
+  // endAllocateToPool throws where the allocator never began: then there is no reference to
+  // release.
   succeeds([&] {
     using namespace c10::cuda::CUDACachingAllocator;
     const auto device = c10::cuda::current_device();
@@ -61,10 +63,10 @@ void abandon(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool) {
   });
 }
 
-void capture(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
-             const std::function<void()>& part) {
+void capture_part(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
+                  const std::function<void()>& part) {
   try {
-    // Of this thread only: the loader's threads and the collectives' call CUDA as well.
+    // Thread-local: the threads of the loader and of the collectives call CUDA as well.
     graph.capture_begin(pool, cudaStreamCaptureModeThreadLocal);
     part();
     graph.capture_end();
@@ -72,39 +74,39 @@ void capture(at::cuda::CUDAGraph& graph, at::cuda::MempoolId_t pool,
     abandon(graph, pool);
     throw;
   }
-  // Where this fails the capture has ended, and the graph itself leaves nothing behind.
+  // If this throws, the capture has ended and the graph's destructor cleans up.
   graph.instantiate();
 }
 
 }  // namespace
 
-std::string GpuGraphs::record(const std::vector<std::function<void()>>& parts) {
-  // The graphs have memory of their own: what the runs before left cached would be held twice.
+std::string GpuGraphs::capture(const std::vector<std::function<void()>>& parts) {
+  // The graphs allocate from their own pool: free what the eager runs left in the cache.
   c10::cuda::CUDACachingAllocator::emptyCache();
-  auto recording = std::make_unique<Recording>();
-  recording->pool = shared_pool();
+  auto graphs = std::make_unique<Graphs>();
+  graphs->pool = shared_pool();
   try {
-    // Kept graphs are instantiated apart from the end of their capture: so are the failures.
+    // keep_graph separates instantiate() from capture_end(), and so the errors of the two.
     for (const auto& part : parts) {
-      capture(recording->parts.emplace_back(/*keep_graph=*/true), *recording->pool, part);
+      capture_part(graphs->parts.emplace_back(/*keep_graph=*/true), *graphs->pool, part);
     }
   } catch (const std::exception& error) {
     return std::string(first_line(error.what()));
   }
-  recording_ = std::move(recording);
+  graphs_ = std::move(graphs);
   return "";
 }
 
-bool GpuGraphs::recorded() const {
-  return recording_ != nullptr;
+bool GpuGraphs::captured() const {
+  return graphs_ != nullptr;
 }
 
 void GpuGraphs::replay(std::size_t part) {
-  std::next(recording_->parts.begin(), static_cast<std::ptrdiff_t>(part))->replay();
+  std::next(graphs_->parts.begin(), static_cast<std::ptrdiff_t>(part))->replay();
 }
 
-void GpuGraphs::forget() {
-  recording_.reset();
+void GpuGraphs::invalidate() {
+  graphs_.reset();
 }
 
 }  // namespace tg

@@ -8,23 +8,23 @@ namespace tg::cuda {
 
 namespace {
 
-int attribute(cudaDeviceAttr of) {
+int device_attribute(cudaDeviceAttr attribute) {
   int device = 0, value = 1;
   cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&value, of, device);
+  cudaDeviceGetAttribute(&value, attribute, device);
   return value;
 }
 
 }  // namespace
 
-int blocks_for(std::int64_t wanted, int per_multiprocessor) {
-  static const int multiprocessors = attribute(cudaDevAttrMultiProcessorCount);
-  const std::int64_t most = std::int64_t{per_multiprocessor} * multiprocessors;
+int blocks_for(std::int64_t wanted, int per_sm) {
+  static const int sms = device_attribute(cudaDevAttrMultiProcessorCount);
+  const std::int64_t most = std::int64_t{per_sm} * sms;
   return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
 }
 
 bool is_hopper() {
-  static const bool hopper = attribute(cudaDevAttrComputeCapabilityMajor) == 9;
+  static const bool hopper = device_attribute(cudaDevAttrComputeCapabilityMajor) == 9;
   return hopper;
 }
 

@@ -2,17 +2,17 @@
 
 namespace tg {
 
-struct GpuGraphs::Recording {};
+struct GpuGraphs::Graphs {};
 
 GpuGraphs::GpuGraphs() = default;
 GpuGraphs::~GpuGraphs() = default;
-std::string GpuGraphs::record(const std::vector<std::function<void()>>&) {
+std::string GpuGraphs::capture(const std::vector<std::function<void()>>&) {
   return "built without CUDA";
 }
-bool GpuGraphs::recorded() const {
+bool GpuGraphs::captured() const {
   return false;
 }
 void GpuGraphs::replay(std::size_t) {}
-void GpuGraphs::forget() {}
+void GpuGraphs::invalidate() {}
 
 }  // namespace tg

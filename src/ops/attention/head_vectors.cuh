@@ -1,6 +1,6 @@
 #pragma once
-// Kernels on heads: a warp takes a token, `lanes` threads hold one head, 16 bytes each, and sum
-// over it without leaving the warp.
+// Device code for tensors of heads: a warp takes a token; `lanes` neighbouring lanes hold a head, a
+// pack of 16 bytes each, and reduce over it with shuffles.
 #include <type_traits>
 
 #include "ops/attention/head_vectors_kernel.h"
@@ -11,28 +11,28 @@ namespace tg::cuda {
 constexpr int kHeadThreads = 256;
 constexpr int kHeadWarps = kHeadThreads / kWarp;
 
-// Where a thread stands.
+// Which part of which head this lane holds.
 template <typename T, int lanes>
-struct Seat {
-  static constexpr int heads_at_once = kWarp / lanes;
-  int lane = threadIdx.x % lanes;
-  int head = threadIdx.x % kWarp / lanes;  // of those that its warp holds at once
-  int offset = lane * Pack<T>::size;       // in the head
+struct HeadLane {
+  static constexpr int heads_per_warp = kWarp / lanes;
+  int index = threadIdx.x % lanes;         // in the head
+  int head = threadIdx.x % kWarp / lanes;  // of the heads_per_warp
+  int offset = index * Pack<T>::size;      // in the head, in elements
 };
 
-// This warp's number in the grid, and how many there are.
-__device__ inline int grid_warp() {
+__device__ inline int grid_warp_index() {
   return static_cast<int>(blockIdx.x * kHeadWarps + threadIdx.x / kWarp);
 }
-__device__ inline int grid_warps() {
+__device__ inline int num_grid_warps() {
   return static_cast<int>(gridDim.x * kHeadWarps);
 }
 
+// Zeros where `in_bounds` is false or the tensor is null.
 template <typename T>
 __device__ inline Pack<T> load_head(HeadVectors from, int token, int head, int offset,
-                                    bool there = true) {
-  if (!there || from.data == nullptr) return Pack<T>{};
-  return load_pack(static_cast<const T*>(from.data) + token * from.row_stride +
+                                    bool in_bounds = true) {
+  if (!in_bounds || from.data == nullptr) return Pack<T>{};
+  return load_pack(static_cast<const T*>(from.data) + token * from.token_stride +
                    head * from.head_stride + offset);
 }
 
@@ -44,21 +44,21 @@ __device__ inline float dot(const Pack<T>& a, const Pack<T>& b) {
   return sum;
 }
 
-// Of a query head. Where queries are kept only with their gain, the way back divides by it: one
-// next to 0 is taken for a gain that leaves the scores 0 all the same.
+// A query head's gain, kept away from 0: where only the scaled queries are saved, backward divides
+// by it. Scores with a gain of 1e-20 are 0 all the same.
 __device__ inline float nonzero_gain(float gain) {
   constexpr float least = 1e-20f;
   return fabsf(gain) < least ? copysignf(least, gain) : gain;
 }
 
-// op(T{}, lanes) with the fewest lanes, of a few choices, that hold a head.
+// Calls op(T{}, lanes) with the smallest of 8, 16 and 32 lanes that hold a head.
 template <typename Op>
-void dispatch_heads(Float number, int head_dim, Op op) {
-  dispatch(number, [&](auto zero) {
+void dispatch_heads(Dtype dtype, int head_dim, Op op) {
+  dispatch(dtype, [&](auto zero) {
     const int packs = head_dim / Pack<decltype(zero)>::size;
     if (packs <= 8) return op(zero, std::integral_constant<int, 8>{});
     if (packs <= 16) return op(zero, std::integral_constant<int, 16>{});
-    op(zero, std::integral_constant<int, kMostPacksPerHead>{});
+    op(zero, std::integral_constant<int, kMaxPacksPerHead>{});
   });
 }
 

@@ -1,39 +1,43 @@
 #pragma once
-// Tensors of heads [B, T, heads, hd] as the kernels read them: often views of a packed projection.
+// Tensors of heads [B, T, heads, hd] as the kernels read them: strided, often views of the QKV
+// projection.
 #include "ops/attention/qk_norm_rope_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {
 
+// Elements in 16 bytes.
 inline std::int64_t pack_size(const at::Tensor& x) {
   return 16 / x.element_size();
 }
-inline bool is_head_dim(std::int64_t head_dim, const at::Tensor& x) {
-  return head_dim % pack_size(x) == 0 && head_dim <= cuda::kMostPacksPerHead * pack_size(x);
+inline bool supports_head_dim(std::int64_t head_dim, const at::Tensor& x) {
+  return head_dim % pack_size(x) == 0 && head_dim <= cuda::kMaxPacksPerHead * pack_size(x);
 }
 
-// x itself where the kernels can read it in place, else a copy.
-inline at::Tensor in_reach(const at::Tensor& x_bthd) {
+// x itself where the kernels can read it with its strides, else a contiguous copy; undefined if x
+// is.
+inline at::Tensor readable_heads(const at::Tensor& x_bthd) {
   if (!x_bthd.defined()) return x_bthd;
   const auto tokens = x_bthd.size(1);
-  const bool even_tokens =
+  const bool one_token_stride =
       x_bthd.size(0) == 1 || tokens == 1 || x_bthd.stride(0) == tokens * x_bthd.stride(1);
   const auto pack = pack_size(x_bthd);
-  const bool whole_packs =
+  const bool aligned_strides =
       x_bthd.stride(0) % pack == 0 && x_bthd.stride(1) % pack == 0 && x_bthd.stride(2) % pack == 0;
-  const bool fits = x_bthd.stride(3) == 1 && even_tokens && whole_packs && is_aligned(x_bthd);
-  return fits ? x_bthd : x_bthd.clone(at::MemoryFormat::Contiguous);
+  const bool readable =
+      x_bthd.stride(3) == 1 && one_token_stride && aligned_strides && is_aligned(x_bthd);
+  return readable ? x_bthd : x_bthd.clone(at::MemoryFormat::Contiguous);
 }
 
-// Of a tensor in reach, or undefined.
+// View of a tensor from readable_heads(), which may be undefined.
 inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
   if (!x_bthd.defined()) return {};
-  return {read(x_bthd), x_bthd.stride(x_bthd.size(1) == 1 ? 0 : 1), x_bthd.stride(2)};
+  return {const_data(x_bthd), x_bthd.stride(x_bthd.size(1) == 1 ? 0 : 1), x_bthd.stride(2)};
 }
 
-// Of a packed projection [B, T, (heads + 2·KV)·hd].
-inline cuda::HeadShape head_shape(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
-                                  std::int64_t kv_heads) {
+// Of a QKV projection [B, T, (heads + 2·KV)·hd].
+inline cuda::QkvShape qkv_shape(const at::Tensor& qkv, const at::Tensor& cos, std::int64_t heads,
+                                std::int64_t kv_heads) {
   return {.tokens = static_cast<int>(qkv.size(0) * qkv.size(1)),
           .seq_len = static_cast<int>(qkv.size(1)),
           .heads = static_cast<int>(heads),

@@ -3,14 +3,14 @@
 
 namespace tg::cuda {
 
-// [rows, heads, hd], a row a token: the numbers of a head adjoin, heads and rows lie `head_stride`
-// and `row_stride` numbers apart. All three starts are multiples of 16 bytes. Null is all zeros.
+// View of a tensor [tokens, heads, hd]: the elements of a head are contiguous; strides count
+// elements. Base address and strides are multiples of 16 bytes. Null data reads as zeros.
 struct HeadVectors {
   const void* data;
-  std::int64_t row_stride, head_stride;
+  std::int64_t token_stride, head_stride;
 };
 
-// The longest head, in accesses of 16 bytes: one by each thread of a warp.
-constexpr int kMostPacksPerHead = 32;
+// The largest head, in packs of 16 bytes: one per lane of a warp.
+constexpr int kMaxPacksPerHead = 32;
 
 }  // namespace tg::cuda

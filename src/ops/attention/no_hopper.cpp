@@ -4,8 +4,8 @@
 
 namespace tg::cuda {
 
-void project_heads(const HeadShape&, int, const void*, const void*, const void*, const void*,
-                   const float*, void*, float*, Stream) {
+void qkv_proj_norm_rope(const QkvShape&, int, const void*, const void*, const void*, const void*,
+                        const float*, void*, float*, Stream) {
   not_built();
 }
 

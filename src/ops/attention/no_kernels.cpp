@@ -5,23 +5,23 @@
 
 namespace tg::cuda {
 
-void attention_heads_forward(const HeadShape&, const HeadOperands&, void*, void*, void*, Float,
-                             Stream) {
+void qk_norm_rope_forward(const QkvShape&, const QkNormRopeInputs&, void*, void*, void*, Dtype,
+                          Stream) {
   not_built();
 }
-void attention_heads_backward(const HeadShape&, const HeadOperands&, const HeadGradients&,
-                              const HeadGradientsOut&, Float, Stream) {
+void qk_norm_rope_backward(const QkvShape&, const QkNormRopeInputs&, const QkNormRopeUpstream&,
+                           const QkNormRopeGradients&, Dtype, Stream) {
   not_built();
 }
-int attention_heads_partials(const HeadShape&) {
+int qk_norm_rope_backward_blocks(const QkvShape&) {
   not_built();
 }
 void exclusive_attention_forward(const ExclusiveShape&, const HeadVectors&, const HeadVectors&,
-                                 void*, Float, Stream) {
+                                 void*, Dtype, Stream) {
   not_built();
 }
 void exclusive_attention_backward(const ExclusiveShape&, const HeadVectors&, const HeadVectors&,
-                                  const HeadVectors&, void*, void*, Float, Stream) {
+                                  const HeadVectors&, void*, void*, Dtype, Stream) {
   not_built();
 }
 

@@ -1,6 +1,7 @@
-// Heads of attention from the packed projection. Forward: q and k (and v, if it changes, or v
-// alone) read once and written once. Backward: q, k and the gradients of q, k, v read once, one
-// packed gradient written; the norm is computed again, unless the projection left it behind.
+// RMSNorm, RoPE and gain of q and k, and the value residual, from the QKV projection. Forward reads
+// and writes q and k once, and v if it changes (or v alone). Backward reads q, k and the gradients
+// of q, k and v once and writes the gradient of qkv; it recomputes the norm, unless the
+// projection's epilogue saved it (hopper/qkv_proj_norm_rope_kernel.h).
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qk_norm_rope_kernel.h"
 #include "ops/norm/sum_rows.h"
@@ -9,67 +10,68 @@ namespace tg::cuda {
 
 namespace {
 
-constexpr int kForwardBlocks = 5;  // on a multiprocessor
-// One wave of blocks in the backward: each leaves a row of partial sums. Fewer blocks, with more
-// registers each, are slower, and so is every register that does not fit.
+constexpr int kForwardBlocks = 5;  // per SM
+// Per SM. Backward runs as one wave, since each block writes a row of partial sums. Fewer blocks
+// with more registers each are slower, and so are spills.
 constexpr int kBackwardBlocks = 4;
 
-// The rotation of one token for the numbers that a thread holds, the same for every head: each is
-// turned with its partner, held by another lane. A thread beyond the rotated part keeps its.
+// RoPE of one token for the elements that a thread holds, the same for every head: an element's
+// partner in the pair is in the lane `partner`. Lanes beyond the rotated part have cos 1 and sin 0.
 template <typename T, int lanes>
-struct Rotation {
+struct Rotary {
   using P = Pack<T>;
   float cos[P::size], sin[P::size];
   int partner;  // lane of the warp
 
-  // `direction` 1, or −1 for the way back.
-  __device__ Rotation(const HeadShape& shape, const HeadOperands& in, int token, float direction) {
-    const Seat<T, lanes> seat;
+  // `direction`: 1 in forward, −1 for the inverse rotation in backward.
+  __device__ Rotary(const QkvShape& shape, const QkNormRopeInputs& in, int token, float direction) {
+    const HeadLane<T, lanes> lane;
     const int half = shape.half_rope_dims, half_lanes = half / P::size;
-    const bool first = seat.lane < half_lanes;
-    const bool turned = seat.lane < 2 * half_lanes;
-    const int away = !turned ? 0 : first ? half_lanes : -half_lanes;
-    partner = static_cast<int>(threadIdx.x % kWarp) + away;
+    const bool first = lane.index < half_lanes;
+    const bool is_rotated = lane.index < 2 * half_lanes;
+    const int distance = !is_rotated ? 0 : first ? half_lanes : -half_lanes;
+    partner = static_cast<int>(threadIdx.x % kWarp) + distance;
     P c{}, s{};
-    if (turned) {
+    if (is_rotated) {
       const auto position = static_cast<unsigned>(token) % static_cast<unsigned>(shape.seq_len);
-      const auto at = std::int64_t{position} * half + seat.offset - (first ? 0 : half);
-      c = load_pack(static_cast<const T*>(in.cos) + at);
-      s = load_pack(static_cast<const T*>(in.sin) + at);
+      const auto index = std::int64_t{position} * half + lane.offset - (first ? 0 : half);
+      c = load_pack(static_cast<const T*>(in.cos) + index);
+      s = load_pack(static_cast<const T*>(in.sin) + index);
     }
 #pragma unroll
     for (int i = 0; i < P::size; ++i) {
-      cos[i] = turned ? c[i] : 1;
+      cos[i] = is_rotated ? c[i] : 1;
       sin[i] = first ? direction * s[i] : -direction * s[i];
     }
   }
 
-  // The whole warp takes part in both.
-  __device__ void turn(const P& x, float (&turned)[P::size]) const {
+  // All lanes of the warp must call these.
+  __device__ void rotate(const P& x, float (&rotated)[P::size]) const {
     P other = x;
     for (auto& word : other.words) word = __shfl_sync(0xffffffff, word, partner);
 #pragma unroll
-    for (int i = 0; i < P::size; ++i) turned[i] = x[i] * cos[i] + other[i] * sin[i];
+    for (int i = 0; i < P::size; ++i) rotated[i] = x[i] * cos[i] + other[i] * sin[i];
   }
-  __device__ void turn(float (&x)[P::size]) const {
+  __device__ void rotate(float (&x)[P::size]) const {
 #pragma unroll
     for (int i = 0; i < P::size; ++i)
       x[i] = x[i] * cos[i] + __shfl_sync(0xffffffff, x[i], partner) * sin[i];
   }
 };
 
-// v = own·(layer's own value) + first·(the first layer's).
-struct ValueWeights {
+// Value residual: v = own·(this layer's value) + first·(the first layer's value).
+struct ValueMix {
   float own = 1, first = 0;
 
-  __device__ explicit ValueWeights(const HeadOperands& in) {
+  __device__ explicit ValueMix(const QkNormRopeInputs& in) {
     if (in.first_v.data == nullptr) return;
     own = in.lambdas == 1 ? 1 - in.lambda[0] : in.lambda[1];
     first = in.lambda[0];
   }
 };
 
-__device__ HeadVectors packed(const HeadShape& shape, const void* qkv) {
+// qkv [tokens, heads + 2·KV, hd], contiguous.
+__device__ HeadVectors qkv_heads(const QkvShape& shape, const void* qkv) {
   const std::int64_t row = std::int64_t{shape.heads + 2 * shape.kv_heads} * shape.head_dim;
   return {qkv, row, shape.head_dim};
 }
@@ -80,210 +82,212 @@ __device__ T* contiguous_head(void* tensor, int token, int heads, int head, int 
 }
 
 template <typename T, int lanes>
-__device__ void mix_values(const HeadShape& shape, const HeadOperands& in,
-                           const ValueWeights& weights, int token, void* v) {
+__device__ void value_mix_forward(const QkvShape& shape, const QkNormRopeInputs& in,
+                                  const ValueMix& mix, int token, void* v) {
   using P = Pack<T>;
-  const Seat<T, lanes> seat;
+  const HeadLane<T, lanes> lane;
   const int kv_heads = shape.kv_heads, dim = shape.head_dim;
-  if (seat.offset >= dim) return;
-  const auto qkv = packed(shape, in.qkv);
-  for (int head = seat.head; head < kv_heads; head += seat.heads_at_once) {
-    const P own = load_head<T>(qkv, token, shape.heads + kv_heads + head, seat.offset);
-    const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
-    const P first = load_head<T>(in.first_v, token, head, seat.offset);
+  if (lane.offset >= dim) return;
+  const auto qkv = qkv_heads(shape, in.qkv);
+  for (int head = lane.head; head < kv_heads; head += lane.heads_per_warp) {
+    const P own = load_head<T>(qkv, token, shape.heads + kv_heads + head, lane.offset);
+    const P embedding = load_head<T>(in.embedding, token, head, lane.offset);
+    const P first = load_head<T>(in.first_v, token, head, lane.offset);
     float y[P::size];
 #pragma unroll
     for (int i = 0; i < P::size; ++i)
-      y[i] = weights.own * (own[i] + embedding[i]) + weights.first * first[i];
-    store_rounded(contiguous_head<T>(v, token, kv_heads, head, dim) + seat.offset, y);
+      y[i] = mix.own * (own[i] + embedding[i]) + mix.first * first[i];
+    store_rounded(contiguous_head<T>(v, token, kv_heads, head, dim) + lane.offset, y);
   }
 }
 
-// A token each, since nothing is kept from one to the next.
+// v alone, where the projection's epilogue has computed q and k. A warp per token, without a loop:
+// there is nothing to keep from one token to the next.
 template <typename T, int lanes>
 __global__ void __launch_bounds__(kHeadThreads)
-    values_kernel(HeadShape shape, HeadOperands in, void* v) {
-  const ValueWeights weights(in);
-  const int token = grid_warp();
-  if (token < shape.tokens) mix_values<T, lanes>(shape, in, weights, token, v);
+    value_mix_kernel(QkvShape shape, QkNormRopeInputs in, void* v) {
+  const ValueMix mix(in);
+  const int token = grid_warp_index();
+  if (token < shape.tokens) value_mix_forward<T, lanes>(shape, in, mix, token, v);
 }
 
 template <typename T, int lanes>
 __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
-    forward_kernel(HeadShape shape, HeadOperands in, void* q, void* k, void* v) {
+    forward_kernel(QkvShape shape, QkNormRopeInputs in, void* q, void* k, void* v) {
   using P = Pack<T>;
-  const Seat<T, lanes> seat;
-  const bool in_head = seat.offset < shape.head_dim;
+  const HeadLane<T, lanes> lane;
+  const bool in_head = lane.offset < shape.head_dim;
   const int heads = shape.heads, kv_heads = shape.kv_heads, dim = shape.head_dim;
-  const int turned_heads = heads + kv_heads;
+  const int qk_heads = heads + kv_heads;
   const float mean = 1.0f / dim;
-  const auto qkv = packed(shape, in.qkv);
-  const ValueWeights weights(in);
-  for (int token = grid_warp(); token < shape.tokens; token += grid_warps()) {
-    const Rotation<T, lanes> rotation(shape, in, token, 1);
-    // The next heads are on their way while these are worked on.
-    P x = load_head<T>(qkv, token, seat.head, seat.offset, in_head && seat.head < turned_heads);
-    for (int head = seat.head; head - seat.head < turned_heads; head += seat.heads_at_once) {
-      const int next = head + seat.heads_at_once;
-      const P ahead = load_head<T>(qkv, token, next, seat.offset, in_head && next < turned_heads);
+  const auto qkv = qkv_heads(shape, in.qkv);
+  const ValueMix mix(in);
+  for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
+    const Rotary<T, lanes> rotary(shape, in, token, 1);
+    // The loads of the next heads are in flight while these are computed.
+    P x = load_head<T>(qkv, token, lane.head, lane.offset, in_head && lane.head < qk_heads);
+    for (int head = lane.head; head - lane.head < qk_heads; head += lane.heads_per_warp) {
+      const int next = head + lane.heads_per_warp;
+      const P prefetched = load_head<T>(qkv, token, next, lane.offset, in_head && next < qk_heads);
       float scale = rsqrtf(warp_sum<lanes>(dot(x, x)) * mean + kNormEpsilon);
       float y[P::size];
-      rotation.turn(x, y);
-      x = ahead;
-      if (!in_head || head >= turned_heads) continue;
+      rotary.rotate(x, y);
+      x = prefetched;
+      if (!in_head || head >= qk_heads) continue;
       const bool query = head < heads;
       if (query && in.q_gain != nullptr) scale *= in.q_gain[head];
 #pragma unroll
       for (int i = 0; i < P::size; ++i) y[i] *= scale;
       T* const out = query ? contiguous_head<T>(q, token, heads, head, dim)
                            : contiguous_head<T>(k, token, kv_heads, head - heads, dim);
-      store_rounded(out + seat.offset, y);
+      store_rounded(out + lane.offset, y);
     }
-    if (v != nullptr) mix_values<T, lanes>(shape, in, weights, token, v);
+    if (v != nullptr) value_mix_forward<T, lanes>(shape, in, mix, token, v);
   }
 }
 
-// In the backward pass a warp keeps its heads, `heads_at_once` of them, for all the tokens it comes
-// to: what belongs to a head, the sum for its gain too, then stays in registers.
+// Work of a warp in backward: the same `heads_per_warp` heads for all of its tokens, so that
+// per-head state, such as the sum for the gain's gradient, stays in registers.
 template <typename T, int lanes>
-struct Share {
-  int head, token, step;  // of this lane, the first, to the next
+struct WarpWork {
+  int head;  // of this lane; may be beyond the last
+  int token, token_step;
 
-  __device__ Share(int heads, int tokens) {
-    const Seat<T, lanes> seat;
-    const int groups = (heads + seat.heads_at_once - 1) / seat.heads_at_once;
-    step = grid_warps() / groups;
-    head = grid_warp() % groups * seat.heads_at_once + seat.head;
-    token = grid_warp() < step * groups ? grid_warp() / groups : tokens;
+  __device__ WarpWork(int heads, int tokens) {
+    const HeadLane<T, lanes> lane;
+    const int groups = (heads + lane.heads_per_warp - 1) / lane.heads_per_warp;
+    token_step = num_grid_warps() / groups;
+    head = grid_warp_index() % groups * lane.heads_per_warp + lane.head;
+    token = grid_warp_index() < token_step * groups ? grid_warp_index() / groups : tokens;
   }
 };
 
-// What a lane holds of one head, token by token; one instruction finds it.
+// A lane's pack of one head in every token, addressed with one multiply-add.
 template <typename T>
-class Column {
+class HeadColumn {
  public:
-  __device__ Column(HeadVectors of, int head, int offset)
-      : row_bytes_(static_cast<int>(of.row_stride * sizeof(T))) {
-    if (of.data != nullptr)
-      start_ = static_cast<const T*>(of.data) + head * of.head_stride + offset;
+  __device__ HeadColumn(HeadVectors from, int head, int offset)
+      : token_bytes_(static_cast<int>(from.token_stride * sizeof(T))) {
+    if (from.data != nullptr)
+      start_ = static_cast<const T*>(from.data) + head * from.head_stride + offset;
   }
 
-  __device__ Pack<T> load(int token, bool there) const {
-    return there && start_ != nullptr ? load_pack(at(token)) : Pack<T>{};
+  __device__ Pack<T> load(int token, bool in_bounds) const {
+    return in_bounds && start_ != nullptr ? load_pack(pointer(token)) : Pack<T>{};
   }
-  __device__ const T* at(int token) const {
+  __device__ const T* pointer(int token) const {
     return reinterpret_cast<const T*>(reinterpret_cast<const char*>(start_) +
-                                      std::int64_t{token} * row_bytes_);
+                                      std::int64_t{token} * token_bytes_);
   }
 
  private:
   const T* start_ = nullptr;
-  int row_bytes_;
+  int token_bytes_;
 };
 
 // With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy),
-// dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y itself, since a rotation
-// keeps products: dg = y·dy/g, dx = R⁻¹(r·(g·dy − y·dg/hd)).
-template <typename T, int lanes, bool turned>
-__device__ void turn_back(const HeadShape& shape, const HeadOperands& in,
-                          const HeadGradients& gradients, void* d_qkv, float* gain_sums) {
+// dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y instead of x (`rotated`:
+// qkv has y), since a rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy − y·dg/hd)).
+template <typename T, int lanes, bool rotated>
+__device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
+                                   const QkNormRopeUpstream& upstream, void* d_qkv,
+                                   float* gain_sums) {
   using P = Pack<T>;
-  const Seat<T, lanes> seat;
-  const int heads = shape.heads, turned_heads = heads + shape.kv_heads;
-  const Share<T, lanes> share(turned_heads, shape.tokens);
-  const int head = share.head;
-  const bool in_head = seat.offset < shape.head_dim && head < turned_heads, query = head < heads;
+  const HeadLane<T, lanes> lane;
+  const int heads = shape.heads, qk_heads = heads + shape.kv_heads;
+  const WarpWork<T, lanes> work(qk_heads, shape.tokens);
+  const int head = work.head;
+  const bool in_head = lane.offset < shape.head_dim && head < qk_heads, query = head < heads;
   float gain = query && in.q_gain != nullptr ? in.q_gain[head] : 1;
-  if constexpr (turned) gain = nonzero_gain(gain);
+  if constexpr (rotated) gain = nonzero_gain(gain);
   const float inverse_gain = 1 / gain, mean = 1.0f / shape.head_dim;
 
-  const Column<T> x(packed(shape, in.qkv), head, seat.offset);
-  const Column<T> dy(query ? gradients.q : gradients.k, query ? head : head - heads, seat.offset);
-  const Column<T> dx(packed(shape, d_qkv), head, seat.offset);
-  const float* const inverse_rms = turned ? in.inverse_rms + head : nullptr;
+  const HeadColumn<T> x(qkv_heads(shape, in.qkv), head, lane.offset);
+  const HeadColumn<T> dy(query ? upstream.q : upstream.k, query ? head : head - heads, lane.offset);
+  const HeadColumn<T> dx(qkv_heads(shape, d_qkv), head, lane.offset);
+  const float* const inverse_rms = rotated ? in.inverse_rms + head : nullptr;
   struct Loaded {
     P x, dy;
     float r;
   };
   const auto load = [&](int token) {
-    const bool there = in_head && token < shape.tokens;
-    return Loaded{x.load(token, there), dy.load(token, there),
-                  turned && there ? inverse_rms[std::int64_t{token} * turned_heads] : 0};
+    const bool in_bounds = in_head && token < shape.tokens;
+    return Loaded{x.load(token, in_bounds), dy.load(token, in_bounds),
+                  rotated && in_bounds ? inverse_rms[std::int64_t{token} * qk_heads] : 0};
   };
 
   float gain_sum = 0;
-  // The next token is on its way while one is worked on.
-  Loaded next = load(share.token);
-  for (int token = share.token; token < shape.tokens; token += share.step) {
+  // The loads of the next token are in flight while this one is computed.
+  Loaded next = load(work.token);
+  for (int token = work.token; token < shape.tokens; token += work.token_step) {
     const Loaded now = next;
-    const Rotation<T, lanes> rotation(shape, in, token, -1);
-    next = load(token + share.step);
+    const Rotary<T, lanes> rotary(shape, in, token, -1);
+    next = load(token + work.token_step);
     float out[P::size];
-    if constexpr (turned) {
+    if constexpr (rotated) {
       const float d_gain = warp_sum<lanes>(dot(now.x, now.dy)) * inverse_gain;
-      const float scale = now.r * gain, pull = now.r * d_gain * mean;
+      const float scale = now.r * gain, correction = now.r * d_gain * mean;
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) out[i] = scale * now.dy[i] - pull * now.x[i];
-      rotation.turn(out);
+      for (int i = 0; i < P::size; ++i) out[i] = scale * now.dy[i] - correction * now.x[i];
+      rotary.rotate(out);
       gain_sum += d_gain;
     } else {
       float dn[P::size];
-      rotation.turn(now.dy, dn);
+      rotary.rotate(now.dy, dn);
       float x_dn = 0;
 #pragma unroll
       for (int i = 0; i < P::size; ++i) x_dn += now.x[i] * dn[i];
       const float r = rsqrtf(warp_sum<lanes>(dot(now.x, now.x)) * mean + kNormEpsilon);
       const float d_gain = r * warp_sum<lanes>(x_dn);
-      const float scale = gain * r, pull = r * d_gain * mean;
+      const float scale = gain * r, correction = r * d_gain * mean;
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) out[i] = scale * (dn[i] - now.x[i] * pull);
+      for (int i = 0; i < P::size; ++i) out[i] = scale * (dn[i] - now.x[i] * correction);
       gain_sum += d_gain;
     }
-    if (in_head) store_rounded(const_cast<T*>(dx.at(token)), out);
+    if (in_head) store_rounded(const_cast<T*>(dx.pointer(token)), out);
   }
-  if (query && seat.lane == 0) gain_sums[head] = gain_sum;
+  if (query && lane.index == 0) gain_sums[head] = gain_sum;
 }
 
 template <typename T, int lanes>
-__device__ void mix_values_back(const HeadShape& shape, const HeadOperands& in,
-                                const HeadGradients& gradients, const HeadGradientsOut& out,
-                                float* lambda_sums) {
+__device__ void value_mix_backward(const QkvShape& shape, const QkNormRopeInputs& in,
+                                   const QkNormRopeUpstream& upstream,
+                                   const QkNormRopeGradients& out, float* lambda_sums) {
   using P = Pack<T>;
-  const Seat<T, lanes> seat;
+  const HeadLane<T, lanes> lane;
   const int kv_heads = shape.kv_heads, dim = shape.head_dim;
-  const int turned_heads = shape.heads + kv_heads, all_heads = turned_heads + kv_heads;
-  const Share<T, lanes> share(kv_heads, shape.tokens);
-  const int head = share.head;
-  const auto qkv = packed(shape, in.qkv);
-  const ValueWeights weights(in);
+  const int qk_heads = shape.heads + kv_heads, all_heads = qk_heads + kv_heads;
+  const WarpWork<T, lanes> work(kv_heads, shape.tokens);
+  const int head = work.head;
+  const auto qkv = qkv_heads(shape, in.qkv);
+  const ValueMix mix(in);
   float own_sum = 0, first_sum = 0;
-  const int tokens = seat.offset < dim && head < kv_heads ? shape.tokens : 0;
-  for (int token = share.token; token < tokens; token += share.step) {
-    const P a = load_head<T>(gradients.v, token, head, seat.offset);
-    const P b = load_head<T>(gradients.exclusive_v, token, head, seat.offset);
-    const P later = load_head<T>(gradients.first_v, token, head, seat.offset);
+  const int tokens = lane.offset < dim && head < kv_heads ? shape.tokens : 0;
+  for (int token = work.token; token < tokens; token += work.token_step) {
+    const P a = load_head<T>(upstream.v, token, head, lane.offset);
+    const P b = load_head<T>(upstream.exclusive_v, token, head, lane.offset);
+    const P later_layers = load_head<T>(upstream.first_v, token, head, lane.offset);
     float d_own[P::size], d_first[P::size];
     if (out.first_v == nullptr) {
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) d_own[i] = a[i] + b[i] + later[i];
+      for (int i = 0; i < P::size; ++i) d_own[i] = a[i] + b[i] + later_layers[i];
     } else {
-      const P own = load_head<T>(qkv, token, turned_heads + head, seat.offset);
-      const P embedding = load_head<T>(in.embedding, token, head, seat.offset);
-      const P first = load_head<T>(in.first_v, token, head, seat.offset);
+      const P own = load_head<T>(qkv, token, qk_heads + head, lane.offset);
+      const P embedding = load_head<T>(in.embedding, token, head, lane.offset);
+      const P first = load_head<T>(in.first_v, token, head, lane.offset);
 #pragma unroll
       for (int i = 0; i < P::size; ++i) {
         const float d = a[i] + b[i], v = own[i] + embedding[i];
-        d_own[i] = weights.own * d;
-        d_first[i] = later[i] + weights.first * d;
+        d_own[i] = mix.own * d;
+        d_first[i] = later_layers[i] + mix.first * d;
         first_sum += d * (in.lambdas == 1 ? first[i] - v : first[i]);
         own_sum += d * v;
       }
-      store_rounded(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + seat.offset,
+      store_rounded(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + lane.offset,
                     d_first);
     }
-    store_rounded(
-        contiguous_head<T>(out.qkv, token, all_heads, turned_heads + head, dim) + seat.offset,
-        d_own);
+    store_rounded(contiguous_head<T>(out.qkv, token, all_heads, qk_heads + head, dim) + lane.offset,
+                  d_own);
   }
   __syncwarp();
   first_sum = warp_sum(first_sum);
@@ -294,17 +298,17 @@ __device__ void mix_values_back(const HeadShape& shape, const HeadOperands& in,
   }
 }
 
-template <typename T, int lanes, bool turned>
+template <typename T, int lanes, bool rotated>
 __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
-    backward_kernel(HeadShape shape, HeadOperands in, HeadGradients gradients,
-                    HeadGradientsOut out) {
+    backward_kernel(QkvShape shape, QkNormRopeInputs in, QkNormRopeUpstream upstream,
+                    QkNormRopeGradients out) {
   const int columns = shape.heads + kLambdaSums;
-  extern __shared__ float block_sums[];  // [kHeadWarps, columns]: a row belongs to a warp
+  extern __shared__ float block_sums[];  // [kHeadWarps, columns], a row per warp
   float* const sums = block_sums + threadIdx.x / kWarp * columns;
   for (int i = threadIdx.x; i < kHeadWarps * columns; i += kHeadThreads) block_sums[i] = 0;
   __syncthreads();
-  turn_back<T, lanes, turned>(shape, in, gradients, out.qkv, sums);
-  mix_values_back<T, lanes>(shape, in, gradients, out, sums + shape.heads);
+  norm_rope_backward<T, lanes, rotated>(shape, in, upstream, out.qkv, sums);
+  value_mix_backward<T, lanes>(shape, in, upstream, out, sums + shape.heads);
 
   if (out.partials == nullptr) return;
   __syncthreads();
@@ -317,51 +321,52 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
 
 }  // namespace
 
-void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, void* q, void* k,
-                             void* v, Float number, Stream stream) {
+void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
+                          void* v, Dtype dtype, Stream stream) {
   if (shape.tokens == 0 || (q == nullptr && v == nullptr)) return;
   const int token_blocks = (shape.tokens + kHeadWarps - 1) / kHeadWarps;
-  dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
+  dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
     if (q == nullptr)
-      values_kernel<T, lanes()><<<token_blocks, kHeadThreads, 0, stream>>>(shape, in, v);
+      value_mix_kernel<T, lanes()><<<token_blocks, kHeadThreads, 0, stream>>>(shape, in, v);
     else
       forward_kernel<T, lanes()>
           <<<blocks_for(token_blocks, kForwardBlocks), kHeadThreads, 0, stream>>>(shape, in, q, k,
                                                                                   v);
   });
-  check_launch("attention_heads_forward");
+  check_launch("qk_norm_rope_forward");
 }
 
-int attention_heads_partials(const HeadShape& shape) {
-  // A warp at most for each head of each token, so that with few tokens, too, each head has one.
-  const auto turned = std::int64_t{shape.tokens} * (shape.heads + shape.kv_heads);
-  return blocks_for((turned + kHeadWarps - 1) / kHeadWarps, kBackwardBlocks);
+int qk_norm_rope_backward_blocks(const QkvShape& shape) {
+  // At most a warp per head and token, so that with few tokens every head still has one.
+  const auto qk_rows = std::int64_t{shape.tokens} * (shape.heads + shape.kv_heads);
+  return blocks_for((qk_rows + kHeadWarps - 1) / kHeadWarps, kBackwardBlocks);
 }
 
-void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,
-                              const HeadGradients& gradients, const HeadGradientsOut& out,
-                              Float number, Stream stream) {
-  const int blocks = attention_heads_partials(shape), columns = shape.heads + kLambdaSums;
+void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
+                           const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
+                           Dtype dtype, Stream stream) {
+  const int blocks = qk_norm_rope_backward_blocks(shape), columns = shape.heads + kLambdaSums;
   if (shape.tokens > 0 && blocks * kHeadWarps < shape.heads + shape.kv_heads)
-    throw std::runtime_error("attention_heads_backward: more heads than warps on this GPU");
+    throw std::runtime_error("qk_norm_rope_backward: more heads than warps on this GPU");
   const auto shared = kHeadWarps * columns * sizeof(float);
-  dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
+  dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
-    const auto launch = [&](auto turned) {
-      backward_kernel<T, lanes(), turned()>
-          <<<blocks, kHeadThreads, shared, stream>>>(shape, in, gradients, out);
+    const auto launch = [&](auto rotated) {
+      backward_kernel<T, lanes(), rotated()>
+          <<<blocks, kHeadThreads, shared, stream>>>(shape, in, upstream, out);
     };
-    // Only what qkv_proj_norm_rope_hopper.h makes is turned.
-    constexpr bool can_be_turned = std::is_same_v<T, __nv_bfloat16> && lanes() <= 16;
+    // Only hopper/qkv_proj_norm_rope_kernel.h rotates in advance: bf16 heads of at most 128.
+    constexpr bool can_be_rotated = std::is_same_v<T, __nv_bfloat16> && lanes() <= 16;
     if (in.inverse_rms == nullptr)
       launch(std::false_type{});
-    else if constexpr (can_be_turned)
+    else if constexpr (can_be_rotated)
       launch(std::true_type{});
     else
-      throw std::runtime_error("attention_heads_backward: such heads are never turned");
+      throw std::runtime_error(
+          "qk_norm_rope_backward: no kernel for rotated heads of this size and dtype");
   });
-  check_launch("attention_heads_backward");
+  check_launch("qk_norm_rope_backward");
   if (out.partials != nullptr) sum_rows(out.partials, blocks, columns, out.sums, stream);
 }
 

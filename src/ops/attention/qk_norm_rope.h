@@ -7,43 +7,45 @@
 
 namespace tg {
 
-struct HeadInputs {
+// Inputs besides the QKV projection.
+struct QkvInputs {
   std::int64_t heads, kv_heads;
-  at::Tensor q_gain = {};           // [heads] fp32, or undefined: 1
-  at::Tensor value_embedding = {};  // [B, T, KV·hd], or undefined: 0
-  // Value residual (Zhou et al. 2024), fp32, or undefined: none. One number λ blends the layer's
-  // own value with the first layer's, two weigh them.
+  at::Tensor q_gain = {};           // [heads] fp32; undefined: 1
+  at::Tensor value_embedding = {};  // [B, T, KV·hd]; undefined: 0
+  // Value residual (Zhou et al. 2024), fp32; undefined: none. [] is λ, which blends the layer's own
+  // value with the first layer's; [2] are λ0 and λ1, their weights.
   at::Tensor value_lambda = {};
-  at::Tensor first_v = {};  // [B, T, KV, hd], what the layer before gave; undefined in the first
+  at::Tensor first_v = {};  // [B, T, KV, hd], first_v of the previous layer; undefined in the first
 };
 
-struct Heads {
-  // [B, T, heads, hd] and [B, T, KV, hd]; where they can be, views of what backward reads: not to
-  // be written.
+struct Qkv {
+  // [B, T, heads, hd] and [B, T, KV, hd]. May be views of tensors saved for backward: read only.
   at::Tensor q, k, v;
-  // v once more, for exclusive attention: the gradients of the two uses are then added where they
-  // are read, not by autograd before.
+  // v again, for exclusive attention: the backward kernel reads the gradients of both uses and adds
+  // them, so that autograd need not.
   at::Tensor exclusive_v;
   at::Tensor first_v;  // for the next layer; undefined without a value residual
 };
 
-// Of qkv [B, T, (heads + 2·KV)·hd], x by the packed matrices of Q, K and V.
+// Queries, keys and values of attention from the QKV projection, qkv [B, T, (heads + 2·KV)·hd].
 // Over each head, q = rope(rms_norm(q))·q_gain and k = rope(rms_norm(k)). With own = v +
 // value_embedding and f the first layer's own:
 //   v = own                     without a value residual
-//   v = (1 − λ)·own + λ·f       one number; f = own in the first layer, where dλ = 0
-//   v = λ0·f + λ1·own           two numbers; own in the first layer, where λ has no gradient
-// Each layer hands first_v on: its gradient gathers what the later layers add to it. The kernels
-// want whole packs of 16 bytes in a head (32 at most) and in half of the rotated part.
-Heads attention_heads(const at::Tensor& qkv, const HeadInputs& in, const RopeTable& table);
+//   v = (1 − λ)·own + λ·f       value_lambda []; f = own in the first layer, where dλ = 0
+//   v = λ0·f + λ1·own           value_lambda [2]; own in the first layer, without a gradient of λ
+// Each layer returns first_v for the next, so that its gradient accumulates over the later layers.
+// The kernels require that a head and half of its rotated part are multiples of 16 bytes, a head at
+// most 512 bytes.
+Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table);
 
-// For projected_heads(): whether the kernels can make heads of x [B, T, …]; and what they make of
-// `qkv`. With the factors of the norms of q and k, `inverse_rms` [B, T, heads + KV] fp32, these
-// stand in it already as they shall be, q by a gain kept from 0; without, qkv is as projected. Its
-// gradient is in both cases that of the plain product.
-bool kernels_take_heads(const at::Tensor& x, std::int64_t head_dim, const HeadInputs& in,
-                        const RopeTable& table);
-Heads fused_heads(const at::Tensor& qkv, const at::Tensor& inverse_rms, const HeadInputs& in,
-                  const RopeTable& table);
+// For qkv_proj_norm_rope(). The first: whether the kernels support these inputs, x [B, T, …]. The
+// second: qk_norm_rope by the kernels. If `inverse_rms` [B, T, heads + KV] fp32 is defined, q and k
+// in `qkv` are normalised, rotated and scaled (by a gain kept away from 0) already, and these are
+// their 1/rms; undefined, qkv is the plain projection. The gradient of `qkv` is that of the plain
+// projection in both cases.
+bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
+                                  const RopeTable& table);
+Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
+                       const RopeTable& table);
 
 }  // namespace tg

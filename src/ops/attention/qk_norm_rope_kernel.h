@@ -3,44 +3,46 @@
 
 namespace tg::cuda {
 
-// See qk_norm_rope.h. Null pointers stand for what is left out.
-struct HeadShape {
+// Kernels of ops/attention/qk_norm_rope.h. A null pointer stands for an optional tensor that is not
+// there.
+struct QkvShape {
   int tokens, seq_len, heads, kv_heads, head_dim, half_rope_dims;
 };
 
-struct HeadOperands {
+struct QkNormRopeInputs {
   const void* qkv;  // [tokens, heads + 2·KV, hd]
-  // [tokens, heads + KV]: the factors r of the norms of q and k, which stand in qkv already
-  // normalised, rotated and with their gain (nonzero_gain). Null: qkv is as it was projected.
+  // [tokens, heads + KV]: 1/rms of q's and k's heads, where q and k in qkv are normalised, rotated
+  // and scaled (nonzero_gain) already. Null: qkv is the plain projection.
   const float* inverse_rms;
   const void *cos, *sin;           // [seq_len, half_rope_dims]
   const float* q_gain;             // [heads]
   HeadVectors embedding, first_v;  // [tokens, KV, hd]
-  const float* lambda;             // value residual: none, one number or two
-  int lambdas;
+  const float* lambda;             // [lambdas], of the value residual
+  int lambdas;                     // 0, 1 or 2
 };
 
-struct HeadGradients {
+// Upstream gradients.
+struct QkNormRopeUpstream {
   HeadVectors q, k, v, exclusive_v;
-  HeadVectors first_v;  // the sum over the later layers
+  HeadVectors first_v;  // summed over the later layers
 };
 
 constexpr int kLambdaSums = 2;
 
-struct HeadGradientsOut {
+struct QkNormRopeGradients {
   void* qkv;
-  void* first_v;    // may be where the later layers' sum stands; null in the first layer
-  float* partials;  // [attention_heads_partials(shape), heads + kLambdaSums]: workspace
-  float* sums;      // [heads + kLambdaSums]: of q_gain, then of each lambda
+  void* first_v;    // may be the memory of the upstream first_v; null in the first layer
+  float* partials;  // workspace [qk_norm_rope_backward_blocks(shape), heads + kLambdaSums]
+  float* sums;      // [heads + kLambdaSums]: gradients of q_gain, then of each lambda
 };
 
-// q, k and v are contiguous; null q and k: they stand in qkv. Null v: own is left as it is, where
-// it is.
-void attention_heads_forward(const HeadShape& shape, const HeadOperands& in, void* q, void* k,
-                             void* v, Float number, Stream stream);
-void attention_heads_backward(const HeadShape& shape, const HeadOperands& in,
-                              const HeadGradients& gradients, const HeadGradientsOut& out,
-                              Float number, Stream stream);
-int attention_heads_partials(const HeadShape& shape);
+// q, k and v are contiguous. Null q and k: not computed, since qkv has them already. Null v: not
+// computed, since v is qkv's.
+void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
+                          void* v, Dtype dtype, Stream stream);
+void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
+                           const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
+                           Dtype dtype, Stream stream);
+int qk_norm_rope_backward_blocks(const QkvShape& shape);
 
 }  // namespace tg::cuda

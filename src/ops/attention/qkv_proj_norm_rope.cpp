@@ -15,24 +15,26 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// x·weightᵀ in which q and k are normalised, rotated and gained, and the factors of their norms.
-// What fused_heads() carries back to it is the gradient of the plain product.
-struct TurnedProjection : torch::autograd::Function<TurnedProjection> {
+// → x·weightᵀ with q and k normalised, rotated and scaled, and their 1/rms. The gradient that it
+// gets from fused_qk_norm_rope() is that of the plain x·weightᵀ.
+struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
-                               const at::Tensor& value, const Operand& gradient,
-                               const at::Tensor& cos, const at::Tensor& sin, const Operand& q_gain,
-                               std::int64_t heads, std::int64_t kv_heads) {
+                               const at::Tensor& value, const OptionalTensor& gradient,
+                               const at::Tensor& cos, const at::Tensor& sin,
+                               const OptionalTensor& q_gain, std::int64_t heads,
+                               std::int64_t kv_heads) {
     const auto batch = x.size(0), tokens = x.size(1);
     const auto qkv = at::empty({batch, tokens, value.size(0)}, x.options());
     const auto inverse_rms =
         at::empty({batch, tokens, heads + kv_heads}, x.options().dtype(at::kFloat));
-    cuda::project_heads(head_shape(qkv, cos, heads, kv_heads), static_cast<int>(x.size(2)), read(x),
-                        read(value), read(cos), read(sin), read_fp32(given(q_gain)), write(qkv),
-                        write_fp32(inverse_rms), current_stream(x));
+    cuda::qkv_proj_norm_rope(qkv_shape(qkv, cos, heads, kv_heads), static_cast<int>(x.size(2)),
+                             const_data(x), const_data(value), const_data(cos), const_data(sin),
+                             const_fp32_data(or_undefined(q_gain)), mutable_data(qkv),
+                             mutable_fp32_data(inverse_rms), current_stream(x));
     context->save_for_backward({x, value});
     context->saved_data["gradient"] = gradient;
     context->mark_non_differentiable({inverse_rms});
-    context->set_materialize_grads(false);  // or zeros would be written for inverse_rms
+    context->set_materialize_grads(false);  // else zeros are written for inverse_rms
     return {qkv, inverse_rms};
   }
 
@@ -45,27 +47,28 @@ struct TurnedProjection : torch::autograd::Function<TurnedProjection> {
   }
 };
 
-bool supported(const at::Tensor& x, const Weight& weight, const HeadInputs& in,
+bool supported(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                const RopeTable& table) {
   const auto head_dim = weight.value.size(0) / (in.heads + 2 * in.kv_heads);
-  return is_hopper_product(x, weight.value) && kernels_take_heads(x, head_dim, in, table) &&
-         cuda::can_project_heads(head_dim, table.cos.size(1)) &&
+  return supports_hopper_gemm(x, weight.value) &&
+         qk_norm_rope_kernels_support(x, head_dim, in, table) &&
+         cuda::qkv_proj_norm_rope_supports(head_dim, table.cos.size(1)) &&
          (weight.gradient.defined() || !at::GradMode::is_enabled());
 }
 
 }  // namespace
 
-Heads projected_heads(const at::Tensor& x, const Weight& weight, const HeadInputs& in,
-                      const RopeTable& table) {
+Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+                       const RopeTable& table) {
   if (supported(x, weight, in, table)) {
-    // Or no backward pass would come here.
+    // Else autograd would not call backward, which adds the weight's gradient.
     assert(x.requires_grad() || !at::GradMode::is_enabled());
-    const auto out =
-        TurnedProjection::apply(packed(x), weight.value, operand(weight.gradient), table.cos,
-                                table.sin, operand(in.q_gain), in.heads, in.kv_heads);
-    return fused_heads(out[0], out[1], in, table);
+    const auto out = FusedQkvProjNormRope::apply(
+        aligned_contiguous(x), weight.value, optional_tensor(weight.gradient), table.cos, table.sin,
+        optional_tensor(in.q_gain), in.heads, in.kv_heads);
+    return fused_qk_norm_rope(out[0], out[1], in, table);
   }
-  return attention_heads(linear(x, weight), in, table);
+  return qk_norm_rope(linear(x, weight), in, table);
 }
 
 }  // namespace tg

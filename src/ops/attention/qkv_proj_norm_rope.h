@@ -4,10 +4,10 @@
 
 namespace tg {
 
-// attention_heads() of x·weightᵀ, x [B, T, D]; gradients of these as linear()'s. On Hopper, in bf16
-// and with 64 or 128 numbers a head, q and k are normalised and rotated in the product's epilogue:
-// as they were projected they never leave the registers.
-Heads projected_heads(const at::Tensor& x, const Weight& weight, const HeadInputs& in,
-                      const RopeTable& table);
+// qk_norm_rope(linear(x, weight)), x [B, T, D]; weight's gradient as linear()'s. On Hopper, in bf16
+// and with heads of 64 or 128, q and k are normalised and rotated in the GEMM's epilogue: the plain
+// projection of q and k never leaves the registers.
+Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+                       const RopeTable& table);
 
 }  // namespace tg

@@ -1,5 +1,5 @@
-// The projection to queries, keys and values with their norm, rotation and gain in its epilogue: a
-// tile has whole heads, and a thread of it all pairs that are rotated together.
+// The GEMM of the QKV projection with RMSNorm, RoPE and gain of q and k in the epilogue: a tile has
+// whole heads, and a consumer thread both elements of every pair that RoPE rotates.
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qkv_proj_norm_rope_hopper.h"
 #include "ops/gemm/hopper/gemm_launch.cuh"
@@ -10,85 +10,88 @@ namespace {
 
 using namespace hopper;
 
-struct FinishOperands {
-  HeadShape shape;
-  const Number *cos, *sin;
+struct NormRopeArgs {
+  QkvShape shape;
+  const Element *cos, *sin;
   const float* q_gain;
   float* inverse_rms;
 };
 
-// `half_groups`: groups of 8 columns in half of the rotated part.
-template <int head_dim, int half_groups>
-struct FinishHeads {
-  static constexpr int columns = 128;  // 192 with heads of 64 are no faster
-  static constexpr bool n_major = false, reads_panel = false;
-  static constexpr int heads = columns / head_dim;
-  static constexpr int head_sums = head_dim / 2;  // of a thread, in half of a tile's rows
-  FinishOperands in;
+// `half_chunks`: chunks of 8 columns in half of a head's rotated part.
+template <int head_dim, int half_chunks>
+struct NormRopeEpilogue {
+  static constexpr int block_n = 128;  // 192 is no faster for heads of 64
+  static constexpr bool n_major_b = false, reads_c = false;
+  static constexpr int heads = block_n / head_dim;  // in a tile
+  // Accumulators of a thread in one head and wgmma tile.
+  static constexpr int head_accumulators = head_dim / 2;
+  NormRopeArgs args;
 
-  // What turns a row, two neighbours in a word, as a thread has them in its sums.
+  // cos and sin of a token, for the column pairs of this thread: pairs of bf16.
   struct Angles {
-    unsigned cos[half_groups], sin[half_groups];
+    unsigned cos[half_chunks], sin[half_chunks];
   };
 
   struct Tile {
-    const FinishOperands& in;
-    int first_token, first_head, column;
+    const NormRopeArgs& args;
+    int first_token, first_head;
+    int column;  // of this thread, in each chunk of 8
     float gains[heads];
 
-    __device__ Tile(const FinishHeads& finish, const Place& place)
-        : in(finish.in), first_head(place.column / head_dim), column(threadIdx.x % 4 * 2) {
-      const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kGroupWarps;
-      first_token = place.row + warp * 16 + lane / 4;
+    __device__ Tile(const NormRopeEpilogue& epilogue, const TileInfo& tile)
+        : args(epilogue.args), first_head(tile.column / head_dim), column(threadIdx.x % 4 * 2) {
+      const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
+      first_token = tile.row + warp * 16 + lane / 4;
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
-        const bool gained = first_head + h < in.shape.heads && in.q_gain != nullptr;
-        gains[h] = gained ? nonzero_gain(in.q_gain[first_head + h]) : 1;
+        const bool has_gain = first_head + h < args.shape.heads && args.q_gain != nullptr;
+        gains[h] = has_gain ? nonzero_gain(args.q_gain[first_head + h]) : 1;
       }
     }
 
-    __device__ Angles angles_of(int token) const {
-      const auto position = static_cast<unsigned>(token) % static_cast<unsigned>(in.shape.seq_len);
-      const auto at = position * (8 * half_groups) + column;
-      Angles found;
+    __device__ Angles load_angles(int token) const {
+      const auto position =
+          static_cast<unsigned>(token) % static_cast<unsigned>(args.shape.seq_len);
+      const auto offset = position * (8 * half_chunks) + column;
+      Angles angles;
 #pragma unroll
-      for (int j = 0; j < half_groups; ++j) {
-        found.cos[j] = *reinterpret_cast<const unsigned*>(in.cos + at + 8 * j);
-        found.sin[j] = *reinterpret_cast<const unsigned*>(in.sin + at + 8 * j);
+      for (int j = 0; j < half_chunks; ++j) {
+        angles.cos[j] = *reinterpret_cast<const unsigned*>(args.cos + offset + 8 * j);
+        angles.sin[j] = *reinterpret_cast<const unsigned*>(args.sin + offset + 8 * j);
       }
-      return found;
+      return angles;
     }
 
-    // The heads of a token, all at once: `x` are sums 4·j and 4·j + 1 of columns 8·j + `column`
-    // and the next.
-    __device__ void turn(float* x, int token) const {
-      const int turned_heads = in.shape.heads + in.shape.kv_heads;
-      const auto angles = angles_of(token);
+    // One token's row of the tile, all heads of it: x[4·j] and x[4·j + 1] are columns 8·j +
+    // `column` and the next. Heads of v stay as they are.
+    __device__ void norm_rope(float* x, int token) const {
+      const int qk_heads = args.shape.heads + args.shape.kv_heads;
+      const auto angles = load_angles(token);
       float r[heads];
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
-        const float* const head = x + h * head_sums;
+        const float* const head = x + h * head_accumulators;
         float squares = 0;
 #pragma unroll
-        for (int j = 0; j < head_sums; j += 4)
+        for (int j = 0; j < head_accumulators; j += 4)
           squares += head[j] * head[j] + head[j + 1] * head[j + 1];
         r[h] = rsqrtf(warp_sum<4>(squares) * (1.0f / head_dim) + kNormEpsilon);
       }
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
-        if (first_head + h >= turned_heads) break;
-        if (column == 0 && token < in.shape.tokens)
-          in.inverse_rms[std::int64_t{token} * turned_heads + first_head + h] = r[h];
-        float* const head = x + h * head_sums;
+        if (first_head + h >= qk_heads) break;
+        if (column == 0 && token < args.shape.tokens)
+          args.inverse_rms[std::int64_t{token} * qk_heads + first_head + h] = r[h];
+        float* const head = x + h * head_accumulators;
 #pragma unroll
-        for (int j = 0; j < half_groups; ++j) {
-          float *const first = head + 4 * j, *const second = first + 4 * half_groups;
+        for (int j = 0; j < half_chunks; ++j) {
+          float *const first = head + 4 * j, *const second = first + 4 * half_chunks;
           rotate(first[0], second[0], low_of(angles.cos[j]), low_of(angles.sin[j]));
           rotate(first[1], second[1], high_of(angles.cos[j]), high_of(angles.sin[j]));
         }
         const float scale = r[h] * gains[h];
 #pragma unroll
-        for (int j = 0; j < head_sums; j += 4) head[j] *= scale, head[j + 1] *= scale;
+        for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
       }
     }
     __device__ static void rotate(float& first, float& second, float cos, float sin) {
@@ -97,56 +100,59 @@ struct FinishHeads {
       first = rotated;
     }
 
-    __device__ void prepare(TileSums<columns>& sums) {
+    // A thread has two rows of each wgmma tile, 8 apart.
+    __device__ void transform(Accumulators<block_n>& accumulators) {
 #pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
+      for (int mma = 0; mma < kWgmmaTiles; ++mma) {
 #pragma unroll
-        for (int below = 0; below < 2; ++below)
-          turn(sums.half[half].of + 2 * below, first_token + half * kHalfTile + 8 * below);
+        for (int row = 0; row < 2; ++row)
+          norm_rope(accumulators.mma[mma].values + 2 * row, first_token + mma * kWgmmaM + 8 * row);
       }
     }
-    __device__ void finish(int, int, const float* sums, const PanelRows& rows) const {
+    __device__ void store_subtile(int, int, const float* accumulators,
+                                  const SubtileView& smem) const {
 #pragma unroll
-      for (int g = 0; g < kPanel / 8; g += 2) rows.store_sums(g, sums + 4 * g);
+      for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2)
+        smem.store_rounded(chunk, accumulators + 4 * chunk);
     }
-    __device__ void leave(int) const {}
+    __device__ void end_subtile(int) const {}
   };
 };
 
 }  // namespace
 
-void project_heads(const HeadShape& shape, int dim, const void* x, const void* weight,
-                   const void* cos, const void* sin, const float* q_gain, void* qkv,
-                   float* inverse_rms, Stream stream) {
-  const Product product{.rows = shape.tokens,
-                        .columns = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
-                        .depth = dim,
-                        .a = x,
-                        .b = weight,
-                        .out = qkv};
-  const FinishOperands operands{shape, static_cast<const Number*>(cos),
-                                static_cast<const Number*>(sin), q_gain, inverse_rms};
-  const auto launch = [&](auto head_dim, auto half_groups) {
-    launch_product(product, FinishHeads<head_dim(), half_groups()>{operands}, "project_heads",
-                   stream);
+void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
+                        const void* cos, const void* sin, const float* q_gain, void* qkv,
+                        float* inverse_rms, Stream stream) {
+  const GemmProblem problem{.m = shape.tokens,
+                            .n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
+                            .k = dim,
+                            .a = x,
+                            .b = weight,
+                            .d = qkv};
+  const NormRopeArgs args{shape, static_cast<const Element*>(cos), static_cast<const Element*>(sin),
+                          q_gain, inverse_rms};
+  const auto launch = [&](auto head_dim, auto half_chunks) {
+    launch_gemm(problem, NormRopeEpilogue<head_dim(), half_chunks()>{args}, "qkv_proj_norm_rope",
+                stream);
   };
-  const auto with_half_groups = [&](auto half_groups) {
+  const auto with_half_chunks = [&](auto half_chunks) {
     if (shape.head_dim == 64)
-      launch(std::integral_constant<int, 64>{}, half_groups);
+      launch(std::integral_constant<int, 64>{}, half_chunks);
     else
-      launch(std::integral_constant<int, 128>{}, half_groups);
+      launch(std::integral_constant<int, 128>{}, half_chunks);
   };
   switch (shape.half_rope_dims) {
     case 8:
-      return with_half_groups(std::integral_constant<int, 1>{});
+      return with_half_chunks(std::integral_constant<int, 1>{});
     case 16:
-      return with_half_groups(std::integral_constant<int, 2>{});
+      return with_half_chunks(std::integral_constant<int, 2>{});
     case 32:
-      return with_half_groups(std::integral_constant<int, 4>{});
+      return with_half_chunks(std::integral_constant<int, 4>{});
     case 64:
       return launch(std::integral_constant<int, 128>{}, std::integral_constant<int, 8>{});
     default:
-      throw std::runtime_error("project_heads: no kernel for such a rotation");
+      throw std::runtime_error("qkv_proj_norm_rope: no kernel for these rope_dims");
   }
 }
 

@@ -1,6 +1,6 @@
-// Exclusive attention. Forward: y and v read once, one write of y's size. Backward: y, v and the
-// gradient read once, both gradients written. The heads of a group follow each other in the threads
-// that hold their value.
+// Exclusive attention. Forward reads y and v once and writes once, in y's size. Backward reads y, v
+// and the upstream gradient once and writes both gradients. The lanes that hold a KV head loop over
+// the query heads of its group.
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/xsa_kernel.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr float kSmallestNorm = 1e-12f;
 
-// A value's pack, divided by max(‖v‖, kSmallestNorm).
+// A lane's pack of v̂ = v / max(‖v‖, kSmallestNorm).
 template <typename T, int lanes>
 struct UnitValue {
   float direction[Pack<T>::size];
@@ -22,8 +22,8 @@ struct UnitValue {
 #pragma unroll
     for (int i = 0; i < Pack<T>::size; ++i) direction[i] = v[i] * scale;
   }
-  // The whole head's; the whole warp takes part.
-  __device__ float along(const Pack<T>& x) const {
+  // x·v̂ over the whole head. All lanes of the warp must call it.
+  __device__ float project(const Pack<T>& x) const {
     float sum = 0;
 #pragma unroll
     for (int i = 0; i < Pack<T>::size; ++i) sum += x[i] * direction[i];
@@ -35,22 +35,22 @@ template <typename T, int lanes>
 __global__ void __launch_bounds__(kHeadThreads)
     forward_kernel(ExclusiveShape shape, HeadVectors y, HeadVectors v, T* __restrict__ out) {
   using P = Pack<T>;
-  const Seat<T, lanes> seat;
+  const HeadLane<T, lanes> lane;
   const int group = shape.heads / shape.kv_heads;
-  for (int token = grid_warp(); token < shape.tokens; token += grid_warps()) {
-    for (int first = 0; first < shape.kv_heads; first += seat.heads_at_once) {
-      const int kv_head = first + seat.head;
-      const bool there = kv_head < shape.kv_heads && seat.offset < shape.head_dim;
-      const UnitValue<T, lanes> unit(load_head<T>(v, token, kv_head, seat.offset, there));
+  for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
+    for (int first = 0; first < shape.kv_heads; first += lane.heads_per_warp) {
+      const int kv_head = first + lane.head;
+      const bool in_bounds = kv_head < shape.kv_heads && lane.offset < shape.head_dim;
+      const UnitValue<T, lanes> unit(load_head<T>(v, token, kv_head, lane.offset, in_bounds));
 #pragma unroll 2
       for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        const P before = load_head<T>(y, token, head, seat.offset, there);
-        const float share = unit.along(before);
-        float after[P::size];
+        const P head_y = load_head<T>(y, token, head, lane.offset, in_bounds);
+        const float projection = unit.project(head_y);
+        float out_pack[P::size];
 #pragma unroll
-        for (int i = 0; i < P::size; ++i) after[i] = before[i] - share * unit.direction[i];
-        const auto place = std::int64_t{token} * shape.heads + head;
-        if (there) store_rounded(out + place * shape.head_dim + seat.offset, after);
+        for (int i = 0; i < P::size; ++i) out_pack[i] = head_y[i] - projection * unit.direction[i];
+        const auto index = std::int64_t{token} * shape.heads + head;
+        if (in_bounds) store_rounded(out + index * shape.head_dim + lane.offset, out_pack);
       }
     }
   }
@@ -63,38 +63,38 @@ __global__ void __launch_bounds__(kHeadThreads)
     backward_kernel(ExclusiveShape shape, HeadVectors y, HeadVectors v, HeadVectors d_out,
                     T* __restrict__ dy, T* __restrict__ dv) {
   using P = Pack<T>;
-  const Seat<T, lanes> seat;
+  const HeadLane<T, lanes> lane;
   const int group = shape.heads / shape.kv_heads;
-  for (int token = grid_warp(); token < shape.tokens; token += grid_warps()) {
-    for (int first = 0; first < shape.kv_heads; first += seat.heads_at_once) {
-      const int kv_head = first + seat.head;
-      const bool there = kv_head < shape.kv_heads && seat.offset < shape.head_dim;
-      const UnitValue<T, lanes> unit(load_head<T>(v, token, kv_head, seat.offset, there));
+  for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
+    for (int first = 0; first < shape.kv_heads; first += lane.heads_per_warp) {
+      const int kv_head = first + lane.head;
+      const bool in_bounds = kv_head < shape.kv_heads && lane.offset < shape.head_dim;
+      const UnitValue<T, lanes> unit(load_head<T>(v, token, kv_head, lane.offset, in_bounds));
       float d_unit[P::size] = {};
       for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        const P py = load_head<T>(y, token, head, seat.offset, there);
-        const P pd = load_head<T>(d_out, token, head, seat.offset, there);
-        const float s = unit.along(py), g = unit.along(pd);
+        const P py = load_head<T>(y, token, head, lane.offset, in_bounds);
+        const P pd = load_head<T>(d_out, token, head, lane.offset, in_bounds);
+        const float s = unit.project(py), g = unit.project(pd);
         float result[P::size];
 #pragma unroll
         for (int i = 0; i < P::size; ++i) {
           result[i] = pd[i] - g * unit.direction[i];
           d_unit[i] -= s * pd[i] + g * py[i];
         }
-        const auto place = std::int64_t{token} * shape.heads + head;
-        if (there) store_rounded(dy + place * shape.head_dim + seat.offset, result);
+        const auto index = std::int64_t{token} * shape.heads + head;
+        if (in_bounds) store_rounded(dy + index * shape.head_dim + lane.offset, result);
       }
-      float along = 0;
+      float projection = 0;
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) along += d_unit[i] * unit.direction[i];
-      along = warp_sum<lanes>(along);
-      if (unit.norm < kSmallestNorm) along = 0;
+      for (int i = 0; i < P::size; ++i) projection += d_unit[i] * unit.direction[i];
+      projection = warp_sum<lanes>(projection);
+      if (unit.norm < kSmallestNorm) projection = 0;
       float result[P::size];
 #pragma unroll
       for (int i = 0; i < P::size; ++i)
-        result[i] = (d_unit[i] - along * unit.direction[i]) * unit.scale;
-      const auto place = std::int64_t{token} * shape.kv_heads + kv_head;
-      if (there) store_rounded(dv + place * shape.head_dim + seat.offset, result);
+        result[i] = (d_unit[i] - projection * unit.direction[i]) * unit.scale;
+      const auto index = std::int64_t{token} * shape.kv_heads + kv_head;
+      if (in_bounds) store_rounded(dv + index * shape.head_dim + lane.offset, result);
     }
   }
 }
@@ -106,9 +106,9 @@ int blocks_of(const ExclusiveShape& shape) {
 }  // namespace
 
 void exclusive_attention_forward(const ExclusiveShape& shape, const HeadVectors& y,
-                                 const HeadVectors& v, void* out, Float number, Stream stream) {
+                                 const HeadVectors& v, void* out, Dtype dtype, Stream stream) {
   if (shape.tokens == 0) return;
-  dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
+  dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
     forward_kernel<T, lanes()>
         <<<blocks_of(shape), kHeadThreads, 0, stream>>>(shape, y, v, static_cast<T*>(out));
@@ -118,9 +118,9 @@ void exclusive_attention_forward(const ExclusiveShape& shape, const HeadVectors&
 
 void exclusive_attention_backward(const ExclusiveShape& shape, const HeadVectors& y,
                                   const HeadVectors& v, const HeadVectors& d_out, void* dy,
-                                  void* dv, Float number, Stream stream) {
+                                  void* dv, Dtype dtype, Stream stream) {
   if (shape.tokens == 0) return;
-  dispatch_heads(number, shape.head_dim, [&](auto zero, auto lanes) {
+  dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
     backward_kernel<T, lanes()><<<blocks_of(shape), kHeadThreads, 0, stream>>>(
         shape, y, v, d_out, static_cast<T*>(dy), static_cast<T*>(dv));

@@ -7,11 +7,11 @@ struct ExclusiveShape {
   int tokens, heads, kv_heads, head_dim;
 };
 
-// See xsa.h. What is written is contiguous.
+// Kernels of ops/attention/xsa.h. out, dy and dv are contiguous.
 void exclusive_attention_forward(const ExclusiveShape& shape, const HeadVectors& y,
-                                 const HeadVectors& v, void* out, Float number, Stream stream);
+                                 const HeadVectors& v, void* out, Dtype dtype, Stream stream);
 void exclusive_attention_backward(const ExclusiveShape& shape, const HeadVectors& y,
                                   const HeadVectors& v, const HeadVectors& d_out, void* dy,
-                                  void* dv, Float number, Stream stream);
+                                  void* dv, Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda

@@ -1,5 +1,6 @@
-// Sums of rows by id, in two steps, so that ids of any frequency fill the GPU: every row is read
-// once; runs of one id that cross a chunk of sorted places leave a partial sum in each.
+// Segmented sum of rows by id, in two kernels, so that ids of any frequency fill the GPU. The ids
+// are sorted; each thread sums the runs of equal ids in one chunk of them, and reads every row
+// once. Runs that cross chunks leave a partial sum in each chunk, which the second kernel adds up.
 #include "ops/embedding/embedding_gradient_kernel.h"
 #include "ops/kernels.cuh"
 
@@ -8,21 +9,21 @@ namespace tg::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-// Sorted places that one thread adds up, for one pack of columns. Longer chunks leave the GPU idle
-// at the narrowest tables, shorter ones leave more partial sums.
+// Sorted ids per thread, for one pack of columns. Longer chunks leave the GPU idle with the
+// narrowest tables, shorter ones write more partial sums.
 constexpr int kChunk = 64;
-constexpr int kAhead = 8;  // accesses of a thread under way at a time
+constexpr int kLoadsInFlight = 8;  // per thread
 
 std::int64_t chunks_of(std::int64_t count) {
   return (count + kChunk - 1) / kChunk;
 }
 
-// A thread's place: neighbours have neighbouring columns of one chunk.
+// A thread's chunk [begin, end) and first column; neighbouring threads have neighbouring columns.
 template <typename T>
-struct Place {
+struct ThreadWork {
   std::int64_t chunk, begin, end;
   int column;
-  __device__ Place(std::int64_t count, int width) {
+  __device__ ThreadWork(std::int64_t count, int width) {
     const int packs = width / Pack<T>::size;
     const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
     chunk = thread / packs;
@@ -32,106 +33,110 @@ struct Place {
   }
 };
 
-// partials [chunks, 2, width]: of a run that began in an earlier chunk, and of one that goes on in
-// the next. Where a chunk lies within a run it is the former.
+// Sums the runs of each chunk. Complete runs go to `gradient`, others to partials [chunks, 2,
+// width]: row 0 for a run that began in an earlier chunk, row 1 for one that begins here and
+// continues in the next.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     sum_runs_kernel(const T* __restrict__ rows, const std::int32_t* __restrict__ ids,
                     const std::int64_t* __restrict__ order, std::int64_t count, int width,
                     float* __restrict__ partials, T* __restrict__ gradient) {
   constexpr int kSize = Pack<T>::size;
-  const Place<T> at(count, width);
-  if (at.begin >= count) return;
-  int id = ids[at.begin];
-  bool goes_back = at.begin > 0 && ids[at.begin - 1] == id;
+  const ThreadWork<T> work(count, width);
+  if (work.begin >= count) return;
+  int id = ids[work.begin];
+  bool began_before = work.begin > 0 && ids[work.begin - 1] == id;
   float sum[kSize] = {};
-  for (std::int64_t first = at.begin; first < at.end; first += kAhead) {
-    Pack<T> ahead[kAhead];
-    int ids_after[kAhead];
+  for (std::int64_t first = work.begin; first < work.end; first += kLoadsInFlight) {
+    Pack<T> loaded[kLoadsInFlight];
+    int next_ids[kLoadsInFlight];
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
+    for (int k = 0; k < kLoadsInFlight; ++k) {
       const std::int64_t i = first + k;
-      if (i >= at.end) continue;
-      ahead[k] = load_pack(rows + order[i] * width + at.column);
-      ids_after[k] = i + 1 < count ? ids[i + 1] : -1;
+      if (i >= work.end) continue;
+      loaded[k] = load_pack(rows + order[i] * width + work.column);
+      next_ids[k] = i + 1 < count ? ids[i + 1] : -1;
     }
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
+    for (int k = 0; k < kLoadsInFlight; ++k) {
       const std::int64_t i = first + k;
-      if (i >= at.end) continue;
+      if (i >= work.end) continue;
 #pragma unroll
-      for (int l = 0; l < kSize; ++l) sum[l] += ahead[k][l];
-      const bool goes_on = ids_after[k] == id;
-      if (goes_on && i + 1 < at.end) continue;
-      if (goes_back || goes_on) {
-        store_rounded(partials + (2 * at.chunk + (goes_back ? 0 : 1)) * width + at.column, sum);
+      for (int l = 0; l < kSize; ++l) sum[l] += loaded[k][l];
+      const bool continues = next_ids[k] == id;
+      if (continues && i + 1 < work.end) continue;
+      if (began_before || continues) {
+        store_rounded(partials + (2 * work.chunk + (began_before ? 0 : 1)) * width + work.column,
+                      sum);
       } else {
-        store_rounded(gradient + std::int64_t{id} * width + at.column, sum);
+        store_rounded(gradient + std::int64_t{id} * width + work.column, sum);
       }
 #pragma unroll
       for (int l = 0; l < kSize; ++l) sum[l] = 0;
-      goes_back = false;
-      id = ids_after[k];
+      began_before = false;
+      id = next_ids[k];
     }
   }
 }
 
-// For each run of several chunks, in the threads of the chunk where it begins.
+// Adds up the partial sums of each run that spans chunks, in the threads of the chunk in which it
+// begins.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     join_runs_kernel(const std::int32_t* __restrict__ ids, std::int64_t count, int width,
                      const float* __restrict__ partials, T* __restrict__ gradient) {
   constexpr int kSize = Pack<float>::size;
-  const Place<float> at(count, width);
-  if (at.end >= count) return;  // also where begin is beyond it
-  const int id = ids[at.end];
-  if (ids[at.end - 1] != id) return;
-  if (at.begin > 0 && ids[at.begin - 1] == id) return;
-  std::int64_t low = at.chunk + 1, high = (count + kChunk - 1) / kChunk;
-  while (low + 1 < high) {  // chunk `low` begins within the run, chunk `high` does not
+  const ThreadWork<float> work(count, width);
+  if (work.end >= count) return;  // also threads without a chunk
+  const int id = ids[work.end];
+  if (ids[work.end - 1] != id) return;
+  if (work.begin > 0 && ids[work.begin - 1] == id) return;
+  std::int64_t low = work.chunk + 1, high = (count + kChunk - 1) / kChunk;
+  while (low + 1 < high) {  // chunk `low` begins in the run, chunk `high` does not
     const std::int64_t middle = (low + high) / 2;
     (ids[middle * kChunk] == id ? low : high) = middle;
   }
-  const float* from = partials + at.column;
-  const auto own = load_pack(from + (2 * at.chunk + 1) * width);
+  const float* column_partials = partials + work.column;
+  const auto first_partial = load_pack(column_partials + (2 * work.chunk + 1) * width);
   float sum[kSize];
 #pragma unroll
-  for (int l = 0; l < kSize; ++l) sum[l] = own[l];
-  for (std::int64_t first = at.chunk + 1; first < high; first += kAhead) {
-    Pack<float> ahead[kAhead] = {};
+  for (int l = 0; l < kSize; ++l) sum[l] = first_partial[l];
+  for (std::int64_t first = work.chunk + 1; first < high; first += kLoadsInFlight) {
+    Pack<float> loaded[kLoadsInFlight] = {};
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
-      if (first + k < high) ahead[k] = load_pack(from + 2 * (first + k) * width);
+    for (int k = 0; k < kLoadsInFlight; ++k) {
+      if (first + k < high) loaded[k] = load_pack(column_partials + 2 * (first + k) * width);
     }
 #pragma unroll
-    for (int k = 0; k < kAhead; ++k) {
+    for (int k = 0; k < kLoadsInFlight; ++k) {
 #pragma unroll
-      for (int l = 0; l < kSize; ++l) sum[l] += ahead[k][l];
+      for (int l = 0; l < kSize; ++l) sum[l] += loaded[k][l];
     }
   }
-  store_rounded(gradient + std::int64_t{id} * width + at.column, sum);
+  store_rounded(gradient + std::int64_t{id} * width + work.column, sum);
 }
 
 }  // namespace
 
-std::int64_t embedding_partials(std::int64_t count) {
+std::int64_t embedding_partial_rows(std::int64_t count) {
   return 2 * chunks_of(count);
 }
 
-void embedding_gradient(const LookedUpRows& of, float* partials, void* gradient, Stream stream) {
-  if (of.count == 0) return;
-  dispatch(of.number, [&](auto zero) {
+void embedding_gradient(const EmbeddingRows& args, float* partials, void* gradient, Stream stream) {
+  if (args.count == 0) return;
+  dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto blocks = [&](int columns) {
-      const std::int64_t threads = chunks_of(of.count) * (of.width / columns);
+      const std::int64_t threads = chunks_of(args.count) * (args.width / columns);
       return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
     };
     auto* table = static_cast<T*>(gradient);
     sum_runs_kernel<T><<<blocks(Pack<T>::size), kThreads, 0, stream>>>(
-        static_cast<const T*>(of.rows), of.ids, of.order, of.count, of.width, partials, table);
+        static_cast<const T*>(args.rows), args.ids, args.order, args.count, args.width, partials,
+        table);
     check_launch("embedding_gradient");
     join_runs_kernel<T><<<blocks(Pack<float>::size), kThreads, 0, stream>>>(
-        of.ids, of.count, of.width, partials, table);
+        args.ids, args.count, args.width, partials, table);
   });
   check_launch("embedding_gradient");
 }

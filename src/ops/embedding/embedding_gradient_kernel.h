@@ -3,20 +3,21 @@
 
 namespace tg::cuda {
 
-// Gradients of looked up rows, by id.
-struct LookedUpRows {
-  const void* rows;           // [count, width], whole packs of 16 bytes a row
-  const std::int32_t* ids;    // [count], ascending
-  const std::int64_t* order;  // [count]: ids[i] stands at row order[i]
+// Gradients of the rows that were looked up, and their ids.
+struct EmbeddingRows {
+  const void* rows;           // [count, width] of `dtype`; a row is a multiple of 16 bytes
+  const std::int32_t* ids;    // [count], sorted
+  const std::int64_t* order;  // [count]: ids[i] belongs to rows[order[i]]
   std::int64_t count;
   int width;
-  Float number;
+  Dtype dtype;
 };
 
-// Rows of `width` fp32 that embedding_gradient needs to work in.
-std::int64_t embedding_partials(std::int64_t count);
+// Rows of the workspace `partials` [., width] fp32 of embedding_gradient.
+std::int64_t embedding_partial_rows(std::int64_t count);
 
-// See embedding_lookup.h. Writes the rows of `gradient` whose id occurs.
-void embedding_gradient(const LookedUpRows& of, float* partials, void* gradient, Stream stream);
+// Kernel of ops/embedding/embedding_lookup.h. Writes only those rows of `gradient` [V, width] whose
+// id occurs.
+void embedding_gradient(const EmbeddingRows& args, float* partials, void* gradient, Stream stream);
 
 }  // namespace tg::cuda

@@ -28,7 +28,7 @@ struct EmbeddingLookup : torch::autograd::Function<EmbeddingLookup> {
   }
 };
 
-// Whole packs of 16 bytes a row.
+// Rows must be multiples of 16 bytes.
 bool supported(const at::Tensor& rows) {
   return use_kernels(rows) && rows.size(-1) * rows.element_size() % 16 == 0 && rows.numel() > 0;
 }
@@ -43,19 +43,20 @@ at::Tensor embedding_gradient(const at::Tensor& dy, const at::Tensor& ids, std::
   if (supported(dy)) {
     const auto rows = dy.contiguous();
     const auto width = dy.size(-1), count = ids.numel();
-    // Keys of 32 bits: half the passes of 64.
+    // 32-bit keys: half the radix sort passes of 64-bit ones.
     const auto [sorted, order] = at::sort(ids.flatten().to(at::kInt), /*stable=*/true, /*dim=*/0,
                                           /*descending=*/false);
     auto gradient = at::zeros({vocab, width}, dy.options());
     auto partials =
-        at::empty({cuda::embedding_partials(count), width}, dy.options().dtype(at::kFloat));
-    cuda::embedding_gradient({.rows = read(rows),
+        at::empty({cuda::embedding_partial_rows(count), width}, dy.options().dtype(at::kFloat));
+    cuda::embedding_gradient({.rows = const_data(rows),
                               .ids = sorted.const_data_ptr<std::int32_t>(),
                               .order = order.const_data_ptr<std::int64_t>(),
                               .count = count,
                               .width = static_cast<int>(width),
-                              .number = float_of(rows)},
-                             write_fp32(partials), write(gradient), current_stream(rows));
+                              .dtype = dtype_of(rows)},
+                             mutable_fp32_data(partials), mutable_data(gradient),
+                             current_stream(rows));
     return gradient;
   }
   return at::embedding_dense_backward(dy, ids, vocab, /*padding_idx=*/-1,

@@ -4,12 +4,12 @@
 namespace tg {
 
 // y = table[ids]. table [V, D], ids [...] int64 in [0, V) → [..., D] in the table's dtype. The
-// table's gradient is embedding_gradient's.
+// table's gradient is embedding_gradient().
 at::Tensor embedding_lookup(const at::Tensor& table_vd, const at::Tensor& ids);
 
-// The gradient of a table of `vocab` rows from that of its looked up rows, dy [..., D] at ids
-// [...]: row v is the sum of dy over the places where id v stands, zero where there is none. [V, D]
-// in dy's dtype; every sum is taken in fp32 and in one fixed order.
+// The gradient [V, D] of a table of `vocab` rows, in dy's dtype, from the gradient dy [..., D] of
+// the rows looked up at ids [...]: row v is the sum of dy over the positions with id v, zero if
+// there are none. Sums are in fp32 and in a fixed order.
 at::Tensor embedding_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t vocab);
 
 }  // namespace tg

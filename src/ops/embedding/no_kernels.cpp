@@ -5,19 +5,19 @@
 
 namespace tg::cuda {
 
-std::int64_t embedding_partials(std::int64_t) {
+std::int64_t embedding_partial_rows(std::int64_t) {
   not_built();
 }
-void embedding_gradient(const LookedUpRows&, float*, void*, Stream) {
+void embedding_gradient(const EmbeddingRows&, float*, void*, Stream) {
   not_built();
 }
-void token_embedding_forward(const TokenRows&, void*, Stream) {
+void token_embedding_forward(const TokenEmbeddingArgs&, void*, Stream) {
   not_built();
 }
-std::int64_t token_embedding_blocks(const TokenRows&) {
+std::int64_t token_embedding_blocks(const TokenEmbeddingArgs&) {
   not_built();
 }
-void token_embedding_backward(const TokenRows&, const TokenGradients&, Stream) {
+void token_embedding_backward(const TokenEmbeddingArgs&, const TokenEmbeddingGradients&, Stream) {
   not_built();
 }
 

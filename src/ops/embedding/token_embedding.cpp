@@ -2,6 +2,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <array>
+
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/smear.h"
 #include "ops/embedding/token_embedding_kernel.h"
@@ -35,29 +37,30 @@ bool supported(const TokenEmbedding& of) {
          (!of.bigram_btd.defined() || of.bigram_btd.scalar_type() == table.scalar_type());
 }
 
-cuda::TokenRows rows_of(const TokenEmbedding& of) {
-  return {.table = read(of.table_vd),
+cuda::TokenEmbeddingArgs rows_of(const TokenEmbedding& of) {
+  return {.table = const_data(of.table_vd),
           .ids = of.ids_bt.const_data_ptr<std::int64_t>(),
-          .bigram = read(of.bigram_btd),
-          .bigram_scale = read_fp32(of.bigram_scale),
-          .gate = read_fp32(of.smear_gate_d),
+          .bigram = const_data(of.bigram_btd),
+          .bigram_scale = const_fp32_data(of.bigram_scale),
+          .gate = const_fp32_data(of.smear_gate_d),
           .batch = of.ids_bt.numel() / of.ids_bt.size(-1),
           .length = of.ids_bt.size(-1),
           .width = static_cast<int>(of.table_vd.size(1)),
-          .number = float_of(of.table_vd)};
+          .dtype = dtype_of(of.table_vd)};
 }
 
 struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
-                            const at::Tensor& ids, const Operand& given_bigram,
-                            const Operand& given_scale, const Operand& given_gate) {
-    const auto bigram = given(given_bigram), scale = given(given_scale), gate = given(given_gate);
+                            const at::Tensor& ids, const OptionalTensor& given_bigram,
+                            const OptionalTensor& given_scale, const OptionalTensor& given_gate) {
+    const auto bigram = or_undefined(given_bigram), scale = or_undefined(given_scale),
+               gate = or_undefined(given_gate);
     context->set_materialize_grads(false);
     context->save_for_backward({table, ids, bigram, scale, gate});
     auto shape = ids.sizes().vec();
     shape.push_back(table.size(1));
     auto y = at::empty(shape, table.options());
-    cuda::token_embedding_forward(rows_of({table, ids, bigram, scale, gate}), write(y),
+    cuda::token_embedding_forward(rows_of({table, ids, bigram, scale, gate}), mutable_data(y),
                                   current_stream(y));
     return y;
   }
@@ -70,7 +73,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     const auto wanted =
         wanted_gradients<5>(*context, [&](std::size_t i) { return saved[i].defined(); });
     const auto needs = [&](std::size_t i) { return wanted[i]; };
-    const auto dy = packed(upstream[0]);
+    const auto dy = aligned_contiguous(upstream[0]);
     const auto fp32 = dy.options().dtype(at::kFloat);
     at::Tensor dsum, dbigram, partials, sums;
     if (needs(0)) dsum = at::empty_like(dy);
@@ -80,11 +83,11 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
       sums = at::empty({rows.width + 1}, fp32);
     }
     cuda::token_embedding_backward(rows,
-                                   {.dy = read(dy),
-                                    .dsum = write(dsum),
-                                    .dbigram = write(dbigram),
-                                    .partials = write_fp32(partials),
-                                    .sums = write_fp32(sums)},
+                                   {.dy = const_data(dy),
+                                    .dsum = mutable_data(dsum),
+                                    .dbigram = mutable_data(dbigram),
+                                    .partials = mutable_fp32_data(partials),
+                                    .sums = mutable_fp32_data(sums)},
                                    current_stream(dy));
     return {needs(0) ? embedding_gradient(dsum, ids, table.size(0)) : dsum, at::Tensor(), dbigram,
             needs(3) ? sums.select(0, rows.width) : at::Tensor(),
@@ -96,9 +99,10 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
 
 at::Tensor token_embedding(const TokenEmbedding& of) {
   if (supported(of)) {
-    return FusedTokenEmbedding::apply(
-        packed(of.table_vd), of.ids_bt.contiguous(), operand(packed(of.bigram_btd)),
-        operand(packed(of.bigram_scale)), operand(packed(of.smear_gate_d)));
+    return FusedTokenEmbedding::apply(aligned_contiguous(of.table_vd), of.ids_bt.contiguous(),
+                                      optional_tensor(aligned_contiguous(of.bigram_btd)),
+                                      optional_tensor(aligned_contiguous(of.bigram_scale)),
+                                      optional_tensor(aligned_contiguous(of.smear_gate_d)));
   }
   return reference(of);
 }

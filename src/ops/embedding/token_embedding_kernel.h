@@ -3,10 +3,11 @@
 
 namespace tg::cuda {
 
-constexpr int kMaxTokenWidth = 1024;  // a warp has a row in registers
+constexpr int kMaxTokenWidth = 1024;  // a warp holds a row in registers
 
-// See token_embedding.h. Rows are whole packs of 16 bytes; null: left out.
-struct TokenRows {
+// Kernels of ops/embedding/token_embedding.h. Rows are multiples of 16 bytes. A null pointer leaves
+// its term out.
+struct TokenEmbeddingArgs {
   const void* table;  // [., width]
   const std::int64_t* ids;
   const void* bigram;         // [batch, length, width]
@@ -14,20 +15,20 @@ struct TokenRows {
   const float* gate;          // [width]
   std::int64_t batch, length;
   int width;
-  Float number;
+  Dtype dtype;
 };
 
-void token_embedding_forward(const TokenRows& of, void* y, Stream stream);
+void token_embedding_forward(const TokenEmbeddingArgs& args, void* y, Stream stream);
 
-// Null: not wanted. [batch, length, width] unless said otherwise; dsum is the gradient of
-// table[ids].
-struct TokenGradients {
-  const void* dy;
-  void *dsum, *dbigram;
-  float* partials;  // to work in: [token_embedding_blocks, width + 1], for
-  float* sums;      // [width + 1]: the gate's gradient and the scale's behind it
+// A null pointer is a gradient that is not needed.
+struct TokenEmbeddingGradients {
+  const void* dy;        // [batch, length, width], as are the next two
+  void *dsum, *dbigram;  // of table[ids] and of the bigrams
+  float* partials;       // workspace [token_embedding_blocks, width + 1]; null like `sums`
+  float* sums;           // [width + 1]: the gradient of the gate, then that of bigram_scale
 };
-std::int64_t token_embedding_blocks(const TokenRows& of);
-void token_embedding_backward(const TokenRows& of, const TokenGradients& gradients, Stream stream);
+std::int64_t token_embedding_blocks(const TokenEmbeddingArgs& args);
+void token_embedding_backward(const TokenEmbeddingArgs& args,
+                              const TokenEmbeddingGradients& gradients, Stream stream);
 
 }  // namespace tg::cuda

@@ -10,21 +10,21 @@ at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
-void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b) {
-  at::Tensor out = sum;
-  if (a.scalar_type() == sum.scalar_type()) {
+void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b) {
+  at::Tensor out = accumulator;
+  if (a.scalar_type() == accumulator.scalar_type()) {
     out.addmm_(a, b);
-  } else if (a.is_cuda() && sum.scalar_type() == at::kFloat) {
-    at::addmm_out(out, sum, a, b, at::kFloat);
+  } else if (a.is_cuda() && accumulator.scalar_type() == at::kFloat) {
+    at::addmm_out(out, accumulator, a, b, at::kFloat);
   } else {
-    out.addmm_(a.to(sum.scalar_type()), b.to(sum.scalar_type()));
+    out.addmm_(a.to(accumulator.scalar_type()), b.to(accumulator.scalar_type()));
   }
 }
 
 at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const at::Tensor& gradient,
                            const at::Tensor& dy) {
   const auto rows = as_rows(dy);
-  add_product(gradient, rows.t(), as_rows(x));
+  accumulate_gemm(gradient, rows.t(), as_rows(x));
   return at::mm(rows, value).view(x.sizes());
 }
 
@@ -52,7 +52,7 @@ struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight) {
   if (!weight.gradient.defined() || !at::GradMode::is_enabled()) return at::linear(x, weight.value);
-  assert(x.requires_grad());  // or no backward pass would come here
+  assert(x.requires_grad());  // else autograd would not call backward
   return AccumulatingLinear::apply(x, weight.value, weight.gradient);
 }
 

@@ -3,21 +3,22 @@
 
 namespace tg {
 
-// A matrix [out, in] as products take it, and where its gradient goes.
+// A weight matrix [out, in] and where its gradient accumulates.
 struct Weight {
   at::Tensor value;     // in the compute dtype
-  at::Tensor gradient;  // in the parameter's dtype; undefined: the gradient is autograd's to carry
+  at::Tensor gradient;  // in the parameter's dtype; undefined: autograd computes it for `value`
 };
 
-// x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is added to `gradient` by the product
+// x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is accumulated into `gradient` by the GEMM
 // itself, in the gradient's dtype: sums over micro-batches are not rounded to half precision, and
-// no intermediate is written. x must then require a gradient itself.
+// no intermediate is written. With `gradient`, x must require a gradient.
 at::Tensor linear(const at::Tensor& x, const Weight& weight);
 
-// For Functions like linear()'s own: x as a matrix [rows, in]; sum += a·b, rounded to the sum's
-// dtype alone; dx, after dW was added to `gradient`.
+// For autograd Functions with a weight. x as a matrix [rows, in]:
 at::Tensor as_rows(const at::Tensor& x);
-void add_product(const at::Tensor& sum, const at::Tensor& a, const at::Tensor& b);
+// accumulator += a·b, rounded to the accumulator's dtype only:
+void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b);
+// → dx = dy·value, and accumulates dW into `gradient`:
 at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const at::Tensor& gradient,
                            const at::Tensor& dy);
 

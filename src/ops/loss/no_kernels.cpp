@@ -10,7 +10,7 @@ void softcap_nll(const SoftcapRows&, float*, Stream) {
 void softcap_nll_and_gradient(const SoftcapRows&, float*, float, Stream) {
   not_built();
 }
-void scale_in_place(void*, std::int64_t, const float*, Float, Stream) {
+void scale_in_place(void*, std::int64_t, const float*, Dtype, Stream) {
   not_built();
 }
 

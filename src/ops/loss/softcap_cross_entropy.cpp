@@ -13,7 +13,7 @@ namespace tg {
 
 namespace {
 
-// Rows in fp32 at a time: bounds the temporaries to some 256 MB each at any vocabulary.
+// Rows per chunk of the reference: bounds its fp32 temporaries to 256 MB each at any vocabulary.
 std::int64_t rows_at_once(std::int64_t vocab) {
   return std::max<std::int64_t>(1, (std::int64_t{1} << 26) / vocab);
 }
@@ -22,7 +22,7 @@ at::ScalarType accumulate_dtype(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// The rows' losses; where `gradient` is defined, their gradient times `scale` as well.
+// Reference: the losses of the rows; if `gradient` is defined, writes the gradient of scale·Σ nll.
 at::Tensor forward_rows(const at::Tensor& logits, const at::Tensor& targets, double cap,
                         const at::Tensor& gradient, double scale) {
   const auto rows = logits.size(0);
@@ -54,7 +54,7 @@ cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, d
           .rows = logits.size(0),
           .vocab = static_cast<int>(logits.size(1)),
           .cap = static_cast<float>(cap),
-          .number = float_of(logits)};
+          .dtype = dtype_of(logits)};
 }
 
 struct NllAndGradient {
@@ -66,7 +66,7 @@ NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targ
   if (supported(logits, cap)) {
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
     torch::autograd::impl::bump_version(logits);
-    cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap), write_fp32(nll),
+    cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap), mutable_fp32_data(nll),
                                    static_cast<float>(scale), current_stream(logits));
     return {nll, logits.variable_data()};
   }
@@ -77,8 +77,8 @@ NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targ
 void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
   if (use_kernels(gradient)) {
     assert(factor.scalar_type() == at::kFloat);
-    cuda::scale_in_place(write(gradient), gradient.numel(), read_fp32(factor), float_of(gradient),
-                         current_stream(gradient));
+    cuda::scale_in_place(mutable_data(gradient), gradient.numel(), const_fp32_data(factor),
+                         dtype_of(gradient), current_stream(gradient));
     return;
   }
   gradient.mul_(factor);
@@ -100,7 +100,7 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list upstream) {
-    // Used once and then dropped, so it is scaled in place.
+    // Scaled in place, since it is used only once.
     const auto gradient = context->saved_data["gradient"].toTensor();
     context->saved_data.clear();
     scale_in_place(gradient, upstream[0]);
@@ -113,7 +113,8 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
                                  double cap, double scale) {
   if (at::GradMode::is_enabled() && logits_nv.requires_grad()) {
-    return SoftcapCrossEntropy::apply(packed(logits_nv), targets_n.contiguous(), cap, scale);
+    return SoftcapCrossEntropy::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), cap,
+                                      scale);
   }
   return scaled_mean(softcap_nll(logits_nv, targets_n, cap), scale);
 }
@@ -121,9 +122,10 @@ at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& 
 at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap) {
   const at::NoGradGuard no_grad;
   if (supported(logits_nv, cap)) {
-    const auto logits = packed(logits_nv), targets = targets_n.contiguous();
+    const auto logits = aligned_contiguous(logits_nv), targets = targets_n.contiguous();
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-    cuda::softcap_nll(rows_of(logits, targets, cap), write_fp32(nll), current_stream(logits));
+    cuda::softcap_nll(rows_of(logits, targets, cap), mutable_fp32_data(nll),
+                      current_stream(logits));
     return nll;
   }
   return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0);

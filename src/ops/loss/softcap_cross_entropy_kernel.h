@@ -3,27 +3,28 @@
 
 namespace tg::cuda {
 
-// The largest cap these kernels take. A weight is exp(s − cap), at least e^(−2·cap): no maximum is
-// looked for, and up to here the ratio of a row's sum to its smallest weight stays within fp32.
+// The largest cap that these kernels take. They need no row maximum: a weight is exp(s − cap), at
+// least e^(−2·cap), and up to this cap the ratio of a row's sum to its smallest weight fits fp32.
 constexpr double kMaxSoftcap = 35;
 
-// The logits [rows, vocab], one row behind the other, from an address that is a multiple of 16
-// bytes, and their targets [rows].
+// Logits [rows, vocab], contiguous, at an address that is a multiple of 16 bytes, and targets
+// [rows].
 struct SoftcapRows {
   void* logits;
   const std::int64_t* targets;
   std::int64_t rows;
   int vocab;
   float cap;
-  Float number;
+  Dtype dtype;
 };
 
-// See softcap_cross_entropy.h: nll [rows]; NaN where the target is no column.
+// Kernels of ops/loss/softcap_cross_entropy.h. nll [rows]; NaN where the target is not in [0,
+// vocab).
 void softcap_nll(const SoftcapRows& of, float* nll, Stream stream);
-// The same; the gradient of scale·Σ nll takes the logits' place.
+// The same, and overwrites the logits with the gradient of scale·Σ nll.
 void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, float scale, Stream stream);
 
-// x ·= *factor. Reads the factor alone where it is 1.
-void scale_in_place(void* x, std::int64_t count, const float* factor, Float number, Stream stream);
+// x *= *factor, `factor` on the device; does not touch x where it is 1.
+void scale_in_place(void* x, std::int64_t count, const float* factor, Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda

@@ -1,6 +1,5 @@
 #pragma once
-// One row of softcapped logits and its target: what the kernels of softcap_cross_entropy.cu do with
-// it in registers.
+// Device code for one row of softcapped logits and its target, for softcap_cross_entropy.cu.
 #include <cmath>
 #include <type_traits>
 
@@ -11,7 +10,7 @@ namespace tg::cuda {
 constexpr int kMaxThreads = 1024;  // of a block
 constexpr float kLog2E = 1.44269504f;
 
-// A pack of one number, for rows that start anywhere.
+// A pack of one element, for rows of any alignment.
 template <typename T>
 struct Single {
   static constexpr int size = 1;
@@ -20,19 +19,19 @@ struct Single {
   __device__ float operator[](int) const { return static_cast<float>(value); }
 };
 template <typename P, typename T>
-__device__ inline P load(const T* at) {
+__device__ inline P load(const T* from) {
   if constexpr (P::size == 1) {
-    return {*at};
+    return {*from};
   } else {
-    return load_pack(at);
+    return load_pack(from);
   }
 }
 template <typename P, typename T>
-__device__ inline void store(T* at, const float (&values)[P::size]) {
+__device__ inline void store(T* to, const float (&values)[P::size]) {
   if constexpr (P::size == 1) {
-    *at = static_cast<T>(values[0]);
+    *to = static_cast<T>(values[0]);
   } else {
-    store_rounded(at, values);
+    store_rounded(to, values);
   }
 }
 
@@ -46,14 +45,14 @@ __device__ inline float fast_inverse(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-// fminf would hide a NaN.
+// fminf would drop a NaN.
 __device__ inline float min_or_nan(float a, float b) {
   float y;
   asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
   return y;
 }
 
-// 1/x, of four numbers with one special function.
+// x = 1/x; four elements with one special-function instruction.
 __device__ inline void invert(float (&x)[1]) {
   x[0] = fast_inverse(x[0]);
 }
@@ -73,42 +72,43 @@ struct Softcap {
   explicit Softcap(float c) : cap(c), inner(2 * kLog2E / c), outer(-2 * kLog2E * c) {}
 };
 
-// Of each logit z with its softcapped s: weight = exp(s − cap), slope = (ds/dz)/4.
+// For each logit z with softcapped s: weight = exp(s − cap), slope = (ds/dz)/4.
 template <typename T, typename P>
-__device__ void weigh(const P& z, const Softcap& by, float (&weight)[P::size],
-                      float (&slope)[P::size]) {
+__device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weight)[P::size],
+                                float (&slope)[P::size]) {
   if constexpr (std::is_same_v<T, float>) {
 #pragma unroll
     for (int k = 0; k < P::size; ++k) {
-      const float tanh = tanhf(z[k] / by.cap);
-      weight[k] = expf(fmaf(by.cap, tanh, -by.cap));
+      const float tanh = tanhf(z[k] / softcap.cap);
+      weight[k] = expf(fmaf(softcap.cap, tanh, -softcap.cap));
       slope[k] = 0.25f * fmaf(-tanh, tanh, 1.0f);
     }
   } else {
     // With e = exp(2z/cap) and r = 1/(1 + e): tanh = 1 − 2r, s − cap = −2·cap·r and 1 − tanh² =
-    // 4·e·r². s errs by some 1e-5 at a cap of 30, a logit's own rounding by thousands of that. Up
-    // to 2^31, e leaves the product of four within fp32.
+    // 4·e·r². The error of s is about 1e-5 at a cap of 30, thousands of times less than the
+    // rounding of a 16-bit logit. e is at most 2^31, so that invert()'s product of four fits fp32.
     constexpr int kGroup = P::size < 4 ? 1 : 4;
 #pragma unroll
     for (int first = 0; first < P::size; first += kGroup) {
       float e[kGroup], r[kGroup];
 #pragma unroll
       for (int k = 0; k < kGroup; ++k) {
-        e[k] = fast_exp2(min_or_nan(z[first + k] * by.inner, 31.0f));
+        e[k] = fast_exp2(min_or_nan(z[first + k] * softcap.inner, 31.0f));
         r[k] = 1 + e[k];
       }
       invert(r);
 #pragma unroll
       for (int k = 0; k < kGroup; ++k) {
-        weight[first + k] = fast_exp2(by.outer * r[k]);
+        weight[first + k] = fast_exp2(softcap.outer * r[k]);
         slope[first + k] = e[k] * r[k] * r[k];
       }
     }
   }
 }
 
-// Over the threads of a block; each has the result. Rows take turns on two sets of partial sums:
-// whoever writes to one has passed the barrier of the other, and with it every reader of the first.
+// Sum over the threads of a block; each gets it. Calls alternate between two buffers of partial
+// sums, so that one barrier per call is enough: a warp that writes to a buffer has passed the
+// barrier of the other one, which all readers of the first have reached.
 class RowSum {
  public:
   using Shared = float[2][kMaxThreads / kWarp];
@@ -118,7 +118,7 @@ class RowSum {
     const int warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
     value = warp_sum(value);
     if (warps == 1) return value;
-    float* const partial = partial_[turn_++ % 2];
+    float* const partial = partial_[calls_++ % 2];
     if (lane == 0) partial[warp] = value;
     __syncthreads();
     return warp_sum(lane < warps ? partial[lane] : 0);
@@ -126,43 +126,44 @@ class RowSum {
 
  private:
   Shared& partial_;
-  unsigned turn_ = 0;
+  unsigned calls_ = 0;
 };
 
-// A number still to be written, by the thread that has it.
+// A store that its thread does later; none where `to` is null.
 template <typename T>
-struct Late {
-  T* at = nullptr;
+struct DeferredStore {
+  T* to = nullptr;
   T value;
 
   __device__ void write() const {
-    if (at != nullptr) *at = value;
+    if (to != nullptr) *to = value;
   }
 };
 
-// A row's target, with the thread that writes its column: packs lie on `threads` threads in turn.
+// A row's target, in the thread that owns its column: packs are assigned to `threads` threads
+// round-robin. A target that is no column gives a NaN loss.
 template <typename T>
 class Target {
  public:
   __device__ Target(const T* row, std::int64_t id, int vocab, int pack_size, int threads)
       : column_(id >= 0 && id < vocab ? static_cast<int>(id) : -1),
-        mine_(static_cast<int>(threadIdx.x) == max(column_, 0) / pack_size % threads) {
-    logit_.value = mine_ && column_ >= 0 ? row[column_] : static_cast<T>(NAN);
+        is_owner_(static_cast<int>(threadIdx.x) == max(column_, 0) / pack_size % threads) {
+    logit_.value = is_owner_ && column_ >= 0 ? row[column_] : static_cast<T>(NAN);
   }
   __device__ void write_nll(float* nll, float total, const Softcap& softcap) {
-    if (!mine_) return;
-    weigh<T>(logit_, softcap, weight_, slope_);
+    if (!is_owner_) return;
+    softcap_weights<T>(logit_, softcap, weight_, slope_);
     *nll = logf(total / weight_[0]);
   }
-  // To be written over what the same thread writes there as for any other column.
-  __device__ Late<T> gradient(T* row, float total, float scale) const {
-    if (!mine_ || column_ < 0) return {};
+  // Overwrites the gradient that the same thread stores there as for any other column.
+  __device__ DeferredStore<T> gradient(T* row, float total, float scale) const {
+    if (!is_owner_ || column_ < 0) return {};
     return {row + column_, static_cast<T>((weight_[0] / total - 1) * (4 * scale) * slope_[0])};
   }
 
  private:
   int column_;
-  bool mine_;
+  bool is_owner_;
   Single<T> logit_;
   float weight_[1], slope_[1];
 };

@@ -17,17 +17,17 @@ struct FusedLeakyReluSquared : torch::autograd::Function<FusedLeakyReluSquared> 
     context->save_for_backward({x});
     context->saved_data["slope"] = slope;
     auto y = at::empty_like(x);
-    cuda::leaky_relu_squared_forward(read(x), write(y), x.numel(), static_cast<float>(slope),
-                                     float_of(x), current_stream(x));
+    cuda::leaky_relu_squared_forward(const_data(x), mutable_data(y), x.numel(),
+                                     static_cast<float>(slope), dtype_of(x), current_stream(x));
     return y;
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto x = context->get_saved_variables()[0];
     const auto slope = static_cast<float>(context->saved_data["slope"].toDouble());
-    const auto dy = packed(upstream[0]);
+    const auto dy = aligned_contiguous(upstream[0]);
     auto dx = at::empty_like(x);
-    cuda::leaky_relu_squared_backward(read(x), read(dy), write(dx), x.numel(), slope, float_of(x),
-                                      current_stream(x));
+    cuda::leaky_relu_squared_backward(const_data(x), const_data(dy), mutable_data(dx), x.numel(),
+                                      slope, dtype_of(x), current_stream(x));
     return {dx, at::Tensor()};
   }
 };
@@ -54,7 +54,7 @@ struct LeakyReluSquared : torch::autograd::Function<LeakyReluSquared> {
 }  // namespace
 
 at::Tensor leaky_relu_squared(const at::Tensor& x, double slope) {
-  if (use_kernels(x)) return FusedLeakyReluSquared::apply(packed(x), slope);
+  if (use_kernels(x)) return FusedLeakyReluSquared::apply(aligned_contiguous(x), slope);
   return LeakyReluSquared::apply(x, slope);
 }
 

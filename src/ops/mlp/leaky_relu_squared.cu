@@ -1,5 +1,5 @@
-// LeakyReLU squared, one read and one write forward, two reads and one write backward: where the
-// reference moves the tensor six and nine times. Bound by memory: 16 bytes a thread and access.
+// LeakyReLU squared: one read and one write forward, two reads and one write backward, where the
+// reference reads or writes the tensor six and nine times. Memory-bound: 16-byte accesses.
 #include "ops/kernels.cuh"
 #include "ops/mlp/leaky_relu_squared_kernel.h"
 
@@ -23,21 +23,22 @@ struct Backward {
   }
 };
 
-// Whole packs first, the odd end by the first threads of the grid. `b` may be null.
+// out[i] = op(a[i], b[i]); b may be null. Whole packs first; the remainder by the first threads of
+// the grid.
 template <typename T, typename Op>
 __global__ void __launch_bounds__(kThreads)
-    map_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ out,
-               std::int64_t count, Op op) {
+    elementwise_kernel(const T* __restrict__ a, const T* __restrict__ b, T* __restrict__ out,
+                       std::int64_t count, Op op) {
   using P = Pack<T>;
   const std::int64_t packs = count / P::size;
   const std::int64_t thread = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
   const std::int64_t threads = std::int64_t{gridDim.x} * kThreads;
   for (std::int64_t i = thread; i < packs; i += threads) {
-    const P pa = load_pack(a + i * P::size);
-    const P pb = b == nullptr ? pa : load_pack(b + i * P::size);
+    const P pack_a = load_pack(a + i * P::size);
+    const P pack_b = b == nullptr ? pack_a : load_pack(b + i * P::size);
     float result[P::size];
 #pragma unroll
-    for (int k = 0; k < P::size; ++k) result[k] = op(pa[k], pb[k]);
+    for (int k = 0; k < P::size; ++k) result[k] = op(pack_a[k], pack_b[k]);
     store_rounded(out + i * P::size, result);
   }
   const std::int64_t i = packs * P::size + thread;
@@ -46,14 +47,14 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename Op>
-void map(const void* a, const void* b, void* out, std::int64_t count, Op op, Float number,
-         Stream stream) {
+void elementwise(const void* a, const void* b, void* out, std::int64_t count, Op op, Dtype dtype,
+                 Stream stream) {
   if (count == 0) return;
-  dispatch(number, [&](auto zero) {
+  dispatch(dtype, [&](auto zero) {
     using T = decltype(zero);
     const auto packs = count / Pack<T>::size;
     const int blocks = blocks_for((packs + kThreads - 1) / kThreads, 16);
-    map_kernel<T><<<blocks, kThreads, 0, stream>>>(
+    elementwise_kernel<T><<<blocks, kThreads, 0, stream>>>(
         static_cast<const T*>(a), static_cast<const T*>(b), static_cast<T*>(out), count, op);
   });
   check_launch("leaky_relu_squared");
@@ -62,13 +63,13 @@ void map(const void* a, const void* b, void* out, std::int64_t count, Op op, Flo
 }  // namespace
 
 void leaky_relu_squared_forward(const void* x, void* y, std::int64_t count, float slope,
-                                Float number, Stream stream) {
-  map(x, nullptr, y, count, Forward{slope}, number, stream);
+                                Dtype dtype, Stream stream) {
+  elementwise(x, nullptr, y, count, Forward{slope}, dtype, stream);
 }
 
 void leaky_relu_squared_backward(const void* x, const void* dy, void* dx, std::int64_t count,
-                                 float slope, Float number, Stream stream) {
-  map(x, dy, dx, count, Backward{slope}, number, stream);
+                                 float slope, Dtype dtype, Stream stream) {
+  elementwise(x, dy, dx, count, Backward{slope}, dtype, stream);
 }
 
 }  // namespace tg::cuda

@@ -3,11 +3,11 @@
 
 namespace tg::cuda {
 
-// See leaky_relu_squared.h. `count` numbers each, of one type, from addresses that are
-// multiples of 16 bytes.
+// Kernels of ops/mlp/leaky_relu_squared.h. All tensors have `count` contiguous elements of `dtype`,
+// at addresses that are multiples of 16 bytes.
 void leaky_relu_squared_forward(const void* x, void* y, std::int64_t count, float slope,
-                                Float number, Stream stream);
+                                Dtype dtype, Stream stream);
 void leaky_relu_squared_backward(const void* x, const void* dy, void* dx, std::int64_t count,
-                                 float slope, Float number, Stream stream);
+                                 float slope, Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda

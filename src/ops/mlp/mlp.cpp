@@ -16,7 +16,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 bool supported(const at::Tensor& x, const Weight& up, const Weight& down) {
-  return is_hopper_product(x, up.value) && is_hopper_product(x, down.value);
+  return supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value);
 }
 
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
@@ -25,14 +25,14 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
             .dim = static_cast<int>(up.size(1)),
             .hidden = static_cast<int>(up.size(0))};
   }
-  // Undefined `signs` are not kept.
+  // leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
   static at::Tensor activate(const at::Tensor& x, const at::Tensor& up, double slope,
                              const at::Tensor& signs) {
     auto sizes = x.sizes().vec();
     sizes.back() = up.size(0);
     auto activation = at::empty(sizes, x.options());
-    cuda::mlp_up(shape_of(x, up), read(x), read(up), static_cast<float>(slope), write(activation),
-                 write(signs), current_stream(x));
+    cuda::mlp_up(shape_of(x, up), const_data(x), const_data(up), static_cast<float>(slope),
+                 mutable_data(activation), mutable_data(signs), current_stream(x));
     return activation;
   }
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& up,
@@ -50,14 +50,15 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &up = saved[1], &down = saved[2];
-    const auto activation = as_rows(saved[3]), dy = as_rows(packed(upstream[0]));
-    add_product(context->saved_data["down_gradient"].toTensor(), dy.t(), activation);
-    // The gradient takes the place of the activation, which nothing needs any more.
+    const auto activation = as_rows(saved[3]), dy = as_rows(aligned_contiguous(upstream[0]));
+    accumulate_gemm(context->saved_data["down_gradient"].toTensor(), dy.t(), activation);
+    // Overwrites the activation, which is no longer needed.
     torch::autograd::impl::bump_version(saved[3]);
     const auto& gradient = activation;
-    cuda::mlp_down_backward(shape_of(x, up), read(dy), read(down), read(activation), read(saved[4]),
+    cuda::mlp_down_backward(shape_of(x, up), const_data(dy), const_data(down),
+                            const_data(activation), const_data(saved[4]),
                             static_cast<float>(context->saved_data["slope"].toDouble()),
-                            write(gradient), current_stream(x));
+                            mutable_data(gradient), current_stream(x));
     const auto dx = linear_backward(x, up, context->saved_data["up_gradient"].toTensor(), gradient);
     const at::Tensor none;
     return {dx, none, none, none, none, none};
@@ -69,10 +70,11 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
 at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope) {
   if (supported(x, up, down)) {
     if (!at::GradMode::is_enabled())
-      return at::linear(FusedMlp::activate(packed(x), up.value, slope, {}), down.value);
+      return at::linear(FusedMlp::activate(aligned_contiguous(x), up.value, slope, {}), down.value);
     if (up.gradient.defined() && down.gradient.defined()) {
-      assert(x.requires_grad());  // or no backward pass would come here
-      return FusedMlp::apply(packed(x), up.value, up.gradient, down.value, down.gradient, slope);
+      assert(x.requires_grad());  // else autograd would not call backward
+      return FusedMlp::apply(aligned_contiguous(x), up.value, up.gradient, down.value,
+                             down.gradient, slope);
     }
   }
   return linear(leaky_relu_squared(linear(x, up), slope), down);

@@ -1,6 +1,6 @@
-// The MLP's wide products with the activation, or its gradient, in their epilogues: the activation
-// is written once and read once, and the product before it never leaves the registers. With D of
-// 512 or 768 an epilogue takes half as long as the product of a tile, under which it hides.
+// The MLP's wide GEMMs with the activation, or its gradient, in the epilogue: the activation is
+// written once and read once, and x·upᵀ never leaves the registers. With D of 512 or 768 a tile's
+// epilogue takes half as long as the other consumer's mainloop, which hides it.
 #include "ops/gemm/hopper/gemm_launch.cuh"
 #include "ops/mlp/mlp_hopper.h"
 
@@ -10,133 +10,136 @@ namespace {
 
 using namespace hopper;
 
-constexpr int kColumns = 192, kPanels = kColumns / kPanel;  // of a tile
+constexpr int kBlockN = 192, kSubtiles = kBlockN / kSubtileN;
 
-// Where the signs of a thread's sums in a tile begin, a bit each; panels lie kGroup apart. Of the
-// 32 of half a panel, which fill a word, each next number's is at the lower end.
-static_assert(kPanelSums == 32);
-__device__ std::int64_t tile_signs(const Place& place) {
-  return std::int64_t{place.number} * kPanels * kGroup + threadIdx.x % kGroup;
+// Signs of x·upᵀ: a uint2 per thread and subtile, of which each wgmma tile fills a word, one bit
+// for each of its 32 accumulators, the first in the highest bit.
+static_assert(kSubtileAccumulators == 32);
+// Index of a thread's uint2 of subtile 0; those of the next subtiles are kWarpgroupThreads apart.
+__device__ std::int64_t first_sign_index(const TileInfo& tile) {
+  return std::int64_t{tile.index} * kSubtiles * kWarpgroupThreads + threadIdx.x % kWarpgroupThreads;
 }
-__device__ unsigned& of_half(uint2& signs, int half) {
-  return half == 0 ? signs.x : signs.y;
+__device__ unsigned& sign_word(uint2& signs, int mma) {
+  return mma == 0 ? signs.x : signs.y;
 }
 
-// sums → leaky_relu_squared(sums), rounded, and the sums' signs.
-struct Activate {
-  static constexpr int columns = kColumns;
-  static constexpr bool n_major = false, reads_panel = false;
+// D = leaky_relu_squared(A·Bᵀ), and the accumulators' signs.
+struct ActivationEpilogue {
+  static constexpr int block_n = kBlockN;
+  static constexpr bool n_major_b = false, reads_c = false;
   float slope;
-  uint2* signs;  // null: not kept
+  uint2* signs;  // null: not written
 
   struct Tile {
     float slope;
-    uint2* kept;
-    uint2 signs{};
+    uint2* sign_out;
+    uint2 signs{};  // of the current subtile
 
-    __device__ Tile(const Activate& activate, const Place& place)
-        : slope(activate.slope),
-          kept(activate.signs == nullptr ? nullptr : activate.signs + tile_signs(place)) {}
+    __device__ Tile(const ActivationEpilogue& epilogue, const TileInfo& tile)
+        : slope(epilogue.slope),
+          sign_out(epilogue.signs == nullptr ? nullptr : epilogue.signs + first_sign_index(tile)) {}
 
-    __device__ float one(float sum, unsigned& half_signs) const {
-      half_signs = __funnelshift_l(__float_as_uint(sum), half_signs, 1);
-      const float u = sum > 0 ? sum : slope * sum;
+    // Shifts the sign bit of x into `bits` from below.
+    __device__ float activate(float x, unsigned& bits) const {
+      bits = __funnelshift_l(__float_as_uint(x), bits, 1);
+      const float u = x > 0 ? x : slope * x;
       return u * u;
     }
-    __device__ void prepare(TileSums<kColumns>&) const {}
-    __device__ void finish(int, int half, const float* sums, const PanelRows& rows) {
+    __device__ void transform(Accumulators<kBlockN>&) const {}
+    __device__ void store_subtile(int, int mma, const float* accumulators,
+                                  const SubtileView& smem) {
 #pragma unroll
-      for (int g = 0; g < kPanel / 8; g += 2) {
+      for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
         float activation[8];
 #pragma unroll
-        for (int i = 0; i < 8; ++i) activation[i] = one(sums[4 * g + i], of_half(signs, half));
-        rows.store_sums(g, activation);
+        for (int i = 0; i < 8; ++i)
+          activation[i] = activate(accumulators[4 * chunk + i], sign_word(signs, mma));
+        smem.store_rounded(chunk, activation);
       }
     }
-    __device__ void leave(int panel) const {
-      if (kept != nullptr) kept[panel * kGroup] = signs;
+    __device__ void end_subtile(int subtile) const {
+      if (sign_out != nullptr) sign_out[subtile * kWarpgroupThreads] = signs;
     }
   };
 };
 
-// sums → sums·2u·u', where u² is the activation. The root of that is |u|; where the product was
-// negative, u' is the slope and 2u·u' = -2·|slope|·|u|.
-struct Differentiate {
-  static constexpr int columns = kColumns;
-  static constexpr bool n_major = true, reads_panel = true;
+// D = (A·B) · du²/dx, where C is the activation u² of x: du²/dx = 2u·u', |u| = √C, and where x was
+// negative u' is the slope, so that 2u·u' = -2·|slope|·|u|.
+struct ActivationGradientEpilogue {
+  static constexpr int block_n = kBlockN;
+  static constexpr bool n_major_b = true, reads_c = true;
   float slope;
   const uint2* signs;
 
   struct Tile {
     float slope;
-    uint2 signs[kPanels];
+    uint2 signs[kSubtiles];
 
-    __device__ Tile(const Differentiate& differentiate, const Place& place)
-        : slope(differentiate.slope) {
-      const uint2* const kept = differentiate.signs + tile_signs(place);
+    __device__ Tile(const ActivationGradientEpilogue& epilogue, const TileInfo& tile)
+        : slope(epilogue.slope) {
+      const uint2* const sign_in = epilogue.signs + first_sign_index(tile);
 #pragma unroll
-      for (int p = 0; p < kPanels; ++p) signs[p] = kept[p * kGroup];
+      for (int s = 0; s < kSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
     }
 
-    __device__ float one(float sum, float activation, unsigned& half_signs) const {
-      float root;
-      asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(root) : "f"(activation));
-      const float factor = static_cast<int>(half_signs) < 0 ? -2 * fabsf(slope) : 2.0f;
-      half_signs <<= 1;
-      return sum * (root * factor);
+    // Shifts x's sign bit out of `bits`.
+    __device__ float differentiate(float d_activation, float activation, unsigned& bits) const {
+      float abs_u;
+      asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(abs_u) : "f"(activation));
+      const float factor = static_cast<int>(bits) < 0 ? -2 * fabsf(slope) : 2.0f;
+      bits <<= 1;
+      return d_activation * (abs_u * factor);
     }
-    __device__ void prepare(TileSums<kColumns>&) const {}
-    __device__ void finish(int panel, int half, const float* sums, const PanelRows& rows) {
-      unsigned& half_signs = of_half(signs[panel], half);
+    __device__ void transform(Accumulators<kBlockN>&) const {}
+    __device__ void store_subtile(int subtile, int mma, const float* accumulators,
+                                  const SubtileView& smem) {
+      unsigned& subtile_signs = sign_word(signs[subtile], mma);
 #pragma unroll
-      for (int g = 0; g < kPanel / 8; g += 2) {
+      for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
         unsigned activation[4];
-        rows.load(g, activation);
+        smem.load(chunk, activation);
         float gradient[8];
 #pragma unroll
         for (int w = 0; w < 4; ++w) {
           const float low = low_of(activation[w]);
           const float high = high_of(activation[w]);
-          gradient[2 * w] = one(sums[4 * g + 2 * w], low, half_signs);
-          gradient[2 * w + 1] = one(sums[4 * g + 2 * w + 1], high, half_signs);
+          gradient[2 * w] = differentiate(accumulators[4 * chunk + 2 * w], low, subtile_signs);
+          gradient[2 * w + 1] =
+              differentiate(accumulators[4 * chunk + 2 * w + 1], high, subtile_signs);
         }
-        rows.store_sums(g, gradient);
+        smem.store_rounded(chunk, gradient);
       }
     }
-    __device__ void leave(int) const {}
+    __device__ void end_subtile(int) const {}
   };
 };
 
 }  // namespace
 
 std::int64_t mlp_sign_bytes(const MlpShape& shape) {
-  const auto tiles = tiles_of<Activate>(shape.rows, shape.hidden, shape.dim);
-  return std::int64_t{tiles.count} * kCluster * kRows * kColumns / 8;
+  const auto grid = make_tile_grid<ActivationEpilogue>(shape.rows, shape.hidden, shape.dim);
+  return std::int64_t{grid.count} * kClusterSize * kBlockM * kBlockN / 8;
 }
 
 void mlp_up(const MlpShape& shape, const void* x, const void* up, float slope, void* activation,
             void* signs, Stream stream) {
-  launch_product({.rows = shape.rows,
-                  .columns = shape.hidden,
-                  .depth = shape.dim,
-                  .a = x,
-                  .b = up,
-                  .out = activation},
-                 Activate{slope, static_cast<uint2*>(signs)}, "mlp_up", stream);
+  launch_gemm(
+      {.m = shape.rows, .n = shape.hidden, .k = shape.dim, .a = x, .b = up, .d = activation},
+      ActivationEpilogue{slope, static_cast<uint2*>(signs)}, "mlp_up", stream);
 }
 
 void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
                        const void* activation, const void* signs, float slope, void* gradient,
                        Stream stream) {
-  launch_product({.rows = shape.rows,
-                  .columns = shape.hidden,
-                  .depth = shape.dim,
-                  .a = dy,
-                  .b = down,
-                  .in = activation,
-                  .out = gradient},
-                 Differentiate{slope, static_cast<const uint2*>(signs)}, "mlp_down_backward",
-                 stream);
+  launch_gemm({.m = shape.rows,
+               .n = shape.hidden,
+               .k = shape.dim,
+               .a = dy,
+               .b = down,
+               .c = activation,
+               .d = gradient},
+              ActivationGradientEpilogue{slope, static_cast<const uint2*>(signs)},
+              "mlp_down_backward", stream);
 }
 
 }  // namespace tg::cuda

@@ -4,10 +4,10 @@
 
 namespace tg::cuda {
 
-void leaky_relu_squared_forward(const void*, void*, std::int64_t, float, Float, Stream) {
+void leaky_relu_squared_forward(const void*, void*, std::int64_t, float, Dtype, Stream) {
   not_built();
 }
-void leaky_relu_squared_backward(const void*, const void*, void*, std::int64_t, float, Float,
+void leaky_relu_squared_backward(const void*, const void*, void*, std::int64_t, float, Dtype,
                                  Stream) {
   not_built();
 }

@@ -19,83 +19,85 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// The places of apply's tensors.
-enum : std::size_t { kX, kBranch, kBranchScale, kSkip, kSkipWeight, kX0, kMix, kOperands };
-using Operands = std::array<at::Tensor, kOperands>;
+// Indices of the tensors that apply() takes.
+enum : std::size_t { kX, kBranch, kBranchScale, kSkip, kSkipWeight, kX0, kMix, kTensors };
+using Tensors = std::array<at::Tensor, kTensors>;
 
-cuda::ResidualNormTerms pointers(const Operands& of) {
-  return {.x = read(of[kX]),
-          .branch = read(of[kBranch]),
-          .skip = read(of[kSkip]),
-          .x0 = read(of[kX0]),
-          .branch_scale = read_fp32(of[kBranchScale]),
-          .skip_weight = read_fp32(of[kSkipWeight]),
-          .mix = read_fp32(of[kMix]),
+cuda::ResidualNormTerms pointers(const Tensors& of) {
+  return {.x = const_data(of[kX]),
+          .branch = const_data(of[kBranch]),
+          .skip = const_data(of[kSkip]),
+          .x0 = const_data(of[kX0]),
+          .branch_scale = const_fp32_data(of[kBranchScale]),
+          .skip_weight = const_fp32_data(of[kSkipWeight]),
+          .mix = const_fp32_data(of[kMix]),
           .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
 }
 cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale) {
   return {.count = x.numel() / x.size(-1),
           .width = static_cast<int>(x.size(-1)),
-          .number = float_of(x),
+          .dtype = dtype_of(x),
           .norm_scale = static_cast<float>(norm_scale)};
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
-  // x', y, then x0 if there is a mix, then s if asked for. A result that is an input comes as an
-  // alias of it, and so its gradient passes through backward.
-  static variable_list forward(AutogradContext* context, const Operand& x, const Operand& branch,
-                               const Operand& branch_scale, const Operand& skip,
-                               const Operand& skip_weight, const Operand& x0, const Operand& mix,
+  // → x', y, then x0 if there is a mix, then s if keep_sum. An output that equals an input is an
+  // alias of it, so that its gradient passes through backward().
+  static variable_list forward(AutogradContext* context, const OptionalTensor& x,
+                               const OptionalTensor& branch, const OptionalTensor& branch_scale,
+                               const OptionalTensor& skip, const OptionalTensor& skip_weight,
+                               const OptionalTensor& x0, const OptionalTensor& mix,
                                double norm_scale, bool keep_sum) {
-    Operands in{given(x),           given(branch), given(branch_scale), given(skip),
-                given(skip_weight), given(x0),     given(mix)};
+    Tensors in{or_undefined(x),    or_undefined(branch),      or_undefined(branch_scale),
+               or_undefined(skip), or_undefined(skip_weight), or_undefined(x0),
+               or_undefined(mix)};
     const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
     const auto residual = like(adds || skips || mixed), y = like(true);
-    cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale), write(sum), write(residual),
-                                write(y), current_stream(y));
+    cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale), mutable_data(sum),
+                                mutable_data(residual), mutable_data(y), current_stream(y));
 
     const auto next = residual.defined() ? residual : in[kX].variable_data();
     variable_list out{next, y};
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
 
-    // Backward recomputes t for the mix's gradient, from what is kept for other gradients anyway.
-    // Without a mix it needs x' alone, which the next block keeps, too.
-    std::int64_t given_bits = 0;
-    for (std::size_t i = 0; i < kOperands; ++i) given_bits |= std::int64_t{in[i].defined()} << i;
+    // Backward recomputes t for the mix's gradient from tensors that are saved anyway. Without a
+    // mix it needs only x', which the next block saves, too.
+    std::int64_t given = 0;
+    for (std::size_t i = 0; i < kTensors; ++i) given |= std::int64_t{in[i].defined()} << i;
     if (!mixed) in[kX] = next;
     if (!mixed && !in[kBranchScale].defined()) in[kBranch].reset();
     context->save_for_backward({in.begin(), in.end()});
-    context->saved_data["given"] = given_bits;
+    context->saved_data["given"] = given;
     context->saved_data["norm_scale"] = norm_scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->set_materialize_grads(false);
     return out;
   }
 
-  // By reference: a copy would be one more holder of dx0.
+  // By reference: a copy of the list would raise the use count of dx0.
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto saved = context->get_saved_variables();
-    Operands in;
+    Tensors in;
     std::copy(saved.begin(), saved.end(), in.begin());
-    const auto given_bits = context->saved_data["given"].toInt();
-    const auto wanted = wanted_gradients<kOperands>(
-        *context, [&](std::size_t i) { return (given_bits >> i & 1) != 0; });
+    const auto given = context->saved_data["given"].toInt();
+    const auto wanted =
+        wanted_gradients<kTensors>(*context, [&](std::size_t i) { return (given >> i & 1) != 0; });
 
     const bool mixed = in[kMix].defined();
-    // Added to in place where nobody else holds the later blocks' sum.
+    // Accumulates into the later blocks' dx0 in place where nothing else holds it.
     const bool reuse = mixed && upstream[2].defined() && upstream[2].use_count() == 1 &&
                        upstream[2].storage().use_count() == 1;
-    const auto dresidual = packed(upstream[0]), dy = packed(upstream[1]);
-    const auto dx0_later = mixed ? packed(upstream[2]) : at::Tensor();
-    const auto dsum =
-        context->saved_data["keep_sum"].toBool() ? packed(upstream.back()) : at::Tensor();
+    const auto dresidual = aligned_contiguous(upstream[0]), dy = aligned_contiguous(upstream[1]);
+    const auto dx0_later = mixed ? aligned_contiguous(upstream[2]) : at::Tensor();
+    const auto dsum = context->saved_data["keep_sum"].toBool() ? aligned_contiguous(upstream.back())
+                                                               : at::Tensor();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const bool scaled = in[kBranchScale].defined();
-    Operands d;
+    Tensors d;
     d[kX] = like(wanted[kX] || (wanted[kBranch] && !scaled));
     d[kBranch] = scaled ? like(wanted[kBranch]) : d[kX];
     d[kSkip] = like(wanted[kSkip]);
@@ -109,15 +111,15 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
     const auto sums = columns > 0 ? at::empty({columns}, fp32) : at::Tensor();
     cuda::residual_norm_backward(terms, rows,
-                                 {.dsum = read(dsum),
-                                  .dresidual = read(dresidual),
-                                  .dy = read(dy),
-                                  .dx0_later = read(dx0_later),
-                                  .dx = write(d[kX]),
-                                  .dbranch = scaled ? write(d[kBranch]) : nullptr,
-                                  .dskip = write(d[kSkip]),
-                                  .dx0 = write(d[kX0])},
-                                 blocks, write_fp32(partials), write_fp32(sums),
+                                 {.dsum = const_data(dsum),
+                                  .dresidual = const_data(dresidual),
+                                  .dy = const_data(dy),
+                                  .dx0_later = const_data(dx0_later),
+                                  .dx = mutable_data(d[kX]),
+                                  .dbranch = scaled ? mutable_data(d[kBranch]) : nullptr,
+                                  .dskip = mutable_data(d[kSkip]),
+                                  .dx0 = mutable_data(d[kX0])},
+                                 blocks, mutable_fp32_data(partials), mutable_fp32_data(sums),
                                  current_stream(in[kX]));
 
     const std::int64_t width = rows.width;
@@ -127,8 +129,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                     : sums.narrow(0, columns - 2, 2);
     }
     if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 3 * width, width);
-    variable_list gradients(kOperands + 2);
-    for (std::size_t i = 0; i < kOperands; ++i)
+    variable_list gradients(kTensors + 2);
+    for (std::size_t i = 0; i < kTensors; ++i)
       if (wanted[i]) gradients[i] = d[i];
     return gradients;
   }
@@ -144,7 +146,7 @@ bool supported(const ResidualTerms& terms) {
   const auto fp32 = [](const at::Tensor& parameter) {
     return !parameter.defined() || parameter.scalar_type() == at::kFloat;
   };
-  return x.numel() > 0 && width % 8 == 0 && width <= cuda::kResidualNormWidth &&
+  return x.numel() > 0 && width % 8 == 0 && width <= cuda::kMaxResidualNormWidth &&
          data(terms.branch) && data(terms.skip) && data(terms.x0) && fp32(terms.branch_scale) &&
          fp32(terms.skip_weight) && fp32(terms.mix);
 }
@@ -175,11 +177,11 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
   assert(terms.x0.defined() || !terms.mix.defined());
   if (use_kernels(terms.x) && supported(terms)) {
     const bool mixed = terms.mix.defined();
+    const auto input = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
     const auto out = FusedResidualNorm::apply(
-        operand(packed(terms.x)), operand(packed(terms.branch)),
-        operand(packed(terms.branch_scale)), operand(packed(terms.skip)),
-        operand(packed(terms.skip_weight)), operand(packed(mixed ? terms.x0 : at::Tensor())),
-        operand(packed(terms.mix)), norm_scale, keep_sum);
+        input(terms.x), input(terms.branch), input(terms.branch_scale), input(terms.skip),
+        input(terms.skip_weight), input(mixed ? terms.x0 : at::Tensor()), input(terms.mix),
+        norm_scale, keep_sum);
     return {.sum = keep_sum ? out.back() : at::Tensor(),
             .x = out[0],
             .y = out[1],

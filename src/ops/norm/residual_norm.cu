@@ -1,5 +1,6 @@
-// The residual sums, mix and norm between two products: every tensor that the formula names is read
-// or written once, x' included, and a row stays in registers in between. Bound by memory.
+// Residual adds, mix and RMSNorm in one pass: each tensor of the formula
+// (ops/norm/residual_norm.h), including x', is read or written once; in between a row stays in
+// registers. Memory-bound.
 #include "ops/norm/residual_norm_kernel.h"
 #include "ops/norm/row_lanes.cuh"
 #include "ops/norm/sum_rows.h"
@@ -9,37 +10,43 @@ namespace tg::cuda {
 namespace {
 
 constexpr int kMaxWarps = 16;
-static_assert(kResidualNormWidth == kBlockRowWarps * kSpan);
+static_assert(kMaxResidualNormWidth == kMaxRowWarps * kWarpColumns);
 
-// Of one lane and span. Read again for every row: they hit L1, and would fill the registers.
+// A lane's parameters for one chunk. Loaded again for every row: from L1, since they would not fit
+// in registers.
 struct Parameters {
-  Eight<float> branch_scale, skip_weight, mix0, mix1;
+  Pack8<float> branch_scale, skip_weight, mix0, mix1;
 };
-__device__ inline Eight<float> parameter(const float* at, bool vector, float absent, int column) {
-  if (at != nullptr && vector) return load_pack<float, kLaneWidth>(at + column);
-  const unsigned same = __float_as_uint(at == nullptr ? absent : *at);
-  return {{same, same, same, same, same, same, same, same}};
+// A null parameter is `absent` everywhere; one that is no vector is the scalar *from.
+__device__ inline Pack8<float> load_parameter(const float* from, bool is_vector, float absent,
+                                              int column) {
+  if (from != nullptr && is_vector) return load_pack<float, kLaneColumns>(from + column);
+  const unsigned word = __float_as_uint(from == nullptr ? absent : *from);
+  return {{word, word, word, word, word, word, word, word}};
 }
-__device__ inline Parameters parameters(const ResidualNormTerms& terms, int width, int column) {
-  const bool vector = terms.mix_is_vector;
-  const float* mix1 = terms.mix == nullptr ? nullptr : terms.mix + (vector ? width : 1);
-  return {parameter(terms.branch_scale, true, 1, column),
-          parameter(terms.skip_weight, true, 0, column), parameter(terms.mix, vector, 1, column),
-          parameter(mix1, vector, 0, column)};
+__device__ inline Parameters load_parameters(const ResidualNormTerms& terms, int width,
+                                             int column) {
+  const bool mix_is_vector = terms.mix_is_vector;
+  const float* mix1 = terms.mix == nullptr ? nullptr : terms.mix + (mix_is_vector ? width : 1);
+  return {load_parameter(terms.branch_scale, true, 1, column),
+          load_parameter(terms.skip_weight, true, 0, column),
+          load_parameter(terms.mix, mix_is_vector, 1, column),
+          load_parameter(mix1, mix_is_vector, 0, column)};
 }
 
-// The same roundings wherever it is inlined: backward meets forward's x' to the bit.
-struct Sums {
+struct ResidualSums {
   float sum, total, residual;  // s, t, x'
 };
-__device__ inline Sums add_terms(float x, float branch, float skip, float x0, const Parameters& p,
-                                 int i) {
+// Explicit fmaf: the same roundings wherever this is inlined, so that backward recomputes forward's
+// x' to the bit.
+__device__ inline ResidualSums residual_sums(float x, float branch, float skip, float x0,
+                                             const Parameters& p, int i) {
   const float sum = fmaf(p.branch_scale[i], branch, x);
   const float total = fmaf(p.skip_weight[i], skip, sum);
   return {sum, total, fmaf(p.mix0[i], total, p.mix1[i] * x0)};
 }
 
-struct Forward {
+struct ForwardArgs {
   ResidualNormTerms terms;
   ResidualNormRows rows;
   void *sum, *residual, *y;
@@ -47,68 +54,68 @@ struct Forward {
 
 constexpr int kForwardWarps = 8;
 
-template <typename Tile>
-__global__ void __launch_bounds__(kForwardWarps* kWarp) forward_kernel(const Forward args) {
-  using T = typename Tile::T;
-  const int width = args.rows.width, column = Tile::column();
-  for (auto row = Tile::first_row(); row < args.rows.count; row += Tile::row_step()) {
-    const auto at = row * width + column;
-    const auto x = Tile::load_row(args.terms.x, at, width);
-    const auto branch = Tile::load_row(args.terms.branch, at, width);
-    const auto skip = Tile::load_row(args.terms.skip, at, width);
-    const auto x0 = Tile::load_row(args.terms.x0, at, width);
-    typename Tile::Row residual;
+template <typename Layout>
+__global__ void __launch_bounds__(kForwardWarps* kWarp) forward_kernel(const ForwardArgs args) {
+  using T = typename Layout::T;
+  const int width = args.rows.width, column = Layout::column();
+  for (auto row = Layout::first_row(); row < args.rows.count; row += Layout::row_stride()) {
+    const auto offset = row * width + column;
+    const auto x = Layout::load_row(args.terms.x, offset, width);
+    const auto branch = Layout::load_row(args.terms.branch, offset, width);
+    const auto skip = Layout::load_row(args.terms.skip, offset, width);
+    const auto x0 = Layout::load_row(args.terms.x0, offset, width);
+    typename Layout::Row residual;
     float squares = 0;
 #pragma unroll
-    for (int k = 0; k < Tile::spans; ++k) {
-      residual.spans[k] = {};
-      if (column + k * kSpan >= width) continue;
-      const auto p = parameters(args.terms, width, column + k * kSpan);
-      float sum[kLaneWidth], mixed[kLaneWidth];
+    for (int k = 0; k < Layout::chunks; ++k) {
+      residual.chunks[k] = {};
+      if (column + k * kWarpColumns >= width) continue;
+      const auto p = load_parameters(args.terms, width, column + k * kWarpColumns);
+      float sum[kLaneColumns], mixed[kLaneColumns];
 #pragma unroll
-      for (int i = 0; i < kLaneWidth; ++i) {
-        const auto sums =
-            add_terms(x.spans[k][i], branch.spans[k][i], skip.spans[k][i], x0.spans[k][i], p, i);
+      for (int i = 0; i < kLaneColumns; ++i) {
+        const auto sums = residual_sums(x.chunks[k][i], branch.chunks[k][i], skip.chunks[k][i],
+                                        x0.chunks[k][i], p, i);
         sum[i] = sums.sum;
         mixed[i] = sums.residual;
       }
-      Tile::store_span(args.sum, at, k, sum);
-      Tile::store_span(args.residual, at, k, mixed);
-      residual.spans[k] = Eight<T>::rounded(mixed);
+      Layout::store_chunk(args.sum, offset, k, sum);
+      Layout::store_chunk(args.residual, offset, k, mixed);
+      residual.chunks[k] = Pack8<T>::rounded(mixed);
 #pragma unroll
-      for (int i = 0; i < kLaneWidth; ++i)
-        squares = fmaf(residual.spans[k][i], residual.spans[k][i], squares);
+      for (int i = 0; i < kLaneColumns; ++i)
+        squares = fmaf(residual.chunks[k][i], residual.chunks[k][i], squares);
     }
-    const float mean = Tile::row_sum(squares) / static_cast<float>(width);
+    const float mean = Layout::row_sum(squares) / static_cast<float>(width);
     const float scale = args.rows.norm_scale * rsqrtf(mean + kNormEpsilon);
 #pragma unroll
-    for (int k = 0; k < Tile::spans; ++k) {
-      if (column + k * kSpan >= width) continue;
-      float y[kLaneWidth];
+    for (int k = 0; k < Layout::chunks; ++k) {
+      if (column + k * kWarpColumns >= width) continue;
+      float y[kLaneColumns];
 #pragma unroll
-      for (int i = 0; i < kLaneWidth; ++i) y[i] = residual.spans[k][i] * scale;
-      Tile::store_span(args.y, at, k, y);
+      for (int i = 0; i < kLaneColumns; ++i) y[i] = residual.chunks[k][i] * scale;
+      Layout::store_chunk(args.y, offset, k, y);
     }
   }
 }
 
-// A block's part of one parameter vector's gradient: its warps' sums, in their order.
-template <typename Tile, int kCount>
-__device__ inline void write_vector(const float (&sums)[Tile::spans][kLaneWidth], int width,
-                                    float* out) {
-  const int column = Tile::column();
-  if constexpr (Tile::block_row) {
+// A block's partial sum of one parameter vector's gradient: the warps' sums, added in warp order.
+template <typename Layout, int kCount>
+__device__ inline void write_vector_partial(const float (&sums)[Layout::chunks][kLaneColumns],
+                                            int width, float* out) {
+  const int column = Layout::column();
+  if constexpr (Layout::block_per_row) {
     if (column >= width) return;
 #pragma unroll
-    for (int i = 0; i < kLaneWidth; ++i) out[column + i] = sums[0][i];
+    for (int i = 0; i < kLaneColumns; ++i) out[column + i] = sums[0][i];
   } else {
-    __shared__ float warps[kCount][Tile::spans * kSpan];
-    __syncthreads();  // the vector before has been read
+    __shared__ float warps[kCount][Layout::chunks * kWarpColumns];
+    __syncthreads();  // the previous vector has been read
 #pragma unroll
-    for (int k = 0; k < Tile::spans; ++k)
+    for (int k = 0; k < Layout::chunks; ++k)
 #pragma unroll
-      for (int i = 0; i < kLaneWidth; ++i)
-        warps[threadIdx.x / kWarp][column + k * kSpan + i] = sums[k][i];
+      for (int i = 0; i < kLaneColumns; ++i)
+        warps[threadIdx.x / kWarp][column + k * kWarpColumns + i] = sums[k][i];
     __syncthreads();
     for (int c = static_cast<int>(threadIdx.x); c < width; c += kCount * kWarp) {
       float sum = 0;
@@ -117,8 +124,8 @@ __device__ inline void write_vector(const float (&sums)[Tile::spans][kLaneWidth]
     }
   }
 }
-// The same of a scalar mix.
-__device__ inline void write_pair(float first, float second, float* out) {
+// The same for the two elements of a scalar mix.
+__device__ inline void write_scalar_mix_partial(float first, float second, float* out) {
   __shared__ float warps[2][kMaxWarps];
   first = warp_sum(first);
   second = warp_sum(second);
@@ -133,7 +140,7 @@ __device__ inline void write_pair(float first, float second, float* out) {
   out[threadIdx.x] = sum;
 }
 
-struct Backward {
+struct BackwardArgs {
   ResidualNormTerms terms;
   ResidualNormRows rows;
   ResidualNormGradients gradients;
@@ -141,153 +148,154 @@ struct Backward {
   float* partials;  // [blocks, columns]
 };
 
-// Registers hold a row of eight tensors and the parameter gradients, up to kVectors of them (see
-// residual_norm_vectors). One block fills a multiprocessor with as many warps as they leave room
-// for: each block is a row more for sum_rows.
-template <typename Tile, int kVectors>
-constexpr int kBackwardWarps = Tile::block_row                    ? kBlockRowWarps
-                               : Tile::spans*(4 + kVectors) <= 12 ? 16
-                               : Tile::spans*(4 + kVectors) <= 15 ? 12
-                                                                  : 8;
+// Registers hold a row of eight tensors and kVectors vectors of parameter gradients (see
+// residual_norm_vectors). One block per SM, with as many warps as the registers allow: each block
+// adds a row for sum_rows.
+template <typename Layout, int kVectors>
+constexpr int kBackwardWarps = Layout::block_per_row                 ? kMaxRowWarps
+                               : Layout::chunks*(4 + kVectors) <= 12 ? 16
+                               : Layout::chunks*(4 + kVectors) <= 15 ? 12
+                                                                     : 8;
 
-template <typename Tile, int kVectors>
-__global__ void __launch_bounds__(kBackwardWarps<Tile, kVectors>* kWarp)
-    backward_kernel(const Backward args) {
-  using T = typename Tile::T;
+template <typename Layout, int kVectors>
+__global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
+    backward_kernel(const BackwardArgs args) {
+  using T = typename Layout::T;
   ResidualNormTerms terms = args.terms;
   if constexpr (kVectors < 1) terms.branch_scale = nullptr;
   if constexpr (kVectors < 3) terms.mix_is_vector = false;
   if constexpr (kVectors < 4) terms.skip = nullptr, terms.skip_weight = nullptr;
   const bool mixed = terms.mix != nullptr;
-  const auto& upstream = args.gradients;
-  const int width = args.rows.width, column = Tile::column();
+  const auto& gradients = args.gradients;
+  const int width = args.rows.width, column = Layout::column();
   constexpr int kBranchScale = 0, kMix0 = 1, kMix1 = 2, kSkipWeight = 3;
-  float vectors[kVectors > 0 ? kVectors : 1][Tile::spans][kLaneWidth] = {};
+  float vectors[kVectors > 0 ? kVectors : 1][Layout::chunks][kLaneColumns] = {};
   float pair[2] = {};
 
-  for (auto row = Tile::first_row(); row < args.rows.count; row += Tile::row_step()) {
-    const auto at = row * width + column;
-    auto x = Tile::load_row(terms.x, at, width);
-    auto branch = Tile::load_row(terms.branch, at, width);
-    auto skip = Tile::load_row(terms.skip, at, width);
-    auto x0 = Tile::load_row(terms.x0, at, width);
-    auto dy = Tile::load_row(upstream.dy, at, width);
-    auto dresidual = Tile::load_row(upstream.dresidual, at, width);
-    auto dsum = Tile::load_row(upstream.dsum, at, width);
-    auto dx0_later = Tile::load_row(upstream.dx0_later, at, width);
+  for (auto row = Layout::first_row(); row < args.rows.count; row += Layout::row_stride()) {
+    const auto offset = row * width + column;
+    auto x = Layout::load_row(terms.x, offset, width);
+    auto branch = Layout::load_row(terms.branch, offset, width);
+    auto skip = Layout::load_row(terms.skip, offset, width);
+    auto x0 = Layout::load_row(terms.x0, offset, width);
+    auto dy = Layout::load_row(gradients.dy, offset, width);
+    auto dresidual = Layout::load_row(gradients.dresidual, offset, width);
+    auto dsum = Layout::load_row(gradients.dsum, offset, width);
+    auto dx0_later = Layout::load_row(gradients.dx0_later, offset, width);
 
-    // Computed here and again below, for the want of registers; x' as forward rounded it.
+    // Computed twice, here and below, to save registers; x' is rounded as in forward.
     const auto sums_of = [&](int k, int i, const Parameters& p) {
-      if (!mixed) return Sums{0, 0, x.spans[k][i]};
-      auto sums =
-          add_terms(x.spans[k][i], branch.spans[k][i], skip.spans[k][i], x0.spans[k][i], p, i);
+      if (!mixed) return ResidualSums{0, 0, x.chunks[k][i]};
+      auto sums = residual_sums(x.chunks[k][i], branch.chunks[k][i], skip.chunks[k][i],
+                                x0.chunks[k][i], p, i);
       sums.residual = static_cast<float>(static_cast<T>(sums.residual));
       return sums;
     };
-    float squares = 0, products = 0;
+    float squares = 0, dots = 0;
 #pragma unroll
-    for (int k = 0; k < Tile::spans; ++k) {
-      if (column + k * kSpan >= width) continue;
-      const auto p = parameters(terms, width, column + k * kSpan);
+    for (int k = 0; k < Layout::chunks; ++k) {
+      if (column + k * kWarpColumns >= width) continue;
+      const auto p = load_parameters(terms, width, column + k * kWarpColumns);
 #pragma unroll
-      for (int i = 0; i < kLaneWidth; ++i) {
+      for (int i = 0; i < kLaneColumns; ++i) {
         const float residual = sums_of(k, i, p).residual;
         squares = fmaf(residual, residual, squares);
-        products = fmaf(residual, dy.spans[k][i], products);
+        dots = fmaf(residual, dy.chunks[k][i], dots);
       }
     }
     // y = c·r·x' with r = 1/√(mean(x'²) + ε): dx' = c·r·(dy − x'·r²·mean(x'·dy)).
-    const float inverse = 1 / static_cast<float>(width);
-    const float root = rsqrtf(Tile::row_sum(squares) * inverse + kNormEpsilon);
-    const float scale = args.rows.norm_scale * root;
-    const float along = Tile::row_sum(products) * inverse * root * root;
+    const float inverse_width = 1 / static_cast<float>(width);
+    const float inverse_rms = rsqrtf(Layout::row_sum(squares) * inverse_width + kNormEpsilon);
+    const float scale = args.rows.norm_scale * inverse_rms;
+    const float x_scale = Layout::row_sum(dots) * inverse_width * inverse_rms * inverse_rms;
     for (auto* kept : {&x, &branch, &skip, &x0, &dy, &dresidual, &dsum, &dx0_later})
-      Tile::keep_packed(*kept);
-    __syncwarp();  // else the parameters stay in registers from above
+      Layout::keep_packed(*kept);
+    __syncwarp();  // else the compiler keeps the parameters in registers
 
 #pragma unroll
-    for (int k = 0; k < Tile::spans; ++k) {
-      if (column + k * kSpan >= width) continue;
-      const auto p = parameters(terms, width, column + k * kSpan);
-      float dx[kLaneWidth], dbranch[kLaneWidth], dskip[kLaneWidth], dx0[kLaneWidth];
+    for (int k = 0; k < Layout::chunks; ++k) {
+      if (column + k * kWarpColumns >= width) continue;
+      const auto p = load_parameters(terms, width, column + k * kWarpColumns);
+      float dx[kLaneColumns], dbranch[kLaneColumns], dskip[kLaneColumns], dx0[kLaneColumns];
 #pragma unroll
-      for (int i = 0; i < kLaneWidth; ++i) {
+      for (int i = 0; i < kLaneColumns; ++i) {
         const auto sums = sums_of(k, i, p);
-        const float dnorm = fmaf(-along, sums.residual, dy.spans[k][i]);
-        const float g = fmaf(scale, dnorm, dresidual.spans[k][i]);
+        const float dnorm = fmaf(-x_scale, sums.residual, dy.chunks[k][i]);
+        const float g = fmaf(scale, dnorm, dresidual.chunks[k][i]);
         const float dtotal = p.mix0[i] * g;
-        const float ds = dtotal + dsum.spans[k][i];
+        const float ds = dtotal + dsum.chunks[k][i];
         dx[i] = ds;
         dbranch[i] = p.branch_scale[i] * ds;
         dskip[i] = p.skip_weight[i] * dtotal;
-        dx0[i] = fmaf(p.mix1[i], g, dx0_later.spans[k][i]);
+        dx0[i] = fmaf(p.mix1[i], g, dx0_later.chunks[k][i]);
         if constexpr (kVectors > kBranchScale) {
           float& sum = vectors[kBranchScale][k][i];
-          sum = fmaf(ds, branch.spans[k][i], sum);
+          sum = fmaf(ds, branch.chunks[k][i], sum);
         }
         if constexpr (kVectors > kSkipWeight) {
           float& sum = vectors[kSkipWeight][k][i];
-          sum = fmaf(dtotal, skip.spans[k][i], sum);
+          sum = fmaf(dtotal, skip.chunks[k][i], sum);
         }
         if (kVectors > kMix1 && terms.mix_is_vector) {
           float &sum0 = vectors[kMix0][k][i], &sum1 = vectors[kMix1][k][i];
           sum0 = fmaf(g, sums.total, sum0);
-          sum1 = fmaf(g, x0.spans[k][i], sum1);
+          sum1 = fmaf(g, x0.chunks[k][i], sum1);
         } else {
           pair[0] = fmaf(g, sums.total, pair[0]);
-          pair[1] = fmaf(g, x0.spans[k][i], pair[1]);
+          pair[1] = fmaf(g, x0.chunks[k][i], pair[1]);
         }
       }
-      Tile::store_span(upstream.dx, at, k, dx);
-      Tile::store_span(upstream.dbranch, at, k, dbranch);
-      Tile::store_span(upstream.dskip, at, k, dskip);
-      Tile::store_span(upstream.dx0, at, k, dx0);
+      Layout::store_chunk(gradients.dx, offset, k, dx);
+      Layout::store_chunk(gradients.dbranch, offset, k, dbranch);
+      Layout::store_chunk(gradients.dskip, offset, k, dskip);
+      Layout::store_chunk(gradients.dx0, offset, k, dx0);
     }
   }
 
   float* partials = args.partials + blockIdx.x * args.columns;
 #pragma unroll
   for (int v = 0; v < kVectors; ++v)
-    write_vector<Tile, kBackwardWarps<Tile, kVectors>>(vectors[v], width,
-                                                       partials + std::int64_t{v} * width);
+    write_vector_partial<Layout, kBackwardWarps<Layout, kVectors>>(
+        vectors[v], width, partials + std::int64_t{v} * width);
   if (mixed && !terms.mix_is_vector)
-    write_pair(pair[0], pair[1], partials + std::int64_t{kVectors} * width);
+    write_scalar_mix_partial(pair[0], pair[1], partials + std::int64_t{kVectors} * width);
 }
 
-// op(Tile) for the type and width. fp32 takes twice the registers for a row, hence a block for it.
+// Calls op(RowLayout) for the dtype and width. fp32 rows take twice the registers, hence a
+// block per row.
 template <typename Op>
-void dispatch_tile(const ResidualNormRows& rows, Op op) {
-  dispatch(rows.number, [&](auto zero) {
+void dispatch_layout(const ResidualNormRows& rows, Op op) {
+  dispatch(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
     if constexpr (sizeof(T) == 2) {
-      if (rows.width <= 2 * kSpan) return op(Tile<T, 2>{});
-      if (rows.width <= 3 * kSpan) return op(Tile<T, 3>{});
+      if (rows.width <= 2 * kWarpColumns) return op(RowLayout<T, 2>{});
+      if (rows.width <= 3 * kWarpColumns) return op(RowLayout<T, 3>{});
     }
-    op(Tile<T, 1>{});
+    op(RowLayout<T, 1>{});
   });
 }
 
 struct BackwardLaunch {
-  void (*kernel)(Backward);
+  void (*kernel)(BackwardArgs);
   int threads, rows_per_block;
 };
 BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNormRows& rows) {
   BackwardLaunch launch{};
-  dispatch_tile(rows, [&](auto tile) {
-    using Tile = decltype(tile);
-    const auto take = [&]<int kVectors>() {
-      const int threads = Tile::threads(rows.width, kBackwardWarps<Tile, kVectors>);
-      launch = {backward_kernel<Tile, kVectors>, threads, Tile::rows_per_block(threads)};
+  dispatch_layout(rows, [&](auto layout) {
+    using Layout = decltype(layout);
+    const auto set_launch = [&]<int kVectors>() {
+      const int threads = Layout::threads(rows.width, kBackwardWarps<Layout, kVectors>);
+      launch = {backward_kernel<Layout, kVectors>, threads, Layout::rows_per_block(threads)};
     };
     switch (residual_norm_vectors(terms)) {
       case 0:
-        return take.template operator()<0>();
+        return set_launch.template operator()<0>();
       case 1:
-        return take.template operator()<1>();
+        return set_launch.template operator()<1>();
       case 3:
-        return take.template operator()<3>();
+        return set_launch.template operator()<3>();
       default:
-        return take.template operator()<4>();
+        return set_launch.template operator()<4>();
     }
   });
   return launch;
@@ -297,19 +305,20 @@ BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNor
 
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
                            void* residual, void* y, Stream stream) {
-  dispatch_tile(rows, [&](auto tile) {
-    using Tile = decltype(tile);
-    const int threads = Tile::threads(rows.width, kForwardWarps);
-    const int rows_per_block = Tile::rows_per_block(threads);
+  dispatch_layout(rows, [&](auto layout) {
+    using Layout = decltype(layout);
+    const int threads = Layout::threads(rows.width, kForwardWarps);
+    const int rows_per_block = Layout::rows_per_block(threads);
     const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
-    forward_kernel<Tile><<<blocks, threads, 0, stream>>>(Forward{terms, rows, sum, residual, y});
+    forward_kernel<Layout>
+        <<<blocks, threads, 0, stream>>>(ForwardArgs{terms, rows, sum, residual, y});
   });
   check_launch("residual_norm_forward");
 }
 
 int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows) {
   const auto launch = backward_launch(terms, rows);
-  int resident = 1;  // a block more would wait for another, and leave a row more to sum
+  int resident = 1;  // one wave: each further block would only add a row of partial sums
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
   return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
 }
@@ -320,7 +329,7 @@ void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRo
   const auto launch = backward_launch(terms, rows);
   const auto columns = residual_norm_columns(terms, rows);
   launch.kernel<<<blocks, launch.threads, 0, stream>>>(
-      Backward{terms, rows, gradients, columns, partials});
+      BackwardArgs{terms, rows, gradients, columns, partials});
   check_launch("residual_norm_backward");
   if (columns > 0) sum_rows(partials, blocks, columns, parameter_sums, stream);
 }

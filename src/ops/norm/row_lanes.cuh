@@ -1,74 +1,79 @@
 #pragma once
-// Rows of a tensor [rows, width] in the registers of the lanes that share them, in packs of eight
-// numbers whatever the type: a width that is a multiple of 8, addresses that are multiples of 16.
+// Rows of a tensor [rows, width] in registers, spread over the lanes of a warp or a block, in packs
+// of 8 elements whatever the dtype. Width is a multiple of 8, addresses are multiples of 16 bytes.
 #include "ops/kernels.cuh"
 
 namespace tg::cuda {
 
-constexpr int kLaneWidth = 8;
-constexpr int kSpan = kWarp * kLaneWidth;  // columns of a warp's access
-constexpr int kBlockRowWarps = 8;          // at most, where a row is a block's
+constexpr int kLaneColumns = 8;
+constexpr int kWarpColumns = kWarp * kLaneColumns;  // of one access by a warp: a chunk of the row
+constexpr int kMaxRowWarps = 8;                     // of a block that shares a row
 
-// A lane's columns of one span.
+// A lane's columns of one chunk.
 template <typename T>
-using Eight = Pack<T, kLaneWidth>;
+using Pack8 = Pack<T, kLaneColumns>;
 
-// How rows lie on threads: with one span a lane, a row is a block's of as many warps as it takes;
-// with more, a warp's.
-template <typename Number, int kSpans>
-struct Tile {
-  using T = Number;
-  static constexpr int spans = kSpans;
-  static constexpr bool block_row = kSpans == 1;
+// Mapping of rows to threads. One chunk per lane: a block per row, with as many warps as the width
+// needs. More chunks: a warp per row.
+template <typename Element, int kChunks>
+struct RowLayout {
+  using T = Element;
+  static constexpr int chunks = kChunks;
+  static constexpr bool block_per_row = kChunks == 1;
 
   static int threads(int width, int warps) {
-    return kWarp * (block_row ? (width + kSpan - 1) / kSpan : warps);
+    return kWarp * (block_per_row ? (width + kWarpColumns - 1) / kWarpColumns : warps);
   }
   static __host__ __device__ int rows_per_block(int threads) {
-    return block_row ? 1 : threads / kWarp;
+    return block_per_row ? 1 : threads / kWarp;
   }
   static __device__ int column() {
-    return static_cast<int>(block_row ? threadIdx.x : threadIdx.x % kWarp) * kLaneWidth;
+    return static_cast<int>(block_per_row ? threadIdx.x : threadIdx.x % kWarp) * kLaneColumns;
   }
   static __device__ std::int64_t first_row() {
-    const int first = block_row ? 0 : static_cast<int>(threadIdx.x / kWarp);
+    const int first = block_per_row ? 0 : static_cast<int>(threadIdx.x / kWarp);
     return std::int64_t{blockIdx.x} * rows_per_block(blockDim.x) + first;
   }
-  static __device__ std::int64_t row_step() {
+  static __device__ std::int64_t row_stride() {
     return std::int64_t{gridDim.x} * rows_per_block(blockDim.x);
   }
 
-  // A lane's share of a row; zeros beyond the width and without a tensor.
+  // A lane's part of a row. Zeros beyond the width, and all zeros for a null tensor.
   struct Row {
-    Eight<T> spans[kSpans];
+    Pack8<T> chunks[kChunks];
   };
-  static __device__ Row load_row(const void* tensor, std::int64_t at, int width) {
+  static __device__ Row load_row(const void* tensor, std::int64_t offset, int width) {
     Row row;
 #pragma unroll
-    for (int k = 0; k < kSpans; ++k) {
-      row.spans[k] = tensor != nullptr && column() + k * kSpan < width
-                         ? load_pack<T, kLaneWidth>(static_cast<const T*>(tensor) + at + k * kSpan)
-                         : Eight<T>{};
+    for (int k = 0; k < kChunks; ++k) {
+      row.chunks[k] = tensor != nullptr && column() + k * kWarpColumns < width
+                          ? load_pack<T, kLaneColumns>(static_cast<const T*>(tensor) + offset +
+                                                       k * kWarpColumns)
+                          : Pack8<T>{};
     }
     return row;
   }
-  // What was converted to fp32 above is converted again below, not kept.
+  // Compiler barrier: elements that were converted to fp32 before are converted again after it, so
+  // that only the packed row stays in registers.
   static __device__ void keep_packed(Row& row) {
 #pragma unroll
-    for (int k = 0; k < kSpans; ++k)
+    for (int k = 0; k < kChunks; ++k)
 #pragma unroll
-      for (int w = 0; w < Eight<T>::word_count; ++w) asm volatile("" : "+r"(row.spans[k].words[w]));
+      for (int w = 0; w < Pack8<T>::word_count; ++w)
+        asm volatile("" : "+r"(row.chunks[k].words[w]));
   }
-  static __device__ void store_span(void* tensor, std::int64_t at, int k,
-                                    const float (&values)[kLaneWidth]) {
-    if (tensor != nullptr) store_rounded(static_cast<T*>(tensor) + at + k * kSpan, values);
+  static __device__ void store_chunk(void* tensor, std::int64_t offset, int k,
+                                     const float (&values)[kLaneColumns]) {
+    if (tensor != nullptr)
+      store_rounded(static_cast<T*>(tensor) + offset + k * kWarpColumns, values);
   }
 
+  // Sum over the threads of a row; every one of them gets it.
   static __device__ float row_sum(float value) {
     value = warp_sum(value);
-    if constexpr (block_row) {
-      __shared__ float warps[kBlockRowWarps];
-      __syncthreads();  // the sum before has been read
+    if constexpr (block_per_row) {
+      __shared__ float warps[kMaxRowWarps];
+      __syncthreads();  // the previous sum has been read
       if (threadIdx.x % kWarp == 0) warps[threadIdx.x / kWarp] = value;
       __syncthreads();
       value = 0;

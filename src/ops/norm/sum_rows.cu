@@ -5,18 +5,19 @@ namespace tg::cuda {
 
 namespace {
 
-constexpr int kRowLanes = kWarp;
+constexpr int kWarps = kWarp;
 
-// A block sums 32 columns: each warp every 32nd row of them, then one column over the warps.
-__global__ void __launch_bounds__(kWarp* kRowLanes)
+// A block of 32 warps sums 32 columns: each warp sums every 32nd row of them, then each warp
+// reduces one column over the warps.
+__global__ void __launch_bounds__(kWarp* kWarps)
     sum_rows_kernel(const float* __restrict__ partials, std::int64_t rows, std::int64_t columns,
                     float* __restrict__ out) {
-  __shared__ float sums[kRowLanes][kWarp + 1];
+  __shared__ float sums[kWarps][kWarp + 1];
   const auto first = std::int64_t{blockIdx.x} * kWarp;
   float sum = 0;
   if (first + threadIdx.x < columns) {
 #pragma unroll 4
-    for (std::int64_t row = threadIdx.y; row < rows; row += kRowLanes)
+    for (std::int64_t row = threadIdx.y; row < rows; row += kWarps)
       sum += partials[row * columns + first + threadIdx.x];
   }
   sums[threadIdx.y][threadIdx.x] = sum;
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(kWarp* kRowLanes)
 void sum_rows(const float* partials, std::int64_t rows, std::int64_t columns, float* out,
               Stream stream) {
   const auto blocks = static_cast<unsigned>((columns + kWarp - 1) / kWarp);
-  sum_rows_kernel<<<blocks, dim3(kWarp, kRowLanes), 0, stream>>>(partials, rows, columns, out);
+  sum_rows_kernel<<<blocks, dim3(kWarp, kWarps), 0, stream>>>(partials, rows, columns, out);
   check_launch("sum_rows");
 }
 

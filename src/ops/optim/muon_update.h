@@ -4,11 +4,11 @@
 namespace tg {
 
 // The elementwise parts of Muon (Jordan et al. 2024), before and after the orthogonalisation.
-// Factors are scalars on the device, [] fp32.
+// μ, c and rate are scalars on the device, [] fp32.
 
 // Nesterov momentum, where `skip` [] bool is false: b ← μ·b + c·g, result μ·b + c·g of the new b;
-// where it is true, b stays and the result is b itself, however the gradient is. b (in place) and
-// the result in b's dtype, g in any; computed in fp32 (fp64 for fp64).
+// where it is true, b is unchanged and the result is b, whatever g is. b (in place) and the result
+// have b's dtype, g any; computed in fp32 (fp64 for fp64).
 at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at::Tensor& mu,
                              const at::Tensor& c, const at::Tensor& skip);
 

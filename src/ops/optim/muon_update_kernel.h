@@ -3,18 +3,21 @@
 
 namespace tg::cuda {
 
-// See muon_update.h. Addresses are multiples of 16 bytes; scalars are on the device.
+// Kernels of ops/optim/muon_update.h. Addresses are multiples of 16 bytes; scalars are on the
+// device.
 struct NesterovMomentum {
-  void* momentum;
-  const void* gradient;
-  void* ahead;
-  std::int64_t count;
+  void* momentum;        // b, updated in place
+  const void* gradient;  // g
+  void* lookahead;       // the result μ·b + c·g, in b's dtype
+  std::int64_t count;    // elements of each
   const float *mu, *clip;
   const bool* skip;
 };
-void nesterov_momentum(const NesterovMomentum& of, Float momentum, Float gradient, Stream stream);
+void nesterov_momentum(const NesterovMomentum& args, Dtype momentum_dtype, Dtype gradient_dtype,
+                       Stream stream);
 
+// `dtype` is the update's.
 void decayed_step(float* parameters, const void* update, std::int64_t count, const float* rate,
-                  float decay, float scale, Float number, Stream stream);
+                  float decay, float scale, Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda

@@ -4,10 +4,10 @@
 
 namespace tg::cuda {
 
-void nesterov_momentum(const NesterovMomentum&, Float, Float, Stream) {
+void nesterov_momentum(const NesterovMomentum&, Dtype, Dtype, Stream) {
   not_built();
 }
-void decayed_step(float*, const void*, std::int64_t, const float*, float, float, Float, Stream) {
+void decayed_step(float*, const void*, std::int64_t, const float*, float, float, Dtype, Stream) {
   not_built();
 }
 

@@ -1,22 +1,23 @@
 #pragma once
-// A product (gemm.cuh) of whole matrices.
+// Launches the GEMM of gemm.cuh from the host.
 #include <algorithm>
 
 #include "ops/gemm/hopper/gemm.cuh"
 
 namespace tg::cuda::hopper {
 
-// Row-major and contiguous, at addresses that are multiples of 16 bytes, rows too.
-struct Product {
-  int rows, columns, depth;
-  const void* a;             // [rows, depth]
-  const void* b;             // [columns, depth], or [depth, columns] for an n_major epilogue
-  const void* in = nullptr;  // [rows, columns], for an epilogue that reads it
-  void* out;                 // [rows, columns]
+// D = epilogue(A·Bᵀ, C), bf16. Matrices are row-major and contiguous; their addresses and row sizes
+// are multiples of 16 bytes, as TMA requires.
+struct GemmProblem {
+  int m, n, k;
+  const void* a;            // [m, k]
+  const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
+  const void* c = nullptr;  // [m, n]; null unless the epilogue's reads_c
+  void* d;                  // [m, n]
 };
 
-// A matrix of bf16, copied in boxes.
-inline CUtensorMap map_of(const void* matrix, int rows, int columns, int box_rows) {
+// Tensor map of a bf16 matrix, for boxes of box_rows x 64 with the 128-byte swizzle.
+inline CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_rows) {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -27,40 +28,43 @@ inline CUtensorMap map_of(const void* matrix, int rows, int columns, int box_row
   if (encode == nullptr) throw std::runtime_error("no cuTensorMapEncodeTiled in the driver");
   CUtensorMap map;
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t row_bytes[] = {sizeof(Number) * static_cast<cuuint64_t>(columns)};
-  const cuuint32_t box[] = {kSwizzled, static_cast<cuuint32_t>(box_rows)}, every[] = {1, 1};
+  const cuuint64_t row_bytes[] = {sizeof(Element) * static_cast<cuuint64_t>(columns)};
+  const cuuint32_t box[] = {kSwizzleElements, static_cast<cuuint32_t>(box_rows)};
+  const cuuint32_t element_strides[] = {1, 1};
   const auto status =
       encode(&map, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<void*>(matrix), sizes, row_bytes,
-             box, every, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             box, element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused a matrix");
   return map;
 }
 
 template <typename Epilogue>
-Tiles tiles_of(int rows, int columns, int depth) {
-  const int across = (columns + Epilogue::columns - 1) / Epilogue::columns;
-  const int down = (rows + kCluster * kRows - 1) / (kCluster * kRows);
-  return {across, down * across, (depth + kDepth - 1) / kDepth};
+TileGrid make_tile_grid(int m, int n, int k) {
+  const int n_tiles = (n + Epilogue::block_n - 1) / Epilogue::block_n;
+  const int m_tiles = (m + kClusterSize * kBlockM - 1) / (kClusterSize * kBlockM);
+  return {n_tiles, m_tiles * n_tiles, (k + kBlockK - 1) / kBlockK};
 }
 
-// `name` for errors: std::runtime_error.
+// `name` is the kernel's name in error messages. Throws std::runtime_error where CUDA reports an
+// error.
 template <typename Epilogue>
-void launch_product(const Product& product, const Epilogue& epilogue, const char* name,
-                    Stream stream) {
-  const auto [rows, columns, depth, a, b, in, out] = product;
-  if (rows == 0) return;
-  const Maps maps{map_of(a, rows, depth, kRows),
-                  Epilogue::n_major ? map_of(b, depth, columns, kDepth / kCluster)
-                                    : map_of(b, columns, depth, Epilogue::columns / kCluster),
-                  Epilogue::reads_panel ? map_of(in, rows, columns, kRows) : CUtensorMap{},
-                  map_of(out, rows, columns, kRows)};
-  const auto tiles = tiles_of<Epilogue>(rows, columns, depth);
-  const auto kernel = product_kernel<Epilogue>;
-  constexpr auto bytes = sizeof(Shared<Epilogue::columns>);
-  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  const int blocks = std::min(tiles.count, blocks_for(INT32_MAX, 1) / kCluster) * kCluster;
-  kernel<<<blocks, kProductThreads, bytes, stream>>>(maps, tiles, epilogue);
+void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const char* name,
+                 Stream stream) {
+  const auto [m, n, k, a, b, c, d] = problem;
+  if (m == 0) return;
+  const TensorMaps maps{make_tensor_map(a, m, k, kBlockM),
+                        Epilogue::n_major_b
+                            ? make_tensor_map(b, k, n, kBlockK / kClusterSize)
+                            : make_tensor_map(b, n, k, Epilogue::block_n / kClusterSize),
+                        Epilogue::reads_c ? make_tensor_map(c, m, n, kBlockM) : CUtensorMap{},
+                        make_tensor_map(d, m, n, kBlockM)};
+  const auto grid = make_tile_grid<Epilogue>(m, n, k);
+  const auto kernel = wgmma_kernel<Epilogue>;
+  constexpr auto smem_bytes = sizeof(SharedStorage<Epilogue::block_n>);
+  cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
+  const int ctas = std::min(grid.count, blocks_for(INT32_MAX, 1) / kClusterSize) * kClusterSize;
+  kernel<<<ctas, kGemmThreads, smem_bytes, stream>>>(maps, grid, epilogue);
   check_launch(name);
 }
 
