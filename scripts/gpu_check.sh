@@ -163,7 +163,7 @@ run_part() {
     trace) run_trace "${text[@]}" ;;
     start)
       limited 120 "$python" tests/bench/start_together.py
-      row start "$status, $(tail -n 1 "$work/output")"
+      row start "$status, $(grep '^| 1 ' "$work/output")"
       ;;
     quickstart)
       limited 300 env SETUP=0 RUN_ID=gpu_check_quickstart scripts/quickstart.sh

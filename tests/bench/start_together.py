@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""How much longer runs take to their first step when several start at once on one machine than when one starts
-alone: nothing is set that says how many threads each may have. Prints the seconds from launch to the first
-step (metrics.jsonl's first_step) of one run alone, and of the quickest and slowest of N together.
+"""How much longer runs take to start when several start at once on one machine than when one starts alone:
+nothing is set that says how many threads each may have. Prints the seconds from launch to the first line, by
+when weights are drawn, and to the end of the first step, of one run alone and of the slowest of N together.
+On a GPU that all of them share, the first step also waits for the others' kernels.
 
 By default a small model on synthetic tokens, on the GPU where there is one; flags go to build/train_gpt:
   tests/bench/start_together.py --config configs/record.env --data-path synthetic:zipf --tokenizer-path ""
@@ -14,6 +15,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = pathlib.Path(os.environ.get("BUILD_DIR", ROOT / "build")) / "train_gpt"
@@ -40,13 +42,19 @@ def first_step_s(folder):
 
 
 def together(count, folder, flags):
-    """Seconds to the first step of so many runs that start at once, sorted."""
+    """Seconds to the first line and to the first step, of the slowest of so many runs that start at once."""
     folder.mkdir()
+    began = time.monotonic()
     runs = [(start(folder / str(i), flags), folder / str(i)) for i in range(count)]
+    silent = [own / "output" for _, own in runs]
+    while silent and any(process.poll() is None for process, _ in runs):
+        silent = [output for output in silent if output.stat().st_size == 0]
+        first_line = time.monotonic() - began
+        time.sleep(0.005)
     for process, own in runs:
         if process.wait() != 0:
             sys.exit(f"exit status {process.returncode}:\n{(own / 'output').read_text()}")
-    return sorted(first_step_s(own) for _, own in runs)
+    return first_line, max(first_step_s(own) for _, own in runs)
 
 
 def main():
@@ -59,13 +67,14 @@ def main():
     with tempfile.TemporaryDirectory(prefix="start_together-") as folder:
         folder = pathlib.Path(folder)
         together(1, folder / "warm", flags)  # files from the disk
-        print(f"seconds to the first step, {len(os.sched_getaffinity(0))} CPUs\n")
-        print(f"| round | alone | quickest of {runs} | slowest of {runs} | slowest / alone |\n|---|---|---|---|---|")
+        print(f"seconds from launch, {len(os.sched_getaffinity(0))} CPUs\n")
+        print(f"| round | first line: alone | slowest of {runs} | ratio | first step: alone | slowest of {runs} | ratio |")
+        print("|---|---|---|---|---|---|---|")
         for number in range(1, options.rounds + 1):
-            alone = together(1, folder / f"alone{number}", flags)[0]
-            several = together(runs, folder / f"several{number}", flags)
-            print(f"| {number} | {alone:.1f} | {several[0]:.1f} | {several[-1]:.1f} | {several[-1] / alone:.1f} |",
-                  flush=True)
+            pairs = zip(together(1, folder / f"alone{number}", flags),
+                        together(runs, folder / f"several{number}", flags))
+            cells = " | ".join(f"{alone:.2f} | {slowest:.2f} | {slowest / alone:.1f}" for alone, slowest in pairs)
+            print(f"| {number} | {cells} |", flush=True)
         log = (folder / f"several{options.rounds}" / "0" / "output").read_text()
         print("\n" + next((line for line in log.splitlines() if line.startswith("threads:")), "no line of threads"))
 
