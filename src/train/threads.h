@@ -12,7 +12,7 @@ struct Cores {
 };
 Cores find_cores(const LaunchInfo& launch);
 
-// A rank's equal share of the cores, at most its own and at least one. On a GPU at most 8: the CPU
+// A rank's equal share of the cores, at most its own and at least one. On a GPU at most 4: the CPU
 // then only draws the initial weights.
 int threads_of_rank(const Cores& cores, int local_size, bool gpu);
 

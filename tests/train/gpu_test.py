@@ -99,11 +99,11 @@ class GpuTest(RunTest):
                 self.assertTrue(any(line.startswith("attention_kernel:math ") for line in self.lines), self.lines)
                 self.assertEqual(self.train_on_gpu(output=name + "-again", DETERMINISTIC=1, **chosen), losses)
 
-    def test_a_gpu_takes_at_most_eight_threads(self):
+    def test_a_gpu_takes_at_most_four_threads(self):
         self.train_on_gpu(OMP_NUM_THREADS=None, ITERATIONS=1)
         line = next(line for line in self.lines if line.startswith("threads:"))
         threads, cores = map(int, re.match(r"threads:(\d+) of (\d+) cores, 1 rank on this machine$", line).groups())
-        self.assertEqual(threads, min(8, cores))
+        self.assertEqual(threads, min(4, cores))
 
     def test_memory_exhausted_says_how_much_was_asked_and_what_to_lower(self):
         self.fails(71, "parameters", "micro-batches of", "TRAIN_BATCH_TOKENS", "MODEL_DIM", DEVICE="cuda",

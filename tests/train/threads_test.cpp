@@ -19,8 +19,8 @@ TEST(Threads, ARankStaysOnTheCoresThatItIsBoundTo) {
   EXPECT_EQ(threads_of_rank({.own = 8, .host = 64}, 8, false), 8);
 }
 
-TEST(Threads, AGpuNeedsNoMoreThanEight) {
-  EXPECT_EQ(threads_of_rank({.own = 64, .host = 64}, 1, true), 8);
+TEST(Threads, AGpuNeedsNoMoreThanFour) {
+  EXPECT_EQ(threads_of_rank({.own = 64, .host = 64}, 1, true), 4);
   EXPECT_EQ(threads_of_rank({.own = 16, .host = 16}, 8, true), 2);
 }
 
