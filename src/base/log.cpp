@@ -82,6 +82,15 @@ void log_line(std::string_view line) {
   Log& state = log_state();
   if (state.rank != 0) return;
   progress_line("");
+  // The file first: what a reader of standard output has seen is in it, even if the run is killed.
+  {
+    const std::lock_guard lock(state.file_mutex);
+    if (state.file) {
+      state.file->info(line);
+    } else {
+      state.before_file.emplace_back(line);
+    }
+  }
   if (!state.out_lost) {
     state.out->info(line);
     if (std::ferror(stdout) != 0 && !state.out_lost.exchange(true)) {
@@ -89,12 +98,6 @@ void log_line(std::string_view line) {
           "standard output cannot be written ({}); the run goes on, with its log file alone",
           std::strerror(errno)));
     }
-  }
-  const std::lock_guard lock(state.file_mutex);
-  if (state.file) {
-    state.file->info(line);
-  } else {
-    state.before_file.emplace_back(line);
   }
 }
 
