@@ -135,12 +135,12 @@ class LostRankTest(FaultTest):
 
 class SilentRankTest(FaultTest):
     def message_of_other(self, run, victim, timeout_s, stopped_at):
-        """It came in time: after the timeout and a health check of a few seconds."""
+        """It came in time: after the timeout and a health check of a few seconds, more where all cores are busy."""
         _, errors = self.finish(run, within=timeout_s + 30)
         took = time.monotonic() - stopped_at
         self.assertEqual(run.process.returncode, UNAVAILABLE)
         self.assertGreater(took, timeout_s - 0.5)
-        self.assertLess(took, timeout_s + 10)
+        self.assertLess(took, timeout_s + 15)
         self.assertRegex(errors[0], rf"^ERROR exit=69 rank={1 - victim} step=\d+: no progress of the other ranks for "
                                     r"\d+ s \(COMM_TIMEOUT_S\); ")
         self.assert_names_its_collectives(errors[0], run.out, rank=1 - victim)
