@@ -43,8 +43,8 @@ bool Feeder::fetch(HostBatch& batch) {
 }
 
 DeviceBatch Feeder::next() {
+  wait_for_room();
   Flight& flight = flights_[flown_++ % flights_.size()];
-  flight.copied.synchronize();
   const bool mine = fetch(flight.host);
   const HostBatch& batch = flight.host;
   if (!mine) return {.inputs = {}, .targets = {}, .text_bytes = 0, .number = batch.number};

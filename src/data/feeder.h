@@ -31,6 +31,9 @@ class BatchFeed {
   virtual ~BatchFeed() = default;
   // Errors: those of reading (bad_data, missing_input, io).
   virtual DeviceBatch next() = 0;
+  // Waits until the device has copied a batch whose host memory next() needs; it does the same
+  // where nobody called this. The wait is for the work on the compute stream, not for tokens.
+  virtual void wait_for_room() {}
   // What the host spent in next() until it had the tokens, in all.
   virtual double waited_ms() const { return 0; }
 
@@ -50,6 +53,7 @@ class Feeder final : public BatchFeed {
          SpanLog* spans = nullptr);
 
   DeviceBatch next() override;
+  void wait_for_room() override { flights_[flown_ % flights_.size()].copied.synchronize(); }
   double waited_ms() const override { return waited_ms_; }
   void time_copies(bool on) override { times_copies_ = on; }
   std::vector<CopyTime> take_copy_times() override { return std::exchange(copy_times_, {}); }

@@ -24,6 +24,8 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
 
 DeviceBatch TrainStep::next_batch() {
   const auto phase = phases_.enter(Phase::batch);
+  // Outside the announced work: where a collective stands still, it waits for another rank.
+  feed_.wait_for_room();
   const PeerWatch::Work reading(communicator_.watch(), "reading tokens");
   return feed_.next();
 }
