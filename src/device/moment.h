@@ -1,10 +1,16 @@
 #pragma once
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <chrono>
 
 namespace tg {
+
+// The stream that is current on the device.
+inline c10::Stream compute_stream(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
 
 // A point in time: where a GPU's stream has done what was queued on it before, or, for a CPU's
 // stream, the host's clock at the call.

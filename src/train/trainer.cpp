@@ -105,7 +105,7 @@ void Trainer::run() {
   average_.emplace(table_, settings_.averaging, settings_.runtime.record_quirks);
   const auto& run = settings_.run;
   waited_before_ms_ = feeder_.waited_ms();
-  clock_.start();
+  start_clock();
   for (std::int64_t step = 0;; ++step) {
     const double elapsed = elapsed_at(step);
     if (decide(step, elapsed).stop) last_step_ = step;
@@ -122,6 +122,13 @@ void Trainer::run() {
   if (last_step_ && *last_step_ < run.iterations)
     report_.stopping_early(*last_step_, clock_.elapsed_ms());
   finish();
+}
+
+// The device is idle: it begins with the next step.
+void Trainer::start_clock() {
+  clock_.start();
+  clock_started_ms_ = clock_.elapsed_ms();
+  clock_started_.emplace(compute_stream(machine_.device));
 }
 
 // Real steps at the base learning rates and without clipping, as in the scripts, so that kernels
@@ -171,6 +178,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   Launched launched{step + 1,
                     settled_,
                     scale,
+                    Moment(compute_stream(machine_.device)),
                     Readback(numbers),
                     phases_.end_step(feeder_),
                     std::exchange(validation_before_step_ms_, 0),
@@ -185,14 +193,15 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
 
 void Trainer::settle() {
   if (!pending_) return;
-  auto [step, settled_before, scale, readback, record, val_ms, tokens_read] = std::move(*pending_);
+  auto [step, settled_before, scale, ended, readback, record, val_ms, tokens_read] =
+      std::move(*pending_);
   pending_.reset();
   const auto* numbers = [&] {
     const PeerWatch::Scope waiting(communicator_.watch());
     return readback.wait().const_data_ptr<float>();
   }();
   settled_ = step;
-  settled_ms_ = clock_.elapsed_ms();
+  settled_ms_ = clock_started_ms_ + clock_started_->ms_until(ended);
   pace_.ended(settled_before, numbers[3]);
   const double loss = numbers[0], norm = numbers[1];
   const auto skipped = finite_watch_.after_step(step, loss, norm, numbers[2] != 0);
@@ -224,7 +233,7 @@ void Trainer::trace(std::int64_t step, bool last) {
     const PeerWatch::Work writing(communicator_.watch(), "writing the trace to " + output_dir_);
     trace_->stop();
   }
-  clock_.start();
+  start_clock();
 }
 
 void Trainer::validate(std::int64_t step) {
@@ -237,7 +246,7 @@ void Trainer::validate(std::int64_t step) {
   validation_ms_ += spent;
   validation_before_step_ms_ += spent;
   report_.validation(step, score, clock_.elapsed_ms(), spent);
-  clock_.start();
+  start_clock();
 }
 
 Trainer::Decisions Trainer::decide(std::int64_t step, double elapsed_ms) const {

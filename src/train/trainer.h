@@ -39,6 +39,7 @@ class Trainer {
     std::int64_t step;
     std::int64_t settled;  // steps settled when it was launched
     double lr_scale;
+    Moment ended;
     Readback numbers;
     std::optional<StepRecord> record;  // for the timing breakdown
     double val_ms;                     // spent on validation before this step
@@ -51,6 +52,7 @@ class Trainer {
     bool operator==(const Decisions&) const = default;
   };
 
+  void start_clock();
   void warm_up();
   void train(std::int64_t step, double elapsed_ms);
   Decisions decide(std::int64_t step, double elapsed_ms) const;
@@ -81,6 +83,10 @@ class Trainer {
   Report report_;
   std::optional<Trace> trace_;
   TrainingClock clock_;
+  // On the device, whose steps end before the host can read its clock: when the clock was started,
+  // and what it read.
+  std::optional<Moment> clock_started_;
+  double clock_started_ms_ = 0;
   FiniteWatch finite_watch_;
   StallWatch stall_watch_;
   double waited_before_ms_ = 0;  // for tokens, before the first step
@@ -88,7 +94,7 @@ class Trainer {
   double validation_before_step_ms_ = 0;
   bool fake_quant_;
   std::int64_t settled_ = 0;               // steps whose numbers have come
-  double settled_ms_ = 0;                  // this rank's clock then
+  double settled_ms_ = 0;                  // this rank's clock when the last of them ended
   Pace pace_;                              // of rank 0's clock, the same on every rank
   std::optional<std::int64_t> last_step_;  // set by the wallclock cap
   std::optional<Launched> pending_;
