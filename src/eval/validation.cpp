@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numbers>
 
-#include "base/log.h"
 #include "config/derived.h"
 #include "data/feeder.h"
 #include "data/prefetch.h"
@@ -79,7 +78,7 @@ ValidationPlan Validation::plan(std::int64_t seq_len) const {
                       std::max<std::int64_t>(1, at_once), rank, world);
 }
 
-Score Validation::score(Gpt& model, std::int64_t seq_len) {
+Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress) {
   const at::NoGradGuard no_grad;
   model.set_fake_quant(false);
   model.cast_weights();
@@ -93,9 +92,7 @@ Score Validation::score(Gpt& model, std::int64_t seq_len) {
                 device_, io_.val_copy_stream);
 
   const auto batches = plan.count / plan.places_in_batch;
-  const auto every = io_.val_progress_log_every;
-  const int world = communicator_.world_size();
-  const auto who = world == 1 ? std::string("all") : fmt::format("rank0/{}", world);
+  const auto every = on_progress ? io_.val_progress_log_every : 0;
   Tally tally(device_);
   const auto next = [&] {
     const PeerWatch::Work reading(communicator_.watch(), "reading tokens for validation");
@@ -111,8 +108,7 @@ Score Validation::score(Gpt& model, std::int64_t seq_len) {
     if (every > 0 && done % plan.places_in_batch == 0 &&
         (number % every == 0 || number == batches)) {
       const auto so_far = tally.sums();
-      log_info("val_progress:{} batch {}/{} partial_mean_loss:{:.4f} tokens_seen:{:.0f}", who,
-               number, batches, so_far.mean_loss(), so_far.predictions);
+      on_progress({number, batches, so_far.mean_loss(), so_far.predictions});
     }
   }
   tally.add_other_ranks(communicator_);

@@ -2,6 +2,7 @@
 // Mean loss and bits per byte over the validation split.
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,13 @@ struct Score {
   std::optional<double> bpb;  // Σnll / ln 2 / Σbytes; absent without a tokenizer
 };
 
+// The sums so far of the batches that this rank has scored.
+struct ValidationProgress {
+  std::int64_t batch = 0, batches = 0;  // batch from 1
+  double mean_loss = 0, predictions = 0;
+};
+using OnValidationProgress = std::function<void(const ValidationProgress&)>;
+
 // The split's size and where each batch comes from follow LOADER_ORDER: `stream` cuts the whole
 // split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first shard on,
 // VAL_TOKENS in all. Batches come through the same pipeline as training's, with VAL_PREFETCH,
@@ -33,9 +41,10 @@ class Validation {
 
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
-  // Sequences of `seq_len`, each rank its share of them. Waits for the device once, at the end.
-  // Collective: the same score on every rank.
-  Score score(Gpt& model, std::int64_t seq_len);
+  // Sequences of `seq_len`, each rank its share of them. Waits for the device at the end, and
+  // before each call of `on_progress`: every VAL_PROGRESS_LOG_EVERY batches and after the last one,
+  // unless that is 0. Collective: the same score on every rank.
+  Score score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress = {});
 
  private:
   ValidationPlan plan(std::int64_t seq_len) const;

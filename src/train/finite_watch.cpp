@@ -4,7 +4,7 @@
 
 namespace tg {
 
-std::optional<std::string> FiniteWatch::after_step(std::int64_t step, double loss, double norm,
+std::optional<StepSkipped> FiniteWatch::after_step(std::int64_t step, double loss, double norm,
                                                    bool skipped) {
   if (!skipped) {
     in_a_row_ = 0;
@@ -21,9 +21,7 @@ std::optional<std::string> FiniteWatch::after_step(std::int64_t step, double los
           "(NONFINITE_LIMIT={}); no model was written. Lower MATRIX_LR, SCALAR_LR and "
           "TIED_EMBED_LR, set GRAD_CLIP_NORM, or begin with finite weights",
           step, loss, norm, in_a_row_, config_.nonfinite_limit);
-  return fmt::format(
-      "step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)", step,
-      loss, norm, skipped_);
+  return StepSkipped{step, loss, norm, skipped_};
 }
 
 }  // namespace tg

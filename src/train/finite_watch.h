@@ -1,9 +1,9 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "config/runtime_config.h"
+#include "train/events.h"
 
 namespace tg {
 
@@ -12,9 +12,9 @@ namespace tg {
 class FiniteWatch {
  public:
   explicit FiniteWatch(const RuntimeConfig& config) : config_(config) {}
-  // After each step; `skipped`: its update was not made. A warning, or nothing. Errors: internal
-  // (the first such step with `stop`; with `skip` the NONFINITE_LIMITth in a row).
-  std::optional<std::string> after_step(std::int64_t step, double loss, double norm, bool skipped);
+  // After each step; `skipped`: its update was not made. Errors: internal (the first such step with
+  // `stop`; with `skip` the NONFINITE_LIMITth in a row).
+  std::optional<StepSkipped> after_step(std::int64_t step, double loss, double norm, bool skipped);
 
  private:
   const RuntimeConfig config_;

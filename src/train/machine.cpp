@@ -4,12 +4,12 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/resource.h>
 #include <torch/version.h>
 
 #include "base/error.h"
 #include "build_info.h"
 #include "config/derived.h"
-#include "device/gpu.h"
 #include "ops/fused.h"
 #include "train/peak_flops.h"
 #include "train/threads.h"
@@ -79,6 +79,13 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
     machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
   }
   return machine;
+}
+
+MemoryPeak peak_memory(at::Device device) {
+  if (device.is_cuda()) return gpu_memory_peak();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return {usage.ru_maxrss * 1024, usage.ru_maxrss * 1024};
 }
 
 double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len) {

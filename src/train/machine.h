@@ -6,6 +6,7 @@
 
 #include "config/launch.h"
 #include "config/settings.h"
+#include "device/gpu.h"
 #include "ops/attention/attention.h"
 
 namespace tg {
@@ -25,6 +26,9 @@ struct Machine {
 // naming what was asked for and what is there.
 Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
                        const LaunchInfo& launch);
+
+// Of the device's memory, or on a CPU of the process's, since the start.
+MemoryPeak peak_memory(at::Device device);
 
 // Floating-point operations of training on one token: 6 for each weight of a product, and
 // attention's.

@@ -1,16 +1,17 @@
 #pragma once
 #include <cstdint>
 #include <optional>
-#include <string>
+
+#include "train/events.h"
 
 namespace tg {
 
-// Notices that training waits for tokens: at once when it is for a second, within ten when it is
-// for more than a twentieth of the time. Each warning makes the next one take twice as long.
+// Detects that training waits for tokens: at once when it is for a second, within ten when it is
+// for more than a twentieth of the time. Each warning doubles the patience before the next one.
 class StallWatch {
  public:
-  // After each step; both in milliseconds since the start. A warning, or nothing.
-  std::optional<std::string> after_step(std::int64_t step, double waited_ms, double elapsed_ms);
+  // After each step; both in milliseconds since the start.
+  std::optional<TokensStalled> after_step(std::int64_t step, double waited_ms, double elapsed_ms);
 
  private:
   std::int64_t first_step_ = 0;

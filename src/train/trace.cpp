@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "device/gpu.h"
 #include "store/atomic_file.h"
 #include "train/trace_merge.h"
@@ -56,17 +55,17 @@ void Trace::start() {
   running_ = true;
 }
 
-void Trace::stop() {
+TraceWritten Trace::stop() {
   if (device_.is_cuda()) wait_for_gpu();
   running_ = false;
   // Also where Kineto fails below: nobody would ever read what is logged from here on.
   const auto spans = spans_.stop();
   try {
     write(spans);
-    log_info("trace:{}", path_);
   } catch (const Error& error) {
-    log_warn("no trace: {}", error.what());
+    return {path_, error.what()};
   }
+  return {path_, ""};
 }
 
 void Trace::write(const std::vector<Span>& spans) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/span_log.h"
+#include "train/events.h"
 
 namespace tg {
 
@@ -17,9 +18,8 @@ class Trace {
 
   bool running() const { return running_; }
   void start();
-  // Waits for the device and writes the file. A file that cannot be written is worth a warning
-  // only: the run matters more.
-  void stop();
+  // Waits for the device and writes the file. A file that cannot be written is no error of the run.
+  TraceWritten stop();
 
  private:
   void write(const std::vector<Span>& spans) const;

@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -44,6 +45,14 @@ PeerWatch* watch_of_launches(Communicator& communicator, at::Device device) {
   return device.is_cuda() ? communicator.watch() : nullptr;
 }
 
+ModelWritten model_written(const std::string& dir) {
+  ModelWritten event{.file_bytes = {}, .code_bytes = code_bytes()};
+  for (const char* name : {"final_model.pt", "final_model.safetensors"}) {
+    event.file_bytes.emplace_back(name, std::filesystem::file_size(dir + "/" + name));
+  }
+  return event;
+}
+
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
@@ -81,23 +90,35 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
                    machine.device, spans_);
   }
   communicator.time_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
-  const int world = communicator.world_size();
-  RunFacts facts{.parameters = table_.element_count(),
-                 .train_shards = tokens_.train->count(),
-                 .train_tokens = tokens_.train->known_tokens(),
-                 .planned_tokens = static_cast<double>(settings.run.iterations) *
-                                   static_cast<double>(tokens_per_step(settings, world)),
-                 .val_pattern = validation_.pattern(),
-                 .val_tokens = validation_.tokens(),
-                 .micro_steps = micro_steps(settings, communicator.world_size()),
-                 .counts_bytes = !settings.data.tokenizer_path.empty()};
+  report_.tell(start_facts());
+  for (const auto& notice : table_.pattern_notices()) report_.tell(SettingWarning{notice});
+}
+
+RunStarted Trainer::start_facts() const {
+  const int world = communicator_.world_size();
+  const auto step_tokens = tokens_per_step(settings_, world);
+  std::int64_t mtp_parameters = 0;
   for (const auto& row : table_.rows()) {
-    if (row.kind == ParameterKind::mtp_head) facts.mtp_parameters += row.value.numel();
+    if (row.kind == ParameterKind::mtp_head) mtp_parameters += row.value.numel();
   }
-  report_.opening(facts);
-  if (communicator.rank() == 0) {
-    for (const auto& notice : table_.pattern_notices()) warn_line(notice);
-  }
+  return {
+      .dataset = std::filesystem::weakly_canonical(settings_.data.data_path).filename().string(),
+      .train_shards = tokens_.train->count(),
+      .train_tokens = tokens_.train->known_tokens(),
+      .planned_tokens =
+          static_cast<double>(settings_.run.iterations) * static_cast<double>(step_tokens),
+      .val_pattern = validation_.pattern(),
+      .val_tokens = validation_.tokens(),
+      .parameters = table_.element_count(),
+      .mtp_parameters = mtp_parameters,
+      .world_size = world,
+      .micro_steps = micro_steps(settings_, world),
+      .micro_batches = micro_batches(settings_, world),
+      .tokens_per_step = step_tokens,
+      .attention_kernel = std::string(attention_name(machine_.attention)),
+      .device = machine_.device_name,
+      .compute_dtype = c10::toString(machine_.compute),
+      .threads = machine_.threads};
 }
 
 void Trainer::run() {
@@ -118,9 +139,9 @@ void Trainer::run() {
   }
   settle();
   clock_.stop();
-  report_.validation_summary();
+  report_.tell(*validations_);
   if (last_step_ && *last_step_ < run.iterations)
-    report_.stopping_early(*last_step_, clock_.elapsed_ms());
+    report_.tell(StoppedEarly{*last_step_, clock_.elapsed_ms()});
   finish();
 }
 
@@ -148,7 +169,7 @@ void Trainer::warm_up() {
   for (std::int64_t step = 1; step <= settings_.run.warmup_steps; ++step) {
     const at::AutoGradMode with_gradients(true);
     step_.run(plan);
-    report_.warm_up(step);
+    report_.tell(WarmUpStepEnded{step, settings_.run.warmup_steps});
   }
   for (std::size_t i = 0; i < before.size(); ++i) everything[i].second.copy_(before[i]);
   feeder_.restore(loader);
@@ -161,7 +182,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   const double scale = lr_scale(settings_.run, step, elapsed_ms);
   if (decide(step, elapsed_ms).fake_quant && !fake_quant_) {
     fake_quant_ = true;
-    log_info("late_qat:enabled step:{} scale:{:.4f}", step, scale);
+    report_.tell(LateQatStarted{step, scale});
   }
   RECORD_USER_SCOPE("train_step");
   const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
@@ -187,7 +208,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   pending_.emplace(std::move(launched));
   if (machine_.device.is_cpu()) settle();
   if (first_swa && (average_->collects_swa() || settings_.runtime.record_quirks)) {
-    log_info("swa:start step:{}", step + 1);
+    report_.tell(SwaStarted{step + 1});
   }
 }
 
@@ -205,19 +226,24 @@ void Trainer::settle() {
   pace_.ended(settled_before, numbers[3]);
   const double loss = numbers[0], norm = numbers[1];
   const auto skipped = finite_watch_.after_step(step, loss, norm, numbers[2] != 0);
-  if (skipped && communicator_.rank() == 0) warn_line(*skipped);
-  if (record) report_.timing(step, record->times(), val_ms);
-  const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
-  report_.train({.step = step,
-                 .loss = loss,
-                 .lr_scale = scale,
-                 .elapsed_ms = settled_ms_,
-                 .token_offset = streamed ? std::optional(tokens_read) : std::nullopt,
-                 .pass = pass_of(tokens_read)});
-  const double waited = feeder_.waited_ms() - waited_before_ms_;
-  if (const auto warning = stall_watch_.after_step(step, waited, settled_ms_)) {
-    warn_line(*warning);
+  if (skipped) report_.tell(*skipped);
+  if (record) {
+    const auto micro = micro_steps(settings_, communicator_.world_size());
+    report_.tell(StepTimed{step, micro, record->times(), val_ms});
   }
+  if (!std::exchange(first_step_told_, true)) report_.first_step();
+  const auto pass = pass_of(tokens_read);
+  if (const auto repeated = repetition_watch_.after_step(step, pass)) report_.tell(*repeated);
+  const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
+  report_.tell(StepEnded{.step = step,
+                         .loss = loss,
+                         .lr_scale = scale,
+                         .elapsed_ms = settled_ms_,
+                         .token_offset = streamed ? std::optional(tokens_read) : std::nullopt,
+                         .pass = pass});
+  const double waited = feeder_.waited_ms() - waited_before_ms_;
+  const auto stalled = stall_watch_.after_step(step, waited, settled_ms_);
+  if (stalled) report_.tell(*stalled);
 }
 
 // Begins and ends the trace of the steps that PROFILE_START and PROFILE_STEPS ask for.
@@ -231,9 +257,14 @@ void Trainer::trace(std::int64_t step, bool last) {
   if (begins) trace_->start();
   if (ends) {
     const PeerWatch::Work writing(communicator_.watch(), "writing the trace to " + output_dir_);
-    trace_->stop();
+    report_.tell(trace_->stop());
   }
   start_clock();
+}
+
+Score Trainer::score() {
+  return validation_.score(model_, settings_.run.train_seq_len,
+                           [this](const ValidationProgress& so_far) { report_.tell(so_far); });
 }
 
 void Trainer::validate(std::int64_t step) {
@@ -241,11 +272,16 @@ void Trainer::validate(std::int64_t step) {
   wait_for_device();
   clock_.stop();
   const auto began = std::chrono::steady_clock::now();
-  const auto score = validation_.score(model_, settings_.run.train_seq_len);
+  const auto scored = score();
   const double spent = milliseconds_since(began);
   validation_ms_ += spent;
   validation_before_step_ms_ += spent;
-  report_.validation(step, score, clock_.elapsed_ms(), spent);
+  report_.tell(Validated{step, scored, clock_.elapsed_ms(), spent});
+  if (!validations_ || scored.loss < validations_->best_loss) {
+    validations_ = {.best_step = step, .best_loss = scored.loss};
+  }
+  validations_->last_step = step;
+  validations_->last_loss = scored.loss;
   start_clock();
 }
 
@@ -298,19 +334,22 @@ void Trainer::wait_for_device() {
 }
 
 void Trainer::finish() {
-  report_.closing(clock_.elapsed_ms(), validation_ms_);
+  report_.take_names();
+  report_.tell(LoopEnded{clock_.elapsed_ms(), validation_ms_});
+  report_.tell(MemoryMeasured{peak_memory(machine_.device)});
   const auto line = average_->apply();
   require_finite(table_);
   if (!line.empty()) {
-    log_line(line);
+    report_.tell(AverageApplied{line});
     const auto began = std::chrono::steady_clock::now();
-    const auto score = validation_.score(model_, settings_.run.train_seq_len);
-    report_.final_score("DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", score,
-                        milliseconds_since(began));
+    const auto scored = score();
+    report_.tell(FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored,
+                             milliseconds_since(began)});
   }
   if (communicator_.rank() == 0) {
     const PeerWatch::Work writing(communicator_.watch(), "writing the model to " + output_dir_);
     write_model(table_, output_dir_);
+    report_.tell(model_written(output_dir_));
   }
   communicator_.barrier();
 }

@@ -17,6 +17,7 @@
 #include "train/pace.h"
 #include "train/phases.h"
 #include "train/readback.h"
+#include "train/repetition_watch.h"
 #include "train/report.h"
 #include "train/stall_watch.h"
 #include "train/trace.h"
@@ -52,6 +53,7 @@ class Trainer {
     bool operator==(const Decisions&) const = default;
   };
 
+  RunStarted start_facts() const;
   void start_clock();
   void warm_up();
   void train(std::int64_t step, double elapsed_ms);
@@ -62,6 +64,7 @@ class Trainer {
   std::optional<std::int64_t> pass_of(std::int64_t tokens_read) const;
   void trace(std::int64_t step, bool last);
   void settle();
+  Score score();
   void validate(std::int64_t step);
   void wait_for_device();
   void finish();
@@ -89,10 +92,13 @@ class Trainer {
   double clock_started_ms_ = 0;
   FiniteWatch finite_watch_;
   StallWatch stall_watch_;
+  RepetitionWatch repetition_watch_;
+  std::optional<ValidationSummary> validations_;
   double waited_before_ms_ = 0;  // for tokens, before the first step
   double validation_ms_ = 0;
   double validation_before_step_ms_ = 0;
   bool fake_quant_;
+  bool first_step_told_ = false;
   std::int64_t settled_ = 0;               // steps whose numbers have come
   double settled_ms_ = 0;                  // this rank's clock when the last of them ended
   Pace pace_;                              // of rank 0's clock, the same on every rank

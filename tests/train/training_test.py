@@ -49,6 +49,15 @@ class TrainingTest(RunTest):
         ):
             self.assertRegex(text, r"(?m)" + pattern)
 
+    def test_what_happens_reaches_the_metrics_too(self):
+        events = self.train(ITERATIONS=2, WARMUP_STEPS=1, LATE_QAT_THRESHOLD=1.0, VAL_PROGRESS_LOG_EVERY=1)
+        self.assertEqual(list(dict.fromkeys(event["event"] for event in events)), [
+            "data", "start", "warmup_step", "val_progress", "val", "late_qat", "first_step", "train", "val_summary",
+            "closing", "memory", "average", "final", "model"])
+        start, model = events[1], events[-1]
+        self.assertIn(f"model_params:{start['model_params']}", self.lines)
+        self.assertIn(f"Serialized model: {model['file_bytes']['final_model.pt']} bytes", self.lines)
+
     def test_log_file_repeats_the_lines_below_settings_and_versions(self):
         self.train(ITERATIONS=2)
         log = (self.out / "log.txt").read_text().splitlines()
@@ -105,6 +114,7 @@ class TrainingTest(RunTest):
         events = self.train(ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=2, VAL_LOSS_EVERY=0)
         last = [event for event in events if event["event"] == "val"][-1]["step"]
         self.assertTrue(any(line.startswith("stopping_early: wallclock_cap train_time:") for line in self.lines))
+        self.assertEqual([event["step"] for event in events if event["event"] == "stopping_early"], [last])
         self.assertEqual(len(train_losses(events)), last)
         times = [event["train_time_ms"] for event in events if event["event"] == "train"]
         self.assertGreaterEqual(times[-1], 2000)
@@ -148,7 +158,9 @@ class TrainingTest(RunTest):
                 self.assertLess(losses[-1], losses[0])
 
     def test_late_qat_and_swa_announce_their_start(self):
-        self.train(LATE_QAT_THRESHOLD=0.6, EMA_ENABLED=0, SWA_EVERY=1, WARMDOWN_ITERS=10)
+        events = self.train(LATE_QAT_THRESHOLD=0.6, EMA_ENABLED=0, SWA_EVERY=1, WARMDOWN_ITERS=10)
+        names = [event["event"] for event in events]
+        self.assertEqual([names.count("late_qat"), names.count("swa")], [1, 1])
         self.assertEqual(sum(line.startswith("late_qat:enabled step:") for line in self.lines), 1)
         self.assertEqual(sum(line.startswith("swa:start step:") for line in self.lines), 1)
 

@@ -1,0 +1,149 @@
+#pragma once
+// What happens in a run, each event once. LogSink renders it as a log line, MetricsSink as an
+// object of metrics.jsonl; a new event does not compile until both render it.
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "device/gpu.h"
+#include "eval/validation.h"
+#include "train/phases.h"
+
+namespace tg {
+
+// The start.
+
+// What was resolved from the settings, the data and the machine.
+struct RunStarted {
+  std::string dataset;  // the last component of DATA_PATH
+  int train_shards = 0;
+  std::optional<std::int64_t> train_tokens;  // in one pass; unknown while text is being tokenised
+  double planned_tokens = 0;                 // that ITERATIONS steps read
+  std::string val_pattern;
+  std::int64_t val_tokens = 0;
+  std::int64_t parameters = 0, mtp_parameters = 0;
+  int world_size = 1;
+  std::int64_t micro_steps = 1;  // of one rank
+  std::int64_t micro_batches = 1, tokens_per_step = 0;
+  std::string attention_kernel, device, compute_dtype, threads;
+};
+
+struct WarmUpStepEnded {
+  std::int64_t step = 0, steps = 0;  // step from 1
+};
+
+// Training steps, counted from 1.
+
+// Once a process, before its first StepEnded.
+struct FirstStepEnded {
+  double ms_since_launch = 0;
+};
+
+struct StepEnded {
+  std::int64_t step = 0;
+  double loss = 0, lr_scale = 0;
+  double elapsed_ms = 0;  // training time
+  // Tokens of the stream that all ranks together have used; absent in the strided order.
+  std::optional<std::int64_t> token_offset;
+  // The pass over the training tokens in which it ended, from 1; absent while their number is
+  // unknown.
+  std::optional<std::int64_t> pass;
+};
+
+struct StepTimed {
+  std::int64_t step = 0, micro_steps = 1;
+  StepTimes times;    // of all micro-steps together
+  double val_ms = 0;  // validation since the step before
+
+  // As they are reported: batch, forward and backward as means over the micro-steps; the reference
+  // implementation's fields first.
+  std::vector<std::pair<const char*, double>> named_values() const;
+  static constexpr std::size_t kReferenceFields = 8, kLineFields = 11;
+};
+
+// The loss or the gradient was not finite and the update was not made.
+struct StepSkipped {
+  std::int64_t step = 0;
+  double loss = 0, grad_norm = 0;
+  std::int64_t total = 0;  // skipped so far
+};
+
+// The schedule.
+
+struct LateQatStarted {
+  std::int64_t step = 0;  // steps done before it
+  double lr_scale = 0;
+};
+struct SwaStarted {
+  std::int64_t step = 0;
+};
+
+// Warnings.
+
+struct SettingWarning {
+  std::string text;
+};
+// Training waited for tokens in these steps.
+struct TokensStalled {
+  std::int64_t first_step = 0, last_step = 0;
+  double waited_ms = 0, elapsed_ms = 0;
+};
+// The pass over the training tokens from which on repetition may harm.
+struct TokensRepeated {
+  std::int64_t step = 0, pass = 0;
+};
+
+// Validation.
+
+struct Validated {
+  std::int64_t step = 0;
+  Score score;
+  double elapsed_ms = 0;  // training time
+  double val_ms = 0;      // spent on this validation
+};
+struct ValidationSummary {
+  std::int64_t best_step = 0, last_step = 0;
+  double best_loss = 0, last_loss = 0;
+};
+
+// The end.
+
+struct TraceWritten {
+  std::string path;
+  std::string error;  // why there is no file; empty: there is one
+};
+struct StoppedEarly {  // by MAX_WALLCLOCK_SECONDS
+  std::int64_t step = 0;
+  double elapsed_ms = 0;
+};
+struct LoopEnded {
+  double train_ms = 0, val_ms = 0;
+};
+struct MemoryMeasured {
+  MemoryPeak peak;
+};
+struct AverageApplied {
+  std::string line;  // WeightAverage::apply()'s, such as "ema:applying EMA weights"
+};
+// A score of the final weights.
+struct FinalScored {
+  std::string line_name;  // in the log: "DIAGNOSTIC post_ema"
+  std::string name;       // in the metrics: "DIAGNOSTIC_post_ema"
+  Score score;
+  double eval_ms = 0;
+};
+struct ModelWritten {
+  std::vector<std::pair<std::string, std::uintmax_t>> file_bytes;  // by name
+  std::int64_t code_bytes = 0;
+};
+
+using RunEvent =
+    std::variant<RunStarted, WarmUpStepEnded, FirstStepEnded, StepEnded, StepTimed, StepSkipped,
+                 LateQatStarted, SwaStarted, SettingWarning, TokensStalled, TokensRepeated,
+                 Validated, ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly,
+                 LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten>;
+
+}  // namespace tg

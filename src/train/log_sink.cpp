@@ -1,0 +1,157 @@
+#include "train/log_sink.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "config/derived.h"
+
+namespace tg {
+
+namespace {
+
+// " val_bpb:1.2345" or nothing.
+std::string bpb_text(const Score& score) {
+  return score.bpb ? fmt::format(" val_bpb:{:.4f}", *score.bpb) : "";
+}
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+}  // namespace
+
+void LogSink::operator()(const WarmUpStepEnded& event) const {
+  const auto [step, steps] = event;
+  if (steps <= 20 || step % 10 == 0 || step == steps) log_info("warmup_step:{}/{}", step, steps);
+}
+
+void LogSink::operator()(const StepEnded& event) const {
+  const auto every = settings_.run.train_log_every;
+  const auto step = event.step;
+  if (every > 0 && (step <= 10 || step % every == 0)) {
+    log_info("step:{}/{} train_loss:{:.4f} train_time:{:.0f}ms step_avg:{:.2f}ms", step,
+             settings_.run.iterations, event.loss, event.elapsed_ms,
+             event.elapsed_ms / static_cast<double>(step));
+  }
+  progress(event);
+}
+
+void LogSink::progress(const StepEnded& event) const {
+  const auto& run = settings_.run;
+  const auto step = event.step;
+  const double step_ms = event.elapsed_ms / static_cast<double>(step);
+  const double rate = static_cast<double>(tokens_per_step(settings_, world_size_)) / step_ms * 1000;
+  double left_ms = static_cast<double>(run.iterations - step) * step_ms;
+  if (run.max_wallclock_seconds > 0) {
+    left_ms = std::min(left_ms, run.max_wallclock_seconds * 1000 - event.elapsed_ms);
+  }
+  const auto left = static_cast<long>(std::max(left_ms, 0.0) / 1000);
+  std::string line =
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}:{:02}:{:02}", step,
+                  run.iterations, event.loss, rate, left / 3600, left / 60 % 60, left % 60);
+  if (event.pass) line += fmt::format("  pass {}", *event.pass);
+  if (machine_.peak_flops > 0) {
+    const double flops = rate * training_flops_per_token(settings_.model, run.train_seq_len);
+    line += fmt::format("  MFU {:.1f}%", 100 * flops / machine_.peak_flops);
+  }
+  progress_line(line);
+}
+
+void LogSink::operator()(const StepTimed& event) const {
+  if (event.step > 10 && event.step % settings_.io.training_timing_every != 0) return;
+  const bool events = settings_.io.training_timing_breakdown == TimingBreakdown::events;
+  auto values = event.named_values();
+  values.resize(events ? StepTimed::kLineFields : StepTimed::kReferenceFields);
+  std::string line =
+      fmt::format("timing_breakdown step:{} micro_steps:{}", event.step, event.micro_steps);
+  for (const auto& [name, ms] : values) line += fmt::format(" {}:{:.2f}", name, ms);
+  log_info(
+      "{} (per_optimizer_step; forward/backward/batch averaged over micro_steps; "
+      "grad_accum_steps={})",
+      line, event.micro_steps);
+}
+
+void LogSink::operator()(const StepSkipped& event) const {
+  log_warn("step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)",
+           event.step, event.loss, event.grad_norm, event.total);
+}
+
+void LogSink::operator()(const LateQatStarted& event) const {
+  log_info("late_qat:enabled step:{} scale:{:.4f}", event.step, event.lr_scale);
+}
+
+void LogSink::operator()(const SwaStarted& event) const {
+  log_info("swa:start step:{}", event.step);
+}
+
+void LogSink::operator()(const SettingWarning& event) const {
+  warn_line(event.text);
+}
+
+void LogSink::operator()(const TokensStalled& event) const {
+  log_warn(
+      "steps {} to {}: training waited for tokens, data_wait_ms:{:.0f} of {:.0f} ({:.1f}%); the "
+      "storage of DATA_PATH is slower than training, and TRAIN_PREFETCH=1, a larger "
+      "TRAIN_PREFETCH_QUEUE or more TRAIN_PREFETCH_WORKERS hide what is not lasting",
+      event.first_step, event.last_step, event.waited_ms, event.elapsed_ms,
+      100 * event.waited_ms / event.elapsed_ms);
+}
+
+void LogSink::operator()(const TokensRepeated& event) const {
+  log_warn(
+      "step {} begins pass {} over the training tokens: val_loss may rise; give more text, or "
+      "train for fewer steps",
+      event.step, event.pass);
+}
+
+void LogSink::operator()(const Validated& event) const {
+  const auto steps = settings_.run.iterations;
+  log_info("step:{}/{} val_loss:{:.4f}{} train_time:{:.0f}ms step_avg:{:.2f}ms", event.step, steps,
+           event.score.loss, bpb_text(event.score), event.elapsed_ms,
+           event.elapsed_ms / static_cast<double>(std::max<std::int64_t>(event.step, 1)));
+  log_info("val_stage_time_ms:{:.0f}ms step:{}/{}", event.val_ms, event.step, steps);
+}
+
+void LogSink::operator()(const ValidationProgress& event) const {
+  const auto ranks = world_size_ == 1 ? std::string("all") : fmt::format("rank0/{}", world_size_);
+  log_info("val_progress:{} batch {}/{} partial_mean_loss:{:.4f} tokens_seen:{:.0f}", ranks,
+           event.batch, event.batches, event.mean_loss, event.predictions);
+}
+
+void LogSink::operator()(const ValidationSummary& event) const {
+  log_info("best_val_loss:{:.4f} step:{} last_val_loss:{:.4f} step:{}", event.best_loss,
+           event.best_step, event.last_loss, event.last_step);
+}
+
+void LogSink::operator()(const TraceWritten& event) const {
+  if (event.error.empty()) {
+    log_info("trace:{}", event.path);
+  } else {
+    log_warn("no trace: {}", event.error);
+  }
+}
+
+void LogSink::operator()(const StoppedEarly& event) const {
+  log_info("stopping_early: wallclock_cap train_time:{:.0f}ms step:{}/{}", event.elapsed_ms,
+           event.step, settings_.run.iterations);
+}
+
+void LogSink::operator()(const LoopEnded& event) const {
+  log_info("timing_train_loop_ms:{:.0f}ms timing_val_total_ms:{:.0f}ms", event.train_ms,
+           event.val_ms);
+}
+
+void LogSink::operator()(const MemoryMeasured& event) const {
+  log_info("peak memory allocated: {:.0f} MiB reserved: {:.0f} MiB",
+           static_cast<double>(event.peak.allocated) / kMiB,
+           static_cast<double>(event.peak.reserved) / kMiB);
+}
+
+void LogSink::operator()(const AverageApplied& event) const {
+  log_line(event.line);
+}
+
+void LogSink::operator()(const FinalScored& event) const {
+  log_info("{} val_loss:{:.4f}{} eval_time:{:.0f}ms", event.line_name, event.score.loss,
+           bpb_text(event.score), event.eval_ms);
+}
+
+}  // namespace tg

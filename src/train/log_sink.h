@@ -1,0 +1,52 @@
+#pragma once
+// Events as log lines, in the reference implementation's format, and as the terminal's progress
+// line.
+#include "config/settings.h"
+#include "train/events.h"
+#include "train/machine.h"
+
+namespace tg {
+
+class LogSink {
+ public:
+  LogSink(const Settings& settings, const Machine& machine, int world_size)
+      : settings_(settings), machine_(machine), world_size_(world_size) {}
+
+  void operator()(const RunStarted& event) const;
+  // All of at most 20 steps, else every tenth and the last.
+  void operator()(const WarmUpStepEnded& event) const;
+  void operator()(const FirstStepEnded&) const {}  // its StepEnded has a line
+  // Steps up to 10 and every TRAIN_LOG_EVERY; the progress line at every step.
+  void operator()(const StepEnded& event) const;
+  // Steps up to 10 and every TRAINING_TIMING_EVERY.
+  void operator()(const StepTimed& event) const;
+  void operator()(const StepSkipped& event) const;
+  void operator()(const LateQatStarted& event) const;
+  void operator()(const SwaStarted& event) const;
+  void operator()(const SettingWarning& event) const;
+  void operator()(const TokensStalled& event) const;
+  void operator()(const TokensRepeated& event) const;
+  void operator()(const Validated& event) const;
+  void operator()(const ValidationProgress& event) const;
+  void operator()(const ValidationSummary& event) const;
+  void operator()(const TraceWritten& event) const;
+  void operator()(const StoppedEarly& event) const;
+  void operator()(const LoopEnded& event) const;
+  void operator()(const MemoryMeasured& event) const;
+  void operator()(const AverageApplied& event) const;
+  void operator()(const FinalScored& event) const;
+  void operator()(const ModelWritten&) const {}  // write_model() logs its files as it writes them
+
+ private:
+  void data_lines(const RunStarted& event) const;
+  void model_lines(const RunStarted& event) const;
+  void optimizer_lines() const;
+  void io_lines() const;
+  void progress(const StepEnded& event) const;
+
+  const Settings& settings_;
+  const Machine& machine_;
+  int world_size_;
+};
+
+}  // namespace tg

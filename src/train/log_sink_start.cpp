@@ -1,0 +1,79 @@
+// The lines that a run begins with.
+#include "base/log.h"
+#include "base/python_format.h"
+#include "config/derived.h"
+#include "train/log_sink.h"
+
+namespace tg {
+
+void LogSink::operator()(const RunStarted& event) const {
+  data_lines(event);
+  model_lines(event);
+  optimizer_lines();
+  io_lines();
+}
+
+void LogSink::data_lines(const RunStarted& event) const {
+  if (!settings_.data.tokenizer_path.empty()) {
+    log_info("val_bpb:enabled tokenizer_kind=sentencepiece tokenizer_path={}",
+             settings_.data.tokenizer_path);
+  }
+  log_info("train_loader:dataset:{} train_shards:{}", event.dataset, event.train_shards);
+  log_info("val_loader:shards pattern={} tokens:{}", event.val_pattern, event.val_tokens);
+  if (!event.train_tokens) {
+    log_info("train_tokens:unknown (they are counted while training runs)");
+    return;
+  }
+  const bool capped = settings_.run.max_wallclock_seconds > 0;
+  log_info("train_tokens:{} passes_planned:{:.2f}{}", *event.train_tokens,
+           event.planned_tokens / static_cast<double>(*event.train_tokens),
+           capped ? " (MAX_WALLCLOCK_SECONDS may end the run sooner)" : "");
+}
+
+void LogSink::model_lines(const RunStarted& event) const {
+  const auto& model = settings_.model;
+  log_info("model_params:{}", event.parameters);
+  log_info("mtp_num_heads:{} mtp_loss_weight:{} mtp_params:{}", model.mtp_num_heads,
+           py_repr(model.mtp_loss_weight), event.mtp_parameters);
+  std::vector<std::int64_t> exclusive;
+  for (auto i = model.num_layers - model.xsa_last_n; i < model.num_layers; ++i)
+    exclusive.push_back(i);
+  log_info("XSA:last_{} active_layers:{}", model.xsa_last_n, py_repr(exclusive));
+  log_info("world_size:{} grad_accum_steps:{}", event.world_size, event.micro_steps);
+  log_info("micro_batches:{} tokens_per_step:{}", event.micro_batches, event.tokens_per_step);
+  log_info("attention_mode:gqa num_heads:{} num_kv_heads:{}", model.num_heads, model.num_kv_heads);
+  log_info("attention_kernel:{} device:{} compute_dtype:{}", event.attention_kernel, event.device,
+           event.compute_dtype);
+  log_info("threads:{}", event.threads);
+}
+
+void LogSink::optimizer_lines() const {
+  const auto& optim = settings_.optim;
+  const auto& run = settings_.run;
+  const bool tied = settings_.model.tie_embeddings;
+  log_info("tie_embeddings:{} embed_lr:{} head_lr:{} matrix_lr:{} scalar_lr:{}", py_repr(tied),
+           py_repr(tied ? optim.tied_embed_lr : optim.embed_lr),
+           py_repr(tied ? 0.0 : optim.head_lr), py_repr(optim.matrix_lr), py_repr(optim.scalar_lr));
+  log_info(
+      "train_batch_tokens:{} train_seq_len:{} iterations:{} warmup_steps:{} "
+      "max_wallclock_seconds:{:.3f}",
+      run.train_batch_tokens, run.train_seq_len, run.iterations, run.warmup_steps,
+      run.max_wallclock_seconds);
+  log_info("seed:{}", settings_.data.seed);
+}
+
+void LogSink::io_lines() const {
+  const auto io = effective_io(settings_);
+  const bool gpu = machine_.device.is_cuda();
+  if (io.training_timing_breakdown != TimingBreakdown::off) {
+    log_info("training_timing_breakdown:enabled log_every:{}", io.training_timing_every);
+  }
+  log_info("train_io:prefetch:{} copy_stream:{}", py_repr(io.train_prefetch),
+           py_repr(gpu && io.train_copy_stream));
+  log_info("val_io:overlap:{} prefetch:{} copy_stream:{} prefetch_queue:{} bytecount_device:{}",
+           py_repr(io.val_prefetch || (gpu && io.val_copy_stream)), py_repr(io.val_prefetch),
+           py_repr(gpu && io.val_copy_stream), io.val_prefetch_queue,
+           choice_name(io.val_bytecount_device));
+}
+
+}  // namespace tg

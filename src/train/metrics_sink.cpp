@@ -1,0 +1,161 @@
+#include "train/metrics_sink.h"
+
+#include <nlohmann/json.hpp>
+
+namespace tg {
+
+namespace {
+
+nlohmann::json score_json(const char* event, const Score& score) {
+  nlohmann::json json{{"event", event}, {"val_loss", score.loss}};
+  if (score.bpb) json["val_bpb"] = *score.bpb;
+  return json;
+}
+
+}  // namespace
+
+void MetricsSink::operator()(const RunStarted& event) {
+  nlohmann::json data{{"event", "data"}, {"planned_tokens", event.planned_tokens}};
+  if (event.train_tokens) data["train_tokens"] = *event.train_tokens;
+  file_.write(data);
+  file_.write({{"event", "start"},
+               {"dataset", event.dataset},
+               {"train_shards", event.train_shards},
+               {"val_pattern", event.val_pattern},
+               {"val_tokens", event.val_tokens},
+               {"model_params", event.parameters},
+               {"mtp_params", event.mtp_parameters},
+               {"world_size", event.world_size},
+               {"micro_steps", event.micro_steps},
+               {"micro_batches", event.micro_batches},
+               {"tokens_per_step", event.tokens_per_step},
+               {"attention_kernel", event.attention_kernel},
+               {"device", event.device},
+               {"compute_dtype", event.compute_dtype},
+               {"threads", event.threads}});
+}
+
+void MetricsSink::operator()(const WarmUpStepEnded& event) {
+  file_.write({{"event", "warmup_step"}, {"step", event.step}, {"steps", event.steps}});
+}
+
+void MetricsSink::operator()(const FirstStepEnded& event) {
+  file_.write({{"event", "first_step"}, {"ms_since_launch", event.ms_since_launch}});
+}
+
+void MetricsSink::operator()(const StepEnded& event) {
+  nlohmann::json json{{"event", "train"},
+                      {"step", event.step},
+                      {"train_loss", event.loss},
+                      {"lr_scale", event.lr_scale},
+                      {"train_time_ms", event.elapsed_ms}};
+  if (event.token_offset) json["token_offset"] = *event.token_offset;
+  if (event.pass) json["pass"] = *event.pass;
+  file_.write(json);
+}
+
+void MetricsSink::operator()(const StepTimed& event) {
+  nlohmann::json json{
+      {"event", "timing"}, {"step", event.step}, {"micro_steps", event.micro_steps}};
+  for (const auto& [name, ms] : event.named_values()) json[name] = ms;
+  file_.write(json);
+}
+
+void MetricsSink::operator()(const StepSkipped& event) {
+  file_.write({{"event", "skipped_step"},
+               {"step", event.step},
+               {"train_loss", event.loss},
+               {"grad_norm", event.grad_norm},
+               {"skipped_steps", event.total}});
+}
+
+void MetricsSink::operator()(const LateQatStarted& event) {
+  file_.write({{"event", "late_qat"}, {"step", event.step}, {"lr_scale", event.lr_scale}});
+}
+
+void MetricsSink::operator()(const SwaStarted& event) {
+  file_.write({{"event", "swa"}, {"step", event.step}});
+}
+
+void MetricsSink::operator()(const SettingWarning& event) {
+  file_.write({{"event", "warning"}, {"kind", "settings"}, {"text", event.text}});
+}
+
+void MetricsSink::operator()(const TokensStalled& event) {
+  file_.write({{"event", "warning"},
+               {"kind", "stall"},
+               {"first_step", event.first_step},
+               {"step", event.last_step},
+               {"data_wait_ms", event.waited_ms},
+               {"elapsed_ms", event.elapsed_ms}});
+}
+
+void MetricsSink::operator()(const TokensRepeated& event) {
+  file_.write(
+      {{"event", "warning"}, {"kind", "repetition"}, {"step", event.step}, {"pass", event.pass}});
+}
+
+void MetricsSink::operator()(const Validated& event) {
+  auto json = score_json("val", event.score);
+  json["step"] = event.step;
+  json["val_time_ms"] = event.val_ms;
+  file_.write(json);
+}
+
+void MetricsSink::operator()(const ValidationProgress& event) {
+  file_.write({{"event", "val_progress"},
+               {"batch", event.batch},
+               {"batches", event.batches},
+               {"partial_mean_loss", event.mean_loss},
+               {"tokens_seen", event.predictions}});
+}
+
+void MetricsSink::operator()(const ValidationSummary& event) {
+  file_.write({{"event", "val_summary"},
+               {"best_val_loss", event.best_loss},
+               {"best_step", event.best_step},
+               {"last_val_loss", event.last_loss},
+               {"last_step", event.last_step}});
+}
+
+void MetricsSink::operator()(const TraceWritten& event) {
+  nlohmann::json json{{"event", "trace"}, {"path", event.path}};
+  if (!event.error.empty()) json["error"] = event.error;
+  file_.write(json);
+}
+
+void MetricsSink::operator()(const StoppedEarly& event) {
+  file_.write(
+      {{"event", "stopping_early"}, {"step", event.step}, {"train_time_ms", event.elapsed_ms}});
+}
+
+void MetricsSink::operator()(const LoopEnded& event) {
+  file_.write(
+      {{"event", "closing"}, {"train_time_ms", event.train_ms}, {"val_time_ms", event.val_ms}});
+}
+
+void MetricsSink::operator()(const MemoryMeasured& event) {
+  file_.write({{"event", "memory"},
+               {"peak_allocated_bytes", event.peak.allocated},
+               {"peak_reserved_bytes", event.peak.reserved}});
+}
+
+void MetricsSink::operator()(const AverageApplied& event) {
+  file_.write({{"event", "average"},
+               {"name", event.line.substr(0, event.line.find(':'))},
+               {"text", event.line}});
+}
+
+void MetricsSink::operator()(const FinalScored& event) {
+  auto json = score_json("final", event.score);
+  json["name"] = event.name;
+  file_.write(json);
+}
+
+void MetricsSink::operator()(const ModelWritten& event) {
+  nlohmann::json files = nlohmann::json::object();
+  for (const auto& [name, bytes] : event.file_bytes) files[name] = bytes;
+  file_.write({{"event", "model"}, {"file_bytes", files}, {"code_bytes", event.code_bytes}});
+}
+
+}  // namespace tg

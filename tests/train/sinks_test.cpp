@@ -1,0 +1,122 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "tests/data/files.h"
+#include "train/log_sink.h"
+#include "train/metrics_sink.h"
+#include "train/repetition_watch.h"
+
+namespace tg {
+namespace {
+
+// What MetricsSink writes of these events, each line parsed.
+std::vector<nlohmann::json> metrics_of(const std::vector<RunEvent>& events) {
+  const test::TempDir dir;
+  const auto path = dir / "metrics.jsonl";
+  MetricsSink sink(path);
+  for (const auto& event : events) std::visit(sink, event);
+  std::ifstream file(path);
+  std::vector<nlohmann::json> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+// What LogSink writes to standard output and standard error.
+std::string log_of(const RunEvent& event, const Settings& settings = {}) {
+  const Machine machine;
+  const LogSink sink(settings, machine, /*world_size=*/1);
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  std::visit(sink, event);
+  return testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+}
+
+TEST(MetricsSink, WritesTheKnownEventsWithTheirKeys) {
+  const auto lines = metrics_of({StepEnded{.step = 3,
+                                           .loss = 6.25,
+                                           .lr_scale = 0.5,
+                                           .elapsed_ms = 70,
+                                           .token_offset = 1024,
+                                           .pass = {}},
+                                 Validated{3, {.loss = 6.5, .bpb = 4.25}, 70, 8}});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].dump(), R"({"event":"train","lr_scale":0.5,"step":3,"token_offset":1024,)"
+                             R"("train_loss":6.25,"train_time_ms":70.0})");
+  EXPECT_EQ(lines[1].dump(),
+            R"({"event":"val","step":3,"val_bpb":4.25,"val_loss":6.5,"val_time_ms":8.0})");
+}
+
+TEST(MetricsSink, EveryEventHasAName) {
+  const auto lines =
+      metrics_of({RunStarted{},         WarmUpStepEnded{},   FirstStepEnded{}, StepEnded{},
+                  StepTimed{},          StepSkipped{},       LateQatStarted{}, SwaStarted{},
+                  SettingWarning{},     TokensStalled{},     TokensRepeated{}, Validated{},
+                  ValidationProgress{}, ValidationSummary{}, TraceWritten{},   StoppedEarly{},
+                  LoopEnded{},          MemoryMeasured{},    AverageApplied{}, FinalScored{},
+                  ModelWritten{}});
+  std::vector<std::string> names;
+  for (const auto& line : lines) names.push_back(line.at("event"));
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "data",    "start",          "warmup_step", "first_step",   "train",
+                       "timing",  "skipped_step",   "late_qat",    "swa",          "warning",
+                       "warning", "warning",        "val",         "val_progress", "val_summary",
+                       "trace",   "stopping_early", "closing",     "memory",       "average",
+                       "final",   "model"}));
+  EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
+}
+
+TEST(MetricsSink, ANumberThatIsNotFiniteIsNull) {
+  const auto lines = metrics_of({StepSkipped{4, std::nan(""), INFINITY, 1}});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].at("train_loss").is_null());
+  EXPECT_TRUE(lines[0].at("grad_norm").is_null());
+  EXPECT_EQ(lines[0].at("skipped_steps"), 1);
+}
+
+TEST(LogSink, AStallIsTextWithItsNumbers) {
+  const auto text = log_of(TokensStalled{1, 2, 3001, 3200});
+  EXPECT_NE(
+      text.find("steps 1 to 2: training waited for tokens, data_wait_ms:3001 of 3200 (93.8%)"),
+      std::string::npos)
+      << text;
+}
+
+TEST(LogSink, ASkippedStepSaysHowManyThereWere) {
+  EXPECT_NE(log_of(StepSkipped{4, INFINITY, 1, 7}).find("update skipped (7 so far)"),
+            std::string::npos);
+}
+
+TEST(LogSink, StepsBeyondTheTenthComeAsTrainLogEverySays) {
+  Settings settings;
+  settings.run.train_log_every = 4;
+  for (const std::int64_t step : {1, 10, 12}) {
+    const StepEnded event{
+        .step = step, .loss = 6, .lr_scale = 1, .elapsed_ms = 50, .token_offset = {}, .pass = {}};
+    EXPECT_EQ(log_of(event, settings).find(fmt::format("step:{}/", step)), 0u);
+  }
+  EXPECT_EQ(log_of(StepEnded{.step = 11,
+                             .loss = 6,
+                             .lr_scale = 1,
+                             .elapsed_ms = 50,
+                             .token_offset = {},
+                             .pass = {}},
+                   settings),
+            "");
+}
+
+TEST(RepetitionWatch, WarnsOnceAtTheFifthPass) {
+  RepetitionWatch watch;
+  EXPECT_FALSE(watch.after_step(1, {}));
+  EXPECT_FALSE(watch.after_step(2, 4));
+  const auto repeated = watch.after_step(3, 5);
+  ASSERT_TRUE(repeated);
+  EXPECT_EQ(repeated->step, 3);
+  EXPECT_EQ(repeated->pass, 5);
+  EXPECT_FALSE(watch.after_step(4, 6));
+}
+
+}  // namespace
+}  // namespace tg
