@@ -23,13 +23,14 @@ TOP, LANE, BAR = 62, 58, 30  # first lane, from lane to lane, height of a lane's
 MAX_ARROWS, MAX_STEP_LINES = 200, 60  # more of them hide what they should show
 LETTER = 7  # of 12 px text, generously
 
-PHASES = ("batch", "forward", "backward", "grad_clip", "optimizer")
+PHASES = ("batch", "forward", "backward", "reduce", "grad_clip", "optimizer")
 READER, HOST, GPU = range(3)  # from top to bottom
 STYLE = {  # kind of block: legend, colour
     "read": ("read from shards", "#5fb3d9"),
     "batch": ("batch", "#ffd166"),
     "forward": ("forward", "#90be6d"),
     "backward": ("backward", "#f4a261"),
+    "reduce": ("reduce", "#e5989b"),
     "grad_clip": ("grad_clip", "#cdb4db"),
     "optimizer": ("optimizer", "#8fd3c8"),
     "matrix": ("matrix products, attention", "#3a6ea5"),

@@ -22,6 +22,10 @@ std::map<at::ScalarType, Named> stepped_as(const ParameterTable& table,
   return found;
 }
 
+at::Tensor clip_factor(const at::Tensor& norm, double max_norm) {
+  return (max_norm / (norm + 1e-6)).clamp_max(1.0);
+}
+
 Named banks_of(const ParameterTable& table) {
   Named banks;
   for (const auto& row : table.rows()) {
@@ -58,28 +62,29 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
       communicator);
 }
 
-at::Tensor Optimizer::reduce(const at::Tensor& numbers, double max_norm) {
+void Optimizer::reduce(const at::Tensor& metrics, double max_norm) {
   const at::NoGradGuard no_grad;
-  const auto factor = [&](const at::Tensor& norm) {
-    return (max_norm / (norm + 1e-6)).clamp_max(1.0);
-  };
-  clip_ = at::ones({}, numbers.options());
   if (record_quirks_) {
-    // The scripts divide by a rank's own micro-batches until the ranks' mean is taken.
-    const auto norm = reduction_.local_norm() * communicator_.world_size();
-    if (max_norm > 0) reduction_.scale_local(factor(norm));
-    reduction_.reduce(numbers);
+    // The reference implementation divides by a rank's own micro-batches until the ranks' mean is
+    // taken.
+    local_norm_ = reduction_.local_norm() * communicator_.world_size();
+    if (max_norm > 0) reduction_.scale_local(clip_factor(local_norm_, max_norm));
+  }
+  reduction_.reduce(metrics);
+}
+
+at::Tensor Optimizer::clip(double max_norm) {
+  const at::NoGradGuard no_grad;
+  if (record_quirks_) {
+    clip_ = at::ones_like(local_norm_);
     // The norms differ between ranks; whether all of them are finite must not.
-    const auto all_finite = norm * 0;
+    const auto all_finite = local_norm_ * 0;
     communicator_.sum(all_finite).wait();
-    return norm + all_finite;
+    return local_norm_ + all_finite;
   }
-  reduction_.reduce(numbers);
   const auto norm = reduction_.norm();
-  if (max_norm > 0) {
-    clip_ = factor(norm);
-    reduction_.scale_replicated(clip_);
-  }
+  clip_ = max_norm > 0 ? clip_factor(norm, max_norm) : at::ones_like(norm);
+  if (max_norm > 0) reduction_.scale_replicated(clip_);
   return norm;
 }
 

@@ -20,12 +20,13 @@ class Optimizer {
   Optimizer(const ParameterTable& table, const ModelConfig& model, const OptimConfig& optim,
             at::ScalarType reduce_dtype, bool record_quirks, Communicator& communicator);
 
-  // Sums all ranks' gradients, and `numbers` [k] fp32 in place, and clips by the global norm:
-  // factor min(1, max_norm/(norm + 1e-6)), none for max_norm 0. With `record_quirks` each rank
-  // clips its own gradients first, as the scripts do. → that norm, [] fp32 on the device.
-  // Collective.
-  at::Tensor reduce(const at::Tensor& numbers, double max_norm);
-  // After reduce(). A skipped step with `record_quirks` also zeroes the multi-token heads'
+  // Sums all ranks' gradients, and `metrics` [k] fp32 in place. With `record_quirks` each rank
+  // first clips its own gradients by max_norm, as the reference implementation does. Collective.
+  void reduce(const at::Tensor& metrics, double max_norm);
+  // After reduce(). Clips by the global norm: factor min(1, max_norm/(norm + 1e-6)), none for
+  // max_norm 0. → the norm before clipping, [] fp32 on the device. Collective.
+  at::Tensor clip(double max_norm);
+  // After clip(). A skipped step with `record_quirks` also zeroes the multi-token heads'
   // gradients, so that one that is not finite does not stay. Collective.
   void step(const StepScalars& scalars);
   // In place: a gradient that was there stays at its address.
@@ -39,7 +40,8 @@ class Optimizer {
   Communicator& communicator_;
   bool record_quirks_;
   Reduction reduction_;
-  at::Tensor clip_;  // the factor that the banks' gradients still need
+  at::Tensor local_norm_;  // with record_quirks: of this rank's own gradients
+  at::Tensor clip_;        // the factor that the banks' gradients still need
   std::vector<AdamW> adamw_;
   std::vector<Muon> muon_;  // one, or none in a model without banks
 };

@@ -10,8 +10,8 @@ namespace tg {
 
 namespace {
 
-constexpr std::array<const char*, phase_count> phase_names = {"batch", "forward", "backward",
-                                                              "grad_clip", "optimizer"};
+constexpr std::array<const char*, phase_count> phase_names = {"batch",  "forward",   "backward",
+                                                              "reduce", "grad_clip", "optimizer"};
 
 const char* name_of(Phase phase) {
   return phase_names[static_cast<std::size_t>(phase)];
@@ -24,23 +24,27 @@ c10::Stream host_clock() {
 }  // namespace
 
 StepTimes StepRecord::times() const {
-  std::array<double, phase_count> spent{};
+  std::array<double, phase_count> phases{};
+  const auto spent = [&](Phase phase) -> double& {
+    return phases[static_cast<std::size_t>(phase)];
+  };
   for (const auto& lap : laps) {
-    spent[static_cast<std::size_t>(lap.phase)] += lap.began.ms_until(lap.ended);
+    spent(lap.phase) += lap.began.ms_until(lap.ended);
   }
   double comm = 0;
   for (const auto& [phase, wait] : waits) {
     const double waited = wait.first.ms_until(wait.second);
-    spent[static_cast<std::size_t>(phase)] -= waited;
+    spent(phase) -= waited;
     comm += waited;
   }
   StepTimes times{.batch_cpu = batch_cpu,
                   .batch_h2d = 0,
-                  .data_wait = spent[0],
-                  .forward = spent[1],
-                  .backward = spent[2],
-                  .grad_clip = spent[3],
-                  .optimizer = spent[4],
+                  .data_wait = spent(Phase::batch),
+                  .forward = spent(Phase::forward),
+                  .backward = spent(Phase::backward),
+                  .reduce = spent(Phase::reduce),
+                  .grad_clip = spent(Phase::grad_clip),
+                  .optimizer = spent(Phase::optimizer),
                   .comm = comm,
                   .host = host,
                   .explicit_sync = explicit_sync,

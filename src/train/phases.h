@@ -15,15 +15,17 @@
 
 namespace tg {
 
-enum class Phase { batch, forward, backward, grad_clip, optimizer };
-inline constexpr std::size_t phase_count = 5;
+enum class Phase { batch, forward, backward, reduce, grad_clip, optimizer };
+inline constexpr std::size_t phase_count = 6;
 
 // Milliseconds of one optimizer step, all micro-steps together.
 struct StepTimes {
   double batch_cpu = 0;  // the host: until it had the tokens
   double batch_h2d = 0;  // copies to the device, beside computing where they have their stream
   double data_wait = 0;  // the compute stream: from the work before to having the batch
-  double forward = 0, backward = 0, grad_clip = 0, optimizer = 0;
+  double forward = 0, backward = 0;
+  double reduce = 0;  // gradients over the ranks, on one rank casting them
+  double grad_clip = 0, optimizer = 0;
   double comm = 0;  // waiting for collectives
   double host = 0;  // the host: launching the step, without waiting for tokens
   double explicit_sync =
@@ -32,7 +34,7 @@ struct StepTimes {
 
   // The phases on the compute stream: nearly `step`.
   double phases() const {
-    return data_wait + forward + backward + grad_clip + optimizer + comm + explicit_sync;
+    return data_wait + forward + backward + reduce + grad_clip + optimizer + comm + explicit_sync;
   }
 };
 

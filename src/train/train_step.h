@@ -1,9 +1,8 @@
 #pragma once
-#include "config/settings.h"
 #include "data/feeder.h"
+#include "eval/micro_step.h"
 #include "model/gpt.h"
 #include "optim/optimizer.h"
-#include "train/micro_step.h"
 #include "train/phases.h"
 
 namespace tg {
@@ -13,8 +12,19 @@ struct StepPlan {
   double lr_scale = 1.0;
   double momentum = 0.0;
   double clip_norm = 0.0;  // 0: no clipping
-  double clock_ms = 0.0;   // what rank 0's clock says to all ranks
+  double clock_ms = 0.0;   // rank 0's is broadcast to all ranks with the metrics
   bool fake_quant = false;
+};
+
+// What a step says of itself, the same on every rank.
+struct StepMetrics {
+  double loss = 0;       // mean over all micro-batches
+  double grad_norm = 0;  // global, before clipping
+  bool skipped = false;  // one of them is not finite: weights and optimizer state stay as they were
+  double clock_ms = 0;   // rank 0's StepPlan::clock_ms
+
+  // Of run()'s result, copied to the CPU.
+  static StepMetrics of(const at::Tensor& metrics);
 };
 
 // One optimizer step: gradients of all micro-batches, summed over ranks and divided by their
@@ -27,21 +37,22 @@ class TrainStep {
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
             Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
-  // → [4] fp32 on the device: the mean loss; the gradients' global norm before clipping; 1 where
-  // one of them is not finite, and then weights and optimizer state stay as they are; rank 0's
-  // clock_ms.
+  // → StepMetrics, [4] fp32 on the device.
   at::Tensor run(const StepPlan& plan);
 
  private:
-  enum Part { cast, reduce, update };  // of what is done once a step
+  // Of what is done once a step, in order.
+  enum Part { cast_part, reduce_part, clip_part, update_part };
+
   void set(const StepPlan& plan);
   void cast_weights();
-  at::Tensor accumulate_gradients();
   DeviceBatch next_batch();
   at::Tensor forward(const DeviceBatch& batch);
   void backward();
-  void reduce_gradients();
-  void update_weights();
+  void reduce(const at::Tensor& mean_loss, double clock_ms);
+  void clip();
+  void update();
+  void run_part(Phase phase, Part part);
 
   Gpt& model_;
   Optimizer& optimizer_;
@@ -53,7 +64,7 @@ class TrainStep {
   CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;
-  at::Tensor numbers_;                            // [2] fp32: mean loss, rank 0's clock_ms
+  at::Tensor reduced_;                            // [2] fp32: mean loss, rank 0's clock_ms
   at::Tensor lr_scale_, momentum_, norm_, skip_;  // [] fp32
 };
 

@@ -187,7 +187,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   RECORD_USER_SCOPE("train_step");
   const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
   phases_.begin_step(feeder_);
-  const auto numbers = step_.run({.lr_scale = scale,
+  const auto metrics = step_.run({.lr_scale = scale,
                                   .momentum = muon_momentum(settings_.optim, step),
                                   .clip_norm = settings_.optim.grad_clip_norm,
                                   .clock_ms = settled_ms_,
@@ -200,7 +200,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
                     settled_,
                     scale,
                     Moment(compute_stream(machine_.device)),
-                    Readback(numbers),
+                    Readback(metrics),
                     phases_.end_step(feeder_),
                     std::exchange(validation_before_step_ms_, 0),
                     tokens_read(step + 1)};
@@ -217,15 +217,15 @@ void Trainer::settle() {
   auto [step, settled_before, scale, ended, readback, record, val_ms, tokens_read] =
       std::move(*pending_);
   pending_.reset();
-  const auto* numbers = [&] {
+  const auto metrics = [&] {
     const PeerWatch::Scope waiting(communicator_.watch());
-    return readback.wait().const_data_ptr<float>();
+    return StepMetrics::of(readback.wait());
   }();
   settled_ = step;
   settled_ms_ = clock_started_ms_ + clock_started_->ms_until(ended);
-  pace_.ended(settled_before, numbers[3]);
-  const double loss = numbers[0], norm = numbers[1];
-  const auto skipped = finite_watch_.after_step(step, loss, norm, numbers[2] != 0);
+  pace_.ended(settled_before, metrics.clock_ms);
+  const auto skipped =
+      finite_watch_.after_step(step, metrics.loss, metrics.grad_norm, metrics.skipped);
   if (skipped) report_.tell(*skipped);
   if (record) {
     const auto micro = micro_steps(settings_, communicator_.world_size());
@@ -236,7 +236,7 @@ void Trainer::settle() {
   if (const auto repeated = repetition_watch_.after_step(step, pass)) report_.tell(*repeated);
   const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
   report_.tell(StepEnded{.step = step,
-                         .loss = loss,
+                         .loss = metrics.loss,
                          .lr_scale = scale,
                          .elapsed_ms = settled_ms_,
                          .token_offset = streamed ? std::optional(tokens_read) : std::nullopt,

@@ -86,7 +86,8 @@ struct Training {
 
   // → the norm. The update is skipped where the norm is not finite, as TrainStep does.
   double step(double max_norm) {
-    const auto norm = optimizer.reduce(at::zeros({1}, at::kFloat), max_norm);
+    optimizer.reduce(at::zeros({1}, at::kFloat), max_norm);
+    const auto norm = optimizer.clip(max_norm);
     auto scalars = test::scalars(0.5, 0.9);
     scalars.skip = norm.isfinite().logical_not().to(at::kFloat);
     optimizer.step(scalars);

@@ -60,7 +60,7 @@ class TraceTest(RunTest):
     def test_has_the_phases_the_workers_and_an_arrow_from_each_read_to_its_step(self):
         events = self.trace()
         self.assertEqual(len(self.named(events, "train_step", "user_annotation")), 2)
-        for phase, count in (("batch", 16), ("forward", 16), ("backward", 16), ("grad_clip", 2)):
+        for phase, count in (("batch", 16), ("forward", 16), ("backward", 16), ("reduce", 2), ("grad_clip", 2)):
             self.assertEqual(len(self.named(events, phase, "user_annotation")), count, phase)
         reads = self.named(events, "read", "prefetch")
         forwards = self.named(events, "forward", "user_annotation")

@@ -47,10 +47,10 @@ TEST(TrainStep, LossAndGradientAreMeansOverTheMicroBatchesOnAnyNumberOfRanksInBo
           by_hand(settings, strided ? rounds * world : 8, strided ? length : length + 1);
       test::as_ranks(world, [&, loss = loss, norm = norm](Communicator& communicator) {
         test::TrainingRank rank(settings, communicator);
-        const auto numbers = rank.step();
+        const auto metrics = rank.step();
         // fp32, in another order of summation.
-        EXPECT_NEAR(numbers[0], loss, 1e-5 * loss);
-        EXPECT_NEAR(numbers[1], norm, 1e-4 * norm);
+        EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss);
+        EXPECT_NEAR(metrics.grad_norm, norm, 1e-4 * norm);
       });
     }
   }

@@ -35,12 +35,12 @@ class TrainingRank {
               micro_batches(settings, communicator.world_size()), device, settings.runtime.graphs) {
   }
 
-  // → what TrainStep::run() gives, on the CPU.
-  std::vector<double> step(const StepPlan& plan = {.momentum = 0.9}) {
-    return values_of(step_.run(plan).cpu());
+  StepMetrics step(const StepPlan& plan = {.momentum = 0.9}) {
+    return StepMetrics::of(step_.run(plan).cpu());
   }
   const ParameterTable& table() const { return table_; }
-  const TokenSource& tokens() const { return tokens_; }
+  const Optimizer& optimizer() const { return optimizer_; }
+  Feeder& feeder() { return feeder_; }
 
  private:
   static ParameterTable random_parameters_on(at::Device device, const ModelConfig& model) {
@@ -62,12 +62,12 @@ class TrainingRank {
 
 // A step with one gradient that is not finite is skipped, and no other one.
 inline void expect_one_step_skipped(TrainingRank& rank, int steps_before) {
-  for (int i = 0; i < steps_before; ++i) EXPECT_EQ(rank.step()[2], 0) << i;
+  for (int i = 0; i < steps_before; ++i) EXPECT_FALSE(rank.step().skipped) << i;
   rank.table()["mtp_heads.0.weight"].grad().view({-1})[5].fill_(std::nan(""));
-  EXPECT_EQ(rank.step()[2], 1);
+  EXPECT_TRUE(rank.step().skipped);
   for (int i = 0; i < 3; ++i) {
-    const auto numbers = rank.step();
-    EXPECT_EQ(numbers[2], 0) << i << " steps later, norm " << numbers[1];
+    const auto metrics = rank.step();
+    EXPECT_FALSE(metrics.skipped) << i << " steps later, norm " << metrics.grad_norm;
   }
 }
 

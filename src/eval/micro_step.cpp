@@ -1,4 +1,4 @@
-#include "train/micro_step.h"
+#include "eval/micro_step.h"
 
 namespace tg {
 
