@@ -63,6 +63,21 @@ void WeightAverage::set_weights(const Copy& average) {
     table_.rows()[i].value.detach().copy_(average[i]);
 }
 
+void WeightAverage::allocate_copies(std::int64_t lawa_copies) {
+  if (swa_count_ == 0) swa_sum_.clear();
+  if (swa_count_ > 0 && swa_sum_.empty()) swa_sum_ = copy_weights();
+  while (static_cast<std::int64_t>(lawa_.size()) > lawa_copies) lawa_.pop_back();
+  while (static_cast<std::int64_t>(lawa_.size()) < lawa_copies) lawa_.push_back(copy_weights());
+}
+
+std::vector<std::pair<std::string, WeightAverage::Copy>> WeightAverage::copies() const {
+  std::vector<std::pair<std::string, Copy>> all{{"ema.", ema_}, {"swa.", swa_sum_}};
+  for (std::size_t i = 0; i < lawa_.size(); ++i) {
+    all.emplace_back(fmt::format("lawa.{}.", i), lawa_[i]);
+  }
+  return all;
+}
+
 std::string WeightAverage::apply() {
   const at::NoGradGuard no_grad;
   if (config_.lawa_enabled && lawa_.size() > 1) {

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/settings.h"
@@ -30,8 +31,25 @@ class WeightAverage {
   // log line that says which, empty: nothing to average.
   std::string apply();
 
+  // Calls visit(name, value) with all that changes over a run: counters (bool&, std::int64_t&),
+  // which it may set, then the copies that they ask for (const at::Tensor&), "ema.NAME",
+  // "swa.NAME", "lawa.0.NAME" and so on.
+  template <class Visit>
+  void visit_state(Visit&& visit) {
+    auto lawa_copies = static_cast<std::int64_t>(lawa_.size());
+    visit("swa_started", swa_started_);
+    visit("swa_count", swa_count_);
+    visit("lawa_copies", lawa_copies);
+    allocate_copies(lawa_copies);
+    for (const auto& [prefix, copy] : copies()) {
+      for (std::size_t i = 0; i < copy.size(); ++i) visit(prefix + table_.rows()[i].name, copy[i]);
+    }
+  }
+
  private:
   using Copy = std::vector<at::Tensor>;
+  void allocate_copies(std::int64_t lawa_copies);
+  std::vector<std::pair<std::string, Copy>> copies() const;  // sharing storage
   Copy copy_weights() const;
   void set_weights(const Copy& average);
   void update_ema();

@@ -16,6 +16,12 @@ class FiniteWatch {
   // `stop`; with `skip` the NONFINITE_LIMITth in a row).
   std::optional<StepSkipped> after_step(std::int64_t step, double loss, double norm, bool skipped);
 
+  template <class Visit>
+  void visit_state(Visit&& visit) {
+    visit("finite_watch.skipped", skipped_);
+    visit("finite_watch.in_a_row", in_a_row_);
+  }
+
  private:
   const RuntimeConfig config_;
   std::int64_t skipped_ = 0, in_a_row_ = 0;

@@ -18,6 +18,10 @@ void Pace::ended(std::int64_t steps, double elapsed_ms) {
   assert(ends_.empty() || steps > ends_.back().steps);
   ends_.push_back({steps, elapsed_ms});
   if (ends_.size() > kRecent) ends_.pop_front();
+  find_longest();
+}
+
+void Pace::find_longest() {
   longest_ms_ = 0;
   for (std::size_t i = 1; i < ends_.size(); ++i) {
     const End &from = ends_[i - 1], &to = ends_[i];

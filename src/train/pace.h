@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <deque>
+#include <string>
 
 namespace tg {
 
@@ -19,12 +20,26 @@ class Pace {
   // The longest of the recent steps: how far an expectation may be off. Wants known().
   double tolerance_ms() const { return longest_ms_; }
 
+  template <class Visit>
+  void visit_state(Visit&& visit) {
+    auto count = static_cast<std::int64_t>(ends_.size());
+    visit("pace.count", count);
+    ends_.resize(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      visit("pace." + std::to_string(i) + ".steps", ends_[i].steps);
+      visit("pace." + std::to_string(i) + ".elapsed_ms", ends_[i].elapsed_ms);
+    }
+    find_longest();
+  }
+
  private:
   static constexpr std::size_t kFewest = 4, kRecent = 9;
   struct End {
-    std::int64_t steps;
-    double elapsed_ms;
+    std::int64_t steps = 0;
+    double elapsed_ms = 0;
   };
+  void find_longest();
+
   std::deque<End> ends_;
   double longest_ms_ = 0;
 };

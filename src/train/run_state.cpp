@@ -1,0 +1,150 @@
+#include "train/run_state.h"
+
+#include <cassert>
+
+namespace tg {
+
+namespace {
+
+// Passes every part of the state to a function each for scalars and tensors.
+class Reader final : public StateVisitor {
+ public:
+  std::function<void(const std::string&, StateScalar)> scalar = [](const auto&, auto) {};
+  std::function<void(const std::string&, const at::Tensor&)> tensor = [](const auto&, const auto&) {
+  };
+
+  void operator()(const std::string& name, std::int64_t& value) override { scalar(name, value); }
+  void operator()(const std::string& name, double& value) override { scalar(name, value); }
+  void operator()(const std::string& name, bool& value) override { scalar(name, value); }
+  void operator()(const std::string& name, const at::Tensor& value) override {
+    tensor(name, value);
+  }
+};
+
+// Writes a snapshot's values into the state, which is visited in the order it was saved in.
+class Writer final : public StateVisitor {
+ public:
+  explicit Writer(const RunSnapshot& snapshot) : snapshot_(snapshot) {}
+
+  void operator()(const std::string& name, std::int64_t& value) override { write(name, value); }
+  void operator()(const std::string& name, double& value) override { write(name, value); }
+  void operator()(const std::string& name, bool& value) override { write(name, value); }
+  void operator()(const std::string& name, const at::Tensor& value) override {
+    assert(tensors_ < snapshot_.tensors.size() && snapshot_.tensors[tensors_].first == name);
+    value.copy_(snapshot_.tensors[tensors_++].second);
+  }
+
+ private:
+  template <class Value>
+  void write(const std::string& name, Value& value) {
+    assert(scalars_ < snapshot_.scalars.size() && snapshot_.scalars[scalars_].first == name);
+    value = std::get<Value>(snapshot_.scalars[scalars_++].second);
+  }
+
+  const RunSnapshot& snapshot_;
+  std::size_t scalars_ = 0, tensors_ = 0;
+};
+
+}  // namespace
+
+RunState::RunState(const Settings& settings, at::Device device, Communicator& communicator,
+                   const ParameterTable& parameters, const Optimizer& optimizer, Feeder& feeder)
+    : fake_quant(settings.averaging.qat_enabled),
+      clock(settings, device, communicator),
+      finite_watch(settings.runtime),
+      settings_(settings),
+      parameters_(parameters),
+      optimizer_(optimizer),
+      feeder_(feeder) {}
+
+void RunState::start_average() {
+  average.emplace(parameters_, settings_.averaging, settings_.runtime.record_quirks);
+}
+
+void RunState::add_validation(std::int64_t at_step, double loss) {
+  if (!validations || loss < validations->best_loss) {
+    validations = {.best_step = at_step, .best_loss = loss};
+  }
+  validations->last_step = at_step;
+  validations->last_loss = loss;
+}
+
+void RunState::visit(StateVisitor& visitor) {
+  visitor("step", step);
+  visitor("fake_quant", fake_quant);
+  visitor("validation_ms", validation_ms);
+  clock.visit_state(visitor);
+  finite_watch.visit_state(visitor);
+  visit_validations(visitor);
+  visit_loader(visitor);
+  for (const auto& [name, value] : parameters_.named_values()) visitor("parameter." + name, value);
+  for (const auto& [name, value] : optimizer_.state()) visitor("optimizer." + name, value);
+  visit_average(visitor);
+}
+
+void RunState::visit_validations(StateVisitor& visitor) {
+  bool any = validations.has_value();
+  visitor("validations.any", any);
+  auto summary = validations.value_or(ValidationSummary{});
+  visitor("validations.best_step", summary.best_step);
+  visitor("validations.best_loss", summary.best_loss);
+  visitor("validations.last_step", summary.last_step);
+  visitor("validations.last_loss", summary.last_loss);
+  validations = any ? std::optional(summary) : std::nullopt;
+}
+
+void RunState::visit_loader(StateVisitor& visitor) {
+  const auto before = feeder_.state();
+  auto position = before;
+  visitor("loader.token_offset", position.token_offset);
+  visitor("loader.micro_batches", position.micro_batches);
+  visitor("loader.shard", position.shard);
+  visitor("loader.offset", position.offset);
+  if (position != before) feeder_.restore(position);
+}
+
+void RunState::visit_average(StateVisitor& visitor) {
+  bool any = average.has_value();
+  visitor("average.any", any);
+  if (!any) average.reset();
+  if (any && !average) start_average();
+  if (!average) return;
+  average->visit_state(
+      [&](const std::string& name, auto& value) { visitor("average." + name, value); });
+}
+
+void RunState::for_each_tensor(
+    const std::function<void(const std::string&, const at::Tensor&)>& function) {
+  Reader reader;
+  reader.tensor = function;
+  visit(reader);
+}
+
+void RunState::for_each_scalar(
+    const std::function<void(const std::string&, StateScalar)>& function) {
+  Reader reader;
+  reader.scalar = function;
+  visit(reader);
+}
+
+RunSnapshot RunState::save() {
+  const at::NoGradGuard no_grad;
+  RunSnapshot snapshot;
+  Reader reader;
+  reader.scalar = [&](const auto& name, StateScalar value) {
+    snapshot.scalars.emplace_back(name, value);
+  };
+  reader.tensor = [&](const auto& name, const at::Tensor& value) {
+    snapshot.tensors.emplace_back(name, value.clone());
+  };
+  visit(reader);
+  return snapshot;
+}
+
+void RunState::restore(const RunSnapshot& snapshot) {
+  const at::NoGradGuard no_grad;
+  Writer writer(snapshot);
+  visit(writer);
+}
+
+}  // namespace tg

@@ -1,0 +1,85 @@
+#pragma once
+// What a run's state is: all that must be saved and put back for it to go on as if nothing had
+// happened in between.
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "config/settings.h"
+#include "data/feeder.h"
+#include "model/parameters.h"
+#include "optim/averaging.h"
+#include "optim/optimizer.h"
+#include "train/events.h"
+#include "train/finite_watch.h"
+#include "train/run_clock.h"
+
+namespace tg {
+
+using StateScalar = std::variant<std::int64_t, double, bool>;
+
+// Is called with every part of the state by name, in one order. It may change scalars, which are
+// then in effect, and write to tensors. Scalars that say how many tensors there are come before
+// them.
+class StateVisitor {
+ public:
+  virtual ~StateVisitor() = default;
+  virtual void operator()(const std::string& name, std::int64_t& value) = 0;
+  virtual void operator()(const std::string& name, double& value) = 0;
+  virtual void operator()(const std::string& name, bool& value) = 0;
+  virtual void operator()(const std::string& name, const at::Tensor& value) = 0;
+};
+
+// A copy of the state, which shares no storage with it.
+struct RunSnapshot {
+  std::vector<std::pair<std::string, StateScalar>> scalars;
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+};
+
+// Between two steps, with nothing under way on the device and the clock stopped. The schedules
+// follow from step and clock, and training draws no random numbers. Gradients are zero then, but
+// for the multi-token heads' with RECORD_QUIRKS, which are not part of the state: the reference
+// implementation's warm-up keeps them too.
+class RunState {
+ public:
+  // The parameters, the optimizer and the feeder are the run's own and must outlive this.
+  RunState(const Settings& settings, at::Device device, Communicator& communicator,
+           const ParameterTable& parameters, const Optimizer& optimizer, Feeder& feeder);
+
+  std::int64_t step = 0;    // steps done, their metrics read back
+  bool fake_quant = false;  // QAT has begun
+  RunClock clock;
+  FiniteWatch finite_watch;
+  std::optional<WeightAverage> average;          // from the first step on
+  std::optional<ValidationSummary> validations;  // from the first one on
+  double validation_ms = 0;                      // spent on validation
+
+  void start_average();
+  void add_validation(std::int64_t at_step, double loss);
+
+  // "parameter.NAME", "optimizer.NAME" as Optimizer::state() names it, "average.NAME".
+  void for_each_tensor(const std::function<void(const std::string&, const at::Tensor&)>& function);
+  void for_each_scalar(const std::function<void(const std::string&, StateScalar)>& function);
+  void visit(StateVisitor& visitor);
+
+  RunSnapshot save();
+  // Wants a snapshot of a run with the same settings.
+  void restore(const RunSnapshot& snapshot);
+
+ private:
+  void visit_loader(StateVisitor& visitor);
+  void visit_average(StateVisitor& visitor);
+  void visit_validations(StateVisitor& visitor);
+
+  const Settings& settings_;
+  const ParameterTable& parameters_;
+  const Optimizer& optimizer_;
+  Feeder& feeder_;
+};
+
+}  // namespace tg
