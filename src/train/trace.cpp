@@ -31,12 +31,27 @@ nlohmann::json take_kineto_trace(const std::string& scratch) {
 
 }  // namespace
 
-Trace::Trace(std::string path, at::Device device, SpanLog& spans)
-    : path_(std::move(path)), device_(device), spans_(spans) {
+Trace::Trace(std::string path, const RuntimeConfig& config, at::Device device, SpanLog& spans)
+    : path_(std::move(path)),
+      first_step_(config.profile_start),
+      steps_(config.profile_steps),
+      device_(device),
+      spans_(spans) {
   REQUIRE(!std::filesystem::is_directory(path_), ExitCode::cannot_create,
           "{}: is a folder, expected a file that PROFILE=1 may write; choose another OUTPUT_DIR",
           path_);
   const AtomicFile probe(path_);
+}
+
+bool Trace::changes_at(std::int64_t step, bool last) const {
+  if (running_) return last || step >= first_step_ + steps_;
+  return step == first_step_ && !last;
+}
+
+std::optional<TraceWritten> Trace::change() {
+  if (running_) return stop();
+  start();
+  return {};
 }
 
 void Trace::start() {

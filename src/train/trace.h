@@ -3,28 +3,35 @@
 // prefetch workers beside them, and arrows from a batch's read over its copy to its forward pass.
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/span_log.h"
+#include "config/runtime_config.h"
 #include "train/events.h"
 
 namespace tg {
 
 class Trace {
  public:
-  // Errors: cannot_create when there can be no file at `path`.
-  Trace(std::string path, at::Device device, SpanLog& spans);
+  // Of PROFILE_STEPS steps from PROFILE_START on. Errors: cannot_create when there can be no file
+  // at `path`.
+  Trace(std::string path, const RuntimeConfig& config, at::Device device, SpanLog& spans);
 
-  bool running() const { return running_; }
-  void start();
-  // Waits for the device and writes the file. A file that cannot be written is no error of the run.
-  TraceWritten stop();
+  // Whether the trace begins or ends before step `step` (from 0); `last`: the run ends there.
+  bool changes_at(std::int64_t step, bool last) const;
+  // Begins the trace, or ends it and writes the file. Waits for the device. A file that cannot be
+  // written is no error of the run.
+  std::optional<TraceWritten> change();
 
  private:
+  void start();
+  TraceWritten stop();
   void write(const std::vector<Span>& spans) const;
 
   std::string path_;
+  std::int64_t first_step_, steps_;
   at::Device device_;
   SpanLog& spans_;
   bool running_ = false;

@@ -5,45 +5,15 @@
 #include <chrono>
 #include <filesystem>
 
-#include "base/error.h"
 #include "base/log.h"
-#include "config/derived.h"
-#include "data/prefetch.h"
-#include "data/tokenizer.h"
-#include "data/training_order.h"
-#include "device/gpu.h"
 #include "optim/schedule.h"
 #include "train/model_files.h"
+#include "train/peer_waits.h"
+#include "train/warm_up.h"
 
 namespace tg {
 
 namespace {
-
-std::optional<ByteTable> load_byte_table(const Settings& settings) {
-  if (settings.data.tokenizer_path.empty()) return {};
-  const auto vocab = static_cast<int>(settings.model.vocab_size);
-  return make_byte_table(Tokenizer(settings.data.tokenizer_path, vocab), vocab);
-}
-
-std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
-                                               at::Device device, const Communicator& communicator,
-                                               SpanLog& spans) {
-  auto order =
-      make_training_order(settings, tokens, communicator.rank(), communicator.world_size());
-  const auto io = effective_io(settings);
-  std::optional<PrefetchOptions> ahead;
-  if (io.train_prefetch) {
-    ahead = {static_cast<int>(io.train_prefetch_queue),
-             static_cast<int>(io.train_prefetch_workers)};
-  }
-  return make_source(std::move(order), {.seq_len = settings.run.train_seq_len, .spans = &spans},
-                     ahead, token_allocator(device));
-}
-
-// On a GPU the host also waits for the others where the queue of launches is full of their work.
-PeerWatch* watch_of_launches(Communicator& communicator, at::Device device) {
-  return device.is_cuda() ? communicator.watch() : nullptr;
-}
 
 ModelWritten model_written(const std::string& dir) {
   ModelWritten event{.file_bytes = {}, .code_bytes = code_bytes()};
@@ -66,279 +36,140 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
       machine_(machine),
       communicator_(communicator),
       output_dir_(output_dir),
-      tokens_(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
-      validation_(settings, tokens_.val, load_byte_table(settings), machine.device, communicator),
-      table_([&] {
-        const PeerWatch::Work making(communicator.watch(), "making the initial weights");
-        return initial_weights(settings, machine);
-      }()),
-      model_(settings.model, table_, {machine.compute, settings.runtime.record_quirks}),
-      optimizer_(table_, settings.model, settings.optim, machine.compute,
-                 settings.runtime.record_quirks, communicator),
-      feeder_(make_train_source(settings, *tokens_.train, machine.device, communicator, spans_),
-              machine.device, effective_io(settings).train_copy_stream, &spans_),
-      phases_(settings.io.training_timing_breakdown, settings.runtime.profile == ProfileMode::nvtx,
-              machine.device, &spans_),
-      step_(model_, optimizer_, feeder_, phases_, communicator,
-            micro_batches(settings, communicator.world_size()), machine.device,
-            settings.runtime.graphs),
+      parts_(settings, machine, communicator),
+      state_(settings, machine.device, communicator, parts_.weights.parameters, parts_.optimizer,
+             parts_.feeder),
       report_(output_dir, settings, origins, machine, communicator),
-      finite_watch_(settings.runtime),
-      fake_quant_(settings.averaging.qat_enabled) {
+      reporter_(settings, communicator.world_size(), parts_, state_, report_) {
   if (settings.runtime.profile == ProfileMode::on) {
     trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
-                   machine.device, spans_);
+                   settings.runtime, machine.device, parts_.spans);
   }
   communicator.time_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
-  report_.tell(start_facts());
-  for (const auto& notice : table_.pattern_notices()) report_.tell(SettingWarning{notice});
-}
-
-RunStarted Trainer::start_facts() const {
-  const int world = communicator_.world_size();
-  const auto step_tokens = tokens_per_step(settings_, world);
-  std::int64_t mtp_parameters = 0;
-  for (const auto& row : table_.rows()) {
-    if (row.kind == ParameterKind::mtp_head) mtp_parameters += row.value.numel();
+  report_.tell(describe(parts_, settings, machine, communicator.world_size()));
+  for (const auto& notice : parts_.weights.parameters.pattern_notices()) {
+    report_.tell(SettingWarning{notice});
   }
-  return {
-      .dataset = std::filesystem::weakly_canonical(settings_.data.data_path).filename().string(),
-      .train_shards = tokens_.train->count(),
-      .train_tokens = tokens_.train->known_tokens(),
-      .planned_tokens =
-          static_cast<double>(settings_.run.iterations) * static_cast<double>(step_tokens),
-      .val_pattern = validation_.pattern(),
-      .val_tokens = validation_.tokens(),
-      .parameters = table_.element_count(),
-      .mtp_parameters = mtp_parameters,
-      .world_size = world,
-      .micro_steps = micro_steps(settings_, world),
-      .micro_batches = micro_batches(settings_, world),
-      .tokens_per_step = step_tokens,
-      .attention_kernel = std::string(attention_name(machine_.attention)),
-      .device = machine_.device_name,
-      .compute_dtype = c10::toString(machine_.compute),
-      .threads = machine_.threads};
 }
 
 void Trainer::run() {
-  warm_up();
-  average_.emplace(table_, settings_.averaging, settings_.runtime.record_quirks);
+  warm_up(settings_, machine_.device, communicator_, parts_.step, state_, report_);
+  state_.start_average();
+  loop();
+  finish();
+}
+
+void Trainer::loop() {
   const auto& run = settings_.run;
-  waited_before_ms_ = feeder_.waited_ms();
-  start_clock();
+  std::optional<std::int64_t> capped_at;  // the last step by MAX_WALLCLOCK_SECONDS
+  reporter_.start();
+  state_.clock.start();
   for (std::int64_t step = 0;; ++step) {
-    const double elapsed = elapsed_at(step);
-    if (decide(step, elapsed).stop) last_step_ = step;
-    const bool last = step == run.iterations || step == last_step_;
+    const double elapsed = state_.clock.elapsed_at(step, *state_.average, [this] { read_back(); });
+    if (state_.clock.decide(step, elapsed, *state_.average).stop) capped_at = step;
+    const bool last = step == run.iterations || step == capped_at;
     if (last || (run.val_loss_every > 0 && step % run.val_loss_every == 0)) validate(step);
     if (trace_) trace(step, last);
     if (last) break;
     train(step, elapsed);
     if (step == 0) communicator_.begin_training();
   }
-  settle();
-  clock_.stop();
-  report_.tell(*validations_);
-  if (last_step_ && *last_step_ < run.iterations)
-    report_.tell(StoppedEarly{*last_step_, clock_.elapsed_ms()});
-  finish();
-}
-
-// The device is idle: it begins with the next step.
-void Trainer::start_clock() {
-  clock_.start();
-  clock_started_ms_ = clock_.elapsed_ms();
-  clock_started_.emplace(compute_stream(machine_.device));
-}
-
-// Real steps at the base learning rates and without clipping, as in the scripts, so that kernels
-// are chosen and memory is laid out before the clock starts; then weights, optimizer and loader go
-// back to where they were.
-void Trainer::warm_up() {
-  if (settings_.run.warmup_steps == 0) return;
-  const at::NoGradGuard no_grad;
-  const auto loader = feeder_.state();
-  auto everything = optimizer_.state();
-  for (const auto& named : table_.named_values()) everything.push_back(named);
-  std::vector<at::Tensor> before;
-  for (const auto& [name, value] : everything) before.push_back(value.clone());
-
-  const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
-  const StepPlan plan{.momentum = settings_.optim.muon_momentum, .fake_quant = fake_quant_};
-  for (std::int64_t step = 1; step <= settings_.run.warmup_steps; ++step) {
-    const at::AutoGradMode with_gradients(true);
-    step_.run(plan);
-    report_.tell(WarmUpStepEnded{step, settings_.run.warmup_steps});
+  read_back();
+  state_.clock.stop();
+  report_.tell(*state_.validations);
+  if (capped_at && *capped_at < run.iterations) {
+    report_.tell(StoppedEarly{*capped_at, state_.clock.elapsed_ms()});
   }
-  for (std::size_t i = 0; i < before.size(); ++i) everything[i].second.copy_(before[i]);
-  feeder_.restore(loader);
-  wait_for_device();
 }
 
+// Launches a step, then reads back the metrics of the one before, which arrive while it runs.
 void Trainer::train(std::int64_t step, double elapsed_ms) {
   set_log_step(static_cast<long>(step));
   if (communicator_.watch() != nullptr) communicator_.watch()->set_step(step);
   const double scale = lr_scale(settings_.run, step, elapsed_ms);
-  if (decide(step, elapsed_ms).fake_quant && !fake_quant_) {
-    fake_quant_ = true;
+  if (!state_.fake_quant && state_.clock.decide(step, elapsed_ms, *state_.average).fake_quant) {
+    state_.fake_quant = true;
     report_.tell(LateQatStarted{step, scale});
   }
   RECORD_USER_SCOPE("train_step");
   const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
-  phases_.begin_step(feeder_);
-  const auto metrics = step_.run({.lr_scale = scale,
-                                  .momentum = muon_momentum(settings_.optim, step),
-                                  .clip_norm = settings_.optim.grad_clip_norm,
-                                  .clock_ms = settled_ms_,
-                                  .fake_quant = fake_quant_});
+  parts_.phases.begin_step(parts_.feeder);
+  const auto metrics = parts_.step.run({.lr_scale = scale,
+                                        .momentum = muon_momentum(settings_.optim, step),
+                                        .clip_norm = settings_.optim.grad_clip_norm,
+                                        .clock_ms = state_.clock.last_step_ms(),
+                                        .fake_quant = state_.fake_quant});
   const bool first_swa = [&] {
-    const auto phase = phases_.enter(Phase::optimizer);
-    return average_->update(step + 1, scale);
+    const auto phase = parts_.phases.enter(Phase::optimizer);
+    return state_.average->update(step + 1, scale);
   }();
-  Launched launched{step + 1,
-                    settled_,
-                    scale,
-                    Moment(compute_stream(machine_.device)),
-                    Readback(metrics),
-                    phases_.end_step(feeder_),
-                    std::exchange(validation_before_step_ms_, 0),
-                    tokens_read(step + 1)};
-  settle();  // the step before: its numbers arrive while this one runs
-  pending_.emplace(std::move(launched));
-  if (machine_.device.is_cpu()) settle();
-  if (first_swa && (average_->collects_swa() || settings_.runtime.record_quirks)) {
+  LaunchedStep launched{step + 1,
+                        state_.step,
+                        scale,
+                        Moment(compute_stream(machine_.device)),
+                        Readback(metrics),
+                        parts_.phases.end_step(parts_.feeder),
+                        std::exchange(validation_before_step_ms_, 0),
+                        reporter_.tokens_read(step + 1)};
+  read_back();
+  launched_.emplace(std::move(launched));
+  if (machine_.device.is_cpu()) read_back();
+  if (first_swa && (state_.average->collects_swa() || settings_.runtime.record_quirks)) {
     report_.tell(SwaStarted{step + 1});
   }
 }
 
-void Trainer::settle() {
-  if (!pending_) return;
-  auto [step, settled_before, scale, ended, readback, record, val_ms, tokens_read] =
-      std::move(*pending_);
-  pending_.reset();
+void Trainer::read_back() {
+  if (!launched_) return;
+  auto launched = std::move(*launched_);
+  launched_.reset();
   const auto metrics = [&] {
     const PeerWatch::Scope waiting(communicator_.watch());
-    return StepMetrics::of(readback.wait());
+    return StepMetrics::of(launched.metrics.wait());
   }();
-  settled_ = step;
-  settled_ms_ = clock_started_ms_ + clock_started_->ms_until(ended);
-  pace_.ended(settled_before, metrics.clock_ms);
-  const auto skipped =
-      finite_watch_.after_step(step, metrics.loss, metrics.grad_norm, metrics.skipped);
-  if (skipped) report_.tell(*skipped);
-  if (record) {
-    const auto micro = micro_steps(settings_, communicator_.world_size());
-    report_.tell(StepTimed{step, micro, record->times(), val_ms});
-  }
-  if (!std::exchange(first_step_told_, true)) report_.first_step();
-  const auto pass = pass_of(tokens_read);
-  if (const auto repeated = repetition_watch_.after_step(step, pass)) report_.tell(*repeated);
-  const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
-  report_.tell(StepEnded{.step = step,
-                         .loss = metrics.loss,
-                         .lr_scale = scale,
-                         .elapsed_ms = settled_ms_,
-                         .token_offset = streamed ? std::optional(tokens_read) : std::nullopt,
-                         .pass = pass});
-  const double waited = feeder_.waited_ms() - waited_before_ms_;
-  const auto stalled = stall_watch_.after_step(step, waited, settled_ms_);
-  if (stalled) report_.tell(*stalled);
+  state_.step = launched.step;
+  state_.clock.step_ended(launched.ended);
+  state_.clock.rank_0_told(launched.steps_told, metrics.clock_ms);
+  reporter_.step_ended(launched, metrics);
 }
 
-// Begins and ends the trace of the steps that PROFILE_START and PROFILE_STEPS ask for.
 void Trainer::trace(std::int64_t step, bool last) {
-  const auto first = settings_.runtime.profile_start;
-  const bool begins = step == first && !last;
-  const bool ends = trace_->running() && (last || step >= first + settings_.runtime.profile_steps);
-  if (!begins && !ends) return;
-  settle();
-  clock_.stop();
-  if (begins) trace_->start();
-  if (ends) {
+  if (!trace_->changes_at(step, last)) return;
+  read_back();
+  state_.clock.stop();
+  {
     const PeerWatch::Work writing(communicator_.watch(), "writing the trace to " + output_dir_);
-    report_.tell(trace_->stop());
+    if (const auto written = trace_->change()) report_.tell(*written);
   }
-  start_clock();
+  state_.clock.start();
 }
 
 Score Trainer::score() {
-  return validation_.score(model_, settings_.run.train_seq_len,
-                           [this](const ValidationProgress& so_far) { report_.tell(so_far); });
+  return parts_.validation.score(
+      parts_.weights.model, settings_.run.train_seq_len,
+      [this](const ValidationProgress& so_far) { report_.tell(so_far); });
 }
 
 void Trainer::validate(std::int64_t step) {
-  settle();
-  wait_for_device();
-  clock_.stop();
+  read_back();
+  wait_for_device(communicator_, machine_.device);
+  state_.clock.stop();
   const auto began = std::chrono::steady_clock::now();
   const auto scored = score();
   const double spent = milliseconds_since(began);
-  validation_ms_ += spent;
+  state_.validation_ms += spent;
   validation_before_step_ms_ += spent;
-  report_.tell(Validated{step, scored, clock_.elapsed_ms(), spent});
-  if (!validations_ || scored.loss < validations_->best_loss) {
-    validations_ = {.best_step = step, .best_loss = scored.loss};
-  }
-  validations_->last_step = step;
-  validations_->last_loss = scored.loss;
-  start_clock();
-}
-
-Trainer::Decisions Trainer::decide(std::int64_t step, double elapsed_ms) const {
-  const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
-  const double scale = lr_scale(settings_.run, step, elapsed_ms);
-  return {.stop = cap_ms > 0 && elapsed_ms >= cap_ms,
-          .fake_quant = scale < settings_.averaging.late_qat_threshold,
-          .swa = average_->takes_swa(step + 1, scale)};
-}
-
-// Rank 0's training time when `step` steps have ended, the same on every rank. Where it decides
-// nothing, it is expected from past steps that all ranks know, so that nobody waits for a step that
-// is under way; where an error of one step's length would decide otherwise, it is measured.
-double Trainer::elapsed_at(std::int64_t step) {
-  if (settings_.run.max_wallclock_seconds == 0) return 0;  // decides nothing at all
-  const bool known_at_once = machine_.device.is_cpu() && communicator_.world_size() == 1;
-  if (!known_at_once && pace_.known()) {
-    const double expected = pace_.expected_ms(step), tolerance = pace_.tolerance_ms();
-    if (decide(step, expected - tolerance) == decide(step, expected + tolerance)) return expected;
-  }
-  settle();
-  return from_rank_0(settled_ms_);
-}
-
-// Targets of a stream overlap with the inputs of the next micro-batch: it counts what it passed.
-std::int64_t Trainer::tokens_read(std::int64_t steps) const {
-  if (settings_.data.loader_order == LoaderOrder::stream) return feeder_.state().token_offset;
-  return steps * tokens_per_step(settings_, communicator_.world_size());
-}
-
-std::optional<std::int64_t> Trainer::pass_of(std::int64_t tokens_read) const {
-  const auto all = tokens_.train->known_tokens();
-  if (!all) return {};
-  return (tokens_read + *all - 1) / *all;
-}
-
-double Trainer::from_rank_0(double value) {
-  if (communicator_.world_size() == 1) return value;
-  const auto options = at::TensorOptions(machine_.device).dtype(at::kDouble);
-  const auto sum = at::full({1}, communicator_.rank() == 0 ? value : 0, options);
-  communicator_.sum(sum).wait();
-  const PeerWatch::Scope waiting(communicator_.watch());
-  return Readback(sum).wait().const_data_ptr<double>()[0];
-}
-
-void Trainer::wait_for_device() {
-  const PeerWatch::Scope waiting(communicator_.watch());
-  if (machine_.device.is_cuda()) wait_for_gpu();
+  report_.tell(Validated{step, scored, state_.clock.elapsed_ms(), spent});
+  state_.add_validation(step, scored.loss);
+  state_.clock.start();
 }
 
 void Trainer::finish() {
   report_.take_names();
-  report_.tell(LoopEnded{clock_.elapsed_ms(), validation_ms_});
+  report_.tell(LoopEnded{state_.clock.elapsed_ms(), state_.validation_ms});
   report_.tell(MemoryMeasured{peak_memory(machine_.device)});
-  const auto line = average_->apply();
-  require_finite(table_);
+  const auto line = state_.average->apply();
+  require_finite(parts_.weights.parameters);
   if (!line.empty()) {
     report_.tell(AverageApplied{line});
     const auto began = std::chrono::steady_clock::now();
@@ -348,7 +179,7 @@ void Trainer::finish() {
   }
   if (communicator_.rank() == 0) {
     const PeerWatch::Work writing(communicator_.watch(), "writing the model to " + output_dir_);
-    write_model(table_, output_dir_);
+    write_model(parts_.weights.parameters, output_dir_);
     report_.tell(model_written(output_dir_));
   }
   communicator_.barrier();

@@ -1,0 +1,99 @@
+#include "train/run_parts.h"
+
+#include <filesystem>
+
+#include "config/derived.h"
+#include "data/prefetch.h"
+#include "data/tokenizer.h"
+#include "data/training_order.h"
+#include "train/model_files.h"
+
+namespace tg {
+
+namespace {
+
+std::optional<ByteTable> load_byte_table(const Settings& settings) {
+  if (settings.data.tokenizer_path.empty()) return {};
+  const auto vocab = static_cast<int>(settings.model.vocab_size);
+  return make_byte_table(Tokenizer(settings.data.tokenizer_path, vocab), vocab);
+}
+
+ParameterTable load_parameters(const Settings& settings, const Machine& machine,
+                               Communicator& communicator, ModelUse use) {
+  const PeerWatch::Work making(communicator.watch(), "making the initial weights");
+  auto parameters = initial_weights(settings, machine);
+  if (use == ModelUse::inference) {
+    for (auto row : parameters.rows()) row.value.requires_grad_(false);
+  }
+  return parameters;
+}
+
+std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
+                                               at::Device device, const Communicator& communicator,
+                                               SpanLog& spans) {
+  auto order =
+      make_training_order(settings, tokens, communicator.rank(), communicator.world_size());
+  const auto io = effective_io(settings);
+  std::optional<PrefetchOptions> ahead;
+  if (io.train_prefetch) {
+    ahead = {static_cast<int>(io.train_prefetch_queue),
+             static_cast<int>(io.train_prefetch_workers)};
+  }
+  return make_source(std::move(order), {.seq_len = settings.run.train_seq_len, .spans = &spans},
+                     ahead, token_allocator(device));
+}
+
+}  // namespace
+
+ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+                       ModelUse use)
+    : parameters(load_parameters(settings, machine, communicator, use)),
+      model(settings.model, parameters, {machine.compute, settings.runtime.record_quirks}) {}
+
+Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
+                           const Machine& machine, Communicator& communicator) {
+  return {settings, std::move(tokens), load_byte_table(settings), machine.device, communicator};
+}
+
+RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator)
+    : tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
+      validation(make_validation(settings, tokens.val, machine, communicator)),
+      weights(settings, machine, communicator, ModelUse::training),
+      optimizer(weights.parameters, settings.model, settings.optim, machine.compute,
+                settings.runtime.record_quirks, communicator),
+      feeder(make_train_source(settings, *tokens.train, machine.device, communicator, spans),
+             machine.device, effective_io(settings).train_copy_stream, &spans),
+      phases(settings.io.training_timing_breakdown, settings.runtime.profile == ProfileMode::nvtx,
+             machine.device, &spans),
+      step(weights.model, optimizer, feeder, phases, communicator,
+           micro_batches(settings, communicator.world_size()), machine.device,
+           settings.runtime.graphs) {}
+
+RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
+                    int world_size) {
+  const auto& parameters = parts.weights.parameters;
+  std::int64_t mtp_parameters = 0;
+  for (const auto& row : parameters.rows()) {
+    if (row.kind == ParameterKind::mtp_head) mtp_parameters += row.value.numel();
+  }
+  const auto step_tokens = tokens_per_step(settings, world_size);
+  return {.dataset = std::filesystem::weakly_canonical(settings.data.data_path).filename().string(),
+          .train_shards = parts.tokens.train->count(),
+          .train_tokens = parts.tokens.train->known_tokens(),
+          .planned_tokens =
+              static_cast<double>(settings.run.iterations) * static_cast<double>(step_tokens),
+          .val_pattern = parts.validation.pattern(),
+          .val_tokens = parts.validation.tokens(),
+          .parameters = parameters.element_count(),
+          .mtp_parameters = mtp_parameters,
+          .world_size = world_size,
+          .micro_steps = micro_steps(settings, world_size),
+          .micro_batches = micro_batches(settings, world_size),
+          .tokens_per_step = step_tokens,
+          .attention_kernel = std::string(attention_name(machine.attention)),
+          .device = machine.device_name,
+          .compute_dtype = c10::toString(machine.compute),
+          .threads = machine.threads};
+}
+
+}  // namespace tg

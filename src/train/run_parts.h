@@ -1,0 +1,56 @@
+#pragma once
+// What a run consists of. Training takes RunParts; a command that scores, samples or inspects
+// takes ModelParts, and make_validation() for scores.
+#include <memory>
+
+#include "base/span_log.h"
+#include "comm/communicator.h"
+#include "config/settings.h"
+#include "data/feeder.h"
+#include "data/splits.h"
+#include "eval/validation.h"
+#include "model/gpt.h"
+#include "optim/optimizer.h"
+#include "train/events.h"
+#include "train/machine.h"
+#include "train/phases.h"
+#include "train/train_step.h"
+
+namespace tg {
+
+enum class ModelUse { training, inference };
+
+// The weights, INIT_FROM's or drawn from SEED, and the model that computes with them.
+struct ModelParts {
+  // For inference no parameter requires a gradient. Errors: those of INIT_FROM.
+  ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+             ModelUse use);
+
+  ParameterTable parameters;
+  Gpt model;
+};
+
+// `tokens`: the validation split; without TOKENIZER_PATH it scores no bits per byte. Errors: those
+// of tokens and tokenizer.
+Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
+                           const Machine& machine, Communicator& communicator);
+
+// Collective. Errors: those of the data, the tokenizer and INIT_FROM.
+struct RunParts {
+  RunParts(const Settings& settings, const Machine& machine, Communicator& communicator);
+
+  SpanLog spans;
+  TokenSplits tokens;
+  Validation validation;
+  ModelParts weights;
+  Optimizer optimizer;
+  Feeder feeder;
+  PhaseRecorder phases;
+  TrainStep step;
+};
+
+// What the report says of them at the start.
+RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
+                    int world_size);
+
+}  // namespace tg

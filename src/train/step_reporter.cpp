@@ -1,0 +1,47 @@
+#include "train/step_reporter.h"
+
+#include <utility>
+
+#include "config/derived.h"
+
+namespace tg {
+
+void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& metrics) {
+  const auto step = launched.step;
+  const double elapsed_ms = state_.clock.last_step_ms();
+  const auto skipped =
+      state_.finite_watch.after_step(step, metrics.loss, metrics.grad_norm, metrics.skipped);
+  if (skipped) report_.tell(*skipped);
+  if (launched.record) {
+    report_.tell(StepTimed{step, micro_steps(settings_, world_size_), launched.record->times(),
+                           launched.val_ms});
+  }
+  if (!std::exchange(first_step_told_, true)) report_.first_step();
+  const auto pass = pass_of(launched.tokens_read);
+  if (const auto repeated = repetition_watch_.after_step(step, pass)) report_.tell(*repeated);
+  const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
+  report_.tell(
+      StepEnded{.step = step,
+                .loss = metrics.loss,
+                .lr_scale = launched.lr_scale,
+                .elapsed_ms = elapsed_ms,
+                .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
+                .pass = pass});
+  const double waited = parts_.feeder.waited_ms() - waited_before_ms_;
+  const auto stalled = stall_watch_.after_step(step, waited, elapsed_ms);
+  if (stalled) report_.tell(*stalled);
+}
+
+// Targets of a stream overlap with the inputs of the next micro-batch: it counts what it passed.
+std::int64_t StepReporter::tokens_read(std::int64_t steps) const {
+  if (settings_.data.loader_order == LoaderOrder::stream) return parts_.feeder.state().token_offset;
+  return steps * tokens_per_step(settings_, world_size_);
+}
+
+std::optional<std::int64_t> StepReporter::pass_of(std::int64_t tokens_read) const {
+  const auto all = parts_.tokens.train->known_tokens();
+  if (!all) return {};
+  return (tokens_read + *all - 1) / *all;
+}
+
+}  // namespace tg

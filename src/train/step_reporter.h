@@ -1,0 +1,58 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "train/readback.h"
+#include "train/repetition_watch.h"
+#include "train/report.h"
+#include "train/run_parts.h"
+#include "train/run_state.h"
+#include "train/stall_watch.h"
+
+namespace tg {
+
+// A step that was launched and whose metrics have not been read back.
+struct LaunchedStep {
+  std::int64_t step;        // from 1
+  std::int64_t steps_told;  // its metrics have rank 0's clock at the end of so many steps
+  double lr_scale;
+  Moment ended;
+  Readback metrics;
+  std::optional<StepRecord> record;  // for the timing breakdown
+  double val_ms;                     // spent on validation since the step before
+  std::int64_t tokens_read;          // by all ranks together, in this step and those before
+};
+
+// Reports steps whose metrics have been read back, and warns of what they show.
+class StepReporter {
+ public:
+  StepReporter(const Settings& settings, int world_size, const RunParts& parts, RunState& state,
+               Report& report)
+      : settings_(settings),
+        world_size_(world_size),
+        parts_(parts),
+        state_(state),
+        report_(report) {}
+
+  // The clock starts: the wait for tokens counts from here.
+  void start() { waited_before_ms_ = parts_.feeder.waited_ms(); }
+  // Errors: those of FiniteWatch; io.
+  void step_ended(const LaunchedStep& launched, const StepMetrics& metrics);
+  // By all ranks together in `steps` steps, of which the last has just been launched.
+  std::int64_t tokens_read(std::int64_t steps) const;
+
+ private:
+  std::optional<std::int64_t> pass_of(std::int64_t tokens_read) const;
+
+  const Settings& settings_;
+  const int world_size_;
+  const RunParts& parts_;
+  RunState& state_;
+  Report& report_;
+  StallWatch stall_watch_;
+  RepetitionWatch repetition_watch_;
+  bool first_step_told_ = false;
+  double waited_before_ms_ = 0;
+};
+
+}  // namespace tg

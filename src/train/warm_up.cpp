@@ -1,0 +1,22 @@
+#include "train/warm_up.h"
+
+#include "train/peer_waits.h"
+
+namespace tg {
+
+void warm_up(const Settings& settings, at::Device device, Communicator& communicator,
+             TrainStep& train_step, RunState& state, Report& report) {
+  const auto steps = settings.run.warmup_steps;
+  if (steps == 0) return;
+  const auto before = state.save();
+  const PeerWatch::Scope launching(watch_of_launches(communicator, device));
+  const StepPlan plan{.momentum = settings.optim.muon_momentum, .fake_quant = state.fake_quant};
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    train_step.run(plan);
+    report.tell(WarmUpStepEnded{step, steps});
+  }
+  state.restore(before);
+  wait_for_device(communicator, device);
+}
+
+}  // namespace tg

@@ -1,0 +1,14 @@
+#pragma once
+#include "train/report.h"
+#include "train/run_parts.h"
+#include "train/run_state.h"
+
+namespace tg {
+
+// WARMUP_STEPS real steps at the base learning rates and without clipping, as in the reference
+// implementation, so that kernels are chosen and memory is allocated before the clock starts; then
+// the state is rewound. Collective.
+void warm_up(const Settings& settings, at::Device device, Communicator& communicator,
+             TrainStep& train_step, RunState& state, Report& report);
+
+}  // namespace tg
