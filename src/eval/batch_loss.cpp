@@ -10,7 +10,7 @@ at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
   const at::NoGradGuard no_grad;
   if (!pass_.uses_graphs()) return model.loss(batch.inputs, batch.targets, {});
   if (model_ != &model) {
-    loss_ = at::Tensor();  // which may lie in its memory
+    loss_ = at::Tensor();  // it may be in the graph's memory
     pass_.invalidate();
     model_ = &model;
     inputs_ = at::empty_like(batch.inputs);

@@ -11,7 +11,7 @@ class BatchLoss {
  public:
   BatchLoss(at::Device device, bool graphs);
 
-  // → mean over the batch [] fp32, good until anything else is replayed. `model` must outlive this.
+  // → mean over the batch [] fp32, valid until any graph is replayed. `model` must outlive this.
   at::Tensor operator()(const Gpt& model, const DeviceBatch& batch);
 
  private:

@@ -21,7 +21,7 @@ at::Tensor MicroStep::forward(const DeviceBatch& batch) {
 }
 
 void MicroStep::invalidate() {
-  loss_ = at::Tensor();  // which may lie in their memory
+  loss_ = at::Tensor();  // it may be in the graphs' memory
   passes_.invalidate();
 }
 

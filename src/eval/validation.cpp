@@ -67,7 +67,8 @@ ValidationPlan Validation::plan(std::int64_t seq_len) const {
   const auto& run = settings_.run;
   const int rank = communicator_.rank(), world = communicator_.world_size();
   if (settings_.data.loader_order == LoaderOrder::stream) {
-    // A validation batch is the size of a rank's share of one micro-step, as the scripts have it.
+    // A validation batch is the size of a rank's share of one micro-step, as in the reference
+    // implementation.
     const auto shares = world * micro_steps(settings_, world);
     const auto at_once = run.val_batch_size / shares / seq_len;
     return plan_stream(predictions_, seq_len, std::max<std::int64_t>(1, at_once), rank, world);

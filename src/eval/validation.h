@@ -28,11 +28,11 @@ struct ValidationProgress {
 };
 using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 
-// The split's size and where each batch comes from follow LOADER_ORDER: `stream` cuts the whole
+// LOADER_ORDER decides the split's size and the place of each batch: `stream` cuts the whole
 // split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first shard on,
-// VAL_TOKENS in all. Batches come through the same pipeline as training's, with VAL_PREFETCH,
-// VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or on the device, as
-// VAL_BYTECOUNT_DEVICE says.
+// VAL_TOKENS in all. Batches are read by the same pipeline as training's, with VAL_PREFETCH,
+// VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or on the device
+// (VAL_BYTECOUNT_DEVICE).
 class Validation {
  public:
   // Errors: those of the tokens. Without `bytes` there is no bpb.

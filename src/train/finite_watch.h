@@ -7,8 +7,8 @@
 
 namespace tg {
 
-// What follows when a step's loss or gradient is not finite, as ON_NONFINITE says. All ranks see
-// the same numbers of the same step, and so decide alike.
+// Handles steps whose loss or gradient is not finite, as ON_NONFINITE says. All ranks read the same
+// metrics of the same step, and so decide the same.
 class FiniteWatch {
  public:
   explicit FiniteWatch(const RuntimeConfig& config) : config_(config) {}

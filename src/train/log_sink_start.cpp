@@ -1,4 +1,4 @@
-// The lines that a run begins with.
+// LogSink: the lines at the start of a run.
 #include "base/log.h"
 #include "base/python_format.h"
 #include "config/derived.h"

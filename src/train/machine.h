@@ -1,5 +1,5 @@
 #pragma once
-// Where and in which numbers a run computes.
+// The device and the dtypes that a run computes with.
 #include <ATen/ATen.h>
 
 #include <string>
@@ -17,7 +17,7 @@ struct Machine {
   at::ScalarType storage = at::kFloat;  // embedding tables and their AdamW state
   AttentionKernel attention = AttentionKernel::math;
   std::string device_name;  // "NVIDIA H200", or "CPU, n threads"
-  std::string threads;      // how many compute on the CPU, as set_threads tells it
+  std::string threads;      // how many compute on the CPU: set_threads()'s text
   double peak_flops = 0;    // dense products of `compute` a second; 0: unknown
 };
 
@@ -27,7 +27,7 @@ struct Machine {
 Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
                        const LaunchInfo& launch);
 
-// Of the device's memory, or on a CPU of the process's, since the start.
+// The most memory in use since the start: of the device, or on a CPU of the process.
 MemoryPeak peak_memory(at::Device device);
 
 // Floating-point operations of training on one token: 6 for each weight of a product, and

@@ -47,8 +47,8 @@ void make_folder(const std::string& dir) {
           dir, error ? error.message() : "permission denied");
 }
 
-// logs/RUN_ID.txt: a convenience, which a run goes on without. What has this name and is not this
-// link is another program's.
+// logs/RUN_ID.txt, a convenience: failing to create it is no error. Another file or link of this
+// name is not replaced.
 void link_log(const std::string& dir) {
   const fs::path link = dir + ".txt";
   const fs::path target = fs::path(dir).filename() / "log.txt";
@@ -83,7 +83,7 @@ FolderLock::FolderLock(const std::string& folder) : path_(folder + "/run.lock") 
     return;
   }
   file_.emplace(path_);
-  // For the message alone: a failure to write it is none of the run's.
+  // Only the error message of another run reads it, so failing to write it is no error.
   const auto name = own_name() + "\n";
   if (::ftruncate(descriptor_, 0) == 0) {
     [[maybe_unused]] const auto written = ::write(descriptor_, name.data(), name.size());
@@ -96,7 +96,7 @@ FolderLock::~FolderLock() {
   ::close(descriptor_);
 }
 
-OutputDir::OutputDir(Settings& settings, const Rendezvous& meeting, const LaunchInfo& launch) {
+OutputDir::OutputDir(Settings& settings, const Rendezvous& rendezvous, const LaunchInfo& launch) {
   auto& run_id = settings.data.run_id;
   auto& dir = settings.runtime.output_dir;
   if (launch.rank == 0) {
@@ -107,8 +107,8 @@ OutputDir::OutputDir(Settings& settings, const Rendezvous& meeting, const Launch
     lock_.emplace(dir);
     if (is_default) link_log(dir);
   }
-  run_id = share_from_rank_0(meeting, launch, "run_id", run_id);
-  dir = share_from_rank_0(meeting, launch, "output_dir", dir);
+  run_id = share_from_rank_0(rendezvous, launch, "run_id", run_id);
+  dir = share_from_rank_0(rendezvous, launch, "output_dir", dir);
   path_ = dir;
 }
 

@@ -8,9 +8,9 @@
 
 namespace tg {
 
-// A folder that one run at a time writes to. The lock is of a file in it, run.lock, which names the
-// owner and is removed at the end; it ends with its owner, so what a killed run leaves of it locks
-// nobody out.
+// A lock on a folder that one run at a time writes to: a file lock on run.lock in it, which names
+// the owner and is removed at the end. The system drops the lock when its owner exits, so a killed
+// run's run.lock locks nobody out.
 class FolderLock {
  public:
   // Errors: cannot_create (another process holds it). Where the file system has no locks it warns,
@@ -30,10 +30,10 @@ class FolderLock {
 // its folder is every rank's.
 class OutputDir {
  public:
-  // Gives a run without RUN_ID a random one (a uuid), settles OUTPUT_DIR (logs/RUN_ID by default,
+  // Gives a run without RUN_ID a random one (a uuid), resolves OUTPUT_DIR (logs/RUN_ID by default,
   // with logs/RUN_ID.txt linked to its log) and creates the folder. Errors: cannot_create (it
   // cannot be written, or another run writes there).
-  OutputDir(Settings& settings, const Rendezvous& meeting, const LaunchInfo& launch);
+  OutputDir(Settings& settings, const Rendezvous& rendezvous, const LaunchInfo& launch);
 
   const std::string& path() const { return path_; }
 

@@ -14,7 +14,7 @@ double step_ms(std::int64_t steps, double elapsed_ms) {
 }  // namespace
 
 void Pace::ended(std::int64_t steps, double elapsed_ms) {
-  if (!ends_.empty() && steps == ends_.back().steps) return;  // told twice after a wait
+  if (!ends_.empty() && steps == ends_.back().steps) return;  // repeated after a wait
   assert(ends_.empty() || steps > ends_.back().steps);
   ends_.push_back({steps, elapsed_ms});
   if (ends_.size() > kRecent) ends_.pop_front();

@@ -28,8 +28,8 @@ StepTimes StepRecord::times() const {
   const auto spent = [&](Phase phase) -> double& {
     return phases[static_cast<std::size_t>(phase)];
   };
-  for (const auto& lap : laps) {
-    spent(lap.phase) += lap.began.ms_until(lap.ended);
+  for (const auto& interval : intervals) {
+    spent(interval.phase) += interval.began.ms_until(interval.ended);
   }
   double comm = 0;
   for (const auto& [phase, wait] : waits) {
@@ -37,18 +37,19 @@ StepTimes StepRecord::times() const {
     spent(phase) -= waited;
     comm += waited;
   }
-  StepTimes times{.batch_cpu = batch_cpu,
-                  .batch_h2d = 0,
-                  .data_wait = spent(Phase::batch),
-                  .forward = spent(Phase::forward),
-                  .backward = spent(Phase::backward),
-                  .reduce = spent(Phase::reduce),
-                  .grad_clip = spent(Phase::grad_clip),
-                  .optimizer = spent(Phase::optimizer),
-                  .comm = comm,
-                  .host = host,
-                  .explicit_sync = explicit_sync,
-                  .step = laps.empty() ? 0 : laps.front().began.ms_until(laps.back().ended)};
+  StepTimes times{
+      .batch_cpu = batch_cpu,
+      .batch_h2d = 0,
+      .data_wait = spent(Phase::batch),
+      .forward = spent(Phase::forward),
+      .backward = spent(Phase::backward),
+      .reduce = spent(Phase::reduce),
+      .grad_clip = spent(Phase::grad_clip),
+      .optimizer = spent(Phase::optimizer),
+      .comm = comm,
+      .host = host,
+      .explicit_sync = explicit_sync,
+      .step = intervals.empty() ? 0 : intervals.front().began.ms_until(intervals.back().ended)};
   for (const auto& [began, ended] : copies) times.batch_h2d += began.ms_until(ended);
   return times;
 }
@@ -84,7 +85,8 @@ PhaseRecorder::Scope::~Scope() {
   try {
     if (began_) {
       recorder_.wait_for_device();
-      recorder_.record_.laps.push_back({phase_, std::move(*began_), Moment(recorder_.timeline())});
+      recorder_.record_.intervals.push_back(
+          {phase_, std::move(*began_), Moment(recorder_.timeline())});
     }
   } catch (...) {
     recorder_.failure_ = std::current_exception();

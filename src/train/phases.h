@@ -1,5 +1,5 @@
 #pragma once
-// Where the time of a step goes.
+// Times the phases of a step.
 #include <ATen/ATen.h>
 #include <ATen/record_function.h>
 
@@ -38,15 +38,16 @@ struct StepTimes {
   }
 };
 
-// What was recorded of one step. On a GPU its times can be read once the step is done.
+// What was recorded of one step. On a GPU times() may be called once the step is done.
 struct StepRecord {
-  struct Lap {
+  struct Interval {
     Phase phase;
     Moment began, ended;
   };
-  std::vector<Lap> laps;  // in order
+  std::vector<Interval> intervals;  // in order
   std::vector<BatchFeed::CopyTime> copies;
-  std::vector<std::pair<Phase, Communicator::WaitTime>> waits;  // within laps of their phase
+  std::vector<std::pair<Phase, Communicator::WaitTime>>
+      waits;  // for collectives, within intervals of their phase
   double batch_cpu = 0, host = 0, explicit_sync = 0;
 
   StepTimes times() const;
@@ -54,14 +55,14 @@ struct StepRecord {
 
 // Times the phases of steps, and names them for profilers. TRAINING_TIMING_BREAKDOWN=events takes
 // the times from events in the compute stream and disturbs nothing; =1 waits for the device before
-// and after each phase and reads the host's clock, as the Python scripts do; 0 takes none. On a CPU
-// the host's clock serves all.
+// and after each phase and reads the host's clock, as the reference implementation does; 0 takes
+// none. On a CPU all times are the host's.
 class PhaseRecorder {
  public:
   class Scope {
    public:
     Scope(PhaseRecorder& recorder, Phase phase, std::int64_t batch);
-    // What the device fails with meanwhile is thrown by the next scope or end_step(), not by this.
+    // An error of the device in this phase is thrown by the next scope or by end_step().
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -74,8 +75,8 @@ class PhaseRecorder {
     std::optional<Moment> began_;
   };
 
-  // `spans` is told of every phase and may be null. `wait_for_device` waits until the device is
-  // idle, before and after each phase of the mode sync; null: the GPU's own wait, on a GPU.
+  // Every phase is a span in `spans`, which may be null. `wait_for_device` waits until the device
+  // is idle, before and after each phase of the mode sync; null: the GPU's own wait, on a GPU.
   PhaseRecorder(TimingBreakdown mode, bool nvtx, at::Device device, SpanLog* spans,
                 std::function<void()> wait_for_device = nullptr);
 

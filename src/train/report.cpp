@@ -13,7 +13,7 @@ namespace {
 
 std::string fresh(const std::string& path) {
   std::error_code ignored;
-  std::filesystem::remove(path, ignored);  // of a run that failed before its first step
+  std::filesystem::remove(path, ignored);  // a run that failed before its first step wrote it
   return path;
 }
 
@@ -41,7 +41,7 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
   write_json_file(files_->path("config.json"), config);
 }
 
-void Report::tell(const RunEvent& event) {
+void Report::emit(const RunEvent& event) {
   if (rank_ != 0 && !is_of_one_rank(event)) return;
   std::visit(log_, event);
   if (metrics_) std::visit(*metrics_, event);
@@ -49,7 +49,7 @@ void Report::tell(const RunEvent& event) {
 
 void Report::first_step() {
   take_names();
-  tell(FirstStepEnded{process_uptime_ms()});
+  emit(FirstStepEnded{process_uptime_ms()});
 }
 
 void Report::take_names() {

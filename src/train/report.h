@@ -1,5 +1,5 @@
 #pragma once
-// Where the events of a run go: the log and metrics.jsonl.
+// The sinks of a run's events: the log and metrics.jsonl.
 #include <optional>
 #include <string>
 
@@ -19,12 +19,14 @@ class Report {
   Report(const std::string& dir, const Settings& settings, const Origins& origins,
          const Machine& machine, const Communicator& communicator);
 
-  // Every rank may call it. Rank 0's events are reported; of other ranks, only what each finds out
-  // about its own tokens.
-  void tell(const RunEvent& event);
-  // Before anything is told of the first step: the files get their final names. Errors: io.
+  // Renders the event in both sinks. Every rank calls it; other ranks than 0 render only the
+  // warnings about their own tokens, on standard error.
+  void emit(const RunEvent& event);
+  // To be called before the first StepEnded is emitted: takes the names, then emits FirstStepEnded.
+  // Errors: io.
   void first_step();
-  // Before anything is told of the end: so do those of a run without steps. Errors: io.
+  // Renames the files as RunFiles does; to be called at the end of a run, which may have no steps.
+  // Errors: io.
   void take_names();
 
  private:

@@ -26,7 +26,7 @@ class RunClock {
   RunClock(const Settings& settings, at::Device device, Communicator& communicator)
       : settings_(settings), device_(device), communicator_(communicator) {}
 
-  // Wants an idle device, which begins with the next step.
+  // Wants an idle device, whose next work is a step.
   void start();
   void stop() { host_.stop(); }
   // By this rank's host.
@@ -34,16 +34,16 @@ class RunClock {
 
   // The next step's end in the compute stream; the device has reached it.
   void step_ended(const Moment& ended);
-  // By this rank's device, when the last step ended that step_ended() was told of.
+  // By this rank's device, at the end of the last step passed to step_ended().
   double last_step_ms() const { return last_step_ms_; }
-  // All ranks know that rank 0's clock read `elapsed_ms` when `steps` steps had ended.
-  void rank_0_told(std::int64_t steps, double elapsed_ms) { pace_.ended(steps, elapsed_ms); }
+  // Rank 0's clock at the end of `steps` steps, which all ranks have read.
+  void add_rank_0_time(std::int64_t steps, double elapsed_ms) { pace_.ended(steps, elapsed_ms); }
 
   Decisions decide(std::int64_t step, double elapsed_ms, const WeightAverage& average) const;
-  // Rank 0's training time when `step` steps have ended, the same on every rank. Where it decides
-  // nothing, it is expected from past steps that all ranks know, so that nobody waits for a step
-  // that is under way; where an error of one step's length would decide otherwise, it is measured:
-  // `read_back` waits for the steps under way and calls step_ended() for each. Collective.
+  // Rank 0's training time at the end of `step` steps, the same on every rank. It is estimated from
+  // past steps that all ranks know, so that no rank waits for a step under way, unless an error of
+  // one step's length would change decide(); then it is measured: `read_back` waits for the steps
+  // under way and calls step_ended() for each. Collective.
   double elapsed_at(std::int64_t step, const WeightAverage& average,
                     const std::function<void()>& read_back);
 
@@ -64,8 +64,8 @@ class RunClock {
   at::Device device_;
   Communicator& communicator_;
   TrainingClock host_;
-  // Steps end on the device before the host can read its clock: when it was started there, and what
-  // it read.
+  // Steps end on the device before the host can read its clock, so their ends are measured from the
+  // event of the last start(), when the clock read started_ms_.
   std::optional<Moment> started_;
   double started_ms_ = 0;
   double last_step_ms_ = 0;

@@ -45,14 +45,14 @@ std::optional<int> number_in(std::string_view file, std::string_view name) {
 
 }  // namespace
 
-RunFiles::RunFiles(std::string dir) : dir_(std::move(dir)), former_(false) {
+RunFiles::RunFiles(std::string dir) : dir_(std::move(dir)), earlier_(false) {
   for_each_name([&](std::string_view name) {
     const auto path = fmt::format("{}/{}", dir_, name);
     std::error_code ignored;
     REQUIRE(!fs::is_directory(path, ignored), ExitCode::cannot_create,
             "{}: is a folder, expected a file that the run may write; choose another OUTPUT_DIR",
             path);
-    former_ |= exists(name);
+    earlier_ |= exists(name);
   });
 }
 
@@ -63,7 +63,7 @@ bool RunFiles::exists(std::string_view name) const {
 }
 
 std::string RunFiles::path(std::string_view name) const {
-  return fmt::format("{}/{}", dir_, former_ ? with_label(name, "new") : name);
+  return fmt::format("{}/{}", dir_, earlier_ ? with_label(name, "new") : name);
 }
 
 void RunFiles::rename(const std::string& from, const std::string& to) const {
@@ -89,13 +89,13 @@ int RunFiles::next_number() const {
 }
 
 void RunFiles::take_names() {
-  if (!former_) return;
+  if (!earlier_) return;
   const auto number = std::to_string(next_number());
   for_each_name([&](std::string_view name) {
     if (exists(name)) rename(std::string(name), with_label(name, number));
   });
   for (const auto name : begun) rename(with_label(name, "new"), std::string(name));
-  former_ = false;
+  earlier_ = false;
   sync_folder(dir_);
 }
 

@@ -1,6 +1,6 @@
 #pragma once
-// The names of a run's files in OUTPUT_DIR, where a former run of the same RUN_ID may have left its
-// own. log.txt, metrics.jsonl, config.json and final_model.* always belong to the same run.
+// The names of a run's files in OUTPUT_DIR, where there may be files of an earlier run of the same
+// RUN_ID. log.txt, metrics.jsonl, config.json and final_model.* always belong to the same run.
 #include <string>
 #include <string_view>
 
@@ -11,12 +11,13 @@ class RunFiles {
   // `dir` exists. Errors: cannot_create (a folder has the name of a file).
   explicit RunFiles(std::string dir);
 
-  // Where the run writes log.txt, metrics.jsonl and config.json: while a former run has the names,
-  // log.new.txt and so on, for a run that fails before its first step leaves the former one's.
+  // The path of log.txt, metrics.jsonl or config.json. Until take_names() it is log.new.txt and so
+  // on where an earlier run's files have the names: a run that fails before its first step does not
+  // replace them.
   std::string path(std::string_view name) const;
-  // Once the first step is done: numbers all files of the former run aside, under one number above
-  // all that are there (log.1.txt, final_model.1.pt; the highest is the newest), and gives the new
-  // ones their names. Later calls do nothing. Errors: io.
+  // To be called after the first step: renames all files of the earlier run, with one number above
+  // all existing ones (log.1.txt, final_model.1.pt; the highest is the newest), and the new ones to
+  // their final names. Later calls do nothing. Errors: io.
   void take_names();
 
  private:
@@ -25,7 +26,7 @@ class RunFiles {
   int next_number() const;
 
   std::string dir_;
-  bool former_;
+  bool earlier_;  // an earlier run's files have the names
 };
 
 }  // namespace tg

@@ -49,7 +49,7 @@ struct RunParts {
   TrainStep step;
 };
 
-// What the report says of them at the start.
+// The facts that are reported at the start.
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
                     int world_size);
 

@@ -23,9 +23,8 @@ namespace tg {
 
 using StateScalar = std::variant<std::int64_t, double, bool>;
 
-// Is called with every part of the state by name, in one order. It may change scalars, which are
-// then in effect, and write to tensors. Scalars that say how many tensors there are come before
-// them.
+// Is called with every part of the state by name, always in the same order. It may change scalars
+// and write to tensors, with immediate effect. A scalar that counts tensors is visited before them.
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;

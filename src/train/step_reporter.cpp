@@ -11,16 +11,16 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
   const double elapsed_ms = state_.clock.last_step_ms();
   const auto skipped =
       state_.finite_watch.after_step(step, metrics.loss, metrics.grad_norm, metrics.skipped);
-  if (skipped) report_.tell(*skipped);
+  if (skipped) report_.emit(*skipped);
   if (launched.record) {
-    report_.tell(StepTimed{step, micro_steps(settings_, world_size_), launched.record->times(),
+    report_.emit(StepTimed{step, micro_steps(settings_, world_size_), launched.record->times(),
                            launched.val_ms});
   }
-  if (!std::exchange(first_step_told_, true)) report_.first_step();
+  if (!std::exchange(first_step_reported_, true)) report_.first_step();
   const auto pass = pass_of(launched.tokens_read);
-  if (const auto repeated = repetition_watch_.after_step(step, pass)) report_.tell(*repeated);
+  if (const auto repeated = repetition_watch_.after_step(step, pass)) report_.emit(*repeated);
   const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
-  report_.tell(
+  report_.emit(
       StepEnded{.step = step,
                 .loss = metrics.loss,
                 .lr_scale = launched.lr_scale,
@@ -29,10 +29,11 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
                 .pass = pass});
   const double waited = parts_.feeder.waited_ms() - waited_before_ms_;
   const auto stalled = stall_watch_.after_step(step, waited, elapsed_ms);
-  if (stalled) report_.tell(*stalled);
+  if (stalled) report_.emit(*stalled);
 }
 
-// Targets of a stream overlap with the inputs of the next micro-batch: it counts what it passed.
+// The feeder counts them in the stream order, where a micro-batch consumes one token more than it
+// trains on.
 std::int64_t StepReporter::tokens_read(std::int64_t steps) const {
   if (settings_.data.loader_order == LoaderOrder::stream) return parts_.feeder.state().token_offset;
   return steps * tokens_per_step(settings_, world_size_);

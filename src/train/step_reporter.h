@@ -13,8 +13,8 @@ namespace tg {
 
 // A step that was launched and whose metrics have not been read back.
 struct LaunchedStep {
-  std::int64_t step;        // from 1
-  std::int64_t steps_told;  // its metrics have rank 0's clock at the end of so many steps
+  std::int64_t step;         // from 1
+  std::int64_t clock_steps;  // its metrics' clock_ms is the time at the end of so many steps
   double lr_scale;
   Moment ended;
   Readback metrics;
@@ -51,7 +51,7 @@ class StepReporter {
   Report& report_;
   StallWatch stall_watch_;
   RepetitionWatch repetition_watch_;
-  bool first_step_told_ = false;
+  bool first_step_reported_ = false;
   double waited_before_ms_ = 0;
 };
 

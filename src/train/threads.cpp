@@ -12,9 +12,9 @@ namespace tg {
 
 namespace {
 
-// Four runs that start at once on 16 cores take 1.3 times as long as one with 4 threads each, and 5
-// to 10 times with 8: OpenMP's barriers then wait for threads that have no core. Alone 4 cost 0.1
-// s.
+// Four runs started at once on 16 cores take 1.3 times as long as one run with 4 threads each, and
+// 5 to 10 times as long with 8: OpenMP's barriers then wait for threads that have no core. A run
+// alone starts 0.1 s later with 4.
 constexpr int kMostBesideGpu = 4;
 
 }  // namespace

@@ -73,7 +73,7 @@ void Trace::start() {
 TraceWritten Trace::stop() {
   if (device_.is_cuda()) wait_for_gpu();
   running_ = false;
-  // Also where Kineto fails below: nobody would ever read what is logged from here on.
+  // Before Kineto may fail below, since nothing reads spans logged after this.
   const auto spans = spans_.stop();
   try {
     write(spans);

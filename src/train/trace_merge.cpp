@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// A point on a track, to which an arrow can be fixed: it belongs to the slice around it.
+// A point on a track; the viewer attaches an arrow there to the slice around it.
 struct Anchor {
   Json process, thread;
   double at_us;
@@ -48,8 +48,8 @@ class Copies {
   std::map<std::int64_t, Anchor> done_;
 };
 
-// One batch on its way; spans may be missing at the ends of a trace.
-struct Journey {
+// The spans of one batch; some may be missing at the ends of a trace.
+struct BatchSpans {
   const Span *read = nullptr, *copy = nullptr, *forward = nullptr;
 };
 
@@ -68,15 +68,15 @@ void merge_spans(Json& trace, const std::vector<Span>& spans, std::int64_t proce
   const auto us = [&](std::int64_t ns) { return static_cast<double>(ns - base_ns) / 1000; };
   const Copies copies(events);
 
-  std::map<std::int64_t, Journey> journeys;
+  std::map<std::int64_t, BatchSpans> batches;
   std::map<std::int64_t, std::size_t> readers;  // thread → its number
   for (const Span& span : spans) {
     const std::string_view name = span.name;
-    auto& journey = journeys[span.batch];
-    if (name == "copy") journey.copy = &span;
-    if (name == "forward") journey.forward = &span;
+    auto& batch_spans = batches[span.batch];
+    if (name == "copy") batch_spans.copy = &span;
+    if (name == "forward") batch_spans.forward = &span;
     if (name != "read") continue;
-    journey.read = &span;
+    batch_spans.read = &span;
     readers.emplace(span.thread, readers.size());
     events.push_back({{"ph", "X"},
                       {"cat", "prefetch"},
@@ -99,18 +99,18 @@ void merge_spans(Json& trace, const std::vector<Span>& spans, std::int64_t proce
                       {"args", {{"name", "prefetch worker " + std::to_string(number)}}}});
   }
 
-  for (const auto& [batch, journey] : journeys) {
-    if (batch < 0 || journey.read == nullptr || journey.forward == nullptr) continue;
+  for (const auto& [batch, batch_spans] : batches) {
+    if (batch < 0 || batch_spans.read == nullptr || batch_spans.forward == nullptr) continue;
     const auto anchor = [&](const Span& span) {
       return Anchor{process, span.thread, (us(span.begin_ns) + us(span.end_ns)) / 2};
     };
-    events.push_back(arrow_part("s", batch, anchor(*journey.read)));
-    if (journey.copy != nullptr) {
+    events.push_back(arrow_part("s", batch, anchor(*batch_spans.read)));
+    if (batch_spans.copy != nullptr) {
       const auto on_gpu =
-          copies.launched_within(us(journey.copy->begin_ns), us(journey.copy->end_ns));
-      events.push_back(arrow_part("t", batch, on_gpu.value_or(anchor(*journey.copy))));
+          copies.launched_within(us(batch_spans.copy->begin_ns), us(batch_spans.copy->end_ns));
+      events.push_back(arrow_part("t", batch, on_gpu.value_or(anchor(*batch_spans.copy))));
     }
-    events.push_back(arrow_part("f", batch, anchor(*journey.forward)));
+    events.push_back(arrow_part("f", batch, anchor(*batch_spans.forward)));
   }
 }
 

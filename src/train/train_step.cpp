@@ -59,7 +59,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
 
 // Sets what the captured graphs read, and invalidates those that no longer match.
 void TrainStep::set(const StepPlan& plan) {
-  communicator_.take_wait_times();  // of what was between the steps
+  communicator_.take_wait_times();  // drops those between the steps
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
   const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;
   if (other_rounding) micro_step_.invalidate();
@@ -75,7 +75,7 @@ void TrainStep::cast_weights() {
 
 DeviceBatch TrainStep::next_batch() {
   const auto phase = phases_.enter(Phase::batch);
-  // Outside the announced work: where a collective stands still, it waits for another rank.
+  // Not announced as this rank's work: where a collective is stuck, this waits for another rank.
   feed_.wait_for_room();
   const PeerWatch::Work reading(communicator_.watch(), "reading tokens");
   return feed_.next();
@@ -92,9 +92,9 @@ void TrainStep::backward() {
 }
 
 void TrainStep::reduce(const at::Tensor& mean_loss, double clock_ms) {
-  // The sum over ranks broadcasts what rank 0 alone contributes.
-  const double told = communicator_.rank() == 0 ? clock_ms : 0;
-  reduced_.copy_(at::stack({mean_loss, at::full({}, told, reduced_.options())}));
+  // All other ranks contribute zero, so the sum broadcasts rank 0's clock.
+  const double contributed = communicator_.rank() == 0 ? clock_ms : 0;
+  reduced_.copy_(at::stack({mean_loss, at::full({}, contributed, reduced_.options())}));
   run_part(Phase::reduce, reduce_part);
 }
 

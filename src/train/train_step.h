@@ -7,7 +7,7 @@
 
 namespace tg {
 
-// What the schedule says of one step.
+// One step's values of the schedules.
 struct StepPlan {
   double lr_scale = 1.0;
   double momentum = 0.0;
@@ -16,7 +16,7 @@ struct StepPlan {
   bool fake_quant = false;
 };
 
-// What a step says of itself, the same on every rank.
+// The metrics of one step, the same on every rank.
 struct StepMetrics {
   double loss = 0;       // mean over all micro-batches
   double grad_norm = 0;  // global, before clipping

@@ -46,9 +46,9 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
                    settings.runtime, machine.device, parts_.spans);
   }
   communicator.time_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
-  report_.tell(describe(parts_, settings, machine, communicator.world_size()));
+  report_.emit(describe(parts_, settings, machine, communicator.world_size()));
   for (const auto& notice : parts_.weights.parameters.pattern_notices()) {
-    report_.tell(SettingWarning{notice});
+    report_.emit(SettingWarning{notice});
   }
 }
 
@@ -76,9 +76,9 @@ void Trainer::loop() {
   }
   read_back();
   state_.clock.stop();
-  report_.tell(*state_.validations);
+  report_.emit(*state_.validations);
   if (capped_at && *capped_at < run.iterations) {
-    report_.tell(StoppedEarly{*capped_at, state_.clock.elapsed_ms()});
+    report_.emit(StoppedEarly{*capped_at, state_.clock.elapsed_ms()});
   }
 }
 
@@ -89,7 +89,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   const double scale = lr_scale(settings_.run, step, elapsed_ms);
   if (!state_.fake_quant && state_.clock.decide(step, elapsed_ms, *state_.average).fake_quant) {
     state_.fake_quant = true;
-    report_.tell(LateQatStarted{step, scale});
+    report_.emit(LateQatStarted{step, scale});
   }
   RECORD_USER_SCOPE("train_step");
   const PeerWatch::Scope launching(watch_of_launches(communicator_, machine_.device));
@@ -115,7 +115,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   launched_.emplace(std::move(launched));
   if (machine_.device.is_cpu()) read_back();
   if (first_swa && (state_.average->collects_swa() || settings_.runtime.record_quirks)) {
-    report_.tell(SwaStarted{step + 1});
+    report_.emit(SwaStarted{step + 1});
   }
 }
 
@@ -129,7 +129,7 @@ void Trainer::read_back() {
   }();
   state_.step = launched.step;
   state_.clock.step_ended(launched.ended);
-  state_.clock.rank_0_told(launched.steps_told, metrics.clock_ms);
+  state_.clock.add_rank_0_time(launched.clock_steps, metrics.clock_ms);
   reporter_.step_ended(launched, metrics);
 }
 
@@ -139,7 +139,7 @@ void Trainer::trace(std::int64_t step, bool last) {
   state_.clock.stop();
   {
     const PeerWatch::Work writing(communicator_.watch(), "writing the trace to " + output_dir_);
-    if (const auto written = trace_->change()) report_.tell(*written);
+    if (const auto written = trace_->change()) report_.emit(*written);
   }
   state_.clock.start();
 }
@@ -147,7 +147,7 @@ void Trainer::trace(std::int64_t step, bool last) {
 Score Trainer::score() {
   return parts_.validation.score(
       parts_.weights.model, settings_.run.train_seq_len,
-      [this](const ValidationProgress& so_far) { report_.tell(so_far); });
+      [this](const ValidationProgress& so_far) { report_.emit(so_far); });
 }
 
 void Trainer::validate(std::int64_t step) {
@@ -159,28 +159,28 @@ void Trainer::validate(std::int64_t step) {
   const double spent = milliseconds_since(began);
   state_.validation_ms += spent;
   validation_before_step_ms_ += spent;
-  report_.tell(Validated{step, scored, state_.clock.elapsed_ms(), spent});
+  report_.emit(Validated{step, scored, state_.clock.elapsed_ms(), spent});
   state_.add_validation(step, scored.loss);
   state_.clock.start();
 }
 
 void Trainer::finish() {
   report_.take_names();
-  report_.tell(LoopEnded{state_.clock.elapsed_ms(), state_.validation_ms});
-  report_.tell(MemoryMeasured{peak_memory(machine_.device)});
+  report_.emit(LoopEnded{state_.clock.elapsed_ms(), state_.validation_ms});
+  report_.emit(MemoryMeasured{peak_memory(machine_.device)});
   const auto line = state_.average->apply();
   require_finite(parts_.weights.parameters);
   if (!line.empty()) {
-    report_.tell(AverageApplied{line});
+    report_.emit(AverageApplied{line});
     const auto began = std::chrono::steady_clock::now();
     const auto scored = score();
-    report_.tell(FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored,
+    report_.emit(FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored,
                              milliseconds_since(began)});
   }
   if (communicator_.rank() == 0) {
     const PeerWatch::Work writing(communicator_.watch(), "writing the model to " + output_dir_);
     write_model(parts_.weights.parameters, output_dir_);
-    report_.tell(model_written(output_dir_));
+    report_.emit(model_written(output_dir_));
   }
   communicator_.barrier();
 }

@@ -13,7 +13,7 @@ void warm_up(const Settings& settings, at::Device device, Communicator& communic
   const StepPlan plan{.momentum = settings.optim.muon_momentum, .fake_quant = state.fake_quant};
   for (std::int64_t step = 1; step <= steps; ++step) {
     train_step.run(plan);
-    report.tell(WarmUpStepEnded{step, steps});
+    report.emit(WarmUpStepEnded{step, steps});
   }
   state.restore(before);
   wait_for_device(communicator, device);

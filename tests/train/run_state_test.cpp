@@ -40,7 +40,7 @@ class RunStateTest : public testing::Test {
     state.clock.start();
     state.clock.step_ended(Moment(compute_stream(at::kCPU)));
     state.clock.stop();
-    state.clock.rank_0_told(state.step, 10.0 * static_cast<double>(state.step));
+    state.clock.add_rank_0_time(state.step, 10.0 * static_cast<double>(state.step));
     state.finite_watch.after_step(state.step, std::nan(""), 1, state.step % 2 == 1);
     state.add_validation(state.step, 5.0 / static_cast<double>(state.step));
     state.validation_ms += 3;
