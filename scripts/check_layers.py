@@ -9,9 +9,9 @@ import re
 import sys
 
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
-LAYERS = "base config device data ops model comm optim store eval train".split()
-# Files that are a library beside their layer's.
-LIBRARIES = {"data/feeder.h": "feeder", "data/feeder.cpp": "feeder"}
+LAYERS = "base config device data ops model comm optim store eval train commands".split()
+# Files that are a library beside their layer's, without suffix.
+LIBRARIES = {"data/feeder": "feeder", "commands/inspect": "inspect", "commands/tensor_table": "inspect"}
 # Folders that compile without LibTorch's headers, and what is excepted: the way to the device.
 WITHOUT_TORCH = {"base", "config", "data"}
 WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
@@ -54,7 +54,7 @@ def layer_of(path):
 
 
 def library_of(path):
-    return LIBRARIES.get(path.as_posix(), layer_of(path))
+    return LIBRARIES.get(path.with_suffix("").as_posix(), layer_of(path))
 
 
 def included(source, name, src):

@@ -1,6 +1,7 @@
 #pragma once
 // The settings a run ended up with, as files keep them.
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,8 +13,11 @@ namespace tg {
 nlohmann::json settings_json(const Settings& settings, const Origins& origins);
 // NAME=value lines that --config reads back.
 std::string settings_text(const Settings& settings);
-// Those lines, less what may differ between ranks and runs of one experiment: the run's name, where
-// its results go, and profiling.
+// The same lines for the settings in `config`, a run's config.json, whose values are not this
+// program's defaults; nothing where `config` has no settings.
+std::optional<std::string> changed_settings_text(const nlohmann::json& config);
+// The lines of settings_text, less what may differ between ranks and runs of one experiment: the
+// run's name, where its results go, and profiling.
 std::string experiment_text(const Settings& settings);
 // One setting's value as text, by member name.
 std::string setting_text(const Settings& settings, std::string_view member);

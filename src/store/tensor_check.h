@@ -22,7 +22,7 @@ std::optional<int64_t> checked_numel(c10::IntArrayRef sizes, size_t item_size);
 bool all_zero_or_one(const at::Tensor& bools);
 
 std::string shape_text(c10::IntArrayRef sizes);  // [2, 3]
-// Control characters escaped, at most 100 characters.
-std::string shown(std::string_view name);
+// Control characters escaped, at most `most` characters.
+std::string shown(std::string_view name, size_t most = 100);
 
 }  // namespace tg

@@ -6,8 +6,12 @@
 
 namespace tg {
 
-// By content, not by name: a zip is read as a torch.save file, anything else as safetensors.
-// Errors: missing_input, io, bad_data.
+enum class WeightsFormat { safetensors, torch };
+
+// By content, not by name: a zip is a torch.save file, anything else safetensors. Errors:
+// missing_input, io.
+WeightsFormat weights_format(const std::string& path);
+// Reads the file in that format. Errors: missing_input, io, bad_data.
 NamedTensors load_weights(const std::string& path);
 
 // Copies each tensor over the one of the same name, whose storage, dtype and device stay. Names and
