@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_writer.h"
 #include "base/log.h"
 #include "store/atomic_file.h"
 
@@ -53,13 +54,7 @@ JsonLines::~JsonLines() {
 
 void JsonLines::write(const nlohmann::json& value) {
   const std::string line = dump(value, -1);
-  size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t written = ::write(fd_, line.data() + done, line.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;
-    done += static_cast<size_t>(written);
-  }
+  const size_t done = write_fully(fd_, line.data(), line.size());
   if (done == line.size()) {
     size_ += static_cast<int64_t>(done);
     return;
