@@ -57,7 +57,7 @@ void train_command(int argc, const char* const* argv) {
   set_log_rank(launch.rank);
   if (launch.launcher != "single") turn_off_progress();
   check_settings(settings, launch.world_size);
-  set_library_environment(settings, launch);
+  set_library_environment(settings.runtime, launch);
   if (launch.rank == 0) {
     for (const auto& notice : notices(settings, origins)) warn_line(notice);
   }

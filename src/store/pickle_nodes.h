@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <vector>
 
