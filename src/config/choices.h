@@ -1,5 +1,5 @@
 #pragma once
-// The settings that are one word of a short list, and how each word is written.
+// Enumerated settings, and the word for each of their values.
 #include <array>
 #include <string_view>
 #include <type_traits>

@@ -24,7 +24,7 @@ class Environment {
 
 // NCCL's order of summation depends on the algorithm, the protocol and the number of channels.
 void fix_collectives(Environment& environment) {
-  environment.add("NCCL_ALGO", "Ring");  // the only one of all collectives without NVLS
+  environment.add("NCCL_ALGO", "Ring");  // all that reduce-scatter and all-gather have without NVLS
   environment.add("NCCL_PROTO", "Simple");
   // Where the user sets one of them, ours might contradict it.
   if (environment.has("NCCL_MIN_NCHANNELS") || environment.has("NCCL_MAX_NCHANNELS")) return;
