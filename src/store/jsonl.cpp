@@ -17,12 +17,12 @@
 namespace tg {
 namespace {
 
-// Bytes that are no UTF-8 (a path in the settings) become U+FFFD rather than an exception.
+// Bytes that are not UTF-8 (a path in the settings) become U+FFFD instead of an exception.
 std::string dump(const nlohmann::json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// Where the last whole line ends. Reads backwards, by blocks, no more than the line's own length.
+// The offset at which the last complete line ends. Reads backwards in blocks, only the last line.
 int64_t end_of_last_line(int fd, int64_t size) {
   char block[4096];
   while (size > 0) {
@@ -44,7 +44,7 @@ JsonLines::JsonLines(std::string path) : path_(std::move(path)) {
           std::strerror(errno));
   const int64_t found = ::lseek(fd_, 0, SEEK_END);
   size_ = end_of_last_line(fd_, found);
-  // Failure costs one unreadable line, no more.
+  // If this fails, one line stays unreadable.
   if (size_ < found && ::ftruncate(fd_, size_) != 0) size_ = found;
 }
 
@@ -60,7 +60,7 @@ void JsonLines::write(const nlohmann::json& value) {
     return;
   }
   const int error = errno;
-  // Half a line would spoil the next one as well.
+  // An incomplete line would make the next one unreadable too.
   const bool cut = done == 0 || ::ftruncate(fd_, size_) == 0;
   if (!cut) size_ += static_cast<int64_t>(done);
   if (!std::exchange(warned_, true))

@@ -32,8 +32,8 @@ WeightsFormat weights_format(const std::string& path) {
   const FileSource source(path);
   if (!source.holds(0, 4)) return WeightsFormat::safetensors;
   const std::string magic = source.read(0, 4);
-  // The second is the format before zips, which load_torch names in its error. As safetensors
-  // header lengths either would mean tens of megabytes.
+  // The second is torch.save's format before zips, for which load_torch has an error of its own.
+  // Read as a safetensors header length, either would be tens of megabytes.
   const bool torch = magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a";
   return torch ? WeightsFormat::torch : WeightsFormat::safetensors;
 }
