@@ -16,8 +16,7 @@ struct Launcher {
   std::array<const char*, 3> variables;  // rank, world size, local rank
   const char* local_size;                // number of ranks on this host; Slurm: see slurm_tasks
   const char* job;
-  // Else local rank and count are optional: PMI does not define them, but Hydra, which uses it,
-  // does.
+  // Else local rank and count are optional: PMI does not define them, but Hydra sets them.
   bool knows_hosts = true;
 };
 

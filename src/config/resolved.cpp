@@ -22,7 +22,7 @@ std::string line_of(const std::string& name, const std::string& value) {
 std::string scalar_text(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value_text(value.get<bool>());
-  // dump() of nested values recurses: a hostile file would end the stack.
+  // dump() recurses into nested values: a hostile file would overflow the stack.
   return value.is_structured() ? "..." : value.dump();
 }
 
