@@ -1,4 +1,4 @@
-# Writes OUTPUT: the git commit of SOURCE_DIR and the bytes of its src/, as the log reports them.
+# Writes OUTPUT: the git commit of SOURCE_DIR and the size of its src/ in bytes, for the log.
 cmake_minimum_required(VERSION 3.25)
 execute_process(COMMAND git -C ${SOURCE_DIR} describe --always --dirty --abbrev=12 --exclude=*
                 OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

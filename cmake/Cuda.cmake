@@ -1,12 +1,12 @@
-# What a machine builds: train_gpt_choose_cuda(MODE SITE_PACKAGES NVCC...) sets
+# Chooses between the CPU and the CUDA build: train_gpt_choose_cuda(MODE SITE_PACKAGES NVCC...) sets
 #   TRAIN_GPT_WITH_CUDA  whether the program uses GPUs
 #   TRAIN_GPT_NVCC       its CUDA compiler: the first of NVCC... that is usable
 #   TRAIN_GPT_CUDA_WHY   the reason, in one line
 # MODE OFF: the CPU program. AUTO: with CUDA where SITE_PACKAGES has LibTorch's CUDA set and an nvcc is
 # usable. ON: with CUDA, or an error.
 
-# Sets ERROR to the reason why NVCC cannot be used, and to "" where it can. That nvcc exists does not say so:
-# packages install it apart from the headers (crt/, nv/target) and libraries that every compilation needs.
+# Sets ERROR to the reason why NVCC cannot be used, or to "" if it can. It may exist and not work: packages
+# install it separately from the headers (crt/, nv/target) and libraries that every compilation needs.
 function(train_gpt_check_nvcc nvcc error)
   execute_process(COMMAND ${nvcc} --version OUTPUT_VARIABLE version ERROR_QUIET)
   if(NOT version MATCHES "release 13[.]")

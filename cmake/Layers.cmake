@@ -1,6 +1,6 @@
 # train_gpt_layer(NAME [TORCH] [ONLY FILE...] [EXCEPT FILE...] [LINK ...]): one folder of src/ is one static
-# library of all its sources, of those named or all but those named. Without TORCH it compiles and links no
-# LibTorch at all.
+# library of all its sources, of the named ones or of all but the named ones. Without TORCH it neither compiles
+# nor links with LibTorch.
 # train_gpt_test(NAME [TORCH] [LINK ...]): the tests of one layer are one program and one ctest.
 
 function(train_gpt_use_torch target)
@@ -38,7 +38,7 @@ function(train_gpt_test name)
   if(NOT sources)
     return()
   endif()
-  # What needs a GPU is a program of its own, which says so where there is none.
+  # Tests that need a GPU are a program of their own, which ctest skips where there is none.
   set(gpu_sources ${sources})
   list(FILTER gpu_sources INCLUDE REGEX "_gpu_test.cpp$")
   list(FILTER sources EXCLUDE REGEX "_gpu_test.cpp$")
@@ -61,6 +61,6 @@ function(train_gpt_test_program name label link torch)
     train_gpt_use_torch(${name}_tests)
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests)
-  # One thread each: the tensors are small, and threads that spin for them starve the other tests.
+  # One thread each: the tensors are small, and idle threads that spin would slow down the other tests.
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300 PROCESSORS 2 ENVIRONMENT OMP_NUM_THREADS=1)
 endfunction()

@@ -1,7 +1,7 @@
 # LibTorch as the PyPI wheel lays it out, as imported targets:
 #   torch::cpu   ATen, autograd and c10 on the CPU
 #   torch::cuda  the same on NVIDIA GPUs, with cuDNN and NCCL (only where TRAIN_GPT_WITH_CUDA is set): the
-#                device layer links it, and so who links that
+#                device layer links it, and thereby every layer that links device
 # find_package(Torch) refuses to configure without a CUDA toolkit, and this program runs without one.
 
 file(GLOB torch_candidates ${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/torch)

@@ -4,14 +4,14 @@
 # Runs COMMAND, a line for bash, as on a newcomer's machine: as root of a bare Debian 12 in the folder
 # TREE, in a fresh clone of this repository's last commit. For example:
 #   scripts/bare_machine.sh /tmp/bare 'scripts/quickstart.sh && scripts/test.sh'
-# Where TREE is none yet, it is made with debootstrap: minbase and ca-certificates, 300 MB, a minute.
-# Of this machine it has the package mirror, and the settings of apt, pip and proxies. What is mounted
-# in it is seen by COMMAND alone and goes with it, so that TREE can be removed like any folder. With
-# wheels and builds it grows to some 9 GB.
-#   --keep            goes on in the clone that an earlier call left in TREE
-#   --beside FOLDER   FOLDER is there beside the clone, to read only
-# The exit status is COMMAND's, or 69 where this machine cannot make such a tree: that takes root,
-# Debian 12 and the right to mount.
+# If TREE does not exist, it is made with debootstrap: minbase and ca-certificates, 300 MB, a minute.
+# It uses this machine's package mirror and settings of apt, pip and proxies. Mounts in it exist in
+# COMMAND's namespace only and end with it, so that TREE can be removed like any folder. With wheels
+# and builds it grows to some 9 GB.
+#   --keep            continues in the clone of an earlier call
+#   --beside FOLDER   mounts FOLDER read-only beside the clone
+# The exit status is COMMAND's, or 69 if this machine cannot make such a tree: that takes root, Debian
+# 12 and the right to mount.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -65,7 +65,7 @@ copy_settings() {
 
 [[ $(id -u) == 0 ]] || unable "this takes root"
 unshare --mount true 2>/dev/null || unable "nothing can be mounted here"
-# debootstrap removes its own folder when it is done.
+# debootstrap removes its own folder when it is complete.
 [[ -e $tree/etc/debian_version && ! -e $tree/debootstrap ]] || make_tree
 copy_settings
 if [[ $keep == no ]]; then
@@ -73,7 +73,7 @@ if [[ $keep == no ]]; then
   git clone -q . "$tree/srv/train_gpt"
 fi
 
-# Nothing else of this machine's environment gets in.
+# No other variables of this machine's environment are passed.
 mapfile -t settings < <(env | grep -iE '^((http|https|all|no)_proxy|PIP_(INDEX_URL|EXTRA_INDEX_URL|TRUSTED_HOST|DEFAULT_TIMEOUT)|CI)=')
 settings+=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
   SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt PIP_CERT=/etc/ssl/certs/ca-certificates.crt)

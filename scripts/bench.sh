@@ -3,8 +3,8 @@
 #
 # train_gpt beside the same model under torch.compile (tests/bench/torch_compile_peer.py) on one GPU, in turns,
 # in bf16 on the same synthetic tokens: configs/record.env and configs/speedrun_124m.env, or the one
-# named. Then each operation alone (build/op_bench), and where train_gpt's step goes. Tables and logs
-# go to $OUT (logs/bench by default). Wants an existing build/, an idle GPU, and a PYTHON (python3)
+# named. Then each operation alone (build/op_bench), and the phases of train_gpt's step. Tables and logs
+# go to $OUT (logs/bench by default). Needs an existing build/, an idle GPU, and a PYTHON (python3)
 # with torch and Triton.
 #
 # The peer compiles at every start, so it starts once a recipe and round, and takes all its steps then:
@@ -41,7 +41,7 @@ done
 need_gpu_and_build
 
 out=${OUT:-logs/bench}
-work=$(mktemp -d) # weights that nobody wants to keep, and what the peer compiled
+work=$(mktemp -d) # discarded weights, and the peer's compile cache
 trap 'rm -rf "$work"' EXIT
 runs=$out/runs
 mkdir -p "$runs"

@@ -3,7 +3,7 @@
 #
 # Milliseconds a step of build/train_gpt beside a plain PyTorch eager script of the same model, taken
 # in turns on the quickstart's shards and preset, with as many threads (OMP_NUM_THREADS, else all
-# cores). Wants an idle machine, shards from scripts/quickstart.sh (or DATA_PATH), and LibTorch for
+# cores). Needs an idle machine, shards from scripts/quickstart.sh (or DATA_PATH), and LibTorch for
 # Python from scripts/setup.sh --tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -3,9 +3,9 @@
 #
 # How training scales over the GPUs of this host: configs/record.env and configs/speedrun_124m.env in
 # bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens, and as one rank on every GPU at the
-# same time, which says how fast the slowest of them is by itself; then two runs with DETERMINISTIC=1 to
+# same time, which measures the slowest of them by itself; then two runs with DETERMINISTIC=1 to
 # compare bit by bit, and a trace of one step on all GPUs. Tables, metrics and the trace's picture go to
-# $OUT (logs/bench_ranks by default). Wants an existing build/ and otherwise idle GPUs.
+# $OUT (logs/bench_ranks by default). Needs an existing build/ and otherwise idle GPUs.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh

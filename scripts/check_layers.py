@@ -9,20 +9,20 @@ import re
 import sys
 
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
-LAYERS = "base config device data ops model comm optim store eval train".split()
-# Files that are a library beside their layer's.
-LIBRARIES = {"data/feeder.h": "feeder", "data/feeder.cpp": "feeder"}
-# Folders that compile without LibTorch's headers, and what is excepted: the way to the device.
+LAYERS = "base config device data ops model comm optim store eval train commands".split()
+# Files that are a library beside their layer's, without suffix.
+LIBRARIES = {"data/feeder": "feeder", "commands/inspect": "inspect", "commands/tensor_table": "inspect"}
+# Folders that compile without LibTorch's headers, and their exceptions: the copy to the device.
 WITHOUT_TORCH = {"base", "config", "data"}
 WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
-# So do kernels, and what their launchers take.
+# Kernels and their launchers' headers compile without LibTorch too.
 KERNELS = re.compile(r"ops/.*(\.cuh?|_(kernel|hopper)\.h)|device/launch\.h")
 # The only files that read the environment.
 ENVIRONMENT = {"config/parse.cpp", "config/launch.cpp"}
 # The only file that changes it, before there is a second thread: setenv may move what a getenv of
 # another thread, or of a library, is reading.
 SET_ENVIRONMENT = "config/environment.cpp"
-# The only files that may wait for the device to hand over a number: the report and the scores.
+# The only files that may wait for the device to return a number: the report and the scores.
 ITEM = re.compile(r"train/report\w*\.(h|cpp)|eval/.*")
 
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
@@ -54,7 +54,7 @@ def layer_of(path):
 
 
 def library_of(path):
-    return LIBRARIES.get(path.as_posix(), layer_of(path))
+    return LIBRARIES.get(path.with_suffix("").as_posix(), layer_of(path))
 
 
 def included(source, name, src):
@@ -139,7 +139,7 @@ def check_circles(includes):
     for source, target in includes:
         if source.parent != target.parent:
             uses.setdefault(source.parent, {}).setdefault(target.parent, (source, target))
-    # What uses nothing that is left, or is used by nothing, is in no circle.
+    # A folder that uses none of the remaining ones, or is used by none, is in no circle.
     left = set(uses)
     while left:
         used = {other for folder in left for other in uses[folder]}

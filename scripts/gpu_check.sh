@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # usage: scripts/gpu_check.sh [PART ...]
 #
-# What only a GPU can show, from an existing build/, in about ten minutes on one large GPU. Each part
-# has a time limit, and the others run when one fails; a table closes. Without a PART, all of them:
+# Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a
+# time limit, and the others run when one fails; ends with a table. Without a PART, all of them:
 #   tests            the tests of build/ that need a GPU
 #   record           configs/record.env at full size, bf16, 30 steps
 #   record_dtypes    the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
@@ -10,7 +10,7 @@
 #   speedrun_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
 #   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
-#   input            record with each overlap switch on and off, slow storage, and what timing costs
+#   input            record with each overlap switch on and off, slow storage, and the cost of timing
 #                    (build/input_bench, which is built with the tests)
 #   trace            one step of record as a trace and as a picture of it, in $OUT
 #   start            the time to the first step of one run, and of four that are started at once
@@ -40,7 +40,7 @@ need_gpu_and_build
 
 out=${OUT:-logs/gpu_check}
 text_shards=${DATA_PATH:-data/quickstart/shards}
-work=$(mktemp -d) # synthetic shards, and weights that nobody wants to keep
+work=$(mktemp -d) # synthetic shards, and discarded weights
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 : >"$out/summary.txt"

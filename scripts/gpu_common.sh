@@ -4,7 +4,7 @@
 
 python=${PYTHON:-python3}
 
-# Flags of a run that only trains, with one warm-up step, and says every step.
+# Flags of a run that only trains, with one warm-up step, and logs every step.
 # shellcheck disable=SC2034
 train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclock-seconds 0
   --artifact none --eval-stride 0 --ttt-enabled 0 --train-log-every 1)

@@ -3,8 +3,8 @@
 #
 # The kernels' tests (build/ops_gpu_tests: all, or gtest suites such as MlpGpu) under compute-sanitizer,
 # memcheck and then racecheck, within N seconds in all (600; an H200 takes some 420). Large tests are slow
-# under the tools, so every suite runs its quickest first, for its share of the time. Says which
-# tests were not reached, and what was found; a table closes. Exit status 1 on an error, a hazard or a
+# under the tools, so every suite runs its quickest first, for its share of the time. Prints the
+# tests that were not reached and the findings, and ends with a table. Exit status 1 on an error, a hazard or a
 # failed test, and when a suite has no test clean under a tool. Logs go to $OUT (logs/gpu_sanitize).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1

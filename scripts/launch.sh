@@ -2,7 +2,7 @@
 # usage: scripts/launch.sh [-n RANKS] [TRAIN_GPT_FLAG ...]
 #
 # Trains with several ranks on this machine: one on each GPU, or, without GPUs, RANKS on its CPUs.
-#   -n RANKS  how many (default: all GPUs that CUDA_VISIBLE_DEVICES leaves; 1 on CPUs)
+#   -n RANKS  how many (default: all GPUs in CUDA_VISIBLE_DEVICES; 1 on CPUs)
 #
 # Settings come from flags, the environment and --config FILE, as for build/train_gpt:
 #   scripts/launch.sh --config configs/record.env
@@ -36,7 +36,7 @@ program=${BUILD_DIR:-$root/build}/train_gpt
 [[ -x $program ]] || stop 66 "no $program: run scripts/build.sh, or set BUILD_DIR to where it was built"
 [[ -x $(command -v mpirun) ]] || stop 66 "no mpirun: run scripts/setup.sh, or install openmpi-bin"
 
-# As train_gpt counts them: those it was built for and CUDA_VISIBLE_DEVICES leaves.
+# The GPUs that train_gpt uses: those it was built for, within CUDA_VISIBLE_DEVICES.
 count_gpus() {
   local names
   if [[ " DEVICE=${DEVICE-} $* " =~ (DEVICE=|--device[ =])cpu\  ]]; then
@@ -80,5 +80,5 @@ else
   place=(--oversubscribe --bind-to none)
 fi
 
-# Of a failure, the rank's own line says more than mpirun's page.
+# --quiet: the failed rank's own line says more than mpirun's message.
 exec mpirun --quiet "${as[@]}" "${place[@]}" -np "$ranks" "$program" "$@"

@@ -3,7 +3,7 @@
 #
 # From a bare machine to a trained GPT: sets up, builds, unpacks the Python documentation as
 # English text (11 MB; with a GPU, 77 MB of other packages' too), trains a 1,024-piece
-# tokenizer on it, writes shards, and trains a model. Everything lands in data/quickstart/ and
+# tokenizer on it, writes shards, and trains a model. All files are in data/quickstart/ and
 # logs/. Finished stages are skipped the next time; the training itself always runs. Flags go to
 # train_gpt, for example: --iterations 50. SETUP=0 installs and builds nothing: build/ is used as it
 # is, such as one that was built on another machine.
@@ -18,26 +18,26 @@ data=data/quickstart
 config=configs/quickstart.env
 if have_gpu; then config=configs/quickstart_gpu.env; fi
 
-# Each stage writes to $data/partial, and its result gets its name when it is whole.
+# Each stage writes to $data/partial, and renames its result when it is complete.
 begin_stage() {
   say "$1"
   rm -rf "$data/partial"
   mkdir -p "$data/partial"
 }
 
-# What a GPU reads besides: in its minute it would go through the Python documentation alone so
-# often that it learned it by heart. Packages with documentation as plain text, the largest first.
+# More text for a GPU, which in its minute would train on the Python documentation alone so often
+# that it memorises it. Packages with documentation as plain text, the largest first.
 more_packages=(
   linux-doc vim-runtime perl-doc llvm-14-doc python-sqlalchemy-doc dpdk-doc python-pandas-doc git-doc
   cmake-doc clang-14-doc numba-doc cinder-doc buildbot-doc nova-doc manila-doc openvswitch-doc
   python-celery-doc twisted-doc ironic-doc swift-doc pypy3-doc sphinx-doc pylint-doc
 )
-# How often one pass over that reads the Python documentation, on which the model is scored.
+# Copies of the Python documentation, on which the model is scored, in one pass over that text.
 python_copies=${PYTHON_COPIES:-4}
 
-# unpack PACKAGE...: their files to $data/partial/files. One that only depends on that of a version
-# (python3-doc on python3.11-doc) stands for it. Downloaded and unpacked, not installed: container
-# images drop /usr/share/doc at install.
+# unpack PACKAGE...: their files to $data/partial/files. For a package that only depends on that of a
+# version (python3-doc on python3.11-doc), the latter's. Downloaded and unpacked, not installed:
+# container images drop /usr/share/doc at install.
 unpack() {
   local known package versioned found=() sandbox=()
   mkdir "$data/partial/files"
@@ -73,14 +73,14 @@ fetch_more_text() {
   local files="$data/partial/files"
   begin_stage "more text: documentation from ${#more_packages[@]} other packages"
   unpack "${more_packages[@]}"
-  # Left out: other files, stubs, translations, and 3 MB of tables for GPUs' assemblers.
+  # Excluded: other files, stubs, translations, and 3 MB of tables for GPUs' assemblers.
   find "$files" ! -type d ! \( -type f -size +1k \( -name '*.txt' -o -name '*.rst' -o -name '*.pod' \) \
     ! -path '*/translations/*' ! -name 'AMDGPU*' ! -path '*/AMDGPU/*' \) -delete
   near_copies "$files" >"$data/partial/copies"
   xargs -r -d '\n' rm <"$data/partial/copies"
   echo "left out: $(wc -l <"$data/partial/copies") near copies of validation documents"
   find "$files" -type d -empty -delete
-  # Where there was nothing, the next run tries again.
+  # Without any file, the next run tries again.
   if [[ -d $files ]]; then mv "$files" "$data/more_text"; fi
 }
 
@@ -102,7 +102,7 @@ near_copies() {
     }' <(list_validation) <(find "$1" -type f)
 }
 
-# One document a file. Shuffled, always in the same way, so that every stretch of training sees all
+# One document a file. Shuffled, always in the same way, so that every part of training has all
 # kinds of pages.
 list_text() {
   find "$data/text" -type f -name '*.txt' | LC_ALL=C sort | shuf --random-source=<(yes)
@@ -155,7 +155,7 @@ SECONDS=0
 [[ -d $data/text ]] || fetch_text
 [[ -d $data/more_text ]] || ! have_gpu || fetch_more_text
 [[ -f $data/tokenizer.model ]] || train_tokenizer
-# Anew where the documents are others than last time: a GPU brings more text.
+# Again if the documents have changed: with a GPU there is more text.
 if [[ ! -d $data/shards ]] || ! list_documents | cmp -s - "$data/documents.txt"; then write_shards; fi
 rm -rf "$data/partial"
 

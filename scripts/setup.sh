@@ -68,7 +68,7 @@ make_venv() {
   [[ -e .venv ]] || python3 -m venv .venv
 }
 
-# .venv/installed remembers each installed set by its line.
+# .venv/installed lists the installed sets.
 has_wheels() { grep -qxF -e "$*" .venv/installed 2>/dev/null; }
 
 install_wheels() {

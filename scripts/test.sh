@@ -18,5 +18,5 @@ fi
 scripts/setup.sh --tests
 scripts/build.sh "$preset" -DTRAIN_GPT_TESTS=ON -DTRAIN_GPT_WERROR=ON
 say "testing preset $preset"
-# The tests tell their PROCESSORS in half cores, so that others run beside those that wait.
+# The tests declare their PROCESSORS in half cores, so that others run beside those that wait.
 ctest --preset "$preset" -j "$((2 * $(nproc)))" "$@"

@@ -20,7 +20,7 @@ std::string core_of(int cpu) {
   return std::getline(file, siblings) ? siblings : std::to_string(cpu);
 }
 
-// Version 2: "max 100000" or "250000 100000", microseconds of CPU time in each period.
+// cgroup v2: "max 100000" or "250000 100000", microseconds of CPU time in each period.
 std::optional<double> cores_of_v2(const fs::path& group) {
   std::ifstream file(group / "cpu.max");
   double quota = 0, period = 0;
@@ -28,7 +28,7 @@ std::optional<double> cores_of_v2(const fs::path& group) {
   return quota / period;
 }
 
-// Version 1: a quota of -1 is none.
+// cgroup v1: a quota of -1 means none.
 std::optional<double> cores_of_v1(const fs::path& group) {
   std::ifstream quota_file(group / "cpu.cfs_quota_us"), period_file(group / "cpu.cfs_period_us");
   double quota = 0, period = 0;
@@ -64,8 +64,8 @@ std::optional<int> cgroup_cores(const std::string& root) {
     const bool v2 = controllers.empty();
     if (!v2 && !names_cpu(controllers)) continue;
     const auto top = fs::path(root) / (v2 ? "sys/fs/cgroup" : "sys/fs/cgroup/cpu");
-    // A group is limited by those that it is in as well. In a container the upper ones are not
-    // there, and the path may be the host's.
+    // The limits of all parent groups apply as well. In a container the parents are not visible,
+    // and the path may be the host's.
     fs::path group = fs::path(line.substr(second + 1)).relative_path();
     for (bool more = true; more; group = group.parent_path()) {
       more = !group.empty();

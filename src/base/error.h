@@ -1,6 +1,6 @@
 #pragma once
-// Two kinds of failure. What a user can cause throws Error: an exit code and one line that says
-// what, expected, found and what to do. What only our own mistake can cause is an assert.
+// Two kinds of failure. A fault that a user can cause throws Error: an exit code and one line that
+// says what, expected, found and what to do. A bug of ours fails an assert.
 #include <fmt/format.h>
 
 #include <stdexcept>
@@ -13,8 +13,8 @@ namespace tg {
 enum class ExitCode : int {
   ok = 0,
   usage = 64,          // a flag, setting or variable that makes no sense
-  bad_data = 65,       // a file that is there but broken
-  missing_input = 66,  // a file that is not there
+  bad_data = 65,       // a file that exists but is damaged
+  missing_input = 66,  // a file that does not exist
   unavailable = 69,    // a peer or the network
   internal = 70,       // non-finite numbers, or our own mistake
   memory = 71,         // host or device memory exhausted
@@ -41,7 +41,7 @@ template <typename... Args>
 
 }  // namespace tg
 
-// REQUIRE(condition, exit code, format, ...): the user's error unless the condition holds.
+// REQUIRE(condition, exit code, format, ...): throws Error unless the condition holds.
 #define REQUIRE(condition, exit_code, ...)                \
   do {                                                    \
     if (!(condition)) ::tg::fail(exit_code, __VA_ARGS__); \

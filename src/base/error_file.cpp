@@ -25,12 +25,12 @@ void write_error_file(int exit_code, std::string_view what) {
   using std::chrono::system_clock;
   if (error_file.empty() || written.exchange(true)) return;
   auto end = system_clock::now();
-  // Of all ranks torchrun takes the earliest for the root cause.
+  // torchrun reports the rank with the earliest timestamp as the root cause.
   if (exit_code == static_cast<int>(ExitCode::unavailable)) end += kLostPeerDelay;
   const auto timestamp = std::to_string(system_clock::to_time_t(end));
-  // No "py_callstack": torchrun would show that, however empty, instead of the message.
+  // No "py_callstack": torchrun would show it instead of the message, even if empty.
   const json report = {{"message", {{"message", what}, {"extraInfo", {{"timestamp", timestamp}}}}}};
-  // A path in the message can be any bytes; a file that cannot be written is not worth an error.
+  // A path in the message may be no UTF-8. A failure to write the file is ignored.
   std::ofstream(error_file) << report.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 

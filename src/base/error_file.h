@@ -5,14 +5,16 @@
 
 namespace tg {
 
-// A rank that only lost a peer ends this much later than it says so: launchers report the first
-// that ends, which should be the one that failed by itself.
+// A rank that fails because it lost a peer exits this long after its error line: launchers report
+// the rank that exits first, which should be the one with the original error.
 constexpr std::chrono::seconds kLostPeerDelay{3};
 
-// Where torchrun looks for what a rank died of, to show it in its own report; empty: nowhere.
+// The error file of this rank (TORCHELASTIC_ERROR_FILE), which torchrun's report quotes; empty:
+// none.
 void set_error_file(const std::string& path);
 
-// Writes `what` there as torchrun reads it, once: what follows a first error follows from it.
+// Writes `what` there in torchrun's format. Only the first call writes: later errors are
+// consequences of the first.
 void write_error_file(int exit_code, std::string_view what);
 
 }  // namespace tg

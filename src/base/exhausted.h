@@ -4,12 +4,12 @@
 
 namespace tg {
 
-// The line of an error's message which says that memory is exhausted, on the host or on a device:
-// in the words of the standard library, LibTorch, CUDA, cuBLAS, cuDNN or NCCL. Empty: it is another
-// error. The view ends with the error.
+// The line of error.what() that reports exhausted memory of the host or of a device, as the
+// standard library, LibTorch, CUDA, cuBLAS, cuDNN or NCCL word it; empty for other errors. A view
+// into error.what().
 std::string_view out_of_memory_line(const std::exception& error);
 
-// The system would not start another thread.
+// The system refused to start another thread.
 bool is_out_of_threads(const std::exception& error);
 
 }  // namespace tg

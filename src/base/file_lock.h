@@ -1,21 +1,21 @@
 #pragma once
-// Locks of whole files by fcntl, of the open file description: the kernel releases a lock when its
-// last descriptor is closed, so a lock ends with its owner, however that dies.
+// Whole-file locks by fcntl that belong to the open file description: the kernel releases a lock
+// when the last descriptor is closed, so also when the process is killed.
 #include <string>
 
 namespace tg {
 
-enum class FileLock { shared, exclusive };  // exclusive ones need a descriptor open for writing
+enum class FileLock { shared, exclusive };  // exclusive: the descriptor must be open for writing
 
-// False with errno EAGAIN or EACCES: another descriptor's lock is in the way; with any other errno
-// the file system has no locks.
+// False with errno EAGAIN or EACCES: another descriptor has a conflicting lock; with any other
+// errno the file system does not support locks.
 bool try_lock(int descriptor, FileLock kind);
-// Waits until no other lock is in the way. False with errno: the file system has no locks.
+// Waits until no other lock conflicts. False with errno: the file system does not support locks.
 bool wait_for_lock(int descriptor, FileLock kind);
 bool others_have_locked(int descriptor);
 
-// Whether `path` still names the descriptor's file. Who removes a lock's file while holding the
-// lock leaves to others, who may have opened it before, a lock without a name.
+// Whether `path` still names the descriptor's file. If the owner of a lock unlinks the file, a
+// process that opened it earlier locks a file that no other process will find.
 bool has_name(int descriptor, const std::string& path);
 
 }  // namespace tg

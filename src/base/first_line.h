@@ -3,7 +3,7 @@
 
 namespace tg {
 
-// LibTorch's messages go on with a backtrace.
+// A message of LibTorch without the backtrace below its first line.
 inline std::string_view first_line(std::string_view text) {
   return text.substr(0, text.find('\n'));
 }

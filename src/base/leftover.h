@@ -4,15 +4,15 @@
 
 namespace tg {
 
-// A file that must not outlast its owner, such as one that is not whole yet. The destructor removes
-// it and, since an error runs no destructors (program.h), so does the end of the program.
+// A file that is removed with its owner, such as an incomplete one. The destructor unlinks it and,
+// since an error runs no destructors (program.h), run_program does so before the process exits.
 class Leftover {
  public:
   explicit Leftover(std::string path);
   ~Leftover();
   Leftover(const Leftover&) = delete;
   Leftover& operator=(const Leftover&) = delete;
-  // From now on it stays.
+  // The file is no longer removed.
   void keep();
 
  private:
@@ -20,7 +20,7 @@ class Leftover {
   std::list<std::string>::iterator listed_;
 };
 
-// Removes the files of all that live.
+// Unlinks the files of all living Leftovers.
 void remove_leftovers();
 
 }  // namespace tg

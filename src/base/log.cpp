@@ -33,7 +33,7 @@ struct Log {
       make_logger("err", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   std::mutex file_mutex;
   std::shared_ptr<spdlog::logger> file;
-  std::vector<std::string> before_file;  // lines for the file that is not open yet
+  std::vector<std::string> before_file;  // lines logged before the file is opened
   std::atomic<bool> out_lost = false, file_lost = false;
   int rank = 0;
   std::atomic<long> step{-1};
@@ -68,7 +68,7 @@ void open_log_file(const std::string& path, std::string_view header) {
     fail(ExitCode::cannot_create, "cannot create the log file {} ({}); choose another OUTPUT_DIR",
          path, error.what());
   }
-  // spdlog would report every second.
+  // spdlog's own handler would report once a second.
   state.file->set_error_handler([&state](const std::string& what) {
     if (!state.file_lost.exchange(true))
       warn_line(fmt::format("lines of the log file are lost ({}); the run goes on", what));
@@ -82,7 +82,7 @@ void log_line(std::string_view line) {
   Log& state = log_state();
   if (state.rank != 0) return;
   progress_line("");
-  // The file first: what a reader of standard output has seen is in it, even if the run is killed.
+  // The file first: it then has every line that standard output has, even if the run is killed.
   {
     const std::lock_guard lock(state.file_mutex);
     if (state.file) {

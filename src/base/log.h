@@ -1,8 +1,8 @@
 #pragma once
 // Log lines are bare (no time stamp, no level): scripts that parse the Python programs' logs parse
 // ours. Standard output and the log file get the same lines; warnings and errors go to standard
-// error. Where one of them cannot be written any more (a full disk; a reader that has gone away,
-// where the program ignores SIGPIPE), one warning says so and the others go on.
+// error. If one of them can no longer be written (a full disk, or a closed pipe where the program
+// ignores SIGPIPE), one warning says so and the others are still written.
 #include <fmt/format.h>
 
 #include <string>
@@ -24,10 +24,10 @@ void warn_line(std::string_view line);
 void error_line(int exit_code, std::string_view what);
 // The step that error_line names from now on; negative: none.
 void set_log_step(long step);
-// A line on the terminal that the next one overwrites; nothing where standard output is no
-// terminal. Empty: erase it.
+// A line on the terminal that the next one overwrites; does nothing unless standard
+// output is a terminal. Empty: erases the line.
 void progress_line(std::string_view line);
-// None from now on: launchers give ranks a terminal and write what comes to files.
+// No progress lines from now on: launchers give ranks a terminal but write their output to files.
 void turn_off_progress();
 
 template <typename... Args>

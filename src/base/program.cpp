@@ -43,12 +43,12 @@ Error describe(const std::exception& error) {
   return {ExitCode::internal, std::string(first_line(error.what()))};
 }
 
-// Where even the words fail, for want of memory.
-constexpr std::string_view kLastWords =
+// Written when there is not even memory for formatting the error's line.
+constexpr std::string_view kNoMemoryLine =
     "ERROR exit=71: out of memory, and none left to say where; use a smaller model or batch\n";
 
-// Storage may be what failed: not for longer than this.
-constexpr auto kRemovalTime = std::chrono::seconds(2);
+// Unlinking may block, since storage may be what failed.
+constexpr auto kRemovalTimeout = std::chrono::seconds(2);
 
 void remove_leftovers_soon() {
   auto removed = std::make_shared<std::promise<void>>();
@@ -57,12 +57,12 @@ void remove_leftovers_soon() {
     remove_leftovers();
     removed->set_value();
   }).detach();
-  done.wait_for(kRemovalTime);
+  done.wait_for(kRemovalTimeout);
 }
 
-[[noreturn]] void end_with_its_line() {
+[[noreturn]] void end_process() {
   static std::atomic_flag ending;
-  // Another thread has the last word.
+  // The first thread to get here ends the process; others wait.
   while (ending.test_and_set()) ::pause();
   auto code = ExitCode::memory;
   try {
@@ -71,12 +71,12 @@ void remove_leftovers_soon() {
     error_line(static_cast<int>(code), error.what());
   } catch (...) {
     [[maybe_unused]] const auto written =
-        ::write(STDERR_FILENO, kLastWords.data(), kLastWords.size());
+        ::write(STDERR_FILENO, kNoMemoryLine.data(), kNoMemoryLine.size());
   }
   try {
     remove_leftovers_soon();
   } catch (...) {
-    remove_leftovers();  // no thread for it
+    remove_leftovers();  // a thread cannot be started
   }
   if (code == ExitCode::unavailable) std::this_thread::sleep_for(kLostPeerDelay);
   std::fflush(nullptr);
@@ -102,10 +102,10 @@ Error describe_error(const std::exception_ptr& exception) {
   }
 }
 
-// Where no frame has a handler the runtime calls terminate at the throw, before it unwinds
-// (libstdc++ does; the standard allows either).
+// Without a handler on the stack libstdc++ calls terminate at the throw, before unwinding (the
+// standard allows either).
 int run_program(const std::function<void()>& program) {
-  std::set_terminate(end_with_its_line);
+  std::set_terminate(end_process);
   program();
   return static_cast<int>(ExitCode::ok);
 }

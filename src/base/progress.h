@@ -4,12 +4,12 @@
 
 namespace tg {
 
-// Tells whoever waits for this thread's work that it gets on: `amount` more of what the work
-// counts, such as bytes; 0: a part is done that it does not count. Does nothing where nobody
-// listens. What works for long calls it now and then: a file being written, each batch of a score.
+// Reports progress of this thread's work to its listener, if there is one: `amount` more of what
+// the work counts, such as bytes; 0 for a part that is not counted. Long operations call it
+// repeatedly: after each part of a file, after each batch of a score.
 void report_progress(std::int64_t amount);
 
-// The listener of this thread while the object lives; the one before it listens again afterwards.
+// Listens to this thread while the object lives; the destructor restores the previous listener.
 class ProgressListener {
  public:
   using OnProgress = std::function<void(std::int64_t amount)>;

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdlib>
 
 namespace tg {
 
@@ -14,8 +13,8 @@ std::string py_repr(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   if (value == 0) return std::signbit(value) ? "-0.0" : "0.0";
-  // Python prints the shortest digits that read back, in scientific form below 1e-4 and from 1e16
-  // on.
+  // Python prints the shortest digits that round-trip, in scientific notation below 1e-4 and from
+  // 1e16 on.
   const double magnitude = std::abs(value);
   const bool scientific = magnitude < 1e-4 || magnitude >= 1e16;
   std::array<char, 64> buffer;

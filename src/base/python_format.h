@@ -1,6 +1,5 @@
 #pragma once
-// Numbers as Python prints them, because the log lines are read by scripts written for Python's
-// logs.
+// Numbers as Python prints them, since log lines are parsed by scripts written for Python's logs.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,5 +1,5 @@
 #pragma once
-// What our own threads did and when, for the trace: the profiler sees LibTorch's work alone.
+// Timed spans of our own threads, for the trace: the profiler records LibTorch's operations only.
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -9,13 +9,13 @@ namespace tg {
 
 struct Span {
   const char* name;           // a literal
-  std::int64_t thread;        // as the system numbers it (gettid)
+  std::int64_t thread;        // gettid()
   std::int64_t begin_ns = 0;  // since the Unix epoch
   std::int64_t end_ns = 0;
-  std::int64_t batch = -1;  // the micro-batch that it worked on; -1: none
+  std::int64_t batch = -1;  // micro-batch index; -1: none
 };
 
-// Safe from any thread. Off it costs one load.
+// Thread-safe. While it is off, add() costs one relaxed load.
 class SpanLog {
  public:
   void start() { on_ = true; }
@@ -29,7 +29,7 @@ class SpanLog {
   std::vector<Span> spans_;
 };
 
-// Logs its own lifetime; `log` may be null.
+// Logs its own lifetime as a span; `log` may be null.
 class SpanScope {
  public:
   SpanScope(SpanLog* log, const char* name, std::int64_t batch);

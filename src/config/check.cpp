@@ -48,7 +48,7 @@ void check_heads(const Settings& settings, Conflicts& conflicts) {
   conflicts.unless(m.rope_dims % 2 == 0 && m.rope_dims <= head,
                    "ROPE_DIMS={}: expected an even number up to the head's size {}", m.rope_dims,
                    head);
-  // Past 1024 tokens the base is stretched by a power of rd / (rd - 2).
+  // Beyond 1024 tokens the RoPE base is scaled by a power of rd / (rd - 2).
   const auto longest = std::max(settings.run.train_seq_len, eval_length(settings));
   const auto rotated = m.rope_dims == 0 ? head : m.rope_dims;
   conflicts.unless(
@@ -167,7 +167,7 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
   assert(world_size >= 1);
   Conflicts conflicts;
   check_ranges(settings, conflicts);
-  // The others divide by what is out of range.
+  // The other checks divide by these values.
   if (conflicts.any()) return conflicts.take();
   check_heads(settings, conflicts);
   check_model(settings.model, conflicts);

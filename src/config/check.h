@@ -1,5 +1,5 @@
 #pragma once
-// Combinations of settings that cannot work, found before anything slow happens.
+// Checks of ranges and combinations of settings, made before anything slow happens.
 #include <string>
 #include <vector>
 
@@ -7,9 +7,9 @@
 
 namespace tg {
 
-// One line each; empty: all is well. Ranges are checked too, for settings that no parser has seen.
+// One line for each conflict. Ranges are checked again, for Settings that were not parsed.
 std::vector<std::string> find_conflicts(const Settings& settings, int world_size);
-// Throws one Error(config) with all of them.
+// Throws one Error(config) that lists all conflicts.
 void check_settings(const Settings& settings, int world_size);
 
 }  // namespace tg

@@ -1,7 +1,6 @@
 #pragma once
-// The settings that are one word of a short list, and how each word is written.
+// Enumerated settings, and the word for each of their values.
 #include <array>
-#include <string>
 #include <string_view>
 #include <type_traits>
 

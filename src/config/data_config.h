@@ -1,5 +1,5 @@
 #pragma once
-// What is read.
+// Training and validation data.
 #include <cstdint>
 #include <string>
 

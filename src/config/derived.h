@@ -1,36 +1,35 @@
 #pragma once
-// The few numbers that follow from several settings.
+// Quantities derived from several settings.
 #include <cstdint>
 
 #include "config/settings.h"
 
 namespace tg {
 
-// Into how many micro-batches TRAIN_BATCH_TOKENS is cut.
+// The number of micro-batches that TRAIN_BATCH_TOKENS is divided into.
 std::int64_t parts_of_batch(const RunConfig& run, int world_size);
-// M, the micro-batches of a step over all ranks, by whose number gradients are divided. With
-// GRAD_ACCUM_STEPS that many a rank. Else 8 for up to eight ranks, so that the same tokens make the
-// same step whatever their number, and one a rank for more. In the strided order every rank reads
-// in every round, so there 8 is rounded up to whole rounds.
+// M, the number of micro-batches of a step over all ranks, by which gradients are divided:
+// GRAD_ACCUM_STEPS for each rank if set; else 8 for up to eight ranks, so that a step has the same
+// tokens on any number of ranks, and one for each rank beyond. In the strided order every rank
+// reads a micro-batch in every round, so 8 is rounded up to whole rounds.
 std::int64_t micro_batches(const Settings& settings, int world_size);
-// Rounds of one rank, ceil(M / W): in the last one of the stream order some ranks may have no
+// Rounds of a rank, ceil(M / W). In the last round of the stream order some ranks may have no
 // micro-batch.
 std::int64_t micro_steps(const Settings& settings, int world_size);
-// L, the tokens that a micro-batch trains on: TRAIN_BATCH_TOKENS / M, where M is not rounded up.
+// L, the tokens of a micro-batch: TRAIN_BATCH_TOKENS / M, with M before it is rounded up.
 std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
-// Tokens that a step trains on, all ranks together: M * L, more than TRAIN_BATCH_TOKENS where M is
-// rounded up.
+// Tokens of a step over all ranks: M * L, more than TRAIN_BATCH_TOKENS if M was rounded up.
 std::int64_t tokens_per_step(const Settings& settings, int world_size);
 // int(MLP_MULT * MODEL_DIM).
 std::int64_t mlp_hidden(const ModelConfig& model);
 std::int64_t head_dim(const ModelConfig& model);
-// Whether the initial weights of a projection of embeddings are drawn; the record leaves narrow
-// ones at zero.
+// Whether the initial weights of an embedding's projection are random. As in the record, those of
+// narrow ones (a side under 64) are zero.
 bool is_drawn_projection(std::int64_t rows, std::int64_t columns);
-// EVAL_SEQ_LEN, or TRAIN_SEQ_LEN where that is 0.
+// EVAL_SEQ_LEN, or TRAIN_SEQ_LEN if that is 0.
 std::int64_t eval_length(const Settings& settings);
 
-// The switches as they take effect: TRAINING_TIMING_BREAKDOWN=1 turns all overlap off.
+// The overlap switches in effect: TRAINING_TIMING_BREAKDOWN=1 turns all of them off.
 IoConfig effective_io(const Settings& settings);
 
 }  // namespace tg

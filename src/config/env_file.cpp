@@ -12,7 +12,7 @@
 namespace tg {
 namespace {
 
-// The text between quotes; nothing when the quote never closes or something follows it.
+// The text between quotes; nothing if the closing quote is missing or text follows it.
 std::optional<std::string> unquoted(std::string_view text) {
   const char quote = text[0];
   std::string value;
@@ -43,7 +43,7 @@ std::optional<std::string> parse_value(std::string_view text) {
   text = trimmed(text);
   if (text.empty() || text[0] == '#') return "";
   if (text[0] == '"' || text[0] == '\'') return unquoted(text);
-  // A # inside a word belongs to it, as in a shell.
+  // As in a shell, a # inside a word does not begin a comment.
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '#' && std::isspace(static_cast<unsigned char>(text[i - 1]))) {
       return std::string(trimmed(text.substr(0, i)));

@@ -1,5 +1,5 @@
 #pragma once
-// Files of NAME=value lines, as in configs/: comments begin with #, values may stand in quotes.
+// Files of NAME=value lines, as in configs/: comments begin with #, values may be quoted.
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +12,10 @@ struct Assignment {
   int line;
 };
 
-// Errors: missing_input for a file that cannot be read, usage for a line that is no assignment.
+// Errors: missing_input (the file cannot be read), usage (a line is not an assignment).
 std::vector<Assignment> read_env_file(const std::string& path);
 
-// `value` as such a file spells it, quoted where it must be.
+// `value` as written in such a file, quoted if necessary.
 std::string quoted_value(std::string_view value);
 
 }  // namespace tg

@@ -4,19 +4,19 @@
 #include <vector>
 
 #include "config/launch.h"
-#include "config/settings.h"
+#include "config/runtime_config.h"
 
 namespace tg {
 
-// What LibTorch, NCCL, cuBLAS and Kineto must read in the environment of a run with these settings:
-// NAME and value, of those names that `lookup` does not find, so that the user's own values stay.
-// `gpu_driver`: NVIDIA's driver is loaded on this machine.
-std::vector<std::pair<std::string, std::string>> library_environment(const Settings& settings,
+// The environment variables (name, value) that LibTorch, NCCL, cuBLAS and Kineto need in such a
+// run, without those that `lookup` finds: the user's values take precedence. `gpu_driver`: NVIDIA's
+// driver is loaded on this machine.
+std::vector<std::pair<std::string, std::string>> library_environment(const RuntimeConfig& runtime,
                                                                      const LaunchInfo& launch,
                                                                      const EnvLookup& lookup,
                                                                      bool gpu_driver);
-// Sets that. The only place that changes the environment: call it while the process has one thread,
-// since setenv may move what another thread is reading.
-void set_library_environment(const Settings& settings, const LaunchInfo& launch);
+// Sets them in this process. The only function that changes the environment: call it while the
+// process has one thread, since setenv may move the memory that getenv of another thread reads.
+void set_library_environment(const RuntimeConfig& runtime, const LaunchInfo& launch);
 
 }  // namespace tg

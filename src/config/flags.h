@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// The command line of a program with flags of its own. Errors: usage.
+// Parses the command line of a program that declares its own flags. Errors: usage.
 inline cxxopts::ParseResult parse_flags(cxxopts::Options& declared, int argc, char** argv) {
   try {
     return declared.parse(argc, argv);

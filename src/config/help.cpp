@@ -8,9 +8,9 @@ namespace tg {
 namespace {
 
 constexpr const char* head =
-    "train_gpt: trains a GPT from token shards, on a CPU or on GPUs.\n"
+    "train_gpt train: trains a GPT from token shards, on a CPU or on GPUs.\n"
     "\n"
-    "  train_gpt [--config FILE]... [--SETTING VALUE]...\n"
+    "  train_gpt [train] [--config FILE]... [--SETTING VALUE]...\n"
     "\n"
     "A setting comes from its flag, else from the environment, else from a --config file of "
     "NAME=value\n"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <limits>
 #include <vector>
 
 #include "base/error.h"
@@ -15,9 +14,9 @@ namespace {
 struct Launcher {
   const char* name;
   std::array<const char*, 3> variables;  // rank, world size, local rank
-  const char* local_size;                // counts the ranks of this host; Slurm: see slurm_tasks
+  const char* local_size;                // number of ranks on this host; Slurm: see slurm_tasks
   const char* job;
-  // Else local rank and count are there at times: PMI knows none, but Hydra, which speaks it, does.
+  // Else local rank and count are optional: PMI does not define them, but Hydra sets them.
   bool knows_hosts = true;
 };
 
@@ -42,8 +41,8 @@ int read_int(const char* name, const std::string& text, int low, int high) {
   return static_cast<int>(value);
 }
 
-// The ranks of host `node` in Slurm's list of all hosts': "8(x2),4" is 8, 8 and 4. Nothing where
-// the list does not say.
+// The number of ranks on host `node`, from Slurm's list for all hosts: "8(x2),4" means 8, 8 and 4.
+// Nothing if the list does not have it.
 std::optional<int> slurm_tasks(std::string_view list, std::int64_t node) {
   while (!list.empty()) {
     const auto comma = std::min(list.find(','), list.size());
@@ -62,7 +61,7 @@ std::optional<int> slurm_tasks(std::string_view list, std::int64_t node) {
   return std::nullopt;
 }
 
-// The ranks of this host, where the launcher counts them.
+// The number of ranks on this host, if the launcher gives it.
 std::optional<int> count_local(const Launcher& launcher, const EnvLookup& lookup, int world_size) {
   if (launcher.local_size != nullptr) {
     const auto count = lookup(launcher.local_size);
@@ -72,7 +71,7 @@ std::optional<int> count_local(const Launcher& launcher, const EnvLookup& lookup
   if (lookup("SLURM_NNODES") == "1") return world_size;
   std::int64_t node = 0;
   if (!read_value(lookup("SLURM_NODEID").value_or("0"), node)) return std::nullopt;
-  // The step's own hosts, else the job's.
+  // The list of the Slurm step, else that of the job.
   for (const char* name : {"SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE"}) {
     const auto found = slurm_tasks(lookup(name).value_or(""), node);
     if (found && *found >= 1 && *found <= world_size) return found;
@@ -80,7 +79,7 @@ std::optional<int> count_local(const Launcher& launcher, const EnvLookup& lookup
   return std::nullopt;
 }
 
-// Nothing when none of the launcher's variables is there.
+// Nothing if none of the launcher's variables exists.
 std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& lookup) {
   std::array<std::string, 3> texts;
   std::vector<const char*> present;
@@ -101,7 +100,7 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   info.launcher = launcher.name;
   info.world_size = read_int(launcher.variables[1], texts[1], 1, 1 << 20);
   info.rank = read_int(launcher.variables[0], texts[0], 0, info.world_size - 1);
-  // Where nobody says, the ranks are taken to share a host.
+  // Without a local rank all ranks are assumed to share a host.
   const bool counted = launcher.knows_hosts || !texts[2].empty();
   info.local_rank =
       counted ? read_int(launcher.variables[2], texts[2], 0, info.world_size - 1) : info.rank;
@@ -113,18 +112,18 @@ std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& 
   } else if (local_size) {
     info.one_node = *local_size == info.world_size;
   } else {
-    // A loopback address, or none with PMI, can only be meant for one.
+    // A loopback address, or none with PMI, implies one host.
     const auto address = lookup("MASTER_ADDR").value_or("");
     const bool loopback = address == "localhost" || address.starts_with("127.");
     info.one_node = loopback || (!launcher.knows_hosts && address.empty());
   }
   info.job = lookup(launcher.job).value_or("");
-  // A job's steps, and its next attempt after a requeue, must not find each other's files.
+  // Steps of a job, and its next attempt after a requeue, must not share rendezvous files.
   for (const char* part : {"SLURM_STEP_ID", "SLURM_RESTART_COUNT"}) {
     const bool named = info.launcher == "slurm" && !info.job.empty();
     if (named) info.job += "." + lookup(part).value_or("0");
   }
-  // Open MPI uses its job numbers again; the port of its server tells two such jobs apart.
+  // Open MPI reuses job numbers; the port of its server distinguishes two such jobs.
   if (const auto server = lookup("PMIX_SERVER_URI2"); server && !info.job.empty()) {
     info.job += "-" + server->substr(server->rfind(':') + 1);
   }

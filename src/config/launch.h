@@ -1,5 +1,5 @@
 #pragma once
-// Which of how many processes this is, as torchrun, mpirun or srun tell it in the environment.
+// Rank and world size of this process, from the environment that torchrun, mpirun or srun sets.
 #include <functional>
 #include <optional>
 #include <string>
@@ -10,14 +10,14 @@ struct LaunchInfo {
   int rank = 0;
   int world_size = 1;
   int local_rank = 0;
-  int local_size = 1;    // ranks on this host; all of them where the launcher does not tell
-  bool one_node = true;  // all ranks run on this host, as far as the launcher tells
-  std::string launcher;  // "env" (torchrun), "openmpi", "slurm", "pmi" or "single"
-  std::string job;       // names this job among those of the host; empty: the launcher has no name
-  std::string master_addr;   // MASTER_ADDR; empty: not given
-  int master_port = 29500;   // MASTER_PORT
-  bool agent_store = false;  // torchrun's agent keeps the store at that address
-  std::string attempt;       // TORCHELASTIC_RESTART_COUNT: keys of an earlier attempt are not ours
+  int local_size = 1;          // ranks on this host; world_size if unknown
+  bool one_node = true;        // all ranks run on this host, as far as is known
+  std::string launcher;        // "env" (torchrun), "openmpi", "slurm", "pmi" or "single"
+  std::string job;             // unique among the jobs of this host; empty: unknown
+  std::string master_addr;     // MASTER_ADDR; empty: not given
+  int master_port = 29500;     // MASTER_PORT
+  bool agent_store = false;    // torchrun's agent hosts the TCPStore at that address
+  std::string attempt;         // TORCHELASTIC_RESTART_COUNT: a part of the store's keys
   std::string gloo_interface;  // GLOO_SOCKET_IFNAME; empty: not given
   bool chose_threads = false;  // OMP_NUM_THREADS or MKL_NUM_THREADS is set
 };
@@ -26,16 +26,16 @@ using EnvLookup = std::function<std::optional<std::string>(const char* name)>;
 
 // RANK, WORLD_SIZE, LOCAL_RANK; else OMPI_COMM_WORLD_{RANK,SIZE,LOCAL_RANK}; else
 // SLURM_{PROCID,NTASKS,LOCALID}; else PMI_{RANK,SIZE} and, where it is set, MPI_LOCALRANKID; else
-// one process alone. The first set with any of its names decides. Errors: usage, for a set with a
-// name missing, and for values that cannot be. The ranks of this host: LOCAL_WORLD_SIZE,
+// a single process. The first set of which any variable exists is used. Errors: usage, for an
+// incomplete set and for invalid values. The number of ranks on this host: LOCAL_WORLD_SIZE,
 // OMPI_COMM_WORLD_LOCAL_SIZE, SLURM_STEP_TASKS_PER_NODE or SLURM_TASKS_PER_NODE, MPI_LOCALNRANKS.
 LaunchInfo read_launch(const EnvLookup& lookup);
-// From the environment of this process.
+// Reads the environment of this process.
 LaunchInfo read_launch();
-// A variable of this process.
+// A variable of this process's environment.
 std::optional<std::string> own_environment(const char* name);
-// TORCHELASTIC_ERROR_FILE, in which torchrun looks for what a rank died of; empty: not given. Apart
-// from the rest, so that what is wrong there can be told as well.
+// TORCHELASTIC_ERROR_FILE, from which torchrun reports a rank's error; empty: not given. A function
+// of its own, so that errors of read_launch are reported there as well.
 std::string read_error_file();
 
 }  // namespace tg

@@ -1,5 +1,5 @@
 #pragma once
-// The range that a number must lie in. Settings that are no number take `anything`.
+// The range of a numeric setting. Settings of other types take `anything`.
 #include <limits>
 
 namespace tg {
@@ -25,10 +25,10 @@ constexpr Limit above(double low) {
 constexpr Limit within(double low, double high) {
   return {.low = low, .high = high};
 }
-// [0, 1): decays, momenta and betas, where 1 would never move.
+// [0, 1): decays, momenta and betas, where 1 would never update.
 inline constexpr Limit fraction{.low = 0, .high = 1, .high_open = true};
 
-// Upper ends that keep products of settings inside 64 bits.
+// Upper limits that keep products of settings within 64 bits.
 inline constexpr double most_tokens = 1LL << 40;  // of a step, of validation
 inline constexpr double most_tokens_in_row = 1 << 24;
 inline constexpr double most_channels = 1 << 24;

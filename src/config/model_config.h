@@ -1,5 +1,5 @@
 #pragma once
-// The network: every switch that tells the record from the speedrun.
+// The model's architecture, with every switch in which the record and the speedrun differ.
 #include <cstdint>
 #include <vector>
 

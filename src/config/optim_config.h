@@ -1,5 +1,5 @@
 #pragma once
-// How gradients become weights, and what is averaged and quantised afterwards.
+// The optimizers, and averaging and quantisation of weights.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -63,8 +63,8 @@ struct OptimConfig {
   }
 };
 
-// Parts of names: a parameter whose name contains one is stepped by AdamW at SCALAR_LR and stays in
-// floating point.
+// Substrings of parameter names: AdamW updates matching parameters at SCALAR_LR, and the artifact
+// keeps them in floating point.
 inline const std::vector<std::string>& default_control_patterns() {
   static const std::vector<std::string> patterns = {
       "attn_scale", "mlp_scale",       "resid_mix",       "q_gain",    "skip_weight", "smear",

@@ -48,8 +48,8 @@ struct Flags {
   bool version = false;
 };
 
-// cxxopts matches words with std::regex, which recurses once a letter: 100,000 of them end the
-// stack.
+// cxxopts matches words with std::regex, which recurses for each letter: a word of 100,000
+// overflows the stack.
 constexpr std::size_t longest_word = 4096;
 
 class Parser {
@@ -119,8 +119,9 @@ class Parser {
     }
   }
 
-  // cxxopts takes every word after a flag as its value, or none: a switch may have one or not, and
-  // a forgotten value must not swallow the next flag.
+  // Joins switches and their values, and reports flags without a value. In cxxopts a flag takes the
+  // next word as its value either always or never; here a switch may have a value, and a missing
+  // value must not be taken from the next flag.
   std::vector<std::string> joined(const std::vector<std::string>& words) {
     std::vector<std::string> out;
     for (std::size_t i = 0; i < words.size(); ++i) {

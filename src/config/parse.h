@@ -9,13 +9,13 @@ namespace tg {
 struct ParseResult {
   Settings settings;
   Origins origins;
-  bool help = false;  // --help or --version was given: nothing else was read
+  bool help = false;  // --help or --version was given: `settings` has the defaults
   bool version = false;
 };
 
 // A flag beats the environment, which beats --config files (the later ones beat the earlier), which
-// beat the defaults. envp: NAME=value strings, null at the end, or null for none; names that are no
-// setting's are ignored. Errors: usage, naming every unknown name and bad value; missing_input for
+// beat the defaults. envp: NAME=value strings, null-terminated, or null for none; other names are
+// ignored. Errors: usage, naming every unknown name and bad value; missing_input for
 // a --config file.
 ParseResult parse_settings(int argc, const char* const* argv, const char* const* envp);
 // With the environment of this process.

@@ -15,8 +15,22 @@ namespace {
 constexpr std::array<std::string_view, 5> of_one_run = {"run_id", "output_dir", "profile",
                                                         "profile_start", "profile_steps"};
 
-std::string line_of(const char* name, const std::string& value) {
-  return env_name(name) + "=" + quoted_value(value) + "\n";
+std::string line_of(const std::string& name, const std::string& value) {
+  return name + "=" + quoted_value(value) + "\n";
+}
+
+std::string scalar_text(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value_text(value.get<bool>());
+  // dump() recurses into nested values: a hostile file would overflow the stack.
+  return value.is_structured() ? "..." : value.dump();
+}
+
+std::string json_text(const nlohmann::json& value) {
+  if (!value.is_array()) return scalar_text(value);
+  std::vector<std::string> items;
+  for (const auto& item : value) items.push_back(scalar_text(item));
+  return value_text(items);
 }
 
 }  // namespace
@@ -41,8 +55,20 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
 std::string settings_text(const Settings& settings) {
   std::string text;
   settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    text += line_of(name, value_text(value));
+    text += line_of(env_name(name), value_text(value));
   });
+  return text;
+}
+
+std::optional<std::string> changed_settings_text(const nlohmann::json& config) {
+  const auto settings = config.find("settings");
+  if (settings == config.end() || !settings->is_object()) return std::nullopt;
+  const auto defaults = settings_json(Settings(), {})["settings"];
+  std::string text;
+  for (const auto& [name, value] : settings->items()) {
+    const auto found = defaults.find(name);
+    if (found == defaults.end() || *found != value) text += line_of(name, json_text(value));
+  }
   return text;
 }
 
@@ -50,7 +76,7 @@ std::string experiment_text(const Settings& settings) {
   std::string text;
   settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
     if (std::find(of_one_run.begin(), of_one_run.end(), name) != of_one_run.end()) return;
-    text += line_of(name, value_text(value));
+    text += line_of(env_name(name), value_text(value));
   });
   return text;
 }

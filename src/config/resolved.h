@@ -1,6 +1,7 @@
 #pragma once
-// The settings a run ended up with, as files keep them.
+// The resolved settings of a run, as JSON and as text.
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,10 +11,13 @@ namespace tg {
 
 // {"settings": {"MATRIX_LR": 0.025, ...}, "origins": {"MATRIX_LR": "default", ...}}
 nlohmann::json settings_json(const Settings& settings, const Origins& origins);
-// NAME=value lines that --config reads back.
+// A NAME=value line for each setting, as --config files have them.
 std::string settings_text(const Settings& settings);
-// Those lines, less what may differ between ranks and runs of one experiment: the run's name, where
-// its results go, and profiling.
+// The same lines for the settings in `config`, a run's config.json, whose values are not this
+// program's defaults; nothing where `config` has no settings.
+std::optional<std::string> changed_settings_text(const nlohmann::json& config);
+// The lines of settings_text without those that may differ between ranks and runs of one
+// experiment: RUN_ID, OUTPUT_DIR and profiling.
 std::string experiment_text(const Settings& settings);
 // One setting's value as text, by member name.
 std::string setting_text(const Settings& settings, std::string_view member);

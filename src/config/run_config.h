@@ -1,5 +1,5 @@
 #pragma once
-// How long a run is, and of what its steps and evaluations are made.
+// Length of a run, and the batches of its steps and evaluations.
 #include <cstdint>
 
 #include "config/limits.h"

@@ -1,5 +1,5 @@
 #pragma once
-// How the machine is used, and what a run leaves behind.
+// Use of the machine, and outputs of a run.
 #include <cstdint>
 #include <string>
 

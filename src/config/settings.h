@@ -1,7 +1,7 @@
 #pragma once
 // Every setting of the program. A setting is declared twice, side by side: as a member with its
-// default, and as a line in `visit` with name, range and help. Parsing, help, checks, the
-// resolved-settings file and the hash are visitors: v(name, member, Limit, help). The text forms of
+// default, and as a line in `visit` with name, range and help. Parsing, help, checks and
+// config.json are visitors: v(name, member, Limit, help). The text forms of
 // `matrix_lr` are MATRIX_LR (environment, --config files) and --matrix-lr (flags).
 #include <map>
 #include <string>
@@ -53,7 +53,7 @@ struct Settings {
   }
 };
 
-// Where each setting's value came from, by member name: "flag", "environment", a file's path,
+// The source of each setting's value, by member name: "flag", "environment", a file's path,
 // "default".
 using Origins = std::map<std::string, std::string>;
 

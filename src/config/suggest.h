@@ -1,5 +1,5 @@
 #pragma once
-// The nearest known name to one that was mistyped.
+// The known name that is nearest to a mistyped one.
 #include <string>
 #include <string_view>
 #include <vector>

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "base/python_format.h"
 
 namespace tg {
 namespace {
 
-// from_chars knows no leading plus sign, Python does.
+// from_chars does not accept a leading plus sign, Python does.
 std::string_view number_text(std::string_view text) {
   text = trimmed(text);
   if (text.size() > 1 && text[0] == '+' && text[1] != '-' && text[1] != '+') text.remove_prefix(1);
@@ -38,7 +37,7 @@ std::vector<std::string_view> split_commas(std::string_view text) {
   return parts;
 }
 
-// A bound as people write it: 1 rather than 1.0.
+// Whole numbers without a fraction: 1 rather than 1.0.
 std::string bound_text(double value) {
   const bool whole = std::abs(value) < 1e15 && value == std::floor(value);
   return whole ? value_text(static_cast<std::int64_t>(value)) : py_repr(value);

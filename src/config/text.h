@@ -1,9 +1,8 @@
 #pragma once
-// One setting's value as text and back, and the text forms of its name.
+// Conversion of a setting's value to text and back, and the text forms of its name.
 #include <fmt/format.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -18,7 +17,7 @@ std::string env_name(std::string_view member);   // matrix_lr -> MATRIX_LR
 std::string flag_name(std::string_view member);  // matrix_lr -> matrix-lr
 std::string_view trimmed(std::string_view text);
 
-// Text that read_value turns back into the same value.
+// Text from which read_value reads the same value.
 std::string value_text(std::int64_t value);
 std::string value_text(double value);
 std::string value_text(bool value);
@@ -30,7 +29,7 @@ std::string value_text(E value) {
   return std::string(choice_name(value));
 }
 
-// False, and `value` as it was, for text that is no such value.
+// Returns false and leaves `value` unchanged if the text is not such a value.
 bool read_value(std::string_view text, std::int64_t& value);
 bool read_value(std::string_view text, double& value);
 bool read_value(std::string_view text, bool& value);
@@ -51,7 +50,7 @@ bool read_value(std::string_view text, E& value) {
 
 std::string limit_text(const Limit& limit);  // " of at least 1", " above 0", " in [0, 1)"
 
-// What a setting of T takes: "an integer of at least 1", "auto|cuda|cpu".
+// The values that a setting of type T takes: "an integer of at least 1", "auto|cuda|cpu".
 template <class T>
 std::string expected_text(const Limit& limit) {
   if constexpr (std::is_same_v<T, std::int64_t>) {
@@ -71,7 +70,7 @@ std::string expected_text(const Limit& limit) {
   }
 }
 
-// Whether a number is inside its limits; everything else always is.
+// Whether a number is within its limits; true for other types.
 template <class T>
 bool is_allowed(const T& value, const Limit& limit) {
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {

@@ -1,5 +1,5 @@
 #pragma once
-// How the model trains on what it was scored on.
+// Test-time training: the model trains on validation tokens after it has scored them.
 #include <cstdint>
 
 #include "config/limits.h"

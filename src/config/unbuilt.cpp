@@ -11,8 +11,7 @@ namespace {
 
 struct Row {
   const char* setting;
-  // Whether a run with these settings would miss something; `set`: the user gave the setting a
-  // value.
+  // Whether to warn about a run with these settings; `set`: the user gave the setting a value.
   bool (*missed)(const Settings&, bool set);
   const char* text;
 };
@@ -21,7 +20,7 @@ constexpr bool if_set(const Settings&, bool set) {
   return set;
 }
 
-// Scripts accept these, and so does this program: they change nothing, there or here.
+// Accepted as the reference implementation (the Python scripts) accepts them, but without effect.
 constexpr Row without_effect[] = {
     {"muon_beta2", if_set, "has no effect"},
     {"late_qat", if_set, "has no effect: LATE_QAT_THRESHOLD decides"},
@@ -42,7 +41,7 @@ constexpr Row without_effect[] = {
     {"profile_steps",
      [](const Settings& s, bool set) { return set && s.runtime.profile != ProfileMode::on; },
      "has no effect without PROFILE=1"},
-    // The scripts do not say so.
+    // The reference implementation trains without a warning.
     {"bigram_dim",
      [](const Settings& s, bool) {
        const ModelConfig& m = s.model;
@@ -54,7 +53,7 @@ constexpr Row without_effect[] = {
      "use 64 or more for both, BIGRAM_DIM=MODEL_DIM, or BIGRAM_VOCAB_SIZE=0"},
 };
 
-// Delete a row when its feature arrives.
+// Settings of features that do not exist yet: delete a row when its feature is added.
 constexpr Row unbuilt[] = {
     {"fp8", [](const Settings& s, bool) { return s.runtime.fp8; }, "COMPUTE_DTYPE is used"},
     {"activation_recompute", [](const Settings& s, bool) { return s.runtime.activation_recompute; },

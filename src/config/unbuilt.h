@@ -1,5 +1,5 @@
 #pragma once
-// No setting is silently ignored: one line for each that is set and does nothing, or nothing yet.
+// Warnings about settings without effect: no setting is silently ignored.
 #include <string>
 #include <vector>
 
@@ -7,6 +7,7 @@
 
 namespace tg {
 
+// One line for each setting that was set and has no effect, or none yet.
 std::vector<std::string> notices(const Settings& settings, const Origins& origins);
 
 }  // namespace tg

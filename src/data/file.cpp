@@ -35,13 +35,6 @@ File File::open(const std::string& path) {
   return file;
 }
 
-File File::create(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  REQUIRE(descriptor >= 0, ExitCode::cannot_create, "cannot create {} ({})", path,
-          std::strerror(errno));
-  return {path, descriptor, true};
-}
-
 File File::standard_input() {
   return {"standard input", STDIN_FILENO, false};
 }
@@ -84,30 +77,6 @@ std::int64_t File::read_some(std::span<char> bytes) {
   return got;
 }
 
-void File::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const auto put = ::write(descriptor_, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    REQUIRE(put >= 0, ExitCode::io, "writing {} failed ({})", path_, std::strerror(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
-}
-
-void File::write_at(std::int64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const auto put = ::pwrite(descriptor_, bytes.data(), bytes.size(), offset);
-    if (put < 0 && errno == EINTR) continue;
-    REQUIRE(put >= 0, ExitCode::io, "writing {} failed ({})", path_, std::strerror(errno));
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-    offset += put;
-  }
-}
-
-void File::sync() {
-  REQUIRE(::fsync(descriptor_) == 0, ExitCode::io, "writing {} failed ({})", path_,
-          std::strerror(errno));
-}
-
 std::string read_whole_file(const std::string& path, std::int64_t limit) {
   const File file = File::open(path);
   const std::int64_t size = file.size();
@@ -117,13 +86,6 @@ std::string read_whole_file(const std::string& path, std::int64_t limit) {
   const auto got = file.read_at(0, std::as_writable_bytes(std::span(text)));
   text.resize(static_cast<std::size_t>(got));
   return text;
-}
-
-void sync_directory(const std::string& directory) {
-  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  ::fsync(descriptor);
-  ::close(descriptor);
 }
 
 }  // namespace tg

@@ -1,6 +1,6 @@
 #pragma once
-// A file descriptor that closes itself, with whole reads and writes: what the system call did not
-// do in one go is asked for again, and errors name the file.
+// A file descriptor that closes itself, with whole reads: what the system call did not do in one go
+// is asked for again, and errors name the file.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,8 +11,6 @@ class File {
  public:
   // Errors: missing_input (not there, no permission, a directory).
   static File open(const std::string& path);
-  // Creates or empties `path`. Errors: cannot_create.
-  static File create(const std::string& path);
   // The standard input; never closed.
   static File standard_input();
 
@@ -35,10 +33,6 @@ class File {
   std::int64_t read_at(std::int64_t offset, std::span<std::byte> bytes) const;
   // The next bytes of a file or pipe, as many as there are at once; 0 at the end. Errors: io.
   std::int64_t read_some(std::span<char> bytes);
-  // Errors of the writers: io (disk full included).
-  void write(std::span<const std::byte> bytes);
-  void write_at(std::int64_t offset, std::span<const std::byte> bytes);
-  void sync();
 
  private:
   File(std::string path, int descriptor, bool owned);
@@ -49,7 +43,5 @@ class File {
 
 // The whole of a small file (at most `limit` bytes). Errors: missing_input, bad_data (larger), io.
 std::string read_whole_file(const std::string& path, std::int64_t limit);
-// Makes a rename in `directory` outlast a power cut; file systems that cannot are ignored.
-void sync_directory(const std::string& directory);
 
 }  // namespace tg

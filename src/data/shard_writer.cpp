@@ -1,12 +1,10 @@
 #include "data/shard_writer.h"
 
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <utility>
@@ -18,10 +16,6 @@ namespace tg {
 namespace {
 
 constexpr std::size_t buffer_tokens = 1 << 18;
-
-std::string temporary(const std::string& path) {
-  return path + ".tmp";
-}
 
 }  // namespace
 
@@ -46,25 +40,24 @@ ShardWriter::ShardWriter(std::string dir, std::string prefix, std::string split,
   buffer_.reserve(buffer_tokens);
 }
 
-ShardWriter::~ShardWriter() {
-  file_.reset();
-  if (committed_) return;
-  for (const std::string& path : paths_) std::remove(temporary(path).c_str());
-}
-
 void ShardWriter::open_next() {
-  const std::string path = fmt::format("{}/{}_{}_{:06}.bin", dir_, prefix_, split_, paths_.size());
-  file_.emplace(File::create(temporary(path)));
-  paths_.push_back(path);
+  paths_.push_back(fmt::format("{}/{}_{}_{:06}.bin", dir_, prefix_, split_, paths_.size()));
+  files_.emplace_back(paths_.back(), paths_.back() + ".tmp");
+  REQUIRE(last().create(), ExitCode::cannot_create, "cannot create {} ({})", last().temporary(),
+          std::strerror(errno));
   // All zero until the token count is known; no reader takes that for a shard.
   const std::array<std::int32_t, shard_header_ints> header{};
-  file_->write(std::as_bytes(std::span(header)));
+  require_written(last().write(header.data(), sizeof header));
   in_shard_ = 0;
+}
+
+void ShardWriter::require_written(bool done) {
+  REQUIRE(done, ExitCode::io, "writing {} failed ({})", last().temporary(), std::strerror(errno));
 }
 
 void ShardWriter::append(std::span<const std::uint16_t> tokens) {
   while (!tokens.empty()) {
-    if (!file_) open_next();
+    if (!is_open()) open_next();
     const auto room = std::min<std::int64_t>(
         shard_tokens_ - in_shard_, static_cast<std::int64_t>(buffer_tokens - buffer_.size()));
     const auto part = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(room)));
@@ -81,7 +74,7 @@ void ShardWriter::append(std::span<const std::uint16_t> tokens) {
 }
 
 void ShardWriter::flush() {
-  file_->write(std::as_bytes(std::span(buffer_)));
+  require_written(last().write(buffer_.data(), buffer_.size() * sizeof buffer_[0]));
   buffer_.clear();
 }
 
@@ -89,23 +82,21 @@ void ShardWriter::complete() {
   flush();
   const std::array<std::int32_t, 3> header{shard_magic, shard_version,
                                            static_cast<std::int32_t>(in_shard_)};
-  file_->write_at(0, std::as_bytes(std::span(header)));
-  file_->sync();
-  file_.reset();
+  require_written(last().write_at(0, header.data(), sizeof header) && last().sync() &&
+                  last().close());
 }
 
 void ShardWriter::finish() {
-  if (file_) complete();
+  if (is_open()) complete();
 }
 
 void ShardWriter::commit() {
   finish();
-  for (const std::string& path : paths_) {
-    REQUIRE(std::rename(temporary(path).c_str(), path.c_str()) == 0, ExitCode::cannot_create,
-            "cannot create {} ({})", path, std::strerror(errno));
+  for (FileWriter& file : files_) {
+    REQUIRE(file.rename(), ExitCode::cannot_create, "cannot create {} ({})", file.path(),
+            std::strerror(errno));
   }
-  committed_ = true;
-  sync_directory(dir_);
+  sync_folder(dir_);
 }
 
 }  // namespace tg

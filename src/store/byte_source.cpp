@@ -16,7 +16,7 @@ namespace tg {
 
 namespace {
 
-constexpr size_t kPart = 4 << 20;  // of a long read, so that its progress shows
+constexpr size_t kPart = 4 << 20;  // a long read reports its progress after each
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
-// Bytes at offsets, of a file or of memory. Files are read, never mapped: one that is truncated
-// while it is mapped would kill the process.
+// Random access to the bytes of a file or of memory. Files are read, never mapped: truncating a
+// mapped file would kill the process.
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,7 +20,7 @@ class ByteSource {
   bool holds(uint64_t offset, uint64_t count) const {
     return count <= size_ && offset <= size_ - count;
   }
-  // Exactly `count` bytes; the caller has asked holds(). Errors: io.
+  // Reads exactly `count` bytes; the caller has checked holds(). Errors: io.
   virtual void read(uint64_t offset, void* to, size_t count) const = 0;
   std::string read(uint64_t offset, size_t count) const;
 

@@ -10,18 +10,19 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_writer.h"
 #include "base/log.h"
 #include "store/atomic_file.h"
 
 namespace tg {
 namespace {
 
-// Bytes that are no UTF-8 (a path in the settings) become U+FFFD rather than an exception.
+// Bytes that are not UTF-8 (a path in the settings) become U+FFFD instead of an exception.
 std::string dump(const nlohmann::json& value, int indent) {
   return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// Where the last whole line ends. Reads backwards, by blocks, no more than the line's own length.
+// The offset at which the last complete line ends. Reads backwards in blocks, only the last line.
 int64_t end_of_last_line(int fd, int64_t size) {
   char block[4096];
   while (size > 0) {
@@ -43,7 +44,7 @@ JsonLines::JsonLines(std::string path) : path_(std::move(path)) {
           std::strerror(errno));
   const int64_t found = ::lseek(fd_, 0, SEEK_END);
   size_ = end_of_last_line(fd_, found);
-  // Failure costs one unreadable line, no more.
+  // If this fails, one line stays unreadable.
   if (size_ < found && ::ftruncate(fd_, size_) != 0) size_ = found;
 }
 
@@ -53,19 +54,13 @@ JsonLines::~JsonLines() {
 
 void JsonLines::write(const nlohmann::json& value) {
   const std::string line = dump(value, -1);
-  size_t done = 0;
-  while (done < line.size()) {
-    const ssize_t written = ::write(fd_, line.data() + done, line.size() - done);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) break;
-    done += static_cast<size_t>(written);
-  }
+  const size_t done = write_fully(fd_, line.data(), line.size());
   if (done == line.size()) {
     size_ += static_cast<int64_t>(done);
     return;
   }
   const int error = errno;
-  // Half a line would spoil the next one as well.
+  // An incomplete line would make the next one unreadable too.
   const bool cut = done == 0 || ::ftruncate(fd_, size_) == 0;
   if (!cut) size_ += static_cast<int64_t>(done);
   if (!std::exchange(warned_, true))

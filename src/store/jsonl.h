@@ -1,6 +1,6 @@
 #pragma once
 // JSON for other programs: numbers in full precision (what is read back equals what was written),
-// and null for numbers that are not finite, which JSON has no word for.
+// and null for numbers that are not finite, which JSON does not have.
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace tg {
 
-// One object a line, each handed to the system whole as soon as it is written. A line that a killed
-// run left unfinished is cut off when the file is opened again. A full disk costs lines, not the
-// run: it warns once and goes on.
+// One JSON value a line, each passed to the system in one write. An incomplete last line of a
+// killed run is truncated when the file is opened again. On a full disk lines are lost, with one
+// warning, and the run continues.
 class JsonLines {
  public:
   // Creates the file, or appends to it. Errors: cannot_create.
@@ -20,7 +20,7 @@ class JsonLines {
   JsonLines& operator=(const JsonLines&) = delete;
 
   void write(const nlohmann::json& value);
-  // The open file is called this now.
+  // The open file was renamed to this, for messages.
   void renamed(std::string path) { path_ = std::move(path); }
 
  private:

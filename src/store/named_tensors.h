@@ -1,5 +1,5 @@
 #pragma once
-// The store's currency: tensors with names, in an order that files keep.
+// Tensors with names, in the order of the file.
 #include <ATen/core/Tensor.h>
 
 #include <string>

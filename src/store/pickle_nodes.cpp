@@ -108,7 +108,7 @@ at::Tensor rebuild_tensor(const std::vector<const Node*>& args) {
   const std::vector<int64_t> sizes = numbers(args[2], "the size");
   const std::vector<int64_t> strides = numbers(args[3], "the stride");
   expect(args[4], Kind::boolean, "requires_grad");
-  // Hooks are calls, and the metadata conjugation and the like: an honest state dict has neither.
+  // Hooks are function calls, metadata is conjugation and the like: a plain state dict has neither.
   for (size_t i = 5; i < args.size(); ++i)
     if (!expect(args[i], Kind::dict, "hooks and metadata").items.empty())
       throw Malformed("a tensor with hooks or metadata");

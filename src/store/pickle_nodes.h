@@ -1,13 +1,12 @@
 #pragma once
-// What the stack machine of pickle_reader works on. Pickles share values through the memo, so nodes
-// form a graph (cycles included, in a hostile file); tree_of makes the bounded tree.
+// The values of pickle_reader's stack machine. A pickle shares values through its memo, so nodes
+// form a graph (with cycles, in a hostile file); tree_of converts it to a tree of bounded size.
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <deque>
 #include <stdexcept>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,7 +14,7 @@
 
 namespace tg::pickle {
 
-// An honest tensor takes 45 operations and 15 values: this allows some 60,000 tensors.
+// torch.save writes 45 operations and 15 values for a tensor: this allows some 60,000 tensors.
 inline constexpr size_t kMaxOperations = 4'000'000;
 inline constexpr size_t kMaxValues = 1'000'000;
 inline constexpr size_t kMaxText = 64 << 20;  // bytes of strings in the tree
@@ -35,17 +34,17 @@ struct Node {
   at::Tensor tensor{};               // storage (1-D), tensor
 };
 
-// Stable addresses, and cycles cost no leak.
+// A deque: addresses are stable, and nodes in cycles are freed.
 using Arena = std::deque<Node>;
 
-// What is wrong, without the file: read_pickle adds that.
+// The message without the file's name, which read_pickle adds.
 struct Malformed : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
 const char* kind_name(Kind kind);
-// Throws Malformed where depth, count or text exceed their limits, a dict has a key twice or one
-// that is no str, or a value is no plain data.
+// Throws Malformed if depth, count or text exceed their limits, a dict has a key twice or one that
+// is not a str, or a value is not plain data.
 PickleValue tree_of(const Node& root);
 // _rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks[, metadata]): a view.
 at::Tensor rebuild_tensor(const std::vector<const Node*>& args);

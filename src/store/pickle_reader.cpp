@@ -137,7 +137,7 @@ class Machine {
     }
   }
 
-  // Bytes of the pickle: lengths are compared with what is left before anything is made of them.
+  // The next bytes of the pickle. Lengths are checked before anything is allocated for them.
   std::string_view take(size_t count) {
     if (count > pickle_.size() - at_)
       throw Malformed(fmt::format("expected {} more bytes, found {}", count, pickle_.size() - at_));
@@ -158,7 +158,7 @@ class Machine {
     return text;
   }
 
-  // The stack; nothing below the last mark may be taken.
+  // The stack; nothing below the last mark may be popped.
   void push_node(Node& node) {
     if (stack_.size() >= kMaxValues) throw Malformed("the stack is too deep");
     stack_.push_back(&node);
@@ -206,7 +206,7 @@ class Machine {
     const std::string_view bytes = take(number<uint8_t>());
     if (bytes.size() > 8)
       throw Malformed(fmt::format("an int of {} bytes, expected 8", bytes.size()));
-    // Little-endian two's complement of any length: the last byte carries the sign.
+    // Little-endian two's complement of any length: the last byte has the sign.
     uint64_t value = !bytes.empty() && (bytes.back() & 0x80) ? ~uint64_t{0} : 0;
     std::memcpy(&value, bytes.data(), bytes.size());
     push_integer(static_cast<int64_t>(value));
@@ -256,7 +256,7 @@ class Machine {
       throw Malformed("a call with arguments that torch.save does not write");
     }
   }
-  // nn.Module.state_dict hangs version numbers (_metadata) on its OrderedDict.
+  // nn.Module.state_dict sets version numbers as an attribute (_metadata) of its OrderedDict.
   void ignore_attributes() {
     if (pop(1)[0]->kind != Kind::dict || top().kind != Kind::dict)
       throw Malformed("attributes on something that is no dict");

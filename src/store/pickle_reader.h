@@ -23,7 +23,7 @@ using StorageLoader =
 PickleValue read_pickle(std::string_view pickle, const std::string& file,
                         const StorageLoader& load);
 
-// torch.FloatStorage <-> Float, …; nothing for dtypes that we do not store.
+// torch.FloatStorage <-> Float, …; nothing for other dtypes.
 std::optional<c10::ScalarType> storage_dtype(std::string_view storage_class);
 std::optional<std::string_view> storage_class(c10::ScalarType dtype);
 

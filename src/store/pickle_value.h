@@ -1,6 +1,6 @@
 #pragma once
-// What a torch.save file of plain data holds, as a tree: None, bool, int, float, str, tensor, list
-// or tuple, dict with str keys (in order; an OrderedDict is one too).
+// The content of a torch.save file of plain data as a tree: None, bool, int, float, str, tensor,
+// list or tuple, dict with str keys (in order; an OrderedDict as well).
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
@@ -29,12 +29,14 @@ struct PickleDict {
 struct PickleValue : std::variant<std::monostate, bool, int64_t, double, std::string, at::Tensor,
                                   PickleList, PickleDict> {
   using variant::variant;
-  PickleValue(const char* text) : variant(std::string(text)) {}  // else it would become a bool
+  PickleValue(const char* text)
+      : variant(std::string(text)) {}  // otherwise it would convert to bool
   PickleValue(int number) : variant(int64_t{number}) {}
 
   // None, bool, int, float, str, tensor, list, tuple, dict.
   std::string_view kind() const;
-  // The value, if it is of that kind; `where` ("FILE: 'w'") begins the message. Errors: bad_data.
+  // The value, which must be of that kind; `where` ("FILE: 'w'") begins the message. Errors:
+  // bad_data.
   const std::string& as_string(std::string_view where) const;
   const at::Tensor& as_tensor(std::string_view where) const;
   const PickleDict& as_dict(std::string_view where) const;

@@ -9,7 +9,7 @@ namespace tg {
 
 struct WrittenPickle {
   std::string bytes;
-  std::vector<at::Tensor> storages;  // storage N is to hold the elements of the N-th, contiguous
+  std::vector<at::Tensor> storages;  // record data/N has the elements of the N-th, contiguous
 };
 
 // Errors: internal for a dtype that torch.save names otherwise than by a storage class.

@@ -19,11 +19,12 @@ namespace tg {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "tensors are stored as they lie in memory");
+              "tensors are stored as they are in memory");
 
-constexpr uint64_t kMaxHeader = 100'000'000;  // as in the reference implementation
+constexpr uint64_t kMaxHeader = 100'000'000;  // as in safetensors' own library
 
-// Wider dtypes first, so that each tensor is aligned to its own: Python's loader views, not copies.
+// Wider dtypes first: each tensor is then aligned to its element size, and Python's loader need not
+// copy it.
 std::vector<size_t> layout_order(const NamedTensors& tensors) {
   std::vector<size_t> order(tensors.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -59,8 +60,8 @@ std::string header_text(const NamedTensors& tensors, const std::vector<size_t>& 
   return text;
 }
 
-// Sorted by offset, each must begin where the one before ended, and the last end where the file
-// does.
+// In order of offsets, each tensor must begin where the previous one ends, and the last one end
+// with the file.
 void check_offsets(const SafetensorsHeader& header, uint64_t data_size, const std::string& file) {
   std::vector<const SafetensorsEntry*> sorted;
   for (const auto& entry : header.entries) sorted.push_back(&entry);

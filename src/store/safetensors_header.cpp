@@ -19,9 +19,9 @@ constexpr std::pair<std::string_view, c10::ScalarType> kDtypes[] = {
     {"U8", c10::ScalarType::Byte},   {"BOOL", c10::ScalarType::Bool},
 };
 
-// The events of nlohmann's parser, which keeps no stack of its own. Where we are is the depth (1:
-// names, 2: a tensor's fields, 3: a field's list) and the last key of each depth; whatever may not
-// stand there throws, so no depth beyond 3 is ever reached.
+// Handles the events of nlohmann's SAX parser, which keeps no stack of its own. The position is the
+// depth (1: names, 2: a tensor's fields, 3: a field's list) and the last key of each depth; any
+// value that is not allowed there throws, so the depth never exceeds 3.
 class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
   HeaderEvents(const std::string& file, SafetensorsHeader& header) : file_(file), header_(header) {}

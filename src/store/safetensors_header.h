@@ -1,6 +1,6 @@
 #pragma once
-// The JSON that a safetensors file begins with, parsed as it streams by: nothing but the entries is
-// kept, so a hostile header costs no more memory than its own size.
+// The JSON header of a safetensors file. A SAX parser keeps only the entries, so a hostile header
+// takes no more memory than its own size.
 #include <c10/core/ScalarType.h>
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct SafetensorsHeader {
 };
 
 // Strict: an object of tensors (dtype, shape, data_offsets, each once) and of __metadata__
-// (strings), no name twice. Says nothing of whether offsets fit. Errors: bad_data, naming `file`.
+// (strings), no name twice. Does not check the offsets. Errors: bad_data, naming `file`.
 SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file);
 
 // F32, F64, F16, BF16, I64, I32, I16, I8, U8, BOOL; nothing for others.

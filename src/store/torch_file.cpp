@@ -19,7 +19,7 @@ namespace tg {
 namespace {
 
 constexpr uint64_t kMaxPickle = 16 << 20;
-// The magic number that torch.save wrote before it wrote zips.
+// The magic number of torch.save's format before it wrote zips.
 constexpr std::string_view kLegacy = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46";
 
 PickleDict dict_of(const NamedTensors& tensors) {
@@ -101,8 +101,9 @@ PickleValue read_archive(const ByteSource& source) {
 void write_torch_value(const ByteSink& sink, const PickleValue& value) {
   const torch::NoGradGuard no_grad;
   const WrittenPickle pickle = write_pickle(value);
-  // Exceptions may not pass through the zip writer, which is C, nor through its destructor, which
-  // finishes the archive: after the first one it writes into nothing, and we throw at the end.
+  // Exceptions must not propagate through the zip writer, which is C, nor through its destructor,
+  // which finishes the archive: after the first one all output is dropped, and it is rethrown
+  // below.
   std::exception_ptr failure;
   {
     caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, size_t count) {

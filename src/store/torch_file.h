@@ -15,8 +15,8 @@ namespace tg {
 // gradient flag; each tensor gets a storage of its own. Through AtomicFile. Errors: cannot_create,
 // io; internal for other dtypes.
 void save_torch(const std::string& path, const NamedTensors& tensors);
-// A dict (or OrderedDict) of tensors, in its order: CPU tensors, strided as they were saved, which
-// share storages as they did. Errors: missing_input, io, bad_data.
+// A dict (or OrderedDict) of tensors, in its order: CPU tensors with the saved strides, which share
+// storages as when they were saved. Errors: missing_input, io, bad_data.
 NamedTensors load_torch(const std::string& path);
 
 // The same for any plain data, in files and in memory (`name` is for messages).
@@ -25,7 +25,7 @@ PickleValue load_torch_value(const std::string& path);
 std::string torch_value_bytes(const PickleValue& value);
 PickleValue parse_torch_value(std::string_view bytes, const std::string& name);
 
-// Hands the archive out piece by piece. What `sink` throws comes out again.
+// Passes the archive to `sink` in pieces. Exceptions of `sink` are rethrown.
 using ByteSink = std::function<void(const void* bytes, size_t count)>;
 void write_torch_value(const ByteSink& sink, const PickleValue& value);
 

@@ -15,15 +15,6 @@
 namespace tg {
 namespace {
 
-bool is_torch_file(const std::string& path) {
-  const FileSource source(path);
-  if (!source.holds(0, 4)) return false;
-  const std::string magic = source.read(0, 4);
-  // The second is the format before zips, which load_torch names in its error. As safetensors
-  // header lengths either would mean tens of megabytes.
-  return magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a";
-}
-
 // `missing a, b and 3 more; ` or nothing.
 std::string listed(const char* what, const std::vector<std::string>& names) {
   constexpr size_t max_shown = 5;
@@ -37,8 +28,18 @@ std::string listed(const char* what, const std::vector<std::string>& names) {
 
 }  // namespace
 
+WeightsFormat weights_format(const std::string& path) {
+  const FileSource source(path);
+  if (!source.holds(0, 4)) return WeightsFormat::safetensors;
+  const std::string magic = source.read(0, 4);
+  // The second is torch.save's format before zips, for which load_torch has an error of its own.
+  // Read as a safetensors header length, either would be tens of megabytes.
+  const bool torch = magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a";
+  return torch ? WeightsFormat::torch : WeightsFormat::safetensors;
+}
+
 NamedTensors load_weights(const std::string& path) {
-  return is_torch_file(path) ? load_torch(path) : load_safetensors(path);
+  return weights_format(path) == WeightsFormat::torch ? load_torch(path) : load_safetensors(path);
 }
 
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path) {

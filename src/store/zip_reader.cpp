@@ -19,8 +19,8 @@ T number(std::string_view bytes, size_t at) {
   return value;
 }
 
-// Replaces the fields that are all ones by those of the zip64 extra field, which holds only these,
-// in this order. False: it lacks them.
+// Replaces fields of all ones by those in the zip64 extra field, which has only these, in this
+// order. False if one is missing.
 bool widen(std::string_view extra, uint64_t& size, uint64_t& packed, uint64_t& offset) {
   while (extra.size() >= 4) {
     const auto id = number<uint16_t>(extra, 0);
@@ -95,8 +95,8 @@ ZipReader::ZipReader(const ByteSource& source) : source_(source) {
     if (flags & 1) bad(where + " is encrypted");
     if (method != 0 || packed != size) bad(where + " is compressed, expected stored");
     const uint64_t offset = data_offset(local, name);
-    // Records that share their bytes would let a small file claim much memory: all must fit
-    // together.
+    // Records that share bytes would let a small file claim much memory: their sum must fit in the
+    // file.
     if (size > directory.offset || offset > directory.offset - size ||
         (total += size) > source_.size())
       bad(fmt::format("{} claims {} bytes at {} of a file of {}", where, size, offset,

@@ -1,7 +1,7 @@
 #pragma once
 // The records of a torch.save archive: a zip whose records are stored, never compressed. Anything
 // that torch.save does not write (compression, encryption, comments, names twice) is refused, and
-// no declared size is believed before it is compared with the file's.
+// every declared size is checked against the file's.
 #include <cstdint>
 #include <map>
 #include <string>

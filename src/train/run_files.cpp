@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "store/atomic_file.h"
+#include "base/file_writer.h"
 
 namespace tg {
 

@@ -18,7 +18,8 @@ Variables variables_of(const std::vector<std::string>& settings, int world_size 
     const auto found = own.find(name);
     return found == own.end() ? std::nullopt : std::optional<std::string>(found->second);
   };
-  const auto all = library_environment(parse({}, settings).settings, launch, lookup, gpu_driver);
+  const auto all =
+      library_environment(parse({}, settings).settings.runtime, launch, lookup, gpu_driver);
   return {all.begin(), all.end()};
 }
 

@@ -181,6 +181,24 @@ TEST(Settings, AsJsonKeepTheirTypesAndOrigins) {
   EXPECT_EQ(json["settings"].size(), json["origins"].size());
 }
 
+TEST(Settings, ChangedOnesOfAConfigFileAreThoseThatAreNotTheDefaults) {
+  Settings settings;
+  EXPECT_EQ(changed_settings_text(settings_json(settings, {})), "");
+  settings.data.run_id = "two words";
+  settings.model.ve_layers = {1, 2};
+  settings.model.tie_embeddings = false;
+  settings.optim.adam_eps = 1e-9;
+  auto json = settings_json(settings, {});
+  json["settings"]["FROM_ANOTHER_VERSION"] = nlohmann::json::parse("[[1], null]");
+  json["settings"]["ROPE_BASE"] = 10000;  // equal, though no floating-point number
+  EXPECT_EQ(changed_settings_text(json),
+            "ADAM_EPS=1e-09\nFROM_ANOTHER_VERSION=...,null\nRUN_ID=\"two words\"\n"
+            "TIE_EMBEDDINGS=0\nVE_LAYERS=1,2\n");
+  for (const char* other : {"{}", "[]", "1", "{\"settings\": 1}"}) {
+    EXPECT_EQ(changed_settings_text(nlohmann::json::parse(other)), std::nullopt) << other;
+  }
+}
+
 TEST(Settings, ExperimentTextTellsExperimentsApartAndNotTheirNames) {
   const auto text = experiment_text(Settings());
   Settings named;

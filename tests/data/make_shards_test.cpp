@@ -1,7 +1,9 @@
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 
 #include "data/baselines.h"
@@ -325,11 +327,19 @@ TEST(ShardWriter, TellsAFullDiskFromAFolderItMayNotUse) {
     ShardWriter("/nowhere/at/all", "fineweb", "train", 4).append(test::counting(10));
   });
   const TempDir dir;
-  std::filesystem::create_symlink("/dev/full", dir / "fineweb_train_000000.bin.tmp");
-  expect_part(
-      error_of(ExitCode::io,
-               [&] { ShardWriter(dir.path(), "fineweb", "train", 4).append(test::counting(10)); }),
-      "No space left on device");
+  // A limit on file sizes fails writes as a full disk does.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limited{1026, before.rlim_max};  // a header and one token
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
+  const auto error = error_of(ExitCode::io, [&] {
+    ShardWriter(dir.path(), "fineweb", "train", 4).append(test::counting(10));
+  });
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, old_handler);
+  expect_part(error, "fineweb_train_000000.bin.tmp failed (File too large)");
+  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
 TEST(Baselines, AreTheEntropiesOfTheirCounts) {

@@ -1,0 +1,72 @@
+#include "commands/commands.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/error_file.h"
+#include "commands/inspect.h"
+#include "commands/train.h"
+#include "config/launch.h"
+#include "config/parse.h"
+#include "config/suggest.h"
+
+namespace tg {
+namespace {
+
+struct Command {
+  std::string_view name;
+  const char* summary;  // for the list in --help
+  void (*run)(int argc, const char* const* argv);
+};
+
+void help_command(int argc, const char* const* argv);
+
+constexpr Command commands[] = {
+    {"train", "trains a model; the default", train_command},
+    {"inspect", "prints the tensors of a weights file and the settings of its run",
+     inspect_command},
+    {"help", "prints the help of a command: train_gpt help COMMAND", help_command},
+};
+
+const Command& find_command(std::string_view name) {
+  const auto* const found = std::ranges::find(commands, name, &Command::name);
+  if (found != std::end(commands)) return *found;
+  std::vector<std::string> known;
+  for (const auto& command : commands) known.emplace_back(command.name);
+  fail(ExitCode::usage, "unknown command '{}'; did you mean {}? train_gpt --help lists them",
+       name.substr(0, 200), nearest_name(name, known));
+}
+
+void print_overview() {
+  fmt::print("train_gpt [COMMAND] [ARGUMENT]...\n\nCommands\n");
+  for (const auto& command : commands) fmt::print("  {:8}  {}\n", command.name, command.summary);
+  fmt::print("\n{}", help_text());
+}
+
+bool asks_for_help(std::string_view word) {
+  return word == "--help" || word == "-h";
+}
+
+void help_command(int argc, const char* const* argv) {
+  REQUIRE(argc <= 2, ExitCode::usage, "train_gpt help: expected one COMMAND, found {}", argc - 1);
+  if (argc < 2 || asks_for_help(argv[1])) return print_overview();
+  const char* const arguments[] = {argv[1], "--help"};
+  find_command(argv[1]).run(2, arguments);
+}
+
+}  // namespace
+
+void run_command(int argc, const char* const* argv) {
+  set_error_file(read_error_file());
+  const std::string_view first = argc > 1 ? argv[1] : "-";
+  if (asks_for_help(first)) return print_overview();
+  if (first.starts_with('-')) return train_command(argc, argv);
+  find_command(first).run(argc - 1, argv + 1);
+}
+
+}  // namespace tg

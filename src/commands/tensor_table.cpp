@@ -1,0 +1,120 @@
+#include "commands/tensor_table.h"
+
+#include <ATen/ATen.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "store/safetensors_header.h"
+#include "store/tensor_check.h"
+
+namespace tg {
+namespace {
+
+struct Statistics {
+  double min = std::numeric_limits<double>::infinity();
+  double max = -std::numeric_limits<double>::infinity();
+  double sum_of_squares = 0;
+  int64_t finite = 0, nonfinite = 0;
+};
+
+Statistics statistics_of(const at::Tensor& tensor) {
+  // Converted in parts: a whole fp16 tensor in fp64 would take four times its memory.
+  constexpr int64_t kPart = 1 << 20;
+  Statistics s;
+  const at::Tensor flat = tensor.reshape(-1);
+  for (int64_t begin = 0; begin < flat.numel(); begin += kPart) {
+    const at::Tensor part = flat.slice(0, begin, begin + kPart).to(at::kDouble).contiguous();
+    const std::span values(part.const_data_ptr<double>(), static_cast<size_t>(part.numel()));
+    for (const double value : values) {
+      if (!std::isfinite(value)) {
+        ++s.nonfinite;
+        continue;
+      }
+      ++s.finite;
+      s.min = std::min(s.min, value);
+      s.max = std::max(s.max, value);
+      s.sum_of_squares += value * value;
+    }
+  }
+  return s;
+}
+
+// Rows of equally many cells as columns: the first `left` to the left, the others, numbers, to the
+// right.
+std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t left) {
+  std::vector<size_t> widths(rows.at(0).size());
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i)
+      line += i < left ? fmt::format("{:<{}}  ", row[i], widths[i])
+                       : fmt::format("{:>{}}  ", row[i], widths[i]);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string dtype_name(const at::Tensor& tensor) {
+  return std::string(safetensors_name(tensor.scalar_type()).value());
+}
+
+struct Total {
+  int64_t tensors = 0, elements = 0;
+  size_t bytes = 0;
+
+  void add(const at::Tensor& tensor) {
+    ++tensors;
+    elements += tensor.numel();
+    bytes += tensor.nbytes();
+  }
+};
+
+}  // namespace
+
+std::string tensors_text(const NamedTensors& tensors) {
+  std::vector<std::vector<std::string>> rows = {
+      {"name", "dtype", "shape", "elements", "bytes", "min", "max", "rms", "nonfinite"}};
+  bool all_finite = true;
+  for (const auto& [name, tensor] : tensors) {
+    const Statistics s = statistics_of(tensor);
+    const auto number = [&](double value) {
+      return s.finite > 0 ? fmt::format("{:.6g}", value) : "-";
+    };
+    rows.push_back({shown(name), dtype_name(tensor), shape_text(tensor.sizes()),
+                    fmt::to_string(tensor.numel()), fmt::to_string(tensor.nbytes()), number(s.min),
+                    number(s.max),
+                    number(std::sqrt(s.sum_of_squares / static_cast<double>(s.finite))),
+                    fmt::to_string(s.nonfinite)});
+    all_finite &= s.nonfinite == 0;
+  }
+  if (all_finite)
+    for (auto& row : rows) row.pop_back();
+  return table_text(rows, 3);
+}
+
+std::string totals_text(const NamedTensors& tensors) {
+  Total all;
+  std::map<std::string, Total> by_dtype;
+  for (const auto& [name, tensor] : tensors) {
+    by_dtype[dtype_name(tensor)].add(tensor);
+    all.add(tensor);
+  }
+  std::vector<std::vector<std::string>> rows = {{"dtype", "tensors", "elements", "bytes"}};
+  const auto add_row = [&](const std::string& label, const Total& total) {
+    rows.push_back({label, fmt::to_string(total.tensors), fmt::to_string(total.elements),
+                    fmt::to_string(total.bytes)});
+  };
+  for (const auto& [dtype, total] : by_dtype) add_row(dtype, total);
+  add_row("all", all);
+  return table_text(rows, 1);
+}
+
+}  // namespace tg

@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+
+#include "store/named_tensors.h"
+
+namespace tg {
+
+// A line for each tensor, below a header: name, dtype (as safetensors calls it), shape, elements,
+// bytes, and minimum, maximum and root mean square of its finite elements ("-" if it has none). A
+// last column counts the elements that are not finite, if any tensor has such.
+std::string tensors_text(const NamedTensors& tensors);
+// Tensors, elements and bytes of each dtype and of all.
+std::string totals_text(const NamedTensors& tensors);
+
+}  // namespace tg
