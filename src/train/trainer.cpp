@@ -92,7 +92,7 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
                  .micro_steps = micro_steps(settings, communicator.world_size()),
                  .counts_bytes = !settings.data.tokenizer_path.empty()};
   for (const auto& row : table_.rows()) {
-    if (row.kind == ParameterKind::mtp_head) facts.mtp_parameters += row.value.numel();
+    if (!row.exported) facts.mtp_parameters += row.value.numel();
   }
   report_.opening(facts);
   if (communicator.rank() == 0) {
