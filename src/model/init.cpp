@@ -5,8 +5,6 @@
 
 #include <cmath>
 
-#include "config/derived.h"
-
 namespace tg {
 
 namespace {
@@ -20,12 +18,11 @@ class Draw {
   at::Tensor normal(at::IntArrayRef shape, double std = 1.0) {
     return at::empty(shape, at::kFloat).normal_(0.0, std, generator_);
   }
-  at::Tensor uniform(at::IntArrayRef shape, double bound) {
+  // torch.nn.Linear's default for `shape` of a layer with this many inputs: Kaiming uniform with
+  // a = √5, that is ±1/√inputs.
+  at::Tensor linear(at::IntArrayRef shape, std::int64_t inputs) {
+    const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
     return at::empty(shape, at::kFloat).uniform_(-bound, bound, generator_);
-  }
-  // torch.nn.Linear's default: Kaiming uniform with a = √5, that is ±1/√columns.
-  at::Tensor linear(at::IntArrayRef shape) {
-    return uniform(shape, 1.0 / std::sqrt(static_cast<double>(shape.back())));
   }
   // torch.nn.init.orthogonal_: QR of a normal draw, taken the taller way, with R's diagonal
   // positive.
@@ -41,178 +38,118 @@ class Draw {
   at::Generator generator_;
 };
 
-// How a parameter begins.
-enum class Law {
-  constant,       // `number` everywhere
-  torch_default,  // as torch.nn.Embedding and torch.nn.Linear begin
-  normal,         // standard deviation `number`
-  orthogonal,     // each matrix
-};
-struct Start {
-  Law law;
-  double number = 0;
-};
-
+// The order of draws, module by module: what its constructor draws, and what the script then
+// overwrites that with. Of the draws only those stay that the row asks for. Names are those of the
+// scripts' modules; an absent parameter draws nothing.
 class Initializer {
  public:
-  Initializer(ParameterTable& table, const ModelConfig& config, std::int64_t seed,
-              double tied_embed_init_std)
-      : table_(table),
-        config_(config),
-        tied_embed_init_std_(tied_embed_init_std),
-        blend_(config.value_residual == ValueResidual::blend),
-        draw_(seed) {}
+  Initializer(ParameterTable& table, const ModelConfig& config, std::int64_t seed)
+      : table_(table), config_(config), draw_(seed) {}
 
   // What is drawn is overwritten by the draws.
   void constants() {
     for (const auto& row : table_.rows()) {
-      const auto start = start_of(row.name, row.kind);
-      const auto value = row.value.detach();
-      value.fill_(start.law == Law::constant ? start.number : 0.0);
-      if (ends_with(row.name, "resid_mix")) value.select(0, 1).zero_();  // x0's share
+      for (const auto& [name, value, initial, quantization] : row.parts) {
+        value.fill_(initial.law == Law::constant ? initial.number : 0.0);
+        if (initial.law == Law::first_row) value.select(0, 0).fill_(initial.number);
+      }
     }
   }
 
-  // The record's script: its modules as they are constructed, then what it overwrites.
   void record() {
-    construct("tok_emb.weight");
-    construct("bigram.embed.weight");
-    construct("bigram.proj.weight");
+    embedding("tok_emb.weight");
+    embedding("bigram.embed.weight");
+    linear("bigram.proj.weight");
     for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-      construct_gate(fmt::format("blocks.{}.attn.attn_gate", i));
-      construct_gate(fmt::format("blocks.{}.dtg_gate", i));
+      gate(of_block(i, "attn.attn_gate"));
+      gate(of_block(i, "dtg_gate"));
     }
-    construct("ve_shared.embed.weight");
-    begin("ve_shared.embed.weight");
-    construct("ve_shared.proj.weight");
-    construct("lm_head.weight");
+    embedding("ve_shared.embed.weight");
+    overwrite("ve_shared.embed.weight");
+    linear("ve_shared.proj.weight");
+    linear("lm_head.weight");
     for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k)
-      construct(fmt::format("mtp_heads.{}.weight", k));
-    begin("tok_emb.weight");
+      linear(fmt::format("mtp_heads.{}.weight", k));
+    overwrite("tok_emb.weight");
     for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-      for (const auto& matrix : {query(i), key(i), value(i), up(i)})
-        matrix.copy_(draw_.orthogonal(matrix.size(0), matrix.size(1)));
+      for (const char* name :
+           {"attn.c_q.weight", "attn.c_k.weight", "attn.c_v.weight", "mlp.fc.weight"}) {
+        overwrite(of_block(i, name));
+      }
     }
-    begin("bigram.proj.weight");
-    begin("ve_shared.proj.weight");
+    overwrite("bigram.proj.weight");
+    overwrite("ve_shared.proj.weight");
   }
 
-  // The speedrun's script, which zeroes output projections once they are constructed; after its own
-  // draws those of what it does not have.
+  // After the script's own draws those of what it does not have.
   void speedrun() {
-    construct("tok_emb.weight");
+    embedding("tok_emb.weight");
     for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-      for (const auto& matrix : {query(i), key(i), value(i)})
-        matrix.copy_(draw_.linear(matrix.sizes()));
-      draw_.linear(query(i).sizes());  // the output projection
-      up(i).copy_(draw_.linear(up(i).sizes()));
-      draw_.linear({config_.model_dim, up(i).size(0)});  // the projection down
+      for (const char* name : {"attn.c_q.weight", "attn.c_k.weight", "attn.c_v.weight",
+                               "attn.proj.weight", "mlp.fc.weight", "mlp.proj.weight"}) {
+        linear(of_block(i, name));
+      }
     }
-    begin("tok_emb.weight");
-    begin("ve_shared.embed.weight");
-    begin("bigram.proj.weight");
-    begin("ve_shared.proj.weight");
+    overwrite("tok_emb.weight");
+    overwrite("ve_shared.embed.weight");
+    overwrite("bigram.proj.weight");
+    overwrite("ve_shared.proj.weight");
   }
 
  private:
-  // Every parameter's initial value. Of a bank: of the matrices that are drawn, queries, keys,
-  // values and up; output projections and down are zero.
-  Start start_of(const std::string& name, ParameterKind kind) const {
-    const Start zero{Law::constant, 0};
-    switch (kind) {
-      case ParameterKind::bank:
-        return {blend_ ? Law::torch_default : Law::orthogonal};
-      case ParameterKind::table:
-        if (name == "bigram.embed.weight") return zero;
-        if (name == "ve_shared.embed.weight") return {Law::normal, 0.01};
-        if (config_.tie_embeddings) return {Law::normal, tied_embed_init_std_};
-        return {Law::torch_default};
-      case ParameterKind::projection: {
-        const auto sizes = table_[name].sizes();
-        return is_drawn_projection(sizes[0], sizes[1]) ? Start{Law::orthogonal} : zero;
-      }
-      case ParameterKind::head:
-      case ParameterKind::mtp_head:
-        return zero;
-      case ParameterKind::scalar:
-        return {Law::constant, constant_of(name)};
-    }
-    return zero;
+  // The constructors of torch.nn.Embedding and torch.nn.Linear.
+  void embedding(const std::string& name) {
+    if (const auto* const part = find(name)) keep_default(*part, draw_.normal(part->value.sizes()));
   }
-
-  double constant_of(const std::string& name) const {
-    if (ends_with(name, "q_gain")) return config_.qk_gain_init;
-    if (name == "bigram.scale") return 0.05;
-    if (name == "ve_shared.scale") return 0.1;
-    if (name == "smear.gate" || ends_with(name, "gate.weight")) return 0.0;
-    if (ends_with(name, "attn_gate.bias")) return 4.0;
-    if (ends_with(name, "dtg_gate.bias")) return 2.0;
-    if (ends_with(name, "vr_lambda") || ends_with(name, "value_blend")) return 0.5;
-    return 1.0;
+  void linear(const std::string& name) {
+    const auto* const part = find(name);
+    if (part == nullptr) return;
+    const auto shape = part->value.sizes();
+    keep_default(*part, draw_.linear(shape, shape.back()));
   }
-
-  // The draw of a module's constructor, kept where nothing overwrites it. Absent parameters draw
-  // nothing, here and below.
-  void construct(const std::string& name) {
-    const auto* const row = find(name);
-    if (row == nullptr) return;
-    const auto shape = row->value.sizes();
-    const bool embedding = row->kind == ParameterKind::table;
-    const auto drawn = embedding ? draw_.normal(shape) : draw_.linear(shape);
-    if (start_of(name, row->kind).law == Law::torch_default) row->value.detach().copy_(drawn);
-  }
-  // Weight and bias, both overwritten by constants.
-  void construct_gate(const std::string& name) {
-    const auto* const weight = find(name + ".weight");
+  // A Linear with a bias.
+  void gate(const std::string& module) {
+    const auto* const weight = find(module + ".weight");
     if (weight == nullptr) return;
-    draw_.linear(weight->value.sizes());
-    draw_.uniform({weight->value.size(0)}, 1.0 / std::sqrt(static_cast<double>(config_.model_dim)));
+    const auto shape = weight->value.sizes();
+    linear(weight->name);
+    keep_default(*find(module + ".bias"), draw_.linear({shape[0]}, shape[1]));
   }
-  // What overwrites it.
-  void begin(const std::string& name) {
-    const auto* const row = find(name);
-    if (row == nullptr) return;
-    const auto start = start_of(name, row->kind);
-    const auto shape = row->value.sizes();
-    if (start.law == Law::normal) row->value.detach().copy_(draw_.normal(shape, start.number));
-    if (start.law == Law::orthogonal)
-      row->value.detach().copy_(draw_.orthogonal(shape[0], shape[1]));
+  static void keep_default(const ParameterPart& part, const at::Tensor& drawn) {
+    if (part.initial.law == Law::torch_default) part.value.copy_(drawn);
   }
 
-  const Parameter* find(const std::string& name) const {
+  void overwrite(const std::string& name) {
+    const auto* const part = find(name);
+    if (part == nullptr) return;
+    const auto& [law, number] = part->initial;
+    const auto shape = part->value.sizes();
+    if (law == Law::normal) part->value.copy_(draw_.normal(shape, number));
+    if (law == Law::orthogonal) part->value.copy_(draw_.orthogonal(shape[0], shape[1]));
+  }
+
+  const ParameterPart* find(const std::string& name) const {
     for (const auto& row : table_.rows()) {
-      if (row.name == name) return &row;
+      for (const auto& part : row.parts) {
+        if (part.name == name) return &part;
+      }
     }
     return nullptr;
   }
-  at::Tensor matrix(const char* bank, std::int64_t index) const {
-    return table_[bank].detach().select(0, index);
-  }
-  at::Tensor query(std::int64_t layer) const { return matrix("qo_bank", layer); }
-  at::Tensor key(std::int64_t layer) const { return matrix("kv_bank", layer); }
-  at::Tensor value(std::int64_t layer) const {
-    return matrix("kv_bank", config_.num_layers + layer);
-  }
-  at::Tensor up(std::int64_t layer) const { return matrix("mlp_up_bank", layer); }
-
-  static bool ends_with(const std::string& text, const std::string& ending) {
-    return text.size() >= ending.size() &&
-           text.compare(text.size() - ending.size(), ending.size(), ending) == 0;
+  static std::string of_block(std::int64_t i, const char* name) {
+    return fmt::format("blocks.{}.{}", i, name);
   }
 
   ParameterTable& table_;
   const ModelConfig& config_;
-  const double tied_embed_init_std_;
-  const bool blend_;
   Draw draw_;
 };
 
 }  // namespace
 
-void initialize(ParameterTable& table, const ModelConfig& config, std::int64_t seed,
-                double tied_embed_init_std) {
+void initialize(ParameterTable& table, const ModelConfig& config, std::int64_t seed) {
   const at::NoGradGuard no_grad;
-  Initializer initializer(table, config, seed, tied_embed_init_std);
+  Initializer initializer(table, config, seed);
   initializer.constants();
   if (config.value_residual == ValueResidual::blend) {
     initializer.speedrun();

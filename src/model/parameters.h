@@ -1,6 +1,6 @@
 #pragma once
-// The parameter table: every weight of the model in one row, with all that optimizer, averaging,
-// checkpoint and quantiser need to know of it.
+// The parameter table: every weight of the model in one row, with all that its initialisation, its
+// optimizer, the reduction of its gradient, the model's files and the quantiser need to know of it.
 #include <ATen/ATen.h>
 
 #include <cstdint>
@@ -12,35 +12,65 @@
 
 namespace tg {
 
-// What kind of weight a parameter is decides how it begins, and who updates it.
-enum class ParameterKind {
-  bank,        // [n, rows, columns], one matrix a layer: Muon
-  table,       // embedding rows looked up by token: AdamW at the embedding rate
-  projection,  // bigram.proj, ve_shared.proj: AdamW at SCALAR_LR
-  scalar,      // gains, scales, mixes, gates: AdamW at SCALAR_LR
-  head,        // lm_head: Adam at HEAD_LR, never decayed
-  mtp_head,    // as the head; with RECORD_QUIRKS in no optimizer at all
+// Who updates a parameter. optim/param_groups.h has each group's settings.
+enum class ParamGroup {
+  muon,       // matrices, [n, rows, columns] or [rows, columns]
+  embedding,  // AdamW at the tables' rate
+  scalar,     // AdamW at SCALAR_LR
+  head,       // Adam at HEAD_LR, never decayed
+  none,       // no optimizer at all
+};
+
+// Where the sum of all ranks' gradients goes.
+enum class GradientReduction {
+  reduce_scatter,  // to each rank its share of the matrices
+  all_reduce,      // to every rank the whole
+  none,            // nowhere: each rank keeps its own gradient
+};
+
+// How a tensor begins.
+enum class Law {
+  constant,       // `number` everywhere
+  first_row,      // `number` in the first row or element, zero in the others
+  torch_default,  // as torch.nn.Embedding and torch.nn.Linear begin
+  normal,         // standard deviation `number`
+  orthogonal,     // as torch.nn.init.orthogonal_
+};
+struct Initial {
+  Law law;
+  double number = 0;
+};
+
+// How the artifact stores a tensor, where it has more elements than the quantiser lets pass.
+enum class Quantization { int6, int8, keep_fp32 };
+
+// A parameter, or one matrix of a bank, by its name in the scripts' unbanked state dict.
+struct ParameterPart {
+  std::string name;
+  at::Tensor value;  // a view without gradient: writing to it sets the parameter
+  Initial initial;
+  Quantization quantization;
 };
 
 struct Parameter {
   std::string name;  // the Python state dict's
-  ParameterKind kind;
-  // The kind whose optimizer updates it: its own, unless CONTROL_TENSOR_NAME_PATTERNS say
-  // otherwise.
-  ParameterKind stepped_as;
-  at::Tensor value;  // a leaf that requires a gradient
+  at::Tensor value;  // in the dtype that it is stored in; a leaf that requires a gradient
+  ParamGroup group;
+  bool exported = true;                // part of the final model's files
+  std::vector<ParameterPart> parts{};  // the whole, each element in one of them
+
+  // Follows from the group: Muon's matrices are dealt to the ranks, all else is replicated.
+  GradientReduction reduction() const;
 };
 
 class ParameterTable {
  public:
-  // `control_patterns`: CONTROL_TENSOR_NAME_PATTERNS. A parameter whose name contains one of them
-  // is stepped as a scalar, whatever its kind. A matrix among the scalars (skip_weights, resid_mix,
-  // the gates' weights) whose name contains none is stepped by Muon, as a bank of one matrix.
+  // `control_patterns`: CONTROL_TENSOR_NAME_PATTERNS.
   explicit ParameterTable(std::vector<std::string> control_patterns = default_control_patterns())
       : control_patterns_(std::move(control_patterns)) {}
 
-  // Appends a parameter that requires a gradient. Names are unique.
-  at::Tensor add(std::string name, ParameterKind kind, const at::Tensor& value);
+  // Appends a row, whose value then requires a gradient. Names are unique.
+  void add(Parameter row);
 
   const std::vector<Parameter>& rows() const { return rows_; }
   const at::Tensor& operator[](const std::string& name) const;
@@ -49,23 +79,36 @@ class ParameterTable {
   std::int64_t element_count() const;
   // Names and values without their gradients, sharing storage.
   std::vector<std::pair<std::string, at::Tensor>> named_values() const;
+
+  // Whether `name` contains one of the control patterns.
+  bool is_control(const std::string& name) const;
   // What the user may not have meant by other patterns than the default ones, a line each: patterns
   // that no name contains, and matrices that they leave to Muon.
   std::vector<std::string> pattern_notices() const;
 
  private:
-  ParameterKind stepped_as(const std::string& name, ParameterKind kind,
-                           const at::Tensor& value) const;
-
   std::vector<std::string> control_patterns_;
   std::vector<Parameter> rows_;
 };
 
+// The tensors of the artifact: the parts of all exported parameters, in the table's order. Through
+// the views they are read, and written when an artifact is loaded.
+std::vector<ParameterPart> unbanked(const ParameterTable& table);
+
+// What the rows depend on besides the model's own settings.
+struct ParameterOptions {
+  // A parameter whose name contains one of these is in group `scalar`, whatever it is. A matrix
+  // among the control tensors (skip_weights, resid_mix, the gates' weights) whose name contains
+  // none is in group `muon`. The artifact keeps a part whose name contains one.
+  std::vector<std::string> control_patterns = default_control_patterns();
+  double tied_embed_init_std = OptimConfig().tied_embed_init_std;
+  bool record_quirks = false;  // the multi-token heads are in group `none`, not `head`
+};
+
 // All parameters that the settings ask for, in the Python state dict's names and shapes,
 // uninitialised. `storage` is the dtype of embedding tables (bf16 in bf16 runs); everything else is
-// fp32, or fp64 when storage is. `control_patterns`: see ParameterTable.
-ParameterTable make_parameters(
-    const ModelConfig& config, at::ScalarType storage, at::Device device,
-    const std::vector<std::string>& control_patterns = default_control_patterns());
+// fp32, or fp64 when storage is.
+ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage, at::Device device,
+                               const ParameterOptions& options = {});
 
 }  // namespace tg

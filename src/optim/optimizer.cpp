@@ -2,24 +2,27 @@
 
 #include <map>
 
+#include "optim/param_groups.h"
+
 namespace tg {
 
 namespace {
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Those of one dtype together, as AdamW takes them.
-std::map<at::ScalarType, Named> stepped_as(const ParameterTable& table,
-                                           std::initializer_list<ParameterKind> kinds) {
-  std::map<at::ScalarType, Named> found;
+Named of_group(const ParameterTable& table, ParamGroup group) {
+  Named found;
   for (const auto& row : table.rows()) {
-    for (const auto kind : kinds) {
-      if (row.stepped_as == kind) {
-        found[row.value.scalar_type()].emplace_back(row.name, row.value);
-      }
-    }
+    if (row.group == group) found.emplace_back(row.name, row.value);
   }
   return found;
+}
+
+// Those of one dtype together, as AdamW takes them.
+std::map<at::ScalarType, Named> by_dtype(Named parameters) {
+  std::map<at::ScalarType, Named> parts;
+  for (auto& named : parameters) parts[named.second.scalar_type()].push_back(std::move(named));
+  return parts;
 }
 
 at::Tensor clip_factor(const at::Tensor& norm, double max_norm) {
@@ -27,12 +30,8 @@ at::Tensor clip_factor(const at::Tensor& norm, double max_norm) {
 }
 
 Named banks_of(const ParameterTable& table) {
-  Named banks;
-  for (const auto& row : table.rows()) {
-    if (row.stepped_as == ParameterKind::bank) {
-      banks.emplace_back(row.name, as_bank(row.value.detach()));
-    }
-  }
+  auto banks = of_group(table, ParamGroup::muon);
+  for (auto& [name, value] : banks) value = as_bank(value.detach());
   return banks;
 }
 
@@ -44,22 +43,18 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
     : table_(table),
       communicator_(communicator),
       record_quirks_(record_quirks),
-      reduction_(table, communicator, reduce_dtype, record_quirks) {
-  const auto add = [&](std::initializer_list<ParameterKind> kinds, double lr, double weight_decay) {
-    for (auto& [dtype, parameters] : stepped_as(table, kinds)) {
+      reduction_(table, communicator, reduce_dtype) {
+  for (const auto group : {ParamGroup::embedding, ParamGroup::scalar, ParamGroup::head}) {
+    const auto [lr, weight_decay] = rate_of(group, optim, model.tie_embeddings);
+    for (auto& [dtype, parameters] : by_dtype(of_group(table, group))) {
       adamw_.emplace_back(std::move(parameters),
                           AdamWOptions{lr, weight_decay, optim.beta1, optim.beta2, optim.adam_eps});
     }
-  };
-  const double table_lr = model.tie_embeddings ? optim.tied_embed_lr : optim.embed_lr;
-  add({ParameterKind::table}, table_lr, optim.adam_wd);
-  add({ParameterKind::scalar, ParameterKind::projection}, optim.scalar_lr, optim.adam_wd);
-  add({ParameterKind::head}, optim.head_lr, 0.0);
-  if (!record_quirks) add({ParameterKind::mtp_head}, optim.head_lr, 0.0);
-  muon_.emplace_back(
-      banks_of(table),
-      MuonOptions{optim.matrix_lr, optim.muon_wd, optim.muon_backend_steps, reduce_dtype},
-      communicator);
+  }
+  const auto [lr, weight_decay] = rate_of(ParamGroup::muon, optim, model.tie_embeddings);
+  muon_.emplace_back(banks_of(table),
+                     MuonOptions{lr, weight_decay, optim.muon_backend_steps, reduce_dtype},
+                     communicator);
 }
 
 void Optimizer::reduce(const at::Tensor& metrics, double max_norm) {
@@ -99,7 +94,7 @@ void Optimizer::zero_gradients() {
   reduction_.drop_shards();
   std::vector<at::Tensor> gradients;
   for (const auto& row : table_.rows()) {
-    if (record_quirks_ && row.stepped_as == ParameterKind::mtp_head) continue;
+    if (row.group == ParamGroup::none) continue;
     if (row.value.grad().defined()) gradients.push_back(row.value.grad());
   }
   at::_foreach_zero_(gradients);

@@ -11,12 +11,11 @@
 
 namespace tg {
 
-// All optimizers of a run, dealt out by the parameter table (Parameter::stepped_as): Muon on banks,
-// AdamW on tables, scalars and projections, Adam (no decay) on the heads.
+// All optimizers of a run, dealt out by the parameter table (Parameter::group): Muon and AdamW at
+// each group's rate. What is in group `none` is never updated, and its gradients are never zeroed.
 class Optimizer {
  public:
-  // `reduce_dtype`: see MuonOptions::dtype. With `record_quirks` the multi-token heads are in no
-  // optimizer, and their gradients are never zeroed.
+  // `reduce_dtype`: see MuonOptions::dtype. `record_quirks`: see reduce().
   Optimizer(const ParameterTable& table, const ModelConfig& model, const OptimConfig& optim,
             at::ScalarType reduce_dtype, bool record_quirks, Communicator& communicator);
 
@@ -26,8 +25,8 @@ class Optimizer {
   // After reduce(). Clips by the global norm: factor min(1, max_norm/(norm + 1e-6)), none for
   // max_norm 0. → the norm before clipping, [] fp32 on the device. Collective.
   at::Tensor clip(double max_norm);
-  // After clip(). A skipped step with `record_quirks` also zeroes the multi-token heads'
-  // gradients, so that one that is not finite does not stay. Collective.
+  // After clip(). A skipped step also zeroes the gradients of group `none`, so that one that is
+  // not finite does not stay. Collective.
   void step(const StepScalars& scalars);
   // In place: a gradient that was there stays at its address.
   void zero_gradients();

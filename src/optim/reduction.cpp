@@ -33,17 +33,24 @@ bool is_packed(const at::Tensor& gradient) {
 }  // namespace
 
 Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
-                     at::ScalarType bank_dtype, bool record_quirks)
+                     at::ScalarType bank_dtype)
     : communicator_(communicator), bank_dtype_(bank_dtype) {
-  for (const auto& row : table.rows()) {
-    const bool stays = record_quirks && row.stepped_as == ParameterKind::mtp_head;
-    const bool is_bank = row.stepped_as == ParameterKind::bank;
-    auto& part = is_bank ? banks_ : stays ? unreduced_ : replicated_;
-    part.push_back(row.value);
-  }
+  for (const auto& row : table.rows()) part_of(row.reduction()).push_back(row.value);
   shards_.resize(banks_.size());
   padded_.resize(banks_.size());
   pending_.resize(banks_.size());
+}
+
+std::vector<at::Tensor>& Reduction::part_of(GradientReduction reduction) {
+  switch (reduction) {
+    case GradientReduction::reduce_scatter:
+      return banks_;
+    case GradientReduction::none:
+      return unreduced_;
+    case GradientReduction::all_reduce:
+      break;
+  }
+  return replicated_;
 }
 
 void Reduction::start_banks() {

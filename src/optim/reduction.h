@@ -8,15 +8,14 @@
 
 namespace tg {
 
-// Gradients of all ranks summed, each part where it is needed: of what Muon steps, the banks, every
-// rank gets its share of the matrices, of everything else the whole. The gradients are divided by
-// the number of micro-batches beforehand, so that sums do not depend on the number of ranks.
+// Gradients of all ranks summed, each where it is needed (Parameter::reduction): of what Muon
+// steps, the banks, every rank gets its share of the matrices, of everything else the whole. The
+// gradients are divided by the number of micro-batches beforehand, so that sums do not depend on
+// the number of ranks.
 class Reduction {
  public:
-  // `bank_dtype`: in which the banks travel. With `record_quirks` the multi-token heads' gradients
-  // stay with their rank.
-  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType bank_dtype,
-            bool record_quirks);
+  // `bank_dtype`: in which the banks travel.
+  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType bank_dtype);
 
   // Of the gradients that the last backward pass left; and of `numbers` [k] fp32, in place. The
   // banks go first, the largest before the others; what is small goes packed into one collective.
@@ -41,6 +40,7 @@ class Reduction {
   const std::vector<at::Tensor>& shards() const { return shards_; }
 
  private:
+  std::vector<at::Tensor>& part_of(GradientReduction reduction);
   std::vector<at::Tensor> local_gradients() const;
   void start_banks();
   at::Tensor pack(const at::Tensor& numbers) const;

@@ -14,18 +14,21 @@ namespace tg {
 
 namespace {
 
-bool is_mtp_head(const std::string& name) {
-  return name.rfind("mtp_heads.", 0) == 0;
-}
-
+// INIT_FROM is a whole model, or one that a run exported: without what is never exported, which
+// then keeps its initial values.
 void load_into(const ParameterTable& table, const std::string& path) {
   const auto from = load_weights(path);
-  const bool has_mtp = std::any_of(from.begin(), from.end(),
-                                   [](const auto& named) { return is_mtp_head(named.first); });
+  const auto in_file = [&](const Parameter& row) {
+    return std::any_of(from.begin(), from.end(),
+                       [&](const auto& named) { return named.first == row.name; });
+  };
+  const auto& rows = table.rows();
+  const bool whole = std::any_of(rows.begin(), rows.end(), [&](const Parameter& row) {
+    return !row.exported && in_file(row);
+  });
   NamedTensors into;
-  for (auto& [name, value] : table.named_values()) {
-    // Exported models leave the multi-token heads out: those then keep their drawn weights.
-    if (has_mtp || !is_mtp_head(name)) into.emplace_back(name, value);
+  for (const auto& row : rows) {
+    if (whole || row.exported) into.emplace_back(row.name, row.value.detach());
   }
   copy_into(from, into, path);
 }
@@ -34,8 +37,10 @@ void load_into(const ParameterTable& table, const std::string& path) {
 
 ParameterTable initial_weights(const Settings& settings, const Machine& machine) {
   auto table = make_parameters(settings.model, machine.storage, machine.device,
-                               settings.averaging.control_tensor_name_patterns);
-  initialize(table, settings.model, settings.data.seed, settings.optim.tied_embed_init_std);
+                               {.control_patterns = settings.averaging.control_tensor_name_patterns,
+                                .tied_embed_init_std = settings.optim.tied_embed_init_std,
+                                .record_quirks = settings.runtime.record_quirks});
+  initialize(table, settings.model, settings.data.seed);
   if (!settings.runtime.init_from.empty()) load_into(table, settings.runtime.init_from);
   return table;
 }
@@ -64,11 +69,11 @@ void require_finite(const ParameterTable& table) {
 void write_model(const ParameterTable& table, const std::string& dir) {
   NamedTensors exported;
   std::int64_t excluded = 0;
-  for (auto& [name, value] : table.named_values()) {
-    if (is_mtp_head(name)) {
-      excluded += value.numel();
+  for (const auto& row : table.rows()) {
+    if (row.exported) {
+      exported.emplace_back(row.name, row.value.detach().cpu());
     } else {
-      exported.emplace_back(name, value.cpu());
+      excluded += row.value.numel();
     }
   }
   if (excluded > 0) log_info("export_excluding_mtp_params:{}", excluded);

@@ -74,7 +74,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
   const auto& parameters = parts.weights.parameters;
   std::int64_t mtp_parameters = 0;
   for (const auto& row : parameters.rows()) {
-    if (row.kind == ParameterKind::mtp_head) mtp_parameters += row.value.numel();
+    if (!row.exported) mtp_parameters += row.value.numel();
   }
   const auto step_tokens = tokens_per_step(settings, world_size);
   return {.dataset = std::filesystem::weakly_canonical(settings.data.data_path).filename().string(),

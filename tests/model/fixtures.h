@@ -96,9 +96,9 @@ inline Tensors load_fixture(const std::string& name) {
 // Weights in the range of a trained model's, so that no gradient vanishes.
 inline ParameterTable random_parameters(const ModelConfig& config, at::ScalarType storage,
                                         std::uint64_t seed) {
-  auto table = make_parameters(config, storage, at::kCPU);
+  auto table = make_parameters(config, storage, at::kCPU, {.tied_embed_init_std = 0.3});
   const at::NoGradGuard no_grad;
-  initialize(table, config, static_cast<std::int64_t>(seed), 0.3);
+  initialize(table, config, static_cast<std::int64_t>(seed));
   for (const auto& row : table.rows()) {
     const auto noise = normal(row.value.sizes(), ++seed) * 0.2;
     row.value.detach().add_(noise.to(row.value.scalar_type()));

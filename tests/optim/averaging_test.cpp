@@ -8,8 +8,9 @@ namespace {
 // One scalar weight says it all; a second one, in bf16, that averages are kept in fp32.
 struct Weights {
   Weights() {
-    table.add("a", ParameterKind::scalar, at::zeros({1}));
-    table.add("b", ParameterKind::table, at::zeros({2, 2}, at::kBFloat16));
+    table.add({.name = "a", .value = at::zeros({1}), .group = ParamGroup::scalar});
+    const auto half = at::zeros({2, 2}, at::kBFloat16);
+    table.add({.name = "b", .value = half, .group = ParamGroup::embedding});
   }
   void set(double value) {
     for (const auto& row : table.rows()) row.value.detach().fill_(value);

@@ -45,7 +45,8 @@ class Fixture {
           at::ScalarType storage = at::kFloat,
           const std::vector<std::string>& patterns = default_control_patterns())
       : model(config),
-        table(make_parameters(model, storage, at::kCPU, patterns)),
+        table(make_parameters(model, storage, at::kCPU,
+                              {.control_patterns = patterns, .record_quirks = quirks})),
         optimizer(table, model, optim, at::kFloat, quirks, alone) {
     std::uint64_t seed = 1;
     for (const auto& row : table.rows()) {
@@ -90,21 +91,19 @@ void expect_rates(bool tied) {
   const auto before = f.weights();
   f.set_gradients();
   f.step(test::scalars(0.5, 0.9));
-  const std::map<ParameterKind, double> rates = {{ParameterKind::table, tied ? 0.25 : 0.5},
-                                                 {ParameterKind::scalar, 0.125},
-                                                 {ParameterKind::projection, 0.125},
-                                                 {ParameterKind::head, 0.0625},
-                                                 {ParameterKind::mtp_head, 0.0625}};
+  const std::map<ParamGroup, double> rates = {{ParamGroup::embedding, tied ? 0.25 : 0.5},
+                                              {ParamGroup::scalar, 0.125},
+                                              {ParamGroup::head, 0.0625}};
   for (std::size_t i = 0; i < before.size(); ++i) {
     const auto& row = f.table.rows()[i];
-    if (row.kind == ParameterKind::bank) continue;
+    if (row.group == ParamGroup::muon) continue;
     // fp32 weights of up to 4 round by 2e-7.
-    EXPECT_NEAR(first_step_size(before[i].second, row.value), rates.at(row.kind) * 0.5, 2e-6)
+    EXPECT_NEAR(first_step_size(before[i].second, row.value), rates.at(row.group) * 0.5, 2e-6)
         << row.name;
   }
 }
 
-TEST(Optimizer, EachKindOfParameterHasItsRate) {
+TEST(Optimizer, EachGroupHasItsRate) {
   expect_rates(/*tied=*/false);
 }
 TEST(Optimizer, TiedTablesHaveTheirOwnRate) {
@@ -134,16 +133,14 @@ TEST(Optimizer, DecayReachesAllButTheHeads) {
   const auto before = f.weights();
   f.set_gradients(0);  // Adam's step on a zero gradient is zero, Muon's too
   f.step(test::scalars(1, 0.9));
-  const std::map<ParameterKind, double> kept = {{ParameterKind::table, 1 - 0.5 * 0.5},
-                                                {ParameterKind::scalar, 1 - 0.125 * 0.5},
-                                                {ParameterKind::projection, 1 - 0.125 * 0.5},
-                                                {ParameterKind::bank, 1 - 0.03125 * 0.25},
-                                                {ParameterKind::head, 1},
-                                                {ParameterKind::mtp_head, 1}};
+  const std::map<ParamGroup, double> kept = {{ParamGroup::embedding, 1 - 0.5 * 0.5},
+                                             {ParamGroup::scalar, 1 - 0.125 * 0.5},
+                                             {ParamGroup::muon, 1 - 0.03125 * 0.25},
+                                             {ParamGroup::head, 1}};
   for (std::size_t i = 0; i < before.size(); ++i) {
     const auto& row = f.table.rows()[i];
     // fp32: two roundings.
-    EXPECT_TRUE(test::is_close(row.value, before[i].second * kept.at(row.kind), 3e-7, 0))
+    EXPECT_TRUE(test::is_close(row.value, before[i].second * kept.at(row.group), 3e-7, 0))
         << row.name;
   }
 }
@@ -158,7 +155,7 @@ TEST(Optimizer, MultiTokenHeadsFollowTheHeadUnlessTheScriptsQuirkIsAsked) {
     EXPECT_FALSE(at::equal(f.table["lm_head.weight"].detach(), before));
     f.optimizer.zero_gradients();
     for (const auto& row : f.table.rows()) {
-      const bool kept = quirks && row.kind == ParameterKind::mtp_head;
+      const bool kept = quirks && row.name == "mtp_heads.0.weight";
       EXPECT_EQ(row.value.grad().any().item<bool>(), kept) << row.name;
     }
     for (const auto& [name, value] : f.optimizer.state()) {
@@ -244,7 +241,7 @@ TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       // A bank's gradient is scaled on its way into the momentum.
       const auto& row = f.table.rows()[i];
-      const auto clipped = row.kind == ParameterKind::bank
+      const auto clipped = row.group == ParamGroup::muon
                                ? test::named(f.optimizer.state(), "momentum." + row.name)
                                : row.value.grad();
       // fp32: the factor and the product round once each.
@@ -274,7 +271,7 @@ TEST(Optimizer, StateNamesAreUniqueAndCoverEveryParameter) {
   for (const auto& [name, count] : names) EXPECT_EQ(count, 1) << name;
   std::size_t expected = 0;
   for (const auto& row : f.table.rows()) {
-    const bool bank = row.kind == ParameterKind::bank;
+    const bool bank = row.group == ParamGroup::muon;
     expected += bank ? 1 : 3;
     EXPECT_TRUE(names.contains((bank ? "momentum." : "exp_avg.") + row.name)) << row.name;
   }

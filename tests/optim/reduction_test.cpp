@@ -18,27 +18,28 @@ constexpr int kWorlds[] = {1, 2, 3, 4, 5};
 
 // Banks of 1 to 7 matrices, which 2 to 5 ranks share unevenly or not at all; a table and a head
 // that are too large to be packed; what is packed, in two formats; a parameter that no loss depends
-// on; a matrix that Muon steps by itself and, by its name, a bank that AdamW steps.
-ParameterTable make_table() {
+// on; a matrix that Muon steps by itself and a bank that AdamW steps.
+// With `record_quirks` the multi-token head is in no optimizer.
+ParameterTable make_table(bool record_quirks = false) {
   ParameterTable table;
   std::uint64_t seed = 1;
-  const auto add = [&](const char* name, ParameterKind kind, at::IntArrayRef shape,
+  const auto add = [&](const char* name, ParamGroup group, at::IntArrayRef shape,
                        at::ScalarType dtype = at::kFloat) {
-    table.add(name, kind, test::normal(shape, ++seed, dtype));
+    table.add({.name = name, .value = test::normal(shape, ++seed, dtype), .group = group});
   };
-  add("gains", ParameterKind::scalar, {6});
-  add("one_bank", ParameterKind::bank, {1, 6, 6});
-  add("large_table", ParameterKind::table, {1100, 1000});
-  add("down_bank", ParameterKind::bank, {7, 4, 8});
-  add("unused", ParameterKind::scalar, {3});
-  add("half_table", ParameterKind::table, {40, 6}, at::kBFloat16);
-  add("up_bank", ParameterKind::bank, {4, 8, 4});
-  add("lone_matrix", ParameterKind::scalar, {3, 8});
-  add("smear_bank", ParameterKind::bank, {2, 4, 4});
-  add("projection", ParameterKind::projection, {3, 6});
-  add("head", ParameterKind::head, {40, 6});
-  add("large_head", ParameterKind::head, {1100, 1000});
-  add("mtp_head", ParameterKind::mtp_head, {40, 6});
+  add("gains", ParamGroup::scalar, {6});
+  add("one_bank", ParamGroup::muon, {1, 6, 6});
+  add("large_table", ParamGroup::embedding, {1100, 1000});
+  add("down_bank", ParamGroup::muon, {7, 4, 8});
+  add("unused", ParamGroup::scalar, {3});
+  add("half_table", ParamGroup::embedding, {40, 6}, at::kBFloat16);
+  add("up_bank", ParamGroup::muon, {4, 8, 4});
+  add("lone_matrix", ParamGroup::muon, {3, 8});
+  add("scalar_bank", ParamGroup::scalar, {2, 4, 4});
+  add("projection", ParamGroup::scalar, {3, 6});
+  add("head", ParamGroup::head, {40, 6});
+  add("large_head", ParamGroup::head, {1100, 1000});
+  add("mtp_head", record_quirks ? ParamGroup::none : ParamGroup::head, {40, 6});
   return table;
 }
 
@@ -82,7 +83,8 @@ OptimConfig rates() {
 struct Training {
   Training(Communicator& communicator, at::ScalarType reduce_dtype = at::kFloat,
            bool record_quirks = false)
-      : optimizer(table, ModelConfig(), rates(), reduce_dtype, record_quirks, communicator) {}
+      : table(make_table(record_quirks)),
+        optimizer(table, ModelConfig(), rates(), reduce_dtype, record_quirks, communicator) {}
 
   // → the norm. The update is skipped where the norm is not finite, as TrainStep does.
   double step(double max_norm) {
@@ -94,7 +96,7 @@ struct Training {
     return norm.item<double>();
   }
 
-  ParameterTable table = make_table();
+  ParameterTable table;
   Optimizer optimizer;
 };
 
@@ -105,7 +107,7 @@ TEST(Reduction, EveryRankGetsTheSumOfWhatItUpdates) {
     as_ranks(world, [&](Communicator& communicator) {
       const int rank = communicator.rank();
       const auto table = make_table();
-      Reduction reduction(table, communicator, at::kFloat, /*record_quirks=*/false);
+      Reduction reduction(table, communicator, at::kFloat);
       const auto numbers = at::full({2}, rank + 0.5, at::kFloat);
       // Twice: the second time buffers are there already.
       for (int i = 0; i < 2; ++i) {
@@ -126,7 +128,7 @@ TEST(Reduction, EveryRankGetsTheSumOfWhatItUpdates) {
         }
         const auto sum = as_bank(row.value.grad());
         squares += sum.to(at::kDouble).square().sum().item<double>();
-        if (row.stepped_as != ParameterKind::bank) {
+        if (row.group != ParamGroup::muon) {
           EXPECT_TRUE(test::is_same(own, row.value.grad())) << row.name;
           continue;
         }
@@ -177,7 +179,7 @@ TEST(Reduction, RanksTrainAsOneThatHasTheSumOfTheirGradients) {
       expect_close_weights(own.table, alone.table, fmt::format(" on {} of {}", rank, world));
       // Each rank keeps the momentum of its own matrices only.
       for (const auto& row : own.table.rows()) {
-        if (row.stepped_as != ParameterKind::bank) continue;
+        if (row.group != ParamGroup::muon) continue;
         const auto momentum = test::named(own.optimizer.state(), "momentum." + row.name);
         const auto matrices = as_bank(row.value).size(0);
         EXPECT_EQ(momentum.size(0), matrices_of_a_rank(matrices, world)) << row.name;
@@ -210,9 +212,10 @@ TEST(Reduction, EveryRankHasTheSameBitsAfterwards) {
 
 TEST(Reduction, RanksWithoutBanksHaveTheNormOfOne) {
   const auto norm_on = [](Communicator& communicator) {
-    ParameterTable table({"bank"});
-    const auto value = table.add("up_bank", ParameterKind::bank, at::zeros({4, 8, 4}));
-    Reduction reduction(table, communicator, at::kFloat, /*record_quirks=*/false);
+    ParameterTable table;
+    const auto value = at::zeros({4, 8, 4});
+    table.add({.name = "up_bank", .value = value, .group = ParamGroup::scalar});
+    Reduction reduction(table, communicator, at::kFloat);
     test::set_gradient(value, at::ones_like(value.detach()));
     reduction.reduce(at::zeros({1}));
     return reduction.norm().item<double>();
@@ -295,10 +298,10 @@ TEST(Reduction, WithTheScriptsQuirksEachRankClipsItsOwnGradients) {
       // The multi-token heads' gradients stay with their rank, but are clipped with the others.
       EXPECT_TRUE(test::is_close(own.table["mtp_head"].grad(), alone * factors[number], 1e-5, 0));
       for (const auto& row : sums.rows()) {
-        if (row.name == "unused" || row.kind == ParameterKind::mtp_head) continue;
+        if (row.name == "unused" || row.name == "mtp_head") continue;
         auto expected = row.value.grad();
         auto actual = own.table[row.name].grad();
-        if (row.stepped_as == ParameterKind::bank) {
+        if (row.group == ParamGroup::muon) {
           expected = as_bank(expected);
           // The first step's momentum is the gradient: this rank's matrices of it.
           actual = test::named(own.optimizer.state(), "momentum." + row.name);

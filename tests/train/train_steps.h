@@ -22,7 +22,7 @@ class TrainingRank {
  public:
   TrainingRank(const Settings& settings, Communicator& communicator, at::Device device = at::kCPU)
       : settings_(settings),
-        table_(random_parameters_on(device, settings.model)),
+        table_(random_parameters_on(device, settings)),
         model_(settings.model, table_, {}),
         optimizer_(table_, settings.model, settings.optim, at::kFloat,
                    settings.runtime.record_quirks, communicator),
@@ -43,9 +43,10 @@ class TrainingRank {
   Feeder& feeder() { return feeder_; }
 
  private:
-  static ParameterTable random_parameters_on(at::Device device, const ModelConfig& model) {
-    auto table = make_parameters(model, at::kFloat, device);
-    const auto drawn = random_parameters(model, at::kFloat, 1);
+  static ParameterTable random_parameters_on(at::Device device, const Settings& settings) {
+    auto table = make_parameters(settings.model, at::kFloat, device,
+                                 {.record_quirks = settings.runtime.record_quirks});
+    const auto drawn = random_parameters(settings.model, at::kFloat, 1);
     for (const auto& [name, value] : drawn.named_values()) table[name].detach().copy_(value);
     return table;
   }
