@@ -1,6 +1,5 @@
 #pragma once
-// A file descriptor that closes itself, with whole reads and writes: what the system call did not
-// do in one go is asked for again, and errors name the file.
+// An owned file descriptor. Reads and writes repeat partial system calls; errors name the file.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -22,20 +21,20 @@ class File {
 
   const std::string& path() const { return path_; }
   std::int64_t size() const;  // bytes, now
-  // What changes when a file is written to or replaced.
+  // Differs after the file is written to or replaced.
   struct Version {
     std::int64_t size = 0, inode = 0, modified_ns = 0;
     bool operator==(const Version&) const = default;
   };
   Version version() const;
-  // Asks the kernel to have these bytes in memory soon, and returns at once.
-  void want(std::int64_t offset, std::int64_t bytes) const;
+  // Asks the kernel to read these bytes into the page cache; does not block.
+  void prefetch(std::int64_t offset, std::int64_t bytes) const;
   // Up to bytes.size() bytes from `offset`; fewer only at the end of the file. Safe from any
   // thread. Errors: io.
   std::int64_t read_at(std::int64_t offset, std::span<std::byte> bytes) const;
-  // The next bytes of a file or pipe, as many as there are at once; 0 at the end. Errors: io.
+  // One read() of a file or pipe: at most bytes.size() bytes, 0 at the end. Errors: io.
   std::int64_t read_some(std::span<char> bytes);
-  // Errors of the writers: io (disk full included).
+  // Errors: io (disk full included).
   void write(std::span<const std::byte> bytes);
   void write_at(std::int64_t offset, std::span<const std::byte> bytes);
   void sync();
@@ -49,7 +48,7 @@ class File {
 
 // The whole of a small file (at most `limit` bytes). Errors: missing_input, bad_data (larger), io.
 std::string read_whole_file(const std::string& path, std::int64_t limit);
-// Makes a rename in `directory` outlast a power cut; file systems that cannot are ignored.
+// Makes renames in `directory` durable. Ignores errors: some file systems cannot.
 void sync_directory(const std::string& directory);
 
 }  // namespace tg

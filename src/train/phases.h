@@ -40,11 +40,11 @@ struct StepTimes {
 struct StepRecord {
   struct Lap {
     Phase phase;
-    Moment began, ended;
+    Event began, ended;
   };
   std::vector<Lap> laps;  // in order
   std::vector<BatchFeed::CopyTime> copies;
-  std::vector<std::pair<Phase, Communicator::WaitTime>> waits;  // within laps of their phase
+  std::vector<std::pair<Phase, Communicator::CollectiveWait>> waits;  // within laps of their phase
   double batch_cpu = 0, host = 0, explicit_sync = 0;
 
   StepTimes times() const;
@@ -69,7 +69,7 @@ class PhaseRecorder {
     Phase phase_;
     SpanScope span_;
     at::RecordFunction range_;
-    std::optional<Moment> began_;
+    std::optional<Event> began_;
   };
 
   // `spans` is told of every phase and may be null. `wait_for_device` waits until the device is
@@ -81,7 +81,7 @@ class PhaseRecorder {
   // For as long as the scope lives; `batch` is the micro-batch that it works on, if any.
   [[nodiscard]] Scope enter(Phase phase, std::int64_t batch = -1) { return {*this, phase, batch}; }
   // Waits for collectives within a phase count as `comm`, not as the phase.
-  void add_waits(Phase phase, std::vector<Communicator::WaitTime> waits);
+  void add_waits(Phase phase, std::vector<Communicator::CollectiveWait> waits);
   // Nothing when the breakdown is off.
   std::optional<StepRecord> end_step(BatchFeed& feed);
 
@@ -97,7 +97,7 @@ class PhaseRecorder {
   std::function<void()> wait_for_device_;
   std::exception_ptr failure_;  // of the device, at the end of a scope
   StepRecord record_;
-  std::optional<Moment> host_began_;
+  std::optional<Event> host_began_;
   double waited_before_ = 0;
 };
 

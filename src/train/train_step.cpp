@@ -45,7 +45,7 @@ void TrainStep::cast_weights() {
 }
 
 at::Tensor TrainStep::forward(const DeviceBatch& batch) {
-  const auto phase = phases_.enter(Phase::forward, batch.number);
+  const auto phase = phases_.enter(Phase::forward, batch.batch_index);
   return micro_step_.forward(batch);
 }
 
@@ -79,7 +79,7 @@ void TrainStep::update_weights() {
 
 at::Tensor TrainStep::run(const StepPlan& plan) {
   const auto scalar = [&](double value) { return at::full({}, value, numbers_.options()); };
-  communicator_.take_wait_times();  // of what was between the steps
+  communicator_.take_collective_waits();  // of what was between the steps
   set(plan);
   cast_weights();
   // The sum over ranks broadcasts what rank 0 alone contributes.
@@ -91,12 +91,12 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
     const auto phase = phases_.enter(Phase::grad_clip);
     once_a_step_.run(reduce);
   }
-  phases_.add_waits(Phase::grad_clip, communicator_.take_wait_times());
+  phases_.add_waits(Phase::grad_clip, communicator_.take_collective_waits());
   {
     const auto phase = phases_.enter(Phase::optimizer);
     once_a_step_.run(update);
   }
-  phases_.add_waits(Phase::optimizer, communicator_.take_wait_times());
+  phases_.add_waits(Phase::optimizer, communicator_.take_collective_waits());
   return at::stack({numbers_[0], norm_, skip_, numbers_[1]});
 }
 

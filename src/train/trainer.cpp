@@ -80,7 +80,7 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
     trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
                    machine.device, spans_);
   }
-  communicator.time_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
+  communicator.time_collective_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
   const int world = communicator.world_size();
   RunFacts facts{.parameters = table_.element_count(),
                  .train_shards = tokens_.train->count(),
@@ -178,7 +178,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   Launched launched{step + 1,
                     settled_,
                     scale,
-                    Moment(compute_stream(machine_.device)),
+                    Event(compute_stream(machine_.device)),
                     Readback(numbers),
                     phases_.end_step(feeder_),
                     std::exchange(validation_before_step_ms_, 0),

@@ -39,7 +39,7 @@ class Trainer {
     std::int64_t step;
     std::int64_t settled;  // steps settled when it was launched
     double lr_scale;
-    Moment ended;
+    Event ended;
     Readback numbers;
     std::optional<StepRecord> record;  // for the timing breakdown
     double val_ms;                     // spent on validation before this step
@@ -85,7 +85,7 @@ class Trainer {
   TrainingClock clock_;
   // On the device, whose steps end before the host can read its clock: when the clock was started,
   // and what it read.
-  std::optional<Moment> clock_started_;
+  std::optional<Event> clock_started_;
   double clock_started_ms_ = 0;
   FiniteWatch finite_watch_;
   StallWatch stall_watch_;
