@@ -1,5 +1,5 @@
 #pragma once
-// What PyTorch calls a backend: collectives over one kind of network.
+// c10d backends: the collectives of one communication library.
 #include <string>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
@@ -9,17 +9,17 @@ namespace tg {
 
 using Backend = c10::intrusive_ptr<c10d::Backend>;
 
-// Collectives on CPU tensors over TCP: on one node through the loopback address, else from the
-// address by which MASTER_ADDR is reached, or GLOO_SOCKET_IFNAME's.
-Backend make_gloo(const Rendezvous& meeting, const LaunchInfo& launch,
+// Collectives on CPU tensors over TCP. Binds GLOO_SOCKET_IFNAME's interface if set; otherwise the
+// loopback address on one node, and on several the local address of the route to MASTER_ADDR.
+Backend make_gloo(const Rendezvous& rendezvous, const LaunchInfo& launch,
                   std::chrono::milliseconds timeout);
-// Collectives on tensors of the current GPU. Implemented in cuda/, or in no_cuda/, where there is
-// never a GPU.
-Backend make_nccl(const Rendezvous& meeting, const LaunchInfo& launch,
+// Collectives on tensors of the current GPU. Implemented in cuda/; in a build without CUDA no_cuda/
+// defines it, and it is never called.
+Backend make_nccl(const Rendezvous& rendezvous, const LaunchInfo& launch,
                   std::chrono::milliseconds timeout);
 
-// What their flight recorders know of the last collectives: a pickle of plain Python values.
-std::string gloo_record();
-std::string nccl_record();
+// Dumps of their flight recorders, the last collectives: a pickle of plain Python values.
+std::string dump_gloo_flight_record();
+std::string dump_nccl_flight_record();
 
 }  // namespace tg

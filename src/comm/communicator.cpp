@@ -1,7 +1,5 @@
 #include "comm/communicator.h"
 
-#include <c10/core/impl/VirtualGuardImpl.h>
-
 #include <exception>
 
 #include "base/error.h"
@@ -13,44 +11,45 @@ namespace tg {
 
 namespace {
 
-// For connecting: later than the watch, which knows more, and its health check.
+// The backend's connection timeout exceeds the watch's by this, so that the watch, which names the
+// rank at fault, ends the process first.
 constexpr double kBackendSlack_s = 20;
-// Afterwards the watch alone decides. The backends would count from a collective's launch, which
-// includes this rank's own work before it and the others' long work.
+// After that only the watch ends a wait: a backend counts from a collective's launch, and so
+// includes this rank's own queued work and long work of the others.
 constexpr auto kBackendLimit = std::chrono::hours(24 * 365);
 
 }  // namespace
 
 template <class Action>
-auto Communicator::together(Action action) {
+auto Communicator::run_collective(Action action) {
   try {
     const PeerWatch::Scope waiting(watch_.get());
     return action();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    // What this rank lacks is not the others' failure.
+    // This rank's own lack of threads or memory is no loss of a peer.
     if (is_out_of_threads(error) || !out_of_memory_line(error).empty()) throw;
     fail(ExitCode::unavailable, "{}", watch_->explain_loss(first_line(error.what())));
   }
 }
 
-Communicator::Communicator(const Rendezvous& meeting, const LaunchInfo& launch, at::Device device,
-                           double timeout_s, const std::string& record_folder)
+Communicator::Communicator(const Rendezvous& rendezvous, const LaunchInfo& launch,
+                           at::Device device, double timeout_s, const std::string& record_folder)
     : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
   if (world_size_ == 1) return;
   const double start_s = std::max(kStartTime_s, timeout_s);
   const auto limit = milliseconds(start_s + kBackendSlack_s);
   std::shared_ptr<FlightRecord> record;
   if (!record_folder.empty()) {
-    record = std::make_shared<FlightRecord>(record_folder, rank_,
-                                            device.is_cuda() ? nccl_record : gloo_record);
+    record = std::make_shared<FlightRecord>(
+        record_folder, rank_, device.is_cuda() ? dump_nccl_flight_record : dump_gloo_flight_record);
     if (device.is_cuda()) record->save_for_watchdog();
   }
-  watch_ = std::make_unique<PeerWatch>(meeting.store, rank_, world_size_, start_s, record);
-  together([&] {
-    backend_ =
-        device.is_cuda() ? make_nccl(meeting, launch, limit) : make_gloo(meeting, launch, limit);
+  watch_ = std::make_unique<PeerWatch>(rendezvous.store, rank_, world_size_, start_s, record);
+  run_collective([&] {
+    backend_ = device.is_cuda() ? make_nccl(rendezvous, launch, limit)
+                                : make_gloo(rendezvous, launch, limit);
   });
   backend_->setTimeout(kBackendLimit);
   if (device.is_cuda()) {
@@ -72,7 +71,7 @@ void Communicator::progress() {
 
 Communicator::~Communicator() {
   if (!backend_) return;
-  // Of a broken group nothing is orderly any more: waiting for its end could be for ever.
+  // The destructor of a process group that has failed may block for ever: leak it.
   if (std::uncaught_exceptions() > 0) {
     backend_.release();
     return;
@@ -81,16 +80,16 @@ Communicator::~Communicator() {
     const PeerWatch::Scope waiting(watch_.get());
     backend_->shutdown();
   } catch (const std::exception&) {
-    // All results are written; another rank's end is that rank's to explain.
+    // All results are written; a rank that failed reports its own error.
   }
 }
 
 void Communicator::wait_for(c10d::Work& work) {
-  const auto stream = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
-  std::optional<Moment> began;
+  const auto stream = compute_stream(device_);
+  std::optional<Event> began;
   if (times_waits_) began.emplace(stream);
-  together([&] { work.wait(); });
-  if (began) wait_times_.emplace_back(std::move(*began), Moment(stream));
+  run_collective([&] { work.wait(); });
+  if (began) waits_.emplace_back(std::move(*began), Event(stream));
 }
 
 void Pending::wait() {
@@ -105,7 +104,7 @@ Pending Communicator::sum(const at::Tensor& in_place) {
   std::vector<at::Tensor> tensors{in_place};
   c10d::AllreduceOptions options;
   options.reduceOp = c10d::ReduceOp::SUM;
-  auto work = together([&] { return backend_->allreduce(tensors, options); });
+  auto work = run_collective([&] { return backend_->allreduce(tensors, options); });
   return {*this, std::move(work), std::move(tensors)};
 }
 
@@ -117,7 +116,7 @@ Pending Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in
   at::Tensor to = out, from = in;
   c10d::ReduceScatterOptions options;
   options.reduceOp = c10d::ReduceOp::SUM;
-  auto work = together([&] { return backend_->_reduce_scatter_base(to, from, options); });
+  auto work = run_collective([&] { return backend_->_reduce_scatter_base(to, from, options); });
   return {*this, std::move(work), {to, from}};
 }
 
@@ -127,7 +126,7 @@ Pending Communicator::all_gather(const at::Tensor& out, const at::Tensor& in) {
     return {};
   }
   at::Tensor to = out, from = in;
-  auto work = together([&] { return backend_->_allgather_base(to, from, {}); });
+  auto work = run_collective([&] { return backend_->_allgather_base(to, from, {}); });
   return {*this, std::move(work), {to, from}};
 }
 
@@ -135,12 +134,13 @@ void Communicator::barrier() {
   if (!backend_) return;
   const auto one = at::ones({1}, at::TensorOptions(device_).dtype(at::kFloat));
   sum(one).wait();
-  if (device_.is_cuda()) together([&] { one.cpu(); });
+  if (device_.is_cuda()) run_collective([&] { one.cpu(); });
 }
 
 void Communicator::begin_training() {
   if (!backend_) return;
-  // Together, or a rank that is still at its first step would be given up by one that is past it.
+  // The barrier keeps ranks with the shorter timeout from waiting for one that is still in its
+  // first step.
   barrier();
   watch_->set_timeout(timeout_s_);
 }

@@ -8,18 +8,19 @@
 
 #include "comm/backend.h"
 #include "comm/peer_watch.h"
-#include "device/moment.h"
+#include "device/event.h"
 
 namespace tg {
 
 class Communicator;
 
-// A collective under way. What it reads and writes must stay alive and untouched until wait().
+// An asynchronous collective. It keeps its tensors alive; they must not be read or written before
+// wait() returns.
 class Pending {
  public:
   Pending() = default;  // nothing to wait for
-  // A CPU's work is done when this returns; a GPU's current stream waits for it, the host does not.
-  // Errors: unavailable (a rank is gone).
+  // On a CPU blocks until the collective is done; on a GPU makes the current stream wait for it,
+  // not the host. Errors: unavailable (a rank is gone).
   void wait();
 
  private:
@@ -35,12 +36,12 @@ class Pending {
 
 class Communicator {
  public:
-  // One rank alone: every collective is done at once.
+  // A single rank: every collective is done at once.
   Communicator() = default;
-  // Collective. The device is the one that all tensors will be on; `timeout_s` bounds the wait for
-  // ranks that make no progress once begin_training() was called; until then it is 300 s. What is
-  // known of the last collectives when one fails goes to `record_folder`; empty: nowhere.
-  Communicator(const Rendezvous& meeting, const LaunchInfo& launch, at::Device device,
+  // Collective. All tensors must be on `device`. `timeout_s` bounds the wait for ranks that make no
+  // progress; until begin_training() it is at least 300 s. When a collective fails, the flight
+  // record is saved in `record_folder`; empty: not saved. Errors: unavailable.
+  Communicator(const Rendezvous& rendezvous, const LaunchInfo& launch, at::Device device,
                double timeout_s, const std::string& record_folder = "");
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -49,34 +50,36 @@ class Communicator {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
 
-  // Contiguous tensors on the device, of the same shape and dtype on every rank, in the same order
-  // of calls. Sums are over ranks.
+  // Collectives on contiguous tensors on the device. Every rank calls them in the same order, with
+  // the same shapes and dtypes.
+
+  // All-reduce: the sum over ranks, in place.
   Pending sum(const at::Tensor& in_place);
-  // in [W · n, …] → out [n, …], this rank's part of the sum.
+  // in [W · n, …] → out [n, …], this rank's part of the sum over ranks.
   Pending reduce_scatter(const at::Tensor& out, const at::Tensor& in);
   // in [n, …] → out [W · n, …].
   Pending all_gather(const at::Tensor& out, const at::Tensor& in);
   // Errors: unavailable.
   void barrier();
 
-  // All ranks have done their first step: from now on one without progress is given up sooner.
+  // Collective, after the first step: from now on the timeout is `timeout_s`. Errors: unavailable.
   void begin_training();
-  // This rank has done a part of its work, such as a micro-batch: its host now, its device once
-  // what was queued on the current stream is done. Two small launches on a GPU, and no waiting.
+  // Reports progress, such as a micro-batch done: the host's now, the device's once the work queued
+  // on the current stream is done. Two small launches on a GPU; never blocks.
   void progress();
-  PeerWatch* watch() { return watch_.get(); }  // null for one rank alone
+  PeerWatch* watch() { return watch_.get(); }  // null for a single rank
 
-  using WaitTime = std::pair<Moment, Moment>;
-  void time_waits(bool on) { times_waits_ = on; }
-  // What the current stream (a CPU: the host) waited in Pending::wait() since the last call.
-  std::vector<WaitTime> take_wait_times() { return std::exchange(wait_times_, {}); }
+  using CollectiveWait = std::pair<Event, Event>;  // its begin and end
+  void time_collective_waits(bool on) { times_waits_ = on; }
+  // The waits of the current stream (on a CPU, of the host) in Pending::wait() since the last call.
+  std::vector<CollectiveWait> take_collective_waits() { return std::exchange(waits_, {}); }
 
  private:
   friend class Pending;
-  // Runs what may block or fail because of the other ranks. Errors: unavailable; memory that this
-  // rank lacks goes through as it is.
+  // Runs an action that may block on other ranks, under the watch. Errors: unavailable, except that
+  // exceptions about this rank's own memory or threads pass through.
   template <class Action>
-  auto together(Action action);
+  auto run_collective(Action action);
   void wait_for(c10d::Work& work);
 
   int rank_ = 0, world_size_ = 1;
@@ -85,7 +88,7 @@ class Communicator {
   std::unique_ptr<PeerWatch> watch_;
   double timeout_s_ = 0;
   bool times_waits_ = false;
-  std::vector<WaitTime> wait_times_;
+  std::vector<CollectiveWait> waits_;
   at::Tensor device_progress_, host_progress_;  // [1] int64; on GPUs, the second is pinned
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Between c10d's types and ours.
+// Conversions between c10d's types and ours.
 #include <chrono>
 #include <cstdint>
 #include <string>

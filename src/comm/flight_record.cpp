@@ -13,14 +13,14 @@ namespace tg {
 
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kDumpTime = std::chrono::seconds(2);
 
-std::string file_of(const std::string& folder, int rank) {
+std::string path_of(const std::string& folder, int rank) {
   return fmt::format("{}/rank_{}", folder, rank);
 }
 
 bool write(const std::string& path, const std::string& bytes) {
-  std::error_code ignored;  // the file cannot be opened then
+  std::error_code ignored;  // opening the file fails then
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   std::ofstream file(path, std::ios::binary);
   file << bytes;
@@ -40,26 +40,25 @@ class Writer : public c10d::DebugInfoWriter {
 
 }  // namespace
 
-FlightRecord::FlightRecord(std::string folder, int rank, Recorder recorder)
-    : folder_(std::move(folder)), rank_(rank), recorder_(std::move(recorder)) {}
+FlightRecord::FlightRecord(std::string folder, int rank, Dump dump)
+    : folder_(std::move(folder)), rank_(rank), dump_(std::move(dump)) {}
 
 void FlightRecord::save_for_watchdog() const {
-  c10d::DebugInfoWriter::registerWriter(std::make_unique<Writer>(file_of(folder_, rank_), rank_));
+  c10d::DebugInfoWriter::registerWriter(std::make_unique<Writer>(path_of(folder_, rank_), rank_));
 }
 
 std::string FlightRecord::save() {
   std::call_once(once_, [this] {
     std::promise<std::string> saved;
     auto path = saved.get_future();
-    std::thread([saved = std::move(saved), path = file_of(folder_, rank_),
-                 recorder = recorder_]() mutable {
+    std::thread([saved = std::move(saved), path = path_of(folder_, rank_), dump = dump_]() mutable {
       try {
-        saved.set_value(write(path, recorder()) ? path : "");
+        saved.set_value(write(path, dump()) ? path : "");
       } catch (const std::exception&) {
         saved.set_value("");
       }
     }).detach();
-    if (path.wait_for(kPatience) == std::future_status::ready) saved_ = path.get();
+    if (path.wait_for(kDumpTime) == std::future_status::ready) saved_ = path.get();
   });
   return saved_;
 }

@@ -5,23 +5,23 @@
 
 namespace tg {
 
-// What LibTorch's flight recorder knows of this rank's last collectives. When one fails it is saved
-// as FOLDER/rank_N, the name by which torchfrtrace compares ranks.
+// The dump of LibTorch's flight recorder: this rank's last collectives. It is saved when a
+// collective fails, as FOLDER/rank_N, the name that torchfrtrace expects.
 class FlightRecord {
  public:
-  using Recorder = std::function<std::string()>;
+  using Dump = std::function<std::string()>;
 
-  FlightRecord(std::string folder, int rank, Recorder recorder);
-  // LibTorch's own watchdog, which ends the process by itself, writes there as well.
+  FlightRecord(std::string folder, int rank, Dump dump);
+  // Makes LibTorch's own watchdog, which ends the process by itself, write to the same file.
   void save_for_watchdog() const;
-  // → the path, or nothing when it could not be written. Once; a recorder that hangs with the rest
-  // is left behind after two seconds.
+  // Saves at the first call. → the path; empty if it could not be written, or if the dump takes
+  // longer than two seconds.
   std::string save();
 
  private:
   const std::string folder_;
   const int rank_;
-  const Recorder recorder_;
+  const Dump dump_;
   std::once_flag once_;
   std::string saved_;
 };

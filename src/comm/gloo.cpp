@@ -15,8 +15,8 @@ namespace tg {
 
 namespace {
 
-// The address of this host from which packets to `peer` leave. Nothing is sent.
-std::string address_towards(const std::string& peer) {
+// This host's address on the route to `peer`. A UDP connect() finds it without sending anything.
+std::string local_address_towards(const std::string& peer) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
@@ -40,19 +40,19 @@ std::string address_towards(const std::string& peer) {
   return address;
 }
 
-// Gloo writes to a lost peer's socket as to any other, and takes the error for its answer: threads
-// that are made meanwhile get it, and no signal that would end the process.
-class NoSigpipe {
+// Blocks SIGPIPE while it lives, and in every thread created meanwhile. Gloo's threads write to
+// sockets of peers that may be gone, and handle EPIPE; the signal would end the process.
+class BlockSigpipe {
  public:
-  NoSigpipe() {
+  BlockSigpipe() {
     sigset_t pipe;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &before_);
   }
-  ~NoSigpipe() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  NoSigpipe(const NoSigpipe&) = delete;
-  NoSigpipe& operator=(const NoSigpipe&) = delete;
+  ~BlockSigpipe() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  BlockSigpipe(const BlockSigpipe&) = delete;
+  BlockSigpipe& operator=(const BlockSigpipe&) = delete;
 
  private:
   sigset_t before_{};
@@ -60,22 +60,22 @@ class NoSigpipe {
 
 }  // namespace
 
-Backend make_gloo(const Rendezvous& meeting, const LaunchInfo& launch,
+Backend make_gloo(const Rendezvous& rendezvous, const LaunchInfo& launch,
                   std::chrono::milliseconds timeout) {
   using c10d::ProcessGroupGloo;
-  const NoSigpipe no_sigpipe;
+  const BlockSigpipe block_sigpipe;
   auto options = ProcessGroupGloo::Options::create(timeout);
   if (!launch.gloo_interface.empty()) {
     options->devices.push_back(ProcessGroupGloo::createDeviceForInterface(launch.gloo_interface));
   } else {
-    const auto address = launch.one_node ? "127.0.0.1" : address_towards(launch.master_addr);
+    const auto address = launch.one_node ? "127.0.0.1" : local_address_towards(launch.master_addr);
     options->devices.push_back(ProcessGroupGloo::createDeviceForHostname(address));
   }
-  return c10::make_intrusive<ProcessGroupGloo>(meeting.store, launch.rank, launch.world_size,
+  return c10::make_intrusive<ProcessGroupGloo>(rendezvous.store, launch.rank, launch.world_size,
                                                options);
 }
 
-std::string gloo_record() {
+std::string dump_gloo_flight_record() {
   return c10d::dump_fr_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false,
                              /*onlyActive=*/false);
 }

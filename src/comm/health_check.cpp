@@ -9,7 +9,7 @@ namespace tg {
 
 namespace {
 
-std::string doing(const Heartbeat& heartbeat) {
+std::string describe(const Heartbeat& heartbeat) {
   return heartbeat.work.empty() ? fmt::format("step {}", heartbeat.step)
                                 : fmt::format("step {}, {}", heartbeat.step, heartbeat.work);
 }
@@ -30,23 +30,23 @@ Heartbeat Heartbeat::decode(const std::string& value) {
 }
 
 std::optional<double> HealthReport::idle_s() const {
-  std::optional<double> worker, last_to_come;
+  std::optional<double> worker, last_to_join;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (!answered(rank)) return {};
     const auto& heartbeat = ranks[rank]->heartbeat;
     if (heartbeat.waits) {
-      last_to_come = std::min(last_to_come.value_or(heartbeat.idle_s), heartbeat.idle_s);
+      last_to_join = std::min(last_to_join.value_or(heartbeat.idle_s), heartbeat.idle_s);
     } else {
       worker = std::max(worker.value_or(0), heartbeat.idle_s);
     }
   }
-  return worker ? worker : last_to_come;
+  return worker ? worker : last_to_join;
 }
 
 std::string HealthReport::last_heard(std::size_t rank) const {
   if (!ranks[rank]) return "";
   const std::chrono::duration<double> ago = std::chrono::steady_clock::now() - ranks[rank]->at;
-  return fmt::format(" ({:.0f} s ago: {})", ago.count(), doing(ranks[rank]->heartbeat));
+  return fmt::format(" ({:.0f} s ago: {})", ago.count(), describe(ranks[rank]->heartbeat));
 }
 
 std::string HealthReport::text() const {
@@ -57,8 +57,8 @@ std::string HealthReport::text() const {
       continue;
     }
     const auto& heartbeat = ranks[rank]->heartbeat;
-    alive += fmt::format(" {} ({})", rank, doing(heartbeat));
-    all += fmt::format(" {} ({}, {} {:.0f} s)", rank, doing(heartbeat),
+    alive += fmt::format(" {} ({})", rank, describe(heartbeat));
+    all += fmt::format(" {} ({}, {} {:.0f} s)", rank, describe(heartbeat),
                        heartbeat.waits ? "waiting for" : "no progress for", heartbeat.idle_s);
   }
   if (silent.empty()) return "all live, one of them is too slow:" + all;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -14,17 +15,16 @@
 
 namespace tg {
 
-// Ends a rank that waits for ranks which make no progress for longer than the timeout, whatever it
-// is blocked in, and says who is to blame. What counts is progress, not an end: a micro-batch done,
-// a batch scored, bytes written. A rank that has waited for half the timeout asks all for a
-// heartbeat through the store (a health check), and the watches of all ranks that live answer with
-// their step, their work and the time since their last progress. Silence of one rank, or no
-// progress of the slowest for the whole timeout, is the end. The store may be gone with its rank,
-// so the thread that keeps the time never touches it; without a waiting rank nothing is written to
-// it, since a FileStore only grows.
+// Ends the process of a rank that waits for ranks which make no progress for longer than the
+// timeout, whatever call it is blocked in, and names the rank at fault. Progress is a micro-batch
+// done, a batch scored, bytes written. A rank that has waited for half the timeout requests a
+// health check through the store: every live rank's watch answers with a heartbeat of its step, its
+// work and the time since its last progress. The process ends if a rank does not answer, or if the
+// slowest one made no progress for the whole timeout. Nothing is written to the store while no rank
+// waits, since a FileStore only grows.
 class PeerWatch {
  public:
-  // `record` is saved before the end, and named; null: there is none.
+  // `record` is saved before the process ends, and the message names its file; null: no record.
   PeerWatch(const Store& store, int rank, int world_size, double timeout_s,
             std::shared_ptr<FlightRecord> record = nullptr);
   ~PeerWatch();
@@ -34,14 +34,14 @@ class PeerWatch {
   // This rank is at `step`.
   void set_step(std::int64_t step);
   void set_timeout(double seconds);
-  // This rank's host has got on.
+  // This rank's host made progress.
   void progress();
-  // A count [1] int64 in host memory, which this rank's device advances as it gets on.
+  // `count` [1] int64 in host memory: this rank's device advances it as it makes progress.
   void watch_device(const at::Tensor& count);
-  // The message of a collective that failed with `cause`.
+  // The error message for a collective that failed with `cause`.
   std::string explain_loss(std::string_view cause);
 
-  // Waiting for the others, as long as the outermost one lives; `watch` may be null.
+  // This rank waits for the others while one lives. `watch` may be null.
   class Scope {
    public:
     explicit Scope(PeerWatch* watch);
@@ -53,9 +53,9 @@ class PeerWatch {
     PeerWatch* watch_;
   };
 
-  // Announces work of this rank for which the others may have to wait long: "writing the model to
-  // logs/1". It must get on: report_progress() of the same thread, which AtomicFile calls, is its
-  // progress, counted in `unit`. `watch` may be null.
+  // This rank does work that others may have to wait for, such as "writing the model to logs/1".
+  // Calls of report_progress() by the same thread, as AtomicFile makes them, count as its progress,
+  // in `unit`. `watch` may be null.
   class Work {
    public:
     Work(PeerWatch* watch, std::string doing, std::string unit = "bytes");
@@ -78,11 +78,13 @@ class PeerWatch {
 
  private:
   struct State;
-  static void keep_time(State& state);
-  static void attend(State& state);  // answers health checks, and makes them
+  static void watch_timeout(State& state);        // the timeout thread
+  static void serve_health_checks(State& state);  // the health thread: answers and makes them
+  static void check_health(State& state, std::unique_lock<std::mutex>& lock);
+  [[noreturn]] static void end_process(State& state, std::unique_lock<std::mutex>& lock);
 
   std::shared_ptr<State> state_;
-  std::thread clock_, attendant_;
+  std::thread timeout_thread_, health_thread_;
 };
 
 }  // namespace tg

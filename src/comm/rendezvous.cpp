@@ -5,14 +5,14 @@
 
 #include "base/error.h"
 #include "comm/convert.h"
-#include "comm/meeting_file.h"
-#include "comm/meeting_place.h"
+#include "comm/rendezvous_store.h"
+#include "comm/store_file.h"
 
 namespace tg {
 
 namespace {
 
-// The first line that two texts do not share.
+// The first pair of lines that differ.
 std::pair<std::string, std::string> first_difference(const std::string& one,
                                                      const std::string& two) {
   std::istringstream first(one), second(two);
@@ -25,50 +25,51 @@ std::pair<std::string, std::string> first_difference(const std::string& one,
   }
 }
 
-std::string get(const Rendezvous& meeting, const std::string& key, int from_rank) {
+std::string get(const Rendezvous& rendezvous, const std::string& key, int from_rank) {
   try {
-    return text_of(meeting.store->get(key));
+    return text_of(rendezvous.store->get(key));
   } catch (const std::exception&) {
-    if (!meeting.file.path.empty()) remove_name(meeting.file);
+    if (!rendezvous.file.path.empty()) unlink_store_file(rendezvous.file);
     fail(ExitCode::unavailable,
          "rank {} did not come to {} within {:.0f} s; see whether it started, and its own message",
-         from_rank, meeting.place,
-         std::chrono::duration<double>(meeting.store->getTimeout()).count());
+         from_rank, rendezvous.endpoint,
+         std::chrono::duration<double>(rendezvous.store->getTimeout()).count());
   }
 }
 
 }  // namespace
 
-Rendezvous meet(const LaunchInfo& launch, double timeout_s) {
+Rendezvous join_rendezvous(const LaunchInfo& launch, double timeout_s) {
   if (launch.world_size == 1) return {{}, "none needed"};
-  if (!launch.master_addr.empty()) return meet_at_address(launch, timeout_s);
+  if (!launch.master_addr.empty()) return tcp_rendezvous(launch, timeout_s);
   REQUIRE(launch.one_node && !launch.job.empty(), ExitCode::usage,
           "{} ranks (by {}{}) need a place to meet; set MASTER_ADDR to the first rank's host, for "
           "all ranks",
           launch.world_size, launch.launcher, launch.one_node ? "" : ", on several nodes");
-  return meet_in_file(launch, timeout_s);
+  return file_rendezvous(launch, timeout_s);
 }
 
-std::string share_from_rank_0(const Rendezvous& meeting, const LaunchInfo& launch,
-                              const std::string& key, const std::string& value) {
-  if (!meeting.store) return value;
-  if (launch.rank == 0) meeting.store->set(key, bytes_of(value));
-  return get(meeting, key, 0);
+std::string broadcast_from_rank_0(const Rendezvous& rendezvous, const LaunchInfo& launch,
+                                  const std::string& key, const std::string& value) {
+  if (!rendezvous.store) return value;
+  if (launch.rank == 0) rendezvous.store->set(key, bytes_of(value));
+  return get(rendezvous, key, 0);
 }
 
-void require_same(const Rendezvous& meeting, const LaunchInfo& launch, const std::string& lines) {
-  if (!meeting.store) return;
-  meeting.store->set(fmt::format("settings/{}", launch.rank), bytes_of(lines));
-  const auto first = get(meeting, "settings/0", 0);
-  // Every rank looks at all the others, so that all stop with the same words.
+void require_same(const Rendezvous& rendezvous, const LaunchInfo& launch,
+                  const std::string& lines) {
+  if (!rendezvous.store) return;
+  rendezvous.store->set(fmt::format("settings/{}", launch.rank), bytes_of(lines));
+  const auto first = get(rendezvous, "settings/0", 0);
+  // Every rank compares all ranks, so that all fail with the same message.
   for (int other = 1; other < launch.world_size; ++other) {
-    const auto theirs = get(meeting, fmt::format("settings/{}", other), other);
+    const auto theirs = get(rendezvous, fmt::format("settings/{}", other), other);
     if (theirs == first) continue;
     const auto [one, two] = first_difference(first, theirs);
-    // Rank 0 may keep the store: it stays until all have read it.
-    meeting.store->add("compared", 1);
+    // The TCPStore may be in rank 0's process: it waits, up to 5 s, until all ranks have compared.
+    rendezvous.store->add("compared", 1);
     for (int tries = 0; launch.rank == 0 && tries < 50; ++tries) {
-      if (meeting.store->add("compared", 0) >= launch.world_size) break;
+      if (rendezvous.store->add("compared", 0) >= launch.world_size) break;
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
     }
     fail(ExitCode::config,

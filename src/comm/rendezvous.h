@@ -1,6 +1,6 @@
 #pragma once
-// Where the ranks of a run find each other, and what they tell one another before the first
-// collective.
+// The rendezvous of a run's ranks: a key-value store that all of them share, and what they exchange
+// through it before the first collective.
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
@@ -10,34 +10,37 @@ namespace tg {
 
 using Store = c10::intrusive_ptr<c10d::Store>;
 
-// Up to the end of the first step ranks differ by more than they do in training: they start, load,
-// and choose their kernels.
+// Seconds that ranks wait for each other until the end of the first step: start-up, loading and
+// kernel selection take some ranks far longer than a training step.
 constexpr double kStartTime_s = 300;
 
-// Where the ranks of one host meet.
-struct MeetingFile {
+// The file of a FileStore, open and locked.
+struct StoreFile {
   std::string path;
   int descriptor = -1;
 };
 
 struct Rendezvous {
-  Store store;            // keys and values that all ranks see; null for one rank alone
-  std::string place;      // for the log
-  MeetingFile file = {};  // of a FileStore, else without a path
+  Store store;           // null for a single rank
+  std::string endpoint;  // for the log: "tcp HOST:PORT", "file PATH"
+  StoreFile file = {};   // of a FileStore; otherwise its path is empty
 };
 
 // A TCPStore at MASTER_ADDR:MASTER_PORT (torchrun's own where its agent has one, else rank 0's),
-// or, without MASTER_ADDR and on one node, a FileStore in a folder that only this user can enter.
-// Errors: usage (several nodes and no MASTER_ADDR), unavailable (the port is in use, or the ranks
-// did not come within the timeout), cannot_create.
-Rendezvous meet(const LaunchInfo& launch, double timeout_s);
+// or, without MASTER_ADDR and on one node, a FileStore in a directory that only this user can
+// access.
+// Errors: usage (several nodes and no MASTER_ADDR), unavailable (the port is in use, or rank 0 did
+// not listen there within the timeout), cannot_create.
+Rendezvous join_rendezvous(const LaunchInfo& launch, double timeout_s);
 
-// Rank 0's value, on every rank.
-std::string share_from_rank_0(const Rendezvous& meeting, const LaunchInfo& launch,
-                              const std::string& key, const std::string& value);
+// Rank 0's value, on every rank; the other ranks' `value` is ignored. Errors: unavailable (rank 0
+// did not set it within the timeout).
+std::string broadcast_from_rank_0(const Rendezvous& rendezvous, const LaunchInfo& launch,
+                                  const std::string& key, const std::string& value);
 
-// Every rank brings lines of NAME=value, which must be the same on all of them.
-// Errors: config, on every rank, naming the first line that differs and both its values.
-void require_same(const Rendezvous& meeting, const LaunchInfo& launch, const std::string& lines);
+// Requires `lines`, of the form NAME=value, to be the same on every rank. Errors: config, on every
+// rank, naming the first line that differs and both values; unavailable (a rank did not join within
+// the timeout).
+void require_same(const Rendezvous& rendezvous, const LaunchInfo& launch, const std::string& lines);
 
 }  // namespace tg

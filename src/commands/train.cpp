@@ -66,15 +66,15 @@ void train_command(int argc, const char* const* argv) {
   const auto machine = set_up_machine(settings.runtime, settings.model, launch);
   const double timeout_s = settings.runtime.comm_timeout_s;
   const bool chosen = origins.at("comm_timeout_s") != "default";
-  const auto meeting = meet(launch, chosen ? timeout_s : kStartTime_s);
-  require_same(meeting, launch,
+  const auto rendezvous = join_rendezvous(launch, chosen ? timeout_s : kStartTime_s);
+  require_same(rendezvous, launch,
                experiment_text(settings) + resolved_text(machine) + program_version());
-  const OutputDir output_dir(settings, meeting, launch);
-  Communicator communicator(meeting, launch, machine.device, timeout_s,
+  const OutputDir output_dir(settings, rendezvous, launch);
+  Communicator communicator(rendezvous, launch, machine.device, timeout_s,
                             output_dir.path() + "/comm_traces");
   if (launch.world_size > 1) {
     log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
-             meeting.place, machine.device.is_cuda() ? "nccl" : "gloo");
+             rendezvous.endpoint, machine.device.is_cuda() ? "nccl" : "gloo");
   }
   Trainer(settings, machine, output_dir.path(), origins, communicator).run();
 }

@@ -21,7 +21,7 @@ struct Counts {
   std::vector<double> token;                       // [pieces] predicted tokens
   std::vector<double> context;                     // [pieces] tokens that predict
   std::unordered_map<std::uint32_t, double> pair;  // x << 16 | y
-  double spaces = 0;                               // that leading space marks stand for
+  double spaces = 0;                               // from leading space marks
   std::int64_t bytes = 0;
   double total = 0;
 };
@@ -70,26 +70,26 @@ std::array<double, 256> byte_histogram(const Counts& counts, const Tokenizer& to
   return histogram;
 }
 
-// Bits of `seen` under the add-one estimate from `known`.
+// Bits of the validation counts under the add-one estimate from the training counts.
 template <typename Histogram>
-double unigram_bits(const Histogram& known, const Histogram& seen) {
-  double total = static_cast<double>(known.size());
-  for (const double n : known) total += n;
+double unigram_bits(const Histogram& train, const Histogram& val) {
+  double total = static_cast<double>(train.size());
+  for (const double n : train) total += n;
   double bits = 0;
-  for (std::size_t i = 0; i < seen.size(); ++i) bits -= seen[i] * std::log2((known[i] + 1) / total);
+  for (std::size_t i = 0; i < val.size(); ++i) bits -= val[i] * std::log2((train[i] + 1) / total);
   return bits;
 }
 
-double bigram_bits(const Counts& known, const Counts& seen) {
-  const auto size = static_cast<double>(known.token.size());
+double bigram_bits(const Counts& train, const Counts& val) {
+  const auto size = static_cast<double>(train.token.size());
   double bits = 0;
-  for (const auto& [pair, times] : seen.pair) {
+  for (const auto& [pair, times] : val.pair) {
     const std::size_t x = pair >> 16, y = pair & 0xffff;
-    const double unigram = (known.token[y] + 1) / (known.total + size);
-    const auto found = known.pair.find(pair);
-    const double together = found == known.pair.end() ? 0 : found->second;
-    bits -= times *
-            std::log2((together + unigram_weight * unigram) / (known.context[x] + unigram_weight));
+    const double unigram = (train.token[y] + 1) / (train.total + size);
+    const auto found = train.pair.find(pair);
+    const double pair_count = found == train.pair.end() ? 0 : found->second;
+    bits -= times * std::log2((pair_count + unigram_weight * unigram) /
+                              (train.context[x] + unigram_weight));
   }
   return bits;
 }
@@ -98,16 +98,16 @@ double bigram_bits(const Counts& known, const Counts& seen) {
 
 Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Tokenizer& tokenizer) {
   const ByteTable table = make_byte_table(tokenizer, tokenizer.pieces());
-  const Counts known = count(train, table);
-  const Counts seen = count(val, table);
-  REQUIRE(seen.bytes > 0, ExitCode::bad_data, "the validation split {} stands for no text",
+  const Counts train_counts = count(train, table);
+  const Counts val_counts = count(val, table);
+  REQUIRE(val_counts.bytes > 0, ExitCode::bad_data, "the validation split {} stands for no text",
           val.pattern());
-  const auto bytes = static_cast<double>(seen.bytes);
-  return {.byte_unigram = unigram_bits(byte_histogram(known, tokenizer, table),
-                                       byte_histogram(seen, tokenizer, table)) /
+  const auto bytes = static_cast<double>(val_counts.bytes);
+  return {.byte_unigram = unigram_bits(byte_histogram(train_counts, tokenizer, table),
+                                       byte_histogram(val_counts, tokenizer, table)) /
                           bytes,
-          .token_unigram = unigram_bits(known.token, seen.token) / bytes,
-          .token_bigram = bigram_bits(known, seen) / bytes};
+          .token_unigram = unigram_bits(train_counts.token, val_counts.token) / bytes,
+          .token_bigram = bigram_bits(train_counts, val_counts) / bytes};
 }
 
 }  // namespace tg

@@ -1,11 +1,11 @@
 #pragma once
-// What models without any learning score on a validation split, in bits per byte: the marks that a
-// training run must leave behind.
-//   byte_unigram   each byte on its own, frequencies of the training split plus one
-//   token_unigram  each token on its own, likewise
+// Scores of count-based models on the validation split, in bits per byte, which a training run must
+// beat.
+//   byte_unigram   bytes, add-one estimate from the training split
+//   token_unigram  tokens, add-one estimate from the training split
 //   token_bigram   p(y|x) = (count(x, y) + k p(y)) / (count(x) + k), p(y) the token unigram
 // Every score is the sum of -log2 p over the predicted tokens (all but the first), divided by the
-// bytes that the ByteTable gives them: the same denominator as val_bpb.
+// bytes that the ByteTable counts for them, val_bpb's denominator.
 #include "data/shard.h"
 #include "data/tokenizer.h"
 

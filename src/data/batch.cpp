@@ -17,7 +17,7 @@ void fill(const TokenOrder& order, const std::optional<Place>& place, const Batc
   batch.text_bytes = 0;
   if (!place) return;
   assert(place->tokens > 1 && (place->tokens - 1) % layout.seq_len == 0);
-  const SpanScope span(layout.spans, "read", batch.number);
+  const SpanScope span(layout.spans, "read", batch.batch_index);
   order.read(place->begin, {batch.buffer.get(), static_cast<std::size_t>(place->tokens)});
   batch.tokens = place->tokens;
   if (layout.bytes != nullptr) {
@@ -32,7 +32,7 @@ OrderedSource::OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayou
 bool OrderedSource::next(HostBatch& batch) {
   if (!batch.buffer) batch.buffer = allocate_(order_->span_tokens());
   const auto place = order_->advance();
-  batch.number = rounds_++;
+  batch.batch_index = rounds_++;
   batch.after = order_->state();
   fill(*order_, place, layout_, batch);
   return place.has_value();

@@ -1,6 +1,6 @@
 #pragma once
-// What a data source hands to the trainer: micro-batches in host memory. Shapes: a micro-batch of B
-// sequences of T is B * T + 1 tokens; inputs x are all but the last, targets y all but the first.
+// Micro-batches in host memory, and the sources that read them. A micro-batch of B sequences of T
+// tokens is B * T + 1 tokens: the inputs x are all but the last, the targets y all but the first.
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,24 +13,24 @@
 
 namespace tg {
 
-// Host memory for tokens; the deleter knows how it was allocated (heap here, pinned on a GPU).
+// Host memory for tokens, with the deleter of its allocator (heap here, pinned for a GPU).
 using TokenBuffer = std::unique_ptr<std::uint16_t[], std::function<void(std::uint16_t*)>>;
 using AllocateTokens = std::function<TokenBuffer(std::int64_t tokens)>;
 
 TokenBuffer allocate_on_heap(std::int64_t tokens);
 
-// The batch owns its buffer until it is given to next() again, which may exchange the buffer for
-// another one: so a source can fill buffers ahead, and whoever copies from one asynchronously keeps
-// the batch aside until the copy is done.
+// The batch owns its buffer until it is passed to next() again, which may exchange it for another
+// one. So a source can fill buffers ahead, and a caller that copies from one asynchronously must
+// not pass the batch to next() before the copy is done.
 struct HostBatch {
-  TokenBuffer buffer;           // empty before the first next()
-  std::int64_t tokens = 0;      // B * T + 1; 0: this rank has no micro-batch in this round
-  std::int64_t seq_len = 0;     // T
-  std::int64_t text_bytes = 0;  // that the targets stand for, where the layout asks for it
-  std::int64_t number = 0;      // of this source's rounds, from 0
-  LoaderState after;            // where the consumer stands once it has used this batch
+  TokenBuffer buffer;            // empty before the first next()
+  std::int64_t tokens = 0;       // B * T + 1; 0: this rank has no micro-batch in this round
+  std::int64_t seq_len = 0;      // T
+  std::int64_t text_bytes = 0;   // of text in the targets, if the layout has a byte table
+  std::int64_t batch_index = 0;  // round of this source, from 0
+  LoaderState after;             // to resume behind this batch
 
-  // [B * T] each, one overlapping the other by all but one token.
+  // [B * T] each, views of the buffer that overlap in all but one token.
   std::span<const std::uint16_t> inputs() const { return part(0); }
   std::span<const std::uint16_t> targets() const { return part(1); }
 
@@ -41,30 +41,31 @@ struct HostBatch {
   }
 };
 
-// What is done with the tokens of every batch as they are read, in the reader's thread.
+// How fill() reads a batch.
 struct BatchLayout {
   std::int64_t seq_len;              // T
   const ByteTable* bytes = nullptr;  // counts the targets' bytes; outlives the source
-  SpanLog* spans = nullptr;          // told of every read; outlives the source
+  SpanLog* spans = nullptr;          // receives a span per read; outlives the source
 };
 
-// Reads the micro-batch at `place` into the batch's buffer, which has room for it; any thread.
+// Reads the micro-batch at `place` into the batch's buffer, which has room for it; without a place
+// sets tokens to 0. Thread-safe for different batches.
 void fill(const TokenOrder& order, const std::optional<Place>& place, const BatchLayout& layout,
           HostBatch& batch);
 
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // The next round. A batch that comes with a buffer must have got it from this source (or from its
-  // allocator). False: no micro-batch for this rank in this round; tokens is 0, `after` is set.
+  // The next round. If the batch has a buffer, it is from this source or its allocator. False: this
+  // rank has no micro-batch in this round; tokens is 0, `after` is set.
   // Errors: those of reading (bad_data, missing_input, io).
   virtual bool next(HostBatch& batch) = 0;
-  virtual LoaderState state() const = 0;  // `after` of the last batch handed out
+  virtual LoaderState state() const = 0;  // `after` of the last batch that next() returned
   virtual void restore(const LoaderState& state) = 0;
   virtual std::int64_t span_tokens() const = 0;  // capacity of every buffer, in tokens
 };
 
-// Reads when it is asked, into the batch's own buffer.
+// Reads synchronously in next(), into the batch's own buffer.
 class OrderedSource final : public BatchSource {
  public:
   OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,

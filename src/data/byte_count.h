@@ -1,9 +1,9 @@
 #pragma once
-// How many bytes of text a token stands for: the denominator of bits per byte.
+// The bytes of text that a token decodes to: the denominator of bits per byte.
 //   bytes(x, y) = base[y] + (leading_space[y] and not boundary[x])
-// Control, unknown and unused pieces are boundaries of 0 bytes, and so is every id beyond the
-// pieces; a byte piece is 1; any other its UTF-8 length without one leading space mark, which is
-// the space.
+// Control, unknown and unused pieces, and ids without a piece, are boundaries of 0 bytes. A byte
+// piece is 1 byte; any other piece its UTF-8 length without one leading space mark, which
+// leading_space counts as a space.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -8,10 +8,10 @@
 namespace tg {
 namespace {
 
-// Small documents share a job, so that handing jobs over costs nothing beside tokenizing them.
+// Small documents share a job, so that queueing costs little compared with tokenizing.
 constexpr std::size_t job_bytes = 1 << 18;
-// Long documents are cut: memory in use does not depend on the size of the files, all threads stay
-// busy, and the tokenizer is 1.8 times as fast on 4 KiB as on 256 KiB at a time.
+// Long documents are split: this bounds memory, keeps all threads busy, and the tokenizer is 1.8
+// times as fast on 4 KiB as on 256 KiB at a time.
 constexpr std::size_t part_bytes = 1 << 12;
 
 }  // namespace
@@ -107,7 +107,7 @@ void DocumentEncoder::work() {
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }
-    job();  // an exception travels with its future to next()
+    job();  // next() rethrows its exception from the future
   }
 }
 

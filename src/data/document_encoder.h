@@ -1,6 +1,6 @@
 #pragma once
-// Documents to tokens on several threads, handed out in the order of the documents: BOS, then the
-// document's tokens, no EOS. The number of threads never changes what comes out.
+// Tokenizes documents on several threads and returns them in order: BOS, then the document's
+// tokens, no EOS. The result does not depend on the number of threads.
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -17,8 +17,7 @@
 
 namespace tg {
 
-// One thread calls next(); the encoder's own threads tokenize ahead of it, the caller's thread
-// reads.
+// One thread calls next(), which reads the documents; the encoder's own threads tokenize ahead.
 class DocumentEncoder {
  public:
   // A document, or a part of a long one.
@@ -28,7 +27,7 @@ class DocumentEncoder {
     bool begins_document = false;
   };
 
-  // Both outlive the encoder. Errors: config (the tokenizer has no BOS).
+  // `tokenizer` and `reader` must outlive the encoder. Errors: config (the tokenizer has no BOS).
   DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads);
   ~DocumentEncoder();
   DocumentEncoder(const DocumentEncoder&) = delete;

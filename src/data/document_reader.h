@@ -1,7 +1,7 @@
 #pragma once
-// Text files cut into documents, in order. A document is valid UTF-8 with at least one character
-// that is no white space; white space alone between separators is skipped. A file NAME.jsonl is cut
-// into lines whatever the separator, and each line is a JSON object whose "text" is the document.
+// Splits text files into documents, in order. A document is valid UTF-8 and not only white space,
+// which is skipped. Of a file NAME.jsonl every line is a JSON object whose "text" is a document,
+// whatever the separator.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ enum class Separator {
 
 struct Document {
   std::string text;
-  std::string path;  // where it is from, for messages
+  std::string path;  // its file, for messages
 };
 
 class DocumentReader {
@@ -29,7 +29,7 @@ class DocumentReader {
   // UTF-8, with one warning, instead of an error.
   DocumentReader(std::vector<std::string> paths, Separator separator, bool replace_invalid);
 
-  // The next document; nothing after the last.
+  // The next document; empty after the last.
   // Errors: missing_input; bad_data (not UTF-8: file and byte; a document of more than 1 GiB; a
   // line of a .jsonl file without a document: file, line and byte); io.
   std::optional<Document> next();
@@ -37,10 +37,10 @@ class DocumentReader {
   std::int64_t bytes_read() const { return bytes_read_; }
 
  private:
-  void open_next();                        // the next path
-  bool fill();                             // more of the current file; false: it has ended
-  std::optional<std::string_view> take();  // the next raw document of the current file
-  // What a raw document, which begins at byte `at` of the current file, says.
+  void open_next();                        // opens the next path
+  bool fill();                             // reads more of the file; false: at its end
+  std::optional<std::string_view> take();  // the next raw document of the file
+  // The text of a raw document at byte `at` of the current file.
   std::string text_of(std::string_view raw, std::int64_t at);
   void check(std::string& text, std::int64_t at);
 
@@ -52,10 +52,10 @@ class DocumentReader {
   std::optional<File> file_;
   bool is_jsonl_ = false;   // the current file
   std::int64_t taken_ = 0;  // raw documents of the current file
-  std::string buffer_;      // of the current file, from `begin_` on not yet handed out
+  std::string buffer_;      // of the current file; from `begin_` on not yet taken
   std::size_t begin_ = 0;
   std::size_t searched_ = 0;  // no separator ends before this
-  std::int64_t offset_ = 0;   // of buffer_ in the file
+  std::int64_t offset_ = 0;   // buffer_'s position in the file
   bool ended_ = false;
   std::int64_t bytes_read_ = 0;
 };

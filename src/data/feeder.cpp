@@ -1,7 +1,6 @@
 #include "data/feeder.h"
 
 #include <c10/core/StreamGuard.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 namespace tg {
 
@@ -19,15 +18,15 @@ Feeder::Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy
     : source_(std::move(source)),
       device_(device),
       spans_(spans),
-      flights_{Flight{{}, {}, c10::Event(device.type()), c10::Event(device.type())},
-               Flight{{}, {}, c10::Event(device.type()), c10::Event(device.type())}},
+      transfers_{Transfer{{}, {}, c10::Event(device.type()), c10::Event(device.type())},
+                 Transfer{{}, {}, c10::Event(device.type()), c10::Event(device.type())}},
       ids_(at::empty({source_->span_tokens()}, at::TensorOptions(device).dtype(at::kLong))) {
   if (!device.is_cuda()) return;
-  const auto compute = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
-  for (auto& flight : flights_) {
-    // The allocator may hand out memory that this stream still works on.
-    flight.staging = at::empty_like(ids_, at::kUInt16);
-    flight.widened.record(compute);
+  const auto compute = compute_stream(device);
+  for (auto& transfer : transfers_) {
+    // The caching allocator may return memory that work on this stream still uses.
+    transfer.staging = at::empty_like(ids_, at::kUInt16);
+    transfer.widened.record(compute);
   }
   if (copy_stream) {
     copy_stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
@@ -44,41 +43,43 @@ bool Feeder::fetch(HostBatch& batch) {
 
 DeviceBatch Feeder::next() {
   wait_for_room();
-  Flight& flight = flights_[flown_++ % flights_.size()];
-  const bool mine = fetch(flight.host);
-  const HostBatch& batch = flight.host;
-  if (!mine) return {.inputs = {}, .targets = {}, .text_bytes = 0, .number = batch.number};
+  Transfer& transfer = next_transfer();
+  ++batches_;
+  const bool mine = fetch(transfer.host);
+  const HostBatch& batch = transfer.host;
+  if (!mine)
+    return {.inputs = {}, .targets = {}, .text_bytes = 0, .batch_index = batch.batch_index};
 
-  const SpanScope span(spans_, "copy", batch.number);
-  const auto compute = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
-  const auto host = at::from_blob(flight.host.buffer.get(), {batch.tokens}, at::kUInt16);
+  const SpanScope span(spans_, "copy", batch.batch_index);
+  const auto compute = compute_stream(device_);
+  const auto host = at::from_blob(transfer.host.buffer.get(), {batch.tokens}, at::kUInt16);
   const auto ids = ids_.narrow(0, 0, batch.tokens);
   if (device_.is_cuda()) {
-    copy_to_gpu(flight, host);
-    flight.copied.block(compute);
-    ids.copy_(flight.staging.narrow(0, 0, batch.tokens));
-    flight.widened.record(compute);
+    copy_to_gpu(transfer, host);
+    transfer.copied.block(compute);
+    ids.copy_(transfer.staging.narrow(0, 0, batch.tokens));
+    transfer.widened.record(compute);
   } else {
-    Moment began(compute);
+    Event began(compute);
     ids.copy_(host);
-    if (times_copies_) copy_times_.emplace_back(std::move(began), Moment(compute));
+    if (times_copies_) copy_times_.emplace_back(std::move(began), Event(compute));
   }
   return {.inputs = ids.narrow(0, 0, batch.tokens - 1).view({-1, batch.seq_len}),
           .targets = ids.narrow(0, 1, batch.tokens - 1).view({-1, batch.seq_len}),
           .text_bytes = batch.text_bytes,
-          .number = batch.number};
+          .batch_index = batch.batch_index};
 }
 
-void Feeder::copy_to_gpu(Flight& flight, const at::Tensor& host) {
-  const auto compute = c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+void Feeder::copy_to_gpu(Transfer& transfer, const at::Tensor& host) {
+  const auto compute = compute_stream(device_);
   const auto copying = copy_stream_.value_or(compute);
   const c10::StreamGuard guard(copying);
-  flight.widened.block(copying);
-  std::optional<Moment> began;
+  transfer.widened.block(copying);
+  std::optional<Event> began;
   if (times_copies_) began.emplace(copying);
-  flight.staging.narrow(0, 0, host.numel()).copy_(host, /*non_blocking=*/true);
-  flight.copied.record(copying);
-  if (began) copy_times_.emplace_back(std::move(*began), Moment(copying));
+  transfer.staging.narrow(0, 0, host.numel()).copy_(host, /*non_blocking=*/true);
+  transfer.copied.record(copying);
+  if (began) copy_times_.emplace_back(std::move(*began), Event(copying));
 }
 
 }  // namespace tg

@@ -1,5 +1,5 @@
 #pragma once
-// From host tokens to tensors on the device. With moment.h, what data/ has to do with LibTorch.
+// Copies host tokens to tensors on the device. The one part of data/ that uses LibTorch.
 #include <ATen/ATen.h>
 
 #include <array>
@@ -9,51 +9,51 @@
 #include <vector>
 
 #include "data/batch.h"
-#include "device/moment.h"
+#include "device/event.h"
 
 namespace tg {
 
-// Inputs and targets [B, T] int64 on the device, undefined where the rank has no micro-batch this
-// round. They lie in the feeder's own memory, at the same address each time: good until its next
-// batch.
+// Inputs and targets [B, T] int64 on the device; undefined if the rank has no micro-batch in this
+// round. They are views of the feeder's memory, at the same address each time, and valid until its
+// next batch.
 struct DeviceBatch {
   at::Tensor inputs, targets;
-  std::int64_t text_bytes = 0;  // see HostBatch
-  std::int64_t number = 0;
+  std::int64_t text_bytes = 0;   // see HostBatch
+  std::int64_t batch_index = 0;  // see HostBatch
 };
 
-// Host memory that the device copies from without the host's help: pinned for a GPU, else the heap.
+// Allocates host memory that the device can copy from asynchronously: pinned for a GPU, else heap.
 AllocateTokens token_allocator(at::Device device);
 
-// Where batches come from, as a step sees it.
+// The source of a step's batches.
 class BatchFeed {
  public:
   virtual ~BatchFeed() = default;
   // Errors: those of reading (bad_data, missing_input, io).
   virtual DeviceBatch next() = 0;
-  // Waits until the device has copied a batch whose host memory next() needs; it does the same
-  // where nobody called this. The wait is for the work on the compute stream, not for tokens.
+  // Blocks until the device has copied the batch whose host memory next() reuses, that is for work
+  // on the compute stream, not for tokens. Optional: next() does the same.
   virtual void wait_for_room() {}
-  // What the host spent in next() until it had the tokens, in all.
+  // Total time that next() waited for tokens.
   virtual double waited_ms() const { return 0; }
 
-  using CopyTime = std::pair<Moment, Moment>;  // a copy's begin and end
+  using CopyTime = std::pair<Event, Event>;  // a copy's begin and end
   virtual void time_copies(bool) {}
-  // Those since the last call, in order.
+  // The copies since the last call, in order.
   virtual std::vector<CopyTime> take_copy_times() { return {}; }
 };
 
-// Hands a source's micro-batches to the model, on the stream that is current at the call. On a GPU
-// the host never waits for a copy, and with `copy_stream` neither does the work before it: the copy
-// of the next batch then runs beside it, on a stream of its own. Two bytes a token cross the bus.
+// Copies a source's micro-batches to the device, for use on the current stream. On a GPU the host
+// does not wait for the copy. With `copy_stream` the copy runs on a stream of its own, concurrently
+// with work queued before it. A token is 2 bytes on the bus and is widened to int64 on the device.
 class Feeder final : public BatchFeed {
  public:
-  // `spans` is told of every copy and may be null.
+  // `spans` receives a span per copy; may be null.
   Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy_stream,
          SpanLog* spans = nullptr);
 
   DeviceBatch next() override;
-  void wait_for_room() override { flights_[flown_ % flights_.size()].copied.synchronize(); }
+  void wait_for_room() override { next_transfer().copied.synchronize(); }
   double waited_ms() const override { return waited_ms_; }
   void time_copies(bool on) override { times_copies_ = on; }
   std::vector<CopyTime> take_copy_times() override { return std::exchange(copy_times_, {}); }
@@ -61,25 +61,25 @@ class Feeder final : public BatchFeed {
   void restore(const LoaderState& state) { source_->restore(state); }
 
  private:
-  // Events order the buffers both ways: the host's goes back to the source once `copied`, the
-  // device's takes another copy once `widened`, and the first one once what used its memory before
-  // is done.
-  struct Flight {
+  // One of two batches in transfer. The host buffer is reused after `copied`, the device's after
+  // `widened`, which the constructor records behind earlier uses of its memory.
+  struct Transfer {
     HostBatch host;
-    at::Tensor staging;  // [span] uint16 on the device; the host's own tokens on a CPU
+    at::Tensor staging;  // [span] uint16 on a GPU; undefined on a CPU
     c10::Event copied, widened;
   };
 
+  Transfer& next_transfer() { return transfers_[batches_ % transfers_.size()]; }
   bool fetch(HostBatch& batch);
-  void copy_to_gpu(Flight& flight, const at::Tensor& host);
+  void copy_to_gpu(Transfer& transfer, const at::Tensor& host);
 
   std::unique_ptr<BatchSource> source_;
   at::Device device_;
   std::optional<c10::Stream> copy_stream_;
   SpanLog* spans_;
-  std::array<Flight, 2> flights_;
-  std::size_t flown_ = 0;
-  at::Tensor ids_;  // [span] int64
+  std::array<Transfer, 2> transfers_;
+  std::size_t batches_ = 0;  // so far; batch n uses transfers_[n % 2]
+  at::Tensor ids_;           // [span] int64
   double waited_ms_ = 0;
   bool times_copies_ = false;
   std::vector<CopyTime> copy_times_;

@@ -52,7 +52,7 @@ File::Version File::version() const {
           .modified_ns = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
 }
 
-void File::want(std::int64_t offset, std::int64_t bytes) const {
+void File::prefetch(std::int64_t offset, std::int64_t bytes) const {
   ::posix_fadvise(descriptor_, offset, bytes, POSIX_FADV_WILLNEED);
 }
 

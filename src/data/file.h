@@ -20,18 +20,18 @@ class File {
 
   const std::string& path() const { return path_; }
   std::int64_t size() const;  // bytes, now
-  // What changes when a file is written to or replaced.
+  // Differs after the file is written to or replaced.
   struct Version {
     std::int64_t size = 0, inode = 0, modified_ns = 0;
     bool operator==(const Version&) const = default;
   };
   Version version() const;
-  // Asks the kernel to have these bytes in memory soon, and returns at once.
-  void want(std::int64_t offset, std::int64_t bytes) const;
+  // Asks the kernel to read these bytes into the page cache; does not block.
+  void prefetch(std::int64_t offset, std::int64_t bytes) const;
   // Up to bytes.size() bytes from `offset`; fewer only at the end of the file. Safe from any
   // thread. Errors: io.
   std::int64_t read_at(std::int64_t offset, std::span<std::byte> bytes) const;
-  // The next bytes of a file or pipe, as many as there are at once; 0 at the end. Errors: io.
+  // One read() of a file or pipe: at most bytes.size() bytes, 0 at the end. Errors: io.
   std::int64_t read_some(std::span<char> bytes);
 
  private:

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t chunk_tokens = 1 << 16;
 
-// How many of `tokens` lie in the chunk of which `within` come before them.
+// How many of `tokens`, the first at position `within` of a chunk, are in that chunk.
 std::size_t in_chunk(std::int64_t within, std::size_t tokens) {
   return std::min(tokens, static_cast<std::size_t>(chunk_tokens - within));
 }

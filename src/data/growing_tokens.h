@@ -1,5 +1,5 @@
 #pragma once
-// Tokens in chunks: grows without moving what it holds, which would need the memory twice. Not
+// A growing array of tokens in chunks: a vector that reallocates would need twice the memory. Not
 // thread-safe.
 #include <cstdint>
 #include <memory>
@@ -12,7 +12,7 @@ class GrowingTokens {
  public:
   std::int64_t size() const { return size_; }
   void append(std::span<const std::uint16_t> tokens);
-  // Tokens [from, from + out.size()), all of them there.
+  // Copies tokens [from, from + out.size()), which must exist.
   void copy(std::int64_t from, std::span<std::uint16_t> out) const;
 
  private:

@@ -22,7 +22,7 @@ json parse(std::string_view line, const LinePlace& place) {
   try {
     return json::parse(line);
   } catch (const json::parse_error& error) {
-    // Counts from 1 the last character that was read, which may be the end.
+    // error.byte is the last character read, counted from 1, and may be past the end.
     const auto last = std::clamp<std::size_t>(error.byte, 1, line.size());
     refuse(place, place.byte + static_cast<std::int64_t>(last) - 1, "no JSON");
   } catch (const json::out_of_range&) {

@@ -6,14 +6,14 @@
 
 namespace tg {
 
-// Where a line stands, for messages.
+// A line's position, for messages.
 struct LinePlace {
   const std::string& path;
   std::int64_t line;  // from 1
-  std::int64_t byte;  // of its first character in the file
+  std::int64_t byte;  // position of its first character in the file
 };
 
-// The document. Errors: bad_data (no JSON object, or no string "text" in it).
+// → the document. Errors: bad_data (no JSON object, or no string "text" in it).
 std::string text_of_json_line(std::string_view line, const LinePlace& place);
 
 }  // namespace tg

@@ -1,6 +1,6 @@
 #pragma once
-// What a SentencePiece model file says about itself, read without the library: a protobuf that was
-// cut between two fields still parses, and would tokenize differently.
+// Scans a SentencePiece model file without the library, which accepts a protobuf that is truncated
+// between two fields and then tokenizes differently.
 #include <optional>
 #include <string_view>
 
@@ -12,7 +12,7 @@ struct ModelProto {
   bool bpe = false;             // trainer's model_type
 };
 
-// Nothing when the bytes are not a whole protobuf message.
+// Empty if the bytes are not a complete protobuf message.
 std::optional<ModelProto> scan_model_proto(std::string_view bytes);
 
 }  // namespace tg

@@ -13,7 +13,7 @@ PrefetchSource::PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLay
       ring_(static_cast<std::size_t>(options.queue)),
       worker_count_(static_cast<std::size_t>(options.workers)) {
   assert(options.queue > 0 && options.workers > 0);
-  for (auto& place : ring_) place.batch.buffer = allocate_(order_->span_tokens());
+  for (auto& slot : ring_) slot.batch.buffer = allocate_(order_->span_tokens());
   start();
 }
 
@@ -23,9 +23,9 @@ PrefetchSource::~PrefetchSource() {
 
 void PrefetchSource::start() {
   consumed_state_ = order_->state();
-  next_ticket_ = consumed_ = 0;
+  next_to_read_ = consumed_ = 0;
   stopping_ = false;
-  for (auto& place : ring_) place.ready = false, place.error = nullptr;
+  for (auto& slot : ring_) slot.ready = false, slot.error = nullptr;
   for (std::size_t i = 0; i < worker_count_; ++i) workers_.emplace_back([this] { work(); });
 }
 
@@ -43,12 +43,12 @@ void PrefetchSource::work() {
   const auto depth = static_cast<std::int64_t>(ring_.size());
   std::unique_lock lock(mutex_);
   while (true) {
-    room_.wait(lock, [&] { return stopping_ || next_ticket_ < consumed_ + depth; });
+    room_.wait(lock, [&] { return stopping_ || next_to_read_ < consumed_ + depth; });
     if (stopping_) return;
-    const std::int64_t ticket = next_ticket_++;
-    Slot& mine = slot(ticket);
+    const std::int64_t batch_index = next_to_read_++;
+    Slot& mine = slot(batch_index);
     const auto place = order_->advance();
-    mine.batch.number = ticket;
+    mine.batch.batch_index = batch_index;
     mine.batch.after = order_->state();
 
     lock.unlock();
@@ -63,7 +63,7 @@ void PrefetchSource::work() {
     mine.error = error;
     mine.ready = true;
     filled_.notify_one();
-    // The consumer will never ask for what lies behind a failure.
+    // next() rethrows at this batch, so later ones are never consumed.
     if (error) return;
   }
 }

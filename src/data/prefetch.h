@@ -1,6 +1,6 @@
 #pragma once
-// Reads ahead of the consumer. Workers take their places from the order one after the other, fill
-// buffers side by side, and the consumer gets the batches in that same order: depth and number of
+// Reads ahead of the consumer. Workers take places from the order one at a time, under a lock, and
+// read concurrently; the consumer receives the batches in that order. Queue depth and number of
 // workers change when a token is read, never which.
 #include <condition_variable>
 #include <exception>
@@ -21,22 +21,22 @@ struct PrefetchOptions {
 
 class PrefetchSource final : public BatchSource {
  public:
-  // Begins to read at once. `allocate` is called queue times here, and for a batch that comes
-  // empty.
+  // Starts reading. Calls `allocate` once per slot of the queue, and next() calls it for a batch
+  // without a buffer.
   PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
                  PrefetchOptions options, AllocateTokens allocate = allocate_on_heap);
   ~PrefetchSource() override;
 
-  // Waits for the batch, and exchanges buffers with it. What a worker failed with is thrown here,
-  // at the batch that it was reading and at every call after it, until restore().
+  // Blocks until the batch is read and exchanges buffers with it. Rethrows a worker's exception at
+  // the batch that it was reading, and at every later call until restore().
   bool next(HostBatch& batch) override;
   LoaderState state() const override { return consumed_state_; }
-  // Drops what was read ahead and goes on from `state`.
+  // Drops the batches read ahead and continues from `state`.
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return order_->span_tokens(); }
 
  private:
-  // The place of one batch in the ring: ticket n uses slot n mod queue.
+  // One batch of the ring: batch n uses slot n mod queue.
   struct Slot {
     HostBatch batch;
     bool ready = false;  // filled, or failed
@@ -46,9 +46,11 @@ class PrefetchSource final : public BatchSource {
   void start();
   void stop();
   void work();
-  Slot& slot(std::int64_t ticket) { return ring_[static_cast<std::size_t>(ticket) % ring_.size()]; }
+  Slot& slot(std::int64_t batch_index) {
+    return ring_[static_cast<std::size_t>(batch_index) % ring_.size()];
+  }
 
-  std::unique_ptr<TokenOrder> order_;  // guarded by mutex_ but for read()
+  std::unique_ptr<TokenOrder> order_;  // guarded by mutex_, except read()
   BatchLayout layout_;
   AllocateTokens allocate_;
   std::vector<Slot> ring_;
@@ -57,13 +59,13 @@ class PrefetchSource final : public BatchSource {
 
   std::mutex mutex_;
   std::condition_variable room_, filled_;
-  std::int64_t next_ticket_ = 0;  // the next batch that a worker takes
-  std::int64_t consumed_ = 0;     // batches handed out
+  std::int64_t next_to_read_ = 0;  // the batch that the next free worker takes
+  std::int64_t consumed_ = 0;      // batches that next() has returned
   bool stopping_ = false;
   LoaderState consumed_state_;
 };
 
-// A source that reads ahead as `ahead` says, or, without it, when it is asked.
+// A PrefetchSource with the options `ahead`, or, without them, an OrderedSource.
 std::unique_ptr<BatchSource> make_source(std::unique_ptr<TokenOrder> order,
                                          const BatchLayout& layout,
                                          const std::optional<PrefetchOptions>& ahead,

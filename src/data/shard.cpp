@@ -17,12 +17,11 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "shards are little-endian");
 
-// More shards than this are reopened when their turn comes again: descriptors are a bounded
-// resource.
+// The most shards that are open at once; others are reopened when they are read.
 constexpr std::size_t max_open_files = 16;
 // A few micro-batches: enough to hide the latency of a disk or a network.
-constexpr std::int64_t ahead_bytes = 4 << 20;
-// For a first run, which has nothing set up, as much as for a mistyped path.
+constexpr std::int64_t read_ahead_bytes = 4 << 20;
+// Advice for a mistyped path as well as for a first run without data.
 constexpr const char* get_shards =
     "for a first run use scripts/quickstart.sh, for FineWeb data/download_fineweb.py, or set "
     "DATA_PATH (--data-path) to shards, text or synthetic:zipf";
@@ -69,7 +68,7 @@ std::int64_t check_header(const File& file) {
   return tokens;
 }
 
-// A shard that changes under a run would change its tokens without a word.
+// Errors: bad_data. Tokens of a shard that changes during a run would change unnoticed.
 void check_unchanged(const File& file, const File::Version& before) {
   const auto now = file.version();
   REQUIRE(
@@ -112,25 +111,26 @@ std::shared_ptr<const File> ShardSet::open(int shard) const {
   const auto found = std::find_if(open_.begin(), open_.end(),
                                   [&](const auto& entry) { return entry.first == shard; });
   if (found != open_.end()) return found->second;
-  auto file = std::make_shared<const File>(File::open(known(shard).path));
-  check_unchanged(*file, known(shard).version);
+  auto file = std::make_shared<const File>(File::open(shard_file(shard).path));
+  check_unchanged(*file, shard_file(shard).version);
   open_.emplace_front(shard, file);
-  // A reader that still holds a dropped file keeps it open until it is done.
+  // Reads in progress share ownership of a file that is dropped here.
   if (open_.size() > max_open_files) open_.pop_back();
   return file;
 }
 
-// The kernel reads ahead by itself, but by less than a micro-batch and never into the next shard.
-// Bytes [begin, end) were read: when they enter a block, the block after it is asked for.
-void ShardSet::ask_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const {
-  if (begin / ahead_bytes == end / ahead_bytes && begin > shard_header_bytes) return;
-  const std::int64_t next = (end / ahead_bytes + 1) * ahead_bytes;
-  if (next < known(shard).version.size) return file.want(next, ahead_bytes);
+// The kernel's own read-ahead is less than a micro-batch and never reaches the next shard. After a
+// read of bytes [begin, end) that enters a new block of read_ahead_bytes, prefetches the next
+// block.
+void ShardSet::read_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const {
+  if (begin / read_ahead_bytes == end / read_ahead_bytes && begin > shard_header_bytes) return;
+  const std::int64_t next = (end / read_ahead_bytes + 1) * read_ahead_bytes;
+  if (next < shard_file(shard).version.size) return file.prefetch(next, read_ahead_bytes);
   if (count() == 1) return;
   try {
-    open(shard + 1 == count() ? 0 : shard + 1)->want(0, ahead_bytes);
+    open(shard + 1 == count() ? 0 : shard + 1)->prefetch(0, read_ahead_bytes);
   } catch (const Error&) {
-    // The read that needs that shard will say so.
+    // The read of that shard will report the error.
   }
 }
 
@@ -138,15 +138,15 @@ void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out
   assert(shard >= 0 && shard < count());
   assert(offset >= 0 && offset + std::ssize(out) <= tokens(shard));
   const auto file = open(shard);
-  check_unchanged(*file, known(shard).version);
+  check_unchanged(*file, shard_file(shard).version);
   const std::int64_t wanted = 2 * std::ssize(out);
   const std::int64_t position = shard_header_bytes + 2 * offset;
   const std::int64_t got = file->read_at(position, std::as_writable_bytes(out));
   REQUIRE(got == wanted, ExitCode::bad_data,
           "Short read for {}: expected {} bytes at byte {}, found {}; it was cut while in use",
           path(shard), wanted, position, got);
-  ask_ahead(shard, *file, position, position + wanted);
-  // One pass for the largest id vectorises; the culprit is looked for only when there is one.
+  read_ahead(shard, *file, position, position + wanted);
+  // The maximum vectorises; the bad id is searched only if there is one.
   std::uint16_t largest = 0;
   for (const std::uint16_t id : out) largest = std::max(largest, id);
   if (largest < vocab_size_) return;

@@ -1,6 +1,6 @@
 #pragma once
 // Token shards: 256 little-endian int32 (20240520, 1, n), then n uint16 token ids. A ShardSet is
-// all shards of one split in the order of their names, also seen as one endless stream of tokens.
+// all shards of one split in the order of their names, and the endless stream of their tokens.
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -21,42 +21,42 @@ inline constexpr std::int32_t shard_version = 1;
 inline constexpr std::int64_t shard_header_ints = 256;
 inline constexpr std::int64_t shard_header_bytes = 4 * shard_header_ints;
 
-// Reads ahead of itself by a little: pages of the shard in use and the head of the next one are
-// asked for before they are needed.
+// Every read asks the kernel to read ahead in its shard and, near the end, in the next one.
 class ShardSet final : public TokenSource {
  public:
-  // DIR/fineweb_{split}_*.bin; every header and file size is checked here, token ids as they are
-  // read. Errors: missing_input (no such file), bad_data (header, size, no tokens).
+  // Opens DIR/fineweb_{split}_*.bin and checks every header and file size; token ids are checked as
+  // they are read. Errors: missing_input (no such file), bad_data (header, size, no tokens).
   ShardSet(const std::string& dir, std::string_view split, int vocab_size);
 
   const std::string& pattern() const override { return pattern_; }
   int count() const override { return static_cast<int>(files_.size()); }
-  std::string path(int shard) const override { return known(shard).path; }
+  std::string path(int shard) const override { return shard_file(shard).path; }
   std::int64_t tokens(int shard) const override;
   std::int64_t start(int shard) const override { return starts_[static_cast<std::size_t>(shard)]; }
   std::int64_t total_tokens() const { return starts_.back(); }
   std::int64_t tokens_up_to(std::int64_t limit) const override;
   int vocab_size() const { return vocab_size_; }
 
-  // Tokens [offset, offset + out.size()) of one shard. The range must lie within it.
+  // Tokens [offset, offset + out.size()) of one shard; the range must be inside it.
   // Errors: bad_data (file cut short or replaced meanwhile, id >= vocab_size), io.
   void read(int shard, std::int64_t offset, std::span<std::uint16_t> out) const;
-  // The same of all shards one after the other.
+  // The same for the stream of all shards.
   void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
 
  private:
-  struct Known {
+  struct ShardFile {
     std::string path;
     File::Version version;  // when its header was checked
   };
 
-  const Known& known(int shard) const { return files_[static_cast<std::size_t>(shard)]; }
+  const ShardFile& shard_file(int shard) const { return files_[static_cast<std::size_t>(shard)]; }
   std::shared_ptr<const File> open(int shard) const;
-  void ask_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const;
+  void read_ahead(int shard, const File& file, std::int64_t begin, std::int64_t end) const;
 
   std::string pattern_;
-  std::vector<Known> files_;
-  std::vector<std::int64_t> starts_;  // [count + 1] first token of each shard; the last: all tokens
+  std::vector<ShardFile> files_;
+  std::vector<std::int64_t>
+      starts_;  // [count + 1] position of each shard's first token, and all tokens
   int vocab_size_;
   mutable std::mutex mutex_;
   mutable std::deque<std::pair<int, std::shared_ptr<const File>>> open_;  // newest first

@@ -28,7 +28,7 @@ void prepare_directory(const ShardingOptions& options) {
       options.out_dir, old.size(), old.empty() ? "" : old.front());
 }
 
-// Bytes of all files, to show how far we are; 0 when one is a pipe or not there.
+// Bytes of all files, for the progress line; 0 if one is the standard input.
 std::int64_t total_bytes(const std::vector<std::string>& files) {
   std::int64_t total = 0;
   for (const std::string& file : files) {

@@ -1,5 +1,5 @@
 #pragma once
-// Text files in, training and validation shards out: what the program make_shards does.
+// Writes text files as training and validation shards: the work of the program make_shards.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,13 +15,13 @@ struct ShardingOptions {
   std::vector<std::string> files;  // "-": standard input
   Separator separator = Separator::file;
   std::int64_t shard_tokens = 100'000'000;
-  // What is_validation_document() takes.
+  // Arguments of is_validation_document().
   std::int64_t val_documents = 0;
   double val_fraction = default_val_fraction;
   int threads = 1;
   std::string name_prefix = "fineweb";
   bool replace_invalid = false;
-  bool force = false;  // replace shards that are there already
+  bool force = false;  // replace existing shards
 };
 
 struct ShardingReport {
@@ -31,8 +31,8 @@ struct ShardingReport {
   Split train, val;
 };
 
-// Files appear in out_dir only when all are complete and on the disk. A progress line is shown on a
-// terminal. Errors: missing_input, bad_data, config, cannot_create, io.
+// The shards get their names in out_dir only after all are complete and synced. Shows a progress
+// line on a terminal. Errors: missing_input, bad_data, config, cannot_create, io.
 ShardingReport make_shards(const ShardingOptions& options);
 
 }  // namespace tg

@@ -32,8 +32,8 @@ bool is_folder(const fs::path& path) {
   return fs::is_directory(path, ignored);
 }
 
-// The text files that `path` names, in order; none where it is no text. What cannot be listed is
-// left to the shard reader to complain about.
+// The text files that `path` names, in order; empty if it is not text, or cannot be listed:
+// ShardSet then reports the error.
 std::vector<std::string> text_files(const std::string& path) {
   if (is_text_name(path) && !is_folder(path)) return {path};
   std::vector<std::string> files;
@@ -48,7 +48,7 @@ std::vector<std::string> text_files(const std::string& path) {
   return files;
 }
 
-// Each process reads the files by itself, so a pipe would give each of them another part.
+// Every rank reads the files itself: from a pipe each would read other bytes.
 void require_regular(const std::string& path) {
   std::error_code error;
   const auto status = fs::status(path, error);

@@ -1,9 +1,9 @@
 #pragma once
-// What DATA_PATH stands for:
+// The values of DATA_PATH:
 //   synthetic:zipf            random tokens (data/synthetic_tokens.h), drawn by SEED
 //   a file .txt or .jsonl     text, tokenised while training runs (data/text_tokens.h)
-//   a folder that has such    the same of all of them, in the order of their names
-//     files and no shards
+//   a folder of such files,   all of them, in the order of their names
+//     without shards
 //   any other folder          shards, fineweb_{train,val}_*.bin (data/shard.h)
 #include <memory>
 

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t golden_gamma = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
 
-// Number `index` of the sequence that begins at `key` (splitmix64).
+// Element `index` of the splitmix64 sequence that starts at `key`.
 std::uint64_t hash(std::uint64_t key, std::uint64_t index) {
   std::uint64_t bits = key + (index + 1) * golden_gamma;
   bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
@@ -21,7 +21,7 @@ std::uint64_t hash(std::uint64_t key, std::uint64_t index) {
   return bits ^ (bits >> 31);
 }
 
-// Below `bound`, from the upper half of the bits.
+// Uniform in [0, bound), from the upper 32 bits.
 std::size_t scaled(std::uint64_t bits, std::size_t bound) {
   return ((bits >> 32) * bound) >> 32;
 }
@@ -32,7 +32,7 @@ std::uint64_t key_of(std::uint64_t seed, std::string_view split) {
   return key;
 }
 
-// The id of each rank. Not std::shuffle, whose result depends on the library.
+// The id of each frequency rank. Not std::shuffle, whose result depends on the standard library.
 std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed) {
   std::vector<std::uint16_t> ids(count);
   std::iota(ids.begin(), ids.end(), std::uint16_t{0});
@@ -41,7 +41,7 @@ std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed) {
   return ids;
 }
 
-// Shares of all tokens by rank, in units of a column: their mean is 1.
+// Probability of each frequency rank, in units of a column (their mean is 1).
 std::vector<double> zipf_shares(std::size_t count) {
   std::vector<double> shares(count);
   for (std::size_t rank = 0; rank < count; ++rank) {
@@ -66,9 +66,8 @@ SyntheticTokens::SyntheticTokens(std::string_view split, int vocab_size, std::ui
   assert(vocab_size > 0 && vocab_size <= 1 << 16);
   const auto ids = shuffled_ids(columns_.size(), seed);
   auto shares = zipf_shares(columns_.size());
-  // A share below 1 fills part of its column, and `large` the rest of it. Since shares fall with
-  // the rank, what is below 1 stands at the end; or it is `large` itself, which has given too much
-  // away.
+  // A share below 1 fills part of its column, and `large` fills the rest. Shares decrease with the
+  // rank, so those below 1 are at the end, except `large` itself once it has filled enough columns.
   std::size_t large = 0;
   const auto settle = [&](std::size_t rank, std::size_t rest) {
     columns_[rank] = {threshold(shares[rank]), ids[rank], ids[rest]};

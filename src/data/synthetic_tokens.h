@@ -1,6 +1,6 @@
 #pragma once
-// Tokens without a file, for runs where only speed and a falling loss matter: drawn one by one with
-// frequencies after Zipf's law, the k-th most frequent with weight 1 / (k + 3), k from 0.
+// Random tokens, for runs where only speed and a falling loss matter. They are independent and
+// follow Zipf's law: the k-th most frequent id has weight 1 / (k + 3), k from 0.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,15 +11,16 @@
 
 namespace tg {
 
-// More than any run reads, so that no token is seen twice.
+// More than any run reads, so that no token repeats.
 inline constexpr std::int64_t synthetic_train_tokens = 10'000'000'000;
-// The 10,485,760 predictions that the GPT-124M speedrun validates on, and the token before them.
+// The 10,485,760 predictions of the GPT-124M speedrun's validation, and one token before them.
 inline constexpr std::int64_t synthetic_val_tokens = 10'485'761;
 
-// A token is a function of seed, split and position alone: any place can be read at once.
+// A token is a function of seed, split and position alone, so any position can be read directly.
 class SyntheticTokens final : public TokenSource {
  public:
-  // split "train" or "val". Which id is how frequent is shuffled by the seed, alike in both splits.
+  // split "train" or "val". The seed shuffles which id has which frequency, the same in both
+  // splits.
   SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed);
 
   const std::string& pattern() const override { return pattern_; }
@@ -29,9 +30,9 @@ class SyntheticTokens final : public TokenSource {
   void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
 
  private:
-  // Walker's alias method: every column is drawn alike, and gives one of two ids.
+  // Walker's alias method: every column is equally likely and holds two ids.
   struct Column {
-    std::uint32_t threshold = 0;  // `below` when the draw, of 32 bits, lies below it
+    std::uint32_t threshold = 0;  // `below` if 32 random bits are less, else `above`
     std::uint16_t below = 0, above = 0;
   };
 

@@ -27,7 +27,7 @@ std::string name_of(const std::vector<std::string>& files) {
 
 }  // namespace
 
-// What the thread makes and the readers wait for.
+// The splits, the thread that appends to them and the readers that wait for it.
 class TextCorpus::Work {
  public:
   Work(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
@@ -48,7 +48,7 @@ class TextCorpus::Work {
     friend Work;
     const Work& work_;
     std::string pattern_;
-    GrowingTokens made_;
+    GrowingTokens tokens_;
   };
 
   Split train, val;
@@ -65,14 +65,14 @@ class TextCorpus::Work {
   DocumentReader reader_;
   DocumentEncoder encoder_;
 
-  // Guards all below, and what the splits hold.
+  // Guards all below and the splits' tokens_.
   mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;  // by the thread
-  mutable std::condition_variable reader_left_;
-  mutable int waiting_ = 0;  // readers
+  mutable std::condition_variable changed_;  // tokens_, ended_ or stop_
+  mutable std::condition_variable reader_done_;
+  mutable int waiting_ = 0;  // readers in wait_for()
   bool stop_ = false;
   bool ended_ = false;
-  std::exception_ptr error_;  // why it ended, if not because the text did
+  std::exception_ptr error_;  // of the thread; null at the end of the text
   std::thread thread_;
 };
 
@@ -91,7 +91,7 @@ TextCorpus::Work::~Work() {
   std::unique_lock lock(mutex_);
   stop_ = true;
   changed_.notify_all();
-  reader_left_.wait(lock, [this] { return waiting_ == 0; });
+  reader_done_.wait(lock, [this] { return waiting_ == 0; });
   lock.unlock();
   thread_.join();
 }
@@ -119,17 +119,17 @@ void TextCorpus::Work::encode_all() {
       if (part.begins_document) {
         split = is_validation_document(documents++) ? &val : &train;
       }
-      split->made_.append(part.tokens);
+      split->tokens_.append(part.tokens);
     }
     changed_.notify_all();
   }
   require_both_splits(documents);
 }
 
-// Only this thread appends, so it may look without the lock.
+// Runs in the only thread that appends, and so needs no lock to read the sizes.
 void TextCorpus::Work::require_both_splits(std::int64_t documents) const {
   for (const auto& [split, kind] : {std::pair{&train, "training"}, {&val, "validation"}}) {
-    REQUIRE(split->made_.size() > 0, ExitCode::bad_data,
+    REQUIRE(split->tokens_.size() > 0, ExitCode::bad_data,
             "{}: no {} documents (expected at least 1, found {} documents in all, of which every "
             "twentieth is for validation); give more text, with an empty line between documents, "
             "or choose the split with make_shards",
@@ -137,18 +137,18 @@ void TextCorpus::Work::require_both_splits(std::int64_t documents) const {
   }
 }
 
-// How many of the split's tokens are there: at least as many as asked for, or all that will be.
+// Blocks until the split has `tokens` tokens or the text has ended. → the tokens that it has.
 std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens,
                                         std::unique_lock<std::mutex>& lock) const {
   ++waiting_;
-  changed_.wait(lock, [&] { return stop_ || ended_ || split.made_.size() >= tokens; });
+  changed_.wait(lock, [&] { return stop_ || ended_ || split.tokens_.size() >= tokens; });
   --waiting_;
-  if (stop_) reader_left_.notify_all();
-  if (split.made_.size() >= tokens) return split.made_.size();
+  if (stop_) reader_done_.notify_all();
+  if (split.tokens_.size() >= tokens) return split.tokens_.size();
   if (error_) std::rethrow_exception(error_);
   REQUIRE(ended_, ExitCode::stopped, "reading {} was stopped at token {} (expected {})",
-          split.pattern_, split.made_.size(), tokens);
-  return split.made_.size();
+          split.pattern_, split.tokens_.size(), tokens);
+  return split.tokens_.size();
 }
 
 std::int64_t TextCorpus::Work::Split::tokens_up_to(std::int64_t limit) const {
@@ -159,18 +159,18 @@ std::int64_t TextCorpus::Work::Split::tokens_up_to(std::int64_t limit) const {
 std::optional<std::int64_t> TextCorpus::Work::Split::known_tokens() const {
   const std::lock_guard lock(work_.mutex_);
   if (!work_.ended_ || work_.error_) return {};
-  return made_.size();
+  return tokens_.size();
 }
 
 void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
   assert(offset >= 0);
   std::unique_lock lock(work_.mutex_);
-  const std::int64_t there = work_.wait_for(*this, offset + std::ssize(out), lock);
+  const std::int64_t available = work_.wait_for(*this, offset + std::ssize(out), lock);
   while (!out.empty()) {
-    const std::int64_t position = offset % there;
+    const std::int64_t position = offset % available;
     const auto part =
-        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), there - position));
-    made_.copy(position, out.first(part));
+        static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), available - position));
+    tokens_.copy(position, out.first(part));
     out = out.subspan(part);
     offset += static_cast<std::int64_t>(part);
   }

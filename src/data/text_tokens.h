@@ -1,6 +1,6 @@
 #pragma once
-// Text files as tokens without shards: tokenised by threads of their own while training runs. All
-// tokens stay in memory, 2 bytes each; for more text than that, make_shards writes them to disk.
+// Text files as token sources, without shards: threads tokenise them while training runs. All
+// tokens stay in memory, 2 bytes each; for more text than memory holds, make_shards writes shards.
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,24 +9,23 @@
 
 namespace tg {
 
-// The tokens are those of the shards that make_shards --document-separator blank-line would write:
-// documents of a .txt end at an empty line, those of a .jsonl with their line, and a twentieth of
-// them is for validation. The number of threads never changes them.
+// The tokens equal those of the shards that make_shards --document-separator blank-line writes: a
+// document of a .txt file ends at an empty line, one of a .jsonl file is a line, and every
+// twentieth document is for validation. They do not depend on the number of threads.
 class TextCorpus {
  public:
-  // Begins to tokenise at once. Files in order.
+  // Starts to tokenise `files`, in order.
   // Errors: those of the tokenizer (missing_input, bad_data, config: other than vocab_size, no
   // BOS).
   TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
              int threads);
 
-  // One shard each, which may outlive the corpus; the last of the three to go stops the threads. A
-  // reader waits until the tokens that it needs are there, or all are, and for no others. What
-  // needs all: tokens(), and reading past the last token. known_tokens() waits for none: it is
-  // known once the text has ended.
-  // Errors, where a reader needs tokens that are not there for them: those of DocumentReader and of
-  // the tokenizer; bad_data (no documents for one of the two splits, known when the text has
-  // ended); stopped (the last owner goes while another thread reads).
+  // Sources of one shard each, which may outlive the corpus; the last of the three to be destroyed
+  // stops the threads. A read blocks until its tokens are made, or the text has ended. tokens() and
+  // reads past the last token need the whole text; known_tokens() never blocks.
+  // Errors, of a read whose tokens cannot be made: those of DocumentReader and of the tokenizer;
+  // bad_data (a split has no documents, known at the end of the text); stopped (the last owner was
+  // destroyed while another thread reads).
   std::shared_ptr<const TokenSource> train() const;
   std::shared_ptr<const TokenSource> val() const;
 

@@ -72,8 +72,8 @@ std::optional<Place> StridedOrder::advance() {
   if (repeat) return place;
   const std::int64_t round = stride_ * world_size_;
   state_.offset += round;
-  // What remains counts from this rank's own position, so ranks may leave a shard in different
-  // rounds.
+  // The rest of the shard is counted from this rank's own position, as the reference implementation
+  // does, so ranks may move to the next shard in different rounds.
   if (state_.offset + round + 1 > source_.tokens(shard)) {
     state_.shard = (state_.shard + 1) % source_.count();
     state_.offset = rank_ * stride_;
@@ -94,7 +94,7 @@ void StridedOrder::restore(const LoaderState& state) {
 }
 
 std::int64_t StridedOrder::reads_of(int shard) const {
-  // The first read is always possible; another one while a whole round and one token remain.
+  // The first read always fits; another one while a whole round and one token remain.
   const std::int64_t from_rank = source_.tokens(shard) - 1 - rank_ * stride_;
   return std::max<std::int64_t>(1, from_rank / (stride_ * world_size_));
 }

@@ -1,10 +1,10 @@
 #pragma once
-// Which tokens make the next micro-batch of this rank.
-//   stream   a step is M micro-batches of L + 1 tokens, one after the other from the endless
-//   stream;
-//            micro-batch j belongs to rank j mod W. Any W reads the same tokens in a step.
+// The order in which a rank reads the tokens of a source, one micro-batch a round.
+//   stream   a step is M consecutive micro-batches of L + 1 tokens of the stream; rank j mod W
+//   reads
+//            micro-batch j. A step's tokens do not depend on W.
 //   strided  rank r starts at r * B * T of each shard, reads B * T + 1 tokens, advances B * T * W.
-//   listed   places that are known beforehand; what validation reads.
+//   listed   a given list of places; validation reads in this order.
 // A round is one call of advance() or next() on every rank. Not thread-safe, except read().
 #include <cstdint>
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace tg {
 
-// Where the consumer stands: what it has been given, not what was read ahead.
+// The position to resume from: behind the last batch that was consumed, not read ahead.
 struct LoaderState {
   // stream: tokens of the stream consumed by all ranks together, before wrapping; the same on each.
   std::int64_t token_offset = 0;
@@ -40,15 +40,15 @@ class TokenOrder {
   explicit TokenOrder(const TokenSource& source) : source_(source) {}
   virtual ~TokenOrder() = default;
 
-  // Goes one round further; this rank's micro-batch, or nothing when it has none in this round.
-  // Cheap, so that several readers can be handed their places in order.
+  // Advances by one round. → this rank's micro-batch; empty if it has none in this round. Cheap:
+  // the workers of a PrefetchSource call it under their lock.
   virtual std::optional<Place> advance() = 0;
   virtual LoaderState state() const = 0;
   // Errors: config (a state that this order cannot have).
   virtual void restore(const LoaderState& state) = 0;
   virtual std::int64_t span_tokens() const = 0;  // of the largest micro-batch: inputs + 1
 
-  // Reads the micro-batch that begins where advance() said; any thread. out: [its tokens].
+  // Reads out.size() tokens from `begin`, a place that advance() returned. Thread-safe.
   virtual void read(std::int64_t begin, std::span<std::uint16_t> out) const {
     source_.read_at(begin, out);
   }
@@ -73,7 +73,7 @@ class StreamOrder final : public TokenOrder {
   std::int64_t micro_batches_;  // M
   std::int64_t rank_, world_size_;
   std::int64_t step_begin_ = 0;  // first token of the current step in the stream
-  std::int64_t dealt_ = 0;       // micro-batches of the step dealt to all ranks in past rounds
+  std::int64_t dealt_ = 0;       // micro-batches of the step that ranks took in past rounds
 };
 
 class StridedOrder final : public TokenOrder {
@@ -88,13 +88,13 @@ class StridedOrder final : public TokenOrder {
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return stride_ + 1; }
 
-  // This rank's state after so many rounds: all ranks resume from a count that one of them saved.
+  // This rank's state after `rounds` rounds, so that all ranks can resume from one rank's count.
   LoaderState state_after(std::int64_t rounds) const;
-  // Reads of this rank until it is back at the first shard, a repeated first read apart.
+  // Reads of this rank in one pass over all shards, not counting a repeated first read.
   std::int64_t reads_of_a_pass() const;
 
  private:
-  std::int64_t reads_of(int shard) const;  // how often this rank reads from it in one pass
+  std::int64_t reads_of(int shard) const;  // reads of this rank in one pass over the shard
 
   std::int64_t stride_;  // B * T
   std::int64_t rank_, world_size_;
@@ -102,14 +102,13 @@ class StridedOrder final : public TokenOrder {
   LoaderState state_;
 };
 
-// The listed places in turn, from the first one again after the last, `count` rounds in all; after
-// those none has a micro-batch.
+// Cycles through the listed places for `count` rounds; later rounds have no micro-batch.
 class ListedOrder final : public TokenOrder {
  public:
   ListedOrder(const TokenSource& source, std::vector<Place> places, std::int64_t count);
 
   std::optional<Place> advance() override;
-  // micro_batches: places handed out.
+  // micro_batches: rounds so far.
   LoaderState state() const override { return {.micro_batches = next_}; }
   void restore(const LoaderState& state) override { next_ = state.micro_batches; }
   std::int64_t span_tokens() const override { return longest_; }

@@ -14,9 +14,9 @@ namespace tg {
 namespace {
 
 constexpr std::int64_t largest_model = std::int64_t{1} << 30;
-constexpr int most_pieces = 1 << 16;  // ids are stored as uint16
-constexpr std::string_view guard_word = "a";
-constexpr std::string_view space_mark = "\u2581";  // how a piece writes a space
+constexpr int most_pieces = 1 << 16;               // ids are stored as uint16
+constexpr std::string_view guard_word = "a";       // see encode_continued()
+constexpr std::string_view space_mark = "\u2581";  // a space in a piece
 
 Tokenizer::Kind kind_of(const sentencepiece::SentencePieceProcessor& processor, int id) {
   if (processor.IsUnknown(id)) return Tokenizer::Kind::unknown;
@@ -93,9 +93,9 @@ std::string Tokenizer::decode(std::span<const std::uint16_t> ids) const {
   return text;
 }
 
-// Byte-pair merges never reach across a space when no piece holds one except in front, and a space
-// that is a piece of its own (or part of one) separates runs of unknown characters. Unigram models
-// sum floats over the whole text, so there the last bit may depend on it: no cut.
+// BPE merges do not cross a space if pieces have a space only at their start, and if a space is a
+// piece, it separates runs of unknown characters. Unigram models are not split: they sum floats
+// over the whole text, and a rounding may change the result.
 bool Tokenizer::find_whether_splittable(bool bpe) const {
   bool space_known = false;
   for (int id = 0; id < pieces(); ++id) {
@@ -129,8 +129,8 @@ std::vector<std::string_view> Tokenizer::split(std::string_view text, std::size_
   return parts;
 }
 
-// What a model does to the first word of a text (a space put in front, white space dropped) must
-// not happen to a part: it is encoded behind a word whose ids are taken off again.
+// A model treats the start of a text specially (adds a space, drops white space), which must not
+// happen to a later part: encodes it behind guard_word and removes that word's ids.
 void Tokenizer::encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const {
   std::vector<std::uint16_t> guard, guarded;
   encode(guard_word, guard);

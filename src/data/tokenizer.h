@@ -1,6 +1,6 @@
 #pragma once
-// A SentencePiece model: text to token ids, and what each piece is. Const use is safe from any
-// thread.
+// A SentencePiece model: encodes text as token ids and describes its pieces. Const methods are
+// thread-safe.
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -17,7 +17,7 @@ namespace tg {
 
 class Tokenizer {
  public:
-  // vocab_size 0: take the model's own.
+  // vocab_size 0: any.
   // Errors: missing_input; bad_data (empty, cut short or no SentencePiece model); config
   // (vocab_size is not the number of pieces, or ids do not fit 16 bits).
   explicit Tokenizer(const std::string& path, int vocab_size = 0);
@@ -36,9 +36,9 @@ class Tokenizer {
   void encode(std::string_view text, std::vector<std::uint16_t>& ids) const;
   std::string decode(std::span<const std::uint16_t> ids) const;
 
-  // Cuts a text into parts of about `size` bytes, which together are the text: encode() of the
-  // first and encode_continued() of the others give the ids of the whole. One part where this model
-  // allows no such cut.
+  // Splits a text into parts of about `size` bytes such that encode() of the first and
+  // encode_continued() of the others give the ids of the whole. One part if the model does not
+  // allow that.
   std::vector<std::string_view> split(std::string_view text, std::size_t size) const;
   void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const;
 

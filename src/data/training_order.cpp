@@ -12,7 +12,7 @@ std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const 
                                          world_size);
   }
   const auto seq_len = settings.run.train_seq_len;
-  // The speedrun's script trains on its very first micro-batch twice.
+  // The speedrun's reference implementation trains on its first micro-batch twice.
   return std::make_unique<StridedOrder>(tokens, length / seq_len, seq_len, rank, world_size,
                                         settings.runtime.record_quirks);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens of the training split a rank trains on.
+// The order of the training tokens.
 #include <memory>
 
 #include "config/settings.h"
@@ -7,8 +7,8 @@
 
 namespace tg {
 
-// LOADER_ORDER's, in micro-batches of micro_batch_tokens(). `tokens` must outlive it. Errors: those
-// of StridedOrder.
+// The order that LOADER_ORDER names, in micro-batches of micro_batch_tokens(). `tokens` must
+// outlive it. Errors: those of StridedOrder.
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size);
 

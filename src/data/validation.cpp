@@ -41,7 +41,7 @@ ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std
   StridedOrder order(source, sequences, seq_len, rank, world_size, /*repeat_first=*/false);
   const std::int64_t parts = (sequences + at_once - 1) / at_once;
   ValidationPlan plan{.places = {}, .count = batches * parts, .places_in_batch = parts};
-  // VAL_TOKENS may ask for any number of passes; one is listed.
+  // VAL_TOKENS may be any number of passes; the list holds one, which ListedOrder repeats.
   const std::int64_t listed = std::min(batches, order.reads_of_a_pass());
   for (std::int64_t batch = 0; batch < listed; ++batch) {
     const std::int64_t begin = order.advance()->begin;

@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens of the validation split a rank scores, as places for a ListedOrder.
+// The places of the validation split that a rank scores, for a ListedOrder.
 #include <cstdint>
 #include <vector>
 
@@ -9,24 +9,25 @@ namespace tg {
 
 struct ValidationPlan {
   std::vector<Place> places;  // micro-batches of whole sequences, in order
-  // Places to score: more than there are where the strided order goes round the split again.
+  // Places to score; more than places.size() if the strided order repeats the split.
   std::int64_t count = 0;
-  std::int64_t places_in_batch = 1;  // so many of them are one batch of VAL_BATCH_SIZE
+  std::int64_t places_in_batch = 1;  // places per batch of VAL_BATCH_SIZE
 };
 
-// Predictions of the split in stream order: k * max(train_len, eval_len), as many as there are or,
-// when val_tokens > 0, as val_tokens allow. eval_len 0: as training.
-// Errors: bad_data when not even one sequence is there.
+// Predictions of the split in stream order: the largest multiple of max(train_len, eval_len) that
+// the split and, if > 0, val_tokens allow. eval_len 0: train_len. Errors: bad_data (shorter than
+// one sequence).
 std::int64_t trimmed_predictions(const TokenSource& source, std::int64_t train_len,
                                  std::int64_t eval_len, std::int64_t val_tokens);
 
-// Stream order: of all `predictions` / seq_len = S sequences, those from ⌊S·rank/W⌋ to
-// ⌊S·(rank + 1)/W⌋, `at_once` at a time.
+// Stream order: of S = predictions / seq_len sequences, this rank scores [⌊S·rank/W⌋,
+// ⌊S·(rank + 1)/W⌋), `at_once` at a time.
 ValidationPlan plan_stream(std::int64_t predictions, std::int64_t seq_len, std::int64_t at_once,
                            int rank, int world_size);
 
-// Strided order, from the first shard on: `batches` reads of `sequences` a rank, each in parts of
-// at most `at_once`, since the logits of a whole one may not fit. Errors: those of StridedOrder.
+// Strided order, from the first shard: each rank reads `batches` batches of `sequences`, each in
+// parts of at most `at_once` sequences, since the logits of a whole batch may not fit in memory.
+// Errors: those of StridedOrder.
 ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std::int64_t sequences,
                             std::int64_t seq_len, std::int64_t at_once, int rank, int world_size);
 

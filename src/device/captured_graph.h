@@ -26,8 +26,8 @@ class CapturedGraph {
   // False: every run is eager, and its tensors may differ from the last run's.
   bool uses_graphs() const { return uses_graphs_; }
   void run(std::size_t part);
-  // To be called when the parts would do something else than what was captured: the next run is
-  // eager, the one after it captures again.
+  // Call this when the parts' work no longer equals what was captured: the next run is eager, the
+  // one after it captures again.
   void invalidate();
 
  private:

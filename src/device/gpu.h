@@ -1,6 +1,6 @@
 #pragma once
-// What a run must know of the GPUs of this machine. Implemented in cuda/, or in no_cuda/ where the
-// program was built without: there is then never a GPU.
+// The GPUs of this machine. Implemented in cuda/; in a build without CUDA in no_cuda/, where there
+// is no GPU.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -13,8 +13,8 @@ std::string cuda_version();
 std::string cudnn_version();
 std::string nccl_version();
 
-void use_gpu(int index);  // the current device of this thread, and a stream of its own
-void wait_for_gpu();      // until all work given to the current device is done
+void use_gpu(int index);  // sets this thread's current device, and a current stream from the pool
+void wait_for_gpu();      // synchronises the current device
 
 // A named range of the calling thread for Nsight Systems (NVTX).
 void begin_gpu_range(const char* name);
@@ -23,7 +23,7 @@ void end_gpu_range();
 struct MemoryPeak {
   std::int64_t allocated = 0, reserved = 0;  // bytes
 };
-// Of the current device since the start.
+// Of the current device since the program started.
 MemoryPeak gpu_memory_peak();
 
 }  // namespace tg

@@ -1,6 +1,5 @@
 #pragma once
-// Implemented in graphs/cuda.cpp, or in graphs/no_cuda.cpp in a build without CUDA, where capture
-// always fails.
+// Implemented in cuda/; in a build without CUDA in no_cuda/, where capture always fails.
 #include <functional>
 #include <memory>
 #include <string>

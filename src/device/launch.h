@@ -1,6 +1,6 @@
 #pragma once
-// What every kernel launcher takes. No LibTorch or CUDA headers here: a .cu file that includes only
-// this compiles in seconds for each architecture.
+// Types that every kernel launcher takes. No LibTorch or CUDA headers here: a .cu file that
+// includes only this compiles in seconds for each architecture.
 #include <cstdint>
 
 struct CUstream_st;

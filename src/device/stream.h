@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// The stream that is current on x's device; null where the program was built without CUDA.
+// The current stream of x's device; null in a build without CUDA.
 cuda::Stream current_stream(const at::Tensor& x);
 
 }  // namespace tg

@@ -18,7 +18,7 @@ Attention::Attention(const ModelConfig& config, const ParameterTable& table, std
   q_gain_ = find("q_gain");
   gate_weight_ = find("attn_gate.weight");
   gate_bias_ = find("attn_gate.bias");
-  // Of the two kinds of value residual a model has one at most.
+  // A model has at most one of the two kinds of value residual.
   const auto lambdas = find("vr_lambda");
   value_lambda_ = lambdas.defined() ? lambdas : find("value_blend");
 }

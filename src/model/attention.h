@@ -8,18 +8,17 @@
 
 namespace tg {
 
-// Attention of one layer with its gains, gates and value residual; which of them exist follows from
-// the parameters in the table.
+// Attention of one layer with the gains, gates and value residual whose parameters the table has.
 class Attention {
  public:
   Attention(const ModelConfig& config, const ParameterTable& table, std::int64_t layer);
 
   struct Output {
     at::Tensor y;        // [B, T, D]
-    at::Tensor first_v;  // for the next layer; undefined without a value residual
+    at::Tensor first_v;  // [B, T, KV, hd], for the next layer; undefined without a value residual
   };
-  // x [B, T, D] normalised; value_embedding [B, T, KV·hd] or undefined; first_v as the layer before
-  // gave it, undefined in layer 0.
+  // x [B, T, D] normalised; value_embedding [B, T, KV·hd] or undefined; first_v of the previous
+  // layer's output, undefined in layer 0.
   Output forward(const at::Tensor& x_btd, const LayerWeights& weights, const RopeTable& rope_table,
                  const at::Tensor& value_embedding, const at::Tensor& first_v) const;
 

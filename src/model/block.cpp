@@ -9,7 +9,7 @@
 
 namespace tg {
 
-const at::Tensor& Residual::close() {
+const at::Tensor& Residual::add_branch() {
   if (branch.defined()) {
     x = branch_scale.defined() ? at::addcmul(x, branch_scale.to(x.scalar_type()), branch)
                                : x + branch;
@@ -32,7 +32,7 @@ Block::Block(const ModelConfig& config, const ParameterTable& table, std::int64_
   dtg_bias_ = find("dtg_gate.bias");
 }
 
-Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* before,
+Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                         const LayerWeights& weights, const RopeTable& rope_table,
                         const at::Tensor& value_embedding) const {
   const auto entry = residual_norm({.x = in.x,
@@ -42,8 +42,8 @@ Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* before
                                     .skip_weight = skip.weight,
                                     .x0 = in.x0,
                                     .mix = resid_mix_},
-                                   norm_scale_, /*keep_sum=*/before != nullptr);
-  if (before != nullptr) *before = entry.sum;
+                                   norm_scale_, /*keep_sum=*/previous_output != nullptr);
+  if (previous_output != nullptr) *previous_output = entry.sum;
 
   const auto attended =
       attention_.forward(entry.y, weights, rope_table, value_embedding, in.first_v);
@@ -57,7 +57,7 @@ Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* before
     const auto dtype = out.x.scalar_type();
     const auto gate =
         at::linear(entry.x.detach(), dtg_weight_.to(dtype), dtg_bias_.to(dtype)).sigmoid();
-    out.x = entry.x + gate * (out.close() - entry.x);
+    out.x = entry.x + gate * (out.add_branch() - entry.x);
   }
   return out;
 }

@@ -5,24 +5,24 @@
 
 namespace tg {
 
-// The residual stream between blocks. What the last MLP adds to it is not added yet: the next norm
-// does so in the same pass over memory.
+// The residual stream between blocks. The output of the last MLP is still a separate branch: the
+// next norm's kernel adds it in the same pass over memory.
 struct Residual {
   at::Tensor x;                       // [B, T, D]
   at::Tensor branch, branch_scale{};  // x + branch_scale ⊙ branch is the block's output
   at::Tensor x0;                      // the first block's input
-  at::Tensor first_v{};               // the first layer's values
+  at::Tensor first_v{};               // the first layer's values [B, T, KV, hd], or undefined
 
-  // Adds the branch now → the block's output.
-  const at::Tensor& close();
+  // Adds the branch to x → the block's output.
+  const at::Tensor& add_branch();
 };
 
 // One transformer block:
 //   h = m0·(x + w·skip) + m1·x0
 //   h += a·attention(rms(h)·s),  h += b·W_down(leaky(W_up·rms(h)·s)²),  s = 1/√(layer+1) with
 //   LN_SCALE
-// and with DTG the whole is gated token by token: x_in + σ(gate(x_in))·(h − x_in), x_in after the
-// mix.
+// With DTG a gate per token scales the update: x_in + σ(gate(x_in))·(h − x_in), where x_in is the
+// first line's h.
 class Block {
  public:
   Block(const ModelConfig& config, const ParameterTable& table, std::int64_t layer);
@@ -30,8 +30,8 @@ class Block {
   struct Skip {
     at::Tensor x, weight;  // [B, T, D], [D]; undefined: none
   };
-  // `before`, if not null: receives the output of the block before, for a later block's skip.
-  Residual forward(const Residual& in, const Skip& skip, at::Tensor* before,
+  // `previous_output`, if not null, receives the previous block's output, for a later block's skip.
+  Residual forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                    const LayerWeights& weights, const RopeTable& rope_table,
                    const at::Tensor& value_embedding) const;
 

@@ -53,7 +53,7 @@ at::Tensor Gpt::layer_values(const at::Tensor& embedded, std::int64_t layer) con
   if (!embedded.defined() || found == config_.ve_layers.end()) return {};
   const auto own_scale = fmt::format("ve_layer_scales.{}", found - config_.ve_layers.begin());
   const auto scale = (table_["ve_shared.scale"] * table_[own_scale]).to(numerics_.compute);
-  // The scale goes to the small matrix, not to what it makes of every token.
+  // Scales the small matrix rather than its output for every token.
   const auto projection = table_.find("ve_shared.proj.weight");
   return projection.defined() ? at::linear(embedded, weights_.small(projection) * scale)
                               : embedded * scale;
@@ -63,7 +63,7 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
   const auto& rope = rope_table(inputs_bt.size(1), inputs_bt.device());
   const auto embedded = value_embedding(inputs_bt);
   const auto skip_weights = table_.find("skip_weights");
-  // The first half of the blocks hands its outputs, last in first out, to the other half.
+  // U-Net skips: the first half of the blocks pushes its outputs, the second half pops them.
   const std::int64_t pushing = config_.unet_skips ? config_.num_layers / 2 : 0;
 
   const auto x0 = embed(inputs_bt);
@@ -71,17 +71,17 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
   std::vector<at::Tensor> skips;
   for (std::int64_t i = 0; i < config_.num_layers; ++i) {
     const auto layer = static_cast<std::size_t>(i);
-    at::Tensor before;
+    at::Tensor previous_output;
     Block::Skip skip;
     if (i >= pushing && !skips.empty()) {
       skip = {skips.back(), skip_weights[i - pushing]};
       skips.pop_back();
     }
-    const bool pushed = i > 0 && i < pushing;  // the block before
-    residual = blocks_[layer].forward(residual, skip, pushed ? &before : nullptr, weights_.layer(i),
-                                      rope, layer_values(embedded, i));
-    if (pushed) skips.push_back(before);
-    if (i + 1 == pushing) skips.push_back(residual.close());
+    const bool push_previous = i > 0 && i < pushing;
+    residual = blocks_[layer].forward(residual, skip, push_previous ? &previous_output : nullptr,
+                                      weights_.layer(i), rope, layer_values(embedded, i));
+    if (push_previous) skips.push_back(previous_output);
+    if (i + 1 == pushing) skips.push_back(residual.add_branch());
   }
   return residual_norm(
              {.x = residual.x, .branch = residual.branch, .branch_scale = residual.branch_scale},

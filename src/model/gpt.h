@@ -1,5 +1,5 @@
 #pragma once
-// The GPT of both recipes: one class, whose parts exist or not by the settings.
+// The GPT of both recipes: one class, whose settings say which parts exist.
 // Letters in shapes: B sequences, T tokens, D MODEL_DIM, V vocabulary, hd head size, KV kv heads.
 #include <ATen/ATen.h>
 
@@ -14,27 +14,27 @@ namespace tg {
 
 struct ForwardMode {
   bool training = false;  // adds the multi-token heads' losses
-  double scale = 1.0;     // on the loss, and so on every gradient
+  double scale = 1.0;     // multiplies the loss, and so every gradient
 };
 
 class Gpt {
  public:
-  // The parameters stay the caller's; they must outlive the model. Gives the large matrices their
-  // gradients, zero, at addresses that stay.
+  // The caller owns the parameters, which must outlive the model. Allocates the large matrices'
+  // gradients, as zeros, at fixed addresses.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
-  // QAT: whether matrices are rounded as the quantiser will. To be followed by cast_weights().
+  // QAT: whether matrices are rounded to the quantiser's levels. Call cast_weights() afterwards.
   void set_fake_quant(bool on) { weights_.set_fake_quant(on); }
-  // To be called after every change of the parameters: casts them into the copies that GEMMs read.
+  // Casts the parameters into the copies that GEMMs read; call it after every change of them.
   void cast_weights() { weights_.cast(); }
-  // To be called when gradients are complete: adds those of Q, K and V to the banks'.
+  // Adds the gradients of Q, K and V to the banks'; call it when a step's gradients are complete.
   void collect_gradients() { weights_.collect_gradients(); }
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                   ForwardMode mode) const;
-  // Cross-entropy of every target, without a gradient → [B, T] fp32. Like loss(), of the weights
-  // as of the last cast_weights().
+  // Cross-entropy of every target, without a gradient → [B, T] fp32. Like loss(), with the weights
+  // of the last cast_weights().
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt) const;
 
  private:
@@ -44,9 +44,9 @@ class Gpt {
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               double scale) const;
   Weight head() const;
-  // The rows of the shared value embedding [B, T, VE_DIM], or undefined.
+  // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
-  // What a layer makes of them [B, T, KV·hd], or undefined.
+  // A layer's projection of that embedding [B, T, KV·hd], or undefined.
   at::Tensor layer_values(const at::Tensor& embedded, std::int64_t layer) const;
   const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
 

@@ -9,7 +9,7 @@ namespace tg {
 
 namespace {
 
-// Allocated here once: a captured step writes to the same address each time.
+// Allocates the gradient if it is not yet there: a captured step needs a fixed address.
 at::Tensor gradient_of(const at::Tensor& parameter) {
   auto& gradient = at::Tensor(parameter).mutable_grad();
   if (!gradient.defined()) gradient = at::zeros_like(parameter.detach());
@@ -22,7 +22,7 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
                            const Numerics& numerics)
     : numerics_(numerics) {
   const auto layers = config.num_layers;
-  const auto copied_bank = [&](const at::Tensor& bank, std::int64_t first) {
+  const auto copy_of_bank = [&](const at::Tensor& bank, std::int64_t first) {
     const auto value =
         at::empty_like(bank.narrow(0, first, layers), at::TensorOptions().dtype(numerics_.compute));
     copies_.push_back({bank.detach().narrow(0, first, layers), value, /*is_bank=*/true});
@@ -30,7 +30,8 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
   };
   const at::NoGradGuard no_grad;
   const auto kv_dim = config.num_kv_heads * head_dim(config);
-  // Queries are the first half of their bank; keys and values the halves of theirs.
+  // qo_bank is the query matrices, then the output matrices; kv_bank the key, then the value
+  // matrices.
   const std::pair<at::Tensor, std::int64_t> parts[] = {
       {table["qo_bank"], 0}, {table["kv_bank"], 0}, {table["kv_bank"], layers}};
   const auto rows = config.model_dim + 2 * kv_dim;
@@ -40,34 +41,35 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
   for (const auto& [bank, first] : parts) {
     const auto height = bank.size(1);
     copies_.push_back({bank.detach().narrow(0, first, layers), qkv.narrow(1, row, height), true});
-    moves_.emplace_back(qkv_gradient_.narrow(1, row, height),
-                        gradient_of(bank).narrow(0, first, layers));
+    gradient_slices_.emplace_back(qkv_gradient_.narrow(1, row, height),
+                                  gradient_of(bank).narrow(0, first, layers));
     row += height;
   }
-  const auto [out, out_gradient] = copied_bank(table["qo_bank"], layers);
-  const auto [up, up_gradient] = copied_bank(table["mlp_up_bank"], 0);
-  const auto [down, down_gradient] = copied_bank(table["mlp_down_bank"], 0);
+  const auto [out, out_gradient] = copy_of_bank(table["qo_bank"], layers);
+  const auto [up, up_gradient] = copy_of_bank(table["mlp_up_bank"], 0);
+  const auto [down, down_gradient] = copy_of_bank(table["mlp_down_bank"], 0);
   for (std::int64_t i = 0; i < layers; ++i) {
     layers_.push_back({{qkv[i], qkv_gradient_[i]},
                        {out[i], out_gradient[i]},
                        {up[i], up_gradient[i]},
                        {down[i], down_gradient[i]}});
   }
-  if (const auto head = table.find("lm_head.weight"); head.defined()) head_ = copied(head);
+  if (const auto head = table.find("lm_head.weight"); head.defined()) head_ = make_copy(head);
   for (std::int64_t k = 0; k < config.mtp_num_heads; ++k) {
-    mtp_heads_.push_back(copied(table[fmt::format("mtp_heads.{}.weight", k)]));
+    mtp_heads_.push_back(make_copy(table[fmt::format("mtp_heads.{}.weight", k)]));
   }
   cast();
 }
 
-Weight WeightCopies::copied(const at::Tensor& parameter) {
+Weight WeightCopies::make_copy(const at::Tensor& parameter) {
   const auto value = at::empty_like(parameter.detach(), numerics_.compute);
   copies_.push_back({parameter.detach(), value, /*is_bank=*/false});
   return {value, gradient_of(parameter)};
 }
 
 at::Tensor WeightCopies::rounded(const at::Tensor& parameter, bool is_bank) const {
-  // The scripts' QAT misses the banks, and rounds one step lower than their quantiser.
+  // The reference implementation's QAT skips the banks and has one level more than its quantiser
+  // (-32).
   const bool rounds = fake_quant_ && !(is_bank && numerics_.record_quirks);
   return rounds ? fake_quant(parameter, numerics_.record_quirks ? -32 : -31) : parameter;
 }
@@ -79,7 +81,7 @@ void WeightCopies::cast() {
 
 void WeightCopies::collect_gradients() {
   const at::NoGradGuard no_grad;
-  for (const auto& [from, to] : moves_) to.add_(from);
+  for (const auto& [from, to] : gradient_slices_) to.add_(from);
   qkv_gradient_.zero_();
 }
 

@@ -107,8 +107,8 @@ OutputDir::OutputDir(Settings& settings, const Rendezvous& rendezvous, const Lau
     lock_.emplace(dir);
     if (is_default) link_log(dir);
   }
-  run_id = share_from_rank_0(rendezvous, launch, "run_id", run_id);
-  dir = share_from_rank_0(rendezvous, launch, "output_dir", dir);
+  run_id = broadcast_from_rank_0(rendezvous, launch, "run_id", run_id);
+  dir = broadcast_from_rank_0(rendezvous, launch, "output_dir", dir);
   path_ = dir;
 }
 

@@ -73,10 +73,10 @@ PhaseRecorder::Scope::Scope(PhaseRecorder& recorder, Phase phase, std::int64_t b
   if (range_.isActive()) range_.before(name_of(phase));
   if (recorder_.nvtx_) begin_gpu_range(name_of(phase));
   if (recorder_.mode_ == TimingBreakdown::off) return;
-  const Moment before(host_clock());
+  const Event before(host_clock());
   recorder_.wait_for_device();
   if (recorder_.mode_ == TimingBreakdown::sync) {
-    recorder_.record_.explicit_sync += before.ms_until(Moment(host_clock()));
+    recorder_.record_.explicit_sync += before.ms_until(Event(host_clock()));
   }
   began_.emplace(recorder_.timeline());
 }
@@ -86,7 +86,7 @@ PhaseRecorder::Scope::~Scope() {
     if (began_) {
       recorder_.wait_for_device();
       recorder_.record_.intervals.push_back(
-          {phase_, std::move(*began_), Moment(recorder_.timeline())});
+          {phase_, std::move(*began_), Event(recorder_.timeline())});
     }
   } catch (...) {
     recorder_.failure_ = std::current_exception();
@@ -103,7 +103,7 @@ void PhaseRecorder::begin_step(BatchFeed& feed) {
   host_began_.emplace(host_clock());
 }
 
-void PhaseRecorder::add_waits(Phase phase, std::vector<Communicator::WaitTime> waits) {
+void PhaseRecorder::add_waits(Phase phase, std::vector<Communicator::CollectiveWait> waits) {
   for (auto& wait : waits) record_.waits.emplace_back(phase, std::move(wait));
 }
 
@@ -112,7 +112,7 @@ std::optional<StepRecord> PhaseRecorder::end_step(BatchFeed& feed) {
   if (mode_ == TimingBreakdown::off) return {};
   record_.copies = feed.take_copy_times();
   record_.batch_cpu = feed.waited_ms() - waited_before_;
-  record_.host = host_began_->ms_until(Moment(host_clock())) - record_.batch_cpu;
+  record_.host = host_began_->ms_until(Event(host_clock())) - record_.batch_cpu;
   return std::move(record_);
 }
 

@@ -42,11 +42,11 @@ struct StepTimes {
 struct StepRecord {
   struct Interval {
     Phase phase;
-    Moment began, ended;
+    Event began, ended;
   };
   std::vector<Interval> intervals;  // in order
   std::vector<BatchFeed::CopyTime> copies;
-  std::vector<std::pair<Phase, Communicator::WaitTime>>
+  std::vector<std::pair<Phase, Communicator::CollectiveWait>>
       waits;  // for collectives, within intervals of their phase
   double batch_cpu = 0, host = 0, explicit_sync = 0;
 
@@ -72,7 +72,7 @@ class PhaseRecorder {
     Phase phase_;
     SpanScope span_;
     at::RecordFunction range_;
-    std::optional<Moment> began_;
+    std::optional<Event> began_;
   };
 
   // Every phase is a span in `spans`, which may be null. `wait_for_device` waits until the device
@@ -84,7 +84,7 @@ class PhaseRecorder {
   // For as long as the scope lives; `batch` is the micro-batch that it works on, if any.
   [[nodiscard]] Scope enter(Phase phase, std::int64_t batch = -1) { return {*this, phase, batch}; }
   // Waits for collectives within a phase count as `comm`, not as the phase.
-  void add_waits(Phase phase, std::vector<Communicator::WaitTime> waits);
+  void add_waits(Phase phase, std::vector<Communicator::CollectiveWait> waits);
   // Nothing when the breakdown is off.
   std::optional<StepRecord> end_step(BatchFeed& feed);
 
@@ -100,7 +100,7 @@ class PhaseRecorder {
   std::function<void()> wait_for_device_;
   std::exception_ptr failure_;  // of the device, at the end of a scope
   StepRecord record_;
-  std::optional<Moment> host_began_;
+  std::optional<Event> host_began_;
   double waited_before_ = 0;
 };
 

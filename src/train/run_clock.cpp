@@ -11,7 +11,7 @@ void RunClock::start() {
   started_.emplace(compute_stream(device_));
 }
 
-void RunClock::step_ended(const Moment& ended) {
+void RunClock::step_ended(const Event& ended) {
   last_step_ms_ = started_ms_ + started_->ms_until(ended);
 }
 

@@ -7,7 +7,7 @@
 
 #include "comm/communicator.h"
 #include "config/settings.h"
-#include "device/moment.h"
+#include "device/event.h"
 #include "optim/averaging.h"
 #include "train/clock.h"
 #include "train/pace.h"
@@ -33,7 +33,7 @@ class RunClock {
   double elapsed_ms() const { return host_.elapsed_ms(); }
 
   // The next step's end in the compute stream; the device has reached it.
-  void step_ended(const Moment& ended);
+  void step_ended(const Event& ended);
   // By this rank's device, at the end of the last step passed to step_ended().
   double last_step_ms() const { return last_step_ms_; }
   // Rank 0's clock at the end of `steps` steps, which all ranks have read.
@@ -66,7 +66,7 @@ class RunClock {
   TrainingClock host_;
   // Steps end on the device before the host can read its clock, so their ends are measured from the
   // event of the last start(), when the clock read started_ms_.
-  std::optional<Moment> started_;
+  std::optional<Event> started_;
   double started_ms_ = 0;
   double last_step_ms_ = 0;
   Pace pace_;  // of rank 0's clock, the same on every rank

@@ -16,7 +16,7 @@ struct LaunchedStep {
   std::int64_t step;         // from 1
   std::int64_t clock_steps;  // its metrics' clock_ms is the time at the end of so many steps
   double lr_scale;
-  Moment ended;
+  Event ended;
   Readback metrics;
   std::optional<StepRecord> record;  // for the timing breakdown
   double val_ms;                     // spent on validation since the step before

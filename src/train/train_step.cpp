@@ -59,7 +59,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
 
 // Sets what the captured graphs read, and invalidates those that no longer match.
 void TrainStep::set(const StepPlan& plan) {
-  communicator_.take_wait_times();  // drops those between the steps
+  communicator_.take_collective_waits();  // drops those between the steps
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
   const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;
   if (other_rounding) micro_step_.invalidate();
@@ -82,7 +82,7 @@ DeviceBatch TrainStep::next_batch() {
 }
 
 at::Tensor TrainStep::forward(const DeviceBatch& batch) {
-  const auto phase = phases_.enter(Phase::forward, batch.number);
+  const auto phase = phases_.enter(Phase::forward, batch.batch_index);
   return micro_step_.forward(batch);
 }
 
@@ -111,7 +111,7 @@ void TrainStep::run_part(Phase phase, Part part) {
     const auto scope = phases_.enter(phase);
     once_a_step_.run(part);
   }
-  phases_.add_waits(phase, communicator_.take_wait_times());
+  phases_.add_waits(phase, communicator_.take_collective_waits());
 }
 
 }  // namespace tg

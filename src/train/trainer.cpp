@@ -45,7 +45,7 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
     trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
                    settings.runtime, machine.device, parts_.spans);
   }
-  communicator.time_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
+  communicator.time_collective_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
   report_.emit(describe(parts_, settings, machine, communicator.world_size()));
   for (const auto& notice : parts_.weights.parameters.pattern_notices()) {
     report_.emit(SettingWarning{notice});
@@ -106,7 +106,7 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   LaunchedStep launched{step + 1,
                         state_.step,
                         scale,
-                        Moment(compute_stream(machine_.device)),
+                        Event(compute_stream(machine_.device)),
                         Readback(metrics),
                         parts_.phases.end_step(parts_.feeder),
                         std::exchange(validation_before_step_ms_, 0),

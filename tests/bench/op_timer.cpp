@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "device/moment.h"
+#include "device/event.h"
 #include "ops/fused.h"
 
 namespace tg {
@@ -54,7 +54,7 @@ OpTimer::Times OpTimer::measure(const Tensors& inputs, const Operation& run, boo
   const int repeats = device_.is_cuda() ? kRepeats : 1, warm_ups = device_.is_cuda() ? kWarmUps : 0;
   const at::AutoGradMode grad_mode(backward);
   Tensors upstream;
-  std::vector<Moment> moments;
+  std::vector<Event> moments;
   for (int i = 0; i < warm_ups + repeats; ++i) {
     if (i == warm_ups) moments.clear();
     flush_.zero_();

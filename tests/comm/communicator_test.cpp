@@ -23,7 +23,7 @@ using test::as_ranks;
 
 using namespace std::chrono_literals;
 
-// Whole numbers: up to five of them add up to the same bits in any order and in any format.
+// Small integers, so that sums over up to five ranks are exact in any order and dtype.
 at::Tensor values_of_rank(int rank, at::IntArrayRef shape, at::ScalarType dtype) {
   return test::integers(shape, 17, 40 + static_cast<std::uint64_t>(rank)).sub(8).to(dtype);
 }
@@ -36,14 +36,14 @@ at::Tensor sum_of_ranks(int world, at::IntArrayRef shape, at::ScalarType dtype) 
 
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16};
 
-TEST(Communicator, AloneEveryCollectiveIsTheIdentity) {
+TEST(Communicator, OnASingleRankEveryCollectiveIsTheIdentity) {
   LaunchInfo launch;
   Communicator by_default, by_launch({}, launch, at::kCPU, 60);
   for (auto* alone : {&by_default, &by_launch}) {
     EXPECT_EQ(alone->rank(), 0);
     EXPECT_EQ(alone->world_size(), 1);
     EXPECT_EQ(alone->watch(), nullptr);
-    alone->time_waits(true);
+    alone->time_collective_waits(true);
     const auto value = test::normal({3, 4}, 1);
     const auto summed = value.clone(), scattered = at::empty({3, 4}, at::kDouble),
                gathered = at::empty({3, 4}, at::kDouble);
@@ -55,7 +55,7 @@ TEST(Communicator, AloneEveryCollectiveIsTheIdentity) {
     for (const auto& result : {summed, scattered, gathered}) {
       EXPECT_TRUE(test::is_same(result, value));
     }
-    EXPECT_TRUE(alone->take_wait_times().empty());
+    EXPECT_TRUE(alone->take_collective_waits().empty());
   }
 }
 
@@ -108,7 +108,7 @@ TEST(Communicator, GathersPartsInTheOrderOfRanks) {
   }
 }
 
-// What ranks decide by a sum, they must decide alike, however it rounds.
+// Ranks that decide by a sum must decide alike, however it rounds.
 TEST(Communicator, RoundedSumsAreTheSameBitsOnEveryRank) {
   constexpr int kWorld = 5;
   for (const auto dtype : kDtypes) {
@@ -122,39 +122,40 @@ TEST(Communicator, RoundedSumsAreTheSameBitsOnEveryRank) {
   }
 }
 
-TEST(Communicator, NobodyPassesABarrierBeforeAllHaveCome) {
+TEST(Communicator, NoRankPassesABarrierBeforeAllReachIt) {
   for (const int world : {2, 3, 5}) {
-    std::atomic<int> come = 0;
+    std::atomic<int> reached = 0;
     as_ranks(world, [&](Communicator& communicator) {
       for (int round = 1; round <= 20; ++round) {
         if (round % world == communicator.rank()) std::this_thread::sleep_for(2ms);
-        ++come;
+        ++reached;
         communicator.barrier();
-        EXPECT_GE(come, round * world);
+        EXPECT_GE(reached, round * world);
       }
     });
   }
 }
 
-TEST(Communicator, CollectivesUnderWayTogetherDoNotMix) {
-  constexpr int kWorld = 3, kEach = 8;
+TEST(Communicator, ConcurrentCollectivesDoNotMix) {
+  constexpr int kWorld = 3, kEach = 8;  // collectives of each kind
   as_ranks(kWorld, [&](Communicator& communicator) {
-    const auto value = [](int rank, int number, at::IntArrayRef shape) {
-      return values_of_rank(rank + 10 * number, shape, at::kFloat);
+    const auto value = [](int rank, int collective, at::IntArrayRef shape) {
+      return values_of_rank(rank + 10 * collective, shape, at::kFloat);
     };
-    const auto sum_of = [&](int number, at::IntArrayRef shape) {
-      return value(0, number, shape) + value(1, number, shape) + value(2, number, shape);
+    const auto sum_of = [&](int collective, at::IntArrayRef shape) {
+      return value(0, collective, shape) + value(1, collective, shape) +
+             value(2, collective, shape);
     };
     const int rank = communicator.rank();
     std::vector<at::Tensor> summed, scattered, gathered;
     std::vector<Pending> pending;
     for (int i = 0; i < kEach; ++i) {
-      // Of sizes so different that they would overtake one another.
+      // Sizes so different that the small ones would overtake the large ones.
       const std::int64_t n = i % 2 == 0 ? 20000 : 1;
       summed.push_back(value(rank, i, {n}));
       pending.push_back(communicator.sum(summed.back()));
       scattered.push_back(at::empty({n}, at::kFloat));
-      // What goes in lives as long as the collective, though nobody here holds it.
+      // The collective alone holds its input.
       pending.push_back(
           communicator.reduce_scatter(scattered.back(), value(rank, i, {kWorld * n})));
       gathered.push_back(at::empty({kWorld * n}, at::kFloat));
@@ -162,24 +163,24 @@ TEST(Communicator, CollectivesUnderWayTogetherDoNotMix) {
     }
     for (auto last = pending.rbegin(); last != pending.rend(); ++last) last->wait();
     for (int i = 0; i < kEach; ++i) {
-      const auto number = static_cast<std::size_t>(i);
-      const auto n = summed[number].numel();
-      EXPECT_TRUE(test::is_same(summed[number], sum_of(i, {n}))) << i;
-      EXPECT_TRUE(test::is_same(scattered[number], sum_of(i, {kWorld * n}).narrow(0, rank * n, n)))
+      const auto at = static_cast<std::size_t>(i);
+      const auto n = summed[at].numel();
+      EXPECT_TRUE(test::is_same(summed[at], sum_of(i, {n}))) << i;
+      EXPECT_TRUE(test::is_same(scattered[at], sum_of(i, {kWorld * n}).narrow(0, rank * n, n)))
           << i;
       const auto parts = at::cat({value(0, i, {n}), value(1, i, {n}), value(2, i, {n})});
-      EXPECT_TRUE(test::is_same(gathered[number], parts)) << i;
+      EXPECT_TRUE(test::is_same(gathered[at], parts)) << i;
     }
   });
 }
 
-TEST(Communicator, ARankThatGoesAwayEndsTheWaitOfTheOthers) {
+TEST(Communicator, ARankThatExitsEndsTheWaitOfTheOthers) {
   for (const int world : {2, 3, 5}) {
     as_ranks(world, [&](Communicator& communicator) {
       communicator.barrier();
       if (communicator.rank() == world - 1) return;
       communicator.watch()->set_step(12);
-      // A rank may have all it needs of the lost one before it goes, once but not for ever.
+      // One sum may still succeed, if the lost rank had sent its part before it exited.
       const auto message = test::error_of(ExitCode::unavailable, [&] {
         for (int i = 0; i < 3; ++i) communicator.sum(at::ones({1000}, at::kFloat)).wait();
       });
@@ -188,8 +189,8 @@ TEST(Communicator, ARankThatGoesAwayEndsTheWaitOfTheOthers) {
   }
 }
 
-// Of the threads of this process with that name, those that a SIGPIPE could end.
-std::vector<std::string> threads_open_to_sigpipe(const std::string& name, int& found) {
+// This process's threads of that name (`found` of them) that do not block SIGPIPE.
+std::vector<std::string> threads_without_sigpipe_blocked(const std::string& name, int& found) {
   std::vector<std::string> open;
   for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
     std::ifstream status(thread.path() / "status");
@@ -202,17 +203,18 @@ std::vector<std::string> threads_open_to_sigpipe(const std::string& name, int& f
   return open;
 }
 
-TEST(Communicator, AWriteToALostPeerIsAnErrorAndNoSignal) {
+TEST(Communicator, GloosThreadsBlockSigpipe) {
   as_ranks(2, [&](Communicator& communicator) {
     communicator.barrier();
     int found = 0;
-    EXPECT_EQ(threads_open_to_sigpipe("pt_gloo_runloop", found), std::vector<std::string>());
+    EXPECT_EQ(threads_without_sigpipe_blocked("pt_gloo_runloop", found),
+              std::vector<std::string>());
     EXPECT_GT(found, 0);
     communicator.barrier();
   });
 }
 
-// A place without room for another word.
+// A store whose set() runs out of memory.
 template <class Exhausted>
 class FullStore : public c10d::HashStore {
  public:
@@ -223,7 +225,7 @@ struct GpuIsFull : c10::OutOfMemoryError {
   GpuIsFull() : OutOfMemoryError("CUDA out of memory") {}
 };
 
-TEST(Communicator, ExhaustedMemoryIsNoLostPeer) {
+TEST(Communicator, OutOfMemoryIsNotReportedAsALostPeer) {
   LaunchInfo launch;
   launch.world_size = 2;
   const auto join = [&](const Store& store) { Communicator({store, ""}, launch, at::kCPU, 60); };
@@ -231,14 +233,14 @@ TEST(Communicator, ExhaustedMemoryIsNoLostPeer) {
   EXPECT_THROW(join(c10::make_intrusive<FullStore<std::bad_alloc>>()), std::bad_alloc);
 }
 
-TEST(Communicator, CountsTheTimeThatItWaitsForALateRank) {
+TEST(Communicator, TimesItsWaitsForALateRank) {
   std::binary_semaphore waits(0);
   std::array<double, 2> waited_ms{};
   as_ranks(2, [&](Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     communicator.barrier();
-    EXPECT_TRUE(communicator.take_wait_times().empty());  // nobody asked for them
-    communicator.time_waits(true);
+    EXPECT_TRUE(communicator.take_collective_waits().empty());  // not yet timed
+    communicator.time_collective_waits(true);
     if (rank == 1) {
       waits.acquire();
       std::this_thread::sleep_for(50ms);
@@ -246,20 +248,20 @@ TEST(Communicator, CountsTheTimeThatItWaitsForALateRank) {
     auto pending = communicator.sum(at::ones({10}, at::kFloat));
     if (rank == 0) waits.release();
     pending.wait();
-    const auto times = communicator.take_wait_times();
+    const auto times = communicator.take_collective_waits();
     ASSERT_EQ(times.size(), 1u);
     waited_ms[rank] = times[0].first.ms_until(times[0].second);
-    EXPECT_TRUE(communicator.take_wait_times().empty());
-    communicator.time_waits(false);
+    EXPECT_TRUE(communicator.take_collective_waits().empty());
+    communicator.time_collective_waits(false);
     communicator.barrier();
-    EXPECT_TRUE(communicator.take_wait_times().empty());
+    EXPECT_TRUE(communicator.take_collective_waits().empty());
   });
-  // Between the release and the wait the thread may lose its core for a while.
+  // 40 of the 50 ms: the thread may be descheduled between the release and the wait.
   EXPECT_GE(waited_ms[0], 40);
   EXPECT_LT(waited_ms[1], waited_ms[0]);
 }
 
-TEST(Communicator, GoesOnAfterTheFirstStep) {
+TEST(Communicator, SumsAfterBeginTraining) {
   as_ranks(3, [&](Communicator& communicator) {
     communicator.begin_training();
     const auto one = at::ones({1}, at::kFloat);

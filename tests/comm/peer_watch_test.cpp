@@ -20,37 +20,37 @@ constexpr double kShort_s = 0.2, kLong_s = 100;
 class Rank {
  public:
   Rank(const std::string& path, int rank, double timeout_s, std::int64_t step,
-       FlightRecord::Recorder recorder = nullptr, const std::string& traces = "")
+       FlightRecord::Dump dump = nullptr, const std::string& traces = "")
       : watch(c10::make_intrusive<c10d::FileStore>(path, kWorld), rank, kWorld, timeout_s,
-              recorder ? std::make_shared<FlightRecord>(traces, rank, recorder) : nullptr) {
+              dump ? std::make_shared<FlightRecord>(traces, rank, dump) : nullptr) {
     watch.set_step(step);
   }
   PeerWatch watch;
 };
 
-[[noreturn]] void end_well() {
+[[noreturn]] void exit_with_success() {
   ::_exit(0);
 }
 
-// Longer than any watch here takes; a test that gets to its end has failed.
-[[noreturn]] void wait_for_ever(Rank& rank) {
+// Longer than any timeout here: a test that reaches its end fails, since the exit code is 0.
+[[noreturn]] void wait_in_scope(Rank& rank) {
   const PeerWatch::Scope waiting(&rank.watch);
   std::this_thread::sleep_for(30s);
-  end_well();
+  exit_with_success();
 }
 
-// A watch ends its whole process, so each case runs in one of its own. Gtest runs suites of this
-// name first, when there are no other threads yet that a fork would lose.
+// A watch ends its whole process, so each case runs in a child process. GTest runs suites of this
+// name first, before there are other threads, which a fork would lose.
 class PeerWatchDeathTest : public testing::Test {
  protected:
   const test::TempDir folder_;
   const std::string store_ = folder_ / "store";
 };
 
-TEST_F(PeerWatchDeathTest, ARankThatWaitsTooLongEndsAndNamesTheSilentOnes) {
+TEST_F(PeerWatchDeathTest, ARankThatWaitsTooLongExitsAndNamesTheSilentOnes) {
   const auto wait = [&] {
     Rank own(store_, 0, kShort_s, 7), alive(store_, 2, kLong_s, 9);
-    wait_for_ever(own);
+    wait_in_scope(own);
   };
   EXPECT_EXIT(
       wait(), testing::ExitedWithCode(69),
@@ -58,10 +58,10 @@ TEST_F(PeerWatchDeathTest, ARankThatWaitsTooLongEndsAndNamesTheSilentOnes) {
       "\\(COMM_TIMEOUT_S\\); stopped or gone: rank 1; alive: 0 \\(step 7\\) 2 \\(step 9\\)");
 }
 
-TEST_F(PeerWatchDeathTest, RanksThatAllLiveAreToldByTheirSteps) {
+TEST_F(PeerWatchDeathTest, IfAllRanksAnswerTheirStepsAreNamed) {
   const auto wait = [&] {
     Rank own(store_, 0, kShort_s, 7), second(store_, 1, kLong_s, 6), third(store_, 2, kLong_s, 7);
-    wait_for_ever(own);
+    wait_in_scope(own);
   };
   EXPECT_EXIT(
       wait(), testing::ExitedWithCode(69),
@@ -69,45 +69,45 @@ TEST_F(PeerWatchDeathTest, RanksThatAllLiveAreToldByTheirSteps) {
       "progress for [0-9] s\\) 2 \\(step 7, no progress for [0-9] s\\)");
 }
 
-TEST_F(PeerWatchDeathTest, ItsLastCollectivesAreSavedAndNamed) {
+TEST_F(PeerWatchDeathTest, TheFlightRecordIsSavedAndNamed) {
   const auto traces = folder_ / "traces";
   const auto wait = [&] {
     Rank own(
         store_, 1, kShort_s, 7, [] { return "all of them"; }, traces);
-    wait_for_ever(own);
+    wait_in_scope(own);
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
               "; its last collectives: " + traces + "/rank_1\n");
   EXPECT_EQ(test::read_file(traces + "/rank_1"), "all of them");
 }
 
-TEST_F(PeerWatchDeathTest, ARecorderThatHangsTooIsLeftBehind) {
+TEST_F(PeerWatchDeathTest, AFlightRecordDumpThatHangsIsNotWaitedFor) {
   const auto wait = [&] {
     const auto hang = [] {
       std::this_thread::sleep_for(60s);
       return "";
     };
     Rank own(store_, 1, kShort_s, 7, hang, folder_ / "traces");
-    wait_for_ever(own);
+    wait_in_scope(own);
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(69), "alive: 1 \\(step 7\\)\n");
 }
 
-TEST_F(PeerWatchDeathTest, ALaterTimeoutHoldsAtOnce) {
+TEST_F(PeerWatchDeathTest, ANewTimeoutAppliesAtOnce) {
   const auto wait = [&] {
     Rank own(store_, 1, kLong_s, 3);
     own.watch.set_timeout(kShort_s);
-    wait_for_ever(own);
+    wait_in_scope(own);
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(69), "stopped or gone: rank 0 2; alive: 1");
 }
 
-TEST_F(PeerWatchDeathTest, ARankThatDoesNotWaitGoesOn) {
+TEST_F(PeerWatchDeathTest, ARankThatDoesNotWaitIsNotEnded) {
   const auto work = [&] {
     Rank own(store_, 0, kShort_s, 7);
     { const PeerWatch::Scope waiting(&own.watch); }
     std::this_thread::sleep_for(1500ms);
-    end_well();
+    exit_with_success();
   };
   EXPECT_EXIT(work(), testing::ExitedWithCode(0), "^$");
 }
@@ -119,86 +119,86 @@ TEST_F(PeerWatchDeathTest, ShortWaitsDoNotAddUp) {
       const PeerWatch::Scope waiting(&own.watch);
       std::this_thread::sleep_for(600ms);
     }
-    end_well();
+    exit_with_success();
   };
   EXPECT_EXIT(work(), testing::ExitedWithCode(0), "^$");
 }
 
-// Its own thread makes progress, a little longer than the other has patience for.
+// Reports progress for 3 s, twice the waiting rank's timeout.
 template <class Progress>
-void get_on(const Progress& progress) {
+void keep_progressing(const Progress& progress) {
   for (int i = 0; i < 10; ++i) {
     std::this_thread::sleep_for(300ms);
     progress();
   }
 }
 
-TEST_F(PeerWatchDeathTest, ARankThatGetsOnIsWaitedFor) {
+TEST_F(PeerWatchDeathTest, ARankThatMakesProgressIsWaitedFor) {
   const auto wait = [&] {
     Rank own(store_, 0, 1.5, 7), second(store_, 1, kLong_s, 7), third(store_, 2, kLong_s, 7);
     const PeerWatch::Scope waiting(&own.watch), as_well(&second.watch);
-    get_on([&] { third.watch.progress(); });
-    end_well();
+    keep_progressing([&] { third.watch.progress(); });
+    exit_with_success();
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(0), "^$");
 }
 
-TEST_F(PeerWatchDeathTest, ADeviceThatGetsOnIsProgress) {
+TEST_F(PeerWatchDeathTest, ADevicesProgressCounts) {
   const auto count = at::zeros({1}, at::kLong);
   const auto wait = [&] {
     Rank own(store_, 0, 1.5, 7), second(store_, 1, kLong_s, 7), third(store_, 2, kLong_s, 7);
     third.watch.watch_device(count);
-    // The host of each is blocked, in launches or until its device is done.
+    // The host of each rank is blocked, in launches or on its device.
     const PeerWatch::Scope waiting(&own.watch), as_well(&second.watch), too(&third.watch);
-    get_on([&] { ++*count.mutable_data_ptr<std::int64_t>(); });
-    end_well();
+    keep_progressing([&] { ++*count.mutable_data_ptr<std::int64_t>(); });
+    exit_with_success();
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(0), "^$");
 }
 
-TEST_F(PeerWatchDeathTest, AnnouncedWorkIsWaitedForWhileItGetsOnAndThenNamed) {
+TEST_F(PeerWatchDeathTest, AnnouncedWorkIsWaitedForWhileItMakesProgressAndThenNamed) {
   const auto wait = [&] {
     Rank own(store_, 0, 1.5, 7), second(store_, 1, kLong_s, 7), third(store_, 2, kLong_s, 8);
     const PeerWatch::Scope waiting(&own.watch), as_well(&second.watch);
     const PeerWatch::Work writing(&third.watch, "writing a file");
-    get_on([] { report_progress(100); });
+    keep_progressing([] { report_progress(100); });
     std::this_thread::sleep_for(30s);
-    end_well();
+    exit_with_success();
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
               "2 \\(step 8, writing a file: 1000 bytes so far, no progress for [1-9] s\\)");
 }
 
-// Rank 1 lives, asks and answers, and is then stopped: its heartbeats are of earlier checks.
+// Rank 1 answers the first check and is then stopped: its heartbeat in the store is of that check.
 TEST_F(PeerWatchDeathTest, AnAnswerToAnEarlierHealthCheckDoesNotCountInALaterOne) {
   const auto wait = [&] {
     Rank own(store_, 0, 2, 7), third(store_, 2, kLong_s, 9);
     auto second = std::make_optional<Rank>(store_, 1, kLong_s, 8);
     const PeerWatch::Scope waiting(&own.watch), as_well(&third.watch);
-    std::this_thread::sleep_for(1600ms);  // the check halfway is done
+    std::this_thread::sleep_for(1600ms);  // past the check at half the timeout
     second.reset();
     std::this_thread::sleep_for(30s);
-    end_well();
+    exit_with_success();
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
               "stopped or gone: rank 1 \\([0-9] s ago: step 8\\); alive: 0 \\(step 7\\) 2 ");
 }
 
-TEST(PeerWatch, OneRankAloneHasNoneAndWaitsAllTheSame) {
+TEST(PeerWatch, AScopeAndAWorkWithoutAWatchDoNothing) {
   const PeerWatch::Scope waiting(nullptr);
   const PeerWatch::Work writing(nullptr, "writing");
   report_progress(1);
 }
 
-TEST(PeerWatch, EndsAtOnceWithItsRank) {
+TEST(PeerWatch, ItsDestructorDoesNotWaitForAPoll) {
   const test::TempDir folder;
   const auto began = std::chrono::steady_clock::now();
   { Rank(folder / "store", 0, kLong_s, 1); }
-  // Not only when it next looks, half a second later.
+  // Its threads poll every 300 ms and wake up when it is destroyed.
   EXPECT_LT(std::chrono::steady_clock::now() - began, 400ms);
 }
 
-TEST(PeerWatch, ALostPeerIsToldWithTheStepAndTheCause) {
+TEST(PeerWatch, ALostPeerIsReportedWithTheStepAndTheCause) {
   const test::TempDir folder;
   Rank rank(folder / "store", 0, kLong_s, 41);
   EXPECT_EQ(rank.watch.explain_loss("Connection closed by peer"),

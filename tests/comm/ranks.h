@@ -22,8 +22,9 @@ inline void as_ranks(int world, const std::function<void(Communicator&)>& work) 
         LaunchInfo launch;
         launch.rank = rank;
         launch.world_size = world;
-        const Rendezvous meeting{c10::make_intrusive<c10d::FileStore>(folder / "store", world), ""};
-        Communicator communicator(meeting, launch, at::kCPU, /*timeout_s=*/60);
+        const Rendezvous rendezvous{c10::make_intrusive<c10d::FileStore>(folder / "store", world),
+                                    ""};
+        Communicator communicator(rendezvous, launch, at::kCPU, /*timeout_s=*/60);
         work(communicator);
       } catch (const std::exception& error) {
         ADD_FAILURE() << "rank " << rank << " of " << world << ": " << error.what();

@@ -4,15 +4,15 @@
 
 namespace tg {
 
-Backend make_nccl(const Rendezvous& meeting, const LaunchInfo& launch,
+Backend make_nccl(const Rendezvous& rendezvous, const LaunchInfo& launch,
                   std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = timeout;
-  return c10::make_intrusive<c10d::ProcessGroupNCCL>(meeting.store, launch.rank, launch.world_size,
-                                                     options);
+  return c10::make_intrusive<c10d::ProcessGroupNCCL>(rendezvous.store, launch.rank,
+                                                     launch.world_size, options);
 }
 
-std::string nccl_record() {
+std::string dump_nccl_flight_record() {
   return c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false,
                                /*onlyActive=*/false);
 }

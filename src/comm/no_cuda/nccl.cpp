@@ -10,7 +10,7 @@ Backend make_nccl(const Rendezvous&, const LaunchInfo&, std::chrono::millisecond
   std::abort();
 }
 
-std::string nccl_record() {
+std::string dump_nccl_flight_record() {
   return {};
 }
 

@@ -13,7 +13,7 @@ namespace tg {
 
 std::vector<std::string> gpu_names() {
   std::vector<std::string> names;
-  // The quiet count: none, rather than an error, where there is no driver.
+  // This device_count() returns 0, rather than an error, without a driver.
   for (int i = 0; i < c10::cuda::device_count(); ++i) {
     names.emplace_back(at::cuda::getDeviceProperties(i)->name);
   }
@@ -36,7 +36,7 @@ std::string nccl_version() {
 void use_gpu(int index) {
   const auto device = static_cast<c10::DeviceIndex>(index);
   c10::cuda::set_device(device);
-  // CUDA graphs cannot be recorded on the default stream.
+  // CUDA graphs cannot be captured on the default stream.
   c10::cuda::setCurrentCUDAStream(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device));
 }
 

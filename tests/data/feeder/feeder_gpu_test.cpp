@@ -22,17 +22,17 @@ class FeederGpuTest : public test::Feeding {
   }
   static constexpr std::int64_t kLargeBatch = 8 * 4096;
 
-  // Wrong tokens in `batches`, found on the device while the host runs ahead. `work`: matrix
-  // products on the compute stream before each comparison, so that the consumer is slow.
+  // Counts wrong tokens of `batches` batches on the device, while the host runs ahead. `work` GEMMs
+  // on the compute stream before each comparison make the consumer slow.
   static std::int64_t wrong_tokens(Feeder& feeder, int batches, int work) {
     const auto on_gpu = at::TensorOptions(at::kCUDA);
     const auto matrix = at::ones({1024, 1024}, on_gpu);
-    const auto places = at::arange(kLargeBatch + 1, on_gpu.dtype(at::kLong));
+    const auto positions = at::arange(kLargeBatch + 1, on_gpu.dtype(at::kLong));
     auto wrong = at::zeros({}, on_gpu.dtype(at::kLong));
     for (std::int64_t i = 0; i < batches; ++i) {
       const auto batch = feeder.next();
       for (int k = 0; k < work; ++k) at::mm(matrix, matrix);
-      const auto expected = ((places + i * (kLargeBatch + 1)) * 7919 + 65000).remainder(65521);
+      const auto expected = ((positions + i * (kLargeBatch + 1)) * 7919 + 65000).remainder(65521);
       wrong += (batch.inputs.flatten() != expected.slice(0, 0, -1)).sum();
       wrong += (batch.targets.flatten() != expected.slice(0, 1)).sum();
     }
@@ -40,10 +40,16 @@ class FeederGpuTest : public test::Feeding {
   }
 };
 
-TEST_F(FeederGpuTest, NoBufferIsReusedTooEarlyWhoeverIsSlow) {
+// Who is slow: the reader, by a delay in µs per batch, or the consumer, by GEMMs per batch.
+struct Slow {
+  int delay = 0, work = 0;
+};
+
+TEST_F(FeederGpuTest, NoBufferIsReusedTooEarly) {
   for (const int queue : {0, 1, 2, 6}) {
     for (const bool copy_stream : {false, true}) {
-      for (const auto& [delay, work] : {std::pair{0, 0}, {0, 8}, {2000, 0}, {500, 2}}) {
+      for (const auto& [delay, work] :
+           {Slow{}, {.work = 8}, {.delay = 2000}, {.delay = 500, .work = 2}}) {
         delay_ = microseconds(delay);
         Feeder feeder(source(queue, queue > 2 ? 3 : 1, at::kCUDA, kLargeBatch), at::kCUDA,
                       copy_stream);
@@ -55,15 +61,15 @@ TEST_F(FeederGpuTest, NoBufferIsReusedTooEarlyWhoeverIsSlow) {
   }
 }
 
-TEST_F(FeederGpuTest, TheFirstCopyWaitsForWorkOnTheMemoryThatItIsGiven) {
+TEST_F(FeederGpuTest, TheFirstCopyWaitsForEarlierWorkOnItsMemory) {
   for (int round = 0; round < 5; ++round) {
     const auto on_gpu = at::TensorOptions(at::kCUDA);
     const auto matrix = at::ones({4096, 4096}, on_gpu);
     auto tokens = source(2, 1, at::kCUDA, kLargeBatch);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the batch is ready
     {
-      // What a feeder allocates, in the same order: it gets the same addresses once these are free,
-      // while the device has yet to fill them.
+      // The tensors that a feeder allocates, in the same order: it gets their memory once they are
+      // free, while kernels that fill them are still queued.
       const auto like = at::empty({kLargeBatch + 1}, on_gpu.dtype(at::kLong));
       const auto one = at::empty_like(like, at::kUInt16), other = at::empty_like(one);
       for (int k = 0; k < 20; ++k) at::mm(matrix, matrix);
@@ -74,13 +80,13 @@ TEST_F(FeederGpuTest, TheFirstCopyWaitsForWorkOnTheMemoryThatItIsGiven) {
   }
 }
 
-TEST_F(FeederGpuTest, BatchesLieAtTheSameAddressEachTime) {
+TEST_F(FeederGpuTest, BatchesKeepTheirAddress) {
   Feeder feeder(source(2, 1, at::kCUDA), at::kCUDA, true);
   const auto* address = feeder.next().inputs.const_data_ptr();
   for (int i = 0; i < 5; ++i) EXPECT_EQ(feeder.next().inputs.const_data_ptr(), address);
 }
 
-TEST_F(FeederGpuTest, ReadingAndCopyingHideBehindTheConsumersWork) {
+TEST_F(FeederGpuTest, ReadingAndCopyingOverlapTheConsumersWork) {
   delay_ = microseconds(5000);
   const auto matrix = at::ones({8192, 8192}, at::TensorOptions(at::kCUDA));
   const auto seconds = [&](Feeder& feeder) {
@@ -89,7 +95,7 @@ TEST_F(FeederGpuTest, ReadingAndCopyingHideBehindTheConsumersWork) {
     const auto began = std::chrono::steady_clock::now();
     for (int i = 0; i < 20; ++i) {
       feeder.next();
-      // Waiting for the product, as a host does that may not run ahead.
+      // Waits for the GEMM, as a host that cannot run ahead.
       at::mm(matrix, matrix).sum().item<float>();
     }
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();

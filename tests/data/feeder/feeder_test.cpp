@@ -23,7 +23,7 @@ TEST_F(FeederTest, WidensEveryIdAndShiftsTargetsByOne) {
   EXPECT_GT(batch.inputs.max().item<std::int64_t>(), 40000);  // ids beyond int16 stay positive
 }
 
-TEST_F(FeederTest, BatchesLieAtTheSameAddressEachTime) {
+TEST_F(FeederTest, BatchesKeepTheirAddress) {
   Feeder feeder(source(2), at::kCPU, true);
   const auto* address = feeder.next().inputs.const_data_ptr();
   for (int i = 0; i < 5; ++i) EXPECT_EQ(feeder.next().inputs.const_data_ptr(), address);
@@ -35,7 +35,7 @@ TEST_F(FeederTest, PrefetchChangesNoBatch) {
   expect_the_stream(source(5, 3), at::kCPU, true, 200);
 }
 
-TEST_F(FeederTest, CountsTheTimeItWaitsForTokensAndAFullQueueCostsAlmostNone) {
+TEST_F(FeederTest, MeasuresItsWaitForTokensWhichAFullQueueAvoids) {
   delay_ = std::chrono::milliseconds(10);
   Feeder slow(source(0), at::kCPU, false);
   for (int i = 0; i < 5; ++i) slow.next();

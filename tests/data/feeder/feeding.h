@@ -1,5 +1,6 @@
 #pragma once
-// A stream of tokens that tell their place, through a feeder: what its tests on CPU and GPU share.
+// A feeder over a stream whose tokens are a function of their position, for its tests on CPU and
+// GPU.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,10 +16,10 @@ class Feeding : public ::testing::Test {
  protected:
   static constexpr std::int64_t kMicroBatch = 24, kSeqLen = 8, kMicroBatches = 8;
 
-  // Large ids come early, so that the widening is tested with them.
-  static std::int64_t token_at(std::int64_t place) { return (place * 7919 + 65000) % 65521; }
+  // The first ids are beyond int16, so that widening is tested with them.
+  static std::int64_t token_at(std::int64_t position) { return (position * 7919 + 65000) % 65521; }
 
-  // Makes tokens after a delay, as slow storage does.
+  // Sleeps in each read, as slow storage does.
   class Tokens final : public TokenSource {
    public:
     explicit Tokens(const std::chrono::microseconds& delay) : delay_(delay) {}
@@ -39,21 +40,22 @@ class Feeding : public ::testing::Test {
   std::unique_ptr<BatchSource> source(int queue, int workers = 1, at::Device device = at::kCPU,
                                       std::int64_t micro_batch = kMicroBatch) {
     std::optional<PrefetchOptions> ahead;
-    if (queue > 0) ahead = {queue, workers};
-    return make_source(std::make_unique<StreamOrder>(tokens_, micro_batch, kMicroBatches, 0, 1),
+    if (queue > 0) ahead = {.queue = queue, .workers = workers};
+    return make_source(std::make_unique<StreamOrder>(tokens_, micro_batch, kMicroBatches,
+                                                     /*rank=*/0, /*world_size=*/1),
                        {.seq_len = kSeqLen}, ahead, token_allocator(device));
   }
 
-  // Every batch of a feeder is the stream's next one.
+  // Expects every batch of a feeder to be the stream's next one.
   static void expect_the_stream(std::unique_ptr<BatchSource> source, at::Device device,
                                 bool copy_stream, int batches) {
     const auto span = source->span_tokens();
     Feeder feeder(std::move(source), device, copy_stream);
     for (std::int64_t i = 0; i < batches; ++i) {
       const auto batch = feeder.next();
-      const auto places =
+      const auto positions =
           at::arange(i * span, (i + 1) * span, at::TensorOptions(device).dtype(at::kLong));
-      const auto expected = (places * 7919 + 65000).remainder(65521);
+      const auto expected = (positions * 7919 + 65000).remainder(65521);
       ASSERT_TRUE(batch.inputs.flatten().equal(expected.slice(0, 0, -1))) << i;
       ASSERT_TRUE(batch.targets.flatten().equal(expected.slice(0, 1))) << i;
     }

@@ -7,21 +7,21 @@
 
 namespace tg {
 
-// The stream that is current on the device.
+// The current stream of the device.
 inline c10::Stream compute_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
-// A point in time: where a GPU's stream has done what was queued on it before, or, for a CPU's
-// stream, the host's clock at the call.
-class Moment {
+// A timing event. On a GPU it completes when the work queued on the stream before it is done; on a
+// CPU it is the host's clock at construction.
+class Event {
  public:
-  explicit Moment(const c10::Stream& stream)
+  explicit Event(const c10::Stream& stream)
       : event_(stream.device_type(), c10::EventFlag::BACKEND_DEFAULT), host_(Clock::now()) {
     if (stream.device_type() != c10::DeviceType::CPU) event_.record(stream);
   }
-  // Of the same kind of stream. On a GPU `later` must have been reached.
-  double ms_until(const Moment& later) const {
+  // Milliseconds to `later`, an event of the same device type. On a GPU both must have completed.
+  double ms_until(const Event& later) const {
     if (event_.device_type() != c10::DeviceType::CPU) return event_.elapsedTime(later.event_);
     return std::chrono::duration<double, std::milli>(later.host_ - host_).count();
   }

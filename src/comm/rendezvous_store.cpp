@@ -1,4 +1,4 @@
-#include "comm/meeting_place.h"
+#include "comm/rendezvous_store.h"
 
 #include <arpa/inet.h>
 #include <c10/util/Logging.h>
@@ -16,14 +16,14 @@
 #include "base/error.h"
 #include "base/first_line.h"
 #include "comm/convert.h"
-#include "comm/meeting_file.h"
+#include "comm/store_file.h"
 
 namespace tg {
 
 namespace {
 
-// A folder of our own: another user's files in it would be read as our ranks' words.
-std::string private_folder() {
+// Only this user may write there: ranks trust what the store's file says.
+std::string private_directory() {
   std::error_code none;
   const auto parent = std::filesystem::temp_directory_path(none);
   REQUIRE(
@@ -45,8 +45,8 @@ std::string private_folder() {
   return folder;
 }
 
-// The IPv4 address when `host` can only be this host's.
-std::optional<in_addr> loopback(const std::string& host) {
+// The IPv4 address of `host` if it is a loopback address.
+std::optional<in_addr> loopback_address(const std::string& host) {
   const auto text = host == "localhost" ? "127.0.0.1" : host;
   in_addr address{};
   const bool is_address = ::inet_pton(AF_INET, text.c_str(), &address) == 1;
@@ -54,7 +54,7 @@ std::optional<in_addr> loopback(const std::string& host) {
   return address;
 }
 
-// A socket that only this host can reach: LibTorch's own listens on every interface.
+// A socket that listens on `address` alone; the one that TCPStore makes listens on every interface.
 int listen_at(in_addr address, int port) {
   const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const int yes = 1;
@@ -74,40 +74,40 @@ int listen_at(in_addr address, int port) {
 
 }  // namespace
 
-Rendezvous meet_in_file(const LaunchInfo& launch, double timeout_s) {
+Rendezvous file_rendezvous(const LaunchInfo& launch, double timeout_s) {
   std::string name = launch.job;
   for (char& letter : name) {
     if (letter == '/') letter = '_';
   }
-  const auto file = open_meeting_file(fmt::format("{}/{}", private_folder(), name));
-  // The store opens its file for every word. Under this name it does so without the other one.
+  const auto file = open_store_file(fmt::format("{}/{}", private_directory(), name));
+  // FileStore reopens its file for every operation; this name stays valid after the unlink.
   auto store = c10::make_intrusive<c10d::FileStore>(
       fmt::format("/proc/self/fd/{}", file.descriptor), launch.world_size);
   store->setTimeout(milliseconds(timeout_s));
-  if (store->add("come", 1) == launch.world_size) remove_name(file);
+  if (store->add("come", 1) == launch.world_size) unlink_store_file(file);
   return {std::move(store), "file " + file.path, file};
 }
 
-Rendezvous meet_at_address(const LaunchInfo& launch, double timeout_s) {
+Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s) {
   c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL; Python programs do so at import
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(launch.master_port);
   options.isServer = launch.rank == 0 && !launch.agent_store;
   options.waitWorkers = false;
   options.timeout = milliseconds(timeout_s);
-  const auto place = fmt::format("{}:{}", launch.master_addr, launch.master_port);
+  const auto endpoint = fmt::format("{}:{}", launch.master_addr, launch.master_port);
   try {
-    if (const auto address = loopback(launch.master_addr); address && options.isServer) {
+    if (const auto address = loopback_address(launch.master_addr); address && options.isServer) {
       options.masterListenFd = listen_at(*address, launch.master_port);
     }
     auto store = c10::make_intrusive<c10d::TCPStore>(launch.master_addr, options);
     const auto prefix = "train_gpt/attempt_" + launch.attempt;
-    return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + place};
+    return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + endpoint};
   } catch (const std::exception& error) {
     fail(ExitCode::unavailable,
          "the ranks cannot meet at MASTER_ADDR:MASTER_PORT {} ({}); expected {}; choose another "
          "MASTER_PORT, or check the address",
-         place, first_line(error.what()),
+         endpoint, first_line(error.what()),
          options.isServer ? "a free port of this host" : "rank 0 listening there");
   }
 }

@@ -1,0 +1,155 @@
+// The two threads of a PeerWatch. The timeout thread never touches the store, which may hang or be
+// gone with its rank; the health thread alone does.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <functional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "comm/convert.h"
+#include "comm/peer_watch_state.h"
+
+namespace tg {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr auto kPollInterval = std::chrono::milliseconds(300);
+constexpr auto kAnswerTime = std::chrono::seconds(3);  // for every rank's heartbeat
+// For a whole health check; more means that the store does not answer.
+constexpr auto kCheckTime = std::chrono::seconds(5);
+// The TCPStore may be in rank 0's process, and the others still need it for their own health check.
+constexpr auto kRank0ExitDelay = std::chrono::seconds(4);
+
+std::string check_key(std::int64_t round) {
+  return fmt::format("health_check/{}", round);
+}
+
+std::string heartbeat_key(std::size_t rank) {
+  return fmt::format("heartbeat/{}", rank);
+}
+
+// Polls the store until every rank has answered round report.round, at most kAnswerTime. Meanwhile
+// `answer_others` answers checks that other ranks request.
+HealthReport collect(const Store& store, HealthReport report,
+                     const std::function<void()>& answer_others) {
+  const auto until = Clock::now() + kAnswerTime;
+  while (true) {
+    answer_others();
+    bool complete = true;
+    for (std::size_t rank = 0; rank < report.ranks.size(); ++rank) {
+      const auto key = heartbeat_key(rank);
+      if (report.answered(rank)) continue;
+      if (store->check({key})) {
+        auto heartbeat = Heartbeat::decode(text_of(store->get(key)));
+        const bool is_new =
+            !report.ranks[rank] || report.ranks[rank]->heartbeat.round < heartbeat.round;
+        if (is_new) report.ranks[rank] = {std::move(heartbeat), Clock::now()};
+      }
+      complete = complete && report.answered(rank);
+    }
+    if (complete || Clock::now() > until) return report;
+    std::this_thread::sleep_for(kPollInterval / 3);
+  }
+}
+
+}  // namespace
+
+// Has the health thread make a check, waits for its report and takes the peers' progress from it.
+void PeerWatch::check_health(State& state, std::unique_lock<std::mutex>& lock) {
+  state.check_done = false;
+  state.check_wanted = true;
+  state.changed.notify_all();
+  state.changed.wait_for(lock, kCheckTime, [&] { return state.stopping || state.check_done; });
+  if (const auto idle_s = state.report.idle_s(); state.check_done && idle_s) {
+    const auto ago = std::chrono::duration_cast<Clock::duration>(Seconds(*idle_s));
+    state.last_peer_progress = std::max(state.last_peer_progress, Clock::now() - ago);
+  }
+}
+
+void PeerWatch::end_process(State& state, std::unique_lock<std::mutex>& lock) {
+  const auto blame =
+      state.check_done ? state.report.text()
+                       : "the place where the ranks met does not answer either: rank 0 is stopped "
+                         "or gone" +
+                             state.report.last_heard(0);
+  const Seconds idle = Clock::now() - state.idle_since();
+  error_line(static_cast<int>(ExitCode::unavailable),
+             fmt::format("no progress of the other ranks for {:.0f} s (COMM_TIMEOUT_S); {}{}",
+                         idle.count(), blame, state.record_text()));
+  lock.unlock();
+  if (state.rank == 0) std::this_thread::sleep_for(kRank0ExitDelay);
+  ::_exit(static_cast<int>(ExitCode::unavailable));
+}
+
+void PeerWatch::watch_timeout(State& state) {
+  std::unique_lock lock(state.mutex);
+  Clock::time_point last_check{};
+  while (!state.stopping) {
+    state.changed.wait_for(lock, kPollInterval, [&] { return state.stopping; });
+    state.poll_device();
+    if (state.stopping || !state.is_waiting()) continue;
+    const auto since = state.idle_since();
+    const auto now = Clock::now();
+    // One check at half the timeout records what every rank does; the last one names it for a rank
+    // that no longer answers.
+    const bool overdue = now - since > state.timeout;
+    if (!overdue && (now - since < state.timeout / 2 || last_check > since)) continue;
+    last_check = now;
+    check_health(state, lock);
+    state.poll_device();
+    // The wait may have ended during the check.
+    const bool still_waiting = !state.stopping && state.is_waiting();
+    if (overdue && still_waiting && Clock::now() - state.idle_since() > state.timeout) {
+      end_process(state, lock);
+    }
+  }
+}
+
+void PeerWatch::serve_health_checks(State& state) {
+  std::int64_t round = 1;  // the next health check
+  const auto answer = [&] {
+    state.store->set(heartbeat_key(static_cast<std::size_t>(state.rank)),
+                     bytes_of(state.heartbeat(round).encode()));
+    ++round;
+  };
+  const auto answer_others = [&] {
+    while (state.store->check({check_key(round)})) answer();
+  };
+  std::unique_lock lock(state.mutex);
+  while (!state.stopping) {
+    const bool wanted = std::exchange(state.check_wanted, false);
+    auto report = state.report;
+    lock.unlock();
+    bool done = false;
+    try {
+      answer_others();
+      if (wanted) {
+        report.round = round;
+        state.store->set(check_key(round), bytes_of("wanted"));
+        answer();
+        report = collect(state.store, std::move(report), answer_others);
+        done = true;
+      }
+    } catch (const std::exception&) {
+      // The store is gone: the collectives fail as well and report it.
+    }
+    lock.lock();
+    if (done) {
+      state.report = std::move(report);
+      state.check_done = true;
+    }
+    state.changed.notify_all();
+    state.changed.wait_for(lock, kPollInterval,
+                           [&] { return state.stopping || state.check_wanted; });
+  }
+  state.health_thread_done = true;
+  state.changed.notify_all();
+}
+
+}  // namespace tg
