@@ -2,15 +2,13 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <cmath>
 #include <csignal>
 #include <cstdlib>
 
-#include "data/baselines.h"
-#include "data/byte_count.h"
-#include "data/document_encoder.h"
+#include "data/shard.h"
 #include "data/shard_writer.h"
 #include "data/sharding.h"
+#include "data/tokenizer.h"
 #include "tests/data/files.h"
 
 namespace tg {
@@ -24,7 +22,7 @@ using test::TempDir;
 using test::write_file;
 using Ids = std::vector<std::uint16_t>;
 
-const std::string model = std::string(TEST_DATA_DIR) + "/data_bpe.model";
+const std::string kModel = std::string(TEST_DATA_DIR) + "/data_bpe.model";
 
 struct Outcome {
   int code = 0;
@@ -33,15 +31,15 @@ struct Outcome {
 
 // The real program; `arguments` go through a shell.
 Outcome run(const TempDir& dir, const std::string& arguments) {
-  const std::string command = fmt::format("{} --tokenizer {} {} >{} 2>{}", MAKE_SHARDS, model,
+  const std::string command = fmt::format("{} --tokenizer {} {} >{} 2>{}", MAKE_SHARDS, kModel,
                                           arguments, dir / "stdout", dir / "stderr");
   const int status = std::system(command.c_str());
   return {WEXITSTATUS(status), read_file(dir / "stdout"), read_file(dir / "stderr")};
 }
 
-std::string sentence(int number) {
+std::string sentence(int index) {
   return fmt::format(
-      "Document {} grants you a copyright licence to reproduce the work, über alles.", number);
+      "Document {} grants you a copyright licence to reproduce the work, über alles.", index);
 }
 
 Ids all_tokens(const std::string& dir, const std::string& split) {
@@ -53,7 +51,7 @@ Ids all_tokens(const std::string& dir, const std::string& split) {
 
 // The documents of a split, decoded.
 std::vector<std::string> documents(const std::string& dir, const std::string& split) {
-  const Tokenizer tokenizer(model);
+  const Tokenizer tokenizer(kModel);
   std::vector<Ids> found;
   for (const std::uint16_t id : all_tokens(dir, split)) {
     if (id == tokenizer.bos_id()) {
@@ -101,26 +99,6 @@ TEST(MakeShards, WritesTheSameFilesWithAnyNumberOfThreads) {
   EXPECT_TRUE(train[27] == long_text);
 }
 
-TEST(MakeShards, ALongDocumentGetsTheTokensOfItsWholeText) {
-  const TempDir dir;
-  std::string text;
-  for (int i = 0; i < 1000; ++i) text += sentence(i) + (i % 7 == 0 ? "\n" : "  ");
-  write_file(dir / "text", text);
-  for (const std::string name : {"data_bpe", "data_exact", "data_odd"}) {
-    const Tokenizer tokenizer(std::string(TEST_DATA_DIR) + "/" + name + ".model");
-    Ids expected = {static_cast<std::uint16_t>(tokenizer.bos_id())};
-    tokenizer.encode(text, expected);
-    DocumentReader reader({dir / "text"}, Separator::file, false);
-    DocumentEncoder encoder(tokenizer, reader, 2);
-    Ids tokens;
-    for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next()) {
-      for (const auto& part : parts)
-        tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
-    }
-    EXPECT_EQ(tokens, expected) << name;
-  }
-}
-
 TEST(MakeShards, TakesDocumentsByLineOrEmptyLineFromStandardInput) {
   const TempDir dir;
   write_file(dir / "in", "one\ntwo\n\n \nthree\nfour\n\n\n\nfive");
@@ -139,86 +117,17 @@ TEST(MakeShards, TakesDocumentsByLineOrEmptyLineFromStandardInput) {
   EXPECT_EQ(documents(dir / "blank-line", "train").size(), 2U);
 }
 
-TEST(MakeShards, FindsSeparatorsAcrossReads) {
-  const TempDir dir;
-  // Reads are 1 MiB: put the empty line just around that place.
-  for (const std::size_t length : {1048574U, 1048575U, 1048576U}) {
-    write_file(dir / "in", std::string(length, 'x') + "\n\nsecond\n\nthird");
-    DocumentReader reader({dir / "in"}, Separator::blank_line, false);
-    EXPECT_EQ(reader.next()->text.size(), length);
-    EXPECT_EQ(reader.next()->text, "second");
-    EXPECT_EQ(reader.next()->text, "third");
-    EXPECT_FALSE(reader.next());
-  }
-}
-
-TEST(MakeShards, TakesADocumentFromEachLineOfAJsonlFileWhateverTheSeparator) {
+TEST(MakeShards, TakesADocumentFromEachLineOfAJsonlFile) {
   const TempDir dir;
   write_file(dir / "in.jsonl",
              "{\"id\": 1, \"text\": \"one\\n\\ntwo\"}\n\n  \r\n"
              "{\"text\": \"\\u00fcber \\ud83d\\ude00\", \"text2\": null}\r\n"
              "{\"text\": \" \\n\"}\n{\"text\": \"last\"}");
-  write_file(dir / "in.txt", "a\n\nb\nc");
-  const std::vector<std::string> from_jsonl = {"one\n\ntwo", "\u00fcber \U0001f600", "last"};
-  const auto from_txt = [](Separator separator) -> std::vector<std::string> {
-    if (separator == Separator::file) return {"a\n\nb\nc"};
-    if (separator == Separator::line) return {"a", "b", "c"};
-    return {"a", "b\nc"};
-  };
-  for (const auto separator : {Separator::file, Separator::blank_line, Separator::line}) {
-    DocumentReader reader({dir / "in.jsonl", dir / "in.txt", dir / "in.jsonl"}, separator, false);
-    auto expected = from_jsonl;
-    for (const std::string& text : from_txt(separator)) expected.push_back(text);
-    expected.insert(expected.end(), from_jsonl.begin(), from_jsonl.end());
-    for (const std::string& text : expected) EXPECT_EQ(reader.next()->text, text);
-    EXPECT_FALSE(reader.next());
-  }
   const auto outcome =
       run(dir, fmt::format("--val-documents 1 --out {} {}", dir / "out", dir / "in.jsonl"));
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(documents(dir / "out", "val").size(), 1U);
   EXPECT_EQ(documents(dir / "out", "train").at(1), "last");
-}
-
-TEST(MakeShards, NamesFileLineAndByteOfAJsonlLineWithoutADocument) {
-  const TempDir dir;
-  const std::string first = "{\"text\": \"fine\"}\n\n";  // 18 bytes, two lines
-  const struct {
-    std::string line;
-    int byte;
-    std::string found;
-  } cases[] = {
-      {"no json", 19, "found no JSON)"},
-      {"{\"text\": \"cut", 30, "found no JSON)"},
-      {"{\"text\": \"\\ud800\"}", 34, "found no JSON)"},
-      {"{\"text\": \"a\"} x", 32, "found no JSON)"},
-      {"{\"text\": \"a\", \"n\": 1e999}", 18, "found a number beyond the range of a double)"},
-      {"[\"text\"]", 18, "found JSON array)"},
-      {"\"text\"", 18, "found JSON string)"},
-      {"{\"texts\": \"a\"}", 18, "found an object without \"text\")"},
-      {"{\"text\": [\"a\"]}", 18, "found a \"text\" that is array)"},
-      {"{\"text\": null}", 18, "found a \"text\" that is null)"},
-      {std::string(100000, '['), 100017, "found no JSON)"},
-  };
-  for (const auto& wrong : cases) {
-    write_file(dir / "in.jsonl", first + wrong.line + "\n{\"text\": \"more\"}\n");
-    DocumentReader reader({dir / "in.jsonl"}, Separator::file, false);
-    EXPECT_EQ(reader.next()->text, "fine");
-    const auto message = error_of(ExitCode::bad_data, [&] { reader.next(); });
-    expect_start(message,
-                 fmt::format("{} line 3 holds no document at byte {} (expected a JSON object with "
-                             "a string \"text\", ",
-                             dir / "in.jsonl", wrong.byte));
-    expect_part(message, wrong.found);
-  }
-  write_file(dir / "in.jsonl", first + "{\"text\": \"\xff\"}");
-  DocumentReader strict({dir / "in.jsonl"}, Separator::file, false);
-  strict.next();
-  expect_start(error_of(ExitCode::bad_data, [&] { strict.next(); }),
-               (dir / "in.jsonl") + " is not UTF-8 at byte 28 (found 0xff)");
-  DocumentReader lenient({dir / "in.jsonl"}, Separator::file, true);
-  lenient.next();
-  EXPECT_EQ(lenient.next()->text, "\uFFFD");
 }
 
 TEST(MakeShards, StopsAtInvalidUtf8OrReplacesItWithOneWarning) {
@@ -237,16 +146,6 @@ TEST(MakeShards, StopsAtInvalidUtf8OrReplacesItWithOneWarning) {
   EXPECT_EQ(std::count(replaced.err.begin(), replaced.err.end(), '\n'), 1) << replaced.err;
   EXPECT_EQ(documents(dir / "out", "val"),
             (std::vector<std::string>{"good text\nbad \uFFFD\uFFFD text"}));
-}
-
-TEST(Utf8, AcceptsExactlyTheWellFormedSequences) {
-  const std::string good = "a\x7f\u0080\u07ff\u0800\ud7ff\ue000\uffff\U00010000\U0010ffff";
-  EXPECT_EQ(valid_utf8_prefix(good), good.size());
-  for (const char* bad :
-       {"\x80", "\xc0\x80", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
-        "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xc3", "\xe2\x82", "\xf0\x9f\x98"}) {
-    EXPECT_EQ(valid_utf8_prefix(std::string("ok") + bad), 2U) << bad;
-  }
 }
 
 TEST(MakeShards, NeverMixesItsShardsWithOlderOnes) {
@@ -275,19 +174,25 @@ TEST(MakeShards, RefusesWhatItCannotDoInOneLineWithItsExitCode) {
     int code;
     std::string part;
   } cases[] = {
-      {"", 64, "--out is missing"},
-      {"--out DIR/o", 64, "FILE (or - for standard input) is missing"},
-      {"--out DIR/o --bogus DIR/in", 64, "bogus"},
-      {"--out DIR/o --threads many DIR/in", 64, "many"},
-      {"--out DIR/o --val-fraction 1 DIR/in", 64, "--val-fraction"},
-      {"--out DIR/o --shard-tokens 0 DIR/in", 64, "--shard-tokens"},
-      {"--out DIR/o --document-separator page DIR/in", 64, "found page"},
-      {"--out DIR/o --baselines --val-fraction 0 DIR/in", 64, "--baselines needs"},
-      {"--out DIR/o DIR/nowhere", 66, "cannot open DIR/nowhere"},
-      {"--out DIR/o DIR/empty", 65, "no training documents"},
-      {"--out DIR/o DIR/in", 65, "no validation documents (expected at least 1 of 1)"},
-      {"--out DIR/in/sub DIR/in", 73, "cannot create DIR/in/sub"},
-      {"--out /dev/full DIR/in", 73, "/dev/full"},
+      {.arguments = "", .code = 64, .part = "--out is missing"},
+      {.arguments = "--out DIR/o", .code = 64, .part = "FILE (or - for standard input) is missing"},
+      {.arguments = "--out DIR/o --bogus DIR/in", .code = 64, .part = "bogus"},
+      {.arguments = "--out DIR/o --threads many DIR/in", .code = 64, .part = "many"},
+      {.arguments = "--out DIR/o --val-fraction 1 DIR/in", .code = 64, .part = "--val-fraction"},
+      {.arguments = "--out DIR/o --shard-tokens 0 DIR/in", .code = 64, .part = "--shard-tokens"},
+      {.arguments = "--out DIR/o --document-separator page DIR/in",
+       .code = 64,
+       .part = "found page"},
+      {.arguments = "--out DIR/o --baselines --val-fraction 0 DIR/in",
+       .code = 64,
+       .part = "--baselines needs"},
+      {.arguments = "--out DIR/o DIR/nowhere", .code = 66, .part = "cannot open DIR/nowhere"},
+      {.arguments = "--out DIR/o DIR/empty", .code = 65, .part = "no training documents"},
+      {.arguments = "--out DIR/o DIR/in",
+       .code = 65,
+       .part = "no validation documents (expected at least 1 of 1)"},
+      {.arguments = "--out DIR/in/sub DIR/in", .code = 73, .part = "cannot create DIR/in/sub"},
+      {.arguments = "--out /dev/full DIR/in", .code = 73, .part = "/dev/full"},
   };
   for (const auto& wrong : cases) {
     const auto fill = [&](std::string text) {
@@ -340,37 +245,6 @@ TEST(ShardWriter, TellsAFullDiskFromAFolderItMayNotUse) {
   std::signal(SIGXFSZ, old_handler);
   expect_part(error, "fineweb_train_000000.bin.tmp failed (File too large)");
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
-}
-
-TEST(Baselines, AreTheEntropiesOfTheirCounts) {
-  const TempDir dir;
-  const Tokenizer tokenizer(model);
-  const ByteTable table = make_byte_table(tokenizer, 0);
-  const auto find = [&](const std::string& piece) {
-    int id = 0;
-    while (tokenizer.piece(id) != piece) ++id;
-    return static_cast<std::uint16_t>(id);
-  };
-  const std::uint16_t space = find("\u2581"), letter = find("t");
-  ASSERT_EQ(table.leading_space[space], 1);
-  ASSERT_EQ(table.base_bytes[letter], 1);
-  Ids train, val;
-  for (int i = 0; i < 8; ++i) train.insert(train.end(), {letter, space});
-  val = {letter, space, letter, letter};
-  write_file(dir / "fineweb_train_000000.bin", test::shard_bytes(train));
-  write_file(dir / "fineweb_val_000000.bin", test::shard_bytes(val));
-  const Baselines scores = text_baselines(ShardSet(dir.path(), "train", 512),
-                                          ShardSet(dir.path(), "val", 512), tokenizer);
-  // 15 predictions: 8 spaces, 7 letters. Scored: space, letter, letter: 3 bytes.
-  const double p_space = 9.0 / (15 + 512), p_letter = 8.0 / (15 + 512);
-  EXPECT_NEAR(scores.token_unigram, -(std::log2(p_space) + 2 * std::log2(p_letter)) / 3, 1e-12);
-  EXPECT_NEAR(scores.byte_unigram, -(std::log2(9.0 / 271) + 2 * std::log2(8.0 / 271)) / 3, 1e-12);
-  // letter -> space 8 of 8, space -> letter 7 of 7, letter -> letter never.
-  EXPECT_NEAR(scores.token_bigram,
-              -(std::log2((8 + 10 * p_space) / 18) + std::log2((7 + 10 * p_letter) / 17) +
-                std::log2(10 * p_letter / 18)) /
-                  3,
-              1e-12);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr int kVocab = 60000;
 constexpr std::int64_t kTokens = 24, kSeqLen = 8, kMicroBatches = 8;
 constexpr BatchLayout kLayout{.seq_len = kSeqLen};
 
-// Three shards of different sizes whose every token tells its place.
+// Three shards of different sizes; token i of the split is i.
 class Prefetch : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -48,7 +48,7 @@ std::vector<std::uint16_t> tokens_of(const HostBatch& batch) {
   return {batch.buffer.get(), batch.buffer.get() + batch.tokens};
 }
 
-// Everything that a consumer sees of `count` rounds.
+// Tokens and position of `count` rounds, as a consumer sees them.
 std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> drain(BatchSource& source,
                                                                        int count) {
   std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> seen;
@@ -69,7 +69,7 @@ TEST_F(Prefetch, TokensNeverDependOnDepthWorkersOrOrder) {
       const auto expected = drain(plain, 300);
       for (const int queue : {1, 2, 7}) {
         for (const int workers : {1, 2, 5}) {
-          PrefetchSource ahead(order(), kLayout, {queue, workers});
+          PrefetchSource ahead(order(), kLayout, {.queue = queue, .workers = workers});
           EXPECT_EQ(drain(ahead, 300), expected) << queue << " deep, " << workers << " workers";
         }
       }
@@ -81,12 +81,14 @@ TEST_F(Prefetch, ResumesAtTheConsumersPositionNotTheReaders) {
   std::mt19937 random(1);
   for (int attempt = 0; attempt < 30; ++attempt) {
     const int used = static_cast<int>(random() % 100);
-    PrefetchSource source(attempt % 2 == 0 ? stream() : strided(), kLayout, {5, 3});
+    PrefetchSource source(attempt % 2 == 0 ? stream() : strided(), kLayout,
+                          {.queue = 5, .workers = 3});
     drain(source, used);
     const auto position = source.state();
     const auto expected = drain(source, 20);
 
-    PrefetchSource fresh(attempt % 2 == 0 ? stream() : strided(), kLayout, {3, 2});
+    PrefetchSource fresh(attempt % 2 == 0 ? stream() : strided(), kLayout,
+                         {.queue = 3, .workers = 2});
     fresh.restore(position);
     EXPECT_EQ(drain(fresh, 20), expected) << "after " << used;
     source.restore(position);
@@ -94,15 +96,16 @@ TEST_F(Prefetch, ResumesAtTheConsumersPositionNotTheReaders) {
   }
 }
 
-TEST_F(Prefetch, DestructionAtAnyMomentNeverHangs) {
+TEST_F(Prefetch, DestructionNeverHangs) {
   std::mt19937 random(2);
   for (int attempt = 0; attempt < 200; ++attempt) {
-    PrefetchSource source(stream(), kLayout, {1 + attempt % 4, 1 + attempt % 3});
+    PrefetchSource source(stream(), kLayout,
+                          {.queue = 1 + attempt % 4, .workers = 1 + attempt % 3});
     drain(source, static_cast<int>(random() % 4));
   }
 }
 
-// Takes `delay` for each micro-batch, as slow storage does, and fails at the batch `failing`.
+// Sleeps for `delay` in each read, as slow storage does, and fails at batch `failing`.
 class SlowOrder final : public TokenOrder {
  public:
   SlowOrder(const ShardSet& shards, std::chrono::milliseconds delay, int failing = -1)
@@ -139,32 +142,33 @@ double seconds_to_consume(BatchSource& source, int batches, std::chrono::millise
 TEST_F(Prefetch, ReadingOverlapsTheConsumersWork) {
   constexpr auto kDelay = std::chrono::milliseconds(20);
   constexpr int kBatches = 25;
-  PrefetchSource ahead(std::make_unique<SlowOrder>(*shards_, kDelay), kLayout, {2, 1});
+  PrefetchSource ahead(std::make_unique<SlowOrder>(*shards_, kDelay), kLayout,
+                       {.queue = 2, .workers = 1});
   EXPECT_LE(seconds_to_consume(ahead, kBatches, kDelay), 1.2 * kBatches * 0.020);
   OrderedSource plain(std::make_unique<SlowOrder>(*shards_, kDelay), kLayout);
   EXPECT_GE(seconds_to_consume(plain, kBatches, kDelay), 1.9 * kBatches * 0.020);
 }
 
-TEST_F(Prefetch, AWorkersFailureReachesTheConsumerAtItsBatchAndStays) {
+TEST_F(Prefetch, AWorkersErrorIsRethrownAtItsBatchUntilARestore) {
   for (const int workers : {1, 3}) {
     const auto no_delay = std::chrono::milliseconds(0);
     PrefetchSource source(std::make_unique<SlowOrder>(*shards_, no_delay, 11), kLayout,
-                          {4, workers});
+                          {.queue = 4, .workers = workers});
     const auto before = drain(source, 11);
     HostBatch batch;
     for (int again = 0; again < 3; ++again) {
       const auto message = test::error_of(ExitCode::io, [&] { source.next(batch); });
       EXPECT_EQ(message, "planted at token 275");
     }
-    // The consumer's position is the last batch it got, and from the start all is as it was.
+    // The consumer is behind its last batch, and a restore to the start repeats all batches.
     EXPECT_EQ(source.state().token_offset, 11 * (kTokens + 1));
     source.restore({});
     EXPECT_EQ(drain(source, 11), before);
   }
 }
 
-TEST_F(Prefetch, ShardCutWhileInUseIsNamedWithItsPlace) {
-  PrefetchSource source(stream(), kLayout, {2, 1});
+TEST_F(Prefetch, AShardTruncatedWhileInUseIsNamed) {
+  PrefetchSource source(stream(), kLayout, {.queue = 2, .workers = 1});
   HostBatch batch;
   source.next(batch);
   std::filesystem::resize_file(folder_ / "fineweb_train_000001.bin", 1024 + 2 * 10);

@@ -136,23 +136,28 @@ TEST(ShardSet, RefusesBrokenHeadersAndSizes) {
   const struct {
     std::string bytes, message;
   } cases[] = {
-      {"", "Unexpected shard header for F: expected 1024 bytes, found 0"},
-      {good.substr(0, 1023), "Unexpected shard header for F: expected 1024 bytes, found 1023"},
-      {shard_bytes(counting(8), 20240521),
-       "Unexpected shard header for F: expected 20240520 1, found "
-       "20240521 1; not a token shard"},
-      {shard_bytes(counting(8), 20240520, 2),
-       "Unexpected shard header for F: expected 20240520 1, found 20240520 2"},
-      {shard_bytes(counting(8), std::int32_t(0x88d83401), 0x01000000),
-       "Unexpected shard header for F: expected 20240520 1, found -1999096831 16777216; the byte "
-       "order "
-       "is reversed"},
-      {shard_bytes({}), "Unexpected shard header for F: expected at least 1 token, found 0"},
-      {negative, "Unexpected shard header for F: expected at least 1 token, found -2147483640"},
-      {good.substr(0, good.size() - 1),
-       "Shard size mismatch for F: expected 1040 bytes, found 1039"},
-      {good + "x", "Shard size mismatch for F: expected 1040 bytes, found 1041"},
-      {lying, "Shard size mismatch for F: expected 1042 bytes, found 1040"},
+      {.bytes = "", .message = "Unexpected shard header for F: expected 1024 bytes, found 0"},
+      {.bytes = good.substr(0, 1023),
+       .message = "Unexpected shard header for F: expected 1024 bytes, found 1023"},
+      {.bytes = shard_bytes(counting(8), 20240521),
+       .message = "Unexpected shard header for F: expected 20240520 1, found "
+                  "20240521 1; not a token shard"},
+      {.bytes = shard_bytes(counting(8), 20240520, 2),
+       .message = "Unexpected shard header for F: expected 20240520 1, found 20240520 2"},
+      {.bytes = shard_bytes(counting(8), std::int32_t(0x88d83401), 0x01000000),
+       .message = "Unexpected shard header for F: expected 20240520 1, found -1999096831 16777216; "
+                  "the byte "
+                  "order "
+                  "is reversed"},
+      {.bytes = shard_bytes({}),
+       .message = "Unexpected shard header for F: expected at least 1 token, found 0"},
+      {.bytes = negative,
+       .message = "Unexpected shard header for F: expected at least 1 token, found -2147483640"},
+      {.bytes = good.substr(0, good.size() - 1),
+       .message = "Shard size mismatch for F: expected 1040 bytes, found 1039"},
+      {.bytes = good + "x",
+       .message = "Shard size mismatch for F: expected 1040 bytes, found 1041"},
+      {.bytes = lying, .message = "Shard size mismatch for F: expected 1042 bytes, found 1040"},
   };
   for (const auto& broken : cases) {
     const TempDir dir;

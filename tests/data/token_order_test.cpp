@@ -4,56 +4,32 @@
 
 #include "data/batch.h"
 #include "data/shard.h"
-#include "data/validation.h"
-#include "tests/data/files.h"
+#include "tests/data/corpus.h"
 
 namespace tg {
 namespace {
 
+using test::Corpus;
 using test::counting;
 using test::error_of;
 using test::expect_part;
-using test::shard_bytes;
-using test::TempDir;
-using test::write_file;
-using Tokens = std::vector<std::uint16_t>;
+using test::next_of;
+using test::stream_order;
+using test::strided_order;
+using test::Tokens;
 
-// Shards of unequal sizes whose tokens are all different, and the same tokens in memory.
-struct Corpus {
-  explicit Corpus(const std::vector<int>& sizes, const std::string& split = "train") {
-    int first = 0;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      shards.push_back(counting(sizes[i], first));
-      first += sizes[i];
-      write_file(dir / fmt::format("fineweb_{}_{:06}.bin", split, i), shard_bytes(shards.back()));
-      all.insert(all.end(), shards.back().begin(), shards.back().end());
-    }
-  }
-  TempDir dir;
-  std::vector<Tokens> shards;
-  Tokens all;
-};
-
-Tokens next_of(TokenOrder& order) {
-  const auto place = order.advance();
-  if (!place) return {};
-  Tokens out(static_cast<std::size_t>(place->tokens));
-  order.read(place->begin, out);
-  return out;
-}
-
-// What the Python loader does: every step takes M * (L + 1) tokens, one after the other.
-std::vector<Tokens> stream_micro_batches(const Tokens& all, std::size_t span, std::size_t number) {
+// As the reference implementation's loader: a step is the next M * (L + 1) tokens.
+std::vector<Tokens> stream_micro_batches(const Tokens& all, std::size_t span, std::size_t count) {
   std::vector<Tokens> batches;
   std::size_t at = 0;
-  for (std::size_t i = 0; i < number; ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     Tokens& batch = batches.emplace_back();
     for (std::size_t k = 0; k < span; ++k) batch.push_back(all[at++ % all.size()]);
   }
   return batches;
 }
 
-TEST(StreamOrder, DealsTheSameMicroBatchesToAnyNumberOfRanks) {
+TEST(StreamOrder, ReadsTheSameMicroBatchesOnAnyNumberOfRanks) {
   const Corpus corpus({40, 7, 101, 23});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
   constexpr int micro_batches = 8, length = 9, steps = 6;
@@ -61,7 +37,9 @@ TEST(StreamOrder, DealsTheSameMicroBatchesToAnyNumberOfRanks) {
   for (int world = 1; world <= 8; ++world) {
     std::vector<std::unique_ptr<StreamOrder>> ranks;
     for (int rank = 0; rank < world; ++rank) {
-      ranks.push_back(std::make_unique<StreamOrder>(shards, length, micro_batches, rank, world));
+      ranks.push_back(std::make_unique<StreamOrder>(stream_order(
+          shards,
+          {.length = length, .micro_batches = micro_batches, .rank = rank, .world = world})));
     }
     std::size_t seen = 0;
     for (int step = 0; step < steps; ++step) {
@@ -86,19 +64,20 @@ TEST(StreamOrder, DealsTheSameMicroBatchesToAnyNumberOfRanks) {
 TEST(StreamOrder, ResumesBetweenStepsOnAnotherNumberOfRanksAndBatch) {
   const Corpus corpus({200});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
-  StreamOrder before(shards, 9, 8, 0, 1);
+  auto before = stream_order(shards, {.length = 9, .micro_batches = 8});
   for (int i = 0; i < 8; ++i) next_of(before);
-  StreamOrder after(shards, 4, 12, 5, 12);
+  auto after = stream_order(shards, {.length = 4, .micro_batches = 12, .rank = 5, .world = 12});
   after.restore(before.state());
   const auto begin = corpus.all.begin() + 80 + 5 * 5;
   EXPECT_EQ(next_of(after), Tokens(begin, begin + 5));
   next_of(before);
-  const auto message =
-      error_of(ExitCode::config, [&] { StreamOrder(shards, 9, 8, 0, 2).restore(before.state()); });
+  const auto message = error_of(ExitCode::config, [&] {
+    stream_order(shards, {.length = 9, .micro_batches = 8, .world = 2}).restore(before.state());
+  });
   expect_part(message, "token_offset=90 micro_batches=1");
 }
 
-// The loader of the GPT-124M speedrun, line for line.
+// The reference implementation's loader for the GPT-124M speedrun, line for line.
 struct PythonStrided {
   const std::vector<Tokens>& shards;
   std::size_t stride, rank, world;
@@ -115,14 +94,17 @@ struct PythonStrided {
   }
 };
 
-TEST(StridedOrder, ReadsWhatThePythonLoaderReadsOnEveryRank) {
+TEST(StridedOrder, ReadsWhatTheReferenceReadsOnEveryRank) {
   const Corpus corpus({49, 60, 200, 97});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
   for (int world = 1; world <= 8; ++world) {
     for (int rank = 0; rank < world; ++rank) {
-      StridedOrder order(shards, 2, 3, rank, world, false);
-      PythonStrided python{corpus.shards, 6, static_cast<std::size_t>(rank),
-                           static_cast<std::size_t>(world)};
+      auto order =
+          strided_order(shards, {.sequences = 2, .seq_len = 3, .rank = rank, .world = world});
+      PythonStrided python{.shards = corpus.shards,
+                           .stride = 6,
+                           .rank = static_cast<std::size_t>(rank),
+                           .world = static_cast<std::size_t>(world)};
       for (int i = 0; i < 200; ++i) {
         ASSERT_EQ(order.state().shard, static_cast<std::int64_t>(python.shard));
         ASSERT_EQ(order.state().offset, static_cast<std::int64_t>(python.position));
@@ -136,7 +118,9 @@ TEST(StridedOrder, ReadsWhatThePythonLoaderReadsOnEveryRank) {
 TEST(StridedOrder, RepeatsItsFirstMicroBatchOnceWhereAsked) {
   const Corpus corpus({50, 60});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
-  StridedOrder plain(shards, 2, 3, 1, 2, false), repeating(shards, 2, 3, 1, 2, true);
+  auto plain = strided_order(shards, {.sequences = 2, .seq_len = 3, .rank = 1, .world = 2});
+  auto repeating = strided_order(
+      shards, {.sequences = 2, .seq_len = 3, .rank = 1, .world = 2, .repeat_first = true});
   const Tokens first = next_of(plain);
   EXPECT_EQ(next_of(repeating), first);
   EXPECT_EQ(next_of(repeating), first);
@@ -149,14 +133,16 @@ TEST(StridedOrder, RepeatsItsFirstMicroBatchOnceWhereAsked) {
 TEST(StridedOrder, RefusesAShardTooSmallForOneRoundInsteadOfLoopingForEver) {
   const Corpus corpus({60, 24});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
-  EXPECT_NO_THROW(StridedOrder(shards, 2, 3, 0, 3, false));
-  const auto message =
-      error_of(ExitCode::bad_data, [&] { StridedOrder(shards, 2, 3, 0, 4, false); });
+  const auto open = [&](int world) {
+    strided_order(shards, {.sequences = 2, .seq_len = 3, .world = world});
+  };
+  EXPECT_NO_THROW(open(3));
+  const auto message = error_of(ExitCode::bad_data, [&] { open(4); });
   expect_part(message, "fineweb_train_000001.bin is too small");
   expect_part(message, "expected at least 25 tokens, found 24");
 }
 
-TEST(TokenOrder, ResumesFromARandomPositionAsIfItHadNotStopped) {
+TEST(TokenOrder, ResumesFromARandomPosition) {
   const Corpus corpus({49, 60, 77});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
   std::mt19937 random(1);
@@ -165,8 +151,12 @@ TEST(TokenOrder, ResumesFromARandomPositionAsIfItHadNotStopped) {
     const int mine = rank < 0 ? rank + world : rank;
     const int kind = static_cast<int>(random() % 3);
     const auto make = [&]() -> std::unique_ptr<TokenOrder> {
-      if (kind == 0) return std::make_unique<StreamOrder>(shards, 11, 8, mine, world);
-      return std::make_unique<StridedOrder>(shards, 3, 2, mine, world, kind == 2);
+      if (kind == 0)
+        return std::make_unique<StreamOrder>(
+            stream_order(shards, {.length = 11, .micro_batches = 8, .rank = mine, .world = world}));
+      return std::make_unique<StridedOrder>(strided_order(
+          shards,
+          {.sequences = 3, .seq_len = 2, .rank = mine, .world = world, .repeat_first = kind == 2}));
     };
     const auto whole = make(), resumed = make();
     const auto skipped = random() % 40;
@@ -183,7 +173,7 @@ TEST(TokenOrder, ResumesFromARandomPositionAsIfItHadNotStopped) {
 TEST(StridedOrder, RefusesAStateOutsideItsShards) {
   const Corpus corpus({50, 60});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
-  StridedOrder order(shards, 2, 3, 0, 1, false);
+  auto order = strided_order(shards, {.sequences = 2, .seq_len = 3});
   for (const LoaderState& state : {LoaderState{.shard = 2}, LoaderState{.shard = -1},
                                    LoaderState{.offset = 44}, LoaderState{.offset = -6}}) {
     error_of(ExitCode::config, [&] { order.restore(state); });
@@ -194,8 +184,9 @@ TEST(OrderedSource, CutsInputsAndTargetsFromOneBufferAndKeepsIt) {
   const Corpus corpus({100});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
   int allocated = 0;
-  OrderedSource source(std::make_unique<StreamOrder>(shards, 6, 3, 1, 2), {.seq_len = 3},
-                       [&](std::int64_t tokens) {
+  OrderedSource source(std::make_unique<StreamOrder>(stream_order(
+                           shards, {.length = 6, .micro_batches = 3, .rank = 1, .world = 2})),
+                       {.seq_len = 3}, [&](std::int64_t tokens) {
                          ++allocated;
                          return allocate_on_heap(tokens);
                        });
@@ -217,10 +208,12 @@ TEST(OrderedSource, CutsInputsAndTargetsFromOneBufferAndKeepsIt) {
   EXPECT_EQ(batch.inputs()[0], 7);
 }
 
-TEST(ListedOrder, HandsOutItsPlacesInTurnAndThenNothing) {
+TEST(ListedOrder, CyclesThroughItsPlacesForCountRounds) {
   const Corpus corpus({30, 20});
   const ShardSet shards(corpus.dir.path(), "train", 65536);
-  ListedOrder order(shards, {{0, 7}, {25, 13}, {3, 4}}, 3);
+  ListedOrder order(
+      shards, {{.begin = 0, .tokens = 7}, {.begin = 25, .tokens = 13}, {.begin = 3, .tokens = 4}},
+      /*count=*/3);
   EXPECT_EQ(order.span_tokens(), 13);
   EXPECT_EQ(next_of(order), counting(7, 0));
   EXPECT_EQ(next_of(order), counting(13, 25));
@@ -230,81 +223,13 @@ TEST(ListedOrder, HandsOutItsPlacesInTurnAndThenNothing) {
   order.restore(after_two);
   EXPECT_EQ(next_of(order), counting(4, 3));
 
-  ListedOrder again(shards, {{0, 7}, {3, 4}}, 5);
+  ListedOrder again(shards, {{.begin = 0, .tokens = 7}, {.begin = 3, .tokens = 4}}, /*count=*/5);
   for (int round = 0; round < 2; ++round) {
     EXPECT_EQ(next_of(again), counting(7, 0));
     EXPECT_EQ(next_of(again), counting(4, 3));
   }
   EXPECT_EQ(next_of(again), counting(7, 0));
   EXPECT_EQ(next_of(again), Tokens());
-}
-
-TEST(ValidationPlan, KeepsWholeSequencesOfTheLongerLength) {
-  const Corpus corpus({40, 61}, "val");
-  const ShardSet shards(corpus.dir.path(), "val", 65536);
-  const auto predictions = [&](std::int64_t train, std::int64_t eval, std::int64_t limit) {
-    return trimmed_predictions(shards, train, eval, limit);
-  };
-  EXPECT_EQ(predictions(10, 0, 0), 100);
-  EXPECT_EQ(predictions(8, 16, 0), 96);
-  EXPECT_EQ(predictions(16, 8, 0), 96);
-  EXPECT_EQ(predictions(10, 10, 59), 50);
-  EXPECT_EQ(predictions(100, 0, 0), 100);
-  const auto message = error_of(ExitCode::bad_data, [&] { predictions(16, 101, 0); });
-  expect_part(message, "expected at least 102 tokens, found 101");
-  error_of(ExitCode::bad_data, [&] { predictions(16, 16, 15); });
-}
-
-// Every sequence once, whatever the number of ranks, uneven shares included.
-TEST(ValidationPlan, DealsEverySequenceToOneRank) {
-  for (int world = 1; world <= 8; ++world) {
-    std::int64_t next = 0;
-    for (int rank = 0; rank < world; ++rank) {
-      for (const Place& place : plan_stream(96, 8, 2, rank, world).places) {
-        EXPECT_EQ(place.begin, next);
-        EXPECT_LE(place.tokens, 17);
-        next += place.tokens - 1;
-      }
-    }
-    EXPECT_EQ(next, 96) << world;
-  }
-}
-
-TEST(ValidationPlan, CutsStridedBatchesIntoParts) {
-  const Corpus corpus({100, 70}, "val");
-  const ShardSet shards(corpus.dir.path(), "val", 65536);
-  const auto plan = plan_strided(shards, 5, 4, 8, 3, 0, 1);  // reads of 4 sequences in 3 and 1
-  EXPECT_EQ(plan.places_in_batch, 2);
-  EXPECT_EQ(plan.count, 10);
-  std::vector<std::pair<std::int64_t, std::int64_t>> places;
-  for (const Place& place : plan.places) places.emplace_back(place.begin, place.tokens);
-  EXPECT_EQ(places, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 25},
-                                                                        {24, 9},
-                                                                        {32, 25},
-                                                                        {56, 9},
-                                                                        {64, 25},
-                                                                        {88, 9},
-                                                                        {100, 25},
-                                                                        {124, 9},
-                                                                        {132, 25},
-                                                                        {156, 9}}));
-}
-
-TEST(ValidationPlan, ListsOnePassHoweverManyTheStridedOrderMakes) {
-  const Corpus corpus({49, 60, 77}, "val");
-  const ShardSet shards(corpus.dir.path(), "val", 65536);
-  for (int rank = 0; rank < 3; ++rank) {
-    const auto plan = plan_strided(shards, std::int64_t{1} << 40, 2, 3, 1, rank, 3);
-    EXPECT_EQ(plan.count, std::int64_t{1} << 41);
-    EXPECT_LE(plan.places.size(), 2u * 186 / 6);
-    ListedOrder listed(shards, plan.places, plan.count);
-    StridedOrder strided(shards, 2, 3, rank, 3, false);
-    for (int read = 0; read < 100; ++read) {
-      auto expected = next_of(strided);
-      EXPECT_EQ(next_of(listed), Tokens(expected.begin(), expected.begin() + 4)) << read;
-      EXPECT_EQ(next_of(listed), Tokens(expected.begin() + 3, expected.end())) << read;
-    }
-  }
 }
 
 }  // namespace

@@ -33,12 +33,15 @@ ModelConfig speedrun() {
 }
 
 // One head, or heads of another size; a vocabulary that is no multiple of 8.
-ModelConfig odd(std::int64_t heads, std::int64_t head_dim, std::int64_t vocab) {
+struct Odd {
+  std::int64_t heads, head_dim, vocab;
+};
+ModelConfig odd(const Odd& sizes) {
   auto c = record();
-  c.vocab_size = vocab;
-  c.num_heads = heads;
-  c.num_kv_heads = std::max<std::int64_t>(1, heads / 2);
-  c.model_dim = heads * head_dim;
+  c.vocab_size = sizes.vocab;
+  c.num_heads = sizes.heads;
+  c.num_kv_heads = std::max<std::int64_t>(1, sizes.heads / 2);
+  c.model_dim = sizes.heads * sizes.head_dim;
   c.mlp_mult = 1.5;
   return c;
 }
@@ -47,13 +50,16 @@ std::vector<Shape> shapes() {
   auto switches = test::tiny_switches();
   switches.model_dim = 96;
   switches.bigram_dim = 96;
-  return {{"record", record(), 2, 2048},
-          {"speedrun", speedrun(), 1, 1024},
-          {"ragged", record(), 3, 100},
-          {"one head of 256", odd(1, 256, 1021), 2, 77},
-          {"heads of 16", odd(6, 16, 999), 2, 130},
-          {"heads of 128", odd(2, 128, 50257), 1, 130},
-          {"switches", switches, 2, 40}};
+  const auto one_head_of_256 = odd({.heads = 1, .head_dim = 256, .vocab = 1021});
+  const auto heads_of_16 = odd({.heads = 6, .head_dim = 16, .vocab = 999});
+  const auto heads_of_128 = odd({.heads = 2, .head_dim = 128, .vocab = 50257});
+  return {{.name = "record", .config = record(), .rows = 2, .length = 2048},
+          {.name = "speedrun", .config = speedrun(), .rows = 1, .length = 1024},
+          {.name = "ragged", .config = record(), .rows = 3, .length = 100},
+          {.name = "one head of 256", .config = one_head_of_256, .rows = 2, .length = 77},
+          {.name = "heads of 16", .config = heads_of_16, .rows = 2, .length = 130},
+          {.name = "heads of 128", .config = heads_of_128, .rows = 1, .length = 130},
+          {.name = "switches", .config = switches, .rows = 2, .length = 40}};
 }
 
 using Gradients = std::map<std::string, at::Tensor>;
@@ -90,8 +96,8 @@ double distance(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).norm().item<double>() / (b.norm().item<double>() + 1e-12);
 }
 
-// One number or two, sums of as many signed terms as there are activations: what is left of them
-// has lost digits.
+// A gradient of one or two elements is a sum of as many signed terms as there are activations, and
+// loses digits by cancellation.
 bool cancels(const at::Tensor& gradient) {
   return gradient.numel() <= 2;
 }

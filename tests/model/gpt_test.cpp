@@ -85,7 +85,7 @@ TEST_P(AgainstPython, SinglePrecisionAgreesToItsRounding) {
   }
 }
 
-TEST_P(AgainstPython, TokenLossesLeaveTrainingsPartsOut) {
+TEST_P(AgainstPython, TokenLossesOmitTrainingsTerms) {
   const auto table = load(at::kDouble);
   const Gpt model(config, table, {.compute = at::kDouble});
   const auto each = model.token_losses(inputs, targets);
@@ -187,7 +187,7 @@ TEST(Gpt, MultiTokenHeadsCountInTrainingOnly) {
   EXPECT_EQ(loss({.training = true}), plain);
 }
 
-TEST(Gpt, TheScriptsOwnQuantisationMissesTheBanks) {
+TEST(Gpt, TheReferencesQatSkipsTheBanks) {
   const auto config = test::tiny_switches();
   const auto [inputs, targets] = random_tokens(config, 2, 8);
   const auto loss = [&](const ParameterTable& table, bool quirks, bool fake_quant) {
@@ -200,7 +200,7 @@ TEST(Gpt, TheScriptsOwnQuantisationMissesTheBanks) {
   EXPECT_NE(loss(table, false, true), loss(table, false, false));
   EXPECT_NE(loss(table, true, true), loss(table, true, false));
   EXPECT_NE(loss(table, true, true), loss(table, false, true));
-  // With the rounded projections and heads at zero, nothing else is touched.
+  // With the rounded projections and heads at zero, rounding changes nothing.
   for (const auto& row : table.rows()) {
     const bool projection = row.name.find("proj.weight") != std::string::npos;
     const bool rounded = projection || row.group == ParamGroup::head;
@@ -209,7 +209,7 @@ TEST(Gpt, TheScriptsOwnQuantisationMissesTheBanks) {
   EXPECT_EQ(loss(table, true, true), loss(table, true, false));
 }
 
-TEST(Gpt, QuantisationNeverTouchesATiedHead) {
+TEST(Gpt, QatDoesNotRoundATiedHead) {
   auto config = test::tiny_record();
   config.bigram_vocab_size = 0;
   config.ve_enabled = false;
@@ -222,7 +222,7 @@ TEST(Gpt, QuantisationNeverTouchesATiedHead) {
   EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.training = true}), plain));
 }
 
-TEST(Gpt, LongRowsStretchTheRotaryBase) {
+TEST(Gpt, LongSequencesIncreaseTheRopeBase) {
   // Beyond 1024 tokens the base depends on the row's length, so even the first tokens' losses do.
   auto config = test::tiny_speedrun();
   const auto table = test::random_parameters(config, at::kDouble, 8);

@@ -76,12 +76,9 @@ TEST_P(CausalAttention, LaterTokensChangeNothingEarlier) {
 }
 
 TEST_P(CausalAttention, GradientIsRight) {
-  const auto f = [](const std::vector<at::Tensor>& x) {
-    return causal_attention(x[0], x[1], x[2]);
-  };
-  EXPECT_TRUE(
-      test::gradient_is_right(f, {test::normal({1, 4, 4, 4}, 10), test::normal({1, 4, 2, 4}, 11),
-                                  test::normal({1, 4, 2, 4}, 12)}));
+  const auto q = test::normal({1, 4, 4, 4}, 10), k = test::normal({1, 4, 2, 4}, 11),
+             v = test::normal({1, 4, 2, 4}, 12);
+  EXPECT_TRUE(test::gradient_is_right(causal_attention, q, k, v));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, CausalAttention,
@@ -90,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Kernels, CausalAttention,
 
 const at::Device kGpu(at::kCUDA, 0);  // asked about, never used
 
-TEST(ChooseAttention, AutoTakesTheFastestThatCan) {
+TEST(ChooseAttention, AutoTakesTheFastestKernelThatSupportsTheCall) {
   EXPECT_EQ(choose_attention("auto", kGpu, at::kBFloat16, 64), AttentionKernel::cudnn);
   EXPECT_EQ(choose_attention("auto", kGpu, at::kHalf, 128), AttentionKernel::cudnn);
   EXPECT_EQ(choose_attention("auto", kGpu, at::kBFloat16, 256), AttentionKernel::flash);
@@ -101,7 +98,7 @@ TEST(ChooseAttention, AutoTakesTheFastestThatCan) {
   EXPECT_EQ(choose_attention("math", kGpu, at::kBFloat16, 64), AttentionKernel::math);
 }
 
-TEST(ChooseAttention, AutoTakesTheFastestThatRepeatsItsBits) {
+TEST(ChooseAttention, AutoTakesTheFastestDeterministicKernel) {
   const auto chosen = [](at::Device device, at::ScalarType dtype, std::int64_t head_dim) {
     return choose_attention("auto", device, dtype, head_dim, /*deterministic=*/true);
   };
@@ -113,7 +110,7 @@ TEST(ChooseAttention, AutoTakesTheFastestThatRepeatsItsBits) {
   EXPECT_EQ(chosen(at::kCPU, at::kFloat, 64), AttentionKernel::flash);
 }
 
-TEST(ChooseAttention, RefusesAKernelThatCannotServe) {
+TEST(ChooseAttention, RefusesAKernelThatDoesNotSupportTheCall) {
   const auto expect_refusal = [](const std::string& wanted, at::Device device, at::ScalarType dtype,
                                  std::int64_t head_dim) {
     try {

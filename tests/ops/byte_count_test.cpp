@@ -7,7 +7,7 @@
 namespace tg {
 namespace {
 
-TEST(ByteCount, OnTensorsIsTheHostsCount) {
+TEST(ByteCount, OnTensorsEqualsTheHostsCount) {
   std::mt19937 random(1);
   ByteTable table;
   for (int id = 0; id < 50; ++id) {

@@ -31,19 +31,29 @@ at::Tensor exact_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int6
 }
 
 TEST_P(EmbeddingLookupGpu, GradientSumsTheRowsOfAnId) {
+  constexpr std::int64_t kWithoutKernel = 7;
   const struct {
     at::Tensor ids;
     std::int64_t vocab, width;
   } cases[] = {
-      {zipf(20000, 1024), 1024, 512},                  // the record's table, runs of many chunks
-      {zipf(9001, 10240), 10240, 128},                 // its bigrams', a partial last chunk
-      {test::integers({5000}, 50304, 2), 50304, 768},  // the speedrun's: few ids twice
-      {at::full({1000}, 3, at::kLong), 5, 16},         // a single id
-      {at::arange(130, at::kLong).div_(65, "floor"), 2, 8},  // a chunk's end within each run
-      {at::arange(128, at::kLong).div_(64, "floor"), 2, 8},  // and at each
-      {at::zeros({1}, at::kLong), 1, 2048},
-      {test::integers({3, 7}, 9, 3), 9, 24},
-      {test::integers({100}, 9, 4), 9, 7},  // not a multiple of 16 bytes: the reference
+      // The record's table: runs of an id are many chunks long.
+      {.ids = zipf(20000, 1024), .vocab = 1024, .width = 512},
+      // Its bigram table: the last chunk is partial.
+      {.ids = zipf(9001, 10240), .vocab = 10240, .width = 128},
+      // The speedrun's table: few ids occur twice.
+      {.ids = test::integers({5000}, 50304, 2), .vocab = 50304, .width = 768},
+      // A single id.
+      {.ids = at::full({1000}, 3, at::kLong), .vocab = 5, .width = 16},
+      // A chunk ends inside each run of an id.
+      {.ids = at::arange(130, at::kLong).div_(65, "floor"), .vocab = 2, .width = 8},
+      // A chunk ends with each run.
+      {.ids = at::arange(128, at::kLong).div_(64, "floor"), .vocab = 2, .width = 8},
+      // One token, the largest width.
+      {.ids = at::zeros({1}, at::kLong), .vocab = 1, .width = 2048},
+      // Ids of two dimensions.
+      {.ids = test::integers({3, 7}, 9, 3), .vocab = 9, .width = 24},
+      // Rows that are not a multiple of 16 bytes: the reference runs.
+      {.ids = test::integers({100}, 9, 4), .vocab = 9, .width = kWithoutKernel},
   };
   for (const auto& [ids, vocab, width] : cases) {
     auto shape = ids.sizes().vec();
@@ -53,7 +63,7 @@ TEST_P(EmbeddingLookupGpu, GradientSumsTheRowsOfAnId) {
     const auto found = embedding_gradient(dy.cuda(), ids.cuda(), vocab);
     EXPECT_EQ(found.scalar_type(), GetParam());
     // One rounding of the sum, of up to 20,000 fp32 terms of size one in chunks of 64.
-    const bool reference = width == 7;
+    const bool reference = width == kWithoutKernel;
     EXPECT_TRUE(test::is_close(found.cpu(), exact, reference ? 4 * rounding() : rounding(),
                                reference ? 0.5 : 1e-3))
         << ids.numel() << " ids of " << vocab << ", width " << width;
@@ -71,7 +81,7 @@ TEST_P(EmbeddingLookupGpu, LooksUpAndDifferentiates) {
   EXPECT_TRUE(test::is_close(gradient.cpu(), exact_gradient(dy, ids, 1024), rounding(), 1e-5));
 }
 
-TEST_P(EmbeddingLookupGpu, TwiceTheSameBitsAlsoInAGraph) {
+TEST_P(EmbeddingLookupGpu, GivesTheSameBitsAgainAndInAGraph) {
   const auto ids = zipf(30000, 1024).cuda();
   const auto dy = test::normal({30000, 512}, 9, GetParam()).cuda();
   const auto once = embedding_gradient(dy, ids, 1024);

@@ -1,24 +1,19 @@
 #pragma once
 // Autograd's gradients against central differences, in fp64.
+#include <array>
+#include <concepts>
 #include <functional>
+#include <tuple>
 
 #include "tests/ops/tensors.h"
 
 namespace tg::test {
 
-using Function = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
-
-// Differentiates the sum of f's outputs, each with a random weight, by every element of `inputs`.
-// A step h = 1e-5 errs by h²·f‴/6, about 1e-10, and by rounding, 1e-16·f/h, about 1e-11: 1e-7 of
-// the largest gradient leaves room for sums and steep third derivatives, and no wrong formula.
-inline testing::AssertionResult gradient_is_right(const Function& f,
-                                                  const std::vector<at::Tensor>& inputs) {
+// As gradient_is_right(), for a call that reads the leaves.
+inline testing::AssertionResult gradients_are_right(const std::function<at::Tensor()>& call,
+                                                    const std::vector<at::Tensor>& leaves) {
   constexpr double kStep = 1e-5, kTolerance = 1e-7;
-  std::vector<at::Tensor> leaves;
-  for (const auto& input : inputs) {
-    leaves.push_back(input.detach().to(at::kDouble).clone().contiguous().set_requires_grad(true));
-  }
-  const auto first = f(leaves);
+  const auto first = call();
   const auto weights = normal(first.sizes(), 99);
   (first * weights).sum().backward();
   const at::NoGradGuard no_grad;
@@ -29,9 +24,9 @@ inline testing::AssertionResult gradient_is_right(const Function& f,
     for (std::int64_t j = 0; j < values.numel(); ++j) {
       const double value = values[j].item<double>();
       values[j] = value + kStep;
-      const double above = (f(leaves) * weights).sum().item<double>();
+      const double above = (call() * weights).sum().item<double>();
       values[j] = value - kStep;
-      const double below = (f(leaves) * weights).sum().item<double>();
+      const double below = (call() * weights).sum().item<double>();
       values[j] = value;
       differences.push_back((above - below) / (2 * kStep));
     }
@@ -43,6 +38,19 @@ inline testing::AssertionResult gradient_is_right(const Function& f,
     }
   }
   return testing::AssertionSuccess();
+}
+
+// Differentiates the sum of the elements of f(inputs...), each with a random weight, by every
+// element of the inputs. A step h = 1e-5 errs by h²·f‴/6, about 1e-10, and by rounding, 1e-16·f/h,
+// about 1e-11. A tolerance of 1e-7 of the largest gradient allows for sums and steep third
+// derivatives, but not for a wrong formula.
+template <class F, std::same_as<at::Tensor>... Inputs>
+testing::AssertionResult gradient_is_right(const F& f, const Inputs&... inputs) {
+  const auto leaf = [](const at::Tensor& input) {
+    return at::Tensor(input.detach().to(at::kDouble).clone().contiguous().set_requires_grad(true));
+  };
+  const std::array leaves{leaf(inputs)...};
+  return gradients_are_right([&] { return std::apply(f, leaves); }, {leaves.begin(), leaves.end()});
 }
 
 }  // namespace tg::test

@@ -55,13 +55,12 @@ TEST_P(KernelsGpu, FusedOffRunsTheReferenceWithTheSameResult) {
       at::allclose(fused.to(at::kFloat), reference.to(at::kFloat), 3 * tolerance, smallest));
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, KernelsGpu,
-                         ::testing::Values(Case{at::kFloat, 3e-7, 1e-44},
-                                           Case{at::kBFloat16, 1.0 / 256, 1e-38},
-                                           Case{at::kHalf, 1.0 / 1024, 3e-8}),
-                         [](const auto& tested) {
-                           return std::string(c10::toString(tested.param.dtype));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Dtypes, KernelsGpu,
+    ::testing::Values(Case{.dtype = at::kFloat, .tolerance = 3e-7, .smallest = 1e-44},
+                      Case{.dtype = at::kBFloat16, .tolerance = 1.0 / 256, .smallest = 1e-38},
+                      Case{.dtype = at::kHalf, .tolerance = 1.0 / 1024, .smallest = 3e-8}),
+    [](const auto& tested) { return std::string(c10::toString(tested.param.dtype)); });
 
 }  // namespace
 }  // namespace tg

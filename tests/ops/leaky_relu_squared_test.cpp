@@ -21,10 +21,8 @@ TEST(LeakyReluSquared, GradientIsTwiceTheSlopedValue) {
     const auto expected =
         test::tensor_of({2 * slope * slope * -4, 2 * slope * slope * -1, 0, 4, 6}, {5});
     EXPECT_TRUE(test::is_same(x.grad(), expected)) << "slope " << slope;
-    const auto f = [&](const std::vector<at::Tensor>& in) {
-      return leaky_relu_squared(in[0], slope);
-    };
-    EXPECT_TRUE(test::gradient_is_right(f, {test::normal({3, 7}, 1)})) << "slope " << slope;
+    const auto f = [&](const at::Tensor& in) { return leaky_relu_squared(in, slope); };
+    EXPECT_TRUE(test::gradient_is_right(f, test::normal({3, 7}, 1))) << "slope " << slope;
   }
 }
 

@@ -12,11 +12,12 @@ struct Case {
 };
 
 Case make_case(at::ScalarType dtype) {
-  return {test::normal({3, 5, 6}, 1, dtype).set_requires_grad(true), test::normal({4, 6}, 2, dtype),
-          test::normal({3, 5, 4}, 3, dtype)};
+  return {.x = test::normal({3, 5, 6}, 1, dtype).set_requires_grad(true),
+          .matrix = test::normal({4, 6}, 2, dtype),
+          .dy = test::normal({3, 5, 4}, 3, dtype)};
 }
 
-TEST(Linear, AddsTheMatrixsGradientToWhatIsThere) {
+TEST(Linear, AccumulatesTheMatrixsGradient) {
   const auto [x, matrix, dy] = make_case(at::kDouble);
   const auto sum = test::normal({4, 6}, 4);
   const auto before = sum.clone();
@@ -38,7 +39,7 @@ TEST(Linear, SumsHalfPrecisionGradientsInFull) {
   EXPECT_TRUE(test::is_close(sum, exact, 1e-6, 0));
 }
 
-TEST(Linear, LeavesTheGradientToAutogradWhereItIsNotGivenAPlace) {
+TEST(Linear, WithoutAGradientBufferAutogradReturnsTheGradient) {
   const auto [x, matrix, dy] = make_case(at::kDouble);
   const auto parameter = matrix.clone().set_requires_grad(true);
   linear(x, {parameter, {}}).backward(dy);
@@ -46,7 +47,7 @@ TEST(Linear, LeavesTheGradientToAutogradWhereItIsNotGivenAPlace) {
       test::is_close(parameter.grad(), at::einsum("bto,bti->oi", {dy, x.detach()}), 1e-13, 1e-13));
 }
 
-TEST(Linear, KeepsNothingWithoutGradients) {
+TEST(Linear, SavesNothingWithoutGradients) {
   const at::NoGradGuard no_grad;
   const auto [x, matrix, dy] = make_case(at::kDouble);
   EXPECT_FALSE(linear(x, {matrix, at::zeros({4, 6}, at::kDouble)}).requires_grad());

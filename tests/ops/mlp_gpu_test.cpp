@@ -41,7 +41,10 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const auto in = x.detach().set_requires_grad(true);
     const auto y = mlp(in, up_weight, down_weight, slope);
     y.backward(dy);
-    return {y.detach(), in.grad(), up_weight.gradient, down_weight.gradient};
+    return {.y = y.detach(),
+            .dx = in.grad(),
+            .d_up = up_weight.gradient,
+            .d_down = down_weight.gradient};
   }
   Results exact(double slope) const {
     const auto x64 = x.to(at::kDouble), dy64 = dy.to(at::kDouble);
@@ -49,8 +52,10 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const auto pre = at::mm(x64, up64.t());
     const auto u = at::where(pre > 0, pre, slope * pre);
     const auto d_pre = at::mm(dy64, down64) * 2 * u * at::where(pre > 0, 1.0, slope);
-    return {at::mm(u.square(), down64.t()), at::mm(d_pre, up64), at::mm(d_pre.t(), x64),
-            at::mm(dy64.t(), u.square())};
+    return {.y = at::mm(u.square(), down64.t()),
+            .dx = at::mm(d_pre, up64),
+            .d_up = at::mm(d_pre.t(), x64),
+            .d_down = at::mm(dy64.t(), u.square())};
   }
 
   at::Tensor x, dy, up, down;
@@ -94,22 +99,39 @@ TEST_P(MlpGpu, GivesTheSameBitsAgainAndWithoutGradients) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, MlpGpu,
-    ::testing::Values(Case{98304, 512, 1536, 0.5},      // the recipes'
-                      Case{65536, 768, 3072, 0},        //
-                      Case{1, 64, 192, 0.5},            // one row
-                      Case{300, 128, 256, 0.5},         // partial tiles in every dimension
-                      Case{1111, 72, 200, 0.5},         //
-                      Case{9000, 520, 1000, 0.25},      //
-                      Case{1000, 128, 384, -1.5},       // slopes of either sign
-                      Case{1001, 128, 384, -1},         //
-                      Case{1002, 128, 384, -0.25},      //
-                      Case{1003, 128, 384, 0},          //
-                      Case{1004, 128, 384, 1},          //
-                      Case{1005, 128, 384, 1.5},        //
-                      Case{257, 100, 304, 0.5, false},  // rows that TMA does not support
-                      Case{257, 128, 300, 0.5, false},  //
-                      Case{513, 96, 384, 0.5, false, at::kFloat},
-                      Case{514, 96, 384, -0.5, false, at::kFloat}),
+    ::testing::Values(
+        // The recipes'.
+        Case{.rows = 98304, .dim = 512, .hidden = 1536, .slope = 0.5},
+        Case{.rows = 65536, .dim = 768, .hidden = 3072, .slope = 0},
+        // One row.
+        Case{.rows = 1, .dim = 64, .hidden = 192, .slope = 0.5},
+        // Partial tiles in every dimension.
+        Case{.rows = 300, .dim = 128, .hidden = 256, .slope = 0.5},
+        Case{.rows = 1111, .dim = 72, .hidden = 200, .slope = 0.5},
+        Case{.rows = 9000, .dim = 520, .hidden = 1000, .slope = 0.25},
+        // Slopes of either sign.
+        Case{.rows = 1000, .dim = 128, .hidden = 384, .slope = -1.5},
+        Case{.rows = 1001, .dim = 128, .hidden = 384, .slope = -1},
+        Case{.rows = 1002, .dim = 128, .hidden = 384, .slope = -0.25},
+        Case{.rows = 1003, .dim = 128, .hidden = 384, .slope = 0},
+        Case{.rows = 1004, .dim = 128, .hidden = 384, .slope = 1},
+        Case{.rows = 1005, .dim = 128, .hidden = 384, .slope = 1.5},
+        // Rows that TMA does not support.
+        Case{.rows = 257, .dim = 100, .hidden = 304, .slope = 0.5, .supported = false},
+        Case{.rows = 257, .dim = 128, .hidden = 300, .slope = 0.5, .supported = false},
+        // fp32, which has no Hopper kernel.
+        Case{.rows = 513,
+             .dim = 96,
+             .hidden = 384,
+             .slope = 0.5,
+             .supported = false,
+             .dtype = at::kFloat},
+        Case{.rows = 514,
+             .dim = 96,
+             .hidden = 384,
+             .slope = -0.5,
+             .supported = false,
+             .dtype = at::kFloat}),
     [](const auto& tested) {
       const auto& c = tested.param;
       return fmt::format("{}x{}x{}_{}", c.rows, c.dim, c.hidden, c10::toString(c.dtype));

@@ -11,7 +11,7 @@ namespace {
 
 class Mlp : public ::testing::TestWithParam<double> {};  // the slope
 
-TEST_P(Mlp, IsTwoProductsWithTheActivationBetween) {
+TEST_P(Mlp, IsTwoGemmsWithTheActivationBetween) {
   const double slope = GetParam();
   auto x = test::normal({3, 5, 6}, 1).set_requires_grad(true);
   const auto up = test::normal({8, 6}, 2), down = test::normal({6, 8}, 3);
@@ -25,7 +25,7 @@ TEST_P(Mlp, IsTwoProductsWithTheActivationBetween) {
   EXPECT_TRUE(test::is_close(y, at::matmul(u.square(), down.t()), 1e-13, 1e-13));
   const auto d_pre = at::matmul(dy, down) * 2 * u * at::where(pre > 0, 1.0, slope);
   EXPECT_TRUE(test::is_close(x.grad(), at::matmul(d_pre, up), 1e-13, 1e-13));
-  // Added to what is there.
+  // The gradients accumulate on what the buffers held.
   EXPECT_TRUE(test::is_close(up_gradient, 1 + at::einsum("bth,bti->hi", {d_pre, x.detach()}), 1e-13,
                              1e-13));
   EXPECT_TRUE(
@@ -33,7 +33,7 @@ TEST_P(Mlp, IsTwoProductsWithTheActivationBetween) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Slopes, Mlp, ::testing::Values(-1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.5),
-                         [](const auto& slope) { return "Number" + std::to_string(slope.index); });
+                         [](const auto& slope) { return "Slope" + std::to_string(slope.index); });
 
 }  // namespace
 }  // namespace tg

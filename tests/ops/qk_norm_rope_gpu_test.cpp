@@ -1,4 +1,5 @@
 // The kernels of ops/attention/qk_norm_rope.h against the reference in fp64 on the CPU.
+#include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/attention/qk_norm_rope.h"
@@ -17,12 +18,22 @@ enum class Values { plain, embedded, blend_first, blend, weigh_first, weigh };
 constexpr Values kAllValues[] = {Values::plain, Values::embedded,    Values::blend_first,
                                  Values::blend, Values::weigh_first, Values::weigh};
 
+// The inputs of a call; undefined what it leaves out.
+struct Inputs {
+  at::Tensor qkv, q_gain, embedding, lambda, first_v;
+};
+
+// Tensors by the name of an output or of the input that a gradient is of.
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
 // One call and its gradients, on inputs rounded to `dtype`, which both the kernels and fp64 take.
 struct Call {
   Shape shape;
   Values values;
-  std::vector<at::Tensor> inputs;    // qkv, q_gain, embedding, lambda, first_v; some undefined
-  std::vector<at::Tensor> upstream;  // for q, k, v, exclusive_v and perhaps first_v
+  Inputs inputs;
+  struct {
+    at::Tensor q, k, v, exclusive_v, first_v;
+  } upstream;  // first_v: undefined without a residual
 
   Call(Shape of, Values kind, at::ScalarType dtype) : shape(of), values(kind) {
     const auto [batch, tokens, heads, kv, dim, rope_dims] = shape;
@@ -32,52 +43,64 @@ struct Call {
     const bool residual = kind != Values::plain && kind != Values::embedded;
     const bool blends = kind == Values::blend_first || kind == Values::blend;
     const bool later = kind == Values::blend || kind == Values::weigh;
-    inputs = {data({batch, tokens, (heads + 2 * kv) * dim}, 1),
-              test::normal({heads}, 2, at::kFloat),
-              {},
-              {},
-              {}};
-    if (kind != Values::plain && kind != Values::blend_first)
-      inputs[2] = data({batch, tokens, kv * dim}, 3);
-    if (residual) inputs[3] = test::normal({2}, 4, at::kFloat);
-    if (blends) inputs[3] = inputs[3][0].clone();
-    if (later) inputs[4] = data({batch, tokens, kv, dim}, 5);
-    upstream = {data({batch, tokens, heads, dim}, 6), data({batch, tokens, kv, dim}, 7),
-                data({batch, tokens, kv, dim}, 8), data({batch, tokens, kv, dim}, 9)};
-    if (residual) upstream.push_back(data({batch, tokens, kv, dim}, 10));
+    inputs.qkv = data({batch, tokens, (heads + 2 * kv) * dim}, 1);
+    inputs.q_gain = test::normal({heads}, 2, at::kFloat);
+    if (kind != Values::plain && kind != Values::blend_first) {
+      inputs.embedding = data({batch, tokens, kv * dim}, 3);
+    }
+    if (residual) inputs.lambda = test::normal({2}, 4, at::kFloat);
+    if (blends) inputs.lambda = inputs.lambda[0].clone();
+    if (later) inputs.first_v = data({batch, tokens, kv, dim}, 5);
+    upstream = {.q = data({batch, tokens, heads, dim}, 6),
+                .k = data({batch, tokens, kv, dim}, 7),
+                .v = data({batch, tokens, kv, dim}, 8),
+                .exclusive_v = data({batch, tokens, kv, dim}, 9),
+                .first_v = residual ? data({batch, tokens, kv, dim}, 10) : at::Tensor()};
   }
 
   // q, k, v, then the gradients of the inputs that are defined.
-  std::vector<at::Tensor> run(at::Device device, at::ScalarType dtype, at::ScalarType exact) const {
+  Named run(at::Device device, at::ScalarType dtype, at::ScalarType exact) const {
     const auto to = [&](const at::Tensor& x) {
       if (!x.defined()) return x;
       return x.to(device, x.dim() < 2 && exact != at::kDouble ? at::kFloat : exact).detach();
     };
-    std::vector<at::Tensor> x, leaves;
-    for (const auto& input : inputs) {
-      x.push_back(to(input));
-      if (input.defined()) leaves.push_back(x.back().set_requires_grad(true));
-    }
+    std::vector<std::string> names;
+    std::vector<at::Tensor> leaves;
+    const auto leaf = [&](const char* name, const at::Tensor& input) {
+      if (!input.defined()) return input;
+      names.push_back(fmt::format("gradient of {}", name));
+      leaves.push_back(to(input).set_requires_grad(true));
+      return leaves.back();
+    };
+    const Inputs in{.qkv = leaf("qkv", inputs.qkv),
+                    .q_gain = leaf("q_gain", inputs.q_gain),
+                    .embedding = leaf("embedding", inputs.embedding),
+                    .lambda = leaf("lambda", inputs.lambda),
+                    .first_v = leaf("first_v", inputs.first_v)};
     auto table = make_rope_table(shape.tokens, {.dims = shape.rope_dims}, dtype, at::kCPU);
     table = {to(table.cos), to(table.sin)};
-    const auto out = qk_norm_rope(x[0],
+    const auto out = qk_norm_rope(in.qkv,
                                   {.heads = shape.heads,
                                    .kv_heads = shape.kv_heads,
-                                   .q_gain = x[1],
-                                   .value_embedding = x[2],
-                                   .value_lambda = x[3],
-                                   .first_v = x[4]},
+                                   .q_gain = in.q_gain,
+                                   .value_embedding = in.embedding,
+                                   .value_lambda = in.lambda,
+                                   .first_v = in.first_v},
                                   table);
-    std::vector<at::Tensor> outputs{out.q, out.k, out.v, out.exclusive_v}, gradients;
-    if (out.first_v.defined()) outputs.push_back(out.first_v);
-    for (const auto& gradient : upstream) gradients.push_back(to(gradient));
     // Strided views as attention's backward returns them: heads before tokens, and part of a
     // tensor.
-    gradients[0] = gradients[0].transpose(1, 2).contiguous().transpose(1, 2);
-    gradients[1] = at::cat({gradients[1], gradients[2]}, 2).narrow(2, 0, shape.kv_heads);
-    auto found = torch::autograd::grad(outputs, leaves, gradients, /*retain_graph=*/{},
-                                       /*create_graph=*/false, /*allow_unused=*/true);
-    found.insert(found.begin(), {out.q.detach(), out.k.detach(), out.v.detach()});
+    const auto dq = to(upstream.q).transpose(1, 2).contiguous().transpose(1, 2);
+    const auto dk = at::cat({to(upstream.k), to(upstream.v)}, 2).narrow(2, 0, shape.kv_heads);
+    std::vector<at::Tensor> outputs{out.q, out.k, out.v, out.exclusive_v};
+    std::vector<at::Tensor> gradients{dq, dk, to(upstream.v), to(upstream.exclusive_v)};
+    if (out.first_v.defined()) {
+      outputs.push_back(out.first_v);
+      gradients.push_back(to(upstream.first_v));
+    }
+    const auto of_leaves = torch::autograd::grad(outputs, leaves, gradients, /*retain_graph=*/{},
+                                                 /*create_graph=*/false, /*allow_unused=*/true);
+    Named found{{"q", out.q.detach()}, {"k", out.k.detach()}, {"v", out.v.detach()}};
+    for (std::size_t i = 0; i < names.size(); ++i) found.emplace_back(names[i], of_leaves[i]);
     return found;
   }
 };
@@ -96,12 +119,17 @@ constexpr double kTermsError = 100 * 0x1p-24;
 TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
   const auto dtype = GetParam();
   const Shape shapes[] = {
-      {2, 160, 8, 4, 64, 16},   // the record's
-      {3, 77, 6, 6, 128, 128},  // the speedrun's
-      {1, 1, 3, 1, 16, 16},     // one token; idle lanes and heads in the warp
-      {5, 13, 5, 5, 48, 32},    // idle lanes; rotated and unrotated packs
-      {1, 9001, 2, 1, 32, 16},  // more tokens than the grid has warps
-      {2, 9, 4, 2, 256, 64},    // the widest in half precision; too wide in fp32
+      // The record's and the speedrun's.
+      {.batch = 2, .tokens = 160, .heads = 8, .kv_heads = 4, .head_dim = 64, .rope_dims = 16},
+      {.batch = 3, .tokens = 77, .heads = 6, .kv_heads = 6, .head_dim = 128, .rope_dims = 128},
+      // One token; idle lanes and heads in the warp.
+      {.batch = 1, .tokens = 1, .heads = 3, .kv_heads = 1, .head_dim = 16, .rope_dims = 16},
+      // Idle lanes; rotated and unrotated packs.
+      {.batch = 5, .tokens = 13, .heads = 5, .kv_heads = 5, .head_dim = 48, .rope_dims = 32},
+      // More tokens than the grid has warps.
+      {.batch = 1, .tokens = 9001, .heads = 2, .kv_heads = 1, .head_dim = 32, .rope_dims = 16},
+      // The widest head in half precision; in fp32 too wide for a kernel.
+      {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 256, .rope_dims = 64},
   };
   for (const auto& shape : shapes) {
     for (const auto values : kAllValues) {
@@ -112,15 +140,17 @@ TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
       const auto terms =
           static_cast<double>(shape.batch * shape.tokens * shape.head_dim * shape.kv_heads);
       for (std::size_t i = 0; i < found.size(); ++i) {
+        const auto& [name, tensor] = found[i];
+        const auto& right = exact[i].second;
         SCOPED_TRACE(testing::Message() << "values " << static_cast<int>(values) << ", head "
-                                        << shape.head_dim << ", tensor " << i);
-        ASSERT_EQ(found[i].defined(), exact[i].defined());
-        if (!found[i].defined()) continue;
+                                        << shape.head_dim << ", " << name);
+        ASSERT_EQ(tensor.defined(), right.defined());
+        if (!tensor.defined()) continue;
         // Gradients of parameters are sums over the tokens in fp32, of terms of size one and either
         // sign.
-        const bool sum = found[i].dim() < 2;
-        EXPECT_EQ(found[i].scalar_type(), sum ? at::kFloat : dtype);
-        EXPECT_TRUE(test::is_close(found[i].cpu(), exact[i], sum ? 0 : rounding(dtype),
+        const bool sum = tensor.dim() < 2;
+        EXPECT_EQ(tensor.scalar_type(), sum ? at::kFloat : dtype);
+        EXPECT_TRUE(test::is_close(tensor.cpu(), right, sum ? 0 : rounding(dtype),
                                    kTermsError * (sum ? 1 + std::sqrt(terms) : 4)));
       }
     }
@@ -131,9 +161,12 @@ TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
 TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
   const auto dtype = GetParam();
   constexpr std::int64_t kLayers = 3, kTokens = 130, kHeads = 4, kKv = 2, kDim = 64;
+  struct Gradients {
+    std::vector<at::Tensor> qkv, lambda;  // [layers]
+  };
   const auto run = [&](at::Device device, at::ScalarType exact) {
     const auto table = make_rope_table(kTokens, {.dims = 16}, exact, device);
-    std::vector<at::Tensor> leaves;
+    std::vector<at::Tensor> qkvs, lambdas;  // of the layers
     at::Tensor first_v, loss;
     for (std::uint64_t layer = 0; layer < kLayers; ++layer) {
       const auto data = [&](at::IntArrayRef sizes, std::uint64_t seed) {
@@ -144,7 +177,7 @@ TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
           at::full({}, 0.25 + 0.125 * static_cast<double>(layer),
                    at::TensorOptions(device).dtype(exact == at::kDouble ? at::kDouble : at::kFloat))
               .set_requires_grad(true);
-      leaves.insert(leaves.end(), {qkv, lambda});
+      qkvs.push_back(qkv), lambdas.push_back(lambda);
       const auto out = qk_norm_rope(
           qkv, {.heads = kHeads, .kv_heads = kKv, .value_lambda = lambda, .first_v = first_v},
           table);
@@ -152,25 +185,34 @@ TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
       const auto term = (out.v * data({1, kTokens, kKv, kDim}, 2)).sum(at::kDouble);
       loss = layer == 0 ? term : loss + term;
     }
-    return torch::autograd::grad({loss}, leaves);
+    loss.backward();
+    Gradients found;
+    for (const auto& qkv : qkvs) found.qkv.push_back(qkv.grad());
+    for (const auto& lambda : lambdas) found.lambda.push_back(lambda.grad());
+    return found;
   };
   const auto found = run(at::kCUDA, dtype), exact = run(at::kCPU, at::kDouble);
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    const bool sum = i % 2 == 1;
-    // The sum of v's three gradients, at most 4, is rounded after each addition; each term of dλ
-    // has one rounding, that of first_v's gradient.
-    EXPECT_TRUE(test::is_close(
-        found[i].cpu(), exact[i], sum ? 0 : 2 * rounding(dtype),
-        sum ? kTermsError * std::sqrt(kTokens * kKv * kDim) : 4 * rounding(dtype) + kTermsError))
-        << "tensor " << i;
+  for (std::size_t layer = 0; layer < kLayers; ++layer) {
+    // The sum of v's three gradients, at most 4, is rounded after each addition.
+    EXPECT_TRUE(test::is_close(found.qkv[layer].cpu(), exact.qkv[layer], 2 * rounding(dtype),
+                               4 * rounding(dtype) + kTermsError))
+        << "qkv of layer " << layer;
+    // Each term of dλ has one rounding, that of first_v's gradient.
+    EXPECT_TRUE(test::is_close(found.lambda[layer].cpu(), exact.lambda[layer], 0,
+                               kTermsError * std::sqrt(kTokens * kKv * kDim)))
+        << "lambda of layer " << layer;
   }
 }
 
-TEST_P(QkNormRopeGpu, TwiceTheSameBits) {
-  const Call call({3, 700, 8, 4, 64, 16}, Values::weigh, GetParam());
+TEST_P(QkNormRopeGpu, GivesTheSameBitsAgain) {
+  const Shape shape{
+      .batch = 3, .tokens = 700, .heads = 8, .kv_heads = 4, .head_dim = 64, .rope_dims = 16};
+  const Call call(shape, Values::weigh, GetParam());
   const auto once = call.run(at::kCUDA, GetParam(), GetParam());
   const auto twice = call.run(at::kCUDA, GetParam(), GetParam());
-  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(once[i], twice[i])) << i;
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    EXPECT_TRUE(at::equal(once[i].second, twice[i].second)) << once[i].first;
+  }
 }
 
 TEST_P(QkNormRopeGpu, AnUnchangedValueIsNotCopied) {
@@ -192,22 +234,28 @@ TEST_P(QkNormRopeGpu, OutputsThatTheLossDoesNotUseHaveNoGradient) {
   const auto table = make_rope_table(5, {.dims = 16}, GetParam(), at::kCUDA);
   const auto out = qk_norm_rope(qkv, {.heads = 4, .kv_heads = 2}, table);
   out.k.backward(at::ones_like(out.k));
-  const auto gradient = qkv.grad().unflatten(-1, {8, 64});
-  EXPECT_EQ(gradient.narrow(2, 0, 4).count_nonzero().item<std::int64_t>(), 0);
-  EXPECT_GT(gradient.narrow(2, 4, 2).count_nonzero().item<std::int64_t>(), 0);
-  EXPECT_EQ(gradient.narrow(2, 6, 2).count_nonzero().item<std::int64_t>(), 0);
+  const auto parts = qkv.grad().unflatten(-1, {8, 64}).split_with_sizes({4, 2, 2}, 2);
+  const auto &of_q = parts[0], &of_k = parts[1], &of_v = parts[2];
+  EXPECT_EQ(of_q.count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_GT(of_k.count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_EQ(of_v.count_nonzero().item<std::int64_t>(), 0);
 }
 
 TEST_P(QkNormRopeGpu, OtherWidthsRunAsTheReference) {
   // A head that is not a multiple of 16 bytes, and a rotated half that is not.
-  for (const Shape& shape : {Shape{2, 9, 4, 2, 18, 16}, Shape{2, 9, 4, 2, 64, 4}}) {
+  const Shape shapes[] = {
+      {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 18, .rope_dims = 16},
+      {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 64, .rope_dims = 4}};
+  for (const auto& shape : shapes) {
     const Call call(shape, Values::blend, GetParam());
     const auto found = call.run(at::kCUDA, GetParam(), GetParam());
     set_fused(false);
     const auto reference = call.run(at::kCUDA, GetParam(), GetParam());
     set_fused(true);
-    for (std::size_t i = 0; i < found.size(); ++i)
-      EXPECT_TRUE(at::equal(found[i], reference[i])) << shape.head_dim << ", tensor " << i;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_TRUE(at::equal(found[i].second, reference[i].second))
+          << "head " << shape.head_dim << ", " << found[i].first;
+    }
   }
 }
 

@@ -96,22 +96,26 @@ TEST(QkNormRope, TwoLambdasWeighTheFirstAndTheOwnValue) {
 // Two layers, so that first_v's gradient passes through the second.
 TEST(QkNormRope, GradientIsRight) {
   for (const std::int64_t lambdas : {1, 2}) {
-    const auto f = [&](const std::vector<at::Tensor>& x) {
-      const QkvInputs first{.heads = kHeads,
-                            .kv_heads = kKv,
-                            .q_gain = x[2],
-                            .value_embedding = x[3],
-                            .value_lambda = x[4]};
-      const auto one = qk_norm_rope(x[0], first, table());
-      auto second = first;
-      second.first_v = one.first_v;
-      const auto two = qk_norm_rope(x[1], second, table());
+    const auto two_layers = [&](const at::Tensor& qkv_of_first, const at::Tensor& qkv_of_second,
+                                const at::Tensor& q_gain, const at::Tensor& value_embedding,
+                                const at::Tensor& value_lambda) {
+      QkvInputs in{.heads = kHeads,
+                   .kv_heads = kKv,
+                   .q_gain = q_gain,
+                   .value_embedding = value_embedding,
+                   .value_lambda = value_lambda};
+      const auto one = qk_norm_rope(qkv_of_first, in, table());
+      in.first_v = one.first_v;
+      const auto two = qk_norm_rope(qkv_of_second, in, table());
       return at::cat({one.q, one.k, one.v, two.q, two.k, two.v, two.exclusive_v, two.first_v}, 2);
     };
-    const auto lambda = test::normal({2}, 13).narrow(0, 0, lambdas).clone();
-    EXPECT_TRUE(test::gradient_is_right(
-        f, {test::normal({1, kTokens, kRow}, 9), test::normal({1, kTokens, kRow}, 10),
-            test::normal({kHeads}, 11), test::normal({1, kTokens, kKv * kDim}, 12), lambda}));
+    const auto qkv_of_first = test::normal({1, kTokens, kRow}, 9),
+               qkv_of_second = test::normal({1, kTokens, kRow}, 10);
+    const auto q_gain = test::normal({kHeads}, 11),
+               value_embedding = test::normal({1, kTokens, kKv * kDim}, 12),
+               value_lambda = test::normal({2}, 13).narrow(0, 0, lambdas).clone();
+    EXPECT_TRUE(test::gradient_is_right(two_layers, qkv_of_first, qkv_of_second, q_gain,
+                                        value_embedding, value_lambda));
   }
 }
 

@@ -12,76 +12,152 @@ namespace {
 
 struct Case {
   const char* name;
-  std::int64_t batch, tokens, dim, heads, kv_heads, head_dim, rope_dims;
-  bool supported = true;  // by the kernels of Hopper GPUs
-  bool embedded = false;
+  struct {
+    std::int64_t batch, tokens, dim;
+  } x;
+  struct {
+    std::int64_t count, kv_count, dim, rope_dims;
+  } head;
+  bool embedding = false;    // has a value embedding
   std::int64_t lambdas = 0;  // of a value residual
-  bool has_gain = true;
+  bool gain = true;          // has a q_gain
+  bool supported = true;     // by the kernels of Hopper GPUs
+};
+
+const Case kCases[] = {
+    {.name = "record",
+     .x = {.batch = 2, .tokens = 2048, .dim = 512},
+     .head = {.count = 8, .kv_count = 4, .dim = 64, .rope_dims = 16}},
+    {.name = "record_with_embedding",
+     .x = {.batch = 1, .tokens = 2048, .dim = 512},
+     .head = {.count = 8, .kv_count = 4, .dim = 64, .rope_dims = 16},
+     .embedding = true},
+    {.name = "speedrun",
+     .x = {.batch = 2, .tokens = 1024, .dim = 768},
+     .head = {.count = 6, .kv_count = 6, .dim = 128, .rope_dims = 128},
+     .lambdas = 1},
+    {.name = "one_token",
+     .x = {.batch = 1, .tokens = 1, .dim = 64},
+     .head = {.count = 2, .kv_count = 1, .dim = 64, .rope_dims = 32}},
+    {.name = "partial_tiles",
+     .x = {.batch = 3, .tokens = 333, .dim = 200},
+     .head = {.count = 3, .kv_count = 1, .dim = 64, .rope_dims = 32},
+     .embedding = true,
+     .lambdas = 2},
+    {.name = "many_tiles",
+     .x = {.batch = 1, .tokens = 9001, .dim = 72},
+     .head = {.count = 5, .kv_count = 5, .dim = 64, .rope_dims = 64},
+     .lambdas = 2},
+    {.name = "many_tiles_of_128",
+     .x = {.batch = 1, .tokens = 9001, .dim = 72},
+     .head = {.count = 6, .kv_count = 6, .dim = 128, .rope_dims = 128},
+     .gain = false},
+    {.name = "heads_of_128_rotated_in_part",
+     .x = {.batch = 2, .tokens = 65, .dim = 256},
+     .head = {.count = 2, .kv_count = 1, .dim = 128, .rope_dims = 64}},
+    {.name = "heads_of_128_rotated_a_little",
+     .x = {.batch = 3, .tokens = 333, .dim = 200},
+     .head = {.count = 3, .kv_count = 1, .dim = 128, .rope_dims = 16},
+     .embedding = true,
+     .lambdas = 2},
+    {.name = "heads_of_32",
+     .x = {.batch = 2, .tokens = 65, .dim = 256},
+     .head = {.count = 4, .kv_count = 2, .dim = 32, .rope_dims = 32},
+     .supported = false},
+    {.name = "rotated_half_of_4_bytes",
+     .x = {.batch = 2, .tokens = 65, .dim = 256},
+     .head = {.count = 4, .kv_count = 2, .dim = 64, .rope_dims = 4},
+     .supported = false},
+    {.name = "rows_of_200_bytes",
+     .x = {.batch = 2, .tokens = 65, .dim = 100},
+     .head = {.count = 4, .kv_count = 2, .dim = 64, .rope_dims = 16},
+     .supported = false},
 };
 
 class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
   static constexpr at::ScalarType kDtype = at::kBFloat16;
 
-  static std::int64_t width(const Case& c) { return (c.heads + 2 * c.kv_heads) * c.head_dim; }
+  static std::int64_t width(const Case& c) {
+    return (c.head.count + 2 * c.head.kv_count) * c.head.dim;
+  }
 
-  // x, weight, q_gain, embedding, λ and first_v; undefined what the case leaves out.
-  static std::vector<at::Tensor> inputs_of(const Case& c) {
-    const auto values = c.kv_heads * c.head_dim;
-    std::vector<at::Tensor> inputs(6);
-    inputs[0] = test::normal({c.batch, c.tokens, c.dim}, 1, kDtype);
-    inputs[1] =
-        (test::normal({width(c), c.dim}, 2) / std::sqrt(static_cast<double>(c.dim))).to(kDtype);
-    if (c.has_gain) {
-      inputs[2] = test::normal({c.heads}, 3, at::kFloat);
-      inputs[2][0] = 0;
+  // Undefined what the case leaves out.
+  struct Inputs {
+    at::Tensor x, weight, q_gain, embedding, lambda, first_v;
+
+    template <class Action>
+    void for_each_defined(const Action& action) {
+      for (auto* tensor : {&x, &weight, &q_gain, &embedding, &lambda, &first_v}) {
+        if (tensor->defined()) action(*tensor);
+      }
     }
-    if (c.embedded) inputs[3] = test::normal({c.batch, c.tokens, values}, 4, kDtype);
+  };
+  static Inputs inputs_of(const Case& c) {
+    const auto values = c.head.kv_count * c.head.dim;
+    Inputs in;
+    in.x = test::normal({c.x.batch, c.x.tokens, c.x.dim}, 1, kDtype);
+    in.weight =
+        (test::normal({width(c), c.x.dim}, 2) / std::sqrt(static_cast<double>(c.x.dim))).to(kDtype);
+    if (c.gain) {
+      in.q_gain = test::normal({c.head.count}, 3, at::kFloat);
+      in.q_gain[0] = 0;
+    }
+    if (c.embedding) in.embedding = test::normal({c.x.batch, c.x.tokens, values}, 4, kDtype);
     if (c.lambdas > 0) {
-      inputs[4] = test::normal({c.lambdas}, 5, at::kFloat);
-      inputs[5] = test::normal({c.batch, c.tokens, c.kv_heads, c.head_dim}, 6, kDtype);
+      in.lambda = test::normal({c.lambdas}, 5, at::kFloat);
+      in.first_v = test::normal({c.x.batch, c.x.tokens, c.head.kv_count, c.head.dim}, 6, kDtype);
     }
-    return inputs;
+    return in;
   }
 
   static RopeTable table_of(const Case& c, at::Device device, at::ScalarType dtype) {
-    const auto table = make_rope_table(c.tokens, {.dims = c.rope_dims}, kDtype, at::kCPU);
+    const auto table = make_rope_table(c.x.tokens, {.dims = c.head.rope_dims}, kDtype, at::kCPU);
     return {table.cos.to(device, dtype), table.sin.to(device, dtype)};
   }
-  static Qkv call(const Case& c, const std::vector<at::Tensor>& in, const Weight& weight,
-                  const RopeTable& table) {
-    return qkv_proj_norm_rope(in[0], weight,
-                              {.heads = c.heads,
-                               .kv_heads = c.kv_heads,
-                               .q_gain = in[2],
-                               .value_embedding = in[3],
-                               .value_lambda = in[4],
-                               .first_v = in[5]},
+  static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
+    return qkv_proj_norm_rope(in.x, weight,
+                              {.heads = c.head.count,
+                               .kv_heads = c.head.kv_count,
+                               .q_gain = in.q_gain,
+                               .value_embedding = in.embedding,
+                               .value_lambda = in.lambda,
+                               .first_v = in.first_v},
                               table);
   }
 
-  // q, k, v, then the gradients of the inputs.
-  static std::vector<at::Tensor> run(const Case& c, bool exact) {
+  struct Results {
+    at::Tensor q, k, v;
+    std::vector<std::pair<std::string, at::Tensor>> gradients;  // of the defined inputs
+  };
+  static Results run(const Case& c, bool exact) {
     const at::Device device = exact ? at::kCPU : at::kCUDA;
     auto in = inputs_of(c);
-    for (auto& x : in) {
-      if (!x.defined()) continue;
+    in.for_each_defined([&](at::Tensor& x) {
       x = x.to(device, exact ? at::kDouble : x.scalar_type()).detach().set_requires_grad(true);
-    }
+    });
     // In fp64 autograd computes the weight's gradient, on the GPU the GEMM accumulates it.
-    Weight weight{in[1], {}};
-    if (!exact) weight = {in[1].detach(), at::zeros_like(in[1], at::kFloat).detach()};
+    Weight weight{in.weight, {}};
+    if (!exact) weight = {in.weight.detach(), at::zeros_like(in.weight, at::kFloat).detach()};
     const auto out = call(c, in, weight, table_of(c, device, exact ? at::kDouble : kDtype));
     const auto upstream = [&](std::int64_t heads, std::uint64_t seed) {
-      return test::normal({c.batch, c.tokens, heads, c.head_dim}, seed, kDtype)
+      return test::normal({c.x.batch, c.x.tokens, heads, c.head.dim}, seed, kDtype)
           .to(device, out.q.scalar_type());
     };
     torch::autograd::backward({out.q, out.k, out.v, out.exclusive_v},
-                              {upstream(c.heads, 7), upstream(c.kv_heads, 8),
-                               upstream(c.kv_heads, 9), upstream(c.kv_heads, 10)});
-    std::vector<at::Tensor> found{out.q.detach(), out.k.detach(), out.v.detach()};
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      if (in[i].defined()) found.push_back(i == 1 && !exact ? weight.gradient : in[i].grad());
+                              {upstream(c.head.count, 7), upstream(c.head.kv_count, 8),
+                               upstream(c.head.kv_count, 9), upstream(c.head.kv_count, 10)});
+    Results found{.q = out.q.detach(), .k = out.k.detach(), .v = out.v.detach(), .gradients = {}};
+    const auto add = [&](const char* name, const at::Tensor& input, const at::Tensor& gradient) {
+      if (input.defined()) found.gradients.emplace_back(name, gradient);
+    };
+    add("x", in.x, in.x.grad());
+    add("weight", in.weight, exact ? in.weight.grad() : weight.gradient);
+    for (const auto& [name, input] : {std::pair{"q_gain", in.q_gain},
+                                      {"embedding", in.embedding},
+                                      {"lambda", in.lambda},
+                                      {"first_v", in.first_v}}) {
+      if (input.defined()) add(name, input, input.grad());
     }
     return found;
   }
@@ -101,55 +177,68 @@ double worst_row(const at::Tensor& found, const at::Tensor& exact) {
 TEST_P(QkvProjNormRopeGpu, MatchesTheReferenceInFp64) {
   const auto c = GetParam();
   const auto found = run(c, false), right = run(c, true);
-  ASSERT_EQ(found.size(), right.size());
-  for (std::size_t i = 0; i < found.size(); ++i)
-    // A few roundings to bf16, of 2^-8 at most, before each element.
-    EXPECT_LE(worst_row(found[i], right[i]), 4.0 / 256) << "tensor " << i;
-  const bool fused = c.supported && use_hopper_kernels(found[0]);
-  EXPECT_EQ(found[0].stride(1) == width(c), fused) << "not the path that was meant";
+  // A few roundings to bf16, of 2^-8 at most, before each element.
+  constexpr double kTolerance = 4.0 / 256;
+  EXPECT_LE(worst_row(found.q, right.q), kTolerance);
+  EXPECT_LE(worst_row(found.k, right.k), kTolerance);
+  EXPECT_LE(worst_row(found.v, right.v), kTolerance);
+  ASSERT_EQ(found.gradients.size(), right.gradients.size());
+  for (std::size_t i = 0; i < found.gradients.size(); ++i) {
+    const auto& [name, gradient] = found.gradients[i];
+    EXPECT_LE(worst_row(gradient, right.gradients[i].second), kTolerance) << "gradient of " << name;
+  }
+  const bool fused = c.supported && use_hopper_kernels(found.q);
+  EXPECT_EQ(found.q.stride(1) == width(c), fused) << "not the path that was meant";
   if (!fused) return;
   // The epilogue rounds its output once.
-  for (std::size_t i = 0; i < 2; ++i)
-    EXPECT_TRUE(test::is_close(found[i], right[i], 1.01 / 256, 1e-4)) << "tensor " << i;
+  EXPECT_TRUE(test::is_close(found.q, right.q, 1.01 / 256, 1e-4));
+  EXPECT_TRUE(test::is_close(found.k, right.k, 1.01 / 256, 1e-4));
 }
 
 TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {
   const auto c = GetParam();
   const auto first = run(c, false), second = run(c, false);
-  for (std::size_t i = 0; i < first.size(); ++i)
-    EXPECT_TRUE(at::equal(first[i], second[i])) << "tensor " << i;
+  EXPECT_TRUE(at::equal(first.q, second.q));
+  EXPECT_TRUE(at::equal(first.k, second.k));
+  EXPECT_TRUE(at::equal(first.v, second.v));
+  for (std::size_t i = 0; i < first.gradients.size(); ++i) {
+    const auto& [name, gradient] = first.gradients[i];
+    EXPECT_TRUE(at::equal(gradient, second.gradients[i].second)) << "gradient of " << name;
+  }
 
   const at::NoGradGuard no_grad;
   auto in = inputs_of(c);
-  for (auto& x : in)
-    if (x.defined()) x = x.to(at::kCUDA);
-  const auto out = call(c, in, {in[1], {}}, table_of(c, at::kCUDA, kDtype));
-  EXPECT_TRUE(at::equal(out.q, first[0]));
-  EXPECT_TRUE(at::equal(out.k, first[1]));
-  EXPECT_TRUE(at::equal(out.v, first[2]));
+  in.for_each_defined([](at::Tensor& x) { x = x.to(at::kCUDA); });
+  const auto out = call(c, in, {in.weight, {}}, table_of(c, at::kCUDA, kDtype));
+  EXPECT_TRUE(at::equal(out.q, first.q));
+  EXPECT_TRUE(at::equal(out.k, first.k));
+  EXPECT_TRUE(at::equal(out.v, first.v));
 }
 
 TEST_F(QkvProjNormRopeEdgesGpu, OnlyWhatTheLossUsesHasAGradient) {
-  const Case c{"k_alone", 1, 70, 128, 4, 2, 64, 16};
-  const auto x = test::normal({1, c.dim, c.tokens}, 1, at::kBFloat16)
+  constexpr std::int64_t kTokens = 70, kDim = 128, kHeads = 4, kKvHeads = 2, kHeadDim = 64;
+  const auto x = test::normal({1, kDim, kTokens}, 1, at::kBFloat16)
                      .to(at::kCUDA)
                      .transpose(1, 2)  // not contiguous
                      .requires_grad_();
-  const auto value = test::normal({8 * 64, c.dim}, 2, at::kBFloat16).to(at::kCUDA);
+  const auto value =
+      test::normal({(kHeads + 2 * kKvHeads) * kHeadDim, kDim}, 2, at::kBFloat16).to(at::kCUDA);
   const Weight weight{value, at::zeros_like(value, at::kFloat)};
-  const auto table = make_rope_table(c.tokens, {.dims = 16}, at::kBFloat16, at::kCUDA);
+  const auto table = make_rope_table(kTokens, {.dims = 16}, at::kBFloat16, at::kCUDA);
   for (int micro_step = 1; micro_step <= 2; ++micro_step) {
-    const auto out = qkv_proj_norm_rope(x, weight, {.heads = 4, .kv_heads = 2}, table);
+    const auto out = qkv_proj_norm_rope(x, weight, {.heads = kHeads, .kv_heads = kKvHeads}, table);
     out.k.backward(at::ones_like(out.k));
-    const auto of_heads = weight.gradient.view({8, 64, c.dim});
-    EXPECT_EQ(of_heads.narrow(0, 0, 4).count_nonzero().item<std::int64_t>(), 0);
-    EXPECT_GT(of_heads.narrow(0, 4, 2).count_nonzero().item<std::int64_t>(), 0);
-    EXPECT_EQ(of_heads.narrow(0, 6, 2).count_nonzero().item<std::int64_t>(), 0);
+    const auto parts =
+        weight.gradient.view({-1, kHeadDim, kDim}).split_with_sizes({kHeads, kKvHeads, kKvHeads});
+    const auto &of_q = parts[0], &of_k = parts[1], &of_v = parts[2];
+    EXPECT_EQ(of_q.count_nonzero().item<std::int64_t>(), 0);
+    EXPECT_GT(of_k.count_nonzero().item<std::int64_t>(), 0);
+    EXPECT_EQ(of_v.count_nonzero().item<std::int64_t>(), 0);
   }
   EXPECT_TRUE(x.grad().defined());
 }
 
-// A diverged run must not look sound.
+// A run that has diverged must show NaNs.
 TEST_F(QkvProjNormRopeEdgesGpu, AGainOfNanGivesNans) {
   const auto x = test::normal({1, 5, 64}, 1, at::kBFloat16).to(at::kCUDA);
   const auto value = test::normal({4 * 64, 64}, 2, at::kBFloat16).to(at::kCUDA);
@@ -162,22 +251,8 @@ TEST_F(QkvProjNormRopeEdgesGpu, AGainOfNanGivesNans) {
   EXPECT_FALSE(out.k.isnan().any().item<bool>());
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Shapes, QkvProjNormRopeGpu,
-    ::testing::Values(Case{"record", 2, 2048, 512, 8, 4, 64, 16},
-                      Case{"record_with_embedding", 1, 2048, 512, 8, 4, 64, 16, true, true},
-                      Case{"speedrun", 2, 1024, 768, 6, 6, 128, 128, true, false, 1},
-                      Case{"one_token", 1, 1, 64, 2, 1, 64, 32},
-                      Case{"partial_tiles", 3, 333, 200, 3, 1, 64, 32, true, true, 2},
-                      Case{"many_tiles", 1, 9001, 72, 5, 5, 64, 64, true, false, 2},
-                      Case{"many_tiles_of_128", 1, 9001, 72, 6, 6, 128, 128, true, false, 0, false},
-                      Case{"heads_of_128_rotated_in_part", 2, 65, 256, 2, 1, 128, 64},
-                      Case{"heads_of_128_rotated_a_little", 3, 333, 200, 3, 1, 128, 16, true, true,
-                           2},
-                      Case{"heads_of_32", 2, 65, 256, 4, 2, 32, 32, false},
-                      Case{"rotated_half_of_4_bytes", 2, 65, 256, 4, 2, 64, 4, false},
-                      Case{"rows_of_200_bytes", 2, 65, 100, 4, 2, 64, 16, false}),
-    [](const auto& tested) { return std::string(tested.param.name); });
+INSTANTIATE_TEST_SUITE_P(Cases, QkvProjNormRopeGpu, ::testing::ValuesIn(kCases),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
 }  // namespace tg

@@ -14,28 +14,72 @@ namespace {
 constexpr auto kDevice = at::kCUDA;
 
 enum class Mix { none, scalar, vector };
+// A call's terms, and which of its outputs the loss uses.
 struct Call {
   const char* name;
-  bool branch, branch_scale, skip;
-  Mix mix;
+  bool branch = false, branch_scale = false, skip = false;
+  Mix mix = Mix::none;
   bool keep_sum = false;
-  std::string missing = "";  // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
+  std::string unused = "";  // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
 };
+// Calls that single tests use as well.
+const Call kScalarMix{.name = "between blocks, scalar mix", .branch = true, .mix = Mix::scalar};
+const Call kPopsSkip{.name = "between blocks, pops a skip",
+                     .branch = true,
+                     .branch_scale = true,
+                     .skip = true,
+                     .mix = Mix::vector};
+const Call kAllTerms{.name = "all terms",
+                     .branch = true,
+                     .branch_scale = true,
+                     .skip = true,
+                     .mix = Mix::vector,
+                     .keep_sum = true};
 const std::vector<Call> kCalls{
-    {"norm alone", false, false, false, Mix::none},
-    {"norm alone, with its sum", false, false, false, Mix::none, true},
-    {"middle or last norm", true, false, false, Mix::none},
-    {"the same, scaled", true, true, false, Mix::none, true},
-    {"skip without a mix", true, true, true, Mix::none, true},
-    {"first block", false, false, false, Mix::vector, false, "0"},
-    {"boundary, scalar mix", true, false, false, Mix::scalar},
-    {"boundary that pushes", true, true, false, Mix::vector, true},
-    {"boundary that pops", true, true, true, Mix::vector},
-    {"all, scalar mix", true, true, true, Mix::scalar, true},
-    {"all", true, true, true, Mix::vector, true},
-    {"only y is used", true, true, true, Mix::vector, true, "sx0"},
-    {"y is not used", true, true, true, Mix::vector, true, "y"},
-    {"only x0 is used", true, true, false, Mix::vector, true, "sxy"},
+    {.name = "norm alone"},
+    {.name = "norm alone, with its sum", .keep_sum = true},
+    {.name = "inside a block, or the last norm", .branch = true},
+    {.name = "inside a block, scaled", .branch = true, .branch_scale = true, .keep_sum = true},
+    {.name = "skip without a mix",
+     .branch = true,
+     .branch_scale = true,
+     .skip = true,
+     .keep_sum = true},
+    {.name = "first block", .mix = Mix::vector, .unused = "0"},
+    kScalarMix,
+    {.name = "between blocks, pushes a skip",
+     .branch = true,
+     .branch_scale = true,
+     .mix = Mix::vector,
+     .keep_sum = true},
+    kPopsSkip,
+    {.name = "all terms, scalar mix",
+     .branch = true,
+     .branch_scale = true,
+     .skip = true,
+     .mix = Mix::scalar,
+     .keep_sum = true},
+    kAllTerms,
+    {.name = "only y is used",
+     .branch = true,
+     .branch_scale = true,
+     .skip = true,
+     .mix = Mix::vector,
+     .keep_sum = true,
+     .unused = "sx0"},
+    {.name = "y is not used",
+     .branch = true,
+     .branch_scale = true,
+     .skip = true,
+     .mix = Mix::vector,
+     .keep_sum = true,
+     .unused = "y"},
+    {.name = "only x0 is used",
+     .branch = true,
+     .branch_scale = true,
+     .mix = Mix::vector,
+     .keep_sum = true,
+     .unused = "sxy"},
 };
 
 struct Case {
@@ -88,7 +132,7 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     for (const auto& [letter, output] :
          {std::pair{'s', out.sum}, {'x', out.x}, {'y', out.y}, {'0', out.x0}}) {
       const auto gradient = make({rows, width}, GetParam().dtype, dtype);
-      if (!output.defined() || call.missing.find(letter) != std::string::npos) continue;
+      if (!output.defined() || call.unused.find(letter) != std::string::npos) continue;
       outputs.push_back(output);
       upstream.push_back(gradient);
     }
@@ -128,21 +172,19 @@ TEST_P(ResidualNormGpu, EveryCombinationOfTermsMatchesTheReference) {
 
 TEST_P(ResidualNormGpu, EveryWidthMatchesTheReference) {
   for (const std::int64_t width : {8, 16, 248, 256, 264, 520, 776, 1536, 2048}) {
-    for (const std::int64_t rows : {1, 3, 130}) check(kCalls[10], rows, width);
+    for (const std::int64_t rows : {1, 3, 130}) check(kAllTerms, rows, width);
   }
-  for (const std::int64_t width : {512, 768}) check(kCalls[8], 1, width);
+  for (const std::int64_t width : {512, 768}) check(kPopsSkip, 1, width);
 }
 
 TEST_P(ResidualNormGpu, MoreRowsThanTheGridHolds) {
   for (const std::int64_t width : {512, 768}) {
-    for (const std::size_t call : {std::size_t{6}, std::size_t{10}}) {
-      check(kCalls[call], 5003, width);
-    }
+    for (const auto& call : {kScalarMix, kAllTerms}) check(call, 5003, width);
   }
 }
 
 TEST_P(ResidualNormGpu, TwiceTheSameBits) {
-  const auto twice = [] { return run(kCalls[10], 5003, 768, kDevice, GetParam().dtype); };
+  const auto twice = [] { return run(kAllTerms, 5003, 768, kDevice, GetParam().dtype); };
   const auto first = twice(), second = twice();
   for (std::size_t i = 0; i < first.size(); ++i)
     EXPECT_TRUE(at::equal(first[i].second, second[i].second)) << first[i].first;
@@ -150,7 +192,7 @@ TEST_P(ResidualNormGpu, TwiceTheSameBits) {
 
 TEST_P(ResidualNormGpu, AWidthWithoutKernelRunsTheReference) {
   if (GetParam().dtype != at::kFloat) GTEST_SKIP() << "the reference rounds more often";
-  for (const std::int64_t width : {20, 2056}) check(kCalls[10], 5, width);
+  for (const std::int64_t width : {20, 2056}) check(kAllTerms, 5, width);
 }
 
 // A chain of blocks through x0, without and with an upstream gradient of the last x0, which the
@@ -212,8 +254,9 @@ TEST_P(ResidualNormGpu, TakesStridedRowsAndUnalignedAddresses) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, ResidualNormGpu,
-                         ::testing::Values(Case{at::kFloat, 1e-5}, Case{at::kBFloat16, 1.0 / 256},
-                                           Case{at::kHalf, 1.0 / 2048}),
+                         ::testing::Values(Case{.dtype = at::kFloat, .tolerance = 1e-5},
+                                           Case{.dtype = at::kBFloat16, .tolerance = 1.0 / 256},
+                                           Case{.dtype = at::kHalf, .tolerance = 1.0 / 2048}),
                          [](const auto& tested) {
                            return std::string(c10::toString(tested.param.dtype));
                          });

@@ -7,22 +7,18 @@ namespace {
 
 constexpr double kEpsilon = 1.1920929e-07;
 
-// Inputs in the order of ResidualTerms.
-std::vector<at::Tensor> inputs(std::int64_t rows, std::int64_t width, bool mix_is_vector) {
-  const auto data = [&](std::uint64_t seed) { return test::normal({rows, width}, seed); };
-  const auto mix =
-      mix_is_vector ? std::vector<std::int64_t>{2, width} : std::vector<std::int64_t>{2};
-  return {data(1),
-          data(2),
-          test::normal({width}, 3),
-          data(4),
-          test::normal({width}, 5),
-          data(6),
-          test::normal(mix, 7)};
-}
+enum class Mix { scalar, vector };
 
-ResidualTerms terms_of(const std::vector<at::Tensor>& in) {
-  return {in[0], in[1], in[2], in[3], in[4], in[5], in[6]};
+ResidualTerms all_terms(std::int64_t rows, std::int64_t width, Mix mix) {
+  const auto data = [&](std::uint64_t seed) { return test::normal({rows, width}, seed); };
+  const auto parameter = [&](std::uint64_t seed) { return test::normal({width}, seed); };
+  return {.x = data(1),
+          .branch = data(2),
+          .branch_scale = parameter(3),
+          .skip = data(4),
+          .skip_weight = parameter(5),
+          .x0 = data(6),
+          .mix = mix == Mix::vector ? test::normal({2, width}, 7) : test::normal({2}, 7)};
 }
 
 at::Tensor all(const ResidualNorm& out) {
@@ -30,90 +26,123 @@ at::Tensor all(const ResidualNorm& out) {
 }
 
 // s, x', y and x0 one after another, from the formula.
-at::Tensor closed_form(const std::vector<at::Tensor>& in, double norm_scale) {
-  std::vector<std::vector<double>> v;
-  for (const auto& tensor : in) v.push_back(test::values_of(tensor));
-  const auto width = static_cast<std::size_t>(in[0].size(-1)), count = v[0].size();
-  const std::size_t step = in[6].dim() == 2 ? 1 : 0, m1 = step == 1 ? width : 1;
+at::Tensor closed_form(const ResidualTerms& in, double norm_scale) {
+  const auto x = test::values_of(in.x), branch = test::values_of(in.branch),
+             branch_scale = test::values_of(in.branch_scale), skip = test::values_of(in.skip),
+             skip_weight = test::values_of(in.skip_weight), x0 = test::values_of(in.x0),
+             mix = test::values_of(in.mix);
+  const auto width = static_cast<std::size_t>(in.x.size(-1)), count = x.size();
+  // m0 is mix[j * step], m1 is mix[m1 + j * step].
+  const std::size_t step = in.mix.dim() == 2 ? 1 : 0, m1 = step == 1 ? width : 1;
   std::vector<double> sum(count), mixed(count), y(count);
   for (std::size_t row = 0; row < count; row += width) {
     double squares = 0;
     for (std::size_t j = 0; j < width; ++j) {
       const auto i = row + j;
-      sum[i] = v[0][i] + v[2][j] * v[1][i];
-      mixed[i] = v[6][j * step] * (sum[i] + v[4][j] * v[3][i]) + v[6][m1 + j * step] * v[5][i];
+      sum[i] = x[i] + branch_scale[j] * branch[i];
+      mixed[i] = mix[j * step] * (sum[i] + skip_weight[j] * skip[i]) + mix[m1 + j * step] * x0[i];
       squares += mixed[i] * mixed[i];
     }
     const double root = std::sqrt(squares / static_cast<double>(width) + kEpsilon);
     for (std::size_t j = 0; j < width; ++j) y[row + j] = norm_scale * mixed[row + j] / root;
   }
   std::vector<double> expected;
-  for (const auto* part : {&sum, &mixed, &y, &v[5]})
-    expected.insert(expected.end(), part->begin(), part->end());
+  for (const std::vector<double>& part : {sum, mixed, y, x0})
+    expected.insert(expected.end(), part.begin(), part.end());
   return test::tensor_of(expected, {static_cast<std::int64_t>(expected.size())});
 }
 
 TEST(ResidualNorm, AddsMixesAndNorms) {
-  for (const bool vector : {true, false}) {
-    const auto in = inputs(5, 24, vector);
-    const auto out = residual_norm(terms_of(in), 0.25, /*keep_sum=*/true);
+  for (const auto mix : {Mix::vector, Mix::scalar}) {
+    const auto in = all_terms(5, 24, mix);
+    const auto out = residual_norm(in, 0.25, /*keep_sum=*/true);
     EXPECT_TRUE(test::is_close(all(out), closed_form(in, 0.25), 1e-12, 1e-14));
   }
 }
 
-TEST(ResidualNorm, AnUndefinedTensorLeavesItsTermOut) {
+TEST(ResidualNorm, AnUndefinedTensorOmitsItsTerm) {
+  const auto in = all_terms(3, 16, Mix::scalar);
+  // Values that make a term vanish from the closed form.
   const auto zeros = at::zeros({3, 16}, at::kDouble), ones = at::ones({16}, at::kDouble);
-  const auto one_zero = test::tensor_of({1, 0}, {2});
-  const auto in = inputs(3, 16, false);
-  const auto check = [&](const ResidualTerms& terms, const std::vector<at::Tensor>& whole) {
+  const ResidualTerms neutral{.x = in.x,
+                              .branch = zeros,
+                              .branch_scale = ones,
+                              .skip = zeros,
+                              .skip_weight = ones,
+                              .x0 = zeros,
+                              .mix = test::tensor_of({1, 0}, {2})};
+  const auto check = [&](const ResidualTerms& terms) {
+    auto whole = neutral;
+    if (terms.branch.defined()) whole.branch = terms.branch;
+    if (terms.branch_scale.defined()) whole.branch_scale = terms.branch_scale;
+    if (terms.skip.defined()) whole.skip = terms.skip;
+    if (terms.skip_weight.defined()) whole.skip_weight = terms.skip_weight;
+    if (terms.x0.defined()) whole.x0 = terms.x0;
+    if (terms.mix.defined()) whole.mix = terms.mix;
     auto out = residual_norm(terms, 1, true);
-    if (!out.x0.defined()) out.x0 = whole[5];
+    if (!out.x0.defined()) out.x0 = whole.x0;
     EXPECT_TRUE(test::is_close(all(out), closed_form(whole, 1), 1e-12, 1e-14));
   };
-  check({.x = in[0]}, {in[0], zeros, ones, zeros, ones, zeros, one_zero});
-  check({.x = in[0], .branch = in[1]}, {in[0], in[1], ones, zeros, ones, zeros, one_zero});
-  check({.x = in[0], .branch = in[1], .branch_scale = in[2]},
-        {in[0], in[1], in[2], zeros, ones, zeros, one_zero});
-  check({.x = in[0], .skip = in[3], .skip_weight = in[4]},
-        {in[0], zeros, ones, in[3], in[4], zeros, one_zero});
-  check({.x = in[0], .x0 = in[5], .mix = in[6]}, {in[0], zeros, ones, zeros, ones, in[5], in[6]});
-  EXPECT_FALSE(residual_norm({.x = in[0]}, 1, false).sum.defined());
+  check({.x = in.x});
+  check({.x = in.x, .branch = in.branch});
+  check({.x = in.x, .branch = in.branch, .branch_scale = in.branch_scale});
+  check({.x = in.x, .skip = in.skip, .skip_weight = in.skip_weight});
+  check({.x = in.x, .x0 = in.x0, .mix = in.mix});
+  EXPECT_FALSE(residual_norm({.x = in.x}, 1, false).sum.defined());
   // Nothing to add or mix: the residual is not copied.
-  EXPECT_EQ(residual_norm({.x = in[0]}, 1, false).x.data_ptr(), in[0].data_ptr());
+  EXPECT_EQ(residual_norm({.x = in.x}, 1, false).x.data_ptr(), in.x.data_ptr());
 }
 
-TEST(ResidualNorm, RoundsParametersToTheTypeOfTheData) {
-  auto in = inputs(4, 16, true);
-  for (const std::size_t i : {0, 1, 3, 5}) in[i] = in[i].to(at::kBFloat16);
-  auto single = in;
-  for (const std::size_t i : {2, 4, 6}) {
-    single[i] = in[i].to(at::kFloat);
-    in[i] = in[i].to(at::kBFloat16);
-  }
-  const auto out = all(residual_norm(terms_of(single), 1, true));
+TEST(ResidualNorm, RoundsParametersToTheDtypeOfTheData) {
+  const auto fine = all_terms(4, 16, Mix::vector);
+  const auto with_parameters = [&](at::ScalarType dtype) {
+    return ResidualTerms{.x = fine.x.to(at::kBFloat16),
+                         .branch = fine.branch.to(at::kBFloat16),
+                         .branch_scale = fine.branch_scale.to(dtype),
+                         .skip = fine.skip.to(at::kBFloat16),
+                         .skip_weight = fine.skip_weight.to(dtype),
+                         .x0 = fine.x0.to(at::kBFloat16),
+                         .mix = fine.mix.to(dtype)};
+  };
+  const auto out = all(residual_norm(with_parameters(at::kFloat), 1, true));
   EXPECT_EQ(out.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(test::is_same(out, all(residual_norm(terms_of(in), 1, true))));
+  EXPECT_TRUE(test::is_same(out, all(residual_norm(with_parameters(at::kBFloat16), 1, true))));
+}
+
+// f(terms) as a function of all their tensors.
+template <class F>
+testing::AssertionResult gradient_is_right(const F& f, const ResidualTerms& in) {
+  const auto of_tensors = [&](const at::Tensor& x, const at::Tensor& branch,
+                              const at::Tensor& branch_scale, const at::Tensor& skip,
+                              const at::Tensor& skip_weight, const at::Tensor& x0,
+                              const at::Tensor& mix) {
+    return f(ResidualTerms{.x = x,
+                           .branch = branch,
+                           .branch_scale = branch_scale,
+                           .skip = skip,
+                           .skip_weight = skip_weight,
+                           .x0 = x0,
+                           .mix = mix});
+  };
+  return test::gradient_is_right(of_tensors, in.x, in.branch, in.branch_scale, in.skip,
+                                 in.skip_weight, in.x0, in.mix);
 }
 
 TEST(ResidualNorm, GradientsAreRight) {
-  const auto f = [](const std::vector<at::Tensor>& in) {
-    return all(residual_norm(terms_of(in), 0.5, true));
-  };
-  EXPECT_TRUE(test::gradient_is_right(f, inputs(3, 8, true)));
-  EXPECT_TRUE(test::gradient_is_right(f, inputs(3, 8, false)));
+  const auto f = [](const ResidualTerms& terms) { return all(residual_norm(terms, 0.5, true)); };
+  EXPECT_TRUE(gradient_is_right(f, all_terms(3, 8, Mix::vector)));
+  EXPECT_TRUE(gradient_is_right(f, all_terms(3, 8, Mix::scalar)));
 }
 
 TEST(ResidualNorm, TheGradientOfX0IsThatOfAllBlocks) {
-  const auto f = [](const std::vector<at::Tensor>& in) {
-    auto terms = terms_of(in);
-    at::Tensor y;
+  const auto three_blocks = [](ResidualTerms terms) {
     for (int block = 0; block < 3; ++block) {
       const auto out = residual_norm(terms, 1, false);
-      terms.x = out.x, terms.x0 = out.x0, terms.branch = y = out.y;
+      terms.x = out.x, terms.x0 = out.x0, terms.branch = out.y;
     }
-    return y;
+    return terms.branch;
   };
-  EXPECT_TRUE(test::gradient_is_right(f, inputs(2, 8, true)));
+  EXPECT_TRUE(gradient_is_right(three_blocks, all_terms(2, 8, Mix::vector)));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ TEST(RopeTable, HoldsTheAnglesOfEveryPosition) {
   }
 }
 
-TEST(RopeTable, RoundsFrequenciesOnlyWhereTheScriptsDo) {
+TEST(RopeTable, RoundsFrequenciesOnlyWhereTheReferenceDoes) {
   const RopeOptions exact{.dims = 16}, quirk{.dims = 16, .base = 1e4, .bf16_frequencies = true};
   const auto table = [](std::int64_t length, const RopeOptions& options, at::ScalarType dtype) {
     return make_rope_table(length, options, dtype, at::kCPU).sin;
@@ -85,7 +85,7 @@ TEST(Rope, LeavesTheRestOfTheHeadUntouched) {
   const auto y = rope(x, table);
   EXPECT_TRUE(test::is_close(y, rotate_by_hand(x, 4, 100), 1e-13, 1e-13));
   EXPECT_TRUE(test::is_same(y.narrow(-1, 4, 6), x.narrow(-1, 4, 6)));
-  EXPECT_TRUE(test::is_same(y.select(1, 0), x.select(1, 0)));  // position 0 turns by nothing
+  EXPECT_TRUE(test::is_same(y.select(1, 0), x.select(1, 0)));  // position 0 is rotated by 0
 }
 
 TEST(Rope, PreservesNorms) {
@@ -94,7 +94,7 @@ TEST(Rope, PreservesNorms) {
   EXPECT_TRUE(test::is_close(rope(x, table).norm(2, {-1}), x.norm(2, {-1}), 1e-13, 0));
 }
 
-TEST(Rope, ProductsDependOnTheDistanceAlone) {
+TEST(Rope, DotProductsDependOnTheDistanceAlone) {
   constexpr std::int64_t kLength = 40;
   const auto table = make_rope_table(kLength, {.dims = 8}, at::kDouble, at::kCPU);
   const auto everywhere = [&](std::uint64_t seed) {
@@ -108,8 +108,8 @@ TEST(Rope, ProductsDependOnTheDistanceAlone) {
 
 TEST(Rope, GradientIsRight) {
   const auto table = make_rope_table(4, {.dims = 4}, at::kDouble, at::kCPU);
-  const auto f = [&](const std::vector<at::Tensor>& x) { return rope(x[0], table); };
-  EXPECT_TRUE(test::gradient_is_right(f, {test::normal({1, 4, 2, 6}, 6)}));
+  const auto f = [&](const at::Tensor& x) { return rope(x, table); };
+  EXPECT_TRUE(test::gradient_is_right(f, test::normal({1, 4, 2, 6}, 6)));
 }
 
 }  // namespace

@@ -36,8 +36,8 @@ TEST(Smear, WorksInTheActivationsTypeAndOnSingleTokens) {
 }
 
 TEST(Smear, GradientIsRight) {
-  const auto f = [](const std::vector<at::Tensor>& x) { return smear(x[0], x[1]); };
-  EXPECT_TRUE(test::gradient_is_right(f, {test::normal({2, 4, 3}, 5), test::normal({3}, 6)}));
+  const auto x = test::normal({2, 4, 3}, 5), gate = test::normal({3}, 6);
+  EXPECT_TRUE(test::gradient_is_right(smear, x, gate));
 }
 
 }  // namespace

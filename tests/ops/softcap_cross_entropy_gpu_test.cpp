@@ -44,12 +44,24 @@ Found run(const Problem& of, double cap, double scale, double upstream = 1) {
 TEST_P(SoftcapCrossEntropyGpu, LossAndGradientMatchTheFormula) {
   const auto& tested = GetParam();
   at::manual_seed(1);
-  const std::int64_t shapes[][2] = {
-      // The recipes', each with more rows than blocks; less than a warp; more than one; a last
-      // iteration without some of the threads; rows of any alignment; rows too large for shared
-      // memory.
-      {9001, 1024}, {300, 50304}, {3, 16},   {1, 1024},  {70, 2056},
-      {5, 8192},    {3, 50257},   {700, 37}, {3, 60000}, {2, 131072},
+  const struct {
+    std::int64_t rows, vocab;
+  } shapes[] = {
+      // The recipes', each with more rows than blocks.
+      {.rows = 9001, .vocab = 1024},
+      {.rows = 300, .vocab = 50304},
+      // Less than a warp; one row.
+      {.rows = 3, .vocab = 16},
+      {.rows = 1, .vocab = 1024},
+      // The last iteration does not need all threads; it does.
+      {.rows = 70, .vocab = 2056},
+      {.rows = 5, .vocab = 8192},
+      // Rows that are not aligned to a pack.
+      {.rows = 3, .vocab = 50257},
+      {.rows = 700, .vocab = 37},
+      // Rows too large for shared memory.
+      {.rows = 3, .vocab = 60000},
+      {.rows = 2, .vocab = 131072},
   };
   for (const auto& [rows, vocab] : shapes) {
     for (const double cap : {30.0, 5.0}) {
@@ -86,7 +98,7 @@ TEST_P(SoftcapCrossEntropyGpu, UpstreamGradientScales) {
   EXPECT_TRUE(test::is_same(run(problem, 30, 1, 0.25).gradient.cpu(), (once * 0.25).cpu()));
 }
 
-TEST_P(SoftcapCrossEntropyGpu, TwiceTheSameBits) {
+TEST_P(SoftcapCrossEntropyGpu, GivesTheSameBitsAgain) {
   for (const std::int64_t vocab : {1024, 50304, 50257}) {
     const Problem problem(300, vocab, GetParam().dtype);
     const auto first = run(problem, 30, 1), second = run(problem, 30, 1);
@@ -136,13 +148,13 @@ TEST_P(SoftcapCrossEntropyGpu, WideCapsRunAsTheReference) {
 }
 
 // The error of s: in fp32 some roundings of values up to 60, at 16 bits those of 1/(1 + exp).
-INSTANTIATE_TEST_SUITE_P(Dtypes, SoftcapCrossEntropyGpu,
-                         ::testing::Values(Case{at::kFloat, 0x1p-21, 1e-36, 2e-5},
-                                           Case{at::kBFloat16, 0x1p-8, 1e-36, 6e-5},
-                                           Case{at::kHalf, 0x1p-10, 0x1p-24, 6e-5}),
-                         [](const auto& tested) {
-                           return std::string(c10::toString(tested.param.dtype));
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Dtypes, SoftcapCrossEntropyGpu,
+    ::testing::Values(
+        Case{.dtype = at::kFloat, .rounding = 0x1p-21, .smallest = 1e-36, .error = 2e-5},
+        Case{.dtype = at::kBFloat16, .rounding = 0x1p-8, .smallest = 1e-36, .error = 6e-5},
+        Case{.dtype = at::kHalf, .rounding = 0x1p-10, .smallest = 0x1p-24, .error = 6e-5}),
+    [](const auto& tested) { return std::string(c10::toString(tested.param.dtype)); });
 
 }  // namespace
 }  // namespace tg

@@ -74,12 +74,12 @@ TEST(SoftcapCrossEntropy, ComputesHalfLogitsInSinglePrecision) {
   EXPECT_TRUE(test::is_close(gradient, expected.gradient, 1.02 / 256, 1e-9));
 }
 
-TEST(SoftcapCrossEntropy, PassesTheUpstreamGradientOn) {
+TEST(SoftcapCrossEntropy, MultipliesByTheUpstreamGradient) {
   const auto targets = test::integers({5}, 7, 7);
-  const auto f = [&](const std::vector<at::Tensor>& x) {
-    return softcap_cross_entropy(x[0], targets, 3) * -2.5;
+  const auto f = [&](const at::Tensor& logits) {
+    return softcap_cross_entropy(logits, targets, 3) * -2.5;
   };
-  EXPECT_TRUE(test::gradient_is_right(f, {test::normal({5, 7}, 8) * 3}));
+  EXPECT_TRUE(test::gradient_is_right(f, test::normal({5, 7}, 8) * 3));
 }
 
 TEST(SoftcapCrossEntropy, ScalesLossAndGradient) {
@@ -101,28 +101,28 @@ TEST(SoftcapCrossEntropy, HugeLogitsStayFinite) {
   EXPECT_TRUE(gradient_of(logits, targets, 30).isfinite().all().item<bool>());
 }
 
-// A vocabulary of more than 2^25 leaves room for one row at a time, so that two rows are two
-// pieces. All logits are zero but the target's, which is less: a closed form.
-TEST(SoftcapCrossEntropy, RowsInSeveralPiecesAreAllCounted) {
+// With a vocabulary of more than 2^25 a chunk holds one row, so that two rows are two chunks. All
+// logits are zero except the target's, which is negative: the loss has a closed form.
+TEST(SoftcapCrossEntropy, RowsInSeveralChunksAreAllCounted) {
   constexpr std::int64_t kVocab = (std::int64_t{1} << 25) + 1;
   constexpr double kCap = 30;
-  const std::vector<double> own = {-20, -8};
-  const std::vector<std::int64_t> place = {7, kVocab - 1};
-  const auto targets = at::tensor(place, at::kLong);
+  const std::vector<double> target_logit = {-20, -8};
+  const std::vector<std::int64_t> target = {7, kVocab - 1};
+  const auto targets = at::tensor(target, at::kLong);
   const auto logits = at::zeros({2, kVocab}, at::kBFloat16);
-  for (int row = 0; row < 2; ++row) logits[row][place[row]] = own[row];
+  for (int row = 0; row < 2; ++row) logits[row][target[row]] = target_logit[row];
   logits.set_requires_grad(true);
   const auto loss = softcap_cross_entropy(logits, targets, kCap);
   loss.backward();
   const auto gradient = logits.grad();
   double mean = 0;
   for (int row = 0; row < 2; ++row) {
-    const double tanh = std::tanh(own[row] / kCap), weight = std::exp(kCap * tanh);
+    const double tanh = std::tanh(target_logit[row] / kCap), weight = std::exp(kCap * tanh);
     const double total = weight + static_cast<double>(kVocab - 1);
     mean += (std::log(total) - kCap * tanh) / 2;
     const double at_target = (weight / total - 1) * (1 - tanh * tanh) / 2;
-    // bf16's one rounding is 2^-8; the sum over 2^25 ones is exact in the pieces that add up.
-    EXPECT_NEAR(gradient[row][place[row]].item<double>(), at_target, std::abs(at_target) / 250);
+    // bf16's one rounding is 2^-8; the sum over 2^25 ones is exact in each chunk's partial sums.
+    EXPECT_NEAR(gradient[row][target[row]].item<double>(), at_target, std::abs(at_target) / 250);
     EXPECT_NEAR(gradient[row][100].item<double>(), 1 / total / 2, 1 / total / 2 / 250);
   }
   EXPECT_NEAR(loss.item<double>(), mean, 1e-4);

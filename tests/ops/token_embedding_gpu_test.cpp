@@ -11,14 +11,24 @@ namespace {
 
 class TokenEmbeddingGpu : public test::OnGpu<::testing::TestWithParam<at::ScalarType>> {};
 
+struct Shape {
+  std::int64_t batch, length, width;
+  bool bigram = true, gate = true;  // which optional inputs there are
+};
+
+// Undefined without a gradient.
+struct Results {
+  at::Tensor y, d_table, d_bigram, d_scale, d_gate;
+};
+
 struct Inputs {
   at::Tensor table, ids, bigram, scale, gate, dy;
 
-  Inputs(std::int64_t batch, std::int64_t length, std::int64_t width, bool with_bigram,
-         bool with_gate, at::ScalarType dtype)
-      : table(test::normal({50, width}, 1, dtype)),
-        ids(test::integers({batch, length}, 50, 2)),
-        dy(test::normal({batch, length, width}, 5, dtype)) {
+  Inputs(const Shape& shape, at::ScalarType dtype)
+      : table(test::normal({50, shape.width}, 1, dtype)),
+        ids(test::integers({shape.batch, shape.length}, 50, 2)),
+        dy(test::normal({shape.batch, shape.length, shape.width}, 5, dtype)) {
+    const auto [batch, length, width, with_bigram, with_gate] = shape;
     if (with_bigram) {
       bigram = test::normal({batch, length, width}, 3, dtype);
       scale = at::full({}, 0.4f);
@@ -26,14 +36,11 @@ struct Inputs {
     if (with_gate) gate = test::normal({width}, 4, at::kFloat);
   }
 
-  // y, then the gradients of those of table, bigram, scale and gate that are defined. Computed in
-  // `dtype`; scale and gate are fp32, or fp64 with it.
-  std::vector<at::Tensor> run(at::Device device, at::ScalarType dtype) const {
-    std::vector<at::Tensor> leaves;
+  // Computed in `dtype`; scale and gate are fp32, or fp64 if it is.
+  Results run(at::Device device, at::ScalarType dtype) const {
     const auto leaf = [&](const at::Tensor& x, at::ScalarType to) {
       if (!x.defined()) return x;
-      leaves.push_back(x.to(device, to, /*non_blocking=*/false, /*copy=*/true));
-      return leaves.back().set_requires_grad(true);
+      return x.to(device, to, /*non_blocking=*/false, /*copy=*/true).set_requires_grad(true);
     };
     const auto parameter = dtype == at::kDouble ? at::kDouble : at::kFloat;
     TokenEmbedding of;
@@ -43,40 +50,54 @@ struct Inputs {
     of.bigram_scale = leaf(scale, parameter);
     of.smear_gate_d = leaf(gate, parameter);
     const auto y = token_embedding(of);
-    auto found = torch::autograd::grad({y}, leaves, {dy.to(device, dtype)});
-    found.insert(found.begin(), y.detach());
-    return found;
+    y.backward(dy.to(device, dtype));
+    const auto gradient_of = [](const at::Tensor& x) { return x.defined() ? x.grad() : x; };
+    return {.y = y.detach(),
+            .d_table = gradient_of(of.table_vd),
+            .d_bigram = gradient_of(of.bigram_btd),
+            .d_scale = gradient_of(of.bigram_scale),
+            .d_gate = gradient_of(of.smear_gate_d)};
   }
-};
-
-struct Shape {
-  std::int64_t batch, length, width;
-  bool bigram, gate;
 };
 
 TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
   const auto dtype = GetParam();
   const double rounding = dtype == at::kFloat ? 0x1p-20 : dtype == at::kHalf ? 0x1p-11 : 0x1p-8;
-  // The recipes' widths, sequences of whole runs and not, idle lanes, one position, the largest
-  // width, no smear, no bigrams.
-  const Shape shapes[] = {{3, 160, 512, true, true}, {2, 77, 768, false, false},
-                          {2, 16, 768, true, true},  {5, 33, 16, true, true},
-                          {1, 1, 512, true, true},   {2, 40, 1024, false, true},
-                          {2, 19, 1000, true, false}};
-  for (const auto& [batch, length, width, bigram, gate] : shapes) {
-    const Inputs inputs(batch, length, width, bigram, gate, dtype);
+  const Shape shapes[] = {
+      // The recipes' widths; sequences that are not whole runs.
+      {.batch = 3, .length = 160, .width = 512},
+      {.batch = 2, .length = 77, .width = 768, .bigram = false, .gate = false},
+      // A sequence of one whole run.
+      {.batch = 2, .length = 16, .width = 768},
+      // Idle lanes.
+      {.batch = 5, .length = 33, .width = 16},
+      // One position.
+      {.batch = 1, .length = 1, .width = 512},
+      // The largest width; no bigrams.
+      {.batch = 2, .length = 40, .width = 1024, .bigram = false},
+      // A width that is not a multiple of a warp's; no smear.
+      {.batch = 2, .length = 19, .width = 1000, .gate = false},
+  };
+  for (const auto& shape : shapes) {
+    const Inputs inputs(shape, dtype);
     const auto found = inputs.run(at::kCUDA, dtype), exact = inputs.run(at::kCPU, at::kDouble);
-    ASSERT_EQ(found.size(), exact.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      // The table's gradient sums rounded rows, some `batch·length/50` of size one; sums over all
-      // tokens, the scale's and the gate's, are of fp32 terms.
-      const bool parameter = found[i].dim() < 2;
-      const auto terms = static_cast<double>(i == 1 ? batch * length / 10 + 5 : 4);
-      const double error = parameter ? 2e-6 * std::sqrt(double(exact[0].numel())) : 0.5 * rounding;
-      EXPECT_TRUE(test::is_close(found[i].cpu(), exact[i], parameter ? 2e-5 : rounding,
-                                 parameter ? error : terms * error))
-          << batch << " x " << length << " x " << width << ", tensor " << i;
-    }
+    SCOPED_TRACE(testing::Message()
+                 << shape.batch << " x " << shape.length << " x " << shape.width);
+    const auto expect_close = [&](const at::Tensor& of_gpu, const at::Tensor& right, double rtol,
+                                  double atol, const char* name) {
+      ASSERT_EQ(of_gpu.defined(), right.defined()) << name;
+      if (!right.defined()) return;
+      EXPECT_TRUE(test::is_close(of_gpu.cpu(), right, rtol, atol)) << name;
+    };
+    // The table's gradient sums rounded rows, some `batch·length/50` of size one.
+    const auto terms = static_cast<double>(shape.batch * shape.length / 10 + 5);
+    expect_close(found.y, exact.y, rounding, 4 * 0.5 * rounding, "y");
+    expect_close(found.d_table, exact.d_table, rounding, terms * 0.5 * rounding, "d_table");
+    expect_close(found.d_bigram, exact.d_bigram, rounding, 4 * 0.5 * rounding, "d_bigram");
+    // Sums over all tokens of fp32 terms.
+    const double error = 2e-6 * std::sqrt(double(exact.y.numel()));
+    expect_close(found.d_scale, exact.d_scale, 2e-5, error, "d_scale");
+    expect_close(found.d_gate, exact.d_gate, 2e-5, error, "d_gate");
   }
 }
 
@@ -84,34 +105,41 @@ TEST_P(TokenEmbeddingGpu, UnsupportedWidthsRunAsTheReference) {
   const auto dtype = GetParam();
   const double rounding = dtype == at::kFloat ? 0x1p-20 : dtype == at::kHalf ? 0x1p-8 : 0x1p-5;
   for (const std::int64_t width : {30, 2048}) {
-    const Inputs inputs(2, 9, width, true, true, dtype);
+    const Inputs inputs({.batch = 2, .length = 9, .width = width}, dtype);
     const auto found = inputs.run(at::kCUDA, dtype), exact = inputs.run(at::kCPU, at::kDouble);
-    EXPECT_TRUE(test::is_close(found[0].cpu(), exact[0], rounding, rounding)) << width;
+    EXPECT_TRUE(test::is_close(found.y.cpu(), exact.y, rounding, rounding)) << width;
   }
 }
 
-TEST_P(TokenEmbeddingGpu, OnlyWhatIsNeededIsDifferentiated) {
-  const Inputs inputs(2, 50, 512, true, true, GetParam());
+TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsAreComputed) {
+  const Inputs inputs({.batch = 2, .length = 50, .width = 512}, GetParam());
   const auto all = inputs.run(at::kCUDA, GetParam());
-  TokenEmbedding of{inputs.table.cuda(), inputs.ids.cuda(), inputs.bigram.cuda(),
-                    inputs.scale.cuda(), inputs.gate.cuda()};
+  TokenEmbedding of{.table_vd = inputs.table.cuda(),
+                    .ids_bt = inputs.ids.cuda(),
+                    .bigram_btd = inputs.bigram.cuda(),
+                    .bigram_scale = inputs.scale.cuda(),
+                    .smear_gate_d = inputs.gate.cuda()};
   of.smear_gate_d.set_requires_grad(true);
   const auto gate =
       torch::autograd::grad({token_embedding(of)}, {of.smear_gate_d}, {inputs.dy.cuda()})[0];
-  EXPECT_TRUE(at::equal(gate, all[4]));
+  EXPECT_TRUE(at::equal(gate, all.d_gate));
   of.smear_gate_d.set_requires_grad(false);
   of.bigram_btd.set_requires_grad(true);
   const auto bigram =
       torch::autograd::grad({token_embedding(of)}, {of.bigram_btd}, {inputs.dy.cuda()})[0];
-  EXPECT_TRUE(at::equal(bigram, all[2]));
+  EXPECT_TRUE(at::equal(bigram, all.d_bigram));
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(token_embedding(of), all[0]));
+  EXPECT_TRUE(at::equal(token_embedding(of), all.y));
 }
 
-TEST_P(TokenEmbeddingGpu, TwiceTheSameBits) {
-  const Inputs inputs(4, 1000, 512, true, true, GetParam());
+TEST_P(TokenEmbeddingGpu, GivesTheSameBitsAgain) {
+  const Inputs inputs({.batch = 4, .length = 1000, .width = 512}, GetParam());
   const auto once = inputs.run(at::kCUDA, GetParam()), twice = inputs.run(at::kCUDA, GetParam());
-  for (std::size_t i = 0; i < once.size(); ++i) EXPECT_TRUE(at::equal(once[i], twice[i])) << i;
+  EXPECT_TRUE(at::equal(once.y, twice.y));
+  EXPECT_TRUE(at::equal(once.d_table, twice.d_table));
+  EXPECT_TRUE(at::equal(once.d_bigram, twice.d_bigram));
+  EXPECT_TRUE(at::equal(once.d_scale, twice.d_scale));
+  EXPECT_TRUE(at::equal(once.d_gate, twice.d_gate));
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, TokenEmbeddingGpu,

@@ -11,7 +11,11 @@ TEST(TokenEmbedding, EqualsTheFormula) {
   const auto bigram = test::normal({kBatch, kLength, kWidth}, 3);
   const auto ids = test::integers({kBatch, kLength}, 6, 4);
   const double scale = 0.7;
-  const auto y = token_embedding({table, ids, bigram, test::tensor_of({scale}, {}), gate});
+  const auto y = token_embedding({.table_vd = table,
+                                  .ids_bt = ids,
+                                  .bigram_btd = bigram,
+                                  .bigram_scale = test::tensor_of({scale}, {}),
+                                  .smear_gate_d = gate});
   for (std::int64_t b = 0; b < kBatch; ++b) {
     auto before = at::zeros({kWidth}, at::kDouble);
     for (std::int64_t t = 0; t < kLength; ++t) {
@@ -32,14 +36,23 @@ TEST(TokenEmbedding, GradientIsRightWithAndWithoutItsParts) {
   const auto ids = test::integers({2, 4}, 6, 5);
   const auto table = test::normal({6, 3}, 6), bigram = test::normal({2, 4, 3}, 7);
   const auto scale = test::normal({}, 8), gate = test::normal({3}, 9);
-  const auto all = [&](const std::vector<at::Tensor>& x) {
-    return token_embedding({x[0], ids, x[1], x[2], x[3]});
+  const auto all = [&](const at::Tensor& table_vd, const at::Tensor& bigram_btd,
+                       const at::Tensor& bigram_scale, const at::Tensor& smear_gate_d) {
+    return token_embedding({.table_vd = table_vd,
+                            .ids_bt = ids,
+                            .bigram_btd = bigram_btd,
+                            .bigram_scale = bigram_scale,
+                            .smear_gate_d = smear_gate_d});
   };
-  EXPECT_TRUE(test::gradient_is_right(all, {table, bigram, scale, gate}));
-  const auto alone = [&](const std::vector<at::Tensor>& x) {
-    return token_embedding({x[0], ids, {}, {}, {}});
+  EXPECT_TRUE(test::gradient_is_right(all, table, bigram, scale, gate));
+  const auto table_alone = [&](const at::Tensor& table_vd) {
+    return token_embedding({.table_vd = table_vd,
+                            .ids_bt = ids,
+                            .bigram_btd = {},
+                            .bigram_scale = {},
+                            .smear_gate_d = {}});
   };
-  EXPECT_TRUE(test::gradient_is_right(alone, {table}));
+  EXPECT_TRUE(test::gradient_is_right(table_alone, table));
 }
 
 }  // namespace

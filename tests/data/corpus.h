@@ -1,0 +1,61 @@
+#pragma once
+// Shards with known tokens, and reads of an order over them.
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/token_order.h"
+#include "tests/data/files.h"
+
+namespace tg::test {
+
+using Tokens = std::vector<std::uint16_t>;
+
+// Writes a shard of each size. Token i of the split is i.
+struct Corpus {
+  explicit Corpus(const std::vector<int>& sizes, const std::string& split = "train") {
+    int first = 0;
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      shards.push_back(counting(sizes[i], first));
+      first += sizes[i];
+      write_file(dir / fmt::format("fineweb_{}_{:06}.bin", split, i), shard_bytes(shards.back()));
+      all.insert(all.end(), shards.back().begin(), shards.back().end());
+    }
+  }
+  TempDir dir;
+  std::vector<Tokens> shards;
+  Tokens all;
+};
+
+// The tokens of the order's next micro-batch; empty if the rank has none.
+inline Tokens next_of(TokenOrder& order) {
+  const auto place = order.advance();
+  if (!place) return {};
+  Tokens out(static_cast<std::size_t>(place->tokens));
+  order.read(place->begin, out);
+  return out;
+}
+
+struct Stream {
+  std::int64_t length, micro_batches;  // tokens of a micro-batch; micro-batches of a step
+  int rank = 0, world = 1;
+};
+
+inline StreamOrder stream_order(const TokenSource& source, const Stream& options) {
+  return {source, options.length, options.micro_batches, options.rank, options.world};
+}
+
+struct Strided {
+  std::int64_t sequences, seq_len;  // of a micro-batch
+  int rank = 0, world = 1;
+  bool repeat_first = false;
+};
+
+inline StridedOrder strided_order(const TokenSource& source, const Strided& options) {
+  return {source,       options.sequences, options.seq_len,
+          options.rank, options.world,     options.repeat_first};
+}
+
+}  // namespace tg::test
