@@ -29,12 +29,10 @@ constexpr const char* help =
     "\n"
     "  train_gpt inspect FILE\n"
     "\n"
-    "FILE is a safetensors or torch.save file. Of each tensor it prints name, dtype, shape, "
-    "number\n"
-    "of elements, bytes, and the minimum, maximum and root mean square of its finite elements; "
-    "how\n"
-    "many are not finite, where there are any; then totals by dtype. Where the config.json of the\n"
-    "run is beside FILE, its settings that differ from the defaults follow.\n";
+    "FILE is a safetensors or torch.save file. For each tensor: name, dtype, shape, number of\n"
+    "elements, bytes; minimum, maximum and root mean square of its finite elements; and how\n"
+    "many elements are not finite, if any tensor has such. Then totals by dtype and, if the\n"
+    "config.json of the run is beside FILE, its settings that are not at their defaults.\n";
 
 // Of final_model.2.pt, which a later run of the same RUN_ID numbered aside, it is config.2.json.
 fs::path config_of(const fs::path& weights) {

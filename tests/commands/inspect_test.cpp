@@ -16,17 +16,17 @@ namespace {
 
 NamedTensors some_tensors() {
   return {{"weight", at::tensor({3.0, -4.0, 0.0, 0.0}, at::kFloat).reshape({2, 2})},
-          {"half", at::full({3}, 0.5, at::kHalf).expand({3})},
-          {"scalar", at::tensor(-7, at::kLong)},
+          {"half", at::full({3}, 0.5, at::kHalf)},
+          {"scalar", at::scalar_tensor(-7, at::kLong)},
           {"empty", at::empty({0, 4}, at::kFloat)}};
 }
 
 constexpr const char* expected_tables =
-    "name    dtype  shape   elements  bytes  min   max  rms\n"
-    "weight  F32    [2, 2]         4     16   -4     3  2.5\n"
-    "half    F16    [3]            3      6  0.5   0.5  0.5\n"
-    "scalar  I64    []             1      8   -7    -7    7\n"
-    "empty   F32    [0, 4]         0      0    -     -    -\n"
+    "name    dtype  shape   elements  bytes  min  max  rms\n"
+    "weight  F32    [2, 2]         4     16   -4    3  2.5\n"
+    "half    F16    [3]            3      6  0.5  0.5  0.5\n"
+    "scalar  I64    []             1      8   -7   -7    7\n"
+    "empty   F32    [0, 4]         0      0    -    -    -\n"
     "\n"
     "dtype  tensors  elements  bytes\n"
     "F16          1         3      6\n"
@@ -53,8 +53,8 @@ TEST(Inspect, CountsElementsThatAreNotFinite) {
   save_safetensors(folder / "w",
                    {{"many", many}, {"none", at::full({2}, NAN)}, {"a", at::ones(1)}});
   const auto text = inspect_text(folder / "w");
-  for (const std::string part : {"rms  nonfinite\n", "1     3        1          2\n",
-                                 "-     -        -          2\n", "1     1        1          0\n"})
+  for (const std::string part : {"rms  nonfinite\n", "  1    3    1          2\n",
+                                 "  -    -    -          2\n", "  1    1    1          0\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
