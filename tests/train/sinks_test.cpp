@@ -4,6 +4,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/log.h"
 #include "tests/data/files.h"
 #include "train/log_sink.h"
 #include "train/metrics_sink.h"
@@ -28,6 +29,7 @@ std::vector<nlohmann::json> metrics_of(const std::vector<RunEvent>& events) {
 std::string log_of(const RunEvent& event, const Settings& settings = {}) {
   const Machine machine;
   const LogSink sink(settings, machine, /*world_size=*/1);
+  turn_off_progress();
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
   std::visit(sink, event);
