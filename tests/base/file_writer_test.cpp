@@ -63,7 +63,9 @@ TEST_F(FileWriterTest, SaysWhatFailsByErrno) {
   FileWriter nowhere(folder_ + "/none/file", folder_ + "/none/file.tmp");
   EXPECT_FALSE(nowhere.create());
   EXPECT_EQ(errno, ENOENT);
-  FileWriter folder(folder_, temporary_);
+  const auto taken = folder_ + "/folder";
+  ASSERT_TRUE(fs::create_directory(taken));
+  FileWriter folder(taken, temporary_);
   ASSERT_TRUE(folder.create() && folder.close());
   EXPECT_FALSE(folder.rename());
   EXPECT_EQ(errno, EISDIR);

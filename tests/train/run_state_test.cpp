@@ -38,7 +38,7 @@ class RunStateTest : public testing::Test {
     if (!state.average) state.start_average();
     state.average->update(state.step, /*lr_scale=*/0.1);
     state.clock.start();
-    state.clock.step_ended(Moment(compute_stream(at::kCPU)));
+    state.clock.step_ended(Event(compute_stream(at::kCPU)));
     state.clock.stop();
     state.clock.add_rank_0_time(state.step, 10.0 * static_cast<double>(state.step));
     state.finite_watch.after_step(state.step, std::nan(""), 1, state.step % 2 == 1);
