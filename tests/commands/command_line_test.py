@@ -68,7 +68,8 @@ class RunsTest(RunTest):
 
     def test_inspect_shows_what_a_run_wrote(self):
         self.train("--iterations", 1, output="seen")
-        texts = [self.inspect(self.out / f"final_model.{suffix}") for suffix in ("safetensors", "pt")]
+        seen = self.out  # each call of the program sets it anew
+        texts = [self.inspect(seen / f"final_model.{suffix}") for suffix in ("safetensors", "pt")]
         for text, kind in zip(texts, ("safetensors", "torch.save")):
             self.assertRegex(text.splitlines()[0], rf"final_model\.\w+: {re.escape(kind)}$")
             self.assertRegex(text, r"\nqo_bank +F32 +\[8, 32, 32\] +8192 +32768 +-0\.\d+ +0\.\d+ +0\.\d+\n")
