@@ -72,11 +72,11 @@ void train_command(int argc, const char* const* argv) {
   const OutputDir output_dir(settings, rendezvous, launch);
   Communicator communicator(rendezvous, launch, machine.device, timeout_s,
                             output_dir.path() + "/comm_traces");
-  if (launch.world_size > 1) {
-    log_info("ranks:{} by:{} meeting:{} collectives:{}", launch.world_size, launch.launcher,
-             rendezvous.endpoint, machine.device.is_cuda() ? "nccl" : "gloo");
-  }
-  Trainer(settings, machine, output_dir.path(), origins, communicator).run();
+  const RanksJoined ranks{.world_size = launch.world_size,
+                          .launcher = launch.launcher,
+                          .endpoint = rendezvous.endpoint,
+                          .collectives = machine.device.is_cuda() ? "nccl" : "gloo"};
+  Trainer(settings, machine, output_dir.path(), origins, ranks, communicator).run();
 }
 
 }  // namespace tg

@@ -16,6 +16,12 @@ namespace tg {
 
 // The start.
 
+// Of several ranks: how they found each other and what reduces their gradients.
+struct RanksJoined {
+  int world_size = 1;
+  std::string launcher, endpoint, collectives;
+};
+
 // What was resolved from the settings, the data and the machine.
 struct RunStarted {
   std::string dataset;  // the last component of DATA_PATH
@@ -136,14 +142,15 @@ struct FinalScored {
   double eval_ms = 0;
 };
 struct ModelWritten {
-  std::vector<std::pair<std::string, std::uintmax_t>> file_bytes;  // by name
+  std::uintmax_t torch_bytes = 0, safetensors_bytes = 0;  // of final_model.pt, .safetensors
+  std::int64_t excluded_parameters = 0;                   // of the multi-token heads
   std::int64_t code_bytes = 0;
 };
 
-using RunEvent =
-    std::variant<RunStarted, WarmUpStepEnded, FirstStepEnded, StepEnded, StepTimed, StepSkipped,
-                 LateQatStarted, SwaStarted, SettingWarning, TokensStalled, TokensRepeated,
-                 Validated, ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly,
-                 LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten>;
+using RunEvent = std::variant<RanksJoined, RunStarted, WarmUpStepEnded, FirstStepEnded, StepEnded,
+                              StepTimed, StepSkipped, LateQatStarted, SwaStarted, SettingWarning,
+                              TokensStalled, TokensRepeated, Validated, ValidationProgress,
+                              ValidationSummary, TraceWritten, StoppedEarly, LoopEnded,
+                              MemoryMeasured, AverageApplied, FinalScored, ModelWritten>;
 
 }  // namespace tg

@@ -154,4 +154,12 @@ void LogSink::operator()(const FinalScored& event) const {
            bpb_text(event.score), event.eval_ms);
 }
 
+void LogSink::operator()(const ModelWritten& event) const {
+  if (event.excluded_parameters > 0) {
+    log_info("export_excluding_mtp_params:{}", event.excluded_parameters);
+  }
+  log_info("Serialized model: {} bytes", event.torch_bytes);
+  log_info("Code size: {} bytes", event.code_bytes);
+}
+
 }  // namespace tg

@@ -12,6 +12,7 @@ class LogSink {
   LogSink(const Settings& settings, const Machine& machine, int world_size)
       : settings_(settings), machine_(machine), world_size_(world_size) {}
 
+  void operator()(const RanksJoined& event) const;
   void operator()(const RunStarted& event) const;
   // All of at most 20 steps, else every tenth and the last.
   void operator()(const WarmUpStepEnded& event) const;
@@ -35,7 +36,7 @@ class LogSink {
   void operator()(const MemoryMeasured& event) const;
   void operator()(const AverageApplied& event) const;
   void operator()(const FinalScored& event) const;
-  void operator()(const ModelWritten&) const {}  // write_model() logs its files as it writes them
+  void operator()(const ModelWritten& event) const;
 
  private:
   void data_lines(const RunStarted& event) const;

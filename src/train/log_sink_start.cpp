@@ -6,6 +6,11 @@
 
 namespace tg {
 
+void LogSink::operator()(const RanksJoined& event) const {
+  log_info("ranks:{} by:{} meeting:{} collectives:{}", event.world_size, event.launcher,
+           event.endpoint, event.collectives);
+}
+
 void LogSink::operator()(const RunStarted& event) const {
   data_lines(event);
   model_lines(event);

@@ -14,6 +14,14 @@ nlohmann::json score_json(const char* event, const Score& score) {
 
 }  // namespace
 
+void MetricsSink::operator()(const RanksJoined& event) {
+  file_.write({{"event", "ranks"},
+               {"world_size", event.world_size},
+               {"launcher", event.launcher},
+               {"endpoint", event.endpoint},
+               {"collectives", event.collectives}});
+}
+
 void MetricsSink::operator()(const RunStarted& event) {
   nlohmann::json data{{"event", "data"}, {"planned_tokens", event.planned_tokens}};
   if (event.train_tokens) data["train_tokens"] = *event.train_tokens;
@@ -153,9 +161,11 @@ void MetricsSink::operator()(const FinalScored& event) {
 }
 
 void MetricsSink::operator()(const ModelWritten& event) {
-  nlohmann::json files = nlohmann::json::object();
-  for (const auto& [name, bytes] : event.file_bytes) files[name] = bytes;
-  file_.write({{"event", "model"}, {"file_bytes", files}, {"code_bytes", event.code_bytes}});
+  const nlohmann::json files{{"final_model.pt", event.torch_bytes},
+                             {"final_model.safetensors", event.safetensors_bytes}};
+  nlohmann::json json{{"event", "model"}, {"file_bytes", files}, {"code_bytes", event.code_bytes}};
+  if (event.excluded_parameters > 0) json["excluded_params"] = event.excluded_parameters;
+  file_.write(json);
 }
 
 }  // namespace tg

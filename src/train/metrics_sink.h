@@ -15,6 +15,7 @@ class MetricsSink {
   // The file was renamed.
   void renamed(std::string path) { file_.renamed(std::move(path)); }
 
+  void operator()(const RanksJoined& event);
   void operator()(const RunStarted& event);
   void operator()(const WarmUpStepEnded& event);
   void operator()(const FirstStepEnded& event);

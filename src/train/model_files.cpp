@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "model/init.h"
 #include "store/safetensors.h"
 #include "store/torch_file.h"
@@ -66,21 +65,23 @@ void require_finite(const ParameterTable& table) {
   }
 }
 
-void write_model(const ParameterTable& table, const std::string& dir) {
+ModelWritten write_model(const ParameterTable& table, const std::string& dir) {
   NamedTensors exported;
-  std::int64_t excluded = 0;
+  ModelWritten event;
   for (const auto& row : table.rows()) {
     if (row.exported) {
       exported.emplace_back(row.name, row.value.detach().cpu());
     } else {
-      excluded += row.value.numel();
+      event.excluded_parameters += row.value.numel();
     }
   }
-  if (excluded > 0) log_info("export_excluding_mtp_params:{}", excluded);
-  save_safetensors(dir + "/final_model.safetensors", exported);
-  save_torch(dir + "/final_model.pt", exported);
-  log_info("Serialized model: {} bytes", std::filesystem::file_size(dir + "/final_model.pt"));
-  log_info("Code size: {} bytes", code_bytes());
+  const auto safetensors = dir + "/final_model.safetensors", torch = dir + "/final_model.pt";
+  save_safetensors(safetensors, exported);
+  save_torch(torch, exported);
+  event.safetensors_bytes = std::filesystem::file_size(safetensors);
+  event.torch_bytes = std::filesystem::file_size(torch);
+  event.code_bytes = code_bytes();
+  return event;
 }
 
 }  // namespace tg

@@ -4,6 +4,7 @@
 
 #include "config/settings.h"
 #include "model/parameters.h"
+#include "train/events.h"
 #include "train/machine.h"
 
 namespace tg {
@@ -16,8 +17,8 @@ ParameterTable initial_weights(const Settings& settings, const Machine& machine)
 // naming the first parameter with a value that is not finite.
 void require_finite(const ParameterTable& table);
 
-// final_model.safetensors and final_model.pt in `dir`, without the multi-token heads, and the log
-// lines about them. Errors: cannot_create, io.
-void write_model(const ParameterTable& table, const std::string& dir);
+// Writes final_model.safetensors and final_model.pt to `dir`, without the multi-token heads.
+// Errors: cannot_create, io.
+ModelWritten write_model(const ParameterTable& table, const std::string& dir);
 
 }  // namespace tg

@@ -3,7 +3,6 @@
 #include <ATen/record_function.h>
 
 #include <chrono>
-#include <filesystem>
 
 #include "base/log.h"
 #include "optim/schedule.h"
@@ -15,14 +14,6 @@ namespace tg {
 
 namespace {
 
-ModelWritten model_written(const std::string& dir) {
-  ModelWritten event{.file_bytes = {}, .code_bytes = code_bytes()};
-  for (const char* name : {"final_model.pt", "final_model.safetensors"}) {
-    event.file_bytes.emplace_back(name, std::filesystem::file_size(dir + "/" + name));
-  }
-  return event;
-}
-
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
@@ -31,7 +22,7 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 Trainer::Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
-                 const Origins& origins, Communicator& communicator)
+                 const Origins& origins, const RanksJoined& ranks, Communicator& communicator)
     : settings_(settings),
       machine_(machine),
       communicator_(communicator),
@@ -46,6 +37,7 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
                    settings.runtime, machine.device, parts_.spans);
   }
   communicator.time_collective_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
+  if (ranks.world_size > 1) report_.emit(ranks);
   report_.emit(describe(parts_, settings, machine, communicator.world_size()));
   for (const auto& notice : parts_.weights.parameters.pattern_notices()) {
     report_.emit(SettingWarning{notice});
@@ -179,8 +171,7 @@ void Trainer::finish() {
   }
   if (communicator_.rank() == 0) {
     const PeerWatch::Work writing(communicator_.watch(), "writing the model to " + output_dir_);
-    write_model(parts_.weights.parameters, output_dir_);
-    report_.emit(model_written(output_dir_));
+    report_.emit(write_model(parts_.weights.parameters, output_dir_));
   }
   communicator_.barrier();
 }

@@ -18,7 +18,7 @@ class Trainer {
   // Opens tokens and tokenizer, makes or loads the weights. Errors: those of RunParts and of the
   // outputs. All ranks of the communicator construct one, and call run(), together.
   Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
-          const Origins& origins, Communicator& communicator);
+          const Origins& origins, const RanksJoined& ranks, Communicator& communicator);
   // Errors: internal (a loss or gradient that is not finite), those of reading and writing.
   void run();
 
