@@ -9,7 +9,7 @@ import re
 import sys
 
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
-LAYERS = "base config device data ops model comm optim store eval train".split()
+LAYERS = "base config device data ops model comm optim store artifact eval train".split()
 # Files that are a library beside their layer's.
 LIBRARIES = {"data/feeder.h": "feeder", "data/feeder.cpp": "feeder"}
 # Folders that compile without LibTorch's headers, and what is excepted: the way to the device.
