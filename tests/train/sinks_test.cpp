@@ -58,7 +58,7 @@ TEST(MetricsSink, EveryEventHasAName) {
                   SettingWarning{},     TokensStalled{},     TokensRepeated{}, Validated{},
                   ValidationProgress{}, ValidationSummary{}, TraceWritten{},   StoppedEarly{},
                   LoopEnded{},          MemoryMeasured{},    AverageApplied{}, FinalScored{},
-                  ModelWritten{}});
+                  ModelWritten{},       ArtifactWritten{},   RanksJoined{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
   EXPECT_EQ(names, (std::vector<std::string>{
@@ -66,7 +66,7 @@ TEST(MetricsSink, EveryEventHasAName) {
                        "timing",  "skipped_step",   "late_qat",    "swa",          "warning",
                        "warning", "warning",        "val",         "val_progress", "val_summary",
                        "trace",   "stopping_early", "closing",     "memory",       "average",
-                       "final",   "model"}));
+                       "final",   "model",          "artifact",    "ranks"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
 }
 

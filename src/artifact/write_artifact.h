@@ -1,0 +1,45 @@
+#pragma once
+// The quantised weights that a run hands in, in the two formats of the Python scripts, which
+// torch.load(weights_only=True) reads once unpacked. Both keep tensors of up to 65,536 elements
+// unquantised.
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "store/named_tensors.h"
+
+namespace tg {
+
+// What becomes of a tensor of more than 65,536 elements in an int6 artifact.
+enum class ArtifactKind { int6, int8, control };
+
+struct ArtifactTensor {
+  std::string name;   // unbanked: blocks.0.attn.c_q.weight
+  at::Tensor tensor;  // floating point, finite, on any device; int6: a matrix
+  ArtifactKind kind;
+};
+
+struct ArtifactStats {
+  size_t file_bytes = 0;
+  size_t torch_bytes = 0;    // of the torch.save archive before compression
+  size_t payload_bytes = 0;  // of all tensors in it
+  size_t weight_bytes = 0;   // of all tensors before quantisation
+  // Seconds; quantize_s counts the copy from the device.
+  double quantize_s = 0, serialize_s = 0, compress_s = 0, write_s = 0;
+};
+
+// final_model.int6.ptz: .xz of {"w": tensors, "m": metadata}. Up to 65,536 elements fp16
+// ("passthrough"), larger control tensors fp32 ("passthrough_ctrl"), the others NAME.q int8 and
+// NAME.scale ({"type": "int6"|"int8"}), as ops/quantize computes them. Atomically. Errors:
+// cannot_create, io.
+ArtifactStats write_artifact_int6(const std::vector<ArtifactTensor>& tensors,
+                                  const std::string& path);
+
+// final_model.int8.ptz: zlib of the baseline's "int8_clean_per_row_v1". Up to 65,536 elements fp32
+// where the name contains one of `keep_fp32` (INT8_KEEP_FLOAT_FP32_NAME_PATTERNS), else fp16; the
+// others int8 with scales. The kind plays no part. Atomically. Errors: cannot_create, io.
+ArtifactStats write_artifact_int8_zlib(const std::vector<ArtifactTensor>& tensors,
+                                       const std::vector<std::string>& keep_fp32,
+                                       const std::string& path);
+
+}  // namespace tg

@@ -1,0 +1,99 @@
+#include "ops/quantize/quantize.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <cassert>
+#include <cmath>
+#include <vector>
+
+namespace tg {
+namespace {
+
+// fp32 counts no further; torch.quantile refuses longer rows, too.
+constexpr int64_t kMaxColumns = int64_t{1} << 24;
+
+// The percentiles of each row, as torch.quantile(x, p, dim=1) computes them in fp32. These lie
+// close to the largest element, so that a few of the largest replace its sort of all.
+class RowPercentiles {
+ public:
+  // x [rows, columns], fp32; no percentile below `lowest` will be asked for.
+  RowPercentiles(const at::Tensor& x, double lowest) : last_(x.size(1) - 1) {
+    assert(x.size(1) > 0 && x.size(1) <= kMaxColumns);
+    const auto below = static_cast<int64_t>(rank(lowest));
+    largest_ = std::get<0>(at::topk(x, last_ - below + 1, /*dim=*/1));
+  }
+
+  at::Tensor at_percentile(double p) const {  // [rows]
+    const float place = rank(p), below = std::floor(place);
+    const at::Tensor low = from_smallest(below), high = from_smallest(std::ceil(place));
+    return at::lerp(low, high, at::full_like(low, place - below));
+  }
+
+ private:
+  float rank(double p) const { return static_cast<float>(p) * static_cast<float>(last_); }
+  // Contiguous, since lerp's vectorised loop rounds otherwise than its strided one.
+  at::Tensor from_smallest(float place) const {
+    return largest_.select(1, last_ - static_cast<int64_t>(place)).contiguous();
+  }
+
+  int64_t last_;
+  at::Tensor largest_;  // [rows, k], descending
+};
+
+// By a tensor on the device: CUDA divides by a number of the host as a product with its inverse,
+// which rounds twice.
+at::Tensor divide(const at::Tensor& x, double divisor) {
+  return x / at::full({}, divisor, x.options());
+}
+
+at::Tensor round_to_levels(const at::Tensor& x, const at::Tensor& scale, double levels) {
+  return (x / scale).round().clamp(-levels, levels);
+}
+
+QuantizedWeight quantize_int8_whole(const at::Tensor& w) {
+  const at::Tensor clip =
+      RowPercentiles(w.abs().reshape({1, -1}), 0.9999984).at_percentile(0.9999984).squeeze(0);
+  const at::Tensor scale = at::where(clip > 0, divide(clip, 127), at::ones_like(clip));
+  return {round_to_levels(w.clamp(-clip, clip), scale, 127).to(at::kChar), scale};
+}
+
+}  // namespace
+
+QuantizedWeight quantize_int6(const at::Tensor& matrix) {
+  const at::NoGradGuard no_grad;
+  assert(matrix.dim() == 2);
+  const at::Tensor w = matrix.to(at::kFloat).contiguous();  // the order in which errors are summed
+  const RowPercentiles percentiles(w.abs(), 0.999);
+  std::vector<at::Tensor> scales, errors;
+  for (const double p : {0.999, 0.9995, 0.9999, 0.99999, 1.0}) {
+    scales.push_back(divide(percentiles.at_percentile(p), 31).clamp_min(1.0 / 31.0).to(at::kHalf));
+    const at::Tensor scale = scales.back().to(at::kFloat).unsqueeze(1);
+    errors.push_back((w - round_to_levels(w, scale, 31) * scale).pow(2).mean());
+  }
+  const at::Tensor best = at::stack(errors).argmin().unsqueeze(0);  // the first of equals
+  const at::Tensor scale = at::stack(scales).index_select(0, best).squeeze(0);
+  return {round_to_levels(w, scale.to(at::kFloat).unsqueeze(1), 31).to(at::kChar), scale};
+}
+
+QuantizedWeight quantize_int8(const at::Tensor& weight) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor w = weight.to(at::kFloat);
+  if (w.dim() != 2) return quantize_int8_whole(w);
+  const at::Tensor clip = RowPercentiles(w.abs(), 0.9999984).at_percentile(0.9999984).unsqueeze(1);
+  const at::Tensor scale = divide(clip, 127).clamp_min(1.0 / 127.0);
+  const at::Tensor clipped = w.minimum(clip).maximum(-clip);
+  return {round_to_levels(clipped, scale, 127).to(at::kChar), scale.squeeze(1).to(at::kHalf)};
+}
+
+at::Tensor dequantize(const QuantizedWeight& weight) {
+  const at::NoGradGuard no_grad;
+  at::Tensor scale = weight.scale.to(at::kFloat);
+  if (scale.dim() == 1) {
+    std::vector<int64_t> by_row(static_cast<size_t>(weight.q.dim()), 1);
+    by_row[0] = scale.size(0);
+    scale = scale.view(by_row);
+  }
+  return weight.q.to(at::kFloat) * scale;
+}
+
+}  // namespace tg
