@@ -2,12 +2,9 @@
 
 namespace tg {
 
-MicroStep::MicroStep(Gpt& model, double share, at::Device device, bool graphs)
+MicroStep::MicroStep(Gpt& model, ForwardMode mode, at::Device device, bool graphs)
     : passes_("the step",
-              {[this, &model, share] {
-                 loss_ =
-                     model.loss(batch_.inputs, batch_.targets, {.training = true, .scale = share});
-               },
+              {[this, &model, mode] { loss_ = model.loss(batch_.inputs, batch_.targets, mode); },
                [this] {
                  loss_.backward();
                  loss_ = loss_.detach();

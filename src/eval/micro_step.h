@@ -8,11 +8,12 @@ namespace tg {
 // Forward and backward pass of a micro-batch; its gradients are added to the parameters'.
 class MicroStep {
  public:
-  // `share`: of this micro-batch in the step's loss; `device`, `graphs`: see CapturedGraph.
-  MicroStep(Gpt& model, double share, at::Device device, bool graphs);
+  // `mode.scale`: this micro-batch's share in the step's loss; `device`, `graphs`: see
+  // CapturedGraph.
+  MicroStep(Gpt& model, ForwardMode mode, at::Device device, bool graphs);
 
-  // → the mean loss times share, [] fp32, valid until any graph is replayed. All batches have one
-  // address and one shape.
+  // → the mean loss times mode.scale, [] fp32, valid until any graph is replayed. All batches have
+  // one address and one shape.
   at::Tensor forward(const DeviceBatch& batch);
   void backward() { passes_.run(1); }
   // To be called when the model's computation changes, as when QAT begins.

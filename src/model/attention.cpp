@@ -23,9 +23,23 @@ Attention::Attention(const ModelConfig& config, const ParameterTable& table, std
   value_lambda_ = lambdas.defined() ? lambdas : find("value_blend");
 }
 
+at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const {
+  if (!pass.only && pass.cache == nullptr) return causal_attention(heads.q, heads.k, heads.v);
+  auto k = heads.k, v = heads.v;
+  if (pass.cache != nullptr) {
+    const auto length = k.size(1);
+    pass.cache->k.narrow(1, pass.cached, length).copy_(k);
+    pass.cache->v.narrow(1, pass.cached, length).copy_(v);
+    k = pass.cache->k.narrow(1, 0, pass.cached + length);
+    v = pass.cache->v.narrow(1, 0, pass.cached + length);
+  }
+  const auto keys = pass.only ? pass.cached + pass.only->to : k.size(1);
+  return causal_attention_of_last(pass.rows(heads.q), k.narrow(1, 0, keys), v.narrow(1, 0, keys));
+}
+
 Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights& weights,
                                      const RopeTable& rope_table, const at::Tensor& value_embedding,
-                                     const at::Tensor& first_v) const {
+                                     const at::Tensor& first_v, const InferencePass& pass) const {
   const auto heads = qkv_proj_norm_rope(x_btd, weights.qkv,
                                         {.heads = heads_,
                                          .kv_heads = kv_heads_,
@@ -34,11 +48,12 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights
                                          .value_lambda = value_lambda_,
                                          .first_v = first_v},
                                         rope_table);
-  auto y = causal_attention(heads.q, heads.k, heads.v);
-  if (exclusive_) y = exclusive_attention(y, heads.exclusive_v);
+  auto y = attend(heads, pass);
+  if (exclusive_) y = exclusive_attention(y, pass.rows(heads.exclusive_v));
   if (gate_weight_.defined()) {
     const auto dtype = x_btd.scalar_type();
-    const auto gate = at::linear(x_btd, gate_weight_.to(dtype), gate_bias_.to(dtype)).sigmoid();
+    const auto gate =
+        at::linear(pass.rows(x_btd), gate_weight_.to(dtype), gate_bias_.to(dtype)).sigmoid();
     y = y * gate.unsqueeze(-1);
   }
   return {linear(y.flatten(2, 3), weights.out), heads.first_v};

@@ -2,8 +2,10 @@
 #include <ATen/ATen.h>
 
 #include "config/settings.h"
+#include "model/inference.h"
 #include "model/parameters.h"
 #include "model/weights.h"
+#include "ops/attention/qk_norm_rope.h"
 #include "ops/attention/rope.h"
 
 namespace tg {
@@ -18,11 +20,14 @@ class Attention {
     at::Tensor first_v;  // [B, T, KV, hd], for the next layer; undefined without a value residual
   };
   // x [B, T, D] normalised; value_embedding [B, T, KV·hd] or undefined; first_v of the previous
-  // layer's output, undefined in layer 0.
+  // layer's output, undefined in layer 0. `rope_table` has the rows of x's positions.
   Output forward(const at::Tensor& x_btd, const LayerWeights& weights, const RopeTable& rope_table,
-                 const at::Tensor& value_embedding, const at::Tensor& first_v) const;
+                 const at::Tensor& value_embedding, const at::Tensor& first_v,
+                 const InferencePass& pass = {}) const;
 
  private:
+  at::Tensor attend(const Qkv& heads, const InferencePass& pass) const;
+
   std::int64_t heads_, kv_heads_;
   bool exclusive_;
   at::Tensor q_gain_, gate_weight_, gate_bias_, value_lambda_;

@@ -34,7 +34,7 @@ Block::Block(const ModelConfig& config, const ParameterTable& table, std::int64_
 
 Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                         const LayerWeights& weights, const RopeTable& rope_table,
-                        const at::Tensor& value_embedding) const {
+                        const at::Tensor& value_embedding, const InferencePass& pass) const {
   const auto entry = residual_norm({.x = in.x,
                                     .branch = in.branch,
                                     .branch_scale = in.branch_scale,
@@ -46,18 +46,18 @@ Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* previo
   if (previous_output != nullptr) *previous_output = entry.sum;
 
   const auto attended =
-      attention_.forward(entry.y, weights, rope_table, value_embedding, in.first_v);
+      attention_.forward(entry.y, weights, rope_table, value_embedding, in.first_v, pass);
+  const auto x = pass.rows(entry.x).contiguous();
   const auto middle =
-      residual_norm({.x = entry.x, .branch = attended.y, .branch_scale = attn_scale_}, norm_scale_,
+      residual_norm({.x = x, .branch = attended.y, .branch_scale = attn_scale_}, norm_scale_,
                     /*keep_sum=*/false);
   Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_), mlp_scale_,
                entry.x0, attended.first_v};
 
   if (dtg_weight_.defined()) {
     const auto dtype = out.x.scalar_type();
-    const auto gate =
-        at::linear(entry.x.detach(), dtg_weight_.to(dtype), dtg_bias_.to(dtype)).sigmoid();
-    out.x = entry.x + gate * (out.add_branch() - entry.x);
+    const auto gate = at::linear(x.detach(), dtg_weight_.to(dtype), dtg_bias_.to(dtype)).sigmoid();
+    out.x = x + gate * (out.add_branch() - x);
   }
   return out;
 }

@@ -31,9 +31,11 @@ class Block {
     at::Tensor x, weight;  // [B, T, D], [D]; undefined: none
   };
   // `previous_output`, if not null, receives the previous block's output, for a later block's skip.
+  // With `pass.only` the output is of these positions alone: for the last block, whose others no
+  // block reads.
   Residual forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                    const LayerWeights& weights, const RopeTable& rope_table,
-                   const at::Tensor& value_embedding) const;
+                   const at::Tensor& value_embedding, const InferencePass& pass = {}) const;
 
  private:
   Attention attention_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 
 #include "config/derived.h"
 #include "ops/embedding/bigram_hash.h"
@@ -28,7 +29,21 @@ const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const 
       .first->second;
 }
 
-at::Tensor Gpt::embed(const at::Tensor& inputs_bt) const {
+RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache) const {
+  if (cache == nullptr) return rope_table(inputs_bt.size(1), inputs_bt.device());
+  const auto& whole = rope_table(cache->capacity, inputs_bt.device());
+  const auto of_inputs = [&](const at::Tensor& table) {
+    return table.narrow(0, cache->length, inputs_bt.size(1));
+  };
+  return {of_inputs(whole.cos), of_inputs(whole.sin)};
+}
+
+at::Tensor Gpt::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const {
+  if (cache != nullptr && cache->last_ids.defined()) {
+    // A token's embedding also depends on the one before it, and on no others.
+    const auto with_last = at::cat({cache->last_ids, inputs_bt}, 1);
+    return embed(with_last, nullptr).narrow(1, 1, inputs_bt.size(1)).contiguous();
+  }
   at::Tensor bigram;
   if (config_.bigram_vocab_size > 0) {
     const auto rows = bigram_hash(inputs_bt, config_.bigram_vocab_size);
@@ -59,14 +74,15 @@ at::Tensor Gpt::layer_values(const at::Tensor& embedded, std::int64_t layer) con
                               : embedded * scale;
 }
 
-at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
-  const auto& rope = rope_table(inputs_bt.size(1), inputs_bt.device());
+at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
+                             DecodeCache* cache) const {
+  const auto rope = rope_rows(inputs_bt, cache);
   const auto embedded = value_embedding(inputs_bt);
   const auto skip_weights = table_.find("skip_weights");
   // U-Net skips: the first half of the blocks pushes its outputs, the second half pops them.
   const std::int64_t pushing = config_.unet_skips ? config_.num_layers / 2 : 0;
 
-  const auto x0 = embed(inputs_bt);
+  const auto x0 = embed(inputs_bt, cache);
   Residual residual{.x = x0, .branch = {}, .x0 = x0};
   std::vector<at::Tensor> skips;
   for (std::int64_t i = 0; i < config_.num_layers; ++i) {
@@ -77,9 +93,12 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt) const {
       skip = {skips.back(), skip_weights[i - pushing]};
       skips.pop_back();
     }
+    InferencePass pass;
+    if (i + 1 == config_.num_layers) pass.only = only;
+    if (cache != nullptr) pass.cache = &cache->layers[layer], pass.cached = cache->length;
     const bool push_previous = i > 0 && i < pushing;
     residual = blocks_[layer].forward(residual, skip, push_previous ? &previous_output : nullptr,
-                                      weights_.layer(i), rope, layer_values(embedded, i));
+                                      weights_.layer(i), rope, layer_values(embedded, i), pass);
     if (push_previous) skips.push_back(previous_output);
     if (i + 1 == pushing) skips.push_back(residual.add_branch());
   }
@@ -122,10 +141,32 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
   return loss;
 }
 
-at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt) const {
+at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
+                             const std::optional<Positions>& only) const {
   const at::NoGradGuard no_grad;
-  const auto z = linear(final_states(inputs_bt), head()).flatten(0, 1);
-  return softcap_nll(z, targets_bt.flatten(), config_.logit_softcap).view_as(targets_bt);
+  const auto z = linear(final_states(inputs_bt, only), head()).flatten(0, 1);
+  return softcap_nll(z, targets_bs.flatten(), config_.logit_softcap).view(targets_bs.sizes());
+}
+
+DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity) const {
+  DecodeCache cache{.layers = {}, .capacity = capacity, .length = 0, .last_ids = {}};
+  const auto options = table_["qo_bank"].options().dtype(numerics_.compute).requires_grad(false);
+  const auto empty = [&] {
+    return at::empty({batch, capacity, config_.num_kv_heads, head_dim(config_)}, options);
+  };
+  for (std::int64_t i = 0; i < config_.num_layers; ++i) cache.layers.push_back({empty(), empty()});
+  return cache;
+}
+
+at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const {
+  const at::NoGradGuard no_grad;
+  const auto count = ids_bn.size(1);
+  assert(count > 0 && cache.length + count <= cache.capacity);
+  const auto states = final_states(ids_bn, Positions{count - 1, count}, &cache);
+  cache.length += count;
+  cache.last_ids = ids_bn.narrow(1, count - 1, 1);
+  const auto z = linear(states, head()).squeeze(1).to(at::kFloat);
+  return config_.logit_softcap * (z / config_.logit_softcap).tanh();
 }
 
 }  // namespace tg

@@ -8,6 +8,7 @@
 
 #include "config/settings.h"
 #include "model/block.h"
+#include "model/inference.h"
 #include "model/parameters.h"
 
 namespace tg {
@@ -33,14 +34,25 @@ class Gpt {
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                   ForwardMode mode) const;
-  // Cross-entropy of every target, without a gradient → [B, T] fp32. Like loss(), with the weights
-  // of the last cast_weights().
-  at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt) const;
+  // Cross-entropy of every target, without a gradient; inputs [B, T], targets [B, S] int64 → [B, S]
+  // fp32. S is T, or with `only` the number of these positions: the last block's queries, attention
+  // output and MLP and the head then serve no others. Like loss(), of the weights as of the last
+  // cast_weights().
+  at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
+                          const std::optional<Positions>& only = {}) const;
+
+  // For decoding up to `capacity` tokens of `batch` rows.
+  DecodeCache make_cache(std::int64_t batch, std::int64_t capacity) const;
+  // Adds ids [B, n] int64 to those in the cache → the logits of the token after them, softcapped
+  // [B, V] fp32. RoPE is that of rows of the cache's capacity. At most `capacity` tokens in all.
+  at::Tensor next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const;
 
  private:
-  at::Tensor embed(const at::Tensor& inputs_bt) const;
-  // The last block's output, normalised [B, T, D].
-  at::Tensor final_states(const at::Tensor& inputs_bt) const;
+  // `cache`: ids that precede the inputs; may be null.
+  at::Tensor embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
+  // The last block's output, normalised [B, T, D]; with `only`, of these positions alone.
+  at::Tensor final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only = {},
+                          DecodeCache* cache = nullptr) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               double scale) const;
   Weight head() const;
@@ -49,6 +61,8 @@ class Gpt {
   // A layer's projection of that embedding [B, T, KV·hd], or undefined.
   at::Tensor layer_values(const at::Tensor& embedded, std::int64_t layer) const;
   const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
+  // Of the inputs' positions.
+  RopeTable rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
 
   const ModelConfig config_;
   const Numerics numerics_;

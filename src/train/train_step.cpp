@@ -19,7 +19,8 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
       phases_(phases),
       communicator_(communicator),
       micro_batches_(micro_batches),
-      micro_step_(model, 1.0 / static_cast<double>(micro_batches), device, graphs),
+      micro_step_(model, {.training = true, .scale = 1.0 / static_cast<double>(micro_batches)},
+                  device, graphs),
       once_a_step_(
           "the update",
           {[this] { model_.cast_weights(); },

@@ -69,4 +69,25 @@ at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
   return y.transpose(1, 2);
 }
 
+at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
+                                    const at::Tensor& v_bthd) {
+  const at::NoGradGuard no_grad;
+  const auto queries = q_bshd.size(1), keys = k_bthd.size(1);
+  if (can_run(AttentionKernel::flash, q_bshd.device(), q_bshd.scalar_type(), q_bshd.size(3)) &&
+      q_bshd.is_cuda()) {
+    // Its causal mask ends with the last key for the last query, unlike scaled_dot_product's.
+    return std::get<0>(at::_flash_attention_forward(
+        q_bshd, k_bthd, v_bthd, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, queries, keys,
+        /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false));
+  }
+  const auto visible =
+      at::ones({queries, keys}, q_bshd.options().dtype(at::kBool)).tril(keys - queries);
+  const bool grouped = q_bshd.size(2) != k_bthd.size(2);
+  const auto y = std::get<0>(at::_scaled_dot_product_attention_math(
+      q_bshd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), visible,
+      /*dropout_p=*/0.0, /*is_causal=*/false, /*dropout_mask=*/{}, /*scale=*/std::nullopt,
+      /*enable_gqa=*/grouped));
+  return y.transpose(1, 2);
+}
+
 }  // namespace tg

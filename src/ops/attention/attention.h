@@ -23,4 +23,10 @@ void use_attention(AttentionKernel kernel);
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd);
 
+// The same for the last S ≤ T positions' queries alone, without a gradient: q [B, S, heads, hd], k
+// and v [B, T, KV, hd] → [B, S, heads, hd]. Flash attention on a GPU in half precision, whatever
+// ATTENTION says, else math.
+at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
+                                    const at::Tensor& v_bthd);
+
 }  // namespace tg
