@@ -1,7 +1,6 @@
 #include "eval/validation.h"
 
 #include <algorithm>
-#include <numbers>
 
 #include "config/derived.h"
 #include "data/feeder.h"
@@ -10,34 +9,6 @@
 namespace tg {
 
 namespace {
-
-// Sums over batches, on the device until they are asked for: Σnll, predictions, bytes.
-class Tally {
- public:
-  explicit Tally(at::Device device)
-      : sums_(at::zeros({3}, at::TensorOptions(device).dtype(at::kDouble))) {}
-
-  void add(const at::Tensor& mean_loss, std::int64_t predictions) {
-    sums_[0] += mean_loss.to(at::kDouble) * predictions;
-    sums_[1] += predictions;
-  }
-  void add_bytes(std::int64_t count) { sums_[2] += count; }
-  void add_bytes(const at::Tensor& count) { sums_[2] += count; }
-  void add_other_ranks(Communicator& communicator) { communicator.sum(sums_).wait(); }
-
-  struct Sums {
-    double loss, predictions, bytes;
-    double mean_loss() const { return loss / predictions; }
-  };
-  Sums sums() const {
-    const auto host = sums_.cpu();
-    const auto* values = host.const_data_ptr<double>();
-    return {values[0], values[1], values[2]};
-  }
-
- private:
-  at::Tensor sums_;
-};
 
 std::int64_t count_predictions(const Settings& settings, const TokenSource& tokens) {
   const auto& run = settings.run;
@@ -94,30 +65,26 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
 
   const auto batches = plan.count / plan.places_in_batch;
   const auto every = on_progress ? io_.val_progress_log_every : 0;
-  Tally tally(device_);
+  ScoreSums sums(device_);
   const auto next = [&] {
     const PeerWatch::Work reading(communicator_.watch(), "reading tokens for validation");
     return feeder.next();
   };
   for (std::int64_t done = 1; done <= plan.count; ++done) {
     const auto batch = next();
-    tally.add(batch_loss_(model, batch), batch.targets.numel());
-    if (host_counts) tally.add_bytes(batch.text_bytes);
-    if (device_bytes_) tally.add_bytes(count_bytes(*device_bytes_, batch.inputs, batch.targets));
+    sums.add_mean(batch_loss_(model, batch), batch.targets.numel());
+    if (host_counts) sums.add_bytes(batch.text_bytes);
+    if (device_bytes_) sums.add_bytes(count_bytes(*device_bytes_, batch.inputs, batch.targets));
     communicator_.progress();
     const auto number = done / plan.places_in_batch;
     if (every > 0 && done % plan.places_in_batch == 0 &&
         (number % every == 0 || number == batches)) {
-      const auto so_far = tally.sums();
-      on_progress({number, batches, so_far.mean_loss(), so_far.predictions});
+      on_progress({number, batches, sums.score().loss, sums.tokens()});
     }
   }
-  tally.add_other_ranks(communicator_);
+  sums.add_other_ranks(communicator_);
   const PeerWatch::Scope waiting(communicator_.watch());
-  const auto sums = tally.sums();
-  Score score{.loss = sums.mean_loss(), .bpb = {}};
-  if (bytes_) score.bpb = sums.loss / std::numbers::ln2 / sums.bytes;
-  return score;
+  return sums.score();
 }
 
 }  // namespace tg

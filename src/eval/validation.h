@@ -11,15 +11,11 @@
 #include "config/settings.h"
 #include "data/validation.h"
 #include "eval/batch_loss.h"
+#include "eval/score.h"
 #include "model/gpt.h"
 #include "ops/loss/byte_count.h"
 
 namespace tg {
-
-struct Score {
-  double loss;                // mean negative log-likelihood of a token, in nats
-  std::optional<double> bpb;  // Σnll / ln 2 / Σbytes; absent without a tokenizer
-};
 
 // The sums so far of the batches that this rank has scored.
 struct ValidationProgress {

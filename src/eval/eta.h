@@ -1,0 +1,24 @@
+#pragma once
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+namespace tg {
+
+// The terminal's progress line of a long evaluation: "sliding window 12/488  ETA 0:00:12". Erased
+// at the end.
+class EtaLine {
+ public:
+  explicit EtaLine(std::string name);
+  ~EtaLine();
+  EtaLine(const EtaLine&) = delete;
+  EtaLine& operator=(const EtaLine&) = delete;
+
+  void operator()(std::int64_t done, std::int64_t all) const;
+
+ private:
+  std::string name_;
+  std::chrono::steady_clock::time_point began_;
+};
+
+}  // namespace tg

@@ -1,0 +1,117 @@
+#include "eval/generate.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tg {
+
+namespace {
+
+// Length of the UTF-8 character that begins with `lead`; 0: none does.
+std::size_t character_length(unsigned char lead) {
+  if (lead < 0x80) return 1;
+  if (lead >= 0xC2 && lead < 0xE0) return 2;
+  if (lead >= 0xE0 && lead < 0xF0) return 3;
+  return lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+}
+
+// Bytes of the longest prefix that is whole characters.
+std::size_t whole_characters(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const auto length = character_length(static_cast<unsigned char>(text[at]));
+    if (length == 0 || at + length > text.size()) break;
+    const auto rest = text.substr(at + 1, length - 1);
+    const bool continued = std::all_of(rest.begin(), rest.end(), [](char byte) {
+      return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+    });
+    if (!continued) break;
+    at += length;
+  }
+  return at;
+}
+
+// What is decoded of all tokens so far, piece by piece.
+class TextStream {
+ public:
+  TextStream(const Tokenizer& tokenizer, const std::function<void(std::string_view)>& on_text)
+      : tokenizer_(tokenizer), on_text_(on_text) {}
+
+  // Text of the prompt is not passed on.
+  void begin(std::span<const std::uint16_t> prompt) {
+    ids_.assign(prompt.begin(), prompt.end());
+    told_ = tokenizer_.decode(ids_).size();
+  }
+  void add(std::uint16_t id) {
+    ids_.push_back(id);
+    const auto text = tokenizer_.decode(ids_);
+    // A character whose bytes are not all there yet is decoded as U+FFFD: wait for its end.
+    if (text.size() <= told_ || text.ends_with("\uFFFD")) return;
+    on_text_(std::string_view(text).substr(told_));
+    told_ = text.size();
+  }
+
+ private:
+  const Tokenizer& tokenizer_;
+  const std::function<void(std::string_view)>& on_text_;
+  std::vector<std::uint16_t> ids_;
+  std::size_t told_ = 0;
+};
+
+at::Tensor row_of(std::span<const std::uint16_t> ids, at::Device device) {
+  const std::vector<std::int64_t> wide(ids.begin(), ids.end());
+  return at::tensor(wide, at::kLong).unsqueeze(0).to(device);
+}
+
+}  // namespace
+
+std::vector<std::uint16_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
+  const auto valid = whole_characters(prompt);
+  REQUIRE(valid == prompt.size(), ExitCode::usage,
+          "--prompt is no UTF-8 text (expected UTF-8, found byte 0x{:02x} at {}); convert it",
+          static_cast<unsigned char>(prompt[valid]), valid);
+  std::vector<std::uint16_t> ids;
+  if (tokenizer.bos_id() >= 0) ids.push_back(static_cast<std::uint16_t>(tokenizer.bos_id()));
+  tokenizer.encode(prompt, ids);
+  const auto unknown = std::find(ids.begin(), ids.end(), tokenizer.unknown_id());
+  REQUIRE(unknown == ids.end(), ExitCode::usage,
+          "--prompt has characters that the tokenizer does not know (expected text of its pieces, "
+          "found an unknown one after \"{}\"); leave them out, or use another TOKENIZER_PATH",
+          tokenizer.decode(std::span(ids).first(static_cast<std::size_t>(unknown - ids.begin()))));
+  REQUIRE(!ids.empty(), ExitCode::usage,
+          "--prompt is empty, and the tokenizer has no token that begins a text; give a prompt");
+  return ids;
+}
+
+void generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view prompt,
+              const GenerateOptions& options, at::Device device,
+              const std::function<void(std::string_view)>& on_text) {
+  auto ids = encode_prompt(tokenizer, prompt);
+  TextStream text(tokenizer, on_text);
+  text.begin(ids);
+  const auto keep_last = [&](std::int64_t count) {
+    if (std::ssize(ids) > count) ids.erase(ids.begin(), ids.end() - count);
+  };
+  keep_last(options.context);
+  Sampler sampler(options.sampling);
+  auto cache = model.make_cache(1, options.context);
+  std::size_t cached = 0;  // of ids
+  for (std::int64_t drawn = 0; drawn < options.tokens; ++drawn) {
+    if (!options.kv_cache || std::ssize(ids) > options.context) {
+      if (std::ssize(ids) > options.context)
+        keep_last(std::max<std::int64_t>(options.context / 2, 1));
+      cache.length = 0;
+      cache.last_ids = at::Tensor();
+      cached = 0;
+    }
+    const auto logits = model.next_logits(row_of(std::span(ids).subspan(cached), device), cache);
+    cached = ids.size();
+    // A padded vocabulary has rows that are no token.
+    const auto id = sampler.draw(logits[0].slice(0, 0, tokenizer.pieces()));
+    ids.push_back(static_cast<std::uint16_t>(id));
+    text.add(ids.back());
+  }
+}
+
+}  // namespace tg

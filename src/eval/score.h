@@ -1,0 +1,36 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <optional>
+
+#include "comm/communicator.h"
+
+namespace tg {
+
+struct Score {
+  double loss;                // mean negative log-likelihood of a token, in nats
+  std::optional<double> bpb;  // Σnll / ln 2 / Σbytes; absent without a tokenizer
+};
+
+// Sums over what was scored, in fp64 on the device until score() asks: Σnll, tokens, bytes.
+class ScoreSums {
+ public:
+  explicit ScoreSums(at::Device device)
+      : sums_(at::zeros({3}, at::TensorOptions(device).dtype(at::kDouble))) {}
+
+  // A mean [] over `tokens`, or the nll of each token, of any shape.
+  void add_mean(const at::Tensor& mean_nll, std::int64_t tokens);
+  void add(const at::Tensor& nll);
+  void add_bytes(std::int64_t count) { sums_[2] += count; }
+  void add_bytes(const at::Tensor& count) { sums_[2] += count; }
+  void add_other_ranks(Communicator& communicator) { communicator.sum(sums_).wait(); }
+
+  double tokens() const;
+  // Waits for the device. Without bytes there is no bpb.
+  Score score() const;
+
+ private:
+  at::Tensor sums_;
+};
+
+}  // namespace tg

@@ -1,0 +1,24 @@
+#include "eval/sliding_window.h"
+
+#include "eval/eta.h"
+
+namespace tg {
+
+Score sliding_window_score(Gpt& model, const SplitTokens& tokens, const DeviceByteTable* bytes,
+                           const WindowOptions& options, at::Device device, bool graphs,
+                           Communicator& communicator) {
+  model.set_fake_quant(false);
+  model.cast_weights();
+  const auto windows = sliding_windows(tokens.predictions(), options);
+  const auto own = share_of_rank(windows, communicator.rank(), communicator.world_size());
+  ScoreSums sums(device);
+  WindowScorer scorer(model, tokens, bytes, options.length, options.stride, device, graphs,
+                      communicator);
+  const EtaLine eta("sliding window");
+  scorer.score(own, sums, std::cref(eta));
+  sums.add_other_ranks(communicator);
+  const PeerWatch::Scope waiting(communicator.watch());
+  return sums.score();
+}
+
+}  // namespace tg

@@ -1,0 +1,22 @@
+#include "eval/split_tokens.h"
+
+#include <cassert>
+
+namespace tg {
+
+SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
+                         at::Device device)
+    : predictions_(predictions) {
+  const auto host = at::zeros({predictions + 1 + length}, at::kUInt16);
+  auto* const tokens = host.mutable_data_ptr<std::uint16_t>();
+  source.read_at(0, {tokens, static_cast<std::size_t>(predictions + 1)});
+  tokens_ = host.to(device);
+}
+
+at::Tensor SplitTokens::inputs(std::int64_t begin, std::int64_t rows, std::int64_t length,
+                               std::int64_t stride) const {
+  assert(begin >= 0 && begin + (rows - 1) * stride + length <= tokens_.numel());
+  return tokens_.as_strided({rows, length}, {stride, 1}, begin);
+}
+
+}  // namespace tg

@@ -1,0 +1,124 @@
+#include "eval/test_time_training.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "base/python_format.h"
+
+namespace tg {
+
+TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
+                                   const SplitTokens& tokens, const DeviceByteTable* bytes,
+                                   const TttOptions& options, at::Device device,
+                                   Communicator& communicator)
+    : model_(model),
+      tokens_(tokens),
+      options_(options),
+      communicator_(communicator),
+      parameters_(table, options.config.ttt_freeze_blocks, options.config.ttt_momentum,
+                  options.record_quirks),
+      chunks_(windows_of_chunks(tokens.predictions(), options.windows,
+                                options.config.ttt_chunk_tokens)),
+      scorer_(model, tokens, bytes, options.windows.length, options.windows.stride, device,
+              options.graphs, communicator),
+      sums_(device),
+      micro_step_(model, {}, device, options.graphs) {
+  const auto length = options.windows.length;
+  const auto whole = share_of_chunk(tokens.predictions(), 0, options.config.ttt_chunk_tokens,
+                                    length, communicator.rank(), communicator.world_size());
+  batch_.inputs = at::zeros({std::min(options.config.ttt_batch_seqs, whole.rows), length},
+                            at::TensorOptions(device).dtype(at::kLong));
+  batch_.targets = at::zeros_like(batch_.inputs);
+}
+
+double TestTimeTraining::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+}
+
+Score TestTimeTraining::run() {
+  began_ = std::chrono::steady_clock::now();
+  const auto& ttt = options_.config;
+  std::size_t windows = 0;
+  for (const auto& chunk : chunks_) windows += chunk.size();
+  log_info(
+      "ttt_sliding:start chunks={} chunk_tokens={} total_windows={} stride={} ttt_lr={} "
+      "ttt_epochs={} freeze_blocks={}",
+      chunks_.size(), ttt.ttt_chunk_tokens, windows, options_.windows.stride, py_repr(ttt.ttt_lr),
+      ttt.ttt_epochs, ttt.ttt_freeze_blocks);
+  log_info("ttt_sliding:params unfrozen={} frozen={}", parameters_.unfrozen(),
+           parameters_.frozen());
+  model_.set_fake_quant(false);
+  model_.cast_weights();
+  parameters_.zero_gradients();
+  for (std::int64_t chunk = 0; chunk < std::ssize(chunks_); ++chunk) {
+    scorer_.score(share_of_rank(chunks_[static_cast<std::size_t>(chunk)], communicator_.rank(),
+                                communicator_.world_size()),
+                  sums_);
+    const bool last = chunk + 1 == std::ssize(chunks_);
+    if (!last) train_on(chunk);
+    if (chunk % 10 == 0 || last) log_chunk(chunk, sums_);
+  }
+  sums_.add_other_ranks(communicator_);
+  const PeerWatch::Scope waiting(communicator_.watch());
+  const auto score = sums_.score();
+  log_info("ttt_sliding:done val_loss={:.6f} val_bpb={} elapsed={:.1f}s", score.loss,
+           score.bpb ? fmt::format("{:.6f}", *score.bpb) : "none", seconds());
+  return score;
+}
+
+void TestTimeTraining::log_chunk(std::int64_t chunk, const ScoreSums& own) const {
+  const auto score = own.score();
+  log_info(
+      "  ttt_chunk [{}/{}] {} time={:.1f}s", chunk + 1, chunks_.size(),
+      score.bpb ? fmt::format("bpb={:.6f}", *score.bpb) : fmt::format("loss={:.6f}", score.loss),
+      seconds());
+}
+
+void TestTimeTraining::train_on(std::int64_t chunk) {
+  const auto& ttt = options_.config;
+  const auto length = options_.windows.length;
+  const int world = communicator_.world_size();
+  const auto share_of = [&](int rank) {
+    return share_of_chunk(tokens_.predictions(), chunk, ttt.ttt_chunk_tokens, length, rank, world);
+  };
+  const auto share = share_of(communicator_.rank());
+  const double lr = chunk_lr(ttt.ttt_lr, chunk, std::ssize(chunks_));
+  if (options_.fake_quant) {
+    model_.set_fake_quant(true);
+    model_.cast_weights();
+  }
+  for (std::int64_t epoch = 0; epoch < ttt.ttt_epochs; ++epoch) {
+    for (std::int64_t row = 0; row < share.most_rows; row += ttt.ttt_batch_seqs) {
+      std::int64_t contributing = 0;
+      for (int rank = 0; rank < world; ++rank) contributing += row < share_of(rank).rows;
+      const auto rows = std::min(ttt.ttt_batch_seqs, share.rows - row);
+      if (rows > 0) train_batch(share.begin + row * length, rows);
+      parameters_.step(communicator_, contributing, ttt.ttt_grad_clip, lr);
+      parameters_.zero_gradients();
+      model_.cast_weights();
+      communicator_.progress();
+    }
+  }
+  if (options_.fake_quant) {
+    model_.set_fake_quant(false);
+    model_.cast_weights();
+  }
+}
+
+void TestTimeTraining::train_batch(std::int64_t begin, std::int64_t rows) {
+  const at::AutoGradMode with_gradients(true);
+  const auto length = options_.windows.length;
+  const auto inputs = tokens_.inputs(begin, rows, length, length);
+  const auto targets = tokens_.targets(begin, rows, length, length);
+  if (rows == batch_.inputs.size(0)) {
+    batch_.inputs.copy_(inputs);
+    batch_.targets.copy_(targets);
+    micro_step_.forward(batch_);
+    micro_step_.backward();
+  } else {
+    model_.loss(inputs.to(at::kLong), targets.to(at::kLong), {}).backward();
+  }
+  model_.collect_gradients();
+}
+
+}  // namespace tg

@@ -1,0 +1,38 @@
+#include "eval/ttt_chunks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace tg {
+
+std::vector<std::vector<Window>> windows_of_chunks(std::int64_t predictions,
+                                                   const WindowOptions& options,
+                                                   std::int64_t chunk_tokens) {
+  const auto chunks = (predictions + chunk_tokens - 1) / chunk_tokens;
+  std::vector<std::vector<Window>> windows(static_cast<std::size_t>(chunks));
+  for (const auto& window : sliding_windows(predictions, options)) {
+    const auto chunk = std::min((window.begin + window.from) / chunk_tokens, chunks - 1);
+    windows[static_cast<std::size_t>(chunk)].push_back(window);
+  }
+  return windows;
+}
+
+ChunkShare share_of_chunk(std::int64_t predictions, std::int64_t chunk, std::int64_t chunk_tokens,
+                          std::int64_t seq_len, int rank, int world_size) {
+  const auto begin = chunk * chunk_tokens;
+  const auto sequences = (std::min(begin + chunk_tokens, predictions) - begin) / seq_len;
+  const auto first_of = [&](std::int64_t r) { return sequences * r / world_size; };
+  ChunkShare share{.begin = begin + first_of(rank) * seq_len,
+                   .rows = first_of(rank + 1) - first_of(rank)};
+  for (int r = 0; r < world_size; ++r)
+    share.most_rows = std::max(share.most_rows, first_of(r + 1) - first_of(r));
+  return share;
+}
+
+double chunk_lr(double lr, std::int64_t chunk, std::int64_t chunks) {
+  const auto last = static_cast<double>(std::max<std::int64_t>(chunks - 1, 1));
+  return lr * 0.5 * (1 + std::cos(std::numbers::pi * static_cast<double>(chunk) / last));
+}
+
+}  // namespace tg

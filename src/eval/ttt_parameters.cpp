@@ -1,0 +1,105 @@
+#include "eval/ttt_parameters.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace tg {
+
+namespace {
+
+bool is_of_blocks(std::string_view name, std::int64_t first_blocks) {
+  for (std::int64_t i = 0; i < first_blocks; ++i) {
+    if (name.starts_with(fmt::format("blocks.{}.", i))) return true;
+  }
+  return false;
+}
+
+// The part's gradient is where its values are, in a tensor of the same layout.
+at::Tensor gradient_of(const at::Tensor& parameter, const at::Tensor& value) {
+  const auto gradient = parameter.grad();
+  return gradient.as_strided(
+      value.sizes(), value.strides(),
+      gradient.storage_offset() + value.storage_offset() - parameter.storage_offset());
+}
+
+at::ScalarType sum_dtype(const std::vector<at::Tensor>& gradients) {
+  return gradients.front().scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// Sums over ranks, as one collective.
+void sum_packed(const std::vector<at::Tensor>& gradients, Communicator& communicator) {
+  std::vector<at::Tensor> flat;
+  for (const auto& gradient : gradients)
+    flat.push_back(gradient.flatten().to(sum_dtype(gradients)));
+  const auto packed = at::cat(flat);
+  communicator.sum(packed).wait();
+  std::int64_t begin = 0;
+  for (const auto& gradient : gradients) {
+    gradient.copy_(packed.narrow(0, begin, gradient.numel()).view(gradient.sizes()));
+    begin += gradient.numel();
+  }
+}
+
+at::Tensor global_norm(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> norms;
+  for (const auto& norm : at::_foreach_norm(tensors, 2, sum_dtype(tensors))) norms.push_back(norm);
+  return at::stack(norms).norm();
+}
+
+}  // namespace
+
+TttParameters::TttParameters(const ParameterTable& table, std::int64_t frozen_blocks,
+                             double momentum, bool record_quirks)
+    : table_(table), sgd_({}, momentum) {
+  std::vector<at::Tensor> stepped;
+  for (const auto& row : table.rows()) {
+    if (!row.exported) continue;
+    const bool bank = row.value.dim() == 3;
+    for (const auto& part : row.parts) {
+      if (is_of_blocks(part.name, frozen_blocks) && !(bank && record_quirks)) {
+        frozen_ += part.value.numel();
+        continue;
+      }
+      unfrozen_ += part.value.numel();
+      parts_.push_back({row.value, part.value});
+      stepped.push_back(part.value);
+    }
+  }
+  sgd_ = Sgd(std::move(stepped), momentum);
+}
+
+std::vector<at::Tensor> TttParameters::gradients() const {
+  std::vector<at::Tensor> gradients;
+  for (const auto& [parameter, value] : parts_) {
+    gradients.push_back(gradient_of(parameter, value));
+  }
+  return gradients;
+}
+
+void TttParameters::zero_gradients() {
+  const at::NoGradGuard no_grad;
+  for (const auto& row : table_.rows()) {
+    if (!row.exported) continue;
+    auto& gradient = at::Tensor(row.value).mutable_grad();
+    if (!gradient.defined()) gradient = at::zeros_like(row.value.detach());
+    gradient.zero_();
+  }
+}
+
+void TttParameters::step(Communicator& communicator, std::int64_t contributing, double max_norm,
+                         double lr) {
+  const at::NoGradGuard no_grad;
+  if (parts_.empty()) return;
+  const auto gradients = this->gradients();
+  if (communicator.world_size() > 1) {
+    sum_packed(gradients, communicator);
+    at::_foreach_div_(gradients, static_cast<double>(contributing));
+  }
+  if (max_norm > 0) {
+    at::_foreach_mul_(gradients, (max_norm / (global_norm(gradients) + 1e-6)).clamp_max(1.0));
+  }
+  sgd_.step(gradients, lr);
+}
+
+}  // namespace tg

@@ -1,0 +1,44 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/parameters.h"
+#include "optim/sgd.h"
+
+namespace tg {
+
+// What test-time training steps: every exported parameter but those of the first blocks, whose
+// matrices are slices of the banks.
+class TttParameters {
+ public:
+  // With `record_quirks` the banks' slices of frozen blocks are stepped as well.
+  TttParameters(const ParameterTable& table, std::int64_t frozen_blocks, double momentum,
+                bool record_quirks);
+
+  std::int64_t unfrozen() const { return unfrozen_; }  // elements
+  std::int64_t frozen() const { return frozen_; }
+
+  // To be called before the first backward pass as well: it gives every parameter a gradient, so
+  // that all ranks sum the same tensors.
+  void zero_gradients();
+  // The mean of `contributing` ranks' gradients, the others' being zero; clipped to the global norm
+  // `max_norm` (0: not clipped); one step of SGD. Collective.
+  void step(Communicator& communicator, std::int64_t contributing, double max_norm, double lr);
+
+ private:
+  struct Part {
+    at::Tensor parameter;  // the table's row
+    at::Tensor value;      // the row's values or a slice of them
+  };
+  std::vector<at::Tensor> gradients() const;
+
+  const ParameterTable& table_;
+  std::vector<Part> parts_;
+  std::int64_t unfrozen_ = 0, frozen_ = 0;
+  Sgd sgd_;
+};
+
+}  // namespace tg

@@ -1,0 +1,98 @@
+#include "eval/window_scorer.h"
+
+#include <algorithm>
+#include <deque>
+
+namespace tg {
+
+namespace {
+
+// Enough rows to fill a large GPU; on a CPU activations of more leave its caches for nothing.
+std::int64_t rows_at_once(std::int64_t length, at::Device device) {
+  const std::int64_t tokens = device.is_cuda() ? 131072 : 16384;
+  return std::max<std::int64_t>(1, tokens / length);
+}
+
+// Keeps the host a few batches ahead of the device: never so far that progress is unknown.
+class RunAhead {
+ public:
+  explicit RunAhead(at::Device device) : device_(device) {}
+  void launched() {
+    if (device_.is_cpu()) return;
+    constexpr std::size_t kBatches = 4;
+    events_.emplace_back(device_.type(), c10::EventFlag::PYTORCH_DEFAULT);
+    events_.back().record(compute_stream(device_));
+    if (events_.size() <= kBatches) return;
+    events_.front().synchronize();
+    events_.pop_front();
+  }
+
+ private:
+  at::Device device_;
+  std::deque<c10::Event> events_;
+};
+
+}  // namespace
+
+WindowScorer::WindowScorer(const Gpt& model, const SplitTokens& tokens,
+                           const DeviceByteTable* bytes, std::int64_t length, std::int64_t stride,
+                           at::Device device, bool graphs, Communicator& communicator)
+    : model_(model),
+      tokens_(tokens),
+      bytes_(bytes),
+      length_(length),
+      stride_(stride),
+      most_rows_(rows_at_once(length, device)),
+      device_(device),
+      communicator_(communicator),
+      inputs_(at::zeros({most_rows_, length}, at::TensorOptions(device).dtype(at::kLong))),
+      targets_(at::zeros({most_rows_, stride}, inputs_.options())),
+      pass_(
+          "the sliding window", {[this] {
+            losses_ = model_.token_losses(inputs_, targets_, Positions{length_ - stride_, length_});
+          }},
+          device, graphs) {}
+
+at::Tensor WindowScorer::token_losses(const WindowBatch& batch) {
+  const auto& [first, rows] = batch;
+  const auto count = first.to - first.from;
+  const auto inputs = tokens_.inputs(first.begin, rows, length_, stride_);
+  const auto targets = tokens_.targets(first.begin + first.from, rows, count, stride_);
+  const bool usual = rows == most_rows_ && first.from == length_ - stride_ && first.to == length_;
+  if (!usual || !pass_.uses_graphs()) {
+    std::optional<Positions> only;
+    if (count < length_) only = {first.from, first.to};
+    return model_.token_losses(inputs.to(at::kLong), targets.to(at::kLong), only);
+  }
+  inputs_.copy_(inputs);
+  targets_.copy_(targets);
+  pass_.run(0);
+  return losses_;
+}
+
+void WindowScorer::add(const WindowBatch& batch, ScoreSums& sums) {
+  const auto& [first, rows] = batch;
+  const auto begin = first.begin + first.from, count = first.to - first.from;
+  const auto losses = token_losses(batch);
+  sums.add(losses);
+  if (saved_.defined()) saved_.as_strided({rows, count}, {stride_, 1}, begin).copy_(losses);
+  if (bytes_ == nullptr) return;
+  sums.add_bytes(count_bytes(*bytes_, tokens_.inputs(begin, rows, count, stride_).to(at::kLong),
+                             tokens_.targets(begin, rows, count, stride_).to(at::kLong)));
+}
+
+void WindowScorer::score(std::span<const Window> windows, ScoreSums& sums,
+                         const OnBatch& on_batch) {
+  const at::NoGradGuard no_grad;
+  const auto batches = batch_windows(windows, stride_, most_rows_);
+  RunAhead run_ahead(device_);
+  std::int64_t done = 0;
+  for (const auto& batch : batches) {
+    add(batch, sums);
+    run_ahead.launched();
+    communicator_.progress();
+    if (on_batch) on_batch(++done, std::ssize(batches));
+  }
+}
+
+}  // namespace tg

@@ -1,0 +1,265 @@
+// The sliding window and test-time training, against what plain loops over the model give. In fp64,
+// so that another order of summation is 1e-15.
+#include <algorithm>
+
+#include "eval/sliding_window.h"
+#include "eval/test_time_training.h"
+#include "tests/comm/ranks.h"
+#include "tests/model/fixtures.h"
+
+namespace tg {
+namespace {
+
+constexpr int kVocab = 40;
+constexpr std::int64_t kLength = 16, kStride = 5, kPredictions = 160;
+constexpr double kTolerance = 1e-10;
+
+class ListedTokens final : public TokenSource {
+ public:
+  explicit ListedTokens(std::vector<std::uint16_t> tokens) : tokens_(std::move(tokens)) {}
+  const std::string& pattern() const override { return name_; }
+  std::int64_t tokens(int) const override { return std::ssize(tokens_); }
+  std::int64_t tokens_up_to(std::int64_t limit) const override {
+    return std::min(limit, std::ssize(tokens_));
+  }
+  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
+    std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
+  }
+
+ private:
+  std::string name_ = "listed";
+  std::vector<std::uint16_t> tokens_;
+};
+
+std::vector<std::uint16_t> random_tokens(std::uint64_t seed) {
+  const auto ids = test::values_of(test::integers({kPredictions + 1}, kVocab, seed));
+  return {ids.begin(), ids.end()};
+}
+
+SplitTokens on_cpu(const std::vector<std::uint16_t>& tokens) {
+  return {ListedTokens(tokens), kPredictions, kLength, at::kCPU};
+}
+
+// Row [1, count] of tokens from `begin` on.
+at::Tensor row(const std::vector<std::uint16_t>& tokens, std::int64_t begin, std::int64_t count) {
+  const std::vector<std::int64_t> ids(tokens.begin() + begin, tokens.begin() + begin + count);
+  return at::tensor(ids, at::kLong).unsqueeze(0);
+}
+
+struct TestModel {
+  explicit TestModel(const ModelConfig& config)
+      : table(test::random_parameters(config, at::kDouble, 1)),
+        gpt(config, table, {.compute = at::kDouble}) {}
+  ParameterTable table;
+  Gpt gpt;
+};
+
+ModelConfig config_of(const std::string& name) {
+  if (name == "record") return test::tiny_record();
+  return name == "switches" ? test::tiny_switches() : test::tiny_speedrun();
+}
+
+TEST(TokenLosses, OfSomePositionsAreThoseOfAll) {
+  for (const char* name : {"record", "switches", "speedrun"}) {
+    const TestModel model(config_of(name));
+    const auto inputs = test::integers({3, kLength}, kVocab, 2);
+    const auto targets = test::integers({3, kLength}, kVocab, 3);
+    const auto all = model.gpt.token_losses(inputs, targets);
+    for (const Positions only : {Positions{11, 16}, Positions{0, 4}, Positions{7, 9}}) {
+      const auto some =
+          model.gpt.token_losses(inputs, targets.narrow(1, only.from, only.count()), only);
+      EXPECT_TRUE(test::is_close(some, all.narrow(1, only.from, only.count()), 0, kTolerance))
+          << name;
+    }
+  }
+}
+
+TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
+  for (const char* name : {"record", "switches", "speedrun"}) {
+    const TestModel model(config_of(name));
+    const auto ids = test::integers({2, kLength}, kVocab, 2);
+    auto all_at_once = model.gpt.make_cache(2, kLength);
+    const auto expected = model.gpt.next_logits(ids, all_at_once);
+    // The logits are those that the loss reads.
+    const auto next = test::integers({2, 1}, kVocab, 3);
+    const auto nll = model.gpt.token_losses(ids, next, Positions{kLength - 1, kLength});
+    EXPECT_TRUE(test::is_close(-expected.log_softmax(-1).gather(1, next), nll, 0, 1e-5)) << name;
+    auto cache = model.gpt.make_cache(2, kLength);
+    model.gpt.next_logits(ids.narrow(1, 0, 5), cache);
+    at::Tensor logits;
+    for (std::int64_t t = 5; t < kLength; ++t)
+      logits = model.gpt.next_logits(ids.narrow(1, t, 1), cache);
+    EXPECT_TRUE(test::is_close(logits, expected, 0, 1e-5)) << name;  // given in fp32
+  }
+}
+
+// Every token's nll as the window that scores it gives it.
+std::vector<double> window_losses(const Gpt& gpt, const std::vector<std::uint16_t>& tokens,
+                                  std::span<const Window> windows) {
+  std::vector<double> losses(kPredictions);
+  for (const auto& [begin, from, to] : windows) {
+    const auto nll =
+        test::values_of(gpt.token_losses(row(tokens, begin, to), row(tokens, begin + 1, to)));
+    std::copy(nll.begin() + from, nll.begin() + to, losses.begin() + begin + from);
+  }
+  return losses;
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+TEST(SlidingWindow, IsTheMeanOfEveryWindowsOwnTokensOnAnyNumberOfRanks) {
+  // Shorter rows have another RoPE table where the sequence is over 1,024 tokens: not here.
+  const auto tokens = random_tokens(4);
+  const WindowOptions options{.length = kLength, .stride = kStride};
+  const auto windows = sliding_windows(kPredictions, options);
+  const double expected = mean(window_losses(TestModel(test::tiny_record()).gpt, tokens, windows));
+  for (const int world : {1, 2, 3}) {
+    test::as_ranks(world, [&](Communicator& communicator) {
+      TestModel model(test::tiny_record());
+      const auto score = sliding_window_score(model.gpt, on_cpu(tokens), nullptr, options, at::kCPU,
+                                              /*graphs=*/false, communicator);
+      EXPECT_NEAR(score.loss, expected, kTolerance) << world << " ranks";
+      EXPECT_FALSE(score.bpb.has_value());
+    });
+  }
+}
+
+TttOptions ttt_options() {
+  TttOptions options;
+  options.windows = {.length = kLength, .stride = kStride};
+  options.config.ttt_lr = 0.5;
+  options.config.ttt_epochs = 2;
+  options.config.ttt_chunk_tokens = 64;
+  options.config.ttt_freeze_blocks = 2;
+  options.config.ttt_batch_seqs = 3;
+  return options;
+}
+
+struct TttRun {
+  std::vector<double> losses;  // of every token
+  Score score;
+  ParameterTable table;
+};
+TttRun run_ttt(const std::vector<std::uint16_t>& tokens, const TttOptions& options,
+               Communicator& communicator) {
+  TestModel model(test::tiny_record());
+  const auto split = on_cpu(tokens);
+  TestTimeTraining training(model.gpt, model.table, split, nullptr, options, at::kCPU,
+                            communicator);
+  const auto losses = at::zeros({kPredictions}, at::kFloat);
+  training.save_token_losses(losses);
+  const auto score = training.run();
+  return {test::values_of(losses), score, std::move(model.table)};
+}
+TttRun run_ttt(const std::vector<std::uint16_t>& tokens, const TttOptions& options) {
+  Communicator alone;
+  return run_ttt(tokens, options, alone);
+}
+
+TEST(TestTimeTrainingTest, NoScoreChangesWhenLaterTokensDo) {
+  const auto tokens = random_tokens(5);
+  const auto before = run_ttt(tokens, ttt_options());
+  for (const std::size_t changed : {30U, 64U, 101U, 150U}) {
+    auto others = tokens;
+    for (auto t = changed; t < others.size(); ++t)
+      others[t] = static_cast<std::uint16_t>((others[t] + 1) % kVocab);
+    const auto after = run_ttt(others, ttt_options());
+    // Position t predicts token t + 1.
+    for (std::size_t t = 0; t + 1 < changed; ++t)
+      EXPECT_EQ(before.losses[t], after.losses[t]) << "token " << t << ", changed " << changed;
+    EXPECT_NE(before.losses[changed - 1], after.losses[changed - 1]);
+  }
+}
+
+// The chunks scored and trained on one after the other, with autograd and a loop of SGD.
+TEST(TestTimeTrainingTest, EveryChunkIsScoredByTheModelThatEarlierChunksTrained) {
+  const auto tokens = random_tokens(6);
+  auto options = ttt_options();
+  options.config.ttt_freeze_blocks = 0;
+  const auto run = run_ttt(tokens, options);
+
+  TestModel model(test::tiny_record());
+  const auto chunks = windows_of_chunks(kPredictions, options.windows, 64);
+  std::map<std::string, at::Tensor> momentum;
+  for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    const auto expected = window_losses(model.gpt, tokens, chunks[chunk]);
+    for (const auto& window : chunks[chunk]) {
+      for (auto t = window.begin + window.from; t < window.begin + window.to; ++t) {
+        const auto at = static_cast<std::size_t>(t);
+        EXPECT_NEAR(run.losses[at], expected[at], 1e-6) << "token " << t;  // saved in fp32
+      }
+    }
+    // Chunks of 64, 64 and 32 tokens; the last is not trained on. Batches of 3 rows and 1.
+    if (chunk + 1 == chunks.size()) break;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const auto& [first, rows] : {std::pair{0, 3}, std::pair{3, 1}}) {
+        const auto begin = static_cast<std::int64_t>(chunk) * 64 + first * kLength;
+        const auto ids = row(tokens, begin, rows * kLength + 1);
+        model.gpt
+            .loss(ids.narrow(1, 0, rows * kLength).view({rows, kLength}),
+                  ids.narrow(1, 1, rows * kLength).view({rows, kLength}), {})
+            .backward();
+        model.gpt.collect_gradients();
+        const at::NoGradGuard no_grad;
+        double squares = 0;
+        for (const auto& row : model.table.rows()) {
+          if (row.value.grad().defined()) squares += row.value.grad().square().sum().item<double>();
+        }
+        const double clip = std::min(1.0, 1.0 / (std::sqrt(squares) + 1e-6));
+        for (const auto& row : model.table.rows()) {
+          if (!row.value.grad().defined()) continue;
+          auto& buffer = momentum[row.name];
+          if (!buffer.defined()) buffer = at::zeros_like(row.value);
+          buffer.mul_(0.9).add_(row.value.grad() * clip);
+          row.value.detach().sub_(buffer * (0.25 * (1 + std::cos(M_PI * double(chunk) / 2))));
+          row.value.grad().zero_();
+        }
+        model.gpt.cast_weights();
+      }
+    }
+  }
+}
+
+TEST(TestTimeTrainingTest, LeavesTheFirstBlocksAloneAndTheirSlicesOfTheBanks) {
+  const auto tokens = random_tokens(7);
+  const TestModel fresh(test::tiny_record());
+  for (const bool quirks : {false, true}) {
+    auto options = ttt_options();
+    options.record_quirks = quirks;
+    const auto run = run_ttt(tokens, options);
+    for (std::size_t i = 0; i < run.table.rows().size(); ++i) {
+      const auto &row = run.table.rows()[i], &before = fresh.table.rows()[i];
+      for (std::size_t j = 0; j < row.parts.size(); ++j) {
+        const auto& part = row.parts[j];
+        const bool first = part.name.starts_with("blocks.0.") || part.name.starts_with("blocks.1.");
+        const bool bank = row.value.dim() == 3;
+        EXPECT_EQ(part.value.equal(before.parts[j].value), first && !(bank && quirks)) << part.name;
+      }
+    }
+  }
+}
+
+TEST(TestTimeTrainingTest, EndsOnAnyNumberOfRanksAndAgreesWithOneWhereTheirSharesAreEqual) {
+  const auto tokens = random_tokens(8);
+  auto options = ttt_options();
+  options.config.ttt_batch_seqs =
+      4;  // a chunk's four rows at once: two ranks have two of them each
+  const auto alone = run_ttt(tokens, options);
+  for (const int world : {2, 3, 6}) {  // six: more ranks than rows
+    std::vector<double> scores(static_cast<std::size_t>(world));
+    test::as_ranks(world, [&](Communicator& communicator) {
+      scores[static_cast<std::size_t>(communicator.rank())] =
+          run_ttt(tokens, options, communicator).score.loss;
+    });
+    for (const double score : scores) EXPECT_EQ(score, scores[0]);
+    if (world != 2) continue;
+    EXPECT_NEAR(scores[0], alone.score.loss, 1e-9);
+  }
+}
+
+}  // namespace
+}  // namespace tg
