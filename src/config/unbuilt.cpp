@@ -69,15 +69,6 @@ constexpr Row unbuilt[] = {
     {"compute_dtype",
      [](const Settings& s, bool) { return s.runtime.compute_dtype == ComputeDtype::fp16; },
      "computes as with auto"},
-    {"artifact", [](const Settings& s, bool) { return s.runtime.artifact != Artifact::none; },
-     "no quantised artifact and no score of one"},
-    {"eval_stride",
-     [](const Settings& s, bool) {
-       return s.run.eval_stride > 0 && s.run.eval_stride < eval_length(s);
-     },
-     "no sliding-window evaluation"},
-    {"ttt_enabled", [](const Settings& s, bool) { return s.ttt.ttt_enabled; },
-     "no test-time training"},
 };
 
 }  // namespace

@@ -8,6 +8,8 @@
 #include <variant>
 #include <vector>
 
+#include "artifact/write_artifact.h"
+#include "config/choices.h"
 #include "device/gpu.h"
 #include "eval/validation.h"
 #include "train/phases.h"
@@ -140,17 +142,33 @@ struct FinalScored {
   std::string name;       // in the metrics: "DIAGNOSTIC_post_ema"
   Score score;
   double eval_ms = 0;
+  std::int64_t stride = 0;  // of a sliding window, else 0
+  bool exact_line = false;  // a second line repeats the score in eight digits, under `name`
 };
 struct ModelWritten {
   std::uintmax_t torch_bytes = 0, safetensors_bytes = 0;  // of final_model.pt, .safetensors
   std::int64_t excluded_parameters = 0;                   // of the multi-token heads
   std::int64_t code_bytes = 0;
 };
+// The quantised artifact.
+struct ArtifactWritten {
+  std::string path;
+  Artifact format;  // int6 or int8_zlib
+  ArtifactStats stats;
+  std::int64_t code_bytes = 0;
 
-using RunEvent = std::variant<RanksJoined, RunStarted, WarmUpStepEnded, FirstStepEnded, StepEnded,
-                              StepTimed, StepSkipped, LateQatStarted, SwaStarted, SettingWarning,
-                              TokensStalled, TokensRepeated, Validated, ValidationProgress,
-                              ValidationSummary, TraceWritten, StoppedEarly, LoopEnded,
-                              MemoryMeasured, AverageApplied, FinalScored, ModelWritten>;
+  // The challenge's limit for artifact and code together.
+  static constexpr std::int64_t kLimitBytes = 16'000'000;
+  std::int64_t total_bytes() const {
+    return static_cast<std::int64_t>(stats.file_bytes) + code_bytes;
+  }
+};
+
+using RunEvent =
+    std::variant<RanksJoined, RunStarted, WarmUpStepEnded, FirstStepEnded, StepEnded, StepTimed,
+                 StepSkipped, LateQatStarted, SwaStarted, SettingWarning, TokensStalled,
+                 TokensRepeated, Validated, ValidationProgress, ValidationSummary, TraceWritten,
+                 StoppedEarly, LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten,
+                 ArtifactWritten>;
 
 }  // namespace tg

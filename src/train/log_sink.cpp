@@ -150,8 +150,38 @@ void LogSink::operator()(const AverageApplied& event) const {
 }
 
 void LogSink::operator()(const FinalScored& event) const {
-  log_info("{} val_loss:{:.4f}{} eval_time:{:.0f}ms", event.line_name, event.score.loss,
-           bpb_text(event.score), event.eval_ms);
+  const auto& [loss, bpb] = event.score;
+  const auto stride = event.stride > 0 ? fmt::format(" stride:{}", event.stride) : "";
+  log_info("{} val_loss:{:.4f}{}{} eval_time:{:.0f}ms", event.line_name, loss,
+           bpb_text(event.score), stride, event.eval_ms);
+  if (!event.exact_line) return;
+  log_info("{} val_loss:{:.8f}{}", event.name, loss,
+           bpb ? fmt::format(" val_bpb:{:.8f}", *bpb) : "");
+}
+
+void LogSink::operator()(const ArtifactWritten& event) const {
+  const auto& stats = event.stats;
+  const bool int6 = event.format == Artifact::int6;
+  const char* const format = int6 ? "int6+lzma" : "int8+zlib";
+  const auto payload = int6 ? ""
+                            : fmt::format(" (payload:{} raw_torch:{} payload_ratio:{:.2f}x)",
+                                          stats.payload_bytes, stats.torch_bytes,
+                                          static_cast<double>(stats.weight_bytes) /
+                                              static_cast<double>(stats.payload_bytes));
+  log_info("Serialized model {}: {} bytes{}", format, stats.file_bytes, payload);
+  log_info("Total submission size {}: {} bytes", format, event.total_bytes());
+  log_info(
+      "artifact_time quantize:{:.0f}ms serialize:{:.0f}ms compress:{:.0f}ms write:{:.0f}ms "
+      "limit:{} bytes",
+      1000 * stats.quantize_s, 1000 * stats.serialize_s, 1000 * stats.compress_s,
+      1000 * stats.write_s, ArtifactWritten::kLimitBytes);
+  if (event.total_bytes() <= ArtifactWritten::kLimitBytes) return;
+  log_warn(
+      "{}: with the code {} bytes, {} more than the limit of {}; train a smaller model "
+      "(NUM_LAYERS, "
+      "MODEL_DIM, VOCAB_SIZE, BIGRAM_VOCAB_SIZE)",
+      event.path, event.total_bytes(), event.total_bytes() - ArtifactWritten::kLimitBytes,
+      ArtifactWritten::kLimitBytes);
 }
 
 void LogSink::operator()(const ModelWritten& event) const {

@@ -37,6 +37,8 @@ class LogSink {
   void operator()(const AverageApplied& event) const;
   void operator()(const FinalScored& event) const;
   void operator()(const ModelWritten& event) const;
+  // Warns where artifact and code exceed the limit.
+  void operator()(const ArtifactWritten& event) const;
 
  private:
   void data_lines(const RunStarted& event) const;

@@ -157,6 +157,8 @@ void MetricsSink::operator()(const AverageApplied& event) {
 void MetricsSink::operator()(const FinalScored& event) {
   auto json = score_json("final", event.score);
   json["name"] = event.name;
+  json["eval_time_ms"] = event.eval_ms;
+  if (event.stride > 0) json["stride"] = event.stride;
   file_.write(json);
 }
 
@@ -166,6 +168,24 @@ void MetricsSink::operator()(const ModelWritten& event) {
   nlohmann::json json{{"event", "model"}, {"file_bytes", files}, {"code_bytes", event.code_bytes}};
   if (event.excluded_parameters > 0) json["excluded_params"] = event.excluded_parameters;
   file_.write(json);
+}
+
+void MetricsSink::operator()(const ArtifactWritten& event) {
+  const auto& stats = event.stats;
+  file_.write({{"event", "artifact"},
+               {"path", event.path},
+               {"format", choice_name(event.format)},
+               {"bytes", stats.file_bytes},
+               {"code_bytes", event.code_bytes},
+               {"total_bytes", event.total_bytes()},
+               {"limit_bytes", ArtifactWritten::kLimitBytes},
+               {"torch_bytes", stats.torch_bytes},
+               {"payload_bytes", stats.payload_bytes},
+               {"weight_bytes", stats.weight_bytes},
+               {"quantize_ms", 1000 * stats.quantize_s},
+               {"serialize_ms", 1000 * stats.serialize_s},
+               {"compress_ms", 1000 * stats.compress_s},
+               {"write_ms", 1000 * stats.write_s}});
 }
 
 }  // namespace tg

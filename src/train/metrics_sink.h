@@ -37,6 +37,7 @@ class MetricsSink {
   void operator()(const AverageApplied& event);
   void operator()(const FinalScored& event);
   void operator()(const ModelWritten& event);
+  void operator()(const ArtifactWritten& event);
 
  private:
   JsonLines file_;

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "optim/schedule.h"
+#include "train/final_scores.h"
 #include "train/model_files.h"
 #include "train/peer_waits.h"
 #include "train/warm_up.h"
@@ -174,6 +175,8 @@ void Trainer::finish() {
     report_.emit(write_model(parts_.weights.parameters, output_dir_));
   }
   communicator_.barrier();
+  FinalScores(settings_, machine_, communicator_, parts_, report_, output_dir_)
+      .run(state_.fake_quant);
 }
 
 }  // namespace tg
