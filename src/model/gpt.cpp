@@ -40,9 +40,10 @@ RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache) 
 
 at::Tensor Gpt::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const {
   if (cache != nullptr && cache->last_ids.defined()) {
-    // A token's embedding also depends on the one before it, and on no others.
+    // The smear reads the token before, whose bigram reads the one before that.
     const auto with_last = at::cat({cache->last_ids, inputs_bt}, 1);
-    return embed(with_last, nullptr).narrow(1, 1, inputs_bt.size(1)).contiguous();
+    const auto begin = cache->last_ids.size(1);
+    return embed(with_last, nullptr).narrow(1, begin, inputs_bt.size(1)).contiguous();
   }
   at::Tensor bigram;
   if (config_.bigram_vocab_size > 0) {
@@ -164,7 +165,8 @@ at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const 
   assert(count > 0 && cache.length + count <= cache.capacity);
   const auto states = final_states(ids_bn, Positions{count - 1, count}, &cache);
   cache.length += count;
-  cache.last_ids = ids_bn.narrow(1, count - 1, 1);
+  const auto so_far = cache.last_ids.defined() ? at::cat({cache.last_ids, ids_bn}, 1) : ids_bn;
+  cache.last_ids = so_far.slice(1, -2);
   const auto z = linear(states, head()).squeeze(1).to(at::kFloat);
   return config_.logit_softcap * (z / config_.logit_softcap).tanh();
 }

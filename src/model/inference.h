@@ -24,7 +24,7 @@ struct DecodeCache {
   std::vector<KvCache> layers;
   std::int64_t capacity = 0;  // tokens
   std::int64_t length = 0;    // tokens so far
-  at::Tensor last_ids;        // [B, 1] int64, undefined before the first token
+  at::Tensor last_ids;        // [B, at most 2] int64, undefined before the first token
 };
 
 // One layer's share of it. By default: a whole pass, as in training.

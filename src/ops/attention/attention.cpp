@@ -2,6 +2,8 @@
 
 #include <ATen/Context.h>
 
+#include <limits>
+
 #include "base/error.h"
 
 namespace tg {
@@ -80,11 +82,13 @@ at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& 
         q_bshd, k_bthd, v_bthd, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, queries, keys,
         /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false));
   }
-  const auto visible =
-      at::ones({queries, keys}, q_bshd.options().dtype(at::kBool)).tril(keys - queries);
+  // Added to the scores: −∞ for keys after the query.
+  const auto mask =
+      at::full({queries, keys}, -std::numeric_limits<double>::infinity(), q_bshd.options())
+          .triu(keys - queries + 1);
   const bool grouped = q_bshd.size(2) != k_bthd.size(2);
   const auto y = std::get<0>(at::_scaled_dot_product_attention_math(
-      q_bshd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), visible,
+      q_bshd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), mask,
       /*dropout_p=*/0.0, /*is_causal=*/false, /*dropout_mask=*/{}, /*scale=*/std::nullopt,
       /*enable_gqa=*/grouped));
   return y.transpose(1, 2);
