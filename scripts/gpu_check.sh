@@ -13,6 +13,8 @@
 #   input            record with each overlap switch on and off, slow storage, and the cost of timing
 #                    (build/input_bench, which is built with the tests)
 #   trace            one step of record as a trace and as a picture of it, in $OUT
+#   scores           the record's last lines: artifact, sliding window and test-time training on
+#                    2.0 million synthetic validation tokens, and the seconds of each
 #   start            the time to the first step of one run, and of four that are started at once
 #   quickstart       scripts/quickstart.sh on this build; its text comes from a package server, or
 #                    from data/quickstart where it was unpacked before
@@ -30,12 +32,12 @@ for argument in "$@"; do
   case $argument in
     -h | --help) usage 0 ;;
     tests | record | record_dtypes | speedrun | speedrun_dtypes | parity | peer | input | trace | \
-      start | quickstart) parts+=("$argument") ;;
+      scores | start | quickstart) parts+=("$argument") ;;
     *) bad_argument "$argument" ;;
   esac
 done
 [[ ${#parts[@]} -gt 0 ]] ||
-  parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer input trace start quickstart)
+  parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer input trace scores start quickstart)
 need_gpu_and_build
 
 out=${OUT:-logs/gpu_check}
@@ -113,7 +115,7 @@ run_parity() {
     return
   fi
   for name in record_default record_switches record_quantised speedrun_124m; do
-    limited 60 env DEVICE=cuda "$python" "$PARITY_DIR/compare.py" build/train_gpt "$name" --training
+    limited 60 env DEVICE=cuda "$python" "$PARITY_DIR/compare.py" build/train_gpt "$name"
     row parity "$status, $(grep "^$name:" "$work/output")"
   done
 }
@@ -142,6 +144,15 @@ run_trace() {
   gzip -c "$trace" >"$out/trace.json.gz"
 }
 
+run_scores() {
+  limited 300 build/train_gpt --config configs/record.env --data-path synthetic:zipf --tokenizer-path= \
+    --compute-dtype bf16 --output-dir "$work/scores" --run-id scores --iterations 4 --warmup-steps 1 \
+    --warmdown-iters 0 --val-loss-every 0 --max-wallclock-seconds 0 --val-tokens 2000896
+  grep -E '^(DIAGNOSTIC|Serialized|Total|artifact_time|final_|ttt_|legal_)' "$work/output"
+  row scores "$status, $(sed -nE 's/^(final_int6_[a-z_0-9]+|legal_ttt) .*eval_time:([0-9]+)ms$/\1 \2 ms/p' "$work/output" |
+    paste -sd ';')"
+}
+
 run_part() {
   local text=(--data-path "$text_shards" --tokenizer-path=)
   # Validation, once at the end, is one batch no larger than a micro-batch: the peak is training's.
@@ -161,6 +172,7 @@ run_part() {
     peer) run_peer ;;
     input) run_input "${text[@]}" ;;
     trace) run_trace "${text[@]}" ;;
+    scores) run_scores ;;
     start)
       limited 120 "$python" tests/bench/start_together.py
       row start "$status, $(grep '^| 1 ' "$work/output")"
