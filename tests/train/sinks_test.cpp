@@ -120,5 +120,19 @@ TEST(RepetitionWatch, WarnsOnceAtTheFifthPass) {
   EXPECT_FALSE(watch.after_step(4, 6));
 }
 
+TEST(LogSink, WarnsOfAnArtifactThatExceedsTheLimitWithItsCode) {
+  ArtifactWritten event{.path = "out/final_model.int6.ptz", .format = Artifact::int6};
+  event.code_bytes = 400'000;
+  event.stats.file_bytes = 15'600'000;
+  EXPECT_EQ(log_of(event).find("more than the limit"), std::string::npos);
+  event.stats.file_bytes += 7;
+  const auto text = log_of(event);
+  EXPECT_NE(text.find("Total submission size int6+lzma: 16000007 bytes"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("with the code 16000007 bytes, 7 more than the limit of 16000000"),
+            std::string::npos)
+      << text;
+}
+
 }  // namespace
 }  // namespace tg

@@ -1,0 +1,80 @@
+"""The end of a run: its artifact, and the scores of the weights read back from it."""
+
+import io
+import lzma
+import unittest
+import zlib
+
+import torch
+
+from harness import RunTest, mpirun
+
+EVERYTHING = dict(ARTIFACT="int6", EVAL_STRIDE=8, TTT_ENABLED=1, TTT_CHUNK_TOKENS=256, TTT_LR=0.05)
+NAMES = ["DIAGNOSTIC_post_ema", "final_int6_roundtrip_exact", "final_int6_sliding_window_exact", "legal_ttt_exact"]
+
+
+def finals(events):
+    return {event["name"]: event for event in events if event["event"] == "final"}
+
+
+class ScoresTest(RunTest):
+    def test_every_line_of_the_end_comes_in_order_and_is_an_event(self):
+        events = self.train(**EVERYTHING)
+        self.assertEqual(self.warnings, [])
+        begins = ["DIAGNOSTIC post_ema ", "Serialized model: ", "Code size: ", "Serialized model int6+lzma: ",
+                  "Total submission size int6+lzma: ", "artifact_time quantize:", "final_int6_roundtrip ",
+                  "final_int6_roundtrip_exact ", "final_int6_sliding_window ", "final_int6_sliding_window_exact ",
+                  "ttt_sliding:start chunks=8 ", "ttt_sliding:params unfrozen=", "  ttt_chunk [1/8] bpb=",
+                  "  ttt_chunk [8/8] bpb=", "ttt_sliding:done val_loss=", "legal_ttt ", "legal_ttt_exact "]
+        end = [line for line in self.lines if line.startswith(tuple(begins))]
+        self.assertEqual([next(b for b in begins if line.startswith(b)) for line in end], begins)
+        scores = finals(events)
+        self.assertEqual(list(scores), NAMES)
+        exact = next(line for line in end if line.startswith("legal_ttt_exact "))
+        score = scores["legal_ttt_exact"]
+        self.assertEqual(exact, f"legal_ttt_exact val_loss:{score['val_loss']:.8f} val_bpb:{score['val_bpb']:.8f}")
+        self.assertEqual(scores["final_int6_sliding_window_exact"]["stride"], 8)
+        # More context and training on what was scored both help.
+        losses = [scores[name]["val_loss"] for name in NAMES[1:]]
+        self.assertGreater(losses[0], losses[1])
+        self.assertGreater(losses[1], losses[2])
+
+    def test_pythons_torch_reads_the_artifact(self):
+        artifact = next(event for event in self.train(**EVERYTHING) if event["event"] == "artifact")
+        packed = (self.out / "final_model.int6.ptz").read_bytes()
+        self.assertEqual(artifact["bytes"], len(packed))
+        self.assertEqual(artifact["total_bytes"], len(packed) + artifact["code_bytes"])
+        stored = torch.load(io.BytesIO(lzma.decompress(packed)), weights_only=True)
+        weights = torch.load(self.out / "final_model.pt", weights_only=True)
+        query = stored["w"]["blocks.1.attn.c_q.weight"].float()
+        torch.testing.assert_close(query, weights["qo_bank"][1], rtol=1e-3, atol=1e-4)  # kept as fp16
+
+    def test_int8_zlib_has_its_own_file_and_lines(self):
+        events = self.train(ARTIFACT="int8_zlib")
+        self.assertRegex("\n".join(self.lines),
+                         r"(?m)^Serialized model int8\+zlib: \d+ bytes \(payload:\d+ raw_torch:\d+ payload_ratio:\d\.\d\dx\)$")
+        self.assertIn("final_int8_zlib_roundtrip_exact", finals(events))
+        stored = torch.load(io.BytesIO(zlib.decompress((self.out / "final_model.int8.ptz").read_bytes())),
+                            weights_only=True)
+        self.assertEqual(stored["__quant_format__"], "int8_clean_per_row_v1")
+
+    def test_two_ranks_and_three_score_as_one(self):
+        settings = dict(EVERYTHING, ITERATIONS=2, VAL_TOKENS=1024, TTT_EPOCHS=1, TTT_BATCH_SEQS=8)
+        alone = finals(self.train(**settings))
+        for ranks in (2, 3):
+            shared = finals(self.train(through=mpirun(ranks), output=f"ranks{ranks}", **settings))
+            self.assertEqual(list(shared), NAMES)
+            # Test-time training averages the ranks' gradients: with three, of unequal shares.
+            compared = NAMES if ranks == 2 else NAMES[:3]
+            for name in compared:
+                self.assertAlmostEqual(shared[name]["val_loss"], alone[name]["val_loss"], delta=2e-5, msg=name)
+
+    def test_a_later_run_numbers_the_artifact_aside(self):
+        self.train(ARTIFACT="int6")
+        self.train(ARTIFACT="none")
+        self.assertFalse((self.out / "final_model.int6.ptz").exists())
+        self.assertTrue((self.out / "final_model.1.int6.ptz").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
