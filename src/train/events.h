@@ -153,8 +153,8 @@ struct ModelWritten {
 // The quantised artifact.
 struct ArtifactWritten {
   std::string path;
-  Artifact format;  // int6 or int8_zlib
-  ArtifactStats stats;
+  Artifact format = Artifact::int6;  // or int8_zlib
+  ArtifactStats stats{};
   std::int64_t code_bytes = 0;
 
   // The challenge's limit for artifact and code together.

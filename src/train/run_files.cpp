@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array<std::string_view, 3> begun = {"config.json", "log.txt", "metrics.jsonl"};
-constexpr std::array<std::string_view, 4> models = {
-    "final_model.pt", "final_model.safetensors", "final_model.int6.ptz", "final_model.int8.ptz"};
+constexpr std::array<std::string_view, 4> models = {"final_model.pt", "final_model.safetensors",
+                                                    "final_model.int6.ptz", "final_model.int8.ptz"};
 
 template <class Function>
 void for_each_name(Function&& function) {
