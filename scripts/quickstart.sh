@@ -166,12 +166,20 @@ build/train_gpt --config "$config" "$@"
 
 say "done, $SECONDS s after set-up and build"
 grep '^baseline ' "$data/make_shards.txt"
-score=$(grep -o 'val_bpb:[0-9.]*' "logs/$RUN_ID/log.txt" 2>/dev/null | tail -n 1) || score=
-echo "this model ${score:-(its val_bpb is above)}"
+log=logs/$RUN_ID/log.txt
+# said LINE: the score on the log's last line that begins so.
+said() { sed -nE "s/^$1 .*(val_bpb:[0-9.]+).*/\1/p" "$log" 2>/dev/null | tail -n 1; }
+raw=$(said 'DIAGNOSTIC post_ema') packed=$(said final_int6_roundtrip)
+size=$(sed -n 's/^Total submission size int6+lzma: //p' "$log" 2>/dev/null | tail -n 1)
+echo "this model ${raw:-(its val_bpb is above)}"
+if [[ -n $packed ]]; then
+  echo "the same from its artifact $packed, ${size% bytes} bytes with the code, of 16000000 allowed"
+fi
 cat <<END
 
 Bits per byte of validation text, after the same training text: lower is better.
-  results    logs/$RUN_ID/ (final_model.safetensors, final_model.pt, metrics.jsonl, config.json)
+  results    logs/$RUN_ID/ (final_model.safetensors, final_model.pt, final_model.int6.ptz,
+             metrics.jsonl, config.json)
   shards     $data/shards/, tokenizer $data/tokenizer.model
   next       build/train_gpt --help; other presets in configs/; your own text: README.md
 END
