@@ -11,7 +11,7 @@ import sys
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
 LAYERS = "base config device data ops model comm optim store artifact eval train commands".split()
 # Files that are a library beside their layer's, without suffix.
-LIBRARIES = {"data/feeder": "feeder", "commands/inspect": "inspect", "commands/tensor_table": "inspect"}
+LIBRARIES = {"data/feeder": "feeder"}
 # Folders that compile without LibTorch's headers, and their exceptions: the copy to the device.
 WITHOUT_TORCH = {"base", "config", "data"}
 WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}

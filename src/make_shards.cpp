@@ -103,10 +103,7 @@ void print_baselines(const tg::ShardingOptions& options) {
   const tg::Tokenizer tokenizer(options.tokenizer_path);
   const tg::ShardSet train(options.out_dir, "train", tokenizer.pieces());
   const tg::ShardSet val(options.out_dir, "val", tokenizer.pieces());
-  const tg::Baselines scores = tg::text_baselines(train, val, tokenizer);
-  tg::log_info("baseline byte_unigram val_bpb:{:.4f}", scores.byte_unigram);
-  tg::log_info("baseline token_unigram val_bpb:{:.4f}", scores.token_unigram);
-  tg::log_info("baseline token_bigram val_bpb:{:.4f}", scores.token_bigram);
+  tg::log_baselines(tg::text_baselines(train, val, tokenizer));
 }
 
 void run(int argc, char** argv) {

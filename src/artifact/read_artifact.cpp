@@ -139,11 +139,13 @@ NamedTensors read_int8(const PickleDict& all, Weights weights, const std::string
   return std::move(weights).take();
 }
 
-}  // namespace
+struct Unpacked {
+  bool int6;  // else int8
+  PickleValue value;
+};
 
-NamedTensors read_artifact(const std::string& path, int64_t max_elements) {
+Unpacked unpack(const std::string& path, size_t max_size) {
   const FileSource file(path);
-  const size_t max_size = static_cast<size_t>(max_elements) * sizeof(float) + kMaxOverhead;
   REQUIRE(file.size() <= max_size, ExitCode::bad_data,
           "{}: expected at most {} bytes, found {}; check the model's settings", path, max_size,
           file.size());
@@ -152,10 +154,35 @@ NamedTensors read_artifact(const std::string& path, int64_t max_elements) {
   REQUIRE(six || is_zlib(bytes), ExitCode::bad_data,
           "{}: expected an artifact (int6: .xz, int8: zlib), found neither", path);
   bytes = six ? decompress_xz(bytes, max_size, path) : decompress_zlib(bytes, max_size, path);
-  const PickleValue value = parse_torch_value(bytes, path);
+  return {six, parse_torch_value(bytes, path)};
+}
+
+}  // namespace
+
+NamedTensors read_artifact(const std::string& path, int64_t max_elements) {
+  const auto [int6, value] =
+      unpack(path, static_cast<size_t>(max_elements) * sizeof(float) + kMaxOverhead);
   const PickleDict& all = value.as_dict(path);
   const Weights weights(path, max_elements);
-  return six ? read_int6(all, weights, path) : read_int8(all, weights, path);
+  return int6 ? read_int6(all, weights, path) : read_int8(all, weights, path);
+}
+
+NamedTensors read_stored_artifact(const std::string& path, size_t max_bytes) {
+  const auto [int6, value] = unpack(path, max_bytes);
+  const PickleDict& all = value.as_dict(path);
+  NamedTensors stored;
+  const auto add = [&](const char* key, const char* suffix) {
+    for (const auto& [name, tensor] : dict_in(all, key, path).items)
+      stored.emplace_back(name + suffix, tensor.as_tensor(fmt::format("{}: '{}'", path, key)));
+  };
+  if (int6) {
+    add("w", "");
+  } else {
+    add("quantized", ".q");
+    add("scales", ".scale");
+    add("passthrough", "");
+  }
+  return stored;
 }
 
 }  // namespace tg

@@ -9,7 +9,11 @@
 
 #include "base/error.h"
 #include "base/error_file.h"
+#include "commands/completion.h"
+#include "commands/eval.h"
 #include "commands/inspect.h"
+#include "commands/quantize.h"
+#include "commands/sample.h"
 #include "commands/train.h"
 #include "config/launch.h"
 #include "config/parse.h"
@@ -22,14 +26,22 @@ struct Command {
   std::string_view name;
   const char* summary;  // for the list in --help
   void (*run)(int argc, const char* const* argv);
+  std::vector<Entry> (*options)() = nullptr;  // its own flags
+  bool takes_settings = false;
 };
 
 void help_command(int argc, const char* const* argv);
+void completion_command(int argc, const char* const* argv);
 
 constexpr Command commands[] = {
-    {"train", "trains a model; the default", train_command},
+    {"train", "trains a model; the default", train_command, nullptr, true},
+    {"eval", "prints every score of a trained model", eval_command, eval_options, true},
+    {"quantize", "writes the quantised artifact of a trained model", quantize_command,
+     quantize_options, true},
+    {"sample", "continues a text with a trained model", sample_command, sample_options, true},
     {"inspect", "prints the tensors of a weights file and the settings of its run",
      inspect_command},
+    {"completion", "prints a completion script for bash", completion_command},
     {"help", "prints the help of a command: train_gpt help COMMAND", help_command},
 };
 
@@ -44,7 +56,7 @@ const Command& find_command(std::string_view name) {
 
 void print_overview() {
   fmt::print("train_gpt [COMMAND] [ARGUMENT]...\n\nCommands\n");
-  for (const auto& command : commands) fmt::print("  {:8}  {}\n", command.name, command.summary);
+  for (const auto& command : commands) fmt::print("  {:10}  {}\n", command.name, command.summary);
   fmt::print("\n{}", help_text());
 }
 
@@ -57,6 +69,21 @@ void help_command(int argc, const char* const* argv) {
   if (argc < 2 || asks_for_help(argv[1])) return print_overview();
   const char* const arguments[] = {argv[1], "--help"};
   find_command(argv[1]).run(2, arguments);
+}
+
+void completion_command(int argc, const char* const* argv) {
+  if (argc == 2 && asks_for_help(argv[1])) {
+    fmt::print("{}", completion_help);
+    return;
+  }
+  REQUIRE(argc == 1, ExitCode::usage, "train_gpt completion: expected no argument, found '{}'",
+          argv[1]);
+  std::vector<CommandFlags> flags;
+  for (const auto& command : commands) {
+    flags.push_back({command.name, command.options ? command.options() : std::vector<Entry>{},
+                     command.takes_settings});
+  }
+  fmt::print("{}", completion_text(flags));
 }
 
 }  // namespace

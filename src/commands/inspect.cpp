@@ -3,54 +3,57 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
+#include "artifact/read_artifact.h"
 #include "base/error.h"
+#include "commands/model_file.h"
+#include "commands/quantization_table.h"
 #include "commands/tensor_table.h"
 #include "config/resolved.h"
-#include "store/byte_source.h"
 #include "store/tensor_check.h"
 #include "store/weights_file.h"
+#include "train/artifact_files.h"
 
 namespace tg {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr const char* help =
     "train_gpt inspect: prints the tensors of a weights file.\n"
     "\n"
-    "  train_gpt inspect FILE\n"
+    "  train_gpt inspect [--quantization] FILE\n"
     "\n"
-    "FILE is a safetensors or torch.save file. For each tensor: name, dtype, shape, number of\n"
-    "elements, bytes; minimum, maximum and root mean square of its finite elements; and how\n"
-    "many elements are not finite, if any tensor has such. Then totals by dtype and, if the\n"
-    "config.json of the run is beside FILE, its settings that are not at their defaults.\n";
+    "FILE is a safetensors or torch.save file, or an artifact (.int6.ptz, .int8.ptz). For each\n"
+    "tensor, as it is stored: name, dtype, shape, number of elements, bytes; minimum, maximum and\n"
+    "root mean square of its finite elements; and how many elements are not finite, if any tensor\n"
+    "has such. Then totals by dtype and, if the config.json of the run is beside FILE, its "
+    "settings\n"
+    "that are not at their defaults.\n"
+    "\n"
+    "  --quantization  also print, of each matrix of a model that is not quantised, what six bits\n"
+    "                  would cost: root mean square of the error in % of the matrix's own, and "
+    "the\n"
+    "                  share of weights that are clipped\n";
 
-// Of final_model.2.pt, which a later run of the same RUN_ID numbered aside, it is config.2.json.
-fs::path config_of(const fs::path& weights) {
-  const auto label = weights.stem().extension().string();
-  const bool numbered =
-      label.size() > 1 && label.find_first_not_of("0123456789", 1) == std::string::npos;
-  return weights.parent_path() / ("config" + (numbered ? label : "") + ".json");
+// Of what an artifact unpacks to; the largest that is written today has 16 MB.
+constexpr size_t kMaxUnpacked = size_t{1} << 32;
+
+const char* format_name(Artifact artifact, const std::string& path) {
+  if (artifact == Artifact::int6) return "artifact, int6 (.xz)";
+  if (artifact == Artifact::int8_zlib) return "artifact, int8 (zlib)";
+  return weights_format(path) == WeightsFormat::torch ? "torch.save" : "safetensors";
 }
 
 std::string settings_text_beside(const std::string& weights) {
-  constexpr uint64_t kMaxSize = 1 << 20;
-  const auto path = config_of(weights).string();
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return "";
-  const FileSource source(path);
-  const auto text = source.read(0, std::min(source.size(), kMaxSize));
-  const auto config = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  const auto settings = changed_settings_text(config);
+  const auto path = config_beside(weights);
+  const auto config = read_config(path);
+  if (!config) return "";
+  const auto settings = changed_settings_text(*config);
   if (!settings) return fmt::format("\n{}: not the config.json of a run\n", path);
   if (settings->empty()) return fmt::format("\n{}: every setting at its default\n", path);
   std::string lines = fmt::format("\n{}: settings that are not at their defaults\n", path);
@@ -64,21 +67,27 @@ std::string settings_text_beside(const std::string& weights) {
 
 }  // namespace
 
-std::string inspect_text(const std::string& path) {
-  const bool torch = weights_format(path) == WeightsFormat::torch;
-  const NamedTensors tensors = load_weights(path);
-  return fmt::format("{}: {}\n\n{}\n{}{}", path, torch ? "torch.save" : "safetensors",
-                     tensors_text(tensors), totals_text(tensors), settings_text_beside(path));
+std::string inspect_text(const std::string& path, bool quantization) {
+  const auto artifact = artifact_of(path);
+  const bool raw = artifact == Artifact::none;
+  REQUIRE(raw || !quantization, ExitCode::usage,
+          "{}: --quantization expects a model that is not quantised, found an artifact", path);
+  const NamedTensors tensors = raw ? load_weights(path) : read_stored_artifact(path, kMaxUnpacked);
+  return fmt::format("{}: {}\n\n{}\n{}{}{}", path, format_name(artifact, path),
+                     tensors_text(tensors), totals_text(tensors),
+                     quantization ? "\n" + quantization_text(tensors) : "",
+                     settings_text_beside(path));
 }
 
 void inspect_command(int argc, const char* const* argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
   std::string text = help;
   if (words != std::vector<std::string>{"--help"} && words != std::vector<std::string>{"-h"}) {
+    const bool quantization = std::erase(words, "--quantization") > 0;
     REQUIRE(words.size() == 1 && !words[0].starts_with('-'), ExitCode::usage,
             "train_gpt inspect: expected one FILE, found {}; see train_gpt inspect --help",
             words.empty() ? "none" : fmt::format("'{}'", fmt::join(words, " ")));
-    text = inspect_text(words[0]);
+    text = inspect_text(words[0], quantization);
   }
   const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
   REQUIRE(written, ExitCode::io, "standard output cannot be written ({})", std::strerror(errno));

@@ -45,23 +45,6 @@ Statistics statistics_of(const at::Tensor& tensor) {
   return s;
 }
 
-// Rows of equally many cells as columns: the first `left` to the left, the others, numbers, to the
-// right.
-std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t left) {
-  std::vector<size_t> widths(rows.at(0).size());
-  for (const auto& row : rows)
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto& row : rows) {
-    std::string line;
-    for (size_t i = 0; i < row.size(); ++i)
-      line += i < left ? fmt::format("{:<{}}  ", row[i], widths[i])
-                       : fmt::format("{:>{}}  ", row[i], widths[i]);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
 std::string dtype_name(const at::Tensor& tensor) {
   return std::string(safetensors_name(tensor.scalar_type()).value());
 }
@@ -78,6 +61,21 @@ struct Total {
 };
 
 }  // namespace
+
+std::string table_text(const std::vector<std::vector<std::string>>& rows, size_t left) {
+  std::vector<size_t> widths(rows.at(0).size());
+  for (const auto& row : rows)
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i)
+      line += i < left ? fmt::format("{:<{}}  ", row[i], widths[i])
+                       : fmt::format("{:>{}}  ", row[i], widths[i]);
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
 
 std::string tensors_text(const NamedTensors& tensors) {
   std::vector<std::vector<std::string>> rows = {

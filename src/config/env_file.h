@@ -9,7 +9,7 @@ namespace tg {
 struct Assignment {
   std::string name;
   std::string value;
-  int line;
+  int line;  // 0: not of such a file
 };
 
 // Errors: missing_input (the file cannot be read), usage (a line is not an assignment).

@@ -1,5 +1,4 @@
 #include <string>
-#include <type_traits>
 
 #include "config/parse.h"
 #include "config/text.h"
@@ -20,21 +19,26 @@ constexpr const char* head =
     "  --help          this text\n"
     "  --version       versions of this program and of its libraries\n";
 
+std::string text_of(const Entry& entry, const std::string& env) {
+  return fmt::format("  --{}{}\n      {}\n      takes {}; default {}\n", flag_name(entry.member),
+                     env, entry.help, entry.expected, entry.value.empty() ? "empty" : entry.value);
+}
+
 }  // namespace
 
 std::string help_text() {
   std::string text = head;
-  const Settings defaults;
-  defaults.visit_groups([&](const char* title, const auto& group) {
+  Settings().visit_groups([&](const char* title, auto group) {
     text += fmt::format("\n{}\n", title);
-    group.visit([&](const char* name, const auto& value, const Limit& limit, const char* help) {
-      using T = std::remove_cvref_t<decltype(value)>;
-      const std::string shown = value_text(value);
-      text += fmt::format("  --{}  {}\n      {}\n      takes {}; default {}\n", flag_name(name),
-                          env_name(name), help, expected_text<T>(limit),
-                          shown.empty() ? "empty" : shown);
-    });
+    for (const Entry& entry : entries_of(group))
+      text += text_of(entry, "  " + env_name(entry.member));
   });
+  return text;
+}
+
+std::string options_text(const std::vector<Entry>& options) {
+  std::string text;
+  for (const Entry& entry : options) text += text_of(entry, "");
   return text;
 }
 

@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <cxxopts.hpp>
-#include <functional>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -17,29 +15,6 @@
 
 namespace tg {
 namespace {
-
-// One setting as the parser sees it.
-struct Entry {
-  std::string member;
-  bool is_bool;
-  std::string expected;
-  std::function<bool(std::string_view)> assign;  // false: no such value
-};
-
-std::vector<Entry> entries_of(Settings& settings) {
-  std::vector<Entry> entries;
-  settings.visit([&](const char* name, auto& member, const Limit& limit, const char*) {
-    using T = std::remove_reference_t<decltype(member)>;
-    auto assign = [&member, limit](std::string_view text) {
-      T value{};
-      if (!read_value(text, value) || !is_allowed(value, limit)) return false;
-      member = std::move(value);
-      return true;
-    };
-    entries.push_back({name, std::is_same_v<T, bool>, expected_text<T>(limit), assign});
-  });
-  return entries;
-}
 
 struct Flags {
   std::vector<std::pair<std::string, std::string>> values;  // flag name, text, in the order given
@@ -54,8 +29,9 @@ constexpr std::size_t longest_word = 4096;
 
 class Parser {
  public:
-  Parser() : entries_(entries_of(result_.settings)) {
-    for (const Entry& entry : entries_) result_.origins[entry.member] = "default";
+  explicit Parser(const CommandInputs& inputs)
+      : inputs_(inputs), settings_(entries_of(result_.settings)) {
+    for_each_entry([&](const Entry& entry) { result_.origins[entry.member] = "default"; });
   }
 
   ParseResult parse(int argc, const char* const* argv, const char* const* envp) {
@@ -63,7 +39,8 @@ class Parser {
     result_.help = flags.help;
     result_.version = flags.version;
     if (!flags.help && !flags.version) {
-      for (const auto& path : flags.config_files) apply_file(path);
+      apply_assignments(inputs_.run_settings, inputs_.run_config);
+      for (const auto& path : flags.config_files) apply_assignments(read_env_file(path), path);
       apply_environment(envp);
       for (const auto& [flag, text] : flags.values)
         apply(*find_flag(flag), text, "flag", "--" + flag);
@@ -73,19 +50,23 @@ class Parser {
   }
 
  private:
-  const Entry* find(std::string_view name, std::string (*form)(std::string_view)) const {
-    for (const Entry& entry : entries_) {
-      if (form(entry.member) == name) return &entry;
+  template <class F>
+  void for_each_entry(F&& f) const {
+    for (const Entry& entry : settings_) f(entry);
+    for (const Entry& entry : inputs_.options) f(entry);
+  }
+  const Entry* find_flag(std::string_view name) const {
+    const Entry* found = nullptr;
+    for_each_entry([&](const Entry& entry) {
+      if (flag_name(entry.member) == name) found = &entry;
+    });
+    return found;
+  }
+  const Entry* find_env(std::string_view name) const {
+    for (const Entry& entry : settings_) {
+      if (env_name(entry.member) == name) return &entry;
     }
     return nullptr;
-  }
-  const Entry* find_flag(std::string_view name) const { return find(name, flag_name); }
-  const Entry* find_env(std::string_view name) const { return find(name, env_name); }
-
-  std::vector<std::string> names(std::string (*form)(std::string_view)) const {
-    std::vector<std::string> all;
-    for (const Entry& entry : entries_) all.push_back(form(entry.member));
-    return all;
   }
 
   void apply(const Entry& entry, std::string_view text, std::string origin,
@@ -98,13 +79,16 @@ class Parser {
     }
   }
 
-  void apply_file(const std::string& path) {
-    for (const auto& [name, value, line] : read_env_file(path)) {
+  void apply_assignments(const std::vector<Assignment>& assignments, const std::string& path) {
+    for (const auto& [name, value, line] : assignments) {
+      const auto where = line > 0 ? fmt::format("{}:{}", path, line) : path;
       if (const Entry* entry = find_env(name)) {
-        apply(*entry, value, path, fmt::format("{}:{}", path, line));
+        apply(*entry, value, path, where);
       } else {
-        problems_.push_back(fmt::format("{}:{}: unknown setting {}; did you mean {}?", path, line,
-                                        name, nearest_name(env_name(name), names(env_name))));
+        std::vector<std::string> known;
+        for (const Entry& setting : settings_) known.push_back(env_name(setting.member));
+        problems_.push_back(fmt::format("{}: unknown setting {}; did you mean {}?", where, name,
+                                        nearest_name(env_name(name), known)));
       }
     }
   }
@@ -156,8 +140,9 @@ class Parser {
     add("h,help", "");
     add("version", "");
     add("config", "", cxxopts::value<std::string>());
-    for (const Entry& entry : entries_)
+    for_each_entry([&](const Entry& entry) {
       add(flag_name(entry.member), "", cxxopts::value<std::string>());
+    });
 
     const auto safe_words = joined(words);
     std::vector<const char*> argv;
@@ -182,7 +167,8 @@ class Parser {
   }
 
   void report_unknown(const std::vector<std::string>& words) {
-    auto known = names(flag_name);
+    std::vector<std::string> known;
+    for_each_entry([&](const Entry& entry) { known.push_back(flag_name(entry.member)); });
     known.insert(known.end(), {"config", "help", "version"});
     bool after_unknown_flag = false;  // the next word is probably its value
     for (const auto& word : words) {
@@ -202,18 +188,20 @@ class Parser {
   }
 
   ParseResult result_;
-  std::vector<Entry> entries_;  // they point into result_
+  const CommandInputs& inputs_;
+  std::vector<Entry> settings_;  // they point into result_
   std::vector<std::string> problems_;
 };
 
 }  // namespace
 
-ParseResult parse_settings(int argc, const char* const* argv, const char* const* envp) {
-  return Parser().parse(argc, argv, envp);
+ParseResult parse_settings(int argc, const char* const* argv, const char* const* envp,
+                           const CommandInputs& inputs) {
+  return Parser(inputs).parse(argc, argv, envp);
 }
 
-ParseResult parse_settings(int argc, const char* const* argv) {
-  return parse_settings(argc, argv, environ);
+ParseResult parse_settings(int argc, const char* const* argv, const CommandInputs& inputs) {
+  return parse_settings(argc, argv, environ, inputs);
 }
 
 }  // namespace tg

@@ -15,6 +15,15 @@ namespace {
 constexpr std::array<std::string_view, 5> of_one_run = {"run_id", "output_dir", "profile",
                                                         "profile_start", "profile_steps"};
 
+// Those and these say nothing of the model.
+constexpr std::array<std::string_view, 4> of_one_machine = {"init_from", "artifact", "device",
+                                                            "attention"};
+
+template <std::size_t n>
+bool is_in(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 std::string line_of(const std::string& name, const std::string& value) {
   return name + "=" + quoted_value(value) + "\n";
 }
@@ -72,10 +81,22 @@ std::optional<std::string> changed_settings_text(const nlohmann::json& config) {
   return text;
 }
 
+std::optional<std::vector<Assignment>> model_settings(const nlohmann::json& config) {
+  const auto found = config.find("settings");
+  if (found == config.end() || !found->is_object()) return std::nullopt;
+  std::vector<Assignment> assignments;
+  Settings().visit([&](const char* name, const auto&, const Limit&, const char*) {
+    const auto value = found->find(env_name(name));
+    if (value == found->end() || is_in(of_one_run, name) || is_in(of_one_machine, name)) return;
+    assignments.push_back({env_name(name), json_text(*value), 0});
+  });
+  return assignments;
+}
+
 std::string experiment_text(const Settings& settings) {
   std::string text;
   settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    if (std::find(of_one_run.begin(), of_one_run.end(), name) != of_one_run.end()) return;
+    if (is_in(of_one_run, name)) return;
     text += line_of(env_name(name), value_text(value));
   });
   return text;

@@ -4,7 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "config/env_file.h"
 #include "config/settings.h"
 
 namespace tg {
@@ -16,6 +18,10 @@ std::string settings_text(const Settings& settings);
 // The same lines for the settings in `config`, a run's config.json, whose values are not this
 // program's defaults; nothing where `config` has no settings.
 std::optional<std::string> changed_settings_text(const nlohmann::json& config);
+// The settings in `config`, a run's config.json, with which its model is used later: those that
+// this program has, but for the ones of that one run (RUN_ID, OUTPUT_DIR, profiling, INIT_FROM,
+// ARTIFACT) and of its machine (DEVICE, ATTENTION). Nothing where `config` has no settings.
+std::optional<std::vector<Assignment>> model_settings(const nlohmann::json& config);
 // The lines of settings_text without those that may differ between ranks and runs of one
 // experiment: RUN_ID, OUTPUT_DIR and profiling.
 std::string experiment_text(const Settings& settings);

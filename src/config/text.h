@@ -1,6 +1,7 @@
 #pragma once
 // Conversion of a setting's value to text and back, and the text forms of its name.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cstdint>
 #include <string>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "data/byte_count.h"
 
 namespace tg {
@@ -108,6 +109,12 @@ Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Token
                           bytes,
           .token_unigram = unigram_bits(train_counts.token, val_counts.token) / bytes,
           .token_bigram = bigram_bits(train_counts, val_counts) / bytes};
+}
+
+void log_baselines(const Baselines& scores) {
+  log_info("baseline byte_unigram val_bpb:{:.4f}", scores.byte_unigram);
+  log_info("baseline token_unigram val_bpb:{:.4f}", scores.token_unigram);
+  log_info("baseline token_bigram val_bpb:{:.4f}", scores.token_bigram);
 }
 
 }  // namespace tg

@@ -17,5 +17,7 @@ struct Baselines {
 
 // Errors: those of reading; bad_data (no bytes to predict).
 Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Tokenizer& tokenizer);
+// A log line for each: "baseline byte_unigram val_bpb:3.1234".
+void log_baselines(const Baselines& scores);
 
 }  // namespace tg

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -80,14 +81,25 @@ TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, 
   return {corpus.train(), corpus.val()};
 }
 
+// What is no folder of shards.
+std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size) {
+  if (data.data_path.starts_with(synthetic_prefix)) return synthetic_splits(data, vocab_size);
+  auto files = text_files(data.data_path);
+  if (files.empty()) return std::nullopt;
+  return text_splits(data, std::move(files), vocab_size);
+}
+
 }  // namespace
 
 TokenSplits open_splits(const DataConfig& data, int vocab_size) {
-  if (data.data_path.starts_with(synthetic_prefix)) return synthetic_splits(data, vocab_size);
-  auto files = text_files(data.data_path);
-  if (!files.empty()) return text_splits(data, std::move(files), vocab_size);
+  if (auto splits = open_other_splits(data, vocab_size)) return *std::move(splits);
   auto train = std::make_shared<ShardSet>(data.data_path, "train", vocab_size);
   return {std::move(train), std::make_shared<ShardSet>(data.data_path, "val", vocab_size)};
+}
+
+std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size) {
+  if (const auto splits = open_other_splits(data, vocab_size)) return splits->val;
+  return std::make_shared<ShardSet>(data.data_path, "val", vocab_size);
 }
 
 }  // namespace tg

@@ -20,5 +20,7 @@ struct TokenSplits {
 // without a TOKENIZER_PATH, or with a tokenizer of another size), bad_data (a broken shard or
 // tokenizer).
 TokenSplits open_splits(const DataConfig& data, int vocab_size);
+// The validation split alone: a folder of shards needs none for training.
+std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size);
 
 }  // namespace tg

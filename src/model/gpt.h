@@ -21,7 +21,7 @@ struct ForwardMode {
 class Gpt {
  public:
   // The caller owns the parameters, which must outlive the model. Allocates the large matrices'
-  // gradients, as zeros, at fixed addresses.
+  // gradients, as zeros, at fixed addresses, where they require one.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
   // QAT: whether matrices are rounded to the quantiser's levels. Call cast_weights() afterwards.

@@ -9,11 +9,21 @@ namespace tg {
 
 namespace {
 
-// Allocates the gradient if it is not yet there: a captured step needs a fixed address.
+// Undefined where the parameter requires none, as for inference. Allocates the gradient if it is
+// not yet there: a captured step needs a fixed address.
 at::Tensor gradient_of(const at::Tensor& parameter) {
+  if (!parameter.requires_grad()) return {};
   auto& gradient = at::Tensor(parameter).mutable_grad();
   if (!gradient.defined()) gradient = at::zeros_like(parameter.detach());
   return gradient;
+}
+
+// Of an undefined tensor: undefined.
+at::Tensor rows_of(const at::Tensor& bank, std::int64_t first, std::int64_t count) {
+  return bank.defined() ? bank.narrow(0, first, count) : bank;
+}
+at::Tensor layer_of(const at::Tensor& bank, std::int64_t layer) {
+  return bank.defined() ? bank[layer] : bank;
 }
 
 }  // namespace
@@ -26,7 +36,7 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
     const auto value =
         at::empty_like(bank.narrow(0, first, layers), at::TensorOptions().dtype(numerics_.compute));
     copies_.push_back({bank.detach().narrow(0, first, layers), value, /*is_bank=*/true});
-    return std::pair{value, gradient_of(bank).narrow(0, first, layers)};
+    return std::pair{value, rows_of(gradient_of(bank), first, layers)};
   };
   const at::NoGradGuard no_grad;
   const auto kv_dim = config.num_kv_heads * head_dim(config);
@@ -35,24 +45,28 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
   const std::pair<at::Tensor, std::int64_t> parts[] = {
       {table["qo_bank"], 0}, {table["kv_bank"], 0}, {table["kv_bank"], layers}};
   const auto rows = config.model_dim + 2 * kv_dim;
-  qkv_gradient_ = at::zeros({layers, rows, config.model_dim}, table["qo_bank"].options());
-  const auto qkv = at::empty_like(qkv_gradient_, numerics_.compute);
+  const auto options = table["qo_bank"].options();
+  const auto qkv = at::empty({layers, rows, config.model_dim}, options.dtype(numerics_.compute));
+  const bool trains = table["qo_bank"].requires_grad();
+  if (trains) qkv_gradient_ = at::zeros(qkv.sizes(), options);
   std::int64_t row = 0;
   for (const auto& [bank, first] : parts) {
     const auto height = bank.size(1);
     copies_.push_back({bank.detach().narrow(0, first, layers), qkv.narrow(1, row, height), true});
-    gradient_slices_.emplace_back(qkv_gradient_.narrow(1, row, height),
-                                  gradient_of(bank).narrow(0, first, layers));
+    if (trains) {
+      gradient_slices_.emplace_back(qkv_gradient_.narrow(1, row, height),
+                                    gradient_of(bank).narrow(0, first, layers));
+    }
     row += height;
   }
   const auto [out, out_gradient] = copy_of_bank(table["qo_bank"], layers);
   const auto [up, up_gradient] = copy_of_bank(table["mlp_up_bank"], 0);
   const auto [down, down_gradient] = copy_of_bank(table["mlp_down_bank"], 0);
   for (std::int64_t i = 0; i < layers; ++i) {
-    layers_.push_back({{qkv[i], qkv_gradient_[i]},
-                       {out[i], out_gradient[i]},
-                       {up[i], up_gradient[i]},
-                       {down[i], down_gradient[i]}});
+    layers_.push_back({{qkv[i], layer_of(qkv_gradient_, i)},
+                       {out[i], layer_of(out_gradient, i)},
+                       {up[i], layer_of(up_gradient, i)},
+                       {down[i], layer_of(down_gradient, i)}});
   }
   if (const auto head = table.find("lm_head.weight"); head.defined()) head_ = make_copy(head);
   for (std::int64_t k = 0; k < config.mtp_num_heads; ++k) {

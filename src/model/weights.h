@@ -25,7 +25,8 @@ struct LayerWeights {
 
 // Copies of the large matrices in the compute dtype, cast once per step rather than in every
 // micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
-// gradients; those of Q, K and V in one buffer until collect_gradients().
+// gradients; those of Q, K and V in one buffer until collect_gradients(). Parameters that require
+// no gradient, as for inference, get none.
 class WeightCopies {
  public:
   WeightCopies(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);

@@ -42,7 +42,8 @@ NamedTensors load_weights(const std::string& path) {
   return weights_format(path) == WeightsFormat::torch ? load_torch(path) : load_safetensors(path);
 }
 
-void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path) {
+void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
+               ExitCode misfit) {
   std::unordered_map<std::string_view, const at::Tensor*> found;
   std::vector<std::string> missing, unexpected, misshapen;
   for (const auto& [name, tensor] : from) found.emplace(name, &tensor);
@@ -62,7 +63,7 @@ void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& 
 
   const std::string misfits = listed("missing", missing) + listed("unexpected", unexpected) +
                               listed("other shapes:", misshapen);
-  REQUIRE(misfits.empty(), ExitCode::bad_data,
+  REQUIRE(misfits.empty(), misfit,
           "{}: the weights do not fit the model: {}check the model's settings", path, misfits);
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : into) tensor.copy_(*found.at(name));

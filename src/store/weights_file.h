@@ -2,6 +2,7 @@
 // Reads weights of either format, and copies them into a model.
 #include <string>
 
+#include "base/error.h"
 #include "store/named_tensors.h"
 
 namespace tg {
@@ -16,7 +17,8 @@ NamedTensors load_weights(const std::string& path);
 
 // Copies each tensor into the one of the same name, which keeps its storage, dtype and device.
 // Names and shapes must match exactly; otherwise nothing is copied and the error lists the missing,
-// the unexpected and those of other shapes. `path` is for the message. Errors: bad_data.
-void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path);
+// the unexpected and those of other shapes. `path` is for the message. Errors: `misfit`.
+void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
+               ExitCode misfit = ExitCode::bad_data);
 
 }  // namespace tg

@@ -1,7 +1,13 @@
 #include "train/artifact_files.h"
 
+#include <cstring>
+
 #include "artifact/read_artifact.h"
+#include "artifact/write_artifact.h"
+#include "store/byte_source.h"
+#include "store/compressed.h"
 #include "store/weights_file.h"
+#include "train/machine.h"
 
 namespace tg {
 
@@ -21,26 +27,57 @@ ArtifactKind kind_of(Quantization quantization) {
 
 }  // namespace
 
-ArtifactStats save_artifact(const ParameterTable& table, const Settings& settings,
-                            const std::string& path) {
+ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
+                               const std::string& path) {
   std::vector<ArtifactTensor> tensors;
   for (const auto& part : unbanked(table)) {
     tensors.push_back({part.name, part.value, kind_of(part.quantization)});
   }
-  if (settings.runtime.artifact == Artifact::int6) return write_artifact_int6(tensors, path);
-  return write_artifact_int8_zlib(tensors, settings.averaging.int8_keep_float_fp32_name_patterns,
-                                  path);
+  const auto format = settings.runtime.artifact;
+  const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;
+  return {.path = path,
+          .format = format,
+          .stats = format == Artifact::int6 ? write_artifact_int6(tensors, path)
+                                            : write_artifact_int8_zlib(tensors, keep_fp32, path),
+          .code_bytes = code_bytes()};
+}
+
+std::string artifact_name(Artifact artifact) {
+  switch (artifact) {
+    case Artifact::int6:
+      return "final_model.int6.ptz";
+    case Artifact::int8_zlib:
+      return "final_model.int8.ptz";
+    case Artifact::none:
+      break;
+  }
+  return "";
+}
+
+Artifact artifact_of(const std::string& path) {
+  const FileSource file(path);
+  std::uint64_t length = 0;  // of a header, where it is a safetensors file: may begin as zlib does
+  if (!file.holds(0, sizeof(length))) return Artifact::none;
+  const auto head = file.read(0, sizeof(length));
+  std::memcpy(&length, head.data(), sizeof(length));
+  if (is_xz(head)) return Artifact::int6;
+  return is_zlib(head) && length > file.size() ? Artifact::int8_zlib : Artifact::none;
+}
+
+void read_artifact_into(const ParameterTable& table, const std::string& path,
+                        std::int64_t most_elements, ExitCode misfit) {
+  NamedTensors into;
+  for (const auto& part : unbanked(table)) into.emplace_back(part.name, part.value);
+  copy_into(read_artifact(path, most_elements), into, path, misfit);
 }
 
 void load_artifact(const ParameterTable& table, const std::string& path,
                    Communicator& communicator) {
   const at::NoGradGuard no_grad;
-  NamedTensors into;
-  for (const auto& part : unbanked(table)) into.emplace_back(part.name, part.value);
   if (communicator.rank() == 0) {
-    copy_into(read_artifact(path, table.element_count()), into, path);
+    read_artifact_into(table, path, table.element_count(), ExitCode::bad_data);
   } else {
-    for (const auto& [name, value] : into) value.zero_();
+    for (const auto& part : unbanked(table)) part.value.zero_();
   }
   if (communicator.world_size() == 1) return;
   // A sum in which all others are zero: rank 0's values.

@@ -2,21 +2,34 @@
 // The quantised artifact of a parameter table, to a file and back.
 #include <string>
 
-#include "artifact/write_artifact.h"
+#include "base/error.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
+#include "train/events.h"
 
 namespace tg {
 
 // Quantises what is exported, where it is, and writes it in the format of ARTIFACT (int6 or
 // int8_zlib). Errors: cannot_create, io.
-ArtifactStats save_artifact(const ParameterTable& table, const Settings& settings,
-                            const std::string& path);
+ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
+                               const std::string& path);
 
-// Sets the exported parameters to what the artifact at `path`, of either format, holds. Rank 0
+// The name of such a file: final_model.int6.ptz; empty for none.
+std::string artifact_name(Artifact artifact);
+
+// The format of the file at `path`, by content; none: it is no artifact. Errors: missing_input, io.
+Artifact artifact_of(const std::string& path);
+
+// Sets the exported parameters to what the artifact at `path`, of either format, holds; one of up
+// to `most_elements` is read. Errors: missing_input, io; bad_data (a damaged file); `misfit` (other
+// names or shapes).
+void read_artifact_into(const ParameterTable& table, const std::string& path,
+                        std::int64_t most_elements, ExitCode misfit);
+
+// The same of an artifact of this very model. Rank 0
 // reads it for all ranks, which need not see its disk. Collective. Errors: missing_input, io;
-// bad_data (a damaged file, other names or shapes).
+// bad_data.
 void load_artifact(const ParameterTable& table, const std::string& path,
                    Communicator& communicator);
 

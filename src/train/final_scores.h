@@ -1,44 +1,54 @@
 #pragma once
-// What a run is judged by: the quantised artifact, and the scores of the weights read back from it.
+// What a model is judged by: the scores of its weights, of a run's artifact as of a file.
+#include <functional>
 #include <string>
 
 #include "comm/communicator.h"
 #include "config/settings.h"
+#include "data/token_source.h"
 #include "eval/split_tokens.h"
+#include "eval/validation.h"
+#include "train/events.h"
 #include "train/machine.h"
-#include "train/report.h"
 #include "train/run_parts.h"
 
 namespace tg {
 
 class FinalScores {
  public:
-  // All references must outlive this.
-  FinalScores(const Settings& settings, const Machine& machine, Communicator& communicator,
-              RunParts& parts, Report& report, const std::string& output_dir);
+  using Emit = std::function<void(const RunEvent&)>;
 
-  // Writes ARTIFACT to OUTPUT_DIR, sets the parameters to what the file holds, and scores them:
-  // whole sequences, the sliding windows of EVAL_STRIDE, test-time training, which changes them
-  // further. With ARTIFACT=none it scores the parameters as they are. `fake_quant`: QAT has begun.
-  // Collective. Errors: cannot_create, io; bad_data (a file that is not as it was written).
-  void run(bool fake_quant);
+  // `tokens`: the validation split. ARTIFACT is what the parameters were read from, which gives the
+  // scores their names: final_int6_, final_int8_zlib_ or final_. All references must outlive this.
+  FinalScores(const Settings& settings, const Machine& machine, Communicator& communicator,
+              ModelParts& weights, const TokenSource& tokens, Validation& validation, Emit emit);
+
+  // Whole sequences of EVAL_SEQ_LEN. Collective, as the others; each emits a FinalScored a score.
+  void score_sequences();
+  // The sliding windows of EVAL_STRIDE, and of 64 tokens; nothing where it is 0 or the row's
+  // length.
+  void score_windows();
+  // With TTT_ENABLED: test-time training, which changes the parameters. `fake_quant`: QAT has
+  // begun.
+  void train_and_score(bool fake_quant);
 
  private:
-  void write_artifact(const std::string& path);
-  void score_sequences();
-  void score_windows(const SplitTokens& tokens, const DeviceByteTable* bytes, std::int64_t stride,
-                     const std::string& suffix);
-  void train_and_score(const SplitTokens& tokens, const DeviceByteTable* bytes, bool fake_quant);
-  // Emits `score`'s result as PREFIX_NAME.
+  void score_windows(std::int64_t stride, const std::string& suffix);
+  // Read when first needed.
+  const SplitTokens& tokens();
+  const DeviceByteTable* bytes() const { return bytes_ ? &*bytes_ : nullptr; }
   template <class ScoreIt>
   void emit_score(const std::string& name, std::int64_t stride, ScoreIt score);
 
   const Settings& settings_;
   const Machine& machine_;
   Communicator& communicator_;
-  RunParts& parts_;
-  Report& report_;
-  const std::string output_dir_;
+  ModelParts& weights_;
+  const TokenSource& source_;
+  Validation& validation_;
+  const Emit emit_;
+  std::optional<SplitTokens> tokens_;
+  std::optional<DeviceByteTable> bytes_;
 };
 
 }  // namespace tg

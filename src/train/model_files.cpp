@@ -8,6 +8,7 @@
 #include "store/safetensors.h"
 #include "store/torch_file.h"
 #include "store/weights_file.h"
+#include "train/artifact_files.h"
 
 namespace tg {
 
@@ -15,7 +16,7 @@ namespace {
 
 // INIT_FROM is a whole model, or one that a run exported: without what is never exported, which
 // then keeps its initial values.
-void load_into(const ParameterTable& table, const std::string& path) {
+void load_into(const ParameterTable& table, const std::string& path, ExitCode misfit) {
   const auto from = load_weights(path);
   const auto in_file = [&](const Parameter& row) {
     return std::any_of(from.begin(), from.end(),
@@ -29,18 +30,41 @@ void load_into(const ParameterTable& table, const std::string& path) {
   for (const auto& row : rows) {
     if (whole || row.exported) into.emplace_back(row.name, row.value.detach());
   }
-  copy_into(from, into, path);
+  copy_into(from, into, path, misfit);
+}
+
+ParameterTable uninitialized(const Settings& settings, const Machine& machine) {
+  return make_parameters(settings.model, machine.storage, machine.device,
+                         {.control_patterns = settings.averaging.control_tensor_name_patterns,
+                          .tied_embed_init_std = settings.optim.tied_embed_init_std,
+                          .record_quirks = settings.runtime.record_quirks});
 }
 
 }  // namespace
 
 ParameterTable initial_weights(const Settings& settings, const Machine& machine) {
-  auto table = make_parameters(settings.model, machine.storage, machine.device,
-                               {.control_patterns = settings.averaging.control_tensor_name_patterns,
-                                .tied_embed_init_std = settings.optim.tied_embed_init_std,
-                                .record_quirks = settings.runtime.record_quirks});
+  auto table = uninitialized(settings, machine);
   initialize(table, settings.model, settings.data.seed);
-  if (!settings.runtime.init_from.empty()) load_into(table, settings.runtime.init_from);
+  const auto& path = settings.runtime.init_from;
+  if (!path.empty()) load_into(table, path, ExitCode::bad_data);
+  return table;
+}
+
+ParameterTable trained_weights(const Settings& settings, const Machine& machine) {
+  const at::NoGradGuard no_grad;
+  auto table = uninitialized(settings, machine);
+  for (const auto& row : table.rows()) {
+    if (!row.exported) row.value.detach().zero_();
+  }
+  const auto& path = settings.runtime.init_from;
+  if (artifact_of(path) == Artifact::none) {
+    load_into(table, path, ExitCode::config);
+  } else {
+    // That of a larger model is read, too, to name what differs.
+    constexpr std::int64_t kTimesLarger = 16, kLeast = 1 << 24;
+    read_artifact_into(table, path, std::max(kTimesLarger * table.element_count(), kLeast),
+                       ExitCode::config);
+  }
   return table;
 }
 

@@ -13,6 +13,11 @@ namespace tg {
 // Errors: those of reading INIT_FROM; bad_data where names or shapes differ.
 ParameterTable initial_weights(const Settings& settings, const Machine& machine);
 
+// The parameters of the trained model in INIT_FROM, a raw one or an artifact; multi-token heads
+// that it does not have are zero. Errors: missing_input, io, bad_data; config, naming the tensors
+// that do not fit.
+ParameterTable trained_weights(const Settings& settings, const Machine& machine);
+
 // Before a model is written or scored as the final one. The same on every rank. Errors: internal,
 // naming the first parameter with a value that is not finite.
 void require_finite(const ParameterTable& table);

@@ -21,7 +21,8 @@ std::optional<ByteTable> load_byte_table(const Settings& settings) {
 ParameterTable load_parameters(const Settings& settings, const Machine& machine,
                                Communicator& communicator, ModelUse use) {
   const PeerWatch::Work making(communicator.watch(), "making the initial weights");
-  auto parameters = initial_weights(settings, machine);
+  auto parameters = use == ModelUse::training ? initial_weights(settings, machine)
+                                              : trained_weights(settings, machine);
   if (use == ModelUse::inference) {
     for (auto row : parameters.rows()) row.value.requires_grad_(false);
   }

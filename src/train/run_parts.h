@@ -1,6 +1,6 @@
 #pragma once
-// What a run consists of. Training takes RunParts; a command that scores, samples or inspects
-// takes ModelParts, and make_validation() for scores.
+// What a run consists of. Training takes RunParts; a command that scores or samples takes
+// ModelParts, and make_validation() for scores.
 #include <memory>
 
 #include "base/span_log.h"
@@ -18,11 +18,13 @@
 
 namespace tg {
 
-enum class ModelUse { training, inference };
+// What a model is for. A run trains INIT_FROM's weights or ones drawn from SEED; the others use the
+// trained weights of INIT_FROM, for inference without gradients.
+enum class ModelUse { training, test_time_training, inference };
 
-// The weights, INIT_FROM's or drawn from SEED, and the model that computes with them.
+// The weights, and the model that computes with them.
 struct ModelParts {
-  // For inference no parameter requires a gradient. Errors: those of INIT_FROM.
+  // Errors: those of initial_weights() or trained_weights().
   ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
              ModelUse use);
 

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "optim/schedule.h"
+#include "train/artifact_files.h"
 #include "train/final_scores.h"
 #include "train/model_files.h"
 #include "train/peer_waits.h"
@@ -175,8 +176,27 @@ void Trainer::finish() {
     report_.emit(write_model(parts_.weights.parameters, output_dir_));
   }
   communicator_.barrier();
-  FinalScores(settings_, machine_, communicator_, parts_, report_, output_dir_)
-      .run(state_.fake_quant);
+  hand_in();
+}
+
+// Writes ARTIFACT, sets the parameters to what its file holds, and scores them; without one, as
+// they are.
+void Trainer::hand_in() {
+  FinalScores scores(settings_, machine_, communicator_, parts_.weights, *parts_.tokens.val,
+                     parts_.validation, [this](const RunEvent& event) { report_.emit(event); });
+  if (settings_.runtime.artifact != Artifact::none) {
+    const auto& parameters = parts_.weights.parameters;
+    const auto path = output_dir_ + "/" + artifact_name(settings_.runtime.artifact);
+    if (communicator_.rank() == 0) {
+      const PeerWatch::Work writing(communicator_.watch(), "writing " + path);
+      report_.emit(write_artifact(parameters, settings_, path));
+    }
+    communicator_.barrier();
+    load_artifact(parameters, path, communicator_);
+    scores.score_sequences();
+  }
+  scores.score_windows();
+  scores.train_and_score(state_.fake_quant);
 }
 
 }  // namespace tg

@@ -30,6 +30,7 @@ class Trainer {
   void validate(std::int64_t step);
   Score score();
   void finish();
+  void hand_in();
 
   const Settings& settings_;
   const Machine& machine_;

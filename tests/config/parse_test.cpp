@@ -27,6 +27,64 @@ TEST(Parse, FlagBeatsEnvironmentBeatsLaterFileBeatsEarlierFileBeatsDefault) {
   EXPECT_FALSE(help || version);
 }
 
+struct ToolOptions {
+  std::string prompt;
+  std::int64_t tokens = 5;
+  bool cache = true;
+
+  template <class V>
+  void visit(V&& v) {
+    v("prompt", prompt, anything, "text");
+    v("tokens", tokens, at_least(1), "how many");
+    v("cache", cache, anything, "whether");
+  }
+};
+
+ParseResult parse_tool(ToolOptions& options, const std::vector<std::string>& words,
+                       std::vector<Assignment> run_settings = {}) {
+  std::vector<const char*> argv = {"tool"};
+  for (const auto& word : words) argv.push_back(word.c_str());
+  const char* const environment[] = {"TOKENS=7", "NUM_HEADS=2", nullptr};
+  return parse_settings(static_cast<int>(argv.size()), argv.data(), environment,
+                        {.options = entries_of(options),
+                         .run_settings = std::move(run_settings),
+                         .run_config = "config.json"});
+}
+
+TEST(Parse, ACommandsOwnOptionsAreFlagsAlone) {
+  ToolOptions options;
+  const auto result = parse_tool(options, {"--prompt", "", "--cache", "0", "--seed", "3"});
+  EXPECT_EQ(options.tokens, 5);  // not the environment's
+  EXPECT_FALSE(options.cache);
+  EXPECT_EQ(result.settings.data.seed, 3);
+  EXPECT_EQ(result.origins.at("prompt"), "flag");
+  EXPECT_EQ(result.origins.at("tokens"), "default");
+  EXPECT_NE(failure_of([&] {
+              parse_tool(options, {"--tokens", "0"});
+            }).find("of at least 1"),
+            std::string::npos);
+  EXPECT_NE(failure_of([&] {
+              parse_tool(options, {"--promt", "a"});
+            }).find("mean --prompt?"),
+            std::string::npos);
+  EXPECT_NE(failure_of([&] { parse({"--prompt", "a"}); }).find("unknown flag"), std::string::npos);
+}
+
+TEST(Parse, EverythingGivenBeatsTheSettingsOfTheRun) {
+  ToolOptions options;
+  const auto file = write_file("later.env", "NUM_LAYERS=3\n");
+  const auto [settings, origins, help, version] = parse_tool(
+      options, {"--seed", "4", "--config", file},
+      {{"SEED", "1", 0}, {"NUM_LAYERS", "1", 0}, {"NUM_HEADS", "1", 0}, {"KEEP", "9", 0}});
+  EXPECT_EQ(settings.data.seed, 4);
+  EXPECT_EQ(settings.model.num_layers, 3);
+  EXPECT_EQ(settings.model.num_heads, 2);
+  EXPECT_EQ(settings.runtime.keep, 9);
+  EXPECT_EQ(origins.at("keep"), "config.json");
+  const auto failure = failure_of([&] { parse_tool(options, {}, {{"KEEP", "many", 0}}); });
+  EXPECT_NE(failure.find("KEEP='many' (config.json): expected an integer"), std::string::npos);
+}
+
 TEST(Parse, TakesValuesOfEveryKind) {
   const auto s = parse({"--matrix-lr=1e-3",
                         "--scalar-lr",

@@ -199,6 +199,35 @@ TEST(Settings, ChangedOnesOfAConfigFileAreThoseThatAreNotTheDefaults) {
   }
 }
 
+TEST(Settings, OfAConfigFileTheModelsAreThoseNotOfItsRunAndMachine) {
+  Settings settings;
+  settings.data.run_id = "one";
+  settings.runtime.device = DeviceChoice::cuda;
+  settings.runtime.artifact = Artifact::none;
+  settings.model.ve_layers = {1, 2};
+  settings.optim.matrix_lr = 1e-9;
+  auto json = settings_json(settings, {});
+  json["settings"]["FROM_ANOTHER_VERSION"] = 1;
+  const auto taken = model_settings(json);
+  ASSERT_TRUE(taken.has_value());
+  std::map<std::string, std::string> values;
+  for (const auto& [name, value, line] : *taken) values[name] = value;
+  EXPECT_EQ(values.at("VE_LAYERS"), "1,2");
+  EXPECT_EQ(values.at("MATRIX_LR"), "1e-09");
+  EXPECT_EQ(values.at("TIE_EMBEDDINGS"), "1");
+  EXPECT_EQ(values.at("TOKENIZER_PATH"), settings.data.tokenizer_path);
+  for (const char* name : {"RUN_ID", "DEVICE", "ARTIFACT", "INIT_FROM", "FROM_ANOTHER_VERSION"})
+    EXPECT_FALSE(values.contains(name)) << name;
+  // What is read back is what was written.
+  const char* const none[] = {"train_gpt"};
+  const auto read = parse_settings(1, none, nullptr, {.run_settings = *taken, .run_config = "c"});
+  settings.data.run_id = "";
+  settings.runtime.device = DeviceChoice::automatic;
+  settings.runtime.artifact = Artifact::int6;
+  EXPECT_EQ(settings_text(read.settings), settings_text(settings));
+  EXPECT_EQ(model_settings(nlohmann::json::parse("[]")), std::nullopt);
+}
+
 TEST(Settings, ExperimentTextTellsExperimentsApartAndNotTheirNames) {
   const auto text = experiment_text(Settings());
   Settings named;

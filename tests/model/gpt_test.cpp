@@ -174,6 +174,20 @@ TEST(Gpt, ComputesInHalfPrecisionFromFullWeights) {
   EXPECT_EQ(half["qo_bank"].grad().scalar_type(), at::kFloat);
 }
 
+TEST(Gpt, WithoutGradientsToComputeItAllocatesNoneAndComputesTheSame) {
+  for (const char* name : {"record", "switches", "speedrun"}) {
+    const auto config = config_of(name);
+    const auto trained = test::random_parameters(config, at::kFloat, 5);
+    const auto table = test::random_parameters(config, at::kFloat, 5);
+    for (auto row : table.rows()) row.value.requires_grad_(false);
+    const Gpt model(config, table, {});
+    for (const auto& row : table.rows()) EXPECT_FALSE(row.value.grad().defined()) << row.name;
+    const auto [inputs, targets] = random_tokens(config, 2, 8);
+    const auto losses = Gpt(config, trained, {}).token_losses(inputs, targets);
+    EXPECT_TRUE(model.token_losses(inputs, targets).equal(losses)) << name;
+  }
+}
+
 TEST(Gpt, MultiTokenHeadsCountInTrainingOnly) {
   auto config = test::tiny_switches();
   const auto table = test::random_parameters(config, at::kFloat, 5);

@@ -1,0 +1,79 @@
+#include "commands/join.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+
+#include <optional>
+
+#include "base/error.h"
+#include "base/exhausted.h"
+#include "base/first_line.h"
+#include "base/log.h"
+#include "base/program.h"
+#include "config/check.h"
+#include "config/environment.h"
+#include "config/resolved.h"
+#include "train/out_of_memory.h"
+
+namespace tg {
+namespace {
+
+// The settings whose value is "auto", as this rank resolved them: ranks on unlike hosts may differ.
+std::string resolved_text(const Machine& machine) {
+  return fmt::format("resolved DEVICE={}\nresolved COMPUTE_DTYPE={}\n",
+                     c10::DeviceTypeName(machine.device.type(), /*lower_case=*/true),
+                     c10::toString(machine.compute));
+}
+
+// Exceptions of LibTorch: of its own threads, such as NCCL's watchdog, and of its allocators.
+std::optional<Error> explain(const Settings& settings, const std::exception& error) {
+  const auto line = out_of_memory_line(error);
+  if (!line.empty()) return explain_out_of_memory(settings, line);
+  if (dynamic_cast<const c10::DistError*>(&error) == nullptr) return {};
+  return Error(ExitCode::unavailable,
+               fmt::format("a collective failed ({}); the rank that failed first says why",
+                           first_line(error.what())));
+}
+
+}  // namespace
+
+RanksJoined Joined::event() const {
+  return {.world_size = launch.world_size,
+          .launcher = launch.launcher,
+          .endpoint = rendezvous.endpoint,
+          .collectives = machine.device.is_cuda() ? "nccl" : "gloo"};
+}
+
+Joined join_ranks(const Settings& settings, const Origins& origins,
+                  const std::vector<std::string>& notices) {
+  Joined joined;
+  joined.launch = read_launch();
+  const auto& launch = joined.launch;
+  set_log_rank(launch.rank);
+  if (launch.launcher != "single") turn_off_progress();
+  check_settings(settings, launch.world_size);
+  set_library_environment(settings.runtime, launch);
+  if (launch.rank == 0) {
+    for (const auto& notice : notices) warn_line(notice);
+  }
+
+  explain_errors_with([known = settings](const auto& error) { return explain(known, error); });
+  joined.machine = set_up_machine(settings.runtime, settings.model, launch);
+  const bool chosen = origins.at("comm_timeout_s") != "default";
+  joined.rendezvous =
+      join_rendezvous(launch, chosen ? settings.runtime.comm_timeout_s : kStartTime_s);
+  require_same(joined.rendezvous, launch,
+               experiment_text(settings) + resolved_text(joined.machine) + program_version());
+  return joined;
+}
+
+Joined join_alone(const Settings& settings, const Origins& origins, const std::string& command) {
+  const auto ranks = read_launch().world_size;
+  REQUIRE(ranks == 1, ExitCode::usage,
+          "train_gpt {} runs in one process (expected 1 rank, found {}); start it without mpirun, "
+          "torchrun or srun",
+          command, ranks);
+  return join_ranks(settings, origins);
+}
+
+}  // namespace tg

@@ -1,0 +1,30 @@
+#pragma once
+// What every command that computes does first: this process becomes one rank on its machine.
+#include <string>
+#include <vector>
+
+#include "comm/rendezvous.h"
+#include "config/launch.h"
+#include "config/settings.h"
+#include "train/events.h"
+#include "train/machine.h"
+
+namespace tg {
+
+struct Joined {
+  LaunchInfo launch;
+  Machine machine;
+  Rendezvous rendezvous;
+
+  RanksJoined event() const;
+};
+
+// Checks the settings, sets up log, environment and machine, and meets the other ranks, which must
+// have the same settings. Rank 0 prints `notices` once the settings are checked. Errors: usage and
+// config (settings, launch, machine), unavailable.
+Joined join_ranks(const Settings& settings, const Origins& origins,
+                  const std::vector<std::string>& notices = {});
+// The same for a command of one process. Errors: also usage, under a launcher of several.
+Joined join_alone(const Settings& settings, const Origins& origins, const std::string& command);
+
+}  // namespace tg

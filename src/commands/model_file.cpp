@@ -1,0 +1,79 @@
+#include "commands/model_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "config/launch.h"
+#include "config/resolved.h"
+#include "store/byte_source.h"
+#include "train/machine.h"
+
+namespace tg {
+
+namespace fs = std::filesystem;
+
+std::string config_beside(const std::string& weights) {
+  const fs::path path(weights);
+  // final_model.2.pt, final_model.2.int6.ptz
+  const auto name = path.filename().string();
+  const auto begin = name.find('.');
+  const auto label = name.substr(std::min(begin, name.size()));
+  const auto end = label.find('.', 1);
+  const bool numbered =
+      end != std::string::npos && end > 1 && label.find_first_not_of("0123456789", 1) == end;
+  return path.parent_path() / ("config" + (numbered ? label.substr(0, end) : "") + ".json");
+}
+
+std::optional<nlohmann::json> read_config(const std::string& path) {
+  constexpr uint64_t kMaxSize = 1 << 20;
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::nullopt;
+  const FileSource source(path);
+  const auto text = source.read(0, std::min(source.size(), kMaxSize));
+  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
+                                               const std::string& help,
+                                               std::vector<Entry> options) {
+  CommandInputs inputs{.options = std::move(options)};
+  auto parsed = parse_settings(argc, argv, inputs);
+  if (parsed.help || parsed.version) {
+    fmt::print("{}", parsed.version ? version_text()
+                                    : help + "Options\n" + options_text(inputs.options) +
+                                          "\nThe settings: train_gpt help train\n");
+    return std::nullopt;
+  }
+  const auto& file = parsed.settings.runtime.init_from;
+  REQUIRE(
+      !file.empty(), ExitCode::usage,
+      "train_gpt {0}: expected --init-from FILE, a trained model, found none; see train_gpt {0} "
+      "--help",
+      argv[0]);
+  const FileSource there(file);
+  inputs.run_config = config_beside(file);
+  const auto config = read_config(inputs.run_config);
+  if (!config) {
+    if (read_launch().rank == 0) {
+      log_warn(
+          "{}: no such file; the model's settings are those of flags, environment and defaults",
+          inputs.run_config);
+    }
+    return parsed;
+  }
+  const auto of_run = model_settings(*config);
+  REQUIRE(
+      of_run, ExitCode::config,
+      "{}: expected the config.json of the run that made {}, found something else; move it away "
+      "and give the model's settings as flags or with --config",
+      inputs.run_config, file);
+  inputs.run_settings = *of_run;
+  return parse_settings(argc, argv, inputs);
+}
+
+}  // namespace tg

@@ -1,0 +1,28 @@
+#pragma once
+// A trained model as commands take it: --init-from FILE, with the config.json of its run beside it.
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/parse.h"
+
+namespace tg {
+
+// The path of the config.json that belongs to a weights file: of final_model.2.pt, which a later
+// run of the same RUN_ID numbered aside, it is config.2.json.
+std::string config_beside(const std::string& weights);
+// It, parsed; JSON's `discarded` where it is no JSON. Nothing where there is no such file. Errors:
+// io.
+std::optional<nlohmann::json> read_config(const std::string& path);
+
+// The settings of a command `train_gpt COMMAND --init-from FILE [--SETTING VALUE]...`: those of the
+// run's config.json come below --config files (see model_settings()); without one, a warning.
+// Prints `help`, `options` and the settings for --help, the versions for --version, and returns
+// nothing. Errors: those of parse_settings; usage (no INIT_FROM), missing_input (no such file),
+// config (a config.json that is no run's).
+std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
+                                               const std::string& help,
+                                               std::vector<Entry> options = {});
+
+}  // namespace tg

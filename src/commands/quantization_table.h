@@ -1,0 +1,13 @@
+#pragma once
+#include <string>
+
+#include "store/named_tensors.h"
+
+namespace tg {
+
+// What int6 would cost: a line for each matrix, and for each of a bank [n, rows, columns], with the
+// root mean square of its error in % of the matrix's own, the share of weights that are clipped,
+// and a bar of the error. "-" where the matrix is zero or not finite.
+std::string quantization_text(const NamedTensors& tensors);
+
+}  // namespace tg

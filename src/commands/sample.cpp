@@ -1,0 +1,110 @@
+#include "commands/sample.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "comm/communicator.h"
+#include "commands/join.h"
+#include "commands/model_file.h"
+#include "data/tokenizer.h"
+#include "eval/generate.h"
+#include "train/run_parts.h"
+
+namespace tg {
+namespace {
+
+constexpr const char* help =
+    "train_gpt sample: continues a text with a trained model.\n"
+    "\n"
+    "  train_gpt sample --init-from FILE --prompt TEXT [--tokens N] [--temperature T] ...\n"
+    "\n"
+    "FILE is a model (.safetensors, .pt) or an artifact (.int6.ptz, .int8.ptz). The settings are\n"
+    "those of the config.json beside it, unless given here, TOKENIZER_PATH as well. Prints prompt\n"
+    "and continuation, as it is drawn; the speed goes to standard error. The model sees at most\n"
+    "TRAIN_SEQ_LEN tokens. SEED decides the draw.\n"
+    "\n";
+
+struct SampleOptions {
+  std::string prompt;
+  std::int64_t tokens = 200;
+  double temperature = 0.8;
+  std::int64_t top_k = 0;
+  double top_p = 1;
+  bool kv_cache = true;
+
+  template <class V>
+  void visit(V&& v) {
+    v("prompt", prompt, anything, "text to continue; needed, and may be empty");
+    v("tokens", tokens, within(1, 1 << 30), "tokens to draw");
+    v("temperature", temperature, at_least(0), "of the softmax; 0: always the likeliest token");
+    v("top_k", top_k, at_least(0), "draw from the k likeliest tokens only; 0: from all");
+    v("top_p", top_p, within(0, 1), "draw from the likeliest tokens that add up to p only");
+    v("kv_cache", kv_cache, anything,
+      "keep keys and values; 0: compute all tokens for each new one");
+  }
+};
+
+void print(std::string_view text) {
+  const bool written =
+      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
+  REQUIRE(written, ExitCode::io, "standard output cannot be written ({})", std::strerror(errno));
+}
+
+Tokenizer open_tokenizer(const Settings& settings) {
+  const auto& path = settings.data.tokenizer_path;
+  REQUIRE(!path.empty(), ExitCode::usage,
+          "train_gpt sample needs a tokenizer (expected a SentencePiece model, found an empty "
+          "TOKENIZER_PATH); give --tokenizer-path");
+  Tokenizer tokenizer(path);
+  // A vocabulary may be padded.
+  REQUIRE(tokenizer.pieces() <= settings.model.vocab_size, ExitCode::config,
+          "{}: has {} pieces, more than VOCAB_SIZE={}; it is not this model's tokenizer", path,
+          tokenizer.pieces(), settings.model.vocab_size);
+  return tokenizer;
+}
+
+}  // namespace
+
+std::vector<Entry> sample_options() {
+  static SampleOptions defaults;
+  return entries_of(defaults);
+}
+
+void sample_command(int argc, const char* const* argv) {
+  SampleOptions options;
+  const auto parsed = parse_model_command(argc, argv, help, entries_of(options));
+  if (!parsed) return;
+  const auto& [settings, origins, no_help, no_version] = *parsed;
+  REQUIRE(origins.at("prompt") != "default", ExitCode::usage,
+          "train_gpt sample: expected --prompt TEXT, found none; see train_gpt sample --help");
+  const auto tokenizer = open_tokenizer(settings);
+  encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
+  const auto joined = join_alone(settings, origins, "sample");
+  Communicator alone;
+  const ModelParts weights(settings, joined.machine, alone, ModelUse::inference);
+
+  print(options.prompt);
+  const auto began = std::chrono::steady_clock::now();
+  generate(weights.model, tokenizer, options.prompt,
+           {.sampling = {.temperature = options.temperature,
+                         .top_k = options.top_k,
+                         .top_p = options.top_p,
+                         .seed = static_cast<std::uint64_t>(settings.data.seed)},
+            .tokens = options.tokens,
+            .context = settings.run.train_seq_len,
+            .kv_cache = options.kv_cache},
+           joined.machine.device, print);
+  print("\n");
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
+  fmt::print(stderr, "{} tokens in {:.2f} s: {:.1f} tokens/s\n", options.tokens, spent.count(),
+             static_cast<double>(options.tokens) / spent.count());
+}
+
+}  // namespace tg

@@ -1,0 +1,248 @@
+"""The commands that use a trained model: eval, quantize, sample, and inspect of its artifact."""
+
+import shutil
+import subprocess
+import unittest
+
+from harness import BUILD, SMALL, TOKENIZER, RunTest, mpirun
+
+# What a run prints at its end: an artifact, two strides of sliding windows and test-time training.
+SCORED = dict(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=512, TTT_EPOCHS=1,
+              TRAIN_SEQ_LEN=128, TRAIN_BATCH_TOKENS=2048)
+# The environment of a command has no settings: they come from the config.json of the run.
+UNSET = dict.fromkeys([*SMALL, "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "RUN_ID"])
+
+
+def exact_scores(lines):
+    """→ name: [val_loss:..., val_bpb:...] of the final scores."""
+    words = [line.split() for line in lines if "_exact val_loss" in line and not line.startswith("DIAGNOSTIC")]
+    return {name: scores for name, *scores in words}
+
+
+class ModelTest(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.runs = {}
+
+    def trained(self, name, **settings):
+        """→ the folder of a run with SCORED and these settings, trained once, and its lines."""
+        if name not in self.runs:
+            self.train(output=name, **{**SCORED, **settings})
+            self.runs[name] = (self.out, self.lines)
+        return self.runs[name]
+
+    def command(self, *words, **settings):
+        return self.run_gpt(*words, **{**UNSET, "DEVICE": "cpu", **settings})
+
+    def prints(self, *words, **settings):
+        done = self.command(*words, **settings)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.errors = done.stderr
+        return done.stdout
+
+    def refuses(self, exit_code, part, *words, **settings):
+        done = self.command(*words, **settings)
+        self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+        self.assertEqual(len(errors), 1, done.stderr)
+        self.assertIn(part, errors[0])
+
+
+class EvalTest(ModelTest):
+    def eval(self, path, *words, **settings):
+        self.lines = self.prints("eval", "--init-from", path, *words, **settings).splitlines()
+        return exact_scores(self.lines)
+
+    def test_of_an_artifact_are_the_scores_of_its_run(self):
+        out, lines = self.trained("int6")
+        scores = self.eval(out / "final_model.int6.ptz")
+        self.assertEqual(scores, exact_scores(lines))
+        self.assertEqual(list(scores), [
+            "final_int6_roundtrip_exact", "final_int6_sliding_window_exact", "final_int6_sliding_window_s64_exact",
+            "legal_ttt_exact"])
+        self.assertNotIn("final_int6_roundtrip val_loss", self.errors)
+
+    def test_of_the_other_artifact_as_well(self):
+        out, lines = self.trained("int8", ARTIFACT="int8_zlib", TTT_ENABLED=0)
+        scores = self.eval(out / "final_model.int8.ptz")
+        self.assertEqual(scores, exact_scores(lines))
+        self.assertIn("final_int8_zlib_sliding_window_exact", scores)
+
+    def test_of_a_raw_model_are_those_of_a_run_without_an_artifact(self):
+        out, lines = self.trained("raw", ARTIFACT="none", TTT_ENABLED=0)
+        for suffix in ("safetensors", "pt"):
+            scores = self.eval(out / f"final_model.{suffix}")
+            validation = scores.pop("final_validation_exact")
+            self.assertEqual(scores, exact_scores(lines))
+        # The run scored the same weights once more, in sequences of the same length.
+        rounded = next(line for line in lines if line.startswith("DIAGNOSTIC post_ema"))
+        self.assertIn(f"val_loss:{float(validation[0].split(':')[1]):.4f}", rounded)
+
+    def test_ranks_share_the_work(self):
+        out, lines = self.trained("int6")
+        scores = self.eval(out / "final_model.int6.ptz", through=mpirun(2))
+        self.assertIn("ranks:2 by:openmpi", self.lines[0])
+        for name, (loss, bpb) in exact_scores(lines).items():
+            for expected, found in zip((loss, bpb), scores[name]):
+                # Sums in another order; test-time training amplifies it.
+                self.assertAlmostEqual(float(found.split(":")[1]), float(expected.split(":")[1]), delta=1e-4)
+
+    def test_flags_beat_the_runs_settings(self):
+        out, _ = self.trained("int6")
+        model = out / "final_model.int6.ptz"
+        self.assertEqual(list(self.eval(model, "--ttt-enabled", 0, "--eval-stride", 0)), ["final_int6_roundtrip_exact"])
+        self.assertEqual(list(self.eval(model, TTT_ENABLED=0, EVAL_STRIDE=0, TOKENIZER_PATH="")), ["final_int6_roundtrip_exact"])
+        self.assertNotIn("val_bpb", "".join(self.lines))
+
+    def test_needs_no_training_shards(self):
+        out, _ = self.trained("int6")
+        folder = self.folder / "val_alone"
+        folder.mkdir()
+        for shard in self.shards.glob("fineweb_val_*"):
+            (folder / shard.name).symlink_to(shard)
+        short = dict(TTT_ENABLED=0, EVAL_STRIDE=0)
+        self.assertEqual(self.eval(out / "final_model.int6.ptz", DATA_PATH=folder, **short),
+                         self.eval(out / "final_model.int6.ptz", **short))
+
+    def test_audit_and_baselines(self):
+        out, _ = self.trained("int6")
+        self.eval(out / "final_model.int6.ptz", "--audit", "--baselines", TTT_ENABLED=0, EVAL_STRIDE=0)
+        *_, audit = self.lines
+        self.assertEqual([line.split()[1] for line in self.lines if line.startswith("baseline ")],
+                         ["byte_unigram", "token_unigram", "token_bigram"])
+        self.assertRegex(audit, r"^audit documents:\d+ tokens:\d+ counted_bytes:(\d+) text_bytes:\1$")
+        self.refuses(64, "--audit needs a tokenizer", "eval", "--init-from", out / "final_model.int6.ptz", "--audit",
+                     TOKENIZER_PATH="", TTT_ENABLED=0, EVAL_STRIDE=0)
+
+    def test_a_file_of_another_architecture_names_what_differs(self):
+        out, _ = self.trained("int6")
+        for suffix in ("safetensors", "int6.ptz"):
+            self.refuses(78, ", found [", "eval", "--init-from", out / f"final_model.{suffix}", "--model-dim", 16)
+            self.refuses(78, "missing", "eval", "--init-from", out / f"final_model.{suffix}", "--tie-embeddings", 0)
+
+    def test_damaged_and_missing_files(self):
+        out, _ = self.trained("int6")
+        whole = (out / "final_model.int6.ptz").read_bytes()
+        shutil.copy(out / "config.json", self.folder)
+        (self.folder / "short.ptz").write_bytes(whole[:len(whole) // 2])
+        self.refuses(65, "short.ptz", "eval", "--init-from", "short.ptz")
+        self.refuses(66, "none.ptz", "eval", "--init-from", "none.ptz")
+        self.refuses(64, "expected --init-from FILE", "eval")
+        (self.folder / "config.json").write_text("[]")
+        self.refuses(78, "config.json: expected the config.json of the run", "eval", "--init-from", "short.ptz")
+        (self.folder / "config.json").unlink()
+
+    def test_without_a_config_the_settings_are_given(self):
+        out, lines = self.trained("raw", ARTIFACT="none", TTT_ENABLED=0)
+        alone = self.folder / "alone"
+        alone.mkdir()
+        shutil.copy(out / "final_model.pt", alone)
+        given = {**SMALL, **SCORED, "DATA_PATH": self.shards, "TOKENIZER_PATH": TOKENIZER, "TTT_ENABLED": 0}
+        scores = self.eval(alone / "final_model.pt", **given)
+        self.assertIn("alone/config.json: no such file", self.errors)
+        self.assertEqual(scores["final_sliding_window_exact"], exact_scores(lines)["final_sliding_window_exact"])
+
+
+class QuantizeTest(ModelTest):
+    def test_writes_the_artifact_of_the_run(self):
+        for name, artifact, suffix in (("int6", "int6", "int6.ptz"), ("int8", "int8_zlib", "int8.ptz")):
+            out, lines = self.trained(name, **({} if name == "int6" else dict(ARTIFACT=artifact, TTT_ENABLED=0)))
+            for model in ("final_model.safetensors", "final_model.pt"):
+                made = self.folder / f"made.{suffix}"
+                printed = self.prints("quantize", "--init-from", out / model, "--out", made, "--artifact", artifact)
+                self.assertEqual(made.read_bytes(), (out / f"final_model.{suffix}").read_bytes())
+                sizes = [line for line in lines if line.startswith(("Serialized model int", "Total submission"))]
+                self.assertEqual(printed.splitlines()[:2], sizes)
+
+    def test_refuses(self):
+        out, _ = self.trained("int6")
+        raw = out / "final_model.pt"
+        self.refuses(64, "expected --out FILE", "quantize", "--init-from", raw)
+        self.refuses(64, "ARTIFACT=none", "quantize", "--init-from", raw, "--out", "x", "--artifact", "none")
+        self.refuses(64, "found an artifact", "quantize", "--init-from", out / "final_model.int6.ptz", "--out", "x")
+        self.refuses(73, "missing/x", "quantize", "--init-from", raw, "--out", "missing/x")
+        self.refuses(78, "other shapes", "quantize", "--init-from", raw, "--out", "x", "--model-dim", 16)
+
+
+class SampleTest(ModelTest):
+    def sample(self, *words, model="final_model.int6.ptz", **settings):
+        out, _ = self.trained("int6")
+        return self.prints("sample", "--init-from", out / model, "--tokens", 40, *words, **settings)
+
+    def test_prints_prompt_and_continuation_alone(self):
+        text = self.sample("--prompt", "The licence")
+        self.assertTrue(text.startswith("The licence"))
+        self.assertGreater(len(text), 40)
+        self.assertTrue(text.endswith("\n"))
+        self.assertRegex(self.errors, r"^40 tokens in \d+\.\d\d s: \d+\.\d tokens/s\n$")
+
+    def test_a_seed_repeats(self):
+        texts = [self.sample("--prompt", "The", "--seed", seed, "--temperature", 1.5) for seed in (1, 1, 2)]
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+
+    def test_the_cache_changes_nothing(self):
+        # More than one context: the oldest half is left out.
+        texts = {self.sample("--prompt", "You may", "--temperature", 0, "--train-seq-len", 16, "--kv-cache", cache)
+                 for cache in (0, 1)}
+        self.assertEqual(len(texts), 1)
+        top = self.sample("--prompt", "You may", "--top-k", 1, "--train-seq-len", 16)
+        self.assertEqual({top}, texts)
+
+    def test_of_any_file(self):
+        for model in ("final_model.safetensors", "final_model.pt"):
+            self.assertTrue(self.sample("--prompt", "", model=model))
+
+    def test_refuses(self):
+        out, _ = self.trained("int6")
+        sample = ("sample", "--init-from", out / "final_model.pt")
+        self.refuses(64, "expected --prompt TEXT", *sample)
+        self.refuses(64, "TEMPERATURE='-1' (--temperature): expected a number of at least 0", *sample, "--prompt", "a",
+                     "--temperature", "-1")
+        self.refuses(64, "needs a tokenizer", *sample, "--prompt", "a", "--tokenizer-path=")
+        self.refuses(66, "none.model", *sample, "--prompt", "a", "--tokenizer-path", "none.model")
+        self.refuses(64, "did you mean --top-k?", *sample, "--prompt", "a", "--topk", "3")
+        self.refuses(64, "runs in one process", *sample, "--prompt", "a", RANK=0, WORLD_SIZE=2, LOCAL_RANK=0,
+                     MASTER_ADDR="127.0.0.1")
+
+
+class InspectTest(ModelTest):
+    def test_an_artifact_is_shown_as_it_is_stored(self):
+        out, _ = self.trained("int6")
+        text = self.prints("inspect", out / "final_model.int6.ptz")
+        self.assertIn("final_model.int6.ptz: artifact, int6 (.xz)\n", text)
+        self.assertRegex(text, r"\nblocks\.0\.attn\.c_q\.weight +F16 +\[32, 32\] ")
+        self.assertIn("\n  NUM_LAYERS=4\n", text)
+
+    def test_what_quantisation_would_cost(self):
+        out, _ = self.trained("int6")
+        text = self.prints("inspect", "--quantization", out / "final_model.safetensors")
+        self.assertRegex(text, r"\nqo_bank\[7\] +\[32, 32\] +#* +\d+\.\d\d +\d\.\d{3}\n")
+        self.refuses(64, "found an artifact", "inspect", "--quantization", out / "final_model.int6.ptz")
+
+
+class CompletionTest(ModelTest):
+    def complete(self, *words):
+        script = self.prints("completion")
+        done = subprocess.run(
+            ["bash", "-c", script + '\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _train_gpt; echo "${COMPREPLY[@]}"',
+             "bash", "train_gpt", *words], capture_output=True, text=True, check=True, cwd=self.folder)
+        self.assertEqual(done.stderr, "")
+        return done.stdout.split()
+
+    def test_commands_flags_and_values(self):
+        self.assertEqual(self.complete("in"), ["inspect"])
+        self.assertEqual(self.complete("help", "qu"), ["quantize"])
+        self.assertEqual(self.complete("--matrix-l"), ["--matrix-lr"])
+        self.assertEqual(self.complete("sample", "--temp"), ["--temperature"])
+        self.assertEqual(self.complete("train", "--temp"), [])
+        self.assertEqual(self.complete("--device", ""), ["auto", "cuda", "cpu"])
+        self.assertEqual(self.complete("eval", "--audit", ""), ["0", "1", "true", "false"])
+        self.assertEqual(self.complete("--seed", ""), [])
+        (self.folder / "a_model.pt").touch()
+        self.assertEqual(self.complete("eval", "--init-from", "a_mo"), ["a_model.pt"])
+
+
+if __name__ == "__main__":
+    unittest.main()
