@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/error_file.h"
+#include "commands/export.h"
 #include "commands/inspect.h"
 #include "commands/train.h"
 #include "config/launch.h"
@@ -30,6 +31,7 @@ constexpr Command commands[] = {
     {"train", "trains a model; the default", train_command},
     {"inspect", "prints the tensors of a weights file and the settings of its run",
      inspect_command},
+    {"export", "writes a model for transformers", export_command},
     {"help", "prints the help of a command: train_gpt help COMMAND", help_command},
 };
 
