@@ -1,12 +1,11 @@
 """`train_gpt export --hf`: what is exported has the run's validation loss, as plain PyTorch and in transformers.
 
-Where transformers is not installed its base classes are replaced, and its own test is skipped.
+The plain module is tested without transformers; where that is not installed, its own test is skipped.
 """
 
 import importlib.util
 import json
 import os
-import pathlib
 import shutil
 import sys
 import tempfile
@@ -38,7 +37,7 @@ OF_MODEL = [*SMALL, "TOKENIZER_PATH"]  # from the run's config.json, not from th
 
 
 def replaced_transformers():
-    """Stands for transformers where it is not installed."""
+    """Puts plain classes in the place of transformers' own, which need not be installed."""
     base = types.ModuleType("transformers")
     base.PretrainedConfig = base.GenerationMixin = object
     base.PreTrainedModel = torch.nn.Module
@@ -47,16 +46,21 @@ def replaced_transformers():
     return mock.patch.dict(sys.modules, {base.__name__: base, outputs.__name__: outputs})
 
 
-def plain_model(folder):
-    """The exported model as a plain torch module, and its file's own module."""
-    spec = importlib.util.spec_from_file_location("modeling_train_gpt", folder / "modeling_train_gpt.py")
+def load_modeling(path):
+    spec = importlib.util.spec_from_file_location("modeling_train_gpt", path)
     modeling = importlib.util.module_from_spec(spec)
     with replaced_transformers():
         spec.loader.exec_module(modeling)
-    model = modeling.TrainGpt(types.SimpleNamespace(**json.loads((folder / "config.json").read_text())))
+    return modeling
+
+
+def plain_model(folder):
+    """The exported model as a plain torch module."""
+    config = types.SimpleNamespace(**json.loads((folder / "config.json").read_text()))
+    model = load_modeling(folder / "modeling_train_gpt.py").TrainGpt(config)
     weights = {name.removeprefix("model."): value for name, value in load_file(folder / "model.safetensors").items()}
     model.load_state_dict(weights, strict=True)
-    return model.eval(), modeling
+    return model.eval()
 
 
 def mean_loss(logits_of, inputs, targets):
@@ -108,7 +112,7 @@ class ExportTest(RunTest):
         for name in MODELS:
             with self.subTest(name):
                 folder, losses = self.exported(name)
-                model, _ = plain_model(folder)
+                model = plain_model(folder)
                 self.assert_loss(name, mean_loss(model, *self.validation_rows(name)), losses["val"])
 
     def test_of_every_file_of_a_run(self):
@@ -121,7 +125,7 @@ class ExportTest(RunTest):
             self.assertEqual((done.returncode, done.stderr), (0, ""))
         for file in ("config.json", "model.safetensors"):
             self.assertEqual((self.folder / "final_model.pt.hf" / file).read_bytes(), (folder / file).read_bytes())
-        model, _ = plain_model(self.folder / "final_model.int6.ptz.hf")
+        model = plain_model(self.folder / "final_model.int6.ptz.hf")
         self.assert_loss("record, int6", mean_loss(model, *self.validation_rows("record")),
                          losses["final_int6_roundtrip_exact"])
 
@@ -185,7 +189,7 @@ class ExportTest(RunTest):
                     folder, losses = self.exported(name)
                     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True).eval()
                     self.assertEqual({p.dtype for p in model.parameters()}, {torch.float32})
-                    plain, _ = plain_model(folder)
+                    plain = plain_model(folder)
                     inputs, targets = self.validation_rows(name)
                     self.assert_loss(name, mean_loss(lambda x, m=model: m(x).logits, inputs, targets), losses["val"])
                     with torch.no_grad():
@@ -209,17 +213,18 @@ class ExportTest(RunTest):
             model(ids, attention_mask=mask)
 
 
-class BigramHashTest(unittest.TestCase):
-    def test_wraps_as_int32(self):
-        with replaced_transformers():
-            spec = importlib.util.spec_from_file_location(
-                "modeling", pathlib.Path(SOURCE, "src/commands/hf/modeling_train_gpt.py"))
-            modeling = importlib.util.module_from_spec(spec)
-            spec.loader.exec_module(modeling)
-        ids = torch.tensor([[1, 5, 1023, 7, 7], [3, 60000, 1, 1, 1]])
-        rows = modeling.bigram_hash(ids, 1536)
+class FormulasTest(unittest.TestCase):
+    modeling = load_modeling(SOURCE / "src" / "commands" / "hf" / "modeling_train_gpt.py")
+
+    def test_bigram_hash_wraps_as_int32(self):
+        rows = self.modeling.bigram_hash(torch.tensor([[1, 5, 1023, 7, 7], [3, 60000, 1, 1, 1]]), 1536)
         self.assertEqual(rows[0].tolist(), [1535, 892, 868, 1140, 1433])
         self.assertEqual(rows[1, :2].tolist(), [1535, 1121])
+
+    def test_rope_base_grows_with_rows_beyond_1024(self):
+        for length, trained, base in ((2048, 1024, 22081.79), (5, 2048, 22081.79), (1024, 32, 1e4)):
+            config = types.SimpleNamespace(rope_base=1e4, train_seq_len=trained)
+            self.assertAlmostEqual(self.modeling.rope_base(length, config, 16), base, places=2)
 
 
 if __name__ == "__main__":
