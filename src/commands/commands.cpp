@@ -11,6 +11,7 @@
 #include "base/error_file.h"
 #include "commands/completion.h"
 #include "commands/eval.h"
+#include "commands/export.h"
 #include "commands/inspect.h"
 #include "commands/quantize.h"
 #include "commands/sample.h"
@@ -41,6 +42,7 @@ constexpr Command commands[] = {
     {"sample", "continues a text with a trained model", sample_command, sample_options, true},
     {"inspect", "prints the tensors of a weights file and the settings of its run",
      inspect_command},
+    {"export", "writes a trained model for transformers", export_command, export_options, true},
     {"completion", "prints a completion script for bash", completion_command},
     {"help", "prints the help of a command: train_gpt help COMMAND", help_command},
 };

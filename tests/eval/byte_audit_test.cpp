@@ -38,7 +38,7 @@ class ByteAuditTest : public testing::Test {
     return audit_bytes(Tokens(std::move(ids)), predictions, tokenizer, table);
   }
 
-  const Tokenizer tokenizer{std::string(TEST_DATA_DIR) + "/data_bpe.model"};
+  const Tokenizer tokenizer{TEST_DATA_DIR "/data_bpe.model"};
   ByteTable table = make_byte_table(tokenizer, 0);
 };
 

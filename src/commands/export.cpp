@@ -1,0 +1,129 @@
+#include "commands/export.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+
+#include "base/error.h"
+#include "commands/model_file.h"
+#include "config/text.h"
+#include "data/file.h"
+#include "data/tokenizer.h"
+#include "modeling_train_gpt.h"
+#include "store/atomic_file.h"
+#include "store/jsonl.h"
+#include "store/safetensors.h"
+#include "train/machine.h"
+#include "train/model_files.h"
+
+namespace tg {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* help =
+    "train_gpt export: writes a model for other programs.\n"
+    "\n"
+    "  train_gpt export --hf DIR --init-from FILE [--SETTING VALUE]...\n"
+    "\n"
+    "DIR, which is created or empty, receives what transformers' AutoModelForCausalLM\n"
+    ".from_pretrained(DIR, trust_remote_code=True) reads: config.json, generation_config.json,\n"
+    "model.safetensors (fp32) and modeling_train_gpt.py; and the tokenizer as tokenizer.model,\n"
+    "unless TOKENIZER_PATH is empty. FILE is a run's final_model.safetensors, .pt or .ptz. The\n"
+    "architecture is that of the config.json beside it, which settings given here override.\n"
+    "\n";
+
+struct ExportOptions {
+  std::string hf;
+
+  template <class V>
+  void visit(V&& v) {
+    v("hf", hf, anything, "folder to write for transformers; needed, new or empty");
+  }
+};
+
+nlohmann::json hf_config(const Settings& settings) {
+  nlohmann::json config = {
+      {"model_type", "train_gpt"},
+      {"architectures", {"TrainGptForCausalLM"}},
+      {"auto_map",
+       {{"AutoConfig", "modeling_train_gpt.TrainGptConfig"},
+        {"AutoModelForCausalLM", "modeling_train_gpt.TrainGptForCausalLM"}}},
+      // transformers has nothing to tie: where TIE_EMBEDDINGS is set, the model has no second
+      // table.
+      {"tie_word_embeddings", false},
+      {"train_seq_len", settings.run.train_seq_len},
+  };
+  settings.model.visit([&](const char* name, const auto& value, const Limit&, const char*) {
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
+      config[name] = choice_name(value);
+    } else {
+      config[name] = value;
+    }
+  });
+  return config;
+}
+
+void make_empty_folder(const std::string& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  const bool empty = !error && fs::is_empty(folder, error);
+  REQUIRE(!error, ExitCode::cannot_create, "{}: cannot be created ({}); choose another folder",
+          folder, error.message());
+  REQUIRE(empty, ExitCode::cannot_create,
+          "{}: not empty (expected a new or an empty folder); choose another one", folder);
+}
+
+}  // namespace
+
+std::string export_hf(const Settings& settings, const std::string& folder) {
+  Settings exported = settings;
+  exported.model.mtp_num_heads = 0;
+  const auto table = trained_weights(exported, Machine{});  // fp32, on the CPU
+  NamedTensors tensors;
+  for (const auto& part : unbanked(table)) tensors.emplace_back("model." + part.name, part.value);
+  nlohmann::json generation = {{"use_cache", false}};
+  std::string tokenizer_model;
+  const auto& tokenizer_path = settings.data.tokenizer_path;
+  if (!tokenizer_path.empty()) {
+    const Tokenizer tokenizer(tokenizer_path, static_cast<int>(settings.model.vocab_size));
+    if (tokenizer.bos_id() >= 0) generation["bos_token_id"] = tokenizer.bos_id();
+    constexpr std::int64_t kMaxSize = 1 << 30;
+    tokenizer_model = read_whole_file(tokenizer_path, kMaxSize);
+  }
+
+  make_empty_folder(folder);
+  if (!tokenizer_path.empty()) write_file_atomically(folder + "/tokenizer.model", tokenizer_model);
+  save_safetensors(folder + "/model.safetensors", tensors, {{"format", "pt"}});
+  write_file_atomically(folder + "/modeling_train_gpt.py", kModelingTrainGpt);
+  write_json_file(folder + "/generation_config.json", generation);
+  // The last, since transformers reads no folder without it.
+  write_json_file(folder + "/config.json", hf_config(exported));
+  return fmt::format(
+      "{}: config.json, generation_config.json, model.safetensors ({} parameters), "
+      "modeling_train_gpt.py{}",
+      folder, table.element_count(), tokenizer_path.empty() ? "" : ", tokenizer.model");
+}
+
+std::vector<Entry> export_options() {
+  static ExportOptions defaults;
+  return entries_of(defaults);
+}
+
+void export_command(int argc, const char* const* argv) {
+  ExportOptions options;
+  const auto parsed = parse_model_command(argc, argv, help, entries_of(options));
+  if (!parsed) return;
+  REQUIRE(!options.hf.empty(), ExitCode::usage,
+          "train_gpt export: expected --hf DIR, found none; see train_gpt export --help");
+  const auto text = export_hf(parsed->settings, options.hf) + "\n";
+  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
+  REQUIRE(written, ExitCode::io, "standard output cannot be written ({})", std::strerror(errno));
+}
+
+}  // namespace tg

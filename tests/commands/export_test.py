@@ -1,0 +1,231 @@
+"""`train_gpt export --hf`: what is exported has the run's validation loss, as plain PyTorch and in transformers.
+
+The plain module is tested without transformers; where that is not installed, its own test is skipped.
+"""
+
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import tempfile
+import types
+import unittest
+from unittest import mock
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from harness import SMALL, SOURCE, TOKENIZER, RunTest
+from safetensors.torch import load_file
+
+# Trained for long enough that every part, of which many begin at zero, changes the loss.
+TRAINED = {"EMA_ENABLED": 0, "SWA_ENABLED": 0, "WARMDOWN_ITERS": 0, "ITERATIONS": 12, "VAL_LOSS_EVERY": 12}
+# Sizes of the speedrun's preset; its switches stay.
+SPEEDRUN = {name: None for name in SMALL} | {
+    "VOCAB_SIZE": 512, "NUM_LAYERS": 3, "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 4, "TRAIN_SEQ_LEN": 32,
+    "TRAIN_BATCH_TOKENS": 1024, "VAL_BATCH_SIZE": 2048, "VAL_TOKENS": 2048, "LOADER_ORDER": "stream",
+    "DEVICE": "cpu"} | TRAINED
+# What neither preset switches on, rows long enough for another RoPE base, and an odd number of blocks.
+OTHERS = {
+    "NUM_LAYERS": 5, "MODEL_DIM": 64, "BIGRAM_DIM": 80, "VE_LAYERS": "0,3", "VALUE_RESIDUAL": 1, "DTG_ENABLED": 1,
+    "GATED_ATTENTION": 1, "MTP_NUM_HEADS": 2, "TIE_EMBEDDINGS": 0, "RESID_MIX": "scalar", "XSA_LAST_N": 2,
+    "TRAIN_SEQ_LEN": 2048, "TRAIN_BATCH_TOKENS": 8 * 2048, "VAL_BATCH_SIZE": 8 * 2048, "VAL_TOKENS": 2 * 2048,
+    "WARMUP_STEPS": 0} | TRAINED
+MODELS = {"record": TRAINED, "speedrun": SPEEDRUN, "others": OTHERS}
+OF_MODEL = [*SMALL, "TOKENIZER_PATH"]  # from the run's config.json, not from the environment
+
+
+def replaced_transformers():
+    """Puts plain classes in the place of transformers' own, which need not be installed."""
+    base = types.ModuleType("transformers")
+    base.PretrainedConfig = base.GenerationMixin = object
+    base.PreTrainedModel = torch.nn.Module
+    outputs = types.ModuleType("transformers.modeling_outputs")
+    outputs.CausalLMOutput = types.SimpleNamespace
+    return mock.patch.dict(sys.modules, {base.__name__: base, outputs.__name__: outputs})
+
+
+def load_modeling(path):
+    spec = importlib.util.spec_from_file_location("modeling_train_gpt", path)
+    modeling = importlib.util.module_from_spec(spec)
+    with replaced_transformers():
+        spec.loader.exec_module(modeling)
+    return modeling
+
+
+def plain_model(folder):
+    """The exported model as a plain torch module."""
+    config = types.SimpleNamespace(**json.loads((folder / "config.json").read_text()))
+    model = load_modeling(folder / "modeling_train_gpt.py").TrainGpt(config)
+    weights = {name.removeprefix("model."): value for name, value in load_file(folder / "model.safetensors").items()}
+    model.load_state_dict(weights, strict=True)
+    return model.eval()
+
+
+def mean_loss(logits_of, inputs, targets):
+    with torch.no_grad():
+        parts = [F.cross_entropy(logits_of(x).double().flatten(0, 1), y.flatten(), reduction="sum")
+                 for x, y in zip(inputs.split(8), targets.split(8))]
+    return float(sum(parts)) / targets.numel()
+
+
+class ExportTest(RunTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        torch.set_num_threads(1)
+        cls.exports = {}  # of each of MODELS the folder, made once, and the losses of its run
+
+    def export(self, *flags, **settings):
+        """train_gpt export, with nothing of the model in the environment."""
+        return self.run_gpt("export", *flags, **({name: None for name in OF_MODEL} | settings))
+
+    def exported(self, name):
+        """→ the folder of the model's export, and its run's losses by name."""
+        if name not in self.exports:
+            flags = ["--config", SOURCE / "configs" / "speedrun_124m.env"] if name == "speedrun" else []
+            artifact = {"ARTIFACT": "int6"} if name == "record" else {}
+            events = self.train(*flags, output=name, **MODELS[name] | artifact)
+            losses = {e["name"]: e["val_loss"] for e in events if e["event"] == "final"}
+            losses["val"] = [e["val_loss"] for e in events if e["event"] == "val"][-1]
+            folder = self.folder / f"{name}.hf"
+            done = self.export("--hf", folder, "--init-from", self.folder / name / "final_model.safetensors")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertRegex(done.stdout, rf"^{folder}: config.json, .*, model.safetensors \(\d+ parameters\), .*\n$")
+            self.exports[name] = folder, losses
+        return self.exports[name]
+
+    def validation_rows(self, name):
+        """Inputs and targets of the run's validation, [rows, TRAIN_SEQ_LEN]."""
+        settings = SMALL | MODELS[name]
+        shard = np.fromfile(self.shards / "fineweb_val_000000.bin", dtype="<u2")[512:].astype(np.int64)
+        tokens = torch.from_numpy(shard[:settings["VAL_TOKENS"] + 1])
+        self.assertEqual(len(tokens), settings["VAL_TOKENS"] + 1)
+        return (part.view(-1, settings["TRAIN_SEQ_LEN"]) for part in (tokens[:-1], tokens[1:]))
+
+    def assert_loss(self, name, found, expected):
+        print(f"{name}: loss {found:.9f}, of the run {expected:.9f}")
+        self.assertAlmostEqual(found / expected, 1, delta=1e-5)
+
+    def test_plain_module_has_the_runs_loss(self):
+        for name in MODELS:
+            with self.subTest(name):
+                folder, losses = self.exported(name)
+                model = plain_model(folder)
+                self.assert_loss(name, mean_loss(model, *self.validation_rows(name)), losses["val"])
+
+    def test_of_every_file_of_a_run(self):
+        folder, losses = self.exported("record")
+        run = self.folder / "record"
+        for file in ("final_model.pt", "final_model.int6.ptz"):
+            target = self.folder / f"{file}.hf"
+            target.mkdir()  # an empty folder is taken
+            done = self.export("--hf", target, "--init-from", run / file)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for file in ("config.json", "model.safetensors"):
+            self.assertEqual((self.folder / "final_model.pt.hf" / file).read_bytes(), (folder / file).read_bytes())
+        model = plain_model(self.folder / "final_model.int6.ptz.hf")
+        self.assert_loss("record, int6", mean_loss(model, *self.validation_rows("record")),
+                         losses["final_int6_roundtrip_exact"])
+
+    def test_tokenizer_goes_along_unless_there_is_none(self):
+        folder, _ = self.exported("record")
+        self.assertEqual((folder / "tokenizer.model").read_bytes(), TOKENIZER.read_bytes())
+        generation = json.loads((folder / "generation_config.json").read_text())
+        self.assertEqual(generation, {"use_cache": False, "bos_token_id": 1})
+        alone = self.folder / "alone"
+        done = self.export("--hf", alone, "--init-from", self.folder / "record" / "final_model.pt",
+                           "--tokenizer-path", "")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertFalse((alone / "tokenizer.model").exists())
+
+    def test_settings_may_come_without_a_config(self):
+        folder, _ = self.exported("record")
+        lone = self.folder / "lone"
+        lone.mkdir()
+        shutil.copy(self.folder / "record" / "final_model.safetensors", lone)
+        flags = [word for name, value in SMALL.items() for word in ("--" + name.lower().replace("_", "-"), value)]
+        done = self.export("--hf", lone / "hf", "--init-from", lone / "final_model.safetensors", *flags,
+                           "--tokenizer-path", TOKENIZER)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual((lone / "hf" / "config.json").read_text(), (folder / "config.json").read_text())
+
+    def test_errors(self):
+        folder, _ = self.exported("record")
+        weights = self.folder / "record" / "final_model.safetensors"
+        new = self.folder / "new"
+        cut = self.folder / "cut.safetensors"
+        cut.write_bytes(weights.read_bytes()[:-1])
+        other = self.folder / "other"
+        other.mkdir()
+        shutil.copy(weights, other)
+        (other / "config.json").write_text("{}")
+        for code, word, flags in (
+                (64, "expected --hf DIR", ["--init-from", weights]),
+                (64, "expected --init-from FILE", ["--hf", new]),
+                (64, "unknown flag --no-such", ["--hf", new, "--init-from", weights, "--no-such", "1"]),
+                (65, "cut.safetensors", ["--hf", new, "--init-from", cut]),
+                (78, "qo_bank", ["--hf", new, "--init-from", weights, "--model-dim", "64"]),
+                (78, "expected the config.json of the run", ["--hf", new, "--init-from", other / weights.name]),
+                (66, "none.pt", ["--hf", new, "--init-from", self.folder / "none.pt"]),
+                (73, "not empty", ["--hf", folder, "--init-from", weights]),
+                (73, "cannot be created", ["--hf", cut, "--init-from", weights]),
+                (78, "kv_bank", ["--hf", new, "--init-from", weights, "--num-kv-heads", "3"])):
+            with self.subTest(word):
+                done = self.export(*flags)
+                self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
+                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                self.assertIn(word, done.stderr)
+                self.assertFalse(new.exists())
+
+    @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed")
+    def test_transformers_reads_it(self):
+        with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, HF_HOME=cache, HF_HUB_OFFLINE="1"):
+            from transformers import AutoModelForCausalLM
+
+            for name in MODELS:
+                with self.subTest(name):
+                    folder, losses = self.exported(name)
+                    model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=True).eval()
+                    self.assertEqual({p.dtype for p in model.parameters()}, {torch.float32})
+                    plain = plain_model(folder)
+                    inputs, targets = self.validation_rows(name)
+                    self.assert_loss(name, mean_loss(lambda x, m=model: m(x).logits, inputs, targets), losses["val"])
+                    with torch.no_grad():
+                        loss = model(inputs, labels=inputs).loss
+                        wanted = mean_loss(lambda x, m=plain: m(x)[:, :-1], inputs, inputs[:, 1:])
+                        difference = float((model(inputs).logits - plain(inputs)).abs().max())
+                    print(f"{name}: largest difference of a logit {difference:.3g}")
+                    self.assertLess(difference, 1e-6)
+                    self.assertAlmostEqual(float(loss), wanted, delta=1e-5)
+                    self.assert_generates(model, plain, inputs[:2, :9])
+
+    def assert_generates(self, model, plain, ids):
+        made = model.generate(ids, max_new_tokens=6, do_sample=False)
+        for _ in range(6):
+            with torch.no_grad():
+                ids = torch.cat([ids, plain(ids)[:, -1:].argmax(-1)], dim=1)
+        self.assertEqual(made.tolist(), ids.tolist())
+        mask = torch.ones_like(ids)
+        mask[0, 0] = 0
+        with self.assertRaisesRegex(ValueError, "padded on the left"):
+            model(ids, attention_mask=mask)
+
+
+class FormulasTest(unittest.TestCase):
+    modeling = load_modeling(SOURCE / "src" / "commands" / "hf" / "modeling_train_gpt.py")
+
+    def test_bigram_hash_wraps_as_int32(self):
+        rows = self.modeling.bigram_hash(torch.tensor([[1, 5, 1023, 7, 7], [3, 60000, 1, 1, 1]]), 1536)
+        self.assertEqual(rows[0].tolist(), [1535, 892, 868, 1140, 1433])
+        self.assertEqual(rows[1, :2].tolist(), [1535, 1121])
+
+    def test_rope_base_grows_with_rows_beyond_1024(self):
+        for length, trained, base in ((2048, 1024, 22081.79), (5, 2048, 22081.79), (1024, 32, 1e4)):
+            config = types.SimpleNamespace(rope_base=1e4, train_seq_len=trained)
+            self.assertAlmostEqual(self.modeling.rope_base(length, config, 16), base, places=2)
+
+
+if __name__ == "__main__":
+    unittest.main()
