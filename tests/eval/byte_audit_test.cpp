@@ -53,7 +53,7 @@ TEST_F(ByteAuditTest, WholeDocumentsHaveTheBytesThatTheTableCounts) {
 }
 
 TEST_F(ByteAuditTest, ATableThatCountsOtherwiseIsSeen) {
-  for (auto& bytes : table.base_bytes) bytes += bytes > 0;
+  for (auto& bytes : table.base_bytes) ++bytes;
   const auto found = audit({"The licence.", "left out"});
   EXPECT_EQ(found.decoded, 12);
   EXPECT_EQ(found.counted, 12 + found.tokens);
