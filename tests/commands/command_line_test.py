@@ -27,7 +27,7 @@ class HelpTest(RunTest):
         self.assertEqual(self.prints("help", "train"), train)
         self.assertEqual(self.prints("--seed", "1", "--help"), train)
         inspect = self.prints("inspect", "--help")
-        self.assertIn("train_gpt inspect FILE", inspect)
+        self.assertIn("train_gpt inspect [--quantization] FILE", inspect)
         self.assertEqual(self.prints("help", "inspect"), inspect)
 
     def test_version(self):

@@ -175,7 +175,8 @@ class ExportTest(RunTest):
             with self.subTest(word):
                 done = self.export(*flags)
                 self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
-                self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+                errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+                self.assertEqual(len(errors), 1, done.stderr)
                 self.assertIn(word, done.stderr)
                 self.assertFalse(new.exists())
 

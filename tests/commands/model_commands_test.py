@@ -218,7 +218,7 @@ class InspectTest(ModelTest):
     def test_what_quantisation_would_cost(self):
         out, _ = self.trained("int6")
         text = self.prints("inspect", "--quantization", out / "final_model.safetensors")
-        self.assertRegex(text, r"\nqo_bank\[7\] +\[32, 32\] +#* +\d+\.\d\d +\d\.\d{3}\n")
+        self.assertRegex(text, r"\nqo_bank\[7\] +\[32, 32\] +#*\+? +\d+\.\d\d +\d\.\d{3}\n")
         self.refuses(64, "found an artifact", "inspect", "--quantization", out / "final_model.int6.ptz")
 
 
