@@ -174,6 +174,9 @@ size=$(sed -n 's/^Total submission size int6+lzma: //p' "$log" 2>/dev/null | tai
 echo "this model ${raw:-(its val_bpb is above)}"
 if [[ -n $packed ]]; then
   echo "the same from its artifact $packed, ${size% bytes} bytes with the code, of 16000000 allowed"
+  printf '\nIt continues a text (build/train_gpt sample --help):\n'
+  build/train_gpt sample --init-from "logs/$RUN_ID/final_model.int6.ptz" --prompt "The module" --tokens 40 2>/dev/null ||
+    true
 fi
 cat <<END
 
