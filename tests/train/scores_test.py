@@ -2,12 +2,13 @@
 
 import io
 import lzma
+import tarfile
 import unittest
 import zlib
 
 import torch
 
-from harness import RunTest, mpirun
+from harness import SOURCE, RunTest, mpirun
 
 EVERYTHING = dict(ARTIFACT="int6", EVAL_STRIDE=8, TTT_ENABLED=1, TTT_CHUNK_TOKENS=256, TTT_LR=0.05)
 NAMES = ["DIAGNOSTIC_post_ema", "final_int6_roundtrip_exact", "final_int6_sliding_window_exact", "legal_ttt_exact"]
@@ -48,6 +49,14 @@ class ScoresTest(RunTest):
         weights = torch.load(self.out / "final_model.pt", weights_only=True)
         query = stored["w"]["blocks.1.attn.c_q.weight"].float()
         torch.testing.assert_close(query, weights["qo_bank"][1], rtol=1e-3, atol=1e-4)  # kept as fp16
+
+    def test_the_code_counts_as_a_tar_xz_of_the_sources(self):
+        self.train(ITERATIONS=1)
+        size = int(next(line for line in self.lines if line.startswith("Code size: ")).split()[2])
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w:xz") as archive:
+            archive.add(SOURCE / "src", "src")
+        self.assertAlmostEqual(size / len(packed.getvalue()), 1, delta=0.05)
 
     def test_int8_zlib_has_its_own_file_and_lines(self):
         events = self.train(ARTIFACT="int8_zlib")
