@@ -31,16 +31,15 @@ constexpr const char* help =
     "FILE is a safetensors or torch.save file, or an artifact (.int6.ptz, .int8.ptz). For each\n"
     "tensor, as it is stored: name, dtype, shape, number of elements, bytes; minimum, maximum and\n"
     "root mean square of its finite elements; and how many elements are not finite, if any tensor\n"
-    "has such. Then totals by dtype and, if the config.json of the run is beside FILE, its "
-    "settings\n"
-    "that are not at their defaults.\n"
+    "has such. Then totals by dtype and, if the config.json of the run is beside FILE, its\n"
+    "settings that are not at their defaults.\n"
     "\n"
     "  --quantization  also print, of each matrix of a model that is not quantised, what six bits\n"
-    "                  would cost: root mean square of the error in % of the matrix's own, and "
-    "the\n"
-    "                  share of weights that are clipped\n";
+    "                  would cost: root mean square of the error in % of the matrix's own, and\n"
+    "                  share of weights that are clipped; an artifact leaves matrices of up to\n"
+    "                  65,536 elements as they are\n";
 
-// Of what an artifact unpacks to; the largest that is written today has 16 MB.
+// Of what an artifact unpacks to; one of 16 MB unpacks to some 30.
 constexpr size_t kMaxUnpacked = size_t{1} << 32;
 
 const char* format_name(Artifact artifact, const std::string& path) {

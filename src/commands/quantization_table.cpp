@@ -20,11 +20,9 @@ double number(const at::Tensor& scalar) {
   return scalar.to(at::kDouble).const_data_ptr<double>()[0];
 }
 
-// One # for each percent.
+// 40 characters for 100%.
 std::string bar(double percent) {
-  constexpr double kLongest = 40;
-  const auto length = static_cast<size_t>(std::lround(std::min(percent, kLongest)));
-  return std::string(length, '#') + (percent > kLongest ? "+" : "");
+  return std::string(static_cast<size_t>(std::lround(std::clamp(percent, 0.0, 100.0) / 2.5)), '#');
 }
 
 std::vector<std::string> row_of(const std::string& name, const at::Tensor& matrix) {
