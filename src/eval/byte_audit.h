@@ -13,8 +13,9 @@ struct ByteAudit {
   std::int64_t decoded = 0;  // of the text that the tokenizer decodes the documents to
 };
 
-// Of the split's whole documents within its first predictions + 1 tokens: each begins with BOS and
-// ends before the next; without a BOS, the whole split is one. Errors: those of reading.
+// Of the documents that begin within the split's first predictions + 1 tokens: each begins with BOS
+// and ends before the next. The split's last one, which may be cut, counts where it is the only
+// one; without a BOS, the whole split is one document. Errors: those of reading.
 ByteAudit audit_bytes(const TokenSource& tokens, std::int64_t predictions,
                       const Tokenizer& tokenizer, const ByteTable& table);
 

@@ -28,13 +28,13 @@ class Tokens final : public TokenSource {
 
 class ByteAuditTest : public testing::Test {
  protected:
-  ByteAudit audit(const std::vector<std::string>& documents, std::int64_t cut = 0) {
+  // Of the documents that begin within the first `predictions` + 1 tokens.
+  ByteAudit audit(const std::vector<std::string>& documents, std::int64_t predictions = 1000) {
     std::vector<std::uint16_t> ids;
     for (const auto& document : documents) {
       ids.push_back(static_cast<std::uint16_t>(tokenizer.bos_id()));
       tokenizer.encode(document, ids);
     }
-    const auto predictions = std::ssize(ids) - 1 - cut;
     return audit_bytes(Tokens(std::move(ids)), predictions, tokenizer, table);
   }
 
@@ -43,13 +43,16 @@ class ByteAuditTest : public testing::Test {
 };
 
 TEST_F(ByteAuditTest, WholeDocumentsHaveTheBytesThatTheTableCounts) {
-  // The last document may be cut: it is not counted.
-  const auto found = audit({"The licence.", "Grüße, 世界!", "left out"});
+  const std::vector<std::string> documents = {"The licence.", "Grüße, 世界!", "may be cut"};
+  const auto found = audit(documents);
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.counted, 12 + 16);
   EXPECT_EQ(found.decoded, 12 + 16);
-  EXPECT_EQ(audit({"The licence.", "Grüße, 世界!", "left out"}, 1).decoded, 12 + 16);
-  EXPECT_EQ(audit({"alone"}).documents, 0);
+  // The prediction's document is read to its end.
+  const auto first = audit(documents, 1);
+  EXPECT_EQ(first.documents, 1);
+  EXPECT_EQ(first.decoded, 12);
+  EXPECT_EQ(audit({"alone"}).decoded, 5);
 }
 
 TEST_F(ByteAuditTest, ATableThatCountsOtherwiseIsSeen) {
