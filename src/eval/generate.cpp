@@ -3,34 +3,11 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "data/document_reader.h"
 
 namespace tg {
 
 namespace {
-
-// Length of the UTF-8 character that begins with `lead`; 0: none does.
-std::size_t character_length(unsigned char lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead < 0xE0) return 2;
-  if (lead >= 0xE0 && lead < 0xF0) return 3;
-  return lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
-}
-
-// Bytes of the longest prefix that is whole characters.
-std::size_t whole_characters(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const auto length = character_length(static_cast<unsigned char>(text[at]));
-    if (length == 0 || at + length > text.size()) break;
-    const auto rest = text.substr(at + 1, length - 1);
-    const bool continued = std::all_of(rest.begin(), rest.end(), [](char byte) {
-      return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
-    });
-    if (!continued) break;
-    at += length;
-  }
-  return at;
-}
 
 // What is decoded of all tokens so far, piece by piece.
 class TextStream {
@@ -67,7 +44,7 @@ at::Tensor row_of(std::span<const std::uint16_t> ids, at::Device device) {
 }  // namespace
 
 std::vector<std::uint16_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt) {
-  const auto valid = whole_characters(prompt);
+  const auto valid = valid_utf8_prefix(prompt);
   REQUIRE(valid == prompt.size(), ExitCode::usage,
           "--prompt is no UTF-8 text (expected UTF-8, found byte 0x{:02x} at {}); convert it",
           static_cast<unsigned char>(prompt[valid]), valid);
