@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
 #include "base/error.h"
 #include "commands/model_file.h"
+#include "commands/print.h"
 #include "config/text.h"
 #include "data/file.h"
 #include "data/tokenizer.h"
@@ -121,9 +119,7 @@ void export_command(int argc, const char* const* argv) {
   if (!parsed) return;
   REQUIRE(!options.hf.empty(), ExitCode::usage,
           "train_gpt export: expected --hf DIR, found none; see train_gpt export --help");
-  const auto text = export_hf(parsed->settings, options.hf) + "\n";
-  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  REQUIRE(written, ExitCode::io, "standard output cannot be written ({})", std::strerror(errno));
+  print_text(export_hf(parsed->settings, options.hf) + "\n");
 }
 
 }  // namespace tg

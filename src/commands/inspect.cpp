@@ -3,9 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
@@ -13,6 +10,7 @@
 #include "artifact/read_artifact.h"
 #include "base/error.h"
 #include "commands/model_file.h"
+#include "commands/print.h"
 #include "commands/quantization_table.h"
 #include "commands/tensor_table.h"
 #include "config/resolved.h"
@@ -88,8 +86,7 @@ void inspect_command(int argc, const char* const* argv) {
             words.empty() ? "none" : fmt::format("'{}'", fmt::join(words, " ")));
     text = inspect_text(words[0], quantization);
   }
-  const bool written = std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-  REQUIRE(written, ExitCode::io, "standard output cannot be written ({})", std::strerror(errno));
+  print_text(text);
 }
 
 }  // namespace tg

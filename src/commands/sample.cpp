@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -13,6 +11,7 @@
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
+#include "commands/print.h"
 #include "data/tokenizer.h"
 #include "eval/generate.h"
 #include "train/run_parts.h"
@@ -51,12 +50,6 @@ struct SampleOptions {
   }
 };
 
-void print(std::string_view text) {
-  const bool written =
-      std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
-  REQUIRE(written, ExitCode::io, "standard output cannot be written ({})", std::strerror(errno));
-}
-
 Tokenizer open_tokenizer(const Settings& settings) {
   const auto& path = settings.data.tokenizer_path;
   REQUIRE(!path.empty(), ExitCode::usage,
@@ -90,7 +83,7 @@ void sample_command(int argc, const char* const* argv) {
   Communicator alone;
   const ModelParts weights(settings, joined.machine, alone, ModelUse::inference);
 
-  print(options.prompt);
+  print_text(options.prompt);
   const auto began = std::chrono::steady_clock::now();
   generate(weights.model, tokenizer, options.prompt,
            {.sampling = {.temperature = options.temperature,
@@ -100,8 +93,8 @@ void sample_command(int argc, const char* const* argv) {
             .tokens = options.tokens,
             .context = settings.run.train_seq_len,
             .kv_cache = options.kv_cache},
-           joined.machine.device, print);
-  print("\n");
+           joined.machine.device, print_text);
+  print_text("\n");
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
   fmt::print(stderr, "{} tokens in {:.2f} s: {:.1f} tokens/s\n", options.tokens, spent.count(),
              static_cast<double>(options.tokens) / spent.count());
