@@ -4,6 +4,8 @@
 
 #include <string_view>
 
+#include "optim/gradient_norm.h"
+
 namespace tg {
 
 namespace {
@@ -23,15 +25,11 @@ at::Tensor gradient_of(const at::Tensor& parameter, const at::Tensor& value) {
       gradient.storage_offset() + value.storage_offset() - parameter.storage_offset());
 }
 
-at::ScalarType sum_dtype(const std::vector<at::Tensor>& gradients) {
-  return gradients.front().scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 // Sums over ranks, as one collective.
 void sum_packed(const std::vector<at::Tensor>& gradients, Communicator& communicator) {
   std::vector<at::Tensor> flat;
   for (const auto& gradient : gradients)
-    flat.push_back(gradient.flatten().to(sum_dtype(gradients)));
+    flat.push_back(gradient.flatten().to(norm_dtype(gradients.front())));
   const auto packed = at::cat(flat);
   communicator.sum(packed).wait();
   std::int64_t begin = 0;
@@ -41,32 +39,24 @@ void sum_packed(const std::vector<at::Tensor>& gradients, Communicator& communic
   }
 }
 
-at::Tensor global_norm(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> norms;
-  for (const auto& norm : at::_foreach_norm(tensors, 2, sum_dtype(tensors))) norms.push_back(norm);
-  return at::stack(norms).norm();
-}
-
 }  // namespace
 
 TttParameters::TttParameters(const ParameterTable& table, std::int64_t frozen_blocks,
                              double momentum, bool record_quirks)
-    : table_(table), sgd_({}, momentum) {
+    : table_(table) {
   std::vector<at::Tensor> stepped;
   for (const auto& row : table.rows()) {
     if (!row.exported) continue;
     const bool bank = row.value.dim() == 3;
     for (const auto& part : row.parts) {
-      if (is_of_blocks(part.name, frozen_blocks) && !(bank && record_quirks)) {
-        frozen_ += part.value.numel();
-        continue;
-      }
-      unfrozen_ += part.value.numel();
+      const bool frozen = is_of_blocks(part.name, frozen_blocks) && !(bank && record_quirks);
+      (frozen ? frozen_ : unfrozen_) += part.value.numel();
+      if (frozen) continue;
       parts_.push_back({row.value, part.value});
       stepped.push_back(part.value);
     }
   }
-  sgd_ = Sgd(std::move(stepped), momentum);
+  sgd_.emplace(std::move(stepped), momentum);
 }
 
 std::vector<at::Tensor> TttParameters::gradients() const {
@@ -97,9 +87,9 @@ void TttParameters::step(Communicator& communicator, std::int64_t contributing, 
     at::_foreach_div_(gradients, static_cast<double>(contributing));
   }
   if (max_norm > 0) {
-    at::_foreach_mul_(gradients, (max_norm / (global_norm(gradients) + 1e-6)).clamp_max(1.0));
+    at::_foreach_mul_(gradients, clip_factor(global_norm(gradients), max_norm));
   }
-  sgd_.step(gradients, lr);
+  sgd_->step(gradients, lr);
 }
 
 }  // namespace tg

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "comm/communicator.h"
@@ -38,7 +39,7 @@ class TttParameters {
   const ParameterTable& table_;
   std::vector<Part> parts_;
   std::int64_t unfrozen_ = 0, frozen_ = 0;
-  Sgd sgd_;
+  std::optional<Sgd> sgd_;
 };
 
 }  // namespace tg

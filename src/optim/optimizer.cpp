@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "optim/gradient_norm.h"
 #include "optim/param_groups.h"
 
 namespace tg {
@@ -23,10 +24,6 @@ std::map<at::ScalarType, Named> by_dtype(Named parameters) {
   std::map<at::ScalarType, Named> parts;
   for (auto& named : parameters) parts[named.second.scalar_type()].push_back(std::move(named));
   return parts;
-}
-
-at::Tensor clip_factor(const at::Tensor& norm, double max_norm) {
-  return (max_norm / (norm + 1e-6)).clamp_max(1.0);
 }
 
 Named banks_of(const ParameterTable& table) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "optim/gradient_norm.h"
+
 namespace tg {
 
 namespace {
@@ -19,11 +21,7 @@ std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) 
 }
 
 at::Tensor norm_of(const std::vector<at::Tensor>& tensors) {
-  std::vector<at::Tensor> norms;
-  // In fp32 whatever the gradients are: a norm rounded to bf16 would depend on how they are split.
-  const auto dtype = tensors.front().scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  for (const auto& norm : at::_foreach_norm(tensors, 2, dtype)) norms.push_back(norm);
-  return at::stack(norms).norm().to(at::kFloat);
+  return global_norm(tensors).to(at::kFloat);
 }
 
 bool is_packed(const at::Tensor& gradient) {
