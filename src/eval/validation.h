@@ -37,6 +37,7 @@ class Validation {
 
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
+  const std::optional<ByteTable>& bytes() const { return bytes_; }
   // Sequences of `seq_len`, each rank its share of them. Waits for the device at the end, and
   // before each call of `on_progress`: every VAL_PROGRESS_LOG_EVERY batches and after the last one,
   // unless that is 0. Collective: the same score on every rank.

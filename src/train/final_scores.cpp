@@ -42,7 +42,7 @@ const SplitTokens& FinalScores::tokens() {
     const PeerWatch::Work reading(communicator_.watch(), "reading the validation split");
     const auto longest = std::max(eval_length(settings_), settings_.run.train_seq_len);
     tokens_.emplace(source_, validation_.tokens(), longest, machine_.device);
-    bytes_ = device_byte_table(settings_, machine_.device);
+    if (validation_.bytes()) bytes_ = to_device(*validation_.bytes(), machine_.device);
   }
   return *tokens_;
 }

@@ -56,11 +56,6 @@ Validation make_validation(const Settings& settings, std::shared_ptr<const Token
   return {settings, std::move(tokens), load_byte_table(settings), machine.device, communicator};
 }
 
-std::optional<DeviceByteTable> device_byte_table(const Settings& settings, at::Device device) {
-  const auto table = load_byte_table(settings);
-  return table ? std::optional(to_device(*table, device)) : std::nullopt;
-}
-
 RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator)
     : tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
       validation(make_validation(settings, tokens.val, machine, communicator)),

@@ -37,9 +37,6 @@ struct ModelParts {
 Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
                            const Machine& machine, Communicator& communicator);
 
-// Of TOKENIZER_PATH; nothing where that is empty. Errors: those of the tokenizer.
-std::optional<DeviceByteTable> device_byte_table(const Settings& settings, at::Device device);
-
 // Collective. Errors: those of the data, the tokenizer and INIT_FROM.
 struct RunParts {
   RunParts(const Settings& settings, const Machine& machine, Communicator& communicator);
