@@ -52,17 +52,17 @@ PickleDict one(std::string key, PickleValue value) {
 PickleDict int6_value(const std::vector<ArtifactTensor>& tensors, ArtifactStats& stats) {
   Payload payload(stats);
   PickleDict weights, metadata;
-  for (const auto& [name, tensor, kind] : tensors) {
+  for (const auto& [name, tensor, quantization] : tensors) {
     assert(tensor.is_floating_point());
     stats.weight_bytes += tensor.nbytes();
     if (tensor.numel() <= kMaxUnquantized) {
       payload.add(weights, name, tensor.detach().to(at::kHalf));
       metadata.add(name, "passthrough");
-    } else if (kind == ArtifactKind::control) {
+    } else if (quantization == Quantization::keep_fp32) {
       payload.add(weights, name, tensor.detach().to(at::kFloat));
       metadata.add(name, "passthrough_ctrl");
     } else {
-      const bool six = kind == ArtifactKind::int6;
+      const bool six = quantization == Quantization::int6;
       const QuantizedWeight weight = six ? quantize_int6(tensor) : quantize_int8(tensor);
       payload.add(weights, name + ".q", weight.q);
       payload.add(weights, name + ".scale", weight.scale);
@@ -102,7 +102,7 @@ PickleDict int8_value(const std::vector<ArtifactTensor>& tensors,
   PickleDict quantized, scales, dtypes, passthrough, qmeta, original_dtypes;
   PickleDict per_row = one("scheme", "per_row");
   per_row.add("axis", 0);
-  for (const auto& [name, tensor, kind] : tensors) {
+  for (const auto& [name, tensor, quantization] : tensors) {
     assert(tensor.is_floating_point());
     stats.weight_bytes += tensor.nbytes();
     const char* dtype = python_name(tensor.scalar_type());

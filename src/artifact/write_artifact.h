@@ -6,17 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/quantize/quantize.h"
 #include "store/named_tensors.h"
 
 namespace tg {
 
-// What becomes of a tensor of more than 65,536 elements in an int6 artifact.
-enum class ArtifactKind { int6, int8, control };
-
 struct ArtifactTensor {
-  std::string name;   // unbanked: blocks.0.attn.c_q.weight
-  at::Tensor tensor;  // floating point, finite, on any device; int6: a matrix
-  ArtifactKind kind;
+  std::string name;           // unbanked: blocks.0.attn.c_q.weight
+  at::Tensor tensor;          // floating point, finite, on any device; int6: a matrix
+  Quantization quantization;  // in an int6 artifact, where it has more than 65,536 elements
 };
 
 struct ArtifactStats {
@@ -37,7 +35,7 @@ ArtifactStats write_artifact_int6(const std::vector<ArtifactTensor>& tensors,
 
 // final_model.int8.ptz: zlib of the baseline's "int8_clean_per_row_v1". Up to 65,536 elements fp32
 // where the name contains one of `keep_fp32` (INT8_KEEP_FLOAT_FP32_NAME_PATTERNS), else fp16; the
-// others int8 with scales. The kind plays no part. Atomically. Errors: cannot_create, io.
+// others int8 with scales. `quantization` plays no part. Atomically. Errors: cannot_create, io.
 ArtifactStats write_artifact_int8_zlib(const std::vector<ArtifactTensor>& tensors,
                                        const std::vector<std::string>& keep_fp32,
                                        const std::string& path);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "ops/quantize/quantize.h"
 
 namespace tg {
 
@@ -40,9 +41,6 @@ struct Initial {
   Law law;
   double number = 0;
 };
-
-// How the artifact stores a tensor, where it has more elements than the quantiser lets pass.
-enum class Quantization { int6, int8, keep_fp32 };
 
 // A parameter, or one matrix of a bank, by its name in the scripts' unbanked state dict.
 struct ParameterPart {

@@ -11,27 +11,11 @@
 
 namespace tg {
 
-namespace {
-
-ArtifactKind kind_of(Quantization quantization) {
-  switch (quantization) {
-    case Quantization::int6:
-      return ArtifactKind::int6;
-    case Quantization::int8:
-      return ArtifactKind::int8;
-    case Quantization::keep_fp32:
-      break;
-  }
-  return ArtifactKind::control;
-}
-
-}  // namespace
-
 ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
                                const std::string& path) {
   std::vector<ArtifactTensor> tensors;
   for (const auto& part : unbanked(table)) {
-    tensors.push_back({part.name, part.value, kind_of(part.quantization)});
+    tensors.push_back({part.name, part.value, part.quantization});
   }
   const auto format = settings.runtime.artifact;
   const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;

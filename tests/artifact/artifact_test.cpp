@@ -46,10 +46,10 @@ reference.save_int8(reference.int8_value(w), 'theirs.int8.ptz')
 
 std::vector<ArtifactTensor> artifact_tensors(const NamedTensors& weights) {
   const auto kind_of = [](const std::string& name) {
-    if (name == "blocks.0.resid_mix") return ArtifactKind::control;
+    if (name == "blocks.0.resid_mix") return Quantization::keep_fp32;
     for (const char* part : {".attn.", ".mlp.", ".proj."})
-      if (name.find(part) != std::string::npos) return ArtifactKind::int6;
-    return ArtifactKind::int8;
+      if (name.find(part) != std::string::npos) return Quantization::int6;
+    return Quantization::int8;
   };
   std::vector<ArtifactTensor> tensors;
   for (const auto& [name, tensor] : weights) tensors.push_back({name, tensor, kind_of(name)});
@@ -107,7 +107,7 @@ torch.save({'payload': torch.tensor(payload), 'weights': torch.tensor(bytes(torc
 TEST(Artifact, Int8ZlibOfSmallTensorsHasNoMetadataOfRows) {
   const TempFolder folder;
   const std::string path = folder / "a";
-  write_artifact_int8_zlib({{"q_gain", at::ones({3}), ArtifactKind::control}}, {"gain"}, path);
+  write_artifact_int8_zlib({{"q_gain", at::ones({3}), Quantization::keep_fp32}}, {"gain"}, path);
   run_python(folder, kImports +
                          "value = reference.load('a')\n"
                          "assert list(value) == ['__quant_format__', 'quantized', 'scales', "
@@ -217,8 +217,8 @@ reference.save_int8({'__quant_format__': Call()}, 'int8.ptz')
 TEST(Artifact, TruncatedDamagedAndOverlongFilesAreRefused) {
   const TempFolder folder;
   const std::vector<ArtifactTensor> tensors = {
-      {"a.attn.b", at::randn({300, 300}), ArtifactKind::int6},
-      {"c", at::randn({7}), ArtifactKind::control}};
+      {"a.attn.b", at::randn({300, 300}), Quantization::int6},
+      {"c", at::randn({7}), Quantization::keep_fp32}};
   write_artifact_int6(tensors, folder / "six");
   write_artifact_int8_zlib(tensors, {}, folder / "eight");
   for (const char* name : {"six", "eight"}) {
@@ -239,7 +239,7 @@ TEST(Artifact, TruncatedDamagedAndOverlongFilesAreRefused) {
 
 TEST(Artifact, AFullDiskLeavesNoFileAndKeepsAnOldOne) {
   const TempFolder folder;
-  const std::vector<ArtifactTensor> tensors = {{"a", at::randn({300, 300}), ArtifactKind::int6}};
+  const std::vector<ArtifactTensor> tensors = {{"a", at::randn({300, 300}), Quantization::int6}};
   put_file(folder / "old", "old");
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);

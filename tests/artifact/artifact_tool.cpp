@@ -19,9 +19,9 @@ namespace {
 
 constexpr int64_t kMaxElements = int64_t{1} << 30;
 
-ArtifactKind kind_named(const std::string& name) {
-  if (name == "int6") return ArtifactKind::int6;
-  return name == "int8" ? ArtifactKind::int8 : ArtifactKind::control;
+Quantization kind_named(const std::string& name) {
+  if (name == "int6") return Quantization::int6;
+  return name == "int8" ? Quantization::int8 : Quantization::keep_fp32;
 }
 
 void write(const std::string& in, const std::string& out) {

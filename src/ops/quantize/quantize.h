@@ -3,6 +3,9 @@
 
 namespace tg {
 
+// How the artifact stores a tensor, where it has more elements than pass unquantised.
+enum class Quantization { int6, int8, keep_fp32 };
+
 // Symmetric quantisation after training: w ≈ q·scale, without gradient, on the weight's device; the
 // host never waits for the device. Weights are taken to fp32 first and must be finite. The results
 // are those of torch.quantile and torch.round to the bit, on a GPU those of the CPU.
