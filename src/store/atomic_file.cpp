@@ -17,10 +17,6 @@ namespace {
 // system would take all bytes into its cache at once and write them in one fsync of many minutes.
 constexpr size_t kPart = 1 << 20, kSyncedAtOnce = 16 << 20;
 
-bool disk_trouble(int error) {
-  return error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
-}
-
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
@@ -46,7 +42,9 @@ void AtomicFile::write(const void* bytes, size_t count) {
   const auto* from = static_cast<const char*>(bytes);
   while (count > 0) {
     const size_t part = std::min(count, kPart);
+    xxh3_.add(from, part);
     require(file_.write(from, part), "writing");
+    bytes_ += part;
     from += part;
     count -= part;
     report_progress(static_cast<std::int64_t>(part));
@@ -58,7 +56,7 @@ void AtomicFile::write(const void* bytes, size_t count) {
   }
 }
 
-void AtomicFile::commit() {
+FileDigest AtomicFile::commit() {
   assert(file_.is_open());
   require(file_.sync(), "fsync");
   report_progress(0);
@@ -68,12 +66,17 @@ void AtomicFile::commit() {
           file_.path());
   require(renamed, "renaming");
   sync_folder(folder_of(file_.path()));
+  return {bytes_, xxh3_.value()};
 }
 
 void write_file_atomically(const std::string& path, std::string_view bytes) {
   AtomicFile file(path);
   file.write(bytes.data(), bytes.size());
   file.commit();
+}
+
+bool disk_trouble(int error) {
+  return error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
 }
 
 }  // namespace tg

@@ -3,12 +3,20 @@
 // and commit() makes them durable and renames. Where something fails before that, the old file is
 // unchanged.
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/file_writer.h"
+#include "store/xxh3.h"
 
 namespace tg {
+
+// Of a whole file.
+struct FileDigest {
+  std::uint64_t bytes = 0, xxh3 = 0;
+  bool operator==(const FileDigest&) const = default;
+};
 
 class AtomicFile {
  public:
@@ -17,17 +25,23 @@ class AtomicFile {
 
   // Calls report_progress() with the bytes of each part. Errors: io.
   void write(const void* bytes, size_t count);
-  // fsync, rename, fsync of the folder. Errors: io, cannot_create (the path is a folder).
-  void commit();
+  // fsync, rename, fsync of the folder → of what was written. Errors: io, cannot_create (the path
+  // is a folder).
+  FileDigest commit();
 
  private:
   // Fails with errno unless `done`.
   void require(bool done, const char* doing) const;
 
   FileWriter file_;
+  Xxh3 xxh3_;
+  std::uint64_t bytes_ = 0;
   size_t unsynced_ = 0;  // bytes since the last fdatasync
 };
 
 void write_file_atomically(const std::string& path, std::string_view bytes);
+
+// Whether this errno tells of a full or broken disk: ExitCode::io rather than cannot_create.
+bool disk_trouble(int error);
 
 }  // namespace tg

@@ -10,7 +10,6 @@
 #include <set>
 
 #include "base/error.h"
-#include "store/atomic_file.h"
 #include "store/byte_source.h"
 #include "store/safetensors_header.h"
 #include "store/tensor_check.h"
@@ -96,8 +95,8 @@ void check_offsets(const SafetensorsHeader& header, uint64_t data_size, const st
 
 }  // namespace
 
-void save_safetensors(const std::string& path, const NamedTensors& tensors,
-                      const Metadata& metadata) {
+FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors,
+                            const Metadata& metadata) {
   const torch::NoGradGuard no_grad;
   const std::vector<size_t> order = layout_order(tensors);
   const std::string header = header_text(tensors, order, metadata);
@@ -109,7 +108,7 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
     const at::Tensor tensor = tensors[i].second.to(at::kCPU).contiguous();
     file.write(tensor.const_data_ptr(), tensor.nbytes());
   }
-  file.commit();
+  return file.commit();
 }
 
 NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {

@@ -5,16 +5,17 @@
 #include <map>
 #include <string>
 
+#include "store/atomic_file.h"
 #include "store/named_tensors.h"
 
 namespace tg {
 
 using Metadata = std::map<std::string, std::string>;
 
-// Any device, strides and gradient flag; names must differ. Through AtomicFile.
+// Any device, strides and gradient flag; names must differ. Through AtomicFile → its digest.
 // Errors: cannot_create, io; internal for a dtype the format lacks or a name twice.
-void save_safetensors(const std::string& path, const NamedTensors& tensors,
-                      const Metadata& metadata = {});
+FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors,
+                            const Metadata& metadata = {});
 
 // Contiguous CPU tensors in the header's order. Every byte of the file must belong to exactly one
 // tensor; nothing is allocated beyond the file's own size.

@@ -63,6 +63,19 @@ TEST(AtomicFile, SaysWhatCannotBeCreated) {
                "is a folder");
 }
 
+TEST(AtomicFile, TellsSizeAndXxh3OfWhatWasWritten) {
+  const TempFolder folder;
+  const std::string long_text(1000, 'a');
+  AtomicFile empty(folder / "empty"), parts(folder / "parts"), whole(folder / "whole");
+  EXPECT_EQ(empty.commit(), (FileDigest{0, 0x2d06800538d394c2}));  // as xxHash documents
+  parts.write(long_text.data(), 1);
+  parts.write(long_text.data(), 999);
+  whole.write(long_text.data(), 1000);
+  const auto digest = whole.commit();
+  EXPECT_EQ(parts.commit(), digest);
+  EXPECT_EQ(digest.bytes, 1000u);
+}
+
 // A limit on file sizes fails writes midway as a full disk does.
 TEST(AtomicFile, KeepsTheOldFileWhenWritingFails) {
   const TempFolder folder;

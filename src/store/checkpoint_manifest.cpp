@@ -1,0 +1,119 @@
+#include "store/checkpoint_manifest.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "base/error.h"
+#include "store/byte_source.h"
+#include "store/json_fields.h"
+#include "store/jsonl.h"
+
+namespace tg {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::int64_t kFormat = 1;
+constexpr std::uint64_t kPart = 4 << 20;
+
+// So that no manifest leads out of its folder.
+bool is_plain_name(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= 255 && name[0] != '.' && std::ranges::all_of(name, plain);
+}
+
+std::optional<std::uint64_t> from_hex(const std::string& digits) {
+  std::uint64_t value = 0;
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, value, 16);
+  if (digits.size() != 16 || error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+CheckpointFile file_from(const json& value, const std::string& where) {
+  const JsonFields fields(value, where);
+  CheckpointFile file{fields.text("name"), {}};
+  fields.require(is_plain_name(file.name), "name", "a plain file name");
+  file.digest.bytes = static_cast<std::uint64_t>(fields.count("bytes"));
+  const auto xxh3 = from_hex(fields.text("xxh3"));
+  fields.require(xxh3.has_value(), "xxh3", "16 hexadecimal digits");
+  file.digest.xxh3 = *xxh3;
+  return file;
+}
+
+void verify_file(const std::string& path, const FileDigest& expected) {
+  std::error_code ignored;
+  REQUIRE(fs::is_regular_file(path, ignored), ExitCode::bad_data,
+          "{}: expected a file of {} bytes, found none", path, expected.bytes);
+  const FileSource source(path);
+  REQUIRE(source.size() == expected.bytes, ExitCode::bad_data, "{}: expected {} bytes, found {}",
+          path, expected.bytes, source.size());
+  std::string part(std::min(kPart, source.size()), '\0');
+  Xxh3 xxh3;
+  for (std::uint64_t at = 0; at < source.size(); at += part.size()) {
+    const auto count = std::min(part.size(), source.size() - at);
+    source.read(at, part.data(), count);
+    xxh3.add(part.data(), count);
+  }
+  REQUIRE(xxh3.value() == expected.xxh3, ExitCode::bad_data,
+          "{}: bytes have changed since it was written (expected XXH3 {:016x}, found {:016x})",
+          path, expected.xxh3, xxh3.value());
+}
+
+}  // namespace
+
+void write_manifest(const std::string& folder, const Manifest& manifest) {
+  json files = json::array();
+  for (const auto& [name, digest] : manifest.files) {
+    files.push_back(
+        {{"name", name}, {"bytes", digest.bytes}, {"xxh3", fmt::format("{:016x}", digest.xxh3)}});
+  }
+  write_json_file(folder + "/manifest.json", {{"format", kFormat},
+                                              {"step", manifest.step},
+                                              {"world_size", manifest.world_size},
+                                              {"program", manifest.program},
+                                              {"settings", manifest.settings},
+                                              {"files", files}});
+}
+
+Manifest read_manifest(const std::string& folder) {
+  const std::string path = folder + "/manifest.json";
+  std::error_code ignored;
+  REQUIRE(fs::status(path, ignored).type() != fs::file_type::not_found, ExitCode::missing_input,
+          "{}: expected a checkpoint, a folder with a manifest.json, found none", folder);
+  const json value = read_json_file(path);
+  const JsonFields fields(value, path);
+  fields.require(fields.count("format") == kFormat, "format", "1; use the program that wrote it");
+  Manifest manifest{
+      fields.count("step"), fields.count("world_size"), fields.text("program"), {}, {}};
+  fields.require(manifest.world_size > 0, "world_size", "at least 1");
+  const JsonFields settings(fields.get("settings"), path + ": \"settings\"");
+  for (const auto& setting : fields.get("settings").items())
+    manifest.settings[setting.key()] = settings.text(setting.key());
+  fields.require(fields.get("files").is_array(), "files", "a list");
+  std::set<std::string> names;
+  for (const auto& file : fields.get("files")) {
+    manifest.files.push_back(file_from(file, path + ": a file"));
+    const auto& name = manifest.files.back().name;
+    REQUIRE(names.insert(name).second, ExitCode::bad_data, "{}: expected {} once, found it twice",
+            path, name);
+  }
+  return manifest;
+}
+
+Manifest verify_checkpoint(const std::string& folder) {
+  auto manifest = read_manifest(folder);
+  for (const auto& [name, digest] : manifest.files) verify_file(folder + "/" + name, digest);
+  return manifest;
+}
+
+}  // namespace tg

@@ -1,0 +1,76 @@
+#include "store/json_fields.h"
+
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "store/byte_source.h"
+
+namespace tg {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t kMaxBytes = 1 << 20;
+constexpr int kMaxDepth = 4;
+
+std::string shown(const json& value) {
+  const auto text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  return text.size() > 100 ? text.substr(0, 100) + "..." : text;
+}
+
+}  // namespace
+
+json read_json_file(const std::string& path) {
+  const FileSource source(path);
+  REQUIRE(source.size() <= kMaxBytes, ExitCode::bad_data, "{}: expected at most {} bytes, found {}",
+          path, kMaxBytes, source.size());
+  // An array in memory takes 100 times the bytes of its brackets.
+  const auto check_depth = [&](int depth, json::parse_event_t, json&) {
+    REQUIRE(depth <= kMaxDepth, ExitCode::bad_data, "{}: expected JSON nested {} deep, found more",
+            path, kMaxDepth);
+    return true;
+  };
+  auto value = json::parse(source.read(0, source.size()), check_depth, /*allow_exceptions=*/false);
+  REQUIRE(!value.is_discarded(), ExitCode::bad_data, "{}: expected JSON, found something else",
+          path);
+  return value;
+}
+
+JsonFields::JsonFields(const json& object, std::string where)
+    : object_(object), where_(std::move(where)) {
+  REQUIRE(object_.is_object(), ExitCode::bad_data, "{}: expected a JSON object, found {}", where_,
+          shown(object_));
+}
+
+const json& JsonFields::get(const std::string& name) const {
+  const auto found = object_.find(name);
+  REQUIRE(found != object_.end(), ExitCode::bad_data, "{}: expected a field \"{}\", found none",
+          where_, name);
+  return *found;
+}
+
+std::int64_t JsonFields::count(const std::string& name) const {
+  constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
+  const json& value = get(name);
+  require(value.is_number_unsigned() && value.get<std::uint64_t>() <= most, name,
+          "a count below 2^63");
+  return value.get<std::int64_t>();
+}
+
+double JsonFields::number(const std::string& name) const {
+  require(get(name).is_number(), name, "a number");
+  return get(name).get<double>();
+}
+
+std::string JsonFields::text(const std::string& name) const {
+  require(get(name).is_string(), name, "a string");
+  return get(name).get<std::string>();
+}
+
+void JsonFields::require(bool good, const std::string& name, std::string_view expected) const {
+  REQUIRE(good, ExitCode::bad_data, "{}: {}: expected {}, found {}", where_, shown(name), expected,
+          shown(get(name)));
+}
+
+}  // namespace tg
