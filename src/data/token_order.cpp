@@ -61,36 +61,33 @@ StridedOrder::StridedOrder(const TokenSource& source, std::int64_t sequences, st
             "{}); lower the batch or merge small shards",
             source.path(shard), needed, source.tokens(shard));
   }
-  state_.offset = rank_ * stride_;
+  offset_ = rank_ * stride_;
 }
 
 std::optional<Place> StridedOrder::advance() {
-  const auto shard = static_cast<int>(state_.shard);
-  const Place place{source_.start(shard) + state_.offset, span_tokens()};
-  const bool repeat = repeat_first_ && state_.micro_batches == 0;
-  ++state_.micro_batches;
-  if (repeat) return place;
+  const Place place{source_.start(shard_) + offset_, span_tokens()};
+  if (rounds_++ == 0 && repeat_first_) return place;
   const std::int64_t round = stride_ * world_size_;
-  state_.offset += round;
+  offset_ += round;
   // The rest of the shard is counted from this rank's own position, as the reference implementation
   // does, so ranks may move to the next shard in different rounds.
-  if (state_.offset + round + 1 > source_.tokens(shard)) {
-    state_.shard = (state_.shard + 1) % source_.count();
-    state_.offset = rank_ * stride_;
+  if (offset_ + round + 1 > source_.tokens(shard_)) {
+    shard_ = (shard_ + 1) % source_.count();
+    offset_ = rank_ * stride_;
   }
   return place;
 }
 
 void StridedOrder::restore(const LoaderState& state) {
-  const bool possible = state.shard >= 0 && state.shard < source_.count() && state.offset >= 0 &&
-                        state.micro_batches >= 0 &&
-                        state.offset + stride_ + 1 <= source_.tokens(static_cast<int>(state.shard));
-  REQUIRE(
-      possible, ExitCode::config,
-      "loader state shard={} offset={} lies outside the {} shards of {}; resume with the shards "
-      "and the batch of the first run",
-      state.shard, state.offset, source_.count(), source_.pattern());
-  state_ = state;
+  REQUIRE(state.micro_batches >= 0, ExitCode::config,
+          "loader state micro_batches={}: expected the rounds read so far; resume with the state "
+          "of a run in this order",
+          state.micro_batches);
+  rounds_ = state.micro_batches;
+  std::int64_t reads = repeat_first_ && rounds_ > 0 ? rounds_ - 1 : rounds_;
+  reads %= reads_of_a_pass();
+  for (shard_ = 0; reads >= reads_of(shard_); ++shard_) reads -= reads_of(shard_);
+  offset_ = (rank_ + reads * world_size_) * stride_;
 }
 
 std::int64_t StridedOrder::reads_of(int shard) const {
@@ -103,17 +100,6 @@ std::int64_t StridedOrder::reads_of_a_pass() const {
   std::int64_t reads = 0;
   for (int shard = 0; shard < source_.count(); ++shard) reads += reads_of(shard);
   return reads;
-}
-
-LoaderState StridedOrder::state_after(std::int64_t rounds) const {
-  std::int64_t reads = repeat_first_ && rounds > 0 ? rounds - 1 : rounds;
-  reads %= reads_of_a_pass();
-  int shard = 0;
-  while (reads >= reads_of(shard)) reads -= reads_of(shard++);
-  return {.token_offset = 0,
-          .micro_batches = rounds,
-          .shard = shard,
-          .offset = (rank_ + reads * world_size_) * stride_};
 }
 
 ListedOrder::ListedOrder(const TokenSource& source, std::vector<Place> places, std::int64_t count)

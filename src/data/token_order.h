@@ -16,16 +16,14 @@
 
 namespace tg {
 
-// The position to resume from: behind the last batch that was consumed, not read ahead.
+// The position to resume from: behind the last batch that was consumed, not read ahead. The same on
+// every rank.
 struct LoaderState {
-  // stream: tokens of the stream consumed by all ranks together, before wrapping; the same on each.
+  // stream: tokens of the stream consumed by all ranks together, before wrapping.
   std::int64_t token_offset = 0;
   // stream: micro-batches of the unfinished step among them, 0 between steps.
-  // strided: rounds since the beginning; the same on each rank.
+  // strided: rounds since the beginning, from which each rank's own position follows.
   std::int64_t micro_batches = 0;
-  // strided: this rank's own next read.
-  std::int64_t shard = 0;
-  std::int64_t offset = 0;
 
   bool operator==(const LoaderState&) const = default;
 };
@@ -84,12 +82,10 @@ class StridedOrder final : public TokenOrder {
                int world_size, bool repeat_first);
 
   std::optional<Place> advance() override;
-  LoaderState state() const override { return state_; }
+  LoaderState state() const override { return {.micro_batches = rounds_}; }
   void restore(const LoaderState& state) override;
   std::int64_t span_tokens() const override { return stride_ + 1; }
 
-  // This rank's state after `rounds` rounds, so that all ranks can resume from one rank's count.
-  LoaderState state_after(std::int64_t rounds) const;
   // Reads of this rank in one pass over all shards, not counting a repeated first read.
   std::int64_t reads_of_a_pass() const;
 
@@ -99,7 +95,9 @@ class StridedOrder final : public TokenOrder {
   std::int64_t stride_;  // B * T
   std::int64_t rank_, world_size_;
   bool repeat_first_;
-  LoaderState state_;
+  std::int64_t rounds_ = 0;
+  int shard_ = 0;
+  std::int64_t offset_;  // of the next read in its shard
 };
 
 // Cycles through the listed places for `count` rounds; later rounds have no micro-batch.

@@ -1,5 +1,7 @@
 #include "optim/muon.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -61,7 +63,11 @@ void Muon::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rat
 std::vector<std::pair<std::string, at::Tensor>> Muon::state() const {
   std::vector<std::pair<std::string, at::Tensor>> state;
   for (std::size_t i = 0; i < banks_.size(); ++i) {
-    state.emplace_back("momentum." + banks_[i].first, momentum_[i]);
+    const auto& [name, bank] = banks_[i];
+    const auto share = momentum_[i].size(0), first = communicator_.rank() * share;
+    for (std::int64_t matrix = first; matrix < std::min(first + share, bank.size(0)); ++matrix) {
+      state.emplace_back(fmt::format("momentum.{}.{}", name, matrix), momentum_[i][matrix - first]);
+    }
   }
   return state;
 }

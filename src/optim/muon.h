@@ -31,7 +31,8 @@ class Muon {
   // are computed. Collective.
   void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
             const at::Tensor& clip);
-  // Sharing storage: "momentum.NAME", of this rank's matrices.
+  // Sharing storage: "momentum.NAME.I" of this rank's matrices, [rows, columns] each, I of the
+  // bank.
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:

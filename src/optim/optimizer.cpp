@@ -1,5 +1,7 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <map>
 
 #include "optim/gradient_norm.h"
@@ -97,11 +99,15 @@ void Optimizer::zero_gradients() {
   at::_foreach_zero_(gradients);
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::state() const {
-  Named all;
-  const auto append = [&](Named state) { all.insert(all.end(), state.begin(), state.end()); };
-  for (const auto& adamw : adamw_) append(adamw.state());
-  for (const auto& muon : muon_) append(muon.state());
+Optimizer::NamedState Optimizer::replicated_state() const {
+  NamedState all;
+  for (const auto& adamw : adamw_) std::ranges::move(adamw.state(), std::back_inserter(all));
+  return all;
+}
+
+Optimizer::NamedState Optimizer::sharded_state() const {
+  NamedState all;
+  for (const auto& muon : muon_) std::ranges::move(muon.state(), std::back_inserter(all));
   return all;
 }
 

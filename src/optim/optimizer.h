@@ -31,8 +31,10 @@ class Optimizer {
   // In place: a gradient that was there stays at its address.
   void zero_gradients();
 
-  // Every state tensor by name, sharing storage.
-  std::vector<std::pair<std::string, at::Tensor>> state() const;
+  // By name, sharing storage.
+  using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
+  NamedState replicated_state() const;  // AdamW's, the same on every rank
+  NamedState sharded_state() const;     // Muon's, of this rank's matrices alone
 
  private:
   const ParameterTable& table_;

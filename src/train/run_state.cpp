@@ -16,7 +16,7 @@ class Reader final : public StateVisitor {
   void operator()(const std::string& name, std::int64_t& value) override { scalar(name, value); }
   void operator()(const std::string& name, double& value) override { scalar(name, value); }
   void operator()(const std::string& name, bool& value) override { scalar(name, value); }
-  void operator()(const std::string& name, const at::Tensor& value) override {
+  void operator()(const std::string& name, const at::Tensor& value, Placement) override {
     tensor(name, value);
   }
 };
@@ -29,7 +29,7 @@ class Writer final : public StateVisitor {
   void operator()(const std::string& name, std::int64_t& value) override { write(name, value); }
   void operator()(const std::string& name, double& value) override { write(name, value); }
   void operator()(const std::string& name, bool& value) override { write(name, value); }
-  void operator()(const std::string& name, const at::Tensor& value) override {
+  void operator()(const std::string& name, const at::Tensor& value, Placement) override {
     assert(tensors_ < snapshot_.tensors.size() && snapshot_.tensors[tensors_].first == name);
     value.copy_(snapshot_.tensors[tensors_++].second);
   }
@@ -78,7 +78,12 @@ void RunState::visit(StateVisitor& visitor) {
   visit_validations(visitor);
   visit_loader(visitor);
   for (const auto& [name, value] : parameters_.named_values()) visitor("parameter." + name, value);
-  for (const auto& [name, value] : optimizer_.state()) visitor("optimizer." + name, value);
+  for (const auto& [name, value] : optimizer_.replicated_state()) {
+    visitor("optimizer." + name, value);
+  }
+  for (const auto& [name, value] : optimizer_.sharded_state()) {
+    visitor("optimizer." + name, value, Placement::sharded);
+  }
   visit_average(visitor);
 }
 
@@ -98,8 +103,6 @@ void RunState::visit_loader(StateVisitor& visitor) {
   auto position = before;
   visitor("loader.token_offset", position.token_offset);
   visitor("loader.micro_batches", position.micro_batches);
-  visitor("loader.shard", position.shard);
-  visitor("loader.offset", position.offset);
   if (position != before) feeder_.restore(position);
 }
 

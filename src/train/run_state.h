@@ -23,6 +23,9 @@ namespace tg {
 
 using StateScalar = std::variant<std::int64_t, double, bool>;
 
+// Whether every rank has a tensor of the state, with the same values, or this rank alone.
+enum class Placement { replicated, sharded };
+
 // Is called with every part of the state by name, always in the same order. It may change scalars
 // and write to tensors, with immediate effect. A scalar that counts tensors is visited before them.
 class StateVisitor {
@@ -31,7 +34,8 @@ class StateVisitor {
   virtual void operator()(const std::string& name, std::int64_t& value) = 0;
   virtual void operator()(const std::string& name, double& value) = 0;
   virtual void operator()(const std::string& name, bool& value) = 0;
-  virtual void operator()(const std::string& name, const at::Tensor& value) = 0;
+  virtual void operator()(const std::string& name, const at::Tensor& value,
+                          Placement placement = Placement::replicated) = 0;
 };
 
 // A copy of the state, which shares no storage with it.
@@ -61,7 +65,8 @@ class RunState {
   void start_average();
   void add_validation(std::int64_t at_step, double loss);
 
-  // "parameter.NAME", "optimizer.NAME" as Optimizer::state() names it, "average.NAME".
+  // "parameter.NAME", "optimizer.NAME" as Optimizer names its state, "average.NAME". Scalars are
+  // the same on every rank, but for the clock: rank 0's counts.
   void for_each_tensor(const std::function<void(const std::string&, const at::Tensor&)>& function);
   void for_each_scalar(const std::function<void(const std::string&, StateScalar)>& function);
   void visit(StateVisitor& visitor);

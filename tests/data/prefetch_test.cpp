@@ -56,7 +56,7 @@ std::vector<std::pair<std::vector<std::uint16_t>, std::int64_t>> drain(BatchSour
   for (int i = 0; i < count; ++i) {
     source.next(batch);
     EXPECT_EQ(source.state(), batch.after);
-    seen.emplace_back(tokens_of(batch), batch.after.token_offset + batch.after.offset);
+    seen.emplace_back(tokens_of(batch), batch.after.token_offset + batch.after.micro_batches);
   }
   return seen;
 }

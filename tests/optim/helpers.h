@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "optim/optimizer.h"
 #include "optim/step_scalars.h"
 #include "tests/ops/tensors.h"
 
@@ -32,6 +33,23 @@ inline at::Tensor named(const Named& state, const std::string& name) {
   }
   ADD_FAILURE() << "no " << name;
   return at::zeros({});
+}
+
+// Muon's momentum of this rank's matrices of a bank, [n, rows, columns]; its state names each.
+inline at::Tensor momentum_of(const Named& state, const std::string& bank) {
+  const auto prefix = "momentum." + bank + ".";
+  std::vector<at::Tensor> matrices;
+  for (const auto& [name, value] : state) {
+    if (name.rfind(prefix, 0) == 0) matrices.push_back(value);
+  }
+  return matrices.empty() ? at::empty({0}) : at::stack(matrices);
+}
+
+// All state of an optimizer.
+inline Named state_of(const Optimizer& optimizer) {
+  auto state = optimizer.replicated_state();
+  for (auto& named : optimizer.sharded_state()) state.push_back(std::move(named));
+  return state;
 }
 
 inline Named clones(const Named& state) {

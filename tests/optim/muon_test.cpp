@@ -59,7 +59,7 @@ Run run(at::IntArrayRef shape, at::ScalarType weights, at::ScalarType buffers, i
     step_by_hand(weight, momentum, parameter.grad(), mu, kOptions.lr * scale,
                  kOptions.weight_decay);
   }
-  return {parameter.detach(), weight, test::named(muon.state(), "momentum.bank"), momentum};
+  return {parameter.detach(), weight, test::momentum_of(muon.state(), "bank"), momentum};
 }
 
 TEST(Muon, FollowsItsFormulaStepByStep) {
@@ -94,7 +94,7 @@ TEST(Muon, HalfPrecisionBuffersDecayByTheMomentumItself) {
   test::set_gradient(parameter, at::zeros({1, 4, 4}));
   muon.step(test::scalars(1, 0.99));
   // 130 · 0.99 = 128.7, next to 129 among the whole numbers that bf16 has there; 0.98828 gives 128.
-  EXPECT_EQ(test::named(muon.state(), "momentum.bank")[0][0][0].item<double>(), 129);
+  EXPECT_EQ(test::momentum_of(muon.state(), "bank")[0][0][0].item<double>(), 129);
 }
 
 TEST(Muon, HalfPrecisionUpdatesLookAheadByTheMomentumItself) {
@@ -174,7 +174,7 @@ TEST(Muon, ASkippedFirstStepLeavesZeroMomentum) {
   test::set_gradient(bank, at::full({1, 4, 4}, std::nan("")));
   muon.step(test::scalars(1, 0.9, 1));
   EXPECT_TRUE(test::is_same(bank.detach(), value));
-  EXPECT_EQ(test::named(muon.state(), "momentum.bank").count_nonzero().item<std::int64_t>(), 0);
+  EXPECT_EQ(test::momentum_of(muon.state(), "bank").count_nonzero().item<std::int64_t>(), 0);
 }
 
 }  // namespace

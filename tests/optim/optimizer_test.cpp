@@ -120,9 +120,7 @@ TEST(Optimizer, BanksStepByMuonAtTheirOwnRate) {
     EXPECT_GT(s, 0.6);
     EXPECT_LT(s, 1.3);
   }
-  bool found = false;
-  for (const auto& [name, value] : f.optimizer.state()) found |= name == "momentum.mlp_up_bank";
-  EXPECT_TRUE(found);
+  EXPECT_EQ(test::momentum_of(f.optimizer.sharded_state(), "mlp_up_bank").sizes(), before.sizes());
 }
 
 TEST(Optimizer, DecayReachesAllButTheHeads) {
@@ -158,7 +156,7 @@ TEST(Optimizer, MultiTokenHeadsFollowTheHeadUnlessTheScriptsQuirkIsAsked) {
       const bool kept = quirks && row.name == "mtp_heads.0.weight";
       EXPECT_EQ(row.value.grad().any().item<bool>(), kept) << row.name;
     }
-    for (const auto& [name, value] : f.optimizer.state()) {
+    for (const auto& [name, value] : test::state_of(f.optimizer)) {
       EXPECT_TRUE(!quirks || name.find("mtp_heads") == std::string::npos) << name;
     }
   }
@@ -175,7 +173,7 @@ TEST(Optimizer, PatternsMoveBanksAndTablesOfAnyFormatToTheScalarsRate) {
     // A bf16 weight under 4 is rounded to 2^-7, half of that off at most.
     EXPECT_NEAR(first_step_size(test::named(before, name), f.table[name]), 0.125, 1.0 / 256)
         << name;
-    const auto state = f.optimizer.state();
+    const auto state = test::state_of(f.optimizer);
     EXPECT_EQ(test::named(state, std::string("exp_avg.") + name).sizes(), f.table[name].sizes());
   }
 }
@@ -190,7 +188,7 @@ TEST(Optimizer, AMatrixThatNoPatternNamesIsSteppedByMuonOnItsOwn) {
     EXPECT_GT(s, 0.6);
     EXPECT_LT(s, 1.3);
   }
-  EXPECT_EQ(test::named(f.optimizer.state(), "momentum.blocks.1.resid_mix").sizes(),
+  EXPECT_EQ(test::momentum_of(f.optimizer.sharded_state(), "blocks.1.resid_mix").sizes(),
             (std::vector<std::int64_t>{1, 2, 8}));
 }
 
@@ -242,7 +240,7 @@ TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
       // A bank's gradient is scaled on its way into the momentum.
       const auto& row = f.table.rows()[i];
       const auto clipped = row.group == ParamGroup::muon
-                               ? test::named(f.optimizer.state(), "momentum." + row.name)
+                               ? test::momentum_of(f.optimizer.sharded_state(), row.name)
                                : row.value.grad();
       // fp32: the factor and the product round once each.
       EXPECT_TRUE(test::is_close(clipped, before[i].second * factor, 3e-7, 0)) << row.name;
@@ -257,23 +255,29 @@ TEST(Optimizer, ASkippedStepLeavesWeightsAndStateAsTheyAre) {
   f.set_gradients();
   f.step(test::scalars(1, 0.9));
   const auto weights = f.weights();
-  const auto state = test::clones(f.optimizer.state());
+  const auto state = test::clones(test::state_of(f.optimizer));
   f.set_gradients(std::nan(""));
   f.step(test::scalars(1, 0.9, /*skip=*/1));
   test::expect_same(f.table.named_values(), weights);
-  test::expect_same(f.optimizer.state(), state);
+  test::expect_same(test::state_of(f.optimizer), state);
 }
 
 TEST(Optimizer, StateNamesAreUniqueAndCoverEveryParameter) {
   Fixture f(config_with_every_part(), distinct_rates(), false);
   std::map<std::string, int> names;
-  for (const auto& [name, value] : f.optimizer.state()) ++names[name];
+  for (const auto& [name, value] : test::state_of(f.optimizer)) ++names[name];
   for (const auto& [name, count] : names) EXPECT_EQ(count, 1) << name;
   std::size_t expected = 0;
   for (const auto& row : f.table.rows()) {
-    const bool bank = row.group == ParamGroup::muon;
-    expected += bank ? 1 : 3;
-    EXPECT_TRUE(names.contains((bank ? "momentum." : "exp_avg.") + row.name)) << row.name;
+    if (row.group == ParamGroup::muon) {
+      const auto matrices = as_bank(row.value).size(0);
+      expected += static_cast<std::size_t>(matrices);
+      const auto last = "momentum." + row.name + "." + std::to_string(matrices - 1);
+      EXPECT_TRUE(names.contains(last)) << row.name;
+    } else {
+      expected += 3;
+      EXPECT_TRUE(names.contains("exp_avg." + row.name)) << row.name;
+    }
   }
   EXPECT_EQ(names.size(), expected);
 }

@@ -83,8 +83,9 @@ TEST_F(RunStateTest, VisitsEveryParameterAndEveryTensorOfTheOptimizer) {
   for (const auto& row : rank.table().rows()) {
     expected["parameter." + row.name] = row.value.data_ptr();
   }
-  for (const auto& [name, value] : rank.optimizer().state()) {
-    expected["optimizer." + name] = value.data_ptr();
+  for (const auto& named :
+       {rank.optimizer().replicated_state(), rank.optimizer().sharded_state()}) {
+    for (const auto& [name, value] : named) expected["optimizer." + name] = value.data_ptr();
   }
   EXPECT_EQ(visited, expected);  // the state's own storage, not copies of it
 }
@@ -99,11 +100,12 @@ TEST_F(RunStateTest, WhatChangesAfterASnapshotComesBackToTheBit) {
   for (int i = 0; i < 5; ++i) train(state);
   const auto later = scalars_of(state);
   EXPECT_GT(later.size(), scalars.size());  // the pace knows more steps
-  // There is one shard; SWA has begun, and LAWA goes before it; the pace keeps its first steps.
+  // Snapshots are taken between steps; SWA has begun, and LAWA goes before it; the pace keeps its
+  // first steps.
   const std::set<std::string> constant = {
-      "loader.micro_batches", "loader.shard",        "loader.offset",     "validations.any",
-      "average.any",          "average.swa_started", "average.swa_count", "pace.0.steps",
-      "pace.0.elapsed_ms",    "pace.1.steps",        "pace.1.elapsed_ms"};
+      "loader.micro_batches", "validations.any",   "average.any",
+      "average.swa_started",  "average.swa_count", "pace.0.steps",
+      "pace.0.elapsed_ms",    "pace.1.steps",      "pace.1.elapsed_ms"};
   for (const auto& [name, value] : scalars) {
     EXPECT_NE(later.at(name) != value, constant.contains(name)) << name;
   }
@@ -126,12 +128,11 @@ TEST_F(RunStateTest, EveryScalarAndTensorIsRestoredWhateverItWas) {
   class Scribble final : public StateVisitor {
    public:
     void operator()(const std::string& name, std::int64_t& value) override {
-      // Counts of copies ask for memory, and a source has only one shard.
-      if (name != "loader.shard" && name != "loader.offset") value += 1;
+      value += name == "loader.token_offset" ? 90 : name == "loader.micro_batches" ? 0 : 1;
     }
     void operator()(const std::string&, double& value) override { value += 0.5; }
     void operator()(const std::string&, bool& value) override { value = true; }
-    void operator()(const std::string&, const at::Tensor& value) override {
+    void operator()(const std::string&, const at::Tensor& value, Placement) override {
       value.detach().fill_(7);
     }
   };
