@@ -52,6 +52,8 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
     const std::string key = env_name(name);
     if constexpr (std::is_enum_v<T>) {
       json["settings"][key] = choice_name(value);
+    } else if constexpr (std::is_same_v<T, Every>) {
+      json["settings"][key] = value_text(value);
     } else {
       json["settings"][key] = value;
     }

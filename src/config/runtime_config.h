@@ -4,6 +4,7 @@
 #include <string>
 
 #include "config/choices.h"
+#include "config/every.h"
 #include "config/limits.h"
 
 namespace tg {
@@ -70,7 +71,7 @@ struct RuntimeConfig {
   OnNonfinite on_nonfinite = OnNonfinite::stop;
   std::int64_t nonfinite_limit = 10;
   double comm_timeout_s = 100;
-  std::int64_t checkpoint_every = 0;
+  Every checkpoint_every;
   std::int64_t keep = 2;
   std::string resume = "auto";
   Artifact artifact = Artifact::int6;
@@ -111,9 +112,11 @@ struct RuntimeConfig {
     v("nonfinite_limit", s.nonfinite_limit, at_least(1),
       "skipped steps in a row that end a run with ON_NONFINITE=skip");
     v("comm_timeout_s", s.comm_timeout_s, above(0), "seconds before a silent rank is given up");
-    v("checkpoint_every", s.checkpoint_every, at_least(0), "steps between checkpoints; 0: none");
-    v("keep", s.keep, at_least(1), "checkpoints kept");
-    v("resume", s.resume, anything, "auto: from the newest checkpoint, if any; never; or a folder");
+    v("checkpoint_every", s.checkpoint_every, at_least(0),
+      "steps, or minutes of training time (5m), between checkpoints; 0: none");
+    v("keep", s.keep, at_least(1), "checkpoints kept, the newest");
+    v("resume", s.resume, anything,
+      "auto: from OUTPUT_DIR's newest valid checkpoint, if any; never; or a checkpoint's folder");
     v("artifact", s.artifact, anything, "quantised file written at the end");
     v("record_quirks", s.record_quirks, anything,
       "repeat the Python scripts' own mistakes, for comparison");

@@ -76,6 +76,9 @@ std::string value_text(bool value) {
 std::string value_text(const std::string& value) {
   return value;
 }
+std::string value_text(const Every& value) {
+  return fmt::format("{}{}", value.count, value.minutes ? "m" : "");
+}
 std::string value_text(const std::vector<std::int64_t>& values) {
   return fmt::format("{}", fmt::join(values, ","));
 }
@@ -103,6 +106,15 @@ bool read_value(std::string_view text, bool& value) {
 
 bool read_value(std::string_view text, std::string& value) {
   value = text;
+  return true;
+}
+
+bool read_value(std::string_view text, Every& value) {
+  text = trimmed(text);
+  Every read{.minutes = text.ends_with('m')};
+  if (read.minutes) text.remove_suffix(1);
+  if (!read_number(text, read.count)) return false;
+  value = read;
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/choices.h"
+#include "config/every.h"
 #include "config/limits.h"
 
 namespace tg {
@@ -23,6 +24,7 @@ std::string value_text(std::int64_t value);
 std::string value_text(double value);
 std::string value_text(bool value);
 std::string value_text(const std::string& value);
+std::string value_text(const Every& value);
 std::string value_text(const std::vector<std::int64_t>& values);
 std::string value_text(const std::vector<std::string>& values);
 template <ChoiceEnum E>
@@ -35,6 +37,7 @@ bool read_value(std::string_view text, std::int64_t& value);
 bool read_value(std::string_view text, double& value);
 bool read_value(std::string_view text, bool& value);
 bool read_value(std::string_view text, std::string& value);
+bool read_value(std::string_view text, Every& value);
 bool read_value(std::string_view text, std::vector<std::int64_t>& values);
 bool read_value(std::string_view text, std::vector<std::string>& values);
 template <ChoiceEnum E>
@@ -60,6 +63,8 @@ std::string expected_text(const Limit& limit) {
     return "a number" + limit_text(limit);
   } else if constexpr (std::is_same_v<T, bool>) {
     return "0|1|true|false";
+  } else if constexpr (std::is_same_v<T, Every>) {
+    return "a number of steps, or of minutes with m (100, 5m)";
   } else if constexpr (std::is_enum_v<T>) {
     return fmt::format("{}", fmt::join(choices_of(T{}), "|"));
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
@@ -76,6 +81,8 @@ template <class T>
 bool is_allowed(const T& value, const Limit& limit) {
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {
     return limit.allows(static_cast<double>(value));
+  } else if constexpr (std::is_same_v<T, Every>) {
+    return limit.allows(static_cast<double>(value.count));
   } else {
     return true;
   }

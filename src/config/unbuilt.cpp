@@ -41,6 +41,17 @@ constexpr Row without_effect[] = {
     {"profile_steps",
      [](const Settings& s, bool set) { return set && s.runtime.profile != ProfileMode::on; },
      "has no effect without PROFILE=1"},
+    {"checkpoint_every",
+     [](const Settings& s, bool) {
+       return s.runtime.checkpoint_every.count > 0 && s.data.run_id.empty() &&
+              s.runtime.output_dir.empty();
+     },
+     "without RUN_ID or OUTPUT_DIR: each start draws a RUN_ID of its own and so finds no "
+     "checkpoint "
+     "to resume from; set one of them"},
+    {"keep",
+     [](const Settings& s, bool set) { return set && s.runtime.checkpoint_every.count == 0; },
+     "has no effect without CHECKPOINT_EVERY"},
     // The reference implementation trains without a warning.
     {"bigram_dim",
      [](const Settings& s, bool) {
@@ -58,14 +69,6 @@ constexpr Row unbuilt[] = {
     {"fp8", [](const Settings& s, bool) { return s.runtime.fp8; }, "COMPUTE_DTYPE is used"},
     {"activation_recompute", [](const Settings& s, bool) { return s.runtime.activation_recompute; },
      "activations are kept"},
-    {"checkpoint_every", [](const Settings& s, bool) { return s.runtime.checkpoint_every > 0; },
-     "no checkpoints"},
-    {"keep", if_set, "no checkpoints"},
-    {"resume",
-     [](const Settings& s, bool) {
-       return s.runtime.resume != "auto" && s.runtime.resume != "never";
-     },
-     "the run starts at step 0"},
     {"compute_dtype",
      [](const Settings& s, bool) { return s.runtime.compute_dtype == ComputeDtype::fp16; },
      "computes as with auto"},

@@ -1,0 +1,82 @@
+#include "config/frozen_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "config/resolved.h"
+#include "config/text.h"
+#include "tests/config/helpers.h"
+
+namespace tg {
+namespace {
+
+Settings settings_of(const std::vector<std::string>& variables) {
+  return parse({}, variables).settings;
+}
+
+std::string error_of(const std::vector<std::string>& saved, const std::vector<std::string>& now,
+                     int saved_ranks = 1, int ranks = 1) {
+  try {
+    require_resumable("c", frozen_settings(settings_of(saved), saved_ranks), settings_of(now),
+                      ranks);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.exit_code(), ExitCode::config);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(FrozenSettings, EveryDifferenceIsNamedWithBothValues) {
+  EXPECT_EQ(error_of({"SEED=3", "MODEL_DIM=64"}, {"MATRIX_LR=0.5", "MODEL_DIM=128"}),
+            "c: saved with other settings (MATRIX_LR=0.025, now 0.5; MODEL_DIM=64, now 128; "
+            "SEED=3, now 1337); resume with those, or set RESUME=never for a new run");
+}
+
+TEST(FrozenSettings, LengthLoggingValidationOverlapDevicesAndCheckpointsAreFree) {
+  EXPECT_EQ(error_of({}, {"ITERATIONS=5", "WARMDOWN_ITERS=2", "MAX_WALLCLOCK_SECONDS=9",
+                          "TRAIN_LOG_EVERY=3", "VAL_LOSS_EVERY=2", "VAL_TOKENS=4096",
+                          "EVAL_STRIDE=0", "TTT_ENABLED=1", "TRAIN_PREFETCH_WORKERS=2",
+                          "DEVICE=cpu", "FUSED=0", "GRAPHS=0", "CHECKPOINT_EVERY=7m", "KEEP=5",
+                          "OUTPUT_DIR=elsewhere", "ARTIFACT=none", "RUN_ID=other"}),
+            "");
+}
+
+TEST(FrozenSettings, EverySettingOfModelAndOptimizerIsFrozen) {
+  const Settings settings;
+  const auto frozen = frozen_settings(settings, 1);
+  const auto expect_frozen = [&](const char* name, const auto&, const Limit&, const char*) {
+    EXPECT_TRUE(frozen.contains(env_name(name))) << name;
+  };
+  settings.model.visit(expect_frozen);
+  settings.optim.visit(expect_frozen);
+}
+
+TEST(FrozenSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {
+  EXPECT_EQ(error_of({}, {}, 1, 8), "");
+  EXPECT_EQ(error_of({"GRAD_ACCUM_STEPS=4"}, {"GRAD_ACCUM_STEPS=2"}, 2, 4), "");
+  EXPECT_NE(error_of({}, {}, 8, 16).find("micro-batches of a step=8, now 16"), std::string::npos);
+  const std::vector<std::string> strided = {"LOADER_ORDER=strided"};
+  EXPECT_NE(error_of(strided, strided, 2, 4).find("ranks (LOADER_ORDER=strided)=2, now 4"),
+            std::string::npos);
+}
+
+TEST(FrozenSettings, WhatAnOlderProgramDidNotKnowHadItsDefault) {
+  auto saved = frozen_settings(Settings(), 1);
+  saved.erase("SMEAR_GATE");
+  EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
+  EXPECT_THROW(require_resumable("c", saved, settings_of({"SMEAR_GATE=0"}), 1), Error);
+}
+
+TEST(CheckpointEvery, IsANumberOfStepsOrOfMinutes) {
+  EXPECT_EQ(settings_of({"CHECKPOINT_EVERY=100"}).runtime.checkpoint_every.count, 100);
+  EXPECT_FALSE(settings_of({"CHECKPOINT_EVERY=100"}).runtime.checkpoint_every.minutes);
+  EXPECT_EQ(settings_of({"CHECKPOINT_EVERY= 5m "}).runtime.checkpoint_every.count, 5);
+  EXPECT_TRUE(settings_of({"CHECKPOINT_EVERY=5m"}).runtime.checkpoint_every.minutes);
+  EXPECT_EQ(setting_text(settings_of({"CHECKPOINT_EVERY=5m"}), "checkpoint_every"), "5m");
+  for (const auto* wrong : {"-1", "m", "5s", "5 minutes", "1.5m", ""}) {
+    EXPECT_THROW(settings_of({std::string("CHECKPOINT_EVERY=") + wrong}), Error) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace tg
