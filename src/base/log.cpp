@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -47,6 +48,27 @@ Log& log_state() {
   return state;
 }
 
+void open_file(const std::string& path, bool truncate, std::optional<std::string_view> header) {
+  Log& state = log_state();
+  if (state.rank != 0) return;
+  const std::lock_guard lock(state.file_mutex);
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, truncate);
+    state.file = make_logger("file", std::move(sink));
+  } catch (const spdlog::spdlog_ex& error) {
+    fail(ExitCode::cannot_create, "cannot create the log file {} ({}); choose another OUTPUT_DIR",
+         path, error.what());
+  }
+  // spdlog's own handler would report once a second.
+  state.file->set_error_handler([&state](const std::string& what) {
+    if (!state.file_lost.exchange(true))
+      warn_line(fmt::format("lines of the log file are lost ({}); the run goes on", what));
+  });
+  if (header) state.file->info(*header);
+  for (const auto& line : state.before_file) state.file->info(line);
+  state.before_file.clear();
+}
+
 }  // namespace
 
 void set_log_rank(int rank) {
@@ -58,24 +80,11 @@ void set_log_step(long step) {
 }
 
 void open_log_file(const std::string& path, std::string_view header) {
-  Log& state = log_state();
-  if (state.rank != 0) return;
-  const std::lock_guard lock(state.file_mutex);
-  try {
-    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path, /*truncate=*/true);
-    state.file = make_logger("file", std::move(sink));
-  } catch (const spdlog::spdlog_ex& error) {
-    fail(ExitCode::cannot_create, "cannot create the log file {} ({}); choose another OUTPUT_DIR",
-         path, error.what());
-  }
-  // spdlog's own handler would report once a second.
-  state.file->set_error_handler([&state](const std::string& what) {
-    if (!state.file_lost.exchange(true))
-      warn_line(fmt::format("lines of the log file are lost ({}); the run goes on", what));
-  });
-  state.file->info(header);
-  for (const auto& line : state.before_file) state.file->info(line);
-  state.before_file.clear();
+  open_file(path, /*truncate=*/true, header);
+}
+
+void continue_log_file(const std::string& path) {
+  open_file(path, /*truncate=*/false, {});
 }
 
 void log_line(std::string_view line) {

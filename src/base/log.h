@@ -17,6 +17,8 @@ void set_log_rank(int rank);
 // Truncates `path`, writes `header` (resolved settings, versions) to it alone, then the lines
 // logged so far. The file may be renamed while it is open. Errors: cannot_create.
 void open_log_file(const std::string& path, std::string_view header);
+// The same without a header, at the end of the file.
+void continue_log_file(const std::string& path);
 
 void log_line(std::string_view line);
 void warn_line(std::string_view line);

@@ -60,19 +60,16 @@ void remove_leftovers_soon() {
   done.wait_for(kRemovalTimeout);
 }
 
-[[noreturn]] void end_process() {
-  static std::atomic_flag ending;
-  // The first thread to get here ends the process; others wait.
-  while (ending.test_and_set()) ::pause();
-  auto code = ExitCode::memory;
-  try {
-    const auto error = describe_error(std::current_exception());
-    code = error.exit_code();
-    error_line(static_cast<int>(code), error.what());
-  } catch (...) {
-    [[maybe_unused]] const auto written =
-        ::write(STDERR_FILENO, kNoMemoryLine.data(), kNoMemoryLine.size());
-  }
+// The first thread to get here ends the process; others wait.
+void take_the_end() {
+  static std::atomic_flag taken;
+  static thread_local bool mine = false;
+  if (mine) return;
+  while (taken.test_and_set()) ::pause();
+  mine = true;
+}
+
+[[noreturn]] void exit_with(ExitCode code) {
   try {
     remove_leftovers_soon();
   } catch (...) {
@@ -83,7 +80,37 @@ void remove_leftovers_soon() {
   std::_Exit(static_cast<int>(code));
 }
 
+[[noreturn]] void end_by_exception() {
+  take_the_end();
+  auto code = ExitCode::memory;
+  try {
+    const auto error = describe_error(std::current_exception());
+    code = error.exit_code();
+    error_line(static_cast<int>(code), error.what());
+  } catch (...) {
+    [[maybe_unused]] const auto written =
+        ::write(STDERR_FILENO, kNoMemoryLine.data(), kNoMemoryLine.size());
+  }
+  exit_with(code);
+}
+
 }  // namespace
+
+void silence_other_threads() {
+  take_the_end();
+}
+
+void end_process(const Error& error, const std::function<void()>& last) {
+  take_the_end();
+  error_line(static_cast<int>(error.exit_code()), error.what());
+  last();
+  exit_with(error.exit_code());
+}
+
+void end_process(ExitCode code) {
+  take_the_end();
+  exit_with(code);
+}
 
 void explain_errors_with(Explanation new_explanation) {
   explanation() = std::move(new_explanation);
@@ -105,7 +132,7 @@ Error describe_error(const std::exception_ptr& exception) {
 // Without a handler on the stack libstdc++ calls terminate at the throw, before unwinding (the
 // standard allows either).
 int run_program(const std::function<void()>& program) {
-  std::set_terminate(end_process);
+  std::set_terminate(end_by_exception);
   program();
   return static_cast<int>(ExitCode::ok);
 }

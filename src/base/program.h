@@ -16,6 +16,14 @@ namespace tg {
 // exception, as a joinable std::thread's destructor does, the line says only that.)
 int run_program(const std::function<void()>& program);
 
+// For an end of the program that this thread decides on and that other threads may only get in the
+// way of: from now on their errors are waited out, not reported. Then end_process() ends it, with
+// the line and exit code of `error`; `last` runs in between.
+void silence_other_threads();
+[[noreturn]] void end_process(const Error& error, const std::function<void()>& last);
+// The same without a line.
+[[noreturn]] void end_process(ExitCode code);
+
 // Translates an exception that is not an Error, such as one of LibTorch; nothing: describe_error()
 // decides.
 using Explanation = std::function<std::optional<Error>(const std::exception&)>;

@@ -138,6 +138,21 @@ void prune_checkpoints(const std::string& root, std::size_t keep) {
   }
 }
 
+void set_aside_newer(const std::string& root, std::int64_t step) {
+  for (const auto newer : steps_or_warning(root, "", "")) {
+    if (newer <= step) break;
+    const auto folder = checkpoint_folder(root, newer);
+    const auto aside = fmt::format("{}/abandoned-{}", root, name_of(newer));
+    std::error_code error;
+    fs::remove_all(aside, error);
+    fs::rename(folder, aside, error);
+    if (error)
+      log_warn("{}: cannot be renamed to {} ({})", folder, aside, error.message());
+    else
+      log_warn("{} is renamed to {}: the run goes on from step {}", folder, aside, step);
+  }
+}
+
 void remove_incomplete_checkpoints(const std::string& root) {
   for (const auto suffix : {kReplaced, kTemporary, kPruned}) {
     for (const auto step : steps_or_warning(root, ".", suffix)) {

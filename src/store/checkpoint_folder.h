@@ -26,6 +26,10 @@ void publish_checkpoint(const std::string& root, const Manifest& manifest);
 
 // Removes all checkpoints but the newest `keep`. What cannot be removed is a warning.
 void prune_checkpoints(const std::string& root, std::size_t keep);
+// Renames the checkpoints of later steps, which a run that goes on from `step` leaves behind, to
+// abandoned-step-00000200; an earlier one of that name is removed. What cannot be renamed is a
+// warning.
+void set_aside_newer(const std::string& root, std::int64_t step);
 // Removes what killed or failed saves left; no rank may be saving. Call it before
 // checkpoint_steps(): a checkpoint that was about to be replaced gets its name back. What cannot be
 // removed is a warning.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -66,6 +67,21 @@ void JsonLines::write(const nlohmann::json& value) {
   if (!std::exchange(warned_, true))
     log_warn("{}: a line could not be written ({}); the run goes on without it", path_,
              std::strerror(error));
+}
+
+bool truncate_behind(const std::string& path,
+                     const std::function<bool(const nlohmann::json&)>& is_last) {
+  std::ifstream file(path);
+  std::int64_t read = 0, end = -1;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    read += static_cast<std::int64_t>(line.size()) + 1;
+    const auto value = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (value.is_object() && is_last(value)) end = read;
+  }
+  if (end < 0) return false;
+  REQUIRE(::truncate(path.c_str(), end) == 0, ExitCode::io, "{}: cannot be truncated ({})", path,
+          std::strerror(errno));
+  return true;
 }
 
 void write_json_file(const std::string& path, const nlohmann::json& value) {

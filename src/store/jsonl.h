@@ -2,6 +2,7 @@
 // JSON for other programs: numbers in full precision (what is read back equals what was written),
 // and null for numbers that are not finite, which JSON does not have.
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
@@ -29,6 +30,11 @@ class JsonLines {
   int64_t size_ = 0;  // up to the last whole line
   bool warned_ = false;
 };
+
+// Truncates a file of JSON lines behind the last one for which `is_last` is true. → whether there
+// is one; otherwise the file is unchanged. Errors: io.
+bool truncate_behind(const std::string& path,
+                     const std::function<bool(const nlohmann::json&)>& is_last);
 
 // Indented, with a final newline, through AtomicFile. Errors: cannot_create, io.
 void write_json_file(const std::string& path, const nlohmann::json& value);
