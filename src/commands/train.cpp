@@ -9,6 +9,7 @@
 #include "config/parse.h"
 #include "config/unbuilt.h"
 #include "train/output_dir.h"
+#include "train/resume.h"
 #include "train/trainer.h"
 
 namespace tg {
@@ -23,9 +24,20 @@ void train_command(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const auto joined = join_ranks(settings, origins, notices(settings, origins));
   const OutputDir output_dir(settings, joined.rendezvous, joined.launch);
+  const auto beginning =
+      find_beginning(settings, output_dir.path(), joined.rendezvous, joined.launch);
+  if (beginning.finished) return;
   Communicator communicator(joined.rendezvous, joined.launch, joined.machine.device,
                             settings.runtime.comm_timeout_s, output_dir.path() + "/comm_traces");
-  Trainer(settings, joined.machine, output_dir.path(), origins, joined.event(), communicator).run();
+  Trainer({.settings = settings,
+           .origins = origins,
+           .machine = joined.machine,
+           .ranks = joined.event(),
+           .store = joined.rendezvous.store,
+           .output_dir = output_dir.path(),
+           .resume = beginning.resume},
+          communicator)
+      .run();
 }
 
 }  // namespace tg

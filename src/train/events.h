@@ -79,6 +79,26 @@ struct StepSkipped {
   std::int64_t total = 0;  // skipped so far
 };
 
+// Checkpoints.
+
+// The run goes on from a checkpoint; its next step is `step` + 1.
+struct Resumed {
+  std::int64_t step = 0;
+  std::string checkpoint;
+  int world_size = 1;  // of the run that saved it
+};
+struct CheckpointSaved {
+  std::int64_t step = 0;
+  std::string checkpoint;
+  std::uint64_t bytes = 0;
+  double stall_ms = 0;  // that training waited for it
+  double write_ms = 0;  // beside training
+};
+struct CheckpointFailed {  // training goes on
+  std::int64_t step = 0;
+  std::string error;
+};
+
 // The schedule.
 
 struct LateQatStarted {
@@ -165,10 +185,10 @@ struct ArtifactWritten {
 };
 
 using RunEvent =
-    std::variant<RanksJoined, RunStarted, WarmUpStepEnded, FirstStepEnded, StepEnded, StepTimed,
-                 StepSkipped, LateQatStarted, SwaStarted, SettingWarning, TokensStalled,
-                 TokensRepeated, Validated, ValidationProgress, ValidationSummary, TraceWritten,
-                 StoppedEarly, LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten,
-                 ArtifactWritten>;
+    std::variant<RanksJoined, RunStarted, WarmUpStepEnded, Resumed, FirstStepEnded, StepEnded,
+                 StepTimed, StepSkipped, CheckpointSaved, CheckpointFailed, LateQatStarted,
+                 SwaStarted, SettingWarning, TokensStalled, TokensRepeated, Validated,
+                 ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly, LoopEnded,
+                 MemoryMeasured, AverageApplied, FinalScored, ModelWritten, ArtifactWritten>;
 
 }  // namespace tg

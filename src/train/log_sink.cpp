@@ -74,6 +74,20 @@ void LogSink::operator()(const StepSkipped& event) const {
            event.step, event.loss, event.grad_norm, event.total);
 }
 
+void LogSink::operator()(const Resumed& event) const {
+  log_info("resume:step:{} from {} (saved by {} rank{})", event.step, event.checkpoint,
+           event.world_size, event.world_size == 1 ? "" : "s");
+}
+
+void LogSink::operator()(const CheckpointSaved& event) const {
+  log_info("checkpoint:{} bytes:{} stall_ms:{:.2f} write_ms:{:.0f}", event.checkpoint, event.bytes,
+           event.stall_ms, event.write_ms);
+}
+
+void LogSink::operator()(const CheckpointFailed& event) const {
+  log_warn("step {}: no checkpoint ({}); training goes on", event.step, event.error);
+}
+
 void LogSink::operator()(const LateQatStarted& event) const {
   log_info("late_qat:enabled step:{} scale:{:.4f}", event.step, event.lr_scale);
 }

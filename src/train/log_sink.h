@@ -22,6 +22,9 @@ class LogSink {
   // Steps up to 10 and every TRAINING_TIMING_EVERY.
   void operator()(const StepTimed& event) const;
   void operator()(const StepSkipped& event) const;
+  void operator()(const Resumed& event) const;
+  void operator()(const CheckpointSaved& event) const;
+  void operator()(const CheckpointFailed& event) const;
   void operator()(const LateQatStarted& event) const;
   void operator()(const SwaStarted& event) const;
   void operator()(const SettingWarning& event) const;

@@ -105,6 +105,10 @@ std::string program_version() {
   return fmt::format("train_gpt commit {}\nLibTorch {}\n", kGitCommit, TORCH_VERSION);
 }
 
+std::string program_line() {
+  return fmt::format("train_gpt commit {}, LibTorch {}", kGitCommit, TORCH_VERSION);
+}
+
 std::string version_text() {
   std::string text = program_version();
   if (cuda_version().empty()) {

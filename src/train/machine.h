@@ -38,6 +38,7 @@ double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len);
 std::string version_text();
 // Its first lines, the same on every machine: program, commit, LibTorch.
 std::string program_version();
+std::string program_line();  // the same with commas
 std::int64_t code_bytes();
 
 }  // namespace tg

@@ -77,6 +77,27 @@ void MetricsSink::operator()(const StepSkipped& event) {
                {"skipped_steps", event.total}});
 }
 
+void MetricsSink::operator()(const Resumed& event) {
+  file_.write({{"event", "resume"},
+               {"step", event.step},
+               {"checkpoint", event.checkpoint},
+               {"saved_world_size", event.world_size}});
+}
+
+void MetricsSink::operator()(const CheckpointSaved& event) {
+  file_.write({{"event", "checkpoint"},
+               {"step", event.step},
+               {"path", event.checkpoint},
+               {"bytes", event.bytes},
+               {"stall_ms", event.stall_ms},
+               {"write_ms", event.write_ms}});
+}
+
+void MetricsSink::operator()(const CheckpointFailed& event) {
+  file_.write(
+      {{"event", "warning"}, {"kind", "checkpoint"}, {"step", event.step}, {"text", event.error}});
+}
+
 void MetricsSink::operator()(const LateQatStarted& event) {
   file_.write({{"event", "late_qat"}, {"step", event.step}, {"lr_scale", event.lr_scale}});
 }

@@ -22,6 +22,9 @@ class MetricsSink {
   void operator()(const StepEnded& event);
   void operator()(const StepTimed& event);
   void operator()(const StepSkipped& event);
+  void operator()(const Resumed& event);
+  void operator()(const CheckpointSaved& event);
+  void operator()(const CheckpointFailed& event);
   void operator()(const LateQatStarted& event);
   void operator()(const SwaStarted& event);
   void operator()(const SettingWarning& event);

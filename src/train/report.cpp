@@ -6,15 +6,23 @@
 #include "base/log.h"
 #include "base/uptime.h"
 #include "config/resolved.h"
+#include "store/jsonl.h"
 
 namespace tg {
 
 namespace {
 
-std::string fresh(const std::string& path) {
+void fresh(const std::string& path) {
   std::error_code ignored;
   std::filesystem::remove(path, ignored);  // a run that failed before its first step wrote it
-  return path;
+}
+
+// The steps behind `step` are trained again.
+void cut_metrics(const std::string& path, std::int64_t step) {
+  const bool cut = truncate_behind(path, [&](const nlohmann::json& event) {
+    return event.value("event", "") == "train" && event.value("step", std::int64_t{-1}) == step;
+  });
+  if (!cut) log_warn("{}: has no step {}; this run's events follow what is there", path, step);
 }
 
 std::string header_text(const Settings& settings, const Machine& machine) {
@@ -29,12 +37,20 @@ bool is_of_one_rank(const RunEvent& event) {
 }  // namespace
 
 Report::Report(const std::string& dir, const Settings& settings, const Origins& origins,
-               const Machine& machine, const Communicator& communicator)
+               const Machine& machine, const Communicator& communicator,
+               std::optional<std::int64_t> continues_at)
     : rank_(communicator.rank()), log_(settings, machine, communicator.world_size()) {
   if (rank_ != 0) return;
-  files_.emplace(dir);
-  metrics_.emplace(fresh(files_->path("metrics.jsonl")));
-  open_log_file(files_->path("log.txt"), header_text(settings, machine));
+  files_.emplace(dir, continues_at.has_value());
+  const auto metrics = files_->path("metrics.jsonl"), log = files_->path("log.txt");
+  if (continues_at) {
+    cut_metrics(metrics, *continues_at);
+    continue_log_file(log);
+  } else {
+    fresh(metrics);
+    open_log_file(log, header_text(settings, machine));
+  }
+  metrics_.emplace(metrics);
   auto config = settings_json(settings, origins);
   config["versions"] = version_text();
   config["device"] = machine.device_name;

@@ -15,9 +15,12 @@ namespace tg {
 class Report {
  public:
   // `dir` exists. Creates log.txt (with settings and versions at its head), metrics.jsonl and
-  // config.json, under the names that RunFiles gives; rank 0 alone writes. Errors: cannot_create.
+  // config.json, under the names that RunFiles gives; or, where the run goes on behind step
+  // `continues_at`, appends to the first two, of which metrics.jsonl then ends with that step.
+  // Rank 0 alone writes. Errors: cannot_create, io.
   Report(const std::string& dir, const Settings& settings, const Origins& origins,
-         const Machine& machine, const Communicator& communicator);
+         const Machine& machine, const Communicator& communicator,
+         std::optional<std::int64_t> continues_at = {});
 
   // Renders the event in both sinks. Every rank calls it; other ranks than 0 render only the
   // warnings about their own tokens, on standard error.

@@ -21,23 +21,29 @@ constexpr std::array<std::string_view, 3> begun = {"config.json", "log.txt", "me
 constexpr std::array<std::string_view, 4> models = {"final_model.pt", "final_model.safetensors",
                                                     "final_model.int6.ptz", "final_model.int8.ptz"};
 
+constexpr std::string_view checkpoints = "checkpoints";  // a folder
+
 template <class Function>
 void for_each_name(Function&& function) {
   for (const auto name : begun) function(name);
   for (const auto name : models) function(name);
 }
 
-// log.txt, 3 → log.3.txt
+std::size_t stem_size(std::string_view name) {
+  return std::min(name.find('.'), name.size());
+}
+
+// log.txt, 3 → log.3.txt; checkpoints, 3 → checkpoints.3
 std::string with_label(std::string_view name, std::string_view label) {
-  const auto dot = name.find('.');
-  return fmt::format("{}.{}{}", name.substr(0, dot), label, name.substr(dot));
+  const auto stem = stem_size(name);
+  return fmt::format("{}.{}{}", name.substr(0, stem), label, name.substr(stem));
 }
 
 // log.3.txt of log.txt → 3
 std::optional<int> number_in(std::string_view file, std::string_view name) {
-  const auto stem = name.substr(0, name.find('.') + 1), extension = name.substr(stem.size() - 1);
-  if (!file.starts_with(stem) || !file.ends_with(extension)) return {};
-  file.remove_prefix(stem.size());
+  const auto stem = name.substr(0, stem_size(name)), extension = name.substr(stem.size());
+  if (!file.starts_with(fmt::format("{}.", stem))) return {};
+  file.remove_prefix(stem.size() + 1);
   int number = 0;
   const auto [end, error] = std::from_chars(file.data(), file.data() + file.size(), number);
   const bool is_number = error == std::errc() && std::string_view(end, file.end()) == extension;
@@ -46,21 +52,28 @@ std::optional<int> number_in(std::string_view file, std::string_view name) {
 
 }  // namespace
 
-RunFiles::RunFiles(std::string dir) : dir_(std::move(dir)), earlier_(false) {
+RunFiles::RunFiles(std::string dir, bool continues) : dir_(std::move(dir)), earlier_(false) {
   for_each_name([&](std::string_view name) {
     const auto path = fmt::format("{}/{}", dir_, name);
     std::error_code ignored;
     REQUIRE(!fs::is_directory(path, ignored), ExitCode::cannot_create,
             "{}: is a folder, expected a file that the run may write; choose another OUTPUT_DIR",
             path);
-    earlier_ |= exists(name);
+    earlier_ |= !continues && exists(name);
   });
+  earlier_ |= !continues && has_checkpoints();
 }
 
 bool RunFiles::exists(std::string_view name) const {
   std::error_code ignored;
   const auto status = fs::symlink_status(fmt::format("{}/{}", dir_, name), ignored);
   return status.type() != fs::file_type::not_found;
+}
+
+bool RunFiles::has_checkpoints() const {
+  std::error_code ignored;
+  return fs::directory_iterator(fmt::format("{}/{}", dir_, checkpoints), ignored) !=
+         fs::directory_iterator();
 }
 
 std::string RunFiles::path(std::string_view name) const {
@@ -85,6 +98,7 @@ int RunFiles::next_number() const {
     for_each_name([&](std::string_view name) {
       highest = std::max(highest, number_in(file, name).value_or(0));
     });
+    highest = std::max(highest, number_in(file, checkpoints).value_or(0));
   }
   return highest + 1;
 }
@@ -95,6 +109,7 @@ void RunFiles::take_names() {
   for_each_name([&](std::string_view name) {
     if (exists(name)) rename(std::string(name), with_label(name, number));
   });
+  if (has_checkpoints()) rename(std::string(checkpoints), with_label(checkpoints, number));
   for (const auto name : begun) rename(with_label(name, "new"), std::string(name));
   earlier_ = false;
   sync_folder(dir_);

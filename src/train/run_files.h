@@ -1,6 +1,7 @@
 #pragma once
 // The names of a run's files in OUTPUT_DIR, where there may be files of an earlier run of the same
-// RUN_ID. log.txt, metrics.jsonl, config.json and final_model.* always belong to the same run.
+// RUN_ID. log.txt, metrics.jsonl, config.json, checkpoints/ and final_model.* always belong to the
+// same run.
 #include <string>
 #include <string_view>
 
@@ -8,8 +9,9 @@ namespace tg {
 
 class RunFiles {
  public:
-  // `dir` exists. Errors: cannot_create (a folder has the name of a file).
-  explicit RunFiles(std::string dir);
+  // `dir` exists. `continues`: its files are this run's own, which goes on from a checkpoint.
+  // Errors: cannot_create (a folder has the name of a file).
+  RunFiles(std::string dir, bool continues);
 
   // The path of log.txt, metrics.jsonl or config.json. Until take_names() it is log.new.txt and so
   // on where an earlier run's files have the names: a run that fails before its first step does not
@@ -22,6 +24,7 @@ class RunFiles {
 
  private:
   bool exists(std::string_view name) const;
+  bool has_checkpoints() const;
   void rename(const std::string& from, const std::string& to) const;
   int next_number() const;
 

@@ -2,12 +2,17 @@
 
 #include <utility>
 
+#include "base/stop_signal.h"
+
 namespace tg {
 
 StepMetrics StepMetrics::of(const at::Tensor& metrics) {
   const auto* values = metrics.const_data_ptr<float>();
-  return {
-      .loss = values[0], .grad_norm = values[1], .skipped = values[2] != 0, .clock_ms = values[3]};
+  return {.loss = values[0],
+          .grad_norm = values[1],
+          .skipped = values[2] != 0,
+          .clock_ms = values[3],
+          .stop = values[4] != 0};
 }
 
 TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
@@ -37,7 +42,7 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
              optimizer_.zero_gradients();
            }},
           device, graphs && communicator.world_size() == 1),
-      reduced_(at::zeros({2}, at::TensorOptions(device).dtype(at::kFloat))),
+      reduced_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
       lr_scale_(at::zeros({}, reduced_.options())),
       momentum_(at::zeros({}, reduced_.options())) {}
 
@@ -54,8 +59,8 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   }
   reduce(mean_loss, plan.clock_ms);
   clip();
-  update();
-  return at::stack({reduced_[0], norm_, skip_, reduced_[1]});
+  update(plan.state_copied);
+  return at::stack({reduced_[0], norm_, skip_, reduced_[1], reduced_[2]});
 }
 
 // Sets what the captured graphs read, and invalidates those that no longer match.
@@ -95,7 +100,8 @@ void TrainStep::backward() {
 void TrainStep::reduce(const at::Tensor& mean_loss, double clock_ms) {
   // All other ranks contribute zero, so the sum broadcasts rank 0's clock.
   const double contributed = communicator_.rank() == 0 ? clock_ms : 0;
-  reduced_.copy_(at::stack({mean_loss, at::full({}, contributed, reduced_.options())}));
+  reduced_.copy_(at::stack({mean_loss, at::full({}, contributed, reduced_.options()),
+                            at::full({}, stop_signal() != 0 ? 1 : 0, reduced_.options())}));
   run_part(Phase::reduce, reduce_part);
 }
 
@@ -103,7 +109,8 @@ void TrainStep::clip() {
   run_part(Phase::grad_clip, clip_part);
 }
 
-void TrainStep::update() {
+void TrainStep::update(const c10::Event* state_copied) {
+  if (state_copied != nullptr) state_copied->block(compute_stream(lr_scale_.device()));
   run_part(Phase::optimizer, update_part);
 }
 

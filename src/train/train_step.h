@@ -14,6 +14,7 @@ struct StepPlan {
   double clip_norm = 0.0;  // 0: no clipping
   double clock_ms = 0.0;   // rank 0's is broadcast to all ranks with the metrics
   bool fake_quant = false;
+  const c10::Event* state_copied = nullptr;  // before which weights and optimizer state stay
 };
 
 // The metrics of one step, the same on every rank.
@@ -22,6 +23,7 @@ struct StepMetrics {
   double grad_norm = 0;  // global, before clipping
   bool skipped = false;  // one of them is not finite: weights and optimizer state stay as they were
   double clock_ms = 0;   // rank 0's StepPlan::clock_ms
+  bool stop = false;     // a rank was told to stop before its gradients were reduced
 
   // Of run()'s result, copied to the CPU.
   static StepMetrics of(const at::Tensor& metrics);
@@ -37,7 +39,7 @@ class TrainStep {
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
             Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
-  // → StepMetrics, [4] fp32 on the device.
+  // → StepMetrics, [5] fp32 on the device.
   at::Tensor run(const StepPlan& plan);
 
  private:
@@ -51,7 +53,7 @@ class TrainStep {
   void backward();
   void reduce(const at::Tensor& mean_loss, double clock_ms);
   void clip();
-  void update();
+  void update(const c10::Event* state_copied);
   void run_part(Phase phase, Part part);
 
   Gpt& model_;
@@ -64,7 +66,7 @@ class TrainStep {
   CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;
-  at::Tensor reduced_;                            // [2] fp32: mean loss, rank 0's clock_ms
+  at::Tensor reduced_;  // [3] fp32: mean loss, rank 0's clock_ms, ranks that were told to stop
   at::Tensor lr_scale_, momentum_, norm_, skip_;  // [] fp32
 };
 

@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/log.h"
+#include "base/stop_signal.h"
 #include "optim/schedule.h"
 #include "train/artifact_files.h"
 #include "train/final_scores.h"
@@ -21,26 +22,50 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
+// The step behind which this run's own files go on.
+std::optional<std::int64_t> continued_step(const std::optional<ResumePoint>& resume) {
+  return resume && resume->same_run ? std::optional(resume->manifest.step) : std::nullopt;
+}
+
+std::string how_to_go_on(const Settings& settings, const Origins& origins) {
+  std::string with;
+  if (origins.at("run_id") == "default" && origins.at("output_dir") == "default") {
+    with = " with RUN_ID=" + settings.data.run_id;
+  }
+  if (settings.runtime.resume != "auto")
+    with += (with.empty() ? " with" : " and") + std::string(" RESUME=auto");
+  return fmt::format("start the same command again{} to go on", with);
+}
+
 }  // namespace
 
-Trainer::Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
-                 const Origins& origins, const RanksJoined& ranks, Communicator& communicator)
-    : settings_(settings),
-      machine_(machine),
+Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
+    : settings_(setup.settings),
+      machine_(setup.machine),
       communicator_(communicator),
-      output_dir_(output_dir),
-      parts_(settings, machine, communicator),
-      state_(settings, machine.device, communicator, parts_.weights.parameters, parts_.optimizer,
+      output_dir_(setup.output_dir),
+      resume_(setup.resume),
+      parts_(settings_, machine_, communicator),
+      state_(settings_, machine_.device, communicator, parts_.weights.parameters, parts_.optimizer,
              parts_.feeder),
-      report_(output_dir, settings, origins, machine, communicator),
-      reporter_(settings, communicator.world_size(), parts_, state_, report_) {
-  if (settings.runtime.profile == ProfileMode::on) {
-    trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
-                   settings.runtime, machine.device, parts_.spans);
+      report_(output_dir_, settings_, setup.origins, machine_, communicator,
+              continued_step(setup.resume)),
+      checkpoints_(settings_, machine_, communicator, setup.store, output_dir_,
+                   how_to_go_on(settings_, setup.origins), report_),
+      reporter_(settings_, communicator.world_size(), parts_, state_, report_) {
+  if (settings_.runtime.profile == ProfileMode::on) {
+    trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir_, communicator.rank()),
+                   settings_.runtime, machine_.device, parts_.spans);
   }
-  communicator.time_collective_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
-  if (ranks.world_size > 1) report_.emit(ranks);
-  report_.emit(describe(parts_, settings, machine, communicator.world_size()));
+  communicator.time_collective_waits(settings_.io.training_timing_breakdown !=
+                                     TimingBreakdown::off);
+  if (resume_) {
+    const auto& manifest = resume_->manifest;
+    report_.emit(
+        Resumed{manifest.step, resume_->checkpoint, static_cast<int>(manifest.world_size)});
+  }
+  if (setup.ranks.world_size > 1) report_.emit(setup.ranks);
+  report_.emit(describe(parts_, settings_, machine_, communicator.world_size()));
   for (const auto& notice : parts_.weights.parameters.pattern_notices()) {
     report_.emit(SettingWarning{notice});
   }
@@ -48,7 +73,12 @@ Trainer::Trainer(const Settings& settings, const Machine& machine, const std::st
 
 void Trainer::run() {
   warm_up(settings_, machine_.device, communicator_, parts_.step, state_, report_);
-  state_.start_average();
+  if (resume_) {
+    const PeerWatch::Work loading(communicator_.watch(), "loading " + resume_->checkpoint);
+    load_checkpoint(*resume_, state_);
+  } else {
+    state_.start_average();
+  }
   loop();
   finish();
 }
@@ -56,24 +86,45 @@ void Trainer::run() {
 void Trainer::loop() {
   const auto& run = settings_.run;
   std::optional<std::int64_t> capped_at;  // the last step by MAX_WALLCLOCK_SECONDS
+  catch_stop_signals();
+  rank_0_ms_ = state_.clock.elapsed_ms();
+  checkpoints_.begin(state_, rank_0_ms_);
   reporter_.start();
   state_.clock.start();
-  for (std::int64_t step = 0;; ++step) {
+  const auto first = state_.step;
+  for (auto step = first;; ++step) {
     const double elapsed = state_.clock.elapsed_at(step, *state_.average, [this] { read_back(); });
     if (state_.clock.decide(step, elapsed, *state_.average).stop) capped_at = step;
-    const bool last = step == run.iterations || step == capped_at;
+    const bool last = step >= run.iterations || step == capped_at;
+    if (last) begin_evaluations();
     if (last || (run.val_loss_every > 0 && step % run.val_loss_every == 0)) validate(step);
     if (trace_) trace(step, last);
     if (last) break;
     train(step, elapsed);
-    if (step == 0) communicator_.begin_training();
+    if (step == first) communicator_.begin_training();
+    if (checkpoints_.due(step + 1, rank_0_ms_)) {
+      checkpoints_.save(state_, rank_0_ms_, [this] { read_back(); });
+    }
+    if (stop_) stop();
   }
-  read_back();
   state_.clock.stop();
   report_.emit(*state_.validations);
   if (capped_at && *capped_at < run.iterations) {
     report_.emit(StoppedEarly{*capped_at, state_.clock.elapsed_ms()});
   }
+}
+
+// Between two steps.
+void Trainer::stop() {
+  read_back();
+  set_log_step(static_cast<long>(state_.step));
+  checkpoints_.stop(state_);
+}
+
+void Trainer::begin_evaluations() {
+  read_back();
+  wait_for_device(communicator_, machine_.device);
+  checkpoints_.begin_evaluations(state_);
 }
 
 // Launches a step, then reads back the metrics of the one before, which arrive while it runs.
@@ -92,7 +143,8 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
                                         .momentum = muon_momentum(settings_.optim, step),
                                         .clip_norm = settings_.optim.grad_clip_norm,
                                         .clock_ms = state_.clock.last_step_ms(),
-                                        .fake_quant = state_.fake_quant});
+                                        .fake_quant = state_.fake_quant,
+                                        .state_copied = &checkpoints_.state_copied()});
   const bool first_swa = [&] {
     const auto phase = parts_.phases.enter(Phase::optimizer);
     return state_.average->update(step + 1, scale);
@@ -124,7 +176,10 @@ void Trainer::read_back() {
   state_.step = launched.step;
   state_.clock.step_ended(launched.ended);
   state_.clock.add_rank_0_time(launched.clock_steps, metrics.clock_ms);
+  rank_0_ms_ = metrics.clock_ms;
+  stop_ |= metrics.stop;
   reporter_.step_ended(launched, metrics);
+  checkpoints_.report_written();
 }
 
 void Trainer::trace(std::int64_t step, bool last) {
@@ -197,6 +252,7 @@ void Trainer::hand_in() {
   }
   scores.score_windows();
   scores.train_and_score(state_.fake_quant);
+  checkpoints_.finish();
 }
 
 }  // namespace tg

@@ -1,11 +1,13 @@
 #pragma once
-// The loop of a run: warm-up, steps with their validations, averaging, outputs.
+// The loop of a run: warm-up, steps with their validations and checkpoints, averaging, outputs.
 #include <optional>
 #include <string>
 
 #include "config/settings.h"
+#include "train/checkpoints.h"
 #include "train/machine.h"
 #include "train/report.h"
+#include "train/resume.h"
 #include "train/run_parts.h"
 #include "train/run_state.h"
 #include "train/step_reporter.h"
@@ -13,17 +15,30 @@
 
 namespace tg {
 
+// What a run is given, by the command that starts it.
+struct RunSetup {
+  const Settings& settings;
+  const Origins& origins;
+  const Machine& machine;
+  RanksJoined ranks;
+  Store store;  // null for a single rank
+  std::string output_dir;
+  std::optional<ResumePoint> resume;
+};
+
 class Trainer {
  public:
   // Opens tokens and tokenizer, makes or loads the weights. Errors: those of RunParts and of the
   // outputs. All ranks of the communicator construct one, and call run(), together.
-  Trainer(const Settings& settings, const Machine& machine, const std::string& output_dir,
-          const Origins& origins, const RanksJoined& ranks, Communicator& communicator);
-  // Errors: internal (a loss or gradient that is not finite), those of reading and writing.
+  Trainer(const RunSetup& setup, Communicator& communicator);
+  // Errors: internal (a loss or gradient that is not finite), those of reading and writing;
+  // stopped.
   void run();
 
  private:
   void loop();
+  [[noreturn]] void stop();
+  void begin_evaluations();
   void train(std::int64_t step, double elapsed_ms);
   void read_back();
   void trace(std::int64_t step, bool last);
@@ -36,12 +51,16 @@ class Trainer {
   const Machine& machine_;
   Communicator& communicator_;
   const std::string output_dir_;
+  const std::optional<ResumePoint> resume_;
   RunParts parts_;
   RunState state_;
   Report report_;
+  Checkpoints checkpoints_;
   std::optional<Trace> trace_;
   StepReporter reporter_;
   double validation_before_step_ms_ = 0;  // since the last step
+  double rank_0_ms_ = 0;                  // rank 0's training time, as all ranks have last read it
+  bool stop_ = false;                     // a rank was told to
   std::optional<LaunchedStep> launched_;
 };
 

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Kill one training run again and again: does it lose anything, and how soon does it go on?
+
+    soak.py [--program build/train_gpt] [--kills 100] [--seed 1] [--ranks 2]
+
+Ranks train on synthetic tokens on the CPU under mpirun, with a checkpoint every 5 steps. mpirun or one of the
+ranks, chosen at random, gets SIGKILL or SIGTERM at a random moment, from the start of the processes on; then the
+same command starts again. After the last kill the run ends by itself. Prints the time from each kill to the next
+step beyond those before it (median, 90 %, worst), the exit codes, and what a checkpoint cost training.
+Exit status 1 unless losses and final weights equal, bit for bit, those of a run that nobody disturbed, and no
+checkpoint was ever found damaged.
+"""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import random
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from kill_drill import SETTINGS, lives
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RUN = SETTINGS | {"CHECKPOINT_EVERY": 5, "WARMDOWN_ITERS": 100, "VAL_LOSS_EVERY": 50, "WARMUP_STEPS": 1}
+WRAPPER = 'echo $$ >"$TMPDIR/pid$OMPI_COMM_WORLD_RANK"; exec "$0"'
+
+
+def launch(program, ranks, folder, steps):
+    env = os.environ | {name: str(value) for name, value in RUN.items()}
+    env |= {"OUTPUT_DIR": "out", "TMPDIR": str(folder), "ITERATIONS": str(steps)}
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    return subprocess.Popen(["mpirun", "--quiet", *root, "--oversubscribe", "--bind-to", "none", "-np", str(ranks),
+                             "bash", "-c", WRAPPER, program], env=env, cwd=folder, stdout=subprocess.DEVNULL,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def events(folder):
+    found = []
+    try:
+        for line in (folder / "out" / "metrics.jsonl").read_text().splitlines():
+            found.append(json.loads(line))
+    except (FileNotFoundError, json.JSONDecodeError):
+        pass  # not yet there, or its last line is being written
+    return found
+
+
+def last_step(folder):
+    return max((event["step"] for event in events(folder) if event["event"] == "train"), default=0)
+
+
+def pids_of(folder, ranks):
+    pids = []
+    for rank in range(ranks):
+        try:
+            pids.append(int((folder / f"pid{rank}").read_text()))
+        except (FileNotFoundError, ValueError):
+            pass
+    return pids
+
+
+def end_all(process, pids):
+    """What is left of a run whose launcher was killed, as a job's clean-up would."""
+    process.wait(timeout=120)
+    deadline = time.monotonic() + 10
+    for pid in pids:
+        while lives(pid):
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.01)
+
+
+def disturb(program, folder, options, choice):
+    """One start and one kill → exit code, the signal's name, its target, and standard error."""
+    for rank in range(options.ranks):
+        (folder / f"pid{rank}").unlink(missing_ok=True)
+    process = launch(program, options.ranks, folder, options.steps)
+    errors = []
+    reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
+    reader.start()
+    time.sleep(choice.uniform(0, options.longest))
+    pids = pids_of(folder, options.ranks)
+    target, number = choice.choice([process.pid, *pids]), choice.choice([signal.SIGKILL, signal.SIGTERM])
+    killed = time.monotonic()
+    try:
+        os.kill(target, number)
+    except ProcessLookupError:
+        sys.exit("the run ended before it was killed: raise --steps")
+    end_all(process, pids_of(folder, options.ranks))
+    reader.join()
+    who = "mpirun" if target == process.pid else f"rank {pids.index(target)}"
+    return killed, process.returncode, number.name, who, errors[0]
+
+
+def finish(program, folder, options):
+    process = launch(program, options.ranks, folder, options.steps)
+    errors = process.communicate()[1]
+    if process.returncode:
+        sys.exit(f"the run ended with {process.returncode}:\n{errors}")
+    return errors
+
+
+class NextStep(threading.Thread):
+    """The time of the first step beyond those of before a kill."""
+
+    def __init__(self, folder, killed, step):
+        super().__init__(daemon=True)
+        self.folder, self.killed, self.step, self.seconds = folder, killed, step, None
+
+    def run(self):
+        while last_step(self.folder) <= self.step:
+            time.sleep(0.02)
+        self.seconds = time.monotonic() - self.killed
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "train_gpt")
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=0, help="of the run; 0: 20 for each kill")
+    parser.add_argument("--longest", type=float, default=5, help="seconds from a start to its kill, at most")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    options.steps = options.steps or 20 * options.kills
+    program, choice = options.program.resolve(), random.Random(options.seed)
+    with tempfile.TemporaryDirectory(prefix="train_gpt-soak-") as temporary:
+        calm, harmed = pathlib.Path(temporary, "calm"), pathlib.Path(temporary, "harmed")
+        calm.mkdir(), harmed.mkdir()
+        finish(program, calm, options)
+        codes, damaged, too_soon, waits, saves = collections.Counter(), 0, 0, [], []
+        for kill in range(options.kills):
+            killed, code, name, who, errors = disturb(program, harmed, options, choice)
+            codes[f"{name} to {'mpirun' if who == 'mpirun' else 'a rank'}: {code}"] += 1
+            damaged += errors.count("is skipped")
+            if waits and waits[-1].seconds is None:  # killed again before a new step
+                waits.pop()
+                too_soon += 1
+            waits.append(NextStep(harmed, killed, last_step(harmed)))
+            waits[-1].start()
+            print(f"kill {kill + 1:3} of {who} by {name}: exit {code}, step {waits[-1].step}", flush=True)
+            saves += [event["stall_ms"] for event in events(harmed) if event["event"] == "checkpoint"]
+        damaged += finish(program, harmed, options).count("is skipped")
+        ours, theirs = ([event["train_loss"] for event in events(folder) if event["event"] == "train"]
+                        for folder in (harmed, calm))
+        same = ours == theirs and len(ours) == options.steps
+        weights = [(folder / "out" / "final_model.safetensors").read_bytes() for folder in (harmed, calm)]
+        for wait in waits:
+            wait.join(timeout=5)
+        seconds = sorted(wait.seconds for wait in waits if wait.seconds is not None)
+        resumes = sum(event["event"] == "resume" for event in events(harmed))
+    print(f"\n{options.kills} kills in {options.steps} steps on {options.ranks} ranks; by signal, target and exit code:")
+    for what, count in sorted(codes.items()):
+        print(f"  {count:4}  {what}")
+    print(f"kill to next new step, of {len(seconds)} starts that lived to one: median {statistics.median(seconds):.2f} s, "
+          f"90 % {seconds[int(0.9 * len(seconds))]:.2f} s, worst {seconds[-1]:.2f} s")
+    print(f"stall of a checkpoint: median {statistics.median(saves):.2f} ms, worst {max(saves):.2f} ms")
+    print(f"resumes kept in metrics.jsonl: {resumes}; checkpoints found damaged: {damaged}")
+    print(f"losses of {options.steps} steps {'equal' if same else 'DIFFER'}, "
+          f"final weights {'equal' if weights[0] == weights[1] else 'DIFFER'}")
+    sys.exit(0 if same and weights[0] == weights[1] and damaged == 0 else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Nothing is lost whatever ends a save, or hinders it: kills at every fsync and rename, a full disk, a slow one."""
+
+import itertools
+import os
+import shutil
+import signal
+import subprocess
+import unittest
+
+from harness import RunTest, end, train_losses
+
+IO = 74
+STEPS = dict(ITERATIONS=6, WARMDOWN_ITERS=4, CHECKPOINT_EVERY=2, VAL_LOSS_EVERY=0, VAL_TOKENS=2048)
+
+
+def strace(*arguments):
+    return ["strace", "-f", "-qq", "-o", "/dev/null", *arguments]
+
+
+class KilledSaveTest(RunTest):
+    def test_a_kill_at_every_fsync_and_rename_of_a_save_leaves_a_checkpoint_to_resume_from(self):
+        whole = train_losses(self.train(output="whole", **STEPS))
+        first = self.first_checkpoint()
+        for call in ("fsync", "fdatasync", "rename"):
+            for number in itertools.count(1):
+                output = f"{call}{number}"
+                shutil.copytree(first, self.folder / output)
+                # A save has a thread of its own, and strace counts the calls of each thread.
+                kill = strace("-e", f"inject={call}:signal=SIGKILL:when={number}")
+                done = self.run_gpt(through=kill, output=output, **STEPS)
+                if done.returncode == 0:
+                    break  # a save has fewer such calls
+                self.assertEqual(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
+                losses = train_losses(self.train(output=output, **STEPS))
+                self.assertEqual(losses, whole, f"killed at {call} {number}")
+                self.assertEqual(self.hidden(), [])
+            if call != "fdatasync":  # only large files have that one
+                self.assertGreater(number, 2, f"no {call} was met")
+
+    def first_checkpoint(self):
+        """The folder of a run that was killed behind its first checkpoint."""
+        with self.start_gpt(output="first", **STEPS) as process:
+            for line in process.stdout:
+                if line.startswith("checkpoint:"):
+                    process.kill()
+                    break
+            process.communicate()
+        return self.out
+
+    def hidden(self):
+        return [path.name for path in (self.out / "checkpoints").iterdir() if path.name.startswith(".")]
+
+
+class FullDiskTest(RunTest):
+    """The checkpoints' folder is on a file system of a few pages."""
+
+    def setUp(self):
+        self.mounted = self.folder / self.id().rsplit(".", 1)[-1]
+        (self.mounted / "checkpoints").mkdir(parents=True)
+
+    def run_on_full_disk(self, *signals, **settings):
+        # In a mount name space of its own, which ends with the run.
+        mount = f'mount -t tmpfs -o size=64k none "{self.mounted}/checkpoints" && exec "$0" "$@"'
+        space = ["unshare", "--mount", "--map-root-user", "bash", "-c", mount]
+        if subprocess.run([*space[:-2], "-c", mount, "true"], capture_output=True).returncode:
+            self.skipTest("no mount name spaces here")
+        with self.start_gpt(through=space, output=self.mounted.name, **dict(STEPS, **settings)) as process:
+            try:
+                lines = []
+                for line in process.stdout:
+                    lines.append(line)
+                    if signals and line.startswith("step:3/"):
+                        process.send_signal(signals[0])
+                errors = process.stderr.read()
+                process.wait(timeout=60)
+            finally:
+                end(process)
+        return subprocess.CompletedProcess([], process.returncode, "".join(lines), errors)
+
+    def test_a_periodic_checkpoint_is_a_warning_and_training_goes_on(self):
+        done = self.run_on_full_disk()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("step:6/6 train_loss", done.stdout)
+        warnings = [line for line in done.stderr.splitlines() if "no checkpoint" in line]
+        self.assertEqual(len(warnings), 3, done.stderr)
+        for warning in warnings:
+            self.assertIn("No space left on device", warning)
+
+    def test_the_last_save_of_a_run_that_was_told_to_stop_is_an_error(self):
+        done = self.run_on_full_disk(signal.SIGTERM, CHECKPOINT_EVERY=0, ITERATIONS=1000000)
+        self.assertEqual(done.returncode, IO, done.stderr)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+        self.assertEqual(len(errors), 1, done.stderr)
+        self.assertIn("could not be saved", errors[0])
+        self.assertIn("No space left on device", errors[0])
+
+
+class SlowDiskTest(RunTest):
+    def test_slow_storage_costs_no_losses_and_is_in_the_log(self):
+        whole = train_losses(self.train(output="fast", **STEPS))
+        events = self.train(output="slow", through=strace("-e", "inject=fsync:delay_enter=300000"), **STEPS)
+        self.assertEqual(train_losses(events), whole)
+        saved = [event for event in events if event["event"] == "checkpoint"]
+        self.assertEqual([event["step"] for event in saved], [2, 4, 6])
+        self.assertGreater(min(event["write_ms"] for event in saved), 600)
+        self.assertGreater(max(event["stall_ms"] for event in saved), 100)  # waited for the one before
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,97 @@
+"""Several ranks stop together, save together, and go on with as many ranks or others."""
+
+import os
+import signal
+import subprocess
+import unittest
+
+from harness import RunTest, end, mpirun, train_losses
+
+STOPPED, CONFIG = 75, 78
+STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
+ENDLESS = dict(STEPS, ITERATIONS=1000000, WARMDOWN_ITERS=0)
+LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
+# Leaves the pid of each rank in a file of its own, which stays the program's.
+NOTED = ["bash", "-c", 'echo $$ >"$TMPDIR/pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
+
+
+class RanksTest(RunTest):
+    def ranks(self, count, **settings):
+        return self.train(through=mpirun(count), **dict(STEPS, **settings))
+
+    def interrupt(self, line, signal_number, rank=None, **settings):
+        """Two ranks; the signal goes to mpirun, or to one rank, when the line appears → finished process."""
+        with self.start_gpt(through=mpirun(2) + NOTED, TMPDIR=self.folder, **dict(STEPS, **settings)) as process:
+            try:
+                for printed in process.stdout:
+                    if printed.startswith(line):
+                        break
+                target = process.pid if rank is None else int((self.folder / f"pid{rank}").read_text())
+                os.kill(target, signal_number)
+                output, errors = process.communicate(timeout=60)
+            finally:
+                end(process)
+        return subprocess.CompletedProcess([], process.returncode, output, errors)
+
+    def assert_stopped(self, done):
+        self.assertEqual(done.returncode, STOPPED, done.stdout + done.stderr)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+        self.assertEqual(len(errors), 1, done.stderr)
+        self.assertRegex(errors[0], r"^ERROR exit=75 rank=0 step=\d+: stopped by .* after step \d+, state saved in ")
+
+    def test_a_signal_to_mpirun_or_to_one_rank_stops_all_at_the_same_step(self):
+        whole = train_losses(self.ranks(2, output="whole"))
+        for rank in (None, 0, 1):
+            with self.subTest(rank=rank):
+                output = f"stopped{rank}"
+                self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, rank, output=output))
+                self.assertEqual(train_losses(self.ranks(2, output=output)), whole)
+
+    def test_a_signal_in_the_final_evaluations_stops_all(self):
+        whole = self.ranks(2, output="evaluated", EVAL_STRIDE=0, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
+        for every in (0, 3):
+            settings = dict(output=f"evaluating{every}", CHECKPOINT_EVERY=every)
+            done = self.interrupt("Serialized model:", signal.SIGUSR1, 1, **settings, **LONG_EVALUATION)
+            self.assert_stopped(done)
+            events = self.ranks(2, **settings, **dict(LONG_EVALUATION, EVAL_STRIDE=0))
+            self.assertEqual(train_losses(events), train_losses(whole))
+            self.assertEqual([e["val_loss"] for e in events if e["event"] == "final"],
+                             [e["val_loss"] for e in whole if e["event"] == "final"])
+
+    def test_a_killed_rank_costs_the_steps_since_the_last_checkpoint(self):
+        whole = train_losses(self.ranks(2, output="unharmed"))
+        done = self.interrupt("step:7/", signal.SIGKILL, 1, output="harmed")
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL)
+        events = self.ranks(2, output="harmed")
+        self.assertEqual(train_losses(events), whole)
+        self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [6])
+
+    def test_another_number_of_ranks_goes_on_with_the_same_tokens(self):
+        whole = self.ranks(2, output="two")
+        tokens = [event["token_offset"] for event in whole if event["event"] == "train"]
+        done = self.interrupt("step:4/", signal.SIGUSR1, output="resized")
+        self.assert_stopped(done)
+        for count, stop in ((4, 8), (1, None)):
+            if stop:
+                with self.start_gpt(through=mpirun(count), output="resized", **STEPS) as process:
+                    for printed in process.stdout:
+                        if printed.startswith(f"step:{stop}/"):
+                            os.kill(process.pid, signal.SIGUSR1)
+                    process.communicate()
+                self.assertEqual(process.returncode, STOPPED)
+            else:
+                events = self.ranks(count, output="resized")
+        self.assertEqual([event["token_offset"] for event in events if event["event"] == "train"], tokens)
+        for ours, theirs in zip(train_losses(events), train_losses(whole)):
+            self.assertAlmostEqual(ours / theirs, 1, delta=2e-5)
+
+    def test_the_strided_order_goes_on_with_as_many_ranks_only(self):
+        strided = dict(LOADER_ORDER="strided", VAL_TOKENS=2048)
+        whole = train_losses(self.ranks(2, output="strided-whole", **strided))
+        self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, output="strided", **strided))
+        self.fails(CONFIG, "ranks (LOADER_ORDER=strided)=2, now 1", output="strided", **dict(STEPS, **strided))
+        self.assertEqual(train_losses(self.ranks(2, output="strided", **strided)), whole)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,209 @@
+"""A run that was killed or told to stop goes on where it was, bit for bit, when the same command starts again."""
+
+import os
+import signal
+import subprocess
+import time
+import unittest
+
+from harness import RunTest, end, train_losses
+
+BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
+# Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
+RICH = dict(ITERATIONS=12, WARMDOWN_ITERS=8, CHECKPOINT_EVERY=3, EMA_ENABLED=1, LAWA_ENABLED=1, LAWA_FREQ=2,
+            LAWA_K=2, SWA_EVERY=2, LATE_QAT_THRESHOLD=0.4, MTP_NUM_HEADS=1, VAL_LOSS_EVERY=4)
+LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
+
+
+def read_until(process, prefix):
+    """Its output up to a line that begins so."""
+    for line in process.stdout:
+        if line.startswith(prefix):
+            return
+    raise AssertionError(f"no line {prefix}: {process.communicate()[1]}")
+
+
+def checkpoints(folder):
+    return sorted(path.name for path in (folder / "checkpoints").glob("step-*"))
+
+
+def results(events):
+    """What must not depend on interruptions: losses of steps and validations, and the scores."""
+    kept = []
+    for event in events:
+        if event["event"] in ("train", "val", "final"):
+            kept.append({name: value for name, value in event.items() if not name.endswith("_ms")})
+    return kept
+
+
+class ResumeTest(RunTest):
+    def kill_after(self, line, signal_number=signal.SIGKILL, to=None, **settings):
+        """Starts a run, sends it a signal when it prints that line → the finished process."""
+        with self.start_gpt(**settings) as process:
+            try:
+                read_until(process, line)
+                os.kill(process.pid if to is None else to(), signal_number)
+                output, errors = process.communicate(timeout=60)
+            finally:
+                end(process)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def error_of(self, done, exit_code):
+        self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+        self.assertEqual(len(errors), 1, done.stderr)
+        return errors[0]
+
+
+class OneRankTest(ResumeTest):
+    def test_three_kills_leave_no_trace_in_losses_and_model(self):
+        whole = self.train(output="whole", **RICH)
+        model = (self.out / "final_model.safetensors").read_bytes()
+        for step in (4, 7, 11):
+            done = self.kill_after(f"step:{step}/", output="killed", **RICH)
+            self.assertEqual(done.returncode, -signal.SIGKILL)
+        events = self.train(output="killed", **RICH)
+        self.assertEqual(results(events), results(whole))
+        self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
+        resumes = [event["step"] for event in events if event["event"] == "resume"]
+        self.assertEqual(resumes, sorted(resumes))
+        self.assertEqual(len(resumes), 3)
+        steps = [event["step"] for event in events if event["event"] in ("train", "resume")]
+        for resume in resumes:
+            at = [i for i, event in enumerate(events) if event["event"] == "resume" and event["step"] == resume]
+            after = [event["step"] for event in events[at[-1]:] if event["event"] == "train"]
+            self.assertEqual(after[0], resume + 1)
+        self.assertEqual(sorted(set(steps)), list(range(1, 13)))
+        self.assertEqual(checkpoints(self.out), ["step-00000009", "step-00000012"])
+        log = (self.out / "log.txt").read_text()
+        self.assertEqual(log.count("resume:step:"), 3)
+        self.assertEqual(log.count("step:1/12 train_loss:"), 1)
+
+    def test_a_signal_stops_it_with_its_state_saved_also_without_checkpoints(self):
+        settings = dict(RICH, CHECKPOINT_EVERY=0)
+        whole = self.train(output="plain", **settings)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            with self.subTest(signal=number.name):
+                output = number.name
+                error = self.error_of(self.kill_after("step:5/", number, output=output, **settings), STOPPED)
+                self.assertRegex(error, rf"^ERROR exit=75 rank=0 step=\d+: stopped by {number.name} after step \d+, "
+                                        r"state saved in \S+/checkpoints/step-\d{8}; start the same command again")
+                self.assertEqual(results(self.train(output=output, **settings)), results(whole))
+
+    def test_a_second_signal_ends_it_at_once(self):
+        with self.start_gpt(output="twice", **dict(RICH, ITERATIONS=1000000, TRAIN_BATCH_TOKENS=262144)) as process:
+            read_until(process, "step:1/")
+            process.send_signal(signal.SIGTERM)
+            time.sleep(0.02)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=20), 128 + signal.SIGINT)
+            process.communicate()
+
+    def test_a_signal_during_the_final_evaluations_repeats_only_those(self):
+        settings = dict(RICH, **LONG_EVALUATION)
+        for every in (0, 3):
+            with self.subTest(every=every):
+                output = f"evaluations{every}"
+                done = self.kill_after("Serialized model:", signal.SIGTERM, output=output,
+                                       **dict(settings, CHECKPOINT_EVERY=every))
+                self.assertIn("after step 12, state saved", self.error_of(done, STOPPED))
+                events = self.train(output=output, **dict(settings, EVAL_STRIDE=0))
+                self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [12])
+                whole = self.train(output=f"whole{every}", **dict(settings, EVAL_STRIDE=0))
+                self.assertEqual(results(events), results(whole))
+
+    def test_a_finished_run_says_so(self):
+        self.train(output="finished", **RICH)
+        before = {path.name: path.stat().st_mtime_ns for path in self.out.iterdir()}
+        done = self.run_gpt(output="finished", **RICH)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("finished: step 12 of 12 was its last", done.stdout)
+        after = {path.name: path.stat().st_mtime_ns for path in self.out.iterdir()}
+        self.assertEqual(after, before)
+
+    def test_a_finished_run_goes_on_when_it_is_made_longer(self):
+        constant = dict(RICH, WARMDOWN_ITERS=0)
+        whole = self.train(output="longer-whole", **dict(constant, ITERATIONS=15))
+        self.train(output="longer", **constant)
+        events = self.train(output="longer", **dict(constant, ITERATIONS=15))
+        self.assertEqual(train_losses(events), train_losses(whole))
+
+    def test_a_damaged_checkpoint_is_skipped_with_its_fault(self):
+        whole = self.train(output="undamaged", **RICH)
+        faults = {
+            "cut": lambda path: os.truncate(path, path.stat().st_size - 1),
+            "changed": lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" + path.read_bytes()[-8:]),
+            "gone": lambda path: path.unlink(),
+        }
+        for fault, damage in faults.items():
+            with self.subTest(fault=fault):
+                self.kill_after("step:8/", output=fault, **RICH)
+                damage(self.out / "checkpoints" / checkpoints(self.out)[-1] / "rank-00000.safetensors")
+                events = self.train(output=fault, **RICH)
+                self.assertEqual(results(events), results(whole))
+                skipped = [line for line in self.warnings if "is skipped" in line]
+                self.assertEqual(len(skipped), 1, self.warnings)
+                self.assertIn("rank-00000.safetensors", skipped[0])
+
+    def test_resume_never_begins_anew_and_keeps_what_was_there(self):
+        self.kill_after("step:8/", output="anew", **RICH)
+        events = self.train(output="anew", RESUME="never", **RICH)
+        self.assertFalse([event for event in events if event["event"] == "resume"])
+        self.assertEqual(len(train_losses(events)), 12)
+        kept = sorted(path.name for path in self.out.iterdir() if path.name.startswith("checkpoints"))
+        self.assertEqual(kept, ["checkpoints", "checkpoints.1"])
+
+    def test_a_path_begins_another_run_there_or_takes_the_own_run_back(self):
+        whole = self.train(output="origin", KEEP=9, **RICH)
+        origin = self.out
+        branch = self.train(output="branch", RESUME=origin / "checkpoints" / "step-00000006", **RICH)
+        self.assertEqual(train_losses(branch), train_losses(whole)[6:])
+        back = self.train(output="origin", KEEP=9, RESUME=origin / "checkpoints" / "step-00000003",
+                          **dict(RICH, ITERATIONS=5))
+        self.assertEqual(len(train_losses(back)), 5)
+        self.assertEqual(checkpoints(origin), ["step-00000003", "step-00000005"])
+        # What was behind step 3 is kept, under another name.
+        self.assertEqual(len(list((origin / "checkpoints").glob("abandoned-step-*"))), 3)
+
+    def test_a_path_without_a_valid_checkpoint_is_an_error(self):
+        self.fails(MISSING, "nowhere", output="path", RESUME="nowhere", **RICH)
+        self.kill_after("step:8/", output="path", **RICH)
+        folder = self.out / "checkpoints" / checkpoints(self.out)[-1]
+        (folder / "manifest.json").write_text("{")
+        self.fails(BAD_DATA, "manifest.json", output="elsewhere", RESUME=folder, **RICH)
+
+    def test_frozen_settings_must_be_the_same_and_free_ones_may_differ(self):
+        self.kill_after("step:8/", output="frozen", **RICH)
+        for name, value in dict(MATRIX_LR=0.5, SEED=1, TRAIN_BATCH_TOKENS=2048, EMA_DECAY=0.5,
+                                MLP_NEGATIVE_SLOPE=0.25, LATE_QAT_THRESHOLD=0.2).items():
+            with self.subTest(setting=name):
+                self.fails(CONFIG, f"{name}=", f", now {value}", output="frozen", **dict(RICH, **{name: value}))
+        several = self.fails(CONFIG, "SEED=1337, now 1", output="frozen", **dict(RICH, SEED=1, MATRIX_LR=0.5))
+        self.assertIn("MATRIX_LR=0.025, now 0.5", several)
+        events = self.train(output="frozen", **dict(RICH, ITERATIONS=13, VAL_LOSS_EVERY=0, TRAIN_LOG_EVERY=5, KEEP=1,
+                                                    TRAIN_PREFETCH=0, WARMUP_STEPS=0, COMM_TIMEOUT_S=60))
+        self.assertEqual(len(train_losses(events)), 13)
+
+    def test_checkpoints_by_minutes_of_training_time(self):
+        # A minute is long for a test: none is due, and the last is saved at the end.
+        self.train(output="minutes", **dict(RICH, CHECKPOINT_EVERY="1m"))
+        self.assertEqual(checkpoints(self.out), ["step-00000012"])
+
+    def test_checkpoints_without_a_name_for_the_run_warn_that_nothing_finds_them(self):
+        done = self.run_gpt(**dict(RICH, RUN_ID=None, OUTPUT_DIR=None, ITERATIONS=1))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("CHECKPOINT_EVERY=3 without RUN_ID or OUTPUT_DIR", done.stderr)
+
+    def test_the_cap_counts_the_time_before_the_kill(self):
+        capped = dict(RICH, ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=3, WARMDOWN_ITERS=0, CHECKPOINT_EVERY=20,
+                      VAL_LOSS_EVERY=0, SWA_ENABLED=0, LATE_QAT_THRESHOLD=0)
+        self.kill_after("checkpoint:", output="capped", **capped)
+        events = self.train(output="capped", **capped)
+        times = [event["train_time_ms"] for event in events if event["event"] == "train"]
+        self.assertEqual(times, sorted(times))
+        self.assertGreater(times[-1], 2900)
+        self.assertLess(times[-1], 4500)
+
+
+if __name__ == "__main__":
+    unittest.main()
