@@ -13,45 +13,41 @@ import unittest
 SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "launch.sh"
 PATIENCE = 60  # seconds, of which a busy machine may need some
 
-# In its n-th start each rank follows the n-th word of PLAN. A number: rank 0 exits with that status, or by that signal,
-# and rank 1 is left to mpirun, except for 0. wait: exits with 75 after a SIGUSR1. stay: dies of the second SIGUSR1.
-# deaf: has no handler.
+# In its n-th start each rank follows the n-th word of PLAN. A number: exits with that status; above 128, rank 0 dies
+# of that signal and rank 1 is left to mpirun. wait: exits with 75 after a SIGUSR1. stay: dies of the second one.
+# deaf: has no handler. No rank exits before the other has recorded as much, since mpirun then kills that.
 PROGRAM = """
 import os, pathlib, signal, sys, time
-rank, record = int(os.environ["OMPI_COMM_WORLD_RANK"]), pathlib.Path(os.environ["RECORD"])
+rank, folder = int(os.environ["OMPI_COMM_WORLD_RANK"]), pathlib.Path(os.environ["RECORD"])
+end = time.monotonic() + 60
+
+def record(of):
+    path = folder / str(of)
+    return path.read_text().splitlines() if path.exists() else []
+
+def wait_until(done):
+    while not done():
+        if time.monotonic() > end:
+            sys.exit(1)
+        time.sleep(0.01)
 
 def note(line):
-    with (record / str(rank)).open("a") as file:
+    with (folder / str(rank)).open("a") as file:
         file.write(line + "\\n")
 
-def starts(of):
-    path = record / str(of)
-    return path.read_text().count("start") if path.exists() else 0
-
-word = os.environ["PLAN"].split()[starts(rank)]
-signals = []
-
-def on_signal(*_):
-    note("USR1")
-    signals.append(1)
-    if len(signals) == 2:
-        signal.signal(signal.SIGUSR1, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGUSR1)
-
+before = len(record(rank))
+word = os.environ["PLAN"].split()[sum(line.startswith("start") for line in record(rank))]
 if word in ("wait", "stay"):
-    signal.signal(signal.SIGUSR1, on_signal)
-note(f"start RUN_ID={os.environ.get('RUN_ID')} " + " ".join(sys.argv[1:]))
-if word.isdigit():
-    while starts(1 - rank) < starts(rank):
-        time.sleep(0.01)
-    if rank == 0 and int(word) > 128:
-        os.kill(os.getpid(), int(word) - 128)
-    if rank == 0 or word == "0":
-        sys.exit(int(word))
-end = time.monotonic() + 60
-while time.monotonic() < end and not (word == "wait" and signals):
-    time.sleep(0.02)
-sys.exit(75)
+    signal.signal(signal.SIGUSR1, lambda *_: note("USR1"))
+note(f"start RUN_ID={os.environ['RUN_ID']} {' '.join(sys.argv[1:])}")
+lines = before + {"wait": 2, "stay": 3, "deaf": 2}.get(word, 1)
+wait_until(lambda: min(len(record(0)), len(record(1))) >= lines)
+died_of = signal.SIGUSR1 if word == "stay" else int(word) - 128 if word.isdigit() else 0
+if died_of > 0 and (rank == 0 or word == "stay"):
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    os.kill(os.getpid(), died_of)
+wait_until(lambda: died_of <= 0)
+sys.exit(75 if word == "wait" else int(word))
 """
 
 # mpirun, which takes its time before it knows what to do with a signal.
@@ -76,7 +72,7 @@ class Launch(unittest.TestCase):
 
     def start(self, plan, *arguments, **environment):
         env = os.environ | {"RUN_ID": "", "OUTPUT_DIR": "", "BUILD_DIR": str(self.folder), "RECORD": str(self.folder),
-                            "DEVICE": "cpu", "PLAN": plan} | environment
+                            "DEVICE": "cpu", "PLAN": plan, "OMPI_MCA_odls_base_sigkill_timeout": "0"} | environment
         # SIGINT is ignored in background jobs of a shell, and a script cannot change that.
         self.job = subprocess.Popen([SCRIPT, "-n", "2", *map(str, arguments)], env=env, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True,
