@@ -1,13 +1,21 @@
 #!/usr/bin/env bash
-# usage: scripts/launch.sh [-n RANKS] [TRAIN_GPT_FLAG ...]
+# usage: scripts/launch.sh [-n RANKS] [--restarts N] [TRAIN_GPT_FLAG ...]
 #
 # Trains with several ranks on this machine: one on each GPU, or, without GPUs, RANKS on its CPUs.
-#   -n RANKS  how many (default: all GPUs in CUDA_VISIBLE_DEVICES; 1 on CPUs)
+#   -n RANKS      how many (default: all GPUs in CUDA_VISIBLE_DEVICES; 1 on CPUs)
+#   --restarts N  start again, at most N times (default: 0), after exit codes 69 and 75 and after a
+#                 rank was killed by a signal (128+n). The next start resumes from the newest
+#                 checkpoint (RESUME=auto). Unless RUN_ID or OUTPUT_DIR is set, one RUN_ID is drawn
+#                 for all starts.
 #
 # Settings come from flags, the environment and --config FILE, as for build/train_gpt:
 #   scripts/launch.sh --config configs/record.env
 #   CUDA_VISIBLE_DEVICES=0,1 scripts/launch.sh --config configs/quickstart_gpu.env
 #   DEVICE=cpu scripts/launch.sh -n 4 --config configs/quickstart.env
+#
+# SIGTERM, SIGINT, SIGHUP and SIGUSR1 are passed on to every rank as SIGUSR1: the ranks finish the
+# step, save a checkpoint and exit; launch.sh then exits with 75 and does not start them again. A
+# second signal ends the ranks at once.
 #
 # BUILD_DIR (default: build) is where train_gpt was built. The exit status is that of the rank that
 # failed first (docs/faults.md); several machines: docs/distributed.md.
@@ -23,14 +31,46 @@ stop() {
 }
 
 ranks=
-case ${1-} in
-  -h | --help) usage 0 ;;
-  -n)
-    [[ ${2-} =~ ^[1-9][0-9]{0,3}$ ]] || stop 64 "-n \"${2-}\": expected a number of ranks from 1 on"
-    ranks=$2
-    shift 2
-    ;;
-esac
+restarts=0
+while :; do
+  case ${1-} in
+    -h | --help) usage 0 ;;
+    -n)
+      [[ ${2-} =~ ^[1-9][0-9]{0,3}$ ]] || stop 64 "-n \"${2-}\": expected a number of ranks from 1 on"
+      ranks=$2
+      ;;
+    --restarts)
+      [[ ${2-} =~ ^(0|[1-9][0-9]{0,5})$ ]] || stop 64 "--restarts \"${2-}\": expected a number from 0 on"
+      restarts=$2
+      ;;
+    *) break ;;
+  esac
+  shift 2
+done
+
+job=     # mpirun's process id, while it runs
+told=0   # signals that came
+passed=0 # those of them that were passed on
+
+# The ranks that mpirun has started, not those that it has only forked.
+count_ranks() { cat /proc/[0-9]*/stat 2>/dev/null | grep -c " (train_gpt) . $job "; }
+
+# mpirun dies of a signal that comes in its first moments, and ignores one that comes before its
+# ranks exist.
+await_ranks() {
+  local tries=100
+  while ((tries-- > 0)) && kill -0 "$job" 2>/dev/null && (($(count_ranks) < ranks)); do sleep 0.1; done
+}
+
+# `told` may grow at any command here.
+pass_on() {
+  while ((passed < told && ++passed)); do
+    await_ranks
+    kill -USR1 "$job" 2>/dev/null || true
+  done
+}
+
+trap '((++told)); if [[ -n $job ]]; then pass_on; fi' TERM INT HUP USR1
 
 program=${BUILD_DIR:-$root/build}/train_gpt
 [[ -x $program ]] || stop 66 "no $program: run scripts/build.sh, or set BUILD_DIR to where it was built"
@@ -80,5 +120,49 @@ else
   place=(--oversubscribe --bind-to none)
 fi
 
-# --quiet: the failed rank's own line says more than mpirun's message.
-exec mpirun --quiet "${as[@]}" "${place[@]}" -np "$ranks" "$program" "$@"
+# Whether the environment, a flag or a --config file names the run or its folder.
+names_run() {
+  local argument file previous=
+  [[ -z ${RUN_ID-}${OUTPUT_DIR-} && ! " $* " =~ \ --(run-id|output-dir)[\ =] ]] || return 0
+  for argument; do
+    file=${argument#--config=}
+    if [[ $previous == --config || $file != "$argument" ]] &&
+      grep -qsE "^\s*(RUN_ID|OUTPUT_DIR)\s*=\s*['\"]?[^'\"#[:space:]]" "$file"; then
+      return 0
+    fi
+    previous=$argument
+  done
+  return 1
+}
+
+# Starts the ranks and waits for them; sets status.
+train() {
+  # In a session of its own, so that the terminal's Ctrl-C does not reach mpirun, which would end
+  # the ranks within a second. --quiet: the failed rank's own line says more than mpirun's message.
+  setsid mpirun --quiet "${as[@]}" "${place[@]}" -np "$ranks" "$program" "$@" </dev/null &
+  job=$!
+  pass_on
+  local before=
+  until [[ $before == "$told" ]]; do # a signal interrupts wait; another wait gives the status
+    before=$told status=0
+    wait "$job" || status=$?
+  done
+  job=
+}
+
+may_start_again() { ((status == 69 || status == 75 || (status > 128 && status <= 192))); }
+
+if ((restarts > 0)) && ! names_run "$@"; then
+  RUN_ID=$(</proc/sys/kernel/random/uuid)
+  export RUN_ID
+  echo "$(basename "$0"): RUN_ID=$RUN_ID for all starts of this run" >&2
+fi
+status=75
+for ((try = 1; told == 0; ++try)); do
+  train "$@"
+  if ((told > 0 || try > restarts)) || ! may_start_again; then break; fi
+  echo "$(basename "$0"): the run ended with exit code $status; starting it again ($try of $restarts)" >&2
+done
+# A rank that has no handler for SIGUSR1 yet dies of it, and saves nothing.
+if ((told == 1 && status == 138)); then status=75; fi
+exit "$status"

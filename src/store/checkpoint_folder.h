@@ -21,7 +21,7 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& root);
 std::string begin_checkpoint(const std::string& root, std::int64_t step);
 // After begin_checkpoint() and once all files are in that folder: makes it the checkpoint of
 // manifest.step, in place of one that exists. Durable when it returns. Errors: cannot_create, io;
-// what existed then keeps its name.
+// nothing incomplete has a checkpoint's name then either.
 void publish_checkpoint(const std::string& root, const Manifest& manifest);
 
 // Removes all checkpoints but the newest `keep`. What cannot be removed is a warning.
