@@ -52,21 +52,22 @@ job=     # mpirun's process id, while it runs
 told=0   # signals that came
 passed=0 # those of them that were passed on
 
-# The ranks that mpirun has started, not those that it has only forked.
-count_ranks() { cat /proc/[0-9]*/stat 2>/dev/null | grep -c " (train_gpt) . $job "; }
+# The process ids of the ranks that mpirun has started, not of those that it has only forked.
+pids_of_ranks() { cat /proc/[0-9]*/stat 2>/dev/null | sed -n "s/^\([0-9]*\) (train_gpt) . $job .*/\1/p"; }
 
-# mpirun dies of a signal that comes in its first moments, and ignores one that comes before its
-# ranks exist.
 await_ranks() {
   local tries=100
-  while ((tries-- > 0)) && kill -0 "$job" 2>/dev/null && (($(count_ranks) < ranks)); do sleep 0.1; done
+  while ((tries-- > 0)) && kill -0 "$job" 2>/dev/null && (($(pids_of_ranks | wc -l) < ranks)); do sleep 0.1; done
 }
 
-# `told` may grow at any command here.
+# To the ranks themselves: mpirun dies of a signal in its first moments, and not every mpirun passes
+# SIGUSR1 on. `told` may grow at any command here.
 pass_on() {
+  local pids
   while ((passed < told && ++passed)); do
     await_ranks
-    kill -USR1 "$job" 2>/dev/null || true
+    mapfile -t pids < <(pids_of_ranks)
+    kill -USR1 "${pids[@]:-$job}" 2>/dev/null || true
   done
 }
 
@@ -107,8 +108,8 @@ gpu_binding() {
   echo "--oversubscribe --bind-to none"
 }
 
-as=()
-if [[ $(id -u) == 0 ]]; then as=(--allow-run-as-root); fi
+as=(--mca plm isolated) # starts nothing on other hosts, and so needs no ssh
+if [[ $(id -u) == 0 ]]; then as+=(--allow-run-as-root); fi
 gpus=$(count_gpus "$@")
 if ((gpus > 0)); then
   ranks=${ranks:-$gpus}

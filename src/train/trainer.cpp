@@ -72,7 +72,8 @@ Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
 }
 
 void Trainer::run() {
-  warm_up(settings_, machine_.device, communicator_, parts_.step, state_, report_);
+  warm_up(settings_, resume_.has_value(), machine_.device, communicator_, parts_.step, state_,
+          report_);
   if (resume_) {
     const PeerWatch::Work loading(communicator_.watch(), "loading " + resume_->checkpoint);
     load_checkpoint(*resume_, state_);

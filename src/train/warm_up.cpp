@@ -1,12 +1,16 @@
 #include "train/warm_up.h"
 
+#include <algorithm>
+
 #include "train/peer_waits.h"
 
 namespace tg {
 
-void warm_up(const Settings& settings, at::Device device, Communicator& communicator,
+void warm_up(const Settings& settings, bool resumes, at::Device device, Communicator& communicator,
              TrainStep& train_step, RunState& state, Report& report) {
-  const auto steps = settings.run.warmup_steps;
+  constexpr std::int64_t kWhenResuming = 2;
+  const auto asked = settings.run.warmup_steps;
+  const auto steps = resumes ? std::min(asked, kWhenResuming) : asked;
   if (steps == 0) return;
   const auto before = state.save();
   const PeerWatch::Scope launching(watch_of_launches(communicator, device));

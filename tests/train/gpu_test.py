@@ -2,9 +2,10 @@
 
 import json
 import re
+import signal
 import unittest
 
-from harness import BUILD, RunTest, gpu_count, mpirun, train_losses
+from harness import BUILD, RunTest, gpu_count, mpirun, read_until, train_losses
 
 
 @unittest.skipUnless(gpu_count(), "no GPU")
@@ -71,6 +72,23 @@ class GpuTest(RunTest):
         plain = self.train_on_gpu(output="plain", COMPUTE_DTYPE="fp32", FUSED=0)
         for found, expected in zip(fused, plain):
             self.assertAlmostEqual(found, expected, delta=1e-5 * expected)
+
+    def test_a_killed_and_a_stopped_run_go_on_bit_for_bit(self):
+        chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=40, WARMDOWN_ITERS=30,
+                      LATE_QAT_THRESHOLD=0.5, WARMUP_STEPS=3, LAWA_ENABLED=1, LAWA_FREQ=4, CHECKPOINT_EVERY=5)
+        for name, precision in (("bf16", {}), ("fp32", dict(COMPUTE_DTYPE="fp32")), ("launched", dict(GRAPHS=0))):
+            name = f"stopped-{name}"
+            expected = self.train(output=f"{name}-whole", **chosen, **precision)
+            scores = [event["val_loss"] for event in expected if event["event"] in ("val", "final")]
+            for step, number in ((12, signal.SIGKILL), (24, signal.SIGTERM)):
+                with self.start_gpt(output=name, **chosen, **precision) as process:
+                    read_until(process, f"step:{step}/")
+                    process.send_signal(number)
+                    _, errors = process.communicate()
+                self.assertEqual(process.returncode, -9 if number == signal.SIGKILL else 75, errors)
+            found = self.train(output=name, **chosen, **precision)
+            self.assertEqual(train_losses(found), train_losses(expected), name)
+            self.assertEqual([event["val_loss"] for event in found if event["event"] in ("val", "final")], scores)
 
     def test_captured_runs_are_launched_ones_bit_for_bit(self):
         # Clipping begins after the warm-up and QAT in mid-run: what was recorded is recorded anew. The

@@ -45,10 +45,11 @@ class RunTest(unittest.TestCase):
     def tearDownClass(cls):
         cls._folder.cleanup()
 
-    def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), **settings):
+    def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), program=(BUILD / "train_gpt",),
+                  **settings):
         """train_gpt with SMALL's settings and these → the running process; its files are in self.out.
 
-        `through`: a command that starts it, such as strace.
+        `through`: a command that starts it, such as strace; `program`: () where that knows it.
         """
         self.out = self.folder / output
         chosen = dict(SMALL, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
@@ -59,8 +60,12 @@ class RunTest(unittest.TestCase):
         # The sanitizers' build runs under the same tests.
         plain.update({name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
         env = dict(plain, **{name: str(value) for name, value in chosen.items() if value is not None})
-        return subprocess.Popen([*through, BUILD / "train_gpt", *map(str, flags)], env=env, cwd=self.folder,
-                                text=True, stdout=stdout, stderr=subprocess.PIPE)
+        return subprocess.Popen([*through, *program, *map(str, flags)], env=env, cwd=self.folder, text=True,
+                                stdout=stdout, stderr=subprocess.PIPE)
+
+    def launch(self, *flags, **settings):
+        """scripts/launch.sh with these flags and settings → the running process."""
+        return self.start_gpt(*flags, through=[SOURCE / "scripts" / "launch.sh"], program=(), BUILD_DIR=BUILD, **settings)
 
     def run_gpt(self, *flags, **settings):
         """The same → the finished process."""
@@ -91,6 +96,14 @@ class RunTest(unittest.TestCase):
         return errors[0]
 
 
+def read_until(process, start):
+    """Reads its output up to a line that begins so."""
+    for line in process.stdout:
+        if line.startswith(start):
+            return
+    raise AssertionError(f"no line {start}: {process.communicate()[1]}")
+
+
 def gpu_count():
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
@@ -104,6 +117,16 @@ def mpirun(ranks, *more):
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
     # Nothing is started elsewhere: no need of ssh.
     return ["mpirun", "--quiet", *root, "--mca", "plm", "isolated", "--oversubscribe", "--bind-to", "none", "-np", str(ranks), *map(str, more)]
+
+
+def children_named(name, pid):
+    """The pids of that process and its descendants whose program has this name."""
+    found = []
+    for child in map(int, pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        found += children_named(name, child)
+    if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
+        found.append(pid)
+    return found
 
 
 def free_port():

@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from harness import BUILD, RunTest, end, gpu_count, mpirun, train_losses
+from harness import BUILD, RunTest, children_named, end, gpu_count, mpirun, read_events, read_until, train_losses
 
 UNAVAILABLE = 69
 NOTED = ["bash", "-c", 'echo $$ >"$OUTPUT_DIR.pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
@@ -51,6 +51,21 @@ class DeterministicRanksTest(RunTest):
                                            DETERMINISTIC=1, ITERATIONS=30))
 
         self.assertEqual(losses("first"), losses("second"))
+
+    def test_go_on_bit_for_bit_after_a_kill_and_with_one_rank_alone(self):
+        chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=30, CHECKPOINT_EVERY=5)
+        whole = train_losses(self.train(output="unharmed", through=mpirun(2), **chosen))
+        process = self.launch("-n", 2, "--restarts", 1, output="killed", **chosen)
+        read_until(process, "step:14/")
+        os.kill(children_named("train_gpt", process.pid)[-1], signal.SIGKILL)
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(train_losses(read_events(self.out)), whole)
+        longer = dict(chosen, ITERATIONS=33, WARMDOWN_ITERS=4)
+        alone = train_losses(self.train(output="killed", **longer))
+        both = train_losses(self.train(output="unharmed", through=mpirun(2), **longer))
+        for ours, theirs in zip(alone, both):
+            self.assertAlmostEqual(ours, theirs, delta=2e-3 * theirs)
 
     def test_a_rank_that_is_stopped_in_the_warm_up_is_named(self):
         if not os.environ.get("LONG_TESTS"):

@@ -5,7 +5,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import RunTest, end, mpirun, train_losses
+from harness import RunTest, children_named, end, mpirun, read_events, read_until, train_losses
 
 STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
@@ -23,9 +23,7 @@ class RanksTest(RunTest):
         """Two ranks; the signal goes to mpirun, or to one rank, when the line appears → finished process."""
         with self.start_gpt(through=mpirun(2) + NOTED, TMPDIR=self.folder, **dict(STEPS, **settings)) as process:
             try:
-                for printed in process.stdout:
-                    if printed.startswith(line):
-                        break
+                read_until(process, line)
                 target = process.pid if rank is None else int((self.folder / f"pid{rank}").read_text())
                 os.kill(target, signal_number)
                 output, errors = process.communicate(timeout=60)
@@ -66,6 +64,20 @@ class RanksTest(RunTest):
         self.assertEqual(train_losses(events), whole)
         self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [6])
 
+    def test_the_launch_script_stops_a_run_with_75_and_starts_it_again_after_a_killed_rank(self):
+        whole = train_losses(self.ranks(2, output="launched-whole"))
+        process = self.launch("-n", 2, output="launched", **STEPS)
+        read_until(process, "step:4/")
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, STOPPED, errors)
+        process = self.launch("-n", 2, "--restarts", 2, output="launched", **STEPS)
+        read_until(process, "step:8/")
+        os.kill(children_named("train_gpt", process.pid)[-1], signal.SIGKILL)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(train_losses(read_events(self.out)), whole)
+
     def test_another_number_of_ranks_goes_on_with_the_same_tokens(self):
         whole = self.ranks(2, output="two")
         tokens = [event["token_offset"] for event in whole if event["event"] == "train"]
@@ -74,9 +86,8 @@ class RanksTest(RunTest):
         for count, stop in ((4, 8), (1, None)):
             if stop:
                 with self.start_gpt(through=mpirun(count), output="resized", **STEPS) as process:
-                    for printed in process.stdout:
-                        if printed.startswith(f"step:{stop}/"):
-                            os.kill(process.pid, signal.SIGUSR1)
+                    read_until(process, f"step:{stop}/")
+                    os.kill(process.pid, signal.SIGUSR1)
                     process.communicate()
                 self.assertEqual(process.returncode, STOPPED)
             else:

@@ -6,21 +6,13 @@ import subprocess
 import time
 import unittest
 
-from harness import RunTest, end, train_losses
+from harness import RunTest, end, read_until, train_losses
 
 BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
 # Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
 RICH = dict(ITERATIONS=12, WARMDOWN_ITERS=8, CHECKPOINT_EVERY=3, EMA_ENABLED=1, LAWA_ENABLED=1, LAWA_FREQ=2,
             LAWA_K=2, SWA_EVERY=2, LATE_QAT_THRESHOLD=0.4, MTP_NUM_HEADS=1, VAL_LOSS_EVERY=4)
 LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
-
-
-def read_until(process, prefix):
-    """Its output up to a line that begins so."""
-    for line in process.stdout:
-        if line.startswith(prefix):
-            return
-    raise AssertionError(f"no line {prefix}: {process.communicate()[1]}")
 
 
 def checkpoints(folder):
