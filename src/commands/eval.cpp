@@ -86,7 +86,7 @@ void eval_command(int argc, const char* const* argv) {
   auto& settings = parsed->settings;
   settings.runtime.artifact = artifact_of(settings.runtime.init_from);
   std::signal(SIGPIPE, SIG_IGN);
-  const auto joined = join_ranks(settings, parsed->origins);
+  const auto joined = join_ranks(settings, parsed->origins, SettingsUse::scoring);
   const auto& machine = joined.machine;
   Communicator communicator(joined.rendezvous, joined.launch, machine.device,
                             settings.runtime.comm_timeout_s);

@@ -21,7 +21,8 @@ void train_command(int argc, const char* const* argv) {
   }
   // A closed standard output (`| head`) is no reason to end training: log.txt is still written.
   std::signal(SIGPIPE, SIG_IGN);
-  const auto joined = join_ranks(settings, origins, notices(settings, origins));
+  const auto joined =
+      join_ranks(settings, origins, SettingsUse::training, notices(settings, origins));
   const OutputDir output_dir(settings, joined.rendezvous, joined.launch);
   Communicator communicator(joined.rendezvous, joined.launch, joined.machine.device,
                             settings.runtime.comm_timeout_s, output_dir.path() + "/comm_traces");

@@ -11,6 +11,8 @@ SCORED = dict(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=5
               TRAIN_SEQ_LEN=128, TRAIN_BATCH_TOKENS=2048)
 # The environment of a command has no settings: they come from the config.json of the run.
 UNSET = dict.fromkeys([*SMALL, "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "RUN_ID"])
+# Settings of training and validation that do not fit.
+UNFIT = ["--train-batch-tokens", 1000, "--val-batch-size", 100, "--val-bytecount-device", "cuda"]
 
 
 def exact_scores(lines):
@@ -143,6 +145,12 @@ class EvalTest(ModelTest):
         self.assertIn("alone/config.json: no such file", self.errors)
         self.assertEqual(scores["final_sliding_window_exact"], exact_scores(lines)["final_sliding_window_exact"])
 
+    def test_what_only_training_reads_may_contradict(self):
+        out, lines = self.trained("int6")
+        scores = self.eval(out / "final_model.int6.ptz", "--train-batch-tokens", 1000, TTT_ENABLED=0)
+        self.assertEqual(scores["final_int6_roundtrip_exact"], exact_scores(lines)["final_int6_roundtrip_exact"])
+        self.refuses(78, "VAL_BATCH_SIZE=100", "eval", "--init-from", out / "final_model.pt", "--val-batch-size", 100)
+
 
 class QuantizeTest(ModelTest):
     def test_writes_the_artifact_of_the_run(self):
@@ -154,6 +162,12 @@ class QuantizeTest(ModelTest):
                 self.assertEqual(made.read_bytes(), (out / f"final_model.{suffix}").read_bytes())
                 sizes = [line for line in lines if line.startswith(("Serialized model int", "Total submission"))]
                 self.assertEqual(printed.splitlines()[:2], sizes)
+
+    def test_settings_of_training_and_validation_may_contradict(self):
+        out, _ = self.trained("int6")
+        made = self.folder / "made.int6.ptz"
+        self.prints("quantize", "--init-from", out / "final_model.pt", "--out", made, *UNFIT)
+        self.assertEqual(made.read_bytes(), (out / "final_model.int6.ptz").read_bytes())
 
     def test_refuses(self):
         out, _ = self.trained("int6")
@@ -189,6 +203,9 @@ class SampleTest(ModelTest):
         self.assertEqual(len(texts), 1)
         top = self.sample("--prompt", "You may", "--top-k", 1, "--train-seq-len", 16)
         self.assertEqual({top}, texts)
+
+    def test_settings_of_training_and_validation_may_contradict(self):
+        self.assertEqual(self.sample("--prompt", "The", *UNFIT), self.sample("--prompt", "The"))
 
     def test_of_any_file(self):
         for model in ("final_model.safetensors", "final_model.pt"):
