@@ -145,6 +145,23 @@ class EvalTest(ModelTest):
         self.assertIn("alone/config.json: no such file", self.errors)
         self.assertEqual(scores["final_sliding_window_exact"], exact_scores(lines)["final_sliding_window_exact"])
 
+    def test_the_scripts_quirk_keeps_qat_on_in_test_time_training(self):
+        out, lines = self.trained("quirks", RECORD_QUIRKS=1, LATE_QAT_THRESHOLD=0.6, TTT_LR=0.1)
+        self.assertTrue(any(line.startswith("late_qat:enabled") for line in lines))
+        model = out / "final_model.int6.ptz"
+        self.assertEqual(self.eval(model), exact_scores(lines))
+        self.assertNotIn("metrics.jsonl", self.errors)
+        alone = self.folder / "quirks_alone"
+        alone.mkdir()
+        for name in (model.name, "config.json"):
+            shutil.copy(out / name, alone)
+        without = self.eval(alone / model.name)["legal_ttt_exact"]
+        self.assertIn("quirks_alone/metrics.jsonl: no such file; it would say whether QAT was on", self.errors)
+        self.assertNotEqual(without, exact_scores(lines)["legal_ttt_exact"])
+        self.assertEqual(self.eval(alone / model.name, "--qat-enabled")["legal_ttt_exact"],
+                         exact_scores(lines)["legal_ttt_exact"])
+        self.assertNotIn("metrics.jsonl", self.errors)
+
     def test_what_only_training_reads_may_contradict(self):
         out, lines = self.trained("int6")
         scores = self.eval(out / "final_model.int6.ptz", "--train-batch-tokens", 1000, TTT_ENABLED=0)
