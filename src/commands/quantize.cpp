@@ -50,7 +50,7 @@ void quantize_command(int argc, const char* const* argv) {
           "{}: expected a model that is not quantised (.safetensors, .pt), found an artifact",
           from);
   const auto joined = join_alone(settings, parsed->origins, SettingsUse::weights, "quantize");
-  const auto parameters = trained_weights(settings, joined.machine);
+  const auto parameters = stored_weights(settings, joined.machine.device);
   require_finite(parameters);
   LogSink(settings, joined.machine, 1)(write_artifact(parameters, settings, options.out));
 }

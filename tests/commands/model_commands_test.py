@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import unittest
+import zlib
 
 from harness import BUILD, SMALL, TOKENIZER, RunTest, mpirun
 
@@ -179,6 +180,15 @@ class QuantizeTest(ModelTest):
                 self.assertEqual(made.read_bytes(), (out / f"final_model.{suffix}").read_bytes())
                 sizes = [line for line in lines if line.startswith(("Serialized model int", "Total submission"))]
                 self.assertEqual(printed.splitlines()[:2], sizes)
+
+    def test_the_artifact_has_the_files_dtypes_whatever_this_machine_computes_in(self):
+        for dtype, other in (("bf16", "fp32"), ("fp32", "bf16")):
+            out, _ = self.trained(dtype, ARTIFACT="int8_zlib", COMPUTE_DTYPE=dtype, TTT_ENABLED=0, EVAL_STRIDE=0)
+            made = self.folder / "made.int8.ptz"
+            self.prints("quantize", "--init-from", out / "final_model.pt", "--out", made, "--artifact", "int8_zlib",
+                        "--compute-dtype", other)
+            self.assertEqual(made.read_bytes(), (out / "final_model.int8.ptz").read_bytes())
+            self.assertEqual(b"bfloat16" in zlib.decompress(made.read_bytes()), dtype == "bf16")
 
     def test_settings_of_training_and_validation_may_contradict(self):
         out, _ = self.trained("int6")
