@@ -1,5 +1,6 @@
 """The commands that use a trained model: eval, quantize, sample, and inspect of its artifact."""
 
+import os
 import shutil
 import subprocess
 import unittest
@@ -230,6 +231,22 @@ class SampleTest(ModelTest):
         self.assertEqual(len(texts), 1)
         top = self.sample("--prompt", "You may", "--top-k", 1, "--train-seq-len", 16)
         self.assertEqual({top}, texts)
+
+    def test_characters_outside_the_vocabulary(self):
+        # The fixture's tokenizer has pieces of the licence's letters, and bytes for all others.
+        prompt = "Zwölf ☃ 日本語 👩‍🚀"
+        self.assertTrue(self.sample("--prompt", prompt).startswith(prompt))
+        # This one has no bytes.
+        unknown = TOKENIZER.with_name("data_odd.model")
+        out, _ = self.trained("int6")
+        self.refuses(64, 'characters that the tokenizer does not know (expected text of its pieces, found an unknown '
+                     'one after "The ")', "sample", "--init-from", out / "final_model.pt", "--prompt", "The ☃", "--tokenizer-path", unknown)
+
+    def test_a_prompt_that_is_no_utf_8(self):
+        out, _ = self.trained("int6")
+        for prompt, found in ((b"The \xff", "0xff at 4"), (b"\xe6\x97", "0xe6 at 0"), (b"a\xed\xa0\x80", "0xed at 1")):
+            self.refuses(64, f"--prompt is no UTF-8 text (expected UTF-8, found byte {found})", "sample", "--init-from",
+                         out / "final_model.pt", "--prompt", os.fsdecode(prompt))
 
     def test_settings_of_training_and_validation_may_contradict(self):
         self.assertEqual(self.sample("--prompt", "The", *UNFIT), self.sample("--prompt", "The"))
