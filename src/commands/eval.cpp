@@ -72,6 +72,20 @@ void print_baselines(const Settings& settings) {
   log_baselines(text_baselines(train, val, tokenizer));
 }
 
+// Whether test-time training rounds the weights as the run's did: QAT, once on, stays on with
+// RECORD_QUIRKS.
+bool trains_with_qat(const Settings& settings, int rank) {
+  if (!settings.ttt.ttt_enabled || !settings.runtime.record_quirks) return false;
+  const auto qat = ended_with_qat(settings);
+  if (!qat && rank == 0) {
+    log_warn(
+        "{}: no such file; it would say whether QAT was on at the end of the run, as "
+        "RECORD_QUIRKS=1 keeps it in test-time training; assuming that it was off",
+        file_beside(settings.runtime.init_from, "metrics.jsonl"));
+  }
+  return qat.value_or(false);
+}
+
 }  // namespace
 
 std::vector<Entry> eval_options() {
@@ -86,7 +100,7 @@ void eval_command(int argc, const char* const* argv) {
   auto& settings = parsed->settings;
   settings.runtime.artifact = artifact_of(settings.runtime.init_from);
   std::signal(SIGPIPE, SIG_IGN);
-  const auto joined = join_ranks(settings, parsed->origins);
+  const auto joined = join_ranks(settings, parsed->origins, SettingsUse::scoring);
   const auto& machine = joined.machine;
   Communicator communicator(joined.rendezvous, joined.launch, machine.device,
                             settings.runtime.comm_timeout_s);
@@ -99,12 +113,13 @@ void eval_command(int argc, const char* const* argv) {
   const auto tokens = open_validation(settings.data, static_cast<int>(settings.model.vocab_size));
   auto validation = make_validation(settings, tokens, machine, communicator);
   const bool trains = settings.ttt.ttt_enabled;
+  const bool qat = trains_with_qat(settings, communicator.rank());
   ModelParts weights(settings, machine, communicator,
                      trains ? ModelUse::test_time_training : ModelUse::inference);
   FinalScores scores(settings, machine, communicator, weights, *tokens, validation, emit);
   scores.score_sequences();
   scores.score_windows();
-  scores.train_and_score(/*fake_quant=*/false);
+  scores.train_and_score(qat);
   if (communicator.rank() != 0) return;
   if (options.baselines) print_baselines(settings);
   if (options.audit) audit(settings, *tokens, validation.tokens());

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
+#include "config/check.h"
 #include "config/text.h"
 #include "data/file.h"
 #include "data/tokenizer.h"
@@ -119,6 +120,7 @@ void export_command(int argc, const char* const* argv) {
   if (!parsed) return;
   REQUIRE(!options.hf.empty(), ExitCode::usage,
           "train_gpt export: expected --hf DIR, found none; see train_gpt export --help");
+  check_settings(parsed->settings, /*world_size=*/1, SettingsUse::weights);
   print_text(export_hf(parsed->settings, options.hf) + "\n");
 }
 

@@ -47,7 +47,7 @@ const char* format_name(Artifact artifact, const std::string& path) {
 }
 
 std::string settings_text_beside(const std::string& weights) {
-  const auto path = config_beside(weights);
+  const auto path = file_beside(weights, "config.json");
   const auto config = read_config(path);
   if (!config) return "";
   const auto settings = changed_settings_text(*config);

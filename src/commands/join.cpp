@@ -10,7 +10,6 @@
 #include "base/first_line.h"
 #include "base/log.h"
 #include "base/program.h"
-#include "config/check.h"
 #include "config/environment.h"
 #include "config/resolved.h"
 #include "train/out_of_memory.h"
@@ -44,14 +43,14 @@ RanksJoined Joined::event() const {
           .collectives = machine.device.is_cuda() ? "nccl" : "gloo"};
 }
 
-Joined join_ranks(const Settings& settings, const Origins& origins,
+Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse use,
                   const std::vector<std::string>& notices) {
   Joined joined;
   joined.launch = read_launch();
   const auto& launch = joined.launch;
   set_log_rank(launch.rank);
   if (launch.launcher != "single") turn_off_progress();
-  check_settings(settings, launch.world_size);
+  check_settings(settings, launch.world_size, use);
   set_library_environment(settings.runtime, launch);
   if (launch.rank == 0) {
     for (const auto& notice : notices) warn_line(notice);
@@ -67,13 +66,14 @@ Joined join_ranks(const Settings& settings, const Origins& origins,
   return joined;
 }
 
-Joined join_alone(const Settings& settings, const Origins& origins, const std::string& command) {
+Joined join_alone(const Settings& settings, const Origins& origins, SettingsUse use,
+                  const std::string& command) {
   const auto ranks = read_launch().world_size;
   REQUIRE(ranks == 1, ExitCode::usage,
           "train_gpt {} runs in one process (expected 1 rank, found {}); start it without mpirun, "
           "torchrun or srun",
           command, ranks);
-  return join_ranks(settings, origins);
+  return join_ranks(settings, origins, use);
 }
 
 }  // namespace tg

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "comm/rendezvous.h"
+#include "config/check.h"
 #include "config/launch.h"
 #include "config/settings.h"
 #include "train/events.h"
@@ -19,12 +20,13 @@ struct Joined {
   RanksJoined event() const;
 };
 
-// Checks the settings, sets up log, environment and machine, and meets the other ranks, which must
-// have the same settings. Rank 0 prints `notices` once the settings are checked. Errors: usage and
-// config (settings, launch, machine), unavailable.
-Joined join_ranks(const Settings& settings, const Origins& origins,
+// Checks the settings that `use` reads, sets up log, environment and machine, and meets the other
+// ranks, which must have the same settings. Rank 0 prints `notices` once the settings are checked.
+// Errors: usage and config (settings, launch, machine), unavailable.
+Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse use,
                   const std::vector<std::string>& notices = {});
 // The same for a command of one process. Errors: also usage, under a launcher of several.
-Joined join_alone(const Settings& settings, const Origins& origins, const std::string& command);
+Joined join_alone(const Settings& settings, const Origins& origins, SettingsUse use,
+                  const std::string& command);
 
 }  // namespace tg

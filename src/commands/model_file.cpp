@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -17,16 +18,18 @@ namespace tg {
 
 namespace fs = std::filesystem;
 
-std::string config_beside(const std::string& weights) {
+std::string file_beside(const std::string& weights, const std::string& name) {
   const fs::path path(weights);
   // final_model.2.pt, final_model.2.int6.ptz
-  const auto name = path.filename().string();
-  const auto begin = name.find('.');
-  const auto label = name.substr(std::min(begin, name.size()));
+  const auto file = path.filename().string();
+  const auto begin = file.find('.');
+  const auto label = file.substr(std::min(begin, file.size()));
   const auto end = label.find('.', 1);
   const bool numbered =
       end != std::string::npos && end > 1 && label.find_first_not_of("0123456789", 1) == end;
-  return path.parent_path() / ("config" + (numbered ? label.substr(0, end) : "") + ".json");
+  const auto dot = name.find('.');
+  return path.parent_path() /
+         (name.substr(0, dot) + (numbered ? label.substr(0, end) : "") + name.substr(dot));
 }
 
 std::optional<nlohmann::json> read_config(const std::string& path) {
@@ -36,6 +39,20 @@ std::optional<nlohmann::json> read_config(const std::string& path) {
   const FileSource source(path);
   const auto text = source.read(0, std::min(source.size(), kMaxSize));
   return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+}
+
+std::optional<bool> ended_with_qat(const Settings& settings) {
+  const auto& averaging = settings.averaging;
+  if (averaging.qat_enabled || averaging.late_qat_threshold == 0) return averaging.qat_enabled;
+  const auto path = file_beside(settings.runtime.init_from, "metrics.jsonl");
+  std::ifstream events(path);
+  if (!events) return std::nullopt;
+  for (std::string line; std::getline(events, line);) {
+    if (line.find("late_qat") == std::string::npos) continue;
+    const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object() && event.value("event", nlohmann::json()) == "late_qat") return true;
+  }
+  return false;
 }
 
 std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
@@ -56,7 +73,7 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
       "--help",
       argv[0]);
   const FileSource there(file);
-  inputs.run_config = config_beside(file);
+  inputs.run_config = file_beside(file, "config.json");
   const auto config = read_config(inputs.run_config);
   if (!config) {
     if (read_launch().rank == 0) {

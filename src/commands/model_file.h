@@ -9,12 +9,16 @@
 
 namespace tg {
 
-// The path of the config.json that belongs to a weights file: of final_model.2.pt, which a later
-// run of the same RUN_ID numbered aside, it is config.2.json.
-std::string config_beside(const std::string& weights);
+// The path of its run's file `name`, config.json or metrics.jsonl, beside a weights file: of
+// final_model.2.pt, which a later run of the same RUN_ID numbered aside, it is config.2.json.
+std::string file_beside(const std::string& weights, const std::string& name);
 // It, parsed; JSON's `discarded` where it is no JSON. Nothing where there is no such file. Errors:
 // io.
 std::optional<nlohmann::json> read_config(const std::string& path);
+
+// Whether QAT was on at the end of the run that made INIT_FROM: by QAT_ENABLED, or by the late_qat
+// event in the metrics.jsonl beside it. Nothing where that file is needed and cannot be read.
+std::optional<bool> ended_with_qat(const Settings& settings);
 
 // The settings of a command `train_gpt COMMAND --init-from FILE [--SETTING VALUE]...`: those of the
 // run's config.json come below --config files (see model_settings()); without one, a warning.

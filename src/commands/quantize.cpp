@@ -49,8 +49,8 @@ void quantize_command(int argc, const char* const* argv) {
   REQUIRE(artifact_of(from) == Artifact::none, ExitCode::usage,
           "{}: expected a model that is not quantised (.safetensors, .pt), found an artifact",
           from);
-  const auto joined = join_alone(settings, parsed->origins, "quantize");
-  const auto parameters = trained_weights(settings, joined.machine);
+  const auto joined = join_alone(settings, parsed->origins, SettingsUse::weights, "quantize");
+  const auto parameters = stored_weights(settings, joined.machine.device);
   require_finite(parameters);
   LogSink(settings, joined.machine, 1)(write_artifact(parameters, settings, options.out));
 }

@@ -79,7 +79,7 @@ void sample_command(int argc, const char* const* argv) {
           "train_gpt sample: expected --prompt TEXT, found none; see train_gpt sample --help");
   const auto tokenizer = open_tokenizer(settings);
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
-  const auto joined = join_alone(settings, origins, "sample");
+  const auto joined = join_alone(settings, origins, SettingsUse::sampling, "sample");
   Communicator alone;
   const ModelParts weights(settings, joined.machine, alone, ModelUse::inference);
 

@@ -22,7 +22,8 @@ void train_command(int argc, const char* const* argv) {
   }
   // A closed standard output (`| head`) is no reason to end training: log.txt is still written.
   std::signal(SIGPIPE, SIG_IGN);
-  const auto joined = join_ranks(settings, origins, notices(settings, origins));
+  const auto joined =
+      join_ranks(settings, origins, SettingsUse::training, notices(settings, origins));
   const OutputDir output_dir(settings, joined.rendezvous, joined.launch);
   const auto beginning =
       find_beginning(settings, output_dir.path(), joined.rendezvous, joined.launch);

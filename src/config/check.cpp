@@ -32,8 +32,14 @@ void check_ranges(const Settings& settings, Conflicts& conflicts) {
   });
 }
 
-void check_heads(const Settings& settings, Conflicts& conflicts) {
-  const ModelConfig& m = settings.model;
+// The longest row that is computed with.
+std::int64_t longest_row(const Settings& settings, SettingsUse use) {
+  if (use == SettingsUse::weights) return 0;
+  const auto trained = settings.run.train_seq_len;
+  return use == SettingsUse::sampling ? trained : std::max(trained, eval_length(settings));
+}
+
+void check_heads(const ModelConfig& m, std::int64_t longest, Conflicts& conflicts) {
   conflicts.unless(m.num_heads % m.num_kv_heads == 0,
                    "NUM_HEADS={} is no multiple of NUM_KV_HEADS={}", m.num_heads, m.num_kv_heads);
   if (m.model_dim % m.num_heads != 0) {
@@ -49,7 +55,6 @@ void check_heads(const Settings& settings, Conflicts& conflicts) {
                    "ROPE_DIMS={}: expected an even number up to the head's size {}", m.rope_dims,
                    head);
   // Beyond 1024 tokens the RoPE base is scaled by a power of rd / (rd - 2).
-  const auto longest = std::max(settings.run.train_seq_len, eval_length(settings));
   const auto rotated = m.rope_dims == 0 ? head : m.rope_dims;
   conflicts.unless(
       rotated > 2 || longest <= 1024,
@@ -107,7 +112,7 @@ void check_validation_batch(const Settings& settings, int world_size, Conflicts&
         run.val_tokens, run.val_batch_size);
   }
   const auto shares = world_size * micro_steps(settings, world_size);
-  const auto longest = std::max(run.train_seq_len, eval_length(settings));
+  const auto longest = longest_row(settings, SettingsUse::scoring);
   conflicts.unless(
       run.val_batch_size / shares >= longest,
       "VAL_BATCH_SIZE={} split in {} ({} ranks, {} micro-steps) is less than one row of {} "
@@ -130,8 +135,7 @@ void check_test_time_training(const Settings& settings, Conflicts& conflicts) {
                    settings.model.num_layers);
 }
 
-void check_machine(const Settings& settings, Conflicts& conflicts) {
-  const RuntimeConfig& r = settings.runtime;
+void check_machine(const RuntimeConfig& r, Conflicts& conflicts) {
   const bool cpu = r.device == DeviceChoice::cpu;
   const bool wide = r.compute_dtype == ComputeDtype::fp32 || r.compute_dtype == ComputeDtype::tf32;
   conflicts.unless(!cpu || !r.fp8, "FP8=1 needs a GPU, and DEVICE=cpu");
@@ -147,8 +151,16 @@ void check_machine(const Settings& settings, Conflicts& conflicts) {
   conflicts.unless(
       !r.deterministic || r.attention != AttentionChoice::cudnn,
       "DETERMINISTIC=1 and ATTENTION=cudnn, whose backward is not: expected auto, flash or math");
+}
+
+void check_byte_count(const Settings& settings, Conflicts& conflicts) {
+  const bool cpu = settings.runtime.device == DeviceChoice::cpu;
   conflicts.unless(!cpu || settings.io.val_bytecount_device != CountDevice::cuda,
                    "VAL_BYTECOUNT_DEVICE=cuda needs a GPU, and DEVICE=cpu");
+}
+
+void check_run(const Settings& settings, Conflicts& conflicts) {
+  const RuntimeConfig& r = settings.runtime;
   const bool traced = r.profile == ProfileMode::on;
   conflicts.unless(!traced || r.profile_start < settings.run.iterations,
                    "PROFILE=1 and PROFILE_START={}: the run ends before it, at ITERATIONS={}",
@@ -163,23 +175,27 @@ void check_machine(const Settings& settings, Conflicts& conflicts) {
 
 }  // namespace
 
-std::vector<std::string> find_conflicts(const Settings& settings, int world_size) {
+std::vector<std::string> find_conflicts(const Settings& settings, int world_size, SettingsUse use) {
   assert(world_size >= 1);
   Conflicts conflicts;
   check_ranges(settings, conflicts);
   // The other checks divide by these values.
   if (conflicts.any()) return conflicts.take();
-  check_heads(settings, conflicts);
+  const bool trains = use >= SettingsUse::training, scores = use >= SettingsUse::scoring,
+             computes = use >= SettingsUse::sampling;
+  check_heads(settings.model, longest_row(settings, use), conflicts);
   check_model(settings.model, conflicts);
-  check_training_batch(settings, world_size, conflicts);
-  check_validation_batch(settings, world_size, conflicts);
-  check_test_time_training(settings, conflicts);
-  check_machine(settings, conflicts);
+  if (trains) check_training_batch(settings, world_size, conflicts);
+  if (scores) check_validation_batch(settings, world_size, conflicts);
+  if (scores) check_test_time_training(settings, conflicts);
+  if (computes) check_machine(settings.runtime, conflicts);
+  if (scores) check_byte_count(settings, conflicts);
+  if (trains) check_run(settings, conflicts);
   return conflicts.take();
 }
 
-void check_settings(const Settings& settings, int world_size) {
-  const auto conflicts = find_conflicts(settings, world_size);
+void check_settings(const Settings& settings, int world_size, SettingsUse use) {
+  const auto conflicts = find_conflicts(settings, world_size, use);
   if (conflicts.size() == 1) throw Error(ExitCode::config, conflicts[0]);
   REQUIRE(conflicts.empty(), ExitCode::config, "{} settings do not fit:\n  {}", conflicts.size(),
           fmt::join(conflicts, "\n  "));

@@ -7,9 +7,20 @@
 
 namespace tg {
 
+// What settings are for. Each use reads those of the uses before it and some more; settings that a
+// use does not read may contradict each other.
+enum class SettingsUse {
+  weights,   // a model's tensors: the architecture
+  sampling,  // computing with them: the machine
+  scoring,   // validation and test-time training
+  training,
+};
+
 // One line for each conflict. Ranges are checked again, for Settings that were not parsed.
-std::vector<std::string> find_conflicts(const Settings& settings, int world_size);
+std::vector<std::string> find_conflicts(const Settings& settings, int world_size,
+                                        SettingsUse use = SettingsUse::training);
 // Throws one Error(config) that lists all conflicts.
-void check_settings(const Settings& settings, int world_size);
+void check_settings(const Settings& settings, int world_size,
+                    SettingsUse use = SettingsUse::training);
 
 }  // namespace tg

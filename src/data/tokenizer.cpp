@@ -93,6 +93,15 @@ std::string Tokenizer::decode(std::span<const std::uint16_t> ids) const {
   return text;
 }
 
+// As in encode_continued(), behind guard_word, whose text is removed.
+std::string Tokenizer::decode_continued(std::span<const std::uint16_t> ids) const {
+  std::vector<std::uint16_t> guarded;
+  encode(guard_word, guarded);
+  const auto guard_bytes = decode(guarded).size();
+  guarded.insert(guarded.end(), ids.begin(), ids.end());
+  return decode(guarded).substr(guard_bytes);
+}
+
 // BPE merges do not cross a space if pieces have a space only at their start, and if a space is a
 // piece, it separates runs of unknown characters. Unigram models are not split: they sum floats
 // over the whole text, and a rounding may change the result.

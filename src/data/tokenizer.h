@@ -35,6 +35,8 @@ class Tokenizer {
   // Appends the ids of `text`. Errors: bad_data.
   void encode(std::string_view text, std::vector<std::uint16_t>& ids) const;
   std::string decode(std::span<const std::uint16_t> ids) const;
+  // The text that ids add to a text before them: with the space before its first word.
+  std::string decode_continued(std::span<const std::uint16_t> ids) const;
 
   // Splits a text into parts of about `size` bytes such that encode() of the first and
   // encode_continued() of the others give the ids of the whole. One part if the model does not

@@ -4,37 +4,11 @@
 
 #include "base/error.h"
 #include "data/document_reader.h"
+#include "eval/text_stream.h"
 
 namespace tg {
 
 namespace {
-
-// What is decoded of all tokens so far, piece by piece.
-class TextStream {
- public:
-  TextStream(const Tokenizer& tokenizer, const std::function<void(std::string_view)>& on_text)
-      : tokenizer_(tokenizer), on_text_(on_text) {}
-
-  // Text of the prompt is not passed on.
-  void begin(std::span<const std::uint16_t> prompt) {
-    ids_.assign(prompt.begin(), prompt.end());
-    told_ = tokenizer_.decode(ids_).size();
-  }
-  void add(std::uint16_t id) {
-    ids_.push_back(id);
-    const auto text = tokenizer_.decode(ids_);
-    // A character whose bytes are not all there yet is decoded as U+FFFD: wait for its end.
-    if (text.size() <= told_ || text.ends_with("\uFFFD")) return;
-    on_text_(std::string_view(text).substr(told_));
-    told_ = text.size();
-  }
-
- private:
-  const Tokenizer& tokenizer_;
-  const std::function<void(std::string_view)>& on_text_;
-  std::vector<std::uint16_t> ids_;
-  std::size_t told_ = 0;
-};
 
 at::Tensor row_of(std::span<const std::uint16_t> ids, at::Device device) {
   const std::vector<std::int64_t> wide(ids.begin(), ids.end());
@@ -65,8 +39,7 @@ void generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view pro
               const GenerateOptions& options, at::Device device,
               const std::function<void(std::string_view)>& on_text) {
   auto ids = encode_prompt(tokenizer, prompt);
-  TextStream text(tokenizer, on_text);
-  text.begin(ids);
+  TextStream text(tokenizer, ids, on_text);
   const auto keep_last = [&](std::int64_t count) {
     if (std::ssize(ids) > count) ids.erase(ids.begin(), ids.end() - count);
   };

@@ -23,6 +23,7 @@ Attention::Attention(const ModelConfig& config, const ParameterTable& table, std
   value_lambda_ = lambdas.defined() ? lambdas : find("value_blend");
 }
 
+// With `pass.only` heads.q is of these positions alone.
 at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const {
   if (!pass.only && pass.cache == nullptr) return causal_attention(heads.q, heads.k, heads.v);
   auto k = heads.k, v = heads.v;
@@ -34,20 +35,22 @@ at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const 
     v = pass.cache->v.narrow(1, 0, pass.cached + length);
   }
   const auto keys = pass.only ? pass.cached + pass.only->to : k.size(1);
-  return causal_attention_of_last(pass.rows(heads.q), k.narrow(1, 0, keys), v.narrow(1, 0, keys));
+  return causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys));
 }
 
 Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights& weights,
                                      const RopeTable& rope_table, const at::Tensor& value_embedding,
                                      const at::Tensor& first_v, const InferencePass& pass) const {
-  const auto heads = qkv_proj_norm_rope(x_btd, weights.qkv,
-                                        {.heads = heads_,
-                                         .kv_heads = kv_heads_,
-                                         .q_gain = q_gain_,
-                                         .value_embedding = value_embedding,
-                                         .value_lambda = value_lambda_,
-                                         .first_v = first_v},
-                                        rope_table);
+  const QkvInputs inputs{.heads = heads_,
+                         .kv_heads = kv_heads_,
+                         .q_gain = q_gain_,
+                         .value_embedding = value_embedding,
+                         .value_lambda = value_lambda_,
+                         .first_v = first_v};
+  const auto heads = pass.only
+                         ? qkv_proj_norm_rope_of_queries(x_btd, weights.qkv, inputs, rope_table,
+                                                         pass.only->from, pass.only->count())
+                         : qkv_proj_norm_rope(x_btd, weights.qkv, inputs, rope_table);
   auto y = attend(heads, pass);
   if (exclusive_) y = exclusive_attention(y, pass.rows(heads.exclusive_v));
   if (gate_weight_.defined()) {

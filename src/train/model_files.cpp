@@ -16,8 +16,8 @@ namespace {
 
 // INIT_FROM is a whole model, or one that a run exported: without what is never exported, which
 // then keeps its initial values.
-void load_into(const ParameterTable& table, const std::string& path, ExitCode misfit) {
-  const auto from = load_weights(path);
+void load_into(const ParameterTable& table, const NamedTensors& from, const std::string& path,
+               ExitCode misfit) {
   const auto in_file = [&](const Parameter& row) {
     return std::any_of(from.begin(), from.end(),
                        [&](const auto& named) { return named.first == row.name; });
@@ -33,38 +33,57 @@ void load_into(const ParameterTable& table, const std::string& path, ExitCode mi
   copy_into(from, into, path, misfit);
 }
 
-ParameterTable uninitialized(const Settings& settings, const Machine& machine) {
-  return make_parameters(settings.model, machine.storage, machine.device,
+ParameterTable uninitialized(const Settings& settings, at::ScalarType storage, at::Device device) {
+  return make_parameters(settings.model, storage, device,
                          {.control_patterns = settings.averaging.control_tensor_name_patterns,
                           .tied_embed_init_std = settings.optim.tied_embed_init_std,
                           .record_quirks = settings.runtime.record_quirks});
 }
 
+// Multi-token heads that the model does not have stay zero.
+ParameterTable zero_heads(const Settings& settings, at::ScalarType storage, at::Device device) {
+  auto table = uninitialized(settings, storage, device);
+  for (const auto& row : table.rows()) {
+    if (!row.exported) row.value.detach().zero_();
+  }
+  return table;
+}
+
 }  // namespace
 
 ParameterTable initial_weights(const Settings& settings, const Machine& machine) {
-  auto table = uninitialized(settings, machine);
+  auto table = uninitialized(settings, machine.storage, machine.device);
   initialize(table, settings.model, settings.data.seed);
   const auto& path = settings.runtime.init_from;
-  if (!path.empty()) load_into(table, path, ExitCode::bad_data);
+  if (!path.empty()) load_into(table, load_weights(path), path, ExitCode::bad_data);
   return table;
 }
 
 ParameterTable trained_weights(const Settings& settings, const Machine& machine) {
   const at::NoGradGuard no_grad;
-  auto table = uninitialized(settings, machine);
-  for (const auto& row : table.rows()) {
-    if (!row.exported) row.value.detach().zero_();
-  }
+  auto table = zero_heads(settings, machine.storage, machine.device);
   const auto& path = settings.runtime.init_from;
   if (artifact_of(path) == Artifact::none) {
-    load_into(table, path, ExitCode::config);
+    load_into(table, load_weights(path), path, ExitCode::config);
   } else {
     // That of a larger model is read, too, to name what differs.
     constexpr std::int64_t kTimesLarger = 16, kLeast = 1 << 24;
     read_artifact_into(table, path, std::max(kTimesLarger * table.element_count(), kLeast),
                        ExitCode::config);
   }
+  return table;
+}
+
+ParameterTable stored_weights(const Settings& settings, at::Device device) {
+  const at::NoGradGuard no_grad;
+  const auto& path = settings.runtime.init_from;
+  const auto from = load_weights(path);
+  const auto tokens = std::find_if(
+      from.begin(), from.end(), [](const auto& named) { return named.first == "tok_emb.weight"; });
+  // A run has tables of one of the two.
+  const bool half = tokens != from.end() && tokens->second.scalar_type() == at::kBFloat16;
+  auto table = zero_heads(settings, half ? at::kBFloat16 : at::kFloat, device);
+  load_into(table, from, path, ExitCode::config);
   return table;
 }
 

@@ -18,6 +18,10 @@ ParameterTable initial_weights(const Settings& settings, const Machine& machine)
 // that do not fit.
 ParameterTable trained_weights(const Settings& settings, const Machine& machine);
 
+// The same of a raw model, on `device`, with embedding tables in the dtype that the file has them
+// in, as they were in its run: what an artifact records, whatever this machine computes in.
+ParameterTable stored_weights(const Settings& settings, at::Device device);
+
 // Before a model is written or scored as the final one. The same on every rank. Errors: internal,
 // naming the first parameter with a value that is not finite.
 void require_finite(const ParameterTable& table);

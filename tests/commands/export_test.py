@@ -121,7 +121,8 @@ class ExportTest(RunTest):
         for file in ("final_model.pt", "final_model.int6.ptz"):
             target = self.folder / f"{file}.hf"
             target.mkdir()  # an empty folder is taken
-            done = self.export("--hf", target, "--init-from", run / file)
+            # Settings of training, which it does not read, need not fit.
+            done = self.export("--hf", target, "--init-from", run / file, "--train-batch-tokens", 1000)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
         for file in ("config.json", "model.safetensors"):
             self.assertEqual((self.folder / "final_model.pt.hf" / file).read_bytes(), (folder / file).read_bytes())
@@ -171,7 +172,9 @@ class ExportTest(RunTest):
                 (66, "none.pt", ["--hf", new, "--init-from", self.folder / "none.pt"]),
                 (73, "not empty", ["--hf", folder, "--init-from", weights]),
                 (73, "cannot be created", ["--hf", cut, "--init-from", weights]),
-                (78, "kv_bank", ["--hf", new, "--init-from", weights, "--num-kv-heads", "3"])):
+                (78, "kv_bank", ["--hf", new, "--init-from", weights, "--num-kv-heads", "1"]),
+                (78, "NUM_HEADS=4 is no multiple of NUM_KV_HEADS=3",
+                 ["--hf", new, "--init-from", weights, "--num-kv-heads", "3"])):
             with self.subTest(word):
                 done = self.export(*flags)
                 self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)

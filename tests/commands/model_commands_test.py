@@ -1,8 +1,10 @@
 """The commands that use a trained model: eval, quantize, sample, and inspect of its artifact."""
 
+import os
 import shutil
 import subprocess
 import unittest
+import zlib
 
 from harness import BUILD, SMALL, TOKENIZER, RunTest, mpirun
 
@@ -11,6 +13,8 @@ SCORED = dict(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=5
               TRAIN_SEQ_LEN=128, TRAIN_BATCH_TOKENS=2048)
 # The environment of a command has no settings: they come from the config.json of the run.
 UNSET = dict.fromkeys([*SMALL, "DATA_PATH", "TOKENIZER_PATH", "OUTPUT_DIR", "RUN_ID"])
+# Settings of training and validation that do not fit.
+UNFIT = ["--train-batch-tokens", 1000, "--val-batch-size", 100, "--val-bytecount-device", "cuda"]
 
 
 def exact_scores(lines):
@@ -143,6 +147,29 @@ class EvalTest(ModelTest):
         self.assertIn("alone/config.json: no such file", self.errors)
         self.assertEqual(scores["final_sliding_window_exact"], exact_scores(lines)["final_sliding_window_exact"])
 
+    def test_the_scripts_quirk_keeps_qat_on_in_test_time_training(self):
+        out, lines = self.trained("quirks", RECORD_QUIRKS=1, LATE_QAT_THRESHOLD=0.6, TTT_LR=0.1)
+        self.assertTrue(any(line.startswith("late_qat:enabled") for line in lines))
+        model = out / "final_model.int6.ptz"
+        self.assertEqual(self.eval(model), exact_scores(lines))
+        self.assertNotIn("metrics.jsonl", self.errors)
+        alone = self.folder / "quirks_alone"
+        alone.mkdir()
+        for name in (model.name, "config.json"):
+            shutil.copy(out / name, alone)
+        without = self.eval(alone / model.name)["legal_ttt_exact"]
+        self.assertIn("quirks_alone/metrics.jsonl: no such file; it would say whether QAT was on", self.errors)
+        self.assertNotEqual(without, exact_scores(lines)["legal_ttt_exact"])
+        self.assertEqual(self.eval(alone / model.name, "--qat-enabled")["legal_ttt_exact"],
+                         exact_scores(lines)["legal_ttt_exact"])
+        self.assertNotIn("metrics.jsonl", self.errors)
+
+    def test_what_only_training_reads_may_contradict(self):
+        out, lines = self.trained("int6")
+        scores = self.eval(out / "final_model.int6.ptz", "--train-batch-tokens", 1000, TTT_ENABLED=0)
+        self.assertEqual(scores["final_int6_roundtrip_exact"], exact_scores(lines)["final_int6_roundtrip_exact"])
+        self.refuses(78, "VAL_BATCH_SIZE=100", "eval", "--init-from", out / "final_model.pt", "--val-batch-size", 100)
+
 
 class QuantizeTest(ModelTest):
     def test_writes_the_artifact_of_the_run(self):
@@ -154,6 +181,21 @@ class QuantizeTest(ModelTest):
                 self.assertEqual(made.read_bytes(), (out / f"final_model.{suffix}").read_bytes())
                 sizes = [line for line in lines if line.startswith(("Serialized model int", "Total submission"))]
                 self.assertEqual(printed.splitlines()[:2], sizes)
+
+    def test_the_artifact_has_the_files_dtypes_whatever_this_machine_computes_in(self):
+        for dtype, other in (("bf16", "fp32"), ("fp32", "bf16")):
+            out, _ = self.trained(dtype, ARTIFACT="int8_zlib", COMPUTE_DTYPE=dtype, TTT_ENABLED=0, EVAL_STRIDE=0)
+            made = self.folder / "made.int8.ptz"
+            self.prints("quantize", "--init-from", out / "final_model.pt", "--out", made, "--artifact", "int8_zlib",
+                        "--compute-dtype", other)
+            self.assertEqual(made.read_bytes(), (out / "final_model.int8.ptz").read_bytes())
+            self.assertEqual(b"bfloat16" in zlib.decompress(made.read_bytes()), dtype == "bf16")
+
+    def test_settings_of_training_and_validation_may_contradict(self):
+        out, _ = self.trained("int6")
+        made = self.folder / "made.int6.ptz"
+        self.prints("quantize", "--init-from", out / "final_model.pt", "--out", made, *UNFIT)
+        self.assertEqual(made.read_bytes(), (out / "final_model.int6.ptz").read_bytes())
 
     def test_refuses(self):
         out, _ = self.trained("int6")
@@ -189,6 +231,25 @@ class SampleTest(ModelTest):
         self.assertEqual(len(texts), 1)
         top = self.sample("--prompt", "You may", "--top-k", 1, "--train-seq-len", 16)
         self.assertEqual({top}, texts)
+
+    def test_characters_outside_the_vocabulary(self):
+        # The fixture's tokenizer has pieces of the licence's letters, and bytes for all others.
+        prompt = "Zwölf ☃ 日本語 👩‍🚀"
+        self.assertTrue(self.sample("--prompt", prompt).startswith(prompt))
+        # This one has no bytes.
+        unknown = TOKENIZER.with_name("data_odd.model")
+        out, _ = self.trained("int6")
+        self.refuses(64, 'characters that the tokenizer does not know (expected text of its pieces, found an unknown '
+                     'one after "The ")', "sample", "--init-from", out / "final_model.pt", "--prompt", "The ☃", "--tokenizer-path", unknown)
+
+    def test_a_prompt_that_is_no_utf_8(self):
+        out, _ = self.trained("int6")
+        for prompt, found in ((b"The \xff", "0xff at 4"), (b"\xe6\x97", "0xe6 at 0"), (b"a\xed\xa0\x80", "0xed at 1")):
+            self.refuses(64, f"--prompt is no UTF-8 text (expected UTF-8, found byte {found})", "sample", "--init-from",
+                         out / "final_model.pt", "--prompt", os.fsdecode(prompt))
+
+    def test_settings_of_training_and_validation_may_contradict(self):
+        self.assertEqual(self.sample("--prompt", "The", *UNFIT), self.sample("--prompt", "The"))
 
     def test_of_any_file(self):
         for model in ("final_model.safetensors", "final_model.pt"):

@@ -177,6 +177,34 @@ TEST(Check, LetsPassWhatIsMerelyUnused) {
   }
 }
 
+TEST(Check, ConcernsOnlyTheSettingsThatAUseReads) {
+  using Use = SettingsUse;
+  struct Case {
+    std::vector<std::string> variables;
+    Use first;  // the first use with the conflict
+  };
+  const Case cases[] = {
+      {{"XSA_LAST_N=20"}, Use::weights},
+      {{"MODEL_DIM=500"}, Use::weights},
+      {{"COMPUTE_DTYPE=tf32", "DEVICE=cpu"}, Use::sampling},
+      {{"ROPE_DIMS=2", "EVAL_SEQ_LEN=0"}, Use::sampling},
+      {{"ROPE_DIMS=2", "TRAIN_SEQ_LEN=1024"}, Use::scoring},
+      {{"VAL_BATCH_SIZE=1024"}, Use::scoring},
+      {{"LOADER_ORDER=strided"}, Use::scoring},
+      {{"TTT_ENABLED=1", "EVAL_STRIDE=0"}, Use::scoring},
+      {{"VAL_BYTECOUNT_DEVICE=cuda", "DEVICE=cpu"}, Use::scoring},
+      {{"TRAIN_BATCH_TOKENS=1000"}, Use::training},
+      {{"PROFILE=1", "ITERATIONS=3"}, Use::training},
+      {{"RESUME="}, Use::training},
+  };
+  for (const auto& [variables, first] : cases) {
+    for (const Use use : {Use::weights, Use::sampling, Use::scoring, Use::training}) {
+      EXPECT_EQ(find_conflicts(with(variables), 1, use).size(), use >= first ? 1U : 0U)
+          << variables[0];
+    }
+  }
+}
+
 TEST(Check, ReportsAllConflictsInOneError) {
   EXPECT_EQ(failure_of([] {
               check_settings(with({"XSA_LAST_N=20", "ROPE_DIMS=3"}), 1);

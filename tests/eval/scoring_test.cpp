@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "eval/sliding_window.h"
-#include "eval/test_time_training.h"
 #include "tests/comm/ranks.h"
+#include "tests/eval/legality.h"
 #include "tests/model/fixtures.h"
 
 namespace tg {
@@ -14,34 +14,14 @@ constexpr int kVocab = 40;
 constexpr std::int64_t kLength = 16, kStride = 5, kPredictions = 160;
 constexpr double kTolerance = 1e-10;
 
-class ListedTokens final : public TokenSource {
- public:
-  explicit ListedTokens(std::vector<std::uint16_t> tokens) : tokens_(std::move(tokens)) {}
-  const std::string& pattern() const override { return name_; }
-  std::int64_t tokens(int) const override { return std::ssize(tokens_); }
-  std::int64_t tokens_up_to(std::int64_t limit) const override {
-    return std::min(limit, std::ssize(tokens_));
-  }
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
-    std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
-  }
+using test::Tokens;
 
- private:
-  std::string name_ = "listed";
-  std::vector<std::uint16_t> tokens_;
-};
-
-std::vector<std::uint16_t> random_tokens(std::uint64_t seed) {
-  const auto ids = test::values_of(test::integers({kPredictions + 1}, kVocab, seed));
-  return {ids.begin(), ids.end()};
-}
-
-SplitTokens on_cpu(const std::vector<std::uint16_t>& tokens) {
-  return {ListedTokens(tokens), kPredictions, kLength, at::kCPU};
+Tokens random_tokens(std::uint64_t seed) {
+  return test::random_tokens(kPredictions + 1, kVocab, seed);
 }
 
 // Row [1, count] of tokens from `begin` on.
-at::Tensor row(const std::vector<std::uint16_t>& tokens, std::int64_t begin, std::int64_t count) {
+at::Tensor row(const Tokens& tokens, std::int64_t begin, std::int64_t count) {
   const std::vector<std::int64_t> ids(tokens.begin() + begin, tokens.begin() + begin + count);
   return at::tensor(ids, at::kLong).unsqueeze(0);
 }
@@ -94,7 +74,7 @@ TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
 }
 
 // Every token's nll as the window that scores it gives it.
-std::vector<double> window_losses(const Gpt& gpt, const std::vector<std::uint16_t>& tokens,
+std::vector<double> window_losses(const Gpt& gpt, const Tokens& tokens,
                                   std::span<const Window> windows) {
   std::vector<double> losses(kPredictions);
   for (const auto& [begin, from, to] : windows) {
@@ -120,12 +100,22 @@ TEST(SlidingWindow, IsTheMeanOfEveryWindowsOwnTokensOnAnyNumberOfRanks) {
   for (const int world : {1, 2, 3}) {
     test::as_ranks(world, [&](Communicator& communicator) {
       TestModel model(test::tiny_record());
-      const auto score = sliding_window_score(model.gpt, on_cpu(tokens), nullptr, options, at::kCPU,
-                                              /*graphs=*/false, communicator);
+      const auto score =
+          sliding_window_score(model.gpt, test::split_of(tokens, kLength, at::kCPU), nullptr,
+                               options, at::kCPU, /*graphs=*/false, communicator);
       EXPECT_NEAR(score.loss, expected, kTolerance) << world << " ranks";
       EXPECT_FALSE(score.bpb.has_value());
     });
   }
+}
+
+TEST(SlidingWindow, NoScoreChangesWhenLaterTokensDo) {
+  const TestModel model(test::tiny_record());
+  const WindowOptions options{.length = kLength, .stride = kStride};
+  test::expect_no_score_sees_later_tokens(
+      random_tokens(9), kVocab, {1, 15, 16, 17, 21, 150, kPredictions}, [&](const Tokens& tokens) {
+        return test::window_scores(model.gpt, tokens, options, at::kCPU, /*graphs=*/false).losses;
+      });
 }
 
 TttOptions ttt_options() {
@@ -144,35 +134,21 @@ struct TttRun {
   Score score;
   ParameterTable table;
 };
-TttRun run_ttt(const std::vector<std::uint16_t>& tokens, const TttOptions& options,
-               Communicator& communicator) {
+TttRun run_ttt(const Tokens& tokens, const TttOptions& options, Communicator& communicator) {
   TestModel model(test::tiny_record());
-  const auto split = on_cpu(tokens);
-  TestTimeTraining training(model.gpt, model.table, split, nullptr, options, at::kCPU,
-                            communicator);
-  const auto losses = at::zeros({kPredictions}, at::kFloat);
-  training.save_token_losses(losses);
-  const auto score = training.run();
-  return {test::values_of(losses), score, std::move(model.table)};
+  auto [losses, score] =
+      test::ttt_scores(model.gpt, model.table, tokens, options, at::kCPU, communicator);
+  return {std::move(losses), score, std::move(model.table)};
 }
-TttRun run_ttt(const std::vector<std::uint16_t>& tokens, const TttOptions& options) {
+TttRun run_ttt(const Tokens& tokens, const TttOptions& options) {
   Communicator alone;
   return run_ttt(tokens, options, alone);
 }
 
 TEST(TestTimeTrainingTest, NoScoreChangesWhenLaterTokensDo) {
-  const auto tokens = random_tokens(5);
-  const auto before = run_ttt(tokens, ttt_options());
-  for (const std::size_t changed : {30U, 64U, 101U, 150U}) {
-    auto others = tokens;
-    for (auto t = changed; t < others.size(); ++t)
-      others[t] = static_cast<std::uint16_t>((others[t] + 1) % kVocab);
-    const auto after = run_ttt(others, ttt_options());
-    // Position t predicts token t + 1.
-    for (std::size_t t = 0; t + 1 < changed; ++t)
-      EXPECT_EQ(before.losses[t], after.losses[t]) << "token " << t << ", changed " << changed;
-    EXPECT_NE(before.losses[changed - 1], after.losses[changed - 1]);
-  }
+  test::expect_no_score_sees_later_tokens(
+      random_tokens(5), kVocab, {30, 64, 65, 101, 150},
+      [](const Tokens& tokens) { return run_ttt(tokens, ttt_options()).losses; });
 }
 
 // The chunks scored and trained on one after the other, with autograd and a loop of SGD.

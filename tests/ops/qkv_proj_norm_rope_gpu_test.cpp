@@ -115,15 +115,16 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const auto table = make_rope_table(c.x.tokens, {.dims = c.head.rope_dims}, kDtype, at::kCPU);
     return {table.cos.to(device, dtype), table.sin.to(device, dtype)};
   }
+  static QkvInputs besides_projection(const Case& c, const Inputs& in) {
+    return {.heads = c.head.count,
+            .kv_heads = c.head.kv_count,
+            .q_gain = in.q_gain,
+            .value_embedding = in.embedding,
+            .value_lambda = in.lambda,
+            .first_v = in.first_v};
+  }
   static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
-    return qkv_proj_norm_rope(in.x, weight,
-                              {.heads = c.head.count,
-                               .kv_heads = c.head.kv_count,
-                               .q_gain = in.q_gain,
-                               .value_embedding = in.embedding,
-                               .value_lambda = in.lambda,
-                               .first_v = in.first_v},
-                              table);
+    return qkv_proj_norm_rope(in.x, weight, besides_projection(c, in), table);
   }
 
   struct Results {
@@ -213,6 +214,30 @@ TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {
   EXPECT_TRUE(at::equal(out.q, first.q));
   EXPECT_TRUE(at::equal(out.k, first.k));
   EXPECT_TRUE(at::equal(out.v, first.v));
+}
+
+TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
+  const auto c = GetParam();
+  const at::NoGradGuard no_grad;
+  auto in = inputs_of(c);
+  in.for_each_defined([](at::Tensor& x) { x = x.to(at::kCUDA); });
+  const Weight weight{in.weight, {}};
+  const auto table = table_of(c, at::kCUDA, kDtype);
+  const auto all = call(c, in, weight, table);
+  const auto first = c.x.tokens / 2, count = (c.x.tokens + 2) / 3;
+  const auto some =
+      qkv_proj_norm_rope_of_queries(in.x, weight, besides_projection(c, in), table, first, count);
+  const auto exact = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
+  // The same roundings to bf16; a GEMM of another size may sum in another order before them.
+  constexpr double kTolerance = 1.0 / 256;
+  EXPECT_LE(worst_row(some.q, exact(all.q.narrow(1, first, count))), kTolerance);
+  EXPECT_LE(worst_row(some.k, exact(all.k)), kTolerance);
+  EXPECT_LE(worst_row(some.v, exact(all.v)), kTolerance);
+  EXPECT_EQ(some.first_v.defined(), all.first_v.defined());
+  const bool fused = c.supported && use_hopper_kernels(some.q) && count < c.x.tokens;
+  // Heads of queries alone, and of keys and values alone.
+  EXPECT_EQ(some.k.stride(1) == 2 * c.head.kv_count * c.head.dim, fused)
+      << "not the path that was meant";
 }
 
 TEST_F(QkvProjNormRopeEdgesGpu, OnlyWhatTheLossUsesHasAGradient) {

@@ -323,11 +323,12 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
 
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
                           void* v, Dtype dtype, Stream stream) {
-  if (shape.tokens == 0 || (q == nullptr && v == nullptr)) return;
+  const bool rotated = in.inverse_rms != nullptr;
+  if (shape.tokens == 0 || (rotated && v == nullptr)) return;
   const int token_blocks = (shape.tokens + kHeadWarps - 1) / kHeadWarps;
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
-    if (q == nullptr)
+    if (rotated)
       value_mix_kernel<T, lanes()><<<token_blocks, kHeadThreads, 0, stream>>>(shape, in, v);
     else
       forward_kernel<T, lanes()>

@@ -34,6 +34,7 @@ struct Qkv {
 //   v = (1 − λ)·own + λ·f       value_lambda []; f = own in the first layer, where dλ = 0
 //   v = λ0·f + λ1·own           value_lambda [2]; own in the first layer, without a gradient of λ
 // Each layer returns first_v for the next, so that its gradient accumulates over the later layers.
+// One of heads and KV may be 0: then there are no queries, or no keys and values.
 // The kernels require that a head and half of its rotated part are multiples of 16 bytes, a head at
 // most 512 bytes.
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table);

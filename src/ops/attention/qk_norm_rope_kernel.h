@@ -36,8 +36,8 @@ struct QkNormRopeGradients {
   float* sums;      // [heads + kLambdaSums]: gradients of q_gain, then of each lambda
 };
 
-// q, k and v are contiguous. Null q and k: not computed, since qkv has them already. Null v: not
-// computed, since v is qkv's.
+// q, k and v are contiguous. q and k are written only where in.inverse_rms is null: else qkv has
+// them already. Null v: not written, since v is qkv's. One of heads and KV may be 0.
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
                           void* v, Dtype dtype, Stream stream);
 void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,

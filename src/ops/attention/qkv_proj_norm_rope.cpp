@@ -71,4 +71,23 @@ Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInput
   return qk_norm_rope(linear(x, weight), in, table);
 }
 
+Qkv qkv_proj_norm_rope_of_queries(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+                                  const RopeTable& table, std::int64_t first, std::int64_t count) {
+  const at::NoGradGuard no_grad;
+  if (count == x.size(1)) return qkv_proj_norm_rope(x, weight, in, table);
+  // Two projections: one without queries, one of queries alone.
+  const auto rows = weight.value.size(0), heads_and_kv = in.heads + 2 * in.kv_heads;
+  const auto q_rows = rows / heads_and_kv * in.heads;
+  auto of_kv = in;
+  of_kv.heads = 0;
+  of_kv.q_gain = at::Tensor();
+  auto qkv =
+      qkv_proj_norm_rope(x, {weight.value.narrow(0, q_rows, rows - q_rows), {}}, of_kv, table);
+  qkv.q = qkv_proj_norm_rope(x.narrow(1, first, count), {weight.value.narrow(0, 0, q_rows), {}},
+                             {.heads = in.heads, .kv_heads = 0, .q_gain = in.q_gain},
+                             {table.cos.narrow(0, first, count), table.sin.narrow(0, first, count)})
+              .q;
+  return qkv;
+}
+
 }  // namespace tg

@@ -9,5 +9,9 @@ namespace tg {
 // projection of q and k never leaves the registers.
 Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table);
+// The same without a gradient, with the queries of positions [first, first + count) alone: q [B,
+// count, heads, hd]; k and v are of all T.
+Qkv qkv_proj_norm_rope_of_queries(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+                                  const RopeTable& table, std::int64_t first, std::int64_t count);
 
 }  // namespace tg

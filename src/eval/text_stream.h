@@ -1,0 +1,31 @@
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "data/tokenizer.h"
+
+namespace tg {
+
+// The text of tokens that arrive one by one, passed on as soon as it is whole UTF-8: together what
+// Tokenizer::decode gives for all of them, but for the bytes of a last character whose others never
+// came. The work for a token does not grow with the text.
+class TextStream {
+ public:
+  using OnText = std::function<void(std::string_view)>;
+  // `tokenizer` must outlive this. The text of `prompt`, tokens before the first one, is not passed
+  // on.
+  TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t> prompt, OnText on_text);
+
+  void add(std::uint16_t id);
+
+ private:
+  const Tokenizer& tokenizer_;
+  OnText on_text_;
+  bool continues_;                      // there is text before `waiting_`
+  std::vector<std::uint16_t> waiting_;  // tokens whose text was not passed on
+};
+
+}  // namespace tg

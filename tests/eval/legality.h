@@ -1,0 +1,91 @@
+#pragma once
+// What the tests of legal scores share, on a CPU and on a GPU.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "eval/test_time_training.h"
+#include "eval/window_scorer.h"
+#include "tests/ops/tensors.h"
+
+namespace tg::test {
+
+using Tokens = std::vector<std::uint16_t>;
+
+class ListedTokens final : public TokenSource {
+ public:
+  explicit ListedTokens(Tokens tokens) : tokens_(std::move(tokens)) {}
+  const std::string& pattern() const override { return name_; }
+  std::int64_t tokens(int) const override { return std::ssize(tokens_); }
+  std::int64_t tokens_up_to(std::int64_t limit) const override {
+    return std::min(limit, std::ssize(tokens_));
+  }
+  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
+    std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
+  }
+
+ private:
+  std::string name_ = "listed";
+  Tokens tokens_;
+};
+
+inline Tokens random_tokens(std::int64_t count, std::int64_t vocab, std::uint64_t seed) {
+  const auto ids = values_of(integers({count}, vocab, seed));
+  return {ids.begin(), ids.end()};
+}
+
+// All of `tokens` but the last predict the next one.
+inline SplitTokens split_of(const Tokens& tokens, std::int64_t length, at::Device device) {
+  return {ListedTokens(tokens), std::ssize(tokens) - 1, length, device};
+}
+
+// Every token's nll in fp32, and the score.
+struct TokenScores {
+  std::vector<double> losses;
+  Score score;
+};
+
+inline TokenScores window_scores(const Gpt& model, const Tokens& tokens,
+                                 const WindowOptions& options, at::Device device, bool graphs) {
+  Communicator alone;
+  const auto split = split_of(tokens, options.length, device);
+  WindowScorer scorer(model, split, nullptr, options.length, options.stride, device, graphs, alone);
+  const auto losses = at::zeros({split.predictions()}, at::TensorOptions(device));
+  scorer.save_token_losses(losses);
+  ScoreSums sums(device);
+  scorer.score(sliding_windows(split.predictions(), options), sums);
+  return {values_of(losses.cpu()), sums.score()};
+}
+
+// Changes the parameters.
+inline TokenScores ttt_scores(Gpt& model, const ParameterTable& table, const Tokens& tokens,
+                              const TttOptions& options, at::Device device,
+                              Communicator& communicator) {
+  const auto split = split_of(tokens, options.windows.length, device);
+  TestTimeTraining training(model, table, split, nullptr, options, device, communicator);
+  const auto losses = at::zeros({split.predictions()}, at::TensorOptions(device));
+  training.save_token_losses(losses);
+  const auto score = training.run();
+  return {values_of(losses.cpu()), score};
+}
+
+// Changes all tokens from each of `places` on: `losses_of` the tokens before, where position t
+// predicts token t + 1, must stay the same to the bit, and that of the first one changed must not.
+template <class LossesOf>
+void expect_no_score_sees_later_tokens(const Tokens& tokens, std::int64_t vocab,
+                                       std::initializer_list<std::int64_t> places,
+                                       LossesOf losses_of) {
+  const std::vector<double> before = losses_of(tokens);
+  for (const auto place : places) {
+    auto others = tokens;
+    for (auto token = others.begin() + place; token != others.end(); ++token)
+      *token = static_cast<std::uint16_t>((*token + 1) % vocab);
+    const std::vector<double> after = losses_of(others);
+    const auto [first_changed, unused] = std::mismatch(before.begin(), before.end(), after.begin());
+    EXPECT_EQ(first_changed - before.begin(), place - 1) << "tokens changed from " << place;
+  }
+}
+
+}  // namespace tg::test

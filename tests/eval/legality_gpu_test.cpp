@@ -1,0 +1,105 @@
+// On a GPU, in bf16 with own kernels and CUDA graphs: no token's score depends on later tokens, and
+// a chunk of test-time training is scored before any update that saw it. With deterministic
+// algorithms, so that equal means the same bits. Skipped where there is no GPU.
+#include <ATen/Context.h>
+
+#include "config/environment.h"
+#include "device/gpu.h"
+#include "ops/attention/attention.h"
+#include "tests/eval/legality.h"
+#include "tests/model/fixtures.h"
+#include "tests/ops/on_gpu.h"
+
+namespace tg {
+namespace {
+
+using test::Tokens;
+
+// A batch of windows is replayed where it has 512 of them: two in each later chunk.
+constexpr std::int64_t kLength = 256, kStride = 16, kChunk = 16384, kPredictions = 3 * kChunk;
+constexpr std::int64_t kVocab = 256;
+constexpr double kLr = 0.05;
+
+// The record's parts, with heads of 64 for the Hopper kernels.
+ModelConfig small_record() {
+  ModelConfig c;
+  c.vocab_size = kVocab;
+  c.num_layers = 4;
+  c.model_dim = 128;
+  c.num_heads = 2;
+  c.num_kv_heads = 1;
+  c.bigram_vocab_size = 512;
+  c.xsa_last_n = 2;
+  c.ve_layers = {1, 3};
+  return c;
+}
+
+struct GpuModel {
+  GpuModel()
+      : table(make_parameters(small_record(), at::kBFloat16, at::kCUDA)),
+        gpt(small_record(), table, {.compute = at::kBFloat16}) {
+    const auto source = test::random_parameters(small_record(), at::kFloat, 1);
+    for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
+    gpt.cast_weights();
+  }
+  ParameterTable table;
+  Gpt gpt;
+};
+
+std::vector<double> losses_of_windows(const Tokens& tokens) {
+  const GpuModel model;
+  const WindowOptions options{.length = kLength, .stride = kStride};
+  return test::window_scores(model.gpt, tokens, options, at::kCUDA, /*graphs=*/true).losses;
+}
+
+std::vector<double> losses_of_ttt(const Tokens& tokens, double lr) {
+  GpuModel model;
+  TttOptions options;
+  options.windows = {.length = kLength, .stride = kStride};
+  options.config.ttt_lr = lr;
+  options.config.ttt_epochs = 2;
+  options.config.ttt_chunk_tokens = kChunk;
+  options.config.ttt_freeze_blocks = 1;
+  Communicator alone;
+  return test::ttt_scores(model.gpt, model.table, tokens, options, at::kCUDA, alone).losses;
+}
+
+class LegalityGpu : public test::OnGpu<> {
+ protected:
+  void SetUp() override {
+    RuntimeConfig runtime;
+    runtime.deterministic = true;
+    set_library_environment(runtime, {});
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    use_gpu(0);
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+    use_attention(choose_attention("auto", at::kCUDA, at::kBFloat16, 64, /*deterministic=*/true));
+  }
+  void TearDown() override {
+    at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+  }
+
+  const Tokens tokens_ = test::random_tokens(kPredictions + 1, kVocab, 2);
+};
+
+TEST_F(LegalityGpu, NoWindowsScoreChangesWhenLaterTokensDo) {
+  test::expect_no_score_sees_later_tokens(
+      tokens_, kVocab, {1, 255, 256, 257, 20000, 40001, kPredictions}, losses_of_windows);
+}
+
+TEST_F(LegalityGpu, NoScoreOfTestTimeTrainingChangesWhenLaterTokensDo) {
+  test::expect_no_score_sees_later_tokens(
+      tokens_, kVocab, {100, kChunk, kChunk + 1, 20000, 2 * kChunk, 40001},
+      [](const Tokens& tokens) { return losses_of_ttt(tokens, kLr); });
+}
+
+TEST_F(LegalityGpu, AChunkIsScoredBeforeTheUpdatesThatItMakes) {
+  const auto untrained = losses_of_ttt(tokens_, 0), trained = losses_of_ttt(tokens_, kLr);
+  const auto [first_changed, unused] =
+      std::mismatch(untrained.begin(), untrained.end(), trained.begin());
+  EXPECT_EQ(first_changed - untrained.begin(), kChunk);
+}
+
+}  // namespace
+}  // namespace tg
