@@ -30,6 +30,17 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
+// Of every checkpoint of the run, without step and files.
+Manifest manifest_of(const Settings& settings, int world_size,
+                     std::optional<std::int64_t> train_tokens) {
+  Manifest manifest{.world_size = world_size,
+                    .program = program_line(),
+                    .settings = frozen_settings(settings, world_size),
+                    .files = {}};
+  if (train_tokens) manifest.settings[kTrainTokens] = std::to_string(*train_tokens);
+  return manifest;
+}
+
 }  // namespace
 
 std::string checkpoints_folder(const std::string& output_dir) {
@@ -38,7 +49,8 @@ std::string checkpoints_folder(const std::string& output_dir) {
 
 Checkpoints::Checkpoints(const Settings& settings, const Machine& machine,
                          Communicator& communicator, const Store& store,
-                         const std::string& output_dir, std::string how_to_go_on, Report& report)
+                         const std::string& output_dir, std::optional<std::int64_t> train_tokens,
+                         std::string how_to_go_on, Report& report)
     : settings_(settings),
       communicator_(communicator),
       store_(store ? store->clone() : store),
@@ -46,11 +58,7 @@ Checkpoints::Checkpoints(const Settings& settings, const Machine& machine,
       how_to_go_on_(std::move(how_to_go_on)),
       report_(report),
       snapshot_(machine.device, communicator.rank(), communicator.world_size()),
-      writer_(root_,
-              {.world_size = communicator.world_size(),
-               .program = program_line(),
-               .settings = frozen_settings(settings, communicator.world_size()),
-               .files = {}},
+      writer_(root_, manifest_of(settings, communicator.world_size(), train_tokens),
               static_cast<std::size_t>(settings.runtime.keep), store, communicator.rank()) {}
 
 Checkpoints::~Checkpoints() {

@@ -132,6 +132,16 @@ Beginning find_beginning(const Settings& settings, const std::string& output_dir
   return {.resume = std::move(point)};
 }
 
+void require_same_tokens(const ResumePoint& point, std::optional<std::int64_t> train_tokens) {
+  const auto& saved = point.manifest.settings;
+  const auto found = saved.find(kTrainTokens);
+  if (!train_tokens || found == saved.end()) return;
+  REQUIRE(found->second == std::to_string(*train_tokens), ExitCode::config,
+          "{}: saved while DATA_PATH had {} training tokens, now it has {}; resume with the same "
+          "data, or set RESUME=never for a new run",
+          point.checkpoint, found->second, *train_tokens);
+}
+
 void load_checkpoint(const ResumePoint& point, RunState& state) {
   const at::NoGradGuard no_grad;
   Loader loader(point);

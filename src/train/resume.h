@@ -28,6 +28,10 @@ struct Beginning {
 Beginning find_beginning(const Settings& settings, const std::string& output_dir,
                          const Rendezvous& rendezvous, const LaunchInfo& launch);
 
+// Requires the training tokens to be as many as the checkpoint's run had; nothing: their number is
+// not known at the start. Errors: config.
+void require_same_tokens(const ResumePoint& point, std::optional<std::int64_t> train_tokens);
+
 // Sets the state to the checkpoint's, saved by any number of ranks. Errors: bad_data, io,
 // missing_input.
 void load_checkpoint(const ResumePoint& point, RunState& state);

@@ -22,6 +22,13 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
       .count();
 }
 
+// Before anything is changed in OUTPUT_DIR.
+std::optional<ResumePoint> with_same_tokens(const std::optional<ResumePoint>& resume,
+                                            std::optional<std::int64_t> train_tokens) {
+  if (resume) require_same_tokens(*resume, train_tokens);
+  return resume;
+}
+
 // The step behind which this run's own files go on.
 std::optional<std::int64_t> continued_step(const std::optional<ResumePoint>& resume) {
   return resume && resume->same_run ? std::optional(resume->manifest.step) : std::nullopt;
@@ -44,14 +51,15 @@ Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
       machine_(setup.machine),
       communicator_(communicator),
       output_dir_(setup.output_dir),
-      resume_(setup.resume),
       parts_(settings_, machine_, communicator),
+      resume_(with_same_tokens(setup.resume, parts_.tokens.train->known_tokens())),
       state_(settings_, machine_.device, communicator, parts_.weights.parameters, parts_.optimizer,
              parts_.feeder),
       report_(output_dir_, settings_, setup.origins, machine_, communicator,
-              continued_step(setup.resume)),
+              continued_step(resume_)),
       checkpoints_(settings_, machine_, communicator, setup.store, output_dir_,
-                   how_to_go_on(settings_, setup.origins), report_),
+                   parts_.tokens.train->known_tokens(), how_to_go_on(settings_, setup.origins),
+                   report_),
       reporter_(settings_, communicator.world_size(), parts_, state_, report_) {
   if (settings_.runtime.profile == ProfileMode::on) {
     trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir_, communicator.rank()),

@@ -51,8 +51,8 @@ class Trainer {
   const Machine& machine_;
   Communicator& communicator_;
   const std::string output_dir_;
-  const std::optional<ResumePoint> resume_;
   RunParts parts_;
+  const std::optional<ResumePoint> resume_;
   RunState state_;
   Report report_;
   Checkpoints checkpoints_;

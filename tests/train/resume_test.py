@@ -1,6 +1,7 @@
 """A run that was killed or told to stop goes on where it was, bit for bit, when the same command starts again."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -175,6 +176,15 @@ class OneRankTest(ResumeTest):
         events = self.train(output="frozen", **dict(RICH, ITERATIONS=13, VAL_LOSS_EVERY=0, TRAIN_LOG_EVERY=5, KEEP=1,
                                                     TRAIN_PREFETCH=0, WARMUP_STEPS=0, COMM_TIMEOUT_S=60))
         self.assertEqual(len(train_losses(events)), 13)
+
+    def test_other_data_under_the_same_path_is_refused(self):
+        shards = self.folder / "changing"
+        shutil.copytree(self.shards, shards)
+        self.kill_after("step:8/", output="changed-data", **dict(RICH, DATA_PATH=shards))
+        sorted(shards.glob("fineweb_train_*.bin"))[-1].unlink()
+        before = (self.out / "metrics.jsonl").read_bytes()
+        self.fails(CONFIG, "training tokens, now it has", output="changed-data", **dict(RICH, DATA_PATH=shards))
+        self.assertEqual((self.out / "metrics.jsonl").read_bytes(), before)
 
     def test_checkpoints_by_minutes_of_training_time(self):
         # A minute is long for a test: none is due, and the last is saved at the end.
