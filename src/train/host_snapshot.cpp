@@ -46,7 +46,11 @@ at::Tensor as_tensor(StateScalar value) {
 }  // namespace
 
 HostSnapshot::HostSnapshot(at::Device device, int rank, int world_size)
-    : device_(device), rank_(rank), world_size_(world_size), copied_(device.type()) {}
+    : device_(device), rank_(rank), world_size_(world_size), copied_(device.type()) {
+  if (device.is_cuda()) {
+    stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  }
+}
 
 at::Tensor HostSnapshot::buffer_for(const std::string& name, const at::Tensor& value) {
   auto& buffer = buffers_[name];
@@ -63,17 +67,15 @@ void HostSnapshot::copy_tensors(RunState& state) {
   ShareVisitor visitor(rank_, world_size_, [&](const std::string& name, const at::Tensor& value) {
     share_.emplace_back(name, buffer_for(name, value)).second.copy_(value, /*non_blocking=*/true);
   });
-  if (device_.is_cpu()) {
-    state.visit(visitor);
-  } else {
-    const c10::impl::VirtualGuardImpl device(device_.type());
+  if (stream_) {
     c10::Event written(device_.type());
     written.record(compute_stream(device_));
-    const auto stream = device.getStreamFromGlobalPool(device_);
-    written.block(stream);
-    const c10::StreamGuard on_stream(stream);
+    written.block(*stream_);
+    const c10::StreamGuard on_stream(*stream_);
     state.visit(visitor);
-    copied_.record(stream);
+    copied_.record(*stream_);
+  } else {
+    state.visit(visitor);
   }
   tensors_ = share_.size();
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ class HostSnapshot {
   int rank_, world_size_;
   std::map<std::string, at::Tensor> buffers_;  // by the tensor's name
   NamedTensors share_;
-  std::size_t tensors_ = 0;  // of the share; scalars follow
+  std::size_t tensors_ = 0;            // of the share; scalars follow
+  std::optional<c10::Stream> stream_;  // a GPU's
   c10::Event copied_;
 };
 
