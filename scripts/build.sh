@@ -7,6 +7,8 @@
 #   cpu      build-cpu/   Release, without CUDA
 #   cuda     build-cuda/  Release, with CUDA; an error where the above is not there
 #   asan     build-asan/  address and undefined-behaviour sanitizers, on the CPU
+#   tsan     build-tsan/  thread sanitizer: base, config and data, which have threads and no LibTorch
+#   fuzz, libfuzzer       the fuzz targets alone, for scripts/fuzz.sh: build-fuzz/, build-libfuzzer/
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh

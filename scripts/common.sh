@@ -30,6 +30,6 @@ as_root() {
 }
 
 # Whether a word names a preset of CMakePresets.json.
-is_preset() { [[ $1 =~ ^(default|cpu|cuda|asan)$ ]]; }
+is_preset() { [[ $1 =~ ^(default|cpu|cuda|asan|tsan|fuzz|libfuzzer)$ ]]; }
 
 have_gpu() { nvidia-smi -L >/dev/null 2>&1; }

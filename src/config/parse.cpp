@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/shown.h"
 #include "config/env_file.h"
 #include "config/suggest.h"
 #include "config/text.h"
@@ -75,7 +76,7 @@ class Parser {
       result_.origins[entry.member] = std::move(origin);
     } else {
       problems_.push_back(fmt::format("{}='{}' ({}): expected {}", env_name(entry.member),
-                                      text.substr(0, 200), where, entry.expected));
+                                      shown(text, 200), where, entry.expected));
     }
   }
 

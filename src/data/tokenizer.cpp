@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/shown.h"
 #include "data/file.h"
 #include "data/model_proto.h"
 
@@ -50,7 +51,7 @@ Tokenizer::Tokenizer(const std::string& path, int vocab_size)
     reason = error.what();
   }
   REQUIRE(reason.empty(), ExitCode::bad_data, "tokenizer {} is no SentencePiece model ({})", path,
-          reason);
+          shown(reason, 200));
   const int count = processor_->GetPieceSize();
   REQUIRE(
       vocab_size == 0 || vocab_size == count, ExitCode::config,

@@ -93,26 +93,8 @@ void check_offsets(const SafetensorsHeader& header, uint64_t data_size, const st
           data_size);
 }
 
-}  // namespace
-
-FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors,
-                            const Metadata& metadata) {
-  const torch::NoGradGuard no_grad;
-  const std::vector<size_t> order = layout_order(tensors);
-  const std::string header = header_text(tensors, order, metadata);
-  AtomicFile file(path);
-  const uint64_t length = header.size();
-  file.write(&length, sizeof length);
-  file.write(header.data(), header.size());
-  for (size_t i : order) {
-    const at::Tensor tensor = tensors[i].second.to(at::kCPU).contiguous();
-    file.write(tensor.const_data_ptr(), tensor.nbytes());
-  }
-  return file.commit();
-}
-
-NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {
-  const FileSource source(path);
+NamedTensors read_tensors(const ByteSource& source, Metadata* metadata) {
+  const std::string& path = source.name();
   uint64_t length = 0;
   REQUIRE(source.holds(0, sizeof length), ExitCode::bad_data,
           "{}: expected a safetensors file, found {} bytes", path, source.size());
@@ -138,6 +120,33 @@ NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {
   }
   if (metadata) *metadata = std::move(header.metadata);
   return tensors;
+}
+
+}  // namespace
+
+FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors,
+                            const Metadata& metadata) {
+  const torch::NoGradGuard no_grad;
+  const std::vector<size_t> order = layout_order(tensors);
+  const std::string header = header_text(tensors, order, metadata);
+  AtomicFile file(path);
+  const uint64_t length = header.size();
+  file.write(&length, sizeof length);
+  file.write(header.data(), header.size());
+  for (size_t i : order) {
+    const at::Tensor tensor = tensors[i].second.to(at::kCPU).contiguous();
+    file.write(tensor.const_data_ptr(), tensor.nbytes());
+  }
+  return file.commit();
+}
+
+NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {
+  return read_tensors(FileSource(path), metadata);
+}
+
+NamedTensors parse_safetensors(std::string_view bytes, const std::string& name,
+                               Metadata* metadata) {
+  return read_tensors(MemorySource(bytes, name), metadata);
 }
 
 }  // namespace tg

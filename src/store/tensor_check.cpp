@@ -30,15 +30,4 @@ std::string shape_text(c10::IntArrayRef sizes) {
   return fmt::format("[{}]", fmt::join(sizes.begin(), sizes.end(), ", "));
 }
 
-std::string shown(std::string_view name, size_t most) {
-  std::string text;
-  for (char c : name.substr(0, most)) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
-      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    else
-      text += c;
-  }
-  return name.size() > most ? text + "..." : text;
-}
-
 }  // namespace tg

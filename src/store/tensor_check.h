@@ -1,13 +1,14 @@
 #pragma once
 // Checks of tensors from files, for all readers: shapes whose products would overflow, bytes that
-// are not bool. And the text of such names and shapes in a message.
+// are not bool. And the text of such shapes and names (shown) in a message.
 #include <ATen/core/Tensor.h>
 #include <c10/util/ArrayRef.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include "base/shown.h"
 
 namespace tg {
 
@@ -22,7 +23,5 @@ std::optional<int64_t> checked_numel(c10::IntArrayRef sizes, size_t item_size);
 bool all_zero_or_one(const at::Tensor& bools);
 
 std::string shape_text(c10::IntArrayRef sizes);  // [2, 3]
-// Control characters escaped, at most `most` characters.
-std::string shown(std::string_view name, size_t most = 100);
 
 }  // namespace tg

@@ -51,6 +51,15 @@ ParseResult parse_tool(ToolOptions& options, const std::vector<std::string>& wor
                          .run_config = "config.json"});
 }
 
+TEST(Parse, ValuesOfARunsConfigAreShownWithoutControlCharacters) {
+  ToolOptions options;
+  const auto failure = failure_of([&] {
+    parse_tool(options, {}, {{"ITERATIONS", "1\n\x1b[m", 0}});
+  });
+  EXPECT_EQ(failure,
+            "64 ITERATIONS='1\\x0a\\x1b[m' (config.json): expected an integer of at least 0");
+}
+
 TEST(Parse, ACommandsOwnOptionsAreFlagsAlone) {
   ToolOptions options;
   const auto result = parse_tool(options, {"--prompt", "", "--cache", "0", "--seed", "3"});

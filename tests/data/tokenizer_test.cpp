@@ -110,6 +110,15 @@ TEST(Tokenizer, RefusesEveryModelCutShortAndSaysNothingElse) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// The library quotes a piece that it refuses.
+TEST(Tokenizer, ShowsNoControlCharactersOfABrokenModel) {
+  const TempDir dir;
+  std::string model = read_file(bpe_path);
+  model.replace(model.find("<0x41>"), 6, "<\n\x1b[m>");
+  write_file(dir / "m", model);
+  expect_part(error_of(ExitCode::bad_data, [&] { Tokenizer(dir / "m"); }), "<\\x0a\\x1b[m>");
+}
+
 TEST(ModelProto, ReadsEveryWireTypeAndStopsAtNonsense) {
   using namespace std::string_literals;
   EXPECT_TRUE(scan_model_proto("")->has_trainer == false);

@@ -1,0 +1,22 @@
+// An artifact as it is handed in: packed.
+#include "artifact/read_artifact.h"
+#include "store/compressed.h"
+#include "store/torch_file.h"
+#include "tests/fuzz/artifact_seeds.h"
+#include "tests/fuzz/target.h"
+#include "tests/fuzz/tensors.h"
+
+namespace tg::fuzz {
+
+std::vector<std::string> seeds() {
+  return {compress_xz(torch_value_bytes(int6_value())),
+          compress_zlib(torch_value_bytes(int8_value()))};
+}
+
+void read(std::string_view bytes) {
+  static ScratchFile file;
+  file.put(bytes);
+  for (const auto& [name, tensor] : read_artifact(file.path(), 64)) touch(tensor);
+}
+
+}  // namespace tg::fuzz

@@ -1,0 +1,21 @@
+// A tokenizer, and the text that it encodes and decodes.
+#include "data/tokenizer.h"
+#include "tests/fuzz/target.h"
+
+namespace tg::fuzz {
+
+std::vector<std::string> seeds() {
+  return {fixture("data_bpe.model"), fixture("data_odd.model"), fixture("data_exact.model")};
+}
+
+void read(std::string_view bytes) {
+  static ScratchFile file;
+  file.put(bytes);
+  const Tokenizer tokenizer(file.path());
+  std::vector<std::uint16_t> ids;
+  for (const auto part : tokenizer.split("the licence of a file,\t\u00e9\U0001F600  b", 4))
+    tokenizer.encode_continued(part, ids);
+  tokenizer.decode(ids);
+}
+
+}  // namespace tg::fuzz

@@ -1,0 +1,16 @@
+// A file of torch.save: the zip, its pickle and its storages.
+#include "store/torch_file.h"
+#include "tests/fuzz/target.h"
+#include "tests/fuzz/tensors.h"
+
+namespace tg::fuzz {
+
+std::vector<std::string> seeds() {
+  return {torch_value_bytes(small_dict())};
+}
+
+void read(std::string_view bytes) {
+  touch(parse_torch_value(bytes, "file"));
+}
+
+}  // namespace tg::fuzz
