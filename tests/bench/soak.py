@@ -5,7 +5,8 @@
 
 Ranks train on synthetic tokens on the CPU under mpirun, with a checkpoint every 5 steps. mpirun or one of the
 ranks, chosen at random, gets SIGKILL or SIGTERM at a random moment, from the start of the processes on; then the
-same command starts again. After the last kill the run ends by itself. Prints the time from each kill to the next
+same command starts again. After the last kill the run does 20 more steps and ends; then a run of as many steps
+is left alone. Prints the time from each kill to the next
 step beyond those before it (median, 90 %, worst), the exit codes, and what a checkpoint cost training.
 Exit status 1 unless losses and final weights equal, bit for bit, those of a run that nobody disturbed, and no
 checkpoint was ever found damaged.
@@ -27,7 +28,8 @@ import time
 from kill_drill import SETTINGS, lives
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-RUN = SETTINGS | {"CHECKPOINT_EVERY": 5, "WARMDOWN_ITERS": 100, "VAL_LOSS_EVERY": 50, "WARMUP_STEPS": 1}
+RUN = SETTINGS | {"CHECKPOINT_EVERY": 5, "WARMDOWN_ITERS": 0, "VAL_LOSS_EVERY": 100, "WARMUP_STEPS": 1, "MODEL_DIM": 32,
+                  "TRAIN_SEQ_LEN": 32, "TRAIN_BATCH_TOKENS": 512, "VAL_TOKENS": 1024, "VAL_BATCH_SIZE": 1024}
 WRAPPER = 'echo $$ >"$TMPDIR/pid$OMPI_COMM_WORLD_RANK"; exec "$0"'
 
 
@@ -79,7 +81,7 @@ def disturb(program, folder, options, choice):
     """One start and one kill → exit code, the signal's name, its target, and standard error."""
     for rank in range(options.ranks):
         (folder / f"pid{rank}").unlink(missing_ok=True)
-    process = launch(program, options.ranks, folder, options.steps)
+    process = launch(program, options.ranks, folder, steps=1000000)
     errors = []
     reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
     reader.start()
@@ -90,15 +92,15 @@ def disturb(program, folder, options, choice):
     try:
         os.kill(target, number)
     except ProcessLookupError:
-        sys.exit("the run ended before it was killed: raise --steps")
+        sys.exit(f"the run ended by itself: exit {process.wait()}\n{process.stderr.read()}")
     end_all(process, pids_of(folder, options.ranks))
     reader.join()
     who = "mpirun" if target == process.pid else f"rank {pids.index(target)}"
     return killed, process.returncode, number.name, who, errors[0]
 
 
-def finish(program, folder, options):
-    process = launch(program, options.ranks, folder, options.steps)
+def finish(program, folder, ranks, steps):
+    process = launch(program, ranks, folder, steps)
     errors = process.communicate()[1]
     if process.returncode:
         sys.exit(f"the run ended with {process.returncode}:\n{errors}")
@@ -123,16 +125,13 @@ def main():
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build" / "train_gpt")
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=0, help="of the run; 0: 20 for each kill")
-    parser.add_argument("--longest", type=float, default=5, help="seconds from a start to its kill, at most")
+    parser.add_argument("--longest", type=float, default=3, help="seconds from a start to its kill, at most")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    options.steps = options.steps or 20 * options.kills
     program, choice = options.program.resolve(), random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="train_gpt-soak-") as temporary:
         calm, harmed = pathlib.Path(temporary, "calm"), pathlib.Path(temporary, "harmed")
         calm.mkdir(), harmed.mkdir()
-        finish(program, calm, options)
         codes, damaged, too_soon, waits, saves = collections.Counter(), 0, 0, [], []
         for kill in range(options.kills):
             killed, code, name, who, errors = disturb(program, harmed, options, choice)
@@ -145,23 +144,25 @@ def main():
             waits[-1].start()
             print(f"kill {kill + 1:3} of {who} by {name}: exit {code}, step {waits[-1].step}", flush=True)
             saves += [event["stall_ms"] for event in events(harmed) if event["event"] == "checkpoint"]
-        damaged += finish(program, harmed, options).count("is skipped")
+        steps = last_step(harmed) + 20
+        damaged += finish(program, harmed, options.ranks, steps).count("is skipped")
+        finish(program, calm, options.ranks, steps)
         ours, theirs = ([event["train_loss"] for event in events(folder) if event["event"] == "train"]
                         for folder in (harmed, calm))
-        same = ours == theirs and len(ours) == options.steps
+        same = ours == theirs and len(ours) == steps
         weights = [(folder / "out" / "final_model.safetensors").read_bytes() for folder in (harmed, calm)]
         for wait in waits:
             wait.join(timeout=5)
         seconds = sorted(wait.seconds for wait in waits if wait.seconds is not None)
         resumes = sum(event["event"] == "resume" for event in events(harmed))
-    print(f"\n{options.kills} kills in {options.steps} steps on {options.ranks} ranks; by signal, target and exit code:")
+    print(f"\n{options.kills} kills in {steps} steps on {options.ranks} ranks; by signal, target and exit code:")
     for what, count in sorted(codes.items()):
         print(f"  {count:4}  {what}")
     print(f"kill to next new step, of {len(seconds)} starts that lived to one: median {statistics.median(seconds):.2f} s, "
           f"90 % {seconds[int(0.9 * len(seconds))]:.2f} s, worst {seconds[-1]:.2f} s")
     print(f"stall of a checkpoint: median {statistics.median(saves):.2f} ms, worst {max(saves):.2f} ms")
     print(f"resumes kept in metrics.jsonl: {resumes}; checkpoints found damaged: {damaged}")
-    print(f"losses of {options.steps} steps {'equal' if same else 'DIFFER'}, "
+    print(f"losses of {steps} steps {'equal' if same else 'DIFFER'}, "
           f"final weights {'equal' if weights[0] == weights[1] else 'DIFFER'}")
     sys.exit(0 if same and weights[0] == weights[1] and damaged == 0 else 1)
 

@@ -1,8 +1,10 @@
 """Several ranks stop together, save together, and go on with as many ranks or others."""
 
 import os
+import pathlib
 import signal
 import subprocess
+import time
 import unittest
 
 from harness import RunTest, children_named, end, mpirun, read_events, read_until, train_losses
@@ -31,6 +33,12 @@ class RanksTest(RunTest):
                 end(process)
         return subprocess.CompletedProcess([], process.returncode, output, errors)
 
+    def wait_for_the_end_of(self, pids):
+        until = time.monotonic() + 30
+        while living := [pid for pid in pids if pathlib.Path(f"/proc/{pid}").exists()]:
+            self.assertLess(time.monotonic(), until, f"left behind: {living}")
+            time.sleep(0.05)
+
     def assert_stopped(self, done):
         self.assertEqual(done.returncode, STOPPED, done.stdout + done.stderr)
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
@@ -55,6 +63,18 @@ class RanksTest(RunTest):
             self.assertEqual(train_losses(events), train_losses(whole))
             self.assertEqual([e["val_loss"] for e in events if e["event"] == "final"],
                              [e["val_loss"] for e in whole if e["event"] == "final"])
+
+    def test_ranks_whose_launcher_is_killed_stop_as_if_they_had_been_told_to(self):
+        whole = train_losses(self.ranks(2, output="led"))
+        with self.start_gpt(through=mpirun(2), output="orphans", **dict(STEPS, CHECKPOINT_EVERY=0)) as process:
+            read_until(process, "step:4/")
+            ranks = children_named("train_gpt", process.pid)
+            process.kill()
+            process.communicate(timeout=30)
+        self.assertEqual(len(ranks), 2)
+        self.wait_for_the_end_of(ranks)
+        self.assertEqual(train_losses(self.ranks(2, output="orphans", CHECKPOINT_EVERY=0)), whole)
+        self.assertEqual(len([e for e in read_events(self.out) if e["event"] == "resume"]), 1)
 
     def test_a_killed_rank_costs_the_steps_since_the_last_checkpoint(self):
         whole = train_losses(self.ranks(2, output="unharmed"))

@@ -75,7 +75,7 @@ class OneRankTest(ResumeTest):
     def test_a_signal_stops_it_with_its_state_saved_also_without_checkpoints(self):
         settings = dict(RICH, CHECKPOINT_EVERY=0)
         whole = self.train(output="plain", **settings)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP):
             with self.subTest(signal=number.name):
                 output = number.name
                 error = self.error_of(self.kill_after("step:5/", number, output=output, **settings), STOPPED)
