@@ -1,6 +1,6 @@
 #include "base/stop_signal.h"
 
-#include <sys/prctl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -12,6 +12,8 @@ namespace {
 
 std::atomic<int> requested{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
+
+pid_t parent = 0;  // whose end is a SIGHUP; 0: nobody's
 
 void handle(int signal) {
   int before = 0;
@@ -34,10 +36,19 @@ void catch_stop_signals() {
 }
 
 void stop_with_parent() {
-  ::prctl(PR_SET_PDEATHSIG, SIGHUP);
+  parent = ::getppid();
+  // It may have ended before: then the process is an orphan and nobody reads what it writes. In a
+  // container the launcher itself may be process 1, and reads.
+  pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  ::poll(&output, 1, 0);
+  const bool unread = (output.revents & (POLLHUP | POLLERR)) != 0;
+  if (parent == 1 && unread) ::raise(SIGHUP);
 }
 
 int stop_signal() {
+  // Not by PR_SET_PDEATHSIG: that signals the end of the thread that started this process, and
+  // launchers with many ranks start them in threads of a moment.
+  if (parent != 0 && ::getppid() != parent) handle(SIGHUP);
   return requested;
 }
 

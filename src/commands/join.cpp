@@ -10,6 +10,7 @@
 #include "base/first_line.h"
 #include "base/log.h"
 #include "base/program.h"
+#include "base/stop_signal.h"
 #include "config/environment.h"
 #include "config/resolved.h"
 #include "train/out_of_memory.h"
@@ -48,6 +49,7 @@ Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse 
   Joined joined;
   joined.launch = read_launch();
   const auto& launch = joined.launch;
+  if (launch.world_size > 1) stop_with_parent();
   set_log_rank(launch.rank);
   if (launch.launcher != "single") turn_off_progress();
   check_settings(settings, launch.world_size, use);

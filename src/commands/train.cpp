@@ -4,7 +4,6 @@
 
 #include <csignal>
 
-#include "base/stop_signal.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "config/parse.h"
@@ -25,7 +24,6 @@ void train_command(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const auto joined =
       join_ranks(settings, origins, SettingsUse::training, notices(settings, origins));
-  if (joined.launch.world_size > 1) stop_with_parent();
   const OutputDir output_dir(settings, joined.rendezvous, joined.launch);
   const auto beginning =
       find_beginning(settings, output_dir.path(), joined.rendezvous, joined.launch);

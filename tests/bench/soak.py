@@ -9,7 +9,7 @@ same command starts again. After the last kill the run does 20 more steps and en
 is left alone. Prints the time from each kill to the next
 step beyond those before it (median, 90 %, worst), the exit codes, and what a checkpoint cost training.
 Exit status 1 unless losses and final weights equal, bit for bit, those of a run that nobody disturbed, and no
-checkpoint was ever found damaged.
+checkpoint was ever found damaged and no process outlived its launcher for long.
 """
 import argparse
 import collections
@@ -25,7 +25,7 @@ import tempfile
 import threading
 import time
 
-from kill_drill import SETTINGS, lives
+from kill_drill import SETTINGS
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RUN = SETTINGS | {"CHECKPOINT_EVERY": 5, "WARMDOWN_ITERS": 0, "VAL_LOSS_EVERY": 100, "WARMUP_STEPS": 1, "MODEL_DIM": 32,
@@ -66,19 +66,33 @@ def pids_of(folder, ranks):
     return pids
 
 
-def end_all(process, pids):
-    """What is left of a run whose launcher was killed, as a job's clean-up would."""
+def ranks_in(folder):
+    """The pids of all processes that work in the folder."""
+    found = []
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            if (entry / "cwd").resolve() == folder.resolve():
+                found.append(int(entry.name))
+        except OSError:
+            pass  # it has ended
+    return found
+
+
+def wait_for_the_end(process, folder):
+    """→ how many processes were still there after 20 s, and killed."""
     process.wait(timeout=120)
-    deadline = time.monotonic() + 10
-    for pid in pids:
-        while lives(pid):
-            if time.monotonic() > deadline:
+    deadline = time.monotonic() + 20
+    while left := ranks_in(folder):
+        if time.monotonic() > deadline:
+            for pid in left:
                 os.kill(pid, signal.SIGKILL)
-            time.sleep(0.01)
+            return len(left)
+        time.sleep(0.02)
+    return 0
 
 
 def disturb(program, folder, options, choice):
-    """One start and one kill → exit code, the signal's name, its target, and standard error."""
+    """One start and one kill → its time, exit code, the signal's name and target, standard error, processes left."""
     for rank in range(options.ranks):
         (folder / f"pid{rank}").unlink(missing_ok=True)
     process = launch(program, options.ranks, folder, steps=1000000)
@@ -93,10 +107,10 @@ def disturb(program, folder, options, choice):
         os.kill(target, number)
     except ProcessLookupError:
         sys.exit(f"the run ended by itself: exit {process.wait()}\n{process.stderr.read()}")
-    end_all(process, pids_of(folder, options.ranks))
+    left = wait_for_the_end(process, folder)
     reader.join()
     who = "mpirun" if target == process.pid else f"rank {pids.index(target)}"
-    return killed, process.returncode, number.name, who, errors[0]
+    return killed, process.returncode, number.name, who, errors[0], left
 
 
 def finish(program, folder, ranks, steps):
@@ -132,14 +146,14 @@ def main():
     with tempfile.TemporaryDirectory(prefix="train_gpt-soak-") as temporary:
         calm, harmed = pathlib.Path(temporary, "calm"), pathlib.Path(temporary, "harmed")
         calm.mkdir(), harmed.mkdir()
-        codes, damaged, too_soon, waits, saves = collections.Counter(), 0, 0, [], []
+        codes, damaged, left, waits, saves = collections.Counter(), 0, 0, [], []
         for kill in range(options.kills):
-            killed, code, name, who, errors = disturb(program, harmed, options, choice)
+            killed, code, name, who, errors, behind = disturb(program, harmed, options, choice)
             codes[f"{name} to {'mpirun' if who == 'mpirun' else 'a rank'}: {code}"] += 1
             damaged += errors.count("is skipped")
+            left += behind
             if waits and waits[-1].seconds is None:  # killed again before a new step
                 waits.pop()
-                too_soon += 1
             waits.append(NextStep(harmed, killed, last_step(harmed)))
             waits[-1].start()
             print(f"kill {kill + 1:3} of {who} by {name}: exit {code}, step {waits[-1].step}", flush=True)
@@ -161,10 +175,10 @@ def main():
     print(f"kill to next new step, of {len(seconds)} starts that lived to one: median {statistics.median(seconds):.2f} s, "
           f"90 % {seconds[int(0.9 * len(seconds))]:.2f} s, worst {seconds[-1]:.2f} s")
     print(f"stall of a checkpoint: median {statistics.median(saves):.2f} ms, worst {max(saves):.2f} ms")
-    print(f"resumes kept in metrics.jsonl: {resumes}; checkpoints found damaged: {damaged}")
+    print(f"resumes kept in metrics.jsonl: {resumes}; checkpoints found damaged: {damaged}; processes left behind: {left}")
     print(f"losses of {steps} steps {'equal' if same else 'DIFFER'}, "
           f"final weights {'equal' if weights[0] == weights[1] else 'DIFFER'}")
-    sys.exit(0 if same and weights[0] == weights[1] and damaged == 0 else 1)
+    sys.exit(0 if same and weights[0] == weights[1] and damaged == left == 0 else 1)
 
 
 if __name__ == "__main__":
