@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 namespace tg {
 
@@ -13,7 +15,9 @@ namespace {
 std::atomic<int> requested{0};
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
-pid_t parent = 0;  // whose end is a SIGHUP; 0: nobody's
+std::atomic<bool> catching = false;
+
+constexpr auto kPoll = std::chrono::milliseconds(200);
 
 void handle(int signal) {
   int before = 0;
@@ -23,9 +27,18 @@ void handle(int signal) {
   }
 }
 
+// Whether the process that started this one had ended at once: nobody reads what this one writes.
+// (In a container the launcher itself may be process 1, and reads.)
+bool is_orphan() {
+  pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
+  ::poll(&output, 1, 0);
+  return ::getppid() == 1 && (output.revents & (POLLHUP | POLLERR)) != 0;
+}
+
 }  // namespace
 
 void catch_stop_signals() {
+  catching = true;
   struct sigaction action = {};
   action.sa_handler = handle;
   action.sa_flags = SA_RESTART;
@@ -35,20 +48,17 @@ void catch_stop_signals() {
   if (hangup.sa_handler != SIG_IGN) ::sigaction(SIGHUP, &action, nullptr);
 }
 
+// Not by PR_SET_PDEATHSIG: that signals the end of the thread that started this process, and
+// launchers with many ranks start them in threads of a moment.
 void stop_with_parent() {
-  parent = ::getppid();
-  // It may have ended before: then the process is an orphan and nobody reads what it writes. In a
-  // container the launcher itself may be process 1, and reads.
-  pollfd output{.fd = STDOUT_FILENO, .events = 0, .revents = 0};
-  ::poll(&output, 1, 0);
-  const bool unread = (output.revents & (POLLHUP | POLLERR)) != 0;
-  if (parent == 1 && unread) ::raise(SIGHUP);
+  std::thread([parent = ::getppid()] {
+    while (::getppid() == parent && !is_orphan()) std::this_thread::sleep_for(kPoll);
+    if (!catching) ::_exit(128 + SIGHUP);
+    handle(SIGHUP);
+  }).detach();
 }
 
 int stop_signal() {
-  // Not by PR_SET_PDEATHSIG: that signals the end of the thread that started this process, and
-  // launchers with many ranks start them in threads of a moment.
-  if (parent != 0 && ::getppid() != parent) handle(SIGHUP);
   return requested;
 }
 

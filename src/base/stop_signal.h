@@ -7,8 +7,8 @@ namespace tg {
 // is ignored (nohup), but several of them are one. Before the call each ends the process as usual.
 void catch_stop_signals();
 
-// The end of the process that started this one counts as a SIGHUP: a launcher that was killed
-// leaves no ranks behind.
+// From now on the end of the process that started this one is as a SIGHUP, also where that is
+// ignored: a launcher that was killed leaves no ranks behind.
 void stop_with_parent();
 
 // The signal that asked to stop; 0: none yet.

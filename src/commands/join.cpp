@@ -49,11 +49,11 @@ Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse 
   Joined joined;
   joined.launch = read_launch();
   const auto& launch = joined.launch;
-  if (launch.world_size > 1) stop_with_parent();
   set_log_rank(launch.rank);
   if (launch.launcher != "single") turn_off_progress();
   check_settings(settings, launch.world_size, use);
   set_library_environment(settings.runtime, launch);
+  if (launch.world_size > 1) stop_with_parent();
   if (launch.rank == 0) {
     for (const auto& notice : notices) warn_line(notice);
   }

@@ -51,12 +51,13 @@ TEST(StopSignal, AHangUpThatIsIgnoredStaysIgnored) {
       testing::ExitedWithCode(0), "");
 }
 
-TEST(StopSignal, TheEndOfTheParentIsAHangUp) {
+TEST(StopSignal, TheEndOfTheParentIsAHangUpAlsoWhereThoseAreIgnored) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
-  const pid_t parent = ::fork();
-  if (parent == 0) {
+  if (::fork() == 0) {
     if (::fork() == 0) {
+      ::signal(SIGHUP, SIG_IGN);
+      catch_stop_signals();
       stop_with_parent();
       while (stop_signal() == 0) ::usleep(1000);
       const char found = static_cast<char>(stop_signal());
@@ -65,6 +66,7 @@ TEST(StopSignal, TheEndOfTheParentIsAHangUp) {
     ::usleep(100'000);
     std::_Exit(0);
   }
+  ::close(ends[1]);
   char found = 0;
   ASSERT_EQ(::read(ends[0], &found, 1), 1);
   EXPECT_EQ(found, SIGHUP);
