@@ -27,21 +27,21 @@ void MetricsSink::operator()(const RunStarted& event) {
   if (event.train_tokens) data["train_tokens"] = *event.train_tokens;
   file_.write(data);
   nlohmann::json start{{"event", "start"},
-               {"dataset", event.dataset},
-               {"train_shards", event.train_shards},
-               {"val_pattern", event.val_pattern},
-               {"val_tokens", event.val_tokens},
-               {"model_params", event.parameters},
-               {"mtp_params", event.mtp_parameters},
-               {"world_size", event.world_size},
-               {"micro_steps", event.micro_steps},
-               {"micro_batches", event.micro_batches},
-               {"tokens_per_step", event.tokens_per_step},
-               {"attention_kernel", event.attention_kernel},
-               {"device", event.device},
-               {"compute_dtype", event.compute_dtype},
-               {"threads", event.threads},
-               {"flops_per_token", event.flops_per_token}};
+                       {"dataset", event.dataset},
+                       {"train_shards", event.train_shards},
+                       {"val_pattern", event.val_pattern},
+                       {"val_tokens", event.val_tokens},
+                       {"model_params", event.parameters},
+                       {"mtp_params", event.mtp_parameters},
+                       {"world_size", event.world_size},
+                       {"micro_steps", event.micro_steps},
+                       {"micro_batches", event.micro_batches},
+                       {"tokens_per_step", event.tokens_per_step},
+                       {"attention_kernel", event.attention_kernel},
+                       {"device", event.device},
+                       {"compute_dtype", event.compute_dtype},
+                       {"threads", event.threads},
+                       {"flops_per_token", event.flops_per_token}};
   if (event.peak_flops > 0) start["peak_flops"] = event.peak_flops;
   file_.write(start);
 }

@@ -95,8 +95,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .device = machine.device_name,
           .compute_dtype = c10::toString(machine.compute),
           .threads = machine.threads,
-          .flops_per_token =
-              training_flops_per_token(settings.model, settings.run.train_seq_len),
+          .flops_per_token = training_flops_per_token(settings.model, settings.run.train_seq_len),
           .peak_flops = machine.peak_flops};
 }
 
