@@ -9,7 +9,7 @@ import re
 import sys
 
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
-LAYERS = "base config device data ops model comm optim store artifact eval train commands".split()
+LAYERS = "base config device data ops model comm optim store artifact eval train report commands".split()
 # Files that are a library beside their layer's, without suffix.
 LIBRARIES = {"data/feeder": "feeder"}
 # Folders that compile without LibTorch's headers, and their exceptions: the copy to the device.

@@ -14,6 +14,7 @@
 #include "commands/export.h"
 #include "commands/inspect.h"
 #include "commands/quantize.h"
+#include "commands/report.h"
 #include "commands/sample.h"
 #include "commands/train.h"
 #include "config/launch.h"
@@ -43,6 +44,7 @@ constexpr Command commands[] = {
     {"inspect", "prints the tensors of a weights file and the settings of its run",
      inspect_command},
     {"export", "writes a trained model for transformers", export_command, export_options, true},
+    {"report", "writes one HTML file with the curves of runs", report_command, report_options},
     {"completion", "prints a completion script for bash", completion_command},
     {"help", "prints the help of a command: train_gpt help COMMAND", help_command},
 };

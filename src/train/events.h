@@ -37,6 +37,8 @@ struct RunStarted {
   std::int64_t micro_steps = 1;  // of one rank
   std::int64_t micro_batches = 1, tokens_per_step = 0;
   std::string attention_kernel, device, compute_dtype, threads;
+  double flops_per_token = 0;  // of training
+  double peak_flops = 0;       // of one rank's GPU, a second; 0: unknown
 };
 
 struct WarmUpStepEnded {
@@ -53,6 +55,7 @@ struct FirstStepEnded {
 struct StepEnded {
   std::int64_t step = 0;
   double loss = 0, lr_scale = 0;
+  double grad_norm = 0;   // global, before clipping
   double elapsed_ms = 0;  // training time
   // Tokens of the stream that all ranks together have used; absent in the strided order.
   std::optional<std::int64_t> token_offset;

@@ -26,21 +26,24 @@ void MetricsSink::operator()(const RunStarted& event) {
   nlohmann::json data{{"event", "data"}, {"planned_tokens", event.planned_tokens}};
   if (event.train_tokens) data["train_tokens"] = *event.train_tokens;
   file_.write(data);
-  file_.write({{"event", "start"},
-               {"dataset", event.dataset},
-               {"train_shards", event.train_shards},
-               {"val_pattern", event.val_pattern},
-               {"val_tokens", event.val_tokens},
-               {"model_params", event.parameters},
-               {"mtp_params", event.mtp_parameters},
-               {"world_size", event.world_size},
-               {"micro_steps", event.micro_steps},
-               {"micro_batches", event.micro_batches},
-               {"tokens_per_step", event.tokens_per_step},
-               {"attention_kernel", event.attention_kernel},
-               {"device", event.device},
-               {"compute_dtype", event.compute_dtype},
-               {"threads", event.threads}});
+  nlohmann::json start{{"event", "start"},
+                       {"dataset", event.dataset},
+                       {"train_shards", event.train_shards},
+                       {"val_pattern", event.val_pattern},
+                       {"val_tokens", event.val_tokens},
+                       {"model_params", event.parameters},
+                       {"mtp_params", event.mtp_parameters},
+                       {"world_size", event.world_size},
+                       {"micro_steps", event.micro_steps},
+                       {"micro_batches", event.micro_batches},
+                       {"tokens_per_step", event.tokens_per_step},
+                       {"attention_kernel", event.attention_kernel},
+                       {"device", event.device},
+                       {"compute_dtype", event.compute_dtype},
+                       {"threads", event.threads},
+                       {"flops_per_token", event.flops_per_token}};
+  if (event.peak_flops > 0) start["peak_flops"] = event.peak_flops;
+  file_.write(start);
 }
 
 void MetricsSink::operator()(const WarmUpStepEnded& event) {
@@ -56,6 +59,7 @@ void MetricsSink::operator()(const StepEnded& event) {
                       {"step", event.step},
                       {"train_loss", event.loss},
                       {"lr_scale", event.lr_scale},
+                      {"grad_norm", event.grad_norm},
                       {"train_time_ms", event.elapsed_ms}};
   if (event.token_offset) json["token_offset"] = *event.token_offset;
   if (event.pass) json["pass"] = *event.pass;

@@ -94,7 +94,9 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .attention_kernel = std::string(attention_name(machine.attention)),
           .device = machine.device_name,
           .compute_dtype = c10::toString(machine.compute),
-          .threads = machine.threads};
+          .threads = machine.threads,
+          .flops_per_token = training_flops_per_token(settings.model, settings.run.train_seq_len),
+          .peak_flops = machine.peak_flops};
 }
 
 }  // namespace tg

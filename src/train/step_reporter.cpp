@@ -24,6 +24,7 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
       StepEnded{.step = step,
                 .loss = metrics.loss,
                 .lr_scale = launched.lr_scale,
+                .grad_norm = metrics.grad_norm,
                 .elapsed_ms = elapsed_ms,
                 .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
                 .pass = pass});

@@ -40,13 +40,14 @@ TEST(MetricsSink, WritesTheKnownEventsWithTheirKeys) {
   const auto lines = metrics_of({StepEnded{.step = 3,
                                            .loss = 6.25,
                                            .lr_scale = 0.5,
+                                           .grad_norm = 1.5,
                                            .elapsed_ms = 70,
                                            .token_offset = 1024,
                                            .pass = {}},
                                  Validated{3, {.loss = 6.5, .bpb = 4.25}, 70, 8}});
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0].dump(), R"({"event":"train","lr_scale":0.5,"step":3,"token_offset":1024,)"
-                             R"("train_loss":6.25,"train_time_ms":70.0})");
+  EXPECT_EQ(lines[0].dump(), R"({"event":"train","grad_norm":1.5,"lr_scale":0.5,"step":3,)"
+                             R"("token_offset":1024,"train_loss":6.25,"train_time_ms":70.0})");
   EXPECT_EQ(lines[1].dump(),
             R"({"event":"val","step":3,"val_bpb":4.25,"val_loss":6.5,"val_time_ms":8.0})");
 }

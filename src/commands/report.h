@@ -1,0 +1,15 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "config/entry.h"
+
+namespace tg {
+
+std::vector<Entry> report_options();
+// `train_gpt report RUN... --out FILE`: writes one HTML file about the runs, and a line on standard
+// output. A RUN is a run's folder, or a metrics.jsonl in it (metrics.1.jsonl of an earlier run).
+// Errors: usage; missing_input; bad_data (naming file and line); cannot_create, io.
+void report_command(int argc, const char* const* argv);
+
+}  // namespace tg

@@ -1,0 +1,80 @@
+#include "report/metrics_reader.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "report/event_fields.h"
+
+namespace tg {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMaxLine = 64 << 10;
+constexpr std::size_t kBlock = 1 << 20;
+constexpr int kMaxDepth = 4;
+
+std::string shown(std::string_view line) {
+  constexpr std::size_t kMost = 60;
+  const std::string text(line.substr(0, kMost));
+  return json(text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) +
+         (line.size() > kMost ? "..." : "");
+}
+
+// `discarded` where it is no JSON, or deeper than any event.
+json parse_line(std::string_view line) {
+  bool too_deep = false;
+  const auto check_depth = [&](int depth, json::parse_event_t, json&) {
+    too_deep |= depth > kMaxDepth;
+    return !too_deep;
+  };
+  auto value = json::parse(line, check_depth, /*allow_exceptions=*/false);
+  return too_deep ? json(json::value_t::discarded) : value;
+}
+
+}  // namespace
+
+std::string MetricsReader::place() const {
+  return fmt::format("{}:{}", file_.name(), line_number_);
+}
+
+std::optional<std::string_view> MetricsReader::next_line() {
+  for (;;) {
+    const auto end = buffer_.find('\n', begin_);
+    const auto length = (end == buffer_.npos ? buffer_.size() : end) - begin_;
+    const bool at_end = read_ == file_.size();
+    if (end == buffer_.npos && at_end && length == 0) return std::nullopt;
+    if (end != buffer_.npos || at_end || length > kMaxLine) ++line_number_;
+    REQUIRE(length <= kMaxLine, ExitCode::bad_data,
+            "{}: expected an event of at most {} bytes, found a longer line", place(), kMaxLine);
+    if (end != buffer_.npos) {
+      const auto line = std::string_view(buffer_).substr(begin_, length);
+      begin_ = end + 1;
+      return line;
+    }
+    REQUIRE(!at_end, ExitCode::bad_data,
+            "{}: the line is cut: expected an end of line, found the end of the file; remove this "
+            "line",
+            place());
+    buffer_.erase(0, begin_);
+    begin_ = 0;
+    const auto count =
+        static_cast<std::size_t>(std::min<std::uint64_t>(kBlock, file_.size() - read_));
+    buffer_ += file_.read(read_, count);
+    read_ += count;
+  }
+}
+
+std::optional<json> MetricsReader::next() {
+  const auto line = next_line();
+  if (!line) return std::nullopt;
+  auto event = parse_line(*line);
+  const bool named = event.is_object() && event.contains("event") && event["event"].is_string();
+  REQUIRE(named, ExitCode::bad_data,
+          "{}: expected an event, a JSON object with a string \"event\", found {}", place(),
+          shown(*line));
+  check_fields(event, place());
+  return event;
+}
+
+}  // namespace tg

@@ -1,0 +1,106 @@
+#include "report/page.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "bands.h"
+#include "chart.h"
+#include "compare.h"
+#include "elements.h"
+#include "facts.h"
+#include "layout.h"
+#include "numbers.h"
+#include "pictures.h"
+#include "scales.h"
+#include "series.h"
+#include "start.h"
+#include "style.h"
+#include "tables.h"
+
+namespace tg {
+namespace {
+
+using nlohmann::json;
+
+// Each character of `special` as `replace` has it.
+template <class Replace>
+std::string escaped(std::string_view text, std::string_view special, Replace&& replace) {
+  std::string result;
+  for (const char c : text) {
+    if (special.find(c) == special.npos) {
+      result += c;
+    } else {
+      result += replace(c);
+    }
+  }
+  return result;
+}
+
+std::string dump(const json& value) {
+  return value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+}
+
+// JSON for a <script>: without "<", which could end it, in ASCII alone, without U+2028 and U+2029.
+std::string script_json(const json& value) {
+  return escaped(dump(value), "<>&", [](char c) {
+    if (c == '<') return "\\u003c";
+    return c == '>' ? "\\u003e" : "\\u0026";
+  });
+}
+
+std::string html_text(std::string_view text) {
+  return escaped(text, "<>&\"'", [](char c) {
+    switch (c) {
+      case '<':
+        return "&lt;";
+      case '>':
+        return "&gt;";
+      case '&':
+        return "&amp;";
+      case '"':
+        return "&quot;";
+      default:
+        return "&#39;";
+    }
+  });
+}
+
+std::string title_of(const json& runs) {
+  std::string names;
+  for (const auto& run : runs) {
+    names += (names.empty() ? "" : ", ") + run["name"].get<std::string>();
+  }
+  constexpr std::size_t kMost = 200;
+  return "train_gpt: " + (names.size() > kMost ? std::to_string(runs.size()) + " runs" : names);
+}
+
+std::string script() {
+  std::string text = "(() => {\n\"use strict\";\n";
+  // A file uses those before it.
+  for (const char* file : {k_elements, k_numbers, k_scales, k_series, k_chart, k_bands, k_pictures,
+                           k_tables, k_compare, k_facts, k_start}) {
+    text += file;
+  }
+  return text + "})();\n";
+}
+
+}  // namespace
+
+std::string report_page(const json& runs) {
+  const std::pair<std::string_view, std::string> parts[] = {
+      {"{{title}}", html_text(title_of(runs))},
+      {"{{style}}", k_style},
+      {"{{runs}}", script_json(runs)},
+      {"{{script}}", script()}};
+  std::string page;
+  std::string_view rest = k_layout;
+  for (const auto& [marker, text] : parts) {  // in the layout's order
+    const auto at = rest.find(marker);
+    page += rest.substr(0, at);
+    page += text;
+    rest.remove_prefix(at + marker.size());
+  }
+  return page += rest;
+}
+
+}  // namespace tg

@@ -1,0 +1,30 @@
+// HTML and SVG elements. Text of the runs gets in as text nodes and attributes alone.
+const fill = (node, attributes, children) => {
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  node.append(...children.flat().filter((child) => child !== null));
+  return node;
+};
+const element = (name, attributes = {}, ...children) => fill(document.createElement(name), attributes, children);
+const svg = (name, attributes = {}, ...children) =>
+  fill(document.createElementNS("http://www.w3.org/2000/svg", name), attributes, children);
+
+// rows: of cells, each a text or an element; the first of a row is its head.
+const table = (head, rows, caption) => {
+  const cell = (content, i) => i === 0
+    ? element("th", { scope: "row" }, content)
+    : element("td", typeof content === "string" && !/^[-−\d—]/.test(content) ? { class: "text" } : {}, content);
+  return element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption },
+    element("table", {},
+      element("caption", {}, caption),
+      element("thead", {}, element("tr", {}, head.map((text) => element("th", { scope: "col" }, text)))),
+      element("tbody", {}, rows.map((row) => element("tr", {}, row.map(cell))))));
+};
+
+// A <details> whose content is made when it is opened.
+const folded = (title, make) => {
+  const box = element("details", {}, element("summary", {}, title));
+  box.addEventListener("toggle", () => {
+    if (box.open && box.children.length === 1) box.append(make());
+  });
+  return box;
+};

@@ -1,0 +1,73 @@
+// Which pictures there are, and what they show.
+
+// So many rows that a table stays readable, evenly from 0 to count - 1.
+const someRows = (count, most = 200) =>
+  Array.from({ length: Math.min(count, most) }, (_, i) => (count <= most ? i : Math.round((i * (count - 1)) / (most - 1))));
+
+const seriesTable = (title, series, yText) => () => {
+  const most = Math.max(20, Math.floor(400 / series.length));
+  return table(["run", view.axis.label, title],
+    series.flatMap((line) => someRows(line.xs.length, most).map((row) =>
+      [line.name, view.axis.text(line.xs[row]), yText(line.ys[row])])),
+    `${title}: ${series.map((line) => `${Math.min(line.xs.length, most)} of ${whole(line.rows ?? line.xs.length)}`).join(", ")} points`);
+};
+
+// lines() → [{name, color, dash, xs, ys, thin}]; thin ones are not read or listed.
+const linesPicture = ({ title, note, lines, yText, tickText, zero, log, wide }) => picture({
+  title, note, tickText, wide,
+  content: () => {
+    const all = lines().filter((line) => extent(line.ys) !== null);
+    if (all.length === 0) return null;
+    const bold = all.filter((line) => !line.thin), listed = bold.length ? bold : all;
+    const range = extent(all.flatMap((line) => extent(line.ys)));
+    if (zero) range[0] = Math.min(0, range[0]);
+    return {
+      label: `${title} against ${view.axis.label}: ${listed.map((line) =>
+        `${line.name} from ${yText(line.ys.find(isNumber))} to ${yText(line.ys.findLast(isNumber))}`).join("; ")}`,
+      xs: all.flatMap((line) => extent(line.xs)), range, log: log && range[0] > 0,
+      paint: (x, y) => all.map((line) => svg("path", {
+        d: linePath(line.xs, line.ys, x, y), fill: "none", stroke: line.color, "stroke-linejoin": "round",
+        "stroke-width": line.thin ? 1 : line.xs.length > 200 ? 1.4 : 2, "stroke-opacity": line.thin ? 0.35 : 1, "stroke-dasharray": line.dash,
+      }, svg("title", {}, line.name))).concat(all.filter((line) => line.dots).flatMap((line) => line.xs.map((value, i) =>
+        isNumber(line.ys[i]) && line.xs.length <= 100 ? svg("circle", { cx: x.at(value), cy: y.at(line.ys[i]), r: 3, fill: line.color }) : null))
+        .filter((node) => node !== null)),
+      read: (value) => `${view.axis.label} ${view.axis.text(value)}: ${listed.map((line) =>
+        `${listed.length > 1 ? `${line.name} ` : ""}${yText(line.ys[nearest(line.xs, value)])}`).join(", ")}`,
+      table: seriesTable(title, listed, yText),
+    };
+  },
+});
+
+const columnPicture = (title, part, column, more) =>
+  linesPicture({ title, lines: () => seriesOf(part, column, more), ...more });
+
+const mfu = (run, rate) => (isNumber(rate) && run.start.peak_flops && run.start.flops_per_token
+  ? (rate * run.start.flops_per_token) / (run.start.peak_flops * run.start.world_size) : null);
+const mfuLines = () =>
+  seriesOf("train", "tokens_per_s").map((line) => ({ ...line, ys: line.ys.map((rate) => mfu(line.run, rate)) }));
+
+const allPictures = () => {
+  const some = (part, column) => runs.some((run) => hasNumbers(run, part, column));
+  const boxes = [linesPicture({
+    title: "Training loss", wide: true, yText: loss, log: false,
+    note: "Bold: exponential mean over 20 steps; thin: every step's loss.",
+    lines: () => [...(view.raw ? seriesOf("train", "loss", { thin: true }) : []), ...seriesOf("train", "smooth_loss")],
+  })];
+  const validated = some("val", "val_bpb") ? ["Validation, bits per byte", "val_bpb"] : ["Validation loss", "val_loss"];
+  boxes.push(columnPicture(validated[0], "val", validated[1], { yText: loss, dots: true }));
+  if (validated[1] === "val_bpb") boxes.push(columnPicture("Validation loss", "val", "val_loss", { yText: loss, dots: true }));
+  boxes.push(columnPicture("Learning-rate scale", "train", "lr_scale", { yText: short, zero: true }),
+    columnPicture("Gradient norm", "train", "grad_norm", { yText: short, log: true, note: "Global, before clipping." }),
+    columnPicture("Throughput, tokens/s", "train", "tokens_per_s", { yText: short, zero: true }),
+    linesPicture({ title: "MFU", lines: mfuLines, yText: percent, tickText: percent, zero: true }),
+    columnPicture("Waiting for tokens, ms a step", "train", "data_wait_ms", { yText: short, zero: true }));
+  for (const run of runs.filter((one) => hasNumbers(one, "phases", "forward"))) {
+    const box = picture({
+      title: runs.length > 1 ? `Phases of a step, ms: ${run.name}` : "Phases of a step, ms",
+      content: () => (run.shown ? bandsContent(run) : null),
+    });
+    box.children[0].after(phaseKey());
+    boxes.push(box);
+  }
+  return boxes;
+};

@@ -1,0 +1,29 @@
+// A number's place on an axis, and the axis' round numbers.
+const extent = (values) => {
+  let least = Infinity, most = -Infinity;
+  for (const value of values) {
+    if (!isNumber(value)) continue;
+    if (value < least) least = value;
+    if (value > most) most = value;
+  }
+  return least <= most ? [least, most] : null;
+};
+const roundTicks = ([from, to], count) => {
+  const raw = (to - from) / count, power = 10 ** Math.floor(Math.log10(raw));
+  const step = power * ([1, 2, 5].find((factor) => factor * power >= raw) ?? 10);
+  const ticks = [];
+  for (let i = Math.ceil(from / step - 1e-9); i * step <= to + 1e-9 * step; ++i) ticks.push(Number((i * step).toPrecision(12)));
+  return ticks;
+};
+// → {at: value → pixel, ticks}; `range` pixels for `domain`, which is widened where it is empty.
+const scale = (domain, range, count, logarithmic) => {
+  let [from, to] = domain;
+  if (from === to) [from, to] = from === 0 ? [0, 1] : [from - Math.abs(from) / 20, to + Math.abs(to) / 20];
+  const bend = logarithmic ? (x) => Math.log10(x) : (x) => x;
+  const length = bend(to) - bend(from);
+  const at = (value) => range[0] + ((bend(value) - bend(from)) / length) * (range[1] - range[0]);
+  if (!logarithmic || to / from < 20) return { at, ticks: roundTicks([from, to], count) };
+  const ticks = [];
+  for (let e = Math.ceil(Math.log10(from) - 1e-9); 10 ** e <= to * (1 + 1e-9); ++e) ticks.push(Number((10 ** e).toPrecision(6)));
+  return { at, ticks };
+};

@@ -1,0 +1,45 @@
+// The runs, what of them is shown, and their numbers as series for the pictures.
+const runs = JSON.parse(document.getElementById("runs").textContent);
+runs.forEach((run, i) => {
+  run.color = `var(--c${i % 8})`;
+  run.dash = ["", "7 3", "2 3", "9 3 2 3"][Math.floor(i / 8) % 4];
+  run.shown = true;
+});
+const axes = {
+  step: { label: "steps", values: (columns) => columns.step, of: (place) => place.step, text: whole },
+  tokens: { label: "tokens", values: (columns) => columns.tokens, of: (place) => place.tokens, text: short },
+  seconds: {
+    label: "seconds of training", values: (columns) => columns.ms.map((ms) => ms / 1000),
+    of: (place) => place.ms / 1000, text: (x) => written(x, (s) => digits(s, s < 10 ? 2 : s < 100 ? 1 : 0)),
+  },
+};
+const view = { axis: axes.step, raw: true };
+const shownRuns = () => runs.filter((run) => run.shown);
+const hasNumbers = (run, part, column) => (run[part].columns[column] ?? []).some(isNumber);
+
+// A line for each shown run that has the column.
+const seriesOf = (part, column, more = {}) =>
+  shownRuns().filter((run) => hasNumbers(run, part, column)).map((run) => ({
+    run, name: run.name, color: run.color, dash: run.dash,
+    xs: view.axis.values(run[part].columns), ys: run[part].columns[column], ...more,
+  }));
+
+// The index of the number nearest to x among ascending xs.
+const nearest = (xs, x) => {
+  let low = 0, high = xs.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (xs[middle] < x) low = middle + 1; else high = middle;
+  }
+  return low > 0 && x - xs[low - 1] < xs[low] - x ? low - 1 : low;
+};
+
+// What happened at a step, as lines in the pictures.
+const markNames = {
+  checkpoint: "checkpoint", resume: "resumed", late_qat: "QAT begins", swa: "SWA begins",
+  skipped_step: "step skipped", stopping_early: "stopped by the clock",
+};
+const marksOf = () => shownRuns().flatMap((run) => run.marks.map((mark) => ({
+  kind: mark.event, color: run.color, x: view.axis.of(mark),
+  title: `${run.name}: ${markNames[mark.event]}, step ${whole(mark.step)}`,
+})));

@@ -1,0 +1,272 @@
+"""`train_gpt report` on real runs and on damaged ones: what the file says, that nothing in it can become markup,
+and, where there is a browser, what that makes of it."""
+
+import html.parser
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from harness import RunTest, train_losses
+
+ATTACK = "</script><script>alert(1)</script>\u2028&\"'"
+
+
+class Page(html.parser.HTMLParser):
+    """The title, the scripts and the other tags of an HTML file."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.tags, self.texts, self.addresses = [], {}, []
+        self.open = None
+        self.feed(pathlib.Path(path).read_text())
+        self.close()
+        self.title = self.texts["title"]
+        self.runs = json.loads(self.texts["runs"])
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.append(tag)
+        self.addresses += [attributes[name] for name in ("src", "href") if name in attributes]
+        self.open = attributes.get("id", tag)
+
+    def handle_data(self, data):
+        if self.open:
+            self.texts[self.open] = self.texts.get(self.open, "") + data
+
+    def handle_endtag(self, tag):
+        self.open = None
+
+
+def write_run(folder, events, **settings):
+    """A run's folder with these events, each an object or the text of a line."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [event if isinstance(event, str) else json.dumps(event) for event in events]
+    (folder / "metrics.jsonl").write_text("".join(line + "\n" for line in lines))
+    (folder / "config.json").write_text(json.dumps(
+        {"settings": dict(RUN_ID=folder.name, **settings), "origins": {}, "versions": "1", "device": "CPU"}))
+    return folder
+
+
+def start(**more):
+    return dict(event="start", tokens_per_step=1024, world_size=1, **more)
+
+
+def train(step, loss=4.0, **more):
+    return dict(event="train", step=step, train_loss=loss, lr_scale=1.0, train_time_ms=10.0 * step, **more)
+
+
+class ReportTest(RunTest):
+    def report(self, *runs, out="report.html"):
+        """A report of these folders → the parsed page."""
+        done = self.run_gpt("report", *runs, "--out", out, OUTPUT_DIR=None)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.file = self.folder / out
+        self.assertEqual(done.stdout,
+                         f"{out}: {len(runs)} run{'s' * (len(runs) > 1)}, {self.file.stat().st_size} bytes\n")
+        page = Page(self.file)
+        self.assertEqual(page.addresses, [])  # it needs nothing else
+        self.assertEqual(page.tags.count("script"), 2)
+        return page
+
+    def refuses(self, exit_code, line, *words):
+        done = self.run_gpt("report", *words)
+        self.assertEqual((done.returncode, done.stdout, done.stderr),
+                         (exit_code, "", f"ERROR exit={exit_code} rank=0: {line}\n"))
+
+
+class RunsTest(ReportTest):
+    def test_one_run(self):
+        events = self.train(output="one", TRAINING_TIMING_BREAKDOWN="events", CHECKPOINT_EVERY=4, ARTIFACT="int6")
+        page = self.report("one")
+        self.assertEqual(page.title, "train_gpt: test")
+        run, = page.runs
+        steps = [event for event in events if event["event"] == "train"]
+        columns = run["train"]["columns"]
+        self.assertEqual(run["train"]["rows"], 8)
+        self.assertEqual(columns["step"], list(range(1, 9)))
+        self.assertEqual(columns["tokens"], [1024 * step for step in range(1, 9)])
+        for name, field in (("loss", "train_loss"), ("lr_scale", "lr_scale"), ("grad_norm", "grad_norm"),
+                            ("ms", "train_time_ms")):
+            self.assertEqual(columns[name], [event[field] for event in steps], name)
+        self.assertGreater(min(columns["grad_norm"]), 0)
+        timings = [event for event in events if event["event"] == "timing"]
+        self.assertEqual(columns["data_wait_ms"], [event["data_wait_ms"] for event in timings])
+        self.assertEqual(run["phases"]["columns"]["optimizer"], [event["optimizer_ms"] for event in timings])
+        for event, forward in zip(timings, run["phases"]["columns"]["forward"]):
+            self.assertAlmostEqual(forward, event["forward_ms"] * event["micro_steps"])
+        validations = [event for event in events if event["event"] == "val"]
+        self.assertEqual(run["val"]["columns"]["val_bpb"], [event["val_bpb"] for event in validations])
+        self.assertEqual(run["val"]["columns"]["ms"], [0, columns["ms"][3], columns["ms"][7]])
+        self.assertEqual([mark["step"] for mark in run["marks"] if mark["event"] == "checkpoint"], [4, 8])
+        self.assertEqual(run["final"], [event for event in events if event["event"] == "final"])
+        self.assertEqual(run["artifact"], [event for event in events if event["event"] == "artifact"])
+        config = json.loads((self.folder / "one" / "config.json").read_text())
+        for name in ("settings", "origins", "versions", "device"):
+            self.assertEqual(run[name], config[name])
+
+    def test_three_runs(self):
+        rates = [0.02, 0.03, 0.04]
+        losses = [train_losses(self.train(output=f"rate{i}", RUN_ID=f"rate{i}", MATRIX_LR=rate, ITERATIONS=4 + i))
+                  for i, rate in enumerate(rates)]
+        page = self.report("rate0", "rate1/metrics.jsonl", self.folder / "rate2")
+        self.assertEqual(page.title, "train_gpt: rate0, rate1, rate2")
+        self.assertEqual([run["train"]["columns"]["loss"] for run in page.runs], losses)
+        self.assertEqual([run["settings"]["MATRIX_LR"] for run in page.runs], rates)
+        self.assertEqual([run["name"] for run in self.report("rate0", "rate0").runs], ["rate0/metrics.jsonl"] * 2)
+
+    def test_a_run_that_was_resumed(self):
+        self.train(output="first", CHECKPOINT_EVERY=4, KEEP=9)
+        self.train(output="again", RESUME=self.folder / "first" / "checkpoints" / "step-00000004")
+        run, = self.report("again").runs
+        self.assertEqual(run["train"]["columns"]["step"], [5, 6, 7, 8])
+        self.assertEqual(run["train"]["columns"]["tokens"], [1024 * step for step in (5, 6, 7, 8)])
+        self.assertEqual([mark["step"] for mark in run["marks"] if mark["event"] == "resume"], [4])
+
+    def test_text_of_a_run_stays_text(self):
+        write_run(self.folder / "attack", [start(dataset=ATTACK), train(1), dict(event="warning", kind="settings", text=ATTACK)],
+                  DATA_PATH=ATTACK)
+        config = self.folder / "attack" / "config.json"
+        config.write_text(config.read_text().replace('"RUN_ID": "attack"', f'"RUN_ID": {json.dumps(ATTACK)}'))
+        page = self.report("attack")
+        self.assertEqual(page.title, f"train_gpt: {ATTACK}")
+        self.assertEqual(page.runs[0]["settings"]["DATA_PATH"], ATTACK)
+        text = self.file.read_text()
+        self.assertNotIn("<script>alert", text)
+        self.assertNotIn("\u2028", text.split('id="runs">')[1])
+
+    def test_many_steps_are_thinned_to_what_shows(self):
+        events = [start()]
+        for step in range(1, 100001):
+            events.append(train(step, loss=99.5 if step == 77777 else 3 + step % 1000 / 1000, grad_norm=step % 7 / 7))
+        write_run(self.folder / "long", events)
+        run, = self.report("long").runs
+        self.assertLess(self.file.stat().st_size, 3_000_000)
+        columns = run["train"]["columns"]
+        self.assertEqual(run["train"]["rows"], 100000)
+        self.assertEqual(columns["loss"][columns["step"].index(77777)], 99.5)
+        self.assertEqual((columns["step"][0], columns["step"][-1]), (1, 100000))
+
+
+class BadInputTest(ReportTest):
+    def test_usage(self):
+        see = "see train_gpt report --help"
+        self.refuses(64, f"train_gpt report: expected a RUN, found none; {see}", "--out", "a.html")
+        self.refuses(64, f"train_gpt report: expected --out FILE, found none; {see}", "a")
+        self.refuses(64, f"train_gpt report: expected RUN... --out FILE, found '--all'; {see}", "--all", "a")
+
+    def test_a_missing_folder(self):
+        self.refuses(66, "none: no such folder (expected a run's OUTPUT_DIR, such as logs/RUN_ID)", "none", "--out", "a.html")
+        (self.folder / "bare").mkdir(exist_ok=True)
+        done = self.run_gpt("report", "bare", "--out", "a.html")
+        self.assertEqual(done.returncode, 66, done.stderr)
+
+    def test_a_file_that_is_no_run(self):
+        event = 'expected an event, a JSON object with a string "event", found'
+        for name, lines, message in (
+                ("foreign", ["hello"], f':1: {event} "hello"'),
+                ("broken", [start(), train(1), '{"event":"tr'], f':3: {event} "{{\\"event\\":\\"tr"'),
+                ("unnamed", [start(), {"step": 1}], f':2: {event} "{{\\"step\\": 1}}"'),
+                ("deep", [start(), "[" * 1000], f':2: {event} "{"[" * 60}"...'),
+                ("long", ["x" * 70000], ":1: expected an event of at most 65536 bytes, found a longer line"),
+                ("typed", [start(), dict(train(1), step="one")], ':2: "step": expected a count below 2^63, found "one"'),
+                ("short", [start(), {"event": "val", "step": 1}], ':2: expected a field "val_loss", found none'),
+                ("back", [start(), train(3), train(2)],
+                 ":3: step: expected one above 3, that of the train event before, found 2"),
+                ("headless", [train(1)], ':1: expected a "start" event before the first "train", found none'),
+                ("empty", [], ': expected the events of a run, found no "start"')):
+            write_run(self.folder / name, lines)
+            self.refuses(65, f"{name}/metrics.jsonl{message}", name, "--out", "bad.html")
+        self.assertFalse((self.folder / "bad.html").exists())
+
+    def test_a_file_that_is_cut(self):
+        folder = write_run(self.folder / "cut", [start(), train(1)])
+        text = (folder / "metrics.jsonl").read_text()
+        (folder / "metrics.jsonl").write_text(text[:-5])
+        self.refuses(65, "cut/metrics.jsonl:2: the line is cut: expected an end of line, found the end of the file; remove "
+                     "this line", "cut", "--out", "bad.html")
+
+    def test_a_config_that_is_none(self):
+        folder = write_run(self.folder / "configless", [start(), train(1)])
+        for text, message in (("{", "expected JSON, found something else"),
+                              ("{}", 'expected a field "settings", found none'),
+                              ('{"settings": 1}', '"settings": expected an object, found 1')):
+            (folder / "config.json").write_text(text)
+            self.refuses(65, f"configless/config.json: {message}", "configless", "--out", "bad.html")
+
+    def test_no_numbers_are_no_fault(self):
+        events = [start(), *(train(step, loss=None if step < 3 else 4.0) for step in range(1, 5))]
+        run, = self.report(write_run(self.folder / "gap", events)).runs
+        self.assertEqual(run["train"]["columns"]["loss"], [None, None, 4, 4])
+        run, = self.report(write_run(self.folder / "stepless", [start()])).runs
+        self.assertEqual(run["train"]["rows"], 0)
+
+
+@unittest.skipUnless(shutil.which("chromium"), "no chromium on this machine: pages are not opened")
+class BrowserTest(ReportTest):
+    def browse(self, *flags, script=""):
+        """Opens the report's file and runs the script in it; 2 s of the page's time → what chromium prints."""
+        text = self.file.read_text()
+        self.file.write_text(text.replace("</body>", f"<script>{script}</script></body>"))
+        with tempfile.TemporaryDirectory() as profile:
+            done = subprocess.run(
+                ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={profile}",
+                 "--virtual-time-budget=2000", "--enable-logging=stderr", *flags, self.file.as_uri()],
+                capture_output=True, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # No error, and nothing that the policy had to stop.
+        self.assertEqual([line for line in done.stderr.splitlines() if "CONSOLE" in line], [])
+        return done.stdout
+
+    def test_curves_tables_and_names(self):
+        for i in range(2):
+            self.train(output=f"seen{i}", RUN_ID=f"seen{i}", SEED=i, TRAINING_TIMING_BREAKDOWN="events", ARTIFACT="int6")
+        self.report("seen0", "seen1")
+        page = self.browse("--dump-dom")
+        for text in ("Training loss", "Validation, bits per byte", "Learning-rate scale", "Gradient norm", "Throughput",
+                     "Phases of a step, ms: seen1", "Speed to a loss", "Artifact beside its limit", "Settings that differ",
+                     "final_int6_roundtrip_exact", "Machine and versions"):
+            self.assertIn(text, page)
+        self.assertIn('<th scope="row">SEED</th>', page)
+        self.assertNotIn('<th scope="row">MODEL_DIM</th>', page)  # the same in both
+        self.assertNotIn("NaN", page.split("</script>")[-1])
+
+    def test_the_x_axis_and_the_cursor_by_keyboard(self):
+        self.report(write_run(self.folder / "keys", [start(), *(train(step, 5 - step / 4) for step in range(1, 9))]))
+        page = self.browse("--window-size=400,900", "--dump-dom", script="""
+            const axis = document.getElementById("axis");
+            axis.value = "seconds";
+            axis.dispatchEvent(new Event("change"));
+            const plot = document.querySelector(".plot");
+            plot.focus();
+            for (const key of ["End", "ArrowLeft"]) plot.dispatchEvent(new KeyboardEvent("keydown", {key}));
+            const read = plot.parentNode.querySelector(".read").textContent;
+            const wide = document.documentElement.scrollWidth > innerWidth;
+            for (const box of document.querySelectorAll("details")) box.open = true;
+            document.title = [document.activeElement === plot, wide, read].join("|");""")
+        weights = [(19 / 21) ** (8 - step) for step in range(1, 9)]
+        mean = sum(weight * (5 - step / 4) for step, weight in enumerate(weights, 1)) / sum(weights)
+        self.assertIn(f"<title>true|false|seconds of training 0.08: {mean:.4f}</title>", page)
+        self.assertGreaterEqual(page.count("<caption>"), 5)  # each picture's table was made
+
+    def test_an_attack_shows_as_text(self):
+        self.report(write_run(self.folder / "hostile", [start(dataset=ATTACK), train(1), train(2)], DATA_PATH=ATTACK, SEED={"a": 1}))
+        page = self.browse("--dump-dom")
+        self.assertIn("&lt;script&gt;alert(1)", page)
+        self.assertNotIn("<script>alert", page)
+
+    def test_pictures_at_both_widths_and_schemes(self):
+        self.report(write_run(self.folder / "wide", [start(), *(train(step, 5 - step / 9) for step in range(1, 30))]))
+        shots = set()
+        for width in (400, 1280):
+            for scheme in (0, 1):  # dark, light
+                shot = self.folder / f"{width}-{scheme}.png"
+                self.browse(f"--window-size={width},900", f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={shot}")
+                shots.add(shot.read_bytes())
+        self.assertEqual(len(shots), 4)  # all differ
+
+
+if __name__ == "__main__":
+    unittest.main()
