@@ -3,6 +3,7 @@
 #include <chrono>
 #include <sstream>
 
+#include "base/elapsed.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "comm/convert.h"
@@ -80,7 +81,7 @@ SavedCheckpoint CheckpointWriter::write(std::int64_t step, HostSnapshot& snapsho
     own = std::string(kFailed) + error.what();
   }
   auto result = publish(step, own);
-  result.write_ms = std::chrono::duration<double, std::milli>(Clock::now() - began).count();
+  result.write_ms = milliseconds_since(began);
   return result;
 }
 

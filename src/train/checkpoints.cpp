@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/elapsed.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/program.h"
@@ -25,10 +26,6 @@ constexpr int kPollsOfStore = 10;  // the store is asked at every tenth poll
 // Ranks other than 0 leave after rank 0's line and before its process, which may hold the store.
 constexpr auto kOthersLeave = std::chrono::milliseconds(300);
 constexpr int kPollsForRank0 = 250;  // 5 s
-
-double milliseconds_since(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 // Of every checkpoint of the run, without step and files.
 Manifest manifest_of(const Settings& settings, int world_size,

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "base/elapsed.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
 #include "optim/schedule.h"
@@ -16,11 +17,6 @@
 namespace tg {
 
 namespace {
-
-double milliseconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 // Before anything is changed in OUTPUT_DIR.
 std::optional<ResumePoint> with_same_tokens(const std::optional<ResumePoint>& resume,

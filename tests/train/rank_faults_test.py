@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, write_shard
+from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_until, write_shard
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
@@ -42,9 +42,7 @@ class FaultTest(RunTest):
         temporary = self.temporary / name
         temporary.mkdir()
         process = self.start_gpt(through=mpirun(2) + NOTED, output=name, **dict(ENDLESS, TMPDIR=temporary, **settings))
-        while not (line := process.stdout.readline()).startswith("step:5/"):
-            if line == "":
-                self.fail(process.communicate()[1])
+        read_until(process, "step:5/")
         return Run(process, self.out, [int((temporary / f"pid{rank}").read_text()) for rank in (0, 1)])
 
     def finish(self, run, within):

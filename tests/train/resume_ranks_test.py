@@ -13,8 +13,14 @@ STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
 ENDLESS = dict(STEPS, ITERATIONS=1000000, WARMDOWN_ITERS=0)
 LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
-# Leaves the pid of each rank in a file of its own, which stays the program's.
-NOTED = ["bash", "-c", 'echo $$ >"$TMPDIR/pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
+
+
+def rank_of(process, rank):
+    """The pid of a rank that mpirun has started."""
+    for pid in children_named("train_gpt", process.pid):
+        if f"OMPI_COMM_WORLD_RANK={rank}\0" in pathlib.Path(f"/proc/{pid}/environ").read_text():
+            return pid
+    raise AssertionError(f"no rank {rank}")
 
 
 class RanksTest(RunTest):
@@ -23,10 +29,10 @@ class RanksTest(RunTest):
 
     def interrupt(self, line, signal_number, rank=None, **settings):
         """Two ranks; the signal goes to mpirun, or to one rank, when the line appears → finished process."""
-        with self.start_gpt(through=mpirun(2) + NOTED, TMPDIR=self.folder, **dict(STEPS, **settings)) as process:
+        with self.start_gpt(through=mpirun(2), **dict(STEPS, **settings)) as process:
             try:
                 read_until(process, line)
-                target = process.pid if rank is None else int((self.folder / f"pid{rank}").read_text())
+                target = process.pid if rank is None else rank_of(process, rank)
                 os.kill(target, signal_number)
                 output, errors = process.communicate(timeout=60)
             finally:
