@@ -20,7 +20,7 @@ bool use_kernels(const at::Tensor& x) {
 }
 
 bool use_hopper_kernels(const at::Tensor& x) {
-  return hopper_built() && use_kernels(x) && x.scalar_type() == at::kBFloat16 && cuda::is_hopper();
+  return hopper_built() && use_kernels(x) && x.scalar_type() != at::kFloat && cuda::is_hopper();
 }
 
 }  // namespace tg

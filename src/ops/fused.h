@@ -9,7 +9,7 @@ void set_fused(bool on);
 // Whether an operation on `x` may use its own kernel: switched on, built with kernels, x on a GPU
 // in fp32, bf16 or fp16.
 bool use_kernels(const at::Tensor& x);
-// The same for the Hopper kernels: also a Hopper GPU, and x in bf16.
+// The same for the Hopper kernels: also a Hopper GPU, and x in bf16 or fp16.
 bool use_hopper_kernels(const at::Tensor& x);
 
 }  // namespace tg

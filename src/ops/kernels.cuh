@@ -15,16 +15,30 @@ constexpr int kWarp = 32;
 constexpr int kAccessBytes = 16;
 constexpr float kNormEpsilon = 1.1920929e-07f;  // as in ops/rms_norm.cpp
 
-// A pair of bf16 in a word, the first in the low half.
+// A pair of T, bf16 or fp16, in a word, the first in the low half.
+template <typename T>
 __device__ inline float low_of(unsigned pair) {
-  return __uint_as_float(pair << 16);
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __uint_as_float(pair << 16);
+  else
+    return __half2float(__ushort_as_half(pair & 0xffffu));
 }
+template <typename T>
 __device__ inline float high_of(unsigned pair) {
-  return __uint_as_float(pair & 0xffff0000u);
+  if constexpr (std::is_same_v<T, __nv_bfloat16>)
+    return __uint_as_float(pair & 0xffff0000u);
+  else
+    return __half2float(__ushort_as_half(pair >> 16));
 }
+template <typename T>
 __device__ inline unsigned rounded_pair(float low, float high) {
-  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
-  return reinterpret_cast<const unsigned&>(pair);
+  if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+    return reinterpret_cast<const unsigned&>(pair);
+  } else {
+    const __half2 pair = __floats2half2_rn(low, high);
+    return reinterpret_cast<const unsigned&>(pair);
+  }
 }
 
 // kSize elements in registers, read as fp32; by default one access of 16 bytes. Stored as words, so
@@ -42,11 +56,8 @@ struct Pack {
     for (int w = 0; w < word_count; ++w) {
       if constexpr (std::is_same_v<T, float>) {
         pack.words[w] = __float_as_uint(values[w]);
-      } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-        pack.words[w] = rounded_pair(values[2 * w], values[2 * w + 1]);
       } else {
-        const __half2 pair = __floats2half2_rn(values[2 * w], values[2 * w + 1]);
-        pack.words[w] = reinterpret_cast<const unsigned&>(pair);
+        pack.words[w] = rounded_pair<T>(values[2 * w], values[2 * w + 1]);
       }
     }
     return pack;
@@ -54,10 +65,8 @@ struct Pack {
   __device__ float operator[](int i) const {
     if constexpr (std::is_same_v<T, float>) {
       return __uint_as_float(words[i]);
-    } else if constexpr (std::is_same_v<T, __nv_bfloat16>) {
-      return i % 2 == 0 ? low_of(words[i / 2]) : high_of(words[i / 2]);
     } else {
-      return __half2float(__ushort_as_half(words[i / 2] >> (i % 2 * 16) & 0xffffu));
+      return i % 2 == 0 ? low_of<T>(words[i / 2]) : high_of<T>(words[i / 2]);
     }
   }
 };
@@ -117,6 +126,13 @@ void dispatch(Dtype dtype, Op op) {
     case Dtype::fp16:
       return op(__half{});
   }
+}
+
+// The same for the two dtypes of half precision.
+template <typename Op>
+void dispatch_half(Dtype dtype, Op op) {
+  if (dtype == Dtype::fp16) return op(__half{});
+  op(__nv_bfloat16{});
 }
 
 // To be called after each launch. Throws std::runtime_error with the kernel's name.

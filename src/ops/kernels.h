@@ -33,7 +33,7 @@ inline at::Tensor aligned_contiguous(const at::Tensor& x) {
 // in], and dy·W: TMA requires rows that are multiples of 16 bytes.
 inline bool supports_hopper_gemm(const at::Tensor& x, const at::Tensor& weight) {
   return use_hopper_kernels(x) && x.numel() / x.size(-1) < std::numeric_limits<int>::max() / 2 &&
-         weight.scalar_type() == at::kBFloat16 && is_aligned_contiguous(weight) &&
+         weight.scalar_type() == x.scalar_type() && is_aligned_contiguous(weight) &&
          weight.size(0) % 8 == 0 && weight.size(1) % 8 == 0;
 }
 

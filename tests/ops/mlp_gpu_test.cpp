@@ -72,9 +72,10 @@ TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   make(c);
   const auto found = run(c.slope), right = exact(c.slope);
   const bool fused = c.supported && use_hopper_kernels(x);
-  // Two roundings to bf16, of at most 2^-8 each, before each result; separate operations have two
-  // more, of which the square doubles one.
-  const double tolerance = c.dtype != at::kBFloat16 ? 1e-5 : fused ? 2.0 / 256 : 5.0 / 256;
+  // Two roundings before each result; separate operations have two more, of which the square
+  // doubles one.
+  const double rounding = c.dtype == at::kHalf ? 1.0 / 2048 : 1.0 / 256;
+  const double tolerance = c.dtype == at::kFloat ? 1e-5 : fused ? 2 * rounding : 5 * rounding;
   EXPECT_LE(worst_row(found.y, right.y), tolerance);
   EXPECT_LE(worst_row(found.dx, right.dx), tolerance);
   EXPECT_LE(worst_row(found.d_up, right.d_up), tolerance);
@@ -119,6 +120,17 @@ INSTANTIATE_TEST_SUITE_P(
         // Rows that TMA does not support.
         Case{.rows = 257, .dim = 100, .hidden = 304, .slope = 0.5, .supported = false},
         Case{.rows = 257, .dim = 128, .hidden = 300, .slope = 0.5, .supported = false},
+        // fp16: a recipe's shape, partial tiles, slopes of either sign, and rows without TMA.
+        Case{.rows = 98304, .dim = 512, .hidden = 1536, .slope = 0.5, .dtype = at::kHalf},
+        Case{.rows = 1111, .dim = 72, .hidden = 200, .slope = 0.5, .dtype = at::kHalf},
+        Case{.rows = 9000, .dim = 520, .hidden = 1000, .slope = -0.25, .dtype = at::kHalf},
+        Case{.rows = 1003, .dim = 128, .hidden = 384, .slope = 0, .dtype = at::kHalf},
+        Case{.rows = 257,
+             .dim = 100,
+             .hidden = 304,
+             .slope = 0.5,
+             .supported = false,
+             .dtype = at::kHalf},
         // fp32, which has no Hopper kernel.
         Case{.rows = 513,
              .dim = 96,

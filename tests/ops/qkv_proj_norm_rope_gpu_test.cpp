@@ -22,6 +22,7 @@ struct Case {
   std::int64_t lambdas = 0;  // of a value residual
   bool gain = true;          // has a q_gain
   bool supported = true;     // by the kernels of Hopper GPUs
+  at::ScalarType dtype = at::kBFloat16;
 };
 
 const Case kCases[] = {
@@ -76,8 +77,6 @@ const Case kCases[] = {
 
 class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
-  static constexpr at::ScalarType kDtype = at::kBFloat16;
-
   static std::int64_t width(const Case& c) {
     return (c.head.count + 2 * c.head.kv_count) * c.head.dim;
   }
@@ -96,23 +95,23 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   static Inputs inputs_of(const Case& c) {
     const auto values = c.head.kv_count * c.head.dim;
     Inputs in;
-    in.x = test::normal({c.x.batch, c.x.tokens, c.x.dim}, 1, kDtype);
-    in.weight =
-        (test::normal({width(c), c.x.dim}, 2) / std::sqrt(static_cast<double>(c.x.dim))).to(kDtype);
+    in.x = test::normal({c.x.batch, c.x.tokens, c.x.dim}, 1, c.dtype);
+    in.weight = (test::normal({width(c), c.x.dim}, 2) / std::sqrt(static_cast<double>(c.x.dim)))
+                    .to(c.dtype);
     if (c.gain) {
       in.q_gain = test::normal({c.head.count}, 3, at::kFloat);
       in.q_gain[0] = 0;
     }
-    if (c.embedding) in.embedding = test::normal({c.x.batch, c.x.tokens, values}, 4, kDtype);
+    if (c.embedding) in.embedding = test::normal({c.x.batch, c.x.tokens, values}, 4, c.dtype);
     if (c.lambdas > 0) {
       in.lambda = test::normal({c.lambdas}, 5, at::kFloat);
-      in.first_v = test::normal({c.x.batch, c.x.tokens, c.head.kv_count, c.head.dim}, 6, kDtype);
+      in.first_v = test::normal({c.x.batch, c.x.tokens, c.head.kv_count, c.head.dim}, 6, c.dtype);
     }
     return in;
   }
 
   static RopeTable table_of(const Case& c, at::Device device, at::ScalarType dtype) {
-    const auto table = make_rope_table(c.x.tokens, {.dims = c.head.rope_dims}, kDtype, at::kCPU);
+    const auto table = make_rope_table(c.x.tokens, {.dims = c.head.rope_dims}, c.dtype, at::kCPU);
     return {table.cos.to(device, dtype), table.sin.to(device, dtype)};
   }
   static QkvInputs besides_projection(const Case& c, const Inputs& in) {
@@ -140,9 +139,9 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     // In fp64 autograd computes the weight's gradient, on the GPU the GEMM accumulates it.
     Weight weight{in.weight, {}};
     if (!exact) weight = {in.weight.detach(), at::zeros_like(in.weight, at::kFloat).detach()};
-    const auto out = call(c, in, weight, table_of(c, device, exact ? at::kDouble : kDtype));
+    const auto out = call(c, in, weight, table_of(c, device, exact ? at::kDouble : c.dtype));
     const auto upstream = [&](std::int64_t heads, std::uint64_t seed) {
-      return test::normal({c.x.batch, c.x.tokens, heads, c.head.dim}, seed, kDtype)
+      return test::normal({c.x.batch, c.x.tokens, heads, c.head.dim}, seed, c.dtype)
           .to(device, out.q.scalar_type());
     };
     torch::autograd::backward({out.q, out.k, out.v, out.exclusive_v},
@@ -164,6 +163,11 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   }
 };
 
+// Relative, at most.
+double rounding_of(at::ScalarType dtype) {
+  return dtype == at::kHalf ? 1.0 / 2048 : 1.0 / 256;
+}
+
 class QkvProjNormRopeEdgesGpu : public test::OnGpu<> {};
 
 // The norm of the row with the largest error, relative to the root mean square norm of all rows.
@@ -178,22 +182,23 @@ double worst_row(const at::Tensor& found, const at::Tensor& exact) {
 TEST_P(QkvProjNormRopeGpu, MatchesTheReferenceInFp64) {
   const auto c = GetParam();
   const auto found = run(c, false), right = run(c, true);
-  // A few roundings to bf16, of 2^-8 at most, before each element.
-  constexpr double kTolerance = 4.0 / 256;
-  EXPECT_LE(worst_row(found.q, right.q), kTolerance);
-  EXPECT_LE(worst_row(found.k, right.k), kTolerance);
-  EXPECT_LE(worst_row(found.v, right.v), kTolerance);
+  // A few roundings before each element.
+  const double tolerance = 4 * rounding_of(c.dtype);
+  EXPECT_LE(worst_row(found.q, right.q), tolerance);
+  EXPECT_LE(worst_row(found.k, right.k), tolerance);
+  EXPECT_LE(worst_row(found.v, right.v), tolerance);
   ASSERT_EQ(found.gradients.size(), right.gradients.size());
   for (std::size_t i = 0; i < found.gradients.size(); ++i) {
     const auto& [name, gradient] = found.gradients[i];
-    EXPECT_LE(worst_row(gradient, right.gradients[i].second), kTolerance) << "gradient of " << name;
+    EXPECT_LE(worst_row(gradient, right.gradients[i].second), tolerance) << "gradient of " << name;
   }
   const bool fused = c.supported && use_hopper_kernels(found.q);
   EXPECT_EQ(found.q.stride(1) == width(c), fused) << "not the path that was meant";
   if (!fused) return;
-  // The epilogue rounds its output once.
-  EXPECT_TRUE(test::is_close(found.q, right.q, 1.01 / 256, 1e-4));
-  EXPECT_TRUE(test::is_close(found.k, right.k, 1.01 / 256, 1e-4));
+  // The epilogue rounds its output once; in fp16 a gain of 0 is 2^-14 (nonzero_gain).
+  const double smallest = c.dtype == at::kHalf ? 6 * 0x1p-14 : 1e-4;
+  EXPECT_TRUE(test::is_close(found.q, right.q, 1.01 * rounding_of(c.dtype), smallest));
+  EXPECT_TRUE(test::is_close(found.k, right.k, 1.01 * rounding_of(c.dtype), smallest));
 }
 
 TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {
@@ -210,7 +215,7 @@ TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {
   const at::NoGradGuard no_grad;
   auto in = inputs_of(c);
   in.for_each_defined([](at::Tensor& x) { x = x.to(at::kCUDA); });
-  const auto out = call(c, in, {in.weight, {}}, table_of(c, at::kCUDA, kDtype));
+  const auto out = call(c, in, {in.weight, {}}, table_of(c, at::kCUDA, c.dtype));
   EXPECT_TRUE(at::equal(out.q, first.q));
   EXPECT_TRUE(at::equal(out.k, first.k));
   EXPECT_TRUE(at::equal(out.v, first.v));
@@ -222,17 +227,17 @@ TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   auto in = inputs_of(c);
   in.for_each_defined([](at::Tensor& x) { x = x.to(at::kCUDA); });
   const Weight weight{in.weight, {}};
-  const auto table = table_of(c, at::kCUDA, kDtype);
+  const auto table = table_of(c, at::kCUDA, c.dtype);
   const auto all = call(c, in, weight, table);
   const auto first = c.x.tokens / 2, count = (c.x.tokens + 2) / 3;
   const auto some =
       qkv_proj_norm_rope_of_queries(in.x, weight, besides_projection(c, in), table, first, count);
   const auto exact = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
-  // The same roundings to bf16; a GEMM of another size may sum in another order before them.
-  constexpr double kTolerance = 1.0 / 256;
-  EXPECT_LE(worst_row(some.q, exact(all.q.narrow(1, first, count))), kTolerance);
-  EXPECT_LE(worst_row(some.k, exact(all.k)), kTolerance);
-  EXPECT_LE(worst_row(some.v, exact(all.v)), kTolerance);
+  // The same roundings; a GEMM of another size may sum in another order before them.
+  const double tolerance = rounding_of(c.dtype);
+  EXPECT_LE(worst_row(some.q, exact(all.q.narrow(1, first, count))), tolerance);
+  EXPECT_LE(worst_row(some.k, exact(all.k)), tolerance);
+  EXPECT_LE(worst_row(some.v, exact(all.v)), tolerance);
   EXPECT_EQ(some.first_v.defined(), all.first_v.defined());
   const bool fused = c.supported && use_hopper_kernels(some.q) && count < c.x.tokens;
   // Heads of queries alone, and of keys and values alone.
@@ -276,8 +281,22 @@ TEST_F(QkvProjNormRopeEdgesGpu, AGainOfNanGivesNans) {
   EXPECT_FALSE(out.k.isnan().any().item<bool>());
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, QkvProjNormRopeGpu, ::testing::ValuesIn(kCases),
-                         [](const auto& tested) { return std::string(tested.param.name); });
+std::vector<Case> cases_in_both_dtypes() {
+  std::vector<Case> all;
+  for (const auto dtype : {at::kBFloat16, at::kHalf}) {
+    for (auto c : kCases) {
+      c.dtype = dtype;
+      all.push_back(c);
+    }
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Cases, QkvProjNormRopeGpu, ::testing::ValuesIn(cases_in_both_dtypes()),
+                         [](const auto& tested) {
+                           return std::string(tested.param.name) + "_" +
+                                  c10::toString(tested.param.dtype);
+                         });
 
 }  // namespace
 }  // namespace tg

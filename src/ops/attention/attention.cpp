@@ -50,7 +50,7 @@ AttentionKernel choose_attention(const std::string& wanted, at::Device device, a
   }
   fail(ExitCode::usage,
        "ATTENTION={} cannot serve {} heads of {} on {}; use ATTENTION=auto, or a head size "
-       "(MODEL_DIM/NUM_HEADS) that is a multiple of 8 and COMPUTE_DTYPE=bf16",
+       "(MODEL_DIM/NUM_HEADS) that is a multiple of 8 and COMPUTE_DTYPE=bf16 or fp16",
        wanted, c10::toString(dtype), head_dim, device.str());
 }
 

@@ -5,7 +5,7 @@
 namespace tg::cuda {
 
 void qkv_proj_norm_rope(const QkvShape&, int, const void*, const void*, const void*, const void*,
-                        const float*, void*, float*, Stream) {
+                        const float*, void*, float*, Dtype, Stream) {
   not_built();
 }
 

@@ -199,7 +199,7 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   const int head = work.head;
   const bool in_head = lane.offset < shape.head_dim && head < qk_heads, query = head < heads;
   float gain = query && in.q_gain != nullptr ? in.q_gain[head] : 1;
-  if constexpr (rotated) gain = nonzero_gain(gain);
+  if constexpr (rotated) gain = nonzero_gain<T>(gain);
   const float inverse_gain = 1 / gain, mean = 1.0f / shape.head_dim;
 
   const HeadColumn<T> x(qkv_heads(shape, in.qkv), head, lane.offset);
@@ -357,8 +357,8 @@ void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
       backward_kernel<T, lanes(), rotated()>
           <<<blocks, kHeadThreads, shared, stream>>>(shape, in, upstream, out);
     };
-    // Only hopper/qkv_proj_norm_rope_kernel.h rotates in advance: bf16 heads of at most 128.
-    constexpr bool can_be_rotated = std::is_same_v<T, __nv_bfloat16> && lanes() <= 16;
+    // Only qkv_proj_norm_rope_hopper.h rotates in advance: heads of at most 128 in half precision.
+    constexpr bool can_be_rotated = !std::is_same_v<T, float> && lanes() <= 16;
     if (in.inverse_rms == nullptr)
       launch(std::false_type{});
     else if constexpr (can_be_rotated)

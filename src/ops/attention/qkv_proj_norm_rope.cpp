@@ -30,7 +30,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
     cuda::qkv_proj_norm_rope(qkv_shape(qkv, cos, heads, kv_heads), static_cast<int>(x.size(2)),
                              const_data(x), const_data(value), const_data(cos), const_data(sin),
                              const_fp32_data(or_undefined(q_gain)), mutable_data(qkv),
-                             mutable_fp32_data(inverse_rms), current_stream(x));
+                             mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
     context->save_for_backward({x, value});
     context->saved_data["gradient"] = gradient;
     context->mark_non_differentiable({inverse_rms});

@@ -5,8 +5,8 @@
 namespace tg {
 
 // qk_norm_rope(linear(x, weight)), x [B, T, D]; weight's gradient as linear()'s. On Hopper, in bf16
-// and with heads of 64 or 128, q and k are normalised and rotated in the GEMM's epilogue: the plain
-// projection of q and k never leaves the registers.
+// and fp16 and with heads of 64 or 128, q and k are normalised and rotated in the GEMM's epilogue:
+// the plain projection of q and k never leaves the registers.
 Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table);
 // The same without a gradient, with the queries of positions [first, first + count) alone: q [B,

@@ -10,6 +10,7 @@ namespace {
 
 using namespace hopper;
 
+template <typename Element>
 struct NormRopeArgs {
   QkvShape shape;
   const Element *cos, *sin;
@@ -18,22 +19,23 @@ struct NormRopeArgs {
 };
 
 // `half_chunks`: chunks of 8 columns in half of a head's rotated part.
-template <int head_dim, int half_chunks>
+template <typename T, int head_dim, int half_chunks>
 struct NormRopeEpilogue {
+  using Element = T;
   static constexpr int block_n = 128;  // 192 is no faster for heads of 64
   static constexpr bool n_major_b = false, reads_c = false;
   static constexpr int heads = block_n / head_dim;  // in a tile
   // Accumulators of a thread in one head and wgmma tile.
   static constexpr int head_accumulators = head_dim / 2;
-  NormRopeArgs args;
+  NormRopeArgs<T> args;
 
-  // cos and sin of a token, for the column pairs of this thread: pairs of bf16.
+  // cos and sin of a token, for the column pairs of this thread: pairs of T.
   struct Angles {
     unsigned cos[half_chunks], sin[half_chunks];
   };
 
   struct Tile {
-    const NormRopeArgs& args;
+    const NormRopeArgs<T>& args;
     int first_token, first_head;
     int column;  // of this thread, in each chunk of 8
     float gains[heads];
@@ -45,7 +47,7 @@ struct NormRopeEpilogue {
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
         const bool has_gain = first_head + h < args.shape.heads && args.q_gain != nullptr;
-        gains[h] = has_gain ? nonzero_gain(args.q_gain[first_head + h]) : 1;
+        gains[h] = has_gain ? nonzero_gain<T>(args.q_gain[first_head + h]) : 1;
       }
     }
 
@@ -86,8 +88,8 @@ struct NormRopeEpilogue {
 #pragma unroll
         for (int j = 0; j < half_chunks; ++j) {
           float *const first = head + 4 * j, *const second = first + 4 * half_chunks;
-          rotate(first[0], second[0], low_of(angles.cos[j]), low_of(angles.sin[j]));
-          rotate(first[1], second[1], high_of(angles.cos[j]), high_of(angles.sin[j]));
+          rotate(first[0], second[0], low_of<T>(angles.cos[j]), low_of<T>(angles.sin[j]));
+          rotate(first[1], second[1], high_of<T>(angles.cos[j]), high_of<T>(angles.sin[j]));
         }
         const float scale = r[h] * gains[h];
 #pragma unroll
@@ -110,7 +112,7 @@ struct NormRopeEpilogue {
       }
     }
     __device__ void store_subtile(int, int, const float* accumulators,
-                                  const SubtileView& smem) const {
+                                  const SubtileView<T>& smem) const {
 #pragma unroll
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2)
         smem.store_rounded(chunk, accumulators + 4 * chunk);
@@ -119,30 +121,19 @@ struct NormRopeEpilogue {
   };
 };
 
-}  // namespace
-
-void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
-                        const void* cos, const void* sin, const float* q_gain, void* qkv,
-                        float* inverse_rms, Stream stream) {
-  const GemmProblem problem{.m = shape.tokens,
-                            .n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
-                            .k = dim,
-                            .a = x,
-                            .b = weight,
-                            .d = qkv};
-  const NormRopeArgs args{shape, static_cast<const Element*>(cos), static_cast<const Element*>(sin),
-                          q_gain, inverse_rms};
-  const auto launch = [&](auto head_dim, auto half_chunks) {
-    launch_gemm(problem, NormRopeEpilogue<head_dim(), half_chunks()>{args}, "qkv_proj_norm_rope",
+template <typename T>
+void launch(const GemmProblem& problem, const NormRopeArgs<T>& args, Stream stream) {
+  const auto run = [&](auto head_dim, auto half_chunks) {
+    launch_gemm(problem, NormRopeEpilogue<T, head_dim(), half_chunks()>{args}, "qkv_proj_norm_rope",
                 stream);
   };
   const auto with_half_chunks = [&](auto half_chunks) {
-    if (shape.head_dim == 64)
-      launch(std::integral_constant<int, 64>{}, half_chunks);
+    if (args.shape.head_dim == 64)
+      run(std::integral_constant<int, 64>{}, half_chunks);
     else
-      launch(std::integral_constant<int, 128>{}, half_chunks);
+      run(std::integral_constant<int, 128>{}, half_chunks);
   };
-  switch (shape.half_rope_dims) {
+  switch (args.shape.half_rope_dims) {
     case 8:
       return with_half_chunks(std::integral_constant<int, 1>{});
     case 16:
@@ -150,10 +141,29 @@ void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const voi
     case 32:
       return with_half_chunks(std::integral_constant<int, 4>{});
     case 64:
-      return launch(std::integral_constant<int, 128>{}, std::integral_constant<int, 8>{});
+      return run(std::integral_constant<int, 128>{}, std::integral_constant<int, 8>{});
     default:
       throw std::runtime_error("qkv_proj_norm_rope: no kernel for these rope_dims");
   }
+}
+
+}  // namespace
+
+void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
+                        const void* cos, const void* sin, const float* q_gain, void* qkv,
+                        float* inverse_rms, Dtype dtype, Stream stream) {
+  const GemmProblem problem{.m = shape.tokens,
+                            .n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
+                            .k = dim,
+                            .a = x,
+                            .b = weight,
+                            .d = qkv};
+  dispatch_half(dtype, [&](auto zero) {
+    using T = decltype(zero);
+    const NormRopeArgs<T> args{shape, static_cast<const T*>(cos), static_cast<const T*>(sin),
+                               q_gain, inverse_rms};
+    launch(problem, args, stream);
+  });
 }
 
 }  // namespace tg::cuda

@@ -12,11 +12,11 @@ constexpr bool qkv_proj_norm_rope_supports(std::int64_t head_dim, std::int64_t h
 
 // qkv = x·weightᵀ [tokens, (heads + 2·KV)·hd] from x [tokens, dim], with the heads of q and k
 // normalised, rotated and q's scaled by their gain (nonzero_gain); inverse_rms [tokens, heads + KV]
-// are 1/rms of these heads, for the backward pass. bf16; all matrices row-major and contiguous, at
-// addresses that are multiples of 16 bytes, `dim` a multiple of 8. cos and sin are [seq_len,
-// half_rope_dims], q_gain [heads], or null for 1.
+// are 1/rms of these heads, for the backward pass. bf16 or fp16; all matrices row-major and
+// contiguous, at addresses that are multiples of 16 bytes, `dim` a multiple of 8. cos and sin are
+// [seq_len, half_rope_dims], q_gain [heads], or null for 1.
 void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
                         const void* cos, const void* sin, const float* q_gain, void* qkv,
-                        float* inverse_rms, Stream stream);
+                        float* inverse_rms, Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda

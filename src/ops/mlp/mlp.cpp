@@ -32,7 +32,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     sizes.back() = up.size(0);
     auto activation = at::empty(sizes, x.options());
     cuda::mlp_up(shape_of(x, up), const_data(x), const_data(up), static_cast<float>(slope),
-                 mutable_data(activation), mutable_data(signs), current_stream(x));
+                 mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
     return activation;
   }
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& up,
@@ -58,7 +58,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     cuda::mlp_down_backward(shape_of(x, up), const_data(dy), const_data(down),
                             const_data(activation), const_data(saved[4]),
                             static_cast<float>(context->saved_data["slope"].toDouble()),
-                            mutable_data(gradient), current_stream(x));
+                            mutable_data(gradient), dtype_of(x), current_stream(x));
     const auto dx = linear_backward(x, up, context->saved_data["up_gradient"].toTensor(), gradient);
     const at::Tensor none;
     return {dx, none, none, none, none, none};

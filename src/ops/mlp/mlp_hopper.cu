@@ -24,7 +24,9 @@ __device__ unsigned& sign_word(uint2& signs, int mma) {
 }
 
 // D = leaky_relu_squared(A·Bᵀ), and the accumulators' signs.
+template <typename T>
 struct ActivationEpilogue {
+  using Element = T;
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   float slope;
@@ -47,7 +49,7 @@ struct ActivationEpilogue {
     }
     __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int, int mma, const float* accumulators,
-                                  const SubtileView& smem) {
+                                  const SubtileView<T>& smem) {
 #pragma unroll
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
         float activation[8];
@@ -65,7 +67,9 @@ struct ActivationEpilogue {
 
 // D = (A·B) · du²/dx, where C is the activation u² of x: du²/dx = 2u·u', |u| = √C, and where x was
 // negative u' is the slope, so that 2u·u' = -2·|slope|·|u|.
+template <typename T>
 struct ActivationGradientEpilogue {
+  using Element = T;
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = true, reads_c = true;
   float slope;
@@ -92,7 +96,7 @@ struct ActivationGradientEpilogue {
     }
     __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
-                                  const SubtileView& smem) {
+                                  const SubtileView<T>& smem) {
       unsigned& subtile_signs = sign_word(signs[subtile], mma);
 #pragma unroll
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
@@ -101,8 +105,8 @@ struct ActivationGradientEpilogue {
         float gradient[8];
 #pragma unroll
         for (int w = 0; w < 4; ++w) {
-          const float low = low_of(activation[w]);
-          const float high = high_of(activation[w]);
+          const float low = low_of<T>(activation[w]);
+          const float high = high_of<T>(activation[w]);
           gradient[2 * w] = differentiate(accumulators[4 * chunk + 2 * w], low, subtile_signs);
           gradient[2 * w + 1] =
               differentiate(accumulators[4 * chunk + 2 * w + 1], high, subtile_signs);
@@ -117,29 +121,36 @@ struct ActivationGradientEpilogue {
 }  // namespace
 
 std::int64_t mlp_sign_bytes(const MlpShape& shape) {
-  const auto grid = make_tile_grid<ActivationEpilogue>(shape.rows, shape.hidden, shape.dim);
+  const auto grid =
+      make_tile_grid<ActivationEpilogue<__nv_bfloat16>>(shape.rows, shape.hidden, shape.dim);
   return std::int64_t{grid.count} * kClusterSize * kBlockM * kBlockN / 8;
 }
 
 void mlp_up(const MlpShape& shape, const void* x, const void* up, float slope, void* activation,
-            void* signs, Stream stream) {
-  launch_gemm(
-      {.m = shape.rows, .n = shape.hidden, .k = shape.dim, .a = x, .b = up, .d = activation},
-      ActivationEpilogue{slope, static_cast<uint2*>(signs)}, "mlp_up", stream);
+            void* signs, Dtype dtype, Stream stream) {
+  const GemmProblem problem{
+      .m = shape.rows, .n = shape.hidden, .k = shape.dim, .a = x, .b = up, .d = activation};
+  dispatch_half(dtype, [&](auto zero) {
+    const ActivationEpilogue<decltype(zero)> epilogue{slope, static_cast<uint2*>(signs)};
+    launch_gemm(problem, epilogue, "mlp_up", stream);
+  });
 }
 
 void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
                        const void* activation, const void* signs, float slope, void* gradient,
-                       Stream stream) {
-  launch_gemm({.m = shape.rows,
-               .n = shape.hidden,
-               .k = shape.dim,
-               .a = dy,
-               .b = down,
-               .c = activation,
-               .d = gradient},
-              ActivationGradientEpilogue{slope, static_cast<const uint2*>(signs)},
-              "mlp_down_backward", stream);
+                       Dtype dtype, Stream stream) {
+  const GemmProblem problem{.m = shape.rows,
+                            .n = shape.hidden,
+                            .k = shape.dim,
+                            .a = dy,
+                            .b = down,
+                            .c = activation,
+                            .d = gradient};
+  dispatch_half(dtype, [&](auto zero) {
+    const ActivationGradientEpilogue<decltype(zero)> epilogue{slope,
+                                                              static_cast<const uint2*>(signs)};
+    launch_gemm(problem, epilogue, "mlp_down_backward", stream);
+  });
 }
 
 }  // namespace tg::cuda

@@ -3,7 +3,7 @@
 
 namespace tg::cuda {
 
-// The two GEMMs of ops/mlp/mlp.h that have an epilogue. bf16; all matrices row-major and
+// The two GEMMs of ops/mlp/mlp.h that have an epilogue. bf16 or fp16; all matrices row-major and
 // contiguous, at addresses that are multiples of 16 bytes, `dim` and `hidden` multiples of 8.
 struct MlpShape {
   int rows, dim, hidden;  // tokens, D, F
@@ -16,12 +16,12 @@ std::int64_t mlp_sign_bytes(const MlpShape& shape);
 // activation = leaky_relu_squared(x·upᵀ) [rows, F] from x [rows, D] and up [F, D]; `signs` are
 // those of x·upᵀ, for mlp_down_backward; null where there is no backward pass.
 void mlp_up(const MlpShape& shape, const void* x, const void* up, float slope, void* activation,
-            void* signs, Stream stream);
+            void* signs, Dtype dtype, Stream stream);
 
 // gradient = (dy·down) ⊙ 2u·u' [rows, F], the gradient of x·upᵀ, from dy [rows, D] and down [D, F];
 // u and u' follow from the activation and the signs. `gradient` may be `activation`.
 void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
                        const void* activation, const void* signs, float slope, void* gradient,
-                       Stream stream);
+                       Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda

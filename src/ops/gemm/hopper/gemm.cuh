@@ -1,5 +1,5 @@
 #pragma once
-// Persistent, warp-specialised bf16 GEMM: D = epilogue(A·Bᵀ, C), accumulated in fp32.
+// Persistent, warp-specialised GEMM in bf16 or fp16: D = epilogue(A·Bᵀ, C), accumulated in fp32.
 //
 // A CTA has three warpgroups. Warpgroup 0 issues TMA only: thread 0 is the producer, which loads A
 // and B into the stages of the pipeline, and thread 32 the epilogue's TMA thread, which loads
@@ -12,6 +12,7 @@
 // from L2, that would take longer than the MMAs.
 //
 // An Epilogue type has
+//   Element    of all matrices: __nv_bfloat16 or __half
 //   block_n    columns of a tile
 //   n_major_b  whether B is [K, N] instead of [N, K]
 //   reads_c    whether it reads C [M, N]; C's subtile is then in the smem buffer that D's is
@@ -28,8 +29,7 @@
 
 namespace tg::cuda::hopper {
 
-using Element = __nv_bfloat16;
-
+constexpr int kElementBytes = 2;  // of bf16 and of fp16
 constexpr int kBlockM = 128;
 constexpr int kSwizzleElements = 64;  // of a row: the span of the 128-byte swizzle
 constexpr int kBlockK = kSwizzleElements;
@@ -47,9 +47,10 @@ constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 // __syncthreads.
 constexpr int kOrderBarrier = 1;
 
-template <int block_n>
+template <typename Element, int block_n>
 struct SharedStorage {
-  static constexpr int stage_bytes = (kBlockM + block_n) * kBlockK * sizeof(Element);
+  static_assert(sizeof(Element) == kElementBytes);
+  static constexpr int stage_bytes = (kBlockM + block_n) * kBlockK * kElementBytes;
   static constexpr int stages = kPipelineBytes / stage_bytes;
   static constexpr int subtiles = block_n / kSubtileN;
   // A buffer becomes ready again only after the subtile kEpilogueBuffers - 1 before was written.
@@ -65,7 +66,7 @@ struct SharedStorage {
   Barrier epilogue_ready[kEpilogueBuffers];    // free, and C's subtile loaded if there is one
   Barrier epilogue_written[kEpilogueBuffers];  // D's subtile is complete
 };
-constexpr int kSubtileBytes = kBlockM * kSubtileN * sizeof(Element);
+constexpr int kSubtileBytes = kBlockM * kSubtileN * kElementBytes;
 
 struct TileGrid {
   int n_tiles, count;  // tiles along N; tiles of a cluster, kClusterSize · kBlockM rows each
@@ -95,8 +96,8 @@ __device__ TileCoord tile_coord(const TileGrid& grid, int tile_index) {
 
 // Producer thread: loads A and B for all tiles of this CTA. Of B it loads only this CTA's share and
 // multicasts it to the cluster.
-template <bool n_major_b, int block_n>
-__device__ void run_producer(SharedStorage<block_n>& shared, const TensorMaps& maps,
+template <bool n_major_b, typename Element, int block_n>
+__device__ void run_producer(SharedStorage<Element, block_n>& shared, const TensorMaps& maps,
                              const TileGrid& grid) {
   const int rank = static_cast<int>(cta_rank());
   constexpr std::uint16_t all_ctas = (1 << kClusterSize) - 1;
@@ -129,8 +130,8 @@ __device__ void run_producer(SharedStorage<block_n>& shared, const TensorMaps& m
 }
 
 // Epilogue TMA thread: prefetches C's subtiles into shared memory and stores D's finished ones.
-template <bool reads_c, int block_n>
-__device__ void run_epilogue_tma(SharedStorage<block_n>& shared, const TensorMaps& maps,
+template <bool reads_c, typename Element, int block_n>
+__device__ void run_epilogue_tma(SharedStorage<Element, block_n>& shared, const TensorMaps& maps,
                                  const TileGrid& grid) {
   const int own_tiles = (grid.count - first_tile() + num_clusters() - 1) / num_clusters();
   constexpr int per_tile = shared.subtiles;
@@ -176,8 +177,8 @@ constexpr int kSubtileAccumulators = kSubtileN / 2;  // of a thread, in one wgmm
 
 // Computes one tile's accumulators; the last wgmma group is still in flight on return, and its
 // stage not yet released. `first_k_block` counts the CTA's k blocks since the start of the kernel.
-template <bool n_major_b, int block_n>
-__device__ void mainloop(SharedStorage<block_n>& shared, int first_k_block, int k_blocks,
+template <bool n_major_b, typename Element, int block_n>
+__device__ void mainloop(SharedStorage<Element, block_n>& shared, int first_k_block, int k_blocks,
                          Accumulators<block_n>& accumulators) {
   int stage = first_k_block % shared.stages, phase = first_k_block / shared.stages % 2;
   const unsigned lane = threadIdx.x % kWarp;
@@ -194,8 +195,8 @@ __device__ void mainloop(SharedStorage<block_n>& shared, int first_k_block, int 
       const int b_offset = n_major_b ? k * 128 / 16 : k * 2 / 16;
 #pragma unroll
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
-        wgmma<n_major_b>(accumulators.mma[mma], a + k * 2 / 16 + mma * kWgmmaM * 128 / 16,
-                         b + b_offset, k_block > 0 || k > 0);
+        wgmma<Element, n_major_b>(accumulators.mma[mma], a + k * 2 / 16 + mma * kWgmmaM * 128 / 16,
+                                  b + b_offset, k_block > 0 || k > 0);
       }
     }
     wgmma_commit();
@@ -214,9 +215,10 @@ struct TileInfo {
 };
 
 // One wgmma tile (64 rows) of a subtile in shared memory, with TMA's 128-byte swizzle. `chunk`
-// counts the 16-byte chunks (8 columns) of a row. The words of a thread are, in bf16 pairs and as
+// counts the 16-byte chunks (8 columns) of a row. The words of a thread are, in pairs and as
 // its accumulators are laid out (WgmmaAccumulators): its two rows in columns 8·chunk and on, then
 // both in the next 8 columns.
+template <typename Element>
 struct SubtileView {
   Element* smem;
   int mma;
@@ -227,12 +229,12 @@ struct SubtileView {
   __device__ void store(int chunk, const unsigned (&words)[4]) const {
     stmatrix_x4(address(chunk), words);
   }
-  // Rounds 8 accumulators to bf16 and stores them.
+  // Rounds 8 accumulators and stores them.
   __device__ void store_rounded(int chunk, const float* accumulators) const {
     unsigned words[4];
 #pragma unroll
     for (int w = 0; w < 4; ++w)
-      words[w] = rounded_pair(accumulators[2 * w], accumulators[2 * w + 1]);
+      words[w] = rounded_pair<Element>(accumulators[2 * w], accumulators[2 * w + 1]);
     store(chunk, words);
   }
 
@@ -247,8 +249,8 @@ struct SubtileView {
 };
 
 // Consumer warpgroup: mainloop and epilogue of every second tile of this CTA.
-template <typename Epilogue, int block_n>
-__device__ void run_consumer(SharedStorage<block_n>& shared, const TileGrid& grid,
+template <typename Epilogue, typename Element, int block_n>
+__device__ void run_consumer(SharedStorage<Element, block_n>& shared, const TileGrid& grid,
                              const Epilogue& epilogue) {
   const int consumer = threadIdx.x / kWarpgroupThreads - 1, other = 1 - consumer;
   const int lane = threadIdx.x % kWarp;
@@ -280,7 +282,7 @@ __device__ void run_consumer(SharedStorage<block_n>& shared, const TileGrid& gri
       for (int mma = 0; mma < kWgmmaTiles; ++mma)
         tile_epilogue.store_subtile(subtile, mma,
                                     accumulators.mma[mma].values + subtile * kSubtileAccumulators,
-                                    SubtileView{shared.epilogue[buffer], mma});
+                                    SubtileView<Element>{shared.epilogue[buffer], mma});
       fence_proxy_async_shared();
       __syncwarp();
       if (lane == 0) mbarrier_arrive(shared.epilogue_written[buffer]);
@@ -295,7 +297,7 @@ __global__ void __cluster_dims__(kClusterSize, 1, 1) __launch_bounds__(kGemmThre
     wgmma_kernel(const __grid_constant__ TensorMaps maps, TileGrid grid,
                  const __grid_constant__ Epilogue epilogue) {
   extern __shared__ __align__(1024) unsigned char memory[];
-  using Storage = SharedStorage<Epilogue::block_n>;
+  using Storage = SharedStorage<typename Epilogue::Element, Epilogue::block_n>;
   Storage& shared = *reinterpret_cast<Storage*>(memory);
   if (threadIdx.x == 0) {
     for (int s = 0; s < Storage::stages; ++s) {

@@ -3,8 +3,10 @@
 // compile for sm_90a only.
 #include <cuda.h>
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 namespace tg::cuda::hopper {
 
@@ -136,7 +138,7 @@ __device__ inline void setmaxnreg_alloc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// Shared-memory matrix descriptor of a bf16 operand that TMA wrote with the 128-byte swizzle, in
+// Shared-memory matrix descriptor of a 16-bit operand that TMA wrote with the 128-byte swizzle, in
 // rows of 64 elements. Offsets in bytes. K-major: `stride_offset` (SBO) is the distance between
 // groups of 8 rows, `leading_offset` (LBO) is ignored. MN-major: SBO is the distance between groups
 // of 8 along K, LBO the distance to the next 64 elements along M or N.
@@ -177,47 +179,61 @@ struct WgmmaAccumulators {
   "+f"(d.values[i]), "+f"(d.values[i + 1]), "+f"(d.values[i + 2]), "+f"(d.values[i + 3])
 #define TG_ACCUMULATORS16(i) \
   TG_ACCUMULATORS4(i), TG_ACCUMULATORS4(i + 4), TG_ACCUMULATORS4(i + 8), TG_ACCUMULATORS4(i + 12)
-// d = a·b, plus d where `accumulate` is not 0; K is 16. a is K-major, b K-major or N-major. a and b
-// are descriptors.
-template <bool n_major_b>
+// d = a·b, plus d where `accumulate` is not 0; K is 16. a and b are descriptors of operands of T,
+// bf16 or fp16: a is K-major, b K-major or N-major.
+#define TG_WGMMA192(types)                                                                         \
+  asm volatile(                                                                                    \
+      "{\n"                                                                                        \
+      ".reg .pred accumulate;\n"                                                                   \
+      "setp.ne.b32 accumulate, %98, 0;\n"                                                          \
+      "wgmma.mma_async.sync.aligned.m64n192k16.f32." types                                         \
+      " "                                                                                          \
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                    \
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "           \
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "           \
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "           \
+      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "           \
+      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "          \
+      "%96, %97, accumulate, 1, 1, 0, %99;\n"                                                      \
+      "}\n"                                                                                        \
+      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48), \
+        TG_ACCUMULATORS16(64), TG_ACCUMULATORS16(80)                                               \
+      : "l"(a), "l"(b), "r"(accumulate), "n"(n_major_b ? 1 : 0)                                    \
+      : "memory")
+template <typename T, bool n_major_b>
 __device__ inline void wgmma(WgmmaAccumulators<192>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
-  asm volatile(
-      "{\n"
-      ".reg .pred accumulate;\n"
-      "setp.ne.b32 accumulate, %98, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "
-      "%96, %97, accumulate, 1, 1, 0, %99;\n"
-      "}\n"
-      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48),
-        TG_ACCUMULATORS16(64), TG_ACCUMULATORS16(80)
-      : "l"(a), "l"(b), "r"(accumulate), "n"(n_major_b ? 1 : 0)
-      : "memory");
+  if constexpr (std::is_same_v<T, __half>)
+    TG_WGMMA192("f16.f16");
+  else
+    TG_WGMMA192("bf16.bf16");
 }
-template <bool n_major_b>
+#undef TG_WGMMA192
+#define TG_WGMMA128(types)                                                                        \
+  asm volatile(                                                                                   \
+      "{\n"                                                                                       \
+      ".reg .pred accumulate;\n"                                                                  \
+      "setp.ne.b32 accumulate, %66, 0;\n"                                                         \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." types                                        \
+      " "                                                                                         \
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                   \
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "          \
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "          \
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "         \
+      "%64, %65, accumulate, 1, 1, 0, %67;\n"                                                     \
+      "}\n"                                                                                       \
+      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48) \
+      : "l"(a), "l"(b), "r"(accumulate), "n"(n_major_b ? 1 : 0)                                   \
+      : "memory")
+template <typename T, bool n_major_b>
 __device__ inline void wgmma(WgmmaAccumulators<128>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
-  asm volatile(
-      "{\n"
-      ".reg .pred accumulate;\n"
-      "setp.ne.b32 accumulate, %66, 0;\n"
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 "
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "
-      "%64, %65, accumulate, 1, 1, 0, %67;\n"
-      "}\n"
-      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48)
-      : "l"(a), "l"(b), "r"(accumulate), "n"(n_major_b ? 1 : 0)
-      : "memory");
+  if constexpr (std::is_same_v<T, __half>)
+    TG_WGMMA128("f16.f16");
+  else
+    TG_WGMMA128("bf16.bf16");
 }
+#undef TG_WGMMA128
 #undef TG_ACCUMULATORS16
 #undef TG_ACCUMULATORS4
 
