@@ -33,9 +33,10 @@ struct Problem {
 struct Found {
   at::Tensor loss, gradient;
 };
-Found run(const Problem& of, double cap, double scale, double upstream = 1) {
+Found run(const Problem& of, double cap, double scale, double upstream = 1,
+          const at::Tensor& grad_scale = {}) {
   const auto leaf = of.logits.clone().set_requires_grad(true);
-  const auto loss = softcap_cross_entropy(leaf, of.targets, cap, scale);
+  const auto loss = softcap_cross_entropy(leaf, of.targets, cap, scale, grad_scale);
   const auto gradient =
       torch::autograd::grad({loss}, {leaf}, {at::full({}, upstream, loss.options())})[0];
   return {loss.detach(), gradient};
@@ -96,6 +97,17 @@ TEST_P(SoftcapCrossEntropyGpu, UpstreamGradientScales) {
   const Problem problem(50, 1024, GetParam().dtype);
   const auto once = run(problem, 30, 1).gradient;
   EXPECT_TRUE(test::is_same(run(problem, 30, 1, 0.25).gradient.cpu(), (once * 0.25).cpu()));
+}
+
+TEST_P(SoftcapCrossEntropyGpu, TheScaleOfTheGradientIsReadOnTheDeviceBeforeTheRounding) {
+  const auto on_gpu = at::device(at::kCUDA).dtype(at::kFloat);
+  for (const std::int64_t vocab : {1024, 50304, 50257}) {
+    const Problem problem(100, vocab, GetParam().dtype);
+    const auto by_host = run(problem, 30, 1024),
+               by_device = run(problem, 30, 1, 1, at::full({}, 1024, on_gpu));
+    EXPECT_TRUE(at::equal(by_device.gradient, by_host.gradient));
+    EXPECT_TRUE(at::equal(by_device.loss, run(problem, 30, 1).loss));
+  }
 }
 
 TEST_P(SoftcapCrossEntropyGpu, GivesTheSameBitsAgain) {

@@ -59,6 +59,20 @@ TEST(SoftcapCrossEntropy, IsTheSameWithAndWithoutAGradient) {
   EXPECT_TRUE(test::is_same(with.detach(), without));
 }
 
+TEST(SoftcapCrossEntropy, TheScaleOfTheGradientIsNotTheLosssAndComesBeforeTheRounding) {
+  const auto targets = test::integers({64}, 100, 6);
+  const auto logits = (test::normal({64, 100}, 5) * 10).to(at::kHalf);
+  const auto expected = by_hand(logits, targets, 30);
+  const double scale = 65536;
+  const auto leaf = logits.clone().set_requires_grad(true);
+  const auto loss = softcap_cross_entropy(leaf, targets, 30, 1, at::full({}, scale, at::kFloat));
+  EXPECT_TRUE(test::is_same(loss.detach(), softcap_cross_entropy(logits, targets, 30)));
+  loss.backward();
+  // Without it most of these would be subnormal in fp16, or zero.
+  EXPECT_TRUE(test::is_close(leaf.grad().to(at::kDouble) / scale, expected.gradient, 1.02 / 2048,
+                             0x1p-24 / scale));
+}
+
 TEST(SoftcapCrossEntropy, ComputesHalfLogitsInSinglePrecision) {
   const auto logits = (test::normal({32, 100}, 5) * 10).to(at::kBFloat16);
   const auto targets = test::integers({32}, 100, 6);

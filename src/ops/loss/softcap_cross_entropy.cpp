@@ -8,6 +8,7 @@
 
 #include "ops/kernels.h"
 #include "ops/loss/softcap_cross_entropy_kernel.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -22,9 +23,10 @@ at::ScalarType accumulate_dtype(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Reference: the losses of the rows; if `gradient` is defined, writes the gradient of scale·Σ nll.
+// Reference: the losses of the rows; if `gradient` is defined, writes the gradient of scale·Σ nll,
+// times grad_scale if that is.
 at::Tensor forward_rows(const at::Tensor& logits, const at::Tensor& targets, double cap,
-                        const at::Tensor& gradient, double scale) {
+                        const at::Tensor& gradient, double scale, const at::Tensor& grad_scale) {
   const auto rows = logits.size(0);
   const auto step = rows_at_once(logits.size(1));
   auto nll = at::empty({rows}, logits.options().dtype(accumulate_dtype(logits)));
@@ -38,6 +40,7 @@ at::Tensor forward_rows(const at::Tensor& logits, const at::Tensor& targets, dou
     auto dz = log_softmax.exp_();
     dz.scatter_(1, target, dz.gather(1, target) - 1);
     dz.mul_(tanh.square_().neg_().add_(1)).mul_(scale);
+    if (grad_scale.defined()) dz.mul_(grad_scale);
     gradient.narrow(0, start, count).copy_(dz);
   }
   return nll;
@@ -62,16 +65,17 @@ struct NllAndGradient {
 };
 
 NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targets, double cap,
-                                double scale) {
+                                double scale, const at::Tensor& grad_scale) {
   if (supported(logits, cap)) {
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
     torch::autograd::impl::bump_version(logits);
     cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap), mutable_fp32_data(nll),
-                                   static_cast<float>(scale), current_stream(logits));
+                                   static_cast<float>(scale), const_fp32_data(grad_scale),
+                                   current_stream(logits));
     return {nll, logits.variable_data()};
   }
   auto gradient = at::empty_like(logits);
-  return {forward_rows(logits, targets, cap, gradient, scale), gradient};
+  return {forward_rows(logits, targets, cap, gradient, scale, grad_scale), gradient};
 }
 
 void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
@@ -91,9 +95,11 @@ at::Tensor scaled_mean(const at::Tensor& nll, double scale) {
 
 struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& targets, double cap, double scale) {
+                            const at::Tensor& targets, double cap, double scale,
+                            const OptionalTensor& grad_scale) {
     const auto rows = static_cast<double>(logits.size(0));
-    const auto [nll, gradient] = nll_and_gradient(logits, targets, cap, scale / rows);
+    const auto [nll, gradient] =
+        nll_and_gradient(logits, targets, cap, scale / rows, or_undefined(grad_scale));
     context->saved_data["gradient"] = gradient;
     return scaled_mean(nll, scale);
   }
@@ -104,17 +110,18 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
     const auto gradient = context->saved_data["gradient"].toTensor();
     context->saved_data.clear();
     scale_in_place(gradient, upstream[0]);
-    return {gradient, at::Tensor(), at::Tensor(), at::Tensor()};
+    const at::Tensor none;
+    return {gradient, none, none, none, none};
   }
 };
 
 }  // namespace
 
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
-                                 double cap, double scale) {
+                                 double cap, double scale, const at::Tensor& grad_scale) {
   if (at::GradMode::is_enabled() && logits_nv.requires_grad()) {
     return SoftcapCrossEntropy::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), cap,
-                                      scale);
+                                      scale, optional_tensor(grad_scale));
   }
   return scaled_mean(softcap_nll(logits_nv, targets_n, cap), scale);
 }
@@ -128,7 +135,7 @@ at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n,
                       current_stream(logits));
     return nll;
   }
-  return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0);
+  return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0, /*grad_scale=*/{});
 }
 
 }  // namespace tg

@@ -15,13 +15,22 @@ namespace {
 constexpr int kPacks = 7;      // per thread and row, at most
 constexpr int kWarpPacks = 4;  // per lane, where a row is exactly 32·4 packs and a warp's
 
+// The factor of every gradient: the host's, and one that changes from step to step on the device.
+struct GradientScale {
+  float host = 0;
+  const float* device = nullptr;  // null: 1
+
+  __device__ float read() const { return device == nullptr ? host : host * *device; }
+};
+
 // A thread has every blockDim.x-th pack of a row, kCount at most. With kCount = kWarpPacks a warp
 // has the row, without bounds checks. An element in shared memory is written and read by the same
 // thread, so that no barrier is needed.
 template <typename T, bool kGradient, int kCount>
 __global__ void __launch_bounds__(kMaxThreads)
     read_once_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
-                     int vocab, Softcap softcap, float scale, float* __restrict__ nll) {
+                     int vocab, Softcap softcap, GradientScale gradient_scale,
+                     float* __restrict__ nll) {
   using P = Pack<T>;
   extern __shared__ float4 pending[];  // [P::size / 4][packs]: weight·slope
   constexpr bool kExact = kCount == kWarpPacks;
@@ -30,6 +39,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     return kExact || j * threads + static_cast<int>(threadIdx.x) < packs;
   };
   const int offset = threadIdx.x * P::size, step = threads * P::size;
+  const float scale = kGradient ? gradient_scale.read() : 0;
 
   T* pending_row = nullptr;  // whose gradient is still to be stored, from `pending`
   float pending_factor = 0;
@@ -100,7 +110,9 @@ __global__ void __launch_bounds__(kMaxThreads)
 template <typename T, typename P, bool kGradient>
 __global__ void __launch_bounds__(kMaxThreads)
     read_twice_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
-                      int vocab, Softcap softcap, float scale, float* __restrict__ nll) {
+                      int vocab, Softcap softcap, GradientScale gradient_scale,
+                      float* __restrict__ nll) {
+  const float scale = kGradient ? gradient_scale.read() : 0;
   const int first = threadIdx.x * P::size, step = blockDim.x * P::size;
   __shared__ RowSum::Shared sums;
   RowSum row_sum(sums);
@@ -166,11 +178,11 @@ int threads_for(int packs, int packs_each) {
 }
 
 template <typename T>
-using Kernel = void (*)(T*, const std::int64_t*, std::int64_t, int, Softcap, float, float*);
+using Kernel = void (*)(T*, const std::int64_t*, std::int64_t, int, Softcap, GradientScale, float*);
 
 template <typename T>
 void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& rows, float* nll,
-            float scale, Stream stream) {
+            GradientScale scale, Stream stream) {
   if (shared_bytes > 0) {
     // The limit, whatever this call needs: a captured launch of the same kernel may need more.
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -187,7 +199,7 @@ void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& 
 }
 
 template <bool kGradient>
-void run(const SoftcapRows& rows, float* nll, float scale, Stream stream) {
+void run(const SoftcapRows& rows, float* nll, GradientScale scale, Stream stream) {
   if (rows.rows == 0) return;
   dispatch(rows.dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -213,10 +225,11 @@ void run(const SoftcapRows& rows, float* nll, float scale, Stream stream) {
 }  // namespace
 
 void softcap_nll(const SoftcapRows& rows, float* nll, Stream stream) {
-  run<false>(rows, nll, 0, stream);
+  run<false>(rows, nll, {}, stream);
 }
-void softcap_nll_and_gradient(const SoftcapRows& rows, float* nll, float scale, Stream stream) {
-  run<true>(rows, nll, scale, stream);
+void softcap_nll_and_gradient(const SoftcapRows& rows, float* nll, float scale,
+                              const float* grad_scale, Stream stream) {
+  run<true>(rows, nll, {scale, grad_scale}, stream);
 }
 
 void scale_in_place(void* x, std::int64_t count, const float* factor, Dtype dtype, Stream stream) {

@@ -9,11 +9,14 @@ namespace tg {
 // scale times the mean over the rows, differentiable in the logits: dz = scale·(softmax(s) −
 // onehot)·(1 − tanh²(z/cap))/N. logits [N, V], targets [N] int64 → [] fp32.
 // The gradient is computed in the forward pass, so that neither s nor its softmax is saved, and
-// rounded once to the logits' dtype: factors known by then belong in `scale`. On a GPU, if the
+// rounded once to the logits' dtype: factors known by then belong in `scale`, which the loss has
+// too, and in `grad_scale` (loss scaling), which it has not: [] fp32 on the device, or undefined
+// for
+// 1. On a GPU, if the
 // logits require a gradient, it overwrites them: they must not be used afterwards, and autograd
 // reports an error if another operation has saved them.
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
-                                 double cap, double scale = 1);
+                                 double cap, double scale = 1, const at::Tensor& grad_scale = {});
 
 // −log softmax(s)[target] of every row, without a gradient → [N] fp32. Does not change the logits.
 at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap);

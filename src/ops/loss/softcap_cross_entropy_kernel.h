@@ -21,8 +21,10 @@ struct SoftcapRows {
 // Kernels of ops/loss/softcap_cross_entropy.h. nll [rows]; NaN where the target is not in [0,
 // vocab).
 void softcap_nll(const SoftcapRows& of, float* nll, Stream stream);
-// The same, and overwrites the logits with the gradient of scale·Σ nll.
-void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, float scale, Stream stream);
+// The same, and overwrites the logits with the gradient of scale·Σ nll, times *grad_scale, on the
+// device, unless that is null.
+void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, float scale,
+                              const float* grad_scale, Stream stream);
 
 // x *= *factor, `factor` on the device; does not touch x where it is 1.
 void scale_in_place(void* x, std::int64_t count, const float* factor, Dtype dtype, Stream stream);
