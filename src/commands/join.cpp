@@ -22,7 +22,7 @@ namespace {
 std::string resolved_text(const Machine& machine) {
   return fmt::format("resolved DEVICE={}\nresolved COMPUTE_DTYPE={}\n",
                      c10::DeviceTypeName(machine.device.type(), /*lower_case=*/true),
-                     c10::toString(machine.compute));
+                     machine.compute_name);
 }
 
 // Exceptions of LibTorch: of its own threads, such as NCCL's watchdog, and of its allocators.

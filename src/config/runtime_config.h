@@ -91,7 +91,8 @@ struct RuntimeConfig {
   static void list(Self& s, V& v) {
     v("device", s.device, anything, "where to train; auto: the GPU where there is one");
     v("compute_dtype", s.compute_dtype, anything,
-      "number format; auto: bf16 on CUDA, fp32 on the CPU; fp32 means everything");
+      "number format; auto: bf16 on CUDA, fp32 on the CPU; fp32 means everything; fp16 scales the "
+      "loss");
     v("attention", s.attention, anything,
       "attention kernel; auto: cuDNN where it can, else flash, else math");
     v("fused", s.fused, anything, "own kernels; 0: plain ATen everywhere");

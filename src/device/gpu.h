@@ -16,6 +16,9 @@ std::string nccl_version();
 void use_gpu(int index);  // sets this thread's current device, and a current stream from the pool
 void wait_for_gpu();      // synchronises the current device
 
+// Of the current device: compute capability 8.0 or more.
+bool has_bf16_tensor_cores();
+
 // A named range of the calling thread for Nsight Systems (NVTX).
 void begin_gpu_range(const char* name);
 void end_gpu_range();

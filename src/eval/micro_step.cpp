@@ -2,7 +2,7 @@
 
 namespace tg {
 
-MicroStep::MicroStep(Gpt& model, ForwardMode mode, at::Device device, bool graphs)
+MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, bool graphs)
     : passes_("the step",
               {[this, &model, mode] { loss_ = model.loss(batch_.inputs, batch_.targets, mode); },
                [this] {

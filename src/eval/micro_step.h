@@ -10,7 +10,7 @@ class MicroStep {
  public:
   // `mode.scale`: this micro-batch's share in the step's loss; `device`, `graphs`: see
   // CapturedGraph.
-  MicroStep(Gpt& model, ForwardMode mode, at::Device device, bool graphs);
+  MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, bool graphs);
 
   // → the mean loss times mode.scale, [] fp32, valid until any graph is replayed. All batches have
   // one address and one shape.

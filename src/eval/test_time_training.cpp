@@ -16,13 +16,14 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
       options_(options),
       communicator_(communicator),
       parameters_(table, options.config.ttt_freeze_blocks, options.config.ttt_momentum,
-                  options.record_quirks),
+                  options.record_quirks, options.scale_loss),
       chunks_(windows_of_chunks(tokens.predictions(), options.windows,
                                 options.config.ttt_chunk_tokens)),
       scorer_(model, tokens, bytes, options.windows.length, options.windows.stride, device,
               options.graphs, communicator),
       sums_(device),
-      micro_step_(model, {}, device, options.graphs) {
+      mode_{.grad_scale = parameters_.grad_scale()},
+      micro_step_(model, mode_, device, options.graphs) {
   const auto length = options.windows.length;
   const auto whole = share_of_chunk(tokens.predictions(), 0, options.config.ttt_chunk_tokens,
                                     length, communicator.rank(), communicator.world_size());
@@ -116,7 +117,7 @@ void TestTimeTraining::train_batch(std::int64_t begin, std::int64_t rows) {
     micro_step_.forward(batch_);
     micro_step_.backward();
   } else {
-    model_.loss(inputs.to(at::kLong), targets.to(at::kLong), {}).backward();
+    model_.loss(inputs.to(at::kLong), targets.to(at::kLong), mode_).backward();
   }
   model_.collect_gradients();
 }

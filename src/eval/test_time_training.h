@@ -12,6 +12,7 @@ struct TttOptions {
   TttConfig config;
   bool record_quirks = false;
   bool fake_quant = false;  // in the training passes; with record_quirks, after QAT
+  bool scale_loss = false;  // in fp16
   bool graphs = true;
 };
 
@@ -45,6 +46,7 @@ class TestTimeTraining {
   WindowScorer scorer_;
   ScoreSums sums_;
   DeviceBatch batch_;  // [rows, T] of a whole chunk's batch, at one address
+  const ForwardMode mode_;
   MicroStep micro_step_;
   std::chrono::steady_clock::time_point began_;
 };

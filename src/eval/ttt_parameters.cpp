@@ -42,8 +42,9 @@ void sum_packed(const std::vector<at::Tensor>& gradients, Communicator& communic
 }  // namespace
 
 TttParameters::TttParameters(const ParameterTable& table, std::int64_t frozen_blocks,
-                             double momentum, bool record_quirks)
+                             double momentum, bool record_quirks, bool scale_loss)
     : table_(table) {
+  if (scale_loss) loss_scale_.emplace(table.rows().front().value.device());
   std::vector<at::Tensor> stepped;
   for (const auto& row : table.rows()) {
     if (!row.exported) continue;
@@ -77,6 +78,13 @@ void TttParameters::zero_gradients() {
   }
 }
 
+void TttParameters::unscale(const std::vector<at::Tensor>& gradients) {
+  loss_scale_->unscale(gradients);
+  const auto overflowed = global_norm(gradients).isfinite().logical_not();
+  for (const auto& gradient : gradients) at::Tensor(gradient).masked_fill_(overflowed, 0);
+  loss_scale_->update(overflowed.to(at::kFloat));
+}
+
 void TttParameters::step(Communicator& communicator, std::int64_t contributing, double max_norm,
                          double lr) {
   const at::NoGradGuard no_grad;
@@ -86,6 +94,7 @@ void TttParameters::step(Communicator& communicator, std::int64_t contributing, 
     sum_packed(gradients, communicator);
     at::_foreach_div_(gradients, static_cast<double>(contributing));
   }
+  if (loss_scale_) unscale(gradients);
   if (max_norm > 0) {
     at::_foreach_mul_(gradients, clip_factor(global_norm(gradients), max_norm));
   }

@@ -7,6 +7,7 @@
 
 #include "comm/communicator.h"
 #include "model/parameters.h"
+#include "optim/loss_scale.h"
 #include "optim/sgd.h"
 
 namespace tg {
@@ -15,9 +16,13 @@ namespace tg {
 // matrices are slices of the banks.
 class TttParameters {
  public:
-  // With `record_quirks` the banks' slices of frozen blocks are stepped as well.
+  // With `record_quirks` the banks' slices of frozen blocks are stepped as well. `scale_loss`: see
+  // grad_scale().
   TttParameters(const ParameterTable& table, std::int64_t frozen_blocks, double momentum,
-                bool record_quirks);
+                bool record_quirks, bool scale_loss);
+
+  // What the gradients are to be multiplied by until step(), as Optimizer::grad_scale().
+  at::Tensor grad_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
 
   std::int64_t unfrozen() const { return unfrozen_; }  // elements
   std::int64_t frozen() const { return frozen_; }
@@ -26,7 +31,8 @@ class TttParameters {
   // that all ranks sum the same tensors.
   void zero_gradients();
   // The mean of `contributing` ranks' gradients, the others' being zero; clipped to the global norm
-  // `max_norm` (0: not clipped); one step of SGD. Collective.
+  // `max_norm` (0: not clipped); one step of SGD. Gradients that overflowed count as zero.
+  // Collective.
   void step(Communicator& communicator, std::int64_t contributing, double max_norm, double lr);
 
  private:
@@ -35,11 +41,13 @@ class TttParameters {
     at::Tensor value;      // the row's values or a slice of them
   };
   std::vector<at::Tensor> gradients() const;
+  void unscale(const std::vector<at::Tensor>& gradients);
 
   const ParameterTable& table_;
   std::vector<Part> parts_;
   std::int64_t unfrozen_ = 0, frozen_ = 0;
   std::optional<Sgd> sgd_;
+  std::optional<LossScale> loss_scale_;
 };
 
 }  // namespace tg

@@ -116,7 +116,8 @@ Weight Gpt::head() const {
 }
 
 at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
-                                 double scale) const {
+                                 const ForwardMode& mode) const {
+  const double share = config_.mtp_loss_weight / static_cast<double>(config_.mtp_num_heads);
   at::Tensor sum;
   for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
     // Head k predicts the token k + 2 places after its input.
@@ -124,20 +125,21 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
     const auto z =
         linear(states_btd.narrow(1, 0, length), weights_.mtp_heads()[static_cast<std::size_t>(k)]);
     const auto targets = targets_bt.narrow(1, k + 1, length).flatten();
-    const auto loss = softcap_cross_entropy(z.flatten(0, 1), targets, config_.logit_softcap, scale);
+    const auto loss = softcap_cross_entropy(z.flatten(0, 1), targets, config_.logit_softcap,
+                                            mode.scale * share, mode.grad_scale);
     sum = sum.defined() ? sum + loss : loss;
   }
   return sum;
 }
 
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
-                     ForwardMode mode) const {
+                     const ForwardMode& mode) const {
   const auto states = final_states(inputs_bt);
   const auto z = linear(states, head()).flatten(0, 1);
-  auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap, mode.scale);
+  auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap, mode.scale,
+                                    mode.grad_scale);
   if (mode.training && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
-    const double share = config_.mtp_loss_weight / static_cast<double>(config_.mtp_num_heads);
-    loss = loss + multi_token_loss(states, targets_bt, mode.scale * share);
+    loss = loss + multi_token_loss(states, targets_bt, mode);
   }
   return loss;
 }

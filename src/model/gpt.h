@@ -16,6 +16,8 @@ namespace tg {
 struct ForwardMode {
   bool training = false;  // adds the multi-token heads' losses
   double scale = 1.0;     // multiplies the loss, and so every gradient
+  // Multiplies the gradients alone (loss scaling): [] fp32 on the device; undefined: 1.
+  at::Tensor grad_scale{};
 };
 
 class Gpt {
@@ -33,7 +35,7 @@ class Gpt {
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
-                  ForwardMode mode) const;
+                  const ForwardMode& mode) const;
   // Cross-entropy of every target, without a gradient; inputs [B, T], targets [B, S] int64 → [B, S]
   // fp32. S is T, or with `only` the number of these positions: the last block's queries, attention
   // output and MLP and the head then serve no others. Like loss(), of the weights as of the last
@@ -54,7 +56,7 @@ class Gpt {
   at::Tensor final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only = {},
                           DecodeCache* cache = nullptr) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
-                              double scale) const;
+                              const ForwardMode& mode) const;
   Weight head() const;
   // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;

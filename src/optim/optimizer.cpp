@@ -37,12 +37,12 @@ Named banks_of(const ParameterTable& table) {
 }  // namespace
 
 Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
-                     const OptimConfig& optim, at::ScalarType reduce_dtype, bool record_quirks,
+                     const OptimConfig& optim, const OptimizerOptions& options,
                      Communicator& communicator)
     : table_(table),
       communicator_(communicator),
-      record_quirks_(record_quirks),
-      reduction_(table, communicator, reduce_dtype) {
+      record_quirks_(options.record_quirks),
+      reduction_(table, communicator, options.matrices) {
   for (const auto group : {ParamGroup::embedding, ParamGroup::scalar, ParamGroup::head}) {
     const auto [lr, weight_decay] = rate_of(group, optim, model.tie_embeddings);
     for (auto& [dtype, parameters] : by_dtype(of_group(table, group))) {
@@ -52,12 +52,14 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
   }
   const auto [lr, weight_decay] = rate_of(ParamGroup::muon, optim, model.tie_embeddings);
   muon_.emplace_back(banks_of(table),
-                     MuonOptions{lr, weight_decay, optim.muon_backend_steps, reduce_dtype},
+                     MuonOptions{lr, weight_decay, optim.muon_backend_steps, options.matrices},
                      communicator);
+  if (options.scale_loss) loss_scale_.emplace(table.rows().front().value.device());
 }
 
 void Optimizer::reduce(const at::Tensor& metrics, double max_norm) {
   const at::NoGradGuard no_grad;
+  if (loss_scale_) loss_scale_->unscale(reduction_.local_gradients());
   if (record_quirks_) {
     // The reference implementation divides by a rank's own micro-batches until the ranks' mean is
     // taken.
@@ -86,6 +88,7 @@ void Optimizer::step(const StepScalars& scalars) {
   for (auto& adamw : adamw_) adamw.step(scalars);
   for (auto& muon : muon_) muon.step(scalars, reduction_.shards(), clip_);
   reduction_.drop_unreduced(scalars.skip);
+  if (loss_scale_) loss_scale_->update(scalars.skip);
 }
 
 void Optimizer::zero_gradients() {
@@ -102,6 +105,7 @@ void Optimizer::zero_gradients() {
 Optimizer::NamedState Optimizer::replicated_state() const {
   NamedState all;
   for (const auto& adamw : adamw_) std::ranges::move(adamw.state(), std::back_inserter(all));
+  if (loss_scale_) std::ranges::move(loss_scale_->state(), std::back_inserter(all));
   return all;
 }
 

@@ -1,23 +1,34 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <vector>
 
 #include "config/settings.h"
 #include "model/parameters.h"
 #include "optim/adamw.h"
+#include "optim/loss_scale.h"
 #include "optim/muon.h"
 #include "optim/reduction.h"
 
 namespace tg {
 
+struct OptimizerOptions {
+  at::ScalarType matrices = at::kFloat;  // MuonOptions::dtype, and in which banks are reduced
+  bool record_quirks = false;            // see reduce()
+  bool scale_loss = false;               // see grad_scale()
+};
+
 // All optimizers of a run, dealt out by the parameter table (Parameter::group): Muon and AdamW at
 // each group's rate. What is in group `none` is never updated, and its gradients are never zeroed.
 class Optimizer {
  public:
-  // `reduce_dtype`: see MuonOptions::dtype. `record_quirks`: see reduce().
   Optimizer(const ParameterTable& table, const ModelConfig& model, const OptimConfig& optim,
-            at::ScalarType reduce_dtype, bool record_quirks, Communicator& communicator);
+            const OptimizerOptions& options, Communicator& communicator);
+
+  // What the gradients are to be multiplied by until reduce(), [] fp32 on the device, at a fixed
+  // address; undefined without loss scaling.
+  at::Tensor grad_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
 
   // Sums all ranks' gradients, and `metrics` [k] fp32 in place. With `record_quirks` each rank
   // first clips its own gradients by max_norm, as the reference implementation does. Collective.
@@ -33,7 +44,7 @@ class Optimizer {
 
   // By name, sharing storage.
   using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
-  NamedState replicated_state() const;  // AdamW's, the same on every rank
+  NamedState replicated_state() const;  // AdamW's and the loss scale, the same on every rank
   NamedState sharded_state() const;     // Muon's, of this rank's matrices alone
 
  private:
@@ -45,6 +56,7 @@ class Optimizer {
   at::Tensor clip_;        // the factor that the banks' gradients still need
   std::vector<AdamW> adamw_;
   std::vector<Muon> muon_;  // one, or none in a model without banks
+  std::optional<LossScale> loss_scale_;
 };
 
 }  // namespace tg

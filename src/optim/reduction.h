@@ -22,7 +22,8 @@ class Reduction {
   void reduce(const at::Tensor& numbers);
   // The global norm of what reduce() gave → [] fp32, on the device. Collective.
   at::Tensor norm();
-  // The same of this rank's own gradients alone, before reduce().
+  // This rank's own gradients, before reduce(), and their norm.
+  std::vector<at::Tensor> local_gradients() const;
   at::Tensor local_norm() const;
   // Scales this rank's own gradients, before reduce().
   void scale_local(const at::Tensor& factor);
@@ -41,7 +42,6 @@ class Reduction {
 
  private:
   std::vector<at::Tensor>& part_of(GradientReduction reduction);
-  std::vector<at::Tensor> local_gradients() const;
   void start_banks();
   at::Tensor pack(const at::Tensor& numbers) const;
   void unpack(const at::Tensor& packed, const at::Tensor& numbers);

@@ -55,8 +55,9 @@ struct FirstStepEnded {
 struct StepEnded {
   std::int64_t step = 0;
   double loss = 0, lr_scale = 0;
-  double grad_norm = 0;   // global, before clipping
-  double elapsed_ms = 0;  // training time
+  double grad_norm = 0;                // global, before clipping
+  double elapsed_ms = 0;               // training time
+  std::optional<double> loss_scale{};  // in fp16
   // Tokens of the stream that all ranks together have used; absent in the strided order.
   std::optional<std::int64_t> token_offset;
   // The pass over the training tokens in which it ended, from 1; absent while their number is
@@ -79,7 +80,9 @@ struct StepTimed {
 struct StepSkipped {
   std::int64_t step = 0;
   double loss = 0, grad_norm = 0;
-  std::int64_t total = 0;  // skipped so far
+  std::int64_t total = 0;  // skipped so far for the same reason
+  // With it the gradient overflowed in fp16, and is halved; else nothing explains it.
+  std::optional<double> loss_scale{};
 };
 
 // Checkpoints.

@@ -99,6 +99,7 @@ void FinalScores::train_and_score(bool fake_quant) {
       .config = settings_.ttt,
       .record_quirks = quirks,
       .fake_quant = quirks && fake_quant,
+      .scale_loss = machine_.compute == at::kHalf,
       .graphs = settings_.runtime.graphs};
   TestTimeTraining training(weights_.model, weights_.parameters, split, bytes(), options,
                             machine_.device, communicator_);

@@ -4,11 +4,14 @@
 
 namespace tg {
 
-std::optional<StepSkipped> FiniteWatch::after_step(std::int64_t step, double loss, double norm,
-                                                   bool skipped) {
-  if (!skipped) {
+std::optional<StepSkipped> FiniteWatch::after_step(std::int64_t step, const StepMetrics& metrics) {
+  const double loss = metrics.loss, norm = metrics.grad_norm;
+  if (!metrics.skipped) {
     in_a_row_ = 0;
     return {};
+  }
+  if (metrics.loss_scale && *metrics.loss_scale > 1) {
+    return StepSkipped{step, loss, norm, ++overflows_, metrics.loss_scale};
   }
   REQUIRE(config_.on_nonfinite == OnNonfinite::skip, ExitCode::internal,
           "step {}: loss {} and gradient norm {} must be finite; the update was not made and "
@@ -21,7 +24,7 @@ std::optional<StepSkipped> FiniteWatch::after_step(std::int64_t step, double los
           "(NONFINITE_LIMIT={}); no model was written. Lower MATRIX_LR, SCALAR_LR and "
           "TIED_EMBED_LR, set GRAD_CLIP_NORM, or begin with finite weights",
           step, loss, norm, in_a_row_, config_.nonfinite_limit);
-  return StepSkipped{step, loss, norm, skipped_};
+  return StepSkipped{step, loss, norm, skipped_, {}};
 }
 
 }  // namespace tg

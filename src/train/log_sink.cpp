@@ -70,6 +70,11 @@ void LogSink::operator()(const StepTimed& event) const {
 }
 
 void LogSink::operator()(const StepSkipped& event) const {
+  if (event.loss_scale) {
+    log_info("loss_scale:{} overflow at step:{}, update skipped ({} so far)", *event.loss_scale / 2,
+             event.step, event.total);
+    return;
+  }
   log_warn("step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)",
            event.step, event.loss, event.grad_norm, event.total);
 }

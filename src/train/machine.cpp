@@ -37,16 +37,31 @@ at::Device choose_device(DeviceChoice wanted, const std::vector<std::string>& gp
 
 at::ScalarType choose_compute(ComputeDtype wanted, at::Device device) {
   switch (wanted) {
-    case ComputeDtype::fp16:  // not available yet: a notice at start says so
     case ComputeDtype::automatic:
       return device.is_cuda() ? at::kBFloat16 : at::kFloat;
     case ComputeDtype::bf16:
       return at::kBFloat16;
+    case ComputeDtype::fp16:
+      return at::kHalf;
     case ComputeDtype::tf32:
     case ComputeDtype::fp32:
       return at::kFloat;
   }
   return at::kFloat;
+}
+
+// In fp16 a gradient's range would not fit the matrices' optimizer, once the loss scale is divided
+// out.
+at::ScalarType choose_matrices(at::ScalarType compute, at::Device device) {
+  if (compute != at::kHalf) return compute;
+  return device.is_cuda() && has_bf16_tensor_cores() ? at::kBFloat16 : at::kFloat;
+}
+
+// Dense products a second, in relation to those of bf16; those of fp32 are on another unit of the
+// GPU, whose peak is not known here.
+double peak_share(const Machine& machine, bool tf32) {
+  if (tf32) return 0.5;
+  return machine.compute == at::kFloat ? 0 : 1;
 }
 
 }  // namespace
@@ -64,20 +79,21 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
                                        machine.compute, head_dim(model), runtime.deterministic);
   use_attention(machine.attention);
   set_fused(runtime.fused);
+  const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;
+  machine.compute_name = tf32 ? "TF32" : c10::toString(machine.compute);
 
   auto& context = at::globalContext();
-  const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;
   context.setFloat32MatmulPrecision(tf32 ? "high" : "highest");
   context.setDeterministicAlgorithms(runtime.deterministic, /*warn_only=*/false);
 
   if (machine.device.is_cuda()) {
     use_gpu(launch.local_rank);
     machine.device_name = gpus[static_cast<std::size_t>(launch.local_rank)];
-    const double share = machine.compute == at::kFloat ? 0.5 : 1.0;  // TF32 at best
-    machine.peak_flops = share * peak_bf16_flops(machine.device_name);
+    machine.peak_flops = peak_share(machine, tf32) * peak_bf16_flops(machine.device_name);
   } else {
     machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
   }
+  machine.matrices = choose_matrices(machine.compute, machine.device);
   return machine;
 }
 

@@ -13,8 +13,10 @@ namespace tg {
 
 struct Machine {
   at::Device device = at::kCPU;
-  at::ScalarType compute = at::kFloat;  // activations and products
-  at::ScalarType storage = at::kFloat;  // embedding tables and their AdamW state
+  at::ScalarType compute = at::kFloat;   // activations and products
+  at::ScalarType storage = at::kFloat;   // embedding tables and their AdamW state
+  at::ScalarType matrices = at::kFloat;  // Muon's momentum and products, and the banks' reduction
+  std::string compute_name;              // of `compute`; "TF32" where fp32 products may use it
   AttentionKernel attention = AttentionKernel::math;
   std::string device_name;  // "NVIDIA H200", or "CPU, n threads"
   std::string threads;      // how many compute on the CPU: set_threads()'s text

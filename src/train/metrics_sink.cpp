@@ -63,6 +63,7 @@ void MetricsSink::operator()(const StepEnded& event) {
                       {"train_time_ms", event.elapsed_ms}};
   if (event.token_offset) json["token_offset"] = *event.token_offset;
   if (event.pass) json["pass"] = *event.pass;
+  if (event.loss_scale) json["loss_scale"] = *event.loss_scale;
   file_.write(json);
 }
 
@@ -74,11 +75,13 @@ void MetricsSink::operator()(const StepTimed& event) {
 }
 
 void MetricsSink::operator()(const StepSkipped& event) {
-  file_.write({{"event", "skipped_step"},
-               {"step", event.step},
-               {"train_loss", event.loss},
-               {"grad_norm", event.grad_norm},
-               {"skipped_steps", event.total}});
+  nlohmann::json json{{"event", "skipped_step"},
+                      {"step", event.step},
+                      {"train_loss", event.loss},
+                      {"grad_norm", event.grad_norm},
+                      {event.loss_scale ? "overflows" : "skipped_steps", event.total}};
+  if (event.loss_scale) json["loss_scale"] = *event.loss_scale;
+  file_.write(json);
 }
 
 void MetricsSink::operator()(const Resumed& event) {

@@ -9,8 +9,7 @@ namespace tg {
 void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& metrics) {
   const auto step = launched.step;
   const double elapsed_ms = state_.clock.last_step_ms();
-  const auto skipped =
-      state_.finite_watch.after_step(step, metrics.loss, metrics.grad_norm, metrics.skipped);
+  const auto skipped = state_.finite_watch.after_step(step, metrics);
   if (skipped) report_.emit(*skipped);
   if (launched.record) {
     report_.emit(StepTimed{step, micro_steps(settings_, world_size_), launched.record->times(),
@@ -26,6 +25,7 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
                 .lr_scale = launched.lr_scale,
                 .grad_norm = metrics.grad_norm,
                 .elapsed_ms = elapsed_ms,
+                .loss_scale = metrics.loss_scale,
                 .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
                 .pass = pass});
   const double waited = parts_.feeder.waited_ms() - waited_before_ms_;

@@ -12,7 +12,8 @@ StepMetrics StepMetrics::of(const at::Tensor& metrics) {
           .grad_norm = values[1],
           .skipped = values[2] != 0,
           .clock_ms = values[3],
-          .stop = values[4] != 0};
+          .stop = values[4] != 0,
+          .loss_scale = values[5] != 0 ? std::optional<double>(values[5]) : std::nullopt};
 }
 
 TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
@@ -24,7 +25,10 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
       phases_(phases),
       communicator_(communicator),
       micro_batches_(micro_batches),
-      micro_step_(model, {.training = true, .scale = 1.0 / static_cast<double>(micro_batches)},
+      micro_step_(model,
+                  {.training = true,
+                   .scale = 1.0 / static_cast<double>(micro_batches),
+                   .grad_scale = optimizer.grad_scale()},
                   device, graphs),
       once_a_step_(
           "the update",
@@ -59,8 +63,11 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   }
   reduce(mean_loss, plan.clock_ms);
   clip();
-  update(plan.state_copied);
-  return at::stack({reduced_[0], norm_, skip_, reduced_[1], reduced_[2]});
+  const auto scale = optimizer_.grad_scale();
+  const auto metrics = at::stack({reduced_[0], norm_, skip_, reduced_[1], reduced_[2],
+                                  scale.defined() ? scale : at::zeros_like(skip_)});
+  update(plan.state_copied);  // of the loss scale as well
+  return metrics;
 }
 
 // Sets what the captured graphs read, and invalidates those that no longer match.

@@ -1,4 +1,6 @@
 #pragma once
+#include <optional>
+
 #include "data/feeder.h"
 #include "eval/micro_step.h"
 #include "model/gpt.h"
@@ -24,6 +26,8 @@ struct StepMetrics {
   bool skipped = false;  // one of them is not finite: weights and optimizer state stay as they were
   double clock_ms = 0;   // rank 0's StepPlan::clock_ms
   bool stop = false;     // a rank was told to stop before its gradients were reduced
+  std::optional<double>
+      loss_scale{};  // that the gradients were computed with; none without scaling
 
   // Of run()'s result, copied to the CPU.
   static StepMetrics of(const at::Tensor& metrics);
@@ -39,7 +43,7 @@ class TrainStep {
   TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRecorder& phases,
             Communicator& communicator, std::int64_t micro_batches, at::Device device, bool graphs);
 
-  // → StepMetrics, [5] fp32 on the device.
+  // → StepMetrics, [6] fp32 on the device.
   at::Tensor run(const StepPlan& plan);
 
  private:

@@ -41,13 +41,14 @@ OptimConfig distinct_rates() {
 
 class Fixture {
  public:
-  Fixture(const ModelConfig& config, const OptimConfig& optim, bool quirks,
+  Fixture(const ModelConfig& config, const OptimConfig& optim, const OptimizerOptions& options,
           at::ScalarType storage = at::kFloat,
           const std::vector<std::string>& patterns = default_control_patterns())
       : model(config),
-        table(make_parameters(model, storage, at::kCPU,
-                              {.control_patterns = patterns, .record_quirks = quirks})),
-        optimizer(table, model, optim, at::kFloat, quirks, alone) {
+        table(make_parameters(
+            model, storage, at::kCPU,
+            {.control_patterns = patterns, .record_quirks = options.record_quirks})),
+        optimizer(table, model, optim, options, alone) {
     std::uint64_t seed = 1;
     for (const auto& row : table.rows()) {
       row.value.detach().copy_(test::normal(row.value.sizes(), ++seed));
@@ -87,7 +88,7 @@ double first_step_size(const at::Tensor& before, const at::Tensor& after) {
 void expect_rates(bool tied) {
   auto model = config_with_every_part();
   model.tie_embeddings = tied;
-  Fixture f(model, distinct_rates(), /*quirks=*/false);
+  Fixture f(model, distinct_rates(), {});
   const auto before = f.weights();
   f.set_gradients();
   f.step(test::scalars(0.5, 0.9));
@@ -111,7 +112,7 @@ TEST(Optimizer, TiedTablesHaveTheirOwnRate) {
 }
 
 TEST(Optimizer, BanksStepByMuonAtTheirOwnRate) {
-  Fixture f(config_with_every_part(), distinct_rates(), false);
+  Fixture f(config_with_every_part(), distinct_rates(), {});
   const auto before = f.table["mlp_up_bank"].detach().clone();  // 24 rows of 8
   f.set_gradients();
   f.step(test::scalars(1, 0.9));
@@ -127,7 +128,7 @@ TEST(Optimizer, DecayReachesAllButTheHeads) {
   auto optim = distinct_rates();
   optim.adam_wd = 0.5;
   optim.muon_wd = 0.25;
-  Fixture f(config_with_every_part(), optim, false);
+  Fixture f(config_with_every_part(), optim, {});
   const auto before = f.weights();
   f.set_gradients(0);  // Adam's step on a zero gradient is zero, Muon's too
   f.step(test::scalars(1, 0.9));
@@ -145,7 +146,7 @@ TEST(Optimizer, DecayReachesAllButTheHeads) {
 
 TEST(Optimizer, MultiTokenHeadsFollowTheHeadUnlessTheScriptsQuirkIsAsked) {
   for (const bool quirks : {false, true}) {
-    Fixture f(config_with_every_part(), distinct_rates(), quirks);
+    Fixture f(config_with_every_part(), distinct_rates(), {.record_quirks = quirks});
     const auto before = f.table["mtp_heads.0.weight"].detach().clone();
     f.set_gradients();
     f.step(test::scalars(1, 0.9));
@@ -165,7 +166,7 @@ TEST(Optimizer, MultiTokenHeadsFollowTheHeadUnlessTheScriptsQuirkIsAsked) {
 TEST(Optimizer, PatternsMoveBanksAndTablesOfAnyFormatToTheScalarsRate) {
   auto patterns = default_control_patterns();
   patterns.insert(patterns.end(), {"qo_bank", "bigram.embed", "lm_head"});
-  Fixture f(config_with_every_part(), distinct_rates(), false, at::kBFloat16, patterns);
+  Fixture f(config_with_every_part(), distinct_rates(), {}, at::kBFloat16, patterns);
   const auto before = f.weights();
   f.set_gradients();
   f.step(test::scalars(1, 0.9));
@@ -179,7 +180,7 @@ TEST(Optimizer, PatternsMoveBanksAndTablesOfAnyFormatToTheScalarsRate) {
 }
 
 TEST(Optimizer, AMatrixThatNoPatternNamesIsSteppedByMuonOnItsOwn) {
-  Fixture f(config_with_every_part(), distinct_rates(), false, at::kFloat, {"attn_gate"});
+  Fixture f(config_with_every_part(), distinct_rates(), {}, at::kFloat, {"attn_gate"});
   const auto before = f.table["blocks.1.resid_mix"].detach().clone();  // 2 rows of 8
   f.set_gradients();
   f.step(test::scalars(1, 0.9));
@@ -195,7 +196,7 @@ TEST(Optimizer, AMatrixThatNoPatternNamesIsSteppedByMuonOnItsOwn) {
 TEST(Optimizer, AStepSkippedForOneGradientLeavesNoneThatIsNotFiniteBehind) {
   for (const double bad : {std::nan(""), HUGE_VAL}) {
     for (const double max_norm : {0.0, 0.3}) {
-      Fixture f(config_with_every_part(), distinct_rates(), /*quirks=*/true);
+      Fixture f(config_with_every_part(), distinct_rates(), {.record_quirks = true});
       f.set_gradients();
       f.table["mtp_heads.0.weight"].grad().view({-1})[3].fill_(bad);
       ASSERT_FALSE(std::isfinite(f.reduce(max_norm).item<double>()));
@@ -209,7 +210,7 @@ TEST(Optimizer, AStepSkippedForOneGradientLeavesNoneThatIsNotFiniteBehind) {
 
 TEST(Optimizer, TheNormCountsEveryGradientOnce) {
   for (const auto storage : {at::kFloat, at::kBFloat16}) {
-    Fixture f(config_with_every_part(), distinct_rates(), /*quirks=*/true, storage);
+    Fixture f(config_with_every_part(), distinct_rates(), {.record_quirks = true}, storage);
     f.set_gradients();
     // A parameter without a gradient counts nothing.
     at::Tensor(f.table["blocks.0.attn.vr_lambda"]).mutable_grad().reset();
@@ -229,7 +230,7 @@ TEST(Optimizer, TheNormCountsEveryGradientOnce) {
 
 TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
   for (const double limit : {0.3, 1e6}) {
-    Fixture f(config_with_every_part(), distinct_rates(), false);
+    Fixture f(config_with_every_part(), distinct_rates(), {});
     f.set_gradients();
     test::Named before;
     for (const auto& row : f.table.rows()) before.emplace_back(row.name, row.value.grad().clone());
@@ -251,7 +252,7 @@ TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
 TEST(Optimizer, ASkippedStepLeavesWeightsAndStateAsTheyAre) {
   auto optim = distinct_rates();
   optim.adam_wd = optim.muon_wd = 0.1;
-  Fixture f(config_with_every_part(), optim, false, at::kBFloat16);
+  Fixture f(config_with_every_part(), optim, {}, at::kBFloat16);
   f.set_gradients();
   f.step(test::scalars(1, 0.9));
   const auto weights = f.weights();
@@ -263,7 +264,7 @@ TEST(Optimizer, ASkippedStepLeavesWeightsAndStateAsTheyAre) {
 }
 
 TEST(Optimizer, StateNamesAreUniqueAndCoverEveryParameter) {
-  Fixture f(config_with_every_part(), distinct_rates(), false);
+  Fixture f(config_with_every_part(), distinct_rates(), {});
   std::map<std::string, int> names;
   for (const auto& [name, value] : test::state_of(f.optimizer)) ++names[name];
   for (const auto& [name, count] : names) EXPECT_EQ(count, 1) << name;

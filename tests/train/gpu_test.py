@@ -26,6 +26,39 @@ class GpuTest(RunTest):
         self.fails(70, "final weights are not finite", ON_NONFINITE="skip", ITERATIONS=2, **endless)
         self.assertFalse(any(self.out.glob("final_model*")))
 
+    def test_fp16_learns_as_fp32_does_with_its_loss_scaled(self):
+        wide = dict(NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=30)
+        expected = self.train_on_gpu(output="fp32", COMPUTE_DTYPE="fp32", **wide)
+        events = self.train(DEVICE="cuda", COMPUTE_DTYPE="fp16", **wide)
+        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+        for step, (found, exact) in enumerate(zip(train_losses(events), expected, strict=True), 1):
+            self.assertAlmostEqual(found, exact, delta=3e-3 * exact, msg=f"step {step}")
+        self.assertEqual({event["loss_scale"] for event in events if event["event"] == "train"}, {65536})
+        kernel = next(line for line in self.lines if line.startswith("attention_kernel:"))
+        self.assertRegex(kernel, r"^attention_kernel:cudnn device:NVIDIA .* compute_dtype:Half$")
+
+    def test_an_overflow_in_fp16_is_survived_captured_and_launched_bit_for_bit(self):
+        chosen = dict(DEVICE="cuda", COMPUTE_DTYPE="fp16", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, WARMUP_STEPS=0,
+                      MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=30000, GRAD_CLIP_NORM=0.3, ITERATIONS=40)
+        captured = self.train(**chosen)
+        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+        overflows = [event["step"] for event in captured if event["event"] == "skipped_step"]
+        self.assertGreater(len(overflows), 0)
+        self.assertLess(max(overflows), 35)
+        scales = [(event["train_loss"], event["loss_scale"]) for event in captured if event["event"] == "train"]
+        self.assertEqual(scales[-1][1], 65536 / 2 ** len(overflows))
+        launched = self.train(output="launched", GRAPHS=0, **chosen)
+        self.assertEqual([(event["train_loss"], event["loss_scale"]) for event in launched if event["event"] == "train"],
+                         scales)
+
+    def test_tf32_is_a_format_of_its_own(self):
+        exact = self.train_on_gpu(output="fp32", COMPUTE_DTYPE="fp32", MODEL_DIM=256)
+        losses = self.train_on_gpu(COMPUTE_DTYPE="tf32", MODEL_DIM=256)
+        self.assertTrue(any(line.endswith("compute_dtype:TF32") for line in self.lines), self.lines)
+        self.assertNotEqual(losses, exact)
+        for found, expected in zip(losses, exact, strict=True):
+            self.assertAlmostEqual(found, expected, delta=1e-3 * expected)
+
     def test_fp32_on_the_gpu_repeats_the_cpus_losses(self):
         on_gpu = self.train_on_gpu(COMPUTE_DTYPE="fp32")
         on_cpu = train_losses(self.train(output="cpu"))
@@ -76,7 +109,8 @@ class GpuTest(RunTest):
     def test_a_killed_and_a_stopped_run_go_on_bit_for_bit(self):
         chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=40, WARMDOWN_ITERS=30,
                       LATE_QAT_THRESHOLD=0.5, WARMUP_STEPS=3, LAWA_ENABLED=1, LAWA_FREQ=4, CHECKPOINT_EVERY=5)
-        for name, precision in (("bf16", {}), ("fp32", dict(COMPUTE_DTYPE="fp32")), ("launched", dict(GRAPHS=0))):
+        for name, precision in (("bf16", {}), ("fp32", dict(COMPUTE_DTYPE="fp32")),
+                                ("fp16", dict(COMPUTE_DTYPE="fp16")), ("launched", dict(GRAPHS=0))):
             name = f"stopped-{name}"
             expected = self.train(output=f"{name}-whole", **chosen, **precision)
             scores = [event["val_loss"] for event in expected if event["event"] in ("val", "final")]

@@ -52,6 +52,15 @@ class DeterministicRanksTest(RunTest):
 
         self.assertEqual(losses("first"), losses("second"))
 
+    def test_agree_on_the_loss_scale(self):
+        events = self.train(through=mpirun(2), DEVICE="cuda", COMPUTE_DTYPE="fp16", NUM_HEADS=2, NUM_KV_HEADS=1,
+                            WARMUP_STEPS=0, MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=30000, GRAD_CLIP_NORM=0.3, ITERATIONS=40)
+        overflows = sum(event["event"] == "skipped_step" for event in events)
+        self.assertGreater(overflows, 0)
+        steps = [event for event in events if event["event"] == "train"]
+        self.assertEqual(steps[-1]["loss_scale"], 65536 / 2**overflows)
+        self.assertLess(steps[-1]["train_loss"], steps[0]["train_loss"])
+
     def test_go_on_bit_for_bit_after_a_kill_and_with_one_rank_alone(self):
         chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=30, CHECKPOINT_EVERY=5)
         whole = train_losses(self.train(output="unharmed", through=mpirun(2), **chosen))

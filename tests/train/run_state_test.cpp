@@ -41,7 +41,13 @@ class RunStateTest : public testing::Test {
     state.clock.step_ended(Event(compute_stream(at::kCPU)));
     state.clock.stop();
     state.clock.add_rank_0_time(state.step, 10.0 * static_cast<double>(state.step));
-    state.finite_watch.after_step(state.step, std::nan(""), 1, state.step % 2 == 1);
+    // Every second step is skipped, and every second of these for an overflow.
+    const bool overflow = state.step % 4 == 1;
+    state.finite_watch.after_step(state.step,
+                                  {.loss = std::nan(""),
+                                   .grad_norm = 1,
+                                   .skipped = state.step % 2 == 1,
+                                   .loss_scale = overflow ? std::optional(2.0) : std::nullopt});
     state.add_validation(state.step, 5.0 / static_cast<double>(state.step));
     state.validation_ms += 3;
     state.fake_quant = state.step > 2;

@@ -66,5 +66,39 @@ TEST(TrainStep, OneGradientThatIsNoNumberSkipsOneStepWithTheScriptsQuirksToo) {
   }
 }
 
+TEST(TrainStep, TheLossScaleChangesNoWeightWhereNothingIsRoundedToHalfPrecision) {
+  auto settings = test::tiny_settings(test::tiny_switches());
+  Communicator alone;
+  test::TrainingRank plain(settings, alone);
+  settings.runtime.compute_dtype = ComputeDtype::fp16;  // the model still computes in fp32
+  test::TrainingRank scaled(settings, alone);
+  for (int i = 0; i < 3; ++i) {
+    const auto expected = plain.step(), found = scaled.step();
+    EXPECT_EQ(found.loss, expected.loss);
+    EXPECT_EQ(found.grad_norm, expected.grad_norm);
+    EXPECT_EQ(found.loss_scale, 65536);
+    EXPECT_FALSE(expected.loss_scale);
+  }
+  for (const auto& [name, value] : scaled.table().named_values()) {
+    EXPECT_TRUE(at::equal(value, plain.table()[name])) << name;
+  }
+}
+
+TEST(TrainStep, AnOverflowHalvesTheLossScaleAndSkipsThatStep) {
+  auto settings = test::tiny_settings(test::tiny_record());
+  settings.runtime.compute_dtype = ComputeDtype::fp16;
+  Communicator alone;
+  test::TrainingRank rank(settings, alone);
+  rank.step();
+  const auto before = rank.table()["qo_bank"].detach().clone();
+  rank.table()["qo_bank"].grad().view({-1})[7].fill_(INFINITY);
+  const auto overflowed = rank.step(), next = rank.step();
+  EXPECT_TRUE(overflowed.skipped);
+  EXPECT_EQ(overflowed.loss_scale, 65536);
+  EXPECT_FALSE(next.skipped);
+  EXPECT_EQ(next.loss_scale, 32768);
+  EXPECT_FALSE(at::equal(rank.table()["qo_bank"], before));
+}
+
 }  // namespace
 }  // namespace tg

@@ -44,6 +44,10 @@ void wait_for_gpu() {
   c10::cuda::device_synchronize();
 }
 
+bool has_bf16_tensor_cores() {
+  return at::cuda::getCurrentDeviceProperties()->major >= 8;
+}
+
 void begin_gpu_range(const char* name) {
   nvtxRangePushA(name);
 }

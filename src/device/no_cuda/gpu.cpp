@@ -16,6 +16,9 @@ std::string nccl_version() {
 }
 void use_gpu(int) {}
 void wait_for_gpu() {}
+bool has_bf16_tensor_cores() {
+  return false;
+}
 void begin_gpu_range(const char*) {}
 void end_gpu_range() {}
 MemoryPeak gpu_memory_peak() {
