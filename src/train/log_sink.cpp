@@ -31,10 +31,10 @@ void LogSink::operator()(const StepEnded& event) const {
              settings_.run.iterations, event.loss, event.elapsed_ms,
              event.elapsed_ms / static_cast<double>(step));
   }
-  progress(event);
+  progress_line(progress_text(event));
 }
 
-void LogSink::progress(const StepEnded& event) const {
+std::string LogSink::progress_text(const StepEnded& event) const {
   const auto& run = settings_.run;
   const auto step = event.step;
   const double step_ms = event.elapsed_ms / static_cast<double>(step);
@@ -50,9 +50,9 @@ void LogSink::progress(const StepEnded& event) const {
   if (event.pass) line += fmt::format("  pass {}", *event.pass);
   if (machine_.peak_flops > 0) {
     const double flops = rate * training_flops_per_token(settings_.model, run.train_seq_len);
-    line += fmt::format("  MFU {:.1f}%", 100 * flops / machine_.peak_flops);
+    line += fmt::format("  MFU {:.1f}%", 100 * flops / (world_size_ * machine_.peak_flops));
   }
-  progress_line(line);
+  return line;
 }
 
 void LogSink::operator()(const StepTimed& event) const {

@@ -1,6 +1,8 @@
 #pragma once
 // Events as log lines, in the reference implementation's format, and as the terminal's progress
 // line.
+#include <string>
+
 #include "config/settings.h"
 #include "train/events.h"
 #include "train/machine.h"
@@ -43,12 +45,14 @@ class LogSink {
   // Warns where artifact and code exceed the limit.
   void operator()(const ArtifactWritten& event) const;
 
+  // The terminal's line: rate of all ranks, time left, MFU of all ranks' GPUs where it is known.
+  std::string progress_text(const StepEnded& event) const;
+
  private:
   void data_lines(const RunStarted& event) const;
   void model_lines(const RunStarted& event) const;
   void optimizer_lines() const;
   void io_lines() const;
-  void progress(const StepEnded& event) const;
 
   const Settings& settings_;
   const Machine& machine_;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "config/derived.h"
 #include "tests/data/files.h"
 #include "train/log_sink.h"
 #include "train/metrics_sink.h"
@@ -110,6 +111,18 @@ TEST(LogSink, StepsBeyondTheTenthComeAsTrainLogEverySays) {
                              .pass = {}},
                    settings),
             "");
+}
+
+TEST(LogSink, TheUtilizationOfSeveralGpusIsThatOfAllTheirPeaks) {
+  const Settings settings;
+  Machine machine;
+  // A step of 1 s uses the peak of one GPU.
+  machine.peak_flops = training_flops_per_token(settings.model, settings.run.train_seq_len) *
+                       static_cast<double>(tokens_per_step(settings, 2));
+  const StepEnded event{
+      .step = 1, .loss = 6, .lr_scale = 1, .elapsed_ms = 1000, .token_offset = {}, .pass = {}};
+  EXPECT_NE(LogSink(settings, machine, 2).progress_text(event).find("  MFU 50.0%"),
+            std::string::npos);
 }
 
 TEST(RepetitionWatch, WarnsOnceAtTheFifthPass) {
