@@ -37,11 +37,14 @@ cxxopts::Options declare_options() {
                      "a document is a file, ends at an empty line, or is a line: "
                      "file|blank-line|line",
                      cxxopts::value<std::string>()->default_value("file"), "KIND")(
-      "threads", "tokenizing threads; 0: one for each processor; never changes the result",
-      cxxopts::value<int>()->default_value("0"),
-      "N")("name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt reads fineweb",
-           cxxopts::value<std::string>()->default_value("fineweb"), "PREFIX")(
-      "replace-invalid", "turn bytes that are not UTF-8 into U+FFFD instead of stopping")(
+      "shuffle",
+      "write the documents of each split in a random order, which SEED (0 or more) determines",
+      cxxopts::value<std::uint64_t>(),
+      "SEED")("threads", "tokenizing threads; 0: one for each processor; never changes the result",
+              cxxopts::value<int>()->default_value("0"), "N")(
+      "name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt reads fineweb",
+      cxxopts::value<std::string>()->default_value("fineweb"),
+      "PREFIX")("replace-invalid", "turn bytes that are not UTF-8 into U+FFFD instead of stopping")(
       "force", "replace shards that are in DIR already")(
       "baselines", "at the end, score n-gram models on the validation split")(
       "h,help", "this text")("files", "", cxxopts::value<std::vector<std::string>>());
@@ -73,6 +76,7 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   options.shard_tokens = given["shard-tokens"].as<std::int64_t>();
   options.val_documents = given["val-documents"].as<std::int64_t>();
   options.val_fraction = given["val-fraction"].as<double>();
+  if (given.count("shuffle") > 0) options.shuffle_seed = given["shuffle"].as<std::uint64_t>();
   options.threads = given["threads"].as<int>();
   options.name_prefix = given["name-prefix"].as<std::string>();
   options.replace_invalid = given.count("replace-invalid") > 0;

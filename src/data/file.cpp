@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_writer.h"
 
 namespace tg {
 
@@ -37,6 +39,15 @@ File File::open(const std::string& path) {
 
 File File::standard_input() {
   return {"standard input", STDIN_FILENO, false};
+}
+
+File File::temporary(const std::string& dir) {
+  std::string name = dir + "/temporary_XXXXXX";
+  const int descriptor = ::mkostemp(name.data(), O_CLOEXEC);
+  REQUIRE(descriptor >= 0, ExitCode::cannot_create, "cannot create a temporary file in {} ({})",
+          dir, std::strerror(errno));
+  ::unlink(name.c_str());
+  return {"a temporary file in " + dir, descriptor, true};
 }
 
 std::int64_t File::size() const {
@@ -75,6 +86,11 @@ std::int64_t File::read_some(std::span<char> bytes) {
   while (got < 0 && errno == EINTR);
   REQUIRE(got >= 0, ExitCode::io, "reading {} failed ({})", path_, std::strerror(errno));
   return got;
+}
+
+void File::append(std::span<const std::byte> bytes) {
+  REQUIRE(write_fully(descriptor_, bytes.data(), bytes.size()) == bytes.size(), ExitCode::io,
+          "writing {} failed ({})", path_, std::strerror(errno));
 }
 
 std::string read_whole_file(const std::string& path, std::int64_t limit) {

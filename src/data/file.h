@@ -13,6 +13,9 @@ class File {
   static File open(const std::string& path);
   // The standard input; never closed.
   static File standard_input();
+  // An empty file in `dir` without a name, to append to and to read: it is gone when it is closed,
+  // even by a SIGKILL. Errors: cannot_create.
+  static File temporary(const std::string& dir);
 
   File(File&& other) noexcept;
   File& operator=(File&&) = delete;
@@ -33,6 +36,8 @@ class File {
   std::int64_t read_at(std::int64_t offset, std::span<std::byte> bytes) const;
   // One read() of a file or pipe: at most bytes.size() bytes, 0 at the end. Errors: io.
   std::int64_t read_some(std::span<char> bytes);
+  // Writes to the end of a temporary file. Errors: io (disk full).
+  void append(std::span<const std::byte> bytes);
 
  private:
   File(std::string path, int descriptor, bool owned);

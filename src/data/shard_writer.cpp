@@ -63,7 +63,6 @@ void ShardWriter::append(std::span<const std::uint16_t> tokens) {
     const auto part = tokens.first(std::min(tokens.size(), static_cast<std::size_t>(room)));
     buffer_.insert(buffer_.end(), part.begin(), part.end());
     in_shard_ += std::ssize(part);
-    tokens_ += std::ssize(part);
     tokens = tokens.subspan(part.size());
     if (in_shard_ == shard_tokens_) {
       complete();

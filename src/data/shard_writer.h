@@ -24,7 +24,6 @@ class ShardWriter {
   void finish();  // completes the last shard; all are durable then
   void commit();  // finish(), then gives the files their names
 
-  std::int64_t tokens() const { return tokens_; }
   // Final names, in order; every shard begun so far.
   const std::vector<std::string>& paths() const { return paths_; }
 
@@ -39,7 +38,6 @@ class ShardWriter {
 
   std::string dir_, prefix_, split_;
   std::int64_t shard_tokens_;
-  std::int64_t tokens_ = 0;    // of all shards
   std::int64_t in_shard_ = 0;  // of the last one, buffer included
   std::vector<std::uint16_t> buffer_;
   std::list<FileWriter> files_;  // only the last may be open

@@ -8,7 +8,9 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/document_encoder.h"
+#include "data/document_shuffle.h"
 #include "data/shard_writer.h"
+#include "data/splitmix64.h"
 #include "data/tokenizer.h"
 
 namespace tg {
@@ -41,16 +43,17 @@ std::int64_t total_bytes(const std::vector<std::string>& files) {
 class Progress {
  public:
   explicit Progress(std::int64_t total) : total_(total) {}
-  void show(std::int64_t bytes, std::int64_t tokens) {
+  void show(const ShardingReport::Split& train, const ShardingReport::Split& val) {
     const auto now = Clock::now();
     if (now - shown_ < std::chrono::milliseconds(100)) return;
     shown_ = now;
     const double seconds = std::chrono::duration<double>(now - begin_).count();
-    const double megabytes = static_cast<double>(bytes) / 1e6;
+    const double megabytes = static_cast<double>(train.text_bytes + val.text_bytes) / 1e6;
     const std::string share =
         total_ > 0 ? fmt::format(" ({:.0f}%)", 1e8 * megabytes / static_cast<double>(total_)) : "";
     progress_line(fmt::format("make_shards {:.1f} MB{} {:.2f} M tokens {:.1f} MB/s", megabytes,
-                              share, static_cast<double>(tokens) / 1e6, megabytes / seconds));
+                              share, static_cast<double>(train.tokens + val.tokens) / 1e6,
+                              megabytes / seconds));
   }
 
  private:
@@ -59,15 +62,58 @@ class Progress {
   Clock::time_point shown_ = begin_;
 };
 
-void require_both_splits(const ShardingOptions& options, const ShardingReport& report) {
-  const std::int64_t documents = report.train.documents + report.val.documents;
+// A split's documents on their way to its shards.
+class SplitWriter {
+ public:
+  SplitWriter(const ShardingOptions& options, const std::string& split)
+      : shards_(options.out_dir, options.name_prefix, split, options.shard_tokens) {
+    if (options.shuffle_seed) {
+      shuffle_.emplace(options.out_dir, key_of(*options.shuffle_seed, split));
+    }
+  }
+
+  void append(const DocumentEncoder::Part& part) {
+    report_.documents += part.begins_document;
+    report_.tokens += std::ssize(part.tokens);
+    report_.text_bytes += part.text_bytes;
+    if (shuffle_) {
+      shuffle_->append(part.tokens, part.begins_document);
+    } else {
+      shards_.append(part.tokens);
+    }
+  }
+
+  // Completes the shards, without their names yet.
+  void finish() {
+    if (shuffle_) {
+      shuffle_->take([this](std::span<const std::uint16_t> tokens) { shards_.append(tokens); });
+    }
+    shards_.finish();
+    report_.shards = std::ssize(shards_.paths());
+  }
+  void commit() { shards_.commit(); }
+
+  bool wrote(const std::string& path) const {
+    return std::ranges::find(shards_.paths(), path) != shards_.paths().end();
+  }
+  const ShardingReport::Split& report() const { return report_; }
+
+ private:
+  ShardWriter shards_;
+  std::optional<DocumentShuffle> shuffle_;
+  ShardingReport::Split report_;
+};
+
+void require_both_splits(const ShardingOptions& options, const ShardingReport::Split& train,
+                         const ShardingReport::Split& val) {
+  const std::int64_t documents = train.documents + val.documents;
   const bool val_wanted = options.val_documents > 0 || options.val_fraction > 0;
   REQUIRE(
-      report.train.documents > 0, ExitCode::bad_data,
+      train.documents > 0, ExitCode::bad_data,
       "no training documents (expected at least 1, found {} documents in all); give more text or "
       "another document separator",
       documents);
-  REQUIRE(report.val.documents > 0 || !val_wanted, ExitCode::bad_data,
+  REQUIRE(val.documents > 0 || !val_wanted, ExitCode::bad_data,
           "no validation documents (expected at least 1 of {}); give more documents, a larger "
           "validation split or another document separator",
           documents);
@@ -81,42 +127,37 @@ ShardingReport make_shards(const ShardingOptions& options) {
   DocumentReader reader(options.files, options.separator, options.replace_invalid);
   DocumentEncoder encoder(tokenizer, reader, options.threads);
   prepare_directory(options);
-  ShardWriter train(options.out_dir, options.name_prefix, "train", options.shard_tokens);
-  ShardWriter val(options.out_dir, options.name_prefix, "val", options.shard_tokens);
+  SplitWriter train(options, "train");
+  SplitWriter val(options, "val");
 
-  ShardingReport report;
   Progress progress(bytes);
-  bool is_val = false;
+  std::int64_t documents = 0;
+  SplitWriter* split = &train;
   for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next()) {
     for (const auto& part : parts) {
       if (part.begins_document) {
-        const std::int64_t index = report.train.documents + report.val.documents;
-        is_val = is_validation_document(index, options.val_documents, options.val_fraction);
-        ++(is_val ? report.val : report.train).documents;
+        const bool is_val =
+            is_validation_document(documents++, options.val_documents, options.val_fraction);
+        split = is_val ? &val : &train;
       }
-      (is_val ? val : train).append(part.tokens);
-      (is_val ? report.val : report.train).text_bytes += part.text_bytes;
+      split->append(part);
     }
-    progress.show(report.train.text_bytes + report.val.text_bytes, train.tokens() + val.tokens());
+    progress.show(train.report(), val.report());
   }
   progress_line("");
 
-  require_both_splits(options, report);
+  require_both_splits(options, train.report(), val.report());
   const auto old = find_shards(options.out_dir, options.name_prefix);
+  if (options.shuffle_seed) progress_line("make_shards writes the shuffled documents");
   train.finish();
+  val.finish();
+  progress_line("");
   val.commit();
   train.commit();
   for (const std::string& path : old) {
-    const auto is_new = [&](const ShardWriter& writer) {
-      return std::ranges::find(writer.paths(), path) != writer.paths().end();
-    };
-    if (!is_new(train) && !is_new(val)) std::remove(path.c_str());
+    if (!train.wrote(path) && !val.wrote(path)) std::remove(path.c_str());
   }
-  report.train.tokens = train.tokens();
-  report.train.shards = std::ssize(train.paths());
-  report.val.tokens = val.tokens();
-  report.val.shards = std::ssize(val.paths());
-  return report;
+  return {train.report(), val.report()};
 }
 
 }  // namespace tg

@@ -1,6 +1,7 @@
 #pragma once
 // Writes text files as training and validation shards: the work of the program make_shards.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct ShardingOptions {
   // Arguments of is_validation_document().
   std::int64_t val_documents = 0;
   double val_fraction = default_val_fraction;
+  // Each split's documents in an order that this seed determines; empty: in the order of the text.
+  std::optional<std::uint64_t> shuffle_seed;
   int threads = 1;
   std::string name_prefix = "fineweb";
   bool replace_invalid = false;

@@ -8,28 +8,14 @@
 #include <numeric>
 #include <utility>
 
+#include "data/splitmix64.h"
+
 namespace tg {
 namespace {
-
-constexpr std::uint64_t golden_gamma = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
-
-// Element `index` of the splitmix64 sequence that starts at `key`.
-std::uint64_t hash(std::uint64_t key, std::uint64_t index) {
-  std::uint64_t bits = key + (index + 1) * golden_gamma;
-  bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9;
-  bits = (bits ^ (bits >> 27)) * 0x94d049bb133111eb;
-  return bits ^ (bits >> 31);
-}
 
 // Uniform in [0, bound), from the upper 32 bits.
 std::size_t scaled(std::uint64_t bits, std::size_t bound) {
   return ((bits >> 32) * bound) >> 32;
-}
-
-std::uint64_t key_of(std::uint64_t seed, std::string_view split) {
-  std::uint64_t key = hash(seed, 0);
-  for (const char c : split) key = hash(key, static_cast<unsigned char>(c));
-  return key;
 }
 
 // The id of each frequency rank. Not std::shuffle, whose result depends on the standard library.
@@ -37,7 +23,7 @@ std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed) {
   std::vector<std::uint16_t> ids(count);
   std::iota(ids.begin(), ids.end(), std::uint16_t{0});
   const std::uint64_t key = key_of(seed, "ids");
-  for (std::size_t i = count; i > 1; --i) std::swap(ids[i - 1], ids[scaled(hash(key, i), i)]);
+  for (std::size_t i = count; i > 1; --i) std::swap(ids[i - 1], ids[scaled(splitmix64(key, i), i)]);
   return ids;
 }
 
@@ -85,7 +71,7 @@ std::int64_t SyntheticTokens::tokens_up_to(std::int64_t limit) const {
 }
 
 std::uint16_t SyntheticTokens::token_at(std::int64_t position) const {
-  const std::uint64_t bits = hash(key_, static_cast<std::uint64_t>(position));
+  const std::uint64_t bits = splitmix64(key_, static_cast<std::uint64_t>(position));
   const Column& column = columns_[scaled(bits, columns_.size())];
   return static_cast<std::uint32_t>(bits) < column.threshold ? column.below : column.above;
 }

@@ -99,6 +99,60 @@ TEST(MakeShards, WritesTheSameFilesWithAnyNumberOfThreads) {
   EXPECT_TRUE(train[27] == long_text);
 }
 
+class MakeShuffledShards : public testing::Test {
+ protected:
+  // 200 documents, every tenth for validation.
+  Outcome make(const std::string& out, const std::string& arguments) {
+    std::string text;
+    for (int i = 0; i < 200; ++i) text += sentence(i) + "\n";
+    write_file(dir / "in", text);
+    return run(dir, fmt::format("--out {} --document-separator line --val-fraction 0.1 "
+                                "--shard-tokens 1000 {}",
+                                dir / out, arguments));
+  }
+  std::vector<std::string> made(const std::string& arguments, const std::string& split = "train") {
+    const auto outcome = make("made", "--force " + arguments + " " + (dir / "in"));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return documents(dir / "made", split);
+  }
+
+  TempDir dir;
+};
+
+TEST_F(MakeShuffledShards, HaveTheSameDocumentsInAnotherOrder) {
+  for (const char* split : {"train", "val"}) {
+    auto plain = made("", split), shuffled = made("--shuffle 7", split);
+    EXPECT_EQ(shuffled.size(), std::string(split) == "val" ? 20U : 180U);
+    EXPECT_NE(plain, shuffled);
+    std::ranges::sort(plain);
+    std::ranges::sort(shuffled);
+    EXPECT_EQ(plain, shuffled);
+  }
+}
+
+TEST_F(MakeShuffledShards, DependOnTheSeedAlone) {
+  EXPECT_NE(made("--shuffle 7"), made("--shuffle 8"));
+  const auto files = [&](const std::string& arguments) {
+    EXPECT_EQ(make("files", "--force --shuffle 7 " + arguments).code, 0);
+    std::string bytes;
+    for (const auto& path : find_shards(dir / "files", "fineweb")) bytes += read_file(path);
+    return bytes;
+  };
+  const auto one_thread = files("--threads 1 " + (dir / "in"));
+  EXPECT_GT(one_thread.size(), 1024U);
+  EXPECT_TRUE(files("--threads 4 " + (dir / "in")) == one_thread);
+  EXPECT_TRUE(files("--threads 4 - <" + (dir / "in")) == one_thread) << "from standard input";
+}
+
+TEST_F(MakeShuffledShards, AreTheOnlyFilesLeftAlsoByAnError) {
+  EXPECT_EQ(make("out", "--shuffle 7 " + (dir / "in")).code, 0);
+  const auto count = std::distance(std::filesystem::directory_iterator(dir / "out"), {});
+  EXPECT_EQ(count, std::ssize(find_shards(dir / "out", "fineweb")));
+  write_file(dir / "bad", "good\n\xff");
+  EXPECT_EQ(make("failed", fmt::format("--shuffle 7 {} {}", dir / "in", dir / "bad")).code, 65);
+  EXPECT_TRUE(std::filesystem::is_empty(dir / "failed"));
+}
+
 TEST(MakeShards, TakesDocumentsByLineOrEmptyLineFromStandardInput) {
   const TempDir dir;
   write_file(dir / "in", "one\ntwo\n\n \nthree\nfour\n\n\n\nfive");
@@ -178,6 +232,9 @@ TEST(MakeShards, RefusesWhatItCannotDoInOneLineWithItsExitCode) {
       {.arguments = "--out DIR/o", .code = 64, .part = "FILE (or - for standard input) is missing"},
       {.arguments = "--out DIR/o --bogus DIR/in", .code = 64, .part = "bogus"},
       {.arguments = "--out DIR/o --threads many DIR/in", .code = 64, .part = "many"},
+      {.arguments = "--out DIR/o --shuffle often DIR/in", .code = 64, .part = "often"},
+      {.arguments = "--out DIR/o --shuffle -1 DIR/in", .code = 64, .part = "-1"},
+      {.arguments = "--out DIR/o DIR/in --shuffle", .code = 64, .part = "shuffle"},
       {.arguments = "--out DIR/o --val-fraction 1 DIR/in", .code = 64, .part = "--val-fraction"},
       {.arguments = "--out DIR/o --shard-tokens 0 DIR/in", .code = 64, .part = "--shard-tokens"},
       {.arguments = "--out DIR/o --document-separator page DIR/in",
