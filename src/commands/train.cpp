@@ -8,6 +8,7 @@
 #include "commands/join.h"
 #include "config/parse.h"
 #include "config/unbuilt.h"
+#include "train/lr_trace.h"
 #include "train/output_dir.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -19,6 +20,11 @@ void train_command(int argc, const char* const* argv) {
   if (help || version) {
     fmt::print("{}", help ? help_text() : version_text());
     return;
+  }
+  std::vector<double> lr_trace;
+  if (!settings.optim.lr_trace.empty()) {
+    lr_trace = read_lr_trace(settings.optim.lr_trace);
+    end_with(lr_trace, settings.run);
   }
   // A closed standard output (`| head`) is no reason to end training: log.txt is still written.
   std::signal(SIGPIPE, SIG_IGN);
@@ -36,7 +42,8 @@ void train_command(int argc, const char* const* argv) {
            .ranks = joined.event(),
            .store = joined.rendezvous.store,
            .output_dir = output_dir.path(),
-           .resume = beginning.resume},
+           .resume = beginning.resume,
+           .lr_trace = lr_trace},
           communicator)
       .run();
 }

@@ -35,6 +35,7 @@ constexpr auto free_settings =
                                      "graphs",
                                      "activation_recompute",
                                      "init_from",
+                                     "lr_trace",
                                      "profile",
                                      "profile_start",
                                      "profile_steps",

@@ -26,6 +26,7 @@ struct OptimConfig {
   double adam_eps = 1e-8;
   double grad_clip_norm = 0.3;
   double muon_beta2 = 0.95;
+  std::string lr_trace;
 
   template <class V>
   void visit(V&& v) {
@@ -60,6 +61,9 @@ struct OptimConfig {
     v("grad_clip_norm", s.grad_clip_norm, at_least(0),
       "largest norm of the gradient; 0: no clipping");
     v("muon_beta2", s.muon_beta2, fraction, "accepted, without effect");
+    v("lr_trace", s.lr_trace, anything,
+      "metrics.jsonl of a run whose steps and learning-rate scales are repeated, without its "
+      "clock");
   }
 };
 

@@ -17,6 +17,11 @@ double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms) {
   return remaining_ms <= warmdown_ms ? remaining_ms / std::max(warmdown_ms, 1e-9) : 1.0;
 }
 
+double LrSchedule::scale(std::int64_t step, double elapsed_ms) const {
+  if (trace_.empty()) return lr_scale(run_, step, elapsed_ms);
+  return trace_[std::min(static_cast<std::size_t>(step), trace_.size() - 1)];
+}
+
 double muon_momentum(const OptimConfig& optim, std::int64_t step) {
   if (optim.muon_momentum_warmup_steps <= 0) return optim.muon_momentum;
   const double progress = std::min(

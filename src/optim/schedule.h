@@ -1,5 +1,7 @@
 #pragma once
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "config/settings.h"
 
@@ -10,6 +12,19 @@ namespace tg {
 // time that WARMDOWN_ITERS steps take at the average so far. Without: linear over the last
 // WARMDOWN_ITERS steps.
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);
+
+// The same, or a trace of it that is replayed: one factor for each step, of which the last stays.
+class LrSchedule {
+ public:
+  explicit LrSchedule(const RunConfig& run) : run_(run) {}
+
+  void replay(std::vector<double> trace) { trace_ = std::move(trace); }
+  double scale(std::int64_t step, double elapsed_ms) const;
+
+ private:
+  const RunConfig& run_;
+  std::vector<double> trace_;  // empty: none
+};
 
 // Muon's momentum at `step`: linear from MUON_MOMENTUM_WARMUP_START over
 // MUON_MOMENTUM_WARMUP_STEPS.

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "report/metrics_reader.h"
 #include "report/step_tables.h"
 #include "store/json_fields.h"
+#include "store/metrics_reader.h"
 
 namespace tg {
 namespace {

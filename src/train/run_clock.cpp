@@ -1,6 +1,5 @@
 #include "train/run_clock.h"
 
-#include "optim/schedule.h"
 #include "train/readback.h"
 
 namespace tg {
@@ -18,7 +17,7 @@ void RunClock::step_ended(const Event& ended) {
 Decisions RunClock::decide(std::int64_t step, double elapsed_ms,
                            const WeightAverage& average) const {
   const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
-  const double scale = lr_scale(settings_.run, step, elapsed_ms);
+  const double scale = lr_scale(step, elapsed_ms);
   return {.stop = cap_ms > 0 && elapsed_ms >= cap_ms,
           .fake_quant = scale < settings_.averaging.late_qat_threshold,
           .swa = average.takes_swa(step + 1, scale)};

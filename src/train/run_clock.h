@@ -4,11 +4,14 @@
 
 #include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "device/event.h"
 #include "optim/averaging.h"
+#include "optim/schedule.h"
 #include "train/clock.h"
 #include "train/pace.h"
 
@@ -24,7 +27,16 @@ struct Decisions {
 class RunClock {
  public:
   RunClock(const Settings& settings, at::Device device, Communicator& communicator)
-      : settings_(settings), device_(device), communicator_(communicator) {}
+      : settings_(settings),
+        device_(device),
+        communicator_(communicator),
+        lr_schedule_(settings.run) {}
+
+  // Instead of what the clock says.
+  void replay(std::vector<double> lr_trace) { lr_schedule_.replay(std::move(lr_trace)); }
+  double lr_scale(std::int64_t step, double elapsed_ms) const {
+    return lr_schedule_.scale(step, elapsed_ms);
+  }
 
   // Wants an idle device, whose next work is a step.
   void start();
@@ -63,6 +75,7 @@ class RunClock {
   const Settings& settings_;
   at::Device device_;
   Communicator& communicator_;
+  LrSchedule lr_schedule_;
   TrainingClock host_;
   // Steps end on the device before the host can read its clock, so their ends are measured from the
   // event of the last start(), when the clock read started_ms_.

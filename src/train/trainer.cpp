@@ -57,6 +57,7 @@ Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
                    parts_.tokens.train->known_tokens(), how_to_go_on(settings_, setup.origins),
                    report_),
       reporter_(settings_, communicator.world_size(), parts_, state_, report_) {
+  state_.clock.replay(setup.lr_trace);
   if (settings_.runtime.profile == ProfileMode::on) {
     trace_.emplace(fmt::format("{}/trace_rank{}.json", output_dir_, communicator.rank()),
                    settings_.runtime, machine_.device, parts_.spans);
@@ -136,7 +137,7 @@ void Trainer::begin_evaluations() {
 void Trainer::train(std::int64_t step, double elapsed_ms) {
   set_log_step(static_cast<long>(step));
   if (communicator_.watch() != nullptr) communicator_.watch()->set_step(step);
-  const double scale = lr_scale(settings_.run, step, elapsed_ms);
+  const double scale = state_.clock.lr_scale(step, elapsed_ms);
   if (!state_.fake_quant && state_.clock.decide(step, elapsed_ms, *state_.average).fake_quant) {
     state_.fake_quant = true;
     report_.emit(LateQatStarted{step, scale});

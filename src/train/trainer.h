@@ -2,6 +2,7 @@
 // The loop of a run: warm-up, steps with their validations and checkpoints, averaging, outputs.
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/settings.h"
 #include "train/checkpoints.h"
@@ -24,6 +25,7 @@ struct RunSetup {
   Store store;  // null for a single rank
   std::string output_dir;
   std::optional<ResumePoint> resume;
+  std::vector<double> lr_trace;  // of LR_TRACE, if any
 };
 
 class Trainer {

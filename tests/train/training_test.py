@@ -120,6 +120,30 @@ class TrainingTest(RunTest):
         self.assertGreaterEqual(times[-1], 2000)
         self.assertLess(times[-2], 2000)
 
+    def test_a_run_that_the_clock_scheduled_is_repeated_by_its_trace(self):
+        capped = dict(ITERATIONS=1000000, WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=0.5, SWA_EVERY=3, VAL_LOSS_EVERY=0)
+        expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=2, **capped)
+        model = (self.out / "final_model.safetensors").read_bytes()
+        trace = self.out / "metrics.jsonl"
+        found = self.train(output="trace", LR_TRACE=trace, MAX_WALLCLOCK_SECONDS=1, **capped)
+        for name in ("train_loss", "lr_scale"):
+            self.assertEqual([event[name] for event in found if event["event"] == "train"],
+                             [event[name] for event in expected if event["event"] == "train"])
+        for event in ("late_qat", "swa"):
+            self.assertEqual([e["step"] for e in found if e["event"] == event],
+                             [e["step"] for e in expected if e["event"] == event])
+        self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
+        # ITERATIONS may end it earlier.
+        self.assertEqual(len(train_losses(self.train(output="part", LR_TRACE=trace, **dict(capped, ITERATIONS=3)))), 3)
+
+    def test_a_trace_that_is_none_is_refused_in_one_line(self):
+        (self.folder / "cut.jsonl").write_text('{"event":"train","step":1,"train_loss":6,"train_time_ms":1,"lr_scale":1}\n'
+                                               '{"event":"train","step":3,"train_loss":6,"train_time_ms":1,"lr_scale":1}\n')
+        (self.folder / "empty.jsonl").write_text('{"event":"closing"}\n')
+        self.fails(65, "LR_TRACE", "cut.jsonl:2", "expected the lr_scale of step 2", LR_TRACE=self.folder / "cut.jsonl")
+        self.fails(65, "LR_TRACE", "no train event", LR_TRACE=self.folder / "empty.jsonl")
+        self.fails(66, "none.jsonl", LR_TRACE=self.folder / "none.jsonl")
+
     def test_says_the_passes_over_the_data_and_warns_of_the_fifth(self):
         steps, tokens = 12, 2500
         few = self.folder / "few"

@@ -1,4 +1,4 @@
-#include "report/event_fields.h"
+#include "store/event_fields.h"
 
 #include <map>
 #include <nlohmann/json.hpp>

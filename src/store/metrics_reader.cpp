@@ -1,9 +1,9 @@
-#include "report/metrics_reader.h"
+#include "store/metrics_reader.h"
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "report/event_fields.h"
+#include "store/event_fields.h"
 
 namespace tg {
 namespace {
