@@ -17,6 +17,7 @@
 #include "commands/report.h"
 #include "commands/sample.h"
 #include "commands/train.h"
+#include "commands/watch.h"
 #include "config/launch.h"
 #include "config/parse.h"
 #include "config/suggest.h"
@@ -45,6 +46,7 @@ constexpr Command commands[] = {
      inspect_command},
     {"export", "writes a trained model for transformers", export_command, export_options, true},
     {"report", "writes one HTML file with the curves of runs", report_command, report_options},
+    {"watch", "shows a run in this terminal, while it trains", watch_command},
     {"completion", "prints a completion script for bash", completion_command},
     {"help", "prints the help of a command: train_gpt help COMMAND", help_command},
 };

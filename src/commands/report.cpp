@@ -2,22 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/error.h"
-#include "commands/model_file.h"
 #include "commands/print.h"
+#include "commands/run_path.h"
 #include "report/page.h"
-#include "report/run_record.h"
 #include "store/atomic_file.h"
 
 namespace tg {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* help =
     "train_gpt report: writes one HTML file with the curves of runs.\n"
@@ -75,15 +71,6 @@ Arguments parse_arguments(const std::vector<std::string>& words) {
   return arguments;
 }
 
-RunPath path_of(const std::string& run) {
-  std::error_code ignored;
-  REQUIRE(fs::exists(run, ignored), ExitCode::missing_input,
-          "{}: no such folder (expected a run's OUTPUT_DIR, such as logs/RUN_ID)", run);
-  const auto metrics =
-      fs::is_directory(run, ignored) ? (fs::path(run) / "metrics.jsonl").string() : run;
-  return {metrics, file_beside(metrics, "config.json")};
-}
-
 // Runs of the same RUN_ID are called by their files.
 void tell_apart(nlohmann::json& runs) {
   std::map<std::string, int> count;
@@ -107,7 +94,7 @@ void report_command(int argc, const char* const* argv) {
   }
   const auto arguments = parse_arguments(words);
   nlohmann::json runs = nlohmann::json::array();
-  for (const auto& run : arguments.runs) runs.push_back(read_run(path_of(run)));
+  for (const auto& run : arguments.runs) runs.push_back(read_run(run_path(run)));
   tell_apart(runs);
   const auto page = report_page(runs);
   write_file_atomically(arguments.out, page);

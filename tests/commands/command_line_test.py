@@ -14,7 +14,7 @@ class HelpTest(RunTest):
 
     def test_lists_the_commands_before_the_settings(self):
         text = self.prints("--help")
-        for word in ("\n  train ", "\n  eval ", "\n  quantize ", "\n  sample ", "\n  inspect ", "\n  report ", "\n  completion ", "\n  help "):
+        for word in ("\n  train ", "\n  eval ", "\n  quantize ", "\n  sample ", "\n  inspect ", "\n  report ", "\n  watch ", "\n  completion ", "\n  help "):
             self.assertLess(0, text.find(word), word)
             self.assertLess(text.find(word), text.find("--matrix-lr"), word)
         for words in (["-h"], ["help"], ["help", "--help"], ["help", "help"]):

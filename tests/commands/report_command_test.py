@@ -3,13 +3,15 @@ and, where there is a browser, what that makes of it."""
 
 import html.parser
 import json
+import os
 import pathlib
+import pty
 import shutil
 import subprocess
 import tempfile
 import unittest
 
-from harness import RunTest, train_losses
+from harness import RunTest, read_until, train_losses
 
 ATTACK = "</script><script>alert(1)</script>\u2028&\"'"
 
@@ -266,6 +268,49 @@ class BrowserTest(ReportTest):
                 self.browse(f"--window-size={width},900", f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={shot}")
                 shots.add(shot.read_bytes())
         self.assertEqual(len(shots), 4)  # all differ
+
+
+
+class WatchTest(RunTest):
+    def test_a_run_is_printed_once_where_there_is_no_terminal(self):
+        events = self.train(output="watched", RUN_ID="watched", TRAINING_TIMING_BREAKDOWN="events")
+        done = self.run_gpt("watch", "watched", OUTPUT_DIR=None)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertRegex(done.stdout, r"^watched: CPU, .*ended")
+        self.assertIn("step 8 of 8", done.stdout)
+        best = min(event["val_loss"] for event in events if event["event"] == "val")
+        self.assertIn(f"best {best:.4f}", done.stdout)
+        self.assertIn("backward ", done.stdout)
+        self.assertGreaterEqual(done.stdout.count("\u2502"), 4)  # the curve
+
+    def test_a_terminal_follows_the_run_to_its_end(self):
+        with self.start_gpt(output="live", ITERATIONS=60, TRAIN_LOG_EVERY=1) as process:
+            read_until(process, "step:2/")
+            screen, end = pty.openpty()
+            watch = self.start_gpt("watch", self.folder / "live", stdout=end)
+            os.close(end)
+            seen = b""
+            while True:
+                try:
+                    seen += os.read(screen, 1 << 16)
+                except OSError:  # the other end is closed
+                    break
+            self.assertEqual(watch.wait(60), 0, watch.stderr.read())
+            watch.stderr.close()
+            os.close(screen)
+            process.communicate(timeout=60)
+        text = seen.decode()
+        self.assertIn("not ended", text)
+        self.assertIn("left 0:00:", text)
+        self.assertIn("step 60 of 60", text.split("\x1b[H")[-1])
+
+    def test_a_wrong_run_is_one_line(self):
+        for words, code, part in ((["nowhere"], 66, "nowhere: no such folder"), ([], 64, "expected one RUN, found 0"),
+                                  (["--once"], 64, "found '--once'")):
+            done = self.run_gpt("watch", *words)
+            self.assertEqual((done.returncode, done.stdout), (code, ""))
+            self.assertIn(part, done.stderr)
+            self.assertEqual(done.stderr.count("\n"), 1)
 
 
 if __name__ == "__main__":

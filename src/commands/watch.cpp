@@ -1,0 +1,74 @@
+#include "commands/watch.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/elapsed.h"
+#include "base/error.h"
+#include "commands/print.h"
+#include "commands/run_path.h"
+#include "report/terminal_view.h"
+
+namespace tg {
+namespace {
+
+constexpr const char* help =
+    "train_gpt watch: a run in this terminal, while it trains.\n"
+    "\n"
+    "  train_gpt watch RUN\n"
+    "\n"
+    "RUN is a run's folder, such as logs/RUN_ID. Shows steps, losses as a curve, tokens a second, "
+    "the\n"
+    "time left, the phases of a step (with TRAINING_TIMING_BREAKDOWN) and warnings, and draws "
+    "them\n"
+    "again every second until the run has ended or Ctrl-C is pressed, which does not touch the "
+    "run.\n"
+    "Prints them once where standard output is no terminal.\n";
+
+struct TerminalSize {
+  std::size_t columns = 100, rows = 30;  // of no terminal
+};
+
+TerminalSize terminal_size() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return {};
+  return {size.ws_col, size.ws_row};
+}
+
+// Draws again from the top left corner, and removes what is left of the text before.
+std::string as_screen(const std::string& text) {
+  std::string screen = "\x1b[H";
+  for (const char c : text) screen += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
+  return screen + "\x1b[J";
+}
+
+}  // namespace
+
+void watch_command(int argc, const char* const* argv) {
+  const std::string run = argc == 2 ? argv[1] : "";
+  if (run == "--help" || run == "-h") return print_text(help);
+  REQUIRE(argc == 2 && !run.starts_with('-'), ExitCode::usage,
+          "train_gpt watch: expected one RUN, found {}; see train_gpt watch --help",
+          argc == 2 ? "'" + run + "'" : std::to_string(argc - 1));
+  const auto path = run_path(run);
+  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+  for (;;) {
+    const auto began = std::chrono::steady_clock::now();
+    const auto record = read_run(path);
+    const auto [columns, rows] = terminal_size();
+    const auto text = terminal_view(record, columns, rows);
+    print_text(terminal ? as_screen(text) : text);
+    if (!terminal || record.contains("closing")) return;
+    // A tenth of a core at most, however long the run is.
+    const double pause_ms = std::max(1000.0, 9 * milliseconds_since(began));
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause_ms));
+  }
+}
+
+}  // namespace tg

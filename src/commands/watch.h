@@ -1,0 +1,10 @@
+#pragma once
+
+namespace tg {
+
+// `train_gpt watch RUN`: the run in this terminal, drawn again while it trains, until it has ended;
+// once where standard output is no terminal. A RUN is as in report_command(). Errors: usage;
+// missing_input; bad_data (naming file and line); io.
+void watch_command(int argc, const char* const* argv);
+
+}  // namespace tg

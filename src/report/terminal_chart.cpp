@@ -1,0 +1,121 @@
+#include "report/terminal_chart.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace tg {
+namespace {
+
+constexpr std::size_t kDotColumns = 2, kDotRows = 4;  // of a character
+
+struct Scale {
+  double low, high;
+
+  // 0 for high, rows - 1 for low.
+  std::size_t row_of(double y, std::size_t rows) const {
+    const double share = high > low ? (high - std::clamp(y, low, high)) / (high - low) : 0.5;
+    return static_cast<std::size_t>(std::lround(share * static_cast<double>(rows - 1)));
+  }
+};
+
+std::optional<Scale> scale_of(std::vector<double> y) {
+  std::erase_if(y, [](double value) { return !std::isfinite(value); });
+  if (y.empty()) return {};
+  std::ranges::sort(y);
+  return Scale{y.front(), y[((y.size() - 1) * 99 + 99) / 100]};
+}
+
+// Straight lines over the NaNs between two values.
+void interpolate(std::vector<double>& y) {
+  std::optional<std::size_t> before;
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    if (!std::isfinite(y[i])) continue;
+    for (auto j = before.value_or(i) + 1; j < i; ++j) {
+      const double share = static_cast<double>(j - *before) / static_cast<double>(i - *before);
+      y[j] = std::lerp(y[*before], y[i], share);
+    }
+    before = i;
+  }
+}
+
+// The mean of the values in each of so many equal parts of x; between them, straight lines.
+std::vector<double> means_of_columns(const std::vector<double>& x, const std::vector<double>& y,
+                                     std::size_t columns) {
+  const double width = std::max(x.back() - x.front(), 1e-9);
+  std::vector<double> sums(columns), counts(columns);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!std::isfinite(y[i])) continue;
+    const double share = (x[i] - x.front()) / width;
+    const auto column =
+        std::min(static_cast<std::size_t>(share * static_cast<double>(columns)), columns - 1);
+    sums[column] += y[i];
+    counts[column] += 1;
+  }
+  for (std::size_t i = 0; i < columns; ++i) sums[i] /= counts[i];
+  interpolate(sums);
+  return sums;
+}
+
+class Dots {
+ public:
+  Dots(std::size_t columns, std::size_t rows)
+      : columns_(columns), rows_(rows), bits_(columns * rows) {}
+
+  std::size_t rows() const { return rows_ * kDotRows; }
+
+  void set(std::size_t x, std::size_t y) {
+    // Unicode numbers the dots of a cell by columns of three, then the last row.
+    constexpr unsigned char kBits[kDotRows][kDotColumns] = {
+        {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+    bits_[y / kDotRows * columns_ + x / kDotColumns] |= kBits[y % kDotRows][x % kDotColumns];
+  }
+  std::string line(std::size_t row) const {
+    std::string text;
+    for (std::size_t x = 0; x < columns_; ++x) {
+      const unsigned code = 0x2800 + bits_[row * columns_ + x];
+      text += static_cast<char>(0xe0 | code >> 12);
+      text += static_cast<char>(0x80 | (code >> 6 & 0x3f));
+      text += static_cast<char>(0x80 | (code & 0x3f));
+    }
+    return text;
+  }
+
+ private:
+  std::size_t columns_, rows_;
+  std::vector<unsigned char> bits_;
+};
+
+// Each value is joined to the one before by a vertical stroke.
+void draw(const std::vector<double>& y, const Scale& scale, Dots& dots) {
+  std::optional<std::size_t> before;
+  for (std::size_t x = 0; x < y.size(); ++x) {
+    if (!std::isfinite(y[x])) continue;
+    const auto row = scale.row_of(y[x], dots.rows());
+    const auto [first, last] = std::minmax({row, before.value_or(row)});
+    for (auto dot = first; dot <= last; ++dot) dots.set(x, dot);
+    before = row;
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> terminal_chart(const std::vector<double>& x, const std::vector<double>& y,
+                                        std::size_t columns, std::size_t rows) {
+  const auto scale = scale_of(y);
+  if (!scale || columns == 0 || rows == 0) return {};
+  Dots dots(columns, rows);
+  draw(means_of_columns(x, y, columns * kDotColumns), *scale, dots);
+  std::vector<std::string> lines;
+  for (std::size_t row = 0; row < rows; ++row) {
+    const auto label = row == 0          ? fmt::format("{:.4g}", scale->high)
+                       : row + 1 == rows ? fmt::format("{:.4g}", scale->low)
+                                         : "";
+    lines.push_back(fmt::format("{:>8} │{}", label, dots.line(row)));
+  }
+  return lines;
+}
+
+}  // namespace tg

@@ -1,0 +1,172 @@
+#include "report/terminal_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "report/terminal_chart.h"
+
+namespace tg {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kLabel = 10;      // of the chart, at its left
+constexpr std::size_t kOtherLines = 9;  // besides the chart's rows
+constexpr std::size_t kLeastChart = 4, kMostChart = 16;
+
+std::vector<double> column(const json& run, const char* table, const char* name) {
+  std::vector<double> values;
+  for (const auto& value : run[table]["columns"][name]) {
+    values.push_back(value.is_null() ? std::nan("") : value.get<double>());
+  }
+  return values;
+}
+
+double last_of(const std::vector<double>& values) {
+  return values.empty() ? std::nan("") : values.back();
+}
+
+double setting(const json& run, const char* name) {
+  const auto found = run["settings"].find(name);
+  return found != run["settings"].end() && found->is_number() ? found->get<double>() : 0;
+}
+
+std::string duration(double seconds) {
+  const auto s = static_cast<long>(std::max(seconds, 0.0));
+  return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
+}
+
+// At most so many characters, of text whose control characters are gone: it is from a file.
+std::string fitted(std::string text, std::size_t columns) {
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  }
+  if (text.size() <= columns) return text;
+  auto end = columns > 3 ? columns - 3 : 0;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+std::string text_of(const json& object, const char* name) {
+  const auto found = object.find(name);
+  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+bool ended(const json& run) {
+  return run.contains("closing");
+}
+
+std::string head(const json& run) {
+  const auto& start = run["start"];
+  const auto ranks = start["world_size"].get<std::int64_t>();
+  return fmt::format("{}: {}, {} rank{}, {} ({})", run["name"].get<std::string>(),
+                     text_of(start, "device"), ranks, ranks == 1 ? "" : "s",
+                     text_of(start, "compute_dtype"), ended(run) ? "ended" : "not ended");
+}
+
+// Training time that is left: of the steps at the present rate, or of the clock if that is less.
+double seconds_left(const json& run, double step, double ms, double rate) {
+  const double steps = setting(run, "ITERATIONS") - step;
+  double left = steps * run["start"]["tokens_per_step"].get<double>() / rate;
+  const double cap = setting(run, "MAX_WALLCLOCK_SECONDS");
+  if (cap > 0) left = std::min(left, cap - ms / 1000);
+  return left;
+}
+
+// The mean over the last tenth of the rows that are shown.
+double recent(const std::vector<double>& values) {
+  const auto count =
+      std::max<std::size_t>(values.size() / 10, std::min<std::size_t>(values.size(), 5));
+  double sum = 0, numbers = 0;
+  for (auto i = values.size() - count; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) sum += values[i], numbers += 1;
+  }
+  return sum / numbers;
+}
+
+std::string state(const json& run) {
+  const double step = last_of(column(run, "train", "step"));
+  const double ms = last_of(column(run, "train", "ms"));
+  const double rate = recent(column(run, "train", "tokens_per_s"));
+  auto text = fmt::format("step {:.0f} of {:.0f}  {:.4g} tokens  {:.0f} tokens/s  trained {}", step,
+                          setting(run, "ITERATIONS"), last_of(column(run, "train", "tokens")), rate,
+                          duration(ms / 1000));
+  if (!ended(run) && std::isfinite(rate)) {
+    text += "  left " + duration(seconds_left(run, step, ms, rate));
+  }
+  return text;
+}
+
+std::string losses(const json& run) {
+  auto text = fmt::format("loss {:.4f} (mean of some 20 steps)",
+                          last_of(column(run, "train", "smooth_loss")));
+  const auto scores = column(run, "val", "val_loss"), steps = column(run, "val", "step");
+  const auto best = std::ranges::min_element(scores, [](double a, double b) { return a < b; });
+  if (best != scores.end()) {
+    text += fmt::format("  val_loss {:.4f}, best {:.4f} at step {:.0f}", scores.back(), *best,
+                        steps[static_cast<std::size_t>(best - scores.begin())]);
+  }
+  return text;
+}
+
+// Shares of a step; empty without the timing breakdown.
+std::string phases(const json& run) {
+  std::string text;
+  double all = 0;
+  constexpr const char* kNames[] = {"data_wait", "forward",   "backward",
+                                    "grad_clip", "optimizer", "other"};
+  for (const auto* name : kNames) {
+    const double ms = recent(column(run, "phases", name));
+    if (std::isfinite(ms)) all += ms;
+  }
+  if (all <= 0) return text;
+  for (const auto* name : kNames) {
+    text += fmt::format("{}{} {:.1f}%", text.empty() ? "phases  " : "  ", name,
+                        100 * recent(column(run, "phases", name)) / all);
+  }
+  return text;
+}
+
+std::string warnings(const json& run) {
+  const auto& list = run["warning"];
+  if (list.empty()) return "";
+  const auto count = run["counts"].value("warning", std::int64_t{0});
+  auto text = text_of(list.back(), "text");
+  if (text.empty()) text = text_of(list.back(), "kind");
+  return fmt::format("{} warning{}, the last: {}", count, count == 1 ? "" : "s", text);
+}
+
+}  // namespace
+
+std::string terminal_view(const json& run, std::size_t columns, std::size_t rows) {
+  std::vector<std::string> lines{fitted(head(run), columns)};
+  const auto steps = column(run, "train", "step");
+  if (steps.empty()) {
+    lines.emplace_back("no step yet");
+  } else {
+    lines.push_back(fitted(state(run), columns));
+    lines.push_back(fitted(losses(run), columns));
+    const auto height =
+        std::clamp(rows > kOtherLines ? rows - kOtherLines : 0, kLeastChart, kMostChart);
+    const auto width = columns > kLabel ? columns - kLabel : 0;
+    for (auto& line : terminal_chart(steps, column(run, "train", "smooth_loss"), width, height)) {
+      lines.push_back(std::move(line));
+    }
+    lines.push_back(fmt::format("{:>{}}step {:.0f}{:>{}}", "", kLabel, steps.front(),
+                                fmt::format("{:.0f}", steps.back()),
+                                std::max<std::size_t>(width, 16) - 6));
+    lines.push_back(fitted(phases(run), columns));
+  }
+  lines.push_back(fitted(warnings(run), columns));
+  std::string text;
+  for (const auto& line : lines) {
+    if (!line.empty()) text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace tg
