@@ -1,11 +1,17 @@
 #!/usr/bin/env bash
-# usage: scripts/bench_loss.sh [--steps N] [--preset NAME]
+# usage: scripts/bench_loss.sh [--steps N] [--preset NAME] [--data DIR] [--dtypes "fp32 bf16 fp16"]
+#        [--batch-tokens N] [--device cuda|cpu]
 #
 # Do fast kernels and half precision train as the reference does? The preset's network at 98,304 tokens
 # a step, 1,000 steps of the same tokens from the same weights: in fp32 without own kernels or CUDA
 # graphs, in bf16 without and with them, and in bf16 from other weights (the noise to compare with). On
-# all GPUs of this host; about six minutes on four H200s, twenty on one. Reads DATA_PATH
-# (data/quickstart/shards by default). The table and the curves go to $OUT (logs/bench_loss).
+# all GPUs of this host; about six minutes on four H200s, twenty on one. With --dtypes: in these number
+# formats, all else alike, each compared with the first.
+#
+# --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it holds none, they are made of the
+# quickstart's text, its documents shuffled, and can be copied to another machine: MORE_TEXT=1
+# scripts/quickstart.sh --iterations 0 brings that text. --device cpu, --batch-tokens and a small preset
+# try the script without a GPU. The table and the curves go to $OUT (logs/bench_loss).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -13,41 +19,72 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-steps=1000 preset=record
+steps=1000 preset=record batch_tokens=98304 dtypes=() device=cuda
+data=${DATA_PATH:-data/quickstart/shards}
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --steps | --preset) [[ $# -ge 2 ]] || bad_argument "$1" ;;&
+    --steps | --preset | --data | --dtypes | --batch-tokens | --device) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
     --steps) steps=$2 ;;
+    --data) data=$2 ;;
+    --dtypes) read -ra dtypes <<<"$2" ;;
+    --batch-tokens) batch_tokens=$2 ;;
+    --device) device=$2 ;;
     --preset) preset=$2 ;;
     *) bad_argument "$1" ;;
   esac
   shift 2
 done
-need_gpu_and_build
-gpus=$(nvidia-smi -L | wc -l)
+launch=()
+if [[ $device == cpu ]]; then
+  [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
+else
+  need_gpu_and_build
+  launch=("${mpi[@]}" -np "$(nvidia-smi -L | wc -l)")
+fi
 out=${OUT:-logs/bench_loss}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
+# One in fifty documents is for validation, which no figure here reads.
+make_data() {
+  local documents
+  mapfile -t documents < <(find data/quickstart/text data/quickstart/more_text -type f 2>/dev/null | LC_ALL=C sort)
+  [[ ${#documents[@]} -gt 0 ]] ||
+    die "no shards in $data, and no text to make them of; first: MORE_TEXT=1 scripts/quickstart.sh --iterations 0"
+  say "shards: ${#documents[@]} documents, shuffled, to $data"
+  "$build/make_shards" --tokenizer data/quickstart/tokenizer.model --out "$data" --shuffle 1 --val-fraction 0.02 \
+    --replace-invalid "${documents[@]}" || exit 1
+}
+
 # train NAME FLAG ...
 train() {
   local name=$1 began=$SECONDS
   shift
-  "${mpi[@]}" -np "$gpus" build/train_gpt --config "configs/$preset.env" --output-dir "$work/$name" --run-id "$name" \
-    --data-path "${DATA_PATH:-data/quickstart/shards}" --tokenizer-path= "${train_only[@]}" \
-    --train-log-every 100 --train-batch-tokens 98304 --iterations "$steps" --warmdown-iters $((steps / 3)) \
-    --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "$@" >"$work/$name.log" 2>&1 ||
+  "${launch[@]}" "$build/train_gpt" --config "configs/$preset.env" --output-dir "$work/$name" --run-id "$name" \
+    --data-path "$data" --tokenizer-path= "${train_only[@]}" --device "$device" \
+    --train-log-every 100 --train-batch-tokens "$batch_tokens" --iterations "$steps" --warmdown-iters $((steps / 3)) \
+    --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "$@" >"$work/$name.log" 2>&1 || {
+    say "FAIL $name (exit $?)"
     tail -n 5 "$work/$name.log"
+    failed=1
+  }
   cp "$work/$name/metrics.jsonl" "$out/$name.jsonl"
   rm -rf "${work:?}/$name"
+  runs+=("$out/$name.jsonl")
   say "$name: $((SECONDS - began)) s, $(grep -o '^step:.* train_loss:[0-9.]*' "$work/$name.log" | tail -n 1)"
 }
 
-train bf16_fused --compute-dtype bf16
-train bf16_reference --compute-dtype bf16 --fused 0 --graphs 0
-train bf16_other_seed --compute-dtype bf16 --seed 1338
-train fp32_reference --compute-dtype fp32 --fused 0 --graphs 0
-"$python" tests/bench/loss_report.py "$out"/{fp32_reference,bf16_reference,bf16_fused,bf16_other_seed}.jsonl \
-  --picture "$out/losses.svg" | tee "$out/table.txt"
+[[ -n $(compgen -G "$data/fineweb_train_*.bin") ]] || make_data
+runs=() failed=0
+if [[ ${#dtypes[@]} -gt 0 ]]; then
+  for dtype in "${dtypes[@]}"; do train "$dtype" --compute-dtype "$dtype"; done
+else
+  train fp32_reference --compute-dtype fp32 --fused 0 --graphs 0
+  train bf16_reference --compute-dtype bf16 --fused 0 --graphs 0
+  train bf16_fused --compute-dtype bf16
+  train bf16_other_seed --compute-dtype bf16 --seed 1338
+fi
+"$python" tests/bench/loss_report.py "${runs[@]}" --picture "$out/losses.svg" | tee "$out/table.txt"
+exit "$failed"

@@ -1,8 +1,9 @@
 # shellcheck shell=bash
 # Sourced, after common.sh, by the scripts that run build/train_gpt on GPUs. PYTHON (python3) runs their
-# reports, and has the torch whose libraries a build from another machine uses.
+# reports, and has the torch whose libraries a build from another machine uses. BUILD_DIR: instead of build.
 
 python=${PYTHON:-python3}
+build=${BUILD_DIR:-build}
 
 # Flags of a run that only trains, with one warm-up step, and logs every step.
 # shellcheck disable=SC2034
@@ -13,21 +14,21 @@ train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclo
 mpi=(mpirun --bind-to none --oversubscribe)
 [[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)
 
-missing_libraries() { ldd build/train_gpt | grep 'not found'; }
+missing_libraries() { ldd "$build/train_gpt" | grep 'not found'; }
 
 # A build that came from another machine finds LibTorch where this machine's Python has it.
 find_libtorch() {
   local torch
   torch=$("$python" -c \
     'from importlib.util import find_spec as f; print(*f("torch").submodule_search_locations)') ||
-    die "build/train_gpt does not find LibTorch, and $python has no torch"
+    die "$build/train_gpt does not find LibTorch, and $python has no torch"
   LD_LIBRARY_PATH=$(printf '%s:' "$torch/lib" "${torch%/torch}"/nvidia/*/lib)${LD_LIBRARY_PATH-}
   export LD_LIBRARY_PATH
-  if missing_libraries; then die "build/train_gpt lacks these libraries"; fi
+  if missing_libraries; then die "$build/train_gpt lacks these libraries"; fi
 }
 
 need_gpu_and_build() {
   have_gpu || die "no GPU here (nvidia-smi -L finds none)"
-  [[ -x build/train_gpt ]] || die "no build/train_gpt: run scripts/build.sh first"
+  [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
   if missing_libraries >/dev/null; then find_libtorch; fi
 }

@@ -6,7 +6,8 @@
 # tokenizer on it, writes shards, and trains a model. All files are in data/quickstart/ and
 # logs/. Finished stages are skipped the next time; the training itself always runs. Flags go to
 # train_gpt, for example: --iterations 50. SETUP=0 installs and builds nothing: build/ is used as it
-# is, such as one that was built on another machine.
+# is, such as one that was built on another machine. MORE_TEXT=1 takes the other packages' text without a
+# GPU as well.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -153,7 +154,7 @@ if [[ ${SETUP-1} != 0 ]]; then
 fi
 SECONDS=0
 [[ -d $data/text ]] || fetch_text
-[[ -d $data/more_text ]] || ! have_gpu || fetch_more_text
+if [[ ! -d $data/more_text ]] && { [[ ${MORE_TEXT-} == 1 ]] || have_gpu; }; then fetch_more_text; fi
 [[ -f $data/tokenizer.model ]] || train_tokenizer
 # Again if the documents have changed: with a GPU there is more text.
 if [[ ! -d $data/shards ]] || ! list_documents | cmp -s - "$data/documents.txt"; then write_shards; fi

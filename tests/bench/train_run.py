@@ -22,5 +22,13 @@ class TrainRun:
         self.steps = [b - a for a, b in zip(clock, clock[1:-1])][SETTLED:]
         self.phases = events["timing"][SETTLED:]
         self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
-        memory = re.search(r"peak memory allocated: (\d+) MiB", metrics.with_suffix(".log").read_text())
+        self.tokens_per_step = events["start"][0]["tokens_per_step"]
+        self.val_losses = [event["val_loss"] for event in events["val"]]
+        # Of the GPU, or of the process; none of a run that did not reach its end.
+        self.peak_bytes = [event["peak_allocated_bytes"] for event in events["memory"]]
+        log = metrics.with_suffix(".log").read_text()
+        memory = re.search(r"peak memory allocated: (\d+) MiB", log)
         self.memory = int(memory.group(1)) if memory else None
+        # GRAD_ACCUM_STEPS=auto says the micro-batch that it chose, in sequences.
+        micro_batch = re.search(r"^micro_batch:(\d+) sequences", log, re.MULTILINE)
+        self.micro_batch = int(micro_batch.group(1)) if micro_batch else None

@@ -1,0 +1,58 @@
+"""Compares two number formats over a few steps of a small model on a CPU, with a real build."""
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
+TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
+# A CPU without bf16 instructions takes ten times as long in bf16.
+TINY = {
+    "VOCAB_SIZE": "512", "MODEL_DIM": "32", "BIGRAM_VOCAB_SIZE": "64", "BIGRAM_DIM": "32", "VE_DIM": "24",
+    "ROPE_DIMS": "4", "TRAIN_SEQ_LEN": "32", "VAL_TOKENS": "2048", "OMP_NUM_THREADS": "1",
+}
+TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu
+
+
+class BenchLoss(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def run_script(self, *arguments):
+        command = [SOURCE / "scripts" / "bench_loss.sh", "--device", "cpu", "--preset", "quickstart", *arguments]
+        environment = dict(os.environ, OUT=self.folder / "out", **TINY)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=250)
+
+    def test_number_formats_side_by_side(self):
+        texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
+        subprocess.run(
+            [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", self.folder / "shards", "--shuffle", "1",
+             "--val-fraction", "0.2", "--document-separator", "blank-line", *texts],
+            check=True, stdout=subprocess.DEVNULL)
+        done = self.run_script("--data", self.folder / "shards", "--dtypes", "fp32 bf16", "--steps", "20",
+                               "--batch-tokens", "512")
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if "%" in line}
+        self.assertEqual(["fp32", "bf16"], list(rows))
+        self.assertEqual("+0.00%", rows["fp32"][2])
+        # Half precision rounds, and after 20 steps is no further off than some percent.
+        self.assertNotEqual(rows["fp32"][1:], rows["bf16"][1:])
+        self.assertLess(abs(float(rows["bf16"][2].rstrip("%"))), 5)
+        picture = ElementTree.parse(self.folder / "out" / "losses.svg").getroot()
+        self.assertEqual(2, len(picture.findall(".//{*}polyline")))
+
+    def test_without_shards_or_text_it_says_what_to_do(self):
+        if (SOURCE / "data" / "quickstart" / "text").is_dir():
+            self.skipTest("the quickstart's text is here")
+        done = self.run_script("--data", self.folder / "none", "--dtypes", "fp32")
+        self.assertEqual(1, done.returncode)
+        self.assertIn("MORE_TEXT=1 scripts/quickstart.sh", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
