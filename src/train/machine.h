@@ -7,6 +7,7 @@
 #include "config/launch.h"
 #include "config/settings.h"
 #include "device/gpu.h"
+#include "model/padding.h"
 #include "ops/attention/attention.h"
 
 namespace tg {
@@ -15,6 +16,7 @@ struct Machine {
   at::Device device = at::kCPU;
   at::ScalarType compute = at::kFloat;  // activations and products
   at::ScalarType storage = at::kFloat;  // embedding tables and their AdamW state
+  Padding padding;                      // of the sizes that the model computes with
   AttentionKernel attention = AttentionKernel::math;
   std::string device_name;  // "NVIDIA H200", or "CPU, n threads"
   std::string threads;      // how many compute on the CPU: set_threads()'s text
