@@ -17,6 +17,7 @@ enum class OnNonfinite { stop, skip };
 enum class Artifact { int6, int8_zlib, none };
 enum class TimingBreakdown { off, sync, events };
 enum class CountDevice { cpu, cuda };
+enum class PadVocab { automatic, off };
 
 template <class E>
 concept ChoiceEnum = std::is_enum_v<E>;
@@ -54,6 +55,9 @@ constexpr auto choices_of(TimingBreakdown) {
 }
 constexpr auto choices_of(CountDevice) {
   return std::to_array<std::string_view>({"cpu", "cuda"});
+}
+constexpr auto choices_of(PadVocab) {
+  return std::to_array<std::string_view>({"auto", "0"});
 }
 
 template <ChoiceEnum E>

@@ -33,6 +33,7 @@ constexpr auto free_settings =
                                      "attention",
                                      "fused",
                                      "graphs",
+                                     "pad_vocab",
                                      "activation_recompute",
                                      "init_from",
                                      "lr_trace",

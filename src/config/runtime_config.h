@@ -60,6 +60,7 @@ struct RuntimeConfig {
   AttentionChoice attention = AttentionChoice::automatic;
   bool fused = true;
   bool graphs = true;
+  PadVocab pad_vocab = PadVocab::automatic;
   bool fp8 = false;
   bool activation_recompute = false;
   std::string init_from;
@@ -98,6 +99,8 @@ struct RuntimeConfig {
     v("fused", s.fused, anything, "own kernels; 0: plain ATen everywhere");
     v("graphs", s.graphs, anything,
       "replay passes, validation and (one GPU) the update as CUDA graphs");
+    v("pad_vocab", s.pad_vocab, anything,
+      "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
     v("fp8", s.fp8, anything, "matrix products in fp8");
     v("activation_recompute", s.activation_recompute, anything,
       "recompute activations to save memory");

@@ -2,15 +2,20 @@
 
 #include <fmt/format.h>
 
+#include "config/derived.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/attention/xsa.h"
+#include "ops/pad.h"
 
 namespace tg {
 
-Attention::Attention(const ModelConfig& config, const ParameterTable& table, std::int64_t layer)
+Attention::Attention(const ModelConfig& config, const ComputeSizes& sizes,
+                     const ParameterTable& table, std::int64_t layer)
     : heads_(config.num_heads),
       kv_heads_(config.num_kv_heads),
+      head_dim_(head_dim(config)),
+      padded_dim_(sizes.dim),
       exclusive_(layer >= config.num_layers - config.xsa_last_n) {
   const auto find = [&](const char* name) {
     return table.find(fmt::format("blocks.{}.attn.{}", layer, name));
@@ -25,7 +30,8 @@ Attention::Attention(const ModelConfig& config, const ParameterTable& table, std
 
 // With `pass.only` heads.q is of these positions alone.
 at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const {
-  if (!pass.only && pass.cache == nullptr) return causal_attention(heads.q, heads.k, heads.v);
+  if (!pass.only && pass.cache == nullptr)
+    return causal_attention(heads.q, heads.k, heads.v, head_dim_);
   auto k = heads.k, v = heads.v;
   if (pass.cache != nullptr) {
     const auto length = k.size(1);
@@ -35,7 +41,7 @@ at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const 
     v = pass.cache->v.narrow(1, 0, pass.cached + length);
   }
   const auto keys = pass.only ? pass.cached + pass.only->to : k.size(1);
-  return causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys));
+  return causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys), head_dim_);
 }
 
 Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights& weights,
@@ -46,7 +52,8 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights
                          .q_gain = q_gain_,
                          .value_embedding = value_embedding,
                          .value_lambda = value_lambda_,
-                         .first_v = first_v};
+                         .first_v = first_v,
+                         .channels = head_dim_};
   const auto heads = pass.only
                          ? qkv_proj_norm_rope_of_queries(x_btd, weights.qkv, inputs, rope_table,
                                                          pass.only->from, pass.only->count())
@@ -55,8 +62,8 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights
   if (exclusive_) y = exclusive_attention(y, pass.rows(heads.exclusive_v));
   if (gate_weight_.defined()) {
     const auto dtype = x_btd.scalar_type();
-    const auto gate =
-        at::linear(pass.rows(x_btd), gate_weight_.to(dtype), gate_bias_.to(dtype)).sigmoid();
+    const auto weight = pad_last(gate_weight_, padded_dim_).to(dtype);
+    const auto gate = at::linear(pass.rows(x_btd), weight, gate_bias_.to(dtype)).sigmoid();
     y = y * gate.unsqueeze(-1);
   }
   return {linear(y.flatten(2, 3), weights.out), heads.first_v};

@@ -13,7 +13,8 @@ namespace tg {
 // Attention of one layer with the gains, gates and value residual whose parameters the table has.
 class Attention {
  public:
-  Attention(const ModelConfig& config, const ParameterTable& table, std::int64_t layer);
+  Attention(const ModelConfig& config, const ComputeSizes& sizes, const ParameterTable& table,
+            std::int64_t layer);
 
   struct Output {
     at::Tensor y;        // [B, T, D]
@@ -28,7 +29,7 @@ class Attention {
  private:
   at::Tensor attend(const Qkv& heads, const InferencePass& pass) const;
 
-  std::int64_t heads_, kv_heads_;
+  std::int64_t heads_, kv_heads_, head_dim_, padded_dim_;
   bool exclusive_;
   at::Tensor q_gain_, gate_weight_, gate_bias_, value_lambda_;
 };

@@ -6,6 +6,7 @@
 
 #include "ops/mlp/mlp.h"
 #include "ops/norm/residual_norm.h"
+#include "ops/pad.h"
 
 namespace tg {
 
@@ -18,8 +19,11 @@ const at::Tensor& Residual::add_branch() {
   return x;
 }
 
-Block::Block(const ModelConfig& config, const ParameterTable& table, std::int64_t layer)
-    : attention_(config, table, layer),
+Block::Block(const ModelConfig& config, const ComputeSizes& sizes, const ParameterTable& table,
+             std::int64_t layer)
+    : attention_(config, sizes, table, layer),
+      dim_(config.model_dim),
+      padded_dim_(sizes.dim),
       norm_scale_(config.ln_scale ? 1.0 / std::sqrt(static_cast<double>(layer + 1)) : 1.0),
       negative_slope_(config.mlp_negative_slope) {
   const auto find = [&](const char* name) {
@@ -32,6 +36,10 @@ Block::Block(const ModelConfig& config, const ParameterTable& table, std::int64_
   dtg_bias_ = find("dtg_gate.bias");
 }
 
+at::Tensor Block::widened(const at::Tensor& parameter) const {
+  return pad_last(parameter, padded_dim_);
+}
+
 Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                         const LayerWeights& weights, const RopeTable& rope_table,
                         const at::Tensor& value_embedding, const InferencePass& pass) const {
@@ -41,22 +49,24 @@ Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* previo
                                     .skip = skip.x,
                                     .skip_weight = skip.weight,
                                     .x0 = in.x0,
-                                    .mix = resid_mix_},
+                                    .mix = resid_mix_.dim() == 2 ? widened(resid_mix_) : resid_mix_,
+                                    .channels = dim_},
                                    norm_scale_, /*keep_sum=*/previous_output != nullptr);
   if (previous_output != nullptr) *previous_output = entry.sum;
 
   const auto attended =
       attention_.forward(entry.y, weights, rope_table, value_embedding, in.first_v, pass);
   const auto x = pass.rows(entry.x).contiguous();
-  const auto middle =
-      residual_norm({.x = x, .branch = attended.y, .branch_scale = attn_scale_}, norm_scale_,
-                    /*keep_sum=*/false);
-  Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_), mlp_scale_,
-               entry.x0, attended.first_v};
+  const auto middle = residual_norm(
+      {.x = x, .branch = attended.y, .branch_scale = widened(attn_scale_), .channels = dim_},
+      norm_scale_, /*keep_sum=*/false);
+  Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_),
+               widened(mlp_scale_), entry.x0, attended.first_v};
 
   if (dtg_weight_.defined()) {
     const auto dtype = out.x.scalar_type();
-    const auto gate = at::linear(x.detach(), dtg_weight_.to(dtype), dtg_bias_.to(dtype)).sigmoid();
+    const auto gate =
+        at::linear(x.detach(), widened(dtg_weight_).to(dtype), dtg_bias_.to(dtype)).sigmoid();
     out.x = x + gate * (out.add_branch() - x);
   }
   return out;

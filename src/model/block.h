@@ -25,7 +25,8 @@ struct Residual {
 // first line's h.
 class Block {
  public:
-  Block(const ModelConfig& config, const ParameterTable& table, std::int64_t layer);
+  Block(const ModelConfig& config, const ComputeSizes& sizes, const ParameterTable& table,
+        std::int64_t layer);
 
   struct Skip {
     at::Tensor x, weight;  // [B, T, D], [D]; undefined: none
@@ -38,7 +39,11 @@ class Block {
                    const at::Tensor& value_embedding, const InferencePass& pass = {}) const;
 
  private:
+  // A parameter [..., MODEL_DIM] in the width that the block computes with.
+  at::Tensor widened(const at::Tensor& parameter) const;
+
   Attention attention_;
+  std::int64_t dim_, padded_dim_;
   double norm_scale_, negative_slope_;
   at::Tensor resid_mix_, attn_scale_, mlp_scale_, dtg_weight_, dtg_bias_;
 };

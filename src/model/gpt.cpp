@@ -11,12 +11,18 @@
 #include "ops/embedding/token_embedding.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/norm/residual_norm.h"
+#include "ops/pad.h"
 
 namespace tg {
 
 Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
-    : config_(config), numerics_(numerics), table_(table), weights_(config, table, numerics) {
-  for (std::int64_t i = 0; i < config_.num_layers; ++i) blocks_.emplace_back(config_, table_, i);
+    : config_(config),
+      numerics_(numerics),
+      sizes_(compute_sizes(config, numerics.padding)),
+      table_(table),
+      weights_(config, table, numerics) {
+  for (std::int64_t i = 0; i < config_.num_layers; ++i)
+    blocks_.emplace_back(config_, sizes_, table_, i);
 }
 
 const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const {
@@ -25,8 +31,13 @@ const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const 
   const RopeOptions options{.dims = config_.rope_dims > 0 ? config_.rope_dims : head_dim(config_),
                             .base = config_.rope_base,
                             .bf16_frequencies = numerics_.record_quirks};
-  return rope_tables_.emplace(seq_len, make_rope_table(seq_len, options, numerics_.compute, device))
-      .first->second;
+  auto table = make_rope_table(seq_len, options, numerics_.compute, device);
+  // Channels between and behind the rotated ones are turned by an angle of 0.
+  if (const auto added = sizes_.half_rope_dims - table.cos.size(1); added > 0) {
+    table = {at::constant_pad_nd(table.cos, {0, added}, 1),
+             at::constant_pad_nd(table.sin, {0, added})};
+  }
+  return rope_tables_.emplace(seq_len, table).first->second;
 }
 
 RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache) const {
@@ -50,13 +61,18 @@ at::Tensor Gpt::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) con
     const auto rows = bigram_hash(inputs_bt, config_.bigram_vocab_size);
     bigram = embedding_lookup(table_["bigram.embed.weight"], rows).to(numerics_.compute);
     const auto projection = table_.find("bigram.proj.weight");
-    if (projection.defined()) bigram = at::linear(bigram, weights_.small(projection));
+    if (projection.defined()) {
+      const auto weight = weights_.small(projection);
+      bigram = at::linear(bigram, pad_to(weight, {sizes_.dim, weight.size(1)}));
+    }
   }
-  return token_embedding({.table_vd = table_["tok_emb.weight"].to(numerics_.compute),
+  const auto table = table_["tok_emb.weight"].to(numerics_.compute);
+  return token_embedding({.table_vd = pad_last(table, sizes_.dim),
                           .ids_bt = inputs_bt,
-                          .bigram_btd = bigram,
+                          .bigram_btd = pad_last(bigram, sizes_.dim),
                           .bigram_scale = table_.find("bigram.scale"),
-                          .smear_gate_d = table_.find("smear.gate")});
+                          .smear_gate_d = pad_last(table_.find("smear.gate"), sizes_.dim),
+                          .channels = config_.model_dim});
 }
 
 at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt) const {
@@ -71,15 +87,16 @@ at::Tensor Gpt::layer_values(const at::Tensor& embedded, std::int64_t layer) con
   const auto scale = (table_["ve_shared.scale"] * table_[own_scale]).to(numerics_.compute);
   // Scales the small matrix rather than its output for every token.
   const auto projection = table_.find("ve_shared.proj.weight");
-  return projection.defined() ? at::linear(embedded, weights_.small(projection) * scale)
-                              : embedded * scale;
+  const auto kv_heads = config_.num_kv_heads, head = sizes_.head_dim;
+  if (!projection.defined()) return pad_heads(embedded * scale, -1, kv_heads, head);
+  return at::linear(embedded, pad_heads(weights_.small(projection) * scale, 0, kv_heads, head));
 }
 
 at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
                              DecodeCache* cache) const {
   const auto rope = rope_rows(inputs_bt, cache);
   const auto embedded = value_embedding(inputs_bt);
-  const auto skip_weights = table_.find("skip_weights");
+  const auto skip_weights = pad_last(table_.find("skip_weights"), sizes_.dim);
   // U-Net skips: the first half of the blocks pushes its outputs, the second half pops them.
   const std::int64_t pushing = config_.unet_skips ? config_.num_layers / 2 : 0;
 
@@ -103,16 +120,19 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
     if (push_previous) skips.push_back(previous_output);
     if (i + 1 == pushing) skips.push_back(residual.add_branch());
   }
-  return residual_norm(
-             {.x = residual.x, .branch = residual.branch, .branch_scale = residual.branch_scale},
-             1.0,
-             /*keep_sum=*/false)
+  return residual_norm({.x = residual.x,
+                        .branch = residual.branch,
+                        .branch_scale = residual.branch_scale,
+                        .channels = config_.model_dim},
+                       1.0,
+                       /*keep_sum=*/false)
       .y;
 }
 
-Weight Gpt::head() const {
+Weight Gpt::head(std::int64_t rows) const {
   if (!config_.tie_embeddings) return weights_.head();
-  return {table_["tok_emb.weight"].to(numerics_.compute), /*gradient=*/{}};
+  const auto table = table_["tok_emb.weight"].to(numerics_.compute);
+  return {pad_to(table, {rows, sizes_.dim}), /*gradient=*/{}};
 }
 
 at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
@@ -125,8 +145,9 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
     const auto z =
         linear(states_btd.narrow(1, 0, length), weights_.mtp_heads()[static_cast<std::size_t>(k)]);
     const auto targets = targets_bt.narrow(1, k + 1, length).flatten();
-    const auto loss = softcap_cross_entropy(z.flatten(0, 1), targets, config_.logit_softcap,
-                                            mode.scale * share, mode.grad_scale);
+    const auto loss =
+        softcap_cross_entropy(z.flatten(0, 1), targets, config_.logit_softcap, mode.scale * share,
+                              config_.vocab_size, mode.grad_scale);
     sum = sum.defined() ? sum + loss : loss;
   }
   return sum;
@@ -135,9 +156,9 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode) const {
   const auto states = final_states(inputs_bt);
-  const auto z = linear(states, head()).flatten(0, 1);
+  const auto z = linear(states, head(sizes_.vocab)).flatten(0, 1);
   auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap, mode.scale,
-                                    mode.grad_scale);
+                                    config_.vocab_size, mode.grad_scale);
   if (mode.training && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
     loss = loss + multi_token_loss(states, targets_bt, mode);
   }
@@ -147,15 +168,16 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
 at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                              const std::optional<Positions>& only) const {
   const at::NoGradGuard no_grad;
-  const auto z = linear(final_states(inputs_bt, only), head()).flatten(0, 1);
-  return softcap_nll(z, targets_bs.flatten(), config_.logit_softcap).view(targets_bs.sizes());
+  const auto z = linear(final_states(inputs_bt, only), head(sizes_.vocab)).flatten(0, 1);
+  return softcap_nll(z, targets_bs.flatten(), config_.logit_softcap, config_.vocab_size)
+      .view(targets_bs.sizes());
 }
 
 DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity) const {
   DecodeCache cache{.layers = {}, .capacity = capacity, .length = 0, .last_ids = {}};
   const auto options = table_["qo_bank"].options().dtype(numerics_.compute).requires_grad(false);
   const auto empty = [&] {
-    return at::empty({batch, capacity, config_.num_kv_heads, head_dim(config_)}, options);
+    return at::empty({batch, capacity, config_.num_kv_heads, sizes_.head_dim}, options);
   };
   for (std::int64_t i = 0; i < config_.num_layers; ++i) cache.layers.push_back({empty(), empty()});
   return cache;
@@ -169,7 +191,9 @@ at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const 
   cache.length += count;
   const auto so_far = cache.last_ids.defined() ? at::cat({cache.last_ids, ids_bn}, 1) : ids_bn;
   cache.last_ids = so_far.slice(1, -2);
-  const auto z = linear(states, head()).squeeze(1).to(at::kFloat);
+  // Memory-bound: a padded copy of the table would cost more than it gains.
+  const auto vocab = config_.vocab_size;
+  const auto z = linear(states, head(vocab)).squeeze(1).narrow(1, 0, vocab).to(at::kFloat);
   return config_.logit_softcap * (z / config_.logit_softcap).tanh();
 }
 

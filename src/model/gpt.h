@@ -1,6 +1,7 @@
 #pragma once
 // The GPT of both recipes: one class, whose settings say which parts exist.
-// Letters in shapes: B sequences, T tokens, D MODEL_DIM, V vocabulary, hd head size, KV kv heads.
+// Letters in shapes: B sequences, T tokens, D MODEL_DIM, V vocabulary, hd head size, KV kv heads;
+// inside the model the sizes that it computes with (padding.h).
 #include <ATen/ATen.h>
 
 #include <unordered_map>
@@ -57,7 +58,8 @@ class Gpt {
                           DecodeCache* cache = nullptr) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               const ForwardMode& mode) const;
-  Weight head() const;
+  // The head for training and scoring, padded, or with `rows` rows where it is the token table.
+  Weight head(std::int64_t rows) const;
   // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
   // A layer's projection of that embedding [B, T, KV·hd], or undefined.
@@ -68,6 +70,7 @@ class Gpt {
 
   const ModelConfig config_;
   const Numerics numerics_;
+  const ComputeSizes sizes_;
   const ParameterTable& table_;
   WeightCopies weights_;
   std::vector<Block> blocks_;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "config/derived.h"
 #include "ops/quantize/fake_quant.h"
 
 namespace tg {
@@ -22,63 +21,109 @@ at::Tensor gradient_of(const at::Tensor& parameter) {
 at::Tensor rows_of(const at::Tensor& bank, std::int64_t first, std::int64_t count) {
   return bank.defined() ? bank.narrow(0, first, count) : bank;
 }
-at::Tensor layer_of(const at::Tensor& bank, std::int64_t layer) {
-  return bank.defined() ? bank[layer] : bank;
+Weight layer_of(const Weight& bank, std::int64_t layer) {
+  return {bank.value[layer], bank.gradient.defined() ? bank.gradient[layer] : bank.gradient};
 }
 
 }  // namespace
 
+WeightCopies::Slices WeightCopies::placed(const at::Tensor& whole, const at::Tensor& padded,
+                                          const Placement& at) {
+  if (whole.sizes() == padded.sizes() && at.runs.size() <= 1) return {{whole, padded}};
+  const bool by_head = at.heads > 0;
+  const auto from = by_head ? whole.unflatten(at.dim, {at.heads, -1}) : whole;
+  auto to = by_head ? padded.unflatten(at.dim, {at.heads, -1}) : padded;
+  const auto channels = by_head ? at.dim + 1 : -1;
+  for (std::int64_t dim = 0; dim < from.dim(); ++dim) {
+    if (dim != channels) to = to.narrow(dim, 0, from.size(dim));
+  }
+  if (!by_head) return {{from, to}};
+  Slices slices;
+  for (const auto& run : at.runs) {
+    slices.emplace_back(from.narrow(channels, run.from, run.count),
+                        to.narrow(channels, run.to, run.count));
+  }
+  return slices;
+}
+
 WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& table,
                            const Numerics& numerics)
     : numerics_(numerics) {
-  const auto layers = config.num_layers;
-  const auto copy_of_bank = [&](const at::Tensor& bank, std::int64_t first) {
-    const auto value =
-        at::empty_like(bank.narrow(0, first, layers), at::TensorOptions().dtype(numerics_.compute));
-    copies_.push_back({bank.detach().narrow(0, first, layers), value, /*is_bank=*/true});
-    return std::pair{value, rows_of(gradient_of(bank), first, layers)};
-  };
   const at::NoGradGuard no_grad;
-  const auto kv_dim = config.num_kv_heads * head_dim(config);
+  const auto sizes = compute_sizes(config, numerics.padding);
+  const auto layers = config.num_layers, heads = config.num_heads, kv_heads = config.num_kv_heads;
+  const auto matrices = [&](const char* bank, std::int64_t first) {
+    const auto& parameter = table[bank];
+    return Source{parameter.detach().narrow(0, first, layers),
+                  rows_of(gradient_of(parameter), first, layers)};
+  };
   // qo_bank is the query matrices, then the output matrices; kv_bank the key, then the value
   // matrices.
-  const std::pair<at::Tensor, std::int64_t> parts[] = {
-      {table["qo_bank"], 0}, {table["kv_bank"], 0}, {table["kv_bank"], layers}};
-  const auto rows = config.model_dim + 2 * kv_dim;
-  const auto options = table["qo_bank"].options();
-  const auto qkv = at::empty({layers, rows, config.model_dim}, options.dtype(numerics_.compute));
-  const bool trains = table["qo_bank"].requires_grad();
-  if (trains) qkv_gradient_ = at::zeros(qkv.sizes(), options);
+  const struct {
+    Source source;
+    std::int64_t heads;
+    const std::vector<ChannelRun>& runs;
+  } parts[] = {{matrices("qo_bank", 0), heads, sizes.qk_runs},
+               {matrices("kv_bank", 0), kv_heads, sizes.qk_runs},
+               {matrices("kv_bank", layers), kv_heads, sizes.v_runs}};
+  const auto options = table["qo_bank"].options().requires_grad(false);
+  const auto qkv_rows = (heads + 2 * kv_heads) * sizes.head_dim;
+  Weight qkv{at::zeros({layers, qkv_rows, sizes.dim}, options.dtype(numerics_.compute)), {}};
+  if (table["qo_bank"].requires_grad()) {
+    qkv.gradient = at::zeros(qkv.value.sizes(), options);
+    gradient_buffers_.push_back(qkv.gradient);
+  }
   std::int64_t row = 0;
-  for (const auto& [bank, first] : parts) {
-    const auto height = bank.size(1);
-    copies_.push_back({bank.detach().narrow(0, first, layers), qkv.narrow(1, row, height), true});
-    if (trains) {
-      gradient_slices_.emplace_back(qkv_gradient_.narrow(1, row, height),
-                                    gradient_of(bank).narrow(0, first, layers));
-    }
-    row += height;
+  for (const auto& part : parts) {
+    const auto rows = part.heads * sizes.head_dim;
+    const auto of_part = [&](const at::Tensor& x) {
+      return x.defined() ? x.narrow(1, row, rows) : x;
+    };
+    copy_into({of_part(qkv.value), of_part(qkv.gradient)}, part.source, {1, part.heads, part.runs},
+              /*is_bank=*/true);
+    row += rows;
   }
-  const auto [out, out_gradient] = copy_of_bank(table["qo_bank"], layers);
-  const auto [up, up_gradient] = copy_of_bank(table["mlp_up_bank"], 0);
-  const auto [down, down_gradient] = copy_of_bank(table["mlp_down_bank"], 0);
-  for (std::int64_t i = 0; i < layers; ++i) {
-    layers_.push_back({{qkv[i], layer_of(qkv_gradient_, i)},
-                       {out[i], layer_of(out_gradient, i)},
-                       {up[i], layer_of(up_gradient, i)},
-                       {down[i], layer_of(down_gradient, i)}});
-  }
-  if (const auto head = table.find("lm_head.weight"); head.defined()) head_ = make_copy(head);
-  for (std::int64_t k = 0; k < config.mtp_num_heads; ++k) {
-    mtp_heads_.push_back(make_copy(table[fmt::format("mtp_heads.{}.weight", k)]));
-  }
+  const auto out =
+      make_copy(matrices("qo_bank", layers), {layers, sizes.dim, heads * sizes.head_dim},
+                {2, heads, sizes.v_runs}, true);
+  const auto up =
+      make_copy(matrices("mlp_up_bank", 0), {layers, sizes.hidden, sizes.dim}, {}, true);
+  const auto down =
+      make_copy(matrices("mlp_down_bank", 0), {layers, sizes.dim, sizes.hidden}, {}, true);
+  for (std::int64_t i = 0; i < layers; ++i)
+    layers_.push_back({layer_of(qkv, i), layer_of(out, i), layer_of(up, i), layer_of(down, i)});
+  if (const auto head = table.find("lm_head.weight"); head.defined())
+    head_ = make_head(head, sizes);
+  for (std::int64_t k = 0; k < config.mtp_num_heads; ++k)
+    mtp_heads_.push_back(make_head(table[fmt::format("mtp_heads.{}.weight", k)], sizes));
   cast();
 }
 
-Weight WeightCopies::make_copy(const at::Tensor& parameter) {
-  const auto value = at::empty_like(parameter.detach(), numerics_.compute);
-  copies_.push_back({parameter.detach(), value, /*is_bank=*/false});
-  return {value, gradient_of(parameter)};
+Weight WeightCopies::make_copy(const Source& source, at::IntArrayRef sizes,
+                               const Placement& placement, bool is_bank) {
+  const auto& parameter = source.value;
+  Weight copy{at::zeros(sizes, parameter.options().dtype(numerics_.compute)), source.gradient};
+  const bool padded = parameter.sizes() != sizes;
+  if (padded && source.gradient.defined()) {
+    copy.gradient = at::zeros(sizes, source.gradient.options());
+    gradient_buffers_.push_back(copy.gradient);
+  }
+  copy_into({copy.value, padded ? copy.gradient : at::Tensor()}, source, placement, is_bank);
+  return copy;
+}
+
+// `target.gradient`: a buffer whose slices are added to the source's gradient, or undefined.
+void WeightCopies::copy_into(const Weight& target, const Source& source, const Placement& placement,
+                             bool is_bank) {
+  copies_.push_back({source.value, target.value, placement, is_bank});
+  if (!target.gradient.defined()) return;
+  for (const auto& slices : placed(source.gradient, target.gradient, placement))
+    gradient_slices_.push_back(slices);
+}
+
+Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& sizes) {
+  return make_copy({parameter.detach(), gradient_of(parameter)}, {sizes.vocab, sizes.dim}, {},
+                   /*is_bank=*/false);
 }
 
 at::Tensor WeightCopies::rounded(const at::Tensor& parameter, bool is_bank) const {
@@ -90,13 +135,16 @@ at::Tensor WeightCopies::rounded(const at::Tensor& parameter, bool is_bank) cons
 
 void WeightCopies::cast() {
   const at::NoGradGuard no_grad;
-  for (const auto& copy : copies_) copy.value.copy_(rounded(copy.parameter, copy.is_bank));
+  for (const auto& copy : copies_) {
+    const auto parameter = rounded(copy.parameter, copy.is_bank);
+    for (const auto& [from, to] : placed(parameter, copy.value, copy.placement)) to.copy_(from);
+  }
 }
 
 void WeightCopies::collect_gradients() {
   const at::NoGradGuard no_grad;
-  for (const auto& [from, to] : gradient_slices_) to.add_(from);
-  qkv_gradient_.zero_();
+  for (const auto& [gradient, buffered] : gradient_slices_) gradient.add_(buffered);
+  for (const auto& buffer : gradient_buffers_) buffer.zero_();
 }
 
 at::Tensor WeightCopies::small(const at::Tensor& parameter) const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "model/padding.h"
 #include "model/parameters.h"
 #include "ops/gemm/linear.h"
 
@@ -15,18 +16,19 @@ namespace tg {
 struct Numerics {
   at::ScalarType compute = at::kFloat;  // of activations and GEMMs
   bool record_quirks = false;  // RoPE frequencies and QAT round as in the reference implementation
+  Padding padding{};
 };
 
-// The matrices of one layer: qkv [D + 2·KV·hd, D], concatenated for one GEMM; out [D, D], up [H,
-// D], down [D, H].
+// The matrices of one layer: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM; out [D,
+// heads·hd], up [H, D], down [D, H]. All sizes are compute_sizes().
 struct LayerWeights {
   Weight qkv, out, up, down;
 };
 
 // Copies of the large matrices in the compute dtype, cast once per step rather than in every
 // micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
-// gradients; those of Q, K and V in one buffer until collect_gradients(). Parameters that require
-// no gradient, as for inference, get none.
+// gradients; those of Q, K and V, and of padded copies, in buffers until collect_gradients().
+// Parameters that require no gradient, as for inference, get none.
 class WeightCopies {
  public:
   WeightCopies(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
@@ -36,7 +38,7 @@ class WeightCopies {
   void set_fake_quant(bool on) { fake_quant_ = on; }
   // Casts the parameters into the copies.
   void cast();
-  // Adds the buffered gradients of Q, K and V to the banks' and clears the buffer.
+  // Adds the buffered gradients to the parameters' and clears the buffers.
   void collect_gradients();
 
   // A small matrix in the compute dtype, under autograd, rounded as cast() rounds.
@@ -47,20 +49,38 @@ class WeightCopies {
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
 
  private:
-  // A parameter, or some matrices of a bank, and its copy of the same shape.
+  // A parameter, or some matrices of a bank, and its gradient.
+  struct Source {
+    at::Tensor value, gradient;
+  };
+  // Where a matrix [..., rows, columns] is in its padded copy: at the beginning of every dimension;
+  // of dimension `dim`, if `heads` is not 0, each head by these runs.
+  struct Placement {
+    std::int64_t dim = 0, heads = 0;
+    std::vector<ChannelRun> runs{};
+  };
   struct Copy {
     at::Tensor parameter, value;
+    Placement placement;
     bool is_bank;
   };
-  Weight make_copy(const at::Tensor& parameter);
+  using Slices = std::vector<std::pair<at::Tensor, at::Tensor>>;
+  // The same elements of both, as views.
+  static Slices placed(const at::Tensor& whole, const at::Tensor& padded, const Placement& at);
+
+  Weight make_copy(const Source& source, at::IntArrayRef sizes, const Placement& placement,
+                   bool is_bank);
+  void copy_into(const Weight& target, const Source& source, const Placement& placement,
+                 bool is_bank);
+  Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
   at::Tensor rounded(const at::Tensor& parameter, bool is_bank) const;
 
   Numerics numerics_;
   bool fake_quant_ = false;
   std::vector<Copy> copies_;
-  // Slices of qkv_gradient_ and the slices of the banks' gradients that they are added to.
-  std::vector<std::pair<at::Tensor, at::Tensor>> gradient_slices_;
-  at::Tensor qkv_gradient_;
+  // Slices of the parameters' gradients, and of gradient_buffers_, which are added to them.
+  Slices gradient_slices_;
+  std::vector<at::Tensor> gradient_buffers_;
   std::vector<LayerWeights> layers_;
   Weight head_;
   std::vector<Weight> mtp_heads_;

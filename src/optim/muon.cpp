@@ -7,6 +7,7 @@
 
 #include "ops/optim/muon_update.h"
 #include "ops/optim/newton_schulz.h"
+#include "ops/pad.h"
 #include "optim/reduction.h"
 
 namespace tg {
@@ -50,7 +51,8 @@ void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradi
 at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& gradient, const at::Tensor& mu,
                            const at::Tensor& clip, const at::Tensor& skip) {
   const auto ahead = nesterov_momentum(momentum_[bank], gradient, mu, clip, skip);
-  return newton_schulz(ahead, options_.newton_schulz_steps);
+  return newton_schulz(ahead, options_.newton_schulz_steps,
+                       row_multiple(ahead.device(), ahead.scalar_type()));
 }
 
 void Muon::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rate) {

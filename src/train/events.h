@@ -41,6 +41,12 @@ struct RunStarted {
   double peak_flops = 0;       // of one rank's GPU, a second; 0: unknown
 };
 
+// A size that the model computes with, larger than the settings' because a GPU is slow at that one.
+struct SizePadded {
+  std::string name;  // "vocab", "model_dim", "head_dim" or "mlp"
+  std::int64_t size = 0, padded = 0;
+};
+
 struct WarmUpStepEnded {
   std::int64_t step = 0, steps = 0;  // step from 1
 };
@@ -191,10 +197,11 @@ struct ArtifactWritten {
 };
 
 using RunEvent =
-    std::variant<RanksJoined, RunStarted, WarmUpStepEnded, Resumed, FirstStepEnded, StepEnded,
-                 StepTimed, StepSkipped, CheckpointSaved, CheckpointFailed, LateQatStarted,
-                 SwaStarted, SettingWarning, TokensStalled, TokensRepeated, Validated,
-                 ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly, LoopEnded,
-                 MemoryMeasured, AverageApplied, FinalScored, ModelWritten, ArtifactWritten>;
+    std::variant<RanksJoined, RunStarted, SizePadded, WarmUpStepEnded, Resumed, FirstStepEnded,
+                 StepEnded, StepTimed, StepSkipped, CheckpointSaved, CheckpointFailed,
+                 LateQatStarted, SwaStarted, SettingWarning, TokensStalled, TokensRepeated,
+                 Validated, ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly,
+                 LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten,
+                 ArtifactWritten>;
 
 }  // namespace tg

@@ -18,6 +18,11 @@ void LogSink::operator()(const RunStarted& event) const {
   io_lines();
 }
 
+void LogSink::operator()(const SizePadded& event) const {
+  log_info("pad_{}:{} {} padded to {}", event.name, event.size,
+           event.name == "vocab" ? "rows" : "channels", event.padded);
+}
+
 void LogSink::data_lines(const RunStarted& event) const {
   if (!settings_.data.tokenizer_path.empty()) {
     log_info("val_bpb:enabled tokenizer_kind=sentencepiece tokenizer_path={}",

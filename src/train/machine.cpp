@@ -75,8 +75,10 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
   machine.compute = choose_compute(runtime.compute_dtype, machine.device);
   machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
 
-  machine.attention = choose_attention(std::string(choice_name(runtime.attention)), machine.device,
-                                       machine.compute, head_dim(model), runtime.deterministic);
+  machine.padding = choose_padding(runtime.pad_vocab, machine.device, machine.compute);
+  machine.attention =
+      choose_attention(std::string(choice_name(runtime.attention)), machine.device, machine.compute,
+                       compute_sizes(model, machine.padding).head_dim, runtime.deterministic);
   use_attention(machine.attention);
   set_fused(runtime.fused);
   const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;

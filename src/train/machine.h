@@ -7,6 +7,7 @@
 #include "config/launch.h"
 #include "config/settings.h"
 #include "device/gpu.h"
+#include "model/padding.h"
 #include "ops/attention/attention.h"
 
 namespace tg {
@@ -17,6 +18,7 @@ struct Machine {
   at::ScalarType storage = at::kFloat;   // embedding tables and their AdamW state
   at::ScalarType matrices = at::kFloat;  // Muon's momentum and products, and the banks' reduction
   std::string compute_name;              // of `compute`; "TF32" where fp32 products may use it
+  Padding padding;                       // of the sizes that the model computes with
   AttentionKernel attention = AttentionKernel::math;
   std::string device_name;  // "NVIDIA H200", or "CPU, n threads"
   std::string threads;      // how many compute on the CPU: set_threads()'s text

@@ -46,6 +46,11 @@ void MetricsSink::operator()(const RunStarted& event) {
   file_.write(start);
 }
 
+void MetricsSink::operator()(const SizePadded& event) {
+  file_.write(
+      {{"event", "padding"}, {"name", event.name}, {"size", event.size}, {"padded", event.padded}});
+}
+
 void MetricsSink::operator()(const WarmUpStepEnded& event) {
   file_.write({{"event", "warmup_step"}, {"step", event.step}, {"steps", event.steps}});
 }

@@ -49,7 +49,8 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
 ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
                        ModelUse use)
     : parameters(load_parameters(settings, machine, communicator, use)),
-      model(settings.model, parameters, {machine.compute, settings.runtime.record_quirks}) {}
+      model(settings.model, parameters,
+            {machine.compute, settings.runtime.record_quirks, machine.padding}) {}
 
 Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
                            const Machine& machine, Communicator& communicator) {
@@ -72,6 +73,16 @@ RunParts::RunParts(const Settings& settings, const Machine& machine, Communicato
       step(weights.model, optimizer, feeder, phases, communicator,
            micro_batches(settings, communicator.world_size()), machine.device,
            settings.runtime.graphs) {}
+
+std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& padding) {
+  const auto asked = compute_sizes(model, {}), padded = compute_sizes(model, padding);
+  std::vector<SizePadded> sizes{{"vocab", asked.vocab, padded.vocab},
+                                {"model_dim", asked.dim, padded.dim},
+                                {"head_dim", asked.head_dim, padded.head_dim},
+                                {"mlp", asked.hidden, padded.hidden}};
+  std::erase_if(sizes, [](const SizePadded& of) { return of.size == of.padded; });
+  return sizes;
+}
 
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
                     int world_size) {

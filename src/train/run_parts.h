@@ -51,6 +51,9 @@ struct RunParts {
   TrainStep step;
 };
 
+// The sizes of the model that are padded, and those that the settings ask for.
+std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& padding);
+
 // The facts that are reported at the start.
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
                     int world_size);

@@ -71,6 +71,7 @@ Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
   }
   if (setup.ranks.world_size > 1) report_.emit(setup.ranks);
   report_.emit(describe(parts_, settings_, machine_, communicator.world_size()));
+  for (const auto& padded : padded_sizes(settings_.model, machine_.padding)) report_.emit(padded);
   for (const auto& notice : parts_.weights.parameters.pattern_notices()) {
     report_.emit(SettingWarning{notice});
   }

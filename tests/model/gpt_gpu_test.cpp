@@ -4,7 +4,6 @@
 #include <cmath>
 #include <map>
 
-#include "config/derived.h"
 #include "ops/attention/attention.h"
 #include "ops/fused.h"
 #include "tests/model/fixtures.h"
@@ -53,19 +52,27 @@ std::vector<Shape> shapes() {
   switches.bigram_dim = 96;
   const auto one_head_of_256 = odd({.heads = 1, .head_dim = 256, .vocab = 1021});
   const auto heads_of_16 = odd({.heads = 6, .head_dim = 16, .vocab = 999});
+  const auto heads_of_50 = odd({.heads = 3, .head_dim = 50, .vocab = 1021});
+  auto rotated_heads_of_20 = odd({.heads = 6, .head_dim = 20, .vocab = 1024});
+  rotated_heads_of_20.rope_dims = 0;
+  const auto heads_of_110 = odd({.heads = 7, .head_dim = 110, .vocab = 1021});
   const auto heads_of_128 = odd({.heads = 2, .head_dim = 128, .vocab = 50257});
   return {{.name = "record", .config = record(), .rows = 2, .length = 2048},
           {.name = "speedrun", .config = speedrun(), .rows = 1, .length = 1024},
           {.name = "ragged", .config = record(), .rows = 3, .length = 100},
           {.name = "one head of 256", .config = one_head_of_256, .rows = 2, .length = 77},
           {.name = "heads of 16", .config = heads_of_16, .rows = 2, .length = 130},
+          {.name = "heads of 50", .config = heads_of_50, .rows = 2, .length = 130},
+          {.name = "rotated heads of 20", .config = rotated_heads_of_20, .rows = 2, .length = 130},
+          {.name = "heads of 110", .config = heads_of_110, .rows = 1, .length = 130},
           {.name = "heads of 128", .config = heads_of_128, .rows = 1, .length = 130},
           {.name = "switches", .config = switches, .rows = 2, .length = 40}};
 }
 
 using Gradients = std::map<std::string, at::Tensor>;
 
-// The loss under the name "loss", and every parameter's gradient, in fp64 on the CPU.
+// The loss under the name "loss", and every parameter's gradient, in fp64 on the CPU. With own
+// kernels, sizes are padded as in a run.
 Gradients train(const Shape& shape, at::ScalarType compute, bool fused) {
   const auto storage = compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
   const auto source = test::random_parameters(shape.config, at::kFloat, 1);
@@ -78,8 +85,10 @@ Gradients train(const Shape& shape, at::ScalarType compute, bool fused) {
   }
   const auto tokens = test::integers({shape.rows, shape.length + 1}, shape.config.vocab_size, 3);
   set_fused(fused);
-  use_attention(choose_attention("auto", at::kCUDA, compute, head_dim(shape.config)));
-  Gpt model(shape.config, table, {.compute = compute});
+  const auto padding = fused ? choose_padding(PadVocab::automatic, at::kCUDA, compute) : Padding();
+  const auto sizes = compute_sizes(shape.config, padding);
+  use_attention(choose_attention("auto", at::kCUDA, compute, sizes.head_dim));
+  Gpt model(shape.config, table, {.compute = compute, .padding = padding});
   // Keeps the gradients of many tokens in the range of fp16, and changes no other rounding.
   const double tokens_at_once = static_cast<double>(shape.rows * shape.length);
   const auto grad_scale = at::full({}, std::exp2(std::floor(std::log2(tokens_at_once))),

@@ -75,10 +75,24 @@ TEST_P(CausalAttention, LaterTokensChangeNothingEarlier) {
       test::is_close(after.select(1, kChanged + 1), before.select(1, kChanged + 1), 0, 1e-3));
 }
 
+TEST_P(CausalAttention, PaddedHeadsAttendAsThoseWithoutPadding) {
+  const auto q = test::normal({2, 9, 4, 6}, 13), k = test::normal({2, 9, 2, 6}, 14),
+             v = test::normal({2, 9, 2, 6}, 15);
+  const auto pad = [](const at::Tensor& x) { return at::constant_pad_nd(x, {0, 2}); };
+  const auto expected = pad(attend_by_hand(q, k, v));
+  EXPECT_TRUE(test::is_close(causal_attention(pad(q), pad(k), pad(v), 6), expected, 1e-12, 1e-12));
+  const auto of_last = causal_attention_of_last(pad(q.narrow(1, 4, 5)), pad(k), pad(v), 6);
+  EXPECT_TRUE(test::is_close(of_last, expected.narrow(1, 4, 5), 1e-12, 1e-12));
+}
+
 TEST_P(CausalAttention, GradientIsRight) {
   const auto q = test::normal({1, 4, 4, 4}, 10), k = test::normal({1, 4, 2, 4}, 11),
              v = test::normal({1, 4, 2, 4}, 12);
-  EXPECT_TRUE(test::gradient_is_right(causal_attention, q, k, v));
+  const auto attention = [](const at::Tensor& query, const at::Tensor& key,
+                            const at::Tensor& value) {
+    return causal_attention(query, key, value);
+  };
+  EXPECT_TRUE(test::gradient_is_right(attention, q, k, v));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, CausalAttention,

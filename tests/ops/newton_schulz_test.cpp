@@ -55,6 +55,13 @@ TEST(NewtonSchulz, TransposingAndScalingCommute) {
   EXPECT_TRUE(test::is_close(newton_schulz(x * 1000, kSteps), newton_schulz(x, kSteps), 0, 1e-5));
 }
 
+TEST(NewtonSchulz, PaddingChangesNothing) {
+  for (const auto& shape : kShapes) {
+    const auto x = test::normal(shape, 5);
+    EXPECT_TRUE(test::is_close(newton_schulz(x, kSteps, 10), newton_schulz(x, kSteps), 0, 1e-12));
+  }
+}
+
 TEST(NewtonSchulz, EveryMatrixOfABatchStandsAlone) {
   auto x = test::normal({2, 3, 12, 20}, 4);
   x[0][1] *= 1e6;

@@ -12,6 +12,7 @@ namespace {
 
 struct Shape {
   std::int64_t batch, tokens, heads, kv_heads, head_dim, rope_dims;
+  std::int64_t channels = 0;  // of a head that the mean counts; 0: all
 };
 
 enum class Values { plain, embedded, blend_first, blend, weigh_first, weigh };
@@ -36,7 +37,7 @@ struct Call {
   } upstream;  // first_v: undefined without a residual
 
   Call(Shape of, Values kind, at::ScalarType dtype) : shape(of), values(kind) {
-    const auto [batch, tokens, heads, kv, dim, rope_dims] = shape;
+    const auto [batch, tokens, heads, kv, dim, rope_dims, channels] = shape;
     const auto data = [&](at::IntArrayRef sizes, std::uint64_t seed) {
       return test::normal(sizes, seed, dtype);
     };
@@ -85,7 +86,8 @@ struct Call {
                                    .q_gain = in.q_gain,
                                    .value_embedding = in.embedding,
                                    .value_lambda = in.lambda,
-                                   .first_v = in.first_v},
+                                   .first_v = in.first_v,
+                                   .channels = shape.channels},
                                   table);
     // Strided views as attention's backward returns them: heads before tokens, and part of a
     // tensor.
@@ -130,6 +132,14 @@ TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
       {.batch = 1, .tokens = 9001, .heads = 2, .kv_heads = 1, .head_dim = 32, .rope_dims = 16},
       // The widest head in half precision; in fp32 too wide for a kernel.
       {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 256, .rope_dims = 64},
+      // Padded heads.
+      {.batch = 2,
+       .tokens = 160,
+       .heads = 8,
+       .kv_heads = 4,
+       .head_dim = 64,
+       .rope_dims = 64,
+       .channels = 50},
   };
   for (const auto& shape : shapes) {
     for (const auto values : kAllValues) {

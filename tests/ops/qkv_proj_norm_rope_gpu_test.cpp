@@ -17,6 +17,7 @@ struct Case {
   } x;
   struct {
     std::int64_t count, kv_count, dim, rope_dims;
+    std::int64_t channels = 0;  // that the norm's mean counts; 0: all
   } head;
   bool embedding = false;    // has a value embedding
   std::int64_t lambdas = 0;  // of a value residual
@@ -37,6 +38,9 @@ const Case kCases[] = {
      .x = {.batch = 2, .tokens = 1024, .dim = 768},
      .head = {.count = 6, .kv_count = 6, .dim = 128, .rope_dims = 128},
      .lambdas = 1},
+    {.name = "padded_heads",
+     .x = {.batch = 2, .tokens = 333, .dim = 152},
+     .head = {.count = 3, .kv_count = 1, .dim = 64, .rope_dims = 64, .channels = 50}},
     {.name = "one_token",
      .x = {.batch = 1, .tokens = 1, .dim = 64},
      .head = {.count = 2, .kv_count = 1, .dim = 64, .rope_dims = 32}},
@@ -120,7 +124,8 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .q_gain = in.q_gain,
             .value_embedding = in.embedding,
             .value_lambda = in.lambda,
-            .first_v = in.first_v};
+            .first_v = in.first_v,
+            .channels = c.head.channels};
   }
   static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
     return qkv_proj_norm_rope(in.x, weight, besides_projection(c, in), table);

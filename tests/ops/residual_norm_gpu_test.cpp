@@ -20,6 +20,7 @@ struct Call {
   bool branch = false, branch_scale = false, skip = false;
   Mix mix = Mix::none;
   bool keep_sum = false;
+  bool padded = false;      // three channels that the mean does not count
   std::string unused = "";  // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
 };
 // Calls that single tests use as well.
@@ -45,6 +46,7 @@ const std::vector<Call> kCalls{
      .branch_scale = true,
      .skip = true,
      .keep_sum = true},
+    {.name = "padded", .branch = true, .mix = Mix::scalar, .padded = true},
     {.name = "first block", .mix = Mix::vector, .unused = "0"},
     kScalarMix,
     {.name = "between blocks, pushes a skip",
@@ -124,7 +126,8 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
                               .skip_weight = parameter("skip_weight", call.skip, {width}),
                               .x0 = data("x0", mixed),
                               .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
-                                                             : parameter("mix", mixed, {2})};
+                                                             : parameter("mix", mixed, {2}),
+                              .channels = call.padded ? width - 3 : 0};
     const auto out = residual_norm(terms, 0.5, call.keep_sum);
     Named all{{"x'", out.x}, {"y", out.y}};
     if (call.keep_sum) all.emplace_back("s", out.sum);

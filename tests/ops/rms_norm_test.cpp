@@ -47,8 +47,19 @@ TEST(RmsNorm, EpsilonIsTheSameInEveryType) {
   EXPECT_TRUE(test::is_same(rms_norm(at::zeros({2, 8})), at::zeros({2, 8})));
 }
 
+TEST(RmsNorm, PaddingCountsNowhere) {
+  // Small enough that epsilon counts.
+  const auto x = test::normal({4, 32}, 5) * 1e-3;
+  const auto padded = at::constant_pad_nd(x, {0, 16});
+  const auto expected = at::constant_pad_nd(closed_form(x), {0, 16});
+  EXPECT_TRUE(test::is_close(rms_norm(padded, 32), expected, 1e-13, 0));
+}
+
 TEST(RmsNorm, GradientIsRight) {
-  EXPECT_TRUE(test::gradient_is_right(rms_norm, test::normal({2, 3, 5}, 4)));
+  for (const std::int64_t channels : {0, 3}) {
+    EXPECT_TRUE(test::gradient_is_right([&](const at::Tensor& x) { return rms_norm(x, channels); },
+                                        test::normal({2, 3, 5}, 4)));
+  }
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST(SoftcapCrossEntropy, TheScaleOfTheGradientIsNotTheLosssAndComesBeforeTheRou
   const auto expected = by_hand(logits, targets, 30);
   const double scale = 65536;
   const auto leaf = logits.clone().set_requires_grad(true);
-  const auto loss = softcap_cross_entropy(leaf, targets, 30, 1, at::full({}, scale, at::kFloat));
+  const auto loss = softcap_cross_entropy(leaf, targets, 30, 1, 0, at::full({}, scale, at::kFloat));
   EXPECT_TRUE(test::is_same(loss.detach(), softcap_cross_entropy(logits, targets, 30)));
   loss.backward();
   // Without it most of these would be subnormal in fp16, or zero.
@@ -105,6 +105,23 @@ TEST(SoftcapCrossEntropy, ScalesLossAndGradient) {
   EXPECT_TRUE(test::is_close(loss, expected.nll.mean() / 8, 1e-12, 0));
   EXPECT_TRUE(test::is_close(softcap_cross_entropy(logits, targets, 30, 0.125), loss, 0, 0));
   EXPECT_TRUE(test::is_close(leaf.grad(), expected.gradient / 8, 1e-11, 1e-15));
+}
+
+TEST(SoftcapCrossEntropy, ColumnsBeyondTheVocabularyCountNowhere) {
+  constexpr std::int64_t kVocab = 11;
+  const auto logits = test::normal({6, kVocab}, 11) * 20, targets = test::integers({6}, kVocab, 12);
+  const auto expected = by_hand(logits, targets, 30);
+  for (const double padding : {0.0, 1e30, std::nan("")}) {
+    auto leaf = at::full({6, 16}, padding, at::kDouble);
+    leaf.narrow(1, 0, kVocab).copy_(logits);
+    EXPECT_TRUE(test::is_close(softcap_nll(leaf, targets, 30, kVocab), expected.nll, 1e-12, 1e-13));
+    leaf.set_requires_grad(true);
+    const auto loss = softcap_cross_entropy(leaf, targets, 30, 1, kVocab);
+    loss.backward();
+    EXPECT_TRUE(test::is_close(loss, expected.nll.mean(), 1e-12, 0));
+    EXPECT_TRUE(test::is_close(leaf.grad().narrow(1, 0, kVocab), expected.gradient, 1e-11, 1e-15));
+    EXPECT_TRUE(test::is_same(leaf.grad().slice(1, kVocab), at::zeros({6, 5}, at::kDouble)));
+  }
 }
 
 TEST(SoftcapCrossEntropy, HugeLogitsStayFinite) {

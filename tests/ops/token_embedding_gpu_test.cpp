@@ -14,6 +14,7 @@ class TokenEmbeddingGpu : public test::OnGpu<::testing::TestWithParam<at::Scalar
 struct Shape {
   std::int64_t batch, length, width;
   bool bigram = true, gate = true;  // which optional inputs there are
+  std::int64_t channels = 0;        // that the mean counts; 0: the width
 };
 
 // Undefined without a gradient.
@@ -23,12 +24,14 @@ struct Results {
 
 struct Inputs {
   at::Tensor table, ids, bigram, scale, gate, dy;
+  std::int64_t channels;
 
   Inputs(const Shape& shape, at::ScalarType dtype)
       : table(test::normal({50, shape.width}, 1, dtype)),
         ids(test::integers({shape.batch, shape.length}, 50, 2)),
-        dy(test::normal({shape.batch, shape.length, shape.width}, 5, dtype)) {
-    const auto [batch, length, width, with_bigram, with_gate] = shape;
+        dy(test::normal({shape.batch, shape.length, shape.width}, 5, dtype)),
+        channels(shape.channels) {
+    const auto [batch, length, width, with_bigram, with_gate, counted] = shape;
     if (with_bigram) {
       bigram = test::normal({batch, length, width}, 3, dtype);
       scale = at::full({}, 0.4f);
@@ -49,6 +52,7 @@ struct Inputs {
     of.bigram_btd = leaf(bigram, dtype);
     of.bigram_scale = leaf(scale, parameter);
     of.smear_gate_d = leaf(gate, parameter);
+    of.channels = channels;
     const auto y = token_embedding(of);
     y.backward(dy.to(device, dtype));
     const auto gradient_of = [](const at::Tensor& x) { return x.defined() ? x.grad() : x; };
@@ -77,6 +81,8 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
       {.batch = 2, .length = 40, .width = 1024, .bigram = false},
       // A width that is not a multiple of a warp's; no smear.
       {.batch = 2, .length = 19, .width = 1000, .gate = false},
+      // A padded width.
+      {.batch = 2, .length = 19, .width = 776, .channels = 770},
   };
   for (const auto& shape : shapes) {
     const Inputs inputs(shape, dtype);

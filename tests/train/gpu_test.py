@@ -3,9 +3,15 @@
 import json
 import re
 import signal
+import struct
 import unittest
 
 from harness import BUILD, RunTest, gpu_count, mpirun, read_until, train_losses
+
+
+def safetensors_header(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
 
 
 @unittest.skipUnless(gpu_count(), "no GPU")
@@ -105,6 +111,37 @@ class GpuTest(RunTest):
         plain = self.train_on_gpu(output="plain", COMPUTE_DTYPE="fp32", FUSED=0)
         for found, expected in zip(fused, plain):
             self.assertAlmostEqual(found, expected, delta=1e-5 * expected)
+
+    def test_sizes_that_are_padded_train_as_themselves_and_are_saved_as_themselves(self):
+        odd = dict(VOCAB_SIZE=517, TOKENIZER_PATH="", MODEL_DIM=36, NUM_HEADS=2, NUM_KV_HEADS=1)
+        pads = lambda: [line for line in self.lines if line.startswith("pad_")]
+        shape = lambda name: safetensors_header(self.out / "final_model.safetensors")[name]["shape"]
+        parameters = lambda: next(line for line in self.lines if line.startswith("model_params:"))
+
+        padded = self.train_on_gpu(output="padded", COMPUTE_DTYPE="fp32", CHECKPOINT_EVERY=4, **odd)
+        self.assertEqual(pads(), ["pad_vocab:517 rows padded to 576"])
+        self.assertEqual(shape("tok_emb.weight"), [517, 36])
+        counted, checkpoint = parameters(), self.out / "checkpoints" / "step-00000004"
+
+        plain = self.train_on_gpu(output="plain", COMPUTE_DTYPE="fp32", PAD_VOCAB=0, **odd)
+        self.assertEqual(pads(), [])
+        self.assertEqual(parameters(), counted)
+        for found, expected in zip(padded, plain):
+            self.assertAlmostEqual(found, expected, delta=2e-5 * expected)
+
+        resumed = train_losses(self.train(output="cpu", COMPUTE_DTYPE="fp32", RESUME=checkpoint, **odd))
+        for found, expected in zip(resumed, plain[4:], strict=True):
+            self.assertAlmostEqual(found, expected, delta=2e-5 * expected)
+
+        untied = dict(odd, TIE_EMBEDDINGS=0, MTP_NUM_HEADS=1)
+        full = self.train_on_gpu(output="full", COMPUTE_DTYPE="fp32", PAD_VOCAB=0, **untied)
+        half = self.train_on_gpu(output="half", **untied)
+        self.assertEqual(pads(), ["pad_vocab:517 rows padded to 576", "pad_model_dim:36 channels padded to 40",
+                                  "pad_head_dim:18 channels padded to 24", "pad_mlp:108 channels padded to 112"])
+        self.assertEqual(shape("lm_head.weight"), [517, 36])
+        self.assertEqual(shape("qo_bank"), [8, 36, 36])
+        for found, expected in zip(half[:4], full):
+            self.assertAlmostEqual(found, expected, delta=0.02 * expected)
 
     def test_a_killed_and_a_stopped_run_go_on_bit_for_bit(self):
         chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=40, WARMDOWN_ITERS=30,

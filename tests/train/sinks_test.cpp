@@ -61,7 +61,7 @@ TEST(MetricsSink, EveryEventHasAName) {
                   ValidationProgress{}, ValidationSummary{}, TraceWritten{},   StoppedEarly{},
                   LoopEnded{},          MemoryMeasured{},    AverageApplied{}, FinalScored{},
                   ModelWritten{},       ArtifactWritten{},   RanksJoined{},    Resumed{},
-                  CheckpointSaved{},    CheckpointFailed{}});
+                  CheckpointSaved{},    CheckpointFailed{},  SizePadded{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
   EXPECT_EQ(names, (std::vector<std::string>{
@@ -70,7 +70,7 @@ TEST(MetricsSink, EveryEventHasAName) {
                        "warning",    "warning",        "val",         "val_progress", "val_summary",
                        "trace",      "stopping_early", "closing",     "memory",       "average",
                        "final",      "model",          "artifact",    "ranks",        "resume",
-                       "checkpoint", "warning"}));
+                       "checkpoint", "warning",        "padding"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
 }
 
@@ -88,6 +88,11 @@ TEST(LogSink, AStallIsTextWithItsNumbers) {
       text.find("steps 1 to 2: training waited for tokens, data_wait_ms:3001 of 3200 (93.8%)"),
       std::string::npos)
       << text;
+}
+
+TEST(LogSink, APaddedSizeIsALine) {
+  EXPECT_EQ(log_of(SizePadded{"vocab", 50257, 50304}), "pad_vocab:50257 rows padded to 50304\n");
+  EXPECT_EQ(log_of(SizePadded{"head_dim", 50, 56}), "pad_head_dim:50 channels padded to 56\n");
 }
 
 TEST(LogSink, ASkippedStepSaysHowManyThereWere) {

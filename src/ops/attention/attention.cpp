@@ -2,7 +2,9 @@
 
 #include <ATen/Context.h>
 
+#include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/error.h"
 
@@ -23,6 +25,12 @@ bool can_run(AttentionKernel kernel, at::Device device, at::ScalarType dtype,
       return true;
   }
   return false;
+}
+
+// That of heads of `channels`; none where it is the one of heads of q's size.
+std::optional<double> scale_of(const at::Tensor& q, std::int64_t channels) {
+  if (channels == 0 || channels == q.size(3)) return {};
+  return 1 / std::sqrt(static_cast<double>(channels));
 }
 
 }  // namespace
@@ -63,16 +71,16 @@ void use_attention(AttentionKernel kernel) {
 }
 
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                            const at::Tensor& v_bthd) {
+                            const at::Tensor& v_bthd, std::int64_t channels) {
   const bool grouped = q_bthd.size(2) != k_bthd.size(2);
   const auto y = at::scaled_dot_product_attention(
       q_bthd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), /*attn_mask=*/{},
-      /*dropout_p=*/0.0, /*is_causal=*/true, /*scale=*/std::nullopt, /*enable_gqa=*/grouped);
+      /*dropout_p=*/0.0, /*is_causal=*/true, scale_of(q_bthd, channels), /*enable_gqa=*/grouped);
   return y.transpose(1, 2);
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
-                                    const at::Tensor& v_bthd) {
+                                    const at::Tensor& v_bthd, std::int64_t channels) {
   const at::NoGradGuard no_grad;
   const auto queries = q_bshd.size(1), keys = k_bthd.size(1);
   if (can_run(AttentionKernel::flash, q_bshd.device(), q_bshd.scalar_type(), q_bshd.size(3)) &&
@@ -80,7 +88,8 @@ at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& 
     // Its causal mask ends with the last key for the last query, unlike scaled_dot_product's.
     return std::get<0>(at::_flash_attention_forward(
         q_bshd, k_bthd, v_bthd, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, queries, keys,
-        /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false));
+        /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false,
+        scale_of(q_bshd, channels)));
   }
   // Added to the scores: −∞ for keys after the query.
   const auto mask =
@@ -89,7 +98,7 @@ at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& 
   const bool grouped = q_bshd.size(2) != k_bthd.size(2);
   const auto y = std::get<0>(at::_scaled_dot_product_attention_math(
       q_bshd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), mask,
-      /*dropout_p=*/0.0, /*is_causal=*/false, /*dropout_mask=*/{}, /*scale=*/std::nullopt,
+      /*dropout_p=*/0.0, /*is_causal=*/false, /*dropout_mask=*/{}, scale_of(q_bshd, channels),
       /*enable_gqa=*/grouped));
   return y.transpose(1, 2);
 }

@@ -19,14 +19,15 @@ void use_attention(AttentionKernel kernel);
 
 // Causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head ⌊h·KV/heads⌋
 // (grouped queries, Ainslie et al. 2023). q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T,
-// heads, hd].
+// heads, hd]. Where only `channels` of a head, if not 0, are no padding, hd in the formula is
+// these.
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                            const at::Tensor& v_bthd);
+                            const at::Tensor& v_bthd, std::int64_t channels = 0);
 
 // The same for the last S ≤ T positions' queries alone, without a gradient: q [B, S, heads, hd], k
 // and v [B, T, KV, hd] → [B, S, heads, hd]. Flash attention on a GPU in half precision, whatever
 // ATTENTION says, else math.
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
-                                    const at::Tensor& v_bthd);
+                                    const at::Tensor& v_bthd, std::int64_t channels = 0);
 
 }  // namespace tg

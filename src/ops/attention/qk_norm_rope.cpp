@@ -52,8 +52,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                const at::Tensor& sin, const OptionalTensor& q_gain,
                                const OptionalTensor& embedding, const OptionalTensor& first_v,
                                const OptionalTensor& lambda, std::int64_t heads,
-                               std::int64_t kv_heads) {
-    const auto shape = qkv_shape(qkv, cos, heads, kv_heads);
+                               std::int64_t kv_heads, std::int64_t channels) {
+    const auto shape = qkv_shape(qkv, cos, heads, kv_heads, channels);
     context->set_materialize_grads(false);
     // own = v + embedding is recomputed only for dλ.
     context->save_for_backward(
@@ -61,6 +61,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
          or_undefined(first_v), or_undefined(lambda), or_undefined(inverse_rms)});
     context->saved_data["heads"] = heads;
     context->saved_data["kv_heads"] = kv_heads;
+    context->saved_data["channels"] = channels;
     context->saved_data["embedded"] = embedding.has_value();
 
     const auto head_tensor = [&](std::int64_t count) {
@@ -93,7 +94,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                &inverse_rms = saved[7];
     const auto heads = context->saved_data["heads"].toInt();
     const auto kv_heads = context->saved_data["kv_heads"].toInt();
-    const auto shape = qkv_shape(qkv, cos, heads, kv_heads);
+    const auto shape =
+        qkv_shape(qkv, cos, heads, kv_heads, context->saved_data["channels"].toInt());
 
     // Accumulates into the later layers' sum in place where nothing else holds it.
     at::Tensor first_dv;
@@ -131,16 +133,16 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     else if (lambda.defined() && lambda.numel() == 1)
       d_lambda = at::zeros_like(lambda);
     const at::Tensor none;
-    return {d_qkv, none, none, none, d_gain, d_embedding, first_dv, d_lambda, none, none};
+    return {d_qkv, none, none, none, d_gain, d_embedding, first_dv, d_lambda, none, none, none};
   }
 };
 
 Qkv reference(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {
   const auto dtype = qkv.scalar_type();
   const auto x = unflatten_heads(qkv, in.heads, in.kv_heads);
-  auto q = rope(rms_norm(x.narrow(2, 0, in.heads)), table);
+  auto q = rope(rms_norm(x.narrow(2, 0, in.heads), in.channels), table);
   if (in.q_gain.defined()) q = q * in.q_gain.to(dtype).unsqueeze(-1);
-  const auto k = rope(rms_norm(x.narrow(2, in.heads, in.kv_heads)), table);
+  const auto k = rope(rms_norm(x.narrow(2, in.heads, in.kv_heads), in.channels), table);
 
   auto own = value_heads(qkv, in.heads, in.kv_heads);
   if (in.value_embedding.defined()) own = own + in.value_embedding.view_as(own);
@@ -182,7 +184,7 @@ Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, con
   const auto out = FusedQkNormRope::apply(
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(embedding)), optional_tensor(readable_heads(first_v)),
-      optional_tensor(in.value_lambda), in.heads, in.kv_heads);
+      optional_tensor(in.value_lambda), in.heads, in.kv_heads, in.channels);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
   return {};
 }

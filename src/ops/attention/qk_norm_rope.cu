@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
   const bool in_head = lane.offset < shape.head_dim;
   const int heads = shape.heads, kv_heads = shape.kv_heads, dim = shape.head_dim;
   const int qk_heads = heads + kv_heads;
-  const float mean = 1.0f / dim;
+  const float mean = 1.0f / shape.channels;
   const auto qkv = qkv_heads(shape, in.qkv);
   const ValueMix mix(in);
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
@@ -187,7 +187,8 @@ class HeadColumn {
 
 // With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy),
 // dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y instead of x (`rotated`:
-// qkv has y), since a rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy − y·dg/hd)).
+// qkv has y), since a rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy −
+// y·dg/channels)).
 template <typename T, int lanes, bool rotated>
 __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                                    const QkNormRopeUpstream& upstream, void* d_qkv,
@@ -200,7 +201,7 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   const bool in_head = lane.offset < shape.head_dim && head < qk_heads, query = head < heads;
   float gain = query && in.q_gain != nullptr ? in.q_gain[head] : 1;
   if constexpr (rotated) gain = nonzero_gain<T>(gain);
-  const float inverse_gain = 1 / gain, mean = 1.0f / shape.head_dim;
+  const float inverse_gain = 1 / gain, mean = 1.0f / shape.channels;
 
   const HeadColumn<T> x(qkv_heads(shape, in.qkv), head, lane.offset);
   const HeadColumn<T> dy(query ? upstream.q : upstream.k, query ? head : head - heads, lane.offset);

@@ -16,6 +16,8 @@ struct QkvInputs {
   // value with the first layer's; [2] are λ0 and λ1, their weights.
   at::Tensor value_lambda = {};
   at::Tensor first_v = {};  // [B, T, KV, hd], first_v of the previous layer; undefined in the first
+  // Of a head, where the others are padding, zero everywhere: what rms_norm's mean is over. 0: all.
+  std::int64_t channels = 0;
 };
 
 struct Qkv {

@@ -7,6 +7,7 @@ namespace tg::cuda {
 // there.
 struct QkvShape {
   int tokens, seq_len, heads, kv_heads, head_dim, half_rope_dims;
+  int channels;  // of a head; the others are padding, which the norm's mean does not count
 };
 
 struct QkNormRopeInputs {

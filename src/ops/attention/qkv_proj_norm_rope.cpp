@@ -22,15 +22,15 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
                                const at::Tensor& value, const OptionalTensor& gradient,
                                const at::Tensor& cos, const at::Tensor& sin,
                                const OptionalTensor& q_gain, std::int64_t heads,
-                               std::int64_t kv_heads) {
+                               std::int64_t kv_heads, std::int64_t channels) {
     const auto batch = x.size(0), tokens = x.size(1);
     const auto qkv = at::empty({batch, tokens, value.size(0)}, x.options());
     const auto inverse_rms =
         at::empty({batch, tokens, heads + kv_heads}, x.options().dtype(at::kFloat));
-    cuda::qkv_proj_norm_rope(qkv_shape(qkv, cos, heads, kv_heads), static_cast<int>(x.size(2)),
-                             const_data(x), const_data(value), const_data(cos), const_data(sin),
-                             const_fp32_data(or_undefined(q_gain)), mutable_data(qkv),
-                             mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
+    cuda::qkv_proj_norm_rope(
+        qkv_shape(qkv, cos, heads, kv_heads, channels), static_cast<int>(x.size(2)), const_data(x),
+        const_data(value), const_data(cos), const_data(sin), const_fp32_data(or_undefined(q_gain)),
+        mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
     context->save_for_backward({x, value});
     context->saved_data["gradient"] = gradient;
     context->mark_non_differentiable({inverse_rms});
@@ -43,7 +43,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
     const auto gradient = context->saved_data["gradient"].toTensor();
     const auto dx = linear_backward(saved[0], saved[1], gradient, upstream[0]);
     const at::Tensor none;
-    return {dx, none, none, none, none, none, none, none};
+    return {dx, none, none, none, none, none, none, none, none};
   }
 };
 
@@ -65,7 +65,7 @@ Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInput
     assert(x.requires_grad() || !at::GradMode::is_enabled());
     const auto out = FusedQkvProjNormRope::apply(
         aligned_contiguous(x), weight.value, optional_tensor(weight.gradient), table.cos, table.sin,
-        optional_tensor(in.q_gain), in.heads, in.kv_heads);
+        optional_tensor(in.q_gain), in.heads, in.kv_heads, in.channels);
     return fused_qk_norm_rope(out[0], out[1], in, table);
   }
   return qk_norm_rope(linear(x, weight), in, table);
@@ -83,9 +83,10 @@ Qkv qkv_proj_norm_rope_of_queries(const at::Tensor& x, const Weight& weight, con
   of_kv.q_gain = at::Tensor();
   auto qkv =
       qkv_proj_norm_rope(x, {weight.value.narrow(0, q_rows, rows - q_rows), {}}, of_kv, table);
-  qkv.q = qkv_proj_norm_rope(x.narrow(1, first, count), {weight.value.narrow(0, 0, q_rows), {}},
-                             {.heads = in.heads, .kv_heads = 0, .q_gain = in.q_gain},
-                             {table.cos.narrow(0, first, count), table.sin.narrow(0, first, count)})
+  qkv.q = qkv_proj_norm_rope(
+              x.narrow(1, first, count), {weight.value.narrow(0, 0, q_rows), {}},
+              {.heads = in.heads, .kv_heads = 0, .q_gain = in.q_gain, .channels = in.channels},
+              {table.cos.narrow(0, first, count), table.sin.narrow(0, first, count)})
               .q;
   return qkv;
 }

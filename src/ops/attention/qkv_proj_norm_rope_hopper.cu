@@ -69,6 +69,7 @@ struct NormRopeEpilogue {
     __device__ void norm_rope(float* x, int token) const {
       const int qk_heads = args.shape.heads + args.shape.kv_heads;
       const auto angles = load_angles(token);
+      const float mean = 1.0f / args.shape.channels;
       float r[heads];
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
@@ -77,7 +78,7 @@ struct NormRopeEpilogue {
 #pragma unroll
         for (int j = 0; j < head_accumulators; j += 4)
           squares += head[j] * head[j] + head[j + 1] * head[j + 1];
-        r[h] = rsqrtf(warp_sum<4>(squares) * (1.0f / head_dim) + kNormEpsilon);
+        r[h] = rsqrtf(warp_sum<4>(squares) * mean + kNormEpsilon);
       }
 #pragma unroll
       for (int h = 0; h < heads; ++h) {

@@ -21,7 +21,7 @@ using torch::autograd::variable_list;
 at::Tensor reference(const TokenEmbedding& of) {
   auto x = embedding_lookup(of.table_vd, of.ids_bt);
   if (of.bigram_btd.defined()) x = x + of.bigram_btd * of.bigram_scale.to(x.scalar_type());
-  x = rms_norm(x);
+  x = rms_norm(x, of.channels);
   return of.smear_gate_d.defined() ? smear(x, of.smear_gate_d) : x;
 }
 
@@ -46,30 +46,34 @@ cuda::TokenEmbeddingArgs rows_of(const TokenEmbedding& of) {
           .batch = of.ids_bt.numel() / of.ids_bt.size(-1),
           .length = of.ids_bt.size(-1),
           .width = static_cast<int>(of.table_vd.size(1)),
+          .channels = static_cast<int>(of.channels == 0 ? of.table_vd.size(1) : of.channels),
           .dtype = dtype_of(of.table_vd)};
 }
 
 struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
                             const at::Tensor& ids, const OptionalTensor& given_bigram,
-                            const OptionalTensor& given_scale, const OptionalTensor& given_gate) {
+                            const OptionalTensor& given_scale, const OptionalTensor& given_gate,
+                            std::int64_t channels) {
     const auto bigram = or_undefined(given_bigram), scale = or_undefined(given_scale),
                gate = or_undefined(given_gate);
     context->set_materialize_grads(false);
     context->save_for_backward({table, ids, bigram, scale, gate});
+    context->saved_data["channels"] = channels;
     auto shape = ids.sizes().vec();
     shape.push_back(table.size(1));
     auto y = at::empty(shape, table.options());
-    cuda::token_embedding_forward(rows_of({table, ids, bigram, scale, gate}), mutable_data(y),
-                                  current_stream(y));
+    cuda::token_embedding_forward(rows_of({table, ids, bigram, scale, gate, channels}),
+                                  mutable_data(y), current_stream(y));
     return y;
   }
 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
-    if (!upstream[0].defined()) return variable_list(5);
+    if (!upstream[0].defined()) return variable_list(6);
     const auto saved = context->get_saved_variables();
     const auto &table = saved[0], &ids = saved[1];
-    const auto rows = rows_of({table, ids, saved[2], saved[3], saved[4]});
+    const auto rows = rows_of(
+        {table, ids, saved[2], saved[3], saved[4], context->saved_data["channels"].toInt()});
     const auto wanted =
         wanted_gradients<5>(*context, [&](std::size_t i) { return saved[i].defined(); });
     const auto needs = [&](std::size_t i) { return wanted[i]; };
@@ -89,9 +93,12 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
                                     .partials = mutable_fp32_data(partials),
                                     .sums = mutable_fp32_data(sums)},
                                    current_stream(dy));
-    return {needs(0) ? embedding_gradient(dsum, ids, table.size(0)) : dsum, at::Tensor(), dbigram,
+    return {needs(0) ? embedding_gradient(dsum, ids, table.size(0)) : dsum,
+            at::Tensor(),
+            dbigram,
             needs(3) ? sums.select(0, rows.width) : at::Tensor(),
-            needs(4) ? sums.narrow(0, 0, rows.width) : at::Tensor()};
+            needs(4) ? sums.narrow(0, 0, rows.width) : at::Tensor(),
+            at::Tensor()};
   }
 };
 
@@ -102,7 +109,8 @@ at::Tensor token_embedding(const TokenEmbedding& of) {
     return FusedTokenEmbedding::apply(aligned_contiguous(of.table_vd), of.ids_bt.contiguous(),
                                       optional_tensor(aligned_contiguous(of.bigram_btd)),
                                       optional_tensor(aligned_contiguous(of.bigram_scale)),
-                                      optional_tensor(aligned_contiguous(of.smear_gate_d)));
+                                      optional_tensor(aligned_contiguous(of.smear_gate_d)),
+                                      of.channels);
   }
   return reference(of);
 }

@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     forward_kernel(TokenEmbeddingArgs args, T* __restrict__ y) {
   const Run run(args.batch, args.length);
   const float scale = args.bigram == nullptr ? 0.0f : *args.bigram_scale;
-  const float mean_weight = 1.0f / args.width;
+  const float mean_weight = 1.0f / args.channels;
   Values<T, kPacks> share, previous = {};
   if (kSmeared) load_shares<T, kPacks>(args, share);
   for (std::int64_t t = run.begin - (kSmeared && run.begin > 0 ? 1 : 0); t < run.end; ++t) {
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, kSmeared&& kPacks* Pack<T>::siz
   const Run run(args.batch, args.length);
   const int width = args.width, warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
   const float scale = args.bigram == nullptr ? 0.0f : *args.bigram_scale;
-  const float mean_weight = 1.0f / width;
+  const float mean_weight = 1.0f / args.channels;
   const auto* dy = static_cast<const T*>(gradients.dy);
   Values<T, kPacks> share, dshare = {};
   float dscale = 0;

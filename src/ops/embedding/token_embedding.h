@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <cstdint>
+
 namespace tg {
 
 // The input of the first block: x = smear(rms_norm(table[ids] + scale·bigram), gate), see
@@ -12,6 +14,8 @@ struct TokenEmbedding {
   at::Tensor bigram_btd;    // of the table's dtype; undefined: no bigrams and no scale
   at::Tensor bigram_scale;  // []
   at::Tensor smear_gate_d;  // undefined: no smear
+  // Of D, where the last ones are padding, zero everywhere: what rms_norm's mean is over. 0: all.
+  std::int64_t channels = 0;
 };
 
 // → [B, T, D] in the table's dtype.

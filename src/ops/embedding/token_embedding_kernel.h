@@ -14,7 +14,7 @@ struct TokenEmbeddingArgs {
   const float* bigram_scale;  // []
   const float* gate;          // [width]
   std::int64_t batch, length;
-  int width;
+  int width, channels;  // the mean of the norm is over `channels` of the width
   Dtype dtype;
 };
 

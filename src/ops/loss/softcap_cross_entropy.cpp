@@ -24,9 +24,11 @@ at::ScalarType accumulate_dtype(const at::Tensor& logits) {
 }
 
 // Reference: the losses of the rows; if `gradient` is defined, writes the gradient of scale·Σ nll,
-// times grad_scale if that is.
-at::Tensor forward_rows(const at::Tensor& logits, const at::Tensor& targets, double cap,
-                        const at::Tensor& gradient, double scale, const at::Tensor& grad_scale) {
+// times grad_scale if that is, to its first columns.
+at::Tensor forward_rows(const at::Tensor& padded, const at::Tensor& targets, double cap,
+                        const at::Tensor& gradient, double scale, std::int64_t vocab,
+                        const at::Tensor& grad_scale) {
+  const auto logits = padded.narrow(1, 0, vocab);
   const auto rows = logits.size(0);
   const auto step = rows_at_once(logits.size(1));
   auto nll = at::empty({rows}, logits.options().dtype(accumulate_dtype(logits)));
@@ -41,7 +43,7 @@ at::Tensor forward_rows(const at::Tensor& logits, const at::Tensor& targets, dou
     dz.scatter_(1, target, dz.gather(1, target) - 1);
     dz.mul_(tanh.square_().neg_().add_(1)).mul_(scale);
     if (grad_scale.defined()) dz.mul_(grad_scale);
-    gradient.narrow(0, start, count).copy_(dz);
+    gradient.narrow(0, start, count).narrow(1, 0, vocab).copy_(dz);
   }
   return nll;
 }
@@ -51,11 +53,13 @@ bool supported(const at::Tensor& logits, double cap) {
          logits.size(1) < std::numeric_limits<int>::max() / 2;
 }
 
-cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, double cap) {
+cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, double cap,
+                          std::int64_t vocab) {
   return {.logits = logits.data_ptr(),
           .targets = targets.const_data_ptr<std::int64_t>(),
           .rows = logits.size(0),
-          .vocab = static_cast<int>(logits.size(1)),
+          .width = static_cast<int>(logits.size(1)),
+          .vocab = static_cast<int>(vocab),
           .cap = static_cast<float>(cap),
           .dtype = dtype_of(logits)};
 }
@@ -65,17 +69,18 @@ struct NllAndGradient {
 };
 
 NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targets, double cap,
-                                double scale, const at::Tensor& grad_scale) {
+                                double scale, std::int64_t vocab, const at::Tensor& grad_scale) {
   if (supported(logits, cap)) {
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
     torch::autograd::impl::bump_version(logits);
-    cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap), mutable_fp32_data(nll),
+    cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap, vocab), mutable_fp32_data(nll),
                                    static_cast<float>(scale), const_fp32_data(grad_scale),
                                    current_stream(logits));
     return {nll, logits.variable_data()};
   }
   auto gradient = at::empty_like(logits);
-  return {forward_rows(logits, targets, cap, gradient, scale, grad_scale), gradient};
+  gradient.slice(1, vocab).zero_();
+  return {forward_rows(logits, targets, cap, gradient, scale, vocab, grad_scale), gradient};
 }
 
 void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
@@ -95,11 +100,11 @@ at::Tensor scaled_mean(const at::Tensor& nll, double scale) {
 
 struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& targets, double cap, double scale,
+                            const at::Tensor& targets, double cap, double scale, std::int64_t vocab,
                             const OptionalTensor& grad_scale) {
     const auto rows = static_cast<double>(logits.size(0));
     const auto [nll, gradient] =
-        nll_and_gradient(logits, targets, cap, scale / rows, or_undefined(grad_scale));
+        nll_and_gradient(logits, targets, cap, scale / rows, vocab, or_undefined(grad_scale));
     context->saved_data["gradient"] = gradient;
     return scaled_mean(nll, scale);
   }
@@ -111,31 +116,41 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
     context->saved_data.clear();
     scale_in_place(gradient, upstream[0]);
     const at::Tensor none;
-    return {gradient, none, none, none, none};
+    return {gradient, none, none, none, none, none};
   }
 };
+
+std::int64_t valid_columns(const at::Tensor& logits, std::int64_t vocab) {
+  assert(vocab >= 0 && vocab <= logits.size(1));
+  return vocab == 0 ? logits.size(1) : vocab;
+}
 
 }  // namespace
 
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
-                                 double cap, double scale, const at::Tensor& grad_scale) {
+                                 double cap, double scale, std::int64_t vocab,
+                                 const at::Tensor& grad_scale) {
   if (at::GradMode::is_enabled() && logits_nv.requires_grad()) {
     return SoftcapCrossEntropy::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), cap,
-                                      scale, optional_tensor(grad_scale));
+                                      scale, valid_columns(logits_nv, vocab),
+                                      optional_tensor(grad_scale));
   }
-  return scaled_mean(softcap_nll(logits_nv, targets_n, cap), scale);
+  return scaled_mean(softcap_nll(logits_nv, targets_n, cap, vocab), scale);
 }
 
-at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap) {
+at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
+                       std::int64_t vocab) {
   const at::NoGradGuard no_grad;
+  const auto columns = valid_columns(logits_nv, vocab);
   if (supported(logits_nv, cap)) {
     const auto logits = aligned_contiguous(logits_nv), targets = targets_n.contiguous();
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
-    cuda::softcap_nll(rows_of(logits, targets, cap), mutable_fp32_data(nll),
+    cuda::softcap_nll(rows_of(logits, targets, cap, columns), mutable_fp32_data(nll),
                       current_stream(logits));
     return nll;
   }
-  return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0, /*grad_scale=*/{});
+  return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0, columns,
+                      /*grad_scale=*/{});
 }
 
 }  // namespace tg

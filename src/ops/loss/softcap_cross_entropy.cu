@@ -24,17 +24,17 @@ struct GradientScale {
 };
 
 // A thread has every blockDim.x-th pack of a row, kCount at most. With kCount = kWarpPacks a warp
-// has the row, without bounds checks. An element in shared memory is written and read by the same
-// thread, so that no barrier is needed.
-template <typename T, bool kGradient, int kCount>
+// has the row, without bounds checks. With kMasked rows are wider than the vocabulary. An element
+// in shared memory is written and read by the same thread, so that no barrier is needed.
+template <typename T, bool kGradient, bool kMasked, int kCount>
 __global__ void __launch_bounds__(kMaxThreads)
     read_once_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
-                     int vocab, Softcap softcap, GradientScale gradient_scale,
+                     int width, int vocab, Softcap softcap, GradientScale gradient_scale,
                      float* __restrict__ nll) {
   using P = Pack<T>;
   extern __shared__ float4 pending[];  // [P::size / 4][packs]: weight·slope
   constexpr bool kExact = kCount == kWarpPacks;
-  const int threads = kExact ? kWarp : static_cast<int>(blockDim.x), packs = vocab / P::size;
+  const int threads = kExact ? kWarp : static_cast<int>(blockDim.x), packs = width / P::size;
   const auto in_bounds = [&](int j) {
     return kExact || j * threads + static_cast<int>(threadIdx.x) < packs;
   };
@@ -61,15 +61,15 @@ __global__ void __launch_bounds__(kMaxThreads)
   P next_packs[kCount];
 #pragma unroll
   for (int j = 0; j < kCount; ++j)
-    if (in_bounds(j)) next_packs[j] = load_pack(logits + row * vocab + offset + j * step);
+    if (in_bounds(j)) next_packs[j] = load_pack(logits + row * width + offset + j * step);
   std::int64_t next_target = targets[row];
   __shared__ RowSum::Shared sums;
   RowSum row_sum(sums);
   for (; row < rows; row += gridDim.x) {
-    T* z = logits + row * vocab;
+    T* z = logits + row * width;
     // After the last row it is loaded once more: cheaper than a branch per pack.
     const std::int64_t next = row + gridDim.x < rows ? row + gridDim.x : row;
-    const T* next_z = logits + next * vocab + offset;
+    const T* next_z = logits + next * width + offset;
     Target<T> target(z, next_target, vocab, P::size, threads);
     next_target = targets[next];
     float sum = 0;
@@ -79,6 +79,7 @@ __global__ void __launch_bounds__(kMaxThreads)
       if (kGradient && pending_row != nullptr) store_pending(j);
       float weight[P::size], slope[P::size];
       softcap_weights<T>(next_packs[j], softcap, weight, slope);
+      if constexpr (kMasked) mask(weight, slope, vocab - (offset + j * step));
       next_packs[j] = load_pack(next_z + j * step);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) sum += weight[k];
@@ -107,22 +108,23 @@ __global__ void __launch_bounds__(kMaxThreads)
   }
 }
 
-template <typename T, typename P, bool kGradient>
+template <typename T, typename P, bool kGradient, bool kMasked>
 __global__ void __launch_bounds__(kMaxThreads)
     read_twice_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
-                      int vocab, Softcap softcap, GradientScale gradient_scale,
+                      int width, int vocab, Softcap softcap, GradientScale gradient_scale,
                       float* __restrict__ nll) {
   const float scale = kGradient ? gradient_scale.read() : 0;
   const int first = threadIdx.x * P::size, step = blockDim.x * P::size;
   __shared__ RowSum::Shared sums;
   RowSum row_sum(sums);
   for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    T* z = logits + row * vocab;
+    T* z = logits + row * width;
     Target<T> target(z, targets[row], vocab, P::size, blockDim.x);
     float weight[P::size], slope[P::size], sum = 0;
 #pragma unroll 4
-    for (int i = first; i < vocab; i += step) {
+    for (int i = first; i < width; i += step) {
       softcap_weights<T>(load<P>(z + i), softcap, weight, slope);
+      if constexpr (kMasked) mask(weight, slope, vocab - i);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) sum += weight[k];
     }
@@ -131,8 +133,9 @@ __global__ void __launch_bounds__(kMaxThreads)
     if constexpr (kGradient) {
       const float factor = 4 * scale / total;
 #pragma unroll 4
-      for (int i = first; i < vocab; i += step) {
+      for (int i = first; i < width; i += step) {
         softcap_weights<T>(load<P>(z + i), softcap, weight, slope);
+        if constexpr (kMasked) mask(weight, slope, vocab - i);
         float dz[P::size];
 #pragma unroll
         for (int k = 0; k < P::size; ++k) dz[k] = weight[k] * slope[k] * factor;
@@ -178,7 +181,8 @@ int threads_for(int packs, int packs_each) {
 }
 
 template <typename T>
-using Kernel = void (*)(T*, const std::int64_t*, std::int64_t, int, Softcap, GradientScale, float*);
+using Kernel = void (*)(T*, const std::int64_t*, std::int64_t, int, int, Softcap, GradientScale,
+                        float*);
 
 template <typename T>
 void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& rows, float* nll,
@@ -193,12 +197,12 @@ void launch(Kernel<T> kernel, int threads, int shared_bytes, const SoftcapRows& 
   int resident = 0;
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, kernel, threads, shared_bytes);
   kernel<<<blocks_for(rows.rows, std::max(1, resident)), threads, shared_bytes, stream>>>(
-      static_cast<T*>(rows.logits), rows.targets, rows.rows, rows.vocab, Softcap(rows.cap), scale,
-      nll);
+      static_cast<T*>(rows.logits), rows.targets, rows.rows, rows.width, rows.vocab,
+      Softcap(rows.cap), scale, nll);
   check_launch("softcap_cross_entropy");
 }
 
-template <bool kGradient>
+template <bool kGradient, bool kMasked>
 void run(const SoftcapRows& rows, float* nll, GradientScale scale, Stream stream) {
   if (rows.rows == 0) return;
   dispatch(rows.dtype, [&](auto zero) {
@@ -207,19 +211,27 @@ void run(const SoftcapRows& rows, float* nll, GradientScale scale, Stream stream
       launch<T>(kernel, threads, shared_bytes, rows, nll, scale, stream);
     };
     constexpr int kSize = Pack<T>::size;
-    if (rows.vocab % kSize != 0)
-      return launch_kernel(read_twice_kernel<T, Single<T>, kGradient>,
-                           threads_for(rows.vocab, kPacks), 0);
-    const int packs = rows.vocab / kSize;
-    const auto shared_bytes = kGradient ? rows.vocab * std::int64_t{sizeof(float)} : 0;
+    if (rows.width % kSize != 0)
+      return launch_kernel(read_twice_kernel<T, Single<T>, kGradient, kMasked>,
+                           threads_for(rows.width, kPacks), 0);
+    const int packs = rows.width / kSize;
+    const auto shared_bytes = kGradient ? rows.width * std::int64_t{sizeof(float)} : 0;
     if (packs > kMaxThreads * kPacks || shared_bytes > shared_memory_limit())
-      return launch_kernel(read_twice_kernel<T, Pack<T>, kGradient>, kMaxThreads, 0);
+      return launch_kernel(read_twice_kernel<T, Pack<T>, kGradient, kMasked>, kMaxThreads, 0);
     const bool row_per_warp = packs == kWarp * kWarpPacks;
-    launch_kernel(row_per_warp ? read_once_kernel<T, kGradient, kWarpPacks>
-                               : read_once_kernel<T, kGradient, kPacks>,
+    launch_kernel(row_per_warp ? read_once_kernel<T, kGradient, kMasked, kWarpPacks>
+                               : read_once_kernel<T, kGradient, kMasked, kPacks>,
                   threads_for(packs, row_per_warp ? kWarpPacks : kPacks),
                   static_cast<int>(shared_bytes));
   });
+}
+
+template <bool kGradient>
+void run(const SoftcapRows& rows, float* nll, GradientScale scale, Stream stream) {
+  if (rows.vocab < rows.width)
+    run<kGradient, true>(rows, nll, scale, stream);
+  else
+    run<kGradient, false>(rows, nll, scale, stream);
 }
 
 }  // namespace

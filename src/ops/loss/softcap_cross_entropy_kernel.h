@@ -7,13 +7,13 @@ namespace tg::cuda {
 // least e^(−2·cap), and up to this cap the ratio of a row's sum to its smallest weight fits fp32.
 constexpr double kMaxSoftcap = 35;
 
-// Logits [rows, vocab], contiguous, at an address that is a multiple of 16 bytes, and targets
-// [rows].
+// Logits [rows, width], contiguous, at an address that is a multiple of 16 bytes, of which the
+// first `vocab` columns count, and targets [rows].
 struct SoftcapRows {
   void* logits;
   const std::int64_t* targets;
   std::int64_t rows;
-  int vocab;
+  int width, vocab;
   float cap;
   Dtype dtype;
 };
@@ -22,7 +22,7 @@ struct SoftcapRows {
 // vocab).
 void softcap_nll(const SoftcapRows& of, float* nll, Stream stream);
 // The same, and overwrites the logits with the gradient of scale·Σ nll, times *grad_scale, on the
-// device, unless that is null.
+// device, unless that is null; zero beyond `vocab`.
 void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, float scale,
                               const float* grad_scale, Stream stream);
 

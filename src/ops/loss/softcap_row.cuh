@@ -106,6 +106,17 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
   }
 }
 
+// Zeros the weights and slopes of a pack's columns from `valid` on: those that are no token. Their
+// logits may be anything.
+template <int kSize>
+__device__ inline void mask(float (&weight)[kSize], float (&slope)[kSize], int valid) {
+  if (valid >= kSize) return;
+#pragma unroll
+  for (int k = 0; k < kSize; ++k) {
+    if (k >= valid) weight[k] = slope[k] = 0;
+  }
+}
+
 // Sum over the threads of a block; each gets it. Calls alternate between two buffers of partial
 // sums, so that one barrier per call is enough: a warp that writes to a buffer has passed the
 // barrier of the other one, which all readers of the first have reached.

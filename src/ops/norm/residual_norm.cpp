@@ -33,9 +33,10 @@ cuda::ResidualNormTerms pointers(const Tensors& of) {
           .mix = const_fp32_data(of[kMix]),
           .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
 }
-cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale) {
+cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale, std::int64_t channels) {
   return {.count = x.numel() / x.size(-1),
           .width = static_cast<int>(x.size(-1)),
+          .channels = static_cast<int>(channels == 0 ? x.size(-1) : channels),
           .dtype = dtype_of(x),
           .norm_scale = static_cast<float>(norm_scale)};
 }
@@ -47,7 +48,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                const OptionalTensor& branch, const OptionalTensor& branch_scale,
                                const OptionalTensor& skip, const OptionalTensor& skip_weight,
                                const OptionalTensor& x0, const OptionalTensor& mix,
-                               double norm_scale, bool keep_sum) {
+                               double norm_scale, bool keep_sum, std::int64_t channels) {
     Tensors in{or_undefined(x),    or_undefined(branch),      or_undefined(branch_scale),
                or_undefined(skip), or_undefined(skip_weight), or_undefined(x0),
                or_undefined(mix)};
@@ -56,7 +57,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
     const auto residual = like(adds || skips || mixed), y = like(true);
-    cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale), mutable_data(sum),
+    cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale, channels), mutable_data(sum),
                                 mutable_data(residual), mutable_data(y), current_stream(y));
 
     const auto next = residual.defined() ? residual : in[kX].variable_data();
@@ -74,6 +75,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     context->saved_data["given"] = given;
     context->saved_data["norm_scale"] = norm_scale;
     context->saved_data["keep_sum"] = keep_sum;
+    context->saved_data["channels"] = channels;
     context->set_materialize_grads(false);
     return out;
   }
@@ -103,7 +105,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     d[kSkip] = like(wanted[kSkip]);
     d[kX0] = reuse ? dx0_later : like(wanted[kX0]);
 
-    const auto rows = rows_of(in[kX], context->saved_data["norm_scale"].toDouble());
+    const auto rows = rows_of(in[kX], context->saved_data["norm_scale"].toDouble(),
+                              context->saved_data["channels"].toInt());
     const auto terms = pointers(in);
     const auto columns = cuda::residual_norm_columns(terms, rows);
     const int blocks = cuda::residual_norm_blocks(terms, rows);
@@ -129,7 +132,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                     : sums.narrow(0, columns - 2, 2);
     }
     if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 3 * width, width);
-    variable_list gradients(kTensors + 2);
+    variable_list gradients(kTensors + 3);
     for (std::size_t i = 0; i < kTensors; ++i)
       if (wanted[i]) gradients[i] = d[i];
     return gradients;
@@ -165,7 +168,7 @@ ResidualNorm reference(const ResidualTerms& of, double norm_scale, bool keep_sum
     const auto mix = cast(of.mix);
     x = at::addcmul(mix[0] * x, mix[1], of.x0);
   }
-  const auto y = rms_norm(x);
+  const auto y = rms_norm(x, of.channels);
   return {sum, x, norm_scale == 1 ? y : y * norm_scale, of.x0};
 }
 
@@ -181,7 +184,7 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
     const auto out = FusedResidualNorm::apply(
         input(terms.x), input(terms.branch), input(terms.branch_scale), input(terms.skip),
         input(terms.skip_weight), input(mixed ? terms.x0 : at::Tensor()), input(terms.mix),
-        norm_scale, keep_sum);
+        norm_scale, keep_sum, terms.channels);
     return {.sum = keep_sum ? out.back() : at::Tensor(),
             .x = out[0],
             .y = out[1],

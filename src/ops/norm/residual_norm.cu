@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp) forward_kernel(const For
       for (int i = 0; i < kLaneColumns; ++i)
         squares = fmaf(residual.chunks[k][i], residual.chunks[k][i], squares);
     }
-    const float mean = Layout::row_sum(squares) / static_cast<float>(width);
+    const float mean = Layout::row_sum(squares) / static_cast<float>(args.rows.channels);
     const float scale = args.rows.norm_scale * rsqrtf(mean + kNormEpsilon);
 #pragma unroll
     for (int k = 0; k < Layout::chunks; ++k) {
@@ -204,10 +204,10 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
       }
     }
     // y = c·r·x' with r = 1/√(mean(x'²) + ε): dx' = c·r·(dy − x'·r²·mean(x'·dy)).
-    const float inverse_width = 1 / static_cast<float>(width);
-    const float inverse_rms = rsqrtf(Layout::row_sum(squares) * inverse_width + kNormEpsilon);
+    const float inverse_channels = 1 / static_cast<float>(args.rows.channels);
+    const float inverse_rms = rsqrtf(Layout::row_sum(squares) * inverse_channels + kNormEpsilon);
     const float scale = args.rows.norm_scale * inverse_rms;
-    const float x_scale = Layout::row_sum(dots) * inverse_width * inverse_rms * inverse_rms;
+    const float x_scale = Layout::row_sum(dots) * inverse_channels * inverse_rms * inverse_rms;
     for (auto* kept : {&x, &branch, &skip, &x0, &dy, &dresidual, &dsum, &dx0_later})
       Layout::keep_packed(*kept);
     __syncwarp();  // else the compiler keeps the parameters in registers

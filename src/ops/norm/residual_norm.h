@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <cstdint>
+
 namespace tg {
 
 // The operations between two GEMMs of a block: residual adds, mix with the first residual, norm.
@@ -17,6 +19,8 @@ struct ResidualTerms {
   at::Tensor branch_scale{};  // [D], a parameter like skip_weight [D] and mix [2, D] or [2]
   at::Tensor skip{}, skip_weight{};
   at::Tensor x0{}, mix{};
+  // Of D, where the last ones are padding, zero everywhere: what the mean is over. 0: all.
+  std::int64_t channels = 0;
 };
 struct ResidualNorm {
   at::Tensor sum;   // s if keep_sum, else undefined

@@ -10,7 +10,7 @@ inline constexpr int kMaxResidualNormWidth = 2048;
 
 struct ResidualNormRows {
   std::int64_t count;
-  int width;
+  int width, channels;  // the mean of the norm is over `channels` of the width
   Dtype dtype;
   float norm_scale;
 };

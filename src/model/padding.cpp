@@ -1,0 +1,63 @@
+#include "model/padding.h"
+
+#include <algorithm>
+
+#include "config/derived.h"
+#include "ops/pad.h"
+
+namespace tg {
+
+namespace {
+
+// Appends a run, or extends the last one where it goes on.
+void append(std::vector<ChannelRun>& runs, const ChannelRun& run) {
+  if (run.count == 0) return;
+  if (!runs.empty()) {
+    auto& last = runs.back();
+    if (last.from + last.count == run.from && last.to + last.count == run.to) {
+      last.count += run.count;
+      return;
+    }
+  }
+  runs.push_back(run);
+}
+
+// RoPE turns channel i with channel half + i; padded, with padded_half + i.
+std::vector<ChannelRun> rotated_runs(std::int64_t head, std::int64_t half,
+                                     std::int64_t padded_half) {
+  const auto rotated = 2 * half, gap = padded_half - half, rest = head - rotated;
+  const auto in_first = std::min(rest, gap), in_second = std::min(rest - in_first, gap);
+  const auto behind = rest - in_first - in_second;
+  std::vector<ChannelRun> runs;
+  append(runs, {0, 0, half});
+  append(runs, {rotated, half, in_first});
+  append(runs, {half, padded_half, half});
+  append(runs, {rotated + in_first, padded_half + half, in_second});
+  append(runs, {head - behind, 2 * padded_half, behind});
+  return runs;
+}
+
+}  // namespace
+
+Padding choose_padding(PadVocab vocab, at::Device device, at::ScalarType compute) {
+  const bool pads_vocab = device.is_cuda() && vocab == PadVocab::automatic;
+  return {.vocab = pads_vocab ? 64 : 1, .channels = row_multiple(device, compute)};
+}
+
+ComputeSizes compute_sizes(const ModelConfig& config, const Padding& padding) {
+  const auto head = tg::head_dim(config);
+  const auto half = (config.rope_dims > 0 ? config.rope_dims : head) / 2;
+  const auto padded_half = round_up(half, padding.channels);
+  auto qk_runs = rotated_runs(head, half, padded_half);
+  const auto qk_end = qk_runs.back().to + qk_runs.back().count;
+  const auto least = std::max(2 * padded_half, std::max(qk_end, head));
+  return {.vocab = round_up(config.vocab_size, padding.vocab),
+          .dim = round_up(config.model_dim, padding.channels),
+          .hidden = round_up(mlp_hidden(config), padding.channels),
+          .head_dim = round_up(least, padding.channels),
+          .half_rope_dims = padded_half,
+          .qk_runs = std::move(qk_runs),
+          .v_runs = {{0, 0, head}}};
+}
+
+}  // namespace tg
