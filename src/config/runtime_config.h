@@ -61,7 +61,7 @@ struct RuntimeConfig {
   bool fused = true;
   bool graphs = true;
   bool fp8 = false;
-  bool activation_recompute = false;
+  ActivationRecompute activation_recompute = ActivationRecompute::off;
   std::string init_from;
   std::string output_dir;
   ProfileMode profile = ProfileMode::off;
@@ -99,7 +99,7 @@ struct RuntimeConfig {
       "replay passes, validation and (one GPU) the update as CUDA graphs");
     v("fp8", s.fp8, anything, "matrix products in fp8");
     v("activation_recompute", s.activation_recompute, anything,
-      "recompute activations to save memory");
+      "activations computed again in backward to save memory: the MLP's (light), or whole blocks'");
     v("init_from", s.init_from, anything,
       "initial weights, .safetensors or .pt; empty: drawn from SEED");
     v("output_dir", s.output_dir, anything, "where results go; empty: logs/RUN_ID");

@@ -25,20 +25,30 @@ struct Residual {
 // first line's h.
 class Block {
  public:
-  Block(const ModelConfig& config, const ParameterTable& table, std::int64_t layer);
+  Block(const ModelConfig& config, const ParameterTable& table, std::int64_t layer,
+        ActivationRecompute recompute = ActivationRecompute::off);
 
   struct Skip {
     at::Tensor x, weight;  // [B, T, D], [D]; undefined: none
   };
-  // `previous_output`, if not null, receives the previous block's output, for a later block's skip.
-  // With `pass.only` the output is of these positions alone: for the last block, whose others no
-  // block reads.
+  // Passes with gradients keep what `recompute` says for backward: `light` not the MLP's
+  // activation, `block` nothing but the inputs. `previous_output`, if not null, receives the
+  // previous block's output, for a later block's skip. With `pass.only` the output is of these
+  // positions alone: for the last block, whose others no block reads.
   Residual forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                    const LayerWeights& weights, const RopeTable& rope_table,
                    const at::Tensor& value_embedding, const InferencePass& pass = {}) const;
 
  private:
+  Residual run(const Residual& in, const Skip& skip, at::Tensor* previous_output,
+               const LayerWeights& weights, const RopeTable& rope_table,
+               const at::Tensor& value_embedding, const InferencePass& pass) const;
+  Residual run_recomputed(const Residual& in, const Skip& skip, at::Tensor* previous_output,
+                          const LayerWeights& weights, const RopeTable& rope_table,
+                          const at::Tensor& value_embedding) const;
+
   Attention attention_;
+  ActivationRecompute recompute_;
   double norm_scale_, negative_slope_;
   at::Tensor resid_mix_, attn_scale_, mlp_scale_, dtg_weight_, dtg_bias_;
 };

@@ -16,7 +16,8 @@ namespace tg {
 
 Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
     : config_(config), numerics_(numerics), table_(table), weights_(config, table, numerics) {
-  for (std::int64_t i = 0; i < config_.num_layers; ++i) blocks_.emplace_back(config_, table_, i);
+  for (std::int64_t i = 0; i < config_.num_layers; ++i)
+    blocks_.emplace_back(config_, table_, i, numerics_.recompute);
 }
 
 const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const {

@@ -11,10 +11,12 @@
 
 namespace tg {
 
-// The arithmetic of the forward pass.
+// How the passes compute.
 struct Numerics {
   at::ScalarType compute = at::kFloat;  // of activations and GEMMs
   bool record_quirks = false;  // RoPE frequencies and QAT round as in the reference implementation
+  ActivationRecompute recompute =
+      ActivationRecompute::off;  // which activations backward recomputes
 };
 
 // The matrices of one layer: qkv [D + 2·KV·hd, D], concatenated for one GEMM; out [D, D], up [H,

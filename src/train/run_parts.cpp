@@ -49,7 +49,10 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
 ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
                        ModelUse use)
     : parameters(load_parameters(settings, machine, communicator, use)),
-      model(settings.model, parameters, {machine.compute, settings.runtime.record_quirks}) {}
+      model(settings.model, parameters,
+            {.compute = machine.compute,
+             .record_quirks = settings.runtime.record_quirks,
+             .recompute = settings.runtime.activation_recompute}) {}
 
 Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
                            const Machine& machine, Communicator& communicator) {
