@@ -13,6 +13,7 @@ enum class DeviceChoice { automatic, cuda, cpu };
 enum class ComputeDtype { automatic, bf16, fp16, tf32, fp32 };
 enum class AttentionChoice { automatic, cudnn, flash, math };
 enum class ProfileMode { off, on, nvtx };
+enum class ActivationRecompute { off, light, block };
 enum class OnNonfinite { stop, skip };
 enum class Artifact { int6, int8_zlib, none };
 enum class TimingBreakdown { off, sync, events };
@@ -43,6 +44,9 @@ constexpr auto choices_of(AttentionChoice) {
 }
 constexpr auto choices_of(ProfileMode) {
   return std::to_array<std::string_view>({"0", "1", "nvtx"});
+}
+constexpr auto choices_of(ActivationRecompute) {
+  return std::to_array<std::string_view>({"0", "light", "block"});
 }
 constexpr auto choices_of(OnNonfinite) {
   return std::to_array<std::string_view>({"stop", "skip"});

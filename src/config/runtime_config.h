@@ -62,7 +62,7 @@ struct RuntimeConfig {
   bool graphs = true;
   PadVocab pad_vocab = PadVocab::automatic;
   bool fp8 = false;
-  bool activation_recompute = false;
+  ActivationRecompute activation_recompute = ActivationRecompute::off;
   std::string init_from;
   std::string output_dir;
   ProfileMode profile = ProfileMode::off;
@@ -103,7 +103,7 @@ struct RuntimeConfig {
       "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
     v("fp8", s.fp8, anything, "matrix products in fp8");
     v("activation_recompute", s.activation_recompute, anything,
-      "recompute activations to save memory");
+      "activations computed again in backward to save memory: the MLP's (light), or whole blocks'");
     v("init_from", s.init_from, anything,
       "initial weights, .safetensors or .pt; empty: drawn from SEED");
     v("output_dir", s.output_dir, anything, "where results go; empty: logs/RUN_ID");

@@ -67,8 +67,6 @@ constexpr Row without_effect[] = {
 // Settings of features that do not exist yet: delete a row when its feature is added.
 constexpr Row unbuilt[] = {
     {"fp8", [](const Settings& s, bool) { return s.runtime.fp8; }, "COMPUTE_DTYPE is used"},
-    {"activation_recompute", [](const Settings& s, bool) { return s.runtime.activation_recompute; },
-     "activations are kept"},
 };
 
 }  // namespace

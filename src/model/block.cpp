@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "model/recompute.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/residual_norm.h"
 #include "ops/pad.h"
@@ -20,8 +21,9 @@ const at::Tensor& Residual::add_branch() {
 }
 
 Block::Block(const ModelConfig& config, const ComputeSizes& sizes, const ParameterTable& table,
-             std::int64_t layer)
+             std::int64_t layer, ActivationRecompute recompute)
     : attention_(config, sizes, table, layer),
+      recompute_(recompute),
       dim_(config.model_dim),
       padded_dim_(sizes.dim),
       norm_scale_(config.ln_scale ? 1.0 / std::sqrt(static_cast<double>(layer + 1)) : 1.0),
@@ -43,6 +45,41 @@ at::Tensor Block::widened(const at::Tensor& parameter) const {
 Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                         const LayerWeights& weights, const RopeTable& rope_table,
                         const at::Tensor& value_embedding, const InferencePass& pass) const {
+  if (recompute_ == ActivationRecompute::block && at::GradMode::is_enabled())
+    return run_recomputed(in, skip, previous_output, weights, rope_table, value_embedding);
+  return run(in, skip, previous_output, weights, rope_table, value_embedding, pass);
+}
+
+Residual Block::run_recomputed(const Residual& in, const Skip& skip, at::Tensor* previous_output,
+                               const LayerWeights& weights, const RopeTable& rope_table,
+                               const at::Tensor& value_embedding) const {
+  const bool keeps_previous = previous_output != nullptr;
+  // x0 before x before skip: where two of them are one tensor, autograd adds their gradients in the
+  // order in which it would without this.
+  const auto out = recomputed(
+      [this, keeps_previous, &weights, rope_table](const std::vector<at::Tensor>& from) {
+        const Residual residual{.x = from[1],
+                                .branch = from[4],
+                                .branch_scale = from[5],
+                                .x0 = from[0],
+                                .first_v = from[7]};
+        at::Tensor previous;
+        const auto to = run(residual, {from[2], from[3]}, keeps_previous ? &previous : nullptr,
+                            weights, rope_table, from[6], {});
+        return std::vector<at::Tensor>{to.x, to.branch, to.x0, to.first_v, previous};
+      },
+      {in.x0, in.x, skip.x, skip.weight, in.branch, in.branch_scale, value_embedding, in.first_v});
+  if (keeps_previous) *previous_output = out[4];
+  return {.x = out[0],
+          .branch = out[1],
+          .branch_scale = out[1].defined() ? widened(mlp_scale_) : at::Tensor(),
+          .x0 = out[2],
+          .first_v = out[3]};
+}
+
+Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_output,
+                    const LayerWeights& weights, const RopeTable& rope_table,
+                    const at::Tensor& value_embedding, const InferencePass& pass) const {
   const auto entry = residual_norm({.x = in.x,
                                     .branch = in.branch,
                                     .branch_scale = in.branch_scale,
@@ -60,7 +97,8 @@ Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* previo
   const auto middle = residual_norm(
       {.x = x, .branch = attended.y, .branch_scale = widened(attn_scale_), .channels = dim_},
       norm_scale_, /*keep_sum=*/false);
-  Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_),
+  const bool light = recompute_ == ActivationRecompute::light;
+  Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_, light),
                widened(mlp_scale_), entry.x0, attended.first_v};
 
   if (dtg_weight_.defined()) {

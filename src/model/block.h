@@ -26,23 +26,31 @@ struct Residual {
 class Block {
  public:
   Block(const ModelConfig& config, const ComputeSizes& sizes, const ParameterTable& table,
-        std::int64_t layer);
+        std::int64_t layer, ActivationRecompute recompute = ActivationRecompute::off);
 
   struct Skip {
     at::Tensor x, weight;  // [B, T, D], [D]; undefined: none
   };
-  // `previous_output`, if not null, receives the previous block's output, for a later block's skip.
-  // With `pass.only` the output is of these positions alone: for the last block, whose others no
-  // block reads.
+  // Passes with gradients keep what `recompute` says for backward: `light` not the MLP's
+  // activation, `block` nothing but the inputs. `previous_output`, if not null, receives the
+  // previous block's output, for a later block's skip. With `pass.only` the output is of these
+  // positions alone: for the last block, whose others no block reads.
   Residual forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                    const LayerWeights& weights, const RopeTable& rope_table,
                    const at::Tensor& value_embedding, const InferencePass& pass = {}) const;
 
  private:
+  Residual run(const Residual& in, const Skip& skip, at::Tensor* previous_output,
+               const LayerWeights& weights, const RopeTable& rope_table,
+               const at::Tensor& value_embedding, const InferencePass& pass) const;
+  Residual run_recomputed(const Residual& in, const Skip& skip, at::Tensor* previous_output,
+                          const LayerWeights& weights, const RopeTable& rope_table,
+                          const at::Tensor& value_embedding) const;
   // A parameter [..., MODEL_DIM] in the width that the block computes with.
   at::Tensor widened(const at::Tensor& parameter) const;
 
   Attention attention_;
+  ActivationRecompute recompute_;
   std::int64_t dim_, padded_dim_;
   double norm_scale_, negative_slope_;
   at::Tensor resid_mix_, attn_scale_, mlp_scale_, dtg_weight_, dtg_bias_;

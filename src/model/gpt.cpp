@@ -22,7 +22,7 @@ Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics&
       table_(table),
       weights_(config, table, numerics) {
   for (std::int64_t i = 0; i < config_.num_layers; ++i)
-    blocks_.emplace_back(config_, sizes_, table_, i);
+    blocks_.emplace_back(config_, sizes_, table_, i, numerics_.recompute);
 }
 
 const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const {

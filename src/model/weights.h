@@ -12,11 +12,13 @@
 
 namespace tg {
 
-// The arithmetic of the forward pass.
+// How the passes compute.
 struct Numerics {
   at::ScalarType compute = at::kFloat;  // of activations and GEMMs
   bool record_quirks = false;  // RoPE frequencies and QAT round as in the reference implementation
   Padding padding{};
+  // Which activations backward computes again.
+  ActivationRecompute recompute = ActivationRecompute::off;
 };
 
 // The matrices of one layer: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM; out [D,

@@ -50,7 +50,10 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
                        ModelUse use)
     : parameters(load_parameters(settings, machine, communicator, use)),
       model(settings.model, parameters,
-            {machine.compute, settings.runtime.record_quirks, machine.padding}) {}
+            {.compute = machine.compute,
+             .record_quirks = settings.runtime.record_quirks,
+             .padding = machine.padding,
+             .recompute = settings.runtime.activation_recompute}) {}
 
 Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
                            const Machine& machine, Communicator& communicator) {

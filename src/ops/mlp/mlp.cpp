@@ -35,13 +35,15 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
                  mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
     return activation;
   }
+  static at::Tensor empty_signs(const at::Tensor& x, const at::Tensor& up) {
+    return at::empty({cuda::mlp_sign_bytes(shape_of(x, up))}, x.options().dtype(at::kByte));
+  }
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& up,
                             const at::Tensor& up_gradient, const at::Tensor& down,
-                            const at::Tensor& down_gradient, double slope) {
-    const auto signs =
-        at::empty({cuda::mlp_sign_bytes(shape_of(x, up))}, x.options().dtype(at::kByte));
+                            const at::Tensor& down_gradient, double slope, bool recompute) {
+    const auto signs = recompute ? at::Tensor() : empty_signs(x, up);
     const auto activation = activate(x, up, slope, signs);
-    context->save_for_backward({x, up, down, activation, signs});
+    context->save_for_backward({x, up, down, recompute ? at::Tensor() : activation, signs});
     context->saved_data["up_gradient"] = up_gradient;
     context->saved_data["down_gradient"] = down_gradient;
     context->saved_data["slope"] = slope;
@@ -50,16 +52,45 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
     const auto &x = saved[0], &up = saved[1], &down = saved[2];
-    const auto activation = as_rows(saved[3]), dy = as_rows(aligned_contiguous(upstream[0]));
+    const double slope = context->saved_data["slope"].toDouble();
+    const bool recompute = !saved[3].defined();
+    const auto signs = recompute ? empty_signs(x, up) : saved[4];
+    const auto activation = as_rows(recompute ? activate(x, up, slope, signs) : saved[3]);
+    const auto dy = as_rows(aligned_contiguous(upstream[0]));
     accumulate_gemm(context->saved_data["down_gradient"].toTensor(), dy.t(), activation);
     // Overwrites the activation, which is no longer needed.
-    torch::autograd::impl::bump_version(saved[3]);
+    if (!recompute) torch::autograd::impl::bump_version(saved[3]);
     const auto& gradient = activation;
     cuda::mlp_down_backward(shape_of(x, up), const_data(dy), const_data(down),
-                            const_data(activation), const_data(saved[4]),
-                            static_cast<float>(context->saved_data["slope"].toDouble()),
+                            const_data(activation), const_data(signs), static_cast<float>(slope),
                             mutable_data(gradient), dtype_of(x), current_stream(x));
     const auto dx = linear_backward(x, up, context->saved_data["up_gradient"].toTensor(), gradient);
+    const at::Tensor none;
+    return {dx, none, none, none, none, none, none};
+  }
+};
+
+// linear(leaky_relu_squared(linear(x, up)), down) that keeps x·upᵀ, but not its activation.
+struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& up,
+                            const at::Tensor& up_gradient, const at::Tensor& down,
+                            const at::Tensor& down_gradient, double slope) {
+    const auto hidden = at::linear(x, up);
+    context->save_for_backward({x, up, down, hidden});
+    context->saved_data["up_gradient"] = up_gradient;
+    context->saved_data["down_gradient"] = down_gradient;
+    context->saved_data["slope"] = slope;
+    return at::linear(leaky_relu_squared(hidden, slope), down);
+  }
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto &x = saved[0], &up = saved[1], &down = saved[2], &hidden = saved[3];
+    const double slope = context->saved_data["slope"].toDouble();
+    const auto d_activation =
+        linear_backward(leaky_relu_squared(hidden, slope), down,
+                        context->saved_data["down_gradient"].toTensor(), upstream[0]);
+    const auto d_hidden = leaky_relu_squared_backward(hidden, d_activation, slope);
+    const auto dx = linear_backward(x, up, context->saved_data["up_gradient"].toTensor(), d_hidden);
     const at::Tensor none;
     return {dx, none, none, none, none, none};
   }
@@ -67,15 +98,18 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
 
 }  // namespace
 
-at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope) {
-  if (supported(x, up, down)) {
-    if (!at::GradMode::is_enabled())
-      return at::linear(FusedMlp::activate(aligned_contiguous(x), up.value, slope, {}), down.value);
-    if (up.gradient.defined() && down.gradient.defined()) {
-      assert(x.requires_grad());  // else autograd would not call backward
+at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope,
+               bool recompute) {
+  const bool fused = supported(x, up, down);
+  if (fused && !at::GradMode::is_enabled())
+    return at::linear(FusedMlp::activate(aligned_contiguous(x), up.value, slope, {}), down.value);
+  if (at::GradMode::is_enabled() && up.gradient.defined() && down.gradient.defined()) {
+    assert(x.requires_grad());  // else autograd would not call backward
+    if (fused)
       return FusedMlp::apply(aligned_contiguous(x), up.value, up.gradient, down.value,
-                             down.gradient, slope);
-    }
+                             down.gradient, slope, recompute);
+    if (recompute)
+      return RecomputingMlp::apply(x, up.value, up.gradient, down.value, down.gradient, slope);
   }
   return linear(leaky_relu_squared(linear(x, up), slope), down);
 }

@@ -6,7 +6,9 @@ namespace tg {
 // x [..., D] → leaky_relu_squared(x·upᵀ, slope)·downᵀ [..., D], with up [F, D] and down [D, F].
 // Weight gradients as linear()'s. On Hopper, in bf16 and fp16, the activation and its gradient are
 // computed in GEMM epilogues, and the activation and a sign bit per element are saved for backward
-// instead of x·upᵀ.
-at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope);
+// instead of x·upᵀ. `recompute`: the activation is not saved but computed again in backward, from
+// x·upᵀ, on Hopper by the first GEMM; the same bits.
+at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope,
+               bool recompute = false);
 
 }  // namespace tg
