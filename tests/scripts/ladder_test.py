@@ -65,7 +65,7 @@ class Ladder(unittest.TestCase):
         os.environ["MLP_MULT"] = "-1"
         done = self.climb("--rungs", "fp32 tied")
         self.assertEqual(1, done.returncode)
-        self.assertIn("FAIL tied (exit 78)", done.stdout)
+        self.assertIn("FAIL tied (exit 64)", done.stdout)
         self.assertIn("failed", (self.out / "ladder.md").read_text())
 
     def test_a_rung_that_does_not_exist_is_refused(self):
