@@ -58,14 +58,16 @@ class Ladder(unittest.TestCase):
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         rungs = json.loads((self.out / "ladder.json").read_text())["rungs"]
         self.assertEqual(["tied"], [rung["name"] for rung in rungs])
-        self.assertIn("compute_dtype:fp32", (self.out / "runs" / "tied.log").read_text())
+        log = (self.out / "runs" / "tied.log").read_text()
+        self.assertIn("tie_embeddings:True", log)
+        self.assertIn("train_io:prefetch:False", log)  # of the first rung
 
     def test_a_rung_that_fails_is_told_and_the_others_are_measured(self):
         self.addCleanup(os.environ.pop, "MLP_MULT")
         os.environ["MLP_MULT"] = "-1"
         done = self.climb("--rungs", "fp32 tied")
         self.assertEqual(1, done.returncode)
-        self.assertIn("FAIL tied (exit 78)", done.stdout)
+        self.assertIn("FAIL tied (exit 64)", done.stdout)
         self.assertIn("failed", (self.out / "ladder.md").read_text())
 
     def test_a_rung_that_does_not_exist_is_refused(self):
