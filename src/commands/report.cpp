@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "commands/print.h"
 #include "commands/run_path.h"
+#include "config/parse.h"
 #include "report/page.h"
 #include "store/atomic_file.h"
 

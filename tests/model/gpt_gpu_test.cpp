@@ -40,7 +40,7 @@ ModelConfig odd(const Odd& sizes) {
   auto c = record();
   c.vocab_size = sizes.vocab;
   c.num_heads = sizes.heads;
-  c.num_kv_heads = std::max<std::int64_t>(1, sizes.heads / 2);
+  c.num_kv_heads = sizes.heads % 2 == 0 ? sizes.heads / 2 : 1;
   c.model_dim = sizes.heads * sizes.head_dim;
   c.mlp_mult = 1.5;
   return c;

@@ -22,13 +22,13 @@ struct Problem {
   at::Tensor logits, targets;
   std::int64_t vocab;
 
-  // `padding`: columns beyond the vocabulary, of no numbers at all.
+  // `padding`: columns beyond the vocabulary, of logits that would win.
   Problem(std::int64_t rows, std::int64_t columns, at::ScalarType dtype, std::int64_t padding = 0)
       : logits((at::randn({rows, columns + padding}, at::device(at::kCUDA).dtype(at::kFloat)) * 10)
                    .to(dtype)),
         targets(at::randint(columns, {rows}, at::device(at::kCUDA).dtype(at::kLong))),
         vocab(columns) {
-    logits.slice(1, vocab).fill_(std::nan(""));
+    logits.slice(1, vocab).fill_(1000);
     // The first and the last column, where an off-by-one shows.
     targets[0].fill_(0);
     targets[rows - 1].fill_(vocab - 1);

@@ -7,8 +7,8 @@ namespace tg {
 
 // Cross-entropy of softcapped logits, s = cap·tanh(z/cap) (Gemma 2): −log softmax(s)[target], in
 // fp32 (fp64 for fp64) whatever the logits' dtype. Rows may be longer than the vocabulary: only the
-// first `vocab` columns count (0: all of them), whatever the others hold, and the others' gradient
-// is zero.
+// first `vocab` columns count (0: all of them), whatever finite numbers the others hold, and the
+// others' gradient is zero.
 
 // scale times the mean over the rows, differentiable in the logits: dz = scale·(softmax(s) −
 // onehot)·(1 − tanh²(z/cap))/N. logits [N, at least vocab], targets [N] int64 → [] fp32.

@@ -107,7 +107,7 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
 }
 
 // Zeros the weights and slopes of a pack's columns from `valid` on: those that are no token. Their
-// logits may be anything.
+// logits must be finite, since invert() works on four at once.
 template <int kSize>
 __device__ inline void mask(float (&weight)[kSize], float (&slope)[kSize], int valid) {
   if (valid >= kSize) return;
