@@ -34,6 +34,7 @@ constexpr auto free_settings =
                                      "fused",
                                      "graphs",
                                      "activation_recompute",
+                                     "memory_limit_gb",
                                      "init_from",
                                      "profile",
                                      "profile_start",

@@ -10,7 +10,7 @@
 
 #include "artifact/write_artifact.h"
 #include "config/choices.h"
-#include "device/gpu.h"
+#include "device/gpu_memory.h"
 #include "eval/validation.h"
 #include "train/phases.h"
 
@@ -188,10 +188,11 @@ struct ArtifactWritten {
 };
 
 using RunEvent =
-    std::variant<RanksJoined, RunStarted, WarmUpStepEnded, Resumed, FirstStepEnded, StepEnded,
-                 StepTimed, StepSkipped, CheckpointSaved, CheckpointFailed, LateQatStarted,
-                 SwaStarted, SettingWarning, TokensStalled, TokensRepeated, Validated,
-                 ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly, LoopEnded,
-                 MemoryMeasured, AverageApplied, FinalScored, ModelWritten, ArtifactWritten>;
+    std::variant<RanksJoined, RunStarted, WarmUpStepEnded, Resumed, FirstStepEnded,
+                 StepEnded, StepTimed, StepSkipped, CheckpointSaved, CheckpointFailed,
+                 LateQatStarted, SwaStarted, SettingWarning, TokensStalled, TokensRepeated,
+                 Validated, ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly,
+                 LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten,
+                 ArtifactWritten>;
 
 }  // namespace tg

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "build_info.h"
 #include "config/derived.h"
+#include "device/gpu.h"
 #include "ops/fused.h"
 #include "train/peak_flops.h"
 #include "train/threads.h"
@@ -72,6 +73,9 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
 
   if (machine.device.is_cuda()) {
     use_gpu(launch.local_rank);
+    if (runtime.memory_limit_gb > 0) {
+      limit_gpu_memory(static_cast<std::int64_t>(runtime.memory_limit_gb * (1 << 30)));
+    }
     machine.device_name = gpus[static_cast<std::size_t>(launch.local_rank)];
     const double share = machine.compute == at::kFloat ? 0.5 : 1.0;  // TF32 at best
     machine.peak_flops = share * peak_bf16_flops(machine.device_name);

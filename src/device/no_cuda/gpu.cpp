@@ -18,8 +18,5 @@ void use_gpu(int) {}
 void wait_for_gpu() {}
 void begin_gpu_range(const char*) {}
 void end_gpu_range() {}
-MemoryPeak gpu_memory_peak() {
-  return {};
-}
 
 }  // namespace tg
