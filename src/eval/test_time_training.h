@@ -12,7 +12,7 @@ struct TttOptions {
   TttConfig config;
   bool record_quirks = false;
   bool fake_quant = false;  // in the training passes; with record_quirks, after QAT
-  bool graphs = true;
+  EvalMode mode{};
 };
 
 // Legal test-time training: scores a chunk of the split with sliding windows, then trains the model
@@ -32,6 +32,7 @@ class TestTimeTraining {
 
  private:
   void train_on(std::int64_t chunk);
+  std::int64_t fitting_rows();
   void train_batch(std::int64_t begin, std::int64_t rows);
   void log_chunk(std::int64_t chunk, const ScoreSums& own) const;
   double seconds() const;
@@ -46,6 +47,7 @@ class TestTimeTraining {
   ScoreSums sums_;
   DeviceBatch batch_;  // [rows, T] of a whole chunk's batch, at one address
   MicroStep micro_step_;
+  std::int64_t rows_at_once_;  // of a batch
   std::chrono::steady_clock::time_point began_;
 };
 

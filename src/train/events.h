@@ -41,6 +41,14 @@ struct RunStarted {
   double peak_flops = 0;       // of one rank's GPU, a second; 0: unknown
 };
 
+// GRAD_ACCUM_STEPS=auto: micro-batches of `sequences` are computed in parts.
+struct MicroBatchCut {
+  std::int64_t sequences = 0, parts = 1;
+  // Bytes of the GPU that the passes over a part take with all else, and that there are; 0 on a
+  // CPU, where nothing is measured.
+  std::int64_t peak = 0, usable = 0;
+};
+
 struct WarmUpStepEnded {
   std::int64_t step = 0, steps = 0;  // step from 1
 };
@@ -188,7 +196,7 @@ struct ArtifactWritten {
 };
 
 using RunEvent =
-    std::variant<RanksJoined, RunStarted, WarmUpStepEnded, Resumed, FirstStepEnded,
+    std::variant<RanksJoined, RunStarted, MicroBatchCut, WarmUpStepEnded, Resumed, FirstStepEnded,
                  StepEnded, StepTimed, StepSkipped, CheckpointSaved, CheckpointFailed,
                  LateQatStarted, SwaStarted, SettingWarning, TokensStalled, TokensRepeated,
                  Validated, ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly,

@@ -46,6 +46,16 @@ void MetricsSink::operator()(const RunStarted& event) {
   file_.write(start);
 }
 
+void MetricsSink::operator()(const MicroBatchCut& event) {
+  nlohmann::json json{
+      {"event", "micro_batch"}, {"sequences", event.sequences}, {"parts", event.parts}};
+  if (event.usable > 0) {
+    json["peak_bytes"] = event.peak;
+    json["usable_bytes"] = event.usable;
+  }
+  file_.write(json);
+}
+
 void MetricsSink::operator()(const WarmUpStepEnded& event) {
   file_.write({{"event", "warmup_step"}, {"step", event.step}, {"steps", event.steps}});
 }

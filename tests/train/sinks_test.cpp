@@ -54,22 +54,22 @@ TEST(MetricsSink, WritesTheKnownEventsWithTheirKeys) {
 
 TEST(MetricsSink, EveryEventHasAName) {
   const auto lines =
-      metrics_of({RunStarted{},         WarmUpStepEnded{},   FirstStepEnded{}, StepEnded{},
-                  StepTimed{},          StepSkipped{},       LateQatStarted{}, SwaStarted{},
-                  SettingWarning{},     TokensStalled{},     TokensRepeated{}, Validated{},
-                  ValidationProgress{}, ValidationSummary{}, TraceWritten{},   StoppedEarly{},
-                  LoopEnded{},          MemoryMeasured{},    AverageApplied{}, FinalScored{},
-                  ModelWritten{},       ArtifactWritten{},   RanksJoined{},    Resumed{},
-                  CheckpointSaved{},    CheckpointFailed{}});
+      metrics_of({RunStarted{},   MicroBatchCut{},      WarmUpStepEnded{},   FirstStepEnded{},
+                  StepEnded{},    StepTimed{},          StepSkipped{},       LateQatStarted{},
+                  SwaStarted{},   SettingWarning{},     TokensStalled{},     TokensRepeated{},
+                  Validated{},    ValidationProgress{}, ValidationSummary{}, TraceWritten{},
+                  StoppedEarly{}, LoopEnded{},          MemoryMeasured{},    AverageApplied{},
+                  FinalScored{},  ModelWritten{},       ArtifactWritten{},   RanksJoined{},
+                  Resumed{},      CheckpointSaved{},    CheckpointFailed{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
   EXPECT_EQ(names, (std::vector<std::string>{
-                       "data",       "start",          "warmup_step", "first_step",   "train",
-                       "timing",     "skipped_step",   "late_qat",    "swa",          "warning",
-                       "warning",    "warning",        "val",         "val_progress", "val_summary",
-                       "trace",      "stopping_early", "closing",     "memory",       "average",
-                       "final",      "model",          "artifact",    "ranks",        "resume",
-                       "checkpoint", "warning"}));
+                       "data",        "start",      "micro_batch",    "warmup_step", "first_step",
+                       "train",       "timing",     "skipped_step",   "late_qat",    "swa",
+                       "warning",     "warning",    "warning",        "val",         "val_progress",
+                       "val_summary", "trace",      "stopping_early", "closing",     "memory",
+                       "average",     "final",      "model",          "artifact",    "ranks",
+                       "resume",      "checkpoint", "warning"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
 }
 
