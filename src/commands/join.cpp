@@ -60,6 +60,10 @@ Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse 
 
   explain_errors_with([known = settings](const auto& error) { return explain(known, error); });
   joined.machine = set_up_machine(settings.runtime, settings.model, launch);
+  if (launch.rank == 0 && settings.runtime.memory_limit_gb > 0 &&
+      settings.runtime.device == DeviceChoice::automatic && !joined.machine.device.is_cuda()) {
+    warn_line("MEMORY_LIMIT_GB has no effect: there is no GPU, and it limits a GPU's memory");
+  }
   const bool chosen = origins.at("comm_timeout_s") != "default";
   joined.rendezvous =
       join_rendezvous(launch, chosen ? settings.runtime.comm_timeout_s : kStartTime_s);

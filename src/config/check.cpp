@@ -88,8 +88,8 @@ void check_training_batch(const Settings& settings, int world_size, Conflicts& c
       "TRAIN_BATCH_TOKENS={} is no multiple of {}: {} micro-batches ({}) of whole rows of "
       "TRAIN_SEQ_LEN={}",
       run.train_batch_tokens, batches * run.train_seq_len, batches,
-      run.grad_accum_steps > 0
-          ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps, world_size)
+      run.grad_accum_steps.count > 0
+          ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps.count, world_size)
           : fmt::format("the number for world size {}", world_size),
       run.train_seq_len);
   conflicts.unless(settings.model.mtp_num_heads < run.train_seq_len,

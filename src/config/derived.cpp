@@ -5,7 +5,7 @@
 namespace tg {
 
 std::int64_t parts_of_batch(const RunConfig& run, int world_size) {
-  if (run.grad_accum_steps > 0) return world_size * run.grad_accum_steps;
+  if (run.grad_accum_steps.count > 0) return world_size * run.grad_accum_steps.count;
   return std::max(8, world_size);
 }
 
@@ -25,6 +25,18 @@ std::int64_t micro_batch_tokens(const Settings& settings, int world_size) {
 
 std::int64_t tokens_per_step(const Settings& settings, int world_size) {
   return micro_batches(settings, world_size) * micro_batch_tokens(settings, world_size);
+}
+
+std::int64_t micro_batch_rows(const Settings& settings, int world_size) {
+  return micro_batch_tokens(settings, world_size) / settings.run.train_seq_len;
+}
+
+bool measures_memory(const Settings& settings) {
+  return settings.run.grad_accum_steps.automatic;
+}
+
+bool replays_evaluations(const Settings& settings) {
+  return settings.runtime.graphs && !measures_memory(settings);
 }
 
 std::int64_t mlp_hidden(const ModelConfig& model) {

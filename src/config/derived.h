@@ -18,6 +18,14 @@ std::int64_t micro_batches(const Settings& settings, int world_size);
 std::int64_t micro_steps(const Settings& settings, int world_size);
 // L, the tokens of a micro-batch: TRAIN_BATCH_TOKENS / M, with M before it is rounded up.
 std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
+// Sequences of a micro-batch.
+std::int64_t micro_batch_rows(const Settings& settings, int world_size);
+// GRAD_ACCUM_STEPS=auto: training and evaluations compute as many sequences at once as, measured,
+// fit in the GPU's memory.
+bool measures_memory(const Settings& settings);
+// Whether evaluations are replayed as CUDA graphs. Not where memory is measured: what a graph keeps
+// would be missing for the passes that are not replayed.
+bool replays_evaluations(const Settings& settings);
 // Tokens of a step over all ranks: M * L, more than TRAIN_BATCH_TOKENS if M was rounded up.
 std::int64_t tokens_per_step(const Settings& settings, int world_size);
 // int(MLP_MULT * MODEL_DIM).

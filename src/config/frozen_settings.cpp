@@ -35,6 +35,7 @@ constexpr auto free_settings =
                                      "graphs",
                                      "pad_vocab",
                                      "activation_recompute",
+                                     "memory_limit_gb",
                                      "init_from",
                                      "lr_trace",
                                      "profile",

@@ -54,6 +54,9 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
       json["settings"][key] = choice_name(value);
     } else if constexpr (std::is_same_v<T, Every>) {
       json["settings"][key] = value_text(value);
+    } else if constexpr (std::is_same_v<T, CountOrAuto>) {
+      json["settings"][key] =
+          value.automatic ? nlohmann::json("auto") : nlohmann::json(value.count);
     } else {
       json["settings"][key] = value;
     }

@@ -2,6 +2,7 @@
 // Length of a run, and the batches of its steps and evaluations.
 #include <cstdint>
 
+#include "config/count_or_auto.h"
 #include "config/limits.h"
 
 namespace tg {
@@ -15,7 +16,7 @@ struct RunConfig {
   std::int64_t warmdown_iters = 3500;
   std::int64_t warmup_steps = 20;
   std::int64_t train_batch_tokens = 786432;
-  std::int64_t grad_accum_steps = 0;
+  CountOrAuto grad_accum_steps;
   std::int64_t train_seq_len = 2048;
   std::int64_t eval_seq_len = 2048;
   std::int64_t eval_stride = 64;
@@ -47,7 +48,8 @@ struct RunConfig {
     v("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens),
       "tokens of a step, all ranks together");
     v("grad_accum_steps", s.grad_accum_steps, within(0, most_parts),
-      "micro-batches of a rank and step; 0: 8 / world size, rounded up");
+      "micro-batches of a rank and step; 0: 8 / world size, rounded up; auto: as many, each cut "
+      "into the fewest parts that fit in the GPU's memory");
     v("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), "tokens of a training row");
     v("eval_seq_len", s.eval_seq_len, within(0, most_tokens_in_row),
       "tokens of a row in the final evaluations; 0: as in training");

@@ -63,6 +63,7 @@ struct RuntimeConfig {
   PadVocab pad_vocab = PadVocab::automatic;
   bool fp8 = false;
   ActivationRecompute activation_recompute = ActivationRecompute::off;
+  double memory_limit_gb = 0;
   std::string init_from;
   std::string output_dir;
   ProfileMode profile = ProfileMode::off;
@@ -104,6 +105,8 @@ struct RuntimeConfig {
     v("fp8", s.fp8, anything, "matrix products in fp8");
     v("activation_recompute", s.activation_recompute, anything,
       "activations computed again in backward to save memory: the MLP's (light), or whole blocks'");
+    v("memory_limit_gb", s.memory_limit_gb, within(0, 1 << 20),
+      "GPU memory to use at most, in GiB, CUDA's own included; 0: all of it");
     v("init_from", s.init_from, anything,
       "initial weights, .safetensors or .pt; empty: drawn from SEED");
     v("output_dir", s.output_dir, anything, "where results go; empty: logs/RUN_ID");

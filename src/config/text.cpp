@@ -79,6 +79,9 @@ std::string value_text(const std::string& value) {
 std::string value_text(const Every& value) {
   return fmt::format("{}{}", value.count, value.minutes ? "m" : "");
 }
+std::string value_text(const CountOrAuto& value) {
+  return value.automatic ? "auto" : value_text(value.count);
+}
 std::string value_text(const std::vector<std::int64_t>& values) {
   return fmt::format("{}", fmt::join(values, ","));
 }
@@ -114,6 +117,13 @@ bool read_value(std::string_view text, Every& value) {
   Every read{.minutes = text.ends_with('m')};
   if (read.minutes) text.remove_suffix(1);
   if (!read_number(text, read.count)) return false;
+  value = read;
+  return true;
+}
+
+bool read_value(std::string_view text, CountOrAuto& value) {
+  CountOrAuto read{.automatic = trimmed(text) == "auto"};
+  if (!read.automatic && !read_number(text, read.count)) return false;
   value = read;
   return true;
 }

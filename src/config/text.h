@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "config/choices.h"
+#include "config/count_or_auto.h"
 #include "config/every.h"
 #include "config/limits.h"
 
@@ -25,6 +26,7 @@ std::string value_text(double value);
 std::string value_text(bool value);
 std::string value_text(const std::string& value);
 std::string value_text(const Every& value);
+std::string value_text(const CountOrAuto& value);
 std::string value_text(const std::vector<std::int64_t>& values);
 std::string value_text(const std::vector<std::string>& values);
 template <ChoiceEnum E>
@@ -38,6 +40,7 @@ bool read_value(std::string_view text, double& value);
 bool read_value(std::string_view text, bool& value);
 bool read_value(std::string_view text, std::string& value);
 bool read_value(std::string_view text, Every& value);
+bool read_value(std::string_view text, CountOrAuto& value);
 bool read_value(std::string_view text, std::vector<std::int64_t>& values);
 bool read_value(std::string_view text, std::vector<std::string>& values);
 template <ChoiceEnum E>
@@ -65,6 +68,8 @@ std::string expected_text(const Limit& limit) {
     return "0|1|true|false";
   } else if constexpr (std::is_same_v<T, Every>) {
     return "a number of steps, or of minutes with m (100, 5m)";
+  } else if constexpr (std::is_same_v<T, CountOrAuto>) {
+    return "auto or an integer" + limit_text(limit);
   } else if constexpr (std::is_enum_v<T>) {
     return fmt::format("{}", fmt::join(choices_of(T{}), "|"));
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
@@ -81,7 +86,7 @@ template <class T>
 bool is_allowed(const T& value, const Limit& limit) {
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {
     return limit.allows(static_cast<double>(value));
-  } else if constexpr (std::is_same_v<T, Every>) {
+  } else if constexpr (std::is_same_v<T, Every> || std::is_same_v<T, CountOrAuto>) {
     return limit.allows(static_cast<double>(value.count));
   } else {
     return true;

@@ -52,6 +52,11 @@ constexpr Row without_effect[] = {
     {"keep",
      [](const Settings& s, bool set) { return set && s.runtime.checkpoint_every.count == 0; },
      "has no effect without CHECKPOINT_EVERY"},
+    {"memory_limit_gb",
+     [](const Settings& s, bool) {
+       return s.runtime.memory_limit_gb > 0 && s.runtime.device == DeviceChoice::cpu;
+     },
+     "has no effect with DEVICE=cpu: it limits a GPU's memory"},
     // The reference implementation trains without a warning.
     {"bigram_dim",
      [](const Settings& s, bool) {

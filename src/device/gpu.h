@@ -1,7 +1,6 @@
 #pragma once
 // The GPUs of this machine. Implemented in cuda/; in a build without CUDA in no_cuda/, where there
 // is no GPU.
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,11 +21,5 @@ bool has_bf16_tensor_cores();
 // A named range of the calling thread for Nsight Systems (NVTX).
 void begin_gpu_range(const char* name);
 void end_gpu_range();
-
-struct MemoryPeak {
-  std::int64_t allocated = 0, reserved = 0;  // bytes
-};
-// Of the current device since the program started.
-MemoryPeak gpu_memory_peak();
 
 }  // namespace tg

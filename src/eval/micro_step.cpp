@@ -1,18 +1,46 @@
 #include "eval/micro_step.h"
 
+#include <cassert>
+
 namespace tg {
 
 MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, bool graphs)
     : passes_("the step",
-              {[this, &model, mode] { loss_ = model.loss(batch_.inputs, batch_.targets, mode); },
+              {[this, &model, mode] {
+                 auto of_part = mode;
+                 of_part.scale /= static_cast<double>(parts_);
+                 loss_ = model.loss(batch_.inputs, batch_.targets, of_part);
+               },
                [this] {
                  loss_.backward();
                  loss_ = loss_.detach();
                }},
               device, graphs) {}
 
-at::Tensor MicroStep::forward(const DeviceBatch& batch) {
-  batch_ = batch;
+void MicroStep::set_parts(std::int64_t parts) {
+  invalidate();
+  batch_ = {};
+  parts_ = parts;
+}
+
+void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
+  const auto rows = whole.inputs.size(0) / parts_;
+  assert(rows * parts_ == whole.inputs.size(0));
+  const auto copy = [&](at::Tensor& to, const at::Tensor& from) {
+    const auto of_part = from.narrow(0, part * rows, rows);
+    if (!to.defined()) to = at::empty(of_part.sizes(), of_part.options());
+    to.copy_(of_part);
+  };
+  copy(batch_.inputs, whole.inputs);
+  copy(batch_.targets, whole.targets);
+}
+
+at::Tensor MicroStep::forward(const DeviceBatch& batch, std::int64_t part) {
+  if (parts_ == 1) {
+    batch_ = batch;
+  } else {
+    take_part(batch, part);
+  }
   passes_.run(0);
   return loss_.detach();
 }

@@ -5,24 +5,32 @@
 
 namespace tg {
 
-// Forward and backward pass of a micro-batch; its gradients are added to the parameters'.
+// Forward and backward pass of a micro-batch, in one or several parts of as many sequences; its
+// gradients are added to the parameters'.
 class MicroStep {
  public:
   // `mode.scale`: this micro-batch's share in the step's loss; `device`, `graphs`: see
   // CapturedGraph.
   MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, bool graphs);
 
-  // → the mean loss times mode.scale, [] fp32, valid until any graph is replayed. All batches have
-  // one address and one shape.
-  at::Tensor forward(const DeviceBatch& batch);
+  // From now on a batch is computed in `parts` of its rows, which they must divide.
+  void set_parts(std::int64_t parts);
+  std::int64_t parts() const { return parts_; }
+
+  // → the part's share of the mean loss times mode.scale, [] fp32, valid until any graph is
+  // replayed. All batches have one address and one shape.
+  at::Tensor forward(const DeviceBatch& batch, std::int64_t part = 0);
   void backward() { passes_.run(1); }
   // To be called when the model's computation changes, as when QAT begins.
   void invalidate();
 
  private:
+  void take_part(const DeviceBatch& whole, std::int64_t part);
+
   CapturedGraph passes_;
-  DeviceBatch batch_;
-  at::Tensor loss_;  // of the last forward pass, with its history until the backward pass
+  std::int64_t parts_ = 1;
+  DeviceBatch batch_;  // what the passes read: the whole, or at an address of its own a part of it
+  at::Tensor loss_;    // of the last forward pass, with its history until the backward pass
 };
 
 }  // namespace tg

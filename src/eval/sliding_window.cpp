@@ -5,14 +5,14 @@
 namespace tg {
 
 Score sliding_window_score(Gpt& model, const SplitTokens& tokens, const DeviceByteTable* bytes,
-                           const WindowOptions& options, at::Device device, bool graphs,
+                           const WindowOptions& options, at::Device device, EvalMode mode,
                            Communicator& communicator) {
   model.set_fake_quant(false);
   model.cast_weights();
   const auto windows = sliding_windows(tokens.predictions(), options);
   const auto own = share_of_rank(windows, communicator.rank(), communicator.world_size());
   ScoreSums sums(device);
-  WindowScorer scorer(model, tokens, bytes, options.length, options.stride, device, graphs,
+  WindowScorer scorer(model, tokens, bytes, options.length, options.stride, device, mode,
                       communicator);
   const EtaLine eta("sliding window");
   scorer.score(own, sums, std::cref(eta));

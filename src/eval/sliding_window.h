@@ -9,7 +9,7 @@ namespace tg {
 // `record_quirks` the reference implementation's windows (WindowOptions::rescore_tail). Collective:
 // the same score on every rank.
 Score sliding_window_score(Gpt& model, const SplitTokens& tokens, const DeviceByteTable* bytes,
-                           const WindowOptions& options, at::Device device, bool graphs,
+                           const WindowOptions& options, at::Device device, EvalMode mode,
                            Communicator& communicator);
 
 }  // namespace tg

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/python_format.h"
+#include "device/fit_rows.h"
 
 namespace tg {
 
@@ -20,16 +21,32 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
       chunks_(windows_of_chunks(tokens.predictions(), options.windows,
                                 options.config.ttt_chunk_tokens)),
       scorer_(model, tokens, bytes, options.windows.length, options.windows.stride, device,
-              options.graphs, communicator),
+              options.mode, communicator),
       sums_(device),
       mode_{.grad_scale = parameters_.grad_scale()},
-      micro_step_(model, mode_, device, options.graphs) {
+      micro_step_(model, mode_, device, options.mode.graphs) {
   const auto length = options.windows.length;
   const auto whole = share_of_chunk(tokens.predictions(), 0, options.config.ttt_chunk_tokens,
                                     length, communicator.rank(), communicator.world_size());
   batch_.inputs = at::zeros({std::min(options.config.ttt_batch_seqs, whole.rows), length},
                             at::TensorOptions(device).dtype(at::kLong));
   batch_.targets = at::zeros_like(batch_.inputs);
+  const auto rows = batch_.inputs.size(0);  // 0: this rank has no part of any chunk
+  rows_at_once_ = options.mode.measure_memory && rows > 0 ? fitting_rows() : rows;
+  micro_step_.set_parts(rows > 0 ? rows / rows_at_once_ : 1);
+}
+
+// The most sequences of a batch whose passes fit in memory.
+std::int64_t TestTimeTraining::fitting_rows() {
+  const auto fit = fit_rows(divisors(batch_.inputs.size(0)), kSpareBytes, batch_.inputs.device(),
+                            [this](std::int64_t rows) {
+                              const at::AutoGradMode with_gradients(true);
+                              const auto ids = batch_.inputs.narrow(0, 0, rows);
+                              model_.loss(ids, ids, {}).backward();
+                              model_.collect_gradients();
+                              parameters_.zero_gradients();
+                            });
+  return fit.rows;
 }
 
 double TestTimeTraining::seconds() const {
@@ -114,10 +131,18 @@ void TestTimeTraining::train_batch(std::int64_t begin, std::int64_t rows) {
   if (rows == batch_.inputs.size(0)) {
     batch_.inputs.copy_(inputs);
     batch_.targets.copy_(targets);
-    micro_step_.forward(batch_);
-    micro_step_.backward();
+    for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
+      micro_step_.forward(batch_, part);
+      micro_step_.backward();
+    }
   } else {
-    model_.loss(inputs.to(at::kLong), targets.to(at::kLong), mode_).backward();
+    for (std::int64_t row = 0; row < rows; row += rows_at_once_) {
+      const auto count = std::min(rows_at_once_, rows - row);
+      const auto part = [&](const at::Tensor& x) { return x.narrow(0, row, count).to(at::kLong); };
+      auto mode = mode_;
+      mode.scale = static_cast<double>(count) / static_cast<double>(rows);
+      model_.loss(part(inputs), part(targets), mode).backward();
+    }
   }
   model_.collect_gradients();
 }

@@ -13,7 +13,7 @@ struct TttOptions {
   bool record_quirks = false;
   bool fake_quant = false;  // in the training passes; with record_quirks, after QAT
   bool scale_loss = false;  // in fp16
-  bool graphs = true;
+  EvalMode mode{};
 };
 
 // Legal test-time training: scores a chunk of the split with sliding windows, then trains the model
@@ -33,6 +33,7 @@ class TestTimeTraining {
 
  private:
   void train_on(std::int64_t chunk);
+  std::int64_t fitting_rows();
   void train_batch(std::int64_t begin, std::int64_t rows);
   void log_chunk(std::int64_t chunk, const ScoreSums& own) const;
   double seconds() const;
@@ -48,6 +49,7 @@ class TestTimeTraining {
   DeviceBatch batch_;  // [rows, T] of a whole chunk's batch, at one address
   const ForwardMode mode_;
   MicroStep micro_step_;
+  std::int64_t rows_at_once_;  // of a batch
   std::chrono::steady_clock::time_point began_;
 };
 

@@ -5,6 +5,7 @@
 #include "config/derived.h"
 #include "data/feeder.h"
 #include "data/prefetch.h"
+#include "device/fit_rows.h"
 
 namespace tg {
 
@@ -27,34 +28,53 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
       bytes_(std::move(bytes)),
       device_(device),
       communicator_(communicator),
-      batch_loss_(device, settings.runtime.graphs),
+      batch_loss_(device, replays_evaluations(settings)),
       predictions_(count_predictions(settings, *tokens_)) {
   if (bytes_ && io_.val_bytecount_device == CountDevice::cuda) {
     device_bytes_ = to_device(*bytes_, device);
   }
 }
 
-ValidationPlan Validation::plan(std::int64_t seq_len) const {
+// Sequences that the settings ask for at once.
+std::int64_t Validation::batch_rows(std::int64_t seq_len) const {
+  const int world = communicator_.world_size();
+  // A validation batch is the size of a rank's share of one micro-step, as in the reference
+  // implementation.
+  const auto tokens = settings_.data.loader_order == LoaderOrder::stream
+                          ? settings_.run.val_batch_size / (world * micro_steps(settings_, world))
+                          : micro_batch_tokens(settings_, world);
+  return std::max<std::int64_t>(1, tokens / seq_len);
+}
+
+std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
+  const auto wanted = batch_rows(seq_len);
+  if (!measures_memory(settings_)) return wanted;
+  auto& rows = fitting_rows_[seq_len];
+  if (rows == 0) {
+    rows = fit_rows(halves(wanted), kSpareBytes, device_, [&](std::int64_t at_once) {
+             const auto ids =
+                 at::zeros({at_once, seq_len}, at::TensorOptions(device_).dtype(at::kLong));
+             model.loss(ids, ids, {});
+           }).rows;
+  }
+  return rows;
+}
+
+ValidationPlan Validation::plan(std::int64_t seq_len, std::int64_t at_once) const {
   const auto& run = settings_.run;
   const int rank = communicator_.rank(), world = communicator_.world_size();
   if (settings_.data.loader_order == LoaderOrder::stream) {
-    // A validation batch is the size of a rank's share of one micro-step, as in the reference
-    // implementation.
-    const auto shares = world * micro_steps(settings_, world);
-    const auto at_once = run.val_batch_size / shares / seq_len;
-    return plan_stream(predictions_, seq_len, std::max<std::int64_t>(1, at_once), rank, world);
+    return plan_stream(predictions_, seq_len, at_once, rank, world);
   }
-  const auto at_once = micro_batch_tokens(settings_, world) / seq_len;
   return plan_strided(*tokens_, run.val_tokens / run.val_batch_size,
-                      run.val_batch_size / world / seq_len, seq_len,
-                      std::max<std::int64_t>(1, at_once), rank, world);
+                      run.val_batch_size / world / seq_len, seq_len, at_once, rank, world);
 }
 
 Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress) {
   const at::NoGradGuard no_grad;
   model.set_fake_quant(false);
   model.cast_weights();
-  const auto plan = this->plan(seq_len);
+  const auto plan = this->plan(seq_len, fitting_rows(model, seq_len));
   const bool host_counts = bytes_ && !device_bytes_;
   std::optional<PrefetchOptions> ahead;
   if (io_.val_prefetch) ahead = {.queue = static_cast<int>(io_.val_prefetch_queue), .workers = 1};

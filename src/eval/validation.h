@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,8 @@ using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 // split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first shard on,
 // VAL_TOKENS in all. Batches are read by the same pipeline as training's, with VAL_PREFETCH,
 // VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or on the device
-// (VAL_BYTECOUNT_DEVICE).
+// (VAL_BYTECOUNT_DEVICE). With GRAD_ACCUM_STEPS=auto (measures_memory) a batch has at most as many
+// sequences as fit in the GPU's memory.
 class Validation {
  public:
   // Errors: those of the tokens. Without `bytes` there is no bpb.
@@ -44,7 +46,9 @@ class Validation {
   Score score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress = {});
 
  private:
-  ValidationPlan plan(std::int64_t seq_len) const;
+  std::int64_t batch_rows(std::int64_t seq_len) const;
+  std::int64_t fitting_rows(const Gpt& model, std::int64_t seq_len);
+  ValidationPlan plan(std::int64_t seq_len, std::int64_t at_once) const;
 
   const Settings& settings_;
   IoConfig io_;
@@ -55,6 +59,7 @@ class Validation {
   Communicator& communicator_;
   BatchLoss batch_loss_;
   std::int64_t predictions_;
+  std::map<std::int64_t, std::int64_t> fitting_rows_;  // by seq_len, where memory is measured
 };
 
 }  // namespace tg

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 
+#include "device/fit_rows.h"
+
 namespace tg {
 
 namespace {
@@ -36,14 +38,15 @@ class RunAhead {
 
 WindowScorer::WindowScorer(const Gpt& model, const SplitTokens& tokens,
                            const DeviceByteTable* bytes, std::int64_t length, std::int64_t stride,
-                           at::Device device, bool graphs, Communicator& communicator)
+                           at::Device device, EvalMode mode, Communicator& communicator)
     : model_(model),
       tokens_(tokens),
       bytes_(bytes),
       length_(length),
       stride_(stride),
-      most_rows_(rows_at_once(length, device)),
       device_(device),
+      most_rows_(mode.measure_memory ? fitting_rows(rows_at_once(length, device))
+                                     : rows_at_once(length, device)),
       communicator_(communicator),
       inputs_(at::zeros({most_rows_, length}, at::TensorOptions(device).dtype(at::kLong))),
       targets_(at::zeros({most_rows_, stride}, inputs_.options())),
@@ -51,7 +54,18 @@ WindowScorer::WindowScorer(const Gpt& model, const SplitTokens& tokens,
           "the sliding window", {[this] {
             losses_ = model_.token_losses(inputs_, targets_, Positions{length_ - stride_, length_});
           }},
-          device, graphs) {}
+          device, mode.graphs) {}
+
+std::int64_t WindowScorer::fitting_rows(std::int64_t wanted) const {
+  return fit_rows(halves(wanted), kSpareBytes, device_,
+                  [this](std::int64_t rows) {
+                    const auto ids =
+                        at::zeros({rows, length_}, at::TensorOptions(device_).dtype(at::kLong));
+                    model_.token_losses(ids, ids.narrow(1, 0, stride_),
+                                        Positions{length_ - stride_, length_});
+                  })
+      .rows;
+}
 
 at::Tensor WindowScorer::token_losses(const WindowBatch& batch) {
   const auto& [first, rows] = batch;

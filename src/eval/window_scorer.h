@@ -13,13 +13,19 @@
 
 namespace tg {
 
-// Scores windows of a split in batches, without gradients. With `graphs` batches of the usual kind
-// (as many rows as fit, the last `stride` positions scored) are replayed; see CapturedGraph.
+// How evaluations use a GPU.
+struct EvalMode {
+  bool graphs = true;           // see CapturedGraph
+  bool measure_memory = false;  // as many rows at once as, measured, fit in its memory
+};
+
+// Scores windows of a split in batches, without gradients. With `mode.graphs` batches of the usual
+// kind (as many rows as fill a large GPU, the last `stride` positions scored) are replayed.
 class WindowScorer {
  public:
   // `model`, `tokens` and `bytes` (null: no bits per byte) must outlive this.
   WindowScorer(const Gpt& model, const SplitTokens& tokens, const DeviceByteTable* bytes,
-               std::int64_t length, std::int64_t stride, at::Device device, bool graphs,
+               std::int64_t length, std::int64_t stride, at::Device device, EvalMode mode,
                Communicator& communicator);
 
   // From now on every scored token's nll is also written to its place in `nll` [predictions] fp32.
@@ -32,14 +38,16 @@ class WindowScorer {
   void score(std::span<const Window> windows, ScoreSums& sums, const OnBatch& on_batch = {});
 
  private:
+  std::int64_t fitting_rows(std::int64_t wanted) const;
   void add(const WindowBatch& batch, ScoreSums& sums);
   at::Tensor token_losses(const WindowBatch& batch);
 
   const Gpt& model_;
   const SplitTokens& tokens_;
   const DeviceByteTable* bytes_;
-  std::int64_t length_, stride_, most_rows_;
+  std::int64_t length_, stride_;
   at::Device device_;
+  std::int64_t most_rows_;
   Communicator& communicator_;
   at::Tensor inputs_, targets_;  // [most_rows, length], [most_rows, stride] int64, of the graph
   at::Tensor losses_;            // [most_rows, stride] fp32, the graph's

@@ -70,6 +70,11 @@ void WeightAverage::allocate_copies(std::int64_t lawa_copies) {
   while (static_cast<std::int64_t>(lawa_.size()) < lawa_copies) lawa_.push_back(copy_weights());
 }
 
+void WeightAverage::allocate_all() {
+  swa_count_ = keeps_swa_ ? 1 : 0;
+  allocate_copies(config_.lawa_enabled ? config_.lawa_k : 0);
+}
+
 std::vector<std::pair<std::string, WeightAverage::Copy>> WeightAverage::copies() const {
   std::vector<std::pair<std::string, Copy>> all{{"ema.", ema_}, {"swa.", swa_sum_}};
   for (std::size_t i = 0; i < lawa_.size(); ++i) {

@@ -23,6 +23,9 @@ class WeightAverage {
 
   // Whether SWA copies the weights after step `step` (1-based) that ran at `lr_scale`.
   bool takes_swa(std::int64_t step, double lr_scale) const;
+  // Allocates every copy that the run will ever keep, so that their memory is taken; to be thrown
+  // away afterwards.
+  void allocate_all();
   // After step `step` (1-based), which ran at `lr_scale`. Returns true where SWA's copies begin,
   // also when they are not collected because another average goes first.
   bool update(std::int64_t step, double lr_scale);

@@ -10,7 +10,7 @@
 
 #include "artifact/write_artifact.h"
 #include "config/choices.h"
-#include "device/gpu.h"
+#include "device/gpu_memory.h"
 #include "eval/validation.h"
 #include "train/phases.h"
 
@@ -45,6 +45,14 @@ struct RunStarted {
 struct SizePadded {
   std::string name;  // "vocab", "model_dim", "head_dim" or "mlp"
   std::int64_t size = 0, padded = 0;
+};
+
+// GRAD_ACCUM_STEPS=auto: micro-batches of `sequences` are computed in parts.
+struct MicroBatchCut {
+  std::int64_t sequences = 0, parts = 1;
+  // Bytes of the GPU that the passes over a part take with all else, and that there are; 0 on a
+  // CPU, where nothing is measured.
+  std::int64_t peak = 0, usable = 0;
 };
 
 struct WarmUpStepEnded {
@@ -197,11 +205,11 @@ struct ArtifactWritten {
 };
 
 using RunEvent =
-    std::variant<RanksJoined, RunStarted, SizePadded, WarmUpStepEnded, Resumed, FirstStepEnded,
-                 StepEnded, StepTimed, StepSkipped, CheckpointSaved, CheckpointFailed,
-                 LateQatStarted, SwaStarted, SettingWarning, TokensStalled, TokensRepeated,
-                 Validated, ValidationProgress, ValidationSummary, TraceWritten, StoppedEarly,
-                 LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten,
+    std::variant<RanksJoined, RunStarted, SizePadded, MicroBatchCut, WarmUpStepEnded, Resumed,
+                 FirstStepEnded, StepEnded, StepTimed, StepSkipped, CheckpointSaved,
+                 CheckpointFailed, LateQatStarted, SwaStarted, SettingWarning, TokensStalled,
+                 TokensRepeated, Validated, ValidationProgress, ValidationSummary, TraceWritten,
+                 StoppedEarly, LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten,
                  ArtifactWritten>;
 
 }  // namespace tg

@@ -24,6 +24,10 @@ std::string prefix_of(Artifact artifact) {
   return "final_";
 }
 
+EvalMode eval_mode(const Settings& settings) {
+  return {.graphs = replays_evaluations(settings), .measure_memory = measures_memory(settings)};
+}
+
 }  // namespace
 
 FinalScores::FinalScores(const Settings& settings, const Machine& machine,
@@ -83,7 +87,7 @@ void FinalScores::score_windows(std::int64_t stride, const std::string& suffix) 
                                 {.length = eval_length(settings_),
                                  .stride = stride,
                                  .rescore_tail = settings_.runtime.record_quirks},
-                                machine_.device, settings_.runtime.graphs, communicator_);
+                                machine_.device, eval_mode(settings_), communicator_);
   });
 }
 
@@ -100,7 +104,7 @@ void FinalScores::train_and_score(bool fake_quant) {
       .record_quirks = quirks,
       .fake_quant = quirks && fake_quant,
       .scale_loss = machine_.compute == at::kHalf,
-      .graphs = settings_.runtime.graphs};
+      .mode = eval_mode(settings_)};
   TestTimeTraining training(weights_.model, weights_.parameters, split, bytes(), options,
                             machine_.device, communicator_);
   emit_score("legal_ttt", 0, [&] { return training.run(); });

@@ -18,6 +18,14 @@ constexpr double kMiB = 1024.0 * 1024.0;
 
 }  // namespace
 
+void LogSink::operator()(const MicroBatchCut& event) const {
+  const auto measured = event.usable == 0 ? std::string(" (not measured on a CPU)")
+                                          : fmt::format(" peak:{:.0f} of {:.0f} MiB",
+                                                        static_cast<double>(event.peak) / kMiB,
+                                                        static_cast<double>(event.usable) / kMiB);
+  log_info("micro_batch:{} sequences parts:{}{}", event.sequences, event.parts, measured);
+}
+
 void LogSink::operator()(const WarmUpStepEnded& event) const {
   const auto [step, steps] = event;
   if (steps <= 20 || step % 10 == 0 || step == steps) log_info("warmup_step:{}/{}", step, steps);

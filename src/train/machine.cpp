@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "build_info.h"
 #include "config/derived.h"
+#include "device/gpu.h"
 #include "ops/fused.h"
 #include "train/peak_flops.h"
 #include "train/threads.h"
@@ -90,6 +91,9 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
 
   if (machine.device.is_cuda()) {
     use_gpu(launch.local_rank);
+    if (runtime.memory_limit_gb > 0) {
+      limit_gpu_memory(static_cast<std::int64_t>(runtime.memory_limit_gb * (1 << 30)));
+    }
     machine.device_name = gpus[static_cast<std::size_t>(launch.local_rank)];
     machine.peak_flops = peak_share(machine, tf32) * peak_bf16_flops(machine.device_name);
   } else {

@@ -6,7 +6,7 @@
 
 #include "config/launch.h"
 #include "config/settings.h"
-#include "device/gpu.h"
+#include "device/gpu_memory.h"
 #include "model/padding.h"
 #include "ops/attention/attention.h"
 
@@ -27,7 +27,7 @@ struct Machine {
 
 // Resolves DEVICE, COMPUTE_DTYPE and ATTENTION, and sets the process up for them (current GPU,
 // threads, TF32, deterministic algorithms). Call before LibTorch computes anything. Errors: usage,
-// naming what was asked for and what is there.
+// naming what was asked for and what is there; those of limit_gpu_memory().
 Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
                        const LaunchInfo& launch);
 

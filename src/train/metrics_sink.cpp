@@ -51,6 +51,16 @@ void MetricsSink::operator()(const SizePadded& event) {
       {{"event", "padding"}, {"name", event.name}, {"size", event.size}, {"padded", event.padded}});
 }
 
+void MetricsSink::operator()(const MicroBatchCut& event) {
+  nlohmann::json json{
+      {"event", "micro_batch"}, {"sequences", event.sequences}, {"parts", event.parts}};
+  if (event.usable > 0) {
+    json["peak_bytes"] = event.peak;
+    json["usable_bytes"] = event.usable;
+  }
+  file_.write(json);
+}
+
 void MetricsSink::operator()(const WarmUpStepEnded& event) {
   file_.write({{"event", "warmup_step"}, {"step", event.step}, {"steps", event.steps}});
 }

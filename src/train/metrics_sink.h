@@ -18,6 +18,7 @@ class MetricsSink {
   void operator()(const RanksJoined& event);
   void operator()(const RunStarted& event);
   void operator()(const SizePadded& event);
+  void operator()(const MicroBatchCut& event);
   void operator()(const WarmUpStepEnded& event);
   void operator()(const FirstStepEnded& event);
   void operator()(const StepEnded& event);

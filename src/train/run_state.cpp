@@ -130,7 +130,7 @@ void RunState::for_each_scalar(
   visit(reader);
 }
 
-RunSnapshot RunState::save() {
+RunSnapshot RunState::save(bool on_host) {
   const at::NoGradGuard no_grad;
   RunSnapshot snapshot;
   Reader reader;
@@ -138,7 +138,8 @@ RunSnapshot RunState::save() {
     snapshot.scalars.emplace_back(name, value);
   };
   reader.tensor = [&](const auto& name, const at::Tensor& value) {
-    snapshot.tensors.emplace_back(name, value.clone());
+    snapshot.tensors.emplace_back(
+        name, on_host ? value.to(at::kCPU, false, /*copy=*/true) : value.clone());
   };
   visit(reader);
   return snapshot;

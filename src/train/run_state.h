@@ -71,7 +71,8 @@ class RunState {
   void for_each_scalar(const std::function<void(const std::string&, StateScalar)>& function);
   void visit(StateVisitor& visitor);
 
-  RunSnapshot save();
+  // The copy is on the same devices, or with `on_host` in host memory.
+  RunSnapshot save(bool on_host = false);
   // Wants a snapshot of a run with the same settings.
   void restore(const RunSnapshot& snapshot);
 

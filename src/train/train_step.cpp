@@ -1,5 +1,6 @@
 #include "train/train_step.h"
 
+#include <cmath>
 #include <utility>
 
 #include "base/stop_signal.h"
@@ -57,8 +58,10 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
     const auto batch = next_batch();
     if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
-    mean_loss += forward(batch);
-    backward();
+    for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
+      mean_loss += forward(batch, part);
+      backward();
+    }
     communicator_.progress();
   }
   reduce(mean_loss, plan.clock_ms);
@@ -68,6 +71,34 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
                                   scale.defined() ? scale : at::zeros_like(skip_)});
   update(plan.state_copied);  // of the loss scale as well
   return metrics;
+}
+
+void TrainStep::release_graphs() {
+  micro_step_.invalidate();
+  once_a_step_.invalidate();
+}
+
+void TrainStep::rehearse_passes(const DeviceBatch& part) {
+  micro_step_.set_parts(1);
+  try {
+    micro_step_.forward(part);
+    micro_step_.backward();
+  } catch (const std::exception&) {
+    micro_step_.invalidate();  // frees the activations
+    throw;
+  }
+  model_.collect_gradients();
+  micro_step_.set_parts(1);
+}
+
+void TrainStep::rehearse_update() {
+  const auto scale = optimizer_.grad_scale();
+  const auto scale_before = scale.defined() ? scale.clone() : scale;
+  reduced_.fill_(std::nan(""));  // the loss: the step is skipped
+  for (const auto part : {reduce_part, clip_part, update_part}) once_a_step_.run(part);
+  if (scale.defined()) scale.copy_(scale_before);  // no gradient overflowed
+  communicator_.take_collective_waits();
+  once_a_step_.invalidate();
 }
 
 // Sets what the captured graphs read, and invalidates those that no longer match.
@@ -94,9 +125,9 @@ DeviceBatch TrainStep::next_batch() {
   return feed_.next();
 }
 
-at::Tensor TrainStep::forward(const DeviceBatch& batch) {
+at::Tensor TrainStep::forward(const DeviceBatch& batch, std::int64_t part) {
   const auto phase = phases_.enter(Phase::forward, batch.batch_index);
-  return micro_step_.forward(batch);
+  return micro_step_.forward(batch, part);
 }
 
 void TrainStep::backward() {

@@ -46,6 +46,16 @@ class TrainStep {
   // → StepMetrics, [6] fp32 on the device.
   at::Tensor run(const StepPlan& plan);
 
+  // From now on each micro-batch is computed in `parts` of its rows, see MicroStep.
+  void set_parts(std::int64_t parts) { micro_step_.set_parts(parts); }
+  // Frees the memory of the captured graphs; the next step captures them anew.
+  void release_graphs();
+
+  // What a step allocates, for measuring: the passes over one part and, with all gradients at 0, an
+  // update that changes nothing. The first leaves its gradients. The second is collective.
+  void rehearse_passes(const DeviceBatch& part);
+  void rehearse_update();
+
  private:
   // Of what is done once a step, in order.
   enum Part { cast_part, reduce_part, clip_part, update_part };
@@ -53,7 +63,7 @@ class TrainStep {
   void set(const StepPlan& plan);
   void cast_weights();
   DeviceBatch next_batch();
-  at::Tensor forward(const DeviceBatch& batch);
+  at::Tensor forward(const DeviceBatch& batch, std::int64_t part);
   void backward();
   void reduce(const at::Tensor& mean_loss, double clock_ms);
   void clip();

@@ -7,9 +7,11 @@
 #include "base/elapsed.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
+#include "config/derived.h"
 #include "optim/schedule.h"
 #include "train/artifact_files.h"
 #include "train/final_scores.h"
+#include "train/micro_batch.h"
 #include "train/model_files.h"
 #include "train/peer_waits.h"
 #include "train/warm_up.h"
@@ -78,6 +80,9 @@ Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
 }
 
 void Trainer::run() {
+  if (measures_memory(settings_)) {
+    choose_parts(settings_, machine_, communicator_, parts_, report_);
+  }
   warm_up(settings_, resume_.has_value(), machine_.device, communicator_, parts_.step, state_,
           report_);
   if (resume_) {
@@ -200,7 +205,13 @@ void Trainer::trace(std::int64_t step, bool last) {
   state_.clock.start();
 }
 
+// An evaluation needs the memory that the captured step keeps for its passes.
+void Trainer::make_room() {
+  if (measures_memory(settings_)) parts_.step.release_graphs();
+}
+
 Score Trainer::score() {
+  make_room();
   return parts_.validation.score(
       parts_.weights.model, settings_.run.train_seq_len,
       [this](const ValidationProgress& so_far) { report_.emit(so_far); });
@@ -244,6 +255,7 @@ void Trainer::finish() {
 // Writes ARTIFACT, sets the parameters to what its file holds, and scores them; without one, as
 // they are.
 void Trainer::hand_in() {
+  make_room();
   FinalScores scores(settings_, machine_, communicator_, parts_.weights, *parts_.tokens.val,
                      parts_.validation, [this](const RunEvent& event) { report_.emit(event); });
   if (settings_.runtime.artifact != Artifact::none) {

@@ -45,6 +45,7 @@ class Trainer {
   void read_back();
   void trace(std::int64_t step, bool last);
   void validate(std::int64_t step);
+  void make_room();
   Score score();
   void finish();
   void hand_in();

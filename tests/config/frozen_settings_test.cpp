@@ -67,6 +67,22 @@ TEST(FrozenSettings, WhatAnOlderProgramDidNotKnowHadItsDefault) {
   EXPECT_THROW(require_resumable("c", saved, settings_of({"SMEAR_GATE=0"}), 1), Error);
 }
 
+TEST(GradAccumSteps, IsANumberOrAuto) {
+  EXPECT_EQ(settings_of({"GRAD_ACCUM_STEPS=3"}).run.grad_accum_steps.count, 3);
+  const auto automatic = settings_of({"GRAD_ACCUM_STEPS= auto "});
+  EXPECT_TRUE(automatic.run.grad_accum_steps.automatic);
+  EXPECT_EQ(setting_text(automatic, "grad_accum_steps"), "auto");
+  // The same micro-batches as by default, and so the same tokens of every step.
+  EXPECT_EQ(frozen_settings(automatic, 2), frozen_settings(Settings(), 2));
+  for (const auto* wrong : {"-1", "automatic", "2.5", ""}) {
+    EXPECT_NE(failure_of([&] {
+                settings_of({std::string("GRAD_ACCUM_STEPS=") + wrong});
+              }).find("expected auto or an integer in [0, 65536]"),
+              std::string::npos)
+        << wrong;
+  }
+}
+
 TEST(CheckpointEvery, IsANumberOfStepsOrOfMinutes) {
   EXPECT_EQ(settings_of({"CHECKPOINT_EVERY=100"}).runtime.checkpoint_every.count, 100);
   EXPECT_FALSE(settings_of({"CHECKPOINT_EVERY=100"}).runtime.checkpoint_every.minutes);

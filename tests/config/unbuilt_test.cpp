@@ -70,6 +70,15 @@ TEST(Notices, SayThatNothingFindsCheckpointsOfARunWithoutAName) {
             std::vector<std::string>{"KEEP=5 has no effect without CHECKPOINT_EVERY"});
 }
 
+TEST(Notices, SayThatAMemoryLimitIsAGpus) {
+  const auto lines = notices_of({"DEVICE=cpu", "MEMORY_LIMIT_GB=8"});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("MEMORY_LIMIT_GB=8.0 has no effect with DEVICE=cpu"))
+      << lines[0];
+  EXPECT_EQ(notices_of({"MEMORY_LIMIT_GB=8"}).size(), 0u);
+  EXPECT_EQ(notices_of({"DEVICE=cpu", "MEMORY_LIMIT_GB=0"}).size(), 0u);
+}
+
 TEST(Notices, WarnOnceForEachStageThatIsNotBuilt) {
   EXPECT_EQ(notices_of({"COMPUTE_DTYPE=fp16", "ACTIVATION_RECOMPUTE=block"}).size(), 0u);
   EXPECT_EQ(notices_of({"FP8=1"}),

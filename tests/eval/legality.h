@@ -51,7 +51,8 @@ inline TokenScores window_scores(const Gpt& model, const Tokens& tokens,
                                  const WindowOptions& options, at::Device device, bool graphs) {
   Communicator alone;
   const auto split = split_of(tokens, options.length, device);
-  WindowScorer scorer(model, split, nullptr, options.length, options.stride, device, graphs, alone);
+  WindowScorer scorer(model, split, nullptr, options.length, options.stride, device,
+                      {.graphs = graphs}, alone);
   const auto losses = at::zeros({split.predictions()}, at::TensorOptions(device));
   scorer.save_token_losses(losses);
   ScoreSums sums(device);

@@ -102,7 +102,7 @@ TEST(SlidingWindow, IsTheMeanOfEveryWindowsOwnTokensOnAnyNumberOfRanks) {
       TestModel model(test::tiny_record());
       const auto score =
           sliding_window_score(model.gpt, test::split_of(tokens, kLength, at::kCPU), nullptr,
-                               options, at::kCPU, /*graphs=*/false, communicator);
+                               options, at::kCPU, {.graphs = false}, communicator);
       EXPECT_NEAR(score.loss, expected, kTolerance) << world << " ranks";
       EXPECT_FALSE(score.bpb.has_value());
     });

@@ -100,7 +100,7 @@ TEST_F(RunStateTest, WhatChangesAfterASnapshotComesBackToTheBit) {
   auto state = make_state();
   train(state);
   train(state);
-  const auto snapshot = state.save();
+  const auto snapshot = state.save(/*on_host=*/true);
   const auto scalars = scalars_of(state);
   const auto tensors = copies_of(state);
   for (int i = 0; i < 5; ++i) train(state);

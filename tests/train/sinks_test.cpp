@@ -61,7 +61,7 @@ TEST(MetricsSink, EveryEventHasAName) {
                   ValidationProgress{}, ValidationSummary{}, TraceWritten{},   StoppedEarly{},
                   LoopEnded{},          MemoryMeasured{},    AverageApplied{}, FinalScored{},
                   ModelWritten{},       ArtifactWritten{},   RanksJoined{},    Resumed{},
-                  CheckpointSaved{},    CheckpointFailed{},  SizePadded{}});
+                  CheckpointSaved{},    CheckpointFailed{},  SizePadded{},     MicroBatchCut{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
   EXPECT_EQ(names, (std::vector<std::string>{
@@ -70,7 +70,7 @@ TEST(MetricsSink, EveryEventHasAName) {
                        "warning",    "warning",        "val",         "val_progress", "val_summary",
                        "trace",      "stopping_early", "closing",     "memory",       "average",
                        "final",      "model",          "artifact",    "ranks",        "resume",
-                       "checkpoint", "warning",        "padding"}));
+                       "checkpoint", "warning",        "padding",     "micro_batch"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
 }
 

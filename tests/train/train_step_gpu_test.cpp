@@ -28,5 +28,25 @@ TEST_F(TrainStepGpu, OneGradientThatIsNoNumberSkipsOneStepWithTheScriptsQuirksTo
   }
 }
 
+TEST_F(TrainStepGpu, PartsOfAMicroBatchGiveTheSameStepsLaunchedAndReplayed) {
+  auto settings = test::tiny_settings(test::tiny_switches());
+  settings.run.train_batch_tokens = 8 * 6 * 8;  // 6 sequences a micro-batch
+  for (const bool graphs : {false, true}) {
+    settings.runtime.graphs = graphs;
+    for (const std::int64_t parts : {2, 3, 6}) {
+      SCOPED_TRACE(fmt::format("{} parts, graphs {}", parts, graphs));
+      Communicator alone;
+      test::TrainingRank once(settings, alone, at::kCUDA), cut(settings, alone, at::kCUDA);
+      cut.set_parts(parts);
+      for (int step = 0; step < 4; ++step) {
+        if (step == 2) cut.train_step().release_graphs();
+        const auto expected = once.step(), found = cut.step();
+        EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss) << step;
+        EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tg

@@ -56,6 +56,61 @@ TEST(TrainStep, LossAndGradientAreMeansOverTheMicroBatchesOnAnyNumberOfRanksInBo
   }
 }
 
+TEST(TrainStep, PartsOfAMicroBatchGiveTheSameStepsOnAnyNumberOfRanksAndReadTheSameTokens) {
+  for (const auto& model : {test::tiny_record(), test::tiny_switches(), test::tiny_speedrun()}) {
+    auto settings = test::tiny_settings(model);
+    settings.run.train_batch_tokens = 8 * 6 * 8;                   // 6 sequences a micro-batch
+    const bool on_ranks = !model.dtg_enabled && model.unet_skips;  // the record's
+    for (const int world : on_ranks ? std::vector{1, 3} : std::vector{1}) {
+      test::as_ranks(world, [&](Communicator& communicator) {
+        for (const std::int64_t parts : {2, 3}) {
+          SCOPED_TRACE(fmt::format("{} parts on {} ranks", parts, world));
+          test::TrainingRank once(settings, communicator), cut(settings, communicator);
+          cut.set_parts(parts);
+          for (int step = 0; step < 2; ++step) {
+            const auto expected = once.step(), found = cut.step();
+            // fp32, in another order of summation.
+            EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss) << step;
+            EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
+          }
+          EXPECT_EQ(cut.feeder().state(), once.feeder().state());
+        }
+      });
+    }
+  }
+}
+
+// What is run to measure memory leaves no trace but zeros.
+TEST(TrainStep, RehearsalsChangeNeitherWeightsNorLaterSteps) {
+  auto settings = test::tiny_settings(test::tiny_switches());
+  for (const bool quirks : {false, true}) {
+    settings.runtime.record_quirks = quirks;
+    settings.runtime.compute_dtype = quirks ? ComputeDtype::automatic : ComputeDtype::fp16;
+    Communicator alone;
+    test::TrainingRank rehearsed(settings, alone), rank(settings, alone);
+    for (int step = 0; step < 3; ++step) {
+      const auto ids = at::zeros({1, settings.run.train_seq_len}, at::kLong);
+      rehearsed.train_step().rehearse_passes(
+          {.inputs = ids, .targets = ids, .text_bytes = 0, .batch_index = 0});
+      for (const auto& row : rehearsed.table().rows()) {
+        if (row.value.grad().defined()) row.value.grad().zero_();
+      }
+      // With the quirks gradients of the multi-token heads stay from step to step.
+      for (const auto& row : rank.table().rows()) {
+        if (row.value.grad().defined()) row.value.grad().zero_();
+      }
+      rehearsed.train_step().rehearse_update();
+      const auto expected = rank.step(), found = rehearsed.step();
+      EXPECT_EQ(found.loss, expected.loss) << step;
+      EXPECT_EQ(found.grad_norm, expected.grad_norm) << step;
+      EXPECT_EQ(found.loss_scale, expected.loss_scale) << step;
+    }
+    for (const auto& row : rank.table().rows()) {
+      EXPECT_TRUE(at::equal(row.value, rehearsed.table()[row.name])) << row.name;
+    }
+  }
+}
+
 TEST(TrainStep, OneGradientThatIsNoNumberSkipsOneStepWithTheScriptsQuirksToo) {
   for (const bool quirks : {false, true}) {
     auto settings = test::tiny_settings(test::tiny_switches());

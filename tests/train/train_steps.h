@@ -37,6 +37,8 @@ class TrainingRank {
               micro_batches(settings, communicator.world_size()), device, settings.runtime.graphs) {
   }
 
+  void set_parts(std::int64_t parts) { step_.set_parts(parts); }
+  TrainStep& train_step() { return step_; }
   StepMetrics step(const StepPlan& plan = {.momentum = 0.9}) {
     return StepMetrics::of(step_.run(plan).cpu());
   }

@@ -233,10 +233,20 @@ class TrainingTest(RunTest):
         self.assertFalse((by_muon["skip_weights"] == 1).all())
 
     def test_features_not_there_yet_are_named_once_each(self):
-        self.train(ACTIVATION_RECOMPUTE=1, COMPUTE_DTYPE="fp16", ITERATIONS=1)
+        self.train(COMPUTE_DTYPE="fp16", ITERATIONS=1)
         warnings = [line for line in self.warnings if line.startswith("WARN ")]
-        for name in ("ACTIVATION_RECOMPUTE", "COMPUTE_DTYPE"):
-            self.assertEqual(sum(name in line for line in warnings), 1, warnings)
+        self.assertEqual(sum("COMPUTE_DTYPE" in line for line in warnings), 1, warnings)
+
+    def test_memory_settings_change_no_loss_on_a_cpu(self):
+        expected = train_losses(self.train())
+        for mode in ("light", "block"):
+            self.assertEqual(train_losses(self.train(output=mode, ACTIVATION_RECOMPUTE=mode)), expected, mode)
+        events = self.train(output="auto", GRAD_ACCUM_STEPS="auto", MEMORY_LIMIT_GB=0.5)
+        self.assertEqual(train_losses(events), expected)
+        self.assertIn("micro_batch:4 sequences parts:1 (not measured on a CPU)", self.lines)
+        self.assertIn({"event": "micro_batch", "sequences": 4, "parts": 1}, events)
+        self.assertEqual(sum("MEMORY_LIMIT_GB=0.5 has no effect" in line for line in self.warnings), 1, self.warnings)
+        self.assertIn('"GRAD_ACCUM_STEPS": "auto"', (self.out / "config.json").read_text())
 
     def test_progress_line_is_for_the_terminal_alone(self):
         ours, theirs = pty.openpty()

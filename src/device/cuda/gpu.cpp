@@ -2,7 +2,6 @@
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <fmt/format.h>
@@ -54,12 +53,6 @@ void begin_gpu_range(const char* name) {
 
 void end_gpu_range() {
   nvtxRangePop();
-}
-
-MemoryPeak gpu_memory_peak() {
-  const auto stats = c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device());
-  // Index 0 counts all pools together.
-  return {stats.allocated_bytes[0].peak, stats.reserved_bytes[0].peak};
 }
 
 }  // namespace tg

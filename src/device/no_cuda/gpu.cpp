@@ -21,8 +21,5 @@ bool has_bf16_tensor_cores() {
 }
 void begin_gpu_range(const char*) {}
 void end_gpu_range() {}
-MemoryPeak gpu_memory_peak() {
-  return {};
-}
 
 }  // namespace tg

@@ -1,0 +1,79 @@
+#include "device/fit_rows.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "base/exhausted.h"
+#include "device/gpu.h"
+#include "device/gpu_memory.h"
+
+namespace tg {
+
+namespace {
+
+std::int64_t peak_of_pass(std::int64_t rows, std::int64_t spare, const RowsPass& pass) {
+  const GpuMemoryTrial trial(spare);
+  pass(rows);
+  wait_for_gpu();
+  return trial.peak();
+}
+
+}  // namespace
+
+std::int64_t largest_fit(
+    const std::vector<std::int64_t>& choices, std::int64_t usable,
+    const std::function<std::optional<std::int64_t>(std::int64_t rows)>& peak_of) {
+  assert(!choices.empty());
+  const auto least = choices.front();
+  if (choices.size() == 1) return least;
+  const auto peak = peak_of(least), larger_peak = peak_of(choices[1]);
+  if (!peak || !larger_peak) return least;
+  const double a_row =
+      static_cast<double>(*larger_peak - *peak) / static_cast<double>(choices[1] - least);
+  const auto expected = [&](std::int64_t rows) {
+    return static_cast<double>(*peak) + a_row * static_cast<double>(rows - least);
+  };
+  for (std::size_t i = choices.size() - 1; i > 1; --i) {
+    const auto rows = choices[i];
+    if (expected(rows) <= static_cast<double>(usable) && peak_of(rows)) return rows;
+  }
+  return choices[1];
+}
+
+RowsFit fit_rows(const std::vector<std::int64_t>& choices, std::int64_t spare, at::Device device,
+                 const RowsPass& pass) {
+  if (!device.is_cuda()) return {.rows = choices.back()};
+  // Loads kernels and allocates what stays. Where this is too much the run cannot go on.
+  peak_of_pass(choices.front(), spare, pass);
+  const auto peak_of = [&](std::int64_t rows) -> std::optional<std::int64_t> {
+    try {
+      return peak_of_pass(rows, spare, pass);
+    } catch (const std::exception& error) {
+      if (out_of_memory_line(error).empty()) throw;
+      return {};
+    }
+  };
+  return measure_rows(largest_fit(choices, usable_gpu_memory() - spare, peak_of), pass);
+}
+
+RowsFit measure_rows(std::int64_t rows, const RowsPass& pass) {
+  const auto peak = peak_of_pass(rows, 0, pass);
+  return {rows, peak, usable_gpu_memory()};
+}
+
+std::vector<std::int64_t> divisors(std::int64_t rows) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t i = 1; i <= rows; ++i) {
+    if (rows % i == 0) found.push_back(i);
+  }
+  return found;
+}
+
+std::vector<std::int64_t> halves(std::int64_t rows) {
+  std::vector<std::int64_t> found;
+  for (; rows > 0; rows /= 2) found.push_back(rows);
+  std::reverse(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace tg

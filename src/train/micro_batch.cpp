@@ -1,0 +1,80 @@
+#include "train/micro_batch.h"
+
+#include "config/derived.h"
+#include "device/fit_rows.h"
+#include "optim/averaging.h"
+#include "train/peer_waits.h"
+
+namespace tg {
+
+namespace {
+
+// The memory of a model's passes does not depend on what it reads.
+DeviceBatch any_tokens(std::int64_t rows, std::int64_t length, at::Device device) {
+  const auto ids = at::zeros({rows, length}, at::TensorOptions(device).dtype(at::kLong));
+  return {.inputs = ids, .targets = ids, .text_bytes = 0, .batch_index = 0};
+}
+
+void zero_all_gradients(const ParameterTable& parameters) {
+  for (const auto& row : parameters.rows()) {
+    if (row.value.grad().defined()) row.value.grad().zero_();
+  }
+}
+
+// The bytes that updating weights and averages takes for a while.
+std::int64_t bytes_of_update(RunParts& parts, WeightAverage& average) {
+  const GpuMemoryTrial trial(/*spare=*/0);
+  parts.step.rehearse_update();
+  average.update(/*step=*/1, /*lr_scale=*/1);
+  wait_for_gpu();
+  return trial.peak() - trial.before();
+}
+
+// The most rows that every rank has room for.
+std::int64_t agreed_rows(const std::vector<std::int64_t>& choices, std::int64_t mine,
+                         at::Device device, Communicator& communicator) {
+  const auto fits = at::tensor(choices, at::kLong).le(mine).to(at::kFloat).to(device);
+  communicator.sum(fits).wait();
+  const auto ranks = fits.cpu();
+  const auto world = static_cast<float>(communicator.world_size());
+  std::int64_t rows = choices.front();
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (ranks.const_data_ptr<float>()[i] == world) rows = choices[i];
+  }
+  return rows;
+}
+
+RowsFit measured_rows(const Settings& settings, const Machine& machine, Communicator& communicator,
+                      RunParts& parts, std::int64_t rows) {
+  const auto& parameters = parts.weights.parameters;
+  // All copies that the run will keep; they are made after the warm-up.
+  WeightAverage average(parameters, settings.averaging, settings.runtime.record_quirks);
+  average.allocate_all();
+  const auto pass = [&](std::int64_t rows_at_once) {
+    parts.step.rehearse_passes(
+        any_tokens(rows_at_once, settings.run.train_seq_len, machine.device));
+    zero_all_gradients(parameters);
+  };
+  pass(1);  // the update reads the gradients
+  const auto spare = kSpareBytes + bytes_of_update(parts, average);
+  const auto choices = divisors(rows);
+  const auto fit = fit_rows(choices, spare, machine.device, pass);
+  const auto agreed = agreed_rows(choices, fit.rows, machine.device, communicator);
+  return agreed == fit.rows ? fit : measure_rows(agreed, pass);
+}
+
+}  // namespace
+
+void choose_parts(const Settings& settings, const Machine& machine, Communicator& communicator,
+                  RunParts& parts, Report& report) {
+  const auto rows = micro_batch_rows(settings, communicator.world_size());
+  RowsFit fit{.rows = rows};
+  if (machine.device.is_cuda()) {
+    const PeerWatch::Scope launching(watch_of_launches(communicator, machine.device));
+    fit = measured_rows(settings, machine, communicator, parts, rows);
+  }
+  parts.step.set_parts(rows / fit.rows);
+  report.emit(MicroBatchCut{rows, rows / fit.rows, fit.peak, fit.usable});
+}
+
+}  // namespace tg
