@@ -3,7 +3,7 @@
 #
 # The ladder: GPT-124M at 1,024 tokens a row on one GPU, from fp32 with nothing of this project's own up
 # to the presets' way of training, one setting after the other (docs/ladder.md). Each rung is a run of
-# its own with N steps (12) of the same 122,880 tokens: tokens a second, peak memory, the most sequences
+# its own with N steps (8) of the same 491,520 tokens: tokens a second, peak memory, the most sequences
 # that a micro-batch of it may have in 40 GB, and the loss after these tokens. About ten minutes on one
 # large GPU; without one, or with --device cpu, a tiny model on the rungs that a CPU has, in a minute.
 # --rungs picks some of them by name.
@@ -20,7 +20,7 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-steps=12 device="" chosen=""
+steps=8 device="" chosen=""
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
@@ -92,8 +92,8 @@ base=(EMBED_LR=0.03 TIED_EMBED_LR=0.005 HEAD_LR=0.0002 MATRIX_LR=0.002 SCALAR_LR
 if [[ $device == cuda ]]; then
   shards=data/datasets/fineweb10B
   [[ -d $shards ]] || shards=synthetic:zipf
-  # 120 sequences a step, a number with many divisors: each is a micro-batch that may fit.
-  base+=(DATA_PATH="${DATA_PATH:-$shards}" VOCAB_SIZE=50257 TRAIN_SEQ_LEN=1024 TRAIN_BATCH_TOKENS=122880
+  # Micro-batches of 60 sequences, eight a step: a number with many divisors, each of which may fit.
+  base+=(DATA_PATH="${DATA_PATH:-$shards}" VOCAB_SIZE=50257 TRAIN_SEQ_LEN=1024 TRAIN_BATCH_TOKENS=491520
     VAL_BATCH_SIZE=122880 VAL_TOKENS=122880 MEMORY_LIMIT_GB=40 GRAD_ACCUM_STEPS=auto)
 else
   base+=(DATA_PATH="${DATA_PATH:-synthetic:zipf}" VOCAB_SIZE=500 TRAIN_SEQ_LEN=128 TRAIN_BATCH_TOKENS=2048

@@ -102,8 +102,8 @@ struct Bench {
         machine(where),
         tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
         table(initial_weights(settings, machine)),
-        model(settings.model, table, {machine.compute, false}),
-        optimizer(table, settings.model, settings.optim, machine.compute, false, alone) {}
+        model(settings.model, table, {.compute = machine.compute, .padding = machine.padding}),
+        optimizer(table, settings.model, settings.optim, {.matrices = machine.matrices}, alone) {}
 
   std::unique_ptr<Feeder> feeder(const Variant& variant, const TokenSource& source) const {
     const auto micro = micro_batches(settings, 1);

@@ -29,6 +29,7 @@ class TrainRun:
         log = metrics.with_suffix(".log").read_text()
         memory = re.search(r"peak memory allocated: (\d+) MiB", log)
         self.memory = int(memory.group(1)) if memory else None
-        # GRAD_ACCUM_STEPS=auto says the micro-batch that it chose, in sequences.
-        micro_batch = re.search(r"^micro_batch:(\d+) sequences", log, re.MULTILINE)
-        self.micro_batch = int(micro_batch.group(1)) if micro_batch else None
+        # GRAD_ACCUM_STEPS=auto says into how many parts it cut a micro-batch: the sequences of a pass.
+        cut = re.search(r"^micro_batch:(\d+) sequences parts:(\d+)", log, re.MULTILINE)
+        self.parts = int(cut.group(2)) if cut else None
+        self.micro_batch = int(cut.group(1)) // self.parts if cut else None

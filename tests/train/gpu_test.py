@@ -199,23 +199,24 @@ class GpuTest(RunTest):
                    TRAIN_BATCH_TOKENS=1 << 30, VAL_BATCH_SIZE=1 << 20, TRAIN_SEQ_LEN=1024, VAL_TOKENS=0)
 
     def test_micro_batches_are_cut_to_fit_a_memory_limit_and_the_losses_stay(self):
-        # Passes over a whole micro-batch of 262,144 tokens take some 6 GB.
+        # Passes over a whole micro-batch of 262,144 tokens take some 2 GB for tensors.
         large = dict(COMPUTE_DTYPE="fp32", TRAIN_BATCH_TOKENS=8 << 18, VAL_BATCH_SIZE=8 << 18, ITERATIONS=4)
+        limit = 1.5
         expected = self.train_on_gpu(output="unlimited", **large)
         for name, chosen in (("cut", {}), ("block", dict(ACTIVATION_RECOMPUTE="block")),
                              ("ttt", dict(TTT_ENABLED=1, TTT_CHUNK_TOKENS=256, TTT_BATCH_SEQS=6, EVAL_STRIDE=8))):
-            events = self.train(DEVICE="cuda", output=name, MEMORY_LIMIT_GB=3, GRAD_ACCUM_STEPS="auto", **large, **chosen)
+            events = self.train(DEVICE="cuda", output=name, MEMORY_LIMIT_GB=limit, GRAD_ACCUM_STEPS="auto", **large, **chosen)
             for step, (found, right) in enumerate(zip(train_losses(events), expected, strict=True), 1):
                 self.assertAlmostEqual(found, right, delta=1e-5 * right, msg=f"{name}, step {step}")
             cut, = (event for event in events if event["event"] == "micro_batch")
             self.assertGreater(cut["parts"], 1)
             self.assertEqual(cut["sequences"] % cut["parts"], 0)
             self.assertLessEqual(cut["peak_bytes"], cut["usable_bytes"])
-            self.assertLess(cut["usable_bytes"], 3 << 30)
+            self.assertLess(cut["usable_bytes"], limit * 2**30)
             self.assertTrue(any(re.match(rf"micro_batch:8192 sequences parts:{cut['parts']} peak:\d+ of \d+ MiB$", line)
                                 for line in self.lines), self.lines)
             memory, = (event for event in events if event["event"] == "memory")
-            self.assertLess(memory["peak_reserved_bytes"], 3 << 30)
+            self.assertLess(memory["peak_reserved_bytes"], limit * 2**30)
             self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
 
     def test_a_memory_limit_that_leaves_nothing_is_refused(self):

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# usage: scripts/bench_memory.sh [--steps N] [--recipe NAME] [--limits "GB ..."]
+#
+# What does little memory cost? configs/record.env and configs/speedrun_124m.env (or the one named) on one
+# GPU, in bf16 on synthetic tokens: without a limit, with each ACTIVATION_RECOMPUTE, and with
+# GRAD_ACCUM_STEPS=auto under MEMORY_LIMIT_GB=8, 12, 16 and 24 (--limits). Of each the sequences of a pass,
+# the peak memory and tokens a second, from N steps (8). Some four minutes on a large GPU. Logs and the
+# table go to $OUT (logs/bench_memory).
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+# shellcheck source=scripts/gpu_common.sh
+source scripts/gpu_common.sh
+
+steps=8 recipes=(record speedrun_124m) limits=(8 12 16 24)
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) usage 0 ;;
+    --steps | --recipe | --limits) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --steps) steps=$2 ;;
+    --recipe) recipes=("$2") ;;
+    --limits) read -ra limits <<<"$2" ;;
+    *) bad_argument "$1" ;;
+  esac
+  shift 2
+done
+need_gpu_and_build
+out=${OUT:-logs/bench_memory}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$out"
+rm -f "$out"/*.jsonl "$out"/*.log
+failed=0
+
+# train RECIPE NAME FLAG ...
+train() {
+  local recipe=$1 name=$1.$2
+  shift 2
+  if timeout -k 10 200 "$build/train_gpt" --config "configs/$recipe.env" --data-path synthetic:zipf --tokenizer-path= \
+    --output-dir "$work/run" --run-id memory "${train_only[@]}" --iterations "$steps" --val-tokens 524288 \
+    --val-batch-size 524288 "$@" >"$out/$name.log" 2>&1 </dev/null; then
+    mv "$work/run/metrics.jsonl" "$out/$name.jsonl"
+  else
+    say "FAIL $name"
+    tail -n 3 "$out/$name.log"
+    failed=1
+  fi
+  rm -rf "${work:?}/run"
+  printf '%4d s  %s\n' "$SECONDS" "$name"
+}
+
+for recipe in "${recipes[@]}"; do
+  train "$recipe" all
+  train "$recipe" light --activation-recompute light
+  train "$recipe" block --activation-recompute block
+  for limit in "${limits[@]}"; do
+    train "$recipe" "limit_$limit" --memory-limit-gb "$limit" --grad-accum-steps auto
+  done
+done
+"$python" tests/bench/memory_report.py "$out" | tee "$out/table.txt"
+exit "$failed"
