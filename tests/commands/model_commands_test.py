@@ -148,7 +148,8 @@ class EvalTest(ModelTest):
         self.assertEqual(scores["final_sliding_window_exact"], exact_scores(lines)["final_sliding_window_exact"])
 
     def test_the_scripts_quirk_keeps_qat_on_in_test_time_training(self):
-        out, lines = self.trained("quirks", RECORD_QUIRKS=1, LATE_QAT_THRESHOLD=0.6, TTT_LR=0.1)
+        # An untied head, whose rounding shows in every score; the other small matrices begin at zero.
+        out, lines = self.trained("quirks", RECORD_QUIRKS=1, LATE_QAT_THRESHOLD=0.6, TTT_LR=0.1, TIE_EMBEDDINGS=0)
         self.assertTrue(any(line.startswith("late_qat:enabled") for line in lines))
         model = out / "final_model.int6.ptz"
         self.assertEqual(self.eval(model), exact_scores(lines))
