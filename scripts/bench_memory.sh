@@ -37,17 +37,8 @@ failed=0
 train() {
   local recipe=$1 name=$1.$2
   shift 2
-  if timeout -k 10 200 "$build/train_gpt" --config "configs/$recipe.env" --data-path synthetic:zipf --tokenizer-path= \
-    --output-dir "$work/run" --run-id memory "${train_only[@]}" --iterations "$steps" --val-tokens 524288 \
-    --val-batch-size 524288 "$@" >"$out/$name.log" 2>&1 </dev/null; then
-    mv "$work/run/metrics.jsonl" "$out/$name.jsonl"
-  else
-    say "FAIL $name"
-    tail -n 3 "$out/$name.log"
-    failed=1
-  fi
-  rm -rf "${work:?}/run"
-  printf '%4d s  %s\n' "$SECONDS" "$name"
+  measured_run "$name" --config "configs/$recipe.env" --iterations "$steps" --val-tokens 524288 \
+    --val-batch-size 524288 "$@" || failed=1
 }
 
 for recipe in "${recipes[@]}"; do

@@ -45,17 +45,7 @@ failed=0
 train() {
   local name=$1.$round
   shift
-  if timeout -k 10 200 build/train_gpt --config configs/gpt124m.env --data-path synthetic:zipf --tokenizer-path= \
-    --output-dir "$work/run" --run-id shapes "${train_only[@]}" --iterations "$steps" \
-    "${machine[@]}" "$@" >"$out/$name.log" 2>&1 </dev/null; then
-    mv "$work/run/metrics.jsonl" "$out/$name.jsonl"
-  else
-    say "FAIL $name"
-    tail -n 5 "$out/$name.log"
-    failed=1
-  fi
-  rm -rf "${work:?}/run"
-  printf '%4d s  %s\n' "$SECONDS" "$name"
+  measured_run "$name" --config configs/gpt124m.env --iterations "$steps" "${machine[@]}" "$@" || failed=1
 }
 heads() { echo --model-dim $(($1 * $2)) --num-heads "$1" --num-kv-heads "$1"; }
 

@@ -14,6 +14,25 @@ train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclo
 mpi=(mpirun --bind-to none --oversubscribe)
 [[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)
 
+# measured_run NAME FLAG ...: a run on synthetic tokens that only trains; its log and metrics are
+# $out/NAME.log and NAME.jsonl. Wants $out and $work; false where the run fails.
+# shellcheck disable=SC2154
+measured_run() {
+  local name=$1 result=0
+  shift
+  if timeout -k 10 200 "$build/train_gpt" --data-path synthetic:zipf --tokenizer-path= --output-dir "$work/run" \
+    --run-id measured "${train_only[@]}" "$@" >"$out/$name.log" 2>&1 </dev/null; then
+    mv "$work/run/metrics.jsonl" "$out/$name.jsonl"
+  else
+    say "FAIL $name"
+    tail -n 5 "$out/$name.log"
+    result=1
+  fi
+  rm -rf "${work:?}/run"
+  printf '%4d s  %s\n' "$SECONDS" "$name"
+  return "$result"
+}
+
 missing_libraries() { ldd "$build/train_gpt" | grep 'not found'; }
 
 # A build that came from another machine finds LibTorch where this machine's Python has it.
