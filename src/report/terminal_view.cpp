@@ -92,7 +92,7 @@ std::string state(const json& run) {
   const double step = last_of(column(run, "train", "step"));
   const double ms = last_of(column(run, "train", "ms"));
   const double rate = recent(column(run, "train", "tokens_per_s"));
-  auto text = fmt::format("step {:.0f} of {:.0f}  {:.4g} tokens  {:.0f} tokens/s  trained {}", step,
+  auto text = fmt::format("step {:.0f} of {:.0f}  {:.0f} tokens  {:.0f} tokens/s  trained {}", step,
                           setting(run, "ITERATIONS"), last_of(column(run, "train", "tokens")), rate,
                           duration(ms / 1000));
   if (!ended(run) && std::isfinite(rate)) {
