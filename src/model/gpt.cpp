@@ -32,7 +32,7 @@ const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const 
                             .base = config_.rope_base,
                             .bf16_frequencies = numerics_.record_quirks};
   auto table = make_rope_table(seq_len, options, numerics_.compute, device);
-  // Channels between and behind the rotated ones are turned by an angle of 0.
+  // The other channels of a padded half are rotated by 0: cos 1, sin 0.
   if (const auto added = sizes_.half_rope_dims - table.cos.size(1); added > 0) {
     table = {at::constant_pad_nd(table.cos, {0, added}, 1),
              at::constant_pad_nd(table.sin, {0, added})};

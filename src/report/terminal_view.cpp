@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/shown.h"
 #include "report/terminal_chart.h"
 
 namespace tg {
@@ -40,11 +41,9 @@ std::string duration(double seconds) {
   return fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60);
 }
 
-// At most so many characters, of text whose control characters are gone: it is from a file.
-std::string fitted(std::string text, std::size_t columns) {
-  for (char& c : text) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
+// At most so many bytes of a line, which may hold text of a file; no character is cut.
+std::string fitted(const std::string& line, std::size_t columns) {
+  const auto text = shown(line, line.size());
   if (text.size() <= columns) return text;
   auto end = columns > 3 ? columns - 3 : 0;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
