@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# usage: scripts/bench_loss.sh [--steps N] [--preset NAME] [--data DIR] [--dtypes "fp32 bf16 fp16"]
+# usage: scripts/bench_loss.sh [--steps N] [--preset NAME] [--data DIR] [--dtypes "fp32 bf16 fp16:SEED"]
 #        [--batch-tokens N] [--device cuda|cpu]
 #
 # Do fast kernels and half precision train as the reference does? The preset's network at 98,304 tokens
 # a step, 1,000 steps of the same tokens from the same weights: in fp32 without own kernels or CUDA
 # graphs, in bf16 without and with them, and in bf16 from other weights (the noise to compare with). On
 # all GPUs of this host; about six minutes on four H200s, twenty on one. With --dtypes: in these number
-# formats, all else alike, each compared with the first.
+# formats, all else alike, each compared with the first; fp16:1338 is one from other weights (SEED).
 #
 # --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it holds none, they are made of the
 # quickstart's text, its documents shuffled, and can be copied to another machine: MORE_TEXT=1
@@ -79,7 +79,10 @@ train() {
 [[ -n $(compgen -G "$data/fineweb_train_*.bin") ]] || make_data
 runs=() failed=0
 if [[ ${#dtypes[@]} -gt 0 ]]; then
-  for dtype in "${dtypes[@]}"; do train "$dtype" --compute-dtype "$dtype"; done
+  for dtype in "${dtypes[@]}"; do
+    IFS=: read -r format seed <<<"$dtype"
+    train "${dtype/:/_seed_}" --compute-dtype "$format" ${seed:+--seed "$seed"}
+  done
 else
   train fp32_reference --compute-dtype fp32 --fused 0 --graphs 0
   train bf16_reference --compute-dtype bf16 --fused 0 --graphs 0
