@@ -56,7 +56,7 @@ nlohmann::json hf_config(const Settings& settings) {
       // transformers has nothing to tie: where TIE_EMBEDDINGS is set, the model has no second
       // table.
       {"tie_word_embeddings", false},
-      {"train_seq_len", settings.run.train_seq_len},
+      {"train_seq_len", settings.run.train_seq_len.last()},
   };
   settings.model.visit([&](const char* name, const auto& value, const Limit&, const char*) {
     if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {

@@ -91,7 +91,7 @@ void sample_command(int argc, const char* const* argv) {
                          .top_p = options.top_p,
                          .seed = static_cast<std::uint64_t>(settings.data.seed)},
             .tokens = options.tokens,
-            .context = settings.run.train_seq_len,
+            .context = settings.run.train_seq_len.last(),
             .kv_cache = options.kv_cache},
            joined.machine.device, print_text);
   print_text("\n");

@@ -21,7 +21,7 @@ void train_command(int argc, const char* const* argv) {
     fmt::print("{}", help ? help_text() : version_text());
     return;
   }
-  std::vector<double> lr_trace;
+  std::vector<TracedStep> lr_trace;
   if (!settings.optim.lr_trace.empty()) {
     lr_trace = read_lr_trace(settings.optim.lr_trace);
     end_with(lr_trace, settings.run);

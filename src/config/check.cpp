@@ -35,8 +35,9 @@ void check_ranges(const Settings& settings, Conflicts& conflicts) {
 // The longest row that is computed with.
 std::int64_t longest_row(const Settings& settings, SettingsUse use) {
   if (use == SettingsUse::weights) return 0;
-  const auto trained = settings.run.train_seq_len;
-  return use == SettingsUse::sampling ? trained : std::max(trained, eval_length(settings));
+  const auto& trained = settings.run.train_seq_len;
+  return use == SettingsUse::sampling ? trained.last()
+                                      : std::max(trained.largest(), eval_length(settings));
 }
 
 void check_heads(const ModelConfig& m, std::int64_t longest, Conflicts& conflicts) {
@@ -83,29 +84,36 @@ void check_model(const ModelConfig& m, Conflicts& conflicts) {
 void check_training_batch(const Settings& settings, int world_size, Conflicts& conflicts) {
   const RunConfig& run = settings.run;
   const auto batches = parts_of_batch(run, world_size);
-  conflicts.unless(
-      run.train_batch_tokens % (batches * run.train_seq_len) == 0,
-      "TRAIN_BATCH_TOKENS={} is no multiple of {}: {} micro-batches ({}) of whole rows of "
-      "TRAIN_SEQ_LEN={}",
-      run.train_batch_tokens, batches * run.train_seq_len, batches,
-      run.grad_accum_steps.count > 0
-          ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps.count, world_size)
-          : fmt::format("the number for world size {}", world_size),
-      run.train_seq_len);
-  conflicts.unless(settings.model.mtp_num_heads < run.train_seq_len,
-                   "MTP_NUM_HEADS={} looks further ahead than TRAIN_SEQ_LEN={}",
-                   settings.model.mtp_num_heads, run.train_seq_len);
+  const auto fits = [&](std::int64_t tokens, std::int64_t seq_len) {
+    conflicts.unless(
+        tokens % (batches * seq_len) == 0,
+        "TRAIN_BATCH_TOKENS={} is no multiple of {}: {} micro-batches ({}) of whole rows of "
+        "TRAIN_SEQ_LEN={}",
+        tokens, batches * seq_len, batches,
+        run.grad_accum_steps.count > 0
+            ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps.count, world_size)
+            : fmt::format("the number for world size {}", world_size),
+        seq_len);
+  };
+  for (const auto& batch : run.train_batch_tokens.stages()) {
+    for (const auto& row : run.train_seq_len.stages()) fits(batch.count, row.count);
+  }
+  for (const auto& row : run.train_seq_len.stages()) {
+    conflicts.unless(settings.model.mtp_num_heads < row.count,
+                     "MTP_NUM_HEADS={} looks further ahead than TRAIN_SEQ_LEN={}",
+                     settings.model.mtp_num_heads, row.count);
+  }
 }
 
 void check_validation_batch(const Settings& settings, int world_size, Conflicts& conflicts) {
   const RunConfig& run = settings.run;
   if (settings.data.loader_order == LoaderOrder::strided) {
-    const auto unit = world_size * run.train_seq_len;
+    const auto unit = world_size * run.train_seq_len.last();
     conflicts.unless(
         run.val_batch_size % unit == 0,
         "VAL_BATCH_SIZE={} is no multiple of {}: whole rows of TRAIN_SEQ_LEN={} on each of {} "
         "ranks, as LOADER_ORDER=strided reads them",
-        run.val_batch_size, unit, run.train_seq_len, world_size);
+        run.val_batch_size, unit, run.train_seq_len.last(), world_size);
     conflicts.unless(
         run.val_tokens > 0 && run.val_tokens % run.val_batch_size == 0,
         "VAL_TOKENS={}: LOADER_ORDER=strided needs a positive multiple of VAL_BATCH_SIZE={}",
@@ -124,12 +132,13 @@ void check_test_time_training(const Settings& settings, Conflicts& conflicts) {
   const TttConfig& ttt = settings.ttt;
   const RunConfig& run = settings.run;
   if (!ttt.ttt_enabled) return;
-  conflicts.unless(run.eval_stride > 0 && run.eval_stride <= run.train_seq_len,
+  const auto length = run.train_seq_len.last();
+  conflicts.unless(run.eval_stride > 0 && run.eval_stride <= length,
                    "EVAL_STRIDE={}: TTT_ENABLED=1 scores in strides of 1 to TRAIN_SEQ_LEN={}",
-                   run.eval_stride, run.train_seq_len);
-  conflicts.unless(ttt.ttt_chunk_tokens >= run.train_seq_len,
+                   run.eval_stride, length);
+  conflicts.unless(ttt.ttt_chunk_tokens >= length,
                    "TTT_CHUNK_TOKENS={} holds no row of TRAIN_SEQ_LEN={} to train on",
-                   ttt.ttt_chunk_tokens, run.train_seq_len);
+                   ttt.ttt_chunk_tokens, length);
   conflicts.unless(ttt.ttt_freeze_blocks <= settings.model.num_layers,
                    "TTT_FREEZE_BLOCKS={} is more than NUM_LAYERS={}", ttt.ttt_freeze_blocks,
                    settings.model.num_layers);

@@ -1,6 +1,9 @@
 #include "config/derived.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <set>
 
 namespace tg {
 
@@ -20,15 +23,69 @@ std::int64_t micro_steps(const Settings& settings, int world_size) {
 }
 
 std::int64_t micro_batch_tokens(const Settings& settings, int world_size) {
-  return settings.run.train_batch_tokens / parts_of_batch(settings.run, world_size);
+  return settings.run.train_batch_tokens.largest() / parts_of_batch(settings.run, world_size);
+}
+
+bool batches_change(const RunConfig& run) {
+  return !run.train_batch_tokens.constant() || !run.train_seq_len.constant();
+}
+
+RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapsed_ms) {
+  const auto of = [](double done, double all) { return all > 0 ? std::min(done / all, 1.0) : 0; };
+  return {.step = steps,
+          .share = std::max(of(static_cast<double>(steps), static_cast<double>(run.iterations)),
+                            of(elapsed_ms, run.max_wallclock_seconds * 1000))};
+}
+
+BatchShape batch_shape(const Settings& settings, int world_size, const RunProgress& progress) {
+  const auto& run = settings.run;
+  return {.tokens = run.train_batch_tokens.at(progress) / parts_of_batch(run, world_size),
+          .seq_len = run.train_seq_len.at(progress)};
+}
+
+std::vector<BatchShape> batch_shapes(const Settings& settings, int world_size) {
+  // Where one of the schedules changes. How shares and steps mix is known only while the run goes
+  // on.
+  std::set<double> shares = {0}, steps = {0};
+  for (const auto* schedule : {&settings.run.train_batch_tokens, &settings.run.train_seq_len}) {
+    for (const auto& stage : schedule->stages())
+      (stage.is_share() ? shares : steps).insert(stage.from);
+  }
+  std::vector<BatchShape> shapes;
+  for (const double share : shares) {
+    for (const double step : steps) {
+      const auto shape = batch_shape(settings, world_size,
+                                     {.step = static_cast<std::int64_t>(step), .share = share});
+      if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
+    }
+  }
+  return shapes;
+}
+
+std::int64_t tokens_per_step(const Settings& settings, int world_size, const BatchShape& shape) {
+  return micro_batches(settings, world_size) * shape.tokens;
 }
 
 std::int64_t tokens_per_step(const Settings& settings, int world_size) {
-  return micro_batches(settings, world_size) * micro_batch_tokens(settings, world_size);
+  return tokens_per_step(settings, world_size, batch_shape(settings, world_size, {}));
 }
 
-std::int64_t micro_batch_rows(const Settings& settings, int world_size) {
-  return micro_batch_tokens(settings, world_size) / settings.run.train_seq_len;
+double planned_tokens(const Settings& settings, int world_size) {
+  const auto& run = settings.run;
+  std::set<std::int64_t> changes = {0, run.iterations};  // steps before which the batch changes
+  for (const auto& stage : run.train_batch_tokens.stages()) {
+    const double step =
+        stage.is_share() ? stage.from * static_cast<double>(run.iterations) : stage.from;
+    changes.insert(std::min(static_cast<std::int64_t>(std::ceil(step)), run.iterations));
+  }
+  double tokens = 0;
+  for (auto from = changes.begin(), to = std::next(from); to != changes.end(); from = to++) {
+    const auto shape =
+        batch_shape(settings, world_size, run_progress(run, *from, /*elapsed_ms=*/0));
+    tokens += static_cast<double>(*to - *from) *
+              static_cast<double>(tokens_per_step(settings, world_size, shape));
+  }
+  return tokens;
 }
 
 bool measures_memory(const Settings& settings) {
@@ -53,7 +110,8 @@ bool is_drawn_projection(std::int64_t rows, std::int64_t columns) {
 }
 
 std::int64_t eval_length(const Settings& settings) {
-  return settings.run.eval_seq_len > 0 ? settings.run.eval_seq_len : settings.run.train_seq_len;
+  return settings.run.eval_seq_len > 0 ? settings.run.eval_seq_len
+                                       : settings.run.train_seq_len.last();
 }
 
 IoConfig effective_io(const Settings& settings) {

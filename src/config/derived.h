@@ -1,7 +1,9 @@
 #pragma once
 // Quantities derived from several settings.
 #include <cstdint>
+#include <vector>
 
+#include "config/batch_shape.h"
 #include "config/settings.h"
 
 namespace tg {
@@ -16,25 +18,39 @@ std::int64_t micro_batches(const Settings& settings, int world_size);
 // Rounds of a rank, ceil(M / W). In the last round of the stream order some ranks may have no
 // micro-batch.
 std::int64_t micro_steps(const Settings& settings, int world_size);
-// L, the tokens of a micro-batch: TRAIN_BATCH_TOKENS / M, with M before it is rounded up.
+// L, the tokens of a micro-batch, of the largest where TRAIN_BATCH_TOKENS changes:
+// TRAIN_BATCH_TOKENS / M, with M before it is rounded up.
 std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
-// Sequences of a micro-batch.
-std::int64_t micro_batch_rows(const Settings& settings, int world_size);
+
+// The schedules of TRAIN_BATCH_TOKENS and TRAIN_SEQ_LEN.
+
+// Whether one of them changes its value.
+bool batches_change(const RunConfig& run);
+// `steps` done, `elapsed_ms` of training: as a share of ITERATIONS or of MAX_WALLCLOCK_SECONDS,
+// whichever is nearer its end.
+RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapsed_ms);
+BatchShape batch_shape(const Settings& settings, int world_size, const RunProgress& progress);
+// Every shape that some progress has, the first one first.
+std::vector<BatchShape> batch_shapes(const Settings& settings, int world_size);
 // GRAD_ACCUM_STEPS=auto: training and evaluations compute as many sequences at once as, measured,
 // fit in the GPU's memory.
 bool measures_memory(const Settings& settings);
 // Whether evaluations are replayed as CUDA graphs. Not where memory is measured: what a graph keeps
 // would be missing for the passes that are not replayed.
 bool replays_evaluations(const Settings& settings);
-// Tokens of a step over all ranks: M * L, more than TRAIN_BATCH_TOKENS if M was rounded up.
+// Tokens of a step over all ranks: M * L, more than TRAIN_BATCH_TOKENS if M was rounded up. Of the
+// first step, or of one with micro-batches of that shape.
 std::int64_t tokens_per_step(const Settings& settings, int world_size);
+std::int64_t tokens_per_step(const Settings& settings, int world_size, const BatchShape& shape);
+// Of ITERATIONS steps.
+double planned_tokens(const Settings& settings, int world_size);
 // int(MLP_MULT * MODEL_DIM).
 std::int64_t mlp_hidden(const ModelConfig& model);
 std::int64_t head_dim(const ModelConfig& model);
 // Whether the initial weights of an embedding's projection are random. As in the record, those of
 // narrow ones (a side under 64) are zero.
 bool is_drawn_projection(std::int64_t rows, std::int64_t columns);
-// EVAL_SEQ_LEN, or TRAIN_SEQ_LEN if that is 0.
+// EVAL_SEQ_LEN, or TRAIN_SEQ_LEN, the last one, if that is 0.
 std::int64_t eval_length(const Settings& settings);
 
 // The overlap switches in effect: TRAINING_TIMING_BREAKDOWN=1 turns all of them off.

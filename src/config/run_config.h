@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "config/count_or_auto.h"
+#include "config/count_schedule.h"
 #include "config/limits.h"
 
 namespace tg {
@@ -15,9 +16,9 @@ struct RunConfig {
   std::int64_t iterations = 20000;
   std::int64_t warmdown_iters = 3500;
   std::int64_t warmup_steps = 20;
-  std::int64_t train_batch_tokens = 786432;
+  CountSchedule train_batch_tokens = 786432;
   CountOrAuto grad_accum_steps;
-  std::int64_t train_seq_len = 2048;
+  CountSchedule train_seq_len = 2048;
   std::int64_t eval_seq_len = 2048;
   std::int64_t eval_stride = 64;
   double max_wallclock_seconds = 600;
@@ -46,11 +47,13 @@ struct RunConfig {
       "last steps, in which the learning rate falls to 0");
     v("warmup_steps", s.warmup_steps, at_least(0), "steps before the clock starts, then rewound");
     v("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens),
-      "tokens of a step, all ranks together");
+      "tokens of a step, all ranks together; 98304,393216@0.3,786432@5000: another number from a "
+      "share of the run (below 1) or a step on");
     v("grad_accum_steps", s.grad_accum_steps, within(0, most_parts),
       "micro-batches of a rank and step; 0: 8 / world size, rounded up; auto: as many, each cut "
       "into the fewest parts that fit in the GPU's memory");
-    v("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row), "tokens of a training row");
+    v("train_seq_len", s.train_seq_len, within(1, most_tokens_in_row),
+      "tokens of a training row; changes as TRAIN_BATCH_TOKENS does");
     v("eval_seq_len", s.eval_seq_len, within(0, most_tokens_in_row),
       "tokens of a row in the final evaluations; 0: as in training");
     v("eval_stride", s.eval_stride, at_least(0),

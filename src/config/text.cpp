@@ -82,6 +82,13 @@ std::string value_text(const Every& value) {
 std::string value_text(const CountOrAuto& value) {
   return value.automatic ? "auto" : value_text(value.count);
 }
+std::string value_text(const CountSchedule& value) {
+  std::string text = value_text(value.first());
+  for (auto stage = value.stages().begin() + 1; stage != value.stages().end(); ++stage) {
+    text += fmt::format(",{}@{}", stage->count, bound_text(stage->from));
+  }
+  return text;
+}
 std::string value_text(const std::vector<std::int64_t>& values) {
   return fmt::format("{}", fmt::join(values, ","));
 }
@@ -125,6 +132,27 @@ bool read_value(std::string_view text, CountOrAuto& value) {
   CountOrAuto read{.automatic = trimmed(text) == "auto"};
   if (!read.automatic && !read_number(text, read.count)) return false;
   value = read;
+  return true;
+}
+
+bool read_value(std::string_view text, CountSchedule& value) {
+  std::vector<CountSchedule::Stage> stages;
+  double last_share = 0, last_step = 0;
+  for (const auto part : split_commas(text)) {
+    auto& stage = stages.emplace_back();
+    const auto at = part.find('@');
+    const bool first = stages.size() == 1;
+    if ((at == std::string_view::npos) != first) return false;
+    if (!read_value(part.substr(0, at), stage.count)) return false;
+    if (first) continue;
+    if (!read_value(part.substr(at + 1), stage.from)) return false;
+    auto& last = stage.is_share() ? last_share : last_step;
+    const bool whole = stage.is_share() || stage.from == std::floor(stage.from);
+    if (!whole || stage.from <= last) return false;
+    last = stage.from;
+  }
+  if (stages.empty()) return false;
+  value = CountSchedule(std::move(stages));
   return true;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 
 #include "config/choices.h"
 #include "config/count_or_auto.h"
+#include "config/count_schedule.h"
 #include "config/every.h"
 #include "config/limits.h"
 
@@ -27,6 +29,7 @@ std::string value_text(bool value);
 std::string value_text(const std::string& value);
 std::string value_text(const Every& value);
 std::string value_text(const CountOrAuto& value);
+std::string value_text(const CountSchedule& value);
 std::string value_text(const std::vector<std::int64_t>& values);
 std::string value_text(const std::vector<std::string>& values);
 template <ChoiceEnum E>
@@ -41,6 +44,7 @@ bool read_value(std::string_view text, bool& value);
 bool read_value(std::string_view text, std::string& value);
 bool read_value(std::string_view text, Every& value);
 bool read_value(std::string_view text, CountOrAuto& value);
+bool read_value(std::string_view text, CountSchedule& value);
 bool read_value(std::string_view text, std::vector<std::int64_t>& values);
 bool read_value(std::string_view text, std::vector<std::string>& values);
 template <ChoiceEnum E>
@@ -70,6 +74,10 @@ std::string expected_text(const Limit& limit) {
     return "a number of steps, or of minutes with m (100, 5m)";
   } else if constexpr (std::is_same_v<T, CountOrAuto>) {
     return "auto or an integer" + limit_text(limit);
+  } else if constexpr (std::is_same_v<T, CountSchedule>) {
+    return "an integer" + limit_text(limit) +
+           ", or several, the others each with the share of the run (below 1) or the step from "
+           "which it counts (1024,2048@0.5)";
   } else if constexpr (std::is_enum_v<T>) {
     return fmt::format("{}", fmt::join(choices_of(T{}), "|"));
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
@@ -88,6 +96,10 @@ bool is_allowed(const T& value, const Limit& limit) {
     return limit.allows(static_cast<double>(value));
   } else if constexpr (std::is_same_v<T, Every> || std::is_same_v<T, CountOrAuto>) {
     return limit.allows(static_cast<double>(value.count));
+  } else if constexpr (std::is_same_v<T, CountSchedule>) {
+    return std::ranges::all_of(value.stages(), [&](const CountSchedule::Stage& stage) {
+      return limit.allows(static_cast<double>(stage.count));
+    });
   } else {
     return true;
   }

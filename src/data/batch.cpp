@@ -29,6 +29,11 @@ OrderedSource::OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayou
                              AllocateTokens allocate)
     : order_(std::move(order)), layout_(layout), allocate_(std::move(allocate)) {}
 
+void OrderedSource::reshape(const BatchShape& shape) {
+  order_->resize(shape.tokens);
+  layout_.seq_len = shape.seq_len;
+}
+
 bool OrderedSource::next(HostBatch& batch) {
   if (!batch.buffer) batch.buffer = allocate_(order_->span_tokens());
   const auto place = order_->advance();

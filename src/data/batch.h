@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/span_log.h"
+#include "config/batch_shape.h"
 #include "data/byte_count.h"
 #include "data/token_order.h"
 
@@ -62,6 +63,8 @@ class BatchSource {
   virtual bool next(HostBatch& batch) = 0;
   virtual LoaderState state() const = 0;  // `after` of the last batch that next() returned
   virtual void restore(const LoaderState& state) = 0;
+  // Between two steps: batches have another shape from now on. See TokenOrder::resize().
+  virtual void reshape(const BatchShape& shape) = 0;
   virtual std::int64_t span_tokens() const = 0;  // capacity of every buffer, in tokens
 };
 
@@ -74,6 +77,7 @@ class OrderedSource final : public BatchSource {
   bool next(HostBatch& batch) override;
   LoaderState state() const override { return order_->state(); }
   void restore(const LoaderState& state) override { order_->restore(state); }
+  void reshape(const BatchShape& shape) override;
   std::int64_t span_tokens() const override { return order_->span_tokens(); }
 
  private:

@@ -59,6 +59,8 @@ class Feeder final : public BatchFeed {
   std::vector<CopyTime> take_copy_times() override { return std::exchange(copy_times_, {}); }
   LoaderState state() const { return source_->state(); }
   void restore(const LoaderState& state) { source_->restore(state); }
+  // See BatchSource.
+  void reshape(const BatchShape& shape) { source_->reshape(shape); }
 
  private:
   // One of two batches in transfer. The host buffer is reused after `copied`, the device's after

@@ -90,6 +90,14 @@ void PrefetchSource::restore(const LoaderState& state) {
   start();
 }
 
+void PrefetchSource::reshape(const BatchShape& shape) {
+  stop();
+  order_->restore(consumed_state_);
+  order_->resize(shape.tokens);
+  layout_.seq_len = shape.seq_len;
+  start();
+}
+
 std::unique_ptr<BatchSource> make_source(std::unique_ptr<TokenOrder> order,
                                          const BatchLayout& layout,
                                          const std::optional<PrefetchOptions>& ahead,

@@ -33,6 +33,8 @@ class PrefetchSource final : public BatchSource {
   LoaderState state() const override { return consumed_state_; }
   // Drops the batches read ahead and continues from `state`.
   void restore(const LoaderState& state) override;
+  // Drops the batches read ahead, which have the former shape.
+  void reshape(const BatchShape& shape) override;
   std::int64_t span_tokens() const override { return order_->span_tokens(); }
 
  private:

@@ -7,10 +7,15 @@
 
 namespace tg {
 
+void TokenOrder::resize(std::int64_t /*micro_batch_tokens*/) {
+  assert(!"listed places have their sizes");
+}
+
 StreamOrder::StreamOrder(const TokenSource& source, std::int64_t micro_batch_tokens,
                          std::int64_t micro_batches, int rank, int world_size)
     : TokenOrder(source),
-      span_(micro_batch_tokens + 1),
+      longest_(micro_batch_tokens + 1),
+      span_(longest_),
       micro_batches_(micro_batches),
       rank_(rank),
       world_size_(world_size) {
@@ -46,14 +51,20 @@ void StreamOrder::restore(const LoaderState& state) {
   dealt_ = state.micro_batches;
 }
 
-StridedOrder::StridedOrder(const TokenSource& source, std::int64_t sequences, std::int64_t seq_len,
-                           int rank, int world_size, bool repeat_first)
+void StreamOrder::resize(std::int64_t micro_batch_tokens) {
+  assert(dealt_ == 0 && micro_batch_tokens > 0 && micro_batch_tokens < longest_);
+  span_ = micro_batch_tokens + 1;
+}
+
+StridedOrder::StridedOrder(const TokenSource& source, std::int64_t micro_batch_tokens, int rank,
+                           int world_size, bool repeat_first)
     : TokenOrder(source),
-      stride_(sequences * seq_len),
+      longest_(micro_batch_tokens + 1),
+      stride_(micro_batch_tokens),
       rank_(rank),
       world_size_(world_size),
       repeat_first_(repeat_first) {
-  assert(sequences > 0 && seq_len > 0 && rank >= 0 && rank < world_size);
+  assert(micro_batch_tokens > 0 && rank >= 0 && rank < world_size);
   const std::int64_t needed = stride_ * world_size_ + 1;
   for (int shard = 0; shard < source.count(); ++shard) {
     REQUIRE(source.tokens(shard) >= needed, ExitCode::bad_data,
@@ -61,45 +72,67 @@ StridedOrder::StridedOrder(const TokenSource& source, std::int64_t sequences, st
             "{}); lower the batch or merge small shards",
             source.path(shard), needed, source.tokens(shard));
   }
-  offset_ = rank_ * stride_;
 }
 
 std::optional<Place> StridedOrder::advance() {
-  const Place place{source_.start(shard_) + offset_, span_tokens()};
-  if (rounds_++ == 0 && repeat_first_) return place;
-  const std::int64_t round = stride_ * world_size_;
-  offset_ += round;
+  const Place place{source_.start(next_.shard) + next_.begin + rank_ * stride_, stride_ + 1};
+  if (rounds_++ == 0 && repeats()) return place;
+  next_.begin += stride_ * world_size_;
   // The rest of the shard is counted from this rank's own position, as the reference implementation
   // does, so ranks may move to the next shard in different rounds.
-  if (offset_ + round + 1 > source_.tokens(shard_)) {
-    shard_ = (shard_ + 1) % source_.count();
-    offset_ = rank_ * stride_;
-  }
+  if (reads_from(next_, rank_) == 0) next_ = {(next_.shard + 1) % source_.count(), 0};
   return place;
 }
 
 void StridedOrder::restore(const LoaderState& state) {
-  REQUIRE(state.micro_batches >= 0, ExitCode::config,
-          "loader state micro_batches={}: expected the rounds read so far; resume with the state "
-          "of a run in this order",
-          state.micro_batches);
+  REQUIRE(state.micro_batches >= 0 && state.token_offset >= 0, ExitCode::config,
+          "loader state token_offset={} micro_batches={}: expected where the order began, and the "
+          "rounds read since; resume with the state of a run in this order",
+          state.token_offset, state.micro_batches);
+  base_ = state.token_offset;
   rounds_ = state.micro_batches;
-  std::int64_t reads = repeat_first_ && rounds_ > 0 ? rounds_ - 1 : rounds_;
-  reads %= reads_of_a_pass();
-  for (shard_ = 0; reads >= reads_of(shard_); ++shard_) reads -= reads_of(shard_);
-  offset_ = (rank_ + reads * world_size_) * stride_;
+  next_ = after(reads(), rank_);
 }
 
-std::int64_t StridedOrder::reads_of(int shard) const {
-  // The first read always fits; another one while a whole round and one token remain.
-  const std::int64_t from_rank = source_.tokens(shard) - 1 - rank_ * stride_;
-  return std::max<std::int64_t>(1, from_rank / (stride_ * world_size_));
+void StridedOrder::resize(std::int64_t micro_batch_tokens) {
+  assert(micro_batch_tokens > 0 && micro_batch_tokens < longest_);
+  const auto [shard, begin] = after(reads(), /*rank=*/0);
+  base_ = source_.start(shard) + begin;
+  rounds_ = 0;
+  stride_ = micro_batch_tokens;
+  next_ = after(0, rank_);
 }
 
-std::int64_t StridedOrder::reads_of_a_pass() const {
+// In the shard of base_, or in the next one if rank 0 has no whole round left there.
+StridedOrder::Round StridedOrder::base() const {
+  int shard = 0;
+  while (shard + 1 < source_.count() && source_.start(shard + 1) <= base_) ++shard;
+  const Round found{shard, base_ - source_.start(shard)};
+  return reads_from(found, /*rank=*/0) > 0 ? found : Round{(shard + 1) % source_.count(), 0};
+}
+
+StridedOrder::Round StridedOrder::after(std::int64_t reads, std::int64_t rank) const {
+  const auto of_a_pass = reads_of_a_pass(rank);
+  auto round = base();
+  for (auto here = reads_from(round, rank); reads >= here; here = reads_from(round, rank)) {
+    reads = (reads - here) % of_a_pass;
+    round = {(round.shard + 1) % source_.count(), 0};
+  }
+  round.begin += reads * world_size_ * stride_;
+  return round;
+}
+
+std::int64_t StridedOrder::reads_of_a_pass(std::int64_t rank) const {
   std::int64_t reads = 0;
-  for (int shard = 0; shard < source_.count(); ++shard) reads += reads_of(shard);
+  for (int shard = 0; shard < source_.count(); ++shard) reads += reads_from({shard, 0}, rank);
   return reads;
+}
+
+std::int64_t StridedOrder::reads_from(const Round& round, std::int64_t rank) const {
+  // The first read of a shard always fits; another one while a whole round and one token remain.
+  const std::int64_t rest = source_.tokens(round.shard) - 1 - round.begin - rank * stride_;
+  const auto whole = rest / (stride_ * world_size_);
+  return round.begin == 0 ? std::max<std::int64_t>(1, whole) : std::max<std::int64_t>(0, whole);
 }
 
 ListedOrder::ListedOrder(const TokenSource& source, std::vector<Place> places, std::int64_t count)

@@ -22,7 +22,8 @@ struct LoaderState {
   // stream: tokens of the stream consumed by all ranks together, before wrapping.
   std::int64_t token_offset = 0;
   // stream: micro-batches of the unfinished step among them, 0 between steps.
-  // strided: rounds since the beginning, from which each rank's own position follows.
+  // strided: rounds since the beginning, or since micro-batches last changed their size, which was
+  // at token_offset of the stream; each rank's own position follows from both.
   std::int64_t micro_batches = 0;
 
   bool operator==(const LoaderState&) const = default;
@@ -45,6 +46,9 @@ class TokenOrder {
   // Errors: config (a state that this order cannot have).
   virtual void restore(const LoaderState& state) = 0;
   virtual std::int64_t span_tokens() const = 0;  // of the largest micro-batch: inputs + 1
+  // Between two steps: micro-batches have L tokens from now on. Wants an L up to that of the
+  // constructor.
+  virtual void resize(std::int64_t micro_batch_tokens);
 
   // Reads out.size() tokens from `begin`, a place that advance() returned. Thread-safe.
   virtual void read(std::int64_t begin, std::span<std::uint16_t> out) const {
@@ -57,16 +61,18 @@ class TokenOrder {
 
 class StreamOrder final : public TokenOrder {
  public:
-  // micro_batch_tokens L, micro_batches M a step (of all ranks).
+  // micro_batch_tokens L, the most; micro_batches M a step (of all ranks).
   StreamOrder(const TokenSource& source, std::int64_t micro_batch_tokens,
               std::int64_t micro_batches, int rank, int world_size);
 
   std::optional<Place> advance() override;
   LoaderState state() const override;
   void restore(const LoaderState& state) override;
-  std::int64_t span_tokens() const override { return span_; }
+  std::int64_t span_tokens() const override { return longest_; }
+  void resize(std::int64_t micro_batch_tokens) override;
 
  private:
+  const std::int64_t longest_;  // of L + 1
   std::int64_t span_;           // L + 1
   std::int64_t micro_batches_;  // M
   std::int64_t rank_, world_size_;
@@ -76,28 +82,45 @@ class StreamOrder final : public TokenOrder {
 
 class StridedOrder final : public TokenOrder {
  public:
-  // sequences B, seq_len T of a micro-batch. repeat_first: b0, b0, b1, … instead of b0, b1, …
+  // micro_batch_tokens B * T, the most. repeat_first: b0, b0, b1, … instead of b0, b1, …
   // Errors: bad_data (a shard with fewer than B * T * W + 1 tokens).
-  StridedOrder(const TokenSource& source, std::int64_t sequences, std::int64_t seq_len, int rank,
-               int world_size, bool repeat_first);
+  StridedOrder(const TokenSource& source, std::int64_t micro_batch_tokens, int rank, int world_size,
+               bool repeat_first);
 
   std::optional<Place> advance() override;
-  LoaderState state() const override { return {.micro_batches = rounds_}; }
+  LoaderState state() const override { return {.token_offset = base_, .micro_batches = rounds_}; }
   void restore(const LoaderState& state) override;
-  std::int64_t span_tokens() const override { return stride_ + 1; }
+  std::int64_t span_tokens() const override { return longest_; }
+  // All ranks go on at rank 0's position, behind all that a rank has read; one that is in the next
+  // shard already reads some of that again.
+  void resize(std::int64_t micro_batch_tokens) override;
 
   // Reads of this rank in one pass over all shards, not counting a repeated first read.
-  std::int64_t reads_of_a_pass() const;
+  std::int64_t reads_of_a_pass() const { return reads_of_a_pass(rank_); }
 
  private:
-  std::int64_t reads_of(int shard) const;  // reads of this rank in one pass over the shard
+  // A position for all ranks: rank r reads at `begin` + r * B * T of the shard.
+  struct Round {
+    int shard = 0;
+    std::int64_t begin = 0;
+  };
+  Round base() const;
+  // Where `rank` reads after `reads` reads from base_ on.
+  Round after(std::int64_t reads, std::int64_t rank) const;
+  // Reads of the rank from there to the end of its shard.
+  std::int64_t reads_from(const Round& round, std::int64_t rank) const;
+  std::int64_t reads_of_a_pass(std::int64_t rank) const;
+  bool repeats() const { return repeat_first_ && base_ == 0; }
+  // Without the repeated one.
+  std::int64_t reads() const { return repeats() && rounds_ > 0 ? rounds_ - 1 : rounds_; }
 
-  std::int64_t stride_;  // B * T
+  const std::int64_t longest_;  // of B * T + 1
+  std::int64_t stride_;         // B * T
   std::int64_t rank_, world_size_;
   bool repeat_first_;
+  std::int64_t base_ = 0;  // in the stream, where reading in strides of this size began
   std::int64_t rounds_ = 0;
-  int shard_ = 0;
-  std::int64_t offset_;  // of the next read in its shard
+  Round next_;  // this rank's next read
 };
 
 // Cycles through the listed places for `count` rounds; later rounds have no micro-batch.

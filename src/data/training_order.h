@@ -7,7 +7,7 @@
 
 namespace tg {
 
-// The order that LOADER_ORDER names, in micro-batches of micro_batch_tokens(). `tokens` must
+// The order that LOADER_ORDER names, in micro-batches of the run's first shape. `tokens` must
 // outlive it. Errors: those of StridedOrder.
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size);

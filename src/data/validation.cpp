@@ -38,7 +38,7 @@ ValidationPlan plan_stream(std::int64_t predictions, std::int64_t seq_len, std::
 ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std::int64_t sequences,
                             std::int64_t seq_len, std::int64_t at_once, int rank, int world_size) {
   assert(at_once > 0);
-  StridedOrder order(source, sequences, seq_len, rank, world_size, /*repeat_first=*/false);
+  StridedOrder order(source, sequences * seq_len, rank, world_size, /*repeat_first=*/false);
   const std::int64_t parts = (sequences + at_once - 1) / at_once;
   ValidationPlan plan{.places = {}, .count = batches * parts, .places_in_batch = parts};
   // VAL_TOKENS may be any number of passes; the list holds one, which ListedOrder repeats.

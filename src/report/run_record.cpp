@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 6> kMarks = {"checkpoint", "resume",       "late_qat",
-                                                    "swa",        "skipped_step", "stopping_early"};
+constexpr std::array<std::string_view, 7> kMarks = {
+    "checkpoint", "resume", "batches", "late_qat", "swa", "skipped_step", "stopping_early"};
 constexpr std::array<std::string_view, 3> kLists = {"warning", "final", "artifact"};
 constexpr std::array<std::string_view, 5> kLast = {"data", "start", "first_step", "closing",
                                                    "memory"};

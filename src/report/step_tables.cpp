@@ -70,7 +70,10 @@ void StepTables::add_train(const json& event, const std::string& place) {
           last_step(), step);
   const auto before = at(static_cast<double>(last_step()));
   const auto steps = static_cast<double>(step - last_step());
-  const double ms = number(event, "train_time_ms"), tokens = steps * tokens_per_step_;
+  const double ms = number(event, "train_time_ms");
+  // Metrics of earlier versions do not have them.
+  const double tokens =
+      event.contains("tokens") ? number(event, "tokens") - before.tokens : steps * tokens_per_step_;
   const double rate = ms > before.ms ? tokens / (ms - before.ms) * 1000 : std::nan("");
   const double position = static_cast<double>(step);
   const bool timed = timing_ && (*timing_)["step"] == step;

@@ -67,10 +67,15 @@ std::string head(const json& run) {
                      text_of(start, "compute_dtype"), ended(run) ? "ended" : "not ended");
 }
 
-// Training time that is left: of the steps at the present rate, or of the clock if that is less.
-double seconds_left(const json& run, double step, double ms, double rate) {
-  const double steps = setting(run, "ITERATIONS") - step;
-  double left = steps * run["start"]["tokens_per_step"].get<double>() / rate;
+double planned_tokens(const json& run) {
+  const auto data = run.find("data");
+  if (data != run.end() && data->contains("planned_tokens")) return (*data)["planned_tokens"];
+  return setting(run, "ITERATIONS") * run["start"]["tokens_per_step"].get<double>();
+}
+
+// Training time that is left: of the tokens at the present rate, or of the clock if that is less.
+double seconds_left(const json& run, double tokens, double ms, double rate) {
+  double left = (planned_tokens(run) - tokens) / rate;
   const double cap = setting(run, "MAX_WALLCLOCK_SECONDS");
   if (cap > 0) left = std::min(left, cap - ms / 1000);
   return left;
@@ -90,12 +95,12 @@ double recent(const std::vector<double>& values) {
 std::string state(const json& run) {
   const double step = last_of(column(run, "train", "step"));
   const double ms = last_of(column(run, "train", "ms"));
+  const double tokens = last_of(column(run, "train", "tokens"));
   const double rate = recent(column(run, "train", "tokens_per_s"));
   auto text = fmt::format("step {:.0f} of {:.0f}  {:.0f} tokens  {:.0f} tokens/s  trained {}", step,
-                          setting(run, "ITERATIONS"), last_of(column(run, "train", "tokens")), rate,
-                          duration(ms / 1000));
+                          setting(run, "ITERATIONS"), tokens, rate, duration(ms / 1000));
   if (!ended(run) && std::isfinite(rate)) {
-    text += "  left " + duration(seconds_left(run, step, ms, rate));
+    text += "  left " + duration(seconds_left(run, tokens, ms, rate));
   }
   return text;
 }

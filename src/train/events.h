@@ -69,8 +69,10 @@ struct FirstStepEnded {
 struct StepEnded {
   std::int64_t step = 0;
   double loss = 0, lr_scale = 0;
-  double grad_norm = 0;                // global, before clipping
-  double elapsed_ms = 0;               // training time
+  double grad_norm = 0;     // global, before clipping
+  double elapsed_ms = 0;    // training time
+  std::int64_t tokens = 0;  // trained on by all ranks so far
+  std::int64_t seq_len = 0;
   std::optional<double> loss_scale{};  // in fp16
   // Tokens of the stream that all ranks together have used; absent in the strided order.
   std::optional<std::int64_t> token_offset;
@@ -121,6 +123,11 @@ struct CheckpointFailed {  // training goes on
 
 // The schedule.
 
+// TRAIN_BATCH_TOKENS or TRAIN_SEQ_LEN has another value from the next step on.
+struct BatchesChanged {
+  std::int64_t step = 0;  // steps done before it
+  std::int64_t tokens_per_step = 0, seq_len = 0;
+};
 struct LateQatStarted {
   std::int64_t step = 0;  // steps done before it
   double lr_scale = 0;
@@ -207,9 +214,9 @@ struct ArtifactWritten {
 using RunEvent =
     std::variant<RanksJoined, RunStarted, SizePadded, MicroBatchCut, WarmUpStepEnded, Resumed,
                  FirstStepEnded, StepEnded, StepTimed, StepSkipped, CheckpointSaved,
-                 CheckpointFailed, LateQatStarted, SwaStarted, SettingWarning, TokensStalled,
-                 TokensRepeated, Validated, ValidationProgress, ValidationSummary, TraceWritten,
-                 StoppedEarly, LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten,
-                 ArtifactWritten>;
+                 CheckpointFailed, BatchesChanged, LateQatStarted, SwaStarted, SettingWarning,
+                 TokensStalled, TokensRepeated, Validated, ValidationProgress, ValidationSummary,
+                 TraceWritten, StoppedEarly, LoopEnded, MemoryMeasured, AverageApplied, FinalScored,
+                 ModelWritten, ArtifactWritten>;
 
 }  // namespace tg

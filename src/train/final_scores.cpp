@@ -44,7 +44,7 @@ FinalScores::FinalScores(const Settings& settings, const Machine& machine,
 const SplitTokens& FinalScores::tokens() {
   if (!tokens_) {
     const PeerWatch::Work reading(communicator_.watch(), "reading the validation split");
-    const auto longest = std::max(eval_length(settings_), settings_.run.train_seq_len);
+    const auto longest = std::max(eval_length(settings_), settings_.run.train_seq_len.last());
     tokens_.emplace(source_, validation_.tokens(), longest, machine_.device);
     if (validation_.bytes()) bytes_ = to_device(*validation_.bytes(), machine_.device);
   }
@@ -94,7 +94,7 @@ void FinalScores::score_windows(std::int64_t stride, const std::string& suffix) 
 void FinalScores::train_and_score(bool fake_quant) {
   if (!settings_.ttt.ttt_enabled) return;
   const auto& split = tokens();
-  const auto length = settings_.run.train_seq_len;
+  const auto length = settings_.run.train_seq_len.last();
   const auto wanted = settings_.run.eval_stride;
   const auto stride = wanted > 0 && wanted < length ? wanted : length;
   const bool quirks = settings_.runtime.record_quirks;

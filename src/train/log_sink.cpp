@@ -46,7 +46,7 @@ std::string LogSink::progress_text(const StepEnded& event) const {
   const auto& run = settings_.run;
   const auto step = event.step;
   const double step_ms = event.elapsed_ms / static_cast<double>(step);
-  const double rate = static_cast<double>(tokens_per_step(settings_, world_size_)) / step_ms * 1000;
+  const double rate = static_cast<double>(event.tokens) / event.elapsed_ms * 1000;
   double left_ms = static_cast<double>(run.iterations - step) * step_ms;
   if (run.max_wallclock_seconds > 0) {
     left_ms = std::min(left_ms, run.max_wallclock_seconds * 1000 - event.elapsed_ms);
@@ -57,7 +57,7 @@ std::string LogSink::progress_text(const StepEnded& event) const {
                   run.iterations, event.loss, rate, left / 3600, left / 60 % 60, left % 60);
   if (event.pass) line += fmt::format("  pass {}", *event.pass);
   if (machine_.peak_flops > 0) {
-    const double flops = rate * training_flops_per_token(settings_.model, run.train_seq_len);
+    const double flops = rate * training_flops_per_token(settings_.model, event.seq_len);
     line += fmt::format("  MFU {:.1f}%", 100 * flops / (world_size_ * machine_.peak_flops));
   }
   return line;
@@ -99,6 +99,11 @@ void LogSink::operator()(const CheckpointSaved& event) const {
 
 void LogSink::operator()(const CheckpointFailed& event) const {
   log_warn("step {}: no checkpoint ({}); training goes on", event.step, event.error);
+}
+
+void LogSink::operator()(const BatchesChanged& event) const {
+  log_info("batches:changed step:{} tokens_per_step:{} train_seq_len:{}", event.step,
+           event.tokens_per_step, event.seq_len);
 }
 
 void LogSink::operator()(const LateQatStarted& event) const {

@@ -29,6 +29,7 @@ class LogSink {
   void operator()(const Resumed& event) const;
   void operator()(const CheckpointSaved& event) const;
   void operator()(const CheckpointFailed& event) const;
+  void operator()(const BatchesChanged& event) const;
   void operator()(const LateQatStarted& event) const;
   void operator()(const SwaStarted& event) const;
   void operator()(const SettingWarning& event) const;

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/python_format.h"
 #include "config/derived.h"
+#include "config/text.h"
 #include "train/log_sink.h"
 
 namespace tg {
@@ -67,8 +68,8 @@ void LogSink::optimizer_lines() const {
   log_info(
       "train_batch_tokens:{} train_seq_len:{} iterations:{} warmup_steps:{} "
       "max_wallclock_seconds:{:.3f}",
-      run.train_batch_tokens, run.train_seq_len, run.iterations, run.warmup_steps,
-      run.max_wallclock_seconds);
+      value_text(run.train_batch_tokens), value_text(run.train_seq_len), run.iterations,
+      run.warmup_steps, run.max_wallclock_seconds);
   log_info("seed:{}", settings_.data.seed);
 }
 

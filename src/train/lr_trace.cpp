@@ -7,24 +7,29 @@
 
 namespace tg {
 
-std::vector<double> read_lr_trace(const std::string& path) {
-  std::vector<double> scales;
+std::vector<TracedStep> read_lr_trace(const std::string& path) {
+  std::vector<TracedStep> steps;
+  std::int64_t tokens_before = 0;
   MetricsReader reader(path);
   while (const auto event = reader.next()) {
     if (event->at("event") != "train") continue;
     const auto step = event->at("step").get<std::int64_t>();
     const auto& scale = event->at("lr_scale");
-    REQUIRE(step == std::ssize(scales) + 1 && scale.is_number(), ExitCode::bad_data,
+    REQUIRE(step == std::ssize(steps) + 1 && scale.is_number(), ExitCode::bad_data,
             "LR_TRACE: {}: expected the lr_scale of step {}, found {} of step {}", reader.place(),
-            scales.size() + 1, scale.dump(), step);
-    scales.push_back(scale.get<double>());
+            steps.size() + 1, scale.dump(), step);
+    const auto tokens = event->value("tokens", std::int64_t{0});
+    steps.push_back({.lr_scale = scale.get<double>(),
+                     .tokens = tokens - tokens_before,
+                     .seq_len = event->value("seq_len", std::int64_t{0})});
+    tokens_before = tokens;
   }
-  REQUIRE(!scales.empty(), ExitCode::bad_data,
+  REQUIRE(!steps.empty(), ExitCode::bad_data,
           "LR_TRACE: {}: expected a run's metrics.jsonl, found no train event in it", path);
-  return scales;
+  return steps;
 }
 
-void end_with(const std::vector<double>& trace, RunConfig& run) {
+void end_with(const std::vector<TracedStep>& trace, RunConfig& run) {
   run.iterations = std::min<std::int64_t>(run.iterations, std::ssize(trace));
   run.max_wallclock_seconds = 0;
 }

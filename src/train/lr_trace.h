@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -6,10 +7,16 @@
 
 namespace tg {
 
-// LR_TRACE: the learning-rate scale of every step of a run, from its metrics.jsonl. Errors: those
-// of MetricsReader; bad_data (no steps, or not all from 1 on).
-std::vector<double> read_lr_trace(const std::string& path);
+// What a step was trained with.
+struct TracedStep {
+  double lr_scale = 1;
+  std::int64_t tokens = 0, seq_len = 0;  // of all ranks; 0: the file does not say
+};
+
+// LR_TRACE: the steps of a run, from its metrics.jsonl. Errors: those of MetricsReader; bad_data
+// (no steps, or not all from 1 on).
+std::vector<TracedStep> read_lr_trace(const std::string& path);
 // The run ends with the trace, if not before: what the clock decided once is not decided again.
-void end_with(const std::vector<double>& trace, RunConfig& run);
+void end_with(const std::vector<TracedStep>& trace, RunConfig& run);
 
 }  // namespace tg

@@ -75,7 +75,9 @@ void MetricsSink::operator()(const StepEnded& event) {
                       {"train_loss", event.loss},
                       {"lr_scale", event.lr_scale},
                       {"grad_norm", event.grad_norm},
-                      {"train_time_ms", event.elapsed_ms}};
+                      {"train_time_ms", event.elapsed_ms},
+                      {"tokens", event.tokens},
+                      {"seq_len", event.seq_len}};
   if (event.token_offset) json["token_offset"] = *event.token_offset;
   if (event.pass) json["pass"] = *event.pass;
   if (event.loss_scale) json["loss_scale"] = *event.loss_scale;
@@ -118,6 +120,13 @@ void MetricsSink::operator()(const CheckpointSaved& event) {
 void MetricsSink::operator()(const CheckpointFailed& event) {
   file_.write(
       {{"event", "warning"}, {"kind", "checkpoint"}, {"step", event.step}, {"text", event.error}});
+}
+
+void MetricsSink::operator()(const BatchesChanged& event) {
+  file_.write({{"event", "batches"},
+               {"step", event.step},
+               {"tokens_per_step", event.tokens_per_step},
+               {"seq_len", event.seq_len}});
 }
 
 void MetricsSink::operator()(const LateQatStarted& event) {

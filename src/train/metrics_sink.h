@@ -27,6 +27,7 @@ class MetricsSink {
   void operator()(const Resumed& event);
   void operator()(const CheckpointSaved& event);
   void operator()(const CheckpointFailed& event);
+  void operator()(const BatchesChanged& event);
   void operator()(const LateQatStarted& event);
   void operator()(const SwaStarted& event);
   void operator()(const SettingWarning& event);

@@ -45,19 +45,18 @@ std::int64_t agreed_rows(const std::vector<std::int64_t>& choices, std::int64_t 
 }
 
 RowsFit measured_rows(const Settings& settings, const Machine& machine, Communicator& communicator,
-                      RunParts& parts, std::int64_t rows) {
+                      RunParts& parts, const BatchShape& shape) {
   const auto& parameters = parts.weights.parameters;
   // All copies that the run will keep; they are made after the warm-up.
   WeightAverage average(parameters, settings.averaging, settings.runtime.record_quirks);
   average.allocate_all();
   const auto pass = [&](std::int64_t rows_at_once) {
-    parts.step.rehearse_passes(
-        any_tokens(rows_at_once, settings.run.train_seq_len, machine.device));
+    parts.step.rehearse_passes(any_tokens(rows_at_once, shape.seq_len, machine.device));
     zero_all_gradients(parameters);
   };
   pass(1);  // the update reads the gradients
   const auto spare = kSpareBytes + bytes_of_update(parts, average);
-  const auto choices = divisors(rows);
+  const auto choices = divisors(shape.rows());
   const auto fit = fit_rows(choices, spare, machine.device, pass);
   const auto agreed = agreed_rows(choices, fit.rows, machine.device, communicator);
   return agreed == fit.rows ? fit : measure_rows(agreed, pass);
@@ -67,14 +66,16 @@ RowsFit measured_rows(const Settings& settings, const Machine& machine, Communic
 
 void choose_parts(const Settings& settings, const Machine& machine, Communicator& communicator,
                   RunParts& parts, Report& report) {
-  const auto rows = micro_batch_rows(settings, communicator.world_size());
-  RowsFit fit{.rows = rows};
-  if (machine.device.is_cuda()) {
-    const PeerWatch::Scope launching(watch_of_launches(communicator, machine.device));
-    fit = measured_rows(settings, machine, communicator, parts, rows);
+  for (const auto& shape : batch_shapes(settings, communicator.world_size())) {
+    const auto rows = shape.rows();
+    RowsFit fit{.rows = rows};
+    if (machine.device.is_cuda()) {
+      const PeerWatch::Scope launching(watch_of_launches(communicator, machine.device));
+      fit = measured_rows(settings, machine, communicator, parts, shape);
+    }
+    parts.step.set_parts(shape, rows / fit.rows);
+    report.emit(MicroBatchCut{rows, rows / fit.rows, fit.peak, fit.usable});
   }
-  parts.step.set_parts(rows / fit.rows);
-  report.emit(MicroBatchCut{rows, rows / fit.rows, fit.peak, fit.usable});
 }
 
 }  // namespace tg

@@ -28,7 +28,7 @@ std::string remedies(const Settings& settings) {
 Error explain_out_of_memory(const Settings& settings, std::string_view what) {
   constexpr double kMiB = 1024.0 * 1024.0;
   const auto tokens = micro_batch_tokens(settings, /*world_size=*/1);
-  const auto length = settings.run.train_seq_len;
+  const auto length = settings.run.train_seq_len.largest();
   // Shapes alone: nothing is allocated to count them.
   const auto parameters = make_parameters(settings.model, at::kFloat, at::kMeta).element_count();
   // In 16 bits, the least that they can take.

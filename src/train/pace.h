@@ -12,6 +12,9 @@ class Pace {
   // The clock read `elapsed_ms` when `steps` steps had ended. Calls come in the order of steps.
   void ended(std::int64_t steps, double elapsed_ms);
 
+  // Steps take another time from now on.
+  void forget() { ends_.clear(); }
+
   // Whether enough steps have ended for an estimate.
   bool known() const { return ends_.size() >= kFewest; }
   // Milliseconds on the clock when `steps` steps will have ended, by the mean of the recent ones.

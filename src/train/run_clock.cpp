@@ -1,8 +1,40 @@
 #include "train/run_clock.h"
 
+#include <algorithm>
+
+#include "base/error.h"
+#include "config/derived.h"
+#include "config/text.h"
 #include "train/readback.h"
 
 namespace tg {
+
+void RunClock::replay(const std::vector<TracedStep>& trace) {
+  std::vector<double> scales;
+  for (const auto& step : trace) scales.push_back(step.lr_scale);
+  lr_schedule_.replay(std::move(scales));
+  if (!batches_change(settings_.run)) return;
+  const auto world = communicator_.world_size();
+  const auto known = batch_shapes(settings_, world);
+  for (const auto& step : trace) {
+    const BatchShape shape{.tokens = step.tokens / micro_batches(settings_, world),
+                           .seq_len = step.seq_len};
+    REQUIRE(std::ranges::find(known, shape) != known.end(), ExitCode::config,
+            "LR_TRACE: its step {} has {} tokens in rows of {}, which neither "
+            "TRAIN_BATCH_TOKENS={} nor TRAIN_SEQ_LEN={} gives; set those of that run",
+            shapes_.size() + 1, step.tokens, step.seq_len,
+            value_text(settings_.run.train_batch_tokens), value_text(settings_.run.train_seq_len));
+    shapes_.push_back(shape);
+  }
+}
+
+BatchShape RunClock::shape_at(std::int64_t step, double elapsed_ms) const {
+  if (!shapes_.empty()) {
+    return shapes_[std::min(static_cast<std::size_t>(step), shapes_.size() - 1)];
+  }
+  return batch_shape(settings_, communicator_.world_size(),
+                     run_progress(settings_.run, step, elapsed_ms));
+}
 
 void RunClock::start() {
   host_.start();
@@ -20,7 +52,8 @@ Decisions RunClock::decide(std::int64_t step, double elapsed_ms,
   const double scale = lr_scale(step, elapsed_ms);
   return {.stop = cap_ms > 0 && elapsed_ms >= cap_ms,
           .fake_quant = scale < settings_.averaging.late_qat_threshold,
-          .swa = average.takes_swa(step + 1, scale)};
+          .swa = average.takes_swa(step + 1, scale),
+          .shape = shape_at(step, elapsed_ms)};
 }
 
 double RunClock::elapsed_at(std::int64_t step, const WeightAverage& average,

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "comm/communicator.h"
+#include "config/batch_shape.h"
 #include "config/settings.h"
 #include "device/event.h"
 #include "optim/averaging.h"
 #include "optim/schedule.h"
 #include "train/clock.h"
+#include "train/lr_trace.h"
 #include "train/pace.h"
 
 namespace tg {
@@ -20,6 +22,7 @@ namespace tg {
 // What depends on the training time so far.
 struct Decisions {
   bool stop, fake_quant, swa;
+  BatchShape shape;
   bool operator==(const Decisions&) const = default;
 };
 
@@ -32,8 +35,8 @@ class RunClock {
         communicator_(communicator),
         lr_schedule_(settings.run) {}
 
-  // Instead of what the clock says.
-  void replay(std::vector<double> lr_trace) { lr_schedule_.replay(std::move(lr_trace)); }
+  // Instead of what the clock says. Errors: config (batches that the settings never have).
+  void replay(const std::vector<TracedStep>& trace);
   double lr_scale(std::int64_t step, double elapsed_ms) const {
     return lr_schedule_.scale(step, elapsed_ms);
   }
@@ -50,6 +53,8 @@ class RunClock {
   double last_step_ms() const { return last_step_ms_; }
   // Rank 0's clock at the end of `steps` steps, which all ranks have read.
   void add_rank_0_time(std::int64_t steps, double elapsed_ms) { pace_.ended(steps, elapsed_ms); }
+  // The next step takes another time than those before.
+  void pace_changes() { pace_.forget(); }
 
   Decisions decide(std::int64_t step, double elapsed_ms, const WeightAverage& average) const;
   // Rank 0's training time at the end of `step` steps, the same on every rank. It is estimated from
@@ -71,11 +76,13 @@ class RunClock {
 
  private:
   double from_rank_0(double value);
+  BatchShape shape_at(std::int64_t step, double elapsed_ms) const;
 
   const Settings& settings_;
   at::Device device_;
   Communicator& communicator_;
   LrSchedule lr_schedule_;
+  std::vector<BatchShape> shapes_;  // of the steps, replayed; empty: none
   TrainingClock host_;
   // Steps end on the device before the host can read its clock, so their ends are measured from the
   // event of the last start(), when the clock read started_ms_.

@@ -40,8 +40,9 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
     ahead = {static_cast<int>(io.train_prefetch_queue),
              static_cast<int>(io.train_prefetch_workers)};
   }
-  return make_source(std::move(order), {.seq_len = settings.run.train_seq_len, .spans = &spans},
-                     ahead, token_allocator(device));
+  return make_source(std::move(order),
+                     {.seq_len = settings.run.train_seq_len.first(), .spans = &spans}, ahead,
+                     token_allocator(device));
 }
 
 }  // namespace
@@ -94,12 +95,10 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
   for (const auto& row : parameters.rows()) {
     if (!row.exported) mtp_parameters += row.value.numel();
   }
-  const auto step_tokens = tokens_per_step(settings, world_size);
   return {.dataset = std::filesystem::weakly_canonical(settings.data.data_path).filename().string(),
           .train_shards = parts.tokens.train->count(),
           .train_tokens = parts.tokens.train->known_tokens(),
-          .planned_tokens =
-              static_cast<double>(settings.run.iterations) * static_cast<double>(step_tokens),
+          .planned_tokens = planned_tokens(settings, world_size),
           .val_pattern = parts.validation.pattern(),
           .val_tokens = parts.validation.tokens(),
           .parameters = parameters.element_count(),
@@ -107,12 +106,13 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .world_size = world_size,
           .micro_steps = micro_steps(settings, world_size),
           .micro_batches = micro_batches(settings, world_size),
-          .tokens_per_step = step_tokens,
+          .tokens_per_step = tokens_per_step(settings, world_size),
           .attention_kernel = std::string(attention_name(machine.attention)),
           .device = machine.device_name,
           .compute_dtype = machine.compute_name,
           .threads = machine.threads,
-          .flops_per_token = training_flops_per_token(settings.model, settings.run.train_seq_len),
+          .flops_per_token =
+              training_flops_per_token(settings.model, settings.run.train_seq_len.first()),
           .peak_flops = machine.peak_flops};
 }
 

@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "config/derived.h"
+
 namespace tg {
 
 namespace {
@@ -55,7 +57,15 @@ RunState::RunState(const Settings& settings, at::Device device, Communicator& co
       settings_(settings),
       parameters_(parameters),
       optimizer_(optimizer),
-      feeder_(feeder) {}
+      feeder_(feeder),
+      world_size_(communicator.world_size()),
+      shape_(batch_shape(settings, world_size_, {})) {}
+
+void RunState::set_shape(const BatchShape& shape) {
+  if (shape == shape_) return;
+  shape_ = shape;
+  feeder_.reshape(shape);
+}
 
 void RunState::start_average() {
   average.emplace(parameters_, settings_.averaging, settings_.runtime.record_quirks);
@@ -71,6 +81,7 @@ void RunState::add_validation(std::int64_t at_step, double loss) {
 
 void RunState::visit(StateVisitor& visitor) {
   visitor("step", step);
+  visit_batches(visitor);
   visitor("fake_quant", fake_quant);
   visitor("validation_ms", validation_ms);
   clock.visit_state(visitor);
@@ -85,6 +96,19 @@ void RunState::visit(StateVisitor& visitor) {
     visitor("optimizer." + name, value, Placement::sharded);
   }
   visit_average(visitor);
+}
+
+// Where batches keep their shape, both follow from the settings.
+void RunState::visit_batches(StateVisitor& visitor) {
+  if (!batches_change(settings_.run)) {
+    tokens = step * tokens_per_step(settings_, world_size_);
+    return;
+  }
+  visitor("tokens", tokens);
+  auto shape = shape_;
+  visitor("loader.micro_batch_tokens", shape.tokens);
+  visitor("loader.seq_len", shape.seq_len);
+  set_shape(shape);
 }
 
 void RunState::visit_validations(StateVisitor& visitor) {

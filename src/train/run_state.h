@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "config/batch_shape.h"
 #include "config/settings.h"
 #include "data/feeder.h"
 #include "model/parameters.h"
@@ -55,6 +56,7 @@ class RunState {
            const ParameterTable& parameters, const Optimizer& optimizer, Feeder& feeder);
 
   std::int64_t step = 0;    // steps done, their metrics read back
+  std::int64_t tokens = 0;  // that these steps trained on, over all ranks
   bool fake_quant = false;  // QAT has begun
   RunClock clock;
   FiniteWatch finite_watch;
@@ -62,6 +64,9 @@ class RunState {
   std::optional<ValidationSummary> validations;  // from the first one on
   double validation_ms = 0;                      // spent on validation
 
+  // Of the micro-batches. Between two steps another one may be set.
+  const BatchShape& shape() const { return shape_; }
+  void set_shape(const BatchShape& shape);
   void start_average();
   void add_validation(std::int64_t at_step, double loss);
 
@@ -77,6 +82,7 @@ class RunState {
   void restore(const RunSnapshot& snapshot);
 
  private:
+  void visit_batches(StateVisitor& visitor);
   void visit_loader(StateVisitor& visitor);
   void visit_average(StateVisitor& visitor);
   void visit_validations(StateVisitor& visitor);
@@ -85,6 +91,8 @@ class RunState {
   const ParameterTable& parameters_;
   const Optimizer& optimizer_;
   Feeder& feeder_;
+  const int world_size_;
+  BatchShape shape_;
 };
 
 }  // namespace tg

@@ -25,6 +25,8 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
                 .lr_scale = launched.lr_scale,
                 .grad_norm = metrics.grad_norm,
                 .elapsed_ms = elapsed_ms,
+                .tokens = launched.tokens,
+                .seq_len = launched.seq_len,
                 .loss_scale = metrics.loss_scale,
                 .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
                 .pass = pass});
@@ -35,9 +37,9 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
 
 // The feeder counts them in the stream order, where a micro-batch consumes one token more than it
 // trains on.
-std::int64_t StepReporter::tokens_read(std::int64_t steps) const {
-  if (settings_.data.loader_order == LoaderOrder::stream) return parts_.feeder.state().token_offset;
-  return steps * tokens_per_step(settings_, world_size_);
+std::int64_t StepReporter::tokens_read(std::int64_t trained) const {
+  const bool streamed = settings_.data.loader_order == LoaderOrder::stream;
+  return streamed ? parts_.feeder.state().token_offset : trained;
 }
 
 std::optional<std::int64_t> StepReporter::pass_of(std::int64_t tokens_read) const {

@@ -15,12 +15,14 @@ namespace tg {
 struct LaunchedStep {
   std::int64_t step;         // from 1
   std::int64_t clock_steps;  // its metrics' clock_ms is the time at the end of so many steps
+  std::int64_t tokens;       // trained on by all ranks together, in this step and those before
+  std::int64_t seq_len;
   double lr_scale;
   Event ended;
   Readback metrics;
   std::optional<StepRecord> record;  // for the timing breakdown
   double val_ms;                     // spent on validation since the step before
-  std::int64_t tokens_read;          // by all ranks together, in this step and those before
+  std::int64_t tokens_read;          // as `tokens`
 };
 
 // Reports steps whose metrics have been read back, and warns of what they show.
@@ -38,8 +40,9 @@ class StepReporter {
   void start() { waited_before_ms_ = parts_.feeder.waited_ms(); }
   // Errors: those of FiniteWatch; io.
   void step_ended(const LaunchedStep& launched, const StepMetrics& metrics);
-  // By all ranks together in `steps` steps, of which the last has just been launched.
-  std::int64_t tokens_read(std::int64_t steps) const;
+  // By all ranks together, in steps that train on `trained` tokens and of which the last has just
+  // been launched.
+  std::int64_t tokens_read(std::int64_t trained) const;
 
  private:
   std::optional<std::int64_t> pass_of(std::int64_t tokens_read) const;

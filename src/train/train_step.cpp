@@ -58,6 +58,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
     const auto batch = next_batch();
     if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
+    take_shape({.tokens = batch.inputs.numel(), .seq_len = batch.inputs.size(1)});
     for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
       mean_loss += forward(batch, part);
       backward();
@@ -71,6 +72,18 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
                                   scale.defined() ? scale : at::zeros_like(skip_)});
   update(plan.state_copied);  // of the loss scale as well
   return metrics;
+}
+
+void TrainStep::set_parts(const BatchShape& shape, std::int64_t parts) {
+  parts_[shape] = parts;
+  shape_ = {};
+}
+
+void TrainStep::take_shape(const BatchShape& shape) {
+  if (shape == shape_) return;
+  shape_ = shape;
+  const auto parts = parts_.find(shape);
+  micro_step_.set_parts(parts == parts_.end() ? 1 : parts->second);
 }
 
 void TrainStep::release_graphs() {
@@ -89,6 +102,7 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
   }
   model_.collect_gradients();
   micro_step_.set_parts(1);
+  shape_ = {};
 }
 
 void TrainStep::rehearse_update() {

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <optional>
 
 #include "data/feeder.h"
@@ -46,8 +47,8 @@ class TrainStep {
   // → StepMetrics, [6] fp32 on the device.
   at::Tensor run(const StepPlan& plan);
 
-  // From now on each micro-batch is computed in `parts` of its rows, see MicroStep.
-  void set_parts(std::int64_t parts) { micro_step_.set_parts(parts); }
+  // From now on each micro-batch of that shape is computed in `parts` of its rows, see MicroStep.
+  void set_parts(const BatchShape& shape, std::int64_t parts);
   // Frees the memory of the captured graphs; the next step captures them anew.
   void release_graphs();
 
@@ -63,6 +64,7 @@ class TrainStep {
   void set(const StepPlan& plan);
   void cast_weights();
   DeviceBatch next_batch();
+  void take_shape(const BatchShape& shape);
   at::Tensor forward(const DeviceBatch& batch, std::int64_t part);
   void backward();
   void reduce(const at::Tensor& mean_loss, double clock_ms);
@@ -77,6 +79,8 @@ class TrainStep {
   Communicator& communicator_;
   std::int64_t micro_batches_;
   MicroStep micro_step_;
+  BatchShape shape_;                          // that micro_step_ is made for
+  std::map<BatchShape, std::int64_t> parts_;  // one, of a shape that is not here
   CapturedGraph once_a_step_;
   bool fake_quant_ = false;
   double clip_norm_ = 0;

@@ -104,6 +104,7 @@ void Trainer::loop() {
   reporter_.start();
   state_.clock.start();
   const auto first = state_.step;
+  trained_tokens_ = state_.tokens;
   for (auto step = first;; ++step) {
     const double elapsed = state_.clock.elapsed_at(step, *state_.average, [this] { read_back(); });
     if (state_.clock.decide(step, elapsed, *state_.average).stop) capped_at = step;
@@ -144,7 +145,9 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
   set_log_step(static_cast<long>(step));
   if (communicator_.watch() != nullptr) communicator_.watch()->set_step(step);
   const double scale = state_.clock.lr_scale(step, elapsed_ms);
-  if (!state_.fake_quant && state_.clock.decide(step, elapsed_ms, *state_.average).fake_quant) {
+  const auto decided = state_.clock.decide(step, elapsed_ms, *state_.average);
+  change_batches(step, decided.shape);
+  if (!state_.fake_quant && decided.fake_quant) {
     state_.fake_quant = true;
     report_.emit(LateQatStarted{step, scale});
   }
@@ -161,20 +164,33 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
     const auto phase = parts_.phases.enter(Phase::optimizer);
     return state_.average->update(step + 1, scale);
   }();
+  const auto tokens = trained_tokens_ +=
+      tokens_per_step(settings_, communicator_.world_size(), decided.shape);
   LaunchedStep launched{step + 1,
                         state_.step,
+                        tokens,
+                        decided.shape.seq_len,
                         scale,
                         Event(compute_stream(machine_.device)),
                         Readback(metrics),
                         parts_.phases.end_step(parts_.feeder),
                         std::exchange(validation_before_step_ms_, 0),
-                        reporter_.tokens_read(step + 1)};
+                        reporter_.tokens_read(tokens)};
   read_back();
   launched_.emplace(std::move(launched));
   if (machine_.device.is_cpu()) read_back();
   if (first_swa && (state_.average->collects_swa() || settings_.runtime.record_quirks)) {
     report_.emit(SwaStarted{step + 1});
   }
+}
+
+// The step takes a while longer: what was read ahead is read again, graphs are captured anew.
+void Trainer::change_batches(std::int64_t step, const BatchShape& shape) {
+  if (shape == state_.shape()) return;
+  state_.set_shape(shape);
+  state_.clock.pace_changes();
+  report_.emit(BatchesChanged{step, tokens_per_step(settings_, communicator_.world_size(), shape),
+                              shape.seq_len});
 }
 
 void Trainer::read_back() {
@@ -186,6 +202,7 @@ void Trainer::read_back() {
     return StepMetrics::of(launched.metrics.wait());
   }();
   state_.step = launched.step;
+  state_.tokens = launched.tokens;
   state_.clock.step_ended(launched.ended);
   state_.clock.add_rank_0_time(launched.clock_steps, metrics.clock_ms);
   rank_0_ms_ = metrics.clock_ms;
@@ -213,7 +230,7 @@ void Trainer::make_room() {
 Score Trainer::score() {
   make_room();
   return parts_.validation.score(
-      parts_.weights.model, settings_.run.train_seq_len,
+      parts_.weights.model, settings_.run.train_seq_len.last(),
       [this](const ValidationProgress& so_far) { report_.emit(so_far); });
 }
 

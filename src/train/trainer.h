@@ -25,7 +25,7 @@ struct RunSetup {
   Store store;  // null for a single rank
   std::string output_dir;
   std::optional<ResumePoint> resume;
-  std::vector<double> lr_trace;  // of LR_TRACE, if any
+  std::vector<TracedStep> lr_trace;  // of LR_TRACE, if any
 };
 
 class Trainer {
@@ -42,6 +42,7 @@ class Trainer {
   [[noreturn]] void stop();
   void begin_evaluations();
   void train(std::int64_t step, double elapsed_ms);
+  void change_batches(std::int64_t step, const BatchShape& shape);
   void read_back();
   void trace(std::int64_t step, bool last);
   void validate(std::int64_t step);
@@ -62,6 +63,7 @@ class Trainer {
   std::optional<Trace> trace_;
   StepReporter reporter_;
   double validation_before_step_ms_ = 0;  // since the last step
+  std::int64_t trained_tokens_ = 0;       // in the steps launched so far
   double rank_0_ms_ = 0;                  // rank 0's training time, as all ranks have last read it
   bool stop_ = false;                     // a rank was told to
   std::optional<LaunchedStep> launched_;

@@ -112,7 +112,7 @@ struct Bench {
     auto order =
         std::make_unique<StreamOrder>(source, micro_batch_tokens(settings, 1), micro, 0, 1);
     return std::make_unique<Feeder>(
-        make_source(std::move(order), {.seq_len = settings.run.train_seq_len}, ahead,
+        make_source(std::move(order), {.seq_len = settings.run.train_seq_len.first()}, ahead,
                     token_allocator(machine.device)),
         machine.device, variant.copy_stream);
   }
@@ -201,7 +201,7 @@ void run(int argc, char** argv) {
     }
   }
   fmt::print("{}, {} tokens a step, {} rounds of {} steps of each\n", machine.device_name,
-             settings.run.train_batch_tokens, kRounds, kSteps);
+             settings.run.train_batch_tokens.first(), kRounds, kSteps);
   fmt::print("{:28} {:>12} {:>9} {:>9} {:>24}\n", "", "ms a step", "least", "most",
              "against on the device");
   for (const Variant& variant : kVariants) {

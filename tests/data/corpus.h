@@ -54,8 +54,8 @@ struct Strided {
 };
 
 inline StridedOrder strided_order(const TokenSource& source, const Strided& options) {
-  return {source,       options.sequences, options.seq_len,
-          options.rank, options.world,     options.repeat_first};
+  return {source, options.sequences * options.seq_len, options.rank, options.world,
+          options.repeat_first};
 }
 
 }  // namespace tg::test

@@ -37,7 +37,7 @@ class Prefetch : public ::testing::Test {
     return std::make_unique<StreamOrder>(*shards_, kTokens, kMicroBatches, rank, world);
   }
   std::unique_ptr<TokenOrder> strided(int rank = 0, int world = 1) const {
-    return std::make_unique<StridedOrder>(*shards_, kTokens / kSeqLen, kSeqLen, rank, world, true);
+    return std::make_unique<StridedOrder>(*shards_, kTokens, rank, world, true);
   }
 
   TempDir folder_;
@@ -93,6 +93,27 @@ TEST_F(Prefetch, ResumesAtTheConsumersPositionNotTheReaders) {
     EXPECT_EQ(drain(fresh, 20), expected) << "after " << used;
     source.restore(position);
     EXPECT_EQ(drain(source, 20), expected) << "rewound after " << used;
+  }
+}
+
+TEST_F(Prefetch, WhatWasReadAheadIsReadAgainInAnotherShape) {
+  for (const bool is_stream : {true, false}) {
+    const auto order = [&] { return is_stream ? stream() : strided(); };
+    OrderedSource plain(order(), kLayout);
+    PrefetchSource ahead(order(), kLayout, {.queue = 5, .workers = 3});
+    EXPECT_EQ(drain(ahead, 2 * kMicroBatches), drain(plain, 2 * kMicroBatches));
+    for (const BatchShape shape :
+         {BatchShape{kTokens / 2, kSeqLen / 2}, BatchShape{kTokens, kSeqLen}}) {
+      plain.reshape(shape);
+      ahead.reshape(shape);
+      EXPECT_EQ(drain(ahead, 3 * kMicroBatches), drain(plain, 3 * kMicroBatches));
+      HostBatch batch;
+      for (auto* source : {static_cast<BatchSource*>(&plain), static_cast<BatchSource*>(&ahead)}) {
+        for (int i = 0; i < kMicroBatches; ++i) source->next(batch);
+        EXPECT_EQ(batch.tokens, shape.tokens + 1);
+        EXPECT_EQ(batch.seq_len, shape.seq_len);
+      }
+    }
   }
 }
 

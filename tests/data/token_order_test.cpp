@@ -77,6 +77,24 @@ TEST(StreamOrder, ResumesBetweenStepsOnAnotherNumberOfRanksAndBatch) {
   expect_part(message, "token_offset=90 micro_batches=1");
 }
 
+TEST(StreamOrder, OtherSizesGoOnBehindTheLastStep) {
+  const Corpus corpus({40, 7, 101, 23});
+  const ShardSet shards(corpus.dir.path(), "train", 65536);
+  auto order = stream_order(shards, {.length = 11, .micro_batches = 4});
+  std::size_t at = 0;
+  for (const std::size_t length : {11, 5, 9, 11, 1}) {
+    order.resize(static_cast<std::int64_t>(length));
+    EXPECT_EQ(order.span_tokens(), 12);  // what buffers must hold
+    for (int i = 0; i < 2 * 4; ++i) {
+      Tokens expected;
+      for (std::size_t k = 0; k <= length; ++k) {
+        expected.push_back(corpus.all[at++ % corpus.all.size()]);
+      }
+      ASSERT_EQ(next_of(order), expected) << length;
+    }
+  }
+}
+
 // The reference implementation's loader for the GPT-124M speedrun, line for line.
 struct PythonStrided {
   const std::vector<Tokens>& shards;
@@ -179,6 +197,75 @@ TEST(StridedOrder, AnyRankResumesFromAnotherRanksState) {
     resumed.restore(first.state());
     ASSERT_EQ(next_of(resumed), next_of(whole)) << rounds;
     ASSERT_EQ(next_of(resumed), next_of(whole)) << rounds;
+  }
+}
+
+TEST(StridedOrder, OtherSizesGoOnWhereRankZeroIsWithoutReadingATokenTwiceOrLeavingOneOut) {
+  const Corpus corpus({500});
+  const ShardSet shards(corpus.dir.path(), "train", 65536);
+  for (const int world : {1, 2, 3}) {
+    std::vector<StridedOrder> ranks;
+    for (int rank = 0; rank < world; ++rank) {
+      ranks.push_back(strided_order(
+          shards,
+          {.sequences = 8, .seq_len = 1, .rank = rank, .world = world, .repeat_first = true}));
+    }
+    std::size_t at = 0;
+    for (const std::size_t length : {8, 4, 6}) {
+      for (int round = 0; round < 5; ++round) {
+        std::vector<Tokens> found;
+        for (auto& rank : ranks) {
+          if (round == 0 && length != 8) rank.resize(static_cast<std::int64_t>(length));
+          found.push_back(next_of(rank));
+        }
+        for (const auto& batch : found) {
+          const auto begin = corpus.all.begin() + static_cast<std::ptrdiff_t>(at);
+          ASSERT_EQ(batch, Tokens(begin, begin + static_cast<std::ptrdiff_t>(length) + 1))
+              << length << " on " << world << " ranks, round " << round;
+          at += length;
+        }
+        // The first round is repeated, at the beginning only.
+        if (length == 8 && round == 0) at = 0;
+      }
+    }
+  }
+}
+
+TEST(TokenOrder, ResumesFromARandomPositionAfterItsSizeHasChanged) {
+  const Corpus corpus({49, 60, 77});
+  const ShardSet shards(corpus.dir.path(), "train", 65536);
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 300; ++trial) {
+    const int world = 1 + static_cast<int>(random() % 4);
+    const int rank = static_cast<int>(random() % static_cast<unsigned>(world));
+    const bool strided = trial % 2 == 1;
+    const auto make = [&]() -> std::unique_ptr<TokenOrder> {
+      if (!strided)
+        return std::make_unique<StreamOrder>(
+            stream_order(shards, {.length = 9, .micro_batches = 4, .rank = rank, .world = world}));
+      return std::make_unique<StridedOrder>(strided_order(
+          shards,
+          {.sequences = 3, .seq_len = 3, .rank = rank, .world = world, .repeat_first = true}));
+    };
+    const auto step = [&](TokenOrder& order) {
+      std::vector<Tokens> batches;
+      for (int round = 0; round < 4; round += world) batches.push_back(next_of(order));
+      return batches;
+    };
+    const auto whole = make(), resumed = make();
+    std::int64_t length = 9;
+    for (int change = 0; change < 3; ++change) {
+      length = 1 + static_cast<std::int64_t>(random() % 9);
+      whole->resize(length);
+      for (unsigned i = 0; i < random() % 12; ++i) step(*whole);
+    }
+    for (unsigned i = 0; i < random() % 12; ++i) step(*resumed);
+    resumed->resize(length);
+    resumed->restore(whole->state());
+    for (int i = 0; i < 12; ++i) {
+      ASSERT_EQ(resumed->state(), whole->state());
+      ASSERT_EQ(step(*resumed), step(*whole)) << trial;
+    }
   }
 }
 

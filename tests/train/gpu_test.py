@@ -25,6 +25,20 @@ class GpuTest(RunTest):
         kernel = next(line for line in self.lines if line.startswith("attention_kernel:"))
         self.assertRegex(kernel, r"^attention_kernel:cudnn device:NVIDIA .* compute_dtype:BFloat16$")
 
+    def test_batches_that_change_train_captured_as_launched(self):
+        schedule = dict(DEVICE="cuda", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=10,
+                        TRAIN_BATCH_TOKENS="1024,2048@0.5", TRAIN_SEQ_LEN="16,32@3")
+        captured = self.train(**schedule)
+        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+        self.assertEqual([event["step"] for event in captured if event["event"] == "batches"], [3, 5])
+        launched = self.train(output="launched", GRAPHS=0, **schedule)
+        self.assertEqual(train_losses(captured), train_losses(launched))
+        # As large as there is room for, of each shape.
+        measured = self.train(output="measured", GRAD_ACCUM_STEPS="auto", MEMORY_LIMIT_GB=4, **schedule)
+        self.assertEqual([event["sequences"] for event in measured if event["event"] == "micro_batch"], [8, 4, 8])
+        for found, expected in zip(train_losses(measured), train_losses(launched), strict=True):
+            self.assertAlmostEqual(found, expected, delta=2e-3 * expected)
+
     def test_skipping_ends_at_its_limit_and_no_model_that_is_not_finite_is_written(self):
         # The only finite gradient makes weights that are not; later steps are settled a step behind.
         endless = dict(DEVICE="cuda", MATRIX_LR=1e39, WARMUP_STEPS=0, output="nan")

@@ -43,34 +43,40 @@ TEST(MetricsSink, WritesTheKnownEventsWithTheirKeys) {
                                            .lr_scale = 0.5,
                                            .grad_norm = 1.5,
                                            .elapsed_ms = 70,
+                                           .tokens = 3072,
+                                           .seq_len = 512,
                                            .token_offset = 1024,
                                            .pass = {}},
                                  Validated{3, {.loss = 6.5, .bpb = 4.25}, 70, 8}});
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_EQ(lines[0].dump(), R"({"event":"train","grad_norm":1.5,"lr_scale":0.5,"step":3,)"
-                             R"("token_offset":1024,"train_loss":6.25,"train_time_ms":70.0})");
+  EXPECT_EQ(
+      lines[0].dump(),
+      R"({"event":"train","grad_norm":1.5,"lr_scale":0.5,"seq_len":512,)"
+      R"("step":3,"token_offset":1024,"tokens":3072,"train_loss":6.25,"train_time_ms":70.0})");
   EXPECT_EQ(lines[1].dump(),
             R"({"event":"val","step":3,"val_bpb":4.25,"val_loss":6.5,"val_time_ms":8.0})");
 }
 
 TEST(MetricsSink, EveryEventHasAName) {
   const auto lines =
-      metrics_of({RunStarted{},         WarmUpStepEnded{},   FirstStepEnded{}, StepEnded{},
-                  StepTimed{},          StepSkipped{},       LateQatStarted{}, SwaStarted{},
-                  SettingWarning{},     TokensStalled{},     TokensRepeated{}, Validated{},
-                  ValidationProgress{}, ValidationSummary{}, TraceWritten{},   StoppedEarly{},
-                  LoopEnded{},          MemoryMeasured{},    AverageApplied{}, FinalScored{},
-                  ModelWritten{},       ArtifactWritten{},   RanksJoined{},    Resumed{},
-                  CheckpointSaved{},    CheckpointFailed{},  SizePadded{},     MicroBatchCut{}});
+      metrics_of({RunStarted{},   WarmUpStepEnded{},    FirstStepEnded{},    StepEnded{},
+                  StepTimed{},    StepSkipped{},        BatchesChanged{},    LateQatStarted{},
+                  SwaStarted{},   SettingWarning{},     TokensStalled{},     TokensRepeated{},
+                  Validated{},    ValidationProgress{}, ValidationSummary{}, TraceWritten{},
+                  StoppedEarly{}, LoopEnded{},          MemoryMeasured{},    AverageApplied{},
+                  FinalScored{},  ModelWritten{},       ArtifactWritten{},   RanksJoined{},
+                  Resumed{},      CheckpointSaved{},    CheckpointFailed{},  SizePadded{},
+                  MicroBatchCut{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
-  EXPECT_EQ(names, (std::vector<std::string>{
-                       "data",       "start",          "warmup_step", "first_step",   "train",
-                       "timing",     "skipped_step",   "late_qat",    "swa",          "warning",
-                       "warning",    "warning",        "val",         "val_progress", "val_summary",
-                       "trace",      "stopping_early", "closing",     "memory",       "average",
-                       "final",      "model",          "artifact",    "ranks",        "resume",
-                       "checkpoint", "warning",        "padding",     "micro_batch"}));
+  EXPECT_EQ(
+      names,
+      (std::vector<std::string>{
+          "data",         "start",   "warmup_step",  "first_step",  "train",   "timing",
+          "skipped_step", "batches", "late_qat",     "swa",         "warning", "warning",
+          "warning",      "val",     "val_progress", "val_summary", "trace",   "stopping_early",
+          "closing",      "memory",  "average",      "final",       "model",   "artifact",
+          "ranks",        "resume",  "checkpoint",   "warning",     "padding", "micro_batch"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
 }
 
@@ -122,10 +128,17 @@ TEST(LogSink, TheUtilizationOfSeveralGpusIsThatOfAllTheirPeaks) {
   const Settings settings;
   Machine machine;
   // A step of 1 s uses the peak of one GPU.
-  machine.peak_flops = training_flops_per_token(settings.model, settings.run.train_seq_len) *
-                       static_cast<double>(tokens_per_step(settings, 2));
-  const StepEnded event{
-      .step = 1, .loss = 6, .lr_scale = 1, .elapsed_ms = 1000, .token_offset = {}, .pass = {}};
+  machine.peak_flops =
+      training_flops_per_token(settings.model, settings.run.train_seq_len.first()) *
+      static_cast<double>(tokens_per_step(settings, 2));
+  const StepEnded event{.step = 1,
+                        .loss = 6,
+                        .lr_scale = 1,
+                        .elapsed_ms = 1000,
+                        .tokens = tokens_per_step(settings, 2),
+                        .seq_len = settings.run.train_seq_len.first(),
+                        .token_offset = {},
+                        .pass = {}};
   EXPECT_NE(LogSink(settings, machine, 2).progress_text(event).find("  MFU 50.0%"),
             std::string::npos);
 }

@@ -12,8 +12,8 @@ std::pair<double, double> by_hand(const Settings& settings, std::int64_t count,
   const auto table = test::random_parameters(settings.model, at::kFloat, 1);
   Gpt model(settings.model, table, {});
   const SyntheticTokens tokens("train", static_cast<int>(settings.model.vocab_size), 1);
-  const std::int64_t length = settings.run.train_batch_tokens / 8;
-  const std::int64_t seq_len = settings.run.train_seq_len;
+  const std::int64_t length = settings.run.train_batch_tokens.first() / 8;
+  const std::int64_t seq_len = settings.run.train_seq_len.first();
   double loss_sum = 0;
   for (std::int64_t i = 0; i < count; ++i) {
     std::vector<std::uint16_t> read(static_cast<std::size_t>(length) + 1);
@@ -36,7 +36,7 @@ std::pair<double, double> by_hand(const Settings& settings, std::int64_t count,
 
 TEST(TrainStep, LossAndGradientAreMeansOverTheMicroBatchesOnAnyNumberOfRanksInBothOrders) {
   auto settings = test::tiny_settings(test::tiny_record());
-  const std::int64_t length = settings.run.train_batch_tokens / 8;
+  const std::int64_t length = settings.run.train_batch_tokens.first() / 8;
   for (const auto order : {LoaderOrder::stream, LoaderOrder::strided}) {
     const bool strided = order == LoaderOrder::strided;
     settings.data.loader_order = order;
@@ -89,7 +89,7 @@ TEST(TrainStep, RehearsalsChangeNeitherWeightsNorLaterSteps) {
     Communicator alone;
     test::TrainingRank rehearsed(settings, alone), rank(settings, alone);
     for (int step = 0; step < 3; ++step) {
-      const auto ids = at::zeros({1, settings.run.train_seq_len}, at::kLong);
+      const auto ids = at::zeros({1, settings.run.train_seq_len.first()}, at::kLong);
       rehearsed.train_step().rehearse_passes(
           {.inputs = ids, .targets = ids, .text_bytes = 0, .batch_index = 0});
       for (const auto& row : rehearsed.table().rows()) {

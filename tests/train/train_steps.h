@@ -30,14 +30,17 @@ class TrainingRank {
                    communicator),
         feeder_(make_source(make_training_order(settings, tokens_, communicator.rank(),
                                                 communicator.world_size()),
-                            {.seq_len = settings.run.train_seq_len}, {}, token_allocator(device)),
+                            {.seq_len = settings.run.train_seq_len.first()}, {},
+                            token_allocator(device)),
                 device, /*copy_stream=*/false),
         phases_(TimingBreakdown::off, /*nvtx=*/false, device, nullptr),
         step_(model_, optimizer_, feeder_, phases_, communicator,
               micro_batches(settings, communicator.world_size()), device, settings.runtime.graphs) {
   }
 
-  void set_parts(std::int64_t parts) { step_.set_parts(parts); }
+  void set_parts(std::int64_t parts) {
+    step_.set_parts(batch_shape(settings_, /*world_size=*/1, {}), parts);
+  }
   TrainStep& train_step() { return step_; }
   StepMetrics step(const StepPlan& plan = {.momentum = 0.9}) {
     return StepMetrics::of(step_.run(plan).cpu());

@@ -136,6 +136,42 @@ class TrainingTest(RunTest):
         # ITERATIONS may end it earlier.
         self.assertEqual(len(train_losses(self.train(output="part", LR_TRACE=trace, **dict(capped, ITERATIONS=3)))), 3)
 
+    def test_batches_and_rows_change_where_their_schedules_say(self):
+        schedule = dict(ITERATIONS=8, TRAIN_BATCH_TOKENS="1024,2048@0.5", TRAIN_SEQ_LEN="16,32@2", VAL_LOSS_EVERY=0)
+        constant = dict(ITERATIONS=8, TRAIN_BATCH_TOKENS=1024, TRAIN_SEQ_LEN=16, EVAL_SEQ_LEN=32, VAL_LOSS_EVERY=0)
+        for order in ("stream", "strided"):
+            events = self.train(LOADER_ORDER=order, **schedule)
+            steps = [event for event in events if event["event"] == "train"]
+            self.assertEqual([event["seq_len"] for event in steps], 2 * [16] + 6 * [32])
+            self.assertEqual([event["tokens"] for event in steps],
+                             [1024, 2048, 3072, 4096, 6144, 8192, 10240, 12288])
+            self.assertEqual([(event["step"], event["tokens_per_step"], event["seq_len"]) for event in events
+                              if event["event"] == "batches"], [(2, 1024, 32), (4, 2048, 32)])
+            self.assertIn("batches:changed step:4 tokens_per_step:2048 train_seq_len:32", self.lines)
+            self.assertEqual(next(event for event in events if event["event"] == "data")["planned_tokens"], 12288)
+            if order == "stream":
+                # A micro-batch reads one token more than it trains on.
+                self.assertEqual([event["token_offset"] for event in steps],
+                                 [event["tokens"] + 8 * event["step"] for event in steps])
+            before = train_losses(self.train(output="constant", LOADER_ORDER=order, **constant))
+            found = train_losses(events)
+            self.assertEqual(found[:2], before[:2])
+            self.assertNotEqual(found[2], before[2])
+
+    def test_batches_that_the_clock_changed_change_again_by_the_runs_trace(self):
+        clock = dict(ITERATIONS=1000000, WARMDOWN_ITERS=20, TRAIN_BATCH_TOKENS="1024,2048@0.4", VAL_LOSS_EVERY=0)
+        expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=2, **clock)
+        changed = [(event["step"], event["tokens_per_step"]) for event in expected if event["event"] == "batches"]
+        self.assertEqual([tokens for _, tokens in changed], [2048])
+        times = [event["train_time_ms"] for event in expected if event["event"] == "train"]
+        self.assertGreaterEqual(times[changed[0][0] - 1], 800)
+        self.assertLess(times[changed[0][0] - 2], 800)
+        trace = self.out / "metrics.jsonl"
+        found = self.train(output="trace", LR_TRACE=trace, **clock)
+        self.assertEqual(train_losses(found), train_losses(expected))
+        self.fails(78, "LR_TRACE", "its step 1 has 1024 tokens in rows of 32", "TRAIN_BATCH_TOKENS=512,2048@0.4",
+                   LR_TRACE=trace, **dict(clock, TRAIN_BATCH_TOKENS="512,2048@0.4"))
+
     def test_a_trace_that_is_none_is_refused_in_one_line(self):
         (self.folder / "cut.jsonl").write_text('{"event":"train","step":1,"train_loss":6,"train_time_ms":1,"lr_scale":1}\n'
                                                '{"event":"train","step":3,"train_loss":6,"train_time_ms":1,"lr_scale":1}\n')

@@ -1,0 +1,14 @@
+#pragma once
+#include <cstdint>
+
+namespace tg {
+
+// Of a micro-batch: `tokens` in rows of `seq_len`, which divides them.
+struct BatchShape {
+  std::int64_t tokens = 0, seq_len = 0;
+
+  std::int64_t rows() const { return tokens / seq_len; }
+  auto operator<=>(const BatchShape&) const = default;
+};
+
+}  // namespace tg
