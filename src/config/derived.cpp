@@ -70,6 +70,10 @@ std::int64_t tokens_per_step(const Settings& settings, int world_size) {
   return tokens_per_step(settings, world_size, batch_shape(settings, world_size, {}));
 }
 
+std::int64_t most_tokens_per_step(const Settings& settings, int world_size) {
+  return micro_batches(settings, world_size) * micro_batch_tokens(settings, world_size);
+}
+
 double planned_tokens(const Settings& settings, int world_size) {
   const auto& run = settings.run;
   std::set<std::int64_t> changes = {0, run.iterations};  // steps before which the batch changes

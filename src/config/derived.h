@@ -39,9 +39,10 @@ bool measures_memory(const Settings& settings);
 // would be missing for the passes that are not replayed.
 bool replays_evaluations(const Settings& settings);
 // Tokens of a step over all ranks: M * L, more than TRAIN_BATCH_TOKENS if M was rounded up. Of the
-// first step, or of one with micro-batches of that shape.
+// first step, of one with micro-batches of that shape, and of the largest.
 std::int64_t tokens_per_step(const Settings& settings, int world_size);
 std::int64_t tokens_per_step(const Settings& settings, int world_size, const BatchShape& shape);
+std::int64_t most_tokens_per_step(const Settings& settings, int world_size);
 // Of ITERATIONS steps.
 double planned_tokens(const Settings& settings, int world_size);
 // int(MLP_MULT * MODEL_DIM).

@@ -42,9 +42,11 @@ void sum_packed(const std::vector<at::Tensor>& gradients, Communicator& communic
 }  // namespace
 
 TttParameters::TttParameters(const ParameterTable& table, std::int64_t frozen_blocks,
-                             double momentum, bool record_quirks, bool scale_loss)
+                             double momentum, bool record_quirks, std::int64_t scaled_tokens)
     : table_(table) {
-  if (scale_loss) loss_scale_.emplace(table.rows().front().value.device());
+  if (scaled_tokens > 0) {
+    loss_scale_.emplace(table.rows().front().value.device(), scaled_tokens);
+  }
   std::vector<at::Tensor> stepped;
   for (const auto& row : table.rows()) {
     if (!row.exported) continue;

@@ -16,13 +16,15 @@ namespace tg {
 // matrices are slices of the banks.
 class TttParameters {
  public:
-  // With `record_quirks` the banks' slices of frozen blocks are stepped as well. `scale_loss`: see
-  // grad_scale().
+  // With `record_quirks` the banks' slices of frozen blocks are stepped as well. `scaled_tokens`:
+  // LossScale's; 0: the loss is not scaled.
   TttParameters(const ParameterTable& table, std::int64_t frozen_blocks, double momentum,
-                bool record_quirks, bool scale_loss);
+                bool record_quirks, std::int64_t scaled_tokens);
 
   // What the gradients are to be multiplied by until step(), as Optimizer::grad_scale().
-  at::Tensor grad_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
+  at::Tensor grad_scale() const {
+    return loss_scale_ ? loss_scale_->gradient_scale() : at::Tensor();
+  }
 
   std::int64_t unfrozen() const { return unfrozen_; }  // elements
   std::int64_t frozen() const { return frozen_; }

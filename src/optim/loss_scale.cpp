@@ -1,14 +1,19 @@
 #include "optim/loss_scale.h"
 
+#include <algorithm>
+#include <bit>
+
 namespace tg {
 
-LossScale::LossScale(at::Device device)
-    : value_(at::full({}, kFirst, at::TensorOptions(device).dtype(at::kFloat))),
-      good_steps_(at::zeros_like(value_)) {}
+LossScale::LossScale(at::Device device, std::int64_t tokens)
+    : unit_(static_cast<double>(
+          std::bit_floor(static_cast<std::uint64_t>(std::max(tokens / kTokens, std::int64_t{1}))))),
+      gradient_scale_(at::full({}, kFirst * unit_, at::TensorOptions(device).dtype(at::kFloat))),
+      good_steps_(at::zeros_like(gradient_scale_)) {}
 
 void LossScale::unscale(const std::vector<at::Tensor>& gradients) const {
   const at::NoGradGuard no_grad;
-  if (!gradients.empty()) at::_foreach_mul_(gradients, value_.reciprocal());
+  if (!gradients.empty()) at::_foreach_mul_(gradients, gradient_scale_.reciprocal());
 }
 
 void LossScale::update(const at::Tensor& skip) {
@@ -18,11 +23,12 @@ void LossScale::update(const at::Tensor& skip) {
   const auto grows = good_steps_ >= kGrowthInterval;
   good_steps_.masked_fill_(grows, 0);
   // Powers of two throughout: scaling rounds nothing but what is subnormal.
-  value_.mul_(1 + grows.to(at::kFloat) - 0.5 * overflowed.to(at::kFloat)).clamp_min_(1);
+  gradient_scale_.mul_(1 + grows.to(at::kFloat) - 0.5 * overflowed.to(at::kFloat))
+      .clamp_min_(unit_);
 }
 
 std::vector<std::pair<std::string, at::Tensor>> LossScale::state() const {
-  return {{"loss_scale", value_}, {"loss_scale.good_steps", good_steps_}};
+  return {{"loss_scale", gradient_scale_}, {"loss_scale.good_steps", good_steps_}};
 }
 
 }  // namespace tg

@@ -54,7 +54,9 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
   muon_.emplace_back(banks_of(table),
                      MuonOptions{lr, weight_decay, optim.muon_backend_steps, options.matrices},
                      communicator);
-  if (options.scale_loss) loss_scale_.emplace(table.rows().front().value.device());
+  if (options.scaled_tokens > 0) {
+    loss_scale_.emplace(table.rows().front().value.device(), options.scaled_tokens);
+  }
 }
 
 void Optimizer::reduce(const at::Tensor& metrics, double max_norm) {

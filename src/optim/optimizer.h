@@ -16,7 +16,7 @@ namespace tg {
 struct OptimizerOptions {
   at::ScalarType matrices = at::kFloat;  // MuonOptions::dtype, and in which banks are reduced
   bool record_quirks = false;            // see reduce()
-  bool scale_loss = false;               // see grad_scale()
+  std::int64_t scaled_tokens = 0;        // LossScale's; 0: the loss is not scaled
 };
 
 // All optimizers of a run, dealt out by the parameter table (Parameter::group): Muon and AdamW at
@@ -28,7 +28,11 @@ class Optimizer {
 
   // What the gradients are to be multiplied by until reduce(), [] fp32 on the device, at a fixed
   // address; undefined without loss scaling.
-  at::Tensor grad_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
+  at::Tensor grad_scale() const {
+    return loss_scale_ ? loss_scale_->gradient_scale() : at::Tensor();
+  }
+  // [] fp32 on the device, at least 1; undefined likewise.
+  at::Tensor loss_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
 
   // Sums all ranks' gradients, and `metrics` [k] fp32 in place. With `record_quirks` each rank
   // first clips its own gradients by max_norm, as the reference implementation does. Collective.

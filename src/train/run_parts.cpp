@@ -68,7 +68,9 @@ RunParts::RunParts(const Settings& settings, const Machine& machine, Communicato
       optimizer(weights.parameters, settings.model, settings.optim,
                 {.matrices = machine.matrices,
                  .record_quirks = settings.runtime.record_quirks,
-                 .scale_loss = machine.compute == at::kHalf},
+                 .scaled_tokens = machine.compute == at::kHalf
+                                      ? most_tokens_per_step(settings, communicator.world_size())
+                                      : 0},
                 communicator),
       feeder(make_train_source(settings, *tokens.train, machine.device, communicator, spans),
              machine.device, effective_io(settings).train_copy_stream, &spans),

@@ -67,7 +67,7 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   }
   reduce(mean_loss, plan.clock_ms);
   clip();
-  const auto scale = optimizer_.grad_scale();
+  const auto scale = optimizer_.loss_scale();
   const auto metrics = at::stack({reduced_[0], norm_, skip_, reduced_[1], reduced_[2],
                                   scale.defined() ? scale : at::zeros_like(skip_)});
   update(plan.state_copied);  // of the loss scale as well

@@ -27,7 +27,7 @@ class GpuTest(RunTest):
 
     def test_batches_that_change_train_captured_as_launched(self):
         schedule = dict(DEVICE="cuda", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=10,
-                        TRAIN_BATCH_TOKENS="1024,2048@0.5", TRAIN_SEQ_LEN="16,32@3")
+                        TRAIN_BATCH_TOKENS="1024,2048@5", TRAIN_SEQ_LEN="16,32@3")
         captured = self.train(**schedule)
         self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
         self.assertEqual([event["step"] for event in captured if event["event"] == "batches"], [3, 5])

@@ -26,7 +26,7 @@ class TrainingRank {
         model_(settings.model, table_, {}),
         optimizer_(table_, settings.model, settings.optim,
                    {.record_quirks = settings.runtime.record_quirks,
-                    .scale_loss = settings.runtime.compute_dtype == ComputeDtype::fp16},
+                    .scaled_tokens = settings.runtime.compute_dtype == ComputeDtype::fp16 ? 1 : 0},
                    communicator),
         feeder_(make_source(make_training_order(settings, tokens_, communicator.rank(),
                                                 communicator.world_size()),
