@@ -95,6 +95,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
     if (!row.exported) mtp_parameters += row.value.numel();
   }
   const auto step_tokens = tokens_per_step(settings, world_size);
+  const auto& bytes = parts.validation.bytes();
   return {.dataset = std::filesystem::weakly_canonical(settings.data.data_path).filename().string(),
           .train_shards = parts.tokens.train->count(),
           .train_tokens = parts.tokens.train->known_tokens(),
@@ -102,6 +103,8 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
               static_cast<double>(settings.run.iterations) * static_cast<double>(step_tokens),
           .val_pattern = parts.validation.pattern(),
           .val_tokens = parts.validation.tokens(),
+          .tokenizer_format = bytes ? std::string(bytes->format) : "",
+          .tokenizer_pieces = bytes ? bytes->pieces : 0,
           .parameters = parameters.element_count(),
           .mtp_parameters = mtp_parameters,
           .world_size = world_size,
