@@ -10,6 +10,7 @@ find_package(cxxopts REQUIRED)
 # Every Debian has their shared libraries: dpkg unpacks with them.
 find_package(LibLZMA REQUIRED)
 find_package(ZLIB REQUIRED)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 if(TRAIN_GPT_TESTS)
   find_package(GTest REQUIRED)
 endif()

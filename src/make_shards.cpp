@@ -23,8 +23,9 @@ cxxopts::Options declare_options() {
                            "Tokenizes text into shards: BOS before each document, no EOS.\n"
                            "Each FILE is UTF-8 text; '-' is standard input. In a FILE.jsonl each "
                            "line is an object whose \"text\" is a document.\n");
-  options.positional_help("[FILE...|-]").custom_help("--tokenizer MODEL --out DIR [OPTION...]");
-  options.add_options()("tokenizer", "SentencePiece model", cxxopts::value<std::string>(), "MODEL")(
+  options.positional_help("[FILE...|-]").custom_help("--tokenizer FILE --out DIR [OPTION...]");
+  options.add_options()("tokenizer", "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table",
+                        cxxopts::value<std::string>(), "FILE")(
       "out", "folder for the shards, created if need be", cxxopts::value<std::string>(), "DIR")(
       "shard-tokens", "tokens of a shard, at most 2147483647",
       cxxopts::value<std::int64_t>()->default_value("100000000"),

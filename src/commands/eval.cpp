@@ -1,15 +1,20 @@
 #include "commands/eval.h"
 
+#include <chrono>
 #include <csignal>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
+#include "config/derived.h"
 #include "data/baselines.h"
 #include "data/splits.h"
+#include "data/task_files.h"
 #include "eval/byte_audit.h"
+#include "eval/tasks.h"
 #include "train/artifact_files.h"
 #include "train/final_scores.h"
 #include "train/log_sink.h"
@@ -22,16 +27,23 @@ constexpr const char* help =
     "train_gpt eval: prints every score of a trained model.\n"
     "\n"
     "  train_gpt eval --init-from FILE [--audit] [--baselines] [--SETTING VALUE]...\n"
+    "  train_gpt eval --init-from FILE [--hellaswag FILE] [--lambada FILE] [--SETTING VALUE]...\n"
     "\n"
     "FILE is a model (.safetensors, .pt) or an artifact (.int6.ptz, .int8.ptz). The settings are\n"
     "those of the config.json beside it, unless given here. Scored on the validation split of\n"
     "DATA_PATH: whole sequences of EVAL_SEQ_LEN; sliding windows where EVAL_STRIDE is not 0; with\n"
     "TTT_ENABLED=1 test-time training. Runs under mpirun, torchrun and srun as training does.\n"
+    "\n"
+    "With --hellaswag or --lambada scored on those files alone: DATA_PATH is not read. The model\n"
+    "reads at most EVAL_SEQ_LEN tokens of a row. docs/scores.md says what the numbers are.\n"
     "\n";
 
 struct EvalOptions {
   bool audit = false;
   bool baselines = false;
+  std::string hellaswag, lambada;
+
+  bool tasks() const { return !hellaswag.empty() || !lambada.empty(); }
 
   template <class V>
   void visit(V&& v) {
@@ -41,13 +53,17 @@ struct EvalOptions {
     v("baselines", baselines, anything,
       "also print the val_bpb of byte and token unigrams and of a token bigram, from the training "
       "shards");
+    v("hellaswag", hellaswag, anything,
+      "HellaSwag's JSON lines (ctx, endings, label): which ending is the likeliest");
+    v("lambada", lambada, anything,
+      "LAMBADA's JSON lines (text), as OpenAI published them: predict the last word");
   }
 };
 
 void audit(const Settings& settings, const TokenSource& tokens, std::int64_t predictions) {
   const auto& path = settings.data.tokenizer_path;
   REQUIRE(!path.empty(), ExitCode::usage,
-          "--audit needs a tokenizer (expected a SentencePiece model, found an empty "
+          "--audit needs a tokenizer (expected the path of one, found an empty "
           "TOKENIZER_PATH)");
   const auto vocab = static_cast<int>(settings.model.vocab_size);
   const Tokenizer tokenizer(path, vocab);
@@ -61,10 +77,49 @@ void audit(const Settings& settings, const TokenSource& tokens, std::int64_t pre
           path, found.counted, found.decoded);
 }
 
+void log_truncated(const std::string& path, std::int64_t rows, std::int64_t context) {
+  if (rows == 0) return;
+  log_info("{}: {} rows are longer than EVAL_SEQ_LEN={}; their contexts lost the beginning", path,
+           rows, context);
+}
+
+// The scores of --hellaswag and --lambada.
+void score_tasks(const EvalOptions& options, const Settings& settings, const Machine& machine,
+                 Communicator& communicator) {
+  const auto tokenizer = open_tokenizer(settings, "eval");
+  std::vector<HellaSwagExample> hellaswag;
+  std::vector<LambadaExample> lambada;
+  if (!options.hellaswag.empty()) hellaswag = read_hellaswag(options.hellaswag);
+  if (!options.lambada.empty()) lambada = read_lambada(options.lambada);
+  ModelParts weights(settings, machine, communicator, ModelUse::inference);
+  const auto context = eval_length(settings);
+  auto began = std::chrono::steady_clock::now();
+  const auto spent_ms = [&] {
+    const auto now = std::chrono::steady_clock::now();
+    return std::chrono::duration<double, std::milli>(now - std::exchange(began, now)).count();
+  };
+  if (!hellaswag.empty()) {
+    const auto score = hellaswag_score(weights.model, tokenizer, hellaswag,
+                                       {options.hellaswag, context}, machine.device, communicator);
+    log_truncated(options.hellaswag, score.truncated, context);
+    log_info(
+        "hellaswag examples:{} acc:{:.4f} acc_norm:{:.4f} acc_bytes:{:.4f} acc_token:{:.4f} "
+        "eval_time:{:.0f}ms",
+        hellaswag.size(), score.acc, score.acc_norm, score.acc_bytes, score.acc_token, spent_ms());
+  }
+  if (!lambada.empty()) {
+    const auto score = lambada_score(weights.model, tokenizer, lambada, {options.lambada, context},
+                                     machine.device, communicator);
+    log_truncated(options.lambada, score.truncated, context);
+    log_info("lambada examples:{} acc:{:.4f} perplexity:{:.4f} eval_time:{:.0f}ms", lambada.size(),
+             score.acc, score.perplexity, spent_ms());
+  }
+}
+
 void print_baselines(const Settings& settings) {
   const auto vocab = static_cast<int>(settings.model.vocab_size);
   REQUIRE(!settings.data.tokenizer_path.empty(), ExitCode::usage,
-          "--baselines needs a tokenizer (expected a SentencePiece model, found an empty "
+          "--baselines needs a tokenizer (expected the path of one, found an empty "
           "TOKENIZER_PATH)");
   const Tokenizer tokenizer(settings.data.tokenizer_path, vocab);
   const ShardSet train(settings.data.data_path, "train", vocab);
@@ -97,6 +152,9 @@ void eval_command(int argc, const char* const* argv) {
   EvalOptions options;
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
+  REQUIRE(!options.tasks() || !(options.audit || options.baselines), ExitCode::usage,
+          "--hellaswag and --lambada score their files alone (expected no --audit and no "
+          "--baselines); give these in a run of their own");
   auto& settings = parsed->settings;
   settings.runtime.artifact = artifact_of(settings.runtime.init_from);
   std::signal(SIGPIPE, SIG_IGN);
@@ -109,6 +167,8 @@ void eval_command(int argc, const char* const* argv) {
     if (communicator.rank() == 0) std::visit(log, event);
   };
   if (joined.launch.world_size > 1) emit(joined.event());
+
+  if (options.tasks()) return score_tasks(options, settings, machine, communicator);
 
   const auto tokens = open_validation(settings.data, static_cast<int>(settings.model.vocab_size));
   auto validation = make_validation(settings, tokens, machine, communicator);

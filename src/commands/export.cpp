@@ -32,9 +32,10 @@ constexpr const char* help =
     "\n"
     "DIR, which is created or empty, receives what transformers' AutoModelForCausalLM\n"
     ".from_pretrained(DIR, trust_remote_code=True) reads: config.json, generation_config.json,\n"
-    "model.safetensors (fp32) and modeling_train_gpt.py; and the tokenizer as tokenizer.model,\n"
-    "unless TOKENIZER_PATH is empty. FILE is a run's final_model.safetensors, .pt or .ptz. The\n"
-    "architecture is that of the config.json beside it, which settings given here override.\n"
+    "model.safetensors (fp32) and modeling_train_gpt.py; and the tokenizer, a SentencePiece model\n"
+    "as tokenizer.model, GPT-2's under its own name. FILE is a run's final_model.safetensors, .pt\n"
+    "or .ptz. The architecture is that of the config.json beside it, which settings given here\n"
+    "override.\n"
     "\n";
 
 struct ExportOptions {
@@ -87,17 +88,20 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   NamedTensors tensors;
   for (const auto& part : unbanked(table)) tensors.emplace_back("model." + part.name, part.value);
   nlohmann::json generation = {{"use_cache", false}};
-  std::string tokenizer_model;
+  std::string tokenizer_model, tokenizer_name;
   const auto& tokenizer_path = settings.data.tokenizer_path;
   if (!tokenizer_path.empty()) {
     const Tokenizer tokenizer(tokenizer_path, static_cast<int>(settings.model.vocab_size));
     if (tokenizer.bos_id() >= 0) generation["bos_token_id"] = tokenizer.bos_id();
     constexpr std::int64_t kMaxSize = 1 << 30;
     tokenizer_model = read_whole_file(tokenizer_path, kMaxSize);
+    tokenizer_name =
+        tokenizer.byte_level() ? fs::path(tokenizer_path).filename().string() : "tokenizer.model";
   }
 
   make_empty_folder(folder);
-  if (!tokenizer_path.empty()) write_file_atomically(folder + "/tokenizer.model", tokenizer_model);
+  if (!tokenizer_name.empty())
+    write_file_atomically(folder + "/" + tokenizer_name, tokenizer_model);
   save_safetensors(folder + "/model.safetensors", tensors, {{"format", "pt"}});
   write_file_atomically(folder + "/modeling_train_gpt.py", kModelingTrainGpt);
   write_json_file(folder + "/generation_config.json", generation);
@@ -106,7 +110,7 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   return fmt::format(
       "{}: config.json, generation_config.json, model.safetensors ({} parameters), "
       "modeling_train_gpt.py{}",
-      folder, table.element_count(), tokenizer_path.empty() ? "" : ", tokenizer.model");
+      folder, table.element_count(), tokenizer_name.empty() ? "" : ", " + tokenizer_name);
 }
 
 std::vector<Entry> export_options() {

@@ -93,4 +93,17 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
   return parse_settings(argc, argv, inputs);
 }
 
+Tokenizer open_tokenizer(const Settings& settings, std::string_view command) {
+  const auto& path = settings.data.tokenizer_path;
+  REQUIRE(!path.empty(), ExitCode::usage,
+          "train_gpt {} needs a tokenizer (expected the path of one, found an empty "
+          "TOKENIZER_PATH); give --tokenizer-path",
+          command);
+  Tokenizer tokenizer(path);
+  REQUIRE(tokenizer.pieces() <= settings.model.vocab_size, ExitCode::config,
+          "{}: has {} pieces, more than VOCAB_SIZE={}; it is not this model's tokenizer", path,
+          tokenizer.pieces(), settings.model.vocab_size);
+  return tokenizer;
+}
+
 }  // namespace tg

@@ -3,9 +3,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/parse.h"
+#include "data/tokenizer.h"
 
 namespace tg {
 
@@ -28,5 +30,9 @@ std::optional<bool> ended_with_qat(const Settings& settings);
 std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
                                                const std::string& help,
                                                std::vector<Entry> options = {});
+
+// The tokenizer of TOKENIZER_PATH; its vocabulary may be padded. `command`: for messages. Errors:
+// usage (no TOKENIZER_PATH), config (more pieces than VOCAB_SIZE), those of Tokenizer.
+Tokenizer open_tokenizer(const Settings& settings, std::string_view command);
 
 }  // namespace tg

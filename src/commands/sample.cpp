@@ -50,19 +50,6 @@ struct SampleOptions {
   }
 };
 
-Tokenizer open_tokenizer(const Settings& settings) {
-  const auto& path = settings.data.tokenizer_path;
-  REQUIRE(!path.empty(), ExitCode::usage,
-          "train_gpt sample needs a tokenizer (expected a SentencePiece model, found an empty "
-          "TOKENIZER_PATH); give --tokenizer-path");
-  Tokenizer tokenizer(path);
-  // A vocabulary may be padded.
-  REQUIRE(tokenizer.pieces() <= settings.model.vocab_size, ExitCode::config,
-          "{}: has {} pieces, more than VOCAB_SIZE={}; it is not this model's tokenizer", path,
-          tokenizer.pieces(), settings.model.vocab_size);
-  return tokenizer;
-}
-
 }  // namespace
 
 std::vector<Entry> sample_options() {
@@ -77,7 +64,7 @@ void sample_command(int argc, const char* const* argv) {
   const auto& [settings, origins, no_help, no_version] = *parsed;
   REQUIRE(origins.at("prompt") != "default", ExitCode::usage,
           "train_gpt sample: expected --prompt TEXT, found none; see train_gpt sample --help");
-  const auto tokenizer = open_tokenizer(settings);
+  const auto tokenizer = open_tokenizer(settings, "sample");
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
   const auto joined = join_alone(settings, origins, SettingsUse::sampling, "sample");
   Communicator alone;

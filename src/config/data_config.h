@@ -29,7 +29,8 @@ struct DataConfig {
   static void list(Self& s, V& v) {
     v("data_path", s.data_path, anything,
       "folder of fineweb_{train,val}_*.bin, or text (.txt, .jsonl), or synthetic:zipf");
-    v("tokenizer_path", s.tokenizer_path, anything, "SentencePiece model; empty: no val_bpb");
+    v("tokenizer_path", s.tokenizer_path, anything,
+      "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
     v("run_id", s.run_id, anything, "name of the run; empty: a random UUID, shared by all ranks");
     v("seed", s.seed, at_least(0), "seed of initial weights and of everything drawn later");
     v("loader_order", s.loader_order, anything, "how tokens are dealt to micro-batches and ranks");

@@ -11,7 +11,9 @@ ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size) {
   const auto size = static_cast<std::size_t>(std::max(vocab_size, tokenizer.pieces()));
   ByteTable table{.base_bytes = std::vector<std::int16_t>(size, 0),
                   .leading_space = std::vector<std::uint8_t>(size, 0),
-                  .boundary = std::vector<std::uint8_t>(size, 1)};
+                  .boundary = std::vector<std::uint8_t>(size, 1),
+                  .format = tokenizer.format(),
+                  .pieces = tokenizer.pieces()};
   for (int id = 0; id < tokenizer.pieces(); ++id) {
     const auto kind = tokenizer.kind(id);
     if (kind != Tokenizer::Kind::normal && kind != Tokenizer::Kind::byte) continue;
@@ -22,7 +24,7 @@ ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size) {
       continue;
     }
     std::string_view piece = tokenizer.piece(id);
-    if (piece.starts_with(space_mark)) {
+    if (!tokenizer.byte_level() && piece.starts_with(space_mark)) {
       table.leading_space[index] = 1;
       piece.remove_prefix(space_mark.size());
     }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "data/json_line.h"
+#include "data/utf8.h"
 
 namespace tg {
 namespace {
@@ -13,46 +14,11 @@ namespace {
 constexpr std::size_t chunk_bytes = 1 << 20;
 constexpr std::size_t largest_document = std::size_t{1} << 30;  // the tokenizer counts in int
 
-// Length of the well-formed character at the start of `text`, 0 if there is none (Unicode, table
-// 3-7).
-std::size_t character_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) -> unsigned {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
-  };
-  const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
-    return byte(i) >= low && byte(i) <= high;
-  };
-  const unsigned first = byte(0);
-  if (first < 0x80) return 1;
-  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
-  if (first >= 0xe0 && first <= 0xef) {
-    const unsigned low = first == 0xe0 ? 0xa0 : 0x80;
-    const unsigned high = first == 0xed ? 0x9f : 0xbf;
-    return follows(1, low, high) && follows(2) ? 3 : 0;
-  }
-  if (first >= 0xf0 && first <= 0xf4) {
-    const unsigned low = first == 0xf0 ? 0x90 : 0x80;
-    const unsigned high = first == 0xf4 ? 0x8f : 0xbf;
-    return follows(1, low, high) && follows(2) && follows(3) ? 4 : 0;
-  }
-  return 0;
-}
-
 bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }
 
 }  // namespace
-
-std::size_t valid_utf8_prefix(std::string_view text) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t length = character_length(text.substr(at));
-    if (length == 0) break;
-    at += length;
-  }
-  return at;
-}
 
 DocumentReader::DocumentReader(std::vector<std::string> paths, Separator separator,
                                bool replace_invalid)
@@ -137,7 +103,7 @@ std::optional<std::string_view> DocumentReader::take() {
 }
 
 void DocumentReader::check(std::string& text, std::int64_t at) {
-  std::size_t valid = valid_utf8_prefix(text);
+  const std::size_t valid = valid_utf8_prefix(text);
   if (valid == text.size()) return;
   const auto byte = static_cast<unsigned>(static_cast<unsigned char>(text[valid]));
   const std::int64_t where = at + static_cast<std::int64_t>(valid);
@@ -149,13 +115,8 @@ void DocumentReader::check(std::string& text, std::int64_t at) {
     log_warn("{} is not UTF-8 at byte {} (found 0x{:02x}); such bytes become U+FFFD", file_->path(),
              where, byte);
   }
-  std::string clean;
-  for (std::string_view rest = text; !rest.empty(); valid = valid_utf8_prefix(rest)) {
-    clean += rest.substr(0, valid);
-    if (valid == rest.size()) break;
-    clean += "\uFFFD";
-    rest.remove_prefix(valid + 1);
-  }
+  std::string clean = take_utf8(text);
+  for (std::size_t i = 0; i < text.size(); ++i) clean += "\uFFFD";  // a last character cut off
   text = std::move(clean);
 }
 

@@ -60,7 +60,4 @@ class DocumentReader {
   std::int64_t bytes_read_ = 0;
 };
 
-// Bytes of `text` before the first that is not UTF-8 (overlong forms and surrogates are not).
-std::size_t valid_utf8_prefix(std::string_view text);
-
 }  // namespace tg

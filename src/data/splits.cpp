@@ -73,7 +73,7 @@ TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
 TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size) {
   for (const std::string& file : files) require_regular(file);
   REQUIRE(!data.tokenizer_path.empty(), ExitCode::config,
-          "DATA_PATH={} is text, which needs a tokenizer (expected a SentencePiece model, found an "
+          "DATA_PATH={} is text, which needs a tokenizer (expected the path of one, found an "
           "empty TOKENIZER_PATH); set TOKENIZER_PATH, or give shards",
           data.data_path);
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

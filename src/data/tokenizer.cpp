@@ -1,132 +1,56 @@
 #include "data/tokenizer.h"
 
-#include <sentencepiece_processor.h>
-
 #include <algorithm>
 #include <cctype>
-#include <exception>
 
 #include "base/error.h"
-#include "base/shown.h"
+#include "data/bpe_vocabulary.h"
+#include "data/byte_level_bpe.h"
 #include "data/file.h"
-#include "data/model_proto.h"
+#include "data/sentencepiece_model.h"
 
 namespace tg {
 namespace {
 
 constexpr std::int64_t largest_model = std::int64_t{1} << 30;
-constexpr int most_pieces = 1 << 16;               // ids are stored as uint16
-constexpr std::string_view guard_word = "a";       // see encode_continued()
-constexpr std::string_view space_mark = "\u2581";  // a space in a piece
-
-Tokenizer::Kind kind_of(const sentencepiece::SentencePieceProcessor& processor, int id) {
-  if (processor.IsUnknown(id)) return Tokenizer::Kind::unknown;
-  if (processor.IsControl(id)) return Tokenizer::Kind::control;
-  if (processor.IsUnused(id)) return Tokenizer::Kind::unused;
-  if (processor.IsByte(id)) return Tokenizer::Kind::byte;
-  return Tokenizer::Kind::normal;
-}
 
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 && c > 0;
 }
 
-}  // namespace
-
-Tokenizer::Tokenizer(const std::string& path, int vocab_size)
-    : processor_(std::make_unique<sentencepiece::SentencePieceProcessor>()) {
+std::unique_ptr<const TokenizerModel> open_model(const std::string& path) {
   const std::string bytes = read_whole_file(path, largest_model);
   REQUIRE(!bytes.empty(), ExitCode::bad_data,
-          "tokenizer {} is empty (expected a SentencePiece model, found 0 bytes)", path);
-  // Scanned first: the library logs to standard error about what it cannot parse.
-  const auto proto = scan_model_proto(bytes);
-  REQUIRE(proto && proto->has_trainer && proto->has_normalizer, ExitCode::bad_data,
-          "tokenizer {} is cut short or no SentencePiece model ({} bytes); copy it again", path,
-          bytes.size());
-  std::string reason;
-  try {
-    const auto status = processor_->LoadFromSerializedProto(bytes);
-    if (!status.ok()) reason = status.message();
-  } catch (const std::exception& error) {
-    reason = error.what();
+          "tokenizer {} is empty (expected a vocabulary, found 0 bytes)", path);
+  if (is_merge_list(bytes, path))
+    return std::make_unique<ByteLevelBpe>(read_merge_list(bytes, path));
+  if (is_rank_table(bytes, path)) {
+    return std::make_unique<ByteLevelBpe>(read_rank_table(bytes, path));
   }
-  REQUIRE(reason.empty(), ExitCode::bad_data, "tokenizer {} is no SentencePiece model ({})", path,
-          shown(reason, 200));
-  const int count = processor_->GetPieceSize();
   REQUIRE(
-      vocab_size == 0 || vocab_size == count, ExitCode::config,
+      !bytes.starts_with('{'), ExitCode::bad_data,
+      "tokenizer {} is JSON (expected a SentencePiece model, GPT-2's vocab.bpe or merges.txt, or "
+      "a .tiktoken table); give the merges.txt that is published beside it",
+      path);
+  return std::make_unique<SentencePieceModel>(bytes, path);
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(const std::string& path, int vocab_size) : model_(open_model(path)) {
+  const int count = pieces();
+  const bool padded = byte_level() && vocab_size > count;
+  REQUIRE(
+      vocab_size == 0 || vocab_size == count || padded, ExitCode::config,
       "VOCAB_SIZE={} does not match tokenizer vocab_size={}; set VOCAB_SIZE={} or choose another "
       "TOKENIZER_PATH than {}",
       vocab_size, count, count, path);
-  REQUIRE(count <= most_pieces, ExitCode::config,
-          "tokenizer {} is too large for 16-bit token ids (at most {} pieces, found {})", path,
-          most_pieces, count);
-  for (int id = 0; id < count; ++id) {
-    pieces_.push_back(processor_->IdToPiece(id));
-    kinds_.push_back(kind_of(*processor_, id));
-  }
-  splittable_ = find_whether_splittable(proto->bpe);
-}
-
-Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
-Tokenizer::~Tokenizer() = default;
-
-int Tokenizer::bos_id() const {
-  return processor_->bos_id();
-}
-int Tokenizer::unknown_id() const {
-  return processor_->unk_id();
-}
-
-void Tokenizer::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
-  std::vector<int> found;
-  const auto status = processor_->Encode({text.data(), text.size()}, &found);
-  REQUIRE(status.ok(), ExitCode::bad_data, "cannot tokenize a text of {} bytes ({})", text.size(),
-          status.message());
-  ids.insert(ids.end(), found.begin(), found.end());
-}
-
-std::string Tokenizer::decode(std::span<const std::uint16_t> ids) const {
-  std::string text;
-  const auto status = processor_->Decode(std::vector<int>(ids.begin(), ids.end()), &text);
-  REQUIRE(status.ok(), ExitCode::bad_data, "cannot decode {} tokens ({})", ids.size(),
-          status.message());
-  return text;
-}
-
-// As in encode_continued(), behind guard_word, whose text is removed.
-std::string Tokenizer::decode_continued(std::span<const std::uint16_t> ids) const {
-  std::vector<std::uint16_t> guarded;
-  encode(guard_word, guarded);
-  const auto guard_bytes = decode(guarded).size();
-  guarded.insert(guarded.end(), ids.begin(), ids.end());
-  return decode(guarded).substr(guard_bytes);
-}
-
-// BPE merges do not cross a space if pieces have a space only at their start, and if a space is a
-// piece, it separates runs of unknown characters. Unigram models are not split: they sum floats
-// over the whole text, and a rounding may change the result.
-bool Tokenizer::find_whether_splittable(bool bpe) const {
-  bool space_known = false;
-  for (int id = 0; id < pieces(); ++id) {
-    const std::string& text = piece(id);
-    if (kind(id) != Kind::normal) continue;
-    if (text == space_mark) space_known = true;
-    const auto last = text.rfind(space_mark);
-    if (last != std::string::npos && last > 0) return false;
-    if (text.find(' ') != std::string::npos) return false;
-  }
-  std::vector<std::uint16_t> word, two;
-  encode(guard_word, word);
-  encode(std::string(guard_word) + " b", two);
-  return bpe && space_known && two.size() > word.size() &&
-         std::equal(word.begin(), word.end(), two.begin());
 }
 
 std::vector<std::string_view> Tokenizer::split(std::string_view text, std::size_t size) const {
   std::vector<std::string_view> parts;
   std::size_t at = std::max<std::size_t>(size, 1);
-  while (splittable_ && at + 1 < text.size()) {
+  while (model_->splittable() && at + 1 < text.size()) {
     if (text[at] == ' ' && is_word(text[at - 1]) && is_word(text[at + 1])) {
       parts.push_back(text.substr(0, at));
       text.remove_prefix(at);
@@ -137,15 +61,6 @@ std::vector<std::string_view> Tokenizer::split(std::string_view text, std::size_
   }
   parts.push_back(text);
   return parts;
-}
-
-// A model treats the start of a text specially (adds a space, drops white space), which must not
-// happen to a later part: encodes it behind guard_word and removes that word's ids.
-void Tokenizer::encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const {
-  std::vector<std::uint16_t> guard, guarded;
-  encode(guard_word, guard);
-  encode(std::string(guard_word).append(part), guarded);
-  ids.insert(ids.end(), guarded.begin() + std::ssize(guard), guarded.end());
 }
 
 }  // namespace tg

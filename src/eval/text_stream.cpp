@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "data/utf8.h"
+
 namespace tg {
 
 TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t> prompt,
@@ -13,7 +15,14 @@ TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t
   if (!continues_) waiting_.assign(prompt.begin(), prompt.end());
 }
 
+void TextStream::add_bytes(std::uint16_t id) {
+  bytes_ += tokenizer_.decode({&id, 1});
+  const auto text = take_utf8(bytes_);
+  if (!text.empty()) on_text_(text);
+}
+
 void TextStream::add(std::uint16_t id) {
+  if (tokenizer_.byte_level()) return add_bytes(id);
   waiting_.push_back(id);
   auto passed_on = waiting_.size();
   auto text = continues_ ? tokenizer_.decode_continued(waiting_) : tokenizer_.decode(waiting_);

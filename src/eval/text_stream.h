@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -10,8 +11,9 @@
 namespace tg {
 
 // The text of tokens that arrive one by one, passed on as soon as it is whole UTF-8: together what
-// Tokenizer::decode gives for all of them, but for the bytes of a last character whose others never
-// came. The work for a token does not grow with the text.
+// Tokenizer::decode gives for all of them, with U+FFFD for each byte that is no UTF-8, but for the
+// bytes of a last character whose others never came. The work for a token does not grow with the
+// text.
 class TextStream {
  public:
   using OnText = std::function<void(std::string_view)>;
@@ -22,10 +24,13 @@ class TextStream {
   void add(std::uint16_t id);
 
  private:
+  void add_bytes(std::uint16_t id);
+
   const Tokenizer& tokenizer_;
   OnText on_text_;
   bool continues_;                      // there is text before `waiting_`
   std::vector<std::uint16_t> waiting_;  // tokens whose text was not passed on
+  std::string bytes_;                   // of a byte-level vocabulary: the begin of a character
 };
 
 }  // namespace tg

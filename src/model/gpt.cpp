@@ -40,12 +40,13 @@ const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const 
   return rope_tables_.emplace(seq_len, table).first->second;
 }
 
-RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache) const {
-  if (cache == nullptr) return rope_table(inputs_bt.size(1), inputs_bt.device());
-  const auto& whole = rope_table(cache->capacity, inputs_bt.device());
-  const auto of_inputs = [&](const at::Tensor& table) {
-    return table.narrow(0, cache->length, inputs_bt.size(1));
-  };
+RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache,
+                         std::int64_t context) const {
+  const auto length = inputs_bt.size(1), begin = cache == nullptr ? 0 : cache->length;
+  const auto row = cache == nullptr ? std::max(context, length) : cache->capacity;
+  const auto& whole = rope_table(row, inputs_bt.device());
+  if (row == length) return whole;
+  const auto of_inputs = [&](const at::Tensor& table) { return table.narrow(0, begin, length); };
   return {of_inputs(whole.cos), of_inputs(whole.sin)};
 }
 
@@ -93,8 +94,8 @@ at::Tensor Gpt::layer_values(const at::Tensor& embedded, std::int64_t layer) con
 }
 
 at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
-                             DecodeCache* cache) const {
-  const auto rope = rope_rows(inputs_bt, cache);
+                             DecodeCache* cache, std::int64_t context) const {
+  const auto rope = rope_rows(inputs_bt, cache, context);
   const auto embedded = value_embedding(inputs_bt);
   const auto skip_weights = pad_last(table_.find("skip_weights"), sizes_.dim);
   // U-Net skips: the first half of the blocks pushes its outputs, the second half pops them.
@@ -173,6 +174,18 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
       .view(targets_bs.sizes());
 }
 
+at::Tensor Gpt::softcapped(const at::Tensor& logits) const {
+  const auto z = logits.narrow(-1, 0, config_.vocab_size).to(at::kFloat);
+  return config_.logit_softcap * (z / config_.logit_softcap).tanh();
+}
+
+at::Tensor Gpt::logits(const at::Tensor& inputs_bt, const Positions& only,
+                       std::int64_t context) const {
+  const at::NoGradGuard no_grad;
+  const auto states = final_states(inputs_bt, only, nullptr, context);
+  return softcapped(linear(states, head(sizes_.vocab)));
+}
+
 DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity) const {
   DecodeCache cache{.layers = {}, .capacity = capacity, .length = 0, .last_ids = {}};
   const auto options = table_["qo_bank"].options().dtype(numerics_.compute).requires_grad(false);
@@ -192,9 +205,7 @@ at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const 
   const auto so_far = cache.last_ids.defined() ? at::cat({cache.last_ids, ids_bn}, 1) : ids_bn;
   cache.last_ids = so_far.slice(1, -2);
   // Memory-bound: a padded copy of the table would cost more than it gains.
-  const auto vocab = config_.vocab_size;
-  const auto z = linear(states, head(vocab)).squeeze(1).narrow(1, 0, vocab).to(at::kFloat);
-  return config_.logit_softcap * (z / config_.logit_softcap).tanh();
+  return softcapped(linear(states, head(config_.vocab_size)).squeeze(1));
 }
 
 }  // namespace tg

@@ -27,6 +27,8 @@ class Gpt {
   // gradients, as zeros, at fixed addresses, where they require one.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
 
+  std::int64_t vocab_size() const { return config_.vocab_size; }
+
   // QAT: whether matrices are rounded to the quantiser's levels. Call cast_weights() afterwards.
   void set_fake_quant(bool on) { weights_.set_fake_quant(on); }
   // Casts the parameters into the copies that GEMMs read; call it after every change of them.
@@ -43,6 +45,9 @@ class Gpt {
   // cast_weights().
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                           const std::optional<Positions>& only = {}) const;
+  // Softcapped logits, without a gradient, of the positions `only`: inputs [B, T] int64 →
+  // [B, S, V] fp32. RoPE is that of rows of `context` ≥ T tokens.
+  at::Tensor logits(const at::Tensor& inputs_bt, const Positions& only, std::int64_t context) const;
 
   // For decoding up to `capacity` tokens of `batch` rows.
   DecodeCache make_cache(std::int64_t batch, std::int64_t capacity) const;
@@ -53,9 +58,12 @@ class Gpt {
  private:
   // `cache`: ids that precede the inputs; may be null.
   at::Tensor embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
-  // The last block's output, normalised [B, T, D]; with `only`, of these positions alone.
+  // The last block's output, normalised [B, T, D]; with `only`, of these positions alone. RoPE is
+  // that of rows of `context` tokens, or of the cache's capacity; 0: of T.
   at::Tensor final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only = {},
-                          DecodeCache* cache = nullptr) const;
+                          DecodeCache* cache = nullptr, std::int64_t context = 0) const;
+  // Softcapped, without the padding's columns [..., V] fp32.
+  at::Tensor softcapped(const at::Tensor& logits) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               const ForwardMode& mode) const;
   // The head for training and scoring, padded, or with `rows` rows where it is the token table.
@@ -66,7 +74,8 @@ class Gpt {
   at::Tensor layer_values(const at::Tensor& embedded, std::int64_t layer) const;
   const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
   // Of the inputs' positions.
-  RopeTable rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
+  RopeTable rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache,
+                      std::int64_t context) const;
 
   const ModelConfig config_;
   const Numerics numerics_;

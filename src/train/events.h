@@ -32,6 +32,8 @@ struct RunStarted {
   double planned_tokens = 0;                 // that ITERATIONS steps read
   std::string val_pattern;
   std::int64_t val_tokens = 0;
+  std::string tokenizer_format;  // "sentencepiece" or "gpt2"; empty without a tokenizer
+  int tokenizer_pieces = 0;      // at most VOCAB_SIZE
   std::int64_t parameters = 0, mtp_parameters = 0;
   int world_size = 1;
   std::int64_t micro_steps = 1;  // of one rank

@@ -25,9 +25,14 @@ void LogSink::operator()(const SizePadded& event) const {
 }
 
 void LogSink::data_lines(const RunStarted& event) const {
-  if (!settings_.data.tokenizer_path.empty()) {
-    log_info("val_bpb:enabled tokenizer_kind=sentencepiece tokenizer_path={}",
+  if (!event.tokenizer_format.empty()) {
+    log_info("val_bpb:enabled tokenizer_kind={} tokenizer_path={}", event.tokenizer_format,
              settings_.data.tokenizer_path);
+    const auto vocab = settings_.model.vocab_size;
+    if (event.tokenizer_pieces < vocab) {
+      log_info("tokenizer_pieces:{} (the other {} ids of VOCAB_SIZE={} are no token, of 0 bytes)",
+               event.tokenizer_pieces, vocab - event.tokenizer_pieces, vocab);
+    }
   }
   log_info("train_loader:dataset:{} train_shards:{}", event.dataset, event.train_shards);
   log_info("val_loader:shards pattern={} tokens:{}", event.val_pattern, event.val_tokens);

@@ -97,12 +97,15 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
   for (const auto& row : parameters.rows()) {
     if (!row.exported) mtp_parameters += row.value.numel();
   }
+  const auto& bytes = parts.validation.bytes();
   return {.dataset = std::filesystem::weakly_canonical(settings.data.data_path).filename().string(),
           .train_shards = parts.tokens.train->count(),
           .train_tokens = parts.tokens.train->known_tokens(),
           .planned_tokens = planned_tokens(settings, world_size),
           .val_pattern = parts.validation.pattern(),
           .val_tokens = parts.validation.tokens(),
+          .tokenizer_format = bytes ? std::string(bytes->format) : "",
+          .tokenizer_pieces = bytes ? bytes->pieces : 0,
           .parameters = parameters.element_count(),
           .mtp_parameters = mtp_parameters,
           .world_size = world_size,

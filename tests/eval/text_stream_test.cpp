@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
-#include "data/document_reader.h"
+#include "data/utf8.h"
+#include "tests/data/files.h"
 
 namespace tg {
 namespace {
@@ -113,6 +115,31 @@ TEST(TextStreamTest, PassesOnBytesThatAreNoCharacterAfterThreeMore) {
   EXPECT_EQ(texts_of({"<0xFF>", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>"}),
             (Texts{"", "", "", "\uFFFD", "\U0001F600"}));
   EXPECT_EQ(texts_of({"<0xE2>", "<0x41>"}), (Texts{"", "\uFFFDA"}));
+}
+
+// Pieces of a byte-level vocabulary end and begin within characters.
+TEST(TextStreamTest, PassesOnWholeCharactersOfBytes) {
+  const test::TempDir dir;
+  const auto told = nlohmann::json::parse(test::read_file(TEST_DATA_DIR "/gpt2_tokens.json"));
+  test::write_file(dir / "vocab.bpe", told["merge_list"].get<std::string>());
+  const Tokenizer tokenizer(dir / "vocab.bpe");
+  std::mt19937 random(1);
+  Ids ids;
+  for (const auto& sample : told["samples"]) {
+    // The ids of many texts, and any ids at all, among them bytes that are no text.
+    for (const auto& id : sample["ids"]) ids.push_back(id.get<std::uint16_t>());
+    for (int i = 0; i < 3; ++i) ids.push_back(static_cast<std::uint16_t>(random() % 701));
+  }
+  std::string passed_on;
+  TextStream stream(tokenizer, Ids{700}, [&](std::string_view part) {
+    EXPECT_FALSE(part.empty());
+    EXPECT_EQ(valid_utf8_prefix(part), part.size());
+    passed_on += part;
+  });
+  for (const auto id : ids) stream.add(id);
+  auto bytes = tokenizer.decode(ids);
+  EXPECT_EQ(passed_on, take_utf8(bytes));
+  EXPECT_LT(bytes.size(), 4U);
 }
 
 }  // namespace

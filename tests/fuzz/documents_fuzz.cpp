@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "data/document_reader.h"
+#include "data/utf8.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {

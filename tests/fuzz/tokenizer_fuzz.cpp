@@ -1,11 +1,15 @@
 // A tokenizer, and the text that it encodes and decodes.
+#include <nlohmann/json.hpp>
+
 #include "data/tokenizer.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {
 
 std::vector<std::string> seeds() {
-  return {fixture("data_bpe.model"), fixture("data_odd.model"), fixture("data_exact.model")};
+  const auto gpt2 = nlohmann::json::parse(fixture("gpt2_tokens.json"));
+  return {fixture("data_bpe.model"), fixture("data_odd.model"), fixture("data_exact.model"),
+          gpt2["merge_list"].get<std::string>(), gpt2["rank_table"].get<std::string>()};
 }
 
 void read(std::string_view bytes) {

@@ -1,0 +1,35 @@
+#pragma once
+// The files of a byte-level BPE vocabulary. GPT-2's is published as its merges (vocab.bpe, which
+// transformers calls merges.txt) and as tiktoken's table of ranks (r50k_base.tiktoken): the same
+// 50,257 pieces under the same ids.
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tg {
+
+struct BpeVocabulary {
+  std::vector<std::string> pieces;  // bytes, by id; the last is <|endoftext|>, which no text has
+  // left id << 16 | right id → the id of both together. The merge of least id comes first.
+  std::unordered_map<std::uint32_t, std::uint16_t> merges;
+  // A word that is a piece is that piece, whatever its merges would give: tiktoken's rule.
+  bool whole_words = false;
+};
+
+// Lines "left right" below "#version: 0.2", each of two pieces of the 256 bytes, in the order and
+// spelling of GPT-2, or of lines before it. Recognised by its first line or its usual names.
+bool is_merge_list(std::string_view bytes, std::string_view path);
+// Errors: bad_data (a line that is no such merge, or makes a piece again), config (ids do not fit
+// 16 bits), with file and line.
+BpeVocabulary read_merge_list(std::string_view bytes, const std::string& path);
+
+// Lines "piece rank": the piece's bytes in base64; the ranks 0, 1, … are the ids. Two neighbouring
+// pieces merge where both together are one. Recognised by its first line or the name *.tiktoken.
+bool is_rank_table(std::string_view bytes, std::string_view path);
+// Errors: bad_data (no such line, a rank out of turn, a piece again, a byte that is no piece),
+// config, as above.
+BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path);
+
+}  // namespace tg

@@ -1,0 +1,42 @@
+#pragma once
+// A vocabulary of one file format, as Tokenizer uses it. Const methods are thread-safe.
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tg {
+
+enum class PieceKind : std::uint8_t { normal, unknown, control, unused, byte };
+
+class TokenizerModel {
+ public:
+  TokenizerModel() = default;
+  TokenizerModel(const TokenizerModel&) = delete;
+  TokenizerModel& operator=(const TokenizerModel&) = delete;
+  virtual ~TokenizerModel() = default;
+
+  const std::vector<std::string>& pieces() const { return pieces_; }  // by id
+  const std::vector<PieceKind>& kinds() const { return kinds_; }
+
+  // The methods of Tokenizer that have these names.
+  virtual std::string_view format() const = 0;
+  virtual bool byte_level() const = 0;
+  virtual int bos_id() const = 0;
+  virtual int unknown_id() const = 0;
+  virtual void encode(std::string_view text, std::vector<std::uint16_t>& ids) const = 0;
+  virtual void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const = 0;
+  virtual std::string decode(std::span<const std::uint16_t> ids) const = 0;
+  virtual std::string decode_continued(std::span<const std::uint16_t> ids) const = 0;
+  // Whether a text may be cut before a space between two ASCII letters or digits.
+  virtual bool splittable() const = 0;
+
+ protected:
+  static constexpr int kMostPieces = 1 << 16;  // ids are stored as uint16
+
+  std::vector<std::string> pieces_;
+  std::vector<PieceKind> kinds_;
+};
+
+}  // namespace tg

@@ -1,0 +1,69 @@
+#include "data/utf8.h"
+
+namespace tg {
+namespace {
+
+// Length of the well-formed character at the start of `text`, 0 if there is none (Unicode, table
+// 3-7).
+std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) -> unsigned {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xbf) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xc2 && first <= 0xdf) return follows(1) ? 2 : 0;
+  if (first >= 0xe0 && first <= 0xef) {
+    const unsigned low = first == 0xe0 ? 0xa0 : 0x80;
+    const unsigned high = first == 0xed ? 0x9f : 0xbf;
+    return follows(1, low, high) && follows(2) ? 3 : 0;
+  }
+  if (first >= 0xf0 && first <= 0xf4) {
+    const unsigned low = first == 0xf0 ? 0x90 : 0x80;
+    const unsigned high = first == 0xf4 ? 0x8f : 0xbf;
+    return follows(1, low, high) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::size_t valid_utf8_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t length = character_length(text.substr(at));
+    if (length == 0) break;
+    at += length;
+  }
+  return at;
+}
+
+bool begins_utf8_character(std::string_view text) {
+  constexpr std::size_t kMostBytes = 4;
+  if (text.size() >= kMostBytes) return false;
+  const auto first = static_cast<unsigned char>(text.front());
+  if (text.size() == 1) return first >= 0xc2 && first <= 0xf4;
+  // Only the second byte's range depends on the first.
+  std::string filled(text);
+  filled.resize(kMostBytes, '\x80');
+  return character_length(filled) > text.size();
+}
+
+std::string take_utf8(std::string& bytes) {
+  std::string text;
+  std::string_view rest = bytes;
+  while (true) {
+    const auto valid = valid_utf8_prefix(rest);
+    text += rest.substr(0, valid);
+    rest.remove_prefix(valid);
+    if (rest.empty() || begins_utf8_character(rest)) break;
+    text += "\uFFFD";
+    rest.remove_prefix(1);
+  }
+  bytes.erase(0, bytes.size() - rest.size());
+  return text;
+}
+
+}  // namespace tg

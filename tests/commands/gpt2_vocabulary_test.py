@@ -1,0 +1,94 @@
+"""GPT-2's byte-level vocabulary from text to scores and samples, of a small file of its kind."""
+
+import json
+import math
+import pathlib
+import struct
+import subprocess
+import unittest
+
+from harness import BUILD, TEXT, TOKENIZER
+from model_commands_test import ModelTest
+
+TOLD = json.loads(TOKENIZER.with_name("gpt2_tokens.json").read_text())
+PIECES, END_OF_TEXT = 701, 700
+PADDED = 704  # VOCAB_SIZE, as 50,257 pieces are trained as 50,304
+
+
+def tokens_of(shard):
+    count = struct.unpack_from("<3i", shard)[2]
+    return struct.unpack_from(f"<{count}H", shard, 1024)
+
+
+class Gpt2VocabularyTest(ModelTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.merges, cls.table = cls.folder / "vocab.bpe", cls.folder / "small.tiktoken"
+        cls.merges.write_text(TOLD["merge_list"])
+        cls.table.write_text(TOLD["rank_table"])
+        cls.texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
+        cls.shards = cls.make_shards(cls.merges, "merged")
+
+    @classmethod
+    def make_shards(cls, tokenizer, name, *words):
+        subprocess.run([BUILD / "make_shards", "--tokenizer", tokenizer, "--out", cls.folder / name, *(words or (
+            "--val-fraction", "0.2", *cls.texts))], check=True, stdout=subprocess.DEVNULL)
+        return cls.folder / name
+
+    def trained(self):
+        return super().trained("gpt2", VOCAB_SIZE=PADDED, TOKENIZER_PATH=self.merges, ARTIFACT="none", TTT_ENABLED=0,
+                               EVAL_STRIDE=0, TRAIN_BATCH_TOKENS=1024)
+
+    def test_both_files_make_the_same_shards_with_an_end_of_text_before_each_document(self):
+        table = self.make_shards(self.table, "ranked")
+        for shard in self.shards.iterdir():
+            self.assertEqual(shard.read_bytes(), (table / shard.name).read_bytes())
+        text = self.folder / "two.txt"
+        text.write_text(TOLD["samples"][16]["text"] + "\n\n" + TOLD["samples"][17]["text"])
+        two = self.make_shards(self.merges, "two", "--val-fraction", "0", "--document-separator", "blank-line", text)
+        self.assertEqual(list(tokens_of((two / "fineweb_train_000000.bin").read_bytes())),
+                         [END_OF_TEXT, *TOLD["samples"][16]["ids"], END_OF_TEXT, *TOLD["samples"][17]["ids"]])
+
+    def test_bits_per_byte_count_the_bytes_of_each_piece(self):
+        out, lines = self.trained()
+        self.assertIn(f"val_bpb:enabled tokenizer_kind=gpt2 tokenizer_path={self.merges}", lines)
+        self.assertIn("tokenizer_pieces:701 (the other 3 ids of VOCAB_SIZE=704 are no token, of 0 bytes)", lines)
+        scored = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+        last = [event for event in scored if event["event"] == "val"][-1]
+        predicted = tokens_of((self.shards / "fineweb_val_000000.bin").read_bytes())[1:2049]
+        text_bytes = sum(TOLD["byte_counts"][token] for token in predicted)
+        self.assertAlmostEqual(last["val_bpb"], last["val_loss"] * 2048 / math.log(2) / text_bytes, places=6)
+
+    def test_the_audit_finds_every_byte(self):
+        out, _ = self.trained()
+        text = self.prints("eval", "--init-from", out / "final_model.pt", "--audit", "--baselines")
+        self.assertRegex(text, r"(?m)^audit documents:\d+ tokens:\d+ counted_bytes:(\d+) text_bytes:\1$")
+        self.assertRegex(text, r"(?m)^baseline token_bigram val_bpb:\d")
+
+    def test_sample_continues_a_text_of_any_characters(self):
+        out, _ = self.trained()
+        for prompt in ("The licence", "Zwölf ☃ 日本語 👩‍🚀", ""):
+            text = self.prints("sample", "--init-from", out / "final_model.pt", "--tokens", 60, "--temperature", 3,
+                               "--prompt", prompt)
+            self.assertTrue(text.startswith(prompt))
+            self.assertGreater(len(text), len(prompt) + 10)
+
+    def test_text_is_tokenised_while_training_runs(self):
+        text = self.folder / "text.txt"
+        text.write_text("\n\n".join(pathlib.Path(path).read_text(errors="replace") for path in self.texts))
+        events = self.train(DATA_PATH=text, VOCAB_SIZE=PADDED, TOKENIZER_PATH=self.table, output="text")
+        self.assertTrue(all("val_bpb" in event for event in events if event["event"] == "val"))
+
+    def test_a_smaller_vocabulary_is_refused(self):
+        self.fails(78, "VOCAB_SIZE=512 does not match tokenizer vocab_size=701", VOCAB_SIZE=512,
+                   TOKENIZER_PATH=self.merges, output="small")
+
+    def test_export_copies_the_file(self):
+        out, _ = self.trained()
+        self.prints("export", "--hf", self.folder / "hf", "--init-from", out / "final_model.pt")
+        self.assertEqual((self.folder / "hf" / "vocab.bpe").read_bytes(), self.merges.read_bytes())
+
+
+if __name__ == "__main__":
+    unittest.main()
