@@ -31,6 +31,7 @@ packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates python3 python3-venv
   libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libsentencepiece-dev sentencepiece
   liblzma-dev zlib1g-dev libxxhash-dev libgloo-dev libgtest-dev openmpi-bin
+  libevent-dev
 )
 [[ $tests == no ]] || packages+=(shellcheck strace iproute2)
 
