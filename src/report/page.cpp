@@ -9,6 +9,7 @@
 #include "elements.h"
 #include "facts.h"
 #include "layout.h"
+#include "live.h"
 #include "numbers.h"
 #include "pictures.h"
 #include "scales.h"
@@ -71,6 +72,7 @@ std::string title_of(const json& runs) {
     names += (names.empty() ? "" : ", ") + run["name"].get<std::string>();
   }
   constexpr std::size_t kMost = 200;
+  if (runs.empty()) return "train_gpt";
   return "train_gpt: " + (names.size() > kMost ? std::to_string(runs.size()) + " runs" : names);
 }
 
@@ -78,19 +80,19 @@ std::string script() {
   std::string text = "(() => {\n\"use strict\";\n";
   // A file uses those before it.
   for (const char* file : {k_elements, k_numbers, k_scales, k_series, k_chart, k_bands, k_pictures,
-                           k_tables, k_compare, k_facts, k_start}) {
+                           k_tables, k_compare, k_facts, k_start, k_live}) {
     text += file;
   }
   return text + "})();\n";
 }
 
-}  // namespace
-
-std::string report_page(const json& runs) {
+// `content`: what the script reads; `connect`: where the page may ask for more.
+std::string page_of(const json& runs, const json& content, const char* connect) {
   const std::pair<std::string_view, std::string> parts[] = {
+      {"{{connect}}", connect},
       {"{{title}}", html_text(title_of(runs))},
       {"{{style}}", k_style},
-      {"{{runs}}", script_json(runs)},
+      {"{{runs}}", script_json(content)},
       {"{{script}}", script()}};
   std::string page;
   std::string_view rest = k_layout;
@@ -101,6 +103,16 @@ std::string report_page(const json& runs) {
     rest.remove_prefix(at + marker.size());
   }
   return page += rest;
+}
+
+}  // namespace
+
+std::string report_page(const json& runs) {
+  return page_of(runs, runs, "'none'");
+}
+
+std::string live_report_page(const json& state) {
+  return page_of(state["runs"], state, "'self'");
 }
 
 }  // namespace tg

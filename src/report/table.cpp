@@ -1,91 +1,111 @@
 #include "report/table.h"
 
-#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <set>
 
 namespace tg {
 namespace {
 
-Table empty_like(const Table& table) {
-  Table result;
-  for (const auto& column : table.columns) result.columns.push_back({column.name, column.extremes});
-  return result;
-}
-
-// Adds the rows from `begin` to `end` that thinned() keeps for one column.
-void keep_extremes(const std::vector<double>& values, std::size_t begin, std::size_t end,
-                   std::set<std::size_t>& kept) {
-  std::size_t least = end, greatest = end, missing = end;
-  for (std::size_t row = begin; row < end; ++row) {
-    if (std::isnan(values[row])) {
-      missing = std::min(missing, row);
-    } else {
-      if (least == end || values[row] < values[least]) least = row;
-      if (greatest == end || values[row] > values[greatest]) greatest = row;
-    }
+// `name_of(i)` of each column i.
+template <class NameOf>
+nlohmann::json table_json(std::size_t columns, NameOf&& name_of, const std::vector<Row>& rows,
+                          std::size_t rows_of_all) {
+  nlohmann::json object = nlohmann::json::object();
+  for (std::size_t i = 0; i < columns; ++i) {
+    auto& values = object[name_of(i)] = nlohmann::json::array();
+    for (const auto& row : rows) values.push_back(row[i]);
   }
-  for (const auto row : {least, greatest, missing}) {
-    if (row < end) kept.insert(row);
-  }
-}
-
-double mean(const std::vector<double>& values, std::size_t begin, std::size_t end) {
-  double sum = 0;
-  int count = 0;
-  for (std::size_t row = begin; row < end; ++row) {
-    if (std::isnan(values[row])) continue;
-    sum += values[row];
-    ++count;
-  }
-  return count == 0 ? std::nan("") : sum / count;
+  return {{"rows", rows_of_all}, {"columns", std::move(object)}};
 }
 
 }  // namespace
 
-void Table::add_row(const std::vector<double>& values) {
-  assert(values.size() == columns.size());
-  for (std::size_t i = 0; i < values.size(); ++i) columns[i].values.push_back(values[i]);
+// Extremes of a part are among the extremes of what was added to it before.
+void ThinnedTable::keep_extremes(Part& part) const {
+  std::vector<bool> is_kept(part.size());
+  for (std::size_t column = 0; column < columns_.size(); ++column) {
+    if (!columns_[column].extremes) continue;
+    const auto none = part.size();
+    std::size_t least = none, greatest = none, missing = none;
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const double value = part[i].values[column];
+      if (std::isnan(value)) {
+        if (missing == none) missing = i;
+      } else {
+        if (least == none || value < part[least].values[column]) least = i;
+        if (greatest == none || value > part[greatest].values[column]) greatest = i;
+      }
+    }
+    for (const auto i : {least, greatest, missing}) {
+      if (i != none) is_kept[i] = true;
+    }
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < part.size(); ++i) {
+    if (!is_kept[i]) continue;
+    if (i != kept) part[kept] = std::move(part[i]);
+    ++kept;
+  }
+  part.resize(kept);
 }
 
-Table thinned(const Table& table, std::size_t parts) {
-  const auto rows = table.rows();
-  const auto watched = std::ranges::count_if(table.columns, &Table::Column::extremes);
-  if (rows <= parts * 2 * static_cast<std::size_t>(watched)) return table;
-  std::set<std::size_t> kept = {0, rows - 1};
-  for (const auto& column : table.columns) {
-    for (std::size_t part = 0; column.extremes && part < parts; ++part) {
-      keep_extremes(column.values, rows * part / parts, rows * (part + 1) / parts, kept);
-    }
+void ThinnedTable::add_row(Row row) {
+  assert(row.size() == columns_.size());
+  const auto number = rows();
+  auto& part = parts_.of_next_row([&](Part& into, Part&& from) {
+    for (auto& one : from) into.push_back(std::move(one));
+    keep_extremes(into);
+  });
+  last_ = {number, row};
+  if (number == 0) first_ = last_;
+  part.push_back({number, std::move(row)});
+  keep_extremes(part);
+}
+
+std::vector<Row> ThinnedTable::kept() const {
+  std::vector<Row> result;
+  if (rows() == 0) return result;
+  const auto& first = parts_.begin()->front();
+  if (first.number != first_.number) result.push_back(first_.values);
+  for (const auto& part : parts_) {
+    for (const auto& row : part) result.push_back(row.values);
   }
-  Table result = empty_like(table);
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    for (const auto row : kept) {
-      result.columns[i].values.push_back(table.columns[i].values[row]);
-    }
-  }
+  if ((parts_.end() - 1)->back().number != last_.number) result.push_back(last_.values);
   return result;
 }
 
-Table averaged(const Table& table, std::size_t parts) {
-  const auto rows = table.rows();
-  if (rows <= parts) return table;
-  Table result = empty_like(table);
-  for (std::size_t i = 0; i < table.columns.size(); ++i) {
-    for (std::size_t part = 0; part < parts; ++part) {
-      result.columns[i].values.push_back(
-          mean(table.columns[i].values, rows * part / parts, rows * (part + 1) / parts));
-    }
-  }
-  return result;
+nlohmann::json ThinnedTable::json(const std::vector<Row>& kept) const {
+  return table_json(
+      columns_.size(), [&](std::size_t i) { return columns_[i].name; }, kept, rows());
 }
 
-nlohmann::json table_json(const Table& table, std::size_t rows_of_all) {
-  nlohmann::json columns = nlohmann::json::object();
-  for (const auto& column : table.columns) columns[column.name] = column.values;
-  return {{"rows", rows_of_all}, {"columns", columns}};
+void AveragedTable::add_row(const Row& row) {
+  assert(row.size() == columns_.size());
+  auto& part = parts_.of_next_row([](Part& into, Part&& from) {
+    for (std::size_t i = 0; i < into.size(); ++i) {
+      into[i].sum += from[i].sum;
+      into[i].count += from[i].count;
+    }
+  });
+  part.resize(columns_.size());
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    if (std::isnan(row[i])) continue;
+    part[i].sum += row[i];
+    ++part[i].count;
+  }
+}
+
+nlohmann::json AveragedTable::json() const {
+  std::vector<Row> means;
+  for (const auto& part : parts_) {
+    auto& row = means.emplace_back();
+    for (const auto& mean : part) {
+      row.push_back(mean.count == 0 ? std::nan("") : mean.sum / static_cast<double>(mean.count));
+    }
+  }
+  return table_json(
+      columns_.size(), [&](std::size_t i) { return columns_[i]; }, means, rows());
 }
 
 }  // namespace tg

@@ -1,34 +1,103 @@
 #pragma once
-// Numbers by step, and fewer of them for a picture.
+// Numbers by step, thinned as they come to what a picture shows: memory and result are bounded,
+// however many rows there are.
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tg {
 
-// Columns of equal length; NaN: there is no number.
-struct Table {
-  struct Column {
-    std::string name;
-    bool extremes = false;  // thinned() keeps the least and the greatest number of each part
-    std::vector<double> values = {};
-  };
-  std::vector<Column> columns;
+// A number for each column; NaN: there is none.
+using Row = std::vector<double>;
 
-  std::size_t rows() const { return columns.front().values.size(); }
-  void add_row(const std::vector<double>& values);
+// Rows in parts of equal length, as many as `most` (even); before there is one more, each two
+// neighbours become one.
+template <class Part>
+class Parts {
+ public:
+  explicit Parts(std::size_t most) : most_(most) {}
+
+  // The part that the next row belongs to. merge(Part&, Part&&) takes the second into the first.
+  template <class Merge>
+  Part& of_next_row(Merge&& merge) {
+    if (rows_ % length_ == 0) {
+      if (parts_.size() == most_) halve(merge);
+      parts_.emplace_back();
+    }
+    ++rows_;
+    return parts_.back();
+  }
+  std::size_t rows() const { return rows_; }
+  auto begin() const { return parts_.begin(); }
+  auto end() const { return parts_.end(); }
+
+ private:
+  template <class Merge>
+  void halve(Merge&& merge) {
+    for (std::size_t i = 0; i < most_ / 2; ++i) {
+      if (i > 0) parts_[i] = std::move(parts_[2 * i]);
+      merge(parts_[i], std::move(parts_[2 * i + 1]));
+    }
+    parts_.resize(most_ / 2);
+    length_ *= 2;
+  }
+
+  std::size_t most_, length_ = 1, rows_ = 0;
+  std::vector<Part> parts_;
 };
 
-// The rows in so many equal parts: of each part the rows with the least, the greatest and the first
-// missing number of every column with `extremes`; the first and the last row; all rows of a table
-// that is not larger than that.
-Table thinned(const Table& table, std::size_t parts);
-// The mean of each of so many equal parts, column by column, without missing numbers; all rows of a
-// table that is not larger than that.
-Table averaged(const Table& table, std::size_t parts);
+// Keeps of each part the rows with the least, the greatest and the first missing number of every
+// column with `extremes`; the first and the last row; all of at most `parts` rows.
+class ThinnedTable {
+ public:
+  struct Column {
+    std::string name;
+    bool extremes = false;
+  };
+  ThinnedTable(std::vector<Column> columns, std::size_t parts)
+      : columns_(std::move(columns)), parts_(parts) {}
 
-// {"rows": of the whole table, "columns": {NAME: [number or null, ...]}}
-nlohmann::json table_json(const Table& table, std::size_t rows_of_all);
+  void add_row(Row row);
+  std::size_t rows() const { return parts_.rows(); }  // that were added
+  std::vector<Row> kept() const;                      // in their order
+  // {"rows": that were added, "columns": {NAME: [number or null of each of these rows, ...]}}
+  nlohmann::json json(const std::vector<Row>& kept) const;
+
+ private:
+  struct NumberedRow {
+    std::size_t number = 0;  // from 0
+    Row values = {};
+  };
+  using Part = std::vector<NumberedRow>;
+  void keep_extremes(Part& part) const;
+
+  std::vector<Column> columns_;
+  Parts<Part> parts_;
+  NumberedRow first_, last_;
+};
+
+// Keeps of each part the mean of every column, without missing numbers; all of at most `parts`
+// rows.
+class AveragedTable {
+ public:
+  AveragedTable(std::vector<std::string> columns, std::size_t parts)
+      : columns_(std::move(columns)), parts_(parts) {}
+
+  void add_row(const Row& row);
+  std::size_t rows() const { return parts_.rows(); }
+  nlohmann::json json() const;  // as ThinnedTable's
+
+ private:
+  struct Mean {
+    double sum = 0;
+    std::size_t count = 0;
+  };
+  using Part = std::vector<Mean>;  // of each column
+
+  std::vector<std::string> columns_;
+  Parts<Part> parts_;
+};
 
 }  // namespace tg

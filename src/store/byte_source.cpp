@@ -63,6 +63,17 @@ void FileSource::read(uint64_t offset, void* to, size_t count) const {
   }
 }
 
+bool FileSource::grow() {
+  struct stat opened {
+  }, named{};
+  const bool same = ::fstat(fd_, &opened) == 0 && ::stat(name().c_str(), &named) == 0 &&
+                    opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+  const auto now = static_cast<uint64_t>(opened.st_size);
+  if (!same || now < size_) return false;
+  size_ = now;
+  return true;
+}
+
 MemorySource::MemorySource(std::string_view bytes, std::string name)
     : ByteSource(std::move(name)), bytes_(bytes) {
   size_ = bytes.size();

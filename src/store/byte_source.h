@@ -39,6 +39,9 @@ class FileSource final : public ByteSource {
   ~FileSource() override;
   using ByteSource::read;
   void read(uint64_t offset, void* to, size_t count) const override;
+  // Takes the size that the file has grown to. → false where it has shrunk, or where its name is
+  // now another file's or nobody's; nothing is changed then.
+  bool grow();
 
  private:
   int fd_ = -1;

@@ -43,7 +43,8 @@ std::optional<std::string_view> MetricsReader::next_line() {
     const auto end = buffer_.find('\n', begin_);
     const auto length = (end == buffer_.npos ? buffer_.size() : end) - begin_;
     const bool at_end = read_ == file_.size();
-    if (end == buffer_.npos && at_end && length == 0) return std::nullopt;
+    const bool may_end = length == 0 || last_line_ == LastLine::growing;
+    if (end == buffer_.npos && at_end && may_end && length <= kMaxLine) return std::nullopt;
     if (end != buffer_.npos || at_end || length > kMaxLine) ++line_number_;
     REQUIRE(length <= kMaxLine, ExitCode::bad_data,
             "{}: expected an event of at most {} bytes, found a longer line", place(), kMaxLine);
@@ -68,6 +69,7 @@ std::optional<std::string_view> MetricsReader::next_line() {
 std::optional<json> MetricsReader::next() {
   const auto line = next_line();
   if (!line) return std::nullopt;
+  last_.assign(line->data(), line->size() + 1);
   auto event = parse_line(*line);
   const bool named = event.is_object() && event.contains("event") && event["event"].is_string();
   REQUIRE(named, ExitCode::bad_data,
@@ -75,6 +77,14 @@ std::optional<json> MetricsReader::next() {
           shown(*line));
   check_fields(event, place());
   return event;
+}
+
+bool MetricsReader::grow() {
+  if (!file_.grow()) return false;
+  read_ = position();  // the start of a line may be written anew
+  buffer_.clear();
+  begin_ = 0;
+  return file_.read(read_ - last_.size(), last_.size()) == last_;
 }
 
 }  // namespace tg

@@ -10,10 +10,14 @@
 
 namespace tg {
 
+// What a line without an end at the end of the file is: damage, or not yet all there.
+enum class LastLine { whole, growing };
+
 class MetricsReader {
  public:
   // Errors: missing_input, io.
-  explicit MetricsReader(const std::string& path) : file_(path) {}
+  explicit MetricsReader(const std::string& path, LastLine last_line = LastLine::whole)
+      : file_(path), last_line_(last_line) {}
 
   // The next event: an object with a string "event", whose known fields have their types; nothing
   // after the last. Errors: io; bad_data, naming file and line (no event, a line without an end or
@@ -22,12 +26,22 @@ class MetricsReader {
   // "PATH:LINE" of the last event, for messages.
   std::string place() const;
 
+  // Takes in what was appended since, for next(). → false where the file is no longer the one that
+  // was read so far: it is gone, replaced, shorter, or the last event is another (a run that goes
+  // on from a checkpoint cuts the file back). Errors: io.
+  bool grow();
+  // Bytes of the file before the next event, and of all of it.
+  std::uint64_t position() const { return read_ - (buffer_.size() - begin_); }
+  std::uint64_t size() const { return file_.size(); }
+
  private:
   std::optional<std::string_view> next_line();
 
   FileSource file_;
+  const LastLine last_line_;
   std::string buffer_;            // of the file, up to `read_`
   std::size_t begin_ = 0;         // of what is left of it
+  std::string last_;              // the last line, with its end
   std::uint64_t read_ = 0;        // bytes of the file
   std::int64_t line_number_ = 0;  // from 1
 };

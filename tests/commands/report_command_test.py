@@ -156,8 +156,8 @@ class BadInputTest(ReportTest):
     def test_usage(self):
         see = "see train_gpt report --help"
         self.refuses(64, f"train_gpt report: expected a RUN, found none; {see}", "--out", "a.html")
-        self.refuses(64, f"train_gpt report: expected --out FILE, found none; {see}", "a")
-        self.refuses(64, f"train_gpt report: expected RUN... --out FILE, found '--all'; {see}", "--all", "a")
+        self.refuses(64, f"train_gpt report: expected --out FILE or --serve [PORT], found none; {see}", "a")
+        self.refuses(64, f"train_gpt report: expected RUN... --out FILE or --serve [PORT], found '--all'; {see}", "--all", "a")
 
     def test_a_missing_folder(self):
         self.refuses(66, "none: no such folder (expected a run's OUTPUT_DIR, such as logs/RUN_ID)", "none", "--out", "a.html")

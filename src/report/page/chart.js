@@ -41,14 +41,14 @@ const linePath = (xs, ys, x, y) => {
   return path;
 };
 
-// Reads values at the pointer, or at the keyboard's cursor.
-const addCursor = (plot, drawing, frame, x, domain, output, read) => {
+// Reads values at the pointer, or at the keyboard's cursor; `cursor` keeps the value that it is at, and of which axis.
+const addCursor = (plot, drawing, frame, x, domain, output, read, cursor) => {
   const line = svg("line", { class: "cursor", y1: frame.top, y2: frame.height - frame.bottom });
   drawing.append(line);
-  let share = 0;
-  const show = (next) => {
-    share = Math.max(0, Math.min(1, next));
-    const value = domain[0] + share * (domain[1] - domain[0]), at = x.at(value);
+  const shareOf = (value) => (domain[1] > domain[0] ? (value - domain[0]) / (domain[1] - domain[0]) : 0);
+  const show = (share) => {
+    const value = domain[0] + Math.max(0, Math.min(1, share)) * (domain[1] - domain[0]), at = x.at(value);
+    Object.assign(cursor, { value, axis: view.axis });
     line.setAttribute("x1", at);
     line.setAttribute("x2", at);
     line.style.visibility = "visible";
@@ -62,11 +62,13 @@ const addCursor = (plot, drawing, frame, x, domain, output, read) => {
   plot.onpointermove = (event) =>
     show((pixel(event) - frame.left) / (frame.width - frame.left - frame.right));
   plot.onkeydown = (event) => {
+    const share = cursor.axis === view.axis ? shareOf(cursor.value) : 0;
     const to = { ArrowLeft: share - 0.01, ArrowRight: share + 0.01, Home: 0, End: 1 }[event.key];
     if (to === undefined) return;
     event.preventDefault();
     show(to);
   };
+  if (cursor.axis === view.axis) show(shareOf(cursor.value));
 };
 
 // spec: {title, note, wide, tickText, content()}. content() → {label, xs, range, log, paint(x, y) → nodes,
@@ -77,6 +79,7 @@ const picture = (spec) => {
   const output = element("div", { class: "read", role: "status" });
   const box = element("section", { class: spec.wide ? "picture wide" : "picture", "aria-labelledby": id },
     element("h3", { id }, spec.title), spec.note ? element("p", { class: "quiet" }, spec.note) : null, plot, output);
+  const cursor = { value: 0, axis: null };
   let rows = null;
   box.redraw = () => {
     const content = spec.content();
@@ -90,11 +93,10 @@ const picture = (spec) => {
       content.paint(x, y), drawMarks(frame, x, marksOf().filter((mark) => mark.x >= domain[0] && mark.x <= domain[1])));
     plot.replaceChildren(drawing);
     output.textContent = "";
-    addCursor(plot, drawing, frame, x, domain, output, content.read);
-    const open = rows !== null && rows.open, next = folded("Table", content.table);
+    addCursor(plot, drawing, frame, x, domain, output, content.read, cursor);
+    const next = folded("Table", id, content.table);
     if (rows === null) box.append(next); else rows.replaceWith(next);
     rows = next;
-    rows.open = open;
   };
   return box;
 };

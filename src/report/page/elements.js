@@ -20,11 +20,32 @@ const table = (head, rows, caption) => {
       element("tbody", {}, rows.map((row) => element("tr", {}, row.map(cell))))));
 };
 
-// A <details> whose content is made when it is opened.
-const folded = (title, make) => {
-  const box = element("details", {}, element("summary", {}, title));
+// A <details> whose content is made when it is opened; open again where one of the same key was.
+const opened = new Set();
+const folded = (title, key, make) => {
+  const box = element("details", { "data-key": key }, element("summary", {}, title));
+  const show = () => { if (box.children.length === 1) box.append(make()); };
+  if (opened.has(key)) {
+    box.open = true;
+    show();
+  }
   box.addEventListener("toggle", () => {
-    if (box.open && box.children.length === 1) box.append(make());
+    if (box.open) show();
+    opened[box.open ? "add" : "delete"](key);
   });
   return box;
+};
+
+// Makes parts of the page anew; scrolling and focus stay where they were.
+const keyOf = (node) => node.closest("details")?.dataset.key ?? node.getAttribute("aria-label");
+const keepingPlace = (change) => {
+  const scrolled = () => [...document.querySelectorAll(".scroll")];
+  const places = new Map(scrolled().map((node) => [keyOf(node), [node.scrollLeft, node.scrollTop]]));
+  const focused = document.activeElement, x = scrollX, y = scrollY;
+  change();
+  for (const node of scrolled()) [node.scrollLeft, node.scrollTop] = places.get(keyOf(node)) ?? [0, 0];
+  if (focused !== null && !focused.isConnected) {
+    [...document.querySelectorAll(focused.tagName)].find((node) => keyOf(node) === keyOf(focused))?.focus({ preventScroll: true });
+  }
+  scrollTo(x, y);
 };

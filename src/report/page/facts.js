@@ -25,12 +25,12 @@ const markDetails = (mark) => {
 const events = (run) => {
   if (run.marks.length === 0) return null;
   const marks = [...run.marks].sort((a, b) => a.step - b.step);
-  return folded(`${run.name}: ${marks.length} checkpoints, resumes and other events`, () =>
+  return folded(`${run.name}: ${marks.length} checkpoints, resumes and other events`, `events ${run.path}`, () =>
     table(["event", "step", "tokens", "time", ""], marks.map((mark) =>
       [markNames[mark.event], whole(mark.step), short(mark.tokens), seconds(mark.ms), markDetails(mark)]), `Events of ${run.name}`));
 };
 
-const settings = (run) => folded(`${run.name}: all ${Object.keys(run.settings).length} settings, with their origin`, () =>
+const settings = (run) => folded(`${run.name}: all ${Object.keys(run.settings).length} settings, with their origin`, `settings ${run.path}`, () =>
   table(["setting", "value", "from"], Object.keys(run.settings).sort().map((name) =>
     [name, settingText(run.settings[name]), settingText(run.origins[name])]), `Settings of ${run.name}`));
 const changedSettings = (run) => {

@@ -46,28 +46,35 @@ const mfu = (run, rate) => (isNumber(rate) && run.start.peak_flops && run.start.
 const mfuLines = () =>
   seriesOf("train", "tokens_per_s").map((line) => ({ ...line, ys: line.ys.map((rate) => mfu(line.run, rate)) }));
 
-const allPictures = () => {
-  const some = (part, column) => runs.some((run) => hasNumbers(run, part, column));
-  const boxes = [linesPicture({
+// One that has nothing to draw is hidden.
+const curves = [
+  linesPicture({
     title: "Training loss", wide: true, yText: loss, log: false,
     note: "Bold: exponential mean over 20 steps; thin: every step's loss.",
     lines: () => [...(view.raw ? seriesOf("train", "loss", { thin: true }) : []), ...seriesOf("train", "smooth_loss")],
-  })];
-  const validated = some("val", "val_bpb") ? ["Validation, bits per byte", "val_bpb"] : ["Validation loss", "val_loss"];
-  boxes.push(columnPicture(validated[0], "val", validated[1], { yText: loss, dots: true }));
-  if (validated[1] === "val_bpb") boxes.push(columnPicture("Validation loss", "val", "val_loss", { yText: loss, dots: true }));
-  boxes.push(columnPicture("Learning-rate scale", "train", "lr_scale", { yText: short, zero: true }),
-    columnPicture("Gradient norm", "train", "grad_norm", { yText: short, log: true, note: "Global, before clipping." }),
-    columnPicture("Throughput, tokens/s", "train", "tokens_per_s", { yText: short, zero: true }),
-    linesPicture({ title: "MFU", lines: mfuLines, yText: percent, tickText: percent, zero: true }),
-    columnPicture("Waiting for tokens, ms a step", "train", "data_wait_ms", { yText: short, zero: true }));
-  for (const run of runs.filter((one) => hasNumbers(one, "phases", "forward"))) {
+  }),
+  columnPicture("Validation, bits per byte", "val", "val_bpb", { yText: loss, dots: true }),
+  columnPicture("Validation loss", "val", "val_loss", { yText: loss, dots: true }),
+  columnPicture("Learning-rate scale", "train", "lr_scale", { yText: short, zero: true }),
+  columnPicture("Gradient norm", "train", "grad_norm", { yText: short, log: true, note: "Global, before clipping." }),
+  columnPicture("Throughput, tokens/s", "train", "tokens_per_s", { yText: short, zero: true }),
+  linesPicture({ title: "MFU", lines: mfuLines, yText: percent, tickText: percent, zero: true }),
+  columnPicture("Waiting for tokens, ms a step", "train", "data_wait_ms", { yText: short, zero: true }),
+];
+const phasePictures = new Map();  // by run and title
+const phasePicture = ({ path, name }) => {
+  const title = runs.length > 1 ? `Phases of a step, ms: ${name}` : "Phases of a step, ms", key = `${path} ${title}`;
+  if (!phasePictures.has(key)) {
     const box = picture({
-      title: runs.length > 1 ? `Phases of a step, ms: ${run.name}` : "Phases of a step, ms",
-      content: () => (run.shown ? bandsContent(run) : null),
+      title,
+      content: () => {
+        const run = shownRuns().find((one) => one.path === path);
+        return run === undefined ? null : bandsContent(run);
+      },
     });
     box.children[0].after(phaseKey());
-    boxes.push(box);
+    phasePictures.set(key, box);
   }
-  return boxes;
+  return phasePictures.get(key);
 };
+const allPictures = () => [...curves, ...runs.filter((run) => hasNumbers(run, "phases", "forward")).map(phasePicture)];

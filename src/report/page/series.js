@@ -1,10 +1,21 @@
 // The runs, what of them is shown, and their numbers as series for the pictures.
-const runs = JSON.parse(document.getElementById("runs").textContent);
-runs.forEach((run, i) => {
-  run.color = `var(--c${i % 8})`;
-  run.dash = ["", "7 3", "2 3", "9 3 2 3"][Math.floor(i / 8) % 4];
-  run.shown = true;
-});
+const given = JSON.parse(document.getElementById("runs").textContent);
+const live = Array.isArray(given) ? null : given;  // of a server, which has more
+const runs = [];
+// What shows a run, by its path: that outlives its numbers.
+const looks = new Map();
+const lookOf = (path) => {
+  const i = looks.size;
+  if (!looks.has(path)) {
+    looks.set(path, { color: `var(--c${i % 8})`, dash: ["", "7 3", "2 3", "9 3 2 3"][Math.floor(i / 8) % 4], shown: true });
+  }
+  return looks.get(path);
+};
+const setRuns = (list) => {
+  for (const run of list) run.look = lookOf(run.path);
+  runs.splice(0, runs.length, ...list);
+};
+setRuns(live === null ? given : live.runs);
 const axes = {
   step: { label: "steps", values: (columns) => columns.step, of: (place) => place.step, text: whole },
   tokens: { label: "tokens", values: (columns) => columns.tokens, of: (place) => place.tokens, text: short },
@@ -14,13 +25,13 @@ const axes = {
   },
 };
 const view = { axis: axes.step, raw: true };
-const shownRuns = () => runs.filter((run) => run.shown);
+const shownRuns = () => runs.filter((run) => run.look.shown);
 const hasNumbers = (run, part, column) => (run[part].columns[column] ?? []).some(isNumber);
 
 // A line for each shown run that has the column.
 const seriesOf = (part, column, more = {}) =>
   shownRuns().filter((run) => hasNumbers(run, part, column)).map((run) => ({
-    run, name: run.name, color: run.color, dash: run.dash,
+    run, name: run.name, color: run.look.color, dash: run.look.dash,
     xs: view.axis.values(run[part].columns), ys: run[part].columns[column], ...more,
   }));
 
@@ -40,6 +51,6 @@ const markNames = {
   skipped_step: "step skipped", stopping_early: "stopped by the clock",
 };
 const marksOf = () => shownRuns().flatMap((run) => run.marks.map((mark) => ({
-  kind: mark.event, color: run.color, x: view.axis.of(mark),
+  kind: mark.event, color: run.look.color, x: view.axis.of(mark),
   title: `${run.name}: ${markNames[mark.event]}, step ${whole(mark.step)}`,
 })));

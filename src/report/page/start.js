@@ -1,7 +1,5 @@
-// Puts the page together.
-const page = document.getElementById("page");
-const boxes = allPictures();
-const redraw = () => boxes.forEach((box) => box.redraw());
+// Puts the page together: what the user sets stays, what the runs say is made anew by show().
+const redraw = () => keepingPlace(() => allPictures().forEach((box) => box.redraw()));
 
 const axisChoice = element("select", { id: "axis" }, Object.entries(axes).map(([name, axis]) => element("option", { value: name }, axis.label)));
 axisChoice.addEventListener("change", () => { view.axis = axes[axisChoice.value]; redraw(); });
@@ -9,32 +7,52 @@ const rawChoice = element("input", { type: "checkbox", id: "raw", checked: "" })
 rawChoice.addEventListener("change", () => { view.raw = rawChoice.checked; redraw(); });
 
 const legendItem = (run, i) => {
-  const swatch = svg("svg", { class: "swatch", "aria-hidden": "true" },
-    svg("line", { x1: 0, x2: 26, y1: 5, y2: 5, stroke: run.color, "stroke-width": 4, "stroke-dasharray": run.dash }));
+  const { look } = run, swatch = svg("svg", { class: "swatch", "aria-hidden": "true" },
+    svg("line", { x1: 0, x2: 26, y1: 5, y2: 5, stroke: look.color, "stroke-width": 4, "stroke-dasharray": look.dash }));
   if (runs.length === 1) return element("label", {}, swatch, element("span", {}, run.name));
-  const shown = element("input", { type: "checkbox", checked: "", id: `run-${i}` });
-  shown.addEventListener("change", () => { run.shown = shown.checked; redraw(); });
+  const shown = element("input", { type: "checkbox", id: `run-${i}` });
+  shown.checked = look.shown;
+  shown.addEventListener("change", () => { look.shown = shown.checked; redraw(); });
   return element("label", {}, shown, swatch, element("span", {}, run.name));
 };
 
 const section = (title, ...parts) => {
   const found = parts.flat().filter((part) => part !== null);
-  if (found.length > 0) page.append(element("h2", {}, title), element("div", { class: "card" }, found));
+  return found.length > 0 ? [element("h2", {}, title), element("div", { class: "card" }, found)] : [];
 };
+const facts = () => (runs.length === 0 ? [] : [
+  section("Summary", summary()),
+  runs.length > 1 ? section("Speed to a loss", speeds()) : [],
+  section("Scores and sizes", finalScores(), sizes()),
+  section("Settings", runs.length > 1 ? settingDifferences() : changedSettings(runs[0]), runs.map(settings)),
+  section("Warnings", runs.map(warnings)),
+  section("Checkpoints and events", runs.map(events)),
+  section("Machine and versions", runs.map(machine)),
+].flat());
 
-page.append(element("h1", {}, document.title),
-  element("p", { class: "quiet" }, `${runs.length} run${runs.length > 1 ? "s" : ""}; in the pictures triangles are checkpoints, dashed lines resumes, dotted lines other events`),
-  element("div", { class: "bar" }, element("label", {}, "against", axisChoice), element("label", {}, rawChoice, "every step's loss"),
-    element("div", { class: "legend", role: "group", "aria-label": "Runs" }, runs.map(legendItem))));
-if (runs.every((run) => run.train.rows === 0)) page.append(element("p", {}, "No training steps in these runs: there are no curves."));
-page.append(element("h2", {}, "Curves"), element("div", { class: "pictures" }, boxes));
-section("Summary", summary());
-if (runs.length > 1) section("Speed to a loss", speeds());
-section("Scores and sizes", finalScores(), sizes());
-section("Settings", runs.length > 1 ? settingDifferences() : changedSettings(runs[0]), runs.map(settings));
-section("Warnings", runs.map(warnings));
-section("Checkpoints and events", runs.map(events));
-section("Machine and versions", runs.map(machine));
+const heading = element("h1"), count = element("p", { class: "quiet" });
+const legend = element("div", { class: "legend", role: "group", "aria-label": "Runs" });
+const stepless = element("p", {}, "No training steps in these runs: there are no curves.");
+const pictures = element("div", { class: "pictures" }), tables = element("div");
+document.getElementById("page").append(heading, count,
+  element("div", { class: "bar" }, element("label", {}, "against", axisChoice), element("label", {}, rawChoice, "every step's loss"), legend),
+  stepless, element("h2", {}, "Curves"), pictures, tables);
 
-redraw();
+// Children that are the same stay what they are, with the user's place in them.
+const setChildren = (parent, key, children) => {
+  if (parent.dataset.key !== key) parent.replaceChildren(...children());
+  parent.dataset.key = key;
+};
+const show = () => keepingPlace(() => {
+  heading.textContent = document.title;
+  count.textContent = `${runs.length} run${runs.length === 1 ? "" : "s"}; in the pictures triangles are checkpoints, dashed lines resumes, dotted lines other events`;
+  stepless.hidden = runs.some((run) => run.train.rows > 0);
+  setChildren(legend, JSON.stringify(runs.map((run) => [run.path, run.name])), () => runs.map(legendItem));
+  // A run's phases are drawn once it has some.
+  setChildren(pictures, JSON.stringify(runs.map((run) => [run.path, run.name, hasNumbers(run, "phases", "forward")])), allPictures);
+  allPictures().forEach((box) => box.redraw());
+  tables.replaceChildren(...facts());
+});
+
+show();
 addEventListener("resize", redraw);

@@ -54,7 +54,7 @@ const sizePicture = (run, artifact) => {
   const text = `${run.name}, ${artifact.format ?? "artifact"}: ${whole(total)} bytes with code, ${percent(total / limit)} of ${whole(limit)}`;
   return element("div", {}, element("p", total > limit ? { class: "bad" } : {}, text),
     svg("svg", { role: "img", "aria-label": text, width: "100%", height: 22 }, svg("title", {}, text),
-      svg("rect", { x: 0, y: 4, width: at(total), height: 14, fill: run.color }),
+      svg("rect", { x: 0, y: 4, width: at(total), height: 14, fill: run.look.color }),
       svg("rect", { x: 0, y: 4, width: at(code), height: 14, fill: "var(--p5)" }, svg("title", {}, "code")),
       svg("line", { class: "limit", x1: at(limit), x2: at(limit), y1: 0, y2: 22 })));
 };
@@ -63,7 +63,7 @@ const sizes = () => {
   if (pairs.length === 0) return null;
   return element("section", { class: "picture", "aria-label": "Artifact sizes" }, element("h3", {}, "Artifact beside its limit"),
     pairs.map(([run, artifact]) => sizePicture(run, artifact)),
-    folded("Table", () => table(["run", "format", "artifact, bytes", "code, bytes", "both", "limit", "left"],
+    folded("Table", "artifacts", () => table(["run", "format", "artifact, bytes", "code, bytes", "both", "limit", "left"],
       pairs.map(([run, one]) => [run.name, one.format ?? "—", whole(one.bytes), whole(one.code_bytes),
         whole(one.total_bytes), whole(one.limit_bytes), whole(one.limit_bytes - one.total_bytes)]), "Artifact sizes")));
 };

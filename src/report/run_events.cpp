@@ -1,0 +1,73 @@
+#include "report/run_events.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tg {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 7> kMarks = {
+    "checkpoint", "resume", "batches", "late_qat", "swa", "skipped_step", "stopping_early"};
+constexpr std::array<std::string_view, 3> kLists = {"warning", "final", "artifact"};
+constexpr std::array<std::string_view, 5> kLast = {"data", "start", "first_step", "closing",
+                                                   "memory"};
+
+template <std::size_t n>
+bool is_in(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
+void RunEvents::Ends::add(json event) {
+  constexpr std::size_t kMost = 100;
+  if (first_.size() < kMost) {
+    first_.push_back(std::move(event));
+  } else {
+    if (last_.size() == kMost) last_.pop_front();
+    last_.push_back(std::move(event));
+  }
+}
+
+void RunEvents::Ends::append_to(json& list) const {
+  for (const auto& event : first_) list.push_back(event);
+  for (const auto& event : last_) list.push_back(event);
+}
+
+void RunEvents::add(const json& event, const std::string& place) {
+  const auto& name = event["event"].get_ref<const std::string&>();
+  if (name == "train") {
+    REQUIRE(begun(), ExitCode::bad_data,
+            "{}: expected a \"start\" event before the first \"train\", found none", place);
+    tables_.add_train(event, place);
+  }
+  if (name == "start") tables_.set_tokens_per_step(event["tokens_per_step"].get<double>());
+  if (name == "timing") tables_.add_timing(event);
+  if (name == "val") tables_.add_val(event);
+  if (is_in(kMarks, name) || is_in(kLists, name)) {
+    ++counts_[name];
+    lists_[name].add(event);
+  }
+  if (is_in(kLast, name)) last_[name] = event;
+}
+
+void RunEvents::write_to(json& run) const {
+  const auto append = [&](std::string_view name, json& list) {
+    const auto found = lists_.find(std::string(name));
+    if (found != lists_.end()) found->second.append_to(list);
+  };
+  run["marks"] = json::array();
+  for (const auto name : kMarks) append(name, run["marks"]);
+  for (const auto name : kLists) append(name, run[std::string(name)] = json::array());
+  for (const auto& [name, event] : last_) run[name] = event;
+  run["counts"] = counts_;
+  tables_.write_to(run);
+}
+
+}  // namespace tg
