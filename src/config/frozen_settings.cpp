@@ -41,6 +41,7 @@ constexpr auto free_settings =
                                      "profile",
                                      "profile_start",
                                      "profile_steps",
+                                     "tensorboard",
                                      "deterministic",
                                      "on_nonfinite",
                                      "comm_timeout_s",

@@ -12,8 +12,8 @@
 namespace tg {
 namespace {
 
-constexpr std::array<std::string_view, 5> of_one_run = {"run_id", "output_dir", "profile",
-                                                        "profile_start", "profile_steps"};
+constexpr std::array<std::string_view, 6> of_one_run = {
+    "run_id", "output_dir", "profile", "profile_start", "profile_steps", "tensorboard"};
 
 // Those and these say nothing of the model.
 constexpr std::array<std::string_view, 4> of_one_machine = {"init_from", "artifact", "device",

@@ -78,6 +78,7 @@ struct RuntimeConfig {
   std::string resume = "auto";
   Artifact artifact = Artifact::int6;
   bool record_quirks = false;
+  bool tensorboard = false;
 
   template <class V>
   void visit(V&& v) {
@@ -127,6 +128,8 @@ struct RuntimeConfig {
     v("artifact", s.artifact, anything, "quantised file written at the end");
     v("record_quirks", s.record_quirks, anything,
       "repeat the Python scripts' own mistakes, for comparison");
+    v("tensorboard", s.tensorboard, anything,
+      "also write the scalars of metrics.jsonl for TensorBoard, in OUTPUT_DIR/tensorboard");
   }
 };
 

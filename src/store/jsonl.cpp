@@ -1,6 +1,5 @@
 #include "store/jsonl.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,8 +10,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file_writer.h"
-#include "base/log.h"
 #include "store/atomic_file.h"
 
 namespace tg {
@@ -39,34 +36,13 @@ int64_t end_of_last_line(int fd, int64_t size) {
 
 }  // namespace
 
-JsonLines::JsonLines(std::string path) : path_(std::move(path)) {
-  fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  REQUIRE(fd_ >= 0, ExitCode::cannot_create, "{}: cannot be created ({})", path_,
-          std::strerror(errno));
-  const int64_t found = ::lseek(fd_, 0, SEEK_END);
-  size_ = end_of_last_line(fd_, found);
-  // If this fails, one line stays unreadable.
-  if (size_ < found && ::ftruncate(fd_, size_) != 0) size_ = found;
-}
-
-JsonLines::~JsonLines() {
-  ::close(fd_);
+JsonLines::JsonLines(std::string path) : file_(std::move(path), "line") {
+  const auto end = end_of_last_line(file_.descriptor(), file_.size());
+  if (end < file_.size()) file_.truncate(end);  // where this fails, one line stays unreadable
 }
 
 void JsonLines::write(const nlohmann::json& value) {
-  const std::string line = dump(value, -1);
-  const size_t done = write_fully(fd_, line.data(), line.size());
-  if (done == line.size()) {
-    size_ += static_cast<int64_t>(done);
-    return;
-  }
-  const int error = errno;
-  // An incomplete line would make the next one unreadable too.
-  const bool cut = done == 0 || ::ftruncate(fd_, size_) == 0;
-  if (!cut) size_ += static_cast<int64_t>(done);
-  if (!std::exchange(warned_, true))
-    log_warn("{}: a line could not be written ({}); the run goes on without it", path_,
-             std::strerror(error));
+  file_.write(dump(value, -1));
 }
 
 bool truncate_behind(const std::string& path,

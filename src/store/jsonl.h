@@ -7,28 +7,23 @@
 #include <string>
 #include <utility>
 
+#include "store/append_file.h"
+
 namespace tg {
 
-// One JSON value a line, each passed to the system in one write. An incomplete last line of a
-// killed run is truncated when the file is opened again. On a full disk lines are lost, with one
-// warning, and the run continues.
+// One JSON value a line, as an AppendFile. An incomplete last line of a killed run is truncated
+// when the file is opened again.
 class JsonLines {
  public:
   // Creates the file, or appends to it. Errors: cannot_create.
   explicit JsonLines(std::string path);
-  ~JsonLines();
-  JsonLines(const JsonLines&) = delete;
-  JsonLines& operator=(const JsonLines&) = delete;
 
   void write(const nlohmann::json& value);
   // The open file was renamed to this, for messages.
-  void renamed(std::string path) { path_ = std::move(path); }
+  void renamed(std::string path) { file_.renamed(std::move(path)); }
 
  private:
-  std::string path_;
-  int fd_ = -1;
-  int64_t size_ = 0;  // up to the last whole line
-  bool warned_ = false;
+  AppendFile file_;
 };
 
 // Truncates a file of JSON lines behind the last one for which `is_last` is true. → whether there

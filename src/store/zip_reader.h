@@ -41,7 +41,4 @@ class ZipReader {
   std::map<std::string, ZipRecord> records_;
 };
 
-// The CRC of zip and gzip (polynomial 0xEDB88320).
-uint32_t crc32(const void* bytes, size_t count);
-
 }  // namespace tg

@@ -14,18 +14,23 @@ nlohmann::json score_json(const char* event, const Score& score) {
 
 }  // namespace
 
+void MetricsSink::write(const nlohmann::json& event) {
+  file_.write(event);
+  if (also_) also_(event);
+}
+
 void MetricsSink::operator()(const RanksJoined& event) {
-  file_.write({{"event", "ranks"},
-               {"world_size", event.world_size},
-               {"launcher", event.launcher},
-               {"endpoint", event.endpoint},
-               {"collectives", event.collectives}});
+  write({{"event", "ranks"},
+         {"world_size", event.world_size},
+         {"launcher", event.launcher},
+         {"endpoint", event.endpoint},
+         {"collectives", event.collectives}});
 }
 
 void MetricsSink::operator()(const RunStarted& event) {
   nlohmann::json data{{"event", "data"}, {"planned_tokens", event.planned_tokens}};
   if (event.train_tokens) data["train_tokens"] = *event.train_tokens;
-  file_.write(data);
+  write(data);
   nlohmann::json start{{"event", "start"},
                        {"dataset", event.dataset},
                        {"train_shards", event.train_shards},
@@ -43,11 +48,11 @@ void MetricsSink::operator()(const RunStarted& event) {
                        {"threads", event.threads},
                        {"flops_per_token", event.flops_per_token}};
   if (event.peak_flops > 0) start["peak_flops"] = event.peak_flops;
-  file_.write(start);
+  write(start);
 }
 
 void MetricsSink::operator()(const SizePadded& event) {
-  file_.write(
+  write(
       {{"event", "padding"}, {"name", event.name}, {"size", event.size}, {"padded", event.padded}});
 }
 
@@ -58,15 +63,15 @@ void MetricsSink::operator()(const MicroBatchCut& event) {
     json["peak_bytes"] = event.peak;
     json["usable_bytes"] = event.usable;
   }
-  file_.write(json);
+  write(json);
 }
 
 void MetricsSink::operator()(const WarmUpStepEnded& event) {
-  file_.write({{"event", "warmup_step"}, {"step", event.step}, {"steps", event.steps}});
+  write({{"event", "warmup_step"}, {"step", event.step}, {"steps", event.steps}});
 }
 
 void MetricsSink::operator()(const FirstStepEnded& event) {
-  file_.write({{"event", "first_step"}, {"ms_since_launch", event.ms_since_launch}});
+  write({{"event", "first_step"}, {"ms_since_launch", event.ms_since_launch}});
 }
 
 void MetricsSink::operator()(const StepEnded& event) {
@@ -81,14 +86,14 @@ void MetricsSink::operator()(const StepEnded& event) {
   if (event.token_offset) json["token_offset"] = *event.token_offset;
   if (event.pass) json["pass"] = *event.pass;
   if (event.loss_scale) json["loss_scale"] = *event.loss_scale;
-  file_.write(json);
+  write(json);
 }
 
 void MetricsSink::operator()(const StepTimed& event) {
   nlohmann::json json{
       {"event", "timing"}, {"step", event.step}, {"micro_steps", event.micro_steps}};
   for (const auto& [name, ms] : event.named_values()) json[name] = ms;
-  file_.write(json);
+  write(json);
 }
 
 void MetricsSink::operator()(const StepSkipped& event) {
@@ -98,27 +103,27 @@ void MetricsSink::operator()(const StepSkipped& event) {
                       {"grad_norm", event.grad_norm},
                       {event.loss_scale ? "overflows" : "skipped_steps", event.total}};
   if (event.loss_scale) json["loss_scale"] = *event.loss_scale;
-  file_.write(json);
+  write(json);
 }
 
 void MetricsSink::operator()(const Resumed& event) {
-  file_.write({{"event", "resume"},
-               {"step", event.step},
-               {"checkpoint", event.checkpoint},
-               {"saved_world_size", event.world_size}});
+  write({{"event", "resume"},
+         {"step", event.step},
+         {"checkpoint", event.checkpoint},
+         {"saved_world_size", event.world_size}});
 }
 
 void MetricsSink::operator()(const CheckpointSaved& event) {
-  file_.write({{"event", "checkpoint"},
-               {"step", event.step},
-               {"path", event.checkpoint},
-               {"bytes", event.bytes},
-               {"stall_ms", event.stall_ms},
-               {"write_ms", event.write_ms}});
+  write({{"event", "checkpoint"},
+         {"step", event.step},
+         {"path", event.checkpoint},
+         {"bytes", event.bytes},
+         {"stall_ms", event.stall_ms},
+         {"write_ms", event.write_ms}});
 }
 
 void MetricsSink::operator()(const CheckpointFailed& event) {
-  file_.write(
+  write(
       {{"event", "warning"}, {"kind", "checkpoint"}, {"step", event.step}, {"text", event.error}});
 }
 
@@ -130,80 +135,77 @@ void MetricsSink::operator()(const BatchesChanged& event) {
 }
 
 void MetricsSink::operator()(const LateQatStarted& event) {
-  file_.write({{"event", "late_qat"}, {"step", event.step}, {"lr_scale", event.lr_scale}});
+  write({{"event", "late_qat"}, {"step", event.step}, {"lr_scale", event.lr_scale}});
 }
 
 void MetricsSink::operator()(const SwaStarted& event) {
-  file_.write({{"event", "swa"}, {"step", event.step}});
+  write({{"event", "swa"}, {"step", event.step}});
 }
 
 void MetricsSink::operator()(const SettingWarning& event) {
-  file_.write({{"event", "warning"}, {"kind", "settings"}, {"text", event.text}});
+  write({{"event", "warning"}, {"kind", "settings"}, {"text", event.text}});
 }
 
 void MetricsSink::operator()(const TokensStalled& event) {
-  file_.write({{"event", "warning"},
-               {"kind", "stall"},
-               {"first_step", event.first_step},
-               {"step", event.last_step},
-               {"data_wait_ms", event.waited_ms},
-               {"elapsed_ms", event.elapsed_ms}});
+  write({{"event", "warning"},
+         {"kind", "stall"},
+         {"first_step", event.first_step},
+         {"step", event.last_step},
+         {"data_wait_ms", event.waited_ms},
+         {"elapsed_ms", event.elapsed_ms}});
 }
 
 void MetricsSink::operator()(const TokensRepeated& event) {
-  file_.write(
-      {{"event", "warning"}, {"kind", "repetition"}, {"step", event.step}, {"pass", event.pass}});
+  write({{"event", "warning"}, {"kind", "repetition"}, {"step", event.step}, {"pass", event.pass}});
 }
 
 void MetricsSink::operator()(const Validated& event) {
   auto json = score_json("val", event.score);
   json["step"] = event.step;
   json["val_time_ms"] = event.val_ms;
-  file_.write(json);
+  write(json);
 }
 
 void MetricsSink::operator()(const ValidationProgress& event) {
-  file_.write({{"event", "val_progress"},
-               {"batch", event.batch},
-               {"batches", event.batches},
-               {"partial_mean_loss", event.mean_loss},
-               {"tokens_seen", event.predictions}});
+  write({{"event", "val_progress"},
+         {"batch", event.batch},
+         {"batches", event.batches},
+         {"partial_mean_loss", event.mean_loss},
+         {"tokens_seen", event.predictions}});
 }
 
 void MetricsSink::operator()(const ValidationSummary& event) {
-  file_.write({{"event", "val_summary"},
-               {"best_val_loss", event.best_loss},
-               {"best_step", event.best_step},
-               {"last_val_loss", event.last_loss},
-               {"last_step", event.last_step}});
+  write({{"event", "val_summary"},
+         {"best_val_loss", event.best_loss},
+         {"best_step", event.best_step},
+         {"last_val_loss", event.last_loss},
+         {"last_step", event.last_step}});
 }
 
 void MetricsSink::operator()(const TraceWritten& event) {
   nlohmann::json json{{"event", "trace"}, {"path", event.path}};
   if (!event.error.empty()) json["error"] = event.error;
-  file_.write(json);
+  write(json);
 }
 
 void MetricsSink::operator()(const StoppedEarly& event) {
-  file_.write(
-      {{"event", "stopping_early"}, {"step", event.step}, {"train_time_ms", event.elapsed_ms}});
+  write({{"event", "stopping_early"}, {"step", event.step}, {"train_time_ms", event.elapsed_ms}});
 }
 
 void MetricsSink::operator()(const LoopEnded& event) {
-  file_.write(
-      {{"event", "closing"}, {"train_time_ms", event.train_ms}, {"val_time_ms", event.val_ms}});
+  write({{"event", "closing"}, {"train_time_ms", event.train_ms}, {"val_time_ms", event.val_ms}});
 }
 
 void MetricsSink::operator()(const MemoryMeasured& event) {
-  file_.write({{"event", "memory"},
-               {"peak_allocated_bytes", event.peak.allocated},
-               {"peak_reserved_bytes", event.peak.reserved}});
+  write({{"event", "memory"},
+         {"peak_allocated_bytes", event.peak.allocated},
+         {"peak_reserved_bytes", event.peak.reserved}});
 }
 
 void MetricsSink::operator()(const AverageApplied& event) {
-  file_.write({{"event", "average"},
-               {"name", event.line.substr(0, event.line.find(':'))},
-               {"text", event.line}});
+  write({{"event", "average"},
+         {"name", event.line.substr(0, event.line.find(':'))},
+         {"text", event.line}});
 }
 
 void MetricsSink::operator()(const FinalScored& event) {
@@ -211,7 +213,7 @@ void MetricsSink::operator()(const FinalScored& event) {
   json["name"] = event.name;
   json["eval_time_ms"] = event.eval_ms;
   if (event.stride > 0) json["stride"] = event.stride;
-  file_.write(json);
+  write(json);
 }
 
 void MetricsSink::operator()(const ModelWritten& event) {
@@ -219,25 +221,25 @@ void MetricsSink::operator()(const ModelWritten& event) {
                              {"final_model.safetensors", event.safetensors_bytes}};
   nlohmann::json json{{"event", "model"}, {"file_bytes", files}, {"code_bytes", event.code_bytes}};
   if (event.excluded_parameters > 0) json["excluded_params"] = event.excluded_parameters;
-  file_.write(json);
+  write(json);
 }
 
 void MetricsSink::operator()(const ArtifactWritten& event) {
   const auto& stats = event.stats;
-  file_.write({{"event", "artifact"},
-               {"path", event.path},
-               {"format", choice_name(event.format)},
-               {"bytes", stats.file_bytes},
-               {"code_bytes", event.code_bytes},
-               {"total_bytes", event.total_bytes()},
-               {"limit_bytes", ArtifactWritten::kLimitBytes},
-               {"torch_bytes", stats.torch_bytes},
-               {"payload_bytes", stats.payload_bytes},
-               {"weight_bytes", stats.weight_bytes},
-               {"quantize_ms", 1000 * stats.quantize_s},
-               {"serialize_ms", 1000 * stats.serialize_s},
-               {"compress_ms", 1000 * stats.compress_s},
-               {"write_ms", 1000 * stats.write_s}});
+  write({{"event", "artifact"},
+         {"path", event.path},
+         {"format", choice_name(event.format)},
+         {"bytes", stats.file_bytes},
+         {"code_bytes", event.code_bytes},
+         {"total_bytes", event.total_bytes()},
+         {"limit_bytes", ArtifactWritten::kLimitBytes},
+         {"torch_bytes", stats.torch_bytes},
+         {"payload_bytes", stats.payload_bytes},
+         {"weight_bytes", stats.weight_bytes},
+         {"quantize_ms", 1000 * stats.quantize_s},
+         {"serialize_ms", 1000 * stats.serialize_s},
+         {"compress_ms", 1000 * stats.compress_s},
+         {"write_ms", 1000 * stats.write_s}});
 }
 
 }  // namespace tg

@@ -1,7 +1,10 @@
 #pragma once
 // Events as objects of metrics.jsonl, one a line, numbers in full precision; docs/metrics.md lists
 // them. A number that is not finite becomes null, so that every line stays JSON.
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 
 #include "store/jsonl.h"
 #include "train/events.h"
@@ -10,8 +13,10 @@ namespace tg {
 
 class MetricsSink {
  public:
-  // Creates the file. Errors: cannot_create.
-  explicit MetricsSink(const std::string& path) : file_(path) {}
+  // Creates the file. `also` gets every object that is written. Errors: cannot_create.
+  explicit MetricsSink(const std::string& path,
+                       std::function<void(const nlohmann::json&)> also = {})
+      : file_(path), also_(std::move(also)) {}
   // The file was renamed.
   void renamed(std::string path) { file_.renamed(std::move(path)); }
 
@@ -46,7 +51,10 @@ class MetricsSink {
   void operator()(const ArtifactWritten& event);
 
  private:
+  void write(const nlohmann::json& event);
+
   JsonLines file_;
+  std::function<void(const nlohmann::json&)> also_;
 };
 
 }  // namespace tg

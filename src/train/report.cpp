@@ -7,6 +7,7 @@
 #include "base/uptime.h"
 #include "config/resolved.h"
 #include "store/jsonl.h"
+#include "train/tensorboard_sink.h"
 
 namespace tg {
 
@@ -42,20 +43,31 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
     : rank_(communicator.rank()), log_(settings, machine, communicator.world_size()) {
   if (rank_ != 0) return;
   files_.emplace(dir, continues_at.has_value());
-  const auto metrics = files_->path("metrics.jsonl"), log = files_->path("log.txt");
+  const auto metrics = files_->path("metrics.jsonl"), log = files_->path("log.txt"),
+             events = files_->path("tensorboard");
   if (continues_at) {
     cut_metrics(metrics, *continues_at);
+    cut_tensorboard(events, *continues_at);
     continue_log_file(log);
   } else {
     fresh(metrics);
+    std::error_code ignored;
+    std::filesystem::remove_all(events, ignored);
     open_log_file(log, header_text(settings, machine));
   }
-  metrics_.emplace(metrics);
+  if (settings.runtime.tensorboard) {
+    tensorboard_ = std::make_unique<TensorboardSink>(events, settings, continues_at);
+  }
+  metrics_.emplace(metrics, [this](const nlohmann::json& event) {
+    if (tensorboard_) tensorboard_->write(event);
+  });
   auto config = settings_json(settings, origins);
   config["versions"] = version_text();
   config["device"] = machine.device_name;
   write_json_file(files_->path("config.json"), config);
 }
+
+Report::~Report() = default;
 
 void Report::emit(const RunEvent& event) {
   if (rank_ != 0 && !is_of_one_rank(event)) return;
@@ -72,6 +84,7 @@ void Report::take_names() {
   if (!files_) return;
   files_->take_names();
   metrics_->renamed(files_->path("metrics.jsonl"));
+  if (tensorboard_) tensorboard_->renamed(files_->path("tensorboard"));
 }
 
 }  // namespace tg

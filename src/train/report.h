@@ -1,5 +1,6 @@
 #pragma once
-// The sinks of a run's events: the log and metrics.jsonl.
+// The sinks of a run's events: the log, metrics.jsonl and, with TENSORBOARD, TensorBoard's file.
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,15 +13,19 @@
 
 namespace tg {
 
+class TensorboardSink;
+
 class Report {
  public:
   // `dir` exists. Creates log.txt (with settings and versions at its head), metrics.jsonl and
   // config.json, under the names that RunFiles gives; or, where the run goes on behind step
-  // `continues_at`, appends to the first two, of which metrics.jsonl then ends with that step.
+  // `continues_at`, appends to the first two, of which metrics.jsonl then ends with that step, as
+  // do the events of tensorboard/, to which a file is added.
   // Rank 0 alone writes. Errors: cannot_create, io.
   Report(const std::string& dir, const Settings& settings, const Origins& origins,
          const Machine& machine, const Communicator& communicator,
          std::optional<std::int64_t> continues_at = {});
+  ~Report();
 
   // Renders the event in both sinks. Every rank calls it; other ranks than 0 render only the
   // warnings about their own tokens, on standard error.
@@ -36,6 +41,7 @@ class Report {
   int rank_;
   std::optional<RunFiles> files_;  // rank 0's, as the metrics
   LogSink log_;
+  std::unique_ptr<TensorboardSink> tensorboard_;
   std::optional<MetricsSink> metrics_;
 };
 

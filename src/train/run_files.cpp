@@ -21,7 +21,8 @@ constexpr std::array<std::string_view, 3> begun = {"config.json", "log.txt", "me
 constexpr std::array<std::string_view, 4> models = {"final_model.pt", "final_model.safetensors",
                                                     "final_model.int6.ptz", "final_model.int8.ptz"};
 
-constexpr std::string_view checkpoints = "checkpoints";  // a folder
+constexpr std::string_view events = "tensorboard";
+constexpr std::array<std::string_view, 2> folders = {"checkpoints", events};
 
 template <class Function>
 void for_each_name(Function&& function) {
@@ -61,7 +62,7 @@ RunFiles::RunFiles(std::string dir, bool continues) : dir_(std::move(dir)), earl
             path);
     earlier_ |= !continues && exists(name);
   });
-  earlier_ |= !continues && has_checkpoints();
+  for (const auto folder : folders) earlier_ |= !continues && has_content(folder);
 }
 
 bool RunFiles::exists(std::string_view name) const {
@@ -70,9 +71,9 @@ bool RunFiles::exists(std::string_view name) const {
   return status.type() != fs::file_type::not_found;
 }
 
-bool RunFiles::has_checkpoints() const {
+bool RunFiles::has_content(std::string_view folder) const {
   std::error_code ignored;
-  return fs::directory_iterator(fmt::format("{}/{}", dir_, checkpoints), ignored) !=
+  return fs::directory_iterator(fmt::format("{}/{}", dir_, folder), ignored) !=
          fs::directory_iterator();
 }
 
@@ -98,7 +99,9 @@ int RunFiles::next_number() const {
     for_each_name([&](std::string_view name) {
       highest = std::max(highest, number_in(file, name).value_or(0));
     });
-    highest = std::max(highest, number_in(file, checkpoints).value_or(0));
+    for (const auto folder : folders) {
+      highest = std::max(highest, number_in(file, folder).value_or(0));
+    }
   }
   return highest + 1;
 }
@@ -109,8 +112,11 @@ void RunFiles::take_names() {
   for_each_name([&](std::string_view name) {
     if (exists(name)) rename(std::string(name), with_label(name, number));
   });
-  if (has_checkpoints()) rename(std::string(checkpoints), with_label(checkpoints, number));
+  for (const auto folder : folders) {
+    if (has_content(folder)) rename(std::string(folder), with_label(folder, number));
+  }
   for (const auto name : begun) rename(with_label(name, "new"), std::string(name));
+  if (exists(with_label(events, "new"))) rename(with_label(events, "new"), std::string(events));
   earlier_ = false;
   sync_folder(dir_);
 }

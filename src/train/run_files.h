@@ -1,7 +1,7 @@
 #pragma once
 // The names of a run's files in OUTPUT_DIR, where there may be files of an earlier run of the same
-// RUN_ID. log.txt, metrics.jsonl, config.json, checkpoints/ and final_model.* always belong to the
-// same run.
+// RUN_ID. log.txt, metrics.jsonl, config.json, checkpoints/, tensorboard/ and final_model.* always
+// belong to the same run.
 #include <string>
 #include <string_view>
 
@@ -13,9 +13,9 @@ class RunFiles {
   // Errors: cannot_create (a folder has the name of a file).
   RunFiles(std::string dir, bool continues);
 
-  // The path of log.txt, metrics.jsonl or config.json. Until take_names() it is log.new.txt and so
-  // on where an earlier run's files have the names: a run that fails before its first step does not
-  // replace them.
+  // The path of log.txt, metrics.jsonl, config.json or tensorboard, a folder. Until take_names() it
+  // is log.new.txt and so on where an earlier run's files have the names: a run that fails before
+  // its first step does not replace them.
   std::string path(std::string_view name) const;
   // To be called after the first step: renames all files of the earlier run, with one number above
   // all existing ones (log.1.txt, final_model.1.pt; the highest is the newest), and the new ones to
@@ -24,7 +24,7 @@ class RunFiles {
 
  private:
   bool exists(std::string_view name) const;
-  bool has_checkpoints() const;
+  bool has_content(std::string_view folder) const;
   void rename(const std::string& from, const std::string& to) const;
   int next_number() const;
 

@@ -131,6 +131,7 @@ KEEP=2
 RESUME=auto
 ARTIFACT=int6
 RECORD_QUIRKS=0
+TENSORBOARD=0
 )";
 
 TEST(Settings, HaveTheRecordsNamesAndDefaults) {

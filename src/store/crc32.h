@@ -1,0 +1,12 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+
+namespace tg {
+
+// The CRC of zip and gzip (polynomial 0xEDB88320).
+std::uint32_t crc32(const void* bytes, std::size_t count);
+// Castagnoli's (0x82F63B78), of TensorBoard's event files.
+std::uint32_t crc32c(const void* bytes, std::size_t count);
+
+}  // namespace tg

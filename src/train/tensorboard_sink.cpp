@@ -1,0 +1,109 @@
+#include "train/tensorboard_sink.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "base/error.h"
+#include "config/resolved.h"
+
+namespace tg {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<std::string_view, 5> at_a_step = {"train", "timing", "val", "skipped_step",
+                                                       "checkpoint"};
+constexpr std::array<std::string_view, 4> at_the_end = {"memory", "final", "closing", "artifact"};
+
+template <std::size_t n>
+bool is_in(const std::array<std::string_view, n>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// train, train_loss → train/loss; of a `final` one with its name: final/NAME/loss
+std::string tag_of(const json& event, std::string_view field) {
+  const auto& name = event["event"].get_ref<const std::string&>();
+  const bool is_final = name == "final";
+  const std::string prefix = (is_final ? "val" : name) + "_";
+  if (field.starts_with(prefix)) field.remove_prefix(prefix.size());
+  return is_final ? fmt::format("final/{}/{}", event["name"].get_ref<const std::string&>(), field)
+                  : fmt::format("{}/{}", name, field);
+}
+
+EventFile::Scalars scalars_of(const json& event) {
+  EventFile::Scalars scalars;
+  for (const auto& [field, number] : event.items()) {
+    if (field == "step" || !number.is_number()) continue;
+    scalars.emplace_back(tag_of(event, field), number.get<double>());
+  }
+  return scalars;
+}
+
+// Indented by four: TensorBoard shows it as it is.
+std::string as_code(const std::string& text) {
+  std::string code = "    ";
+  for (const char c : text) {
+    code += c;
+    if (c == '\n') code += "    ";
+  }
+  return code;
+}
+
+const std::string& made_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  REQUIRE(!error, ExitCode::cannot_create, "{}: cannot be created ({})", folder, error.message());
+  return folder;
+}
+
+}  // namespace
+
+TensorboardSink::TensorboardSink(const std::string& folder, const Settings& settings,
+                                 std::optional<std::int64_t> continues_at)
+    : settings_(settings), file_(made_folder(folder)), step_(continues_at.value_or(0)) {
+  // One that watches the folder has the steps that are trained again.
+  if (continues_at) file_.write_restart(*continues_at + 1);
+  file_.write_text(step_, "settings", as_code(settings_text(settings)));
+}
+
+void TensorboardSink::add_derived(const json& train, EventFile::Scalars& scalars) {
+  const auto& optim = settings_.optim;
+  const bool tied = settings_.model.tie_embeddings;
+  const double scale = train["lr_scale"].get<double>();
+  scalars.emplace_back("lr/embed", scale * (tied ? optim.tied_embed_lr : optim.embed_lr));
+  if (!tied) scalars.emplace_back("lr/head", scale * optim.head_lr);
+  scalars.emplace_back("lr/matrix", scale * optim.matrix_lr);
+  scalars.emplace_back("lr/scalar", scale * optim.scalar_lr);
+  const double ms = train["train_time_ms"].get<double>();
+  if (last_ms_ && ms > *last_ms_) {
+    const double rate = tokens_per_step_ / (ms - *last_ms_) * 1000;
+    scalars.emplace_back("train/tokens_per_s", rate);
+    if (peak_flops_ > 0) scalars.emplace_back("train/mfu", rate * flops_per_token_ / peak_flops_);
+  }
+  last_ms_ = ms;
+}
+
+void TensorboardSink::write(const json& event) {
+  const auto& name = event["event"].get_ref<const std::string&>();
+  if (name == "start") {
+    tokens_per_step_ = event["tokens_per_step"].get<double>();
+    flops_per_token_ = event["flops_per_token"].get<double>();
+    peak_flops_ = event.value("peak_flops", 0.0) * event["world_size"].get<double>();
+  }
+  if (!is_in(at_a_step, name) && !is_in(at_the_end, name)) return;
+  step_ = event.value("step", step_);
+  auto scalars = scalars_of(event);
+  if (name == "train") add_derived(event, scalars);
+  file_.write_scalars(step_, scalars);
+}
+
+void cut_tensorboard(const std::string& folder, std::int64_t step) {
+  cut_event_files(folder, "train/loss", step);
+}
+
+}  // namespace tg

@@ -1,0 +1,126 @@
+"""TENSORBOARD=1: what TensorBoard's own reader finds in a run's event files is what metrics.jsonl says."""
+
+import json
+import math
+import struct
+import unittest
+
+from tensorboard.backend.event_processing import plugin_event_accumulator
+from tensorboard.backend.event_processing.event_file_loader import LegacyEventFileLoader
+from tensorboard.compat.proto.event_pb2 import SessionLog
+from tensorboard.util import tensor_util
+
+from harness import RunTest, read_events
+
+STEPPED = {"train": "train", "val": "val", "timing": "timing", "checkpoint": "checkpoint"}
+
+
+def fp32(number):
+    return math.nan if number is None else struct.unpack("f", struct.pack("f", number))[0]
+
+
+def expected(events):
+    """Of metrics.jsonl: {(tag, step): number}, of the events at a step."""
+    scalars = {}
+    for event in events:
+        name = event["event"]
+        for field, number in event.items():
+            if name in STEPPED and field != "step" and not isinstance(number, str):
+                scalars[f"{name}/{field.removeprefix(name + '_')}", event["step"]] = fp32(number)
+    return scalars
+
+
+class TensorboardTest(RunTest):
+    def files(self, folder="out", events="tensorboard"):
+        return sorted((self.folder / folder / events).iterdir())
+
+    def read(self, path):
+        return list(LegacyEventFileLoader(str(path)).Load())
+
+    def scalars(self, paths):
+        """{(tag, step): number}; each may be there once."""
+        found = {}
+        for path in paths:
+            for event in self.read(path):
+                for value in event.summary.value:
+                    if value.HasField("simple_value"):
+                        self.assertNotIn((value.tag, event.step), found)
+                        found[value.tag, event.step] = value.simple_value
+        return found
+
+    def compare(self, events, found):
+        for key, number in expected(events).items():
+            self.assertEqual(found[key], number, key)
+
+    def test_every_number_of_metrics_jsonl_is_there(self):
+        events = self.train(TENSORBOARD=1, TRAINING_TIMING_BREAKDOWN="events", CHECKPOINT_EVERY=4, ARTIFACT="int6",
+                            MATRIX_LR=0.03)
+        path, = self.files()
+        found = self.scalars([path])
+        self.compare(events, found)
+        train = [event for event in events if event["event"] == "train"]
+        for before, event in zip(train, train[1:]):
+            step = event["step"]
+            self.assertEqual(found["lr/matrix", step], fp32(0.03 * event["lr_scale"]))
+            rate = 1024 / (event["train_time_ms"] - before["train_time_ms"]) * 1000
+            self.assertAlmostEqual(found["train/tokens_per_s", step] / rate, 1, places=5)
+        for event in events:
+            if event["event"] == "final":
+                self.assertEqual(found[f"final/{event['name']}/loss", 8], fp32(event["val_loss"]))
+            if event["event"] == "memory":
+                self.assertEqual(found["memory/peak_allocated_bytes", 8], fp32(event["peak_allocated_bytes"]))
+        times = [event.wall_time for event in self.read(path)]
+        self.assertEqual(times, sorted(times))
+        self.assertLess(times[-1] - times[0], 120)
+
+    def test_tensorboard_shows_the_run_and_its_settings(self):
+        self.train(output="shown", TENSORBOARD=1)
+        shown = plugin_event_accumulator.EventAccumulator(str(self.folder / "shown" / "tensorboard"))
+        shown.Reload()
+        self.assertIn("train/loss", shown.Tags()["tensors"])
+        self.assertEqual(shown.SummaryMetadata("train/loss").plugin_data.plugin_name, "scalars")
+        self.assertEqual([event.step for event in shown.Tensors("train/loss")], list(range(1, 9)))
+        self.assertEqual(shown.SummaryMetadata("settings").plugin_data.plugin_name, "text")
+        text = tensor_util.make_ndarray(shown.Tensors("settings")[0].tensor_proto)[0].decode()
+        self.assertIn("    MODEL_DIM=32\n", text)
+
+    def test_a_damaged_record_is_found(self):
+        self.train(output="damaged", TENSORBOARD=1)
+        path, = self.files("damaged")
+        count = len(self.read(path))
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 1
+        path.write_bytes(data)
+        self.assertLess(len(self.read(path)), count)  # the reader ends at a wrong CRC
+
+    def test_a_resumed_run_adds_a_file_without_doubles(self):
+        self.train(output="again", TENSORBOARD=1, CHECKPOINT_EVERY=4, KEEP=9)
+        checkpoint = self.folder / "again" / "checkpoints" / "step-00000004"
+        for _ in range(2):  # the second time another file is in the way
+            events = self.train(output="again", TENSORBOARD=1, CHECKPOINT_EVERY=4, KEEP=9, RESUME=checkpoint)
+            paths = self.files("again")
+            self.assertEqual(len(paths), 2)
+            self.compare(events, self.scalars(paths))
+            self.assertEqual(max(event.step for event in self.read(paths[0])), 4)
+            restart, = [event for event in self.read(paths[1]) if event.HasField("session_log")]
+            self.assertEqual((restart.session_log.status, restart.step), (SessionLog.START, 5))
+
+    def test_a_new_run_puts_the_files_of_the_earlier_one_aside(self):
+        for seed in (1, 2):
+            events = self.train(output="twice", RUN_ID="twice", TENSORBOARD=1, SEED=seed)
+        self.compare(events, self.scalars(self.files("twice")))
+        first = [json.loads(line) for line in (self.folder / "twice" / "metrics.1.jsonl").read_text().splitlines()]
+        self.compare(first, self.scalars(self.files("twice", "tensorboard.1")))
+        self.assertNotEqual(first, events)
+        self.train(output="twice", RUN_ID="twice")  # without
+        self.assertEqual(sorted(path.name for path in (self.folder / "twice").glob("tensorboard*")),
+                         ["tensorboard.1", "tensorboard.2"])
+
+    def test_without_the_setting_there_is_no_folder(self):
+        self.train(output="plain")
+        self.assertFalse((self.folder / "plain" / "tensorboard").exists())
+        self.assertNotEqual(read_events(self.folder / "plain"), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
