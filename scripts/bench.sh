@@ -3,8 +3,8 @@
 #
 # train_gpt beside the same model under torch.compile (tests/bench/torch_compile_peer.py) on one GPU, in turns,
 # in bf16 on the same synthetic tokens: configs/record.env and configs/speedrun_124m.env, or the one
-# named. Then each operation alone (build/op_bench), and the phases of train_gpt's step. Tables and logs
-# go to $OUT (logs/bench by default). Needs an existing build/, an idle GPU, and a PYTHON (python3)
+# named. Then each operation alone (build/op_bench), and the phases of train_gpt's step. Tables,
+# picture and logs go to $OUT (logs/bench by default). Needs an existing build/, an idle GPU, and a PYTHON (python3)
 # with torch and Triton.
 #
 # The peer compiles at every start, so it starts once a recipe and round, and takes all its steps then:
@@ -94,5 +94,6 @@ tables() {
   "$python" tests/bench/bench_report.py phases "$runs"
 }
 tables 2>&1 | tee "$out/table.txt"
+"$python" tests/bench/bench_report.py picture "$runs"
 say "$SECONDS s; logs in $runs"
 exit "$failed"

@@ -11,7 +11,8 @@
 # --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it holds none, they are made of the
 # quickstart's text, its documents shuffled, and can be copied to another machine: MORE_TEXT=1
 # scripts/quickstart.sh --iterations 0 brings that text. --device cpu, --batch-tokens and a small preset
-# try the script without a GPU. The table and the curves go to $OUT (logs/bench_loss).
+# try the script without a GPU. The table, the curves and a folder of
+# each run, for train_gpt report, go to $OUT (logs/bench_loss).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -43,8 +44,6 @@ else
   launch=("${mpi[@]}" -np "$(nvidia-smi -L | wc -l)")
 fi
 out=${OUT:-logs/bench_loss}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 mkdir -p "$out"
 
 # One in fifty documents is for validation, which no figure here reads.
@@ -62,18 +61,18 @@ make_data() {
 train() {
   local name=$1 began=$SECONDS
   shift
-  "${launch[@]}" "$build/train_gpt" --config "configs/$preset.env" --output-dir "$work/$name" --run-id "$name" \
+  rm -rf "${out:?}/$name"
+  "${launch[@]}" "$build/train_gpt" --config "configs/$preset.env" --output-dir "$out/$name" --run-id "$name" \
     --data-path "$data" --tokenizer-path= "${train_only[@]}" --device "$device" \
     --train-log-every 100 --train-batch-tokens "$batch_tokens" --iterations "$steps" --warmdown-iters $((steps / 3)) \
-    --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "$@" >"$work/$name.log" 2>&1 || {
+    --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "$@" >"$out/$name.txt" 2>&1 || {
     say "FAIL $name (exit $?)"
-    tail -n 5 "$work/$name.log"
+    tail -n 5 "$out/$name.txt"
     failed=1
   }
-  cp "$work/$name/metrics.jsonl" "$out/$name.jsonl"
-  rm -rf "${work:?}/$name"
-  runs+=("$out/$name.jsonl")
-  say "$name: $((SECONDS - began)) s, $(grep -o '^step:.* train_loss:[0-9.]*' "$work/$name.log" | tail -n 1)"
+  rm -f "$out/$name"/final_model.*
+  runs+=("$out/$name")
+  say "$name: $((SECONDS - began)) s, $(grep -o '^step:.* train_loss:[0-9.]*' "$out/$name.txt" | tail -n 1)"
 }
 
 [[ -n $(compgen -G "$data/fineweb_train_*.bin") ]] || make_data

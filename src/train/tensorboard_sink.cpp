@@ -79,19 +79,19 @@ void TensorboardSink::add_derived(const json& train, EventFile::Scalars& scalars
   if (!tied) scalars.emplace_back("lr/head", scale * optim.head_lr);
   scalars.emplace_back("lr/matrix", scale * optim.matrix_lr);
   scalars.emplace_back("lr/scalar", scale * optim.scalar_lr);
-  const double ms = train["train_time_ms"].get<double>();
+  const double ms = train["train_time_ms"].get<double>(), tokens = train["tokens"].get<double>();
   if (last_ms_ && ms > *last_ms_) {
-    const double rate = tokens_per_step_ / (ms - *last_ms_) * 1000;
+    const double rate = (tokens - last_tokens_) / (ms - *last_ms_) * 1000;
     scalars.emplace_back("train/tokens_per_s", rate);
     if (peak_flops_ > 0) scalars.emplace_back("train/mfu", rate * flops_per_token_ / peak_flops_);
   }
   last_ms_ = ms;
+  last_tokens_ = tokens;
 }
 
 void TensorboardSink::write(const json& event) {
   const auto& name = event["event"].get_ref<const std::string&>();
   if (name == "start") {
-    tokens_per_step_ = event["tokens_per_step"].get<double>();
     flops_per_token_ = event["flops_per_token"].get<double>();
     peak_flops_ = event.value("peak_flops", 0.0) * event["world_size"].get<double>();
   }

@@ -31,8 +31,9 @@ class TensorboardSink {
   EventFile file_;
   std::int64_t step_ = 0;  // the last one; of what is measured at the end
   // Of the event `start`.
-  double tokens_per_step_ = 0, flops_per_token_ = 0, peak_flops_ = 0;
+  double flops_per_token_ = 0, peak_flops_ = 0;
   std::optional<double> last_ms_;  // training time at the end of the step before
+  double last_tokens_ = 0;         // and all tokens until then
 };
 
 // Removes from a run's folder of events what follows step `step`, which is trained again. Errors:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""usage: loss_report.py REFERENCE.jsonl RUN.jsonl ... [--picture FILE.svg]
+"""usage: loss_report.py REFERENCE RUN ... [--picture FILE.svg]
 
-Compares the training losses of runs with those of the first: the mean of the last tenth and its
+Compares the training losses of runs, given by their folders, with those of the first: the mean of the last tenth and its
 difference from the first's, and the difference of the curves smoothed over 20 steps, on average and
 at most, after the first tenth.
 """
@@ -64,7 +64,7 @@ def main(arguments):
         del arguments[at : at + 2]
     if len(arguments) < 2:
         sys.exit(__doc__)
-    runs = [(pathlib.Path(name).stem, losses(pathlib.Path(name))) for name in arguments]
+    runs = [(pathlib.Path(run).name, losses(pathlib.Path(run) / "metrics.jsonl")) for run in arguments]
     curves = [(name, smooth(run)) for name, run in runs]
     reference = curves[0][1]
     print(f"{'run':18} {'last tenth':>10} {'against first':>13} {'mean |difference|':>18} {'at most':>9}"

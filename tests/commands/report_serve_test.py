@@ -19,7 +19,7 @@ import urllib.parse
 from harness import RunTest, end, read_until
 
 ATTACK = "</script><script>alert(1)</script>\u2028&\"'"
-MANY = 1_440_000  # steps: a thousand a minute, for a day
+MANY = 1_440_000 if os.environ.get("MEASURE") else 240_000  # a thousand steps a minute: a day, four hours
 
 
 def lines(first, last, name="train"):
@@ -272,7 +272,7 @@ class FollowTest(ServeTest):
 
 
 class LongRunTest(ServeTest):
-    def test_a_day_of_steps_costs_little_to_follow(self):
+    def test_a_long_run_costs_little_to_follow(self):
         path = write_run(self.folder / "day" / "long", 0)
         with path.open("a") as file:
             for first in range(1, MANY, 100_000):

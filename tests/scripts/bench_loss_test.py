@@ -34,17 +34,22 @@ class BenchLoss(unittest.TestCase):
             [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", self.folder / "shards", "--shuffle", "1",
              "--val-fraction", "0.2", "--document-separator", "blank-line", *texts],
             check=True, stdout=subprocess.DEVNULL)
-        done = self.run_script("--data", self.folder / "shards", "--dtypes", "fp32 bf16", "--steps", "20",
+        done = self.run_script("--data", self.folder / "shards", "--dtypes", "fp32 bf16 fp32:7", "--steps", "20",
                                "--batch-tokens", "512")
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if "%" in line}
-        self.assertEqual(["fp32", "bf16"], list(rows))
+        self.assertEqual(["fp32", "bf16", "fp32_seed_7"], list(rows))
         self.assertEqual("+0.00%", rows["fp32"][2])
         # Half precision rounds, and after 20 steps is no further off than some percent.
         self.assertNotEqual(rows["fp32"][1:], rows["bf16"][1:])
         self.assertLess(abs(float(rows["bf16"][2].rstrip("%"))), 5)
+        self.assertNotEqual(rows["fp32"][1:], rows["fp32_seed_7"][1:])
+        report = self.folder / "report.html"  # what is left of the runs can be shown
+        runs = [self.folder / "out" / name for name in rows]
+        subprocess.run([BUILD / "train_gpt", "report", *runs, "--out", report], check=True, capture_output=True)
+        self.assertIn("fp32_seed_7", report.read_text())
         picture = ElementTree.parse(self.folder / "out" / "losses.svg").getroot()
-        self.assertEqual(2, len(picture.findall(".//{*}polyline")))
+        self.assertEqual(3, len(picture.findall(".//{*}polyline")))
 
     def test_without_shards_or_text_it_says_what_to_do(self):
         if (SOURCE / "data" / "quickstart" / "text").is_dir():
