@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "store/crc32.h"
 #include "store/tensor_check.h"
 
 namespace tg {

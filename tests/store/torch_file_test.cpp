@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "store/crc32.h"
 #include "store/zip_reader.h"
 #include "tests/store/store_testing.h"
 #include "tests/store/tensor_testing.h"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "store/crc32.h"
 #include "store/zip_reader.h"
 
 namespace tg {
