@@ -50,14 +50,14 @@ class ResumeTest(RunTest):
 
 class OneRankTest(ResumeTest):
     def test_kills_on_both_sides_of_a_change_of_the_batches_leave_no_trace(self):
-        schedule = dict(RICH, TRAIN_BATCH_TOKENS="1024,2048@5,1536@0.8", TRAIN_SEQ_LEN="16,32@5")
-        for order in ("stream", "strided"):
-            whole = self.train(output=f"whole-{order}", LOADER_ORDER=order, **schedule)
-            for step in (4, 8):
-                done = self.kill_after(f"step:{step}/", output=f"killed-{order}", LOADER_ORDER=order, **schedule)
-                self.assertEqual(done.returncode, -signal.SIGKILL)
-            self.assertEqual(results(self.train(output=f"killed-{order}", LOADER_ORDER=order, **schedule)),
-                             results(whole))
+        # Strided positions depend on the size that micro-batches had before.
+        schedule = dict(RICH, LOADER_ORDER="strided", TRAIN_BATCH_TOKENS="1024,2048@5,1536@0.8",
+                        TRAIN_SEQ_LEN="16,32@5")
+        whole = self.train(output="whole-schedule", **schedule)
+        for step in (4, 8):
+            done = self.kill_after(f"step:{step}/", output="killed-schedule", **schedule)
+            self.assertEqual(done.returncode, -signal.SIGKILL)
+        self.assertEqual(results(self.train(output="killed-schedule", **schedule)), results(whole))
 
     def test_three_kills_leave_no_trace_in_losses_and_model(self):
         whole = self.train(output="whole", **RICH)
