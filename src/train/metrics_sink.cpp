@@ -128,10 +128,10 @@ void MetricsSink::operator()(const CheckpointFailed& event) {
 }
 
 void MetricsSink::operator()(const BatchesChanged& event) {
-  file_.write({{"event", "batches"},
-               {"step", event.step},
-               {"tokens_per_step", event.tokens_per_step},
-               {"seq_len", event.seq_len}});
+  write({{"event", "batches"},
+         {"step", event.step},
+         {"tokens_per_step", event.tokens_per_step},
+         {"seq_len", event.seq_len}});
 }
 
 void MetricsSink::operator()(const LateQatStarted& event) {
