@@ -1,11 +1,11 @@
 #include "config/resolved.h"
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
+#include "base/is_in.h"
 #include "config/env_file.h"
 #include "config/text.h"
 
@@ -18,11 +18,6 @@ constexpr std::array<std::string_view, 6> of_one_run = {
 // Those and these say nothing of the model.
 constexpr std::array<std::string_view, 4> of_one_machine = {"init_from", "artifact", "device",
                                                             "attention"};
-
-template <std::size_t n>
-bool is_in(const std::array<std::string_view, n>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 std::string line_of(const std::string& name, const std::string& value) {
   return name + "=" + quoted_value(value) + "\n";

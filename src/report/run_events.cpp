@@ -1,11 +1,11 @@
 #include "report/run_events.h"
 
-#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
 
 #include "base/error.h"
+#include "base/is_in.h"
 
 namespace tg {
 namespace {
@@ -17,11 +17,6 @@ constexpr std::array<std::string_view, 7> kMarks = {
 constexpr std::array<std::string_view, 3> kLists = {"warning", "final", "artifact"};
 constexpr std::array<std::string_view, 5> kLast = {"data", "start", "first_step", "closing",
                                                    "memory"};
-
-template <std::size_t n>
-bool is_in(const std::array<std::string_view, n>& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 }  // namespace
 

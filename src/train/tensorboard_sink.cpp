@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "base/error.h"
+#include "base/is_in.h"
 #include "config/resolved.h"
 
 namespace tg {
@@ -19,11 +19,6 @@ using nlohmann::json;
 constexpr std::array<std::string_view, 5> at_a_step = {"train", "timing", "val", "skipped_step",
                                                        "checkpoint"};
 constexpr std::array<std::string_view, 4> at_the_end = {"memory", "final", "closing", "artifact"};
-
-template <std::size_t n>
-bool is_in(const std::array<std::string_view, n>& names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 // train, train_loss → train/loss; of a `final` one with its name: final/NAME/loss
 std::string tag_of(const json& event, std::string_view field) {

@@ -104,7 +104,6 @@ void Trainer::loop() {
   reporter_.start();
   state_.clock.start();
   const auto first = state_.step;
-  trained_tokens_ = state_.tokens;
   for (auto step = first;; ++step) {
     const double elapsed = state_.clock.elapsed_at(step, *state_.average, [this] { read_back(); });
     if (state_.clock.decide(step, elapsed, *state_.average).stop) capped_at = step;
@@ -164,8 +163,9 @@ void Trainer::train(std::int64_t step, double elapsed_ms) {
     const auto phase = parts_.phases.enter(Phase::optimizer);
     return state_.average->update(step + 1, scale);
   }();
-  const auto tokens = trained_tokens_ +=
-      tokens_per_step(settings_, communicator_.world_size(), decided.shape);
+  const auto before = launched_ ? launched_->tokens : state_.tokens;
+  const auto tokens =
+      before + tokens_per_step(settings_, communicator_.world_size(), decided.shape);
   LaunchedStep launched{step + 1,
                         state_.step,
                         tokens,

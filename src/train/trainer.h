@@ -63,7 +63,6 @@ class Trainer {
   std::optional<Trace> trace_;
   StepReporter reporter_;
   double validation_before_step_ms_ = 0;  // since the last step
-  std::int64_t trained_tokens_ = 0;       // in the steps launched so far
   double rank_0_ms_ = 0;                  // rank 0's training time, as all ranks have last read it
   bool stop_ = false;                     // a rank was told to
   std::optional<LaunchedStep> launched_;
