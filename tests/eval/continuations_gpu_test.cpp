@@ -1,7 +1,7 @@
 // On a GPU, in bf16 with own kernels: a padded batch of continuations has the log-probabilities
 // that validation's pass gives each row alone. Skipped where there is no GPU.
 #include "tests/eval/continuations.h"
-#include "tests/model/fixtures.h"
+#include "tests/eval/small_record.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
@@ -9,24 +9,10 @@ namespace {
 
 constexpr int kVocab = 304;  // of which 300 are pieces
 
-// The record's parts, with heads of 64 for the Hopper kernels.
-ModelConfig small_record() {
-  ModelConfig c;
-  c.vocab_size = kVocab;
-  c.num_layers = 4;
-  c.model_dim = 128;
-  c.num_heads = 2;
-  c.num_kv_heads = 1;
-  c.bigram_vocab_size = 512;
-  c.xsa_last_n = 2;
-  c.ve_layers = {1, 3};
-  return c;
-}
-
 class ContinuationsGpu : public test::OnGpu<> {};
 
 TEST_F(ContinuationsGpu, HaveTheLogProbabilityThatEachHasAlone) {
-  const auto config = small_record();
+  const auto config = test::small_record(kVocab);
   const auto table = make_parameters(config, at::kBFloat16, at::kCUDA);
   Gpt model(config, table, {.compute = at::kBFloat16});
   const auto source = test::random_parameters(config, at::kFloat, 1);

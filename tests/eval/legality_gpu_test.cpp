@@ -7,7 +7,7 @@
 #include "device/gpu.h"
 #include "ops/attention/attention.h"
 #include "tests/eval/legality.h"
-#include "tests/model/fixtures.h"
+#include "tests/eval/small_record.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
@@ -20,25 +20,11 @@ constexpr std::int64_t kLength = 256, kStride = 16, kChunk = 16384, kPredictions
 constexpr std::int64_t kVocab = 256;
 constexpr double kLr = 0.05;
 
-// The record's parts, with heads of 64 for the Hopper kernels.
-ModelConfig small_record() {
-  ModelConfig c;
-  c.vocab_size = kVocab;
-  c.num_layers = 4;
-  c.model_dim = 128;
-  c.num_heads = 2;
-  c.num_kv_heads = 1;
-  c.bigram_vocab_size = 512;
-  c.xsa_last_n = 2;
-  c.ve_layers = {1, 3};
-  return c;
-}
-
 struct GpuModel {
   GpuModel()
-      : table(make_parameters(small_record(), at::kBFloat16, at::kCUDA)),
-        gpt(small_record(), table, {.compute = at::kBFloat16}) {
-    const auto source = test::random_parameters(small_record(), at::kFloat, 1);
+      : table(make_parameters(test::small_record(kVocab), at::kBFloat16, at::kCUDA)),
+        gpt(test::small_record(kVocab), table, {.compute = at::kBFloat16}) {
+    const auto source = test::random_parameters(test::small_record(kVocab), at::kFloat, 1);
     for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
     gpt.cast_weights();
   }
