@@ -61,10 +61,9 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights
   auto y = attend(heads, pass);
   if (exclusive_) y = exclusive_attention(y, pass.rows(heads.exclusive_v));
   if (gate_weight_.defined()) {
-    const auto dtype = x_btd.scalar_type();
-    const auto weight = pad_last(gate_weight_, padded_dim_).to(dtype);
-    const auto gate = at::linear(pass.rows(x_btd), weight, gate_bias_.to(dtype)).sigmoid();
-    y = y * gate.unsqueeze(-1);
+    const Weight weight{pad_last(gate_weight_, padded_dim_), {}};
+    const auto gate = (linear(pass.rows(x_btd), weight) + gate_bias_).sigmoid();
+    y = y * gate.to(y.scalar_type()).unsqueeze(-1);
   }
   return {linear(y.flatten(2, 3), weights.out), heads.first_v};
 }

@@ -102,10 +102,8 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
                widened(mlp_scale_), entry.x0, attended.first_v};
 
   if (dtg_weight_.defined()) {
-    const auto dtype = out.x.scalar_type();
-    const auto gate =
-        at::linear(x.detach(), widened(dtg_weight_).to(dtype), dtg_bias_.to(dtype)).sigmoid();
-    out.x = x + gate * (out.add_branch() - x);
+    const auto gate = (linear(x.detach(), {widened(dtg_weight_), {}}) + dtg_bias_).sigmoid();
+    out.x = x + gate.to(x.scalar_type()) * (out.add_branch() - x);
   }
   return out;
 }

@@ -64,16 +64,16 @@ at::Tensor Gpt::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) con
     const auto projection = table_.find("bigram.proj.weight");
     if (projection.defined()) {
       const auto weight = weights_.small(projection);
-      bigram = at::linear(bigram, pad_to(weight, {sizes_.dim, weight.size(1)}));
+      bigram = linear(bigram, {pad_to(weight, {sizes_.dim, weight.size(1)}), {}});
     }
   }
-  const auto table = table_["tok_emb.weight"].to(numerics_.compute);
-  return token_embedding({.table_vd = pad_last(table, sizes_.dim),
+  return token_embedding({.table_vd = pad_last(table_["tok_emb.weight"], sizes_.dim),
                           .ids_bt = inputs_bt,
                           .bigram_btd = pad_last(bigram, sizes_.dim),
                           .bigram_scale = table_.find("bigram.scale"),
                           .smear_gate_d = pad_last(table_.find("smear.gate"), sizes_.dim),
-                          .channels = config_.model_dim});
+                          .channels = config_.model_dim,
+                          .dtype = numerics_.compute});
 }
 
 at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt) const {
@@ -85,12 +85,17 @@ at::Tensor Gpt::layer_values(const at::Tensor& embedded, std::int64_t layer) con
   const auto found = std::find(config_.ve_layers.begin(), config_.ve_layers.end(), layer);
   if (!embedded.defined() || found == config_.ve_layers.end()) return {};
   const auto own_scale = fmt::format("ve_layer_scales.{}", found - config_.ve_layers.begin());
-  const auto scale = (table_["ve_shared.scale"] * table_[own_scale]).to(numerics_.compute);
+  const auto scale = table_["ve_shared.scale"] * table_[own_scale];
   // Scales the small matrix rather than its output for every token.
   const auto projection = table_.find("ve_shared.proj.weight");
   const auto kv_heads = config_.num_kv_heads, head = sizes_.head_dim;
-  if (!projection.defined()) return pad_heads(embedded * scale, -1, kv_heads, head);
-  return at::linear(embedded, pad_heads(weights_.small(projection) * scale, 0, kv_heads, head));
+  if (!projection.defined()) {
+    // In fp32, as the scale's gradient, a sum over all tokens.
+    const auto scaled = (embedded.to(scale.scalar_type()) * scale).to(numerics_.compute);
+    return pad_heads(scaled, -1, kv_heads, head);
+  }
+  const auto weight = pad_heads(weights_.small(projection) * scale, 0, kv_heads, head);
+  return linear(embedded, {weight, {}});
 }
 
 at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
@@ -132,8 +137,7 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
 
 Weight Gpt::head(std::int64_t rows) const {
   if (!config_.tie_embeddings) return weights_.head();
-  const auto table = table_["tok_emb.weight"].to(numerics_.compute);
-  return {pad_to(table, {rows, sizes_.dim}), /*gradient=*/{}};
+  return {pad_to(table_["tok_emb.weight"], {rows, sizes_.dim}), /*gradient=*/{}};
 }
 
 at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,

@@ -148,7 +148,7 @@ void WeightCopies::collect_gradients() {
 }
 
 at::Tensor WeightCopies::small(const at::Tensor& parameter) const {
-  return rounded(parameter, /*is_bank=*/false).to(numerics_.compute);
+  return rounded(parameter, /*is_bank=*/false);
 }
 
 }  // namespace tg

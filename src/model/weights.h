@@ -43,7 +43,7 @@ class WeightCopies {
   // Adds the buffered gradients to the parameters' and clears the buffers.
   void collect_gradients();
 
-  // A small matrix in the compute dtype, under autograd, rounded as cast() rounds.
+  // A small matrix under autograd, which linear() casts, rounded as cast() rounds.
   at::Tensor small(const at::Tensor& parameter) const;
   const LayerWeights& layer(std::int64_t i) const { return layers_[static_cast<std::size_t>(i)]; }
   // The untied head [V, D]; undefined with tied embeddings.

@@ -39,6 +39,18 @@ TEST(Linear, SumsHalfPrecisionGradientsInFull) {
   EXPECT_TRUE(test::is_close(sum, exact, 1e-6, 0));
 }
 
+TEST(Linear, CastsAParameterAndLeavesItsGradientInFull) {
+  const auto x = at::full({1000, 6}, 100, at::kHalf).set_requires_grad(true);
+  const auto parameter = test::normal({4, 6}, 2, at::kFloat).set_requires_grad(true);
+  const auto dy = at::ones({1000, 4}, at::kHalf);
+  const auto y = linear(x, {parameter, {}});
+  EXPECT_TRUE(at::equal(y, at::linear(x, parameter.to(at::kHalf))));
+  y.backward(dy);
+  EXPECT_TRUE(at::equal(x.grad(), at::matmul(dy, parameter.detach().to(at::kHalf))));
+  // Beyond fp16's 65,504.
+  EXPECT_TRUE(test::is_close(parameter.grad(), at::full({4, 6}, 1e5, at::kFloat), 1e-6, 0));
+}
+
 TEST(Linear, WithoutAGradientBufferAutogradReturnsTheGradient) {
   const auto [x, matrix, dy] = make_case(at::kDouble);
   const auto parameter = matrix.clone().set_requires_grad(true);

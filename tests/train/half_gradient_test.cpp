@@ -4,7 +4,7 @@
 namespace tg {
 namespace {
 
-ModelConfig config() {
+ModelConfig small_config() {
   ModelConfig c;
   c.vocab_size = 512;
   c.num_layers = 4;
@@ -18,30 +18,32 @@ ModelConfig config() {
 
 // As after the first steps: the outputs of the blocks began at zero, so that what is inside them
 // has the smallest gradients.
-void set_young_weights(ParameterTable& table) {
+void set_young_weights(ParameterTable& table, const ModelConfig& config) {
   const at::NoGradGuard no_grad;
-  initialize(table, config(), /*seed=*/1);
+  initialize(table, config, /*seed=*/1);
   for (const char* name : {"qo_bank", "mlp_down_bank"}) {
     const at::Tensor value = table[name];
     value.detach().add_(test::normal(value.sizes(), 2).to(value.scalar_type()) * 2e-4);
   }
 }
 
-// Of 1,024 tokens, which are as many of a step's `tokens`; in fp64.
-std::map<std::string, at::Tensor> gradients(at::ScalarType compute, std::int64_t tokens) {
-  constexpr std::int64_t kRows = 8, kLength = 128;
-  auto table = make_parameters(config(), at::kFloat, at::kCPU);
-  set_young_weights(table);
-  Gpt model(config(), table, {.compute = compute});
-  const LossScale scale(at::kCPU, tokens);
-  const double share = static_cast<double>(kRows * kLength) / static_cast<double>(tokens);
-  const auto ids = test::integers({kRows, kLength + 1}, config().vocab_size, 3);
+using Gradients = std::map<std::string, at::Tensor>;
+
+// Of these tokens [B, T + 1], which are as many of a step's `step_tokens`; in fp64.
+Gradients gradients(const ModelConfig& config, at::ScalarType compute, const at::Tensor& ids,
+                    std::int64_t step_tokens) {
+  auto table = make_parameters(config, at::kFloat, at::kCPU);
+  set_young_weights(table, config);
+  Gpt model(config, table, {.compute = compute});
+  const LossScale scale(at::kCPU, step_tokens);
+  const auto inputs = ids.slice(1, 0, -1).contiguous(), targets = ids.slice(1, 1).contiguous();
+  const double share = static_cast<double>(inputs.numel()) / static_cast<double>(step_tokens);
   model
-      .loss(ids.slice(1, 0, -1).contiguous(), ids.slice(1, 1).contiguous(),
+      .loss(inputs, targets,
             {.training = true, .scale = share, .grad_scale = scale.gradient_scale()})
       .backward();
   model.collect_gradients();
-  std::map<std::string, at::Tensor> found;
+  Gradients found;
   for (const auto& row : table.rows()) {
     if (!row.value.grad().defined()) continue;
     scale.unscale({row.value.grad()});
@@ -50,17 +52,41 @@ std::map<std::string, at::Tensor> gradients(at::ScalarType compute, std::int64_t
   return found;
 }
 
+double relative_distance(const at::Tensor& found, const at::Tensor& exact) {
+  return (found - exact).norm().item<double>() / exact.norm().item<double>();
+}
+
 TEST(Fp16, NoGradientIsLostHoweverManyTokensAStepHas) {
-  const auto exact = gradients(at::kFloat, 1024);
+  const auto config = small_config();
+  const auto ids = test::integers({8, 129}, config.vocab_size, 3);
+  const auto exact = gradients(config, at::kFloat, ids, 1024);
   for (const std::int64_t tokens : {1024, 98304, 786432}) {
-    const auto found = gradients(at::kHalf, tokens);
+    const auto found = gradients(config, at::kHalf, ids, tokens);
     for (const char* name :
          {"qo_bank", "kv_bank", "mlp_up_bank", "mlp_down_bank", "tok_emb.weight"}) {
-      const double distance = (found.at(name) - exact.at(name)).norm().item<double>() /
-                              exact.at(name).norm().item<double>();
-      EXPECT_LT(distance, 0.02) << name << " of a step of " << tokens << " tokens";
+      EXPECT_LT(relative_distance(found.at(name), exact.at(name)), 0.02)
+          << name << " of a step of " << tokens << " tokens";
     }
   }
+}
+
+// A frequent token's gradient is a sum over its thousands of positions in a micro-batch, a gate's
+// over all of them.
+TEST(Fp16, NoParametersGradientOverflowsAsTheSumOfManyTokens) {
+  auto config = small_config();
+  config.num_layers = 2;
+  config.model_dim = 64;
+  config.ve_enabled = config.gated_attention = config.dtg_enabled = true;
+  config.ve_dim = config.bigram_dim = 16;
+  config.bigram_vocab_size = 64;
+  config.ve_layers = {1};
+  auto ids = test::integers({16, 513}, config.vocab_size, 3);
+  ids.narrow(1, 0, 400).fill_(7);
+  const auto exact = gradients(config, at::kFloat, ids, 8192);
+  const auto found = gradients(config, at::kHalf, ids, 8192);
+  for (const auto& [name, gradient] : found)
+    EXPECT_TRUE(gradient.isfinite().all().item<bool>()) << name;
+  EXPECT_LT(relative_distance(found.at("tok_emb.weight"), exact.at("tok_emb.weight")), 0.02);
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ class HalfPrecisionTest(RunTest):
         expected = train_losses(self.train(output="fp32", ITERATIONS=16))
         events = self.train(COMPUTE_DTYPE="fp16", ITERATIONS=16)
         for step, (found, exact) in enumerate(zip(train_losses(events), expected, strict=True), 1):
-            self.assertAlmostEqual(found, exact, delta=2e-3 * exact, msg=f"step {step}")
+            self.assertAlmostEqual(found, exact, delta=4e-3 * exact, msg=f"step {step}")
         self.assertEqual({event["loss_scale"] for event in steps(events)}, {65536})
         self.assertTrue(any(line.endswith("compute_dtype:Half") for line in self.lines))
         self.assertEqual(self.warnings, [])
@@ -39,7 +39,7 @@ class HalfPrecisionTest(RunTest):
             self.assertEqual(event["loss_scale"], scale)
             scale /= 2 if event["step"] in skipped_steps else 1
         self.assertGreater(scale, 1)
-        self.assertLess(max(skipped_steps), 25)
+        self.assertLess(len([step for step in skipped_steps if step > 15]), 4)
         self.assertIn(f"loss_scale:32768 overflow at step:{overflows[0]['step']}, update skipped (1 so far)", self.lines)
 
     def test_a_run_goes_on_with_the_scale_it_was_stopped_with(self):

@@ -40,7 +40,7 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     sum_runs_kernel(const T* __restrict__ rows, const std::int32_t* __restrict__ ids,
                     const std::int64_t* __restrict__ order, std::int64_t count, int width,
-                    float* __restrict__ partials, T* __restrict__ gradient) {
+                    float* __restrict__ partials, float* __restrict__ gradient) {
   constexpr int kSize = Pack<T>::size;
   const ThreadWork<T> work(count, width);
   if (work.begin >= count) return;
@@ -81,10 +81,9 @@ __global__ void __launch_bounds__(kThreads)
 
 // Adds up the partial sums of each run that spans chunks, in the threads of the chunk in which it
 // begins.
-template <typename T>
 __global__ void __launch_bounds__(kThreads)
     join_runs_kernel(const std::int32_t* __restrict__ ids, std::int64_t count, int width,
-                     const float* __restrict__ partials, T* __restrict__ gradient) {
+                     const float* __restrict__ partials, float* __restrict__ gradient) {
   constexpr int kSize = Pack<float>::size;
   const ThreadWork<float> work(count, width);
   if (work.end >= count) return;  // also threads without a chunk
@@ -122,22 +121,22 @@ std::int64_t embedding_partial_rows(std::int64_t count) {
   return 2 * chunks_of(count);
 }
 
-void embedding_gradient(const EmbeddingRows& args, float* partials, void* gradient, Stream stream) {
+void embedding_gradient(const EmbeddingRows& args, float* partials, float* gradient,
+                        Stream stream) {
   if (args.count == 0) return;
+  const auto blocks = [&](int columns) {
+    const std::int64_t threads = chunks_of(args.count) * (args.width / columns);
+    return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
+  };
   dispatch(args.dtype, [&](auto zero) {
     using T = decltype(zero);
-    const auto blocks = [&](int columns) {
-      const std::int64_t threads = chunks_of(args.count) * (args.width / columns);
-      return static_cast<unsigned>((threads + kThreads - 1) / kThreads);
-    };
-    auto* table = static_cast<T*>(gradient);
     sum_runs_kernel<T><<<blocks(Pack<T>::size), kThreads, 0, stream>>>(
         static_cast<const T*>(args.rows), args.ids, args.order, args.count, args.width, partials,
-        table);
-    check_launch("embedding_gradient");
-    join_runs_kernel<T><<<blocks(Pack<float>::size), kThreads, 0, stream>>>(
-        args.ids, args.count, args.width, partials, table);
+        gradient);
   });
+  check_launch("embedding_gradient");
+  join_runs_kernel<<<blocks(Pack<float>::size), kThreads, 0, stream>>>(
+      args.ids, args.count, args.width, partials, gradient);
   check_launch("embedding_gradient");
 }
 

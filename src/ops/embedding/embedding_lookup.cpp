@@ -46,20 +46,21 @@ at::Tensor embedding_gradient(const at::Tensor& dy, const at::Tensor& ids, std::
     // 32-bit keys: half the radix sort passes of 64-bit ones.
     const auto [sorted, order] = at::sort(ids.flatten().to(at::kInt), /*stable=*/true, /*dim=*/0,
                                           /*descending=*/false);
-    auto gradient = at::zeros({vocab, width}, dy.options());
-    auto partials =
-        at::empty({cuda::embedding_partial_rows(count), width}, dy.options().dtype(at::kFloat));
+    const auto fp32 = dy.options().dtype(at::kFloat);
+    auto gradient = at::zeros({vocab, width}, fp32);
+    auto partials = at::empty({cuda::embedding_partial_rows(count), width}, fp32);
     cuda::embedding_gradient({.rows = const_data(rows),
                               .ids = sorted.const_data_ptr<std::int32_t>(),
                               .order = order.const_data_ptr<std::int64_t>(),
                               .count = count,
                               .width = static_cast<int>(width),
                               .dtype = dtype_of(rows)},
-                             mutable_fp32_data(partials), mutable_data(gradient),
+                             mutable_fp32_data(partials), mutable_fp32_data(gradient),
                              current_stream(rows));
     return gradient;
   }
-  return at::embedding_dense_backward(dy, ids, vocab, /*padding_idx=*/-1,
+  const auto sum_dtype = dy.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return at::embedding_dense_backward(dy.to(sum_dtype), ids, vocab, /*padding_idx=*/-1,
                                       /*scale_grad_by_freq=*/false);
 }
 

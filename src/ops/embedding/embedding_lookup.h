@@ -7,9 +7,9 @@ namespace tg {
 // table's gradient is embedding_gradient().
 at::Tensor embedding_lookup(const at::Tensor& table_vd, const at::Tensor& ids);
 
-// The gradient [V, D] of a table of `vocab` rows, in dy's dtype, from the gradient dy [..., D] of
-// the rows looked up at ids [...]: row v is the sum of dy over the positions with id v, zero if
-// there are none. Sums are in fp32 and in a fixed order.
+// The gradient [V, D] of a table of `vocab` rows, in fp32 (fp64 for fp64), from the gradient dy
+// [..., D] of the rows looked up at ids [...]: row v is the sum of dy over the positions with id v,
+// zero if there are none. On a GPU summed in a fixed order.
 at::Tensor embedding_gradient(const at::Tensor& dy, const at::Tensor& ids, std::int64_t vocab);
 
 }  // namespace tg

@@ -8,7 +8,7 @@ namespace tg::cuda {
 std::int64_t embedding_partial_rows(std::int64_t) {
   not_built();
 }
-void embedding_gradient(const EmbeddingRows&, float*, void*, Stream) {
+void embedding_gradient(const EmbeddingRows&, float*, float*, Stream) {
   not_built();
 }
 void token_embedding_forward(const TokenEmbeddingArgs&, void*, Stream) {

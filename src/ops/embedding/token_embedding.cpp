@@ -18,8 +18,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+at::ScalarType dtype_of_result(const TokenEmbedding& of) {
+  return of.dtype.value_or(of.table_vd.scalar_type());
+}
+
 at::Tensor reference(const TokenEmbedding& of) {
-  auto x = embedding_lookup(of.table_vd, of.ids_bt);
+  auto x = embedding_lookup(of.table_vd, of.ids_bt).to(dtype_of_result(of));
   if (of.bigram_btd.defined()) x = x + of.bigram_btd * of.bigram_scale.to(x.scalar_type());
   x = rms_norm(x, of.channels);
   return of.smear_gate_d.defined() ? smear(x, of.smear_gate_d) : x;
@@ -30,11 +34,12 @@ bool supported(const TokenEmbedding& of) {
     return !x.defined() || x.scalar_type() == at::kFloat;
   };
   const auto& table = of.table_vd;
+  const auto dtype = dtype_of_result(of);
   const auto width = table.size(1);
-  return use_kernels(table) && width * table.element_size() % 16 == 0 &&
+  return use_kernels(table) && width * at::elementSize(dtype) % 16 == 0 &&
          width <= cuda::kMaxTokenWidth && of.ids_bt.numel() > 0 && fp32_or_none(of.bigram_scale) &&
          fp32_or_none(of.smear_gate_d) &&
-         (!of.bigram_btd.defined() || of.bigram_btd.scalar_type() == table.scalar_type());
+         (!of.bigram_btd.defined() || of.bigram_btd.scalar_type() == dtype);
 }
 
 cuda::TokenEmbeddingArgs rows_of(const TokenEmbedding& of) {
@@ -51,10 +56,11 @@ cuda::TokenEmbeddingArgs rows_of(const TokenEmbedding& of) {
 }
 
 struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& table,
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& given_table,
                             const at::Tensor& ids, const OptionalTensor& given_bigram,
                             const OptionalTensor& given_scale, const OptionalTensor& given_gate,
-                            std::int64_t channels) {
+                            std::int64_t channels, at::ScalarType dtype) {
+    const auto table = given_table.to(dtype);
     const auto bigram = or_undefined(given_bigram), scale = or_undefined(given_scale),
                gate = or_undefined(given_gate);
     context->set_materialize_grads(false);
@@ -69,7 +75,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
-    if (!upstream[0].defined()) return variable_list(6);
+    if (!upstream[0].defined()) return variable_list(7);
     const auto saved = context->get_saved_variables();
     const auto &table = saved[0], &ids = saved[1];
     const auto rows = rows_of(
@@ -98,6 +104,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
             dbigram,
             needs(3) ? sums.select(0, rows.width) : at::Tensor(),
             needs(4) ? sums.narrow(0, 0, rows.width) : at::Tensor(),
+            at::Tensor(),
             at::Tensor()};
   }
 };
@@ -110,7 +117,7 @@ at::Tensor token_embedding(const TokenEmbedding& of) {
                                       optional_tensor(aligned_contiguous(of.bigram_btd)),
                                       optional_tensor(aligned_contiguous(of.bigram_scale)),
                                       optional_tensor(aligned_contiguous(of.smear_gate_d)),
-                                      of.channels);
+                                      of.channels, dtype_of_result(of));
   }
   return reference(of);
 }

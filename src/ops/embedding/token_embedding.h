@@ -2,23 +2,25 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
+#include <optional>
 
 namespace tg {
 
 // The input of the first block: x = smear(rms_norm(table[ids] + scale·bigram), gate), see
 // rms_norm.h and smear.h. Differentiable in all inputs but ids; the table's gradient is
-// embedding_gradient() (embedding_lookup.h).
+// embedding_gradient() (embedding_lookup.h), not rounded to `dtype`.
 struct TokenEmbedding {
   at::Tensor table_vd;
   at::Tensor ids_bt;        // int64
-  at::Tensor bigram_btd;    // of the table's dtype; undefined: no bigrams and no scale
+  at::Tensor bigram_btd;    // of `dtype`; undefined: no bigrams and no scale
   at::Tensor bigram_scale;  // []
   at::Tensor smear_gate_d;  // undefined: no smear
   // Of D, where the last ones are padding, zero everywhere: what rms_norm's mean is over. 0: all.
   std::int64_t channels = 0;
+  std::optional<at::ScalarType> dtype{};  // of the result; by default the table's
 };
 
-// → [B, T, D] in the table's dtype.
+// → [B, T, D].
 at::Tensor token_embedding(const TokenEmbedding& of);
 
 }  // namespace tg

@@ -48,9 +48,33 @@ struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
   }
 };
 
+// With a parameter in another dtype than x.
+struct CastingLinear : torch::autograd::Function<CastingLinear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& parameter) {
+    const auto value = parameter.to(x.scalar_type());
+    context->save_for_backward({x, value});
+    context->saved_data["dtype"] = parameter.scalar_type();
+    return at::linear(x, value);
+  }
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto &x = saved[0], &value = saved[1];
+    at::Tensor dx, dw;
+    if (context->needs_input_grad(0)) dx = at::matmul(upstream[0], value);
+    if (context->needs_input_grad(1)) {
+      dw = at::zeros(value.sizes(),
+                     value.options().dtype(context->saved_data["dtype"].toScalarType()));
+      accumulate_gemm(dw, as_rows(upstream[0]).t(), as_rows(x));
+    }
+    return {dx, dw};
+  }
+};
+
 }  // namespace
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight) {
+  if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
   if (!weight.gradient.defined() || !at::GradMode::is_enabled()) return at::linear(x, weight.value);
   assert(x.requires_grad());  // else autograd would not call backward
   return AccumulatingLinear::apply(x, weight.value, weight.gradient);

@@ -5,13 +5,15 @@ namespace tg {
 
 // A weight matrix [out, in] and where its gradient accumulates.
 struct Weight {
-  at::Tensor value;     // in the compute dtype
+  at::Tensor value;     // in the compute dtype, or a parameter, which linear() casts to it
   at::Tensor gradient;  // in the parameter's dtype; undefined: autograd computes it for `value`
 };
 
 // x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is accumulated into `gradient` by the GEMM
 // itself, in the gradient's dtype: sums over micro-batches are not rounded to half precision, and
-// no intermediate is written. With `gradient`, x must require a gradient.
+// no intermediate is written. With `gradient`, x must require a gradient. Without, dW has the dtype
+// of `value`: that of an fp32 parameter is never rounded to half precision, where the sum over a
+// step's tokens would overflow in fp16.
 at::Tensor linear(const at::Tensor& x, const Weight& weight);
 
 // For autograd Functions with a weight. x as a matrix [rows, in]:
