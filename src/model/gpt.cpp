@@ -9,6 +9,7 @@
 #include "ops/embedding/bigram_hash.h"
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/token_embedding.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/norm/residual_norm.h"
 #include "ops/pad.h"
@@ -147,12 +148,13 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
   for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
     // Head k predicts the token k + 2 places after its input.
     const auto length = states_btd.size(1) - (k + 1);
-    const auto z =
-        linear(states_btd.narrow(1, 0, length), weights_.mtp_heads()[static_cast<std::size_t>(k)]);
-    const auto targets = targets_bt.narrow(1, k + 1, length).flatten();
-    const auto loss =
-        softcap_cross_entropy(z.flatten(0, 1), targets, config_.logit_softcap, mode.scale * share,
-                              config_.vocab_size, mode.grad_scale);
+    const auto loss = linear_cross_entropy(states_btd.narrow(1, 0, length).flatten(0, 1),
+                                           weights_.mtp_heads()[static_cast<std::size_t>(k)],
+                                           targets_bt.narrow(1, k + 1, length).flatten(),
+                                           {.cap = config_.logit_softcap,
+                                            .scale = mode.scale * share,
+                                            .vocab = config_.vocab_size,
+                                            .grad_scale = mode.grad_scale});
     sum = sum.defined() ? sum + loss : loss;
   }
   return sum;
@@ -161,9 +163,11 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode) const {
   const auto states = final_states(inputs_bt);
-  const auto z = linear(states, head(sizes_.vocab)).flatten(0, 1);
-  auto loss = softcap_cross_entropy(z, targets_bt.flatten(), config_.logit_softcap, mode.scale,
-                                    config_.vocab_size, mode.grad_scale);
+  auto loss = linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab), targets_bt.flatten(),
+                                   {.cap = config_.logit_softcap,
+                                    .scale = mode.scale,
+                                    .vocab = config_.vocab_size,
+                                    .grad_scale = mode.grad_scale});
   if (mode.training && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
     loss = loss + multi_token_loss(states, targets_bt, mode);
   }

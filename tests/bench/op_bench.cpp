@@ -20,6 +20,7 @@
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/smear.h"
 #include "ops/embedding/token_embedding.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp.h"
@@ -172,6 +173,13 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const double mlp_flops = 4.0 * static_cast<double>(b * t * r.dim * r.hidden);
   timer.row("mlp", own_gemms(mlp_flops, 2 * mlp_flops), {make({b, t, r.dim})},
             [&](const auto& in) { return Tensors{mlp(in[0], up, down, r.slope)}; });
+
+  const double head_flops = 2.0 * static_cast<double>(b * t * r.dim * r.vocab);
+  const auto head = matrix(r.vocab, r.dim);
+  timer.row("linear_cross_entropy", own_gemms(head_flops, 2 * head_flops),
+            {make({b * t, r.dim}), make.ids({b * t}, r.vocab)}, [&](const auto& in) {
+              return Tensors{linear_cross_entropy(in[0], head, in[1], {.cap = 30})};
+            });
 
   const auto qkv_dim = (r.heads + 2 * r.kv_heads) * hd;
   const auto qkv = matrix(qkv_dim, r.dim);

@@ -123,7 +123,7 @@ struct ActivationGradientEpilogue {
 std::int64_t mlp_sign_bytes(const MlpShape& shape) {
   const auto grid =
       make_tile_grid<ActivationEpilogue<__nv_bfloat16>>(shape.rows, shape.hidden, shape.dim);
-  return std::int64_t{grid.count} * kClusterSize * kBlockM * kBlockN / 8;
+  return std::int64_t{grid.count()} * kClusterSize * kBlockM * kBlockN / 8;
 }
 
 void mlp_up(const MlpShape& shape, const void* x, const void* up, float slope, void* activation,

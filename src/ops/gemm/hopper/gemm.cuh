@@ -35,6 +35,7 @@ constexpr int kSwizzleElements = 64;  // of a row: the span of the 128-byte swiz
 constexpr int kBlockK = kSwizzleElements;
 constexpr int kSubtileN = kSwizzleElements;
 constexpr int kClusterSize = 2;
+constexpr int kStripTiles = 16;
 // 160 KiB of stages and 4 buffers of 16 KiB: 224 of the 227 KiB of shared memory of a CTA.
 constexpr int kPipelineBytes = 160 << 10, kEpilogueBuffers = 4;
 constexpr int kWarpgroupThreads = 128;
@@ -69,8 +70,11 @@ struct SharedStorage {
 constexpr int kSubtileBytes = kBlockM * kSubtileN * kElementBytes;
 
 struct TileGrid {
-  int n_tiles, count;  // tiles along N; tiles of a cluster, kClusterSize · kBlockM rows each
-  int k_blocks;        // stages per tile
+  int n_tiles,
+      m_tiles;   // along N; along M, where a cluster's are one of kClusterSize · kBlockM rows
+  int k_blocks;  // stages per tile
+
+  __host__ __device__ int count() const { return n_tiles * m_tiles; }
 };
 struct TensorMaps {
   CUtensorMap a, b, c, d;
@@ -86,12 +90,15 @@ __device__ inline int first_tile() {
 struct TileCoord {
   int row, column;  // of the first element
 };
-// Consecutive tiles have the same rows of A, so that these are read from memory once.
+// Consecutive tiles have the same rows of A, so that these are read from memory once per strip of
+// kStripTiles tiles along N, whose rows of B stay in L2.
 template <int block_n>
 __device__ TileCoord tile_coord(const TileGrid& grid, int tile_index) {
   const int rank = static_cast<int>(cta_rank());
-  return {(tile_index / grid.n_tiles * kClusterSize + rank) * kBlockM,
-          tile_index % grid.n_tiles * block_n};
+  const int strip = tile_index / (kStripTiles * grid.m_tiles);
+  const int first = strip * kStripTiles, width = min(kStripTiles, grid.n_tiles - first);
+  const int in_strip = tile_index - first * grid.m_tiles;
+  return {(in_strip / width * kClusterSize + rank) * kBlockM, (first + in_strip % width) * block_n};
 }
 
 // Producer thread: loads A and B for all tiles of this CTA. Of B it loads only this CTA's share and
@@ -102,7 +109,7 @@ __device__ void run_producer(SharedStorage<Element, block_n>& shared, const Tens
   const int rank = static_cast<int>(cta_rank());
   constexpr std::uint16_t all_ctas = (1 << kClusterSize) - 1;
   int stage = 0, phase = 0;
-  for (int tile = first_tile(); tile < grid.count; tile += num_clusters()) {
+  for (int tile = first_tile(); tile < grid.count(); tile += num_clusters()) {
     const auto [row, column] = tile_coord<block_n>(grid, tile);
 #pragma unroll 1
     for (int k_block = 0; k_block < grid.k_blocks; ++k_block) {
@@ -133,7 +140,7 @@ __device__ void run_producer(SharedStorage<Element, block_n>& shared, const Tens
 template <bool reads_c, typename Element, int block_n>
 __device__ void run_epilogue_tma(SharedStorage<Element, block_n>& shared, const TensorMaps& maps,
                                  const TileGrid& grid) {
-  const int own_tiles = (grid.count - first_tile() + num_clusters() - 1) / num_clusters();
+  const int own_tiles = (grid.count() - first_tile() + num_clusters() - 1) / num_clusters();
   constexpr int per_tile = shared.subtiles;
   const int subtiles = own_tiles * per_tile;  // of all tiles; counted through below
   const auto subtile_coord = [&](int subtile) {
@@ -258,7 +265,7 @@ __device__ void run_consumer(SharedStorage<Element, block_n>& shared, const Tile
   Accumulators<block_n> accumulators;
   for (int i = consumer;; i += 2) {
     const int tile = first_tile() + i * num_clusters();
-    if (tile >= grid.count) break;
+    if (tile >= grid.count()) break;
     const auto [row, column] = tile_coord<block_n>(grid, tile);
 
     named_barrier_sync(kOrderBarrier + consumer, 2 * kWarpgroupThreads);

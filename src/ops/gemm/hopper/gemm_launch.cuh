@@ -46,7 +46,7 @@ template <typename Epilogue>
 TileGrid make_tile_grid(int m, int n, int k) {
   const int n_tiles = (n + Epilogue::block_n - 1) / Epilogue::block_n;
   const int m_tiles = (m + kClusterSize * kBlockM - 1) / (kClusterSize * kBlockM);
-  return {n_tiles, m_tiles * n_tiles, (k + kBlockK - 1) / kBlockK};
+  return {n_tiles, m_tiles, (k + kBlockK - 1) / kBlockK};
 }
 
 // `name` is the kernel's name in error messages. Throws std::runtime_error where CUDA reports an
@@ -67,7 +67,7 @@ void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const cha
   const auto kernel = wgmma_kernel<Epilogue>;
   constexpr auto smem_bytes = sizeof(SharedStorage<Element, Epilogue::block_n>);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
-  const int ctas = std::min(grid.count, blocks_for(INT32_MAX, 1) / kClusterSize) * kClusterSize;
+  const int ctas = std::min(grid.count(), blocks_for(INT32_MAX, 1) / kClusterSize) * kClusterSize;
   kernel<<<ctas, kGemmThreads, smem_bytes, stream>>>(maps, grid, epilogue);
   check_launch(name);
 }

@@ -1,0 +1,111 @@
+#include "ops/loss/linear_cross_entropy.h"
+
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <cassert>
+#include <limits>
+
+#include "ops/embedding/embedding_lookup.h"
+#include "ops/kernels.h"
+#include "ops/loss/linear_cross_entropy_hopper.h"
+#include "ops/loss/softcap_cross_entropy.h"
+#include "ops/loss/softcap_cross_entropy_kernel.h"
+#include "ops/operands.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Columns of logits from which it is faster (docs/benchmarks.md): the passes over [N, D] that it
+// adds cost as much as the one over [N, V] that it saves at a few times D.
+constexpr std::int64_t kMinColumns = 8192;
+
+bool supported(const at::Tensor& x, const Weight& weight, double cap) {
+  // fp16 has not the range of e^(s−cap).
+  return at::GradMode::is_enabled() && weight.gradient.defined() &&
+         x.scalar_type() == at::kBFloat16 && weight.value.size(0) >= kMinColumns &&
+         cap <= cuda::kMaxSoftcap && x.size(0) > 0 && supports_hopper_gemm(x, weight.value);
+}
+
+struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
+  static cuda::LinearCrossEntropy problem_of(const variable_list& saved, double cap,
+                                             std::int64_t vocab) {
+    const auto &x = saved[0], &weight = saved[1], &targets = saved[2], &rows = saved[4];
+    return {.rows = static_cast<int>(x.size(0)),
+            .dim = static_cast<int>(x.size(1)),
+            .width = static_cast<int>(weight.size(0)),
+            .vocab = static_cast<int>(vocab),
+            .cap = static_cast<float>(cap),
+            .x = const_data(x),
+            .weight = const_data(weight),
+            .targets = targets.const_data_ptr<std::int64_t>(),
+            .unnormalised = mutable_data(saved[3]),
+            .inverse_sum = mutable_fp32_data(rows[0]),
+            .target_factor = mutable_fp32_data(rows[1])};
+  }
+
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& gradient, const at::Tensor& targets, double cap,
+                            double scale, std::int64_t vocab, const OptionalTensor& grad_scale) {
+    const auto count = x.size(0), width = weight.size(0);
+    const auto fp32 = x.options().dtype(at::kFloat);
+    const auto unnormalised = at::empty({count, width}, x.options());
+    const auto rows = at::empty({2, count}, fp32), nll = at::empty({count}, fp32);
+    const auto sums =
+        at::empty({cuda::cross_entropy_partial_sums(static_cast<int>(width)), count}, fp32);
+    const variable_list saved{x, weight, targets, unnormalised, rows};
+    cuda::linear_cross_entropy(problem_of(saved, cap, vocab), mutable_fp32_data(sums),
+                               mutable_fp32_data(nll), current_stream(x));
+    context->save_for_backward(saved);
+    context->saved_data["gradient"] = gradient;
+    context->saved_data["cap"] = cap;
+    context->saved_data["vocab"] = vocab;
+    context->saved_data["scale"] = scale / static_cast<double>(count);
+    context->saved_data["grad_scale"] = grad_scale;
+    return nll.mean().mul_(scale);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto &x = saved[0], &weight = saved[1], &unnormalised = saved[3];
+    auto& data = context->saved_data;
+    const auto vocab = data["vocab"].toInt();
+    const auto problem = problem_of(saved, data["cap"].toDouble(), vocab);
+    const auto grad_scale = or_undefined(data["grad_scale"].toOptional<at::Tensor>());
+    const cuda::NllGradient c{.host = static_cast<float>(data["scale"].toDouble()),
+                              .upstream = const_fp32_data(upstream[0]),
+                              .grad_scale = const_fp32_data(grad_scale)};
+    const auto stream = current_stream(x);
+
+    const auto x_scaled = at::empty_like(x), target_rows = at::empty_like(x);
+    cuda::scale_inputs(problem, c, mutable_data(x_scaled), mutable_data(target_rows), stream);
+    auto gradient = data["gradient"].toTensor();
+    accumulate_gemm(gradient, unnormalised.t(), x_scaled);
+    // A target that is no token has a factor of 0.
+    gradient.add_(embedding_gradient(target_rows, saved[2].clamp(0, vocab - 1), weight.size(0)));
+
+    const auto dx = at::mm(unnormalised, weight);
+    cuda::finish_input_gradient(problem, c, mutable_data(dx), stream);
+    const at::Tensor none;
+    return {dx, none, none, none, none, none, none, none};
+  }
+};
+
+}  // namespace
+
+at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
+                                const at::Tensor& targets_n, const CrossEntropyOptions& options) {
+  const auto& [cap, scale, vocab, grad_scale] = options;
+  if (supported(x_nd, weight, cap)) {
+    assert(x_nd.requires_grad());  // else autograd would not call backward
+    return FusedLinearCrossEntropy::apply(
+        aligned_contiguous(x_nd), weight.value, weight.gradient, targets_n.contiguous(), cap, scale,
+        vocab == 0 ? weight.value.size(0) : vocab, optional_tensor(grad_scale));
+  }
+  return softcap_cross_entropy(linear(x_nd, weight), targets_n, cap, scale, vocab, grad_scale);
+}
+
+}  // namespace tg

@@ -1,0 +1,29 @@
+#pragma once
+#include "ops/gemm/linear.h"
+
+namespace tg {
+
+// Which rows and columns of the logits count, and what the gradient is multiplied by: as the
+// parameters of softcap_cross_entropy.
+struct CrossEntropyOptions {
+  double cap;
+  double scale = 1;
+  std::int64_t vocab = 0;
+  at::Tensor grad_scale{};
+};
+
+// softcap_cross_entropy(x·Wᵀ, targets): x [N, D], weight [at least vocab, D], targets [N] int64 →
+// [] fp32. Weight gradients as linear()'s.
+//
+// On Hopper, in bf16, with a large vocabulary and `weight.gradient`, no pass over the logits
+// [N, V] remains between the GEMMs. Softcapped logits s are bounded, so that a softmax needs no
+// maximum: the first GEMM's epilogue stores G = e^(s−cap)·ds/dz, the gradient without its
+// normalisation, and sums S of the weights per row. With dz = c·(G/S − onehot·(1 − p)·ds/dz), where
+// G is 0 at the target and c = scale/N:
+//   dx = c·((G·W)/S − (1 − p)·ds/dz·W[target])
+//   dW = Gᵀ·(c·x/S) − c·(1 − p)·ds/dz·x added to row `target`
+// The target's own terms are in fp32 up to the last rounding, since p may be near 1.
+at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
+                                const at::Tensor& targets_n, const CrossEntropyOptions& options);
+
+}  // namespace tg

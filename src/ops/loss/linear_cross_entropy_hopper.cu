@@ -1,0 +1,222 @@
+// The head's GEMM with the softcap, the exponential and its row sums in the epilogue, and three
+// kernels on [N, D] that normalise what the GEMMs of the backward pass read and write. A tile's
+// epilogue takes less than half of the other consumer's mainloop at D of 768, which hides it.
+#include <cmath>
+
+#include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/loss/linear_cross_entropy_hopper.h"
+#include "ops/loss/softcap_row.cuh"
+
+namespace tg::cuda {
+
+namespace {
+
+using namespace hopper;
+using T = __nv_bfloat16;
+
+constexpr int kBlockN = 192, kSubtiles = kBlockN / kSubtileN;
+
+// D = e^(s−cap)·(ds/dz)/4, s the softcapped accumulators z; partial_sums [tiles along N, rows] =
+// the sums of e^(s−cap) over a tile's columns. Columns from `vocab` on are 0.
+struct SoftmaxGradientEpilogue {
+  using Element = T;
+  static constexpr int block_n = kBlockN;
+  static constexpr bool n_major_b = false, reads_c = false;
+  Softcap softcap;
+  int rows, vocab;
+  float* partial_sums;
+
+  struct Accumulated {
+    static constexpr int size = 8;
+    const float* values;
+    __device__ float operator[](int i) const { return values[i]; }
+  };
+
+  struct Tile {
+    const SoftmaxGradientEpilogue& of;
+    int first_row, tile_n;
+    int valid;  // columns of the tile that are tokens, less this thread's first
+    float sums[kWgmmaTiles][2] = {};
+
+    __device__ Tile(const SoftmaxGradientEpilogue& epilogue, const TileInfo& tile)
+        : of(epilogue),
+          first_row(tile.row + static_cast<int>(threadIdx.x) / kWarp % kWarpgroupWarps * 16 +
+                    static_cast<int>(threadIdx.x) % kWarp / 4),
+          tile_n(tile.column / kBlockN),
+          valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2) {}
+
+    __device__ void transform(Accumulators<kBlockN>&) const {}
+    __device__ void store_subtile(int subtile, int mma, const float* accumulators,
+                                  const SubtileView<T>& smem) {
+#pragma unroll
+      for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
+        float weight[8], slope[8];
+        softcap_weights<T>(Accumulated{accumulators + 4 * chunk}, of.softcap, weight, slope);
+        if (valid < kBlockN) {
+#pragma unroll
+          for (int i = 0; i < 8; ++i) {
+            const int column = subtile * kSubtileN + (chunk + i / 4) * 8 + i % 2;
+            if (column >= valid) weight[i] = slope[i] = 0;
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) sums[mma][i / 2 % 2] += weight[i];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) weight[i] *= slope[i];
+        smem.store_rounded(chunk, weight);
+      }
+    }
+    __device__ void end_subtile(int subtile) const {
+      if (subtile != kSubtiles - 1) return;
+#pragma unroll
+      for (int mma = 0; mma < kWgmmaTiles; ++mma) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const float sum = warp_sum<4>(sums[mma][half]);  // the four lanes of a row
+          const int row = first_row + mma * kWgmmaM + half * 8;
+          if (threadIdx.x % 4 == 0 && row < of.rows)
+            of.partial_sums[std::int64_t{tile_n} * of.rows + row] = sum;
+        }
+      }
+    }
+  };
+};
+
+// A warp has a row of a matrix [., dim] of T.
+using P = Pack<T>;
+template <typename Visit>
+__device__ void for_packs(int dim, Visit visit) {
+  for (int i = static_cast<int>(threadIdx.x) % kWarp * P::size; i < dim; i += kWarp * P::size)
+    visit(i);
+}
+
+constexpr int kThreads = 256, kWarps = kThreads / kWarp;
+constexpr int kFinishRows = kWarp;  // of a block
+
+// Adds up a row's partial sums, and computes its target's logit once more.
+__global__ void __launch_bounds__(kThreads)
+    finish_rows_kernel(LinearCrossEntropy of, Softcap softcap,
+                       const float* __restrict__ partial_sums, int tiles, float* __restrict__ nll) {
+  __shared__ float partial[kWarps][kFinishRows];
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  const int first_row = blockIdx.x * kFinishRows;
+  float sum = 0;
+  if (first_row + lane < of.rows) {
+    for (int tile = warp; tile < tiles; tile += kWarps)
+      sum += partial_sums[std::int64_t{tile} * of.rows + first_row + lane];
+  }
+  partial[warp][lane] = sum;
+  __syncthreads();
+  for (int r = warp; r < kFinishRows && first_row + r < of.rows; r += kWarps) {
+    const std::int64_t row = first_row + r, target = of.targets[row];
+    const float total = warp_sum(lane < kWarps ? partial[lane][r] : 0);
+    const bool is_token = target >= 0 && target < of.vocab;
+    const T* const x = static_cast<const T*>(of.x) + row * of.dim;
+    const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
+    float dot = 0;
+    for_packs(of.dim, [&](int i) {
+      const P a = load_pack(x + i), b = load_pack(w + i);
+#pragma unroll
+      for (int k = 0; k < P::size; ++k) dot += a[k] * b[k];
+    });
+    const Single<float> logit{warp_sum(dot)};
+    if (lane != 0) continue;
+    float weight[1], slope[1];
+    softcap_weights<T>(logit, softcap, weight, slope);
+    nll[row] = is_token ? logf(total / weight[0]) : NAN;
+    of.inverse_sum[row] = 1 / total;
+    of.target_factor[row] = is_token ? (1 - weight[0] / total) * 4 * slope[0] : 0;
+    if (is_token) static_cast<T*>(of.unnormalised)[row * of.width + target] = static_cast<T>(0.0f);
+  }
+}
+
+__device__ float read(const NllGradient& c) {
+  return c.host * (c.upstream == nullptr ? 1 : *c.upstream) *
+         (c.grad_scale == nullptr ? 1 : *c.grad_scale);
+}
+__device__ std::int64_t first_row() {
+  return (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
+}
+__device__ std::int64_t row_step() {
+  return std::int64_t{gridDim.x} * kWarps;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    scale_inputs_kernel(LinearCrossEntropy of, NllGradient gradient, T* __restrict__ x_scaled,
+                        T* __restrict__ target_rows) {
+  const float c = read(gradient);
+  for (std::int64_t row = first_row(); row < of.rows; row += row_step()) {
+    const float share = 4 * c * of.inverse_sum[row], hit = -c * of.target_factor[row];
+    const T* const x = static_cast<const T*>(of.x) + row * of.dim;
+    for_packs(of.dim, [&](int i) {
+      const P pack = load_pack(x + i);
+      float scaled[P::size], at_target[P::size];
+#pragma unroll
+      for (int k = 0; k < P::size; ++k) {
+        scaled[k] = pack[k] * share;
+        at_target[k] = pack[k] * hit;
+      }
+      store_rounded(x_scaled + row * of.dim + i, scaled);
+      store_rounded(target_rows + row * of.dim + i, at_target);
+    });
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    finish_input_gradient_kernel(LinearCrossEntropy of, NllGradient gradient, T* __restrict__ dx) {
+  const float c = read(gradient);
+  for (std::int64_t row = first_row(); row < of.rows; row += row_step()) {
+    const float share = 4 * c * of.inverse_sum[row], hit = c * of.target_factor[row];
+    const std::int64_t target = of.targets[row];
+    const bool is_token = target >= 0 && target < of.vocab;  // else `hit` is 0
+    const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
+    for_packs(of.dim, [&](int i) {
+      T* const at = dx + row * of.dim + i;
+      const P pack = load_pack(at), at_target = load_pack(w + i);
+      float finished[P::size];
+#pragma unroll
+      for (int k = 0; k < P::size; ++k) finished[k] = pack[k] * share - hit * at_target[k];
+      store_rounded(at, finished);
+    });
+  }
+}
+
+int blocks_of(const LinearCrossEntropy& of) {
+  return blocks_for((std::int64_t{of.rows} + kWarps - 1) / kWarps, 8);
+}
+
+}  // namespace
+
+int cross_entropy_partial_sums(int width) {
+  return (width + kBlockN - 1) / kBlockN;
+}
+
+void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, float* nll,
+                          Stream stream) {
+  if (of.rows == 0) return;
+  const Softcap softcap(of.cap);
+  const GemmProblem problem{
+      .m = of.rows, .n = of.width, .k = of.dim, .a = of.x, .b = of.weight, .d = of.unnormalised};
+  launch_gemm(problem, SoftmaxGradientEpilogue{softcap, of.rows, of.vocab, partial_sums},
+              "linear_cross_entropy", stream);
+  finish_rows_kernel<<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
+      of, softcap, partial_sums, cross_entropy_partial_sums(of.width), nll);
+  check_launch("linear_cross_entropy");
+}
+
+void scale_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* x_scaled,
+                  void* target_rows, Stream stream) {
+  if (of.rows == 0) return;
+  scale_inputs_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, static_cast<T*>(x_scaled),
+                                                              static_cast<T*>(target_rows));
+  check_launch("scale_inputs");
+}
+
+void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, void* dx,
+                           Stream stream) {
+  if (of.rows == 0) return;
+  finish_input_gradient_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, static_cast<T*>(dx));
+  check_launch("finish_input_gradient");
+}
+
+}  // namespace tg::cuda

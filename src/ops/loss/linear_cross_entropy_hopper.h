@@ -1,0 +1,41 @@
+#pragma once
+#include "device/launch.h"
+
+namespace tg::cuda {
+
+// Kernels of ops/loss/linear_cross_entropy.h, in bf16. Matrices are row-major and contiguous, at
+// addresses that are multiples of 16 bytes, `dim` and `width` multiples of 8.
+struct LinearCrossEntropy {
+  int rows, dim, width, vocab;  // N; D; rows of W, of which the first `vocab` are tokens
+  float cap;                    // at most kMaxSoftcap
+  const void* x;                // [N, D]
+  const void* weight;           // [width, D]
+  const std::int64_t* targets;  // [N]
+  // What the forward pass leaves for the backward pass:
+  void* unnormalised;    // [N, width]: G
+  float* inverse_sum;    // [N]: 1/S
+  float* target_factor;  // [N]: (1 − p)·ds/dz of the target
+};
+
+// Rows of the workspace `partial_sums` [., N] fp32: one per tile along the vocabulary.
+int cross_entropy_partial_sums(int width);
+
+// nll [N], NaN where the target is not in [0, vocab).
+void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, float* nll,
+                          Stream stream);
+
+// The gradient of loss with respect to nll: `host` times the scalars on the device that are not
+// null.
+struct NllGradient {
+  float host;
+  const float *upstream, *grad_scale;
+};
+
+// x_scaled [N, D] = c·x/S, target_rows [N, D] = −c·target_factor·x.
+void scale_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* x_scaled,
+                  void* target_rows, Stream stream);
+// In place: dx = c·(dx/S − target_factor·W[target]), from dx = G·W.
+void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, void* dx,
+                           Stream stream);
+
+}  // namespace tg::cuda

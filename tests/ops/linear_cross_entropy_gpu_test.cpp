@@ -1,0 +1,138 @@
+// The head and its loss on a Hopper GPU, whose epilogue and small kernels stand in for the passes
+// over the logits, against fp64. Skipped where there is no GPU.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "ops/fused.h"
+#include "ops/loss/linear_cross_entropy.h"
+#include "ops/loss/softcap_cross_entropy.h"
+#include "tests/ops/on_gpu.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+struct Case {
+  std::int64_t rows, dim, vocab, padding = 0;
+  double cap = 30;
+};
+
+struct Results {
+  at::Tensor loss, dx, dw;
+};
+
+class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
+ protected:
+  static constexpr double kScale = 0.5;
+
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    if (!use_hopper_kernels(at::ones({1}, at::device(at::kCUDA).dtype(at::kBFloat16))))
+      GTEST_SKIP() << "no Hopper GPU";
+    const auto c = GetParam();
+    at::manual_seed(1);
+    const auto random = [](at::IntArrayRef sizes) { return at::randn(sizes, at::kCUDA); };
+    weight = (random({c.vocab + c.padding, c.dim}) * 0.3).to(at::kBFloat16);
+    weight.slice(0, c.vocab).zero_();
+    targets = at::randint(c.vocab, {c.rows}, at::device(at::kCUDA).dtype(at::kLong));
+    targets[0].fill_(0);
+    targets[c.rows - 1].fill_(c.vocab - 1);
+    // Half of the rows know their target, some nearly for certain: where 1 − p matters.
+    const auto sure = at::rand({c.rows, 1}, at::kCUDA).sub_(0.5).clamp_min_(0) * 10;
+    const auto unit = weight.index_select(0, targets).to(at::kFloat);
+    x = (random({c.rows, c.dim}) * (3 / std::sqrt(static_cast<double>(c.dim))) +
+         unit * (sure * 5 / unit.square().sum(1, true)))
+            .to(at::kBFloat16);
+  }
+  Results run(double upstream = 1) const {
+    const auto in = x.detach().set_requires_grad(true);
+    const Weight w{weight, at::ones(weight.sizes(), weight.options().dtype(at::kFloat))};
+    const auto loss = linear_cross_entropy(
+        in, w, targets, {.cap = GetParam().cap, .scale = kScale, .vocab = GetParam().vocab});
+    loss.backward(at::full({}, upstream, loss.options()));
+    return {loss.detach(), in.grad(), w.gradient - 1};
+  }
+  Results exact() const {
+    const auto c = GetParam();
+    const auto x64 = x.to(at::kDouble), w64 = weight.slice(0, 0, c.vocab).to(at::kDouble);
+    const auto index = targets.unsqueeze(1);
+    const auto tanh = (at::mm(x64, w64.t()) / c.cap).tanh_();
+    const auto log_softmax = (tanh * c.cap).log_softmax(1);
+    const auto loss = log_softmax.gather(1, index).mean().neg() * kScale;
+    auto dz = log_softmax.exp();
+    dz.scatter_add_(1, index, at::full_like(index, -1, dz.options()));
+    dz.mul_(1 - tanh.square()).mul_(kScale / static_cast<double>(c.rows));
+    auto dw = at::zeros(weight.sizes(), w64.options());
+    dw.slice(0, 0, c.vocab).copy_(at::mm(dz.t(), x64));
+    return {loss, at::mm(dz, w64), dw};
+  }
+
+  at::Tensor x, weight, targets;
+};
+
+// The largest error of a row, of the largest row: detects a wrong tile, row or column.
+double worst_row(const at::Tensor& found, const at::Tensor& exact) {
+  const auto off = (found.to(at::kDouble) - exact).norm(2, 1);
+  return (off.max() / exact.norm(2, 1).max()).item<double>();
+}
+
+TEST_P(LinearCrossEntropyGpu, MatchesTheFormulaInFp64) {
+  const auto found = run(), right = exact();
+  EXPECT_NEAR(found.loss.item<double>(), right.loss.item<double>(), 3e-5);
+  EXPECT_LE(worst_row(found.dx, right.dx), 1.0 / 256);
+  EXPECT_LE(worst_row(found.dw, right.dw), 1.0 / 256);
+  EXPECT_EQ(found.dw.slice(0, GetParam().vocab).count_nonzero().item<std::int64_t>(), 0);
+
+  // On the path that was meant: the one of separate operations rounds the logits.
+  const auto logits = linear(x, {weight, {}});
+  const auto separate =
+      softcap_nll(logits, targets, GetParam().cap, GetParam().vocab).mean() * kScale;
+  EXPECT_FALSE(at::equal(found.loss, separate));
+}
+
+TEST_P(LinearCrossEntropyGpu, RowsThatKnowTheirTargetKeepTheirSmallGradients) {
+  const auto found = run(), right = exact();
+  const auto norm = right.dx.norm(2, 1);
+  const auto off = (found.dx.to(at::kDouble) - right.dx).norm(2, 1) / norm.clamp_min(1e-12);
+  EXPECT_LE(off.max().item<double>(), 0.02);
+}
+
+TEST_P(LinearCrossEntropyGpu, GivesTheSameBitsAgainAndScalesWithTheUpstreamGradient) {
+  const auto first = run(), second = run(), quarter = run(0.25);
+  EXPECT_TRUE(at::equal(first.loss, second.loss));
+  EXPECT_TRUE(at::equal(first.dx, second.dx));
+  EXPECT_TRUE(at::equal(first.dw, second.dw));
+  EXPECT_TRUE(at::equal(first.dx * 0.25, quarter.dx));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, LinearCrossEntropyGpu,
+    ::testing::Values(Case{.rows = 8192, .dim = 768, .vocab = 50304},
+                      Case{.rows = 4096, .dim = 768, .vocab = 50257, .padding = 7},
+                      Case{.rows = 1, .dim = 64, .vocab = 8192},
+                      Case{.rows = 1111, .dim = 72, .vocab = 8200, .padding = 8},
+                      Case{.rows = 300, .dim = 520, .vocab = 9999, .padding = 1, .cap = 15}),
+    [](const auto& tested) {
+      const auto& c = tested.param;
+      return fmt::format("{}x{}x{}", c.rows, c.dim, c.vocab);
+    });
+
+class LinearCrossEntropyTargetsGpu : public LinearCrossEntropyGpu {};
+
+TEST_P(LinearCrossEntropyTargetsGpu, ATargetThatIsNoTokenGivesNaNAndTouchesNothing) {
+  targets[3].fill_(GetParam().vocab + 5);
+  targets[4].fill_(-1);
+  const auto found = run();
+  EXPECT_TRUE(found.loss.isnan().item<bool>());
+  EXPECT_TRUE(found.dx.isfinite().all().item<bool>());
+  EXPECT_TRUE(found.dw.isfinite().all().item<bool>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyTargetsGpu,
+                         ::testing::Values(Case{.rows = 64, .dim = 64, .vocab = 8192}));
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,50 @@
+#include "ops/loss/linear_cross_entropy.h"
+
+#include <gtest/gtest.h>
+
+#include "ops/loss/softcap_cross_entropy.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+struct Problem {
+  at::Tensor x = test::normal({7, 6}, 1), weight = test::normal({11, 6}, 2),
+             targets = test::integers({7}, 9, 3);
+};
+const CrossEntropyOptions kOptions{.cap = 15, .scale = 0.5, .vocab = 9};
+
+// Of the formula, under autograd alone.
+at::Tensor expected_loss(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets) {
+  const auto s = 15 * (at::matmul(x, weight.t()).narrow(1, 0, 9) / 15).tanh();
+  return s.log_softmax(1).gather(1, targets.unsqueeze(1)).mean() * -0.5;
+}
+
+TEST(LinearCrossEntropy, IsTheLossOfTheLogitsAndAccumulatesTheWeightsGradient) {
+  const Problem p;
+  const auto x = p.x.clone().set_requires_grad(true);
+  const auto sum = test::normal({11, 6}, 4);
+  const auto before = sum.clone();
+  const auto loss = linear_cross_entropy(x, {p.weight, sum}, p.targets, kOptions);
+  loss.backward();
+
+  const auto exact_x = p.x.clone().set_requires_grad(true);
+  const auto exact_weight = p.weight.clone().set_requires_grad(true);
+  const auto exact = expected_loss(exact_x, exact_weight, p.targets);
+  exact.backward();
+  EXPECT_TRUE(test::is_close(loss, exact, 1e-13, 0));
+  EXPECT_TRUE(test::is_close(x.grad(), exact_x.grad(), 1e-12, 1e-15));
+  EXPECT_TRUE(test::is_close(sum, before + exact_weight.grad(), 1e-12, 1e-15));
+}
+
+TEST(LinearCrossEntropy, DifferentiatesAWeightThatHasNoGradientBuffer) {
+  const Problem p;
+  const auto weight = p.weight.clone().set_requires_grad(true);
+  linear_cross_entropy(p.x, {weight, {}}, p.targets, kOptions).backward();
+  const auto exact = p.weight.clone().set_requires_grad(true);
+  expected_loss(p.x, exact, p.targets).backward();
+  EXPECT_TRUE(test::is_close(weight.grad(), exact.grad(), 1e-12, 1e-15));
+}
+
+}  // namespace
+}  // namespace tg
