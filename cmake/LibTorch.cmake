@@ -53,8 +53,6 @@ set_target_properties(torch_cpu PROPERTIES IMPORTED_LOCATION ${TORCH_DIR}/lib/li
 add_library(torch_headers INTERFACE)
 target_include_directories(torch_headers SYSTEM INTERFACE
   ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
-# The wheel has headers of an fmt of its own, and no library of it.
-target_compile_definitions(torch_headers INTERFACE FMT_HEADER_ONLY=1)
 add_library(torch_any INTERFACE)
 target_link_libraries(torch_any INTERFACE torch_headers torch_cpu torch_c10)
 target_link_options(torch_any INTERFACE ${torch_rpath_links})

@@ -1,4 +1,5 @@
-# Debian's packages. Header-only or static where possible: a build runs on machines without them.
+# Debian's packages. Header-only or static where that costs no compile time: a build then runs on machines
+# without them.
 find_package(Threads REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(fmt REQUIRED)
@@ -23,11 +24,11 @@ if(TRAIN_GPT_TESTS)
   find_package(GTest REQUIRED)
 endif()
 
-# fmt and spdlog without their shared libraries. A build with sanitizers runs where it was made and links
-# fmt's: a file without LibTorch then compiles in 2 s instead of 9.
-add_library(fmt_headers INTERFACE)
-if(CMAKE_CXX_FLAGS MATCHES "-fsanitize=")
-  target_link_libraries(fmt_headers INTERFACE fmt::fmt)
-else()
-  target_compile_definitions(fmt_headers INTERFACE FMT_HEADER_ONLY=1)
-endif()
+# The shared library of fmt: from its headers alone every file that formats takes 3 s more to compile. The
+# wheel's include folder has the headers of another fmt, without a library; these are found before them.
+get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/fmt_include)
+file(CREATE_LINK ${fmt_include}/fmt ${CMAKE_BINARY_DIR}/fmt_include/fmt SYMBOLIC)
+add_library(fmt_library INTERFACE)
+target_include_directories(fmt_library INTERFACE ${CMAKE_BINARY_DIR}/fmt_include)
+target_link_libraries(fmt_library INTERFACE fmt::fmt)

@@ -87,8 +87,8 @@ std::vector<std::string> event_files(const std::string& folder) {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    auto name = entry.path().filename().string();
-    if (name.starts_with(kPrefix)) names.push_back(std::move(name));
+    const auto name = entry.path().filename().string();
+    if (name.starts_with(kPrefix)) names.push_back(name);
   }
   std::ranges::sort(names);
   return names;
