@@ -253,6 +253,15 @@ class BrowserTest(ReportTest):
         self.assertIn(f"<title>true|false|seconds of training 0.08: {mean:.4f}</title>", page)
         self.assertGreaterEqual(page.count("<caption>"), 5)  # each picture's table was made
 
+    def test_a_loss_that_falls_tenfold_is_read_on_a_logarithmic_axis(self):
+        losses = [9, 4, 2.2, 1.5, 1.2, 1.05, 0.95, 0.9]
+        self.report(write_run(self.folder / "falls", [start(), *(train(i, loss) for i, loss in enumerate(losses, 1))]))
+        page = self.browse("--dump-dom", script="""
+            const ticks = [...document.querySelector(".plot svg").querySelectorAll("text")].map((tick) => tick.textContent);
+            document.title = ticks.join("|");""")
+        ticks = page.split("<title>")[1].split("</title>")[0].split("|")
+        self.assertEqual([tick for tick in ticks if tick in ("1", "2", "5")][:3], ["1", "2", "5"], ticks)
+
     def test_an_attack_shows_as_text(self):
         self.report(write_run(self.folder / "hostile", [start(dataset=ATTACK), train(1), train(2)], DATA_PATH=ATTACK, SEED={"a": 1}))
         page = self.browse("--dump-dom")

@@ -49,12 +49,12 @@ const mfuLines = () =>
 // One that has nothing to draw is hidden.
 const curves = [
   linesPicture({
-    title: "Training loss", wide: true, yText: loss, log: false,
-    note: "Bold: exponential mean over 20 steps; thin: every step's loss.",
+    title: "Training loss", wide: true, yText: loss, log: true,
+    note: "Bold: exponential mean over 20 steps; thin: every step's loss. Logarithmic.",
     lines: () => [...(view.raw ? seriesOf("train", "loss", { thin: true }) : []), ...seriesOf("train", "smooth_loss")],
   }),
-  columnPicture("Validation, bits per byte", "val", "val_bpb", { yText: loss, dots: true }),
-  columnPicture("Validation loss", "val", "val_loss", { yText: loss, dots: true }),
+  columnPicture("Validation, bits per byte", "val", "val_bpb", { yText: loss, dots: true, log: true }),
+  columnPicture("Validation loss", "val", "val_loss", { yText: loss, dots: true, log: true }),
   columnPicture("Learning-rate scale", "train", "lr_scale", { yText: short, zero: true }),
   columnPicture("Gradient norm", "train", "grad_norm", { yText: short, log: true, note: "Global, before clipping." }),
   columnPicture("Throughput, tokens/s", "train", "tokens_per_s", { yText: short, zero: true }),

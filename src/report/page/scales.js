@@ -15,6 +15,14 @@ const roundTicks = ([from, to], count) => {
   for (let i = Math.ceil(from / step - 1e-9); i * step <= to + 1e-9 * step; ++i) ticks.push(Number((i * step).toPrecision(12)));
   return ticks;
 };
+// Powers of ten with twice and five times them or, over more than three decades, without.
+const logarithmicTicks = ([from, to]) => {
+  const factors = to / from > 1000 ? [1] : [1, 2, 5], ticks = [];
+  for (let e = Math.floor(Math.log10(from)); 10 ** e <= to; ++e) {
+    for (const factor of factors) ticks.push(Number((factor * 10 ** e).toPrecision(6)));
+  }
+  return ticks.filter((tick) => tick >= from * (1 - 1e-9) && tick <= to * (1 + 1e-9));
+};
 // → {at: value → pixel, ticks}; `range` pixels for `domain`, which is widened where it is empty.
 const scale = (domain, range, count, logarithmic) => {
   let [from, to] = domain;
@@ -22,8 +30,6 @@ const scale = (domain, range, count, logarithmic) => {
   const bend = logarithmic ? (x) => Math.log10(x) : (x) => x;
   const length = bend(to) - bend(from);
   const at = (value) => range[0] + ((bend(value) - bend(from)) / length) * (range[1] - range[0]);
-  if (!logarithmic || to / from < 20) return { at, ticks: roundTicks([from, to], count) };
-  const ticks = [];
-  for (let e = Math.ceil(Math.log10(from) - 1e-9); 10 ** e <= to * (1 + 1e-9); ++e) ticks.push(Number((10 ** e).toPrecision(6)));
-  return { at, ticks };
+  const ticks = logarithmic ? logarithmicTicks([from, to]) : [];
+  return { at, ticks: ticks.length > 2 ? ticks : roundTicks([from, to], count) };
 };
