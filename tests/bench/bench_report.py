@@ -3,7 +3,8 @@
 
     bench_report.py speed FOLDER    train_gpt beside torch.compile
     bench_report.py phases FOLDER   where train_gpt's step goes, by its events
-    bench_report.py picture FOLDER  as FOLDER/../speed.svg: times of a step and to the first one
+    bench_report.py picture FOLDER [RECIPE PROGRAM MS ...]  as FOLDER/../speed.svg: times of a step and to
+                                    the first one; with a step's time of programs measured elsewhere
 """
 import collections
 import json
@@ -106,39 +107,45 @@ def print_phases(recipe, programs):
 
 
 def draw(rows):
-    """rows: (recipe, program, ms a step, seconds to the first step)."""
-    left, bar, width = 250, 300, 900
+    """rows: (recipe, program, ms a step, seconds to the first step or None), by recipe."""
+    left, bar, width = 290, 290, 930
     columns = {"milliseconds a step": 2, "seconds from launch to the first step": 3}
     parts = []
     for number, (title, field) in enumerate(columns.items()):
         x = left + number * (bar + 60)
         parts.append(picture.text(x, 24, title, "faint"))
-        most = max(row[field] for row in rows)
+        most = max(row[field] for row in rows if row[field] is not None)
+        recipes = list(dict.fromkeys(row[0] for row in rows))
         for line, row in enumerate(rows):
-            y = 40 + 24 * line + 10 * (line // 2)
+            y = 40 + 24 * line + 10 * recipes.index(row[0])
             if number == 0:
                 parts.append(picture.text(left - 10, y + 13, f"{row[0]}, {row[1]}", anchor="end"))
+            if row[field] is None:
+                parts.append(picture.text(x, y + 13, "not measured", "faint"))
+                continue
             shown = 0.85 * bar * row[field] / most
             colour = 2 if row[1] == "train_gpt" else 3
             parts.append(f'<rect class="fill{colour}" x="{x}" y="{y}" width="{shown:.1f}" height="17"/>')
             parts.append(picture.text(x + shown + 6, y + 13, f"{row[field]:,.{1 if field == 3 else 0}f}"))
-    height = 50 + 24 * len(rows) + 10 * (len(rows) // 2)
-    return picture.svg(width, height, "train_gpt and torch.compile: time of a step, and until the first one", parts)
+    height = 50 + 24 * len(rows) + 10 * len({row[0] for row in rows})
+    programs = " and ".join(dict.fromkeys(row[1] for row in rows))
+    return picture.svg(width, height, f"{programs}: time of a step, and until the first one", parts)
 
 
-def draw_runs(folder):
+def draw_runs(folder, others):
     rows = []
     for recipe, programs in read_runs(folder).items():
         for program, name in (("train_gpt", "train_gpt"), ("peer", "torch.compile")):
             if steps := all_steps(programs[program]):
                 first = max(run.first_s for run in programs[program])
                 rows.append((recipe, name, statistics.median(steps), first))
+        rows += [(recipe, name, float(ms), None) for of, name, ms in others if of == recipe]
     (pathlib.Path(folder).parent / "speed.svg").write_text(draw(rows))
 
 
 def main():
-    if len(sys.argv) == 3 and sys.argv[1] == "picture":
-        draw_runs(sys.argv[2])
+    if len(sys.argv) >= 3 and sys.argv[1] == "picture":
+        draw_runs(sys.argv[2], list(zip(*[iter(sys.argv[3:])] * 3, strict=True)))
         return
     commands = {"speed": print_speed, "phases": print_phases}
     if len(sys.argv) != 3 or sys.argv[1] not in commands:
