@@ -5,8 +5,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "commands/hf_tokenizer.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
 #include "config/check.h"
@@ -33,9 +36,9 @@ constexpr const char* help =
     "DIR, which is created or empty, receives what transformers' AutoModelForCausalLM\n"
     ".from_pretrained(DIR, trust_remote_code=True) reads: config.json, generation_config.json,\n"
     "model.safetensors (fp32) and modeling_train_gpt.py; and the tokenizer, a SentencePiece model\n"
-    "as tokenizer.model, GPT-2's under its own name. FILE is a run's final_model.safetensors, .pt\n"
-    "or .ptz. The architecture is that of the config.json beside it, which settings given here\n"
-    "override.\n"
+    "as tokenizer.model, GPT-2's as the tokenizer.json that AutoTokenizer reads. FILE is a run's\n"
+    "final_model.safetensors, .pt or .ptz. The architecture is that of the config.json beside it,\n"
+    "which settings given here override.\n"
     "\n";
 
 struct ExportOptions {
@@ -88,20 +91,27 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   NamedTensors tensors;
   for (const auto& part : unbanked(table)) tensors.emplace_back("model." + part.name, part.value);
   nlohmann::json generation = {{"use_cache", false}};
-  std::string tokenizer_model, tokenizer_name;
+  std::vector<std::pair<std::string, std::string>> tokenizer_files;  // name, content
   const auto& tokenizer_path = settings.data.tokenizer_path;
   if (!tokenizer_path.empty()) {
     const Tokenizer tokenizer(tokenizer_path, static_cast<int>(settings.model.vocab_size));
     if (tokenizer.bos_id() >= 0) generation["bos_token_id"] = tokenizer.bos_id();
     constexpr std::int64_t kMaxSize = 1 << 30;
-    tokenizer_model = read_whole_file(tokenizer_path, kMaxSize);
-    tokenizer_name =
-        tokenizer.byte_level() ? fs::path(tokenizer_path).filename().string() : "tokenizer.model";
+    auto bytes = read_whole_file(tokenizer_path, kMaxSize);
+    if (const auto vocabulary = read_bpe_vocabulary(bytes, tokenizer_path)) {
+      tokenizer_files = {{"tokenizer.json", hf_tokenizer(*vocabulary).dump()},
+                         {"tokenizer_config.json", hf_tokenizer_config(*vocabulary).dump(2)}};
+    } else {
+      tokenizer_files = {{"tokenizer.model", std::move(bytes)}};
+    }
   }
 
   make_empty_folder(folder);
-  if (!tokenizer_name.empty())
-    write_file_atomically(folder + "/" + tokenizer_name, tokenizer_model);
+  std::string tokenizer_names;
+  for (const auto& [name, content] : tokenizer_files) {
+    write_file_atomically(folder + "/" + name, content);
+    tokenizer_names += ", " + name;
+  }
   save_safetensors(folder + "/model.safetensors", tensors, {{"format", "pt"}});
   write_file_atomically(folder + "/modeling_train_gpt.py", kModelingTrainGpt);
   write_json_file(folder + "/generation_config.json", generation);
@@ -110,7 +120,7 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   return fmt::format(
       "{}: config.json, generation_config.json, model.safetensors ({} parameters), "
       "modeling_train_gpt.py{}",
-      folder, table.element_count(), tokenizer_name.empty() ? "" : ", " + tokenizer_name);
+      folder, table.element_count(), tokenizer_names);
 }
 
 std::vector<Entry> export_options() {

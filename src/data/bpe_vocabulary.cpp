@@ -25,7 +25,8 @@ bool is_printed_as_itself(unsigned byte) {
 // GPT-2's spelling of bytes as characters: printable ones of Latin-1 are themselves, the others
 // U+0100, U+0101, … in order. Ids follow that spelling's order.
 struct ByteSpelling {
-  std::array<int, 256 + 68> byte_of{};    // by code point; -1: none
+  std::array<int, 256 + 68> byte_of{};  // by code point; -1: none
+  std::array<std::size_t, 256> point_of{};
   std::array<std::uint8_t, 256> by_id{};  // byte of the id
 
   ByteSpelling() {
@@ -34,10 +35,12 @@ struct ByteSpelling {
     for (unsigned byte = 0; byte < 256; ++byte) {
       if (!is_printed_as_itself(byte)) continue;
       byte_of[byte] = static_cast<int>(byte);
+      point_of[byte] = byte;
       by_id[id++] = static_cast<std::uint8_t>(byte);
     }
     for (unsigned byte = 0; byte < 256; ++byte) {
       if (is_printed_as_itself(byte)) continue;
+      point_of[byte] = other;
       byte_of[other++] = static_cast<int>(byte);
       by_id[id++] = static_cast<std::uint8_t>(byte);
     }
@@ -61,7 +64,21 @@ struct ByteSpelling {
     }
     return bytes;
   }
+  std::string spelled(std::string_view bytes) const {
+    std::string text;
+    for (const char byte : bytes) {
+      const auto point = point_of[static_cast<unsigned char>(byte)];
+      if (point >= 0x80) text += static_cast<char>(0xc0 | point >> 6);
+      text += static_cast<char>(point >= 0x80 ? 0x80 | (point & 0x3f) : point);
+    }
+    return text;
+  }
 };
+
+const ByteSpelling& byte_spelling() {
+  static const ByteSpelling spelling;
+  return spelling;
+}
 
 // Bytes of base64 with padding; nothing for other text.
 std::optional<std::string> decode_base64(std::string_view text) {
@@ -157,13 +174,17 @@ class Builder {
 
 }  // namespace
 
+std::string spelled(std::string_view piece) {
+  return byte_spelling().spelled(piece);
+}
+
 bool is_merge_list(std::string_view bytes, std::string_view path) {
   return bytes.starts_with(version_mark) || path.ends_with("vocab.bpe") ||
          path.ends_with("merges.txt");
 }
 
 BpeVocabulary read_merge_list(std::string_view bytes, const std::string& path) {
-  static const ByteSpelling spelling;
+  const auto& spelling = byte_spelling();
   constexpr const char* kExpected = "two pieces that earlier lines make, with a space between them";
   Builder builder(path);
   for (const auto byte : spelling.by_id) builder.add({static_cast<char>(byte)}, 0);
@@ -216,6 +237,12 @@ BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path) {
   auto vocabulary = builder.finish();
   vocabulary.whole_words = true;
   return vocabulary;
+}
+
+std::optional<BpeVocabulary> read_bpe_vocabulary(std::string_view bytes, const std::string& path) {
+  if (is_merge_list(bytes, path)) return read_merge_list(bytes, path);
+  if (is_rank_table(bytes, path)) return read_rank_table(bytes, path);
+  return {};
 }
 
 }  // namespace tg

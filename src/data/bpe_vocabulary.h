@@ -3,6 +3,7 @@
 // transformers calls merges.txt) and as tiktoken's table of ranks (r50k_base.tiktoken): the same
 // 50,257 pieces under the same ids.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,6 +19,9 @@ struct BpeVocabulary {
   bool whole_words = false;
 };
 
+// A piece in GPT-2's spelling of bytes as characters, as its published files have it; UTF-8.
+std::string spelled(std::string_view piece);
+
 // Lines "left right" below "#version: 0.2", each of two pieces of the 256 bytes, in the order and
 // spelling of GPT-2, or of lines before it. Recognised by its first line or its usual names.
 bool is_merge_list(std::string_view bytes, std::string_view path);
@@ -31,5 +35,8 @@ bool is_rank_table(std::string_view bytes, std::string_view path);
 // Errors: bad_data (no such line, a rank out of turn, a piece again, a byte that is no piece),
 // config, as above.
 BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path);
+
+// The bytes of a file of either kind; nothing for any other. Errors as above.
+std::optional<BpeVocabulary> read_bpe_vocabulary(std::string_view bytes, const std::string& path);
 
 }  // namespace tg

@@ -22,11 +22,8 @@ std::unique_ptr<const TokenizerModel> open_model(const std::string& path) {
   const std::string bytes = read_whole_file(path, largest_model);
   REQUIRE(!bytes.empty(), ExitCode::bad_data,
           "tokenizer {} is empty (expected a vocabulary, found 0 bytes)", path);
-  if (is_merge_list(bytes, path))
-    return std::make_unique<ByteLevelBpe>(read_merge_list(bytes, path));
-  if (is_rank_table(bytes, path)) {
-    return std::make_unique<ByteLevelBpe>(read_rank_table(bytes, path));
-  }
+  if (auto vocabulary = read_bpe_vocabulary(bytes, path))
+    return std::make_unique<ByteLevelBpe>(*std::move(vocabulary));
   REQUIRE(
       !bytes.starts_with('{'), ExitCode::bad_data,
       "tokenizer {} is JSON (expected a SentencePiece model, GPT-2's vocab.bpe or merges.txt, or "

@@ -7,6 +7,7 @@ import struct
 import subprocess
 import unittest
 
+import tokenizers
 from harness import BUILD, TEXT, TOKENIZER
 from model_commands_test import ModelTest
 
@@ -84,10 +85,21 @@ class Gpt2VocabularyTest(ModelTest):
         self.fails(78, "VOCAB_SIZE=512 does not match tokenizer vocab_size=701", VOCAB_SIZE=512,
                    TOKENIZER_PATH=self.merges, output="small")
 
-    def test_export_copies_the_file(self):
+    def test_the_exported_tokenizer_gives_the_same_ids(self):
         out, _ = self.trained()
-        self.prints("export", "--hf", self.folder / "hf", "--init-from", out / "final_model.pt")
-        self.assertEqual((self.folder / "hf" / "vocab.bpe").read_bytes(), self.merges.read_bytes())
+        for file in (self.merges, self.table):
+            with self.subTest(file.name):
+                folder = self.folder / f"{file.name}.hf"
+                self.prints("export", "--hf", folder, "--init-from", out / "final_model.pt", "--tokenizer-path", file)
+                tokenizer = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+                self.assertEqual(tokenizer.get_vocab_size(), PIECES)
+                # But for the text of the special piece's name.
+                for sample in (sample for sample in TOLD["samples"] if "<|endoftext|>" not in sample["text"]):
+                    self.assertEqual(tokenizer.encode(sample["text"]).ids, sample["ids"], sample["text"])
+                    self.assertEqual(tokenizer.decode(sample["ids"]), sample["text"])
+                self.assertEqual(tokenizer.encode("<|endoftext|>").ids, [END_OF_TEXT])
+                config = json.loads((folder / "tokenizer_config.json").read_text())
+                self.assertEqual(config["bos_token"], tokenizer.id_to_token(END_OF_TEXT))
 
 
 if __name__ == "__main__":
