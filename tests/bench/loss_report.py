@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """usage: loss_report.py REFERENCE RUN ... [--picture FILE.svg]
 
-Compares the training losses of runs, given by their folders, with those of the first: the mean of the last tenth and its
-difference from the first's, and the difference of the curves smoothed over 20 steps, on average and
-at most, after the first tenth.
+Compares the training losses of runs, given by their folders, with those of the first, over the steps
+that all have: the mean of the last tenth and its difference from the first's; the difference of the
+curves smoothed over 20 steps, on average and at most, after the first tenth; and the difference of
+every tenth's mean, in percent.
 """
 
 import json
@@ -20,6 +21,12 @@ SMOOTHED = 20
 def losses(path):
     events = [json.loads(line) for line in path.read_text().splitlines()]
     return [event["train_loss"] for event in events if event["event"] == "train"]
+
+
+def tenths(values):
+    """Means of ten equal parts."""
+    cuts = [len(values) * i // 10 for i in range(11)]
+    return [mean(values[begin:end]) for begin, end in zip(cuts, cuts[1:]) if end > begin]
 
 
 def smooth(values):
@@ -65,14 +72,18 @@ def main(arguments):
     if len(arguments) < 2:
         sys.exit(__doc__)
     runs = [(pathlib.Path(run).name, losses(pathlib.Path(run) / "metrics.jsonl")) for run in arguments]
+    steps = min(len(run) for _, run in runs)
+    runs = [(name, run[:steps]) for name, run in runs]
     curves = [(name, smooth(run)) for name, run in runs]
     reference = curves[0][1]
     print(f"{'run':18} {'last tenth':>10} {'against first':>13} {'mean |difference|':>18} {'at most':>9}"
-          "   (the last two: of the smoothed curves, relative)")
-    tails = [mean(run[-max(1, len(run) // 10) :]) for _, run in runs]
-    for (name, curve), tail in zip(curves, tails):
+          "  every tenth, percent  (mean and most: of the smoothed curves, relative)")
+    means = [tenths(run) for _, run in runs]
+    for (name, curve), parts in zip(curves, means):
         apart = [abs(a - b) / b for a, b in zip(curve, reference)][len(reference) // 10 :]
-        print(f"{name:18} {tail:10.4f} {100 * (tail / tails[0] - 1):+12.2f}% {mean(apart):18.2e} {max(apart):9.2e}")
+        of_first = [100 * (part / first - 1) for part, first in zip(parts, means[0])]
+        print(f"{name:18} {parts[-1]:10.4f} {of_first[-1]:+12.2f}% {mean(apart):18.2e} {max(apart):9.2e}  "
+              + " ".join(f"{difference:+.2f}" for difference in of_first))
     if target:
         target.write_text(draw(curves))
 
