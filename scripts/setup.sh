@@ -33,7 +33,11 @@ packages=(
   liblzma-dev zlib1g-dev libpcre2-dev libxxhash-dev libgloo-dev libevent-dev libprotozero-dev
   libgtest-dev openmpi-bin
 )
-[[ $tests == no ]] || packages+=(shellcheck strace iproute2)
+if [[ $tests == yes ]]; then
+  packages+=(shellcheck strace iproute2)
+  # Opens the report's pages. Ubuntu has it as a snap alone, which a container cannot install.
+  ! grep -qx 'ID=debian' /etc/os-release || packages+=(chromium)
+fi
 
 # One set of wheels a line, pinned. The CPU set is the least that libtorch_cpu.so links: Python's
 # own `import torch` needs the full one.
