@@ -1,8 +1,9 @@
 #include "commands/hf_tokenizer.h"
 
 #include <algorithm>
-#include <tuple>
+#include <cstdint>
 #include <utility>
+#include <vector>
 
 namespace tg {
 

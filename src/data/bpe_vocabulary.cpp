@@ -172,12 +172,6 @@ class Builder {
   IdOfPiece ids_;
 };
 
-}  // namespace
-
-std::string spelled(std::string_view piece) {
-  return byte_spelling().spelled(piece);
-}
-
 bool is_merge_list(std::string_view bytes, std::string_view path) {
   return bytes.starts_with(version_mark) || path.ends_with("vocab.bpe") ||
          path.ends_with("merges.txt");
@@ -237,6 +231,12 @@ BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path) {
   auto vocabulary = builder.finish();
   vocabulary.whole_words = true;
   return vocabulary;
+}
+
+}  // namespace
+
+std::string spelled(std::string_view piece) {
+  return byte_spelling().spelled(piece);
 }
 
 std::optional<BpeVocabulary> read_bpe_vocabulary(std::string_view bytes, const std::string& path) {

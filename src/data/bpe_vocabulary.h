@@ -22,21 +22,14 @@ struct BpeVocabulary {
 // A piece in GPT-2's spelling of bytes as characters, as its published files have it; UTF-8.
 std::string spelled(std::string_view piece);
 
-// Lines "left right" below "#version: 0.2", each of two pieces of the 256 bytes, in the order and
-// spelling of GPT-2, or of lines before it. Recognised by its first line or its usual names.
-bool is_merge_list(std::string_view bytes, std::string_view path);
-// Errors: bad_data (a line that is no such merge, or makes a piece again), config (ids do not fit
-// 16 bits), with file and line.
-BpeVocabulary read_merge_list(std::string_view bytes, const std::string& path);
-
-// Lines "piece rank": the piece's bytes in base64; the ranks 0, 1, … are the ids. Two neighbouring
-// pieces merge where both together are one. Recognised by its first line or the name *.tiktoken.
-bool is_rank_table(std::string_view bytes, std::string_view path);
-// Errors: bad_data (no such line, a rank out of turn, a piece again, a byte that is no piece),
-// config, as above.
-BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path);
-
-// The bytes of a file of either kind; nothing for any other. Errors as above.
+// The vocabulary of a file's bytes; nothing where it is of neither kind:
+// - lines "left right" below "#version: 0.2", each of two pieces of the 256 bytes, in the order and
+//   spelling of GPT-2, or of lines before it; recognised by its first line or its usual names;
+// - lines "piece rank": the piece's bytes in base64; the ranks 0, 1, … are the ids. Two
+// neighbouring
+//   pieces merge where both together are one. Recognised by its first line or the name *.tiktoken.
+// Errors: bad_data (a line that is no such merge or rank, a rank out of turn, a piece again, a byte
+// that is no piece), config (ids do not fit 16 bits), with file and line.
 std::optional<BpeVocabulary> read_bpe_vocabulary(std::string_view bytes, const std::string& path);
 
 }  // namespace tg

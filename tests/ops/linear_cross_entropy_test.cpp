@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/loss/softcap_cross_entropy.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
