@@ -17,13 +17,15 @@ using T = __nv_bfloat16;
 constexpr int kBlockN = 192, kSubtiles = kBlockN / kSubtileN;
 
 // D = e^(s−cap)·(ds/dz)/4, s the softcapped accumulators z; partial_sums [tiles along N, rows] =
-// the sums of e^(s−cap) over a tile's columns. Columns from `vocab` on are 0.
+// the sums of e^(s−cap) over a tile's columns. Columns from `vocab` on are 0, and so is each row's
+// target: 1 − p of a target that is nearly certain would be lost in p.
 struct SoftmaxGradientEpilogue {
   using Element = T;
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   Softcap softcap;
   int rows, vocab;
+  const std::int64_t* targets;
   float* partial_sums;
 
   struct Accumulated {
@@ -35,7 +37,8 @@ struct SoftmaxGradientEpilogue {
   struct Tile {
     const SoftmaxGradientEpilogue& of;
     int first_row, tile_n;
-    int valid;  // columns of the tile that are tokens, less this thread's first
+    int valid;                   // columns of the tile that are tokens, less this thread's first
+    int target[kWgmmaTiles][2];  // of each of its rows: the column, less its first
     float sums[kWgmmaTiles][2] = {};
 
     __device__ Tile(const SoftmaxGradientEpilogue& epilogue, const TileInfo& tile)
@@ -43,7 +46,19 @@ struct SoftmaxGradientEpilogue {
           first_row(tile.row + static_cast<int>(threadIdx.x) / kWarp % kWarpgroupWarps * 16 +
                     static_cast<int>(threadIdx.x) % kWarp / 4),
           tile_n(tile.column / kBlockN),
-          valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2) {}
+          valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2) {
+#pragma unroll
+      for (int mma = 0; mma < kWgmmaTiles; ++mma) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          const int row = min(first_row + mma * kWgmmaM + half * 8, of.rows - 1);
+          // One that is no token is of no column, nor are its low bits.
+          const std::int64_t token = of.targets[row];
+          target[mma][half] =
+              token >= 0 && token < of.vocab ? static_cast<int>(token) - of.vocab + valid : -1;
+        }
+      }
+    }
 
     __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
@@ -52,12 +67,10 @@ struct SoftmaxGradientEpilogue {
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
         float weight[8], slope[8];
         softcap_weights<T>(Accumulated{accumulators + 4 * chunk}, of.softcap, weight, slope);
-        if (valid < kBlockN) {
 #pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            const int column = subtile * kSubtileN + (chunk + i / 4) * 8 + i % 2;
-            if (column >= valid) weight[i] = slope[i] = 0;
-          }
+        for (int i = 0; i < 8; ++i) {
+          const int column = subtile * kSubtileN + (chunk + i / 4) * 8 + i % 2;
+          if (column >= valid || column == target[mma][i / 2 % 2]) weight[i] = slope[i] = 0;
         }
 #pragma unroll
         for (int i = 0; i < 8; ++i) sums[mma][i / 2 % 2] += weight[i];
@@ -93,7 +106,7 @@ __device__ void for_packs(int dim, Visit visit) {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kFinishRows = kWarp;  // of a block
 
-// Adds up a row's partial sums, and computes its target's logit once more.
+// Adds up a row's partial sums and its target's part, whose logit it computes once more.
 __global__ void __launch_bounds__(kThreads)
     finish_rows_kernel(LinearCrossEntropy of, Softcap softcap,
                        const float* __restrict__ partial_sums, int tiles, float* __restrict__ nll) {
@@ -109,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   for (int r = warp; r < kFinishRows && first_row + r < of.rows; r += kWarps) {
     const std::int64_t row = first_row + r, target = of.targets[row];
-    const float total = warp_sum(lane < kWarps ? partial[lane][r] : 0);
+    const float others = warp_sum(lane < kWarps ? partial[lane][r] : 0);
     const bool is_token = target >= 0 && target < of.vocab;
     const T* const x = static_cast<const T*>(of.x) + row * of.dim;
     const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
@@ -123,10 +136,10 @@ __global__ void __launch_bounds__(kThreads)
     if (lane != 0) continue;
     float weight[1], slope[1];
     softcap_weights<T>(logit, softcap, weight, slope);
-    nll[row] = is_token ? logf(total / weight[0]) : NAN;
+    const float total = others + weight[0];
+    nll[row] = is_token ? log1pf(others / weight[0]) : NAN;
     of.inverse_sum[row] = 1 / total;
-    of.target_factor[row] = is_token ? (1 - weight[0] / total) * 4 * slope[0] : 0;
-    if (is_token) static_cast<T*>(of.unnormalised)[row * of.width + target] = static_cast<T>(0.0f);
+    of.target_factor[row] = is_token ? others / total * 4 * slope[0] : 0;
   }
 }
 
@@ -197,7 +210,8 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
   const Softcap softcap(of.cap);
   const GemmProblem problem{
       .m = of.rows, .n = of.width, .k = of.dim, .a = of.x, .b = of.weight, .d = of.unnormalised};
-  launch_gemm(problem, SoftmaxGradientEpilogue{softcap, of.rows, of.vocab, partial_sums},
+  launch_gemm(problem,
+              SoftmaxGradientEpilogue{softcap, of.rows, of.vocab, of.targets, partial_sums},
               "linear_cross_entropy", stream);
   finish_rows_kernel<<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
       of, softcap, partial_sums, cross_entropy_partial_sums(of.width), nll);
