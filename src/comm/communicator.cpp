@@ -100,10 +100,18 @@ void Pending::wait() {
 }
 
 Pending Communicator::sum(const at::Tensor& in_place) {
+  return all_reduce(in_place, c10d::ReduceOp::SUM);
+}
+
+Pending Communicator::max(const at::Tensor& in_place) {
+  return all_reduce(in_place, c10d::ReduceOp::MAX);
+}
+
+Pending Communicator::all_reduce(const at::Tensor& in_place, c10d::ReduceOp::RedOpType op) {
   if (!backend_) return {};
   std::vector<at::Tensor> tensors{in_place};
   c10d::AllreduceOptions options;
-  options.reduceOp = c10d::ReduceOp::SUM;
+  options.reduceOp = op;
   auto work = run_collective([&] { return backend_->allreduce(tensors, options); });
   return {*this, std::move(work), std::move(tensors)};
 }

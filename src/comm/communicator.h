@@ -53,8 +53,9 @@ class Communicator {
   // Collectives on contiguous tensors on the device. Every rank calls them in the same order, with
   // the same shapes and dtypes.
 
-  // All-reduce: the sum over ranks, in place.
+  // All-reduce: the sum over ranks, or the largest of each element, in place.
   Pending sum(const at::Tensor& in_place);
+  Pending max(const at::Tensor& in_place);
   // in [W · n, …] → out [n, …], this rank's part of the sum over ranks.
   Pending reduce_scatter(const at::Tensor& out, const at::Tensor& in);
   // in [n, …] → out [W · n, …].
@@ -76,6 +77,7 @@ class Communicator {
 
  private:
   friend class Pending;
+  Pending all_reduce(const at::Tensor& in_place, c10d::ReduceOp::RedOpType op);
   // Runs an action that may block on other ranks, under the watch. Errors: unavailable, except that
   // exceptions about this rank's own memory or threads pass through.
   template <class Action>

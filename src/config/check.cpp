@@ -147,9 +147,11 @@ void check_test_time_training(const Settings& settings, Conflicts& conflicts) {
 void check_machine(const RuntimeConfig& r, Conflicts& conflicts) {
   const bool cpu = r.device == DeviceChoice::cpu;
   const bool wide = r.compute_dtype == ComputeDtype::fp32 || r.compute_dtype == ComputeDtype::tf32;
-  conflicts.unless(!cpu || !r.fp8, "FP8=1 needs a GPU, and DEVICE=cpu");
-  conflicts.unless(!wide || !r.fp8, "FP8=1 and COMPUTE_DTYPE={}: expected bf16, fp16 or auto",
-                   choice_name(r.compute_dtype));
+  const bool bf16 =
+      r.compute_dtype == ComputeDtype::automatic || r.compute_dtype == ComputeDtype::bf16;
+  conflicts.unless(!cpu || !r.fp8.any(), "FP8={} needs a GPU, and DEVICE=cpu", value_text(r.fp8));
+  conflicts.unless(bf16 || !r.fp8.any(), "FP8={} and COMPUTE_DTYPE={}: expected bf16 or auto",
+                   value_text(r.fp8), choice_name(r.compute_dtype));
   conflicts.unless(!cpu || r.compute_dtype != ComputeDtype::tf32,
                    "COMPUTE_DTYPE=tf32 needs a GPU, and DEVICE=cpu");
   conflicts.unless(!cpu || r.attention != AttentionChoice::cudnn,

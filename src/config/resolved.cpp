@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 6> of_one_run = {
     "run_id", "output_dir", "profile", "profile_start", "profile_steps", "tensorboard"};
 
 // Those and these say nothing of the model.
-constexpr std::array<std::string_view, 4> of_one_machine = {"init_from", "artifact", "device",
-                                                            "attention"};
+constexpr std::array<std::string_view, 5> of_one_machine = {"init_from", "artifact", "device",
+                                                            "attention", "fp8"};
 
 std::string line_of(const std::string& name, const std::string& value) {
   return name + "=" + quoted_value(value) + "\n";
@@ -49,6 +49,9 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
       json["settings"][key] = choice_name(value);
     } else if constexpr (std::is_same_v<T, Every>) {
       json["settings"][key] = value_text(value);
+    } else if constexpr (std::is_same_v<T, Fp8Parts>) {
+      json["settings"][key] = value.any() == value.all() ? nlohmann::json(value.any())
+                                                         : nlohmann::json(value_text(value));
     } else if constexpr (std::is_same_v<T, CountOrAuto>) {
       json["settings"][key] =
           value.automatic ? nlohmann::json("auto") : nlohmann::json(value.count);

@@ -5,6 +5,7 @@
 
 #include "config/choices.h"
 #include "config/every.h"
+#include "config/fp8_parts.h"
 #include "config/limits.h"
 
 namespace tg {
@@ -61,7 +62,7 @@ struct RuntimeConfig {
   bool fused = true;
   bool graphs = true;
   PadVocab pad_vocab = PadVocab::automatic;
-  bool fp8 = false;
+  Fp8Parts fp8;
   ActivationRecompute activation_recompute = ActivationRecompute::off;
   double memory_limit_gb = 0;
   std::string init_from;
@@ -103,7 +104,8 @@ struct RuntimeConfig {
       "replay passes, validation and (one GPU) the update as CUDA graphs");
     v("pad_vocab", s.pad_vocab, anything,
       "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
-    v("fp8", s.fp8, anything, "matrix products in fp8");
+    v("fp8", s.fp8, anything,
+      "compute these matrix products of training in FP8, on a Hopper GPU; 1: all of them");
     v("activation_recompute", s.activation_recompute, anything,
       "activations computed again in backward to save memory: the MLP's (light), or whole blocks'");
     v("memory_limit_gb", s.memory_limit_gb, within(0, 1 << 20),

@@ -89,6 +89,14 @@ std::string value_text(const CountSchedule& value) {
   }
   return text;
 }
+std::string value_text(const Fp8Parts& value) {
+  if (!value.any() || value.all()) return value_text(value.any());
+  std::vector<std::string> chosen;
+  for (const auto& [name, part] : Fp8Parts::names()) {
+    if (value.*part) chosen.emplace_back(name);
+  }
+  return value_text(chosen);
+}
 std::string value_text(const std::vector<std::int64_t>& values) {
   return fmt::format("{}", fmt::join(values, ","));
 }
@@ -131,6 +139,24 @@ bool read_value(std::string_view text, Every& value) {
 bool read_value(std::string_view text, CountOrAuto& value) {
   CountOrAuto read{.automatic = trimmed(text) == "auto"};
   if (!read.automatic && !read_number(text, read.count)) return false;
+  value = read;
+  return true;
+}
+
+bool read_value(std::string_view text, Fp8Parts& value) {
+  Fp8Parts read;
+  if (bool all = false; read_value(text, all)) {
+    for (const auto& of : Fp8Parts::names()) read.*of.part = all;
+  } else {
+    const auto items = split_commas(text);
+    if (items.empty()) return false;
+    for (const auto item : items) {
+      const auto names = Fp8Parts::names();
+      const auto* const found = std::ranges::find(names, trimmed(item), &Fp8Parts::Name::name);
+      if (found == names.end()) return false;
+      read.*found->part = true;
+    }
+  }
   value = read;
   return true;
 }

@@ -14,6 +14,7 @@
 #include "config/count_or_auto.h"
 #include "config/count_schedule.h"
 #include "config/every.h"
+#include "config/fp8_parts.h"
 #include "config/limits.h"
 
 namespace tg {
@@ -30,6 +31,7 @@ std::string value_text(const std::string& value);
 std::string value_text(const Every& value);
 std::string value_text(const CountOrAuto& value);
 std::string value_text(const CountSchedule& value);
+std::string value_text(const Fp8Parts& value);
 std::string value_text(const std::vector<std::int64_t>& values);
 std::string value_text(const std::vector<std::string>& values);
 template <ChoiceEnum E>
@@ -45,6 +47,7 @@ bool read_value(std::string_view text, std::string& value);
 bool read_value(std::string_view text, Every& value);
 bool read_value(std::string_view text, CountOrAuto& value);
 bool read_value(std::string_view text, CountSchedule& value);
+bool read_value(std::string_view text, Fp8Parts& value);
 bool read_value(std::string_view text, std::vector<std::int64_t>& values);
 bool read_value(std::string_view text, std::vector<std::string>& values);
 template <ChoiceEnum E>
@@ -78,6 +81,8 @@ std::string expected_text(const Limit& limit) {
     return "an integer" + limit_text(limit) +
            ", or several, the others each with the share of the run (below 1) or the step from "
            "which it counts (1024,2048@0.5)";
+  } else if constexpr (std::is_same_v<T, Fp8Parts>) {
+    return "0, 1, or some of mlp, qkv and out with commas between them";
   } else if constexpr (std::is_enum_v<T>) {
     return fmt::format("{}", fmt::join(choices_of(T{}), "|"));
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {

@@ -69,11 +69,6 @@ constexpr Row without_effect[] = {
      "use 64 or more for both, BIGRAM_DIM=MODEL_DIM, or BIGRAM_VOCAB_SIZE=0"},
 };
 
-// Settings of features that do not exist yet: delete a row when its feature is added.
-constexpr Row unbuilt[] = {
-    {"fp8", [](const Settings& s, bool) { return s.runtime.fp8; }, "COMPUTE_DTYPE is used"},
-};
-
 }  // namespace
 
 std::vector<std::string> notices(const Settings& settings, const Origins& origins) {
@@ -86,7 +81,6 @@ std::vector<std::string> notices(const Settings& settings, const Origins& origin
                                 setting_text(settings, row.setting), separator, row.text));
   };
   for (const Row& row : without_effect) add(row, " ");
-  for (const Row& row : unbuilt) add(row, " is not available yet: ");
   return lines;
 }
 

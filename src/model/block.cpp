@@ -17,6 +17,7 @@ const at::Tensor& Residual::add_branch() {
                                : x + branch;
   }
   branch = branch_scale = at::Tensor();
+  branch_gradient_scaling = {};
   return x;
 }
 
@@ -57,12 +58,14 @@ Residual Block::run_recomputed(const Residual& in, const Skip& skip, at::Tensor*
   // x0 before x before skip: where two of them are one tensor, autograd adds their gradients in the
   // order in which it would without this.
   const auto out = recomputed(
-      [this, keeps_previous, &weights, rope_table](const std::vector<at::Tensor>& from) {
+      [this, keeps_previous, &weights, rope_table,
+       scaling = in.branch_gradient_scaling](const std::vector<at::Tensor>& from) {
         const Residual residual{.x = from[1],
                                 .branch = from[4],
                                 .branch_scale = from[5],
                                 .x0 = from[0],
-                                .first_v = from[7]};
+                                .first_v = from[7],
+                                .branch_gradient_scaling = scaling};
         at::Tensor previous;
         const auto to = run(residual, {from[2], from[3]}, keeps_previous ? &previous : nullptr,
                             weights, rope_table, from[6], {});
@@ -74,7 +77,8 @@ Residual Block::run_recomputed(const Residual& in, const Skip& skip, at::Tensor*
           .branch = out[1],
           .branch_scale = out[1].defined() ? widened(mlp_scale_) : at::Tensor(),
           .x0 = out[2],
-          .first_v = out[3]};
+          .first_v = out[3],
+          .branch_gradient_scaling = weights.down.fp8.output_gradient};
 }
 
 Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_output,
@@ -87,19 +91,29 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
                                     .skip_weight = skip.weight,
                                     .x0 = in.x0,
                                     .mix = resid_mix_.dim() == 2 ? widened(resid_mix_) : resid_mix_,
-                                    .channels = dim_},
+                                    .channels = dim_,
+                                    .y_scaling = weights.qkv.fp8.input,
+                                    .branch_gradient_scaling = in.branch_gradient_scaling},
                                    norm_scale_, /*keep_sum=*/previous_output != nullptr);
   if (previous_output != nullptr) *previous_output = entry.sum;
 
   const auto attended =
       attention_.forward(entry.y, weights, rope_table, value_embedding, in.first_v, pass);
   const auto x = pass.rows(entry.x).contiguous();
-  const auto middle = residual_norm(
-      {.x = x, .branch = attended.y, .branch_scale = widened(attn_scale_), .channels = dim_},
-      norm_scale_, /*keep_sum=*/false);
+  const auto middle = residual_norm({.x = x,
+                                     .branch = attended.y,
+                                     .branch_scale = widened(attn_scale_),
+                                     .channels = dim_,
+                                     .y_scaling = weights.up.fp8.input,
+                                     .branch_gradient_scaling = weights.out.fp8.output_gradient},
+                                    norm_scale_, /*keep_sum=*/false);
   const bool light = recompute_ == ActivationRecompute::light;
-  Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_, light),
-               widened(mlp_scale_), entry.x0, attended.first_v};
+  Residual out{middle.x,
+               mlp(middle.y, weights.up, weights.down, negative_slope_, light),
+               widened(mlp_scale_),
+               entry.x0,
+               attended.first_v,
+               weights.down.fp8.output_gradient};
 
   if (dtg_weight_.defined()) {
     const auto gate = (linear(x.detach(), {widened(dtg_weight_), {}}) + dtg_bias_).sigmoid();

@@ -12,6 +12,8 @@ struct Residual {
   at::Tensor branch, branch_scale{};  // x + branch_scale ⊙ branch is the block's output
   at::Tensor x0;                      // the first block's input
   at::Tensor first_v{};               // the first layer's values [B, T, KV, hd], or undefined
+  // Of the FP8 product that `branch` is; undefined: of no such.
+  Fp8Scaling branch_gradient_scaling{};
 
   // Adds the branch to x → the block's output.
   const at::Tensor& add_branch();

@@ -100,7 +100,7 @@ at::Tensor Gpt::layer_values(const at::Tensor& embedded, std::int64_t layer) con
 }
 
 at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
-                             DecodeCache* cache, std::int64_t context) const {
+                             DecodeCache* cache, std::int64_t context, bool training) const {
   const auto rope = rope_rows(inputs_bt, cache, context);
   const auto embedded = value_embedding(inputs_bt);
   const auto skip_weights = pad_last(table_.find("skip_weights"), sizes_.dim);
@@ -122,15 +122,17 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
     if (i + 1 == config_.num_layers) pass.only = only;
     if (cache != nullptr) pass.cache = &cache->layers[layer], pass.cached = cache->length;
     const bool push_previous = i > 0 && i < pushing;
-    residual = blocks_[layer].forward(residual, skip, push_previous ? &previous_output : nullptr,
-                                      weights_.layer(i), rope, layer_values(embedded, i), pass);
+    residual =
+        blocks_[layer].forward(residual, skip, push_previous ? &previous_output : nullptr,
+                               weights_.layer(i, training), rope, layer_values(embedded, i), pass);
     if (push_previous) skips.push_back(previous_output);
     if (i + 1 == pushing) skips.push_back(residual.add_branch());
   }
   return residual_norm({.x = residual.x,
                         .branch = residual.branch,
                         .branch_scale = residual.branch_scale,
-                        .channels = config_.model_dim},
+                        .channels = config_.model_dim,
+                        .branch_gradient_scaling = residual.branch_gradient_scaling},
                        1.0,
                        /*keep_sum=*/false)
       .y;
@@ -162,7 +164,7 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode) const {
-  const auto states = final_states(inputs_bt);
+  const auto states = final_states(inputs_bt, {}, nullptr, 0, mode.training);
   auto loss = linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab), targets_bt.flatten(),
                                    {.cap = config_.logit_softcap,
                                     .scale = mode.scale,

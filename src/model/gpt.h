@@ -15,7 +15,7 @@
 namespace tg {
 
 struct ForwardMode {
-  bool training = false;  // adds the multi-token heads' losses
+  bool training = false;  // adds the multi-token heads' losses; uses FP8 if numerics.fp8 does
   double scale = 1.0;     // multiplies the loss, and so every gradient
   // Multiplies the gradients alone (loss scaling): [] fp32 on the device; undefined: 1.
   at::Tensor grad_scale{};
@@ -35,6 +35,8 @@ class Gpt {
   void cast_weights() { weights_.cast(); }
   // Adds the gradients of Q, K and V to the banks'; call it when a step's gradients are complete.
   void collect_gradients() { weights_.collect_gradients(); }
+  // Of the FP8 products of training passes; undefined without any.
+  Fp8Scales& fp8_scales() { return weights_.fp8_scales(); }
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
@@ -61,7 +63,8 @@ class Gpt {
   // The last block's output, normalised [B, T, D]; with `only`, of these positions alone. RoPE is
   // that of rows of `context` tokens, or of the cache's capacity; 0: of T.
   at::Tensor final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only = {},
-                          DecodeCache* cache = nullptr, std::int64_t context = 0) const;
+                          DecodeCache* cache = nullptr, std::int64_t context = 0,
+                          bool training = false) const;
   // Softcapped, without the padding's columns [..., V] fp32.
   at::Tensor softcapped(const at::Tensor& logits) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,

@@ -24,6 +24,10 @@ at::Tensor rows_of(const at::Tensor& bank, std::int64_t first, std::int64_t coun
 Weight layer_of(const Weight& bank, std::int64_t layer) {
   return {bank.value[layer], bank.gradient.defined() ? bank.gradient[layer] : bank.gradient};
 }
+LayerWeights layer_of(const LayerWeights& banks, std::int64_t layer) {
+  return {layer_of(banks.qkv, layer), layer_of(banks.out, layer), layer_of(banks.up, layer),
+          layer_of(banks.down, layer)};
+}
 
 }  // namespace
 
@@ -83,15 +87,15 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
               /*is_bank=*/true);
     row += rows;
   }
-  const auto out =
-      make_copy(matrices("qo_bank", layers), {layers, sizes.dim, heads * sizes.head_dim},
-                {2, heads, sizes.v_runs}, true);
-  const auto up =
-      make_copy(matrices("mlp_up_bank", 0), {layers, sizes.hidden, sizes.dim}, {}, true);
-  const auto down =
-      make_copy(matrices("mlp_down_bank", 0), {layers, sizes.dim, sizes.hidden}, {}, true);
-  for (std::int64_t i = 0; i < layers; ++i)
-    layers_.push_back({layer_of(qkv, i), layer_of(out, i), layer_of(up, i), layer_of(down, i)});
+  LayerWeights banks;
+  banks.qkv = qkv;
+  banks.out = make_copy(matrices("qo_bank", layers), {layers, sizes.dim, heads * sizes.head_dim},
+                        {2, heads, sizes.v_runs}, true);
+  banks.up = make_copy(matrices("mlp_up_bank", 0), {layers, sizes.hidden, sizes.dim}, {}, true);
+  banks.down = make_copy(matrices("mlp_down_bank", 0), {layers, sizes.dim, sizes.hidden}, {}, true);
+  for (std::int64_t i = 0; i < layers; ++i) layers_.push_back(layer_of(banks, i));
+  training_layers_ = layers_;
+  if (numerics_.fp8.any()) make_fp8(banks);
   if (const auto head = table.find("lm_head.weight"); head.defined())
     head_ = make_head(head, sizes);
   for (std::int64_t k = 0; k < config.mtp_num_heads; ++k)
@@ -121,6 +125,35 @@ void WeightCopies::copy_into(const Weight& target, const Source& source, const P
     gradient_slices_.push_back(slices);
 }
 
+void WeightCopies::make_fp8(const LayerWeights& banks) {
+  const auto& fp8 = numerics_.fp8;
+  const struct {
+    bool wanted;
+    Weight LayerWeights::*matrix;
+  } kinds[] = {{fp8.qkv, &LayerWeights::qkv},
+               {fp8.out, &LayerWeights::out},
+               {fp8.mlp, &LayerWeights::up},
+               {fp8.mlp, &LayerWeights::down}};
+  const auto layers = static_cast<std::int64_t>(layers_.size());
+  fp8_scales_ = Fp8Scales(layers * static_cast<std::int64_t>(std::size(kinds)),
+                          numerics_.step_tokens, banks.qkv.value.device());
+  if (!numerics_.has_fp8) return;
+  std::int64_t product = 0;
+  for (const auto& [wanted, matrix] : kinds) {
+    if (!wanted) continue;
+    const auto bank = empty_fp8_weights((banks.*matrix).value);
+    fp8_banks_.push_back({(banks.*matrix).value, bank});
+    for (std::int64_t i = 0; i < layers; ++i, ++product) {
+      (training_layers_[static_cast<std::size_t>(i)].*matrix).fp8 = {
+          .value = bank.value[i],
+          .transposed = bank.transposed[i],
+          .scale = bank.scale[i],
+          .input = fp8_scales_.input(product),
+          .output_gradient = fp8_scales_.output_gradient(product)};
+    }
+  }
+}
+
 Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& sizes) {
   return make_copy({parameter.detach(), gradient_of(parameter)}, {sizes.vocab, sizes.dim}, {},
                    /*is_bank=*/false);
@@ -139,6 +172,7 @@ void WeightCopies::cast() {
     const auto parameter = rounded(copy.parameter, copy.is_bank);
     for (const auto& [from, to] : placed(parameter, copy.value, copy.placement)) to.copy_(from);
   }
+  for (const auto& [from, to] : fp8_banks_) round_weights(from, to);
 }
 
 void WeightCopies::collect_gradients() {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "model/fp8_scales.h"
 #include "model/padding.h"
 #include "model/parameters.h"
 #include "ops/gemm/linear.h"
@@ -19,6 +20,9 @@ struct Numerics {
   Padding padding{};
   // Which activations backward computes again.
   ActivationRecompute recompute = ActivationRecompute::off;
+  Fp8Parts fp8{};                // products that training passes compute in FP8
+  bool has_fp8 = false;          // else they do so in `compute`, and the scales stay as they are
+  std::int64_t step_tokens = 1;  // that a training step's loss is the mean of; for FP8
 };
 
 // The matrices of one layer: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM; out [D,
@@ -30,7 +34,8 @@ struct LayerWeights {
 // Copies of the large matrices in the compute dtype, cast once per step rather than in every
 // micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
 // gradients; those of Q, K and V, and of padded copies, in buffers until collect_gradients().
-// Parameters that require no gradient, as for inference, get none.
+// Parameters that require no gradient, as for inference, get none. With numerics.fp8, these
+// matrices are copied in FP8 as well, for training passes.
 class WeightCopies {
  public:
   WeightCopies(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
@@ -45,7 +50,11 @@ class WeightCopies {
 
   // A small matrix under autograd, which linear() casts, rounded as cast() rounds.
   at::Tensor small(const at::Tensor& parameter) const;
-  const LayerWeights& layer(std::int64_t i) const { return layers_[static_cast<std::size_t>(i)]; }
+  // `training`: with the copies in FP8 that there are.
+  const LayerWeights& layer(std::int64_t i, bool training) const {
+    return (training ? training_layers_ : layers_)[static_cast<std::size_t>(i)];
+  }
+  Fp8Scales& fp8_scales() { return fp8_scales_; }
   // The untied head [V, D]; undefined with tied embeddings.
   const Weight& head() const { return head_; }
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
@@ -74,6 +83,8 @@ class WeightCopies {
                    bool is_bank);
   void copy_into(const Weight& target, const Source& source, const Placement& placement,
                  bool is_bank);
+  // Copies the matrices of all layers, `banks`, in FP8 for training_layers_.
+  void make_fp8(const LayerWeights& banks);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
   at::Tensor rounded(const at::Tensor& parameter, bool is_bank) const;
 
@@ -83,7 +94,9 @@ class WeightCopies {
   // Slices of the parameters' gradients, and of gradient_buffers_, which are added to them.
   Slices gradient_slices_;
   std::vector<at::Tensor> gradient_buffers_;
-  std::vector<LayerWeights> layers_;
+  std::vector<std::pair<at::Tensor, Fp8Weight>> fp8_banks_;  // what is rounded, and to what
+  Fp8Scales fp8_scales_;
+  std::vector<LayerWeights> layers_, training_layers_;
   Weight head_;
   std::vector<Weight> mtp_heads_;
 };

@@ -1,5 +1,6 @@
 #pragma once
 // Optional inputs of an autograd Function.
+#include <ATen/core/ivalue.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
@@ -16,6 +17,21 @@ inline OptionalTensor optional_tensor(at::Tensor x) {
 // As forward() reads it.
 inline at::Tensor or_undefined(const OptionalTensor& x) {
   return x.value_or(at::Tensor());
+}
+
+// Any value as AutogradContext::saved_data keeps one, and it back.
+template <class T>
+struct Capsule : torch::CustomClassHolder {
+  explicit Capsule(T of) : value(std::move(of)) {}
+  T value;
+};
+template <class T>
+at::IValue in_capsule(T value) {
+  return at::IValue::make_capsule(c10::make_intrusive<Capsule<T>>(std::move(value)));
+}
+template <class T>
+T from_capsule(const at::IValue& saved) {
+  return c10::static_intrusive_pointer_cast<Capsule<T>>(saved.toCapsule())->value;
 }
 
 // In backward(), which of apply()'s first `count` inputs need a gradient; is_given(i) tells whether

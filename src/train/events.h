@@ -38,7 +38,9 @@ struct RunStarted {
   int world_size = 1;
   std::int64_t micro_steps = 1;  // of one rank
   std::int64_t micro_batches = 1, tokens_per_step = 0;
-  std::string attention_kernel, device, compute_dtype, threads;
+  std::string attention_kernel, device, compute_dtype;
+  std::string fp8;  // the products that are in FP8, as the setting says them; empty: none
+  std::string threads;
   double flops_per_token = 0;  // of training
   double peak_flops = 0;       // of one rank's GPU, a second; 0: unknown
 };

@@ -8,8 +8,10 @@
 #include <torch/version.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "build_info.h"
 #include "config/derived.h"
+#include "config/text.h"
 #include "device/gpu.h"
 #include "ops/fused.h"
 #include "train/peak_flops.h"
@@ -58,6 +60,32 @@ at::ScalarType choose_matrices(at::ScalarType compute, at::Device device) {
   return device.is_cuda() && has_bf16_tensor_cores() ? at::kBFloat16 : at::kFloat;
 }
 
+// False, with a warning, where FP8's kernels or tensor cores are missing: no run fails for want of
+// a faster product.
+bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Machine& machine,
+                bool warns) {
+  if (!runtime.fp8.any()) return false;
+  const auto without = [&](const std::string& want) {
+    if (warns)
+      log_warn("FP8={} needs {}: products are in {}", value_text(runtime.fp8), want,
+               machine.compute_name);
+    return false;
+  };
+  const auto sizes = compute_sizes(model, machine.padding);
+  const auto qkv = (model.num_heads + 2 * model.num_kv_heads) * sizes.head_dim;
+  const auto attended = model.num_heads * sizes.head_dim;
+  const auto on_device = at::TensorOptions(machine.device).dtype(machine.compute);
+  if (!machine.device.is_cuda() || !use_hopper_kernels(at::empty({0}, on_device)))
+    return without("an H100 or H200 and FUSED=1");
+  // TMA and cuBLAS read rows of multiples of 16 bytes.
+  constexpr std::int64_t kMultiple = 16;
+  for (const auto size : {sizes.dim, sizes.hidden, qkv, attended}) {
+    if (size % kMultiple != 0)
+      return without(fmt::format("sizes that are multiples of {}, and one is {}", kMultiple, size));
+  }
+  return true;
+}
+
 // Dense products a second, in relation to those of bf16; those of fp32 are on another unit of the
 // GPU, whose peak is not known here.
 double peak_share(const Machine& machine, bool tf32) {
@@ -100,6 +128,7 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
     machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
   }
   machine.matrices = choose_matrices(machine.compute, machine.device);
+  machine.fp8 = choose_fp8(runtime, model, machine, /*warns=*/launch.rank == 0);
   return machine;
 }
 

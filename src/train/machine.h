@@ -18,6 +18,7 @@ struct Machine {
   at::ScalarType storage = at::kFloat;   // embedding tables and their AdamW state
   at::ScalarType matrices = at::kFloat;  // Muon's momentum and products, and the banks' reduction
   std::string compute_name;              // of `compute`; "TF32" where fp32 products may use it
+  bool fp8 = false;                      // whether FP8's products are in FP8
   Padding padding;                       // of the sizes that the model computes with
   AttentionKernel attention = AttentionKernel::math;
   std::string device_name;  // "NVIDIA H200", or "CPU, n threads"

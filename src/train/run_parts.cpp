@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "config/derived.h"
+#include "config/text.h"
 #include "data/prefetch.h"
 #include "data/tokenizer.h"
 #include "data/training_order.h"
@@ -54,7 +55,10 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
             {.compute = machine.compute,
              .record_quirks = settings.runtime.record_quirks,
              .padding = machine.padding,
-             .recompute = settings.runtime.activation_recompute}) {}
+             .recompute = settings.runtime.activation_recompute,
+             .fp8 = use == ModelUse::training ? settings.runtime.fp8 : Fp8Parts{},
+             .has_fp8 = machine.fp8,
+             .step_tokens = most_tokens_per_step(settings, communicator.world_size())}) {}
 
 Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
                            const Machine& machine, Communicator& communicator) {
@@ -115,6 +119,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .attention_kernel = std::string(attention_name(machine.attention)),
           .device = machine.device_name,
           .compute_dtype = machine.compute_name,
+          .fp8 = machine.fp8 ? value_text(settings.runtime.fp8) : "",
           .threads = machine.threads,
           .flops_per_token =
               training_flops_per_token(settings.model, settings.run.train_seq_len.first()),

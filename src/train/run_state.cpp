@@ -50,13 +50,15 @@ class Writer final : public StateVisitor {
 }  // namespace
 
 RunState::RunState(const Settings& settings, at::Device device, Communicator& communicator,
-                   const ParameterTable& parameters, const Optimizer& optimizer, Feeder& feeder)
+                   const ParameterTable& parameters, const Optimizer& optimizer,
+                   const Fp8Scales& fp8_scales, Feeder& feeder)
     : fake_quant(settings.averaging.qat_enabled),
       clock(settings, device, communicator),
       finite_watch(settings.runtime),
       settings_(settings),
       parameters_(parameters),
       optimizer_(optimizer),
+      fp8_scales_(fp8_scales),
       feeder_(feeder),
       world_size_(communicator.world_size()),
       shape_(batch_shape(settings, world_size_, {})) {}
@@ -95,6 +97,7 @@ void RunState::visit(StateVisitor& visitor) {
   for (const auto& [name, value] : optimizer_.sharded_state()) {
     visitor("optimizer." + name, value, Placement::sharded);
   }
+  for (const auto& [name, value] : fp8_scales_.state()) visitor("model." + name, value);
   visit_average(visitor);
 }
 

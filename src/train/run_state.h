@@ -51,9 +51,11 @@ struct RunSnapshot {
 // implementation's warm-up keeps them too.
 class RunState {
  public:
-  // The parameters, the optimizer and the feeder are the run's own and must outlive this.
+  // The parameters, the optimizer, the scales and the feeder are the run's own and must outlive
+  // this.
   RunState(const Settings& settings, at::Device device, Communicator& communicator,
-           const ParameterTable& parameters, const Optimizer& optimizer, Feeder& feeder);
+           const ParameterTable& parameters, const Optimizer& optimizer,
+           const Fp8Scales& fp8_scales, Feeder& feeder);
 
   std::int64_t step = 0;    // steps done, their metrics read back
   std::int64_t tokens = 0;  // that these steps trained on, over all ranks
@@ -70,8 +72,9 @@ class RunState {
   void start_average();
   void add_validation(std::int64_t at_step, double loss);
 
-  // "parameter.NAME", "optimizer.NAME" as Optimizer names its state, "average.NAME". Scalars are
-  // the same on every rank, but for the clock: rank 0's counts.
+  // "parameter.NAME", "optimizer.NAME" as Optimizer names its state, "model.NAME" as Fp8Scales
+  // names its own, "average.NAME". Scalars are the same on every rank, but for the clock: rank 0's
+  // counts.
   void for_each_tensor(const std::function<void(const std::string&, const at::Tensor&)>& function);
   void for_each_scalar(const std::function<void(const std::string&, StateScalar)>& function);
   void visit(StateVisitor& visitor);
@@ -90,6 +93,7 @@ class RunState {
   const Settings& settings_;
   const ParameterTable& parameters_;
   const Optimizer& optimizer_;
+  const Fp8Scales& fp8_scales_;
   Feeder& feeder_;
   const int world_size_;
   BatchShape shape_;

@@ -36,6 +36,8 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
           {[this] { model_.cast_weights(); },
            [this] {
              model_.collect_gradients();
+             if (const auto& scales = model_.fp8_scales(); scales.defined())
+               communicator_.max(scales.amax()).wait();
              optimizer_.reduce(reduced_, clip_norm_);
            },
            [this] {
@@ -45,6 +47,7 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
            [this] {
              optimizer_.step({.lr_scale = lr_scale_, .momentum = momentum_, .skip = skip_});
              optimizer_.zero_gradients();
+             model_.fp8_scales().update();
            }},
           device, graphs && communicator.world_size() == 1),
       reduced_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
@@ -98,8 +101,10 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
     micro_step_.backward();
   } catch (const std::exception&) {
     micro_step_.invalidate();  // frees the activations
+    model_.fp8_scales().drop_amax();
     throw;
   }
+  model_.fp8_scales().drop_amax();
   model_.collect_gradients();
   micro_step_.set_parts(1);
   shape_ = {};

@@ -52,7 +52,7 @@ Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
       parts_(settings_, machine_, communicator),
       resume_(with_same_tokens(setup.resume, parts_.tokens.train->known_tokens())),
       state_(settings_, machine_.device, communicator, parts_.weights.parameters, parts_.optimizer,
-             parts_.feeder),
+             parts_.weights.model.fp8_scales(), parts_.feeder),
       report_(output_dir_, settings_, setup.origins, machine_, communicator,
               continued_step(resume_)),
       checkpoints_(settings_, machine_, communicator, setup.store, output_dir_,

@@ -27,6 +27,7 @@
 #include "ops/norm/residual_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/optim/newton_schulz.h"
+#include "tests/ops/fp8.h"
 
 namespace tg {
 namespace {
@@ -173,6 +174,13 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const double mlp_flops = 4.0 * static_cast<double>(b * t * r.dim * r.hidden);
   timer.row("mlp", own_gemms(mlp_flops, 2 * mlp_flops), {make({b, t, r.dim})},
             [&](const auto& in) { return Tensors{mlp(in[0], up, down, r.slope)}; });
+  const auto up_fp8 = test::fp8_weight(up.value), down_fp8 = test::fp8_weight(down.value);
+  timer.row("mlp, FP8", own_gemms(mlp_flops, 2 * mlp_flops), {make({b, t, r.dim})},
+            [&](const auto& in) { return Tensors{mlp(in[0], up_fp8, down_fp8, r.slope)}; });
+  const auto out_fp8 = test::fp8_weight(matrix(r.dim, r.dim).value);
+  const double out_flops = 2.0 * static_cast<double>(b * t * r.dim * r.dim);
+  timer.row("linear out, FP8", gemms(out_flops, 2 * out_flops), {make({b, t, r.dim})},
+            [&](const auto& in) { return Tensors{linear(in[0], out_fp8)}; });
 
   const double head_flops = 2.0 * static_cast<double>(b * t * r.dim * r.vocab);
   const auto head = matrix(r.vocab, r.dim);
@@ -186,20 +194,24 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const auto rope_table = make_rope_table(t, {.dims = r.rope_dims}, make.dtype(), make.device());
   const double qkv_flops = 2.0 * static_cast<double>(b * t * r.dim * qkv_dim);
   const at::Tensor none;
-  timer.row(
-      "qkv_proj_norm_rope", own_gemms(qkv_flops, 2 * qkv_flops),
-      {make({b, t, r.dim}), r.value_blend ? none : make.fp32({r.heads}),
-       r.value_blend ? make.fp32({}) : none, r.value_blend ? make({b, t, r.kv_heads, hd}) : none},
-      [&](const auto& in) {
-        const auto out = qkv_proj_norm_rope(in[0], qkv,
-                                            {.heads = r.heads,
-                                             .kv_heads = r.kv_heads,
-                                             .q_gain = in[1],
-                                             .value_lambda = in[2],
-                                             .first_v = in[3]},
-                                            rope_table);
-        return Tensors{out.q, out.k, out.v};
-      });
+  const auto qkv_fp8 = test::fp8_weight(qkv.value);
+  for (const auto& [name, weight] :
+       {std::pair{"qkv_proj_norm_rope", &qkv}, {"qkv_proj_norm_rope, FP8", &qkv_fp8}}) {
+    timer.row(
+        name, own_gemms(qkv_flops, 2 * qkv_flops),
+        {make({b, t, r.dim}), r.value_blend ? none : make.fp32({r.heads}),
+         r.value_blend ? make.fp32({}) : none, r.value_blend ? make({b, t, r.kv_heads, hd}) : none},
+        [&, weight = weight](const auto& in) {
+          const auto out = qkv_proj_norm_rope(in[0], *weight,
+                                              {.heads = r.heads,
+                                               .kv_heads = r.kv_heads,
+                                               .q_gain = in[1],
+                                               .value_lambda = in[2],
+                                               .first_v = in[3]},
+                                              rope_table);
+          return Tensors{out.q, out.k, out.v};
+        });
+  }
 
   // Backward has five GEMMs, forward two.
   const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);

@@ -74,6 +74,15 @@ TEST(Communicator, SumsOverRanks) {
   }
 }
 
+TEST(Communicator, MaximaAreOfEachElement) {
+  as_ranks(3, [&](Communicator& communicator) {
+    const double rank = communicator.rank();
+    const auto value = at::tensor({rank, -rank, 5.0}, at::kFloat);
+    communicator.max(value).wait();
+    EXPECT_TRUE(test::is_same(value, at::tensor({2.0, 0.0, 5.0}, at::kFloat)));
+  });
+}
+
 TEST(Communicator, ScatteredSumsAreEachRanksPart) {
   for (const int world : {2, 3, 5}) {
     as_ranks(world, [&](Communicator& communicator) {

@@ -102,7 +102,9 @@ TEST(Parse, TakesValuesOfEveryKind) {
                         "-0.5",
                         "--fused",
                         "0",
+                        "--tensorboard",
                         "--fp8",
+                        "qkv, mlp",
                         "--tie-embeddings=False",
                         "--record-quirks",
                         "TRUE",
@@ -122,7 +124,9 @@ TEST(Parse, TakesValuesOfEveryKind) {
   EXPECT_EQ(s.optim.scalar_lr, 0.5);
   EXPECT_EQ(s.model.mlp_negative_slope, -0.5);
   EXPECT_FALSE(s.runtime.fused);
-  EXPECT_TRUE(s.runtime.fp8);
+  EXPECT_TRUE(s.runtime.tensorboard);
+  EXPECT_TRUE(s.runtime.fp8.mlp && s.runtime.fp8.qkv);
+  EXPECT_FALSE(s.runtime.fp8.out);
   EXPECT_FALSE(s.model.tie_embeddings);
   EXPECT_TRUE(s.runtime.record_quirks);
   EXPECT_EQ(s.model.value_residual, ValueResidual::blend);
@@ -205,6 +209,14 @@ TEST(Parse, BadInputNamesSettingValueOriginAndWhatIsExpected) {
       {{}, {"FUSED=2"}, "64 FUSED='2' (environment): expected 0|1|true|false"},
       {{"--fused="}, {}, "64 FUSED='' (--fused): expected 0|1|true|false"},
       {{}, {"DEVICE=gpu"}, "64 DEVICE='gpu' (environment): expected auto|cuda|cpu"},
+      {{"--fp8=mlp,attention"},
+       {},
+       "64 FP8='mlp,attention' (--fp8): expected 0, 1, or some of mlp, qkv and out with commas "
+       "between them"},
+      {{},
+       {"FP8="},
+       "64 FP8='' (environment): expected 0, 1, or some of mlp, qkv and out with commas between "
+       "them"},
       {{"--ve-layers", "1,b"},
        {},
        "64 VE_LAYERS='1,b' (--ve-layers): expected integers with commas between them"},

@@ -208,6 +208,7 @@ TEST(Settings, OfAConfigFileTheModelsAreThoseNotOfItsRunAndMachine) {
   settings.data.run_id = "one";
   settings.runtime.device = DeviceChoice::cuda;
   settings.runtime.artifact = Artifact::none;
+  settings.runtime.fp8 = {.mlp = true, .qkv = true, .out = true};
   settings.model.ve_layers = {1, 2};
   settings.optim.matrix_lr = 1e-9;
   auto json = settings_json(settings, {});
@@ -220,7 +221,8 @@ TEST(Settings, OfAConfigFileTheModelsAreThoseNotOfItsRunAndMachine) {
   EXPECT_EQ(values.at("MATRIX_LR"), "1e-09");
   EXPECT_EQ(values.at("TIE_EMBEDDINGS"), "1");
   EXPECT_EQ(values.at("TOKENIZER_PATH"), settings.data.tokenizer_path);
-  for (const char* name : {"RUN_ID", "DEVICE", "ARTIFACT", "INIT_FROM", "FROM_ANOTHER_VERSION"})
+  for (const char* name :
+       {"RUN_ID", "DEVICE", "FP8", "ARTIFACT", "INIT_FROM", "FROM_ANOTHER_VERSION"})
     EXPECT_FALSE(values.contains(name)) << name;
   // What is read back is what was written.
   const char* const none[] = {"train_gpt"};
@@ -228,6 +230,7 @@ TEST(Settings, OfAConfigFileTheModelsAreThoseNotOfItsRunAndMachine) {
   settings.data.run_id = "";
   settings.runtime.device = DeviceChoice::automatic;
   settings.runtime.artifact = Artifact::int6;
+  settings.runtime.fp8 = {};
   EXPECT_EQ(settings_text(read.settings), settings_text(settings));
   EXPECT_EQ(model_settings(nlohmann::json::parse("[]")), std::nullopt);
 }

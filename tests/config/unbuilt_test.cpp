@@ -79,11 +79,9 @@ TEST(Notices, SayThatAMemoryLimitIsAGpus) {
   EXPECT_EQ(notices_of({"DEVICE=cpu", "MEMORY_LIMIT_GB=0"}).size(), 0u);
 }
 
-TEST(Notices, WarnOnceForEachStageThatIsNotBuilt) {
+TEST(Notices, AreSilentAboutWhatHasAnEffect) {
   EXPECT_EQ(notices_of({"COMPUTE_DTYPE=fp16", "ACTIVATION_RECOMPUTE=block"}).size(), 0u);
-  EXPECT_EQ(notices_of({"FP8=1"}),
-            std::vector<std::string>{"FP8=1 is not available yet: COMPUTE_DTYPE is used"});
-  EXPECT_EQ(notices_of({"VAL_PREFETCH=1"}).size(), 0u);
+  EXPECT_EQ(notices_of({"FP8=1", "VAL_PREFETCH=1"}).size(), 0u);
 }
 
 }  // namespace

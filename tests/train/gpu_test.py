@@ -57,6 +57,19 @@ class GpuTest(RunTest):
         kernel = next(line for line in self.lines if line.startswith("attention_kernel:"))
         self.assertRegex(kernel, r"^attention_kernel:cudnn device:NVIDIA .* compute_dtype:Half$")
 
+    def test_fp8_learns_as_bf16_does(self):
+        wide = dict(MODEL_DIM=128, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=30)
+        expected = self.train_on_gpu(output="bf16", **wide)
+        for parts in ("1", "mlp", "qkv,out"):
+            events = self.train(output=parts, DEVICE="cuda", FP8=parts, **wide)
+            if any("needs an H100" in line for line in self.warnings):
+                self.skipTest("no Hopper GPU")
+            self.assertIn(f"fp8:{parts}", self.lines)
+            found = train_losses(events)
+            self.assertNotEqual(found, expected, parts)
+            for step, (loss, exact) in enumerate(zip(found, expected, strict=True), 1):
+                self.assertAlmostEqual(loss, exact, delta=0.02 * exact, msg=f"FP8={parts} step {step}")
+
     def test_an_overflow_in_fp16_is_survived_captured_and_launched_bit_for_bit(self):
         chosen = dict(DEVICE="cuda", COMPUTE_DTYPE="fp16", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, WARMUP_STEPS=0,
                       MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=30000, GRAD_CLIP_NORM=0.3, ITERATIONS=40)
@@ -161,7 +174,8 @@ class GpuTest(RunTest):
         chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=40, WARMDOWN_ITERS=30,
                       LATE_QAT_THRESHOLD=0.5, WARMUP_STEPS=3, LAWA_ENABLED=1, LAWA_FREQ=4, CHECKPOINT_EVERY=5)
         for name, precision in (("bf16", {}), ("fp32", dict(COMPUTE_DTYPE="fp32")),
-                                ("fp16", dict(COMPUTE_DTYPE="fp16")), ("launched", dict(GRAPHS=0))):
+                                ("fp16", dict(COMPUTE_DTYPE="fp16")), ("fp8", dict(FP8=1)),
+                                ("launched", dict(GRAPHS=0))):
             name = f"stopped-{name}"
             expected = self.train(output=f"{name}-whole", **chosen, **precision)
             scores = [event["val_loss"] for event in expected if event["event"] in ("val", "final")]
@@ -185,10 +199,11 @@ class GpuTest(RunTest):
         def numbers(events):
             return [(event["event"], event.get("train_loss"), event.get("val_loss")) for event in events]
 
-        captured = numbers(self.train(**chosen))
-        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
-        self.assertEqual(captured, numbers(self.train(output="launched", GRAPHS=0, **chosen)))
-        self.assertTrue(any(line.startswith("late_qat:enabled") for line in self.lines))
+        for name, products in (("bf16", {}), ("fp8", dict(FP8=1)), ("recompute", dict(FP8=1, ACTIVATION_RECOMPUTE="block"))):
+            captured = numbers(self.train(output=name, **chosen, **products))
+            self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+            self.assertEqual(captured, numbers(self.train(output=f"{name}-launched", GRAPHS=0, **chosen, **products)))
+            self.assertTrue(any(line.startswith("late_qat:enabled") for line in self.lines))
 
     def test_deterministic_runs_are_equal_bit_for_bit(self):
         wide = dict(NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1)

@@ -16,7 +16,9 @@ class HostSnapshotTest : public testing::Test {
       : settings(test::tiny_settings(test::tiny_switches())), rank(settings, alone) {}
 
   RunState make_state() {
-    return {settings, at::kCPU, alone, rank.table(), rank.optimizer(), rank.feeder()};
+    return {settings,     at::kCPU,         alone,
+            rank.table(), rank.optimizer(), rank.model().fp8_scales(),
+            rank.feeder()};
   }
   static std::map<std::string, at::Tensor> share(RunState& state, int rank, int world_size) {
     HostSnapshot snapshot(at::kCPU, rank, world_size);

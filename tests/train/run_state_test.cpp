@@ -24,11 +24,14 @@ class RunStateTest : public testing::Test {
     settings.averaging.swa_every = 1;
     settings.run.max_wallclock_seconds = 600;
     settings.runtime.on_nonfinite = OnNonfinite::skip;
+    settings.runtime.fp8 = {.mlp = true, .qkv = true, .out = true};
     return settings;
   }
 
   RunState make_state() {
-    return {settings, at::kCPU, alone, rank.table(), rank.optimizer(), rank.feeder()};
+    return {settings,     at::kCPU,         alone,
+            rank.table(), rank.optimizer(), rank.model().fp8_scales(),
+            rank.feeder()};
   }
 
   // A step and all that the trainer counts of it.
@@ -93,6 +96,8 @@ TEST_F(RunStateTest, VisitsEveryParameterAndEveryTensorOfTheOptimizer) {
        {rank.optimizer().replicated_state(), rank.optimizer().sharded_state()}) {
     for (const auto& [name, value] : named) expected["optimizer." + name] = value.data_ptr();
   }
+  for (const auto& [name, value] : rank.model().fp8_scales().state())
+    expected["model." + name] = value.data_ptr();
   EXPECT_EQ(visited, expected);  // the state's own storage, not copies of it
 }
 

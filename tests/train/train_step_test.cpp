@@ -56,6 +56,29 @@ TEST(TrainStep, LossAndGradientAreMeansOverTheMicroBatchesOnAnyNumberOfRanksInBo
   }
 }
 
+TEST(TrainStep, Fp8ScalesAreThoseOfAllRanksMicroBatches) {
+  auto settings = test::tiny_settings(test::tiny_speedrun());
+  settings.runtime.fp8 = {.mlp = true, .qkv = true, .out = true};
+  at::Tensor alone;
+  double loss = 0;
+  for (const int world : {1, 2, 4}) {
+    test::as_ranks(world, [&](Communicator& communicator) {
+      test::TrainingRank rank(settings, communicator);
+      const auto metrics = rank.step();
+      const auto scales = rank.model().fp8_scales().state().at(0).second;
+      if (world == 1) {
+        alone = scales.clone();
+        loss = metrics.loss;
+      }
+      EXPECT_TRUE(at::equal(scales, alone)) << world << " ranks";
+      EXPECT_NEAR(metrics.loss, loss, 1e-5 * loss);
+      rank.train_step().rehearse_update();
+      EXPECT_TRUE(at::equal(scales, alone)) << "rehearsed";
+      EXPECT_TRUE(std::isfinite(rank.step().loss));
+    });
+  }
+}
+
 TEST(TrainStep, PartsOfAMicroBatchGiveTheSameStepsOnAnyNumberOfRanksAndReadTheSameTokens) {
   for (const auto& model : {test::tiny_record(), test::tiny_switches(), test::tiny_speedrun()}) {
     auto settings = test::tiny_settings(model);

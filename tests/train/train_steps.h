@@ -23,7 +23,7 @@ class TrainingRank {
   TrainingRank(const Settings& settings, Communicator& communicator, at::Device device = at::kCPU)
       : settings_(settings),
         table_(random_parameters_on(device, settings)),
-        model_(settings.model, table_, {}),
+        model_(settings.model, table_, numerics_of(settings)),
         optimizer_(table_, settings.model, settings.optim,
                    {.record_quirks = settings.runtime.record_quirks,
                     .scaled_tokens = settings.runtime.compute_dtype == ComputeDtype::fp16 ? 1 : 0},
@@ -42,6 +42,7 @@ class TrainingRank {
     step_.set_parts(batch_shape(settings_, /*world_size=*/1, {}), parts);
   }
   TrainStep& train_step() { return step_; }
+  Gpt& model() { return model_; }
   StepMetrics step(const StepPlan& plan = {.momentum = 0.9}) {
     return StepMetrics::of(step_.run(plan).cpu());
   }
@@ -50,6 +51,13 @@ class TrainingRank {
   Feeder& feeder() { return feeder_; }
 
  private:
+  static Numerics numerics_of(const Settings& settings) {
+    if (!settings.runtime.fp8.any()) return {};
+    return {.compute = at::kBFloat16,
+            .fp8 = settings.runtime.fp8,
+            .has_fp8 = true,
+            .step_tokens = settings.run.train_batch_tokens.first()};
+  }
   static ParameterTable random_parameters_on(at::Device device, const Settings& settings) {
     auto table = make_parameters(settings.model, at::kFloat, device,
                                  {.record_quirks = settings.runtime.record_quirks});

@@ -52,7 +52,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                const at::Tensor& sin, const OptionalTensor& q_gain,
                                const OptionalTensor& embedding, const OptionalTensor& first_v,
                                const OptionalTensor& lambda, std::int64_t heads,
-                               std::int64_t kv_heads, std::int64_t channels) {
+                               std::int64_t kv_heads, std::int64_t channels,
+                               const Fp8Scaling& gradient_scaling) {
     const auto shape = qkv_shape(qkv, cos, heads, kv_heads, channels);
     context->set_materialize_grads(false);
     // own = v + embedding is recomputed only for dλ.
@@ -62,6 +63,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     context->saved_data["heads"] = heads;
     context->saved_data["kv_heads"] = kv_heads;
     context->saved_data["channels"] = channels;
+    context->saved_data["gradient_scaling"] = in_capsule(gradient_scaling);
     context->saved_data["embedded"] = embedding.has_value();
 
     const auto head_tensor = [&](std::int64_t count) {
@@ -112,6 +114,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
       sums = at::empty({heads + cuda::kLambdaSums}, fp32);
       partials = at::empty({cuda::qk_norm_rope_backward_blocks(shape), sums.size(0)}, fp32);
     }
+    const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
+    const auto rounded = scaling.defined() ? empty_fp8(d_qkv) : at::Tensor();
     cuda::qk_norm_rope_backward(
         shape, kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, embedding, first_v, lambda),
         {.q = head_vectors(dq),
@@ -122,8 +126,10 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
         {.qkv = mutable_data(d_qkv),
          .first_v = mutable_data(first_dv),
          .partials = mutable_fp32_data(partials),
-         .sums = mutable_fp32_data(sums)},
+         .sums = mutable_fp32_data(sums),
+         .qkv_copy = fp8_copy(rounded, scaling)},
         dtype_of(qkv), current_stream(qkv));
+    if (rounded.defined()) cache_rounded(d_qkv, rounded, scaling);
 
     at::Tensor d_gain, d_embedding, d_lambda;
     if (q_gain.defined()) d_gain = sums.narrow(0, 0, heads);
@@ -133,7 +139,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     else if (lambda.defined() && lambda.numel() == 1)
       d_lambda = at::zeros_like(lambda);
     const at::Tensor none;
-    return {d_qkv, none, none, none, d_gain, d_embedding, first_dv, d_lambda, none, none, none};
+    return {d_qkv,    none,     none, none, d_gain, d_embedding,
+            first_dv, d_lambda, none, none, none,   none};
   }
 };
 
@@ -177,16 +184,15 @@ bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, co
 }
 
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
-                       const RopeTable& table) {
+                       const RopeTable& table, const Fp8Scaling& gradient_scaling) {
   at::Tensor embedding = in.value_embedding, first_v;
   if (embedding.defined()) embedding = embedding.unflatten(-1, {in.kv_heads, -1});
   if (in.value_lambda.defined()) first_v = in.first_v;
   const auto out = FusedQkNormRope::apply(
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(embedding)), optional_tensor(readable_heads(first_v)),
-      optional_tensor(in.value_lambda), in.heads, in.kv_heads, in.channels);
+      optional_tensor(in.value_lambda), in.heads, in.kv_heads, in.channels, gradient_scaling);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
-  return {};
 }
 
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {

@@ -4,6 +4,7 @@
 // projection's epilogue saved it (hopper/qkv_proj_norm_rope_kernel.h).
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qk_norm_rope_kernel.h"
+#include "ops/gemm/fp8.cuh"
 #include "ops/norm/sum_rows.h"
 
 namespace tg::cuda {
@@ -189,10 +190,10 @@ class HeadColumn {
 // dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y instead of x (`rotated`:
 // qkv has y), since a rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy −
 // y·dg/channels)).
-template <typename T, int lanes, bool rotated>
+template <typename T, int lanes, bool rotated, bool copies>
 __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                                    const QkNormRopeUpstream& upstream, void* d_qkv,
-                                   float* gain_sums) {
+                                   Fp8Writer<copies>& copy, float* gain_sums) {
   using P = Pack<T>;
   const HeadLane<T, lanes> lane;
   const int heads = shape.heads, qk_heads = heads + shape.kv_heads;
@@ -246,14 +247,18 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
       gain_sum += d_gain;
     }
     if (in_head) store_rounded(const_cast<T*>(dx.pointer(token)), out);
+    if constexpr (copies) {
+      if (in_head) copy.store(dx.pointer(token) - static_cast<const T*>(d_qkv), P::rounded(out));
+    }
   }
   if (query && lane.index == 0) gain_sums[head] = gain_sum;
 }
 
-template <typename T, int lanes>
+template <typename T, int lanes, bool copies>
 __device__ void value_mix_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                                    const QkNormRopeUpstream& upstream,
-                                   const QkNormRopeGradients& out, float* lambda_sums) {
+                                   const QkNormRopeGradients& out, Fp8Writer<copies>& copy,
+                                   float* lambda_sums) {
   using P = Pack<T>;
   const HeadLane<T, lanes> lane;
   const int kv_heads = shape.kv_heads, dim = shape.head_dim;
@@ -289,6 +294,8 @@ __device__ void value_mix_backward(const QkvShape& shape, const QkNormRopeInputs
     }
     store_rounded(contiguous_head<T>(out.qkv, token, all_heads, qk_heads + head, dim) + lane.offset,
                   d_own);
+    copy.store((std::int64_t{token} * all_heads + qk_heads + head) * dim + lane.offset,
+               P::rounded(d_own));
   }
   __syncwarp();
   first_sum = warp_sum(first_sum);
@@ -299,7 +306,7 @@ __device__ void value_mix_backward(const QkvShape& shape, const QkNormRopeInputs
   }
 }
 
-template <typename T, int lanes, bool rotated>
+template <typename T, int lanes, bool rotated, bool copies>
 __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
     backward_kernel(QkvShape shape, QkNormRopeInputs in, QkNormRopeUpstream upstream,
                     QkNormRopeGradients out) {
@@ -308,8 +315,10 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
   float* const sums = block_sums + threadIdx.x / kWarp * columns;
   for (int i = threadIdx.x; i < kHeadWarps * columns; i += kHeadThreads) block_sums[i] = 0;
   __syncthreads();
-  norm_rope_backward<T, lanes, rotated>(shape, in, upstream, out.qkv, sums);
-  value_mix_backward<T, lanes>(shape, in, upstream, out, sums + shape.heads);
+  Fp8Writer<copies> copy(out.qkv_copy);
+  norm_rope_backward<T, lanes, rotated>(shape, in, upstream, out.qkv, copy, sums);
+  value_mix_backward<T, lanes>(shape, in, upstream, out, copy, sums + shape.heads);
+  copy.end();
 
   if (out.partials == nullptr) return;
   __syncthreads();
@@ -354,16 +363,18 @@ void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
   const auto shared = kHeadWarps * columns * sizeof(float);
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
-    const auto launch = [&](auto rotated) {
-      backward_kernel<T, lanes(), rotated()>
+    const auto launch = [&](auto rotated, auto copies) {
+      backward_kernel<T, lanes(), rotated(), copies()>
           <<<blocks, kHeadThreads, shared, stream>>>(shape, in, upstream, out);
     };
     // Only qkv_proj_norm_rope_hopper.h rotates in advance: heads of at most 128 in half precision.
     constexpr bool can_be_rotated = !std::is_same_v<T, float> && lanes() <= 16;
-    if (in.inverse_rms == nullptr)
-      launch(std::false_type{});
-    else if constexpr (can_be_rotated)
-      launch(std::true_type{});
+    if (in.inverse_rms == nullptr) return launch(std::false_type{}, std::false_type{});
+    if constexpr (can_be_rotated && std::is_same_v<T, __nv_bfloat16>) {
+      if (out.qkv_copy.values != nullptr) return launch(std::true_type{}, std::true_type{});
+    }
+    if constexpr (can_be_rotated)
+      launch(std::true_type{}, std::false_type{});
     else
       throw std::runtime_error(
           "qk_norm_rope_backward: no kernel for rotated heads of this size and dtype");

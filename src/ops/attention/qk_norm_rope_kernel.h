@@ -1,5 +1,6 @@
 #pragma once
 #include "ops/attention/head_vectors_kernel.h"
+#include "ops/gemm/fp8_kernel.h"
 
 namespace tg::cuda {
 
@@ -32,9 +33,10 @@ constexpr int kLambdaSums = 2;
 
 struct QkNormRopeGradients {
   void* qkv;
-  void* first_v;    // may be the memory of the upstream first_v; null in the first layer
-  float* partials;  // workspace [qk_norm_rope_backward_blocks(shape), heads + kLambdaSums]
-  float* sums;      // [heads + kLambdaSums]: gradients of q_gain, then of each lambda
+  void* first_v;     // may be the memory of the upstream first_v; null in the first layer
+  float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kLambdaSums]
+  float* sums;       // [heads + kLambdaSums]: gradients of q_gain, then of each lambda
+  Fp8Copy qkv_copy;  // of `qkv`, in bf16 with in.inverse_rms alone
 };
 
 // q, k and v are contiguous. q and k are written only where in.inverse_rms is null: else qkv has

@@ -18,21 +18,26 @@ using torch::autograd::variable_list;
 // → x·weightᵀ with q and k normalised, rotated and scaled, and their 1/rms. The gradient that it
 // gets from fused_qk_norm_rope() is that of the plain x·weightᵀ.
 struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
-  static variable_list forward(AutogradContext* context, const at::Tensor& x,
-                               const at::Tensor& value, const OptionalTensor& gradient,
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const Weight& weight,
                                const at::Tensor& cos, const at::Tensor& sin,
                                const OptionalTensor& q_gain, std::int64_t heads,
                                std::int64_t kv_heads, std::int64_t channels) {
     const auto batch = x.size(0), tokens = x.size(1);
-    const auto qkv = at::empty({batch, tokens, value.size(0)}, x.options());
+    const auto qkv = at::empty({batch, tokens, weight.value.size(0)}, x.options());
     const auto inverse_rms =
         at::empty({batch, tokens, heads + kv_heads}, x.options().dtype(at::kFloat));
+    const auto& fp8 = weight.fp8;
+    const bool in_fp8 = fp8.defined();
+    const auto operand = in_fp8 ? fp8_rounded(x, fp8.input) : x;
     cuda::qkv_proj_norm_rope(
-        qkv_shape(qkv, cos, heads, kv_heads, channels), static_cast<int>(x.size(2)), const_data(x),
-        const_data(value), const_data(cos), const_data(sin), const_fp32_data(or_undefined(q_gain)),
-        mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
-    context->save_for_backward({x, value});
-    context->saved_data["gradient"] = gradient;
+        qkv_shape(qkv, cos, heads, kv_heads, channels), static_cast<int>(x.size(2)),
+        const_data(operand), const_data(in_fp8 ? fp8.value : weight.value),
+        in_fp8 ? fp8_gemm(fp8.input.scale, fp8.scale) : cuda::Fp8Gemm{}, const_data(cos),
+        const_data(sin), const_fp32_data(or_undefined(q_gain)), mutable_data(qkv),
+        mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
+    context->save_for_backward({x, weight.value});
+    context->saved_data["gradient"] = weight.gradient;
+    if (in_fp8) context->saved_data["fp8"] = in_capsule(fp8);
     context->mark_non_differentiable({inverse_rms});
     context->set_materialize_grads(false);  // else zeros are written for inverse_rms
     return {qkv, inverse_rms};
@@ -41,9 +46,13 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto saved = context->get_saved_variables();
     const auto gradient = context->saved_data["gradient"].toTensor();
-    const auto dx = linear_backward(saved[0], saved[1], gradient, upstream[0]);
+    const auto fp8 = context->saved_data.find("fp8");
+    const auto dx = fp8 == context->saved_data.end()
+                        ? linear_backward(saved[0], saved[1], gradient, upstream[0])
+                        : fp8_linear_backward(saved[0], from_capsule<Fp8Weight>(fp8->second),
+                                              gradient, upstream[0]);
     const at::Tensor none;
-    return {dx, none, none, none, none, none, none, none, none};
+    return {dx, none, none, none, none, none, none, none};
   }
 };
 
@@ -63,10 +72,10 @@ Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInput
   if (supported(x, weight, in, table)) {
     // Else autograd would not call backward, which adds the weight's gradient.
     assert(x.requires_grad() || !at::GradMode::is_enabled());
-    const auto out = FusedQkvProjNormRope::apply(
-        aligned_contiguous(x), weight.value, optional_tensor(weight.gradient), table.cos, table.sin,
-        optional_tensor(in.q_gain), in.heads, in.kv_heads, in.channels);
-    return fused_qk_norm_rope(out[0], out[1], in, table);
+    const auto out =
+        FusedQkvProjNormRope::apply(aligned_contiguous(x), weight, table.cos, table.sin,
+                                    optional_tensor(in.q_gain), in.heads, in.kv_heads, in.channels);
+    return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient);
   }
   return qk_norm_rope(linear(x, weight), in, table);
 }

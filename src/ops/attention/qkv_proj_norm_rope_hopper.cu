@@ -2,7 +2,7 @@
 // whole heads, and a consumer thread both elements of every pair that RoPE rotates.
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qkv_proj_norm_rope_hopper.h"
-#include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/gemm/hopper/fp8_tile.cuh"
 
 namespace tg::cuda {
 
@@ -19,15 +19,17 @@ struct NormRopeArgs {
 };
 
 // `half_chunks`: chunks of 8 columns in half of a head's rotated part.
-template <typename T, int head_dim, int half_chunks>
+template <typename T, typename TOperand, int head_dim, int half_chunks>
 struct NormRopeEpilogue {
   using Element = T;
+  using Operand = TOperand;
   static constexpr int block_n = 128;  // 192 is no faster for heads of 64
   static constexpr bool n_major_b = false, reads_c = false;
   static constexpr int heads = block_n / head_dim;  // in a tile
   // Accumulators of a thread in one head and wgmma tile.
   static constexpr int head_accumulators = head_dim / 2;
   NormRopeArgs<T> args;
+  OperandScales scales{};
 
   // cos and sin of a token, for the column pairs of this thread: pairs of T.
   struct Angles {
@@ -122,11 +124,12 @@ struct NormRopeEpilogue {
   };
 };
 
-template <typename T>
-void launch(const GemmProblem& problem, const NormRopeArgs<T>& args, Stream stream) {
+template <typename T, typename Operand>
+void launch(const GemmProblem& problem, const NormRopeArgs<T>& args, const OperandScales& scales,
+            Stream stream) {
   const auto run = [&](auto head_dim, auto half_chunks) {
-    launch_gemm(problem, NormRopeEpilogue<T, head_dim(), half_chunks()>{args}, "qkv_proj_norm_rope",
-                stream);
+    launch_gemm(problem, NormRopeEpilogue<T, Operand, head_dim(), half_chunks()>{args, scales},
+                "qkv_proj_norm_rope", stream);
   };
   const auto with_half_chunks = [&](auto half_chunks) {
     if (args.shape.head_dim == 64)
@@ -151,19 +154,19 @@ void launch(const GemmProblem& problem, const NormRopeArgs<T>& args, Stream stre
 }  // namespace
 
 void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
-                        const void* cos, const void* sin, const float* q_gain, void* qkv,
-                        float* inverse_rms, Dtype dtype, Stream stream) {
+                        const Fp8Gemm& fp8, const void* cos, const void* sin, const float* q_gain,
+                        void* qkv, float* inverse_rms, Dtype dtype, Stream stream) {
   const GemmProblem problem{.m = shape.tokens,
                             .n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
                             .k = dim,
                             .a = x,
                             .b = weight,
                             .d = qkv};
-  dispatch_half(dtype, [&](auto zero) {
+  dispatch_operand(fp8, dtype, [&](auto zero, auto operand) {
     using T = decltype(zero);
     const NormRopeArgs<T> args{shape, static_cast<const T*>(cos), static_cast<const T*>(sin),
                                q_gain, inverse_rms};
-    launch(problem, args, stream);
+    launch<T, decltype(operand)>(problem, args, operand_scales(fp8), stream);
   });
 }
 

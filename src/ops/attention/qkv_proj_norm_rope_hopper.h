@@ -1,5 +1,6 @@
 #pragma once
 #include "ops/attention/qk_norm_rope_kernel.h"
+#include "ops/gemm/fp8_kernel.h"
 
 namespace tg::cuda {
 
@@ -15,8 +16,9 @@ constexpr bool qkv_proj_norm_rope_supports(std::int64_t head_dim, std::int64_t h
 // are 1/rms of these heads, for the backward pass. bf16 or fp16; all matrices row-major and
 // contiguous, at addresses that are multiples of 16 bytes, `dim` a multiple of 8. cos and sin are
 // [seq_len, half_rope_dims], q_gain [heads], or null for 1.
+// `fp8`: of x and weight, without a copy.
 void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
-                        const void* cos, const void* sin, const float* q_gain, void* qkv,
-                        float* inverse_rms, Dtype dtype, Stream stream);
+                        const Fp8Gemm& fp8, const void* cos, const void* sin, const float* q_gain,
+                        void* qkv, float* inverse_rms, Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda

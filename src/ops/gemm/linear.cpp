@@ -4,6 +4,8 @@
 
 #include <cassert>
 
+#include "ops/operands.h"
+
 namespace tg {
 
 at::Tensor as_rows(const at::Tensor& x) {
@@ -28,6 +30,13 @@ at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const a
   return at::mm(rows, value).view(x.sizes());
 }
 
+at::Tensor fp8_linear_backward(const at::Tensor& x, const Fp8Weight& weight,
+                               const at::Tensor& gradient, const at::Tensor& dy) {
+  accumulate_gemm(gradient, as_rows(dy).t(), as_rows(x));
+  const auto& scaling = weight.output_gradient;
+  return fp8_matmul(fp8_rounded(dy, scaling), scaling.scale, weight.transposed, weight.scale);
+}
+
 namespace {
 
 using torch::autograd::AutogradContext;
@@ -45,6 +54,22 @@ struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
     return {linear_backward(saved[0], saved[1], context->saved_data["gradient"].toTensor(),
                             upstream[0]),
             at::Tensor(), at::Tensor()};
+  }
+};
+
+struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& weight) {
+    context->save_for_backward({x});
+    context->saved_data["gradient"] = weight.gradient;
+    context->saved_data["fp8"] = in_capsule(weight.fp8);
+    const auto& fp8 = weight.fp8;
+    return fp8_matmul(fp8_rounded(x, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
+  }
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    const auto fp8 = from_capsule<Fp8Weight>(context->saved_data["fp8"]);
+    return {fp8_linear_backward(context->get_saved_variables()[0], fp8,
+                                context->saved_data["gradient"].toTensor(), upstream[0]),
+            at::Tensor()};
   }
 };
 
@@ -75,6 +100,7 @@ struct CastingLinear : torch::autograd::Function<CastingLinear> {
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight) {
   if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
+  if (weight.fp8.defined()) return Fp8Linear::apply(x, weight);
   if (!weight.gradient.defined() || !at::GradMode::is_enabled()) return at::linear(x, weight.value);
   assert(x.requires_grad());  // else autograd would not call backward
   return AccumulatingLinear::apply(x, weight.value, weight.gradient);

@@ -1,19 +1,23 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include "ops/gemm/fp8.h"
+
 namespace tg {
 
 // A weight matrix [out, in] and where its gradient accumulates.
 struct Weight {
   at::Tensor value;     // in the compute dtype, or a parameter, which linear() casts to it
   at::Tensor gradient;  // in the parameter's dtype; undefined: autograd computes it for `value`
+  Fp8Weight fp8{};      // `value` in FP8, used instead where it is defined
 };
 
 // x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is accumulated into `gradient` by the GEMM
 // itself, in the gradient's dtype: sums over micro-batches are not rounded to half precision, and
 // no intermediate is written. With `gradient`, x must require a gradient. Without, dW has the dtype
 // of `value`: that of an fp32 parameter is never rounded to half precision, where the sum over a
-// step's tokens would overflow in fp16.
+// step's tokens would overflow in fp16. With `fp8`, x·Wᵀ and dx are products of FP8 operands; dW is
+// not.
 at::Tensor linear(const at::Tensor& x, const Weight& weight);
 
 // For autograd Functions with a weight. x as a matrix [rows, in]:
@@ -23,5 +27,8 @@ void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const a
 // → dx = dy·value, and accumulates dW into `gradient`:
 at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const at::Tensor& gradient,
                            const at::Tensor& dy);
+// The same with dx of FP8 operands:
+at::Tensor fp8_linear_backward(const at::Tensor& x, const Fp8Weight& weight,
+                               const at::Tensor& gradient, const at::Tensor& dy);
 
 }  // namespace tg

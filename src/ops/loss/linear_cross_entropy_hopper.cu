@@ -21,6 +21,7 @@ constexpr int kBlockN = 192, kSubtiles = kBlockN / kSubtileN;
 // target: 1 − p of a target that is nearly certain would be lost in p.
 struct SoftmaxGradientEpilogue {
   using Element = T;
+  using Operand = T;
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   Softcap softcap;

@@ -7,6 +7,7 @@
 #include "ops/kernels.h"
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp_hopper.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -26,47 +27,80 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
             .hidden = static_cast<int>(up.size(0))};
   }
   // leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
-  static at::Tensor activate(const at::Tensor& x, const at::Tensor& up, double slope,
-                             const at::Tensor& signs) {
+  static at::Tensor activate(const at::Tensor& x, const Weight& up, const Weight& down,
+                             double slope, const at::Tensor& signs) {
     auto sizes = x.sizes().vec();
-    sizes.back() = up.size(0);
-    auto activation = at::empty(sizes, x.options());
-    cuda::mlp_up(shape_of(x, up), const_data(x), const_data(up), static_cast<float>(slope),
+    sizes.back() = up.value.size(0);
+    const auto activation = at::empty(sizes, x.options());
+    const bool in_fp8 = up.fp8.defined();
+    const auto operand = in_fp8 ? fp8_rounded(x, up.fp8.input) : x;
+    cuda::Fp8Gemm fp8;
+    if (in_fp8) {
+      const auto rounded = empty_fp8(activation);
+      fp8 = fp8_gemm(up.fp8.input.scale, up.fp8.scale, fp8_copy(rounded, down.fp8.input));
+      cache_rounded(activation, rounded, down.fp8.input);
+    }
+    cuda::mlp_up(shape_of(x, up.value), const_data(operand),
+                 const_data(in_fp8 ? up.fp8.value : up.value), fp8, static_cast<float>(slope),
                  mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
     return activation;
+  }
+  static at::Tensor project(const at::Tensor& activation, const Weight& down) {
+    const auto& fp8 = down.fp8;
+    if (!fp8.defined()) return at::linear(activation, down.value);
+    return fp8_matmul(fp8_rounded(activation, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
+  }
+  // Overwrites the activation with the gradient of x·upᵀ.
+  static void differentiate(const at::Tensor& x, const at::Tensor& dy, const Weight& up,
+                            const Weight& down, const at::Tensor& activation,
+                            const at::Tensor& signs, double slope) {
+    const bool in_fp8 = up.fp8.defined();
+    const auto& dy_scaling = down.fp8.output_gradient;
+    const auto operand = in_fp8 ? fp8_rounded(dy, dy_scaling) : dy;
+    cuda::Fp8Gemm fp8;
+    if (in_fp8) {
+      const auto rounded = empty_fp8(activation);
+      fp8 = fp8_gemm(dy_scaling.scale, down.fp8.scale, fp8_copy(rounded, up.fp8.output_gradient));
+      cache_rounded(activation, rounded, up.fp8.output_gradient);
+    }
+    cuda::mlp_down_backward(shape_of(x, up.value), const_data(operand),
+                            const_data(in_fp8 ? down.fp8.transposed : down.value), fp8,
+                            const_data(activation), const_data(signs), static_cast<float>(slope),
+                            mutable_data(activation), dtype_of(x), current_stream(x));
   }
   static at::Tensor empty_signs(const at::Tensor& x, const at::Tensor& up) {
     return at::empty({cuda::mlp_sign_bytes(shape_of(x, up))}, x.options().dtype(at::kByte));
   }
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& up,
-                            const at::Tensor& up_gradient, const at::Tensor& down,
-                            const at::Tensor& down_gradient, double slope, bool recompute) {
-    const auto signs = recompute ? at::Tensor() : empty_signs(x, up);
-    const auto activation = activate(x, up, slope, signs);
-    context->save_for_backward({x, up, down, recompute ? at::Tensor() : activation, signs});
-    context->saved_data["up_gradient"] = up_gradient;
-    context->saved_data["down_gradient"] = down_gradient;
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& up,
+                            const Weight& down, double slope, bool recompute) {
+    const auto signs = recompute ? at::Tensor() : empty_signs(x, up.value);
+    const auto activation = activate(x, up, down, slope, signs);
+    context->save_for_backward({x, recompute ? at::Tensor() : activation, signs});
+    context->saved_data["up"] = in_capsule(up);
+    context->saved_data["down"] = in_capsule(down);
     context->saved_data["slope"] = slope;
-    return at::linear(activation, down);
+    return project(activation, down);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &up = saved[1], &down = saved[2];
+    const auto& x = saved[0];
+    const auto up = from_capsule<Weight>(context->saved_data["up"]);
+    const auto down = from_capsule<Weight>(context->saved_data["down"]);
     const double slope = context->saved_data["slope"].toDouble();
-    const bool recompute = !saved[3].defined();
-    const auto signs = recompute ? empty_signs(x, up) : saved[4];
-    const auto activation = as_rows(recompute ? activate(x, up, slope, signs) : saved[3]);
+    const bool recompute = !saved[1].defined();
+    const auto signs = recompute ? empty_signs(x, up.value) : saved[2];
+    const auto activation = as_rows(recompute ? activate(x, up, down, slope, signs) : saved[1]);
+    if (recompute) drop_cached(down.fp8.input);  // forward has used it
     const auto dy = as_rows(aligned_contiguous(upstream[0]));
-    accumulate_gemm(context->saved_data["down_gradient"].toTensor(), dy.t(), activation);
-    // Overwrites the activation, which is no longer needed.
-    if (!recompute) torch::autograd::impl::bump_version(saved[3]);
+    accumulate_gemm(down.gradient, dy.t(), activation);
+    // The activation is no longer needed.
+    if (!recompute) torch::autograd::impl::bump_version(saved[1]);
+    differentiate(x, dy, up, down, activation, signs, slope);
     const auto& gradient = activation;
-    cuda::mlp_down_backward(shape_of(x, up), const_data(dy), const_data(down),
-                            const_data(activation), const_data(signs), static_cast<float>(slope),
-                            mutable_data(gradient), dtype_of(x), current_stream(x));
-    const auto dx = linear_backward(x, up, context->saved_data["up_gradient"].toTensor(), gradient);
+    const auto dx = up.fp8.defined() ? fp8_linear_backward(x, up.fp8, up.gradient, gradient)
+                                     : linear_backward(x, up.value, up.gradient, gradient);
     const at::Tensor none;
-    return {dx, none, none, none, none, none, none};
+    return {dx, none, none, none, none};
   }
 };
 
@@ -100,15 +134,15 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
 
 at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope,
                bool recompute) {
+  assert(up.fp8.defined() == down.fp8.defined());
   const bool fused = supported(x, up, down);
+  const bool trains = up.gradient.defined() && down.gradient.defined();
   if (fused && !at::GradMode::is_enabled())
-    return at::linear(FusedMlp::activate(aligned_contiguous(x), up.value, slope, {}), down.value);
-  if (at::GradMode::is_enabled() && up.gradient.defined() && down.gradient.defined()) {
+    return FusedMlp::project(FusedMlp::activate(aligned_contiguous(x), up, down, slope, {}), down);
+  if (at::GradMode::is_enabled() && trains) {
     assert(x.requires_grad());  // else autograd would not call backward
-    if (fused)
-      return FusedMlp::apply(aligned_contiguous(x), up.value, up.gradient, down.value,
-                             down.gradient, slope, recompute);
-    if (recompute)
+    if (fused) return FusedMlp::apply(aligned_contiguous(x), up, down, slope, recompute);
+    if (recompute && !up.fp8.defined())
       return RecomputingMlp::apply(x, up.value, up.gradient, down.value, down.gradient, slope);
   }
   return linear(leaky_relu_squared(linear(x, up), slope), down);

@@ -1,6 +1,7 @@
 // The MLP's wide GEMMs with the activation, or its gradient, in the epilogue: the activation is
 // written once and read once, and x·upᵀ never leaves the registers. With D of 512 or 768 a tile's
 // epilogue takes half as long as the other consumer's mainloop, which hides it.
+#include "ops/gemm/hopper/fp8_tile.cuh"
 #include "ops/gemm/hopper/gemm_launch.cuh"
 #include "ops/mlp/mlp_hopper.h"
 
@@ -24,22 +25,27 @@ __device__ unsigned& sign_word(uint2& signs, int mma) {
 }
 
 // D = leaky_relu_squared(A·Bᵀ), and the accumulators' signs.
-template <typename T>
+template <typename T, typename TOperand>
 struct ActivationEpilogue {
   using Element = T;
+  using Operand = TOperand;
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   float slope;
   uint2* signs;  // null: not written
+  OperandScales scales{};
+  Fp8Output copy{};  // of D, with FP8 operands
 
   struct Tile {
     float slope;
     uint2* sign_out;
     uint2 signs{};  // of the current subtile
+    Fp8Tile<Operand> copy;
 
     __device__ Tile(const ActivationEpilogue& epilogue, const TileInfo& tile)
         : slope(epilogue.slope),
-          sign_out(epilogue.signs == nullptr ? nullptr : epilogue.signs + first_sign_index(tile)) {}
+          sign_out(epilogue.signs == nullptr ? nullptr : epilogue.signs + first_sign_index(tile)),
+          copy(epilogue.copy, tile.row, tile.column) {}
 
     // Shifts the sign bit of x into `bits` from below.
     __device__ float activate(float x, unsigned& bits) const {
@@ -48,7 +54,7 @@ struct ActivationEpilogue {
       return u * u;
     }
     __device__ void transform(Accumulators<kBlockN>&) const {}
-    __device__ void store_subtile(int, int mma, const float* accumulators,
+    __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
 #pragma unroll
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
@@ -56,31 +62,38 @@ struct ActivationEpilogue {
 #pragma unroll
         for (int i = 0; i < 8; ++i)
           activation[i] = activate(accumulators[4 * chunk + i], sign_word(signs, mma));
-        smem.store_rounded(chunk, activation);
+        copy.add(chunk, smem.store_rounded(chunk, activation));
       }
+      copy.store(subtile, mma);
     }
     __device__ void end_subtile(int subtile) const {
       if (sign_out != nullptr) sign_out[subtile * kWarpgroupThreads] = signs;
+      if (subtile == kSubtiles - 1) copy.end();
     }
   };
 };
 
-// D = (A·B) · du²/dx, where C is the activation u² of x: du²/dx = 2u·u', |u| = √C, and where x was
-// negative u' is the slope, so that 2u·u' = -2·|slope|·|u|.
-template <typename T>
+// D = (A·B) · du²/dx, B as it is or, of FP8 operands, its transpose, where C is the activation u²
+// of x: du²/dx = 2u·u', |u| = √C, and where x was negative u' is the slope, so that 2u·u' =
+// -2·|slope|·|u|.
+template <typename T, typename TOperand>
 struct ActivationGradientEpilogue {
   using Element = T;
+  using Operand = TOperand;
   static constexpr int block_n = kBlockN;
-  static constexpr bool n_major_b = true, reads_c = true;
+  static constexpr bool n_major_b = sizeof(Operand) == 2, reads_c = true;
   float slope;
   const uint2* signs;
+  OperandScales scales{};
+  Fp8Output copy{};
 
   struct Tile {
     float slope;
     uint2 signs[kSubtiles];
+    Fp8Tile<Operand> copy;
 
     __device__ Tile(const ActivationGradientEpilogue& epilogue, const TileInfo& tile)
-        : slope(epilogue.slope) {
+        : slope(epilogue.slope), copy(epilogue.copy, tile.row, tile.column) {
       const uint2* const sign_in = epilogue.signs + first_sign_index(tile);
 #pragma unroll
       for (int s = 0; s < kSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
@@ -111,32 +124,36 @@ struct ActivationGradientEpilogue {
           gradient[2 * w + 1] =
               differentiate(accumulators[4 * chunk + 2 * w + 1], high, subtile_signs);
         }
-        smem.store_rounded(chunk, gradient);
+        copy.add(chunk, smem.store_rounded(chunk, gradient));
       }
+      copy.store(subtile, mma);
     }
-    __device__ void end_subtile(int) const {}
+    __device__ void end_subtile(int subtile) const {
+      if (subtile == kSubtiles - 1) copy.end();
+    }
   };
 };
 
 }  // namespace
 
 std::int64_t mlp_sign_bytes(const MlpShape& shape) {
-  const auto grid =
-      make_tile_grid<ActivationEpilogue<__nv_bfloat16>>(shape.rows, shape.hidden, shape.dim);
+  const auto grid = make_tile_grid<ActivationEpilogue<__nv_bfloat16, __nv_bfloat16>>(
+      shape.rows, shape.hidden, shape.dim);
   return std::int64_t{grid.count()} * kClusterSize * kBlockM * kBlockN / 8;
 }
 
-void mlp_up(const MlpShape& shape, const void* x, const void* up, float slope, void* activation,
-            void* signs, Dtype dtype, Stream stream) {
+void mlp_up(const MlpShape& shape, const void* x, const void* up, const Fp8Gemm& fp8, float slope,
+            void* activation, void* signs, Dtype dtype, Stream stream) {
   const GemmProblem problem{
       .m = shape.rows, .n = shape.hidden, .k = shape.dim, .a = x, .b = up, .d = activation};
-  dispatch_half(dtype, [&](auto zero) {
-    const ActivationEpilogue<decltype(zero)> epilogue{slope, static_cast<uint2*>(signs)};
+  dispatch_operand(fp8, dtype, [&](auto zero, auto operand) {
+    const ActivationEpilogue<decltype(zero), decltype(operand)> epilogue{
+        slope, static_cast<uint2*>(signs), operand_scales(fp8), fp8_output(fp8, problem)};
     launch_gemm(problem, epilogue, "mlp_up", stream);
   });
 }
 
-void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
+void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down, const Fp8Gemm& fp8,
                        const void* activation, const void* signs, float slope, void* gradient,
                        Dtype dtype, Stream stream) {
   const GemmProblem problem{.m = shape.rows,
@@ -146,9 +163,9 @@ void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
                             .b = down,
                             .c = activation,
                             .d = gradient};
-  dispatch_half(dtype, [&](auto zero) {
-    const ActivationGradientEpilogue<decltype(zero)> epilogue{slope,
-                                                              static_cast<const uint2*>(signs)};
+  dispatch_operand(fp8, dtype, [&](auto zero, auto operand) {
+    const ActivationGradientEpilogue<decltype(zero), decltype(operand)> epilogue{
+        slope, static_cast<const uint2*>(signs), operand_scales(fp8), fp8_output(fp8, problem)};
     launch_gemm(problem, epilogue, "mlp_down_backward", stream);
   });
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include "device/launch.h"
+#include "ops/gemm/fp8_kernel.h"
 
 namespace tg::cuda {
 
@@ -14,13 +15,15 @@ struct MlpShape {
 std::int64_t mlp_sign_bytes(const MlpShape& shape);
 
 // activation = leaky_relu_squared(x·upᵀ) [rows, F] from x [rows, D] and up [F, D]; `signs` are
-// those of x·upᵀ, for mlp_down_backward; null where there is no backward pass.
-void mlp_up(const MlpShape& shape, const void* x, const void* up, float slope, void* activation,
-            void* signs, Dtype dtype, Stream stream);
+// those of x·upᵀ, for mlp_down_backward; null where there is no backward pass. `fp8`: of x and up,
+// with a copy of the activation.
+void mlp_up(const MlpShape& shape, const void* x, const void* up, const Fp8Gemm& fp8, float slope,
+            void* activation, void* signs, Dtype dtype, Stream stream);
 
 // gradient = (dy·down) ⊙ 2u·u' [rows, F], the gradient of x·upᵀ, from dy [rows, D] and down [D, F];
-// u and u' follow from the activation and the signs. `gradient` may be `activation`.
-void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
+// u and u' follow from the activation and the signs. `gradient` may be `activation`. `fp8`: of dy
+// and down, which is transposed then, [F, D], with a copy of the gradient.
+void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down, const Fp8Gemm& fp8,
                        const void* activation, const void* signs, float slope, void* gradient,
                        Dtype dtype, Stream stream);
 

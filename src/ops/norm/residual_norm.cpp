@@ -48,7 +48,9 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                const OptionalTensor& branch, const OptionalTensor& branch_scale,
                                const OptionalTensor& skip, const OptionalTensor& skip_weight,
                                const OptionalTensor& x0, const OptionalTensor& mix,
-                               double norm_scale, bool keep_sum, std::int64_t channels) {
+                               double norm_scale, bool keep_sum, std::int64_t channels,
+                               const Fp8Scaling& y_scaling,
+                               const Fp8Scaling& branch_gradient_scaling) {
     Tensors in{or_undefined(x),    or_undefined(branch),      or_undefined(branch_scale),
                or_undefined(skip), or_undefined(skip_weight), or_undefined(x0),
                or_undefined(mix)};
@@ -57,8 +59,11 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
     const auto residual = like(adds || skips || mixed), y = like(true);
+    const auto y_rounded = y_scaling.defined() ? empty_fp8(y) : at::Tensor();
     cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale, channels), mutable_data(sum),
-                                mutable_data(residual), mutable_data(y), current_stream(y));
+                                mutable_data(residual), mutable_data(y),
+                                fp8_copy(y_rounded, y_scaling), current_stream(y));
+    if (y_rounded.defined()) cache_rounded(y, y_rounded, y_scaling);
 
     const auto next = residual.defined() ? residual : in[kX].variable_data();
     variable_list out{next, y};
@@ -76,6 +81,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     context->saved_data["norm_scale"] = norm_scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->saved_data["channels"] = channels;
+    context->saved_data["branch_gradient_scaling"] = in_capsule(branch_gradient_scaling);
     context->set_materialize_grads(false);
     return out;
   }
@@ -109,7 +115,10 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                               context->saved_data["channels"].toInt());
     const auto terms = pointers(in);
     const auto columns = cuda::residual_norm_columns(terms, rows);
-    const int blocks = cuda::residual_norm_blocks(terms, rows);
+    const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["branch_gradient_scaling"]);
+    const bool copies = scaling.defined() && wanted[kBranch];
+    const auto rounded = copies ? empty_fp8(in[kX]) : at::Tensor();
+    const int blocks = cuda::residual_norm_blocks(terms, rows, copies);
     const auto fp32 = in[kX].options().dtype(at::kFloat);
     const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
     const auto sums = columns > 0 ? at::empty({columns}, fp32) : at::Tensor();
@@ -121,9 +130,11 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                   .dx = mutable_data(d[kX]),
                                   .dbranch = scaled ? mutable_data(d[kBranch]) : nullptr,
                                   .dskip = mutable_data(d[kSkip]),
-                                  .dx0 = mutable_data(d[kX0])},
+                                  .dx0 = mutable_data(d[kX0]),
+                                  .dbranch_copy = fp8_copy(rounded, scaling)},
                                  blocks, mutable_fp32_data(partials), mutable_fp32_data(sums),
                                  current_stream(in[kX]));
+    if (copies) cache_rounded(d[kBranch], rounded, scaling);
 
     const std::int64_t width = rows.width;
     if (scaled) d[kBranchScale] = sums.narrow(0, 0, width);
@@ -132,7 +143,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                     : sums.narrow(0, columns - 2, 2);
     }
     if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 3 * width, width);
-    variable_list gradients(kTensors + 3);
+    variable_list gradients(kTensors + 5);
     for (std::size_t i = 0; i < kTensors; ++i)
       if (wanted[i]) gradients[i] = d[i];
     return gradients;
@@ -184,7 +195,7 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
     const auto out = FusedResidualNorm::apply(
         input(terms.x), input(terms.branch), input(terms.branch_scale), input(terms.skip),
         input(terms.skip_weight), input(mixed ? terms.x0 : at::Tensor()), input(terms.mix),
-        norm_scale, keep_sum, terms.channels);
+        norm_scale, keep_sum, terms.channels, terms.y_scaling, terms.branch_gradient_scaling);
     return {.sum = keep_sum ? out.back() : at::Tensor(),
             .x = out[0],
             .y = out[1],

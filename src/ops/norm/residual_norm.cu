@@ -1,6 +1,7 @@
 // Residual adds, mix and RMSNorm in one pass: each tensor of the formula
 // (ops/norm/residual_norm.h), including x', is read or written once; in between a row stays in
 // registers. Memory-bound.
+#include "ops/gemm/fp8.cuh"
 #include "ops/norm/residual_norm_kernel.h"
 #include "ops/norm/row_lanes.cuh"
 #include "ops/norm/sum_rows.h"
@@ -50,13 +51,16 @@ struct ForwardArgs {
   ResidualNormTerms terms;
   ResidualNormRows rows;
   void *sum, *residual, *y;
+  Fp8Copy y_copy;
 };
 
 constexpr int kForwardWarps = 8;
 
-template <typename Layout>
-__global__ void __launch_bounds__(kForwardWarps* kWarp) forward_kernel(const ForwardArgs args) {
+template <typename Layout, bool copies>
+__global__ void __launch_bounds__(kForwardWarps* kWarp)
+    forward_kernel(const __grid_constant__ ForwardArgs args) {
   using T = typename Layout::T;
+  Fp8Writer<copies> y_copy(args.y_copy);
   const int width = args.rows.width, column = Layout::column();
   for (auto row = Layout::first_row(); row < args.rows.count; row += Layout::row_stride()) {
     const auto offset = row * width + column;
@@ -95,8 +99,10 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp) forward_kernel(const For
 #pragma unroll
       for (int i = 0; i < kLaneColumns; ++i) y[i] = residual.chunks[k][i] * scale;
       Layout::store_chunk(args.y, offset, k, y);
+      y_copy.store(offset + k * kWarpColumns, Pack8<T>::rounded(y));
     }
   }
+  y_copy.end();
 }
 
 // A block's partial sum of one parameter vector's gradient: the warps' sums, added in warp order.
@@ -157,9 +163,9 @@ constexpr int kBackwardWarps = Layout::block_per_row                 ? kMaxRowWa
                                : Layout::chunks*(4 + kVectors) <= 15 ? 12
                                                                      : 8;
 
-template <typename Layout, int kVectors>
+template <typename Layout, int kVectors, bool copies>
 __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
-    backward_kernel(const BackwardArgs args) {
+    backward_kernel(const __grid_constant__ BackwardArgs args) {
   using T = typename Layout::T;
   ResidualNormTerms terms = args.terms;
   if constexpr (kVectors < 1) terms.branch_scale = nullptr;
@@ -167,6 +173,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
   if constexpr (kVectors < 4) terms.skip = nullptr, terms.skip_weight = nullptr;
   const bool mixed = terms.mix != nullptr;
   const auto& gradients = args.gradients;
+  Fp8Writer<copies> dbranch_copy(gradients.dbranch_copy);
   const int width = args.rows.width, column = Layout::column();
   constexpr int kBranchScale = 0, kMix0 = 1, kMix1 = 2, kSkipWeight = 3;
   float vectors[kVectors > 0 ? kVectors : 1][Layout::chunks][kLaneColumns] = {};
@@ -247,10 +254,13 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
       }
       Layout::store_chunk(gradients.dx, offset, k, dx);
       Layout::store_chunk(gradients.dbranch, offset, k, dbranch);
+      dbranch_copy.store(offset + k * kWarpColumns, Pack8<T>::rounded(dbranch));
       Layout::store_chunk(gradients.dskip, offset, k, dskip);
       Layout::store_chunk(gradients.dx0, offset, k, dx0);
     }
   }
+
+  dbranch_copy.end();
 
   float* partials = args.partials + blockIdx.x * args.columns;
 #pragma unroll
@@ -275,17 +285,30 @@ void dispatch_layout(const ResidualNormRows& rows, Op op) {
   });
 }
 
+// Calls op(std::true_type) where there is a copy, which only bf16 has kernels for.
+template <typename Layout, typename Op>
+void dispatch_copies(bool copies, Op op) {
+  if constexpr (std::is_same_v<typename Layout::T, __nv_bfloat16>) {
+    if (copies) return op(std::true_type{});
+  }
+  op(std::false_type{});
+}
+
 struct BackwardLaunch {
   void (*kernel)(BackwardArgs);
   int threads, rows_per_block;
 };
-BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNormRows& rows) {
+BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNormRows& rows,
+                               bool copies_dbranch) {
   BackwardLaunch launch{};
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
     const auto set_launch = [&]<int kVectors>() {
       const int threads = Layout::threads(rows.width, kBackwardWarps<Layout, kVectors>);
-      launch = {backward_kernel<Layout, kVectors>, threads, Layout::rows_per_block(threads)};
+      dispatch_copies<Layout>(copies_dbranch, [&](auto copies) {
+        launch = {backward_kernel<Layout, kVectors, copies()>, threads,
+                  Layout::rows_per_block(threads)};
+      });
     };
     switch (residual_norm_vectors(terms)) {
       case 0:
@@ -304,20 +327,23 @@ BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNor
 }  // namespace
 
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
-                           void* residual, void* y, Stream stream) {
+                           void* residual, void* y, const Fp8Copy& y_copy, Stream stream) {
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
     const int threads = Layout::threads(rows.width, kForwardWarps);
     const int rows_per_block = Layout::rows_per_block(threads);
     const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
-    forward_kernel<Layout>
-        <<<blocks, threads, 0, stream>>>(ForwardArgs{terms, rows, sum, residual, y});
+    dispatch_copies<Layout>(y_copy.values != nullptr, [&](auto copies) {
+      forward_kernel<Layout, copies()>
+          <<<blocks, threads, 0, stream>>>(ForwardArgs{terms, rows, sum, residual, y, y_copy});
+    });
   });
   check_launch("residual_norm_forward");
 }
 
-int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows) {
-  const auto launch = backward_launch(terms, rows);
+int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
+                         bool copies_dbranch) {
+  const auto launch = backward_launch(terms, rows, copies_dbranch);
   int resident = 1;  // one wave: each further block would only add a row of partial sums
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
   return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
@@ -326,7 +352,7 @@ int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows&
 void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                             const ResidualNormGradients& gradients, int blocks, float* partials,
                             float* parameter_sums, Stream stream) {
-  const auto launch = backward_launch(terms, rows);
+  const auto launch = backward_launch(terms, rows, gradients.dbranch_copy.values != nullptr);
   const auto columns = residual_norm_columns(terms, rows);
   launch.kernel<<<blocks, launch.threads, 0, stream>>>(
       BackwardArgs{terms, rows, gradients, columns, partials});

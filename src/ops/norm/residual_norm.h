@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "ops/gemm/fp8.h"
+
 namespace tg {
 
 // The operations between two GEMMs of a block: residual adds, mix with the first residual, norm.
@@ -21,6 +23,9 @@ struct ResidualTerms {
   at::Tensor x0{}, mix{};
   // Of D, where the last ones are padding, zero everywhere: what the mean is over. 0: all.
   std::int64_t channels = 0;
+  // Of the FP8 products that read y and whose output is the branch: the kernels round y and the
+  // branch's gradient for them (cache_rounded()), in bf16 with D a multiple of 16.
+  Fp8Scaling y_scaling{}, branch_gradient_scaling{};
 };
 struct ResidualNorm {
   at::Tensor sum;   // s if keep_sum, else undefined

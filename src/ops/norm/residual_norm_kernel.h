@@ -1,5 +1,6 @@
 #pragma once
 #include "device/launch.h"
+#include "ops/gemm/fp8_kernel.h"
 
 namespace tg::cuda {
 
@@ -19,15 +20,16 @@ struct ResidualNormTerms {
   const float *branch_scale, *skip_weight, *mix;
   bool mix_is_vector;  // mix [2, width], else [2]
 };
-// Writes s, x' (`residual`) and y; a null one is not written.
+// Writes s, x' (`residual`) and y; a null one is not written. `y_copy`: of y, in bf16 alone.
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
-                           void* residual, void* y, Stream stream);
+                           void* residual, void* y, const Fp8Copy& y_copy, Stream stream);
 
 // Backward takes the same terms. Without a mix, x is x' instead, and `branch` is needed only for
 // branch_scale's gradient, `skip` only for skip_weight's.
 struct ResidualNormGradients {
   const void *dsum, *dresidual, *dy, *dx0_later;  // upstream; null: zero
   void *dx, *dbranch, *dskip, *dx0;               // null: not needed; dx0 may be dx0_later
+  Fp8Copy dbranch_copy;                           // in bf16 alone; dbranch is dx where it is null
 };
 
 // The gradients of the parameters are one row of fp32: vectors for branch_scale, mix[0], mix[1] and
@@ -41,7 +43,8 @@ inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
   return std::int64_t{residual_norm_vectors(terms)} * rows.width + (scalar_mix ? 2 : 0);
 }
 // Blocks of the backward kernel; each writes one such row of partial sums.
-int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows);
+int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
+                         bool copies_dbranch);
 
 // parameter_sums [columns] are the gradients of the parameters, partials [blocks, columns] the
 // workspace; both null where `columns` is 0.

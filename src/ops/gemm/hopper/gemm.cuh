@@ -1,5 +1,6 @@
 #pragma once
-// Persistent, warp-specialised GEMM in bf16 or fp16: D = epilogue(A·Bᵀ, C), accumulated in fp32.
+// Persistent, warp-specialised GEMM of bf16, fp16 or e4m3: D = epilogue(A·Bᵀ, C), accumulated in
+// fp32.
 //
 // A CTA has three warpgroups. Warpgroup 0 issues TMA only: thread 0 is the producer, which loads A
 // and B into the stages of the pipeline, and thread 32 the epilogue's TMA thread, which loads
@@ -12,9 +13,10 @@
 // from L2, that would take longer than the MMAs.
 //
 // An Epilogue type has
-//   Element    of all matrices: __nv_bfloat16 or __half
+//   Element    of C and D: __nv_bfloat16 or __half
+//   Operand    of A and B: Element, or __nv_fp8_e4m3; then it has OperandScales scales
 //   block_n    columns of a tile
-//   n_major_b  whether B is [K, N] instead of [N, K]
+//   n_major_b  whether B is [K, N] instead of [N, K]; not with FP8 operands
 //   reads_c    whether it reads C [M, N]; C's subtile is then in the smem buffer that D's is
 //              written to
 //   Tile       the state of a consumer thread for one tile, constructed from (epilogue, TileInfo)
@@ -29,11 +31,15 @@
 
 namespace tg::cuda::hopper {
 
-constexpr int kElementBytes = 2;  // of bf16 and of fp16
+constexpr int kElementBytes = 2;  // of C and D
 constexpr int kBlockM = 128;
-constexpr int kSwizzleElements = 64;  // of a row: the span of the 128-byte swizzle
-constexpr int kBlockK = kSwizzleElements;
+constexpr int kSwizzleBytes = 128;  // of a row: the span of the swizzle
+constexpr int kSwizzleElements = kSwizzleBytes / kElementBytes;
 constexpr int kSubtileN = kSwizzleElements;
+// A stage holds kSwizzleBytes of each row of A and B: so many elements along K.
+template <typename Operand>
+constexpr int kBlockK = kSwizzleBytes / sizeof(Operand);
+constexpr int kWgmmaKBytes = 32;  // that one wgmma reads of a row
 constexpr int kClusterSize = 2;
 constexpr int kStripTiles = 16;
 // 160 KiB of stages and 4 buffers of 16 KiB: 224 of the 227 KiB of shared memory of a CTA.
@@ -48,10 +54,11 @@ constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 // __syncthreads.
 constexpr int kOrderBarrier = 1;
 
-template <typename Element, int block_n>
+template <typename Operand, typename Element, int block_n>
 struct SharedStorage {
   static_assert(sizeof(Element) == kElementBytes);
-  static constexpr int stage_bytes = (kBlockM + block_n) * kBlockK * kElementBytes;
+  static constexpr int block_k = kBlockK<Operand>;
+  static constexpr int stage_bytes = (kBlockM + block_n) * kSwizzleBytes;
   static constexpr int stages = kPipelineBytes / stage_bytes;
   static constexpr int subtiles = block_n / kSubtileN;
   // A buffer becomes ready again only after the subtile kEpilogueBuffers - 1 before was written.
@@ -59,8 +66,8 @@ struct SharedStorage {
   // the phase before it has completed. It must: mbarriers distinguish phases by parity alone.
   static_assert(kEpilogueBuffers > subtiles);
 
-  Element a[stages][kBlockM * kBlockK];
-  Element b[stages][block_n * kBlockK];
+  Operand a[stages][kBlockM * block_k];
+  Operand b[stages][block_n * block_k];
   Element epilogue[kEpilogueBuffers][kBlockM * kSubtileN];
   Barrier full[stages];                        // A and B are loaded
   Barrier empty[stages];                       // the consumers of both CTAs have read them
@@ -78,6 +85,10 @@ struct TileGrid {
 };
 struct TensorMaps {
   CUtensorMap a, b, c, d;
+};
+// Of FP8 operands, in device memory: A and B are these times their elements.
+struct OperandScales {
+  const float *a, *b;
 };
 
 __device__ inline int num_clusters() {
@@ -103,9 +114,11 @@ __device__ TileCoord tile_coord(const TileGrid& grid, int tile_index) {
 
 // Producer thread: loads A and B for all tiles of this CTA. Of B it loads only this CTA's share and
 // multicasts it to the cluster.
-template <bool n_major_b, typename Element, int block_n>
-__device__ void run_producer(SharedStorage<Element, block_n>& shared, const TensorMaps& maps,
-                             const TileGrid& grid) {
+template <bool n_major_b, typename Operand, typename Element, int block_n>
+__device__ void run_producer(SharedStorage<Operand, Element, block_n>& shared,
+                             const TensorMaps& maps, const TileGrid& grid) {
+  static_assert(!n_major_b || sizeof(Operand) == 2);
+  constexpr int block_k = shared.block_k;
   const int rank = static_cast<int>(cta_rank());
   constexpr std::uint16_t all_ctas = (1 << kClusterSize) - 1;
   int stage = 0, phase = 0;
@@ -116,19 +129,19 @@ __device__ void run_producer(SharedStorage<Element, block_n>& shared, const Tens
       mbarrier_wait(shared.empty[stage], phase ^ 1);
       auto& full = shared.full[stage];
       mbarrier_arrive_expect_tx(full, shared.stage_bytes);
-      const int k = k_block * kBlockK;
+      const int k = k_block * block_k;
       tma_load(shared.a[stage], maps.a, k, row, full);
       if constexpr (n_major_b) {
-        constexpr int share = kBlockK / kClusterSize;
+        constexpr int share = block_k / kClusterSize;
 #pragma unroll
         for (int chunk = 0; chunk < block_n / kSwizzleElements; ++chunk) {
-          tma_load_multicast(shared.b[stage] + (chunk * kBlockK + rank * share) * kSwizzleElements,
+          tma_load_multicast(shared.b[stage] + (chunk * block_k + rank * share) * kSwizzleElements,
                              maps.b, column + chunk * kSwizzleElements, k + rank * share, full,
                              all_ctas);
         }
       } else {
         constexpr int share = block_n / kClusterSize;
-        tma_load_multicast(shared.b[stage] + rank * share * kBlockK, maps.b, k,
+        tma_load_multicast(shared.b[stage] + rank * share * block_k, maps.b, k,
                            column + rank * share, full, all_ctas);
       }
       if (++stage == shared.stages) stage = 0, phase ^= 1;
@@ -137,9 +150,9 @@ __device__ void run_producer(SharedStorage<Element, block_n>& shared, const Tens
 }
 
 // Epilogue TMA thread: prefetches C's subtiles into shared memory and stores D's finished ones.
-template <bool reads_c, typename Element, int block_n>
-__device__ void run_epilogue_tma(SharedStorage<Element, block_n>& shared, const TensorMaps& maps,
-                                 const TileGrid& grid) {
+template <bool reads_c, typename Operand, typename Element, int block_n>
+__device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& shared,
+                                 const TensorMaps& maps, const TileGrid& grid) {
   const int own_tiles = (grid.count() - first_tile() + num_clusters() - 1) / num_clusters();
   constexpr int per_tile = shared.subtiles;
   const int subtiles = own_tiles * per_tile;  // of all tiles; counted through below
@@ -184,9 +197,9 @@ constexpr int kSubtileAccumulators = kSubtileN / 2;  // of a thread, in one wgmm
 
 // Computes one tile's accumulators; the last wgmma group is still in flight on return, and its
 // stage not yet released. `first_k_block` counts the CTA's k blocks since the start of the kernel.
-template <bool n_major_b, typename Element, int block_n>
-__device__ void mainloop(SharedStorage<Element, block_n>& shared, int first_k_block, int k_blocks,
-                         Accumulators<block_n>& accumulators) {
+template <bool n_major_b, typename Operand, typename Element, int block_n>
+__device__ void mainloop(SharedStorage<Operand, Element, block_n>& shared, int first_k_block,
+                         int k_blocks, Accumulators<block_n>& accumulators) {
   int stage = first_k_block % shared.stages, phase = first_k_block / shared.stages % 2;
   const unsigned lane = threadIdx.x % kWarp;
   int previous_stage = 0;
@@ -194,16 +207,18 @@ __device__ void mainloop(SharedStorage<Element, block_n>& shared, int first_k_bl
     mbarrier_wait(shared.full[stage], phase);
     wgmma_fence();
     const auto a = smem_descriptor(shared.a[stage], 1024, 16);
-    const auto b = n_major_b ? smem_descriptor(shared.b[stage], 1024, kBlockK * 128)
+    const auto b = n_major_b ? smem_descriptor(shared.b[stage], 1024, shared.block_k * 128)
                              : smem_descriptor(shared.b[stage], 1024, 16);
 #pragma unroll
-    for (int k = 0; k < kBlockK; k += 16) {
+    for (int byte = 0; byte < kSwizzleBytes; byte += kWgmmaKBytes) {
       // Descriptors count in units of 16 bytes.
-      const int b_offset = n_major_b ? k * 128 / 16 : k * 2 / 16;
+      const int a_offset = byte / 16;
+      const int b_offset = n_major_b ? byte / kElementBytes * 128 / 16 : a_offset;
 #pragma unroll
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
-        wgmma<Element, n_major_b>(accumulators.mma[mma], a + k * 2 / 16 + mma * kWgmmaM * 128 / 16,
-                                  b + b_offset, k_block > 0 || k > 0);
+        wgmma<Operand, n_major_b>(accumulators.mma[mma],
+                                  a + a_offset + mma * kWgmmaM * kSwizzleBytes / 16, b + b_offset,
+                                  k_block > 0 || byte > 0);
       }
     }
     wgmma_commit();
@@ -236,13 +251,14 @@ struct SubtileView {
   __device__ void store(int chunk, const unsigned (&words)[4]) const {
     stmatrix_x4(address(chunk), words);
   }
-  // Rounds 8 accumulators and stores them.
-  __device__ void store_rounded(int chunk, const float* accumulators) const {
+  // Rounds 8 accumulators, stores them, and returns their words.
+  __device__ uint4 store_rounded(int chunk, const float* accumulators) const {
     unsigned words[4];
 #pragma unroll
     for (int w = 0; w < 4; ++w)
       words[w] = rounded_pair<Element>(accumulators[2 * w], accumulators[2 * w + 1]);
     store(chunk, words);
+    return make_uint4(words[0], words[1], words[2], words[3]);
   }
 
  private:
@@ -256,9 +272,11 @@ struct SubtileView {
 };
 
 // Consumer warpgroup: mainloop and epilogue of every second tile of this CTA.
-template <typename Epilogue, typename Element, int block_n>
-__device__ void run_consumer(SharedStorage<Element, block_n>& shared, const TileGrid& grid,
+template <typename Epilogue, typename Operand, typename Element, int block_n>
+__device__ void run_consumer(SharedStorage<Operand, Element, block_n>& shared, const TileGrid& grid,
                              const Epilogue& epilogue) {
+  float alpha = 1;
+  if constexpr (sizeof(Operand) == 1) alpha = *epilogue.scales.a * *epilogue.scales.b;
   const int consumer = threadIdx.x / kWarpgroupThreads - 1, other = 1 - consumer;
   const int lane = threadIdx.x % kWarp;
   if (consumer == 1) named_barrier_arrive(kOrderBarrier, 2 * kWarpgroupThreads);
@@ -278,7 +296,10 @@ __device__ void run_consumer(SharedStorage<Element, block_n>& shared, const Tile
       mbarrier_arrive_remote(shared.empty[(i * grid.k_blocks + grid.k_blocks - 1) % shared.stages],
                              lane);
 #pragma unroll
-    for (auto& mma : accumulators.mma) mma.fence();
+    for (auto& mma : accumulators.mma) {
+      mma.fence();
+      if constexpr (sizeof(Operand) == 1) mma.scale(alpha);
+    }
     tile_epilogue.transform(accumulators);
 
 #pragma unroll
@@ -304,7 +325,8 @@ __global__ void __cluster_dims__(kClusterSize, 1, 1) __launch_bounds__(kGemmThre
     wgmma_kernel(const __grid_constant__ TensorMaps maps, TileGrid grid,
                  const __grid_constant__ Epilogue epilogue) {
   extern __shared__ __align__(1024) unsigned char memory[];
-  using Storage = SharedStorage<typename Epilogue::Element, Epilogue::block_n>;
+  using Storage =
+      SharedStorage<typename Epilogue::Operand, typename Epilogue::Element, Epilogue::block_n>;
   Storage& shared = *reinterpret_cast<Storage*>(memory);
   if (threadIdx.x == 0) {
     for (int s = 0; s < Storage::stages; ++s) {

@@ -6,8 +6,8 @@
 
 namespace tg::cuda::hopper {
 
-// D = epilogue(A·Bᵀ, C), all in the epilogue's Element. Matrices are row-major and contiguous;
-// their addresses and row sizes are multiples of 16 bytes, as TMA requires.
+// D = epilogue(A·Bᵀ, C), in the epilogue's Operand and Element. Matrices are row-major and
+// contiguous; their addresses and row sizes are multiples of 16 bytes, as TMA requires.
 struct GemmProblem {
   int m, n, k;
   const void* a;            // [m, k]
@@ -16,8 +16,14 @@ struct GemmProblem {
   void* d;                  // [m, n]
 };
 
-// Tensor map of a matrix of Element, for boxes of box_rows x 64 with the 128-byte swizzle.
-template <typename Element>
+template <typename T>
+constexpr CUtensorMapDataType kTensorMapType =
+    std::is_same_v<T, __nv_fp8_e4m3> ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+    : std::is_same_v<T, __half>      ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                     : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+
+// Tensor map of a matrix of T, for boxes of box_rows x 128 bytes with the 128-byte swizzle.
+template <typename T>
 CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_rows) {
   static const auto encode = [] {
     void* function = nullptr;
@@ -27,16 +33,14 @@ CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_r
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
   }();
   if (encode == nullptr) throw std::runtime_error("no cuTensorMapEncodeTiled in the driver");
-  constexpr auto data_type = std::is_same_v<Element, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                                             : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
   CUtensorMap map;
   const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t row_bytes[] = {kElementBytes * static_cast<cuuint64_t>(columns)};
-  const cuuint32_t box[] = {kSwizzleElements, static_cast<cuuint32_t>(box_rows)};
+  const cuuint64_t row_bytes[] = {sizeof(T) * static_cast<cuuint64_t>(columns)};
+  const cuuint32_t box[] = {kSwizzleBytes / sizeof(T), static_cast<cuuint32_t>(box_rows)};
   const cuuint32_t element_strides[] = {1, 1};
   const auto status =
-      encode(&map, data_type, 2, const_cast<void*>(matrix), sizes, row_bytes, box, element_strides,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      encode(&map, kTensorMapType<T>, 2, const_cast<void*>(matrix), sizes, row_bytes, box,
+             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (status != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused a matrix");
   return map;
@@ -46,7 +50,8 @@ template <typename Epilogue>
 TileGrid make_tile_grid(int m, int n, int k) {
   const int n_tiles = (n + Epilogue::block_n - 1) / Epilogue::block_n;
   const int m_tiles = (m + kClusterSize * kBlockM - 1) / (kClusterSize * kBlockM);
-  return {n_tiles, m_tiles, (k + kBlockK - 1) / kBlockK};
+  constexpr int block_k = kBlockK<typename Epilogue::Operand>;
+  return {n_tiles, m_tiles, (k + block_k - 1) / block_k};
 }
 
 // `name` is the kernel's name in error messages. Throws std::runtime_error where CUDA reports an
@@ -54,18 +59,20 @@ TileGrid make_tile_grid(int m, int n, int k) {
 template <typename Epilogue>
 void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const char* name,
                  Stream stream) {
+  using Operand = typename Epilogue::Operand;
   using Element = typename Epilogue::Element;
+  constexpr int block_k = kBlockK<Operand>, block_n = Epilogue::block_n;
   const auto [m, n, k, a, b, c, d] = problem;
   if (m == 0) return;
   const TensorMaps maps{
-      make_tensor_map<Element>(a, m, k, kBlockM),
-      Epilogue::n_major_b ? make_tensor_map<Element>(b, k, n, kBlockK / kClusterSize)
-                          : make_tensor_map<Element>(b, n, k, Epilogue::block_n / kClusterSize),
+      make_tensor_map<Operand>(a, m, k, kBlockM),
+      Epilogue::n_major_b ? make_tensor_map<Operand>(b, k, n, block_k / kClusterSize)
+                          : make_tensor_map<Operand>(b, n, k, block_n / kClusterSize),
       Epilogue::reads_c ? make_tensor_map<Element>(c, m, n, kBlockM) : CUtensorMap{},
       make_tensor_map<Element>(d, m, n, kBlockM)};
   const auto grid = make_tile_grid<Epilogue>(m, n, k);
   const auto kernel = wgmma_kernel<Epilogue>;
-  constexpr auto smem_bytes = sizeof(SharedStorage<Element, Epilogue::block_n>);
+  constexpr auto smem_bytes = sizeof(SharedStorage<Operand, Element, block_n>);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
   const int ctas = std::min(grid.count(), blocks_for(INT32_MAX, 1) / kClusterSize) * kClusterSize;
   kernel<<<ctas, kGemmThreads, smem_bytes, stream>>>(maps, grid, epilogue);

@@ -4,6 +4,7 @@
 #include <cuda.h>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -138,10 +139,10 @@ __device__ inline void setmaxnreg_alloc() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers));
 }
 
-// Shared-memory matrix descriptor of a 16-bit operand that TMA wrote with the 128-byte swizzle, in
-// rows of 64 elements. Offsets in bytes. K-major: `stride_offset` (SBO) is the distance between
-// groups of 8 rows, `leading_offset` (LBO) is ignored. MN-major: SBO is the distance between groups
-// of 8 along K, LBO the distance to the next 64 elements along M or N.
+// Shared-memory matrix descriptor of an operand that TMA wrote with the 128-byte swizzle, in rows
+// of 128 bytes. Offsets in bytes. K-major: `stride_offset` (SBO) is the distance between groups of
+// 8 rows, `leading_offset` (LBO) is ignored. MN-major: SBO is the distance between groups of 8
+// along K, LBO the distance to the next 64 elements along M or N.
 __device__ inline std::uint64_t smem_descriptor(const void* operand, unsigned stride_offset,
                                                 unsigned leading_offset) {
   constexpr auto kSwizzle128B = std::uint64_t{1} << 62;
@@ -173,20 +174,24 @@ struct WgmmaAccumulators {
 #pragma unroll
     for (float& value : values) asm volatile("" : "+f"(value)::"memory");
   }
+  __device__ void scale(float factor) {
+#pragma unroll
+    for (float& value : values) value *= factor;
+  }
 };
 
 #define TG_ACCUMULATORS4(i) \
   "+f"(d.values[i]), "+f"(d.values[i + 1]), "+f"(d.values[i + 2]), "+f"(d.values[i + 3])
 #define TG_ACCUMULATORS16(i) \
   TG_ACCUMULATORS4(i), TG_ACCUMULATORS4(i + 4), TG_ACCUMULATORS4(i + 8), TG_ACCUMULATORS4(i + 12)
-// d = a·b, plus d where `accumulate` is not 0; K is 16. a and b are descriptors of operands of T,
-// bf16 or fp16: a is K-major, b K-major or N-major.
-#define TG_WGMMA192(types)                                                                         \
+// d = a·b, plus d where `accumulate` is not 0; K is kWgmmaKBytes. a and b are descriptors of
+// operands of T, bf16, fp16 or e4m3: a is K-major, b K-major or, of 16 bits, N-major.
+#define TG_WGMMA192(shape_and_types, majorness, ...)                                               \
   asm volatile(                                                                                    \
       "{\n"                                                                                        \
       ".reg .pred accumulate;\n"                                                                   \
       "setp.ne.b32 accumulate, %98, 0;\n"                                                          \
-      "wgmma.mma_async.sync.aligned.m64n192k16.f32." types                                         \
+      "wgmma.mma_async.sync.aligned.m64n192" shape_and_types                                       \
       " "                                                                                          \
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                    \
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "           \
@@ -194,44 +199,50 @@ struct WgmmaAccumulators {
       "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "           \
       "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "           \
       "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "          \
-      "%96, %97, accumulate, 1, 1, 0, %99;\n"                                                      \
+      "%96, %97, accumulate, 1, 1" majorness                                                       \
+      ";\n"                                                                                        \
       "}\n"                                                                                        \
       : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48), \
         TG_ACCUMULATORS16(64), TG_ACCUMULATORS16(80)                                               \
-      : "l"(a), "l"(b), "r"(accumulate), "n"(n_major_b ? 1 : 0)                                    \
+      : "l"(a), "l"(b), "r"(accumulate)__VA_OPT__(, ) __VA_ARGS__                                  \
       : "memory")
 template <typename T, bool n_major_b>
 __device__ inline void wgmma(WgmmaAccumulators<192>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
-  if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA192("f16.f16");
+  if constexpr (std::is_same_v<T, __nv_fp8_e4m3>)
+    TG_WGMMA192("k32.f32.e4m3.e4m3", "");
+  else if constexpr (std::is_same_v<T, __half>)
+    TG_WGMMA192("k16.f32.f16.f16", ", 0, %99", "n"(n_major_b ? 1 : 0));
   else
-    TG_WGMMA192("bf16.bf16");
+    TG_WGMMA192("k16.f32.bf16.bf16", ", 0, %99", "n"(n_major_b ? 1 : 0));
 }
 #undef TG_WGMMA192
-#define TG_WGMMA128(types)                                                                        \
+#define TG_WGMMA128(shape_and_types, majorness, ...)                                              \
   asm volatile(                                                                                   \
       "{\n"                                                                                       \
       ".reg .pred accumulate;\n"                                                                  \
       "setp.ne.b32 accumulate, %66, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." types                                        \
+      "wgmma.mma_async.sync.aligned.m64n128" shape_and_types                                      \
       " "                                                                                         \
       "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                   \
       "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "          \
       "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "          \
       "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "         \
-      "%64, %65, accumulate, 1, 1, 0, %67;\n"                                                     \
+      "%64, %65, accumulate, 1, 1" majorness                                                      \
+      ";\n"                                                                                       \
       "}\n"                                                                                       \
       : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48) \
-      : "l"(a), "l"(b), "r"(accumulate), "n"(n_major_b ? 1 : 0)                                   \
+      : "l"(a), "l"(b), "r"(accumulate)__VA_OPT__(, ) __VA_ARGS__                                 \
       : "memory")
 template <typename T, bool n_major_b>
 __device__ inline void wgmma(WgmmaAccumulators<128>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
-  if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA128("f16.f16");
+  if constexpr (std::is_same_v<T, __nv_fp8_e4m3>)
+    TG_WGMMA128("k32.f32.e4m3.e4m3", "");
+  else if constexpr (std::is_same_v<T, __half>)
+    TG_WGMMA128("k16.f32.f16.f16", ", 0, %67", "n"(n_major_b ? 1 : 0));
   else
-    TG_WGMMA128("bf16.bf16");
+    TG_WGMMA128("k16.f32.bf16.bf16", ", 0, %67", "n"(n_major_b ? 1 : 0));
 }
 #undef TG_WGMMA128
 #undef TG_ACCUMULATORS16

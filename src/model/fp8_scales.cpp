@@ -1,0 +1,37 @@
+#include "model/fp8_scales.h"
+
+namespace tg {
+
+namespace {
+
+// Of the first step, whose magnitudes nobody has seen. FP8's range, 2^17, leaves room for both
+// guesses: inputs are of the order of 1, gradients of that of a token's part in the mean.
+constexpr double kFirstInputScale = 1.0 / 16, kFirstGradientPart = 1.0 / 64;
+
+}  // namespace
+
+Fp8Scales::Fp8Scales(std::int64_t products, std::int64_t tokens, at::Device device)
+    : scales_(empty_fp8_scales({2, products}, device)),
+      amax_(at::zeros({2, products}, scales_.options())) {
+  scales_[0].fill_(kFirstInputScale);
+  scales_[1].fill_(kFirstGradientPart / static_cast<double>(tokens));
+}
+
+void Fp8Scales::drop_amax() {
+  if (defined()) amax_.zero_();
+}
+
+void Fp8Scales::update() {
+  if (!defined()) return;
+  const at::NoGradGuard no_grad;
+  const auto seen = amax_.isfinite().logical_and_(amax_ > 0);
+  scales_.copy_(at::where(seen, amax_ * (kHeadroom / kFp8Max), scales_));
+  drop_amax();
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Fp8Scales::state() const {
+  if (!defined()) return {};
+  return {{"fp8_scales", scales_}};
+}
+
+}  // namespace tg

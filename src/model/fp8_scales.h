@@ -1,0 +1,50 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ops/gemm/fp8.h"
+
+namespace tg {
+
+// Delayed scaling (Micikevicius et al. 2022) of what the FP8 products of a model read beside the
+// weights: during a step every tensor is rounded with one scale, and from its largest magnitude in
+// all the step's micro-batches follows that of the next step. On the device, at fixed addresses.
+class Fp8Scales {
+ public:
+  // What a step may grow by over the one before without saturating.
+  static constexpr double kHeadroom = 4;
+
+  Fp8Scales() = default;  // without FP8
+  // `products`: products x·Wᵀ of the model. `tokens`: that a step's loss is the mean of, to which
+  // its gradients are inversely proportional.
+  Fp8Scales(std::int64_t products, std::int64_t tokens, at::Device device);
+
+  bool defined() const { return scales_.defined(); }
+  // Of the product's input x, and of the gradient of its output.
+  Fp8Scaling input(std::int64_t product) const { return of(0, product); }
+  Fp8Scaling output_gradient(std::int64_t product) const { return of(1, product); }
+
+  // The largest magnitudes since the last update(), [2, products] fp32; of several ranks, to be
+  // made the largest of all.
+  const at::Tensor& amax() const { return amax_; }
+  // Forgets these magnitudes.
+  void drop_amax();
+  // After each step. A tensor that was not finite, or all zeros, keeps its scale.
+  void update();
+  // What a run resumes from after update(), by name, sharing storage.
+  std::vector<std::pair<std::string, at::Tensor>> state() const;
+
+ private:
+  Fp8Scaling of(std::int64_t row, std::int64_t product) const {
+    return {scales_[row][product], amax_[row][product], std::make_shared<Fp8Scaling::Cached>()};
+  }
+
+  at::Tensor scales_, amax_;
+};
+
+}  // namespace tg

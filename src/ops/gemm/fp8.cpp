@@ -1,0 +1,95 @@
+#include "ops/gemm/fp8.h"
+
+#include <limits>
+#include <utility>
+
+#include "ops/gemm/fp8_kernel.h"
+#include "ops/kernels.h"
+
+namespace tg {
+
+cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling) {
+  if (!rounded.defined()) return {};
+  return {mutable_data(rounded), const_fp32_data(scaling.scale), mutable_fp32_data(scaling.amax)};
+}
+
+cuda::Fp8Gemm fp8_gemm(const at::Tensor& scale_a, const at::Tensor& scale_b,
+                       const cuda::Fp8Copy& copy) {
+  return {const_fp32_data(scale_a), const_fp32_data(scale_b), copy};
+}
+
+at::Tensor empty_fp8(const at::Tensor& x) {
+  return at::empty(x.sizes(), x.options().dtype(at::kFloat8_e4m3fn).requires_grad(false));
+}
+
+void cache_rounded(const at::Tensor& x, const at::Tensor& rounded, const Fp8Scaling& scaling) {
+  if (scaling.cached) *scaling.cached = {x.detach(), rounded};
+}
+
+void drop_cached(const Fp8Scaling& scaling) {
+  if (scaling.cached) *scaling.cached = {};
+}
+
+at::Tensor fp8_rounded(const at::Tensor& x_in, const Fp8Scaling& scaling) {
+  const at::NoGradGuard no_grad;
+  const auto x = aligned_contiguous(x_in);
+  if (scaling.cached) {
+    const auto cached = std::exchange(*scaling.cached, {});
+    // What is cached is not freed, so that nothing else is at its address.
+    if (cached.x.defined() && cached.x.const_data_ptr() == x.const_data_ptr() &&
+        cached.x.numel() == x.numel())
+      return cached.rounded.view(x.sizes());
+  }
+  if (use_hopper_kernels(x) && x.numel() % cuda::kFp8Chunk == 0) {
+    const auto rounded = empty_fp8(x);
+    cuda::fp8_round(const_data(x), x.numel(), fp8_copy(rounded, scaling), dtype_of(x),
+                    current_stream(x));
+    return rounded;
+  }
+  const auto values = x.to(at::kFloat);
+  at::Tensor(scaling.amax).copy_(at::maximum(scaling.amax, values.abs().max()));
+  return (values / scaling.scale).clamp(-kFp8Max, kFp8Max).to(at::kFloat8_e4m3fn);
+}
+
+at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
+                      const at::Tensor& scale_b) {
+  const at::NoGradGuard no_grad;
+  auto sizes = a.sizes().vec();
+  sizes.back() = b.size(0);
+  const auto rows = a.reshape({-1, a.size(-1)});
+  if (a.is_cuda())
+    return at::_scaled_mm(rows, b.t(), scale_a, scale_b, {}, {}, at::kBFloat16,
+                          /*use_fast_accum=*/true)
+        .view(sizes);
+  const auto product = at::matmul(rows.to(at::kFloat), b.to(at::kFloat).t());
+  return (product * (scale_a * scale_b)).to(at::kBFloat16).view(sizes);
+}
+
+at::Tensor empty_fp8_scales(at::IntArrayRef sizes, at::Device device) {
+  constexpr std::int64_t kStride = 16 / sizeof(float);
+  auto strided = sizes.vec();
+  strided.push_back(kStride);
+  return at::empty(strided, at::TensorOptions(device).dtype(at::kFloat)).select(-1, 0);
+}
+
+Fp8Weight empty_fp8_weights(const at::Tensor& bank) {
+  const auto n = bank.size(0), out = bank.size(1), in = bank.size(2);
+  const auto fp8 = bank.options().dtype(at::kFloat8_e4m3fn);
+  return {.value = at::empty({n, out, in}, fp8),
+          .transposed = at::empty({n, in, out}, fp8),
+          .scale = empty_fp8_scales({n}, bank.device())};
+}
+
+void round_weights(const at::Tensor& bank, const Fp8Weight& to) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t matrix[] = {1, 2};
+  const auto amax = at::linalg_vector_norm(bank, std::numeric_limits<double>::infinity(), matrix,
+                                           /*keepdim=*/false, at::kFloat);
+  // A matrix of zeros has any scale.
+  at::Tensor(to.scale).copy_((amax / kFp8Max).clamp_min_(std::numeric_limits<float>::min()));
+  at::Tensor(to.value).copy_(bank / to.scale.view({-1, 1, 1}));
+  // As bytes, since this converts nothing.
+  at::Tensor(to.transposed).view(at::kByte).copy_(to.value.view(at::kByte).mT());
+}
+
+}  // namespace tg

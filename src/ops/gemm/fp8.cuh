@@ -1,0 +1,73 @@
+#pragma once
+// Rounding to e4m3 with delayed scaling (ops/gemm/fp8.h), for kernels that write an FP8 copy of
+// what they compute.
+#include <cuda_fp8.h>
+
+#include "ops/gemm/fp8_kernel.h"
+#include "ops/kernels.cuh"
+
+namespace tg::cuda {
+
+// Two values as e4m3, the first in the low byte; saturating, a NaN stays one.
+__device__ inline unsigned fp8_pair(float low, float high) {
+  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
+}
+
+// Raises *amax to the largest value of the warp. Bits of floats that are not negative are ordered
+// like the floats; those of a NaN are above all others, so that it is seen.
+__device__ inline void raise_amax(float* amax, float value) {
+  const unsigned largest = __reduce_max_sync(0xffffffff, __float_as_uint(value));
+  // The read spares most of the atomics: few warps raise the maximum.
+  if (threadIdx.x % kWarp == 0 && largest > *reinterpret_cast<volatile unsigned*>(amax))
+    atomicMax(reinterpret_cast<unsigned*>(amax), largest);
+}
+// max(amax, |value|); NaN where one of them is.
+__device__ inline float larger_of(float amax, float value) {
+  asm("max.NaN.f32 %0, %0, %1;" : "+f"(amax) : "f"(fabsf(value)));
+  return amax;
+}
+
+// A thread's part of a copy of what it writes in packs of T; the copy is of the rounded elements,
+// so that it is the same as one made in a pass of its own. `writes` false: no copy, and no code for
+// one.
+template <bool writes>
+class Fp8Writer {
+ public:
+  __device__ explicit Fp8Writer(const Fp8Copy&) {}
+  template <typename PackT>
+  __device__ void store(std::int64_t, const PackT&) {}
+  __device__ void end() const {}
+};
+
+template <>
+class Fp8Writer<true> {
+ public:
+  __device__ explicit Fp8Writer(const Fp8Copy& copy)
+      : copy_(copy), inverse_scale_(1 / *copy.scale) {}
+
+  // `offset` in elements.
+  template <typename PackT>
+  __device__ void store(std::int64_t offset, const PackT& pack) {
+    static_assert(PackT::size == 8);
+    unsigned words[2] = {};
+#pragma unroll
+    for (int i = 0; i < PackT::size; i += 2) {
+      amax_ = larger_of(larger_of(amax_, pack[i]), pack[i + 1]);
+      words[i / 4] |= fp8_pair(pack[i] * inverse_scale_, pack[i + 1] * inverse_scale_)
+                      << 8 * (i % 4);
+    }
+    __stwb(reinterpret_cast<uint2*>(static_cast<unsigned char*>(copy_.values) + offset),
+           make_uint2(words[0], words[1]));
+  }
+  // By all lanes of a warp.
+  __device__ void end() const {
+    __syncwarp();
+    raise_amax(copy_.amax, amax_);
+  }
+
+ private:
+  const Fp8Copy& copy_;  // a kernel's argument
+  float inverse_scale_, amax_ = 0;
+};
+
+}  // namespace tg::cuda

@@ -1,0 +1,65 @@
+#pragma once
+// GEMMs of FP8 operands: e4m3, one scale a tensor (Micikevicius et al. 2022, FP8 Formats for Deep
+// Learning). On Hopper by its tensor cores, elsewhere in fp32 of the same operands.
+#include <ATen/ATen.h>
+
+#include <memory>
+
+#include "ops/gemm/fp8_kernel.h"
+
+namespace tg {
+
+inline constexpr double kFp8Max = 448;  // of e4m3
+
+// Delayed scaling of a tensor: x is rounded to e4m3(x / scale), saturating at ±kFp8Max, and `amax`
+// is raised to the largest |x|, from which a later scale follows. [] fp32 each, at fixed addresses.
+struct Fp8Scaling {
+  at::Tensor scale{}, amax{};
+  // x and its rounding, where the operation that computed x wrote both for the product that reads
+  // it.
+  struct Cached {
+    at::Tensor x, rounded;
+  };
+  std::shared_ptr<Cached> cached{};  // null: never
+
+  bool defined() const { return scale.defined(); }
+};
+
+// A weight matrix W ≈ scale · value, and how what it is multiplied by is rounded. Undefined: the
+// GEMMs of this weight are not in FP8.
+struct Fp8Weight {
+  at::Tensor value{};                     // [out, in] e4m3
+  at::Tensor transposed{};                // [in, out]: tensor cores read FP8 operands along K only
+  at::Tensor scale{};                     // [] fp32
+  Fp8Scaling input{}, output_gradient{};  // of x·Wᵀ
+
+  bool defined() const { return value.defined(); }
+};
+
+// x of any shape, bf16 for the kernels → e4m3(x / scale), contiguous: what is cached of x, which is
+// then no longer cached, or a pass over x.
+at::Tensor fp8_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
+// For operations whose kernels round what they compute, to the bytes that fp8_rounded() would give.
+void cache_rounded(const at::Tensor& x, const at::Tensor& rounded, const Fp8Scaling& scaling);
+void drop_cached(const Fp8Scaling& scaling);
+// a [..., K] and b [N, K], both e4m3 → scale_a · scale_b · a·bᵀ [..., N] in bf16; the tensor cores
+// accumulate with 14 bits.
+at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
+                      const at::Tensor& scale_b);
+
+// For these kernels: an empty tensor like x, and how they take it; null if it is undefined.
+at::Tensor empty_fp8(const at::Tensor& x);
+cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling);
+cuda::Fp8Gemm fp8_gemm(const at::Tensor& scale_a, const at::Tensor& scale_b,
+                       const cuda::Fp8Copy& copy = {});
+
+// Scales, uninitialised: fp32 of these sizes, each element at an address that is a multiple of 16
+// bytes, which cuBLAS wants of a product's scale.
+at::Tensor empty_fp8_scales(at::IntArrayRef sizes, at::Device device);
+
+// Matrices of a bank, all of one shape: value [n, out, in], transposed [n, in, out] and scale [n].
+Fp8Weight empty_fp8_weights(const at::Tensor& bank);
+// Rounds the bank's matrices, each with the scale that maps its largest |element| to kFp8Max.
+void round_weights(const at::Tensor& bank, const Fp8Weight& to);
+
+}  // namespace tg

@@ -1,0 +1,258 @@
+// FP8 on a GPU: the rounding against its reference, and the fused operations against both the same
+// operations one by one and fp64. Skipped where there is no Hopper GPU.
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <tuple>
+
+#include "ops/attention/qkv_proj_norm_rope.h"
+#include "ops/mlp/mlp.h"
+#include "ops/norm/residual_norm.h"
+#include "tests/ops/fp8.h"
+#include "tests/ops/on_gpu.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+template <class Base = ::testing::Test>
+class OnHopper : public test::OnGpu<Base> {
+ protected:
+  void SetUp() override {
+    test::OnGpu<Base>::SetUp();
+    if (this->IsSkipped()) return;
+    if (!use_hopper_kernels(at::ones({1}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16))))
+      GTEST_SKIP() << "no Hopper GPU";
+  }
+};
+
+at::Tensor matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, double scale = 1) {
+  return (test::normal({rows, columns}, seed, at::kFloat) * scale).to(at::kCUDA, at::kBFloat16);
+}
+
+double relative(const at::Tensor& found, const at::Tensor& right) {
+  const auto exact = right.to(at::kDouble);
+  return ((found.to(at::kDouble) - exact).norm() / exact.norm()).item<double>();
+}
+// The largest relative error of a row: detects a wrong tile, row or column.
+double worst_row(const at::Tensor& found, const at::Tensor& right) {
+  const auto rows = [](const at::Tensor& x) { return x.to(at::kDouble).reshape({-1, x.size(-1)}); };
+  const auto exact = rows(right);
+  const auto off = (rows(found) - exact).norm(2, 1);
+  return (off / (exact.norm(2, 1) + exact.norm() * 1e-6)).max().item<double>();
+}
+
+class Fp8RoundGpu : public OnHopper<> {};
+
+TEST_F(Fp8RoundGpu, GivesTheReferencesBytesAndMagnitude) {
+  for (const std::int64_t count : {16, 4096, 1'000'000}) {
+    const auto x = matrix(1, count, 1, 40).flatten();
+    // A power of two: dividing by it rounds nothing.
+    const auto scaling = test::fp8_weight(matrix(16, 16, 2), 1.0 / 8).fp8.output_gradient;
+    const auto found = fp8_rounded(x, scaling);
+    const auto expected = (x.to(at::kFloat) * 8).clamp(-kFp8Max, kFp8Max).to(at::kFloat8_e4m3fn);
+    EXPECT_TRUE(at::equal(found.view(at::kByte), expected.view(at::kByte))) << count;
+    EXPECT_EQ(scaling.amax.item<float>(), x.abs().max().item<float>()) << count;
+    x[count / 2] = std::numeric_limits<float>::quiet_NaN();
+    fp8_rounded(x, scaling);
+    EXPECT_TRUE(std::isnan(scaling.amax.item<float>())) << count;
+  }
+}
+
+struct Shape {
+  std::int64_t rows, dim, hidden;
+  double slope;
+};
+
+class Fp8MlpGpu : public OnHopper<::testing::TestWithParam<Shape>> {
+ protected:
+  struct Results {
+    at::Tensor y, dx, d_up, d_down;
+    std::vector<float> amax;
+  };
+  static Results run(const Shape& s, bool fp8, bool recompute = false, bool caches = true) {
+    const auto unit = [](std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); };
+    auto up = test::fp8_weight(matrix(s.hidden, s.dim, 1, unit(s.dim)));
+    auto down = test::fp8_weight(matrix(s.dim, s.hidden, 2, unit(s.hidden)));
+    const auto magnitudes = {up.fp8.input.amax, down.fp8.input.amax, up.fp8.output_gradient.amax,
+                             down.fp8.output_gradient.amax};
+    if (!fp8) up.fp8 = down.fp8 = {};
+    if (!caches) down.fp8.input.cached = up.fp8.output_gradient.cached = nullptr;
+    const auto x = matrix(s.rows, s.dim, 3).set_requires_grad(true);
+    const auto y = mlp(x, up, down, s.slope, recompute);
+    y.backward(matrix(s.rows, s.dim, 4));
+    Results found{y.detach(), x.grad(), up.gradient, down.gradient, {}};
+    for (const auto& amax : magnitudes) found.amax.push_back(amax.item<float>());
+    return found;
+  }
+};
+
+TEST_P(Fp8MlpGpu, IsTheSeparateOperationsAndNearBf16) {
+  const auto found = run(GetParam(), true), bf16 = run(GetParam(), false);
+  set_fused(false);
+  const auto separate = run(GetParam(), true);
+  set_fused(true);
+  // x·upᵀ is rounded to bf16 or not: a tenth of the activation's elements by another step of FP8.
+  EXPECT_LE(relative(found.y, separate.y), 0.04);
+  EXPECT_LE(relative(found.dx, separate.dx), 0.04);
+  EXPECT_LE(worst_row(found.y, separate.y), 0.15);
+  EXPECT_LE(worst_row(found.dx, separate.dx), 0.15);
+  EXPECT_LE(relative(found.d_up, separate.d_up), 0.01);
+  EXPECT_LE(relative(found.d_down, separate.d_down), 0.01);
+  for (std::size_t i = 0; i < found.amax.size(); ++i)
+    EXPECT_NEAR(found.amax[i], separate.amax[i], 0.02F * separate.amax[i]) << i;
+  // Two roundings by at most 1/16, on average a third of that, of each product.
+  EXPECT_LE(relative(found.y, bf16.y), 0.08);
+  EXPECT_LE(relative(found.dx, bf16.dx), 0.08);
+  EXPECT_GT(relative(found.y, bf16.y), 0.005) << "not the path that was meant";
+}
+
+// The epilogues round to the bytes that passes of their own would.
+TEST_P(Fp8MlpGpu, GivesTheSameBitsAgainWithRecomputeAndWithoutRoundingInTheEpilogues) {
+  const auto first = run(GetParam(), true), second = run(GetParam(), true),
+             recomputed = run(GetParam(), true, true),
+             in_passes = run(GetParam(), true, false, false);
+  for (const auto* other : {&second, &recomputed, &in_passes}) {
+    EXPECT_TRUE(at::equal(first.y, other->y));
+    EXPECT_TRUE(at::equal(first.dx, other->dx));
+    EXPECT_TRUE(at::equal(first.d_up, other->d_up));
+    EXPECT_TRUE(at::equal(first.d_down, other->d_down));
+    EXPECT_EQ(first.amax, other->amax);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Fp8MlpGpu,
+                         ::testing::Values(Shape{98304, 512, 1536, 0.5}, Shape{65536, 768, 3072, 0},
+                                           Shape{1, 64, 192, 0.5}, Shape{300, 128, 256, 0.5},
+                                           Shape{1111, 80, 208, -0.5},
+                                           Shape{9000, 528, 1008, 0.25}),
+                         [](const auto& tested) {
+                           const auto& s = tested.param;
+                           return fmt::format("{}x{}x{}", s.rows, s.dim, s.hidden);
+                         });
+
+class Fp8QkvGpu : public OnHopper<> {};
+
+TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
+  const struct {
+    std::int64_t batch, tokens, dim, heads, kv_heads, head_dim, rope_dims;
+  } cases[] = {
+      {2, 2048, 512, 8, 4, 64, 16}, {2, 1024, 768, 6, 6, 128, 128}, {3, 333, 208, 3, 1, 64, 32}};
+  for (const auto& c : cases) {
+    const auto width = (c.heads + 2 * c.kv_heads) * c.head_dim;
+    const auto table =
+        make_rope_table(c.tokens, {.dims = c.rope_dims}, at::kBFloat16, at::Device(at::kCUDA));
+    const auto run = [&](bool fp8) {
+      auto weight = test::fp8_weight(matrix(width, c.dim, 1, 1 / std::sqrt(double(c.dim))));
+      if (!fp8) weight.fp8 = {};
+      const auto x = matrix(c.batch * c.tokens, c.dim, 2)
+                         .view({c.batch, c.tokens, c.dim})
+                         .set_requires_grad(true);
+      const auto out = qkv_proj_norm_rope(
+          x, weight, {.heads = c.heads, .kv_heads = c.kv_heads, .channels = c.head_dim}, table);
+      std::vector<at::Tensor> upstream;
+      for (const auto heads : {c.heads, c.kv_heads, c.kv_heads})
+        upstream.push_back(matrix(c.batch * c.tokens, heads * c.head_dim, 3)
+                               .view({c.batch, c.tokens, heads, c.head_dim}));
+      torch::autograd::backward({out.q, out.k, out.v}, upstream);
+      return std::vector<at::Tensor>{out.q.detach(), out.k.detach(), out.v.detach(), x.grad(),
+                                     weight.gradient};
+    };
+    const auto found = run(true), bf16 = run(false);
+    set_fused(false);
+    const auto separate = run(true);
+    set_fused(true);
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      EXPECT_LE(relative(found[i], separate[i]), 0.012) << c.dim << " " << i;
+      EXPECT_LE(relative(found[i], bf16[i]), i + 1 == found.size() ? 0.06 : 0.08)
+          << c.dim << " " << i;
+    }
+    EXPECT_GT(relative(found[0], bf16[0]), 0.005) << "not the path that was meant";
+  }
+}
+
+// What kernels round is what a pass of its own makes of their result, to the byte.
+class Fp8CopiesGpu : public OnHopper<> {
+ protected:
+  static Fp8Scaling scaling(double scale, bool cached = true) {
+    const auto fp32 = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
+    return {at::full({}, scale, fp32), at::zeros({}, fp32),
+            cached ? std::make_shared<Fp8Scaling::Cached>() : nullptr};
+  }
+  static void expect_cached(const Fp8Scaling& by_kernel, const at::Tensor& x) {
+    const auto alone = scaling(by_kernel.scale.item<double>(), false);
+    const auto expected = fp8_rounded(x, alone);
+    ASSERT_TRUE(by_kernel.cached->rounded.defined());
+    EXPECT_TRUE(at::equal(fp8_rounded(x, by_kernel).view(at::kByte), expected.view(at::kByte)));
+    EXPECT_EQ(by_kernel.amax.item<float>(), alone.amax.item<float>());
+  }
+};
+
+TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
+  // A warp with two and three packs of a row, a block per row; partial packs.
+  for (const std::int64_t width : {16, 512, 528, 768, 1024, 2048}) {
+    for (const auto& [scaled, mixed, skips] : {std::tuple{true, true, true},
+                                               {true, true, false},
+                                               {true, false, false},
+                                               {false, false, false}}) {
+      SCOPED_TRACE(fmt::format("{} {} {} {}", width, scaled, mixed, skips));
+      const std::int64_t rows = 1111;
+      const auto vector = [&](std::uint64_t seed) {
+        return matrix(1, width, seed)[0].to(at::kFloat);
+      };
+      const auto y_scaling = scaling(1.0 / 16), gradient_scaling = scaling(1.0 / 128);
+      const auto branch = matrix(rows, width, 2).set_requires_grad(true);
+      const auto out =
+          residual_norm({.x = matrix(rows, width, 1).set_requires_grad(true),
+                         .branch = branch,
+                         .branch_scale = scaled ? vector(3).set_requires_grad(true) : at::Tensor(),
+                         .skip = skips ? matrix(rows, width, 4) : at::Tensor(),
+                         .skip_weight = skips ? vector(5) : at::Tensor(),
+                         .x0 = matrix(rows, width, 6),
+                         .mix = mixed ? at::stack({vector(7), vector(8)}) : at::Tensor(),
+                         .y_scaling = y_scaling,
+                         .branch_gradient_scaling = gradient_scaling},
+                        0.5, /*keep_sum=*/false);
+      expect_cached(y_scaling, out.y);
+      torch::autograd::variable_list upstream{matrix(rows, width, 9), matrix(rows, width, 10)};
+      const auto gradient =
+          torch::autograd::grad({out.x, out.y}, {branch}, upstream, /*retain_graph=*/false)[0];
+      expect_cached(gradient_scaling, gradient);
+    }
+  }
+}
+
+TEST_F(Fp8CopiesGpu, OfTheQkvProjectionsGradient) {
+  for (const auto& [heads, kv_heads, dim, lambdas] :
+       {std::tuple{8, 4, 64, 0}, {6, 6, 128, 1}, {3, 1, 64, 2}}) {
+    SCOPED_TRACE(fmt::format("{} {} {}", heads, kv_heads, dim));
+    const std::int64_t batch = 3, tokens = 333, width = (heads + 2 * kv_heads) * dim;
+    const auto heads_of = [&](std::int64_t count, std::uint64_t seed) {
+      return matrix(batch * tokens, count * dim, seed).view({batch, tokens, count, dim});
+    };
+    const auto gradient_scaling = scaling(1.0 / 32);
+    const auto qkv =
+        matrix(batch * tokens, width, 1).view({batch, tokens, width}).set_requires_grad(true);
+    const auto inverse_rms =
+        at::rand({batch, tokens, heads + kv_heads}, qkv.options().dtype(at::kFloat));
+    QkvInputs in{.heads = heads, .kv_heads = kv_heads};
+    if (lambdas > 0) {
+      in.value_lambda =
+          at::rand(lambdas == 1 ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{2},
+                   inverse_rms.options());
+      in.first_v = heads_of(kv_heads, 2);
+    }
+    const auto table = make_rope_table(tokens, {.dims = 16}, at::kBFloat16, at::Device(at::kCUDA));
+    const auto out = fused_qk_norm_rope(qkv, inverse_rms, in, table, gradient_scaling);
+    torch::autograd::variable_list upstream{heads_of(heads, 3), heads_of(kv_heads, 4),
+                                            heads_of(kv_heads, 5)};
+    expect_cached(gradient_scaling,
+                  torch::autograd::grad({out.q, out.k, out.v}, {qkv}, upstream)[0]);
+  }
+}
+
+}  // namespace
+}  // namespace tg
