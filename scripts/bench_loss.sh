@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
-# usage: scripts/bench_loss.sh [--steps N] [--preset NAME] [--data DIR] [--dtypes "fp32 bf16 fp16:SEED"]
-#        [--batch-tokens N] [--device cuda|cpu]
+# usage: scripts/bench_loss.sh [--steps N] [--preset NAME] [--data DIR] [--dtypes "fp32 bf16 fp8 fp16:SEED"]
+#        [--lr-divisor N] [--batch-tokens N] [--device cuda|cpu]
 #
 # Do fast kernels and half precision train as the reference does? The preset's network at 98,304 tokens
 # a step, 1,000 steps of the same tokens from the same weights: in fp32 without own kernels or CUDA
 # graphs, in bf16 without and with them, and in bf16 from other weights (the noise to compare with). On
 # all GPUs of this host; about six minutes on four H200s, twenty on one. With --dtypes: in these number
-# formats, all else alike, each compared with the first; fp16:1338 is one from other weights (SEED).
+# formats, all else alike, each compared with the first; fp16:1338 is one from other weights (SEED), fp8
+# is bf16 with FP8=1, fp8=mlp,out with these parts of it. A format named twice shows what two runs differ by.
+#
+# At a preset's learning rates two runs of the same settings part by a percent or two after some hundred steps,
+# since roundings grow. With --lr-divisor 4 all its rates are a quarter and QAT is off, so that less can be
+# seen.
 #
 # --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it holds none, they are made of the
 # quickstart's text, its documents shuffled, and can be copied to another machine: MORE_TEXT=1
@@ -20,15 +25,16 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-steps=1000 preset=record batch_tokens=98304 dtypes=() device=cuda
+steps=1000 preset=record batch_tokens=98304 lr_divisor=1 dtypes=() device=cuda
 data=${DATA_PATH:-data/quickstart/shards}
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --steps | --preset | --data | --dtypes | --batch-tokens | --device) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --steps | --preset | --data | --dtypes | --lr-divisor | --batch-tokens | --device) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
     --steps) steps=$2 ;;
     --data) data=$2 ;;
     --dtypes) read -ra dtypes <<<"$2" ;;
+    --lr-divisor) lr_divisor=$2 ;;
     --batch-tokens) batch_tokens=$2 ;;
     --device) device=$2 ;;
     --preset) preset=$2 ;;
@@ -43,8 +49,17 @@ else
   need_gpu_and_build
   launch=("${mpi[@]}" -np "$(nvidia-smi -L | wc -l)")
 fi
+[[ -f configs/$preset.env ]] || die "no preset '$preset': there is no configs/$preset.env"
 out=${OUT:-logs/bench_loss}
 mkdir -p "$out"
+
+rates=()
+if [[ $lr_divisor != 1 ]]; then
+  # MATRIX_LR=0.02 as --matrix-lr 0.005
+  mapfile -t rates < <(awk -F= -v by="$lr_divisor" '/^[A-Z_]*_LR=/ && $1 != "TTT_LR" {
+    gsub("_", "-", $1); print "--" tolower($1); print $2 / by }' "configs/$preset.env")
+  rates+=(--late-qat-threshold 0)
+fi
 
 # One in fifty documents is for validation, which no figure here reads.
 make_data() {
@@ -65,7 +80,7 @@ train() {
   "${launch[@]}" "$build/train_gpt" --config "configs/$preset.env" --output-dir "$out/$name" --run-id "$name" \
     --data-path "$data" --tokenizer-path= "${train_only[@]}" --device "$device" \
     --train-log-every 100 --train-batch-tokens "$batch_tokens" --iterations "$steps" --warmdown-iters $((steps / 3)) \
-    --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "$@" >"$out/$name.txt" 2>&1 || {
+    --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "${rates[@]}" "$@" >"$out/$name.txt" 2>&1 || {
     say "FAIL $name (exit $?)"
     tail -n 5 "$out/$name.txt"
     failed=1
@@ -80,7 +95,12 @@ runs=() failed=0
 if [[ ${#dtypes[@]} -gt 0 ]]; then
   for dtype in "${dtypes[@]}"; do
     IFS=: read -r format seed <<<"$dtype"
-    train "${dtype/:/_seed_}" --compute-dtype "$format" ${seed:+--seed "$seed"}
+    name=${dtype/:/_seed_} name=${name//[=,]/_} fp8=0
+    [[ " ${runs[*]} " != *" $out/$name "* ]] || name+=_again
+    if [[ $format == fp8* ]]; then
+      fp8=${format#fp8} fp8=${fp8#=} fp8=${fp8:-1} format=bf16
+    fi
+    train "$name" --compute-dtype "$format" --fp8 "$fp8" ${seed:+--seed "$seed"}
   done
 else
   train fp32_reference --compute-dtype fp32 --fused 0 --graphs 0

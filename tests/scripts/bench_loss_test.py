@@ -1,4 +1,5 @@
 """Compares two number formats over a few steps of a small model on a CPU, with a real build."""
+import json
 import os
 import pathlib
 import subprocess
@@ -50,6 +51,13 @@ class BenchLoss(unittest.TestCase):
         self.assertIn("fp32_seed_7", report.read_text())
         picture = ElementTree.parse(self.folder / "out" / "losses.svg").getroot()
         self.assertEqual(3, len(picture.findall(".//{*}polyline")))
+
+        quiet = self.run_script("--data", self.folder / "shards", "--dtypes", "fp32 fp32", "--steps", "3",
+                                "--batch-tokens", "512", "--lr-divisor", "4")
+        self.assertIn("fp32_again", quiet.stdout, quiet.stderr)
+        settings = json.loads((self.folder / "out" / "fp32_again" / "config.json").read_text())["settings"]
+        self.assertEqual((0.01, 0.01, 0.0125), tuple(settings[name] for name in ("MATRIX_LR", "SCALAR_LR", "TIED_EMBED_LR")))
+        self.assertEqual(0, settings["LATE_QAT_THRESHOLD"])
 
     def test_without_shards_or_text_it_says_what_to_do(self):
         if (SOURCE / "data" / "quickstart" / "text").is_dir():
