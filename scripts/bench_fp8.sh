@@ -2,7 +2,7 @@
 # usage: scripts/bench_fp8.sh [--recipe NAME] [--rounds N] [--steps N]
 #
 # What does each part of FP8 bring? configs/record.env and configs/gpt124m.env, or the one named, on one
-# GPU on synthetic tokens, in bf16, with FP8=mlp, qkv and out alone and with all three, in turns: the
+# GPU on synthetic tokens, in bf16, with FP8=mlp, qkv, out and head alone and with all of them, in turns: the
 # median step times and their ratio to bf16's, two rounds of 14 steps by default. Logs and the table go
 # to $OUT (logs/bench_fp8). What FP8 costs in loss: scripts/bench_loss.sh --dtypes "bf16 fp8 bf16:1338 fp8:1338".
 set -uo pipefail
@@ -37,7 +37,7 @@ failed=0
 
 for ((round = 1; round <= rounds; ++round)); do
   for recipe in "${recipes[@]}"; do
-    for parts in 0 mlp qkv out 1; do
+    for parts in 0 mlp qkv out head 1; do
       measured_run "$recipe.fp8=$parts.$round" --config "configs/$recipe.env" --iterations "$steps" --fp8 "$parts" \
         --val-batch-size 65536 --val-tokens 65536 || failed=1
     done

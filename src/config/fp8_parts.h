@@ -7,15 +7,17 @@ namespace tg {
 
 // The matrix products that are computed in FP8: FP8=1 is all of them, FP8=mlp,out those two.
 struct Fp8Parts {
-  bool mlp = false, qkv = false, out = false;
+  bool mlp = false, qkv = false, out = false, head = false;
 
   struct Name {
     std::string_view name;
     bool Fp8Parts::*part;
   };
   static constexpr auto names() {
-    return std::to_array<Name>(
-        {{"mlp", &Fp8Parts::mlp}, {"qkv", &Fp8Parts::qkv}, {"out", &Fp8Parts::out}});
+    return std::to_array<Name>({{"mlp", &Fp8Parts::mlp},
+                                {"qkv", &Fp8Parts::qkv},
+                                {"out", &Fp8Parts::out},
+                                {"head", &Fp8Parts::head}});
   }
   bool any() const {
     return std::ranges::any_of(names(), [this](const Name& of) { return this->*of.part; });

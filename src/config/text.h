@@ -82,7 +82,7 @@ std::string expected_text(const Limit& limit) {
            ", or several, the others each with the share of the run (below 1) or the step from "
            "which it counts (1024,2048@0.5)";
   } else if constexpr (std::is_same_v<T, Fp8Parts>) {
-    return "0, 1, or some of mlp, qkv and out with commas between them";
+    return "0, 1, or some of mlp, qkv, out and head with commas between them";
   } else if constexpr (std::is_enum_v<T>) {
     return fmt::format("{}", fmt::join(choices_of(T{}), "|"));
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {

@@ -132,14 +132,15 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
                         .branch = residual.branch,
                         .branch_scale = residual.branch_scale,
                         .channels = config_.model_dim,
+                        .y_scaling = weights_.head(training).fp8.input,
                         .branch_gradient_scaling = residual.branch_gradient_scaling},
                        1.0,
                        /*keep_sum=*/false)
       .y;
 }
 
-Weight Gpt::head(std::int64_t rows) const {
-  if (!config_.tie_embeddings) return weights_.head();
+Weight Gpt::head(std::int64_t rows, bool training) const {
+  if (!config_.tie_embeddings) return weights_.head(training);
   return {pad_to(table_["tok_emb.weight"], {rows, sizes_.dim}), /*gradient=*/{}};
 }
 
@@ -165,7 +166,8 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode) const {
   const auto states = final_states(inputs_bt, {}, nullptr, 0, mode.training);
-  auto loss = linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab), targets_bt.flatten(),
+  auto loss = linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab, mode.training),
+                                   targets_bt.flatten(),
                                    {.cap = config_.logit_softcap,
                                     .scale = mode.scale,
                                     .vocab = config_.vocab_size,

@@ -70,7 +70,7 @@ class Gpt {
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               const ForwardMode& mode) const;
   // The head for training and scoring, padded, or with `rows` rows where it is the token table.
-  Weight head(std::int64_t rows) const;
+  Weight head(std::int64_t rows, bool training = false) const;
   // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
   // A layer's projection of that embedding [B, T, KV·hd], or undefined.

@@ -95,9 +95,10 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
   banks.down = make_copy(matrices("mlp_down_bank", 0), {layers, sizes.dim, sizes.hidden}, {}, true);
   for (std::int64_t i = 0; i < layers; ++i) layers_.push_back(layer_of(banks, i));
   training_layers_ = layers_;
-  if (numerics_.fp8.any()) make_fp8(banks);
   if (const auto head = table.find("lm_head.weight"); head.defined())
     head_ = make_head(head, sizes);
+  training_head_ = head_;
+  if (numerics_.fp8.any()) make_fp8(banks);
   for (std::int64_t k = 0; k < config.mtp_num_heads; ++k)
     mtp_heads_.push_back(make_head(table[fmt::format("mtp_heads.{}.weight", k)], sizes));
   cast();
@@ -135,7 +136,8 @@ void WeightCopies::make_fp8(const LayerWeights& banks) {
                {fp8.mlp, &LayerWeights::up},
                {fp8.mlp, &LayerWeights::down}};
   const auto layers = static_cast<std::int64_t>(layers_.size());
-  fp8_scales_ = Fp8Scales(layers * static_cast<std::int64_t>(std::size(kinds)),
+  const std::int64_t heads = head_.value.defined();
+  fp8_scales_ = Fp8Scales(layers * static_cast<std::int64_t>(std::size(kinds)) + heads,
                           numerics_.step_tokens, banks.qkv.value.device());
   if (!numerics_.has_fp8) return;
   std::int64_t product = 0;
@@ -152,6 +154,12 @@ void WeightCopies::make_fp8(const LayerWeights& banks) {
           .output_gradient = fp8_scales_.output_gradient(product)};
     }
   }
+  if (!fp8.head || heads == 0) return;
+  const auto bank = head_.value.unsqueeze(0);
+  const auto head = empty_fp8_weights(bank, /*transposed=*/false);
+  fp8_banks_.push_back({bank, head});
+  training_head_.fp8 = {
+      .value = head.value[0], .scale = head.scale[0], .input = fp8_scales_.input(product)};
 }
 
 Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& sizes) {

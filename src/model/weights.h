@@ -55,8 +55,8 @@ class WeightCopies {
     return (training ? training_layers_ : layers_)[static_cast<std::size_t>(i)];
   }
   Fp8Scales& fp8_scales() { return fp8_scales_; }
-  // The untied head [V, D]; undefined with tied embeddings.
-  const Weight& head() const { return head_; }
+  // The untied head [V, D]; undefined with tied embeddings. `training` as layer()'s.
+  const Weight& head(bool training) const { return training ? training_head_ : head_; }
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
 
  private:
@@ -83,7 +83,7 @@ class WeightCopies {
                    bool is_bank);
   void copy_into(const Weight& target, const Source& source, const Placement& placement,
                  bool is_bank);
-  // Copies the matrices of all layers, `banks`, in FP8 for training_layers_.
+  // Copies in FP8 for training passes the matrices of all layers, `banks`, and the head's.
   void make_fp8(const LayerWeights& banks);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
   at::Tensor rounded(const at::Tensor& parameter, bool is_bank) const;
@@ -97,7 +97,7 @@ class WeightCopies {
   std::vector<std::pair<at::Tensor, Fp8Weight>> fp8_banks_;  // what is rounded, and to what
   Fp8Scales fp8_scales_;
   std::vector<LayerWeights> layers_, training_layers_;
-  Weight head_;
+  Weight head_, training_head_;
   std::vector<Weight> mtp_heads_;
 };
 

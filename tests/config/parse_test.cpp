@@ -211,12 +211,12 @@ TEST(Parse, BadInputNamesSettingValueOriginAndWhatIsExpected) {
       {{}, {"DEVICE=gpu"}, "64 DEVICE='gpu' (environment): expected auto|cuda|cpu"},
       {{"--fp8=mlp,attention"},
        {},
-       "64 FP8='mlp,attention' (--fp8): expected 0, 1, or some of mlp, qkv and out with commas "
-       "between them"},
+       "64 FP8='mlp,attention' (--fp8): expected 0, 1, or some of mlp, qkv, out and head with "
+       "commas between them"},
       {{},
        {"FP8="},
-       "64 FP8='' (environment): expected 0, 1, or some of mlp, qkv and out with commas between "
-       "them"},
+       "64 FP8='' (environment): expected 0, 1, or some of mlp, qkv, out and head with commas "
+       "between them"},
       {{"--ve-layers", "1,b"},
        {},
        "64 VE_LAYERS='1,b' (--ve-layers): expected integers with commas between them"},

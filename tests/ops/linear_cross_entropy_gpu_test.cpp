@@ -8,6 +8,7 @@
 #include "ops/fused.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
+#include "tests/ops/fp8.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
@@ -47,9 +48,10 @@ class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>>
          unit * (sure * 5 / unit.square().sum(1, true)))
             .to(at::kBFloat16);
   }
-  Results run(double upstream = 1) const {
+  Results run(double upstream = 1, bool fp8 = false) const {
     const auto in = x.detach().set_requires_grad(true);
-    const Weight w{weight, at::ones(weight.sizes(), weight.options().dtype(at::kFloat))};
+    Weight w{weight, at::ones(weight.sizes(), weight.options().dtype(at::kFloat))};
+    if (fp8) w.fp8 = test::fp8_weight(weight).fp8;
     const auto loss = linear_cross_entropy(
         in, w, targets, {.cap = GetParam().cap, .scale = kScale, .vocab = GetParam().vocab});
     loss.backward(at::full({}, upstream, loss.options()));
@@ -106,6 +108,18 @@ TEST_P(LinearCrossEntropyGpu, GivesTheSameBitsAgainAndScalesWithTheUpstreamGradi
   EXPECT_TRUE(at::equal(first.dx, second.dx));
   EXPECT_TRUE(at::equal(first.dw, second.dw));
   EXPECT_TRUE(at::equal(first.dx * 0.25, quarter.dx));
+}
+
+TEST_P(LinearCrossEntropyGpu, InFp8IsNearBf16) {
+  if (GetParam().dim % 16 != 0) GTEST_SKIP() << "rows of no multiple of 16 bytes";
+  const auto found = run(1, /*fp8=*/true), bf16 = run();
+  const auto relative = [](const at::Tensor& a, const at::Tensor& b) {
+    return ((a - b).to(at::kFloat).norm() / b.to(at::kFloat).norm()).item<double>();
+  };
+  EXPECT_NEAR(found.loss.item<double>(), bf16.loss.item<double>(), 0.02 * bf16.loss.item<double>());
+  EXPECT_FALSE(at::equal(found.loss, bf16.loss)) << "not the path that was meant";
+  EXPECT_LE(relative(found.dx, bf16.dx), 0.1);
+  EXPECT_LE(relative(found.dw, bf16.dw), 0.1);
 }
 
 INSTANTIATE_TEST_SUITE_P(

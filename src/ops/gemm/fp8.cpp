@@ -72,11 +72,11 @@ at::Tensor empty_fp8_scales(at::IntArrayRef sizes, at::Device device) {
   return at::empty(strided, at::TensorOptions(device).dtype(at::kFloat)).select(-1, 0);
 }
 
-Fp8Weight empty_fp8_weights(const at::Tensor& bank) {
+Fp8Weight empty_fp8_weights(const at::Tensor& bank, bool transposed) {
   const auto n = bank.size(0), out = bank.size(1), in = bank.size(2);
   const auto fp8 = bank.options().dtype(at::kFloat8_e4m3fn);
   return {.value = at::empty({n, out, in}, fp8),
-          .transposed = at::empty({n, in, out}, fp8),
+          .transposed = transposed ? at::empty({n, in, out}, fp8) : at::Tensor(),
           .scale = empty_fp8_scales({n}, bank.device())};
 }
 
@@ -88,6 +88,7 @@ void round_weights(const at::Tensor& bank, const Fp8Weight& to) {
   // A matrix of zeros has any scale.
   at::Tensor(to.scale).copy_((amax / kFp8Max).clamp_min_(std::numeric_limits<float>::min()));
   at::Tensor(to.value).copy_(bank / to.scale.view({-1, 1, 1}));
+  if (!to.transposed.defined()) return;
   // As bytes, since this converts nothing.
   at::Tensor(to.transposed).view(at::kByte).copy_(to.value.view(at::kByte).mT());
 }

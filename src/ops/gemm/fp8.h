@@ -28,8 +28,9 @@ struct Fp8Scaling {
 // A weight matrix W ≈ scale · value, and how what it is multiplied by is rounded. Undefined: the
 // GEMMs of this weight are not in FP8.
 struct Fp8Weight {
-  at::Tensor value{};                     // [out, in] e4m3
-  at::Tensor transposed{};                // [in, out]: tensor cores read FP8 operands along K only
+  at::Tensor value{};  // [out, in] e4m3
+  // [in, out], for input gradients: tensor cores read FP8 operands along K only. May be undefined.
+  at::Tensor transposed{};
   at::Tensor scale{};                     // [] fp32
   Fp8Scaling input{}, output_gradient{};  // of x·Wᵀ
 
@@ -57,8 +58,9 @@ cuda::Fp8Gemm fp8_gemm(const at::Tensor& scale_a, const at::Tensor& scale_b,
 // bytes, which cuBLAS wants of a product's scale.
 at::Tensor empty_fp8_scales(at::IntArrayRef sizes, at::Device device);
 
-// Matrices of a bank, all of one shape: value [n, out, in], transposed [n, in, out] and scale [n].
-Fp8Weight empty_fp8_weights(const at::Tensor& bank);
+// Matrices of a bank, all of one shape: value [n, out, in], transposed [n, in, out] if wanted, and
+// scale [n].
+Fp8Weight empty_fp8_weights(const at::Tensor& bank, bool transposed = true);
 // Rounds the bank's matrices, each with the scale that maps its largest |element| to kFp8Max.
 void round_weights(const at::Tensor& bank, const Fp8Weight& to);
 

@@ -42,14 +42,18 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
             .x = const_data(x),
             .weight = const_data(weight),
             .targets = targets.const_data_ptr<std::int64_t>(),
+            .gemm_x = const_data(x),
+            .gemm_weight = const_data(weight),
+            .fp8 = {},
             .unnormalised = mutable_data(saved[3]),
             .inverse_sum = mutable_fp32_data(rows[0]),
             .target_factor = mutable_fp32_data(rows[1])};
   }
 
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& gradient, const at::Tensor& targets, double cap,
-                            double scale, std::int64_t vocab, const OptionalTensor& grad_scale) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& of,
+                            const at::Tensor& targets, double cap, double scale, std::int64_t vocab,
+                            const OptionalTensor& grad_scale) {
+    const auto& weight = of.value;
     const auto count = x.size(0), width = weight.size(0);
     const auto fp32 = x.options().dtype(at::kFloat);
     const auto unnormalised = at::empty({count, width}, x.options());
@@ -57,10 +61,18 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     const auto sums =
         at::empty({cuda::cross_entropy_partial_sums(static_cast<int>(width)), count}, fp32);
     const variable_list saved{x, weight, targets, unnormalised, rows};
-    cuda::linear_cross_entropy(problem_of(saved, cap, vocab), mutable_fp32_data(sums),
-                               mutable_fp32_data(nll), current_stream(x));
+    auto problem = problem_of(saved, cap, vocab);
+    at::Tensor x_rounded;
+    if (const auto& fp8 = of.fp8; fp8.defined()) {
+      x_rounded = fp8_rounded(x, fp8.input);
+      problem.gemm_x = const_data(x_rounded);
+      problem.gemm_weight = const_data(fp8.value);
+      problem.fp8 = fp8_gemm(fp8.input.scale, fp8.scale);
+    }
+    cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(nll),
+                               current_stream(x));
     context->save_for_backward(saved);
-    context->saved_data["gradient"] = gradient;
+    context->saved_data["gradient"] = of.gradient;
     context->saved_data["cap"] = cap;
     context->saved_data["vocab"] = vocab;
     context->saved_data["scale"] = scale / static_cast<double>(count);
@@ -90,7 +102,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     const auto dx = at::mm(unnormalised, weight);
     cuda::finish_input_gradient(problem, c, mutable_data(dx), stream);
     const at::Tensor none;
-    return {dx, none, none, none, none, none, none, none};
+    return {dx, none, none, none, none, none, none};
   }
 };
 
@@ -101,11 +113,12 @@ at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
   const auto& [cap, scale, vocab, grad_scale] = options;
   if (supported(x_nd, weight, cap)) {
     assert(x_nd.requires_grad());  // else autograd would not call backward
-    return FusedLinearCrossEntropy::apply(
-        aligned_contiguous(x_nd), weight.value, weight.gradient, targets_n.contiguous(), cap, scale,
-        vocab == 0 ? weight.value.size(0) : vocab, optional_tensor(grad_scale));
+    return FusedLinearCrossEntropy::apply(aligned_contiguous(x_nd), weight, targets_n.contiguous(),
+                                          cap, scale, vocab == 0 ? weight.value.size(0) : vocab,
+                                          optional_tensor(grad_scale));
   }
-  return softcap_cross_entropy(linear(x_nd, weight), targets_n, cap, scale, vocab, grad_scale);
+  return softcap_cross_entropy(linear(x_nd, {weight.value, weight.gradient}), targets_n, cap, scale,
+                               vocab, grad_scale);
 }
 
 }  // namespace tg

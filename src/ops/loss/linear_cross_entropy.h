@@ -22,7 +22,8 @@ struct CrossEntropyOptions {
 // G is 0 at the target and c = scale/N:
 //   dx = c·((G·W)/S − (1 − p)·ds/dz·W[target])
 //   dW = Gᵀ·(c·x/S) − c·(1 − p)·ds/dz·x added to row `target`
-// The target's own terms are in fp32 up to the last rounding, since p may be near 1.
+// The target's own terms are in fp32 up to the last rounding, since p may be near 1. With
+// weight.fp8 that first GEMM alone is of FP8 operands, there and nowhere else.
 at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options);
 

@@ -3,7 +3,7 @@
 // epilogue takes less than half of the other consumer's mainloop at D of 768, which hides it.
 #include <cmath>
 
-#include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/gemm/hopper/fp8_tile.cuh"
 #include "ops/loss/linear_cross_entropy_hopper.h"
 #include "ops/loss/softcap_row.cuh"
 
@@ -18,16 +18,18 @@ constexpr int kBlockN = 192, kSubtiles = kBlockN / kSubtileN;
 
 // D = e^(s−cap)·(ds/dz)/4, s the softcapped accumulators z; partial_sums [tiles along N, rows] =
 // the sums of e^(s−cap) over a tile's columns. Columns from `vocab` on are 0, and so is each row's
-// target: 1 − p of a target that is nearly certain would be lost in p.
+// target, but for e^(−2·cap) in its sum: 1 − p of one that is nearly certain would be lost in p.
+template <typename TOperand>
 struct SoftmaxGradientEpilogue {
   using Element = T;
-  using Operand = T;
+  using Operand = TOperand;
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   Softcap softcap;
   int rows, vocab;
   const std::int64_t* targets;
   float* partial_sums;
+  OperandScales scales{};
 
   struct Accumulated {
     static constexpr int size = 8;
@@ -38,8 +40,7 @@ struct SoftmaxGradientEpilogue {
   struct Tile {
     const SoftmaxGradientEpilogue& of;
     int first_row, tile_n;
-    int valid;                   // columns of the tile that are tokens, less this thread's first
-    int target[kWgmmaTiles][2];  // of each of its rows: the column, less its first
+    int valid;  // columns of the tile that are tokens, less this thread's first
     float sums[kWgmmaTiles][2] = {};
 
     __device__ Tile(const SoftmaxGradientEpilogue& epilogue, const TileInfo& tile)
@@ -47,31 +48,44 @@ struct SoftmaxGradientEpilogue {
           first_row(tile.row + static_cast<int>(threadIdx.x) / kWarp % kWarpgroupWarps * 16 +
                     static_cast<int>(threadIdx.x) % kWarp / 4),
           tile_n(tile.column / kBlockN),
-          valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2) {
+          valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2) {}
+
+    // The target's logit becomes −∞: its weight e^(−2·cap), and its gradient 0.
+    __device__ void transform(Accumulators<kBlockN>& accumulators) const {
 #pragma unroll
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
           const int row = min(first_row + mma * kWgmmaM + half * 8, of.rows - 1);
-          // One that is no token is of no column, nor are its low bits.
-          const std::int64_t token = of.targets[row];
-          target[mma][half] =
-              token >= 0 && token < of.vocab ? static_cast<int>(token) - of.vocab + valid : -1;
+          const unsigned column = static_cast<int>(of.targets[row]) - of.vocab + valid;
+          if (column < kBlockN && column % 8 < 2)  // one thread of the row, seldom
+            mask(accumulators.mma[mma].values + 2 * half, column);
         }
       }
     }
+    // `row`: from its first accumulator on. Without an index that is known at run time only, which
+    // would put the accumulators into memory.
+    __device__ static void mask(float* row, unsigned column) {
+#pragma unroll
+      for (unsigned c = 0; c < kBlockN; c += 8) {
+#pragma unroll
+        for (unsigned i = 0; i < 2; ++i)
+          if (column == c + i) row[c / 2 + i] = -INFINITY;
+      }
+    }
 
-    __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
 #pragma unroll
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
         float weight[8], slope[8];
         softcap_weights<T>(Accumulated{accumulators + 4 * chunk}, of.softcap, weight, slope);
+        if (valid < kBlockN) {
 #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          const int column = subtile * kSubtileN + (chunk + i / 4) * 8 + i % 2;
-          if (column >= valid || column == target[mma][i / 2 % 2]) weight[i] = slope[i] = 0;
+          for (int i = 0; i < 8; ++i) {
+            const int column = subtile * kSubtileN + (chunk + i / 4) * 8 + i % 2;
+            if (column >= valid) weight[i] = slope[i] = 0;
+          }
         }
 #pragma unroll
         for (int i = 0; i < 8; ++i) sums[mma][i / 2 % 2] += weight[i];
@@ -209,11 +223,20 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
                           Stream stream) {
   if (of.rows == 0) return;
   const Softcap softcap(of.cap);
-  const GemmProblem problem{
-      .m = of.rows, .n = of.width, .k = of.dim, .a = of.x, .b = of.weight, .d = of.unnormalised};
-  launch_gemm(problem,
-              SoftmaxGradientEpilogue{softcap, of.rows, of.vocab, of.targets, partial_sums},
-              "linear_cross_entropy", stream);
+  const GemmProblem problem{.m = of.rows,
+                            .n = of.width,
+                            .k = of.dim,
+                            .a = of.gemm_x,
+                            .b = of.gemm_weight,
+                            .d = of.unnormalised};
+  dispatch_operand(of.fp8, Dtype::bf16, [&](auto, auto operand) {
+    using Operand = decltype(operand);
+    if constexpr (!std::is_same_v<Operand, __half>) {
+      const SoftmaxGradientEpilogue<Operand> epilogue{
+          softcap, of.rows, of.vocab, of.targets, partial_sums, operand_scales(of.fp8)};
+      launch_gemm(problem, epilogue, "linear_cross_entropy", stream);
+    }
+  });
   finish_rows_kernel<<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
       of, softcap, partial_sums, cross_entropy_partial_sums(of.width), nll);
   check_launch("linear_cross_entropy");

@@ -1,5 +1,6 @@
 #pragma once
 #include "device/launch.h"
+#include "ops/gemm/fp8_kernel.h"
 
 namespace tg::cuda {
 
@@ -11,6 +12,9 @@ struct LinearCrossEntropy {
   const void* x;                // [N, D]
   const void* weight;           // [width, D]
   const std::int64_t* targets;  // [N]
+  // What the first GEMM multiplies: x and weight, or with `fp8` both as e4m3.
+  const void *gemm_x, *gemm_weight;
+  Fp8Gemm fp8;  // without a copy
   // What the forward pass leaves for the backward pass:
   void* unnormalised;    // [N, width]: G
   float* inverse_sum;    // [N]: 1/S
