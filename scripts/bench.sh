@@ -35,9 +35,7 @@ while [[ $# -gt 0 ]]; do
   [[ -n ${2-} ]] || die "$1 wants a value"
   shift 2
 done
-for recipe in "${recipes[@]}"; do
-  [[ -f configs/$recipe.env ]] || die "no recipe '$recipe': there is no configs/$recipe.env"
-done
+require_presets "${recipes[@]}"
 need_gpu_and_build
 
 out=${OUT:-logs/bench}

@@ -24,9 +24,7 @@ while [[ $# -gt 0 ]]; do
   esac
   shift 2
 done
-for recipe in "${recipes[@]}"; do
-  [[ -f configs/$recipe.env ]] || die "no recipe '$recipe': there is no configs/$recipe.env"
-done
+require_presets "${recipes[@]}"
 need_gpu_and_build
 out=${OUT:-logs/bench_fp8}
 work=$(mktemp -d)

@@ -49,7 +49,7 @@ else
   need_gpu_and_build
   launch=("${mpi[@]}" -np "$(nvidia-smi -L | wc -l)")
 fi
-[[ -f configs/$preset.env ]] || die "no preset '$preset': there is no configs/$preset.env"
+require_presets "$preset"
 out=${OUT:-logs/bench_loss}
 mkdir -p "$out"
 

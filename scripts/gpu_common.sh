@@ -33,6 +33,14 @@ measured_run() {
   return "$result"
 }
 
+# require_presets NAME ...: ends the script where one of configs/ is missing.
+require_presets() {
+  local preset
+  for preset; do
+    [[ -f configs/$preset.env ]] || die "no preset '$preset': there is no configs/$preset.env"
+  done
+}
+
 missing_libraries() { ldd "$build/train_gpt" | grep 'not found'; }
 
 # A build that came from another machine finds LibTorch where this machine's Python has it.
