@@ -5,10 +5,10 @@
 namespace tg::cuda {
 
 void residual_norm_forward(const ResidualNormTerms&, const ResidualNormRows&, void*, void*, void*,
-                           Stream) {
+                           const Fp8Copy&, Stream) {
   not_built();
 }
-int residual_norm_blocks(const ResidualNormTerms&, const ResidualNormRows&) {
+int residual_norm_blocks(const ResidualNormTerms&, const ResidualNormRows&, bool) {
   not_built();
 }
 void residual_norm_backward(const ResidualNormTerms&, const ResidualNormRows&,
