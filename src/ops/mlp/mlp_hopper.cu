@@ -62,9 +62,8 @@ struct ActivationEpilogue {
 #pragma unroll
         for (int i = 0; i < 8; ++i)
           activation[i] = activate(accumulators[4 * chunk + i], sign_word(signs, mma));
-        copy.add(chunk, smem.store_rounded(chunk, activation));
+        copy.add(subtile, mma, chunk, smem.store_rounded(chunk, activation));
       }
-      copy.store(subtile, mma);
     }
     __device__ void end_subtile(int subtile) const {
       if (sign_out != nullptr) sign_out[subtile * kWarpgroupThreads] = signs;
@@ -124,9 +123,8 @@ struct ActivationGradientEpilogue {
           gradient[2 * w + 1] =
               differentiate(accumulators[4 * chunk + 2 * w + 1], high, subtile_signs);
         }
-        copy.add(chunk, smem.store_rounded(chunk, gradient));
+        copy.add(subtile, mma, chunk, smem.store_rounded(chunk, gradient));
       }
-      copy.store(subtile, mma);
     }
     __device__ void end_subtile(int subtile) const {
       if (subtile == kSubtiles - 1) copy.end();
