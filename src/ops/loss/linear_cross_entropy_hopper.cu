@@ -229,14 +229,15 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
                             .a = of.gemm_x,
                             .b = of.gemm_weight,
                             .d = of.unnormalised};
-  dispatch_operand(of.fp8, Dtype::bf16, [&](auto, auto operand) {
-    using Operand = decltype(operand);
-    if constexpr (!std::is_same_v<Operand, __half>) {
-      const SoftmaxGradientEpilogue<Operand> epilogue{
-          softcap, of.rows, of.vocab, of.targets, partial_sums, operand_scales(of.fp8)};
-      launch_gemm(problem, epilogue, "linear_cross_entropy", stream);
-    }
-  });
+  const auto run = [&](auto operand) {
+    const SoftmaxGradientEpilogue<decltype(operand)> epilogue{
+        softcap, of.rows, of.vocab, of.targets, partial_sums, operand_scales(of.fp8)};
+    launch_gemm(problem, epilogue, "linear_cross_entropy", stream);
+  };
+  if (of.fp8.scale_a != nullptr)
+    run(__nv_fp8_e4m3{});
+  else
+    run(T{});
   finish_rows_kernel<<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
       of, softcap, partial_sums, cross_entropy_partial_sums(of.width), nll);
   check_launch("linear_cross_entropy");

@@ -5,7 +5,8 @@
 namespace tg::cuda {
 
 // The two GEMMs of ops/mlp/mlp.h that have an epilogue. bf16 or fp16; all matrices row-major and
-// contiguous, at addresses that are multiples of 16 bytes, `dim` and `hidden` multiples of 8.
+// contiguous, at addresses that are multiples of 16 bytes, `dim` and `hidden` multiples of 8,
+// with FP8 operands of 16.
 struct MlpShape {
   int rows, dim, hidden;  // tokens, D, F
 };

@@ -1,5 +1,6 @@
 #pragma once
-// An e4m3 copy of D, written by an epilogue of gemm.cuh beside D itself: what the next GEMM reads.
+// FP8 for the epilogues of gemm.cuh: which operands a GEMM has, and an e4m3 copy of D, written
+// beside D itself for the next GEMM.
 #include "ops/gemm/fp8.cuh"
 #include "ops/gemm/hopper/gemm_launch.cuh"
 
