@@ -8,7 +8,7 @@
 # It uses this machine's package mirror and settings of apt, pip and proxies. Mounts in it exist in
 # COMMAND's namespace only and end with it, so that TREE can be removed like any folder. With wheels
 # and builds it grows to some 9 GB.
-#   --keep            continues in the clone of an earlier call
+#   --keep            continues in the clone of an earlier call, if there was one
 #   --beside FOLDER   mounts FOLDER read-only beside the clone
 # The exit status is COMMAND's, or 69 if this machine cannot make such a tree: that takes root, Debian
 # 12 and the right to mount.
@@ -68,7 +68,7 @@ unshare --mount true 2>/dev/null || unable "nothing can be mounted here"
 # debootstrap removes its own folder when it is complete.
 [[ -e $tree/etc/debian_version && ! -e $tree/debootstrap ]] || make_tree
 copy_settings
-if [[ $keep == no ]]; then
+if [[ $keep == no || ! -e $tree/srv/train_gpt ]]; then
   rm -rf --one-file-system "$tree/srv/train_gpt"
   git clone -q . "$tree/srv/train_gpt"
 fi
