@@ -30,18 +30,18 @@ TEST(Fp8, ATensorThatIsNotFiniteShows) {
   EXPECT_FALSE(std::isfinite(scaling.amax.item<float>()));
 }
 
-TEST(Fp8, WhatAnOperationLeftRoundedIsTakenOnceAndForItsTensorAlone) {
+TEST(Fp8, WhatIsCachedIsTakenOnceAndForItsTensorAlone) {
   auto scaling = scaling_of(1);
   scaling.cached = std::make_shared<Fp8Scaling::Cached>();
   const auto x = at::ones({16}, at::kBFloat16), other = at::ones({16}, at::kBFloat16);
   const auto rounded = at::full({16}, 2.0, at::kFloat).to(at::kFloat8_e4m3fn);
   const auto first_of = [](const at::Tensor& of) { return of.to(at::kFloat)[0].item<float>(); };
-  cache_rounded(x, rounded, scaling);
+  empty_rounded(x, scaling).copy_(rounded);
   EXPECT_EQ(first_of(fp8_rounded(x, scaling)), 2);
   EXPECT_EQ(first_of(fp8_rounded(x, scaling)), 1);
-  cache_rounded(x, rounded, scaling);
+  empty_rounded(x, scaling).copy_(rounded);
   EXPECT_EQ(first_of(fp8_rounded(other, scaling)), 1);
-  cache_rounded(x, rounded, scaling);
+  empty_rounded(x, scaling).copy_(rounded);
   drop_cached(scaling);
   EXPECT_EQ(first_of(fp8_rounded(x, scaling)), 1);
 }

@@ -115,7 +115,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
       partials = at::empty({cuda::qk_norm_rope_backward_blocks(shape), sums.size(0)}, fp32);
     }
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
-    const auto rounded = scaling.defined() ? empty_fp8(d_qkv) : at::Tensor();
+    const auto rounded = empty_rounded(d_qkv, scaling);
     cuda::qk_norm_rope_backward(
         shape, kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, embedding, first_v, lambda),
         {.q = head_vectors(dq),
@@ -129,7 +129,6 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
          .sums = mutable_fp32_data(sums),
          .qkv_copy = fp8_copy(rounded, scaling)},
         dtype_of(qkv), current_stream(qkv));
-    if (rounded.defined()) cache_rounded(d_qkv, rounded, scaling);
 
     at::Tensor d_gain, d_embedding, d_lambda;
     if (q_gain.defined()) d_gain = sums.narrow(0, 0, heads);

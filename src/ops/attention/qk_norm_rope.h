@@ -47,7 +47,7 @@ Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& ta
 // in `qkv` are normalised, rotated and scaled (by a gain kept away from 0) already, and these are
 // their 1/rms; undefined, qkv is the plain projection. The gradient of `qkv` is that of the plain
 // projection in both cases. With `gradient_scaling`, and inverse_rms in bf16, it is rounded
-// as well (cache_rounded()).
+// as well (empty_rounded()).
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
                                   const RopeTable& table);
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,

@@ -26,31 +26,22 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
     const auto qkv = at::empty({batch, tokens, weight.value.size(0)}, x.options());
     const auto inverse_rms =
         at::empty({batch, tokens, heads + kv_heads}, x.options().dtype(at::kFloat));
-    const auto& fp8 = weight.fp8;
-    const bool in_fp8 = fp8.defined();
-    const auto operand = in_fp8 ? fp8_rounded(x, fp8.input) : x;
+    const auto operands = gemm_operands(x, weight);
     cuda::qkv_proj_norm_rope(
         qkv_shape(qkv, cos, heads, kv_heads, channels), static_cast<int>(x.size(2)),
-        const_data(operand), const_data(in_fp8 ? fp8.value : weight.value),
-        in_fp8 ? fp8_gemm(fp8.input.scale, fp8.scale) : cuda::Fp8Gemm{}, const_data(cos),
+        const_data(operands.x), const_data(operands.weight), operands.fp8, const_data(cos),
         const_data(sin), const_fp32_data(or_undefined(q_gain)), mutable_data(qkv),
         mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
     context->save_for_backward({x, weight.value});
-    context->saved_data["gradient"] = weight.gradient;
-    if (in_fp8) context->saved_data["fp8"] = in_capsule(fp8);
+    context->saved_data["weight"] = in_capsule(weight);
     context->mark_non_differentiable({inverse_rms});
     context->set_materialize_grads(false);  // else zeros are written for inverse_rms
     return {qkv, inverse_rms};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    const auto saved = context->get_saved_variables();
-    const auto gradient = context->saved_data["gradient"].toTensor();
-    const auto fp8 = context->saved_data.find("fp8");
-    const auto dx = fp8 == context->saved_data.end()
-                        ? linear_backward(saved[0], saved[1], gradient, upstream[0])
-                        : fp8_linear_backward(saved[0], from_capsule<Fp8Weight>(fp8->second),
-                                              gradient, upstream[0]);
+    const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
+    const auto dx = linear_backward(context->get_saved_variables()[0], weight, upstream[0]);
     const at::Tensor none;
     return {dx, none, none, none, none, none, none, none};
   }

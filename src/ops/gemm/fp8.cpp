@@ -18,12 +18,19 @@ cuda::Fp8Gemm fp8_gemm(const at::Tensor& scale_a, const at::Tensor& scale_b,
   return {const_fp32_data(scale_a), const_fp32_data(scale_b), copy};
 }
 
+namespace {
+
 at::Tensor empty_fp8(const at::Tensor& x) {
   return at::empty(x.sizes(), x.options().dtype(at::kFloat8_e4m3fn).requires_grad(false));
 }
 
-void cache_rounded(const at::Tensor& x, const at::Tensor& rounded, const Fp8Scaling& scaling) {
+}  // namespace
+
+at::Tensor empty_rounded(const at::Tensor& x, const Fp8Scaling& scaling) {
+  if (!scaling.defined()) return {};
+  const auto rounded = empty_fp8(x);
   if (scaling.cached) *scaling.cached = {x.detach(), rounded};
+  return rounded;
 }
 
 void drop_cached(const Fp8Scaling& scaling) {

@@ -40,17 +40,16 @@ struct Fp8Weight {
 // x of any shape, bf16 for the kernels → e4m3(x / scale), contiguous: what is cached of x, which is
 // then no longer cached, or a pass over x.
 at::Tensor fp8_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
-// For operations whose kernels round what they compute, to the bytes that fp8_rounded() would give.
-void cache_rounded(const at::Tensor& x, const at::Tensor& rounded, const Fp8Scaling& scaling);
+// For operations whose kernels round x as they compute it, to the bytes that fp8_rounded() would
+// give: what they write, cached; and how they take it. Undefined and null where `scaling` is.
+at::Tensor empty_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
+cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling);
 void drop_cached(const Fp8Scaling& scaling);
 // a [..., K] and b [N, K], both e4m3 → scale_a · scale_b · a·bᵀ [..., N] in bf16; the tensor cores
 // accumulate with 14 bits.
 at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                       const at::Tensor& scale_b);
 
-// For these kernels: an empty tensor like x, and how they take it; null if it is undefined.
-at::Tensor empty_fp8(const at::Tensor& x);
-cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling);
 cuda::Fp8Gemm fp8_gemm(const at::Tensor& scale_a, const at::Tensor& scale_b,
                        const cuda::Fp8Copy& copy = {});
 

@@ -23,18 +23,26 @@ void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const a
   }
 }
 
-at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const at::Tensor& gradient,
-                           const at::Tensor& dy) {
-  const auto rows = as_rows(dy);
-  accumulate_gemm(gradient, rows.t(), as_rows(x));
-  return at::mm(rows, value).view(x.sizes());
+at::Tensor linear_forward(const at::Tensor& x, const Weight& weight) {
+  const auto& fp8 = weight.fp8;
+  if (!fp8.defined()) return at::linear(x, weight.value);
+  return fp8_matmul(fp8_rounded(x, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
 }
 
-at::Tensor fp8_linear_backward(const at::Tensor& x, const Fp8Weight& weight,
-                               const at::Tensor& gradient, const at::Tensor& dy) {
-  accumulate_gemm(gradient, as_rows(dy).t(), as_rows(x));
-  const auto& scaling = weight.output_gradient;
-  return fp8_matmul(fp8_rounded(dy, scaling), scaling.scale, weight.transposed, weight.scale);
+at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy) {
+  const auto rows = as_rows(dy);
+  accumulate_gemm(weight.gradient, rows.t(), as_rows(x));
+  const auto& fp8 = weight.fp8;
+  if (!fp8.defined()) return at::mm(rows, weight.value).view(x.sizes());
+  const auto& scaling = fp8.output_gradient;
+  return fp8_matmul(fp8_rounded(rows, scaling), scaling.scale, fp8.transposed, fp8.scale)
+      .view(x.sizes());
+}
+
+GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight) {
+  const auto& fp8 = weight.fp8;
+  if (!fp8.defined()) return {x, weight.value};
+  return {fp8_rounded(x, fp8.input), fp8.value, fp8_gemm(fp8.input.scale, fp8.scale)};
 }
 
 namespace {
@@ -43,33 +51,14 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& value,
-                            const at::Tensor& gradient) {
-    context->save_for_backward({x, value});
-    context->saved_data["gradient"] = gradient;
-    return at::linear(x, value);
-  }
-  static variable_list backward(AutogradContext* context, variable_list upstream) {
-    const auto saved = context->get_saved_variables();
-    return {linear_backward(saved[0], saved[1], context->saved_data["gradient"].toTensor(),
-                            upstream[0]),
-            at::Tensor(), at::Tensor()};
-  }
-};
-
-struct Fp8Linear : torch::autograd::Function<Fp8Linear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& weight) {
-    context->save_for_backward({x});
-    context->saved_data["gradient"] = weight.gradient;
-    context->saved_data["fp8"] = in_capsule(weight.fp8);
-    const auto& fp8 = weight.fp8;
-    return fp8_matmul(fp8_rounded(x, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
+    context->save_for_backward({x, weight.value});  // autograd sees that neither changes meanwhile
+    context->saved_data["weight"] = in_capsule(weight);
+    return linear_forward(x, weight);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
-    const auto fp8 = from_capsule<Fp8Weight>(context->saved_data["fp8"]);
-    return {fp8_linear_backward(context->get_saved_variables()[0], fp8,
-                                context->saved_data["gradient"].toTensor(), upstream[0]),
-            at::Tensor()};
+    const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
+    return {linear_backward(context->get_saved_variables()[0], weight, upstream[0]), at::Tensor()};
   }
 };
 
@@ -100,10 +89,9 @@ struct CastingLinear : torch::autograd::Function<CastingLinear> {
 
 at::Tensor linear(const at::Tensor& x, const Weight& weight) {
   if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
-  if (weight.fp8.defined()) return Fp8Linear::apply(x, weight);
-  if (!weight.gradient.defined() || !at::GradMode::is_enabled()) return at::linear(x, weight.value);
+  if (!weight.gradient.defined() || !at::GradMode::is_enabled()) return linear_forward(x, weight);
   assert(x.requires_grad());  // else autograd would not call backward
-  return AccumulatingLinear::apply(x, weight.value, weight.gradient);
+  return AccumulatingLinear::apply(x, weight);
 }
 
 }  // namespace tg

@@ -24,11 +24,15 @@ at::Tensor linear(const at::Tensor& x, const Weight& weight);
 at::Tensor as_rows(const at::Tensor& x);
 // accumulator += a·b, rounded to the accumulator's dtype only:
 void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b);
-// → dx = dy·value, and accumulates dW into `gradient`:
-at::Tensor linear_backward(const at::Tensor& x, const at::Tensor& value, const at::Tensor& gradient,
-                           const at::Tensor& dy);
-// The same with dx of FP8 operands:
-at::Tensor fp8_linear_backward(const at::Tensor& x, const Fp8Weight& weight,
-                               const at::Tensor& gradient, const at::Tensor& dy);
+// → x·Wᵀ; autograd follows `value`, not `fp8`:
+at::Tensor linear_forward(const at::Tensor& x, const Weight& weight);
+// → dx = dy·W, and accumulates dW into weight.gradient:
+at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy);
+// What a kernel multiplies for x·Wᵀ: x and W, or both in FP8 with their scales.
+struct GemmOperands {
+  at::Tensor x, weight;
+  cuda::Fp8Gemm fp8{};
+};
+GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight);
 
 }  // namespace tg

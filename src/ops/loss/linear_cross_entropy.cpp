@@ -42,8 +42,8 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
             .x = const_data(x),
             .weight = const_data(weight),
             .targets = targets.const_data_ptr<std::int64_t>(),
-            .gemm_x = const_data(x),
-            .gemm_weight = const_data(weight),
+            .gemm_x = nullptr,  // forward's alone
+            .gemm_weight = nullptr,
             .fp8 = {},
             .unnormalised = mutable_data(saved[3]),
             .inverse_sum = mutable_fp32_data(rows[0]),
@@ -62,13 +62,10 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
         at::empty({cuda::cross_entropy_partial_sums(static_cast<int>(width)), count}, fp32);
     const variable_list saved{x, weight, targets, unnormalised, rows};
     auto problem = problem_of(saved, cap, vocab);
-    at::Tensor x_rounded;
-    if (const auto& fp8 = of.fp8; fp8.defined()) {
-      x_rounded = fp8_rounded(x, fp8.input);
-      problem.gemm_x = const_data(x_rounded);
-      problem.gemm_weight = const_data(fp8.value);
-      problem.fp8 = fp8_gemm(fp8.input.scale, fp8.scale);
-    }
+    const auto operands = gemm_operands(x, of);
+    problem.gemm_x = const_data(operands.x);
+    problem.gemm_weight = const_data(operands.weight);
+    problem.fp8 = operands.fp8;
     cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(nll),
                                current_stream(x));
     context->save_for_backward(saved);

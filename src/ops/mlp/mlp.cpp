@@ -32,23 +32,13 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     auto sizes = x.sizes().vec();
     sizes.back() = up.value.size(0);
     const auto activation = at::empty(sizes, x.options());
-    const bool in_fp8 = up.fp8.defined();
-    const auto operand = in_fp8 ? fp8_rounded(x, up.fp8.input) : x;
-    cuda::Fp8Gemm fp8;
-    if (in_fp8) {
-      const auto rounded = empty_fp8(activation);
-      fp8 = fp8_gemm(up.fp8.input.scale, up.fp8.scale, fp8_copy(rounded, down.fp8.input));
-      cache_rounded(activation, rounded, down.fp8.input);
-    }
-    cuda::mlp_up(shape_of(x, up.value), const_data(operand),
-                 const_data(in_fp8 ? up.fp8.value : up.value), fp8, static_cast<float>(slope),
-                 mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
+    auto operands = gemm_operands(x, up);
+    const auto rounded = empty_rounded(activation, down.fp8.input);
+    operands.fp8.copy = fp8_copy(rounded, down.fp8.input);
+    cuda::mlp_up(shape_of(x, up.value), const_data(operands.x), const_data(operands.weight),
+                 operands.fp8, static_cast<float>(slope), mutable_data(activation),
+                 mutable_data(signs), dtype_of(x), current_stream(x));
     return activation;
-  }
-  static at::Tensor project(const at::Tensor& activation, const Weight& down) {
-    const auto& fp8 = down.fp8;
-    if (!fp8.defined()) return at::linear(activation, down.value);
-    return fp8_matmul(fp8_rounded(activation, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
   }
   // Overwrites the activation with the gradient of x·upᵀ.
   static void differentiate(const at::Tensor& x, const at::Tensor& dy, const Weight& up,
@@ -57,12 +47,10 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     const bool in_fp8 = up.fp8.defined();
     const auto& dy_scaling = down.fp8.output_gradient;
     const auto operand = in_fp8 ? fp8_rounded(dy, dy_scaling) : dy;
-    cuda::Fp8Gemm fp8;
-    if (in_fp8) {
-      const auto rounded = empty_fp8(activation);
-      fp8 = fp8_gemm(dy_scaling.scale, down.fp8.scale, fp8_copy(rounded, up.fp8.output_gradient));
-      cache_rounded(activation, rounded, up.fp8.output_gradient);
-    }
+    const auto rounded = empty_rounded(activation, up.fp8.output_gradient);
+    const auto fp8 = in_fp8 ? fp8_gemm(dy_scaling.scale, down.fp8.scale,
+                                       fp8_copy(rounded, up.fp8.output_gradient))
+                            : cuda::Fp8Gemm{};
     cuda::mlp_down_backward(shape_of(x, up.value), const_data(operand),
                             const_data(in_fp8 ? down.fp8.transposed : down.value), fp8,
                             const_data(activation), const_data(signs), static_cast<float>(slope),
@@ -75,11 +63,12 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
                             const Weight& down, double slope, bool recompute) {
     const auto signs = recompute ? at::Tensor() : empty_signs(x, up.value);
     const auto activation = activate(x, up, down, slope, signs);
-    context->save_for_backward({x, recompute ? at::Tensor() : activation, signs});
+    context->save_for_backward(
+        {x, recompute ? at::Tensor() : activation, signs, up.value, down.value});
     context->saved_data["up"] = in_capsule(up);
     context->saved_data["down"] = in_capsule(down);
     context->saved_data["slope"] = slope;
-    return project(activation, down);
+    return linear_forward(activation, down);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
@@ -96,9 +85,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     // The activation is no longer needed.
     if (!recompute) torch::autograd::impl::bump_version(saved[1]);
     differentiate(x, dy, up, down, activation, signs, slope);
-    const auto& gradient = activation;
-    const auto dx = up.fp8.defined() ? fp8_linear_backward(x, up.fp8, up.gradient, gradient)
-                                     : linear_backward(x, up.value, up.gradient, gradient);
+    const auto dx = linear_backward(x, up, activation);
     const at::Tensor none;
     return {dx, none, none, none, none};
   }
@@ -106,27 +93,26 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
 
 // linear(leaky_relu_squared(linear(x, up)), down) that keeps x·upᵀ, but not its activation.
 struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& up,
-                            const at::Tensor& up_gradient, const at::Tensor& down,
-                            const at::Tensor& down_gradient, double slope) {
-    const auto hidden = at::linear(x, up);
-    context->save_for_backward({x, up, down, hidden});
-    context->saved_data["up_gradient"] = up_gradient;
-    context->saved_data["down_gradient"] = down_gradient;
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& up,
+                            const Weight& down, double slope) {
+    const auto hidden = linear_forward(x, up);
+    context->save_for_backward({x, hidden, up.value, down.value});
+    context->saved_data["up"] = in_capsule(up);
+    context->saved_data["down"] = in_capsule(down);
     context->saved_data["slope"] = slope;
-    return at::linear(leaky_relu_squared(hidden, slope), down);
+    return linear_forward(leaky_relu_squared(hidden, slope), down);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &up = saved[1], &down = saved[2], &hidden = saved[3];
+    const auto &x = saved[0], &hidden = saved[1];
     const double slope = context->saved_data["slope"].toDouble();
     const auto d_activation =
-        linear_backward(leaky_relu_squared(hidden, slope), down,
-                        context->saved_data["down_gradient"].toTensor(), upstream[0]);
+        linear_backward(leaky_relu_squared(hidden, slope),
+                        from_capsule<Weight>(context->saved_data["down"]), upstream[0]);
     const auto d_hidden = leaky_relu_squared_backward(hidden, d_activation, slope);
-    const auto dx = linear_backward(x, up, context->saved_data["up_gradient"].toTensor(), d_hidden);
+    const auto dx = linear_backward(x, from_capsule<Weight>(context->saved_data["up"]), d_hidden);
     const at::Tensor none;
-    return {dx, none, none, none, none, none};
+    return {dx, none, none, none};
   }
 };
 
@@ -138,12 +124,11 @@ at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double
   const bool fused = supported(x, up, down);
   const bool trains = up.gradient.defined() && down.gradient.defined();
   if (fused && !at::GradMode::is_enabled())
-    return FusedMlp::project(FusedMlp::activate(aligned_contiguous(x), up, down, slope, {}), down);
+    return linear_forward(FusedMlp::activate(aligned_contiguous(x), up, down, slope, {}), down);
   if (at::GradMode::is_enabled() && trains) {
     assert(x.requires_grad());  // else autograd would not call backward
     if (fused) return FusedMlp::apply(aligned_contiguous(x), up, down, slope, recompute);
-    if (recompute && !up.fp8.defined())
-      return RecomputingMlp::apply(x, up.value, up.gradient, down.value, down.gradient, slope);
+    if (recompute) return RecomputingMlp::apply(x, up, down, slope);
   }
   return linear(leaky_relu_squared(linear(x, up), slope), down);
 }

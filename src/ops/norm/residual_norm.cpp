@@ -59,11 +59,10 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
     const auto residual = like(adds || skips || mixed), y = like(true);
-    const auto y_rounded = y_scaling.defined() ? empty_fp8(y) : at::Tensor();
+    const auto y_rounded = empty_rounded(y, y_scaling);
     cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale, channels), mutable_data(sum),
                                 mutable_data(residual), mutable_data(y),
                                 fp8_copy(y_rounded, y_scaling), current_stream(y));
-    if (y_rounded.defined()) cache_rounded(y, y_rounded, y_scaling);
 
     const auto next = residual.defined() ? residual : in[kX].variable_data();
     variable_list out{next, y};
@@ -116,9 +115,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto terms = pointers(in);
     const auto columns = cuda::residual_norm_columns(terms, rows);
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["branch_gradient_scaling"]);
-    const bool copies = scaling.defined() && wanted[kBranch];
-    const auto rounded = copies ? empty_fp8(in[kX]) : at::Tensor();
-    const int blocks = cuda::residual_norm_blocks(terms, rows, copies);
+    const auto rounded = wanted[kBranch] ? empty_rounded(d[kBranch], scaling) : at::Tensor();
+    const int blocks = cuda::residual_norm_blocks(terms, rows, rounded.defined());
     const auto fp32 = in[kX].options().dtype(at::kFloat);
     const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
     const auto sums = columns > 0 ? at::empty({columns}, fp32) : at::Tensor();
@@ -134,7 +132,6 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                   .dbranch_copy = fp8_copy(rounded, scaling)},
                                  blocks, mutable_fp32_data(partials), mutable_fp32_data(sums),
                                  current_stream(in[kX]));
-    if (copies) cache_rounded(d[kBranch], rounded, scaling);
 
     const std::int64_t width = rows.width;
     if (scaled) d[kBranchScale] = sums.narrow(0, 0, width);

@@ -24,7 +24,7 @@ struct ResidualTerms {
   // Of D, where the last ones are padding, zero everywhere: what the mean is over. 0: all.
   std::int64_t channels = 0;
   // Of the FP8 products that read y and whose output is the branch: the kernels round y and the
-  // branch's gradient for them (cache_rounded()), in bf16 with D a multiple of 16.
+  // branch's gradient for them (empty_rounded()), in bf16 with D a multiple of 16.
   Fp8Scaling y_scaling{}, branch_gradient_scaling{};
 };
 struct ResidualNorm {
