@@ -11,6 +11,10 @@ namespace tg {
 
 namespace {
 
+// From this size on a collective of its own and AdamW on a shard cost less than packing the
+// gradient with others and updating the whole on every rank.
+constexpr std::int64_t kShardedElements = 1 << 20;
+
 bool contains(const std::string& name, const std::string& pattern) {
   return name.find(pattern) != std::string::npos;
 }
@@ -28,7 +32,8 @@ GradientReduction Parameter::reduction() const {
     case ParamGroup::head:
       break;
   }
-  return GradientReduction::all_reduce;
+  return value.numel() < kShardedElements ? GradientReduction::all_reduce
+                                          : GradientReduction::reduce_scatter;
 }
 
 void ParameterTable::add(Parameter row) {

@@ -24,7 +24,7 @@ enum class ParamGroup {
 
 // Where the sum of all ranks' gradients goes.
 enum class GradientReduction {
-  reduce_scatter,  // to each rank its share of the matrices
+  reduce_scatter,  // to each rank its shard
   all_reduce,      // to every rank the whole
   none,            // nowhere: each rank keeps its own gradient
 };
@@ -57,7 +57,7 @@ struct Parameter {
   bool exported = true;                // part of the final model's files
   std::vector<ParameterPart> parts{};  // the whole, each element in one of them
 
-  // Follows from the group: Muon's matrices are dealt to the ranks, all else is replicated.
+  // What Muon steps and what is large is sharded, all else that is stepped replicated.
   GradientReduction reduction() const;
 };
 

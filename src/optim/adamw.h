@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "optim/shard.h"
 #include "optim/step_scalars.h"
 
 namespace tg {
@@ -16,19 +17,27 @@ struct AdamWOptions {
 };
 
 // AdamW (Loshchilov and Hutter 2019) with bias correction and ε outside the root, as torch's fused
-// one, for parameters of one dtype. State is kept in the parameters' dtype. A parameter whose
-// gradient is undefined is left alone, undecayed.
+// one, for parameters of one dtype, or this rank's shards of them. State is kept in the parameters'
+// dtype.
 class AdamW {
  public:
-  AdamW(std::vector<std::pair<std::string, at::Tensor>> parameters, const AdamWOptions& options);
+  AdamW(std::vector<Shard> parameters, const AdamWOptions& options);
 
-  void step(const StepScalars& scalars);
-  // Sharing storage: "exp_avg.NAME", "exp_avg_sq.NAME", "step.NAME".
-  std::vector<std::pair<std::string, at::Tensor>> state() const;
+  // gradients: of each parameter, of its shape and dtype. One whose gradient is undefined is left
+  // alone, undecayed.
+  void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients);
+
+  // Sharing storage: "exp_avg.NAME", "exp_avg_sq.NAME" and "step.NAME"; of shards the first two,
+  // for each chunk (Shard::named), are sharded_state(), all else is replicated_state().
+  using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
+  NamedState replicated_state() const;
+  NamedState sharded_state() const;
 
  private:
-  std::vector<std::string> names_;
-  std::vector<at::Tensor> parameters_, exp_avgs_, exp_avg_sqs_, steps_;
+  NamedState moments(bool sharded) const;
+
+  std::vector<Shard> parameters_;
+  std::vector<at::Tensor> exp_avgs_, exp_avg_sqs_, steps_;
   AdamWOptions options_;
 };
 

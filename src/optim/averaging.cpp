@@ -6,33 +6,34 @@ namespace tg {
 
 namespace {
 
-std::vector<at::Tensor> in_fp32(const ParameterTable& table) {
+std::vector<at::Tensor> in_fp32(const std::vector<Shard>& shards) {
   std::vector<at::Tensor> values;
-  for (const auto& row : table.rows()) values.push_back(row.value.detach().to(at::kFloat));
+  for (const auto& shard : shards) values.push_back(shard.value.to(at::kFloat));
   return values;
 }
 
 }  // namespace
 
 WeightAverage::WeightAverage(const ParameterTable& table, const AveragingConfig& config,
-                             bool record_quirks)
+                             Communicator& communicator, bool record_quirks)
     : table_(table),
       config_(config),
+      communicator_(communicator),
       keeps_ema_(config.ema_enabled || config.lawa_enabled),
       keeps_swa_(config.swa_enabled && !config.ema_enabled && !config.lawa_enabled &&
                  !record_quirks) {
+  for (const auto& row : table.rows()) shards_.push_back(shard_of(row, communicator));
   if (keeps_ema_) ema_ = copy_weights();
 }
 
 WeightAverage::Copy WeightAverage::copy_weights() const {
   Copy copy;
-  for (const auto& row : table_.rows())
-    copy.push_back(row.value.detach().to(at::kFloat, false, true));
+  for (const auto& shard : shards_) copy.push_back(shard.value.to(at::kFloat, false, true));
   return copy;
 }
 
 void WeightAverage::update_ema() {
-  at::_foreach_lerp_(ema_, in_fp32(table_), 1.0 - config_.ema_decay);
+  at::_foreach_lerp_(ema_, in_fp32(shards_), 1.0 - config_.ema_decay);
 }
 
 bool WeightAverage::takes_swa(std::int64_t step, double lr_scale) const {
@@ -52,15 +53,15 @@ bool WeightAverage::update(std::int64_t step, double lr_scale) {
     if (swa_count_++ == 0) {
       swa_sum_ = copy_weights();
     } else {
-      at::_foreach_add_(swa_sum_, in_fp32(table_));
+      at::_foreach_add_(swa_sum_, in_fp32(shards_));
     }
   }
   return !std::exchange(swa_started_, true);
 }
 
 void WeightAverage::set_weights(const Copy& average) {
-  for (std::size_t i = 0; i < average.size(); ++i)
-    table_.rows()[i].value.detach().copy_(average[i]);
+  for (std::size_t i = 0; i < average.size(); ++i) shards_[i].value.copy_(average[i]);
+  for (const auto& row : table_.rows()) ParameterGather(row, communicator_).wait();
 }
 
 void WeightAverage::allocate_copies(std::int64_t lawa_copies) {
@@ -75,11 +76,18 @@ void WeightAverage::allocate_all() {
   allocate_copies(config_.lawa_enabled ? config_.lawa_k : 0);
 }
 
-std::vector<std::pair<std::string, WeightAverage::Copy>> WeightAverage::copies() const {
-  std::vector<std::pair<std::string, Copy>> all{{"ema.", ema_}, {"swa.", swa_sum_}};
-  for (std::size_t i = 0; i < lawa_.size(); ++i) {
-    all.emplace_back(fmt::format("lawa.{}.", i), lawa_[i]);
-  }
+WeightAverage::NamedState WeightAverage::state(bool sharded) const {
+  NamedState all;
+  const auto add = [&](const std::string& prefix, const Copy& copy) {
+    for (std::size_t i = 0; i < copy.size(); ++i) {
+      if (shards_[i].first_chunk.has_value() != sharded) continue;
+      for (const auto& [name, value] : shards_[i].named(copy[i]))
+        all.emplace_back(prefix + name, value);
+    }
+  };
+  add("ema.", ema_);
+  add("swa.", swa_sum_);
+  for (std::size_t i = 0; i < lawa_.size(); ++i) add(fmt::format("lawa.{}.", i), lawa_[i]);
   return all;
 }
 

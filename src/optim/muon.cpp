@@ -1,14 +1,12 @@
 #include "optim/muon.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "ops/optim/muon_update.h"
 #include "ops/optim/newton_schulz.h"
 #include "ops/pad.h"
-#include "optim/reduction.h"
+#include "optim/shard.h"
 
 namespace tg {
 
@@ -17,11 +15,13 @@ Muon::Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOpti
     : banks_(std::move(banks)), options_(options), communicator_(communicator) {
   const auto world = communicator.world_size();
   for (const auto& [name, bank] : banks_) {
-    const auto share = matrices_of_a_rank(bank.size(0), world);
+    const auto chunks = chunks_of_rank(bank.size(0), communicator);
     const auto buffer = bank.options().dtype(options_.dtype).requires_grad(false);
-    momentum_.push_back(at::zeros({share, bank.size(1), bank.size(2)}, buffer));
-    gathered_.push_back(
-        world == 1 ? at::Tensor() : at::empty({share * world, bank.size(1), bank.size(2)}, buffer));
+    const auto buffers = [&](std::int64_t matrices) {
+      return at::zeros({matrices, bank.size(1), bank.size(2)}, buffer);
+    };
+    momentum_.push_back(buffers(chunks.count));
+    gathered_.push_back(world == 1 ? at::Tensor() : buffers(chunks.per_rank * world));
   }
 }
 
@@ -39,7 +39,7 @@ void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradi
       if (communicator_.world_size() == 1) {
         updates[i] = mine;
       } else {
-        pending[i] = communicator_.all_gather(updates[i], mine.contiguous());
+        pending[i] = gather(i, mine);
       }
     }
     if (i == 0) continue;
@@ -50,9 +50,18 @@ void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradi
 
 at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& gradient, const at::Tensor& mu,
                            const at::Tensor& clip, const at::Tensor& skip) {
+  if (gradient.size(0) == 0) return gradient;  // more ranks than matrices
   const auto ahead = nesterov_momentum(momentum_[bank], gradient, mu, clip, skip);
   return newton_schulz(ahead, options_.newton_schulz_steps,
                        row_multiple(ahead.device(), ahead.scalar_type()));
+}
+
+Pending Muon::gather(std::size_t bank, const at::Tensor& mine) {
+  const auto all = gathered_[bank];
+  const auto per_rank = all.size(0) / communicator_.world_size();
+  const auto own = all.narrow(0, communicator_.rank() * per_rank, per_rank);
+  own.narrow(0, 0, mine.size(0)).copy_(mine);
+  return communicator_.all_gather(all, own);
 }
 
 void Muon::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rate) {
@@ -66,10 +75,9 @@ std::vector<std::pair<std::string, at::Tensor>> Muon::state() const {
   std::vector<std::pair<std::string, at::Tensor>> state;
   for (std::size_t i = 0; i < banks_.size(); ++i) {
     const auto& [name, bank] = banks_[i];
-    const auto share = momentum_[i].size(0), first = communicator_.rank() * share;
-    for (std::int64_t matrix = first; matrix < std::min(first + share, bank.size(0)); ++matrix) {
-      state.emplace_back(fmt::format("momentum.{}.{}", name, matrix), momentum_[i][matrix - first]);
-    }
+    const auto first = chunks_of_rank(bank.size(0), communicator_).first;
+    const Shard shard{"momentum." + name, momentum_[i], first};
+    for (auto& named : shard.named(momentum_[i])) state.push_back(std::move(named));
   }
   return state;
 }

@@ -26,7 +26,7 @@ class Muon {
   Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOptions& options,
        Communicator& communicator);
 
-  // gradients: of each bank this rank's matrices, [⌈n/W⌉, rows, columns] in options.dtype, as
+  // gradients: of each bank this rank's matrices, [count, rows, columns] in options.dtype, as
   // Reduction gives them; `clip` [] fp32 scales them. A bank's updates travel while the next bank's
   // are computed. Collective.
   void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
@@ -36,13 +36,16 @@ class Muon {
   std::vector<std::pair<std::string, at::Tensor>> state() const;
 
  private:
+  // → [count, rows, columns]
   at::Tensor update_of(std::size_t bank, const at::Tensor& gradient, const at::Tensor& mu,
                        const at::Tensor& clip, const at::Tensor& skip);
+  // Starts filling gathered_[bank]; `mine`: this rank's updates.
+  Pending gather(std::size_t bank, const at::Tensor& mine);
   void apply(std::size_t bank, const at::Tensor& updates, const at::Tensor& rate);
 
   std::vector<std::pair<std::string, at::Tensor>> banks_;
   std::vector<at::Tensor> momentum_;
-  std::vector<at::Tensor> gathered_;  // all ranks' updates of each bank; undefined for one rank
+  std::vector<at::Tensor> gathered_;  // [≥ n, rows, columns], all ranks' updates; none for one rank
   MuonOptions options_;
   Communicator& communicator_;
 };

@@ -11,27 +11,40 @@ namespace tg {
 
 namespace {
 
+using Rows = std::vector<const Parameter*>;
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
-Named of_group(const ParameterTable& table, ParamGroup group) {
-  Named found;
+Rows of_group(const ParameterTable& table, ParamGroup group) {
+  Rows found;
   for (const auto& row : table.rows()) {
-    if (row.group == group) found.emplace_back(row.name, row.value);
+    if (row.group == group) found.push_back(&row);
   }
   return found;
 }
 
 // Those of one dtype together, as AdamW takes them.
-std::map<at::ScalarType, Named> by_dtype(Named parameters) {
-  std::map<at::ScalarType, Named> parts;
-  for (auto& named : parameters) parts[named.second.scalar_type()].push_back(std::move(named));
+std::map<at::ScalarType, Rows> by_dtype(const Rows& rows) {
+  std::map<at::ScalarType, Rows> parts;
+  for (const auto* row : rows) parts[row->value.scalar_type()].push_back(row);
   return parts;
 }
 
-Named banks_of(const ParameterTable& table) {
-  auto banks = of_group(table, ParamGroup::muon);
-  for (auto& [name, value] : banks) value = as_bank(value.detach());
+std::vector<Shard> shards_of(const Rows& rows, const Communicator& communicator) {
+  std::vector<Shard> shards;
+  for (const auto* row : rows) shards.push_back(shard_of(*row, communicator));
+  return shards;
+}
+
+Named banks_of(const Rows& rows) {
+  Named banks;
+  for (const auto* row : rows)
+    banks.emplace_back(row->name, as_chunks(row->value.detach(), row->group));
   return banks;
+}
+
+MuonOptions muon_options(const ModelConfig& model, const OptimConfig& optim, at::ScalarType dtype) {
+  const auto [lr, weight_decay] = rate_of(ParamGroup::muon, optim, model.tie_embeddings);
+  return {lr, weight_decay, optim.muon_backend_steps, dtype};
 }
 
 }  // namespace
@@ -42,18 +55,15 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
     : table_(table),
       communicator_(communicator),
       record_quirks_(options.record_quirks),
-      reduction_(table, communicator, options.matrices) {
+      reduction_(table, communicator, options.matrices),
+      banks_(of_group(table, ParamGroup::muon)),
+      muon_(banks_of(banks_), muon_options(model, optim, options.matrices), communicator) {
   for (const auto group : {ParamGroup::embedding, ParamGroup::scalar, ParamGroup::head}) {
     const auto [lr, weight_decay] = rate_of(group, optim, model.tie_embeddings);
-    for (auto& [dtype, parameters] : by_dtype(of_group(table, group))) {
-      adamw_.emplace_back(std::move(parameters),
-                          AdamWOptions{lr, weight_decay, optim.beta1, optim.beta2, optim.adam_eps});
-    }
+    const AdamWOptions adamw{lr, weight_decay, optim.beta1, optim.beta2, optim.adam_eps};
+    for (const auto& [dtype, rows] : by_dtype(of_group(table, group)))
+      adamw_.push_back({rows, AdamW(shards_of(rows, communicator), adamw)});
   }
-  const auto [lr, weight_decay] = rate_of(ParamGroup::muon, optim, model.tie_embeddings);
-  muon_.emplace_back(banks_of(table),
-                     MuonOptions{lr, weight_decay, optim.muon_backend_steps, options.matrices},
-                     communicator);
   if (options.scaled_tokens > 0) {
     loss_scale_.emplace(table.rows().front().value.device(), options.scaled_tokens);
   }
@@ -82,13 +92,24 @@ at::Tensor Optimizer::clip(double max_norm) {
   }
   const auto norm = reduction_.norm();
   clip_ = max_norm > 0 ? clip_factor(norm, max_norm) : at::ones_like(norm);
-  if (max_norm > 0) reduction_.scale_replicated(clip_);
+  if (max_norm > 0) reduction_.scale_all_but_banks(clip_);
   return norm;
 }
 
+std::vector<at::Tensor> Optimizer::gradients_of(const Rows& rows) const {
+  std::vector<at::Tensor> gradients;
+  for (const auto* row : rows) gradients.push_back(reduction_.gradient(*row));
+  return gradients;
+}
+
 void Optimizer::step(const StepScalars& scalars) {
-  for (auto& adamw : adamw_) adamw.step(scalars);
-  for (auto& muon : muon_) muon.step(scalars, reduction_.shards(), clip_);
+  std::vector<ParameterGather> gathers;
+  for (auto& [rows, adamw] : adamw_) {
+    adamw.step(scalars, gradients_of(rows));
+    for (const auto* row : rows) gathers.emplace_back(*row, communicator_);
+  }
+  muon_.step(scalars, gradients_of(banks_), clip_);
+  for (auto& gather : gathers) gather.wait();
   reduction_.drop_unreduced(scalars.skip);
   if (loss_scale_) loss_scale_->update(scalars.skip);
 }
@@ -106,14 +127,16 @@ void Optimizer::zero_gradients() {
 
 Optimizer::NamedState Optimizer::replicated_state() const {
   NamedState all;
-  for (const auto& adamw : adamw_) std::ranges::move(adamw.state(), std::back_inserter(all));
+  for (const auto& group : adamw_)
+    std::ranges::move(group.adamw.replicated_state(), std::back_inserter(all));
   if (loss_scale_) std::ranges::move(loss_scale_->state(), std::back_inserter(all));
   return all;
 }
 
 Optimizer::NamedState Optimizer::sharded_state() const {
-  NamedState all;
-  for (const auto& muon : muon_) std::ranges::move(muon.state(), std::back_inserter(all));
+  auto all = muon_.state();
+  for (const auto& group : adamw_)
+    std::ranges::move(group.adamw.sharded_state(), std::back_inserter(all));
   return all;
 }
 

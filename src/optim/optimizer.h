@@ -20,7 +20,8 @@ struct OptimizerOptions {
 };
 
 // All optimizers of a run, dealt out by the parameter table (Parameter::group): Muon and AdamW at
-// each group's rate. What is in group `none` is never updated, and its gradients are never zeroed.
+// each group's rate, of what is sharded on each rank its share. What is in group `none` is never
+// updated, and its gradients are never zeroed.
 class Optimizer {
  public:
   Optimizer(const ParameterTable& table, const ModelConfig& model, const OptimConfig& optim,
@@ -48,18 +49,27 @@ class Optimizer {
 
   // By name, sharing storage.
   using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
-  NamedState replicated_state() const;  // AdamW's and the loss scale, the same on every rank
-  NamedState sharded_state() const;     // Muon's, of this rank's matrices alone
+  NamedState replicated_state() const;  // the same on every rank
+  NamedState sharded_state() const;     // of this rank's shards alone
 
  private:
+  using Rows = std::vector<const Parameter*>;
+  struct AdamWGroup {
+    Rows rows;
+    AdamW adamw;
+  };
+  // As Reduction::gradient().
+  std::vector<at::Tensor> gradients_of(const Rows& rows) const;
+
   const ParameterTable& table_;
   Communicator& communicator_;
   bool record_quirks_;
   Reduction reduction_;
   at::Tensor local_norm_;  // with record_quirks: of this rank's own gradients
   at::Tensor clip_;        // the factor that the banks' gradients still need
-  std::vector<AdamW> adamw_;
-  std::vector<Muon> muon_;  // one, or none in a model without banks
+  std::vector<AdamWGroup> adamw_;
+  Rows banks_;
+  Muon muon_;
   std::optional<LossScale> loss_scale_;
 };
 

@@ -1,16 +1,14 @@
 #include "optim/reduction.h"
 
 #include <algorithm>
-#include <numeric>
+#include <map>
 
 #include "optim/gradient_norm.h"
+#include "optim/shard.h"
 
 namespace tg {
 
 namespace {
-
-// Below this a tensor is packed with others; above it, copying costs more than a collective.
-constexpr std::int64_t kPackedElements = 1 << 20;
 
 std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
   std::vector<at::Tensor> gradients;
@@ -24,102 +22,125 @@ at::Tensor norm_of(const std::vector<at::Tensor>& tensors) {
   return global_norm(tensors).to(at::kFloat);
 }
 
-bool is_packed(const at::Tensor& gradient) {
-  return gradient.numel() < kPackedElements;
+at::Tensor squared_norm(const std::vector<at::Tensor>& tensors, at::Device device) {
+  if (tensors.empty()) return at::zeros({}, at::TensorOptions(device).dtype(at::kFloat));
+  return norm_of(tensors).square();
+}
+
+at::Tensor zero_chunks(const at::Tensor& like, std::int64_t n, at::ScalarType dtype) {
+  auto sizes = like.sizes().vec();
+  sizes[0] = n;
+  return at::zeros(sizes, like.options().dtype(dtype));
 }
 
 }  // namespace
 
 Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
                      at::ScalarType bank_dtype)
-    : communicator_(communicator), bank_dtype_(bank_dtype) {
-  for (const auto& row : table.rows()) part_of(row.reduction()).push_back(row.value);
-  shards_.resize(banks_.size());
-  padded_.resize(banks_.size());
-  pending_.resize(banks_.size());
-}
-
-std::vector<at::Tensor>& Reduction::part_of(GradientReduction reduction) {
-  switch (reduction) {
-    case GradientReduction::reduce_scatter:
-      return banks_;
-    case GradientReduction::none:
-      return unreduced_;
-    case GradientReduction::all_reduce:
-      break;
+    : communicator_(communicator) {
+  for (const auto& row : table.rows()) {
+    switch (row.reduction()) {
+      case GradientReduction::reduce_scatter: {
+        const bool bank = row.group == ParamGroup::muon;
+        sharded_.push_back({.row = &row,
+                            .dtype = bank ? bank_dtype : row.value.scalar_type(),
+                            .padded = {},
+                            .reduced = {},
+                            .mine = {},
+                            .pending = {}});
+        break;
+      }
+      case GradientReduction::all_reduce:
+        replicated_.push_back(row.value);
+        break;
+      case GradientReduction::none:
+        unreduced_.push_back(row.value);
+        break;
+    }
   }
-  return replicated_;
-}
-
-void Reduction::start_banks() {
-  std::vector<std::size_t> order(banks_.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return banks_[a].numel() > banks_[b].numel();
+  std::stable_sort(sharded_.begin(), sharded_.end(), [](const Sharded& a, const Sharded& b) {
+    return a.row->value.numel() > b.row->value.numel();
   });
+}
+
+void Reduction::start(Sharded& sharded) {
+  const auto& gradient = sharded.row->value.grad();
+  if (!gradient.defined()) return;
+  const auto chunks = as_chunks(gradient, sharded.row->group);
   const auto world = communicator_.world_size();
-  for (const auto i : order) {
-    const auto gradient = as_bank(banks_[i].grad());
-    if (world == 1) {
-      shards_[i] = gradient.to(bank_dtype_);
-      continue;
-    }
-    const auto share = matrices_of_a_rank(gradient.size(0), world);
-    if (!padded_[i].defined()) {
-      padded_[i] = at::zeros({share * world, gradient.size(1), gradient.size(2)},
-                             gradient.options().dtype(bank_dtype_));
-      shards_[i] = at::empty({share, gradient.size(1), gradient.size(2)}, padded_[i].options());
-    }
-    padded_[i].narrow(0, 0, gradient.size(0)).copy_(gradient);
-    pending_[i] = communicator_.reduce_scatter(shards_[i], padded_[i]);
+  if (world == 1) {
+    sharded.mine = chunks.to(sharded.dtype);
+    return;
   }
+  const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator_);
+  if (chunks.scalar_type() == sharded.dtype && per_rank * world == chunks.size(0)) {
+    sharded.mine = chunks.narrow(0, first, count);
+    sharded.pending = communicator_.reduce_scatter(sharded.mine, chunks);
+    return;
+  }
+  if (!sharded.padded.defined()) {
+    sharded.padded = zero_chunks(chunks, per_rank * world, sharded.dtype);
+    sharded.reduced = zero_chunks(chunks, per_rank, sharded.dtype);
+    sharded.mine = sharded.reduced.narrow(0, 0, count);
+  }
+  sharded.padded.narrow(0, 0, chunks.size(0)).copy_(chunks);
+  sharded.pending = communicator_.reduce_scatter(sharded.reduced, sharded.padded);
 }
 
 at::Tensor Reduction::pack(const at::Tensor& numbers) const {
   std::vector<at::Tensor> parts{numbers};
-  for (const auto& gradient : gradients_of(replicated_)) {
-    if (is_packed(gradient)) parts.push_back(gradient.flatten().to(at::kFloat));
-  }
+  for (const auto& gradient : gradients_of(replicated_))
+    parts.push_back(gradient.flatten().to(at::kFloat));
   return at::cat(parts);
 }
 
 void Reduction::unpack(const at::Tensor& packed, const at::Tensor& numbers) {
-  numbers.copy_(packed.narrow(0, 0, numbers.numel()));
-  std::int64_t at = numbers.numel();
-  for (const auto& gradient : gradients_of(replicated_)) {
-    if (!is_packed(gradient)) continue;
-    gradient.copy_(packed.narrow(0, at, gradient.numel()).view(gradient.sizes()));
-    at += gradient.numel();
-  }
+  // All of one dtype in one kernel.
+  std::map<at::ScalarType, std::pair<std::vector<at::Tensor>, std::vector<at::Tensor>>> copies;
+  std::int64_t at = 0;
+  const auto take = [&](const at::Tensor& to) {
+    auto& [targets, sources] = copies[to.scalar_type()];
+    targets.push_back(to);
+    sources.push_back(packed.narrow(0, at, to.numel()).view(to.sizes()));
+    at += to.numel();
+  };
+  take(numbers);
+  for (const auto& gradient : gradients_of(replicated_)) take(gradient);
+  for (const auto& [dtype, pair] : copies) at::_foreach_copy_(pair.first, pair.second);
 }
 
 void Reduction::reduce(const at::Tensor& numbers) {
   const at::NoGradGuard no_grad;
-  start_banks();
+  for (auto& sharded : sharded_) start(sharded);
   if (communicator_.world_size() == 1) return;
-  std::vector<Pending> large;
-  for (const auto& gradient : gradients_of(replicated_)) {
-    if (!is_packed(gradient)) large.push_back(communicator_.sum(gradient));
-  }
   const auto packed = pack(numbers);
   communicator_.sum(packed).wait();
   unpack(packed, numbers);
-  for (auto& pending : large) pending.wait();
-  for (auto& pending : pending_) pending.wait();
+  for (auto& sharded : sharded_) sharded.pending.wait();
+}
+
+at::Tensor Reduction::gradient(const Parameter& row) const {
+  for (const auto& sharded : sharded_) {
+    if (sharded.row == &row) return sharded.mine;
+  }
+  return row.value.grad();
 }
 
 at::Tensor Reduction::norm() {
   const at::NoGradGuard no_grad;
   const auto replicated = gradients_of(replicated_);
-  if (communicator_.world_size() == 1) {
-    auto all = shards_;
-    all.insert(all.end(), replicated.begin(), replicated.end());
-    return norm_of(all);
+  std::vector<at::Tensor> mine;
+  for (const auto& sharded : sharded_) {
+    if (sharded.mine.defined() && sharded.mine.numel() > 0) mine.push_back(sharded.mine);
   }
-  if (shards_.empty()) return norm_of(replicated);
-  auto squares = norm_of(shards_).square();
+  if (communicator_.world_size() == 1 || sharded_.empty()) {
+    mine.insert(mine.end(), replicated.begin(), replicated.end());
+    return norm_of(mine);
+  }
+  const auto device = sharded_.front().row->value.device();
+  const auto squares = squared_norm(mine, device);
   communicator_.sum(squares).wait();
-  return (squares + norm_of(replicated).square()).sqrt();
+  return (squares + squared_norm(replicated, device)).sqrt();
 }
 
 at::Tensor Reduction::local_norm() const {
@@ -128,7 +149,8 @@ at::Tensor Reduction::local_norm() const {
 }
 
 void Reduction::drop_shards() {
-  if (communicator_.world_size() == 1) shards_.assign(shards_.size(), at::Tensor());
+  if (communicator_.world_size() > 1) return;
+  for (auto& sharded : sharded_) sharded.mine.reset();
 }
 
 void Reduction::scale_local(const at::Tensor& factor) {
@@ -136,12 +158,24 @@ void Reduction::scale_local(const at::Tensor& factor) {
   at::_foreach_mul_(local_gradients(), factor);
 }
 
+void Reduction::scale_all_but_banks(const at::Tensor& factor) {
+  const at::NoGradGuard no_grad;
+  auto scaled = gradients_of(replicated_);
+  for (const auto& sharded : sharded_) {
+    if (sharded.mine.defined() && sharded.row->group != ParamGroup::muon)
+      scaled.push_back(sharded.mine);
+  }
+  if (!scaled.empty()) at::_foreach_mul_(scaled, factor);
+}
+
 std::vector<at::Tensor> Reduction::local_gradients() const {
   std::vector<at::Tensor> all;
-  for (const auto* part : {&banks_, &replicated_, &unreduced_}) {
-    const auto gradients = gradients_of(*part);
-    all.insert(all.end(), gradients.begin(), gradients.end());
-  }
+  const auto add = [&](const at::Tensor& parameter) {
+    if (parameter.grad().defined()) all.push_back(parameter.grad());
+  };
+  for (const auto& sharded : sharded_) add(sharded.row->value);
+  for (const auto& value : replicated_) add(value);
+  for (const auto& value : unreduced_) add(value);
   return all;
 }
 
@@ -149,11 +183,6 @@ void Reduction::drop_unreduced(const at::Tensor& skip) {
   const at::NoGradGuard no_grad;
   // Not times zero: that keeps a NaN.
   for (auto& gradient : gradients_of(unreduced_)) gradient.masked_fill_(skip.to(at::kBool), 0);
-}
-
-void Reduction::scale_replicated(const at::Tensor& factor) {
-  const at::NoGradGuard no_grad;
-  at::_foreach_mul_(gradients_of(replicated_), factor);
 }
 
 }  // namespace tg

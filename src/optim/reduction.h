@@ -8,59 +8,52 @@
 
 namespace tg {
 
-// Gradients of all ranks summed, each where it is needed (Parameter::reduction): of what Muon
-// steps, the banks, every rank gets its share of the matrices, of everything else the whole. The
-// gradients are divided by the number of micro-batches beforehand, so that sums do not depend on
-// the number of ranks.
+// Gradients of all ranks summed, each where it is needed (Parameter::reduction): of what is sharded
+// every rank gets its chunks, of what is replicated the whole. The gradients are divided by the
+// number of micro-batches beforehand, so that sums do not depend on the number of ranks.
 class Reduction {
  public:
-  // `bank_dtype`: in which the banks travel.
+  // `bank_dtype`: in which Muon's banks travel, and are stepped; all else travels in its own.
   Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType bank_dtype);
 
-  // Of the gradients that the last backward pass left; and of `numbers` [k] fp32, in place. The
-  // banks go first, the largest before the others; what is small goes packed into one collective.
+  // Of the gradients that the last backward pass left, which it uses up; and of `numbers` [k] fp32,
+  // in place. Sharded gradients go first, the largest before the others; what is replicated goes
+  // packed into one collective.
   void reduce(const at::Tensor& numbers);
-  // The global norm of what reduce() gave → [] fp32, on the device. Collective.
+  // What reduce() gave: of a sharded parameter this rank's chunks [count, …], a bank's in
+  // bank_dtype, else the whole; undefined where backward left none. Valid until drop_shards().
+  at::Tensor gradient(const Parameter& row) const;
+  // The global norm of it → [] fp32, on the device. Collective.
   at::Tensor norm();
   // This rank's own gradients, before reduce(), and their norm.
   std::vector<at::Tensor> local_gradients() const;
   at::Tensor local_norm() const;
   // Scales this rank's own gradients, before reduce().
   void scale_local(const at::Tensor& factor);
-  // Scales all but the banks, after it.
-  void scale_replicated(const at::Tensor& factor);
+  // Scales what reduce() gave, but for the banks', which Muon scales.
+  void scale_all_but_banks(const at::Tensor& factor);
   // Zeroes the gradients that stay with their rank where `skip` [] is not 0, without a wait: they
   // are never zeroed otherwise, and what is not finite would stay in them.
   void drop_unreduced(const at::Tensor& skip);
 
-  // After the last use of the shards: one rank's are its gradients, which would stay in memory.
+  // After the last use of the shards: one rank's copies of its banks would stay in memory.
   void drop_shards();
 
-  // This rank's matrices of each bank, [⌈n/W⌉, rows, columns] in bank_dtype; beyond n they are
-  // zero.
-  const std::vector<at::Tensor>& shards() const { return shards_; }
-
  private:
-  std::vector<at::Tensor>& part_of(GradientReduction reduction);
-  void start_banks();
+  struct Sharded {
+    const Parameter* row;
+    at::ScalarType dtype;
+    at::Tensor padded, reduced;  // kept from step to step; undefined where the gradient serves
+    at::Tensor mine;             // this rank's chunks [count, …]
+    Pending pending;
+  };
+  void start(Sharded& sharded);
   at::Tensor pack(const at::Tensor& numbers) const;
   void unpack(const at::Tensor& packed, const at::Tensor& numbers);
 
   Communicator& communicator_;
-  at::ScalarType bank_dtype_;
-  std::vector<at::Tensor> banks_, replicated_, unreduced_;
-  std::vector<at::Tensor> shards_, padded_;
-  std::vector<Pending> pending_;  // of the banks
+  std::vector<Sharded> sharded_;  // the largest first
+  std::vector<at::Tensor> replicated_, unreduced_;
 };
-
-// [n, rows, columns] of a bank, or of a matrix that is stepped as one; shares storage.
-inline at::Tensor as_bank(const at::Tensor& tensor) {
-  return tensor.dim() == 2 ? tensor.unsqueeze(0) : tensor;
-}
-
-// Matrices of a bank of n on each of W ranks.
-inline std::int64_t matrices_of_a_rank(std::int64_t n, int world_size) {
-  return (n + world_size - 1) / world_size;
-}
 
 }  // namespace tg

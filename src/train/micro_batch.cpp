@@ -48,7 +48,8 @@ RowsFit measured_rows(const Settings& settings, const Machine& machine, Communic
                       RunParts& parts, const BatchShape& shape) {
   const auto& parameters = parts.weights.parameters;
   // All copies that the run will keep; they are made after the warm-up.
-  WeightAverage average(parameters, settings.averaging, settings.runtime.record_quirks);
+  WeightAverage average(parameters, settings.averaging, communicator,
+                        settings.runtime.record_quirks);
   average.allocate_all();
   const auto pass = [&](std::int64_t rows_at_once) {
     parts.step.rehearse_passes(any_tokens(rows_at_once, shape.seq_len, machine.device));

@@ -47,6 +47,14 @@ class Writer final : public StateVisitor {
   std::size_t scalars_ = 0, tensors_ = 0;
 };
 
+// Of an object that names its state, replicated and sharded, as Optimizer does.
+template <class Stateful>
+void visit_sharded(StateVisitor& visitor, const std::string& prefix, const Stateful& object) {
+  for (const auto& [name, value] : object.replicated_state()) visitor(prefix + name, value);
+  for (const auto& [name, value] : object.sharded_state())
+    visitor(prefix + name, value, Placement::sharded);
+}
+
 }  // namespace
 
 RunState::RunState(const Settings& settings, at::Device device, Communicator& communicator,
@@ -60,8 +68,8 @@ RunState::RunState(const Settings& settings, at::Device device, Communicator& co
       optimizer_(optimizer),
       fp8_scales_(fp8_scales),
       feeder_(feeder),
-      world_size_(communicator.world_size()),
-      shape_(batch_shape(settings, world_size_, {})) {}
+      communicator_(communicator),
+      shape_(batch_shape(settings, communicator.world_size(), {})) {}
 
 void RunState::set_shape(const BatchShape& shape) {
   if (shape == shape_) return;
@@ -70,7 +78,7 @@ void RunState::set_shape(const BatchShape& shape) {
 }
 
 void RunState::start_average() {
-  average.emplace(parameters_, settings_.averaging, settings_.runtime.record_quirks);
+  average.emplace(parameters_, settings_.averaging, communicator_, settings_.runtime.record_quirks);
 }
 
 void RunState::add_validation(std::int64_t at_step, double loss) {
@@ -91,12 +99,7 @@ void RunState::visit(StateVisitor& visitor) {
   visit_validations(visitor);
   visit_loader(visitor);
   for (const auto& [name, value] : parameters_.named_values()) visitor("parameter." + name, value);
-  for (const auto& [name, value] : optimizer_.replicated_state()) {
-    visitor("optimizer." + name, value);
-  }
-  for (const auto& [name, value] : optimizer_.sharded_state()) {
-    visitor("optimizer." + name, value, Placement::sharded);
-  }
+  visit_sharded(visitor, "optimizer.", optimizer_);
   for (const auto& [name, value] : fp8_scales_.state()) visitor("model." + name, value);
   visit_average(visitor);
 }
@@ -104,7 +107,7 @@ void RunState::visit(StateVisitor& visitor) {
 // Where batches keep their shape, both follow from the settings.
 void RunState::visit_batches(StateVisitor& visitor) {
   if (!batches_change(settings_.run)) {
-    tokens = step * tokens_per_step(settings_, world_size_);
+    tokens = step * tokens_per_step(settings_, communicator_.world_size());
     return;
   }
   visitor("tokens", tokens);
@@ -139,8 +142,9 @@ void RunState::visit_average(StateVisitor& visitor) {
   if (!any) average.reset();
   if (any && !average) start_average();
   if (!average) return;
-  average->visit_state(
+  average->visit_counters(
       [&](const std::string& name, auto& value) { visitor("average." + name, value); });
+  visit_sharded(visitor, "average.", *average);
 }
 
 void RunState::for_each_tensor(

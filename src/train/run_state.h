@@ -95,7 +95,7 @@ class RunState {
   const Optimizer& optimizer_;
   const Fp8Scales& fp8_scales_;
   Feeder& feeder_;
-  const int world_size_;
+  Communicator& communicator_;
   BatchShape shape_;
 };
 

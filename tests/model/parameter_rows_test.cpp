@@ -156,10 +156,10 @@ mlp_up_bank                 [12,3072,768]  fp32 muon      reduce_scatter exporte
 - blocks.i.mlp.fc.weight    [3072,768]                                            torch_default int6
 mlp_down_bank               [12,768,3072]  fp32 muon      reduce_scatter exported
 - blocks.i.mlp.proj.weight  [768,3072]                                            0             int6
-tok_emb.weight              [50304,768]    bf16 embedding all_reduce     exported torch_default int8
+tok_emb.weight              [50304,768]    bf16 embedding reduce_scatter exported torch_default int8
 blocks.i.attn.value_blend   []             fp32 scalar    all_reduce     exported 0.5           int6
 blocks.i.resid_mix          [2]            fp32 scalar    all_reduce     exported 1,then_0      keep
-lm_head.weight              [50304,768]    fp32 head      all_reduce     exported 0             int8
+lm_head.weight              [50304,768]    fp32 head      reduce_scatter exported 0             int8
 )"));
 }
 

@@ -8,6 +8,13 @@ namespace {
 constexpr AdamWOptions kOptions{
     .lr = 0.03, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8};
 
+// Replicated parameters.
+std::vector<Shard> whole(const test::Named& parameters) {
+  std::vector<Shard> shards;
+  for (const auto& [name, value] : parameters) shards.push_back({name, value.detach()});
+  return shards;
+}
+
 // One element through the textbook's steps, in fp64.
 struct Element {
   double p, m = 0, v = 0;
@@ -26,15 +33,14 @@ struct Element {
 void expect_textbook(at::ScalarType dtype, const AdamWOptions& options, double gradient_size,
                      double tolerance) {
   const auto parameter = test::leaf({3, 5}, 1, dtype);
-  AdamW adamw({{"w", parameter}}, options);
+  AdamW adamw(whole({{"w", parameter}}), options);
   std::vector<Element> elements;
   for (const double value : test::values_of(parameter)) elements.push_back({value});
   for (int step = 0; step < 7; ++step) {
     const double scale = 1.0 - 0.1 * step;
     const auto gradient =
         (test::normal({3, 5}, 10 + static_cast<std::uint64_t>(step)) * gradient_size).to(dtype);
-    test::set_gradient(parameter, gradient);
-    adamw.step(test::scalars(scale));
+    adamw.step(test::scalars(scale), {gradient});
     const auto g = test::values_of(gradient);
     std::vector<double> expected;
     for (std::size_t i = 0; i < elements.size(); ++i) {
@@ -60,8 +66,8 @@ TEST(AdamW, EpsilonStandsOutsideTheRoot) {
 
 TEST(AdamW, HalfPrecisionWeightsKeepHalfPrecisionState) {
   const auto parameter = test::leaf({4}, 2, at::kBFloat16);
-  AdamW adamw({{"w", parameter}}, kOptions);
-  const auto state = adamw.state();
+  AdamW adamw(whole({{"w", parameter}}), kOptions);
+  const auto state = adamw.replicated_state();
   EXPECT_EQ(test::named(state, "exp_avg.w").scalar_type(), at::kBFloat16);
   EXPECT_EQ(test::named(state, "exp_avg_sq.w").scalar_type(), at::kBFloat16);
   EXPECT_EQ(test::named(state, "step.w").scalar_type(), at::kFloat);
@@ -71,12 +77,11 @@ TEST(AdamW, HalfPrecisionWeightsKeepHalfPrecisionState) {
 
 TEST(AdamW, StateSharesStorageAndCountsSteps) {
   const auto parameter = test::leaf({2}, 3);
-  AdamW adamw({{"w", parameter}}, kOptions);
-  const auto state = adamw.state();
+  AdamW adamw(whole({{"w", parameter}}), kOptions);
+  const auto state = adamw.replicated_state();
   ASSERT_EQ(state.size(), 3u);
   const auto gradient = test::tensor_of({1, -2}, {2}, at::kFloat);
-  test::set_gradient(parameter, gradient);
-  adamw.step(test::scalars(1));
+  adamw.step(test::scalars(1), {gradient});
   EXPECT_TRUE(test::is_close(test::named(state, "exp_avg.w"), gradient * 0.1, 1e-6, 0));
   EXPECT_TRUE(
       test::is_close(test::named(state, "exp_avg_sq.w"), gradient * gradient * 0.05, 1e-6, 0));
@@ -85,40 +90,73 @@ TEST(AdamW, StateSharesStorageAndCountsSteps) {
 
 TEST(AdamW, AParameterWithoutAGradientIsLeftAloneUndecayed) {
   const auto idle = test::leaf({3}, 4), busy = test::leaf({3}, 5);
-  AdamW adamw({{"idle", idle}, {"busy", busy}}, kOptions);
+  AdamW adamw(whole({{"idle", idle}, {"busy", busy}}), kOptions);
   const auto before = idle.detach().clone(), busy_before = busy.detach().clone();
-  test::set_gradient(busy, at::ones({3}));
-  adamw.step(test::scalars(1));
+  adamw.step(test::scalars(1), {at::Tensor(), at::ones({3})});
   EXPECT_TRUE(test::is_same(idle.detach(), before));
   EXPECT_FALSE(at::equal(busy.detach(), busy_before));
-  EXPECT_EQ(test::named(adamw.state(), "step.idle").item<double>(), 0);
-  AdamW alone({{"idle", idle}}, kOptions);
-  alone.step(test::scalars(1));
+  EXPECT_EQ(test::named(adamw.replicated_state(), "step.idle").item<double>(), 0);
+  AdamW alone(whole({{"idle", idle}}), kOptions);
+  alone.step(test::scalars(1), {at::Tensor()});
   EXPECT_TRUE(test::is_same(idle.detach(), before));
 }
 
 TEST(AdamW, ASkippedStepLeavesEveryBit) {
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {
     const auto parameter = test::leaf({4, 3}, 6, dtype), twin = test::leaf({4, 3}, 6, dtype);
-    AdamW adamw({{"w", parameter}}, kOptions), other({{"w", twin}}, kOptions);
+    AdamW adamw(whole({{"w", parameter}}), kOptions), other(whole({{"w", twin}}), kOptions);
     const auto first = test::normal({4, 3}, 7), second = test::normal({4, 3}, 8);
-    const auto step = [&](AdamW& optimizer, const at::Tensor& weight, const at::Tensor& gradient,
-                          double skip) {
-      test::set_gradient(weight, gradient);
-      optimizer.step(test::scalars(1, 0, skip));
+    const auto step = [&](AdamW& optimizer, const at::Tensor& gradient, double skip) {
+      optimizer.step(test::scalars(1, 0, skip), {gradient.to(dtype)});
     };
-    step(adamw, parameter, first, 0);
-    const auto state = test::clones(adamw.state());
+    step(adamw, first, 0);
+    const auto state = test::clones(adamw.replicated_state());
     const auto value = parameter.detach().clone();
-    step(adamw, parameter, at::full({4, 3}, std::nan("")), 1);
-    step(adamw, parameter, first, 1);
+    step(adamw, at::full({4, 3}, std::nan("")), 1);
+    step(adamw, first, 1);
     EXPECT_TRUE(test::is_same(parameter.detach(), value));
-    test::expect_same(adamw.state(), state);
+    test::expect_same(adamw.replicated_state(), state);
     // And what follows is as if it had not been.
-    step(adamw, parameter, second, 0);
-    step(other, twin, first, 0);
-    step(other, twin, second, 0);
+    step(adamw, second, 0);
+    step(other, first, 0);
+    step(other, second, 0);
     EXPECT_TRUE(test::is_same(parameter.detach(), twin.detach()));
+  }
+}
+
+TEST(AdamW, AShardStepsAsItsPartOfTheWholeAndNamesItsStateByChunk) {
+  const auto parameter = test::leaf({6, 5}, 9), twin = test::leaf({6, 5}, 9);
+  AdamW all(whole({{"w", twin}}), kOptions);
+  AdamW part({{"w", parameter.detach().narrow(0, 2, 3), /*first_chunk=*/2}}, kOptions);
+  AdamW none({{"w", parameter.detach().narrow(0, 6, 0), /*first_chunk=*/6}}, kOptions);
+  const auto before = parameter.detach().clone();
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    const auto gradient = test::normal({6, 5}, 20 + step).to(at::kFloat);
+    all.step(test::scalars(1), {gradient});
+    part.step(test::scalars(1), {gradient.narrow(0, 2, 3)});
+    none.step(test::scalars(1), {gradient.narrow(0, 6, 0)});
+  }
+  // fp32: where a vector of the CPU's kernel ends, it rounds otherwise.
+  EXPECT_TRUE(test::is_close(parameter.detach().narrow(0, 2, 3), twin.detach().narrow(0, 2, 3),
+                             1e-6, 1e-6));
+  for (const std::int64_t row : {0, 1, 5})
+    EXPECT_TRUE(test::is_same(parameter.detach()[row], before[row])) << row;
+
+  const auto expected = all.replicated_state();
+  const auto state = part.sharded_state();
+  ASSERT_EQ(state.size(), 6u);
+  for (const std::int64_t chunk : {2, 3, 4}) {
+    for (const std::string moment : {"exp_avg.w", "exp_avg_sq.w"}) {
+      EXPECT_TRUE(test::is_close(test::named(state, moment + "." + std::to_string(chunk)),
+                                 test::named(expected, moment)[chunk], 1e-6, 1e-6))
+          << moment << " " << chunk;
+    }
+  }
+  // The steps are counted alike on every rank, also on one without a chunk.
+  EXPECT_TRUE(none.sharded_state().empty());
+  for (const auto* adamw : {&part, &none}) {
+    ASSERT_EQ(adamw->replicated_state().size(), 1u);
+    EXPECT_EQ(test::named(adamw->replicated_state(), "step.w").item<double>(), 3);
   }
 }
 

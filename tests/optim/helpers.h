@@ -35,14 +35,18 @@ inline at::Tensor named(const Named& state, const std::string& name) {
   return at::zeros({});
 }
 
-// Muon's momentum of this rank's matrices of a bank, [n, rows, columns]; its state names each.
-inline at::Tensor momentum_of(const Named& state, const std::string& bank) {
-  const auto prefix = "momentum." + bank + ".";
-  std::vector<at::Tensor> matrices;
-  for (const auto& [name, value] : state) {
-    if (name.rfind(prefix, 0) == 0) matrices.push_back(value);
+// State "NAME.I" of this rank's chunks of a parameter, [count, …].
+inline at::Tensor chunks_of(const Named& state, const std::string& name) {
+  std::vector<at::Tensor> chunks;
+  for (const auto& [of_chunk, value] : state) {
+    if (of_chunk.rfind(name + ".", 0) == 0) chunks.push_back(value);
   }
-  return matrices.empty() ? at::empty({0}) : at::stack(matrices);
+  return chunks.empty() ? at::empty({0}) : at::stack(chunks);
+}
+
+// Muon's momentum of this rank's matrices of a bank, [count, rows, columns].
+inline at::Tensor momentum_of(const Named& state, const std::string& bank) {
+  return chunks_of(state, "momentum." + bank);
 }
 
 // All state of an optimizer.

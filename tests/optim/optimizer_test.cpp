@@ -3,6 +3,7 @@
 #include <map>
 
 #include "model/init.h"
+#include "optim/shard.h"
 #include "tests/optim/helpers.h"
 
 namespace tg {
@@ -271,7 +272,7 @@ TEST(Optimizer, StateNamesAreUniqueAndCoverEveryParameter) {
   std::size_t expected = 0;
   for (const auto& row : f.table.rows()) {
     if (row.group == ParamGroup::muon) {
-      const auto matrices = as_bank(row.value).size(0);
+      const auto matrices = as_chunks(row.value, row.group).size(0);
       expected += static_cast<std::size_t>(matrices);
       const auto last = "momentum." + row.name + "." + std::to_string(matrices - 1);
       EXPECT_TRUE(names.contains(last)) << row.name;

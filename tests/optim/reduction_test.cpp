@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <set>
 #include <thread>
 
 #include "optim/optimizer.h"
+#include "optim/shard.h"
 #include "tests/comm/ranks.h"
 #include "tests/optim/helpers.h"
 
@@ -120,27 +122,21 @@ TEST(Reduction, EveryRankGetsTheSumOfWhatItUpdates) {
       EXPECT_TRUE(test::is_close(numbers, at::full({2}, expected_number), 0, 0));
 
       double squares = 0;
-      std::size_t bank = 0;
-      for (const auto& row : sums.rows()) {
-        const auto& own = table[row.name].grad();
+      for (const auto& row : table.rows()) {
+        const auto own = reduction.gradient(row);
         if (row.name == "unused") {
           EXPECT_FALSE(own.defined());
           continue;
         }
-        const auto sum = as_bank(row.value.grad());
+        auto sum = sums[row.name].grad();
         squares += sum.to(at::kDouble).square().sum().item<double>();
-        if (row.group != ParamGroup::muon) {
-          EXPECT_TRUE(test::is_same(own, row.value.grad())) << row.name;
-          continue;
+        if (row.reduction() == GradientReduction::reduce_scatter) {
+          sum = as_chunks(sum, row.group);
+          const auto [first, count, per_rank] = chunks_of_rank(sum.size(0), communicator);
+          sum = sum.narrow(0, first, count);
         }
-        const auto share = matrices_of_a_rank(sum.size(0), world);
-        auto padded = at::zeros({share * world, sum.size(1), sum.size(2)}, at::kFloat);
-        padded.narrow(0, 0, sum.size(0)).copy_(sum);
-        EXPECT_TRUE(
-            test::is_same(reduction.shards()[bank++], padded.narrow(0, rank * share, share)))
-            << row.name << " on rank " << rank << " of " << world;
+        EXPECT_TRUE(test::is_same(own, sum)) << row.name << " on rank " << rank << " of " << world;
       }
-      ASSERT_EQ(bank, reduction.shards().size());
       // fp32; and the part of the bf16 table, under a thousandth of the squares, to 2^-8.
       EXPECT_NEAR(reduction.norm().item<double>() / std::sqrt(squares), 1, 5e-6);
     });
@@ -178,15 +174,23 @@ TEST(Reduction, RanksTrainAsOneThatHasTheSumOfTheirGradients) {
         EXPECT_NEAR(own.step(kMaxNorm) / norms[static_cast<std::size_t>(step)], 1, 1e-6);
       }
       expect_close_weights(own.table, alone.table, fmt::format(" on {} of {}", rank, world));
-      // Each rank keeps the momentum of its own matrices only.
+      // Each rank keeps the state of its own chunks only.
+      std::set<std::string> names, expected;
+      for (const auto& [name, value] : own.optimizer.sharded_state()) names.insert(name);
       for (const auto& row : own.table.rows()) {
-        if (row.group != ParamGroup::muon) continue;
-        const auto momentum = test::momentum_of(own.optimizer.sharded_state(), row.name);
-        const auto matrices = as_bank(row.value).size(0);
-        const auto share = matrices_of_a_rank(matrices, world);
-        EXPECT_EQ(momentum.size(0), std::clamp<std::int64_t>(matrices - rank * share, 0, share))
-            << row.name;
+        if (row.reduction() != GradientReduction::reduce_scatter) continue;
+        const auto n = as_chunks(row.value, row.group).size(0);
+        const auto per_rank = (n + world - 1) / world;
+        for (auto chunk = rank * per_rank; chunk < std::min((rank + 1) * per_rank, n); ++chunk) {
+          const auto of_chunk = fmt::format("{}.{}", row.name, chunk);
+          if (row.group == ParamGroup::muon) {
+            expected.insert("momentum." + of_chunk);
+          } else {
+            expected.insert({"exp_avg." + of_chunk, "exp_avg_sq." + of_chunk});
+          }
+        }
       }
+      EXPECT_EQ(names, expected) << rank << " of " << world;
     });
   }
 }
@@ -304,13 +308,15 @@ TEST(Reduction, WithTheScriptsQuirksEachRankClipsItsOwnGradients) {
         if (row.name == "unused" || row.name == "mtp_head") continue;
         auto expected = row.value.grad();
         auto actual = own.table[row.name].grad();
-        if (row.group == ParamGroup::muon) {
-          expected = as_bank(expected);
-          // The first step's momentum is the gradient: this rank's matrices of it.
-          actual = test::momentum_of(own.optimizer.sharded_state(), row.name);
-          if (actual.size(0) == 0) continue;  // more ranks than matrices
-          const auto first = rank * matrices_of_a_rank(expected.size(0), world);
-          expected = expected.narrow(0, first, actual.size(0));
+        if (row.reduction() == GradientReduction::reduce_scatter) {
+          expected = as_chunks(expected, row.group);
+          const auto [first, chunks, per_rank] = chunks_of_rank(expected.size(0), communicator);
+          if (chunks == 0) continue;
+          expected = expected.narrow(0, first, chunks);
+          // The first step's momentum is the gradient; of Adam's first moment a tenth.
+          actual = row.group == ParamGroup::muon
+                       ? test::chunks_of(own.optimizer.sharded_state(), "momentum." + row.name)
+                       : test::chunks_of(own.optimizer.sharded_state(), "exp_avg." + row.name) * 10;
         }
         // Gradients of up to one, times a factor of a thousandth or less: fp32, and bf16 rounds
         // both factor and sum to 2^-8.

@@ -7,11 +7,15 @@ import subprocess
 import time
 import unittest
 
+from safetensors.numpy import load_file
+
 from harness import RunTest, children_named, end, mpirun, read_events, read_until, train_losses
 
 STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
 ENDLESS = dict(STEPS, ITERATIONS=1000000, WARMDOWN_ITERS=0)
+SHARDED = dict(VOCAB_SIZE=32768, TIE_EMBEDDINGS=0, TOKENIZER_PATH="", EMA_DECAY=0.9, ADAM_EPS=1e-4, ITERATIONS=8,
+               VAL_LOSS_EVERY=0)
 LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
 
 
@@ -105,22 +109,28 @@ class RanksTest(RunTest):
         self.assertEqual(train_losses(read_events(self.out)), whole)
 
     def test_another_number_of_ranks_goes_on_with_the_same_tokens(self):
-        whole = self.ranks(2, output="two")
+        # A head and a table of 32,768 tokens are updated in shards, as the banks and averages are.
+        for name, settings in (("small", {}), ("sharded", SHARDED)):
+            with self.subTest(name):
+                self.go_on_with_four_ranks_and_with_one(name, dict(STEPS, **settings))
+
+    def go_on_with_four_ranks_and_with_one(self, name, settings):
+        whole = self.ranks(2, output=f"{name}-two", **settings)
+        weights = load_file(self.out / "final_model.safetensors")
         tokens = [event["token_offset"] for event in whole if event["event"] == "train"]
-        done = self.interrupt("step:4/", signal.SIGUSR1, output="resized")
-        self.assert_stopped(done)
-        for count, stop in ((4, 8), (1, None)):
-            if stop:
-                with self.start_gpt(through=mpirun(count), output="resized", **STEPS) as process:
-                    read_until(process, f"step:{stop}/")
-                    os.kill(process.pid, signal.SIGUSR1)
-                    process.communicate()
-                self.assertEqual(process.returncode, STOPPED)
-            else:
-                events = self.ranks(count, output="resized")
+        output = f"{name}-resized"
+        self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, output=output, **settings))
+        with self.start_gpt(through=mpirun(4), output=output, **settings) as process:
+            read_until(process, "step:7/")
+            os.kill(process.pid, signal.SIGUSR1)
+            process.communicate()
+        self.assertEqual(process.returncode, STOPPED)
+        events = self.ranks(1, output=output, **settings)
         self.assertEqual([event["token_offset"] for event in events if event["event"] == "train"], tokens)
         for ours, theirs in zip(train_losses(events), train_losses(whole)):
             self.assertAlmostEqual(ours / theirs, 1, delta=2e-5)
+        for parameter, value in load_file(self.out / "final_model.safetensors").items():
+            self.assertLessEqual(abs(value - weights[parameter]).max(initial=0), 1e-4, parameter)
 
     def test_the_strided_order_goes_on_with_as_many_ranks_only(self):
         strided = dict(LOADER_ORDER="strided", VAL_TOKENS=2048)

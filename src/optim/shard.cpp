@@ -1,0 +1,76 @@
+#include "optim/shard.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tg {
+
+namespace {
+
+// Evenly divided by 2, 3, 4, 6, 8, 12, 16, 24 and 48 ranks, which then need no padded copies.
+constexpr std::int64_t kChunks = 48;
+
+at::Tensor empty_chunks(const at::Tensor& like, std::int64_t n) {
+  auto sizes = like.sizes().vec();
+  sizes[0] = n;
+  return at::empty(sizes, like.options());
+}
+
+}  // namespace
+
+ChunkRange chunks_of_rank(std::int64_t n, const Communicator& communicator) {
+  const auto per_rank = (n + communicator.world_size() - 1) / communicator.world_size();
+  const auto first = std::min(n, communicator.rank() * per_rank);
+  return {.first = first, .count = std::min(per_rank, n - first), .per_rank = per_rank};
+}
+
+at::Tensor as_chunks(const at::Tensor& tensor, ParamGroup group) {
+  if (group != ParamGroup::muon) return tensor.view({std::gcd(tensor.numel(), kChunks), -1});
+  return tensor.dim() == 2 ? tensor.unsqueeze(0) : tensor;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Shard::named(const at::Tensor& state) const {
+  if (!first_chunk) return {{name, state}};
+  std::vector<std::pair<std::string, at::Tensor>> chunks;
+  for (std::int64_t i = 0; i < state.size(0); ++i)
+    chunks.emplace_back(fmt::format("{}.{}", name, *first_chunk + i), state[i]);
+  return chunks;
+}
+
+Shard shard_of(const Parameter& row, const Communicator& communicator) {
+  const auto value = row.value.detach();
+  if (row.reduction() != GradientReduction::reduce_scatter) return {row.name, value};
+  const auto chunks = as_chunks(value, row.group);
+  const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
+  return {row.name, chunks.narrow(0, first, count), first};
+}
+
+ParameterGather::ParameterGather(const Parameter& row, Communicator& communicator) {
+  const auto world = communicator.world_size();
+  if (world == 1 || row.reduction() != GradientReduction::reduce_scatter) return;
+  const at::NoGradGuard no_grad;
+  const auto chunks = as_chunks(row.value.detach(), row.group);
+  const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
+  const auto own = chunks.narrow(0, first, count);
+  if (per_rank * world == chunks.size(0)) {
+    pending_ = communicator.all_gather(chunks, own);
+    return;
+  }
+  chunks_ = chunks;
+  padded_ = empty_chunks(chunks, per_rank * world);
+  const auto mine = padded_.narrow(0, communicator.rank() * per_rank, per_rank);
+  mine.narrow(0, 0, count).copy_(own);
+  pending_ = communicator.all_gather(padded_, mine);
+}
+
+void ParameterGather::wait() {
+  pending_.wait();
+  if (!padded_.defined()) return;
+  const at::NoGradGuard no_grad;
+  chunks_.copy_(padded_.narrow(0, 0, chunks_.size(0)));
+  padded_.reset();
+}
+
+}  // namespace tg
