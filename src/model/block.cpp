@@ -12,11 +12,8 @@
 namespace tg {
 
 const at::Tensor& Residual::add_branch() {
-  if (branch.defined()) {
-    x = branch_scale.defined() ? at::addcmul(x, branch_scale.to(x.scalar_type()), branch)
-                               : x + branch;
-  }
-  branch = branch_scale = at::Tensor();
+  if (branch.defined()) x = x + branch;
+  branch = at::Tensor();
   branch_gradient_scaling = {};
   return x;
 }
@@ -33,8 +30,6 @@ Block::Block(const ModelConfig& config, const ComputeSizes& sizes, const Paramet
     return table.find(fmt::format("blocks.{}.{}", layer, name));
   };
   resid_mix_ = find("resid_mix");
-  attn_scale_ = find("attn_scale");
-  mlp_scale_ = find("mlp_scale");
   dtg_weight_ = find("dtg_gate.weight");
   dtg_bias_ = find("dtg_gate.bias");
 }
@@ -62,20 +57,18 @@ Residual Block::run_recomputed(const Residual& in, const Skip& skip, at::Tensor*
        scaling = in.branch_gradient_scaling](const std::vector<at::Tensor>& from) {
         const Residual residual{.x = from[1],
                                 .branch = from[4],
-                                .branch_scale = from[5],
                                 .x0 = from[0],
-                                .first_v = from[7],
+                                .first_v = from[6],
                                 .branch_gradient_scaling = scaling};
         at::Tensor previous;
         const auto to = run(residual, {from[2], from[3]}, keeps_previous ? &previous : nullptr,
-                            weights, rope_table, from[6], {});
+                            weights, rope_table, from[5], {});
         return std::vector<at::Tensor>{to.x, to.branch, to.x0, to.first_v, previous};
       },
-      {in.x0, in.x, skip.x, skip.weight, in.branch, in.branch_scale, value_embedding, in.first_v});
+      {in.x0, in.x, skip.x, skip.weight, in.branch, value_embedding, in.first_v});
   if (keeps_previous) *previous_output = out[4];
   return {.x = out[0],
           .branch = out[1],
-          .branch_scale = out[1].defined() ? widened(mlp_scale_) : at::Tensor(),
           .x0 = out[2],
           .first_v = out[3],
           .branch_gradient_scaling = weights.down.fp8.output_gradient};
@@ -86,7 +79,6 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
                     const at::Tensor& value_embedding, const InferencePass& pass) const {
   const auto entry = residual_norm({.x = in.x,
                                     .branch = in.branch,
-                                    .branch_scale = in.branch_scale,
                                     .skip = skip.x,
                                     .skip_weight = skip.weight,
                                     .x0 = in.x0,
@@ -102,7 +94,6 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
   const auto x = pass.rows(entry.x).contiguous();
   const auto middle = residual_norm({.x = x,
                                      .branch = attended.y,
-                                     .branch_scale = widened(attn_scale_),
                                      .channels = dim_,
                                      .y_scaling = weights.up.fp8.input,
                                      .branch_gradient_scaling = weights.out.fp8.output_gradient},
@@ -110,7 +101,6 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
   const bool light = recompute_ == ActivationRecompute::light;
   Residual out{middle.x,
                mlp(middle.y, weights.up, weights.down, negative_slope_, light),
-               widened(mlp_scale_),
                entry.x0,
                attended.first_v,
                weights.down.fp8.output_gradient};

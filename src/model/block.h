@@ -8,10 +8,10 @@ namespace tg {
 // The residual stream between blocks. The output of the last MLP is still a separate branch: the
 // next norm's kernel adds it in the same pass over memory.
 struct Residual {
-  at::Tensor x;                       // [B, T, D]
-  at::Tensor branch, branch_scale{};  // x + branch_scale ⊙ branch is the block's output
-  at::Tensor x0;                      // the first block's input
-  at::Tensor first_v{};               // the first layer's values [B, T, KV, hd], or undefined
+  at::Tensor x;          // [B, T, D]
+  at::Tensor branch;     // x + branch is the block's output
+  at::Tensor x0;         // the first block's input
+  at::Tensor first_v{};  // the first layer's values [B, T, KV, hd], or undefined
   // Of the FP8 product that `branch` is; undefined: of no such.
   Fp8Scaling branch_gradient_scaling{};
 
@@ -22,7 +22,7 @@ struct Residual {
 // One transformer block:
 //   h = m0·(x + w·skip) + m1·x0
 //   h += a·attention(rms(h)·s),  h += b·W_down(leaky(W_up·rms(h)·s)²),  s = 1/√(layer+1) with
-//   LN_SCALE
+//   LN_SCALE; a and b are in attention's output matrix and in W_down (LayerWeights)
 // With DTG a gate per token scales the update: x_in + σ(gate(x_in))·(h − x_in), where x_in is the
 // first line's h.
 class Block {
@@ -55,7 +55,7 @@ class Block {
   ActivationRecompute recompute_;
   std::int64_t dim_, padded_dim_;
   double norm_scale_, negative_slope_;
-  at::Tensor resid_mix_, attn_scale_, mlp_scale_, dtg_weight_, dtg_bias_;
+  at::Tensor resid_mix_, dtg_weight_, dtg_bias_;
 };
 
 }  // namespace tg

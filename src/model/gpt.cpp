@@ -130,7 +130,6 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
   }
   return residual_norm({.x = residual.x,
                         .branch = residual.branch,
-                        .branch_scale = residual.branch_scale,
                         .channels = config_.model_dim,
                         .y_scaling = weights_.head(training).fp8.input,
                         .branch_gradient_scaling = residual.branch_gradient_scaling},

@@ -21,6 +21,13 @@ at::Tensor gradient_of(const at::Tensor& parameter) {
 at::Tensor rows_of(const at::Tensor& bank, std::int64_t first, std::int64_t count) {
   return bank.defined() ? bank.narrow(0, first, count) : bank;
 }
+// Of the layers [L, rows, 1].
+template <class Sources>
+at::Tensor columns_of(const Sources& row_scales) {
+  std::vector<at::Tensor> values;
+  for (const auto& scale : row_scales) values.push_back(scale.value);
+  return at::stack(values).unsqueeze(-1);
+}
 Weight layer_of(const Weight& bank, std::int64_t layer) {
   return {bank.value[layer], bank.gradient.defined() ? bank.gradient[layer] : bank.gradient};
 }
@@ -89,10 +96,19 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
   }
   LayerWeights banks;
   banks.qkv = qkv;
+  const auto scales = [&](const char* name) {
+    std::vector<Source> found;
+    for (std::int64_t i = 0; i < layers; ++i) {
+      const auto scale = table.find(fmt::format("blocks.{}.{}", i, name));
+      if (scale.defined()) found.push_back({scale.detach(), gradient_of(scale)});
+    }
+    return found;
+  };
   banks.out = make_copy(matrices("qo_bank", layers), {layers, sizes.dim, heads * sizes.head_dim},
-                        {2, heads, sizes.v_runs}, true);
+                        {2, heads, sizes.v_runs}, true, scales("attn_scale"));
   banks.up = make_copy(matrices("mlp_up_bank", 0), {layers, sizes.hidden, sizes.dim}, {}, true);
-  banks.down = make_copy(matrices("mlp_down_bank", 0), {layers, sizes.dim, sizes.hidden}, {}, true);
+  banks.down = make_copy(matrices("mlp_down_bank", 0), {layers, sizes.dim, sizes.hidden}, {}, true,
+                         scales("mlp_scale"));
   for (std::int64_t i = 0; i < layers; ++i) layers_.push_back(layer_of(banks, i));
   training_layers_ = layers_;
   if (const auto head = table.find("lm_head.weight"); head.defined())
@@ -105,7 +121,8 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
 }
 
 Weight WeightCopies::make_copy(const Source& source, at::IntArrayRef sizes,
-                               const Placement& placement, bool is_bank) {
+                               const Placement& placement, bool is_bank,
+                               std::vector<Source> row_scales) {
   const auto& parameter = source.value;
   Weight copy{at::zeros(sizes, parameter.options().dtype(numerics_.compute)), source.gradient};
   const bool padded = parameter.sizes() != sizes;
@@ -113,14 +130,15 @@ Weight WeightCopies::make_copy(const Source& source, at::IntArrayRef sizes,
     copy.gradient = at::zeros(sizes, source.gradient.options());
     gradient_buffers_.push_back(copy.gradient);
   }
-  copy_into({copy.value, padded ? copy.gradient : at::Tensor()}, source, placement, is_bank);
+  copy_into({copy.value, padded ? copy.gradient : at::Tensor()}, source, placement, is_bank,
+            std::move(row_scales));
   return copy;
 }
 
 // `target.gradient`: a buffer whose slices are added to the source's gradient, or undefined.
 void WeightCopies::copy_into(const Weight& target, const Source& source, const Placement& placement,
-                             bool is_bank) {
-  copies_.push_back({source.value, target.value, placement, is_bank});
+                             bool is_bank, std::vector<Source> row_scales) {
+  copies_.push_back({source, target.value, placement, is_bank, std::move(row_scales)});
   if (!target.gradient.defined()) return;
   for (const auto& slices : placed(source.gradient, target.gradient, placement))
     gradient_slices_.push_back(slices);
@@ -177,7 +195,8 @@ at::Tensor WeightCopies::rounded(const at::Tensor& parameter, bool is_bank) cons
 void WeightCopies::cast() {
   const at::NoGradGuard no_grad;
   for (const auto& copy : copies_) {
-    const auto parameter = rounded(copy.parameter, copy.is_bank);
+    auto parameter = rounded(copy.source.value, copy.is_bank);
+    if (!copy.row_scales.empty()) parameter = parameter * columns_of(copy.row_scales);
     for (const auto& [from, to] : placed(parameter, copy.value, copy.placement)) to.copy_(from);
   }
   for (const auto& [from, to] : fp8_banks_) round_weights(from, to);
@@ -187,6 +206,13 @@ void WeightCopies::collect_gradients() {
   const at::NoGradGuard no_grad;
   for (const auto& [gradient, buffered] : gradient_slices_) gradient.add_(buffered);
   for (const auto& buffer : gradient_buffers_) buffer.zero_();
+  for (const auto& copy : copies_) {
+    const auto& [value, gradient] = copy.source;
+    if (copy.row_scales.empty() || !gradient.defined()) continue;
+    const auto dscales = (gradient * rounded(value, copy.is_bank)).sum(-1).unbind();
+    for (std::size_t i = 0; i < dscales.size(); ++i) copy.row_scales[i].gradient.add_(dscales[i]);
+    gradient.mul_(columns_of(copy.row_scales));
+  }
 }
 
 at::Tensor WeightCopies::small(const at::Tensor& parameter) const {

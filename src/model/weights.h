@@ -26,15 +26,17 @@ struct Numerics {
 };
 
 // The matrices of one layer: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM; out [D,
-// heads·hd], up [H, D], down [D, H]. All sizes are compute_sizes().
+// heads·hd] with its rows times attn_scale, up [H, D], down [D, H] with its rows times mlp_scale.
+// All sizes are compute_sizes().
 struct LayerWeights {
   Weight qkv, out, up, down;
 };
 
 // Copies of the large matrices in the compute dtype, cast once per step rather than in every
 // micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
-// gradients; those of Q, K and V, and of padded copies, in buffers until collect_gradients().
-// Parameters that require no gradient, as for inference, get none. With numerics.fp8, these
+// gradients, from which collect_gradients() makes the parameters' own; those of Q, K and V, and of
+// padded copies, in buffers until then. Parameters that require no gradient, as for inference, get
+// none. With numerics.fp8, these
 // matrices are copied in FP8 as well, for training passes.
 class WeightCopies {
  public:
@@ -45,7 +47,9 @@ class WeightCopies {
   void set_fake_quant(bool on) { fake_quant_ = on; }
   // Casts the parameters into the copies.
   void cast();
-  // Adds the buffered gradients to the parameters' and clears the buffers.
+  // Adds the buffered gradients to the parameters' and clears the buffers. Of W' = s ⊙ W with scales
+  // s of its rows: dW = s ⊙ dW' and ds = Σ dW' ⊙ W over a row. Once after the last backward pass of
+  // gradients that were zero before the first.
   void collect_gradients();
 
   // A small matrix under autograd, which linear() casts, rounded as cast() rounds.
@@ -71,18 +75,20 @@ class WeightCopies {
     std::vector<ChannelRun> runs{};
   };
   struct Copy {
-    at::Tensor parameter, value;
+    Source source;
+    at::Tensor value;
     Placement placement;
     bool is_bank;
+    std::vector<Source> row_scales;  // [rows] of each matrix of a bank, or none
   };
   using Slices = std::vector<std::pair<at::Tensor, at::Tensor>>;
   // The same elements of both, as views.
   static Slices placed(const at::Tensor& whole, const at::Tensor& padded, const Placement& at);
 
   Weight make_copy(const Source& source, at::IntArrayRef sizes, const Placement& placement,
-                   bool is_bank);
+                   bool is_bank, std::vector<Source> row_scales = {});
   void copy_into(const Weight& target, const Source& source, const Placement& placement,
-                 bool is_bank);
+                 bool is_bank, std::vector<Source> row_scales = {});
   // Copies in FP8 for training passes the matrices of all layers, `banks`, and the head's.
   void make_fp8(const LayerWeights& banks);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
