@@ -99,11 +99,8 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
                                      .branch_gradient_scaling = weights.out.fp8.output_gradient},
                                     norm_scale_, /*keep_sum=*/false);
   const bool light = recompute_ == ActivationRecompute::light;
-  Residual out{middle.x,
-               mlp(middle.y, weights.up, weights.down, negative_slope_, light),
-               entry.x0,
-               attended.first_v,
-               weights.down.fp8.output_gradient};
+  Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_, light), entry.x0,
+               attended.first_v, weights.down.fp8.output_gradient};
 
   if (dtg_weight_.defined()) {
     const auto gate = (linear(x.detach(), {widened(dtg_weight_), {}}) + dtg_bias_).sigmoid();

@@ -47,9 +47,9 @@ class WeightCopies {
   void set_fake_quant(bool on) { fake_quant_ = on; }
   // Casts the parameters into the copies.
   void cast();
-  // Adds the buffered gradients to the parameters' and clears the buffers. Of W' = s ⊙ W with scales
-  // s of its rows: dW = s ⊙ dW' and ds = Σ dW' ⊙ W over a row. Once after the last backward pass of
-  // gradients that were zero before the first.
+  // Adds the buffered gradients to the parameters' and clears the buffers. Of W' = s ⊙ W with
+  // scales s of its rows: dW = s ⊙ dW' and ds = Σ dW' ⊙ W over a row. Once after the last backward
+  // pass of gradients that were zero before the first.
   void collect_gradients();
 
   // A small matrix under autograd, which linear() casts, rounded as cast() rounds.

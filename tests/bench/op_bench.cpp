@@ -102,24 +102,21 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
             {make({r.vocab, 128}), make.ids({b, t}, r.vocab)},
             [](const auto& in) { return Tensors{embedding_lookup(in[0], in[1])}; });
   const auto residual = [&](const auto& in) {
-    const auto out = residual_norm({in[0], in[1], in[2], in[3], in[4], in[5], in[6]}, 0.5, false);
+    const auto out = residual_norm({in[0], in[1], in[2], in[3], in[4], in[5]}, 0.5, false);
     return Tensors{out.x, out.y, out.x0};
   };
   const at::Tensor none;
   const auto mix = [&] { return record ? make.fp32({2, r.dim}) : make.fp32({2}); };
-  timer.row("residual_norm between blocks", bytes(5 * x, (record ? 9 : 8) * x),
-            {features(r.dim), features(r.dim), fp32_if(record, {r.dim}), none, none,
-             features(r.dim), mix()},
-            residual);
+  timer.row("residual_norm between blocks", bytes(5 * x, 8 * x),
+            {features(r.dim), features(r.dim), none, none, features(r.dim), mix()}, residual);
   if (record) {
-    timer.row("residual_norm with a skip", bytes(6 * x, 11 * x),
-              {features(r.dim), features(r.dim), make.fp32({r.dim}), features(r.dim),
-               make.fp32({r.dim}), features(r.dim), mix()},
+    timer.row("residual_norm with a skip", bytes(6 * x, 10 * x),
+              {features(r.dim), features(r.dim), features(r.dim), make.fp32({r.dim}),
+               features(r.dim), mix()},
               residual);
   }
-  timer.row("residual_norm inside a block", bytes(4 * x, (record ? 6 : 4) * x),
-            {features(r.dim), features(r.dim), fp32_if(record, {r.dim}), none, none, none, none},
-            residual);
+  timer.row("residual_norm inside a block", bytes(4 * x, 4 * x),
+            {features(r.dim), features(r.dim), none, none, none, none}, residual);
   timer.row("qk_norm_rope",
             blend ? bytes(2 * qk + 3 * v, 3 * qk + 6 * v) : bytes(2 * qk, 3 * qk + 2 * v),
             {features(r.dim + 2 * r.kv_heads * hd), fp32_if(record, {r.heads}), fp32_if(blend, {}),

@@ -194,11 +194,8 @@ class Fp8CopiesGpu : public OnHopper<> {
 TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
   // A warp with two and three packs of a row, a block per row; partial packs.
   for (const std::int64_t width : {16, 512, 528, 768, 1024, 2048}) {
-    for (const auto& [scaled, mixed, skips] : {std::tuple{true, true, true},
-                                               {true, true, false},
-                                               {true, false, false},
-                                               {false, false, false}}) {
-      SCOPED_TRACE(fmt::format("{} {} {} {}", width, scaled, mixed, skips));
+    for (const auto& [mixed, skips] : {std::pair{true, true}, {true, false}, {false, false}}) {
+      SCOPED_TRACE(fmt::format("{} {} {}", width, mixed, skips));
       const std::int64_t rows = 1111;
       const auto vector = [&](std::uint64_t seed) {
         return matrix(1, width, seed)[0].to(at::kFloat);
@@ -208,7 +205,6 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
       const auto out =
           residual_norm({.x = matrix(rows, width, 1).set_requires_grad(true),
                          .branch = branch,
-                         .branch_scale = scaled ? vector(3).set_requires_grad(true) : at::Tensor(),
                          .skip = skips ? matrix(rows, width, 4) : at::Tensor(),
                          .skip_weight = skips ? vector(5) : at::Tensor(),
                          .x0 = matrix(rows, width, 6),

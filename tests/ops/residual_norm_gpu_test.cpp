@@ -17,7 +17,7 @@ enum class Mix { none, scalar, vector };
 // A call's terms, and which of its outputs the loss uses.
 struct Call {
   const char* name;
-  bool branch = false, branch_scale = false, skip = false;
+  bool branch = false, skip = false;
   Mix mix = Mix::none;
   bool keep_sum = false;
   bool padded = false;      // three channels that the mean does not count
@@ -25,60 +25,41 @@ struct Call {
 };
 // Calls that single tests use as well.
 const Call kScalarMix{.name = "between blocks, scalar mix", .branch = true, .mix = Mix::scalar};
-const Call kPopsSkip{.name = "between blocks, pops a skip",
-                     .branch = true,
-                     .branch_scale = true,
-                     .skip = true,
-                     .mix = Mix::vector};
-const Call kAllTerms{.name = "all terms",
-                     .branch = true,
-                     .branch_scale = true,
-                     .skip = true,
-                     .mix = Mix::vector,
-                     .keep_sum = true};
+const Call kPopsSkip{
+    .name = "between blocks, pops a skip", .branch = true, .skip = true, .mix = Mix::vector};
+const Call kAllTerms{
+    .name = "all terms", .branch = true, .skip = true, .mix = Mix::vector, .keep_sum = true};
 const std::vector<Call> kCalls{
     {.name = "norm alone"},
     {.name = "norm alone, with its sum", .keep_sum = true},
     {.name = "inside a block, or the last norm", .branch = true},
-    {.name = "inside a block, scaled", .branch = true, .branch_scale = true, .keep_sum = true},
-    {.name = "skip without a mix",
-     .branch = true,
-     .branch_scale = true,
-     .skip = true,
-     .keep_sum = true},
+    {.name = "inside a block, with its sum", .branch = true, .keep_sum = true},
+    {.name = "skip without a mix", .branch = true, .skip = true, .keep_sum = true},
     {.name = "padded", .branch = true, .mix = Mix::scalar, .padded = true},
     {.name = "first block", .mix = Mix::vector, .unused = "0"},
     kScalarMix,
-    {.name = "between blocks, pushes a skip",
-     .branch = true,
-     .branch_scale = true,
-     .mix = Mix::vector,
-     .keep_sum = true},
+    {.name = "between blocks, pushes a skip", .branch = true, .mix = Mix::vector, .keep_sum = true},
     kPopsSkip,
     {.name = "all terms, scalar mix",
      .branch = true,
-     .branch_scale = true,
      .skip = true,
      .mix = Mix::scalar,
      .keep_sum = true},
     kAllTerms,
     {.name = "only y is used",
      .branch = true,
-     .branch_scale = true,
      .skip = true,
      .mix = Mix::vector,
      .keep_sum = true,
      .unused = "sx0"},
     {.name = "y is not used",
      .branch = true,
-     .branch_scale = true,
      .skip = true,
      .mix = Mix::vector,
      .keep_sum = true,
      .unused = "y"},
     {.name = "only x0 is used",
      .branch = true,
-     .branch_scale = true,
      .mix = Mix::vector,
      .keep_sum = true,
      .unused = "sxy"},
@@ -121,7 +102,6 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const bool mixed = call.mix != Mix::none;
     const ResidualTerms terms{.x = data("x", true),
                               .branch = data("branch", call.branch),
-                              .branch_scale = parameter("branch_scale", call.branch_scale, {width}),
                               .skip = data("skip", call.skip),
                               .skip_weight = parameter("skip_weight", call.skip, {width}),
                               .x0 = data("x0", mixed),
@@ -232,9 +212,8 @@ TEST_P(ResidualNormGpu, FrozenTensorsGetNoGradient) {
     return test::normal({7, 512}, seed, GetParam().dtype).to(kDevice);
   };
   const auto x = data(1), branch = data(2), x0 = data(3);
-  const auto scale = test::normal({512}, 4, at::kFloat).to(kDevice);
   const auto mix = test::normal({2, 512}, 5, at::kFloat).to(kDevice);
-  const ResidualTerms terms{.x = x, .branch = branch, .branch_scale = scale, .x0 = x0, .mix = mix};
+  const ResidualTerms terms{.x = x, .branch = branch, .x0 = x0, .mix = mix};
   const auto gradient_of_mix = [&] {
     mix.mutable_grad().reset();
     residual_norm(terms, 1, false).y.sum().backward();
@@ -243,7 +222,7 @@ TEST_P(ResidualNormGpu, FrozenTensorsGetNoGradient) {
   mix.set_requires_grad(true);
   const auto alone = gradient_of_mix();
   EXPECT_FALSE(x.grad().defined());
-  for (const auto& other : {x, branch, x0, scale}) other.set_requires_grad(true);
+  for (const auto& other : {x, branch, x0}) other.set_requires_grad(true);
   EXPECT_TRUE(at::equal(alone, gradient_of_mix()));
 }
 

@@ -14,7 +14,6 @@ ResidualTerms all_terms(std::int64_t rows, std::int64_t width, Mix mix) {
   const auto parameter = [&](std::uint64_t seed) { return test::normal({width}, seed); };
   return {.x = data(1),
           .branch = data(2),
-          .branch_scale = parameter(3),
           .skip = data(4),
           .skip_weight = parameter(5),
           .x0 = data(6),
@@ -28,9 +27,8 @@ at::Tensor all(const ResidualNorm& out) {
 // s, x', y and x0 one after another, from the formula.
 at::Tensor closed_form(const ResidualTerms& in, double norm_scale) {
   const auto x = test::values_of(in.x), branch = test::values_of(in.branch),
-             branch_scale = test::values_of(in.branch_scale), skip = test::values_of(in.skip),
-             skip_weight = test::values_of(in.skip_weight), x0 = test::values_of(in.x0),
-             mix = test::values_of(in.mix);
+             skip = test::values_of(in.skip), skip_weight = test::values_of(in.skip_weight),
+             x0 = test::values_of(in.x0), mix = test::values_of(in.mix);
   const auto width = static_cast<std::size_t>(in.x.size(-1)), count = x.size();
   // m0 is mix[j * step], m1 is mix[m1 + j * step].
   const std::size_t step = in.mix.dim() == 2 ? 1 : 0, m1 = step == 1 ? width : 1;
@@ -39,7 +37,7 @@ at::Tensor closed_form(const ResidualTerms& in, double norm_scale) {
     double squares = 0;
     for (std::size_t j = 0; j < width; ++j) {
       const auto i = row + j;
-      sum[i] = x[i] + branch_scale[j] * branch[i];
+      sum[i] = x[i] + branch[i];
       mixed[i] = mix[j * step] * (sum[i] + skip_weight[j] * skip[i]) + mix[m1 + j * step] * x0[i];
       squares += mixed[i] * mixed[i];
     }
@@ -66,7 +64,6 @@ TEST(ResidualNorm, AnUndefinedTensorOmitsItsTerm) {
   const auto zeros = at::zeros({3, 16}, at::kDouble), ones = at::ones({16}, at::kDouble);
   const ResidualTerms neutral{.x = in.x,
                               .branch = zeros,
-                              .branch_scale = ones,
                               .skip = zeros,
                               .skip_weight = ones,
                               .x0 = zeros,
@@ -74,7 +71,6 @@ TEST(ResidualNorm, AnUndefinedTensorOmitsItsTerm) {
   const auto check = [&](const ResidualTerms& terms) {
     auto whole = neutral;
     if (terms.branch.defined()) whole.branch = terms.branch;
-    if (terms.branch_scale.defined()) whole.branch_scale = terms.branch_scale;
     if (terms.skip.defined()) whole.skip = terms.skip;
     if (terms.skip_weight.defined()) whole.skip_weight = terms.skip_weight;
     if (terms.x0.defined()) whole.x0 = terms.x0;
@@ -85,7 +81,6 @@ TEST(ResidualNorm, AnUndefinedTensorOmitsItsTerm) {
   };
   check({.x = in.x});
   check({.x = in.x, .branch = in.branch});
-  check({.x = in.x, .branch = in.branch, .branch_scale = in.branch_scale});
   check({.x = in.x, .skip = in.skip, .skip_weight = in.skip_weight});
   check({.x = in.x, .x0 = in.x0, .mix = in.mix});
   EXPECT_FALSE(residual_norm({.x = in.x}, 1, false).sum.defined());
@@ -98,7 +93,6 @@ TEST(ResidualNorm, RoundsParametersToTheDtypeOfTheData) {
   const auto with_parameters = [&](at::ScalarType dtype) {
     return ResidualTerms{.x = fine.x.to(at::kBFloat16),
                          .branch = fine.branch.to(at::kBFloat16),
-                         .branch_scale = fine.branch_scale.to(dtype),
                          .skip = fine.skip.to(at::kBFloat16),
                          .skip_weight = fine.skip_weight.to(dtype),
                          .x0 = fine.x0.to(at::kBFloat16),
@@ -112,20 +106,14 @@ TEST(ResidualNorm, RoundsParametersToTheDtypeOfTheData) {
 // f(terms) as a function of all their tensors.
 template <class F>
 testing::AssertionResult gradient_is_right(const F& f, const ResidualTerms& in) {
-  const auto of_tensors = [&](const at::Tensor& x, const at::Tensor& branch,
-                              const at::Tensor& branch_scale, const at::Tensor& skip,
+  const auto of_tensors = [&](const at::Tensor& x, const at::Tensor& branch, const at::Tensor& skip,
                               const at::Tensor& skip_weight, const at::Tensor& x0,
                               const at::Tensor& mix) {
-    return f(ResidualTerms{.x = x,
-                           .branch = branch,
-                           .branch_scale = branch_scale,
-                           .skip = skip,
-                           .skip_weight = skip_weight,
-                           .x0 = x0,
-                           .mix = mix});
+    return f(ResidualTerms{
+        .x = x, .branch = branch, .skip = skip, .skip_weight = skip_weight, .x0 = x0, .mix = mix});
   };
-  return test::gradient_is_right(of_tensors, in.x, in.branch, in.branch_scale, in.skip,
-                                 in.skip_weight, in.x0, in.mix);
+  return test::gradient_is_right(of_tensors, in.x, in.branch, in.skip, in.skip_weight, in.x0,
+                                 in.mix);
 }
 
 TEST(ResidualNorm, GradientsAreRight) {

@@ -20,7 +20,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // Indices of the tensors that apply() takes.
-enum : std::size_t { kX, kBranch, kBranchScale, kSkip, kSkipWeight, kX0, kMix, kTensors };
+enum : std::size_t { kX, kBranch, kSkip, kSkipWeight, kX0, kMix, kTensors };
 using Tensors = std::array<at::Tensor, kTensors>;
 
 cuda::ResidualNormTerms pointers(const Tensors& of) {
@@ -28,7 +28,6 @@ cuda::ResidualNormTerms pointers(const Tensors& of) {
           .branch = const_data(of[kBranch]),
           .skip = const_data(of[kSkip]),
           .x0 = const_data(of[kX0]),
-          .branch_scale = const_fp32_data(of[kBranchScale]),
           .skip_weight = const_fp32_data(of[kSkipWeight]),
           .mix = const_fp32_data(of[kMix]),
           .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
@@ -45,15 +44,13 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
   // → x', y, then x0 if there is a mix, then s if keep_sum. An output that equals an input is an
   // alias of it, so that its gradient passes through backward().
   static variable_list forward(AutogradContext* context, const OptionalTensor& x,
-                               const OptionalTensor& branch, const OptionalTensor& branch_scale,
-                               const OptionalTensor& skip, const OptionalTensor& skip_weight,
-                               const OptionalTensor& x0, const OptionalTensor& mix,
-                               double norm_scale, bool keep_sum, std::int64_t channels,
-                               const Fp8Scaling& y_scaling,
+                               const OptionalTensor& branch, const OptionalTensor& skip,
+                               const OptionalTensor& skip_weight, const OptionalTensor& x0,
+                               const OptionalTensor& mix, double norm_scale, bool keep_sum,
+                               std::int64_t channels, const Fp8Scaling& y_scaling,
                                const Fp8Scaling& branch_gradient_scaling) {
-    Tensors in{or_undefined(x),    or_undefined(branch),      or_undefined(branch_scale),
-               or_undefined(skip), or_undefined(skip_weight), or_undefined(x0),
-               or_undefined(mix)};
+    Tensors in{or_undefined(x),           or_undefined(branch), or_undefined(skip),
+               or_undefined(skip_weight), or_undefined(x0),     or_undefined(mix)};
     const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
@@ -73,8 +70,10 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     // mix it needs only x', which the next block saves, too.
     std::int64_t given = 0;
     for (std::size_t i = 0; i < kTensors; ++i) given |= std::int64_t{in[i].defined()} << i;
-    if (!mixed) in[kX] = next;
-    if (!mixed && !in[kBranchScale].defined()) in[kBranch].reset();
+    if (!mixed) {
+      in[kX] = next;
+      in[kBranch].reset();
+    }
     context->save_for_backward({in.begin(), in.end()});
     context->saved_data["given"] = given;
     context->saved_data["norm_scale"] = norm_scale;
@@ -103,10 +102,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto dsum = context->saved_data["keep_sum"].toBool() ? aligned_contiguous(upstream.back())
                                                                : at::Tensor();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
-    const bool scaled = in[kBranchScale].defined();
     Tensors d;
-    d[kX] = like(wanted[kX] || (wanted[kBranch] && !scaled));
-    d[kBranch] = scaled ? like(wanted[kBranch]) : d[kX];
+    d[kX] = d[kBranch] = like(wanted[kX] || wanted[kBranch]);
     d[kSkip] = like(wanted[kSkip]);
     d[kX0] = reuse ? dx0_later : like(wanted[kX0]);
 
@@ -126,20 +123,18 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                   .dy = const_data(dy),
                                   .dx0_later = const_data(dx0_later),
                                   .dx = mutable_data(d[kX]),
-                                  .dbranch = scaled ? mutable_data(d[kBranch]) : nullptr,
                                   .dskip = mutable_data(d[kSkip]),
                                   .dx0 = mutable_data(d[kX0]),
-                                  .dbranch_copy = fp8_copy(rounded, scaling)},
+                                  .dx_copy = fp8_copy(rounded, scaling)},
                                  blocks, mutable_fp32_data(partials), mutable_fp32_data(sums),
                                  current_stream(in[kX]));
 
     const std::int64_t width = rows.width;
-    if (scaled) d[kBranchScale] = sums.narrow(0, 0, width);
     if (mixed) {
-      d[kMix] = terms.mix_is_vector ? sums.narrow(0, width, 2 * width).view({2, width})
+      d[kMix] = terms.mix_is_vector ? sums.narrow(0, 0, 2 * width).view({2, width})
                                     : sums.narrow(0, columns - 2, 2);
     }
-    if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 3 * width, width);
+    if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 2 * width, width);
     variable_list gradients(kTensors + 5);
     for (std::size_t i = 0; i < kTensors; ++i)
       if (wanted[i]) gradients[i] = d[i];
@@ -158,18 +153,14 @@ bool supported(const ResidualTerms& terms) {
     return !parameter.defined() || parameter.scalar_type() == at::kFloat;
   };
   return x.numel() > 0 && width % 8 == 0 && width <= cuda::kMaxResidualNormWidth &&
-         data(terms.branch) && data(terms.skip) && data(terms.x0) && fp32(terms.branch_scale) &&
-         fp32(terms.skip_weight) && fp32(terms.mix);
+         data(terms.branch) && data(terms.skip) && data(terms.x0) && fp32(terms.skip_weight) &&
+         fp32(terms.mix);
 }
 
 ResidualNorm reference(const ResidualTerms& of, double norm_scale, bool keep_sum) {
   const auto cast = [&](const at::Tensor& parameter) { return parameter.to(of.x.scalar_type()); };
   auto x = of.x;
-  if (of.branch_scale.defined()) {
-    x = at::addcmul(x, cast(of.branch_scale), of.branch);
-  } else if (of.branch.defined()) {
-    x = x + of.branch;
-  }
+  if (of.branch.defined()) x = x + of.branch;
   const auto sum = keep_sum ? x : at::Tensor();
   if (of.skip.defined()) x = at::addcmul(x, cast(of.skip_weight), of.skip);
   if (of.mix.defined()) {
@@ -183,16 +174,15 @@ ResidualNorm reference(const ResidualTerms& of, double norm_scale, bool keep_sum
 }  // namespace
 
 ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool keep_sum) {
-  assert(terms.branch.defined() || !terms.branch_scale.defined());
   assert(terms.skip.defined() == terms.skip_weight.defined());
   assert(terms.x0.defined() || !terms.mix.defined());
   if (use_kernels(terms.x) && supported(terms)) {
     const bool mixed = terms.mix.defined();
     const auto input = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
     const auto out = FusedResidualNorm::apply(
-        input(terms.x), input(terms.branch), input(terms.branch_scale), input(terms.skip),
-        input(terms.skip_weight), input(mixed ? terms.x0 : at::Tensor()), input(terms.mix),
-        norm_scale, keep_sum, terms.channels, terms.y_scaling, terms.branch_gradient_scaling);
+        input(terms.x), input(terms.branch), input(terms.skip), input(terms.skip_weight),
+        input(mixed ? terms.x0 : at::Tensor()), input(terms.mix), norm_scale, keep_sum,
+        terms.channels, terms.y_scaling, terms.branch_gradient_scaling);
     return {.sum = keep_sum ? out.back() : at::Tensor(),
             .x = out[0],
             .y = out[1],

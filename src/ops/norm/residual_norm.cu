@@ -16,7 +16,7 @@ static_assert(kMaxResidualNormWidth == kMaxRowWarps * kWarpColumns);
 // A lane's parameters for one chunk. Loaded again for every row: from L1, since they would not fit
 // in registers.
 struct Parameters {
-  Pack8<float> branch_scale, skip_weight, mix0, mix1;
+  Pack8<float> skip_weight, mix0, mix1;
 };
 // A null parameter is `absent` everywhere; one that is no vector is the scalar *from.
 __device__ inline Pack8<float> load_parameter(const float* from, bool is_vector, float absent,
@@ -29,8 +29,7 @@ __device__ inline Parameters load_parameters(const ResidualNormTerms& terms, int
                                              int column) {
   const bool mix_is_vector = terms.mix_is_vector;
   const float* mix1 = terms.mix == nullptr ? nullptr : terms.mix + (mix_is_vector ? width : 1);
-  return {load_parameter(terms.branch_scale, true, 1, column),
-          load_parameter(terms.skip_weight, true, 0, column),
+  return {load_parameter(terms.skip_weight, true, 0, column),
           load_parameter(terms.mix, mix_is_vector, 1, column),
           load_parameter(mix1, mix_is_vector, 0, column)};
 }
@@ -42,7 +41,7 @@ struct ResidualSums {
 // x' to the bit.
 __device__ inline ResidualSums residual_sums(float x, float branch, float skip, float x0,
                                              const Parameters& p, int i) {
-  const float sum = fmaf(p.branch_scale[i], branch, x);
+  const float sum = x + branch;
   const float total = fmaf(p.skip_weight[i], skip, sum);
   return {sum, total, fmaf(p.mix0[i], total, p.mix1[i] * x0)};
 }
@@ -158,24 +157,23 @@ struct BackwardArgs {
 // residual_norm_vectors). One block per SM, with as many warps as the registers allow: each block
 // adds a row for sum_rows.
 template <typename Layout, int kVectors>
-constexpr int kBackwardWarps = Layout::block_per_row                 ? kMaxRowWarps
-                               : Layout::chunks*(4 + kVectors) <= 12 ? 16
-                               : Layout::chunks*(4 + kVectors) <= 15 ? 12
-                                                                     : 8;
+constexpr int kBackwardWarps = Layout::block_per_row ? kMaxRowWarps
+                               : kVectors == 0       ? 16
+                               : Layout::chunks == 2 ? 12
+                                                     : 8;
 
 template <typename Layout, int kVectors, bool copies>
 __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     backward_kernel(const __grid_constant__ BackwardArgs args) {
   using T = typename Layout::T;
   ResidualNormTerms terms = args.terms;
-  if constexpr (kVectors < 1) terms.branch_scale = nullptr;
-  if constexpr (kVectors < 3) terms.mix_is_vector = false;
-  if constexpr (kVectors < 4) terms.skip = nullptr, terms.skip_weight = nullptr;
+  if constexpr (kVectors < 2) terms.mix_is_vector = false;
+  if constexpr (kVectors < 3) terms.skip = nullptr, terms.skip_weight = nullptr;
   const bool mixed = terms.mix != nullptr;
   const auto& gradients = args.gradients;
-  Fp8Writer<copies> dbranch_copy(gradients.dbranch_copy);
+  Fp8Writer<copies> dx_copy(gradients.dx_copy);
   const int width = args.rows.width, column = Layout::column();
-  constexpr int kBranchScale = 0, kMix0 = 1, kMix1 = 2, kSkipWeight = 3;
+  constexpr int kMix0 = 0, kMix1 = 1, kSkipWeight = 2;
   float vectors[kVectors > 0 ? kVectors : 1][Layout::chunks][kLaneColumns] = {};
   float pair[2] = {};
 
@@ -223,22 +221,16 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     for (int k = 0; k < Layout::chunks; ++k) {
       if (column + k * kWarpColumns >= width) continue;
       const auto p = load_parameters(terms, width, column + k * kWarpColumns);
-      float dx[kLaneColumns], dbranch[kLaneColumns], dskip[kLaneColumns], dx0[kLaneColumns];
+      float dx[kLaneColumns], dskip[kLaneColumns], dx0[kLaneColumns];
 #pragma unroll
       for (int i = 0; i < kLaneColumns; ++i) {
         const auto sums = sums_of(k, i, p);
         const float dnorm = fmaf(-x_scale, sums.residual, dy.chunks[k][i]);
         const float g = fmaf(scale, dnorm, dresidual.chunks[k][i]);
         const float dtotal = p.mix0[i] * g;
-        const float ds = dtotal + dsum.chunks[k][i];
-        dx[i] = ds;
-        dbranch[i] = p.branch_scale[i] * ds;
+        dx[i] = dtotal + dsum.chunks[k][i];
         dskip[i] = p.skip_weight[i] * dtotal;
         dx0[i] = fmaf(p.mix1[i], g, dx0_later.chunks[k][i]);
-        if constexpr (kVectors > kBranchScale) {
-          float& sum = vectors[kBranchScale][k][i];
-          sum = fmaf(ds, branch.chunks[k][i], sum);
-        }
         if constexpr (kVectors > kSkipWeight) {
           float& sum = vectors[kSkipWeight][k][i];
           sum = fmaf(dtotal, skip.chunks[k][i], sum);
@@ -253,14 +245,13 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
         }
       }
       Layout::store_chunk(gradients.dx, offset, k, dx);
-      Layout::store_chunk(gradients.dbranch, offset, k, dbranch);
-      dbranch_copy.store(offset + k * kWarpColumns, Pack8<T>::rounded(dbranch));
+      dx_copy.store(offset + k * kWarpColumns, Pack8<T>::rounded(dx));
       Layout::store_chunk(gradients.dskip, offset, k, dskip);
       Layout::store_chunk(gradients.dx0, offset, k, dx0);
     }
   }
 
-  dbranch_copy.end();
+  dx_copy.end();
 
   float* partials = args.partials + blockIdx.x * args.columns;
 #pragma unroll
@@ -299,13 +290,13 @@ struct BackwardLaunch {
   int threads, rows_per_block;
 };
 BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNormRows& rows,
-                               bool copies_dbranch) {
+                               bool copies_dx) {
   BackwardLaunch launch{};
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
     const auto set_launch = [&]<int kVectors>() {
       const int threads = Layout::threads(rows.width, kBackwardWarps<Layout, kVectors>);
-      dispatch_copies<Layout>(copies_dbranch, [&](auto copies) {
+      dispatch_copies<Layout>(copies_dx, [&](auto copies) {
         launch = {backward_kernel<Layout, kVectors, copies()>, threads,
                   Layout::rows_per_block(threads)};
       });
@@ -313,12 +304,10 @@ BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNor
     switch (residual_norm_vectors(terms)) {
       case 0:
         return set_launch.template operator()<0>();
-      case 1:
-        return set_launch.template operator()<1>();
-      case 3:
-        return set_launch.template operator()<3>();
+      case 2:
+        return set_launch.template operator()<2>();
       default:
-        return set_launch.template operator()<4>();
+        return set_launch.template operator()<3>();
     }
   });
   return launch;
@@ -342,8 +331,8 @@ void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRow
 }
 
 int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
-                         bool copies_dbranch) {
-  const auto launch = backward_launch(terms, rows, copies_dbranch);
+                         bool copies_dx) {
+  const auto launch = backward_launch(terms, rows, copies_dx);
   int resident = 1;  // one wave: each further block would only add a row of partial sums
   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
   return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
@@ -352,7 +341,7 @@ int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows&
 void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                             const ResidualNormGradients& gradients, int blocks, float* partials,
                             float* parameter_sums, Stream stream) {
-  const auto launch = backward_launch(terms, rows, gradients.dbranch_copy.values != nullptr);
+  const auto launch = backward_launch(terms, rows, gradients.dx_copy.values != nullptr);
   const auto columns = residual_norm_columns(terms, rows);
   launch.kernel<<<blocks, launch.threads, 0, stream>>>(
       BackwardArgs{terms, rows, gradients, columns, partials});

@@ -9,18 +9,17 @@ namespace tg {
 
 // The operations between two GEMMs of a block: residual adds, mix with the first residual, norm.
 // Per row of D:
-//   s  = x + branch_scale ⊙ branch
+//   s  = x + branch
 //   t  = s + skip_weight ⊙ skip
 //   x' = m0 ⊙ t + m1 ⊙ x0
 //   y  = norm_scale · x' / sqrt(mean(x'²) + 1.1920929e-07), the epsilon of rms_norm
-// An undefined tensor leaves its term out; an undefined branch_scale is 1. mix requires x0, skip
-// and skip_weight require each other.
+// An undefined tensor leaves its term out. mix requires x0, skip and skip_weight require each
+// other.
 struct ResidualTerms {
-  at::Tensor x{};             // [..., D], like branch, skip and x0; all of one dtype
-  at::Tensor branch{};        // output of attention or the MLP
-  at::Tensor branch_scale{};  // [D], a parameter like skip_weight [D] and mix [2, D] or [2]
-  at::Tensor skip{}, skip_weight{};
-  at::Tensor x0{}, mix{};
+  at::Tensor x{};                    // [..., D], like branch, skip and x0; all of one dtype
+  at::Tensor branch{};               // output of attention or the MLP
+  at::Tensor skip{}, skip_weight{};  // the weight [D] is a parameter, as is
+  at::Tensor x0{}, mix{};            // [2, D] or [2]
   // Of D, where the last ones are padding, zero everywhere: what the mean is over. 0: all.
   std::int64_t channels = 0;
   // Of the FP8 products that read y and whose output is the branch: the kernels round y and the
@@ -34,9 +33,9 @@ struct ResidualNorm {
 };
 
 // Gradients, with g = dx' + that of the norm, c·r·(dy − x'·r²·mean(x'·dy)) for r = y / (c·x'):
-//   dt = m0 ⊙ g,  ds = dt + dsum,  dx = ds,  dbranch = branch_scale ⊙ ds,
+//   dt = m0 ⊙ g,  dx = dbranch = dt + dsum,
 //   dskip = skip_weight ⊙ dt,  dx0 = m1 ⊙ g + dx0 of the later blocks,
-//   and over rows Σ ds⊙branch, Σ dt⊙skip, Σ g⊙t, Σ g⊙x0 for the parameters.
+//   and over rows Σ dt⊙skip, Σ g⊙t, Σ g⊙x0 for the parameters.
 // Every block contributes to dx0: since each block takes the previous one's x0, each adds its term
 // in its own kernel and autograd has nothing to sum. The kernels (D a multiple of 8 up to 2048,
 // fp32 parameters) round once per output; the norm is that of the rounded x'.

@@ -17,25 +17,25 @@ struct ResidualNormRows {
 };
 struct ResidualNormTerms {
   const void *x, *branch, *skip, *x0;
-  const float *branch_scale, *skip_weight, *mix;
+  const float *skip_weight, *mix;
   bool mix_is_vector;  // mix [2, width], else [2]
 };
 // Writes s, x' (`residual`) and y; a null one is not written. `y_copy`: of y, in bf16 alone.
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
                            void* residual, void* y, const Fp8Copy& y_copy, Stream stream);
 
-// Backward takes the same terms. Without a mix, x is x' instead, and `branch` is needed only for
-// branch_scale's gradient, `skip` only for skip_weight's.
+// Backward takes the same terms. Without a mix, x is x' instead, `branch` is not needed, and `skip`
+// only for skip_weight's gradient. dx is dbranch as well.
 struct ResidualNormGradients {
   const void *dsum, *dresidual, *dy, *dx0_later;  // upstream; null: zero
-  void *dx, *dbranch, *dskip, *dx0;               // null: not needed; dx0 may be dx0_later
-  Fp8Copy dbranch_copy;                           // in bf16 alone; dbranch is dx where it is null
+  void *dx, *dskip, *dx0;                         // null: not needed; dx0 may be dx0_later
+  Fp8Copy dx_copy;                                // in bf16 alone
 };
 
-// The gradients of the parameters are one row of fp32: vectors for branch_scale, mix[0], mix[1] and
-// skip_weight, up to the last that exists; then the two elements of a scalar mix.
+// The gradients of the parameters are one row of fp32: vectors for mix[0], mix[1] and skip_weight,
+// up to the last that exists; then the two elements of a scalar mix.
 inline int residual_norm_vectors(const ResidualNormTerms& terms) {
-  return terms.skip != nullptr ? 4 : terms.mix_is_vector ? 3 : terms.branch_scale != nullptr;
+  return terms.skip != nullptr ? 3 : terms.mix_is_vector ? 2 : 0;
 }
 inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
                                           const ResidualNormRows& rows) {
@@ -44,7 +44,7 @@ inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
 }
 // Blocks of the backward kernel; each writes one such row of partial sums.
 int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
-                         bool copies_dbranch);
+                         bool copies_dx);
 
 // parameter_sums [columns] are the gradients of the parameters, partials [blocks, columns] the
 // workspace; both null where `columns` is 0.
