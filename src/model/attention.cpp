@@ -24,8 +24,20 @@ Attention::Attention(const ModelConfig& config, const ComputeSizes& sizes,
   gate_weight_ = find("attn_gate.weight");
   gate_bias_ = find("attn_gate.bias");
   // A model has at most one of the two kinds of value residual.
-  const auto lambdas = find("vr_lambda");
-  value_lambda_ = lambdas.defined() ? lambdas : find("value_blend");
+  value_lambdas_ = find("vr_lambda");
+  value_blend_ = find("value_blend");
+}
+
+at::Tensor Attention::first_weight(const at::Tensor& first_v) const {
+  if (!first_v.defined()) return {};
+  return value_lambdas_.defined() ? value_lambdas_[0] : value_blend_;
+}
+// The layer's own part of the values is weighted: in the projection by WeightCopies, here the
+// embedding.
+at::Tensor Attention::own_values(const at::Tensor& embedding, const at::Tensor& first_v) const {
+  if (!first_v.defined() || !embedding.defined()) return embedding;
+  const auto weight = value_lambdas_.defined() ? value_lambdas_[1] : 1 - value_blend_;
+  return embedding * weight.to(embedding.scalar_type());
 }
 
 // With `pass.only` heads.q is of these positions alone.
@@ -50,9 +62,10 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights
   const QkvInputs inputs{.heads = heads_,
                          .kv_heads = kv_heads_,
                          .q_gain = q_gain_,
-                         .value_embedding = value_embedding,
-                         .value_lambda = value_lambda_,
+                         .value_embedding = own_values(value_embedding, first_v),
+                         .value_residual = value_lambdas_.defined() || value_blend_.defined(),
                          .first_v = first_v,
+                         .first_weight = first_weight(first_v),
                          .channels = head_dim_};
   const auto heads = pass.only
                          ? qkv_proj_norm_rope_of_queries(x_btd, weights.qkv, inputs, rope_table,

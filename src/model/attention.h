@@ -27,11 +27,13 @@ class Attention {
                  const InferencePass& pass = {}) const;
 
  private:
+  at::Tensor first_weight(const at::Tensor& first_v) const;
+  at::Tensor own_values(const at::Tensor& embedding, const at::Tensor& first_v) const;
   at::Tensor attend(const Qkv& heads, const InferencePass& pass) const;
 
   std::int64_t heads_, kv_heads_, head_dim_, padded_dim_;
   bool exclusive_;
-  at::Tensor q_gain_, gate_weight_, gate_bias_, value_lambda_;
+  at::Tensor q_gain_, gate_weight_, gate_bias_, value_lambdas_, value_blend_;
 };
 
 }  // namespace tg

@@ -21,13 +21,6 @@ at::Tensor gradient_of(const at::Tensor& parameter) {
 at::Tensor rows_of(const at::Tensor& bank, std::int64_t first, std::int64_t count) {
   return bank.defined() ? bank.narrow(0, first, count) : bank;
 }
-// Of the layers [L, rows, 1].
-template <class Sources>
-at::Tensor columns_of(const Sources& row_scales) {
-  std::vector<at::Tensor> values;
-  for (const auto& scale : row_scales) values.push_back(scale.value);
-  return at::stack(values).unsqueeze(-1);
-}
 Weight layer_of(const Weight& bank, std::int64_t layer) {
   return {bank.value[layer], bank.gradient.defined() ? bank.gradient[layer] : bank.gradient};
 }
@@ -57,58 +50,57 @@ WeightCopies::Slices WeightCopies::placed(const at::Tensor& whole, const at::Ten
   return slices;
 }
 
+at::Tensor RowScales::columns() const {
+  std::vector<at::Tensor> values;
+  for (const auto& parameter : parameters) values.push_back(parameter.value);
+  return (offset + factor * at::stack(values)).unsqueeze(-1);
+}
+
+RowScales WeightCopies::layer_scales(const ParameterTable& table, std::int64_t layers,
+                                     const char* name) {
+  RowScales scales;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const auto scale = table.find(fmt::format("blocks.{}.{}", i, name));
+    if (scale.defined()) scales.parameters.push_back({scale.detach(), gradient_of(scale)});
+  }
+  return scales;
+}
+
+RowScales WeightCopies::value_weights(const ParameterTable& table, std::int64_t layers) {
+  RowScales scales;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    const auto lambdas = table.find(fmt::format("blocks.{}.attn.vr_lambda", i));
+    const auto blend = table.find(fmt::format("blocks.{}.attn.value_blend", i));
+    if (lambdas.defined() && i > 0)
+      scales.parameters.push_back(
+          {lambdas.detach().narrow(0, 1, 1), rows_of(gradient_of(lambdas), 1, 1)});
+    if (!blend.defined()) continue;
+    scales.offset = 1, scales.factor = -1;
+    const auto gradient = gradient_of(blend);  // layer 0's stays 0, and is stepped as such
+    const auto as_row = [](const at::Tensor& x) { return x.defined() ? x.view({1}) : x; };
+    if (i > 0) scales.parameters.push_back({as_row(blend.detach()), as_row(gradient)});
+  }
+  return scales;
+}
+
 WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& table,
                            const Numerics& numerics)
     : numerics_(numerics) {
   const at::NoGradGuard no_grad;
   const auto sizes = compute_sizes(config, numerics.padding);
-  const auto layers = config.num_layers, heads = config.num_heads, kv_heads = config.num_kv_heads;
+  const auto layers = config.num_layers;
   const auto matrices = [&](const char* bank, std::int64_t first) {
-    const auto& parameter = table[bank];
-    return Source{parameter.detach().narrow(0, first, layers),
-                  rows_of(gradient_of(parameter), first, layers)};
+    return matrices_of(table[bank], first, layers);
   };
-  // qo_bank is the query matrices, then the output matrices; kv_bank the key, then the value
-  // matrices.
-  const struct {
-    Source source;
-    std::int64_t heads;
-    const std::vector<ChannelRun>& runs;
-  } parts[] = {{matrices("qo_bank", 0), heads, sizes.qk_runs},
-               {matrices("kv_bank", 0), kv_heads, sizes.qk_runs},
-               {matrices("kv_bank", layers), kv_heads, sizes.v_runs}};
-  const auto options = table["qo_bank"].options().requires_grad(false);
-  const auto qkv_rows = (heads + 2 * kv_heads) * sizes.head_dim;
-  Weight qkv{at::zeros({layers, qkv_rows, sizes.dim}, options.dtype(numerics_.compute)), {}};
-  if (table["qo_bank"].requires_grad()) {
-    qkv.gradient = at::zeros(qkv.value.sizes(), options);
-    gradient_buffers_.push_back(qkv.gradient);
-  }
-  std::int64_t row = 0;
-  for (const auto& part : parts) {
-    const auto rows = part.heads * sizes.head_dim;
-    const auto of_part = [&](const at::Tensor& x) {
-      return x.defined() ? x.narrow(1, row, rows) : x;
-    };
-    copy_into({of_part(qkv.value), of_part(qkv.gradient)}, part.source, {1, part.heads, part.runs},
-              /*is_bank=*/true);
-    row += rows;
-  }
+  // qo_bank is the query matrices, then the output matrices.
   LayerWeights banks;
-  banks.qkv = qkv;
-  const auto scales = [&](const char* name) {
-    std::vector<Source> found;
-    for (std::int64_t i = 0; i < layers; ++i) {
-      const auto scale = table.find(fmt::format("blocks.{}.{}", i, name));
-      if (scale.defined()) found.push_back({scale.detach(), gradient_of(scale)});
-    }
-    return found;
-  };
-  banks.out = make_copy(matrices("qo_bank", layers), {layers, sizes.dim, heads * sizes.head_dim},
-                        {2, heads, sizes.v_runs}, true, scales("attn_scale"));
+  banks.qkv = make_qkv(config, table, sizes);
+  banks.out = make_copy(
+      matrices("qo_bank", layers), {layers, sizes.dim, config.num_heads * sizes.head_dim},
+      {2, config.num_heads, sizes.v_runs}, true, layer_scales(table, layers, "attn_scale"));
   banks.up = make_copy(matrices("mlp_up_bank", 0), {layers, sizes.hidden, sizes.dim}, {}, true);
   banks.down = make_copy(matrices("mlp_down_bank", 0), {layers, sizes.dim, sizes.hidden}, {}, true,
-                         scales("mlp_scale"));
+                         layer_scales(table, layers, "mlp_scale"));
   for (std::int64_t i = 0; i < layers; ++i) layers_.push_back(layer_of(banks, i));
   training_layers_ = layers_;
   if (const auto head = table.find("lm_head.weight"); head.defined())
@@ -120,9 +112,47 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
   cast();
 }
 
-Weight WeightCopies::make_copy(const Source& source, at::IntArrayRef sizes,
-                               const Placement& placement, bool is_bank,
-                               std::vector<Source> row_scales) {
+WeightSource WeightCopies::matrices_of(const at::Tensor& bank, std::int64_t first,
+                                       std::int64_t count) {
+  return {bank.detach().narrow(0, first, count), rows_of(gradient_of(bank), first, count)};
+}
+
+Weight WeightCopies::make_qkv(const ModelConfig& config, const ParameterTable& table,
+                              const ComputeSizes& sizes) {
+  const auto layers = config.num_layers, heads = config.num_heads, kv_heads = config.num_kv_heads;
+  const auto &queries = table["qo_bank"], &keys_values = table["kv_bank"];
+  const auto options = queries.options().requires_grad(false);
+  const std::vector<std::int64_t> shape{layers, (heads + 2 * kv_heads) * sizes.head_dim, sizes.dim};
+  Weight qkv{at::zeros(shape, options.dtype(numerics_.compute)), {}};
+  if (queries.requires_grad()) {
+    qkv.gradient = at::zeros(shape, options);
+    gradient_buffers_.push_back(qkv.gradient);
+  }
+  // From `layer` on the rows of `count` heads from `head` on.
+  const auto copy = [&](const WeightSource& from, std::int64_t layer, std::int64_t head,
+                        std::int64_t count, const std::vector<ChannelRun>& runs,
+                        const RowScales& scales = {}) {
+    const auto part_of = [&](const at::Tensor& x) {
+      if (!x.defined()) return x;
+      return x.narrow(0, layer, from.value.size(0))
+          .narrow(1, head * sizes.head_dim, count * sizes.head_dim);
+    };
+    copy_into({part_of(qkv.value), part_of(qkv.gradient)}, from, {1, count, runs}, true, scales);
+  };
+  copy(matrices_of(queries, 0, layers), 0, 0, heads, sizes.qk_runs);
+  // kv_bank is the key matrices, then the value matrices.
+  copy(matrices_of(keys_values, 0, layers), 0, heads, kv_heads, sizes.qk_runs);
+  const auto weights = value_weights(table, layers);
+  const auto weighted = std::ssize(weights.parameters), first_value = heads + kv_heads;
+  copy(matrices_of(keys_values, layers, layers - weighted), 0, first_value, kv_heads, sizes.v_runs);
+  if (weighted > 0)
+    copy(matrices_of(keys_values, 2 * layers - weighted, weighted), layers - weighted, first_value,
+         kv_heads, sizes.v_runs, weights);
+  return qkv;
+}
+
+Weight WeightCopies::make_copy(const WeightSource& source, at::IntArrayRef sizes,
+                               const Placement& placement, bool is_bank, const RowScales& scales) {
   const auto& parameter = source.value;
   Weight copy{at::zeros(sizes, parameter.options().dtype(numerics_.compute)), source.gradient};
   const bool padded = parameter.sizes() != sizes;
@@ -131,14 +161,14 @@ Weight WeightCopies::make_copy(const Source& source, at::IntArrayRef sizes,
     gradient_buffers_.push_back(copy.gradient);
   }
   copy_into({copy.value, padded ? copy.gradient : at::Tensor()}, source, placement, is_bank,
-            std::move(row_scales));
+            scales);
   return copy;
 }
 
 // `target.gradient`: a buffer whose slices are added to the source's gradient, or undefined.
-void WeightCopies::copy_into(const Weight& target, const Source& source, const Placement& placement,
-                             bool is_bank, std::vector<Source> row_scales) {
-  copies_.push_back({source, target.value, placement, is_bank, std::move(row_scales)});
+void WeightCopies::copy_into(const Weight& target, const WeightSource& source,
+                             const Placement& placement, bool is_bank, const RowScales& scales) {
+  copies_.push_back({source, target.value, placement, is_bank, scales});
   if (!target.gradient.defined()) return;
   for (const auto& slices : placed(source.gradient, target.gradient, placement))
     gradient_slices_.push_back(slices);
@@ -196,7 +226,7 @@ void WeightCopies::cast() {
   const at::NoGradGuard no_grad;
   for (const auto& copy : copies_) {
     auto parameter = rounded(copy.source.value, copy.is_bank);
-    if (!copy.row_scales.empty()) parameter = parameter * columns_of(copy.row_scales);
+    if (!copy.scales.parameters.empty()) parameter = parameter * copy.scales.columns();
     for (const auto& [from, to] : placed(parameter, copy.value, copy.placement)) to.copy_(from);
   }
   for (const auto& [from, to] : fp8_banks_) round_weights(from, to);
@@ -206,13 +236,20 @@ void WeightCopies::collect_gradients() {
   const at::NoGradGuard no_grad;
   for (const auto& [gradient, buffered] : gradient_slices_) gradient.add_(buffered);
   for (const auto& buffer : gradient_buffers_) buffer.zero_();
-  for (const auto& copy : copies_) {
-    const auto& [value, gradient] = copy.source;
-    if (copy.row_scales.empty() || !gradient.defined()) continue;
-    const auto dscales = (gradient * rounded(value, copy.is_bank)).sum(-1).unbind();
-    for (std::size_t i = 0; i < dscales.size(); ++i) copy.row_scales[i].gradient.add_(dscales[i]);
-    gradient.mul_(columns_of(copy.row_scales));
+  for (const auto& copy : copies_) unscale_gradient(copy);
+}
+
+void WeightCopies::unscale_gradient(const Copy& copy) {
+  const auto& parameters = copy.scales.parameters;
+  const auto& [value, gradient] = copy.source;
+  if (parameters.empty() || !gradient.defined()) return;
+  const auto products = (gradient * rounded(value, copy.is_bank)).sum(-1);  // [matrices, rows]
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto of_matrix = products[static_cast<std::int64_t>(i)];
+    const auto& target = parameters[i].gradient;
+    target.add_(of_matrix.sum_to_size(target.sizes()), copy.scales.factor);
   }
+  gradient.mul_(copy.scales.columns());
 }
 
 at::Tensor WeightCopies::small(const at::Tensor& parameter) const {

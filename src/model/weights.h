@@ -25,11 +25,23 @@ struct Numerics {
   std::int64_t step_tokens = 1;  // that a training step's loss is the mean of; for FP8
 };
 
-// The matrices of one layer: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM; out [D,
-// heads·hd] with its rows times attn_scale, up [H, D], down [D, H] with its rows times mlp_scale.
-// All sizes are compute_sizes().
+// The matrices of one layer: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM, with the
+// values' rows times their weight in a value residual; out [D, heads·hd] with its rows times
+// attn_scale, up [H, D], down [D, H] with its rows times mlp_scale. All sizes are compute_sizes().
 struct LayerWeights {
   Weight qkv, out, up, down;
+};
+
+// A parameter, or some matrices of a bank, and its gradient.
+struct WeightSource {
+  at::Tensor value, gradient;
+};
+// Of the matrices of a bank: offset + factor·parameter, of [rows] or [1] each; none where empty.
+struct RowScales {
+  std::vector<WeightSource> parameters{};
+  double offset = 0, factor = 1;
+
+  at::Tensor columns() const;  // [matrices, rows or 1, 1]
 };
 
 // Copies of the large matrices in the compute dtype, cast once per step rather than in every
@@ -64,10 +76,6 @@ class WeightCopies {
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
 
  private:
-  // A parameter, or some matrices of a bank, and its gradient.
-  struct Source {
-    at::Tensor value, gradient;
-  };
   // Where a matrix [..., rows, columns] is in its padded copy: at the beginning of every dimension;
   // of dimension `dim`, if `heads` is not 0, each head by these runs.
   struct Placement {
@@ -75,24 +83,32 @@ class WeightCopies {
     std::vector<ChannelRun> runs{};
   };
   struct Copy {
-    Source source;
+    WeightSource source;
     at::Tensor value;
     Placement placement;
     bool is_bank;
-    std::vector<Source> row_scales;  // [rows] of each matrix of a bank, or none
+    RowScales scales;
   };
   using Slices = std::vector<std::pair<at::Tensor, at::Tensor>>;
   // The same elements of both, as views.
   static Slices placed(const at::Tensor& whole, const at::Tensor& padded, const Placement& at);
 
-  Weight make_copy(const Source& source, at::IntArrayRef sizes, const Placement& placement,
-                   bool is_bank, std::vector<Source> row_scales = {});
-  void copy_into(const Weight& target, const Source& source, const Placement& placement,
-                 bool is_bank, std::vector<Source> row_scales = {});
+  Weight make_copy(const WeightSource& source, at::IntArrayRef sizes, const Placement& placement,
+                   bool is_bank, const RowScales& scales = {});
+  void copy_into(const Weight& target, const WeightSource& source, const Placement& placement,
+                 bool is_bank, const RowScales& scales = {});
+  static WeightSource matrices_of(const at::Tensor& bank, std::int64_t first, std::int64_t count);
+  Weight make_qkv(const ModelConfig& config, const ParameterTable& table,
+                  const ComputeSizes& sizes);
+  static RowScales layer_scales(const ParameterTable& table, std::int64_t layers, const char* name);
+  // Of the layers' own values, from layer 1 on: the first layer's are only its own.
+  static RowScales value_weights(const ParameterTable& table, std::int64_t layers);
   // Copies in FP8 for training passes the matrices of all layers, `banks`, and the head's.
   void make_fp8(const LayerWeights& banks);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
   at::Tensor rounded(const at::Tensor& parameter, bool is_bank) const;
+  // From the gradient of a scaled copy to those of the parameter and of its scales.
+  void unscale_gradient(const Copy& copy);
 
   Numerics numerics_;
   bool fake_quant_ = false;

@@ -118,7 +118,7 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("residual_norm inside a block", bytes(4 * x, 4 * x),
             {features(r.dim), features(r.dim), none, none, none, none}, residual);
   timer.row("qk_norm_rope",
-            blend ? bytes(2 * qk + 3 * v, 3 * qk + 6 * v) : bytes(2 * qk, 3 * qk + 2 * v),
+            blend ? bytes(2 * qk + 3 * v, 3 * qk + 5 * v) : bytes(2 * qk, 3 * qk + 2 * v),
             {features(r.dim + 2 * r.kv_heads * hd), fp32_if(record, {r.heads}), fp32_if(blend, {}),
              blend ? heads(r.kv_heads) : none},
             [&](const auto& in) {
@@ -127,8 +127,9 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
                                              .kv_heads = r.kv_heads,
                                              .q_gain = in[1],
                                              .value_embedding = {},
-                                             .value_lambda = in[2],
-                                             .first_v = in[3]},
+                                             .value_residual = blend,
+                                             .first_v = in[3],
+                                             .first_weight = in[2]},
                                             rope_table);
               return Tensors{out.q, out.k, out.v, out.first_v};
             });
@@ -203,8 +204,9 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
                                               {.heads = r.heads,
                                                .kv_heads = r.kv_heads,
                                                .q_gain = in[1],
-                                               .value_lambda = in[2],
-                                               .first_v = in[3]},
+                                               .value_residual = r.value_blend,
+                                               .first_v = in[3],
+                                               .first_weight = in[2]},
                                               rope_table);
           return Tensors{out.q, out.k, out.v};
         });

@@ -222,8 +222,8 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
 }
 
 TEST_F(Fp8CopiesGpu, OfTheQkvProjectionsGradient) {
-  for (const auto& [heads, kv_heads, dim, lambdas] :
-       {std::tuple{8, 4, 64, 0}, {6, 6, 128, 1}, {3, 1, 64, 2}}) {
+  for (const auto& [heads, kv_heads, dim, residual] :
+       {std::tuple{8, 4, 64, false}, {6, 6, 128, true}, {3, 1, 64, true}}) {
     SCOPED_TRACE(fmt::format("{} {} {}", heads, kv_heads, dim));
     const std::int64_t batch = 3, tokens = 333, width = (heads + 2 * kv_heads) * dim;
     const auto heads_of = [&](std::int64_t count, std::uint64_t seed) {
@@ -234,11 +234,9 @@ TEST_F(Fp8CopiesGpu, OfTheQkvProjectionsGradient) {
         matrix(batch * tokens, width, 1).view({batch, tokens, width}).set_requires_grad(true);
     const auto inverse_rms =
         at::rand({batch, tokens, heads + kv_heads}, qkv.options().dtype(at::kFloat));
-    QkvInputs in{.heads = heads, .kv_heads = kv_heads};
-    if (lambdas > 0) {
-      in.value_lambda =
-          at::rand(lambdas == 1 ? std::vector<std::int64_t>{} : std::vector<std::int64_t>{2},
-                   inverse_rms.options());
+    QkvInputs in{.heads = heads, .kv_heads = kv_heads, .value_residual = residual};
+    if (residual) {
+      in.first_weight = at::rand({}, inverse_rms.options());
       in.first_v = heads_of(kv_heads, 2);
     }
     const auto table = make_rope_table(tokens, {.dims = 16}, at::kBFloat16, at::Device(at::kCUDA));

@@ -15,13 +15,14 @@ struct Shape {
   std::int64_t channels = 0;  // of a head that the mean counts; 0: all
 };
 
-enum class Values { plain, embedded, blend_first, blend, weigh_first, weigh };
-constexpr Values kAllValues[] = {Values::plain, Values::embedded,    Values::blend_first,
-                                 Values::blend, Values::weigh_first, Values::weigh};
+// Of a value residual `first_layer` and `later`; both with an embedding.
+enum class Values { plain, embedded, first_layer, later, later_alone };
+constexpr Values kAllValues[] = {Values::plain, Values::embedded, Values::first_layer,
+                                 Values::later, Values::later_alone};
 
 // The inputs of a call; undefined what it leaves out.
 struct Inputs {
-  at::Tensor qkv, q_gain, embedding, lambda, first_v;
+  at::Tensor qkv, q_gain, embedding, first_v, first_weight;
 };
 
 // Tensors by the name of an output or of the input that a gradient is of.
@@ -41,23 +42,24 @@ struct Call {
     const auto data = [&](at::IntArrayRef sizes, std::uint64_t seed) {
       return test::normal(sizes, seed, dtype);
     };
-    const bool residual = kind != Values::plain && kind != Values::embedded;
-    const bool blends = kind == Values::blend_first || kind == Values::blend;
-    const bool later = kind == Values::blend || kind == Values::weigh;
+    const bool later = kind == Values::later || kind == Values::later_alone;
     inputs.qkv = data({batch, tokens, (heads + 2 * kv) * dim}, 1);
     inputs.q_gain = test::normal({heads}, 2, at::kFloat);
-    if (kind != Values::plain && kind != Values::blend_first) {
+    if (kind != Values::plain && kind != Values::later_alone) {
       inputs.embedding = data({batch, tokens, kv * dim}, 3);
     }
-    if (residual) inputs.lambda = test::normal({2}, 4, at::kFloat);
-    if (blends) inputs.lambda = inputs.lambda[0].clone();
-    if (later) inputs.first_v = data({batch, tokens, kv, dim}, 5);
+    if (later) {
+      inputs.first_weight = test::normal({}, 4, at::kFloat);
+      inputs.first_v = data({batch, tokens, kv, dim}, 5);
+    }
     upstream = {.q = data({batch, tokens, heads, dim}, 6),
                 .k = data({batch, tokens, kv, dim}, 7),
                 .v = data({batch, tokens, kv, dim}, 8),
                 .exclusive_v = data({batch, tokens, kv, dim}, 9),
-                .first_v = residual ? data({batch, tokens, kv, dim}, 10) : at::Tensor()};
+                .first_v = residual() ? data({batch, tokens, kv, dim}, 10) : at::Tensor()};
   }
+
+  bool residual() const { return values != Values::plain && values != Values::embedded; }
 
   // q, k, v, then the gradients of the inputs that are defined.
   Named run(at::Device device, at::ScalarType dtype, at::ScalarType exact) const {
@@ -76,8 +78,8 @@ struct Call {
     const Inputs in{.qkv = leaf("qkv", inputs.qkv),
                     .q_gain = leaf("q_gain", inputs.q_gain),
                     .embedding = leaf("embedding", inputs.embedding),
-                    .lambda = leaf("lambda", inputs.lambda),
-                    .first_v = leaf("first_v", inputs.first_v)};
+                    .first_v = leaf("first_v", inputs.first_v),
+                    .first_weight = leaf("first_weight", inputs.first_weight)};
     auto table = make_rope_table(shape.tokens, {.dims = shape.rope_dims}, dtype, at::kCPU);
     table = {to(table.cos), to(table.sin)};
     const auto out = qk_norm_rope(in.qkv,
@@ -85,8 +87,9 @@ struct Call {
                                    .kv_heads = shape.kv_heads,
                                    .q_gain = in.q_gain,
                                    .value_embedding = in.embedding,
-                                   .value_lambda = in.lambda,
+                                   .value_residual = residual(),
                                    .first_v = in.first_v,
+                                   .first_weight = in.first_weight,
                                    .channels = shape.channels},
                                   table);
     // Strided views as attention's backward returns them: heads before tokens, and part of a
@@ -172,25 +175,29 @@ TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
   const auto dtype = GetParam();
   constexpr std::int64_t kLayers = 3, kTokens = 130, kHeads = 4, kKv = 2, kDim = 64;
   struct Gradients {
-    std::vector<at::Tensor> qkv, lambda;  // [layers]
+    std::vector<at::Tensor> qkv, weight;  // [layers]
   };
   const auto run = [&](at::Device device, at::ScalarType exact) {
     const auto table = make_rope_table(kTokens, {.dims = 16}, exact, device);
-    std::vector<at::Tensor> qkvs, lambdas;  // of the layers
+    std::vector<at::Tensor> qkvs, weights;  // of the layers
     at::Tensor first_v, loss;
     for (std::uint64_t layer = 0; layer < kLayers; ++layer) {
       const auto data = [&](at::IntArrayRef sizes, std::uint64_t seed) {
         return test::normal(sizes, 10 * layer + seed, dtype).to(device, exact);
       };
       const auto qkv = data({1, kTokens, (kHeads + 2 * kKv) * kDim}, 1).set_requires_grad(true);
-      const auto lambda =
+      const auto weight =
           at::full({}, 0.25 + 0.125 * static_cast<double>(layer),
                    at::TensorOptions(device).dtype(exact == at::kDouble ? at::kDouble : at::kFloat))
               .set_requires_grad(true);
-      qkvs.push_back(qkv), lambdas.push_back(lambda);
-      const auto out = qk_norm_rope(
-          qkv, {.heads = kHeads, .kv_heads = kKv, .value_lambda = lambda, .first_v = first_v},
-          table);
+      qkvs.push_back(qkv), weights.push_back(weight);
+      const auto out = qk_norm_rope(qkv,
+                                    {.heads = kHeads,
+                                     .kv_heads = kKv,
+                                     .value_residual = true,
+                                     .first_v = first_v,
+                                     .first_weight = weight},
+                                    table);
       first_v = out.first_v;
       const auto term = (out.v * data({1, kTokens, kKv, kDim}, 2)).sum(at::kDouble);
       loss = layer == 0 ? term : loss + term;
@@ -198,7 +205,7 @@ TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
     loss.backward();
     Gradients found;
     for (const auto& qkv : qkvs) found.qkv.push_back(qkv.grad());
-    for (const auto& lambda : lambdas) found.lambda.push_back(lambda.grad());
+    for (const auto& weight : weights) found.weight.push_back(weight.grad());
     return found;
   };
   const auto found = run(at::kCUDA, dtype), exact = run(at::kCPU, at::kDouble);
@@ -207,17 +214,19 @@ TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
     EXPECT_TRUE(test::is_close(found.qkv[layer].cpu(), exact.qkv[layer], 2 * rounding(dtype),
                                4 * rounding(dtype) + kTermsError))
         << "qkv of layer " << layer;
-    // Each term of dλ has one rounding, that of first_v's gradient.
-    EXPECT_TRUE(test::is_close(found.lambda[layer].cpu(), exact.lambda[layer], 0,
+    ASSERT_EQ(found.weight[layer].defined(), layer > 0);
+    if (layer == 0) continue;
+    // Each term of the weight's has one rounding, that of first_v's gradient.
+    EXPECT_TRUE(test::is_close(found.weight[layer].cpu(), exact.weight[layer], 0,
                                kTermsError * std::sqrt(kTokens * kKv * kDim)))
-        << "lambda of layer " << layer;
+        << "weight of layer " << layer;
   }
 }
 
 TEST_P(QkNormRopeGpu, GivesTheSameBitsAgain) {
   const Shape shape{
       .batch = 3, .tokens = 700, .heads = 8, .kv_heads = 4, .head_dim = 64, .rope_dims = 16};
-  const Call call(shape, Values::weigh, GetParam());
+  const Call call(shape, Values::later, GetParam());
   const auto once = call.run(at::kCUDA, GetParam(), GetParam());
   const auto twice = call.run(at::kCUDA, GetParam(), GetParam());
   for (std::size_t i = 0; i < once.size(); ++i) {
@@ -228,11 +237,11 @@ TEST_P(QkNormRopeGpu, GivesTheSameBitsAgain) {
 TEST_P(QkNormRopeGpu, AnUnchangedValueIsNotCopied) {
   const auto qkv = test::normal({2, 8, 8 * 64}, 1, GetParam()).to(at::kCUDA);
   const auto table = make_rope_table(8, {.dims = 16}, GetParam(), at::kCUDA);
-  const auto lambda = at::ones({2}, at::kCUDA);
-  QkvInputs in{.heads = 4, .kv_heads = 2, .value_lambda = lambda};
+  QkvInputs in{.heads = 4, .kv_heads = 2, .value_residual = true};
   const auto first = qk_norm_rope(qkv, in, table);
   EXPECT_TRUE(first.v.is_alias_of(qkv));
   in.first_v = first.first_v;
+  in.first_weight = at::ones({}, at::kCUDA);
   const auto later = qk_norm_rope(qkv, in, table);
   EXPECT_FALSE(later.v.is_alias_of(qkv));
   EXPECT_TRUE(later.first_v.is_alias_of(qkv));
@@ -257,7 +266,7 @@ TEST_P(QkNormRopeGpu, OtherWidthsRunAsTheReference) {
       {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 18, .rope_dims = 16},
       {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 64, .rope_dims = 4}};
   for (const auto& shape : shapes) {
-    const Call call(shape, Values::blend, GetParam());
+    const Call call(shape, Values::later, GetParam());
     const auto found = call.run(at::kCUDA, GetParam(), GetParam());
     set_fused(false);
     const auto reference = call.run(at::kCUDA, GetParam(), GetParam());

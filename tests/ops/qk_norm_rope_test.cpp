@@ -66,57 +66,44 @@ TEST(QkNormRope, WithoutAResidualTheValueIsTheProjectionAndItsEmbedding) {
   EXPECT_TRUE(test::is_same(embedded.v, own + in.value_embedding.view_as(own)));
 }
 
-TEST(QkNormRope, OneLambdaBlendsTheOwnValueWithTheFirst) {
+TEST(QkNormRope, TheFirstLayersValueIsPassedOnAndAddedByItsWeight) {
   auto in = kInputs;
   const auto qkv = projection(5);
-  in.value_lambda = at::full({}, 0.3, at::kDouble);
-  const auto own = qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
-  const auto first = qk_norm_rope(qkv, in, table());
-  EXPECT_TRUE(test::is_close(first.v, own, 1e-15, 1e-15));
-  EXPECT_TRUE(test::is_same(first.first_v, own));
-  in.first_v = test::normal({kBatch, kTokens, kKv, kDim}, 6);
-  const auto later = qk_norm_rope(qkv, in, table());
-  EXPECT_TRUE(test::is_close(later.v, 0.7 * own + 0.3 * in.first_v, 1e-14, 1e-14));
-  EXPECT_TRUE(test::is_same(later.first_v, in.first_v));
-}
-
-TEST(QkNormRope, TwoLambdasWeighTheFirstAndTheOwnValue) {
-  auto in = kInputs;
-  const auto qkv = projection(7);
-  in.value_lambda = test::tensor_of({0.2, 0.9}, {2}).set_requires_grad(true);
+  in.value_residual = true;
   const auto own = qkv.narrow(-1, (kHeads + kKv) * kDim, kKv * kDim).unflatten(-1, {kKv, -1});
   const auto first = qk_norm_rope(qkv, in, table());
   EXPECT_TRUE(test::is_same(first.v, own));
-  EXPECT_FALSE(first.v.requires_grad()) << "the first layer does not use its two lambdas";
-  in.first_v = test::normal({kBatch, kTokens, kKv, kDim}, 8);
+  EXPECT_TRUE(test::is_same(first.first_v, own));
+  in.first_v = test::normal({kBatch, kTokens, kKv, kDim}, 6);
+  in.first_weight = at::full({}, 0.3, at::kDouble);
   const auto later = qk_norm_rope(qkv, in, table());
-  EXPECT_TRUE(test::is_close(later.v.detach(), 0.2 * in.first_v + 0.9 * own, 1e-14, 1e-14));
+  EXPECT_TRUE(test::is_close(later.v, own + 0.3 * in.first_v, 1e-14, 1e-14));
+  EXPECT_TRUE(test::is_same(later.first_v, in.first_v));
 }
 
 // Two layers, so that first_v's gradient passes through the second.
 TEST(QkNormRope, GradientIsRight) {
-  for (const std::int64_t lambdas : {1, 2}) {
-    const auto two_layers = [&](const at::Tensor& qkv_of_first, const at::Tensor& qkv_of_second,
-                                const at::Tensor& q_gain, const at::Tensor& value_embedding,
-                                const at::Tensor& value_lambda) {
-      QkvInputs in{.heads = kHeads,
-                   .kv_heads = kKv,
-                   .q_gain = q_gain,
-                   .value_embedding = value_embedding,
-                   .value_lambda = value_lambda};
-      const auto one = qk_norm_rope(qkv_of_first, in, table());
-      in.first_v = one.first_v;
-      const auto two = qk_norm_rope(qkv_of_second, in, table());
-      return at::cat({one.q, one.k, one.v, two.q, two.k, two.v, two.exclusive_v, two.first_v}, 2);
-    };
-    const auto qkv_of_first = test::normal({1, kTokens, kRow}, 9),
-               qkv_of_second = test::normal({1, kTokens, kRow}, 10);
-    const auto q_gain = test::normal({kHeads}, 11),
-               value_embedding = test::normal({1, kTokens, kKv * kDim}, 12),
-               value_lambda = test::normal({2}, 13).narrow(0, 0, lambdas).clone();
-    EXPECT_TRUE(test::gradient_is_right(two_layers, qkv_of_first, qkv_of_second, q_gain,
-                                        value_embedding, value_lambda));
-  }
+  const auto two_layers = [&](const at::Tensor& qkv_of_first, const at::Tensor& qkv_of_second,
+                              const at::Tensor& q_gain, const at::Tensor& value_embedding,
+                              const at::Tensor& first_weight) {
+    QkvInputs in{.heads = kHeads,
+                 .kv_heads = kKv,
+                 .q_gain = q_gain,
+                 .value_embedding = value_embedding,
+                 .value_residual = true};
+    const auto one = qk_norm_rope(qkv_of_first, in, table());
+    in.first_v = one.first_v;
+    in.first_weight = first_weight;
+    const auto two = qk_norm_rope(qkv_of_second, in, table());
+    return at::cat({one.q, one.k, one.v, two.q, two.k, two.v, two.exclusive_v, two.first_v}, 2);
+  };
+  const auto qkv_of_first = test::normal({1, kTokens, kRow}, 9),
+             qkv_of_second = test::normal({1, kTokens, kRow}, 10);
+  const auto q_gain = test::normal({kHeads}, 11),
+             value_embedding = test::normal({1, kTokens, kKv * kDim}, 12),
+             first_weight = test::normal({}, 13);
+  EXPECT_TRUE(test::gradient_is_right(two_layers, qkv_of_first, qkv_of_second, q_gain,
+                                      value_embedding, first_weight));
 }
 
 }  // namespace

@@ -19,10 +19,10 @@ struct Case {
     std::int64_t count, kv_count, dim, rope_dims;
     std::int64_t channels = 0;  // that the norm's mean counts; 0: all
   } head;
-  bool embedding = false;    // has a value embedding
-  std::int64_t lambdas = 0;  // of a value residual
-  bool gain = true;          // has a q_gain
-  bool supported = true;     // by the kernels of Hopper GPUs
+  bool embedding = false;  // has a value embedding
+  bool residual = false;   // adds the first layer's values
+  bool gain = true;        // has a q_gain
+  bool supported = true;   // by the kernels of Hopper GPUs
   at::ScalarType dtype = at::kBFloat16;
 };
 
@@ -37,7 +37,7 @@ const Case kCases[] = {
     {.name = "speedrun",
      .x = {.batch = 2, .tokens = 1024, .dim = 768},
      .head = {.count = 6, .kv_count = 6, .dim = 128, .rope_dims = 128},
-     .lambdas = 1},
+     .residual = true},
     {.name = "padded_heads",
      .x = {.batch = 2, .tokens = 333, .dim = 152},
      .head = {.count = 3, .kv_count = 1, .dim = 64, .rope_dims = 64, .channels = 50}},
@@ -48,11 +48,11 @@ const Case kCases[] = {
      .x = {.batch = 3, .tokens = 333, .dim = 200},
      .head = {.count = 3, .kv_count = 1, .dim = 64, .rope_dims = 32},
      .embedding = true,
-     .lambdas = 2},
+     .residual = true},
     {.name = "many_tiles",
      .x = {.batch = 1, .tokens = 9001, .dim = 72},
      .head = {.count = 5, .kv_count = 5, .dim = 64, .rope_dims = 64},
-     .lambdas = 2},
+     .residual = true},
     {.name = "many_tiles_of_128",
      .x = {.batch = 1, .tokens = 9001, .dim = 72},
      .head = {.count = 6, .kv_count = 6, .dim = 128, .rope_dims = 128},
@@ -64,7 +64,7 @@ const Case kCases[] = {
      .x = {.batch = 3, .tokens = 333, .dim = 200},
      .head = {.count = 3, .kv_count = 1, .dim = 128, .rope_dims = 16},
      .embedding = true,
-     .lambdas = 2},
+     .residual = true},
     {.name = "heads_of_32",
      .x = {.batch = 2, .tokens = 65, .dim = 256},
      .head = {.count = 4, .kv_count = 2, .dim = 32, .rope_dims = 32},
@@ -87,11 +87,11 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
 
   // Undefined what the case leaves out.
   struct Inputs {
-    at::Tensor x, weight, q_gain, embedding, lambda, first_v;
+    at::Tensor x, weight, q_gain, embedding, first_v, first_weight;
 
     template <class Action>
     void for_each_defined(const Action& action) {
-      for (auto* tensor : {&x, &weight, &q_gain, &embedding, &lambda, &first_v}) {
+      for (auto* tensor : {&x, &weight, &q_gain, &embedding, &first_v, &first_weight}) {
         if (tensor->defined()) action(*tensor);
       }
     }
@@ -107,8 +107,8 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
       in.q_gain[0] = 0;
     }
     if (c.embedding) in.embedding = test::normal({c.x.batch, c.x.tokens, values}, 4, c.dtype);
-    if (c.lambdas > 0) {
-      in.lambda = test::normal({c.lambdas}, 5, at::kFloat);
+    if (c.residual) {
+      in.first_weight = test::normal({}, 5, at::kFloat);
       in.first_v = test::normal({c.x.batch, c.x.tokens, c.head.kv_count, c.head.dim}, 6, c.dtype);
     }
     return in;
@@ -123,8 +123,9 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .kv_heads = c.head.kv_count,
             .q_gain = in.q_gain,
             .value_embedding = in.embedding,
-            .value_lambda = in.lambda,
+            .value_residual = c.residual,
             .first_v = in.first_v,
+            .first_weight = in.first_weight,
             .channels = c.head.channels};
   }
   static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
@@ -160,8 +161,8 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     add("weight", in.weight, exact ? in.weight.grad() : weight.gradient);
     for (const auto& [name, input] : {std::pair{"q_gain", in.q_gain},
                                       {"embedding", in.embedding},
-                                      {"lambda", in.lambda},
-                                      {"first_v", in.first_v}}) {
+                                      {"first_v", in.first_v},
+                                      {"first_weight", in.first_weight}}) {
       if (input.defined()) add(name, input, input.grad());
     }
     return found;
@@ -204,6 +205,8 @@ TEST_P(QkvProjNormRopeGpu, MatchesTheReferenceInFp64) {
   const double smallest = c.dtype == at::kHalf ? 6 * 0x1p-14 : 1e-4;
   EXPECT_TRUE(test::is_close(found.q, right.q, 1.01 * rounding_of(c.dtype), smallest));
   EXPECT_TRUE(test::is_close(found.k, right.k, 1.01 * rounding_of(c.dtype), smallest));
+  EXPECT_TRUE(test::is_close(found.v, right.v, 1.01 * rounding_of(c.dtype), 1e-4));
+  EXPECT_EQ(found.v.stride(1), width(c)) << "v is not the projection's";
 }
 
 TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {

@@ -16,8 +16,9 @@ TEST(QkvProjNormRope, QueriesOfSomePositionsAreThoseOfAll) {
                      .kv_heads = kKv,
                      .q_gain = test::normal({kHeads}, 3),
                      .value_embedding = test::normal({kBatch, kTokens, kKv * kHeadDim}, 4),
-                     .value_lambda = test::normal({2}, 5),
-                     .first_v = test::normal({kBatch, kTokens, kKv, kHeadDim}, 6)};
+                     .value_residual = true,
+                     .first_v = test::normal({kBatch, kTokens, kKv, kHeadDim}, 6),
+                     .first_weight = test::normal({}, 5)};
   const auto table = make_rope_table(kTokens, {.dims = 4}, at::kDouble, at::kCPU);
   const auto all = qkv_proj_norm_rope(x, weight, in, table);
   for (const auto& [first, count] : {std::pair{6, 3}, {0, 2}, {4, 1}, {0, 9}}) {

@@ -29,6 +29,11 @@ inline at::Tensor readable_heads(const at::Tensor& x_bthd) {
   return readable ? x_bthd : x_bthd.clone(at::MemoryFormat::Contiguous);
 }
 
+// [B, T, KV·hd] as readable_heads [B, T, KV, hd].
+inline at::Tensor readable_heads(const at::Tensor& x_btd, std::int64_t heads) {
+  return x_btd.defined() ? readable_heads(x_btd.unflatten(-1, {heads, -1})) : x_btd;
+}
+
 // View of a tensor from readable_heads(), which may be undefined.
 inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
   if (!x_bthd.defined()) return {};

@@ -4,8 +4,8 @@
 
 namespace tg::cuda {
 
-void qkv_proj_norm_rope(const QkvShape&, int, const void*, const void*, const Fp8Gemm&, const void*,
-                        const void*, const float*, void*, float*, Dtype, Stream) {
+void qkv_proj_norm_rope(const QkvShape&, int, const void*, const void*, const Fp8Gemm&,
+                        const QkNormRopeInputs&, void*, float*, Dtype, Stream) {
   not_built();
 }
 

@@ -34,7 +34,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
   static cuda::QkNormRopeInputs kernel_inputs(const at::Tensor& qkv, const at::Tensor& inverse_rms,
                                               const at::Tensor& cos, const at::Tensor& sin,
                                               const at::Tensor& q_gain, const at::Tensor& embedding,
-                                              const at::Tensor& first_v, const at::Tensor& lambda) {
+                                              const at::Tensor& first_v,
+                                              const at::Tensor& first_weight) {
     return {.qkv = const_data(qkv),
             .inverse_rms = const_fp32_data(inverse_rms),
             .cos = const_data(cos),
@@ -42,29 +43,27 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
             .q_gain = const_fp32_data(q_gain),
             .embedding = head_vectors(embedding),
             .first_v = head_vectors(first_v),
-            .lambda = const_fp32_data(lambda),
-            .lambdas = lambda.defined() ? static_cast<int>(lambda.numel()) : 0};
+            .first_weight = const_fp32_data(first_weight)};
   }
 
-  // `inverse_rms`: q and k in qkv are normalised and rotated already (fused_qk_norm_rope).
+  // `inverse_rms`: qkv has the result already (fused_qk_norm_rope).
   static variable_list forward(AutogradContext* context, const at::Tensor& qkv,
                                const OptionalTensor& inverse_rms, const at::Tensor& cos,
                                const at::Tensor& sin, const OptionalTensor& q_gain,
                                const OptionalTensor& embedding, const OptionalTensor& first_v,
-                               const OptionalTensor& lambda, std::int64_t heads,
-                               std::int64_t kv_heads, std::int64_t channels,
+                               const OptionalTensor& first_weight, bool value_residual,
+                               std::int64_t heads, std::int64_t kv_heads, std::int64_t channels,
                                const Fp8Scaling& gradient_scaling) {
     const auto shape = qkv_shape(qkv, cos, heads, kv_heads, channels);
     context->set_materialize_grads(false);
-    // own = v + embedding is recomputed only for dλ.
-    context->save_for_backward(
-        {qkv, cos, sin, or_undefined(q_gain), first_v ? or_undefined(embedding) : at::Tensor(),
-         or_undefined(first_v), or_undefined(lambda), or_undefined(inverse_rms)});
+    context->save_for_backward({qkv, cos, sin, or_undefined(q_gain), or_undefined(first_v),
+                                or_undefined(first_weight), or_undefined(inverse_rms)});
     context->saved_data["heads"] = heads;
     context->saved_data["kv_heads"] = kv_heads;
     context->saved_data["channels"] = channels;
     context->saved_data["gradient_scaling"] = in_capsule(gradient_scaling);
     context->saved_data["embedded"] = embedding.has_value();
+    context->saved_data["value_residual"] = value_residual;
 
     const auto head_tensor = [&](std::int64_t count) {
       return at::empty({qkv.size(0), qkv.size(1), count, shape.head_dim}, qkv.options());
@@ -73,51 +72,51 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto head_range = [&](std::int64_t first, std::int64_t count) {
       return unflatten_heads(qkv, heads, kv_heads).narrow(2, first, count).variable_data();
     };
-    const bool rotated = inverse_rms.has_value(), mixed = embedding || first_v;
-    auto q = rotated ? head_range(0, heads) : head_tensor(heads);
-    auto k = rotated ? head_range(heads, kv_heads) : head_tensor(kv_heads);
+    const bool done = inverse_rms.has_value(), mixed = !done && (embedding || first_v);
+    auto q = done ? head_range(0, heads) : head_tensor(heads);
+    auto k = done ? head_range(heads, kv_heads) : head_tensor(kv_heads);
     auto v = mixed ? head_tensor(kv_heads) : head_range(heads + kv_heads, kv_heads);
-    if (!rotated || mixed)
+    if (!done)
       cuda::qk_norm_rope_forward(
           shape,
-          kernel_inputs(qkv, or_undefined(inverse_rms), cos, sin, or_undefined(q_gain),
-                        or_undefined(embedding), or_undefined(first_v), or_undefined(lambda)),
-          rotated ? nullptr : mutable_data(q), rotated ? nullptr : mutable_data(k),
-          mixed ? mutable_data(v) : nullptr, dtype_of(qkv), current_stream(qkv));
+          kernel_inputs(qkv, {}, cos, sin, or_undefined(q_gain), or_undefined(embedding),
+                        or_undefined(first_v), or_undefined(first_weight)),
+          mutable_data(q), mutable_data(k), mixed ? mutable_data(v) : nullptr, dtype_of(qkv),
+          current_stream(qkv));
     variable_list out{q, k, v, v.variable_data()};
-    if (lambda) out.push_back(first_v.value_or(v).variable_data());
+    if (value_residual) out.push_back(first_v.value_or(v).variable_data());
     return out;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto saved = context->get_saved_variables();
     const auto &qkv = saved[0], &cos = saved[1], &sin = saved[2], &q_gain = saved[3],
-               &embedding = saved[4], &first_v = saved[5], &lambda = saved[6],
-               &inverse_rms = saved[7];
+               &first_v = saved[4], &first_weight = saved[5], &inverse_rms = saved[6];
     const auto heads = context->saved_data["heads"].toInt();
     const auto kv_heads = context->saved_data["kv_heads"].toInt();
     const auto shape =
         qkv_shape(qkv, cos, heads, kv_heads, context->saved_data["channels"].toInt());
 
     // Accumulates into the later layers' sum in place where nothing else holds it.
+    const bool value_residual = context->saved_data["value_residual"].toBool();
     at::Tensor first_dv;
     if (first_v.defined())
       first_dv =
           is_sole_owner(upstream[4]) ? upstream[4] : at::empty(first_v.sizes(), first_v.options());
-    const auto later_first_dv = lambda.defined() ? readable_heads(upstream[4]) : at::Tensor();
+    const auto later_first_dv = value_residual ? readable_heads(upstream[4]) : at::Tensor();
     const auto dq = readable_heads(upstream[0]), dk = readable_heads(upstream[1]),
                dv = readable_heads(upstream[2]), exclusive_dv = readable_heads(upstream[3]);
     auto d_qkv = at::empty_like(qkv);
     at::Tensor partials, sums;
     if (q_gain.defined() || first_v.defined()) {
       const auto fp32 = qkv.options().dtype(at::kFloat);
-      sums = at::empty({heads + cuda::kLambdaSums}, fp32);
+      sums = at::empty({heads + cuda::kWeightSums}, fp32);
       partials = at::empty({cuda::qk_norm_rope_backward_blocks(shape), sums.size(0)}, fp32);
     }
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
     const auto rounded = empty_rounded(d_qkv, scaling);
     cuda::qk_norm_rope_backward(
-        shape, kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, embedding, first_v, lambda),
+        shape, kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, {}, first_v, first_weight),
         {.q = head_vectors(dq),
          .k = head_vectors(dk),
          .v = head_vectors(dv),
@@ -130,16 +129,13 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
          .qkv_copy = fp8_copy(rounded, scaling)},
         dtype_of(qkv), current_stream(qkv));
 
-    at::Tensor d_gain, d_embedding, d_lambda;
+    at::Tensor d_gain, d_embedding, d_weight;
     if (q_gain.defined()) d_gain = sums.narrow(0, 0, heads);
     if (context->saved_data["embedded"].toBool()) d_embedding = value_heads(d_qkv, heads, kv_heads);
-    if (first_v.defined())
-      d_lambda = sums.narrow(0, heads, lambda.numel()).view(lambda.sizes());
-    else if (lambda.defined() && lambda.numel() == 1)
-      d_lambda = at::zeros_like(lambda);
+    if (first_v.defined()) d_weight = sums[heads];
     const at::Tensor none;
-    return {d_qkv,    none,     none, none, d_gain, d_embedding,
-            first_dv, d_lambda, none, none, none,   none};
+    return {d_qkv,    none, none, none, d_gain, d_embedding, first_dv,
+            d_weight, none, none, none, none,   none};
   }
 };
 
@@ -150,18 +146,11 @@ Qkv reference(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table
   if (in.q_gain.defined()) q = q * in.q_gain.to(dtype).unsqueeze(-1);
   const auto k = rope(rms_norm(x.narrow(2, in.heads, in.kv_heads), in.channels), table);
 
-  auto own = value_heads(qkv, in.heads, in.kv_heads);
-  if (in.value_embedding.defined()) own = own + in.value_embedding.view_as(own);
-  if (!in.value_lambda.defined()) return {q, k, own, own, {}};
-  const bool first_layer = !in.first_v.defined();
-  const auto first_v = first_layer ? own : in.first_v;
-  const auto lambda = in.value_lambda.to(dtype);
-  at::Tensor v = own;
-  if (lambda.numel() == 1)
-    v = (1 - lambda) * own + lambda * first_v;
-  else if (!first_layer)
-    v = lambda[0] * first_v + lambda[1] * own;
-  return {q, k, v, v, first_v};
+  auto v = value_heads(qkv, in.heads, in.kv_heads);
+  if (in.value_embedding.defined()) v = v + in.value_embedding.view_as(v);
+  if (in.first_v.defined()) v = v + in.first_weight.to(dtype) * in.first_v;
+  if (!in.value_residual) return {q, k, v, v, {}};
+  return {q, k, v, v, in.first_v.defined() ? in.first_v : v};
 }
 
 }  // namespace
@@ -179,18 +168,16 @@ bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, co
          x.size(0) * x.size(1) < std::numeric_limits<int>::max() / 2 && same_dtype(table.cos) &&
          is_aligned_contiguous(table.cos) && same_dtype(table.sin) &&
          is_aligned_contiguous(table.sin) && same_dtype(in.value_embedding) &&
-         same_dtype(in.first_v) && is_fp32(in.q_gain) && is_fp32(in.value_lambda);
+         same_dtype(in.first_v) && is_fp32(in.q_gain) && is_fp32(in.first_weight);
 }
 
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
                        const RopeTable& table, const Fp8Scaling& gradient_scaling) {
-  at::Tensor embedding = in.value_embedding, first_v;
-  if (embedding.defined()) embedding = embedding.unflatten(-1, {in.kv_heads, -1});
-  if (in.value_lambda.defined()) first_v = in.first_v;
   const auto out = FusedQkNormRope::apply(
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
-      optional_tensor(readable_heads(embedding)), optional_tensor(readable_heads(first_v)),
-      optional_tensor(in.value_lambda), in.heads, in.kv_heads, in.channels, gradient_scaling);
+      optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
+      optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
+      in.value_residual, in.heads, in.kv_heads, in.channels, gradient_scaling);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
 }
 

@@ -1,5 +1,5 @@
 // RMSNorm, RoPE and gain of q and k, and the value residual, from the QKV projection. Forward reads
-// and writes q and k once, and v if it changes (or v alone). Backward reads q, k and the gradients
+// and writes q and k once, and v if it changes. Backward reads q, k and the gradients
 // of q, k and v once and writes the gradient of qkv; it recomputes the norm, unless the
 // projection's epilogue saved it (hopper/qkv_proj_norm_rope_kernel.h).
 #include "ops/attention/head_vectors.cuh"
@@ -60,16 +60,9 @@ struct Rotary {
   }
 };
 
-// Value residual: v = own·(this layer's value) + first·(the first layer's value).
-struct ValueMix {
-  float own = 1, first = 0;
-
-  __device__ explicit ValueMix(const QkNormRopeInputs& in) {
-    if (in.first_v.data == nullptr) return;
-    own = in.lambdas == 1 ? 1 - in.lambda[0] : in.lambda[1];
-    first = in.lambda[0];
-  }
-};
+__device__ float first_weight_of(const QkNormRopeInputs& in) {
+  return in.first_weight == nullptr ? 0 : *in.first_weight;
+}
 
 // qkv [tokens, heads + 2·KV, hd], contiguous.
 __device__ HeadVectors qkv_heads(const QkvShape& shape, const void* qkv) {
@@ -83,8 +76,8 @@ __device__ T* contiguous_head(void* tensor, int token, int heads, int head, int 
 }
 
 template <typename T, int lanes>
-__device__ void value_mix_forward(const QkvShape& shape, const QkNormRopeInputs& in,
-                                  const ValueMix& mix, int token, void* v) {
+__device__ void value_forward(const QkvShape& shape, const QkNormRopeInputs& in, float first_weight,
+                              int token, void* v) {
   using P = Pack<T>;
   const HeadLane<T, lanes> lane;
   const int kv_heads = shape.kv_heads, dim = shape.head_dim;
@@ -96,20 +89,9 @@ __device__ void value_mix_forward(const QkvShape& shape, const QkNormRopeInputs&
     const P first = load_head<T>(in.first_v, token, head, lane.offset);
     float y[P::size];
 #pragma unroll
-    for (int i = 0; i < P::size; ++i)
-      y[i] = mix.own * (own[i] + embedding[i]) + mix.first * first[i];
+    for (int i = 0; i < P::size; ++i) y[i] = own[i] + embedding[i] + first_weight * first[i];
     store_rounded(contiguous_head<T>(v, token, kv_heads, head, dim) + lane.offset, y);
   }
-}
-
-// v alone, where the projection's epilogue has computed q and k. A warp per token, without a loop:
-// there is nothing to keep from one token to the next.
-template <typename T, int lanes>
-__global__ void __launch_bounds__(kHeadThreads)
-    value_mix_kernel(QkvShape shape, QkNormRopeInputs in, void* v) {
-  const ValueMix mix(in);
-  const int token = grid_warp_index();
-  if (token < shape.tokens) value_mix_forward<T, lanes>(shape, in, mix, token, v);
 }
 
 template <typename T, int lanes>
@@ -122,7 +104,7 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
   const int qk_heads = heads + kv_heads;
   const float mean = 1.0f / shape.channels;
   const auto qkv = qkv_heads(shape, in.qkv);
-  const ValueMix mix(in);
+  const float first_weight = first_weight_of(in);
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
     const Rotary<T, lanes> rotary(shape, in, token, 1);
     // The loads of the next heads are in flight while these are computed.
@@ -143,7 +125,7 @@ __global__ void __launch_bounds__(kHeadThreads, kForwardBlocks)
                            : contiguous_head<T>(k, token, kv_heads, head - heads, dim);
       store_rounded(out + lane.offset, y);
     }
-    if (v != nullptr) value_mix_forward<T, lanes>(shape, in, mix, token, v);
+    if (v != nullptr) value_forward<T, lanes>(shape, in, first_weight, token, v);
   }
 }
 
@@ -255,69 +237,61 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
 }
 
 template <typename T, int lanes, bool copies>
-__device__ void value_mix_backward(const QkvShape& shape, const QkNormRopeInputs& in,
-                                   const QkNormRopeUpstream& upstream,
-                                   const QkNormRopeGradients& out, Fp8Writer<copies>& copy,
-                                   float* lambda_sums) {
+__device__ void value_backward(const QkvShape& shape, const QkNormRopeInputs& in,
+                               const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
+                               Fp8Writer<copies>& copy, float* weight_sum) {
   using P = Pack<T>;
   const HeadLane<T, lanes> lane;
   const int kv_heads = shape.kv_heads, dim = shape.head_dim;
   const int qk_heads = shape.heads + kv_heads, all_heads = qk_heads + kv_heads;
   const WarpWork<T, lanes> work(kv_heads, shape.tokens);
   const int head = work.head;
-  const auto qkv = qkv_heads(shape, in.qkv);
-  const ValueMix mix(in);
-  float own_sum = 0, first_sum = 0;
+  const float first_weight = first_weight_of(in);
+  float sum = 0;
   const int tokens = lane.offset < dim && head < kv_heads ? shape.tokens : 0;
   for (int token = work.token; token < tokens; token += work.token_step) {
     const P a = load_head<T>(upstream.v, token, head, lane.offset);
     const P b = load_head<T>(upstream.exclusive_v, token, head, lane.offset);
     const P later_layers = load_head<T>(upstream.first_v, token, head, lane.offset);
-    float d_own[P::size], d_first[P::size];
+    float d[P::size];
+#pragma unroll
+    for (int i = 0; i < P::size; ++i) d[i] = a[i] + b[i];
     if (out.first_v == nullptr) {
 #pragma unroll
-      for (int i = 0; i < P::size; ++i) d_own[i] = a[i] + b[i] + later_layers[i];
+      for (int i = 0; i < P::size; ++i) d[i] += later_layers[i];
     } else {
-      const P own = load_head<T>(qkv, token, qk_heads + head, lane.offset);
-      const P embedding = load_head<T>(in.embedding, token, head, lane.offset);
       const P first = load_head<T>(in.first_v, token, head, lane.offset);
+      float d_first[P::size];
 #pragma unroll
       for (int i = 0; i < P::size; ++i) {
-        const float d = a[i] + b[i], v = own[i] + embedding[i];
-        d_own[i] = mix.own * d;
-        d_first[i] = later_layers[i] + mix.first * d;
-        first_sum += d * (in.lambdas == 1 ? first[i] - v : first[i]);
-        own_sum += d * v;
+        d_first[i] = later_layers[i] + first_weight * d[i];
+        sum += d[i] * first[i];
       }
       store_rounded(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + lane.offset,
                     d_first);
     }
     store_rounded(contiguous_head<T>(out.qkv, token, all_heads, qk_heads + head, dim) + lane.offset,
-                  d_own);
+                  d);
     copy.store((std::int64_t{token} * all_heads + qk_heads + head) * dim + lane.offset,
-               P::rounded(d_own));
+               P::rounded(d));
   }
   __syncwarp();
-  first_sum = warp_sum(first_sum);
-  own_sum = warp_sum(own_sum);
-  if (threadIdx.x % kWarp == 0) {
-    lambda_sums[0] = first_sum;
-    lambda_sums[1] = own_sum;
-  }
+  sum = warp_sum(sum);
+  if (threadIdx.x % kWarp == 0) *weight_sum = sum;
 }
 
 template <typename T, int lanes, bool rotated, bool copies>
 __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
     backward_kernel(QkvShape shape, QkNormRopeInputs in, QkNormRopeUpstream upstream,
                     QkNormRopeGradients out) {
-  const int columns = shape.heads + kLambdaSums;
+  const int columns = shape.heads + kWeightSums;
   extern __shared__ float block_sums[];  // [kHeadWarps, columns], a row per warp
   float* const sums = block_sums + threadIdx.x / kWarp * columns;
   for (int i = threadIdx.x; i < kHeadWarps * columns; i += kHeadThreads) block_sums[i] = 0;
   __syncthreads();
   Fp8Writer<copies> copy(out.qkv_copy);
   norm_rope_backward<T, lanes, rotated>(shape, in, upstream, out.qkv, copy, sums);
-  value_mix_backward<T, lanes>(shape, in, upstream, out, copy, sums + shape.heads);
+  value_backward<T, lanes>(shape, in, upstream, out, copy, sums + shape.heads);
   copy.end();
 
   if (out.partials == nullptr) return;
@@ -333,17 +307,11 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
 
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
                           void* v, Dtype dtype, Stream stream) {
-  const bool rotated = in.inverse_rms != nullptr;
-  if (shape.tokens == 0 || (rotated && v == nullptr)) return;
+  if (shape.tokens == 0) return;
   const int token_blocks = (shape.tokens + kHeadWarps - 1) / kHeadWarps;
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
-    using T = decltype(zero);
-    if (rotated)
-      value_mix_kernel<T, lanes()><<<token_blocks, kHeadThreads, 0, stream>>>(shape, in, v);
-    else
-      forward_kernel<T, lanes()>
-          <<<blocks_for(token_blocks, kForwardBlocks), kHeadThreads, 0, stream>>>(shape, in, q, k,
-                                                                                  v);
+    forward_kernel<decltype(zero), lanes()>
+        <<<blocks_for(token_blocks, kForwardBlocks), kHeadThreads, 0, stream>>>(shape, in, q, k, v);
   });
   check_launch("qk_norm_rope_forward");
 }
@@ -357,7 +325,7 @@ int qk_norm_rope_backward_blocks(const QkvShape& shape) {
 void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                            const QkNormRopeUpstream& upstream, const QkNormRopeGradients& out,
                            Dtype dtype, Stream stream) {
-  const int blocks = qk_norm_rope_backward_blocks(shape), columns = shape.heads + kLambdaSums;
+  const int blocks = qk_norm_rope_backward_blocks(shape), columns = shape.heads + kWeightSums;
   if (shape.tokens > 0 && blocks * kHeadWarps < shape.heads + shape.kv_heads)
     throw std::runtime_error("qk_norm_rope_backward: more heads than warps on this GPU");
   const auto shared = kHeadWarps * columns * sizeof(float);

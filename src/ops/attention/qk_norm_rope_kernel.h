@@ -13,14 +13,13 @@ struct QkvShape {
 
 struct QkNormRopeInputs {
   const void* qkv;  // [tokens, heads + 2·KV, hd]
-  // [tokens, heads + KV]: 1/rms of q's and k's heads, where q and k in qkv are normalised, rotated
-  // and scaled (nonzero_gain) already. Null: qkv is the plain projection.
+  // [tokens, heads + KV]: 1/rms of q's and k's heads, where these are normalised, rotated and
+  // scaled (nonzero_gain) in qkv already, for backward alone. Null: qkv is the plain projection.
   const float* inverse_rms;
   const void *cos, *sin;           // [seq_len, half_rope_dims]
   const float* q_gain;             // [heads]
   HeadVectors embedding, first_v;  // [tokens, KV, hd]
-  const float* lambda;             // [lambdas], of the value residual
-  int lambdas;                     // 0, 1 or 2
+  const float* first_weight;       // [], of first_v
 };
 
 // Upstream gradients.
@@ -29,18 +28,16 @@ struct QkNormRopeUpstream {
   HeadVectors first_v;  // summed over the later layers
 };
 
-constexpr int kLambdaSums = 2;
-
+constexpr int kWeightSums = 1;
 struct QkNormRopeGradients {
   void* qkv;
   void* first_v;     // may be the memory of the upstream first_v; null in the first layer
-  float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kLambdaSums]
-  float* sums;       // [heads + kLambdaSums]: gradients of q_gain, then of each lambda
+  float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kWeightSums]
+  float* sums;       // [heads + kWeightSums]: gradients of q_gain, then of first_weight
   Fp8Copy qkv_copy;  // of `qkv`, in bf16 with in.inverse_rms alone
 };
 
-// q, k and v are contiguous. q and k are written only where in.inverse_rms is null: else qkv has
-// them already. Null v: not written, since v is qkv's. One of heads and KV may be 0.
+// q, k and v are contiguous. Null v: not written, since v is qkv's. One of heads and KV may be 0.
 void qk_norm_rope_forward(const QkvShape& shape, const QkNormRopeInputs& in, void* q, void* k,
                           void* v, Dtype dtype, Stream stream);
 void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,

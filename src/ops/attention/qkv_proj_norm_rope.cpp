@@ -15,23 +15,31 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// → x·weightᵀ with q and k normalised, rotated and scaled, and their 1/rms. The gradient that it
-// gets from fused_qk_norm_rope() is that of the plain x·weightᵀ.
+// → the result of qk_norm_rope(x·weightᵀ) as one tensor, and 1/rms of q and k. The gradient that it
+// gets from fused_qk_norm_rope(), which those of `in` get theirs from, is that of the plain
+// x·weightᵀ.
 struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const Weight& weight,
-                               const at::Tensor& cos, const at::Tensor& sin,
-                               const OptionalTensor& q_gain, std::int64_t heads,
-                               std::int64_t kv_heads, std::int64_t channels) {
+                               const RopeTable& table, const QkvInputs& in) {
     const auto batch = x.size(0), tokens = x.size(1);
     const auto qkv = at::empty({batch, tokens, weight.value.size(0)}, x.options());
     const auto inverse_rms =
-        at::empty({batch, tokens, heads + kv_heads}, x.options().dtype(at::kFloat));
+        at::empty({batch, tokens, in.heads + in.kv_heads}, x.options().dtype(at::kFloat));
+    const auto embedding = readable_heads(in.value_embedding, in.kv_heads),
+               first_v = readable_heads(in.first_v);
     const auto operands = gemm_operands(x, weight);
     cuda::qkv_proj_norm_rope(
-        qkv_shape(qkv, cos, heads, kv_heads, channels), static_cast<int>(x.size(2)),
-        const_data(operands.x), const_data(operands.weight), operands.fp8, const_data(cos),
-        const_data(sin), const_fp32_data(or_undefined(q_gain)), mutable_data(qkv),
-        mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
+        qkv_shape(qkv, table.cos, in.heads, in.kv_heads, in.channels), static_cast<int>(x.size(2)),
+        const_data(operands.x), const_data(operands.weight), operands.fp8,
+        {.qkv = nullptr,
+         .inverse_rms = nullptr,
+         .cos = const_data(table.cos),
+         .sin = const_data(table.sin),
+         .q_gain = const_fp32_data(in.q_gain),
+         .embedding = head_vectors(embedding),
+         .first_v = head_vectors(first_v),
+         .first_weight = const_fp32_data(in.first_weight)},
+        mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
     context->save_for_backward({x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
     context->mark_non_differentiable({inverse_rms});
@@ -42,8 +50,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
     const auto dx = linear_backward(context->get_saved_variables()[0], weight, upstream[0]);
-    const at::Tensor none;
-    return {dx, none, none, none, none, none, none, none};
+    return {dx, at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
@@ -63,9 +70,7 @@ Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInput
   if (supported(x, weight, in, table)) {
     // Else autograd would not call backward, which adds the weight's gradient.
     assert(x.requires_grad() || !at::GradMode::is_enabled());
-    const auto out =
-        FusedQkvProjNormRope::apply(aligned_contiguous(x), weight, table.cos, table.sin,
-                                    optional_tensor(in.q_gain), in.heads, in.kv_heads, in.channels);
+    const auto out = FusedQkvProjNormRope::apply(aligned_contiguous(x), weight, table, in);
     return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient);
   }
   return qk_norm_rope(linear(x, weight), in, table);

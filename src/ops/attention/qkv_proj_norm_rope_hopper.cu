@@ -1,5 +1,6 @@
-// The GEMM of the QKV projection with RMSNorm, RoPE and gain of q and k in the epilogue: a tile has
-// whole heads, and a consumer thread both elements of every pair that RoPE rotates.
+// The GEMM of the QKV projection with RMSNorm, RoPE and gain of q and k, and what is added to v, in
+// the epilogue: a tile has whole heads, and a consumer thread both elements of every pair that RoPE
+// rotates.
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qkv_proj_norm_rope_hopper.h"
 #include "ops/gemm/hopper/fp8_tile.cuh"
@@ -15,6 +16,8 @@ struct NormRopeArgs {
   QkvShape shape;
   const Element *cos, *sin;
   const float* q_gain;
+  HeadVectors embedding, first_v;
+  const float* first_weight;
   float* inverse_rms;
 };
 
@@ -67,7 +70,16 @@ struct NormRopeEpilogue {
     }
 
     // One token's row of the tile, all heads of it: x[4·j] and x[4·j + 1] are columns 8·j +
-    // `column` and the next. Heads of v stay as they are.
+    // `column` and the next.
+    __device__ void finish_row(float* x, int token) const {
+      const int qk_heads = args.shape.heads + args.shape.kv_heads;
+      if (first_head < qk_heads) norm_rope(x, token);
+      if (first_head + heads > qk_heads && token < args.shape.tokens) {
+        if (args.embedding.data != nullptr) add_values(x, token, args.embedding, 1);
+        if (args.first_v.data != nullptr) add_values(x, token, args.first_v, *args.first_weight);
+      }
+    }
+    // Heads of v stay as they are.
     __device__ void norm_rope(float* x, int token) const {
       const int qk_heads = args.shape.heads + args.shape.kv_heads;
       const auto angles = load_angles(token);
@@ -99,6 +111,24 @@ struct NormRopeEpilogue {
         for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
       }
     }
+    // Adds to the heads of v; those of q and k stay as they are.
+    __device__ void add_values(float* x, int token, const HeadVectors& values, float weight) const {
+      const int first = first_head - args.shape.heads - args.shape.kv_heads;
+      const auto* const row =
+          static_cast<const T*>(values.data) + token * values.token_stride + column;
+#pragma unroll
+      for (int h = 0; h < heads; ++h) {
+        if (first + h < 0 || first + h >= args.shape.kv_heads) continue;
+        const auto* const from = row + (first + h) * values.head_stride;
+        float* const head = x + h * head_accumulators;
+#pragma unroll
+        for (int j = 0; j < head_accumulators; j += 4) {
+          const auto pair = *reinterpret_cast<const unsigned*>(from + 2 * j);
+          head[j] += weight * low_of<T>(pair);
+          head[j + 1] += weight * high_of<T>(pair);
+        }
+      }
+    }
     __device__ static void rotate(float& first, float& second, float cos, float sin) {
       const float rotated = first * cos + second * sin;
       second = second * cos - first * sin;
@@ -111,7 +141,7 @@ struct NormRopeEpilogue {
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
 #pragma unroll
         for (int row = 0; row < 2; ++row)
-          norm_rope(accumulators.mma[mma].values + 2 * row, first_token + mma * kWgmmaM + 8 * row);
+          finish_row(accumulators.mma[mma].values + 2 * row, first_token + mma * kWgmmaM + 8 * row);
       }
     }
     __device__ void store_subtile(int, int, const float* accumulators,
@@ -154,8 +184,8 @@ void launch(const GemmProblem& problem, const NormRopeArgs<T>& args, const Opera
 }  // namespace
 
 void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
-                        const Fp8Gemm& fp8, const void* cos, const void* sin, const float* q_gain,
-                        void* qkv, float* inverse_rms, Dtype dtype, Stream stream) {
+                        const Fp8Gemm& fp8, const QkNormRopeInputs& in, void* qkv,
+                        float* inverse_rms, Dtype dtype, Stream stream) {
   const GemmProblem problem{.m = shape.tokens,
                             .n = (shape.heads + 2 * shape.kv_heads) * shape.head_dim,
                             .k = dim,
@@ -164,8 +194,14 @@ void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const voi
                             .d = qkv};
   dispatch_operand(fp8, dtype, [&](auto zero, auto operand) {
     using T = decltype(zero);
-    const NormRopeArgs<T> args{shape, static_cast<const T*>(cos), static_cast<const T*>(sin),
-                               q_gain, inverse_rms};
+    const NormRopeArgs<T> args{shape,
+                               static_cast<const T*>(in.cos),
+                               static_cast<const T*>(in.sin),
+                               in.q_gain,
+                               in.embedding,
+                               in.first_v,
+                               in.first_weight,
+                               inverse_rms};
     launch<T, decltype(operand)>(problem, args, operand_scales(fp8), stream);
   });
 }

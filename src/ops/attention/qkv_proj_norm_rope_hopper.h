@@ -11,14 +11,14 @@ constexpr bool qkv_proj_norm_rope_supports(std::int64_t head_dim, std::int64_t h
          2 * half_rope_dims <= head_dim;
 }
 
-// qkv = x·weightᵀ [tokens, (heads + 2·KV)·hd] from x [tokens, dim], with the heads of q and k
-// normalised, rotated and q's scaled by their gain (nonzero_gain); inverse_rms [tokens, heads + KV]
-// are 1/rms of these heads, for the backward pass. bf16 or fp16; all matrices row-major and
-// contiguous, at addresses that are multiples of 16 bytes, `dim` a multiple of 8. cos and sin are
-// [seq_len, half_rope_dims], q_gain [heads], or null for 1.
+// in.qkv's result, written to `qkv`, from x [tokens, dim] and weight [(heads + 2·KV)·hd, dim]: q
+// and k of x·weightᵀ normalised, rotated and q scaled by its gain (nonzero_gain), v with the
+// embedding and first_v added. inverse_rms [tokens, heads + KV] are 1/rms of the heads of q and k,
+// for the backward pass. in.qkv and in.inverse_rms are not read. bf16 or fp16; all matrices
+// row-major and contiguous, at addresses that are multiples of 16 bytes, `dim` a multiple of 8.
 // `fp8`: of x and weight, without a copy.
 void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,
-                        const Fp8Gemm& fp8, const void* cos, const void* sin, const float* q_gain,
-                        void* qkv, float* inverse_rms, Dtype dtype, Stream stream);
+                        const Fp8Gemm& fp8, const QkNormRopeInputs& in, void* qkv,
+                        float* inverse_rms, Dtype dtype, Stream stream);
 
 }  // namespace tg::cuda
