@@ -24,13 +24,13 @@ class OnHopper : public test::OnGpu<Base> {
   void SetUp() override {
     test::OnGpu<Base>::SetUp();
     if (this->IsSkipped()) return;
-    if (!use_hopper_kernels(at::ones({1}, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16))))
+    if (!use_hopper_kernels(at::ones({1}, at::TensorOptions(test::kGpu).dtype(at::kBFloat16))))
       GTEST_SKIP() << "no Hopper GPU";
   }
 };
 
 at::Tensor matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, double scale = 1) {
-  return (test::normal({rows, columns}, seed, at::kFloat) * scale).to(at::kCUDA, at::kBFloat16);
+  return (test::normal({rows, columns}, seed, at::kFloat) * scale).to(test::kGpu, at::kBFloat16);
 }
 
 double relative(const at::Tensor& found, const at::Tensor& right) {
@@ -144,7 +144,7 @@ TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
   for (const auto& c : cases) {
     const auto width = (c.heads + 2 * c.kv_heads) * c.head_dim;
     const auto table =
-        make_rope_table(c.tokens, {.dims = c.rope_dims}, at::kBFloat16, at::Device(at::kCUDA));
+        make_rope_table(c.tokens, {.dims = c.rope_dims}, at::kBFloat16, at::Device(test::kGpu));
     const auto run = [&](bool fp8) {
       auto weight = test::fp8_weight(matrix(width, c.dim, 1, 1 / std::sqrt(double(c.dim))));
       if (!fp8) weight.fp8 = {};
@@ -178,7 +178,7 @@ TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
 class Fp8CopiesGpu : public OnHopper<> {
  protected:
   static Fp8Scaling scaling(double scale, bool cached = true) {
-    const auto fp32 = at::TensorOptions(at::kCUDA).dtype(at::kFloat);
+    const auto fp32 = at::TensorOptions(test::kGpu).dtype(at::kFloat);
     return {at::full({}, scale, fp32), at::zeros({}, fp32),
             cached ? std::make_shared<Fp8Scaling::Cached>() : nullptr};
   }
@@ -239,7 +239,7 @@ TEST_F(Fp8CopiesGpu, OfTheQkvProjectionsGradient) {
       in.first_weight = at::rand({}, inverse_rms.options());
       in.first_v = heads_of(kv_heads, 2);
     }
-    const auto table = make_rope_table(tokens, {.dims = 16}, at::kBFloat16, at::Device(at::kCUDA));
+    const auto table = make_rope_table(tokens, {.dims = 16}, at::kBFloat16, at::Device(test::kGpu));
     const auto out = fused_qk_norm_rope(qkv, inverse_rms, in, table, gradient_scaling);
     torch::autograd::variable_list upstream{heads_of(heads, 3), heads_of(kv_heads, 4),
                                             heads_of(kv_heads, 5)};

@@ -22,8 +22,8 @@ TEST_P(KernelsGpu, LeakyReluSquaredAndItsGradientMatchTheReferenceAtAnySize) {
   // One element, remainders of every pack size, several blocks, several iterations of the grid.
   for (const std::int64_t count : {1, 7, 4099, 300001, 20000003}) {
     for (const double slope : {-1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.5}) {
-      auto x = at::randn({count}, at::kFloat).to(at::kCUDA, dtype).set_requires_grad(true);
-      const auto dy = at::randn({count}, at::kFloat).to(at::kCUDA, dtype);
+      auto x = at::randn({count}, at::kFloat).to(test::kGpu, dtype).set_requires_grad(true);
+      const auto dy = at::randn({count}, at::kFloat).to(test::kGpu, dtype);
       const auto y = leaky_relu_squared(x, slope);
       y.backward(dy);
 
@@ -43,7 +43,7 @@ TEST_P(KernelsGpu, LeakyReluSquaredAndItsGradientMatchTheReferenceAtAnySize) {
 
 TEST_P(KernelsGpu, FusedOffRunsTheReferenceWithTheSameResult) {
   const auto [dtype, tolerance, smallest] = GetParam();
-  const auto x = at::randn({12345}, at::kFloat).to(at::kCUDA, dtype);
+  const auto x = at::randn({12345}, at::kFloat).to(test::kGpu, dtype);
   const auto fused = leaky_relu_squared(x, 0.5);
   set_fused(false);
   const bool off = !use_kernels(x);

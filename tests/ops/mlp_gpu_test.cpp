@@ -28,7 +28,7 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   void make(const Case& c) {
     at::manual_seed(1);
     const auto matrix = [&](std::int64_t rows, std::int64_t columns, double scale) {
-      return (at::randn({rows, columns}, at::kCUDA) * scale).to(c.dtype);
+      return (at::randn({rows, columns}, test::kGpu) * scale).to(c.dtype);
     };
     x = matrix(c.rows, c.dim, 1);
     dy = matrix(c.rows, c.dim, 1);
@@ -156,8 +156,8 @@ TEST_F(MlpElementsGpu, AreRoundedOnce) {
   constexpr std::int64_t kRows = 5000, kWidth = 328;
   const double slope = 0.5;
   at::manual_seed(1);
-  const auto unit = at::eye(kWidth, at::TensorOptions(at::kCUDA).dtype(at::kBFloat16));
-  const auto random = [&] { return at::randn({kRows, kWidth}, at::kCUDA).to(at::kBFloat16); };
+  const auto unit = at::eye(kWidth, at::TensorOptions(test::kGpu).dtype(at::kBFloat16));
+  const auto random = [&] { return at::randn({kRows, kWidth}, test::kGpu).to(at::kBFloat16); };
   auto x = random().set_requires_grad(true);
   const auto dy = random();
   const auto gradient = [&] { return at::zeros_like(unit, at::kFloat); };

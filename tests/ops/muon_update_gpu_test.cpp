@@ -12,7 +12,7 @@ namespace {
 class MuonUpdateGpu : public test::OnGpu<> {};
 
 at::Tensor scalar(double value) {
-  return at::full({}, value, at::TensorOptions(at::kCUDA).dtype(at::kFloat));
+  return at::full({}, value, at::TensorOptions(test::kGpu).dtype(at::kFloat));
 }
 
 // One element, remainders of a chunk, several iterations of the grid.
@@ -24,10 +24,10 @@ TEST_F(MuonUpdateGpu, MomentumMatchesTheReference) {
       for (const auto count : kCounts) {
         for (const bool skip : {false, true}) {
           at::manual_seed(count);
-          const auto b = at::randn({count}, at::kFloat).to(at::kCUDA, b_dtype);
-          const auto g = at::randn({count}, at::kFloat).to(at::kCUDA, g_dtype);
+          const auto b = at::randn({count}, at::kFloat).to(test::kGpu, b_dtype);
+          const auto g = at::randn({count}, at::kFloat).to(test::kGpu, g_dtype);
           const auto exact_b = b.to(at::kDouble);
-          const auto flag = at::full({}, skip, at::TensorOptions(at::kCUDA).dtype(at::kBool));
+          const auto flag = at::full({}, skip, at::TensorOptions(test::kGpu).dtype(at::kBool));
           const auto exact =
               nesterov_momentum(exact_b, g.to(at::kDouble), scalar(0.95), scalar(0.3), flag);
           const auto lookahead = nesterov_momentum(b, g, scalar(0.95), scalar(0.3), flag);
@@ -46,8 +46,8 @@ TEST_F(MuonUpdateGpu, StepsMatchTheReference) {
   for (const auto u_dtype : {at::kFloat, at::kBFloat16}) {
     for (const auto count : kCounts) {
       at::manual_seed(count);
-      const auto p = at::randn({count}, at::kFloat).to(at::kCUDA);
-      const auto u = at::randn({count}, at::kFloat).to(at::kCUDA, u_dtype);
+      const auto p = at::randn({count}, at::kFloat).to(test::kGpu);
+      const auto u = at::randn({count}, at::kFloat).to(test::kGpu, u_dtype);
       const auto exact = p.to(at::kDouble);
       decayed_step(exact, u.to(at::kDouble), scalar(0.025), 0.04, 1.7);
       decayed_step(p, u, scalar(0.025), 0.04, 1.7);

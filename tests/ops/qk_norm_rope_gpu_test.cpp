@@ -147,7 +147,7 @@ TEST_P(QkNormRopeGpu, OutputsAndGradientsMatchTheReference) {
   for (const auto& shape : shapes) {
     for (const auto values : kAllValues) {
       const Call call(shape, values, dtype);
-      const auto found = call.run(at::kCUDA, dtype, dtype);
+      const auto found = call.run(test::kGpu, dtype, dtype);
       const auto exact = call.run(at::kCPU, dtype, at::kDouble);
       ASSERT_EQ(found.size(), exact.size());
       const auto terms =
@@ -208,7 +208,7 @@ TEST_P(QkNormRopeGpu, TheFirstValuesGradientPassesThroughTheLayers) {
     for (const auto& weight : weights) found.weight.push_back(weight.grad());
     return found;
   };
-  const auto found = run(at::kCUDA, dtype), exact = run(at::kCPU, at::kDouble);
+  const auto found = run(test::kGpu, dtype), exact = run(at::kCPU, at::kDouble);
   for (std::size_t layer = 0; layer < kLayers; ++layer) {
     // The sum of v's three gradients, at most 4, is rounded after each addition.
     EXPECT_TRUE(test::is_close(found.qkv[layer].cpu(), exact.qkv[layer], 2 * rounding(dtype),
@@ -227,21 +227,21 @@ TEST_P(QkNormRopeGpu, GivesTheSameBitsAgain) {
   const Shape shape{
       .batch = 3, .tokens = 700, .heads = 8, .kv_heads = 4, .head_dim = 64, .rope_dims = 16};
   const Call call(shape, Values::later, GetParam());
-  const auto once = call.run(at::kCUDA, GetParam(), GetParam());
-  const auto twice = call.run(at::kCUDA, GetParam(), GetParam());
+  const auto once = call.run(test::kGpu, GetParam(), GetParam());
+  const auto twice = call.run(test::kGpu, GetParam(), GetParam());
   for (std::size_t i = 0; i < once.size(); ++i) {
     EXPECT_TRUE(at::equal(once[i].second, twice[i].second)) << once[i].first;
   }
 }
 
 TEST_P(QkNormRopeGpu, AnUnchangedValueIsNotCopied) {
-  const auto qkv = test::normal({2, 8, 8 * 64}, 1, GetParam()).to(at::kCUDA);
-  const auto table = make_rope_table(8, {.dims = 16}, GetParam(), at::kCUDA);
+  const auto qkv = test::normal({2, 8, 8 * 64}, 1, GetParam()).to(test::kGpu);
+  const auto table = make_rope_table(8, {.dims = 16}, GetParam(), test::kGpu);
   QkvInputs in{.heads = 4, .kv_heads = 2, .value_residual = true};
   const auto first = qk_norm_rope(qkv, in, table);
   EXPECT_TRUE(first.v.is_alias_of(qkv));
   in.first_v = first.first_v;
-  in.first_weight = at::ones({}, at::kCUDA);
+  in.first_weight = at::ones({}, test::kGpu);
   const auto later = qk_norm_rope(qkv, in, table);
   EXPECT_FALSE(later.v.is_alias_of(qkv));
   EXPECT_TRUE(later.first_v.is_alias_of(qkv));
@@ -249,8 +249,8 @@ TEST_P(QkNormRopeGpu, AnUnchangedValueIsNotCopied) {
 
 TEST_P(QkNormRopeGpu, OutputsThatTheLossDoesNotUseHaveNoGradient) {
   const auto qkv =
-      test::normal({1, 5, 8 * 64}, 1, GetParam()).to(at::kCUDA).set_requires_grad(true);
-  const auto table = make_rope_table(5, {.dims = 16}, GetParam(), at::kCUDA);
+      test::normal({1, 5, 8 * 64}, 1, GetParam()).to(test::kGpu).set_requires_grad(true);
+  const auto table = make_rope_table(5, {.dims = 16}, GetParam(), test::kGpu);
   const auto out = qk_norm_rope(qkv, {.heads = 4, .kv_heads = 2}, table);
   out.k.backward(at::ones_like(out.k));
   const auto parts = qkv.grad().unflatten(-1, {8, 64}).split_with_sizes({4, 2, 2}, 2);
@@ -267,9 +267,9 @@ TEST_P(QkNormRopeGpu, OtherWidthsRunAsTheReference) {
       {.batch = 2, .tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 64, .rope_dims = 4}};
   for (const auto& shape : shapes) {
     const Call call(shape, Values::later, GetParam());
-    const auto found = call.run(at::kCUDA, GetParam(), GetParam());
+    const auto found = call.run(test::kGpu, GetParam(), GetParam());
     set_fused(false);
-    const auto reference = call.run(at::kCUDA, GetParam(), GetParam());
+    const auto reference = call.run(test::kGpu, GetParam(), GetParam());
     set_fused(true);
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_TRUE(at::equal(found[i].second, reference[i].second))

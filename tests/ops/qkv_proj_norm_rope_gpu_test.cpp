@@ -137,7 +137,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     std::vector<std::pair<std::string, at::Tensor>> gradients;  // of the defined inputs
   };
   static Results run(const Case& c, bool exact) {
-    const at::Device device = exact ? at::kCPU : at::kCUDA;
+    const at::Device device = exact ? at::kCPU : test::kGpu;
     auto in = inputs_of(c);
     in.for_each_defined([&](at::Tensor& x) {
       x = x.to(device, exact ? at::kDouble : x.scalar_type()).detach().set_requires_grad(true);
@@ -222,8 +222,8 @@ TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {
 
   const at::NoGradGuard no_grad;
   auto in = inputs_of(c);
-  in.for_each_defined([](at::Tensor& x) { x = x.to(at::kCUDA); });
-  const auto out = call(c, in, {in.weight, {}}, table_of(c, at::kCUDA, c.dtype));
+  in.for_each_defined([](at::Tensor& x) { x = x.to(test::kGpu); });
+  const auto out = call(c, in, {in.weight, {}}, table_of(c, test::kGpu, c.dtype));
   EXPECT_TRUE(at::equal(out.q, first.q));
   EXPECT_TRUE(at::equal(out.k, first.k));
   EXPECT_TRUE(at::equal(out.v, first.v));
@@ -233,9 +233,9 @@ TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   const auto c = GetParam();
   const at::NoGradGuard no_grad;
   auto in = inputs_of(c);
-  in.for_each_defined([](at::Tensor& x) { x = x.to(at::kCUDA); });
+  in.for_each_defined([](at::Tensor& x) { x = x.to(test::kGpu); });
   const Weight weight{in.weight, {}};
-  const auto table = table_of(c, at::kCUDA, c.dtype);
+  const auto table = table_of(c, test::kGpu, c.dtype);
   const auto all = call(c, in, weight, table);
   const auto first = c.x.tokens / 2, count = (c.x.tokens + 2) / 3;
   const auto some =
@@ -256,13 +256,13 @@ TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
 TEST_F(QkvProjNormRopeEdgesGpu, OnlyWhatTheLossUsesHasAGradient) {
   constexpr std::int64_t kTokens = 70, kDim = 128, kHeads = 4, kKvHeads = 2, kHeadDim = 64;
   const auto x = test::normal({1, kDim, kTokens}, 1, at::kBFloat16)
-                     .to(at::kCUDA)
+                     .to(test::kGpu)
                      .transpose(1, 2)  // not contiguous
                      .requires_grad_();
   const auto value =
-      test::normal({(kHeads + 2 * kKvHeads) * kHeadDim, kDim}, 2, at::kBFloat16).to(at::kCUDA);
+      test::normal({(kHeads + 2 * kKvHeads) * kHeadDim, kDim}, 2, at::kBFloat16).to(test::kGpu);
   const Weight weight{value, at::zeros_like(value, at::kFloat)};
-  const auto table = make_rope_table(kTokens, {.dims = 16}, at::kBFloat16, at::kCUDA);
+  const auto table = make_rope_table(kTokens, {.dims = 16}, at::kBFloat16, test::kGpu);
   for (int micro_step = 1; micro_step <= 2; ++micro_step) {
     const auto out = qkv_proj_norm_rope(x, weight, {.heads = kHeads, .kv_heads = kKvHeads}, table);
     out.k.backward(at::ones_like(out.k));
@@ -278,10 +278,10 @@ TEST_F(QkvProjNormRopeEdgesGpu, OnlyWhatTheLossUsesHasAGradient) {
 
 // A run that has diverged must show NaNs.
 TEST_F(QkvProjNormRopeEdgesGpu, AGainOfNanGivesNans) {
-  const auto x = test::normal({1, 5, 64}, 1, at::kBFloat16).to(at::kCUDA);
-  const auto value = test::normal({4 * 64, 64}, 2, at::kBFloat16).to(at::kCUDA);
-  const auto gain = at::full({2}, std::nan(""), at::TensorOptions(at::kCUDA).dtype(at::kFloat));
-  const auto table = make_rope_table(5, {.dims = 16}, at::kBFloat16, at::kCUDA);
+  const auto x = test::normal({1, 5, 64}, 1, at::kBFloat16).to(test::kGpu);
+  const auto value = test::normal({4 * 64, 64}, 2, at::kBFloat16).to(test::kGpu);
+  const auto gain = at::full({2}, std::nan(""), at::TensorOptions(test::kGpu).dtype(at::kFloat));
+  const auto table = make_rope_table(5, {.dims = 16}, at::kBFloat16, test::kGpu);
   const at::NoGradGuard no_grad;
   const auto out =
       qkv_proj_norm_rope(x, {value, {}}, {.heads = 2, .kv_heads = 1, .q_gain = gain}, table);

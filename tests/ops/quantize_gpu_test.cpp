@@ -25,9 +25,9 @@ TEST_F(QuantizeGpu, GivesTheBitsOfTheCpu) {
       SCOPED_TRACE(testing::Message() << rows << " x " << columns << ", size " << size);
       auto w = test::normal({rows, columns}, ++seed, at::kFloat) * size;
       w[0].zero_();
-      expect_same(quantize_int6(w.to(at::kCUDA)), quantize_int6(w));
-      expect_same(quantize_int8(w.to(at::kCUDA)), quantize_int8(w));
-      expect_same(quantize_int8(w.flatten().to(at::kCUDA)), quantize_int8(w.flatten()));
+      expect_same(quantize_int6(w.to(test::kGpu)), quantize_int6(w));
+      expect_same(quantize_int8(w.to(test::kGpu)), quantize_int8(w));
+      expect_same(quantize_int8(w.flatten().to(test::kGpu)), quantize_int8(w.flatten()));
     }
   }
 }

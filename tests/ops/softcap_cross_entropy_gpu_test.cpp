@@ -24,9 +24,9 @@ struct Problem {
 
   // `padding`: columns beyond the vocabulary, of logits that would win.
   Problem(std::int64_t rows, std::int64_t columns, at::ScalarType dtype, std::int64_t padding = 0)
-      : logits((at::randn({rows, columns + padding}, at::device(at::kCUDA).dtype(at::kFloat)) * 10)
+      : logits((at::randn({rows, columns + padding}, at::device(test::kGpu).dtype(at::kFloat)) * 10)
                    .to(dtype)),
-        targets(at::randint(columns, {rows}, at::device(at::kCUDA).dtype(at::kLong))),
+        targets(at::randint(columns, {rows}, at::device(test::kGpu).dtype(at::kLong))),
         vocab(columns) {
     logits.slice(1, vocab).fill_(1000);
     // The first and the last column, where an off-by-one shows.
@@ -116,7 +116,7 @@ TEST_P(SoftcapCrossEntropyGpu, UpstreamGradientScales) {
 }
 
 TEST_P(SoftcapCrossEntropyGpu, TheScaleOfTheGradientIsReadOnTheDeviceBeforeTheRounding) {
-  const auto on_gpu = at::device(at::kCUDA).dtype(at::kFloat);
+  const auto on_gpu = at::device(test::kGpu).dtype(at::kFloat);
   for (const std::int64_t vocab : {1024, 50304, 50257}) {
     const Problem problem(100, vocab, GetParam().dtype);
     const auto by_host = run(problem, 30, 1024),

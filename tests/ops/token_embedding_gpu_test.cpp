@@ -86,7 +86,7 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
   };
   for (const auto& shape : shapes) {
     const Inputs inputs(shape, dtype);
-    const auto found = inputs.run(at::kCUDA, dtype), exact = inputs.run(at::kCPU, at::kDouble);
+    const auto found = inputs.run(test::kGpu, dtype), exact = inputs.run(at::kCPU, at::kDouble);
     SCOPED_TRACE(testing::Message()
                  << shape.batch << " x " << shape.length << " x " << shape.width);
     const auto expect_close = [&](const at::Tensor& of_gpu, const at::Tensor& right, double rtol,
@@ -112,27 +112,27 @@ TEST_P(TokenEmbeddingGpu, UnsupportedWidthsRunAsTheReference) {
   const double rounding = dtype == at::kFloat ? 0x1p-20 : dtype == at::kHalf ? 0x1p-8 : 0x1p-5;
   for (const std::int64_t width : {30, 2048}) {
     const Inputs inputs({.batch = 2, .length = 9, .width = width}, dtype);
-    const auto found = inputs.run(at::kCUDA, dtype), exact = inputs.run(at::kCPU, at::kDouble);
+    const auto found = inputs.run(test::kGpu, dtype), exact = inputs.run(at::kCPU, at::kDouble);
     EXPECT_TRUE(test::is_close(found.y.cpu(), exact.y, rounding, rounding)) << width;
   }
 }
 
 TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsAreComputed) {
   const Inputs inputs({.batch = 2, .length = 50, .width = 512}, GetParam());
-  const auto all = inputs.run(at::kCUDA, GetParam());
-  TokenEmbedding of{.table_vd = inputs.table.cuda(),
-                    .ids_bt = inputs.ids.cuda(),
-                    .bigram_btd = inputs.bigram.cuda(),
-                    .bigram_scale = inputs.scale.cuda(),
-                    .smear_gate_d = inputs.gate.cuda()};
+  const auto all = inputs.run(test::kGpu, GetParam());
+  TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu),
+                    .ids_bt = inputs.ids.to(test::kGpu),
+                    .bigram_btd = inputs.bigram.to(test::kGpu),
+                    .bigram_scale = inputs.scale.to(test::kGpu),
+                    .smear_gate_d = inputs.gate.to(test::kGpu)};
   of.smear_gate_d.set_requires_grad(true);
-  const auto gate =
-      torch::autograd::grad({token_embedding(of)}, {of.smear_gate_d}, {inputs.dy.cuda()})[0];
+  const auto gate = torch::autograd::grad({token_embedding(of)}, {of.smear_gate_d},
+                                          {inputs.dy.to(test::kGpu)})[0];
   EXPECT_TRUE(at::equal(gate, all.d_gate));
   of.smear_gate_d.set_requires_grad(false);
   of.bigram_btd.set_requires_grad(true);
   const auto bigram =
-      torch::autograd::grad({token_embedding(of)}, {of.bigram_btd}, {inputs.dy.cuda()})[0];
+      torch::autograd::grad({token_embedding(of)}, {of.bigram_btd}, {inputs.dy.to(test::kGpu)})[0];
   EXPECT_TRUE(at::equal(bigram, all.d_bigram));
   const at::NoGradGuard no_grad;
   EXPECT_TRUE(at::equal(token_embedding(of), all.y));
@@ -140,7 +140,7 @@ TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsAreComputed) {
 
 TEST_P(TokenEmbeddingGpu, GivesTheSameBitsAgain) {
   const Inputs inputs({.batch = 4, .length = 1000, .width = 512}, GetParam());
-  const auto once = inputs.run(at::kCUDA, GetParam()), twice = inputs.run(at::kCUDA, GetParam());
+  const auto once = inputs.run(test::kGpu, GetParam()), twice = inputs.run(test::kGpu, GetParam());
   EXPECT_TRUE(at::equal(once.y, twice.y));
   EXPECT_TRUE(at::equal(once.d_table, twice.d_table));
   EXPECT_TRUE(at::equal(once.d_bigram, twice.d_bigram));

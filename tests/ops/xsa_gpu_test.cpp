@@ -67,7 +67,7 @@ TEST_P(ExclusiveAttentionGpu, OutputAndGradientsMatchTheReference) {
     SCOPED_TRACE(testing::Message() << shape.heads << " heads of " << shape.head_dim);
     Inputs inputs(shape, dtype);
     inputs.packed_v.select(1, 0).zero_();  // a value of zero changes nothing and has no gradient
-    const auto found = inputs.run(at::kCUDA, dtype), exact = inputs.run(at::kCPU, at::kDouble);
+    const auto found = inputs.run(test::kGpu, dtype), exact = inputs.run(at::kCPU, at::kDouble);
     for (const auto& tensor : {found.out, found.dy, found.dv}) {
       EXPECT_EQ(tensor.scalar_type(), dtype);
     }
@@ -79,14 +79,14 @@ TEST_P(ExclusiveAttentionGpu, OutputAndGradientsMatchTheReference) {
 
 TEST_P(ExclusiveAttentionGpu, GivesTheSameBitsAgain) {
   const Inputs inputs({.tokens = 700, .heads = 8, .kv_heads = 4, .head_dim = 64}, GetParam());
-  expect_equal(inputs.run(at::kCUDA, GetParam()), inputs.run(at::kCUDA, GetParam()));
+  expect_equal(inputs.run(test::kGpu, GetParam()), inputs.run(test::kGpu, GetParam()));
 }
 
 TEST_P(ExclusiveAttentionGpu, OtherWidthsRunAsTheReference) {
   const Inputs inputs({.tokens = 9, .heads = 4, .kv_heads = 2, .head_dim = 18}, GetParam());
-  const auto found = inputs.run(at::kCUDA, GetParam());
+  const auto found = inputs.run(test::kGpu, GetParam());
   set_fused(false);
-  const auto reference = inputs.run(at::kCUDA, GetParam());
+  const auto reference = inputs.run(test::kGpu, GetParam());
   set_fused(true);
   expect_equal(found, reference);
 }
@@ -95,7 +95,7 @@ TEST_P(ExclusiveAttentionGpu, ValuesBelowTheSmallestNormAreScaledByAConstant) {
   if (GetParam() == at::kHalf) GTEST_SKIP() << "1e-14 is zero in fp16";
   Inputs inputs({.tokens = 5, .heads = 4, .kv_heads = 2, .head_dim = 64}, GetParam());
   inputs.packed_v.mul_(1e-14);
-  const auto found = inputs.run(at::kCUDA, GetParam()), exact = inputs.run(at::kCPU, at::kDouble);
+  const auto found = inputs.run(test::kGpu, GetParam()), exact = inputs.run(at::kCPU, at::kDouble);
   const auto expect_close = [](const at::Tensor& of_gpu, const at::Tensor& right) {
     const double largest = right.abs().max().item<double>();
     EXPECT_TRUE(test::is_close(of_gpu.cpu(), right, 0x1p-8, 1e-5 * largest));

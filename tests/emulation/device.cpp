@@ -1,0 +1,157 @@
+#include "tests/emulation/device.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "device/launch.h"
+
+// Pushes what a function must preserve, leaves the stack pointer in *from and goes on where `to`
+// was left (System V ABI).
+extern "C" void emulation_switch(void** from, void* to);
+asm(R"(
+.text
+.globl emulation_switch
+emulation_switch:
+  push %rbp
+  push %rbx
+  push %r12
+  push %r13
+  push %r14
+  push %r15
+  mov %rsp, (%rdi)
+  mov %rsi, %rsp
+  pop %r15
+  pop %r14
+  pop %r13
+  pop %r12
+  pop %rbx
+  pop %rbp
+  ret
+)");
+
+namespace emulation {
+
+uint3 thread_index, block_index;
+dim3 block_dim, grid_dim;
+unsigned char dynamic_shared[256 << 10];
+
+namespace {
+
+constexpr std::size_t kWarp = 32, kStackBytes = 64 << 10, kMaxThreads = 1024;
+
+struct Fiber {
+  enum State { ready, at_warp, at_block, done };
+  void* stack = nullptr;  // where it was left
+  uint3 index{};
+  State state = ready;
+  unsigned exchanges = 0;
+};
+std::vector<Fiber> fibers;
+std::size_t running;  // of the fibers
+void* scheduler;      // its stack
+const std::function<void()>* thread_work;
+// Of the exchanges by turns: a lane may bring a value for the next while others still read.
+std::uint32_t brought[kMaxThreads / kWarp][2][kWarp];
+
+void leave(Fiber::State state) {
+  auto& fiber = fibers[running];
+  fiber.state = state;
+  emulation_switch(&fiber.stack, scheduler);
+}
+
+void run_thread() {
+  (*thread_work)();
+  leave(Fiber::done);
+}
+
+void* fresh_stack(std::size_t thread) {
+  static std::vector<std::uint64_t> memory(kMaxThreads * kStackBytes / sizeof(std::uint64_t));
+  auto* const end = memory.data() + (thread + 1) * kStackBytes / sizeof(std::uint64_t);
+  auto* top = reinterpret_cast<std::uint64_t*>(reinterpret_cast<std::uintptr_t>(end) & ~63ULL);
+  *--top = 0;  // a return address, and with it the alignment that a called function finds
+  *--top = reinterpret_cast<std::uint64_t>(&run_thread);
+  for (int preserved = 0; preserved < 6; ++preserved) *--top = 0;
+  return top;
+}
+
+// Lets the threads [begin, end) go on if all of them wait in `state`.
+bool release(std::size_t begin, std::size_t end, Fiber::State state) {
+  std::size_t waiting = 0, done = 0;
+  for (auto i = begin; i < end; ++i) {
+    waiting += fibers[i].state == state;
+    done += fibers[i].state == Fiber::done;
+  }
+  if (waiting == 0 || waiting + done < end - begin) return false;
+  if (state == Fiber::at_warp && done > 0) fail("a collective of a warp whose lanes have exited");
+  for (auto i = begin; i < end; ++i)
+    if (fibers[i].state == state) fibers[i].state = Fiber::ready;
+  return true;
+}
+
+// Whether a thread was ready.
+bool run_ready_threads() {
+  bool any = false;
+  for (running = 0; running < fibers.size(); ++running) {
+    if (fibers[running].state != Fiber::ready) continue;
+    any = true;
+    thread_index = fibers[running].index;
+    emulation_switch(&scheduler, fibers[running].stack);
+  }
+  return any;
+}
+
+}  // namespace
+
+void fail(const char* what) {
+  std::fprintf(stderr, "emulated kernel: %s (block %u, thread %u)\n", what, block_index.x,
+               thread_index.x);
+  std::abort();
+}
+
+unsigned lane() {
+  return static_cast<unsigned>(running % kWarp);
+}
+
+void wait_for_block() {
+  leave(Fiber::at_block);
+}
+
+std::uint32_t exchange(std::uint32_t bits, unsigned from) {
+  auto& slots = brought[running / kWarp][fibers[running].exchanges++ % 2];
+  slots[running % kWarp] = bits;
+  leave(Fiber::at_warp);
+  return slots[from];
+}
+
+void run_threads(int first, int count, const std::function<void()>& work) {
+  thread_work = &work;
+  fibers.assign(static_cast<std::size_t>(count), {});
+  for (std::size_t i = 0; i < fibers.size(); ++i) {
+    const auto number = static_cast<unsigned>(first) + static_cast<unsigned>(i);
+    fibers[i].stack = fresh_stack(i);
+    fibers[i].index = {number % block_dim.x, number / block_dim.x, 0};
+  }
+  while (run_ready_threads()) {
+    for (std::size_t warp = 0; warp < fibers.size(); warp += kWarp)
+      release(warp, std::min(warp + kWarp, fibers.size()), Fiber::at_warp);
+    release(0, fibers.size(), Fiber::at_block);
+  }
+  for (const auto& fiber : fibers)
+    if (fiber.state != Fiber::done) fail("threads wait for each other for ever");
+}
+
+}  // namespace emulation
+
+namespace tg::cuda {
+
+// Few blocks, so that a grid holds less than most tests have.
+int blocks_for(std::int64_t wanted, int per_sm) {
+  constexpr std::int64_t kMultiprocessors = 3;
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, kMultiprocessors * per_sm));
+}
+bool is_hopper() {
+  return true;
+}
+
+}  // namespace tg::cuda

@@ -1,0 +1,151 @@
+#pragma once
+// CUDA device code on the CPU, for tests: included before each kernel file, which translate.py has
+// made C++. The threads of a block are fibers of one thread; they run until they meet at a barrier
+// or a warp's collective. Blocks run one after the other. What is emulated is what the kernels use:
+// indices, shared memory, barriers, full-warp collectives and arithmetic, not memory ordering.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+#undef __shared__
+#undef __launch_bounds__
+#undef __cluster_dims__
+#undef __grid_constant__
+#define __shared__ static  // the blocks run one after the other, in one thread
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __grid_constant__
+
+namespace emulation {
+
+// Of the thread that runs.
+extern uint3 thread_index, block_index;
+extern dim3 block_dim, grid_dim;
+extern unsigned char dynamic_shared[256 << 10];
+
+// Runs `work` as `count` threads of a block of block_dim, from number `first` on. Aborts, with a
+// line that says why, where they wait for each other for ever.
+void run_threads(int first, int count, const std::function<void()>& work);
+template <class Kernel, class... Args>
+void launch(Kernel kernel, dim3 grid, dim3 block, Args... args) {
+  grid_dim = grid, block_dim = block;
+  block_index = {};
+  for (; block_index.x < grid.x; ++block_index.x)
+    run_threads(0, static_cast<int>(block.x * block.y), [&] { kernel(args...); });
+}
+
+void wait_for_block();
+// Waits for all lanes of the warp → the bits that lane `from` brought. `from` may depend on the
+// lane.
+std::uint32_t exchange(std::uint32_t bits, unsigned from);
+unsigned lane();
+template <class T>
+T shuffle(T value, unsigned from) {
+  static_assert(sizeof(T) == sizeof(std::uint32_t));
+  std::uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  bits = exchange(bits, from);
+  std::memcpy(&value, &bits, sizeof bits);
+  return value;
+}
+[[noreturn]] void fail(const char* what);
+
+}  // namespace emulation
+
+#define threadIdx (emulation::thread_index)
+#define blockIdx (emulation::block_index)
+#define blockDim (emulation::block_dim)
+#define gridDim (emulation::grid_dim)
+
+// Masks name all lanes wherever the kernels use one.
+inline void __syncthreads() {
+  emulation::wait_for_block();
+}
+inline void __syncwarp() {
+  emulation::exchange(0, 0);
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int from) {
+  return emulation::shuffle(value, static_cast<unsigned>(from) % 32);
+}
+template <class T>
+T __shfl_xor_sync(unsigned, T value, unsigned bits) {
+  return emulation::shuffle(value, emulation::lane() ^ bits);
+}
+inline unsigned __reduce_max_sync(unsigned mask, unsigned value) {
+  for (unsigned bit = 16; bit > 0; bit /= 2)
+    value = std::max(value, __shfl_xor_sync(mask, value, bit));
+  return value;
+}
+inline unsigned atomicMax(unsigned* at, unsigned value) {
+  return std::exchange(*at, std::max(*at, value));
+}
+
+template <class T>
+void __stwb(T* at, T value) {
+  if (reinterpret_cast<std::uintptr_t>(at) % sizeof(T) != 0) emulation::fail("a misaligned store");
+  *at = value;
+}
+inline unsigned __float_as_uint(float x) {
+  unsigned bits;
+  std::memcpy(&bits, &x, sizeof bits);
+  return bits;
+}
+inline float __uint_as_float(unsigned bits) {
+  float x;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+  const auto bytes = low | std::uint64_t{high} << 32;
+  unsigned out = 0;
+  for (int i = 0; i < 4; ++i)
+    out |= static_cast<unsigned>(bytes >> 8 * (selector >> 4 * i & 7) & 255) << 8 * i;
+  return out;
+}
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned bits) {
+  return static_cast<unsigned>((std::uint64_t{high} << 32 | low) << bits >> 32);
+}
+inline float __fdividef(float a, float b) {
+  return a / b;
+}
+inline float rsqrtf(float x) {
+  return 1 / std::sqrt(x);
+}
+inline float max_or_nan(float a, float b) {
+  return std::isnan(a) || std::isnan(b) ? NAN : std::max(a, b);
+}
+inline float min_or_nan_of(float a, float b) {
+  return std::isnan(a) || std::isnan(b) ? NAN : std::min(a, b);
+}
+using std::max;
+using std::min;
+
+// What launchers ask of the runtime: a GPU with a block on each multiprocessor, as Hopper's else.
+template <class Kernel>
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, Kernel, int, std::size_t) {
+  *blocks = 1;
+  return cudaSuccess;
+}
+template <class Kernel>
+cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+inline cudaError_t emulated_get_device(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t emulated_get_attribute(int* value, cudaDeviceAttr, int) {
+  *value = sizeof emulation::dynamic_shared;
+  return cudaSuccess;
+}
+#define cudaGetDevice emulated_get_device
+#define cudaDeviceGetAttribute emulated_get_attribute

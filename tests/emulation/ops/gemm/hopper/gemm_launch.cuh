@@ -1,0 +1,184 @@
+#pragma once
+// In place of the Hopper GEMM (src/ops/gemm/hopper): products in fp32, tile by tile, and of each
+// tile the epilogue's own code, as the threads of one consumer warpgroup. TMA, wgmma and the
+// pipeline are not emulated.
+#include <vector>
+
+#include "ops/kernels.cuh"
+
+namespace tg::cuda::hopper {
+
+constexpr int kBlockM = 128, kSubtileN = 64, kClusterSize = 2;
+constexpr int kWarpgroupThreads = 128, kWarpgroupWarps = kWarpgroupThreads / kWarp;
+constexpr int kWgmmaM = 64, kWgmmaTiles = kBlockM / kWgmmaM;
+constexpr int kSubtileAccumulators = kSubtileN / 2;
+
+struct GemmProblem {
+  int m, n, k;
+  const void* a;            // [m, k]
+  const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
+  const void* c = nullptr;  // [m, n]
+  void* d;                  // [m, n]
+};
+struct OperandScales {
+  const float *a, *b;
+};
+struct TileInfo {
+  int row, column, index;
+};
+struct TileGrid {
+  int n_tiles, m_tiles;
+  int count() const { return n_tiles * m_tiles; }
+};
+template <typename Epilogue>
+TileGrid make_tile_grid(int m, int n, int) {
+  constexpr int cluster_rows = kClusterSize * kBlockM;
+  return {(n + Epilogue::block_n - 1) / Epilogue::block_n, (m + cluster_rows - 1) / cluster_rows};
+}
+
+// Of a thread: 4·c/8 + 2·h + i is column c + 2·(lane % 4) + i of row 8·h + lane / 4, c in steps of
+// 8, of its warp's 16 rows.
+template <int block_n>
+struct WgmmaAccumulators {
+  float values[block_n / 2];
+};
+template <int block_n>
+struct Accumulators {
+  WgmmaAccumulators<block_n> mma[kWgmmaTiles];
+};
+inline int accumulator_row(int mma, int half) {
+  const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
+  return mma * kWgmmaM + warp * 16 + half * 8 + lane / 4;
+}
+inline int accumulator_column() {
+  return threadIdx.x % 4 * 2;
+}
+
+// The subtile without its swizzle.
+template <typename Element>
+struct SubtileView {
+  Element* smem;
+  int mma;
+
+  void load(int chunk, unsigned (&words)[4]) const {
+    for (int w = 0; w < 4; ++w) std::memcpy(&words[w], address(chunk, w), sizeof words[w]);
+  }
+  void store(int chunk, const unsigned (&words)[4]) const {
+    for (int w = 0; w < 4; ++w) std::memcpy(address(chunk, w), &words[w], sizeof words[w]);
+  }
+  uint4 store_rounded(int chunk, const float* accumulators) const {
+    unsigned words[4];
+    for (int w = 0; w < 4; ++w)
+      words[w] = rounded_pair<Element>(accumulators[2 * w], accumulators[2 * w + 1]);
+    store(chunk, words);
+    return make_uint4(words[0], words[1], words[2], words[3]);
+  }
+
+ private:
+  Element* address(int chunk, int word) const {
+    const int column = (chunk + word / 2) * 8 + accumulator_column();
+    return smem + accumulator_row(mma, word % 2) * kSubtileN + column;
+  }
+};
+
+// A matrix [rows, columns] of Operand, or its transpose, in fp32, with zeros up to `padded`
+// columns.
+template <typename Operand>
+std::vector<float> as_floats(const void* matrix, int rows, int columns, bool transposed,
+                             int padded) {
+  const auto* const values = static_cast<const Operand*>(matrix);
+  std::vector<float> out(std::size_t(rows) * padded);
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c)
+      out[std::size_t(r) * padded + c] = static_cast<float>(
+          transposed ? values[std::size_t(c) * rows + r] : values[std::size_t(r) * columns + c]);
+  return out;
+}
+
+// A tile, or a part of one, and where it is in a matrix [m, n]; elements outside are zero, and are
+// not stored.
+template <typename Element, int columns>
+struct Part {
+  Element values[kBlockM * columns];
+
+  template <typename Visit>
+  void for_each(const GemmProblem& of, int row, int column, Visit visit) {
+    for (int r = 0; r < kBlockM; ++r)
+      for (int c = 0; c < columns; ++c)
+        visit(values[r * columns + c], row + r, column + c, row + r < of.m && column + c < of.n);
+  }
+};
+
+template <typename Epilogue>
+void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const TileInfo& at,
+                  const Part<float, Epilogue::block_n>& products) {
+  using Element = typename Epilogue::Element;
+  constexpr int block_n = Epilogue::block_n;
+  static Part<Element, kSubtileN> smem;
+  const bool first = threadIdx.x % kWarpgroupThreads == 0;
+  Accumulators<block_n> accumulators;
+  for (int mma = 0; mma < kWgmmaTiles; ++mma)
+    for (int i = 0; i < block_n / 2; ++i) {
+      const int row = accumulator_row(mma, i / 2 % 2);
+      const int column = i / 4 * 8 + accumulator_column() + i % 2;
+      accumulators.mma[mma].values[i] = products.values[row * block_n + column];
+    }
+  typename Epilogue::Tile tile(epilogue, at);
+  tile.transform(accumulators);
+  for (int subtile = 0; subtile < block_n / kSubtileN; ++subtile) {
+    const auto for_each = [&](auto visit) {
+      __syncthreads();
+      if (first) smem.for_each(problem, at.row, at.column + subtile * kSubtileN, visit);
+      __syncthreads();
+    };
+    if constexpr (Epilogue::reads_c) {
+      for_each([&](Element& value, int r, int c, bool inside) {
+        const auto* const from = static_cast<const Element*>(problem.c);
+        value = inside ? from[std::size_t(r) * problem.n + c] : Element(0.0f);
+      });
+    }
+    for (int mma = 0; mma < kWgmmaTiles; ++mma)
+      tile.store_subtile(subtile, mma,
+                         accumulators.mma[mma].values + subtile * kSubtileAccumulators,
+                         SubtileView<Element>{smem.values, mma});
+    for_each([&](const Element& value, int r, int c, bool inside) {
+      if (inside) static_cast<Element*>(problem.d)[std::size_t(r) * problem.n + c] = value;
+    });
+    tile.end_subtile(subtile);
+  }
+}
+
+template <typename Epilogue>
+void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const char*, Stream) {
+  using Operand = typename Epilogue::Operand;
+  const auto [m, n, k, a, b, c, d] = problem;
+  if (m == 0) return;
+  float alpha = 1;
+  if constexpr (sizeof(Operand) == 1) alpha = *epilogue.scales.a * *epilogue.scales.b;
+  const auto grid = make_tile_grid<Epilogue>(m, n, k);
+  const int width = grid.n_tiles * Epilogue::block_n;
+  const auto rows = as_floats<Operand>(a, m, k, false, k),
+             columns = as_floats<Operand>(b, k, n, !Epilogue::n_major_b, width);
+  static Part<float, Epilogue::block_n> products;
+  emulation::block_dim = dim3(3 * kWarpgroupThreads);
+  for (int index = 0; index < grid.count() * kClusterSize; ++index) {
+    const int tile = index / kClusterSize, rank = index % kClusterSize;
+    const TileInfo at{(tile / grid.n_tiles * kClusterSize + rank) * kBlockM,
+                      tile % grid.n_tiles * Epilogue::block_n, index};
+    products = {};
+    for (int r = 0; r < std::min(kBlockM, m - at.row); ++r) {
+      float* const sums = products.values + r * Epilogue::block_n;
+      for (int i = 0; i < k; ++i) {
+        const float x = rows[std::size_t(at.row + r) * k + i];
+        const float* const y = &columns[std::size_t(i) * width + at.column];
+        for (int column = 0; column < Epilogue::block_n; ++column) sums[column] += x * y[column];
+      }
+      for (int column = 0; column < Epilogue::block_n; ++column) sums[column] *= alpha;
+    }
+    // The two consumers in turns; warpgroup 0 is the producer.
+    emulation::run_threads((1 + index % 2) * kWarpgroupThreads, kWarpgroupThreads,
+                           [&] { run_epilogue(problem, epilogue, at, products); });
+  }
+}
+
+}  // namespace tg::cuda::hopper

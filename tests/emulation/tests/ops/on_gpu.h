@@ -1,0 +1,14 @@
+#pragma once
+// In place of tests/ops/on_gpu.h where the kernels run on the CPU.
+#include <gtest/gtest.h>
+
+#include "ops/fused.h"
+
+namespace tg::test {
+
+inline constexpr auto kGpu = at::kCPU;
+
+template <class Base = ::testing::Test>
+class OnGpu : public Base {};
+
+}  // namespace tg::test
