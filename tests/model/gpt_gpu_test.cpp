@@ -60,12 +60,12 @@ std::vector<Shape> shapes() {
   return {{.name = "record", .config = record(), .rows = 2, .length = 2048},
           {.name = "speedrun", .config = speedrun(), .rows = 1, .length = 1024},
           {.name = "ragged", .config = record(), .rows = 3, .length = 100},
-          {.name = "one head of 256", .config = one_head_of_256, .rows = 2, .length = 77},
-          {.name = "heads of 16", .config = heads_of_16, .rows = 2, .length = 130},
-          {.name = "heads of 50", .config = heads_of_50, .rows = 2, .length = 130},
-          {.name = "rotated heads of 20", .config = rotated_heads_of_20, .rows = 2, .length = 130},
-          {.name = "heads of 110", .config = heads_of_110, .rows = 1, .length = 130},
-          {.name = "heads of 128", .config = heads_of_128, .rows = 1, .length = 130},
+          {.name = "one_head_of_256", .config = one_head_of_256, .rows = 2, .length = 77},
+          {.name = "heads_of_16", .config = heads_of_16, .rows = 2, .length = 130},
+          {.name = "heads_of_50", .config = heads_of_50, .rows = 2, .length = 130},
+          {.name = "rotated_heads_of_20", .config = rotated_heads_of_20, .rows = 2, .length = 130},
+          {.name = "heads_of_110", .config = heads_of_110, .rows = 1, .length = 130},
+          {.name = "heads_of_128", .config = heads_of_128, .rows = 1, .length = 130},
           {.name = "switches", .config = switches, .rows = 2, .length = 40}};
 }
 
@@ -81,7 +81,7 @@ ParameterTable weights_of(const Shape& shape) {
 Gradients train(const Shape& shape, const ParameterTable& source, at::ScalarType compute,
                 bool fused) {
   const auto storage = compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
-  const auto table = make_parameters(shape.config, storage, at::kCUDA);
+  const auto table = make_parameters(shape.config, storage, test::kGpu);
   for (const auto& row : table.rows()) {
     // As bf16 holds them, so that all formats start from the same weights; small enough that the
     // activations stay in the range of a trained model's.
@@ -90,16 +90,16 @@ Gradients train(const Shape& shape, const ParameterTable& source, at::ScalarType
   }
   const auto tokens = test::integers({shape.rows, shape.length + 1}, shape.config.vocab_size, 3);
   set_fused(fused);
-  const auto padding = fused ? choose_padding(PadVocab::automatic, at::kCUDA, compute) : Padding();
+  const auto padding = fused ? choose_padding(PadVocab::automatic, test::kGpu, compute) : Padding();
   const auto sizes = compute_sizes(shape.config, padding);
-  use_attention(choose_attention("auto", at::kCUDA, compute, sizes.head_dim));
+  use_attention(choose_attention("auto", test::kGpu, compute, sizes.head_dim));
   Gpt model(shape.config, table, {.compute = compute, .padding = padding});
   // Keeps the gradients of many tokens in the range of fp16, and changes no other rounding.
   const double tokens_at_once = static_cast<double>(shape.rows * shape.length);
   const auto grad_scale = at::full({}, std::exp2(std::floor(std::log2(tokens_at_once))),
-                                   at::device(at::kCUDA).dtype(at::kFloat));
-  const auto loss = model.loss(tokens.slice(1, 0, -1).contiguous().to(at::kCUDA),
-                               tokens.slice(1, 1).contiguous().to(at::kCUDA),
+                                   at::device(test::kGpu).dtype(at::kFloat));
+  const auto loss = model.loss(tokens.slice(1, 0, -1).contiguous().to(test::kGpu),
+                               tokens.slice(1, 1).contiguous().to(test::kGpu),
                                {.training = true, .scale = 0.5, .grad_scale = grad_scale});
   loss.backward();
   model.collect_gradients();
@@ -122,19 +122,16 @@ bool cancels(const at::Tensor& gradient) {
   return gradient.numel() <= 2;
 }
 
-class GptGpu : public test::OnGpu<> {};
+class GptGpu : public test::OnGpu<::testing::TestWithParam<Shape>> {};
 
-TEST_F(GptGpu, EveryGradientInSinglePrecisionIsTheReferences) {
-  for (const auto& shape : shapes()) {
-    const auto weights = weights_of(shape);
-    const auto expected = train(shape, weights, at::kFloat, /*fused=*/false);
-    const auto found = train(shape, weights, at::kFloat, /*fused=*/true);
-    ASSERT_EQ(found.size(), expected.size()) << shape.name;
-    for (const auto& [name, gradient] : expected) {
-      // Some hundred operations in another order, 6e-8 each.
-      EXPECT_LT(distance(found.at(name), gradient), cancels(gradient) ? 2e-4 : 2e-5)
-          << shape.name << ": " << name;
-    }
+TEST_P(GptGpu, EveryGradientInSinglePrecisionIsTheReferences) {
+  const auto weights = weights_of(GetParam());
+  const auto expected = train(GetParam(), weights, at::kFloat, /*fused=*/false);
+  const auto found = train(GetParam(), weights, at::kFloat, /*fused=*/true);
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, gradient] : expected) {
+    // Some hundred operations in another order, 6e-8 each.
+    EXPECT_LT(distance(found.at(name), gradient), cancels(gradient) ? 2e-4 : 2e-5) << name;
   }
 }
 
@@ -142,24 +139,25 @@ void expect_no_farther_from(const Gradients& truth, const Shape& shape,
                             const ParameterTable& weights, at::ScalarType compute) {
   const auto expected = train(shape, weights, compute, /*fused=*/false);
   const auto found = train(shape, weights, compute, /*fused=*/true);
-  ASSERT_EQ(found.size(), expected.size()) << shape.name;
+  ASSERT_EQ(found.size(), expected.size());
   for (const auto& [name, gradient] : truth) {
     const double own = distance(found.at(name), gradient);
     const double reference = distance(expected.at(name), gradient);
     // Fewer roundings, but not in every sum; a part in 100 is bf16's own noise.
     EXPECT_LT(own, cancels(gradient) ? 3 * reference + 0.2 : 1.3 * reference + 0.01)
-        << shape.name << " in " << compute << ": " << name << ", reference " << reference;
+        << compute << ": " << name << ", reference " << reference;
   }
 }
 
-TEST_F(GptGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) {
-  for (const auto& shape : shapes()) {
-    const auto weights = weights_of(shape);
-    const auto truth = train(shape, weights, at::kFloat, /*fused=*/false);
-    expect_no_farther_from(truth, shape, weights, at::kBFloat16);
-    expect_no_farther_from(truth, shape, weights, at::kHalf);
-  }
+TEST_P(GptGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) {
+  const auto weights = weights_of(GetParam());
+  const auto truth = train(GetParam(), weights, at::kFloat, /*fused=*/false);
+  expect_no_farther_from(truth, GetParam(), weights, at::kBFloat16);
+  expect_no_farther_from(truth, GetParam(), weights, at::kHalf);
 }
+
+INSTANTIATE_TEST_SUITE_P(Shapes, GptGpu, ::testing::ValuesIn(shapes()),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
 }  // namespace tg
