@@ -56,9 +56,10 @@ at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const 
   return causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys), head_dim_);
 }
 
-Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights& weights,
-                                     const RopeTable& rope_table, const at::Tensor& value_embedding,
-                                     const at::Tensor& first_v, const InferencePass& pass) const {
+Attention::Output Attention::forward(const at::Tensor& x_btd, const at::Tensor& row_scale,
+                                     const LayerWeights& weights, const RopeTable& rope_table,
+                                     const at::Tensor& value_embedding, const at::Tensor& first_v,
+                                     const InferencePass& pass) const {
   const QkvInputs inputs{.heads = heads_,
                          .kv_heads = kv_heads_,
                          .q_gain = q_gain_,
@@ -66,6 +67,7 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const LayerWeights
                          .value_residual = value_lambdas_.defined() || value_blend_.defined(),
                          .first_v = first_v,
                          .first_weight = first_weight(first_v),
+                         .row_scale = row_scale,
                          .channels = head_dim_};
   const auto heads = pass.only
                          ? qkv_proj_norm_rope_of_queries(x_btd, weights.qkv, inputs, rope_table,

@@ -20,11 +20,16 @@ class Attention {
     at::Tensor y;        // [B, T, D]
     at::Tensor first_v;  // [B, T, KV, hd], for the next layer; undefined without a value residual
   };
-  // x [B, T, D] normalised; value_embedding [B, T, KV·hd] or undefined; first_v of the previous
-  // layer's output, undefined in layer 0. `rope_table` has the rows of x's positions.
-  Output forward(const at::Tensor& x_btd, const LayerWeights& weights, const RopeTable& rope_table,
-                 const at::Tensor& value_embedding, const at::Tensor& first_v,
-                 const InferencePass& pass = {}) const;
+  // x [B, T, D] normalised, or still to be so by row_scale (ResidualNorm); value_embedding [B, T,
+  // KV·hd] or undefined; first_v of the previous layer's output, undefined in layer 0. `rope_table`
+  // has the rows of x's positions.
+  Output forward(const at::Tensor& x_btd, const at::Tensor& row_scale, const LayerWeights& weights,
+                 const RopeTable& rope_table, const at::Tensor& value_embedding,
+                 const at::Tensor& first_v, const InferencePass& pass = {}) const;
+  // Whether forward() with these takes an x that is still to be scaled.
+  bool takes_row_scale(const at::Tensor& value_embedding, const InferencePass& pass) const {
+    return !value_embedding.defined() && !pass.only && !gate_weight_.defined();
+  }
 
  private:
   at::Tensor first_weight(const at::Tensor& first_v) const;

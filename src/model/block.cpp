@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "model/recompute.h"
+#include "ops/fused.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/residual_norm.h"
 #include "ops/pad.h"
@@ -77,30 +78,34 @@ Residual Block::run_recomputed(const Residual& in, const Skip& skip, at::Tensor*
 Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                     const LayerWeights& weights, const RopeTable& rope_table,
                     const at::Tensor& value_embedding, const InferencePass& pass) const {
-  const auto entry = residual_norm({.x = in.x,
-                                    .branch = in.branch,
-                                    .skip = skip.x,
-                                    .skip_weight = skip.weight,
-                                    .x0 = in.x0,
-                                    .mix = resid_mix_.dim() == 2 ? widened(resid_mix_) : resid_mix_,
-                                    .channels = dim_,
-                                    .y_scaling = weights.qkv.fp8.input,
-                                    .branch_gradient_scaling = in.branch_gradient_scaling},
-                                   norm_scale_, /*keep_sum=*/previous_output != nullptr);
+  const auto entry = residual_norm(
+      {.x = in.x,
+       .branch = in.branch,
+       .skip = skip.x,
+       .skip_weight = skip.weight,
+       .x0 = in.x0,
+       .mix = resid_mix_.dim() == 2 ? widened(resid_mix_) : resid_mix_,
+       .channels = dim_,
+       .defers_norm = use_hopper_kernels(in.x) && attention_.takes_row_scale(value_embedding, pass),
+       .y_scaling = weights.qkv.fp8.input,
+       .branch_gradient_scaling = in.branch_gradient_scaling},
+      norm_scale_, /*keep_sum=*/previous_output != nullptr);
   if (previous_output != nullptr) *previous_output = entry.sum;
 
-  const auto attended =
-      attention_.forward(entry.y, weights, rope_table, value_embedding, in.first_v, pass);
+  const auto attended = attention_.forward(entry.y, entry.row_scale, weights, rope_table,
+                                           value_embedding, in.first_v, pass);
   const auto x = pass.rows(entry.x).contiguous();
   const auto middle = residual_norm({.x = x,
                                      .branch = attended.y,
                                      .channels = dim_,
+                                     .defers_norm = use_hopper_kernels(x),
                                      .y_scaling = weights.up.fp8.input,
                                      .branch_gradient_scaling = weights.out.fp8.output_gradient},
                                     norm_scale_, /*keep_sum=*/false);
   const bool light = recompute_ == ActivationRecompute::light;
-  Residual out{middle.x, mlp(middle.y, weights.up, weights.down, negative_slope_, light), entry.x0,
-               attended.first_v, weights.down.fp8.output_gradient};
+  Residual out{middle.x,
+               mlp(middle.y, weights.up, weights.down, negative_slope_, light, middle.row_scale),
+               entry.x0, attended.first_v, weights.down.fp8.output_gradient};
 
   if (dtg_weight_.defined()) {
     const auto gate = (linear(x.detach(), {widened(dtg_weight_), {}}) + dtg_bias_).sigmoid();

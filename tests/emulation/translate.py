@@ -19,6 +19,7 @@ PTX = {
 }
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 LAUNCH = "<<<"
+HOPPER_GEMM = ("gemm.cuh", "gemm_launch.cuh", "ptx.cuh")
 
 
 def arguments(text):
@@ -67,7 +68,7 @@ def translated(text):
 def main(source, out):
     for path in sorted([*source.rglob("*.cu"), *source.rglob("*.cuh")]):
         name = path.relative_to(source)
-        if name.parent.name == "hopper" and name.name != "fp8_tile.cuh":
+        if name.name in HOPPER_GEMM:
             continue
         target = out / (f"{name}.cpp" if path.suffix == ".cu" else name)
         target.parent.mkdir(parents=True, exist_ok=True)

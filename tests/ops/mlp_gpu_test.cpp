@@ -16,6 +16,7 @@ struct Case {
   std::int64_t rows, dim, hidden;
   double slope;
   bool supported = true;  // by the kernels of Hopper GPUs
+  bool scaled = false;    // has a row_scale
   at::ScalarType dtype = at::kBFloat16;
 };
 
@@ -32,6 +33,7 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     };
     x = matrix(c.rows, c.dim, 1);
     dy = matrix(c.rows, c.dim, 1);
+    if (c.scaled) row_scale = at::rand({c.rows}, at::device(test::kGpu).dtype(at::kFloat)) + 0.5;
     up = matrix(c.hidden, c.dim, 1 / std::sqrt(static_cast<double>(c.dim)));
     down = matrix(c.dim, c.hidden, 1 / std::sqrt(static_cast<double>(c.hidden)));
   }
@@ -39,7 +41,7 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const auto gradient_of = [](const at::Tensor& w) { return at::zeros_like(w, at::kFloat); };
     const Weight up_weight{up, gradient_of(up)}, down_weight{down, gradient_of(down)};
     const auto in = x.detach().set_requires_grad(true);
-    const auto y = mlp(in, up_weight, down_weight, slope);
+    const auto y = mlp(in, up_weight, down_weight, slope, /*recompute=*/false, row_scale);
     y.backward(dy);
     return {.y = y.detach(),
             .dx = in.grad(),
@@ -47,18 +49,20 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .d_down = down_weight.gradient};
   }
   Results exact(double slope) const {
-    const auto x64 = x.to(at::kDouble), dy64 = dy.to(at::kDouble);
+    const auto scale = row_scale.defined() ? row_scale.to(at::kDouble).unsqueeze(1)
+                                           : at::ones({1, 1}, x.options().dtype(at::kDouble));
+    const auto x64 = x.to(at::kDouble) * scale, dy64 = dy.to(at::kDouble);
     const auto up64 = up.to(at::kDouble), down64 = down.to(at::kDouble);
     const auto pre = at::mm(x64, up64.t());
     const auto u = at::where(pre > 0, pre, slope * pre);
     const auto d_pre = at::mm(dy64, down64) * 2 * u * at::where(pre > 0, 1.0, slope);
     return {.y = at::mm(u.square(), down64.t()),
-            .dx = at::mm(d_pre, up64),
+            .dx = at::mm(d_pre, up64) * scale,
             .d_up = at::mm(d_pre.t(), x64),
             .d_down = at::mm(dy64.t(), u.square())};
   }
 
-  at::Tensor x, dy, up, down;
+  at::Tensor x, dy, up, down, row_scale;
 };
 
 // The largest relative error of a row: detects a wrong tile, row or column.
@@ -82,7 +86,8 @@ TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   EXPECT_LE(worst_row(found.d_down, right.d_down), tolerance);
 
   const at::NoGradGuard no_grad;
-  const auto separate = linear(leaky_relu_squared(linear(x, {up, {}}), c.slope), {down, {}});
+  const auto rows = scaled_rows(x, row_scale);
+  const auto separate = linear(leaky_relu_squared(linear(rows, {up, {}}), c.slope), {down, {}});
   EXPECT_EQ(at::equal(found.y, separate), !fused) << "not the path that was meant";
 }
 
@@ -95,7 +100,7 @@ TEST_P(MlpGpu, GivesTheSameBitsAgainAndWithoutGradients) {
   EXPECT_TRUE(at::equal(first.d_up, second.d_up));
   EXPECT_TRUE(at::equal(first.d_down, second.d_down));
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(mlp(x, {up, {}}, {down, {}}, c.slope), first.y));
+  EXPECT_TRUE(at::equal(mlp(x, {up, {}}, {down, {}}, c.slope, false, row_scale), first.y));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -110,6 +115,15 @@ INSTANTIATE_TEST_SUITE_P(
         Case{.rows = 300, .dim = 128, .hidden = 256, .slope = 0.5},
         Case{.rows = 1111, .dim = 72, .hidden = 200, .slope = 0.5},
         Case{.rows = 9000, .dim = 520, .hidden = 1000, .slope = 0.25},
+        // Rows that are still to be scaled, on Hopper and elsewhere.
+        Case{.rows = 301, .dim = 128, .hidden = 256, .slope = 0.5, .scaled = true},
+        Case{.rows = 1112, .dim = 72, .hidden = 200, .slope = 0.5, .scaled = true},
+        Case{.rows = 258,
+             .dim = 100,
+             .hidden = 304,
+             .slope = 0.5,
+             .supported = false,
+             .scaled = true},
         // Slopes of either sign.
         Case{.rows = 1000, .dim = 128, .hidden = 384, .slope = -1.5},
         Case{.rows = 1001, .dim = 128, .hidden = 384, .slope = -1},

@@ -21,6 +21,7 @@ struct Case {
   } head;
   bool embedding = false;  // has a value embedding
   bool residual = false;   // adds the first layer's values
+  bool scaled = false;     // has a row_scale
   bool gain = true;        // has a q_gain
   bool supported = true;   // by the kernels of Hopper GPUs
   at::ScalarType dtype = at::kBFloat16;
@@ -38,6 +39,11 @@ const Case kCases[] = {
      .x = {.batch = 2, .tokens = 1024, .dim = 768},
      .head = {.count = 6, .kv_count = 6, .dim = 128, .rope_dims = 128},
      .residual = true},
+    {.name = "speedrun_scaled",
+     .x = {.batch = 2, .tokens = 333, .dim = 768},
+     .head = {.count = 6, .kv_count = 6, .dim = 128, .rope_dims = 128},
+     .residual = true,
+     .scaled = true},
     {.name = "padded_heads",
      .x = {.batch = 2, .tokens = 333, .dim = 152},
      .head = {.count = 3, .kv_count = 1, .dim = 64, .rope_dims = 64, .channels = 50}},
@@ -87,7 +93,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
 
   // Undefined what the case leaves out.
   struct Inputs {
-    at::Tensor x, weight, q_gain, embedding, first_v, first_weight;
+    at::Tensor x, weight, q_gain, embedding, first_v, first_weight, row_scale;
 
     template <class Action>
     void for_each_defined(const Action& action) {
@@ -111,6 +117,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
       in.first_weight = test::normal({}, 5, at::kFloat);
       in.first_v = test::normal({c.x.batch, c.x.tokens, c.head.kv_count, c.head.dim}, 6, c.dtype);
     }
+    if (c.scaled) in.row_scale = test::normal({c.x.batch, c.x.tokens}, 11, at::kFloat).abs() + 0.5;
     return in;
   }
 
@@ -126,6 +133,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .value_residual = c.residual,
             .first_v = in.first_v,
             .first_weight = in.first_weight,
+            .row_scale = in.row_scale,
             .channels = c.head.channels};
   }
   static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
@@ -145,6 +153,7 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     // In fp64 autograd computes the weight's gradient, on the GPU the GEMM accumulates it.
     Weight weight{in.weight, {}};
     if (!exact) weight = {in.weight.detach(), at::zeros_like(in.weight, at::kFloat).detach()};
+    if (c.scaled) in.row_scale = in.row_scale.to(device, exact ? at::kDouble : at::kFloat);
     const auto out = call(c, in, weight, table_of(c, device, exact ? at::kDouble : c.dtype));
     const auto upstream = [&](std::int64_t heads, std::uint64_t seed) {
       return test::normal({c.x.batch, c.x.tokens, heads, c.head.dim}, seed, c.dtype)
@@ -241,8 +250,9 @@ TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   const auto some =
       qkv_proj_norm_rope_of_queries(in.x, weight, besides_projection(c, in), table, first, count);
   const auto exact = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
-  // The same roundings; a GEMM of another size may sum in another order before them.
-  const double tolerance = rounding_of(c.dtype);
+  // The same roundings, but for one of scaled rows; a GEMM of another size may sum in another order
+  // before them.
+  const double tolerance = (c.scaled ? 3 : 1) * rounding_of(c.dtype);
   EXPECT_LE(worst_row(some.q, exact(all.q.narrow(1, first, count))), tolerance);
   EXPECT_LE(worst_row(some.k, exact(all.k)), tolerance);
   EXPECT_LE(worst_row(some.v, exact(all.v)), tolerance);

@@ -20,6 +20,7 @@ struct Call {
   bool branch = false, skip = false;
   Mix mix = Mix::none;
   bool keep_sum = false;
+  bool defers = false;      // the norm, where that is supported
   bool padded = false;      // three channels that the mean does not count
   std::string unused = "";  // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
 };
@@ -35,6 +36,14 @@ const std::vector<Call> kCalls{
     {.name = "inside a block, or the last norm", .branch = true},
     {.name = "inside a block, with its sum", .branch = true, .keep_sum = true},
     {.name = "skip without a mix", .branch = true, .skip = true, .keep_sum = true},
+    {.name = "inside a block, deferred", .branch = true, .defers = true},
+    {.name = "norm alone, deferred", .keep_sum = true, .defers = true},
+    {.name = "all terms, deferred",
+     .branch = true,
+     .skip = true,
+     .mix = Mix::vector,
+     .keep_sum = true,
+     .defers = true},
     {.name = "padded", .branch = true, .mix = Mix::scalar, .padded = true},
     {.name = "first block", .mix = Mix::vector, .unused = "0"},
     kScalarMix,
@@ -109,8 +118,14 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
                               .x0 = data("x0", mixed),
                               .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
                                                              : parameter("mix", mixed, {2}),
-                              .channels = call.padded ? width - 3 : 0};
-    const auto out = residual_norm(terms, 0.5, call.keep_sum);
+                              .channels = call.padded ? width - 3 : 0,
+                              .defers_norm = call.defers};
+    auto out = residual_norm(terms, 0.5, call.keep_sum);
+    EXPECT_EQ(out.row_scale.defined(), call.defers && dtype == at::kBFloat16);
+    if (out.row_scale.defined()) {
+      EXPECT_EQ(out.y.const_data_ptr(), out.x.const_data_ptr());
+      out.y = out.y.to(at::kFloat) * out.row_scale.view({rows, 1});
+    }
     Named all{{"x'", out.x}, {"y", out.y}};
     if (call.keep_sum) all.emplace_back("s", out.sum);
     torch::autograd::variable_list outputs, upstream;
@@ -119,7 +134,7 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
       const auto gradient = make({rows, width}, GetParam().dtype, dtype);
       if (!output.defined() || call.unused.find(letter) != std::string::npos) continue;
       outputs.push_back(output);
-      upstream.push_back(gradient);
+      upstream.push_back(gradient.to(output.scalar_type()));
     }
     torch::autograd::backward(outputs, upstream);
     for (const auto& [name, tensor] : leaves) {
@@ -144,7 +159,9 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   static void check(const Call& call, std::int64_t rows, std::int64_t width) {
     compare(run(call, rows, width, kDevice, GetParam().dtype),
             run(call, rows, width, at::kCPU, at::kDouble),
-            fmt::format("{}, {} rows of {}", call.name, rows, width));
+            fmt::format("{}, {} rows of {}", call.name, rows, width),
+            // The gradient of the deferred y is rounded after its scale.
+            (call.defers ? 2 : 1) * GetParam().tolerance);
   }
 };
 

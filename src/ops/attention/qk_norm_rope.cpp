@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cassert>
 #include <limits>
 
 #include "ops/attention/head_vectors.h"
@@ -35,7 +36,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                               const at::Tensor& cos, const at::Tensor& sin,
                                               const at::Tensor& q_gain, const at::Tensor& embedding,
                                               const at::Tensor& first_v,
-                                              const at::Tensor& first_weight) {
+                                              const at::Tensor& first_weight,
+                                              const at::Tensor& row_scale) {
     return {.qkv = const_data(qkv),
             .inverse_rms = const_fp32_data(inverse_rms),
             .cos = const_data(cos),
@@ -43,7 +45,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
             .q_gain = const_fp32_data(q_gain),
             .embedding = head_vectors(embedding),
             .first_v = head_vectors(first_v),
-            .first_weight = const_fp32_data(first_weight)};
+            .first_weight = const_fp32_data(first_weight),
+            .row_scale = const_fp32_data(row_scale)};
   }
 
   // `inverse_rms`: qkv has the result already (fused_qk_norm_rope).
@@ -51,13 +54,14 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                const OptionalTensor& inverse_rms, const at::Tensor& cos,
                                const at::Tensor& sin, const OptionalTensor& q_gain,
                                const OptionalTensor& embedding, const OptionalTensor& first_v,
-                               const OptionalTensor& first_weight, bool value_residual,
-                               std::int64_t heads, std::int64_t kv_heads, std::int64_t channels,
-                               const Fp8Scaling& gradient_scaling) {
+                               const OptionalTensor& first_weight, const OptionalTensor& row_scale,
+                               bool value_residual, std::int64_t heads, std::int64_t kv_heads,
+                               std::int64_t channels, const Fp8Scaling& gradient_scaling) {
     const auto shape = qkv_shape(qkv, cos, heads, kv_heads, channels);
     context->set_materialize_grads(false);
     context->save_for_backward({qkv, cos, sin, or_undefined(q_gain), or_undefined(first_v),
-                                or_undefined(first_weight), or_undefined(inverse_rms)});
+                                or_undefined(first_weight), or_undefined(inverse_rms),
+                                or_undefined(row_scale)});
     context->saved_data["heads"] = heads;
     context->saved_data["kv_heads"] = kv_heads;
     context->saved_data["channels"] = channels;
@@ -80,7 +84,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
       cuda::qk_norm_rope_forward(
           shape,
           kernel_inputs(qkv, {}, cos, sin, or_undefined(q_gain), or_undefined(embedding),
-                        or_undefined(first_v), or_undefined(first_weight)),
+                        or_undefined(first_v), or_undefined(first_weight), {}),
           mutable_data(q), mutable_data(k), mixed ? mutable_data(v) : nullptr, dtype_of(qkv),
           current_stream(qkv));
     variable_list out{q, k, v, v.variable_data()};
@@ -91,7 +95,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto saved = context->get_saved_variables();
     const auto &qkv = saved[0], &cos = saved[1], &sin = saved[2], &q_gain = saved[3],
-               &first_v = saved[4], &first_weight = saved[5], &inverse_rms = saved[6];
+               &first_v = saved[4], &first_weight = saved[5], &inverse_rms = saved[6],
+               &row_scale = saved[7];
     const auto heads = context->saved_data["heads"].toInt();
     const auto kv_heads = context->saved_data["kv_heads"].toInt();
     const auto shape =
@@ -116,7 +121,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
     const auto rounded = empty_rounded(d_qkv, scaling);
     cuda::qk_norm_rope_backward(
-        shape, kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, {}, first_v, first_weight),
+        shape,
+        kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, {}, first_v, first_weight, row_scale),
         {.q = head_vectors(dq),
          .k = head_vectors(dk),
          .v = head_vectors(dv),
@@ -135,7 +141,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     if (first_v.defined()) d_weight = sums[heads];
     const at::Tensor none;
     return {d_qkv,    none, none, none, d_gain, d_embedding, first_dv,
-            d_weight, none, none, none, none,   none};
+            d_weight, none, none, none, none,   none,        none};
   }
 };
 
@@ -177,11 +183,13 @@ Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, con
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
       optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
-      in.value_residual, in.heads, in.kv_heads, in.channels, gradient_scaling);
+      optional_tensor(in.row_scale), in.value_residual, in.heads, in.kv_heads, in.channels,
+      gradient_scaling);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
 }
 
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {
+  assert(!in.row_scale.defined());
   const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
   if (qk_norm_rope_kernels_support(qkv, head_dim, in, table))
     return fused_qk_norm_rope(aligned_contiguous(qkv), {}, in, table);

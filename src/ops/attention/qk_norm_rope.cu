@@ -64,6 +64,10 @@ __device__ float first_weight_of(const QkNormRopeInputs& in) {
   return in.first_weight == nullptr ? 0 : *in.first_weight;
 }
 
+__device__ float row_scale_of(const QkNormRopeInputs& in, int token) {
+  return in.row_scale == nullptr ? 1 : in.row_scale[token];
+}
+
 // qkv [tokens, heads + 2·KV, hd], contiguous.
 __device__ HeadVectors qkv_heads(const QkvShape& shape, const void* qkv) {
   const std::int64_t row = std::int64_t{shape.heads + 2 * shape.kv_heads} * shape.head_dim;
@@ -192,12 +196,14 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   const float* const inverse_rms = rotated ? in.inverse_rms + head : nullptr;
   struct Loaded {
     P x, dy;
-    float r;
+    float r;  // 1/rms, times the scale of the projection's row
   };
   const auto load = [&](int token) {
     const bool in_bounds = in_head && token < shape.tokens;
     return Loaded{x.load(token, in_bounds), dy.load(token, in_bounds),
-                  rotated && in_bounds ? inverse_rms[std::int64_t{token} * qk_heads] : 0};
+                  rotated && in_bounds
+                      ? inverse_rms[std::int64_t{token} * qk_heads] * row_scale_of(in, token)
+                      : 0};
   };
 
   float gain_sum = 0;
@@ -270,6 +276,9 @@ __device__ void value_backward(const QkvShape& shape, const QkNormRopeInputs& in
       store_rounded(contiguous_head<T>(out.first_v, token, kv_heads, head, dim) + lane.offset,
                     d_first);
     }
+    const float row_scale = row_scale_of(in, token);
+#pragma unroll
+    for (int i = 0; i < P::size; ++i) d[i] *= row_scale;
     store_rounded(contiguous_head<T>(out.qkv, token, all_heads, qk_heads + head, dim) + lane.offset,
                   d);
     copy.store((std::int64_t{token} * all_heads + qk_heads + head) * dim + lane.offset,

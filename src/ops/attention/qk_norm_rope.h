@@ -17,6 +17,9 @@ struct QkvInputs {
   bool value_residual = false;
   at::Tensor first_v = {};       // [B, T, KV, hd], of the previous layer; undefined in the first
   at::Tensor first_weight = {};  // [] fp32, of first_v; the layer's own is in the projection
+  // [B, T] fp32: of the projection's x, whose rows are still to be multiplied by it, a constant to
+  // autograd (ResidualNorm). For qkv_proj_norm_rope() alone; undefined: 1.
+  at::Tensor row_scale = {};
   // Of a head, where the others are padding, zero everywhere: what rms_norm's mean is over. 0: all.
   std::int64_t channels = 0;
 };

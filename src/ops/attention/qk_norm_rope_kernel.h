@@ -20,6 +20,9 @@ struct QkNormRopeInputs {
   const float* q_gain;             // [heads]
   HeadVectors embedding, first_v;  // [tokens, KV, hd]
   const float* first_weight;       // [], of first_v
+  // [tokens]: of the projection's input, which the projection and its gradient are multiplied by.
+  // Null: 1; qk_norm_rope_forward does not read it.
+  const float* row_scale;
 };
 
 // Upstream gradients.

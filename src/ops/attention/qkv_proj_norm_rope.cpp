@@ -38,7 +38,8 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
          .q_gain = const_fp32_data(in.q_gain),
          .embedding = head_vectors(embedding),
          .first_v = head_vectors(first_v),
-         .first_weight = const_fp32_data(in.first_weight)},
+         .first_weight = const_fp32_data(in.first_weight),
+         .row_scale = const_fp32_data(in.row_scale)},
         mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
     context->save_for_backward({x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
@@ -60,6 +61,8 @@ bool supported(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
   return supports_hopper_gemm(x, weight.value) &&
          qk_norm_rope_kernels_support(x, head_dim, in, table) &&
          cuda::qkv_proj_norm_rope_supports(head_dim, table.cos.size(1)) &&
+         // The gradient of the embedding is that of v, unscaled.
+         !(in.row_scale.defined() && in.value_embedding.defined()) &&
          (weight.gradient.defined() || !at::GradMode::is_enabled());
 }
 
@@ -73,19 +76,22 @@ Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInput
     const auto out = FusedQkvProjNormRope::apply(aligned_contiguous(x), weight, table, in);
     return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient);
   }
-  return qk_norm_rope(linear(x, weight), in, table);
+  auto of_normed = in;
+  of_normed.row_scale = at::Tensor();
+  return qk_norm_rope(linear(scaled_rows(x, in.row_scale), weight), of_normed, table);
 }
 
-Qkv qkv_proj_norm_rope_of_queries(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+Qkv qkv_proj_norm_rope_of_queries(const at::Tensor& x_in, const Weight& weight, const QkvInputs& in,
                                   const RopeTable& table, std::int64_t first, std::int64_t count) {
   const at::NoGradGuard no_grad;
-  if (count == x.size(1)) return qkv_proj_norm_rope(x, weight, in, table);
+  if (count == x_in.size(1)) return qkv_proj_norm_rope(x_in, weight, in, table);
+  const auto x = scaled_rows(x_in, in.row_scale);
   // Two projections: one without queries, one of queries alone.
   const auto rows = weight.value.size(0), heads_and_kv = in.heads + 2 * in.kv_heads;
   const auto q_rows = rows / heads_and_kv * in.heads;
   auto of_kv = in;
   of_kv.heads = 0;
-  of_kv.q_gain = at::Tensor();
+  of_kv.q_gain = of_kv.row_scale = at::Tensor();
   auto qkv =
       qkv_proj_norm_rope(x, {weight.value.narrow(0, q_rows, rows - q_rows), {}}, of_kv, table);
   qkv.q = qkv_proj_norm_rope(

@@ -4,6 +4,7 @@
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qkv_proj_norm_rope_hopper.h"
 #include "ops/gemm/hopper/fp8_tile.cuh"
+#include "ops/gemm/hopper/row_scale.cuh"
 
 namespace tg::cuda {
 
@@ -18,6 +19,7 @@ struct NormRopeArgs {
   const float* q_gain;
   HeadVectors embedding, first_v;
   const float* first_weight;
+  RowScale row_scale;
   float* inverse_rms;
 };
 
@@ -41,12 +43,15 @@ struct NormRopeEpilogue {
 
   struct Tile {
     const NormRopeArgs<T>& args;
-    int first_token, first_head;
+    int first_row, first_token, first_head;
     int column;  // of this thread, in each chunk of 8
     float gains[heads];
 
     __device__ Tile(const NormRopeEpilogue& epilogue, const TileInfo& tile)
-        : args(epilogue.args), first_head(tile.column / head_dim), column(threadIdx.x % 4 * 2) {
+        : args(epilogue.args),
+          first_row(tile.row),
+          first_head(tile.column / head_dim),
+          column(threadIdx.x % 4 * 2) {
       const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
       first_token = tile.row + warp * 16 + lane / 4;
 #pragma unroll
@@ -137,6 +142,7 @@ struct NormRopeEpilogue {
 
     // A thread has two rows of each wgmma tile, 8 apart.
     __device__ void transform(Accumulators<block_n>& accumulators) {
+      args.row_scale.apply(accumulators, first_row);
 #pragma unroll
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
 #pragma unroll
@@ -201,6 +207,7 @@ void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const voi
                                in.embedding,
                                in.first_v,
                                in.first_weight,
+                               {in.row_scale, shape.tokens},
                                inverse_rms};
     launch<T, decltype(operand)>(problem, args, operand_scales(fp8), stream);
   });

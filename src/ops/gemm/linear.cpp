@@ -12,6 +12,13 @@ at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
+at::Tensor scaled_rows(const at::Tensor& x, const at::Tensor& row_scale) {
+  if (!row_scale.defined()) return x;
+  auto sizes = x.sizes().vec();
+  sizes.back() = 1;
+  return (x * row_scale.detach().view(sizes)).to(x.scalar_type());
+}
+
 void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b) {
   at::Tensor out = accumulator;
   if (a.scalar_type() == accumulator.scalar_type()) {

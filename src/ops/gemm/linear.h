@@ -20,6 +20,10 @@ struct Weight {
 // not.
 at::Tensor linear(const at::Tensor& x, const Weight& weight);
 
+// The rows of x [..., D] times row_scale [rows] fp32, which is a constant to autograd; x itself
+// where that is undefined.
+at::Tensor scaled_rows(const at::Tensor& x, const at::Tensor& row_scale);
+
 // For autograd Functions with a weight. x as a matrix [rows, in]:
 at::Tensor as_rows(const at::Tensor& x);
 // accumulator += a·b, rounded to the accumulator's dtype only:

@@ -27,8 +27,8 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
             .hidden = static_cast<int>(up.size(0))};
   }
   // leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
-  static at::Tensor activate(const at::Tensor& x, const Weight& up, const Weight& down,
-                             double slope, const at::Tensor& signs) {
+  static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const Weight& up,
+                             const Weight& down, double slope, const at::Tensor& signs) {
     auto sizes = x.sizes().vec();
     sizes.back() = up.value.size(0);
     const auto activation = at::empty(sizes, x.options());
@@ -36,13 +36,13 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     const auto rounded = empty_rounded(activation, down.fp8.input);
     operands.fp8.copy = fp8_copy(rounded, down.fp8.input);
     cuda::mlp_up(shape_of(x, up.value), const_data(operands.x), const_data(operands.weight),
-                 operands.fp8, static_cast<float>(slope), mutable_data(activation),
-                 mutable_data(signs), dtype_of(x), current_stream(x));
+                 operands.fp8, const_fp32_data(row_scale), static_cast<float>(slope),
+                 mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
     return activation;
   }
   // Overwrites the activation with the gradient of x·upᵀ.
-  static void differentiate(const at::Tensor& x, const at::Tensor& dy, const Weight& up,
-                            const Weight& down, const at::Tensor& activation,
+  static void differentiate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& dy,
+                            const Weight& up, const Weight& down, const at::Tensor& activation,
                             const at::Tensor& signs, double slope) {
     const bool in_fp8 = up.fp8.defined();
     const auto& dy_scaling = down.fp8.output_gradient;
@@ -53,18 +53,20 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
                             : cuda::Fp8Gemm{};
     cuda::mlp_down_backward(shape_of(x, up.value), const_data(operand),
                             const_data(in_fp8 ? down.fp8.transposed : down.value), fp8,
-                            const_data(activation), const_data(signs), static_cast<float>(slope),
-                            mutable_data(activation), dtype_of(x), current_stream(x));
+                            const_fp32_data(row_scale), const_data(activation), const_data(signs),
+                            static_cast<float>(slope), mutable_data(activation), dtype_of(x),
+                            current_stream(x));
   }
   static at::Tensor empty_signs(const at::Tensor& x, const at::Tensor& up) {
     return at::empty({cuda::mlp_sign_bytes(shape_of(x, up))}, x.options().dtype(at::kByte));
   }
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& up,
-                            const Weight& down, double slope, bool recompute) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const OptionalTensor& row_scale, const Weight& up, const Weight& down,
+                            double slope, bool recompute) {
     const auto signs = recompute ? at::Tensor() : empty_signs(x, up.value);
-    const auto activation = activate(x, up, down, slope, signs);
-    context->save_for_backward(
-        {x, recompute ? at::Tensor() : activation, signs, up.value, down.value});
+    const auto activation = activate(x, or_undefined(row_scale), up, down, slope, signs);
+    context->save_for_backward({x, recompute ? at::Tensor() : activation, signs,
+                                or_undefined(row_scale), up.value, down.value});
     context->saved_data["up"] = in_capsule(up);
     context->saved_data["down"] = in_capsule(down);
     context->saved_data["slope"] = slope;
@@ -72,22 +74,23 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto saved = context->get_saved_variables();
-    const auto& x = saved[0];
+    const auto &x = saved[0], &row_scale = saved[3];
     const auto up = from_capsule<Weight>(context->saved_data["up"]);
     const auto down = from_capsule<Weight>(context->saved_data["down"]);
     const double slope = context->saved_data["slope"].toDouble();
     const bool recompute = !saved[1].defined();
     const auto signs = recompute ? empty_signs(x, up.value) : saved[2];
-    const auto activation = as_rows(recompute ? activate(x, up, down, slope, signs) : saved[1]);
+    const auto activation =
+        as_rows(recompute ? activate(x, row_scale, up, down, slope, signs) : saved[1]);
     if (recompute) drop_cached(down.fp8.input);  // forward has used it
     const auto dy = as_rows(aligned_contiguous(upstream[0]));
     accumulate_gemm(down.gradient, dy.t(), activation);
     // The activation is no longer needed.
     if (!recompute) torch::autograd::impl::bump_version(saved[1]);
-    differentiate(x, dy, up, down, activation, signs, slope);
+    differentiate(x, row_scale, dy, up, down, activation, signs, slope);
     const auto dx = linear_backward(x, up, activation);
     const at::Tensor none;
-    return {dx, none, none, none, none};
+    return {dx, none, none, none, none, none};
   }
 };
 
@@ -118,19 +121,21 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
 
 }  // namespace
 
-at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope,
-               bool recompute) {
+at::Tensor mlp(const at::Tensor& x_in, const Weight& up, const Weight& down, double slope,
+               bool recompute, const at::Tensor& row_scale) {
   assert(up.fp8.defined() == down.fp8.defined());
-  const bool fused = supported(x, up, down);
+  const bool fused = supported(x_in, up, down);
+  const auto x = fused ? aligned_contiguous(x_in) : scaled_rows(x_in, row_scale);
   const bool trains = up.gradient.defined() && down.gradient.defined();
   if (fused && !at::GradMode::is_enabled())
-    return linear_forward(FusedMlp::activate(aligned_contiguous(x), up, down, slope, {}), down);
+    return linear_forward(FusedMlp::activate(x, row_scale, up, down, slope, {}), down);
   if (at::GradMode::is_enabled() && trains) {
     assert(x.requires_grad());  // else autograd would not call backward
-    if (fused) return FusedMlp::apply(aligned_contiguous(x), up, down, slope, recompute);
+    if (fused) return FusedMlp::apply(x, optional_tensor(row_scale), up, down, slope, recompute);
     if (recompute) return RecomputingMlp::apply(x, up, down, slope);
   }
-  return linear(leaky_relu_squared(linear(x, up), slope), down);
+  const auto normed = fused ? scaled_rows(x, row_scale) : x;
+  return linear(leaky_relu_squared(linear(normed, up), slope), down);
 }
 
 }  // namespace tg

@@ -7,8 +7,9 @@ namespace tg {
 // Weight gradients as linear()'s. On Hopper, in bf16 and fp16, the activation and its gradient are
 // computed in GEMM epilogues, and the activation and a sign bit per element are saved for backward
 // instead of x·upᵀ. `recompute`: the activation is not saved but computed again in backward, from
-// x·upᵀ, on Hopper by the first GEMM; the same bits.
+// x·upᵀ, on Hopper by the first GEMM; the same bits. `row_scale` [rows of x] fp32, if defined:
+// mlp(row_scale ⊙ x), with row_scale a constant to autograd.
 at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope,
-               bool recompute = false);
+               bool recompute = false, const at::Tensor& row_scale = {});
 
 }  // namespace tg

@@ -3,6 +3,7 @@
 // epilogue takes half as long as the other consumer's mainloop, which hides it.
 #include "ops/gemm/hopper/fp8_tile.cuh"
 #include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/gemm/hopper/row_scale.cuh"
 #include "ops/mlp/mlp_hopper.h"
 
 namespace tg::cuda {
@@ -32,18 +33,23 @@ struct ActivationEpilogue {
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   float slope;
+  RowScale row_scale;
   uint2* signs;  // null: not written
   OperandScales scales{};
   Fp8Output copy{};  // of D, with FP8 operands
 
   struct Tile {
     float slope;
+    RowScale row_scale;
+    int row;
     uint2* sign_out;
     uint2 signs{};  // of the current subtile
     Fp8Tile<Operand> copy;
 
     __device__ Tile(const ActivationEpilogue& epilogue, const TileInfo& tile)
         : slope(epilogue.slope),
+          row_scale(epilogue.row_scale),
+          row(tile.row),
           sign_out(epilogue.signs == nullptr ? nullptr : epilogue.signs + first_sign_index(tile)),
           copy(epilogue.copy, tile.row, tile.column) {}
 
@@ -53,7 +59,9 @@ struct ActivationEpilogue {
       const float u = x > 0 ? x : slope * x;
       return u * u;
     }
-    __device__ void transform(Accumulators<kBlockN>&) const {}
+    __device__ void transform(Accumulators<kBlockN>& accumulators) const {
+      row_scale.apply(accumulators, row);
+    }
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
 #pragma unroll
@@ -82,17 +90,23 @@ struct ActivationGradientEpilogue {
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = sizeof(Operand) == 2, reads_c = true;
   float slope;
+  RowScale row_scale;
   const uint2* signs;
   OperandScales scales{};
   Fp8Output copy{};
 
   struct Tile {
     float slope;
+    RowScale row_scale;
+    int row;
     uint2 signs[kSubtiles];
     Fp8Tile<Operand> copy;
 
     __device__ Tile(const ActivationGradientEpilogue& epilogue, const TileInfo& tile)
-        : slope(epilogue.slope), copy(epilogue.copy, tile.row, tile.column) {
+        : slope(epilogue.slope),
+          row_scale(epilogue.row_scale),
+          row(tile.row),
+          copy(epilogue.copy, tile.row, tile.column) {
       const uint2* const sign_in = epilogue.signs + first_sign_index(tile);
 #pragma unroll
       for (int s = 0; s < kSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
@@ -106,7 +120,9 @@ struct ActivationGradientEpilogue {
       bits <<= 1;
       return d_activation * (abs_u * factor);
     }
-    __device__ void transform(Accumulators<kBlockN>&) const {}
+    __device__ void transform(Accumulators<kBlockN>& accumulators) const {
+      row_scale.apply(accumulators, row);
+    }
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
       unsigned& subtile_signs = sign_word(signs[subtile], mma);
@@ -140,20 +156,24 @@ std::int64_t mlp_sign_bytes(const MlpShape& shape) {
   return std::int64_t{grid.count()} * kClusterSize * kBlockM * kBlockN / 8;
 }
 
-void mlp_up(const MlpShape& shape, const void* x, const void* up, const Fp8Gemm& fp8, float slope,
-            void* activation, void* signs, Dtype dtype, Stream stream) {
+void mlp_up(const MlpShape& shape, const void* x, const void* up, const Fp8Gemm& fp8,
+            const float* row_scale, float slope, void* activation, void* signs, Dtype dtype,
+            Stream stream) {
   const GemmProblem problem{
       .m = shape.rows, .n = shape.hidden, .k = shape.dim, .a = x, .b = up, .d = activation};
   dispatch_operand(fp8, dtype, [&](auto zero, auto operand) {
-    const ActivationEpilogue<decltype(zero), decltype(operand)> epilogue{
-        slope, static_cast<uint2*>(signs), operand_scales(fp8), fp8_output(fp8, problem)};
+    const ActivationEpilogue<decltype(zero), decltype(operand)> epilogue{slope,
+                                                                         {row_scale, shape.rows},
+                                                                         static_cast<uint2*>(signs),
+                                                                         operand_scales(fp8),
+                                                                         fp8_output(fp8, problem)};
     launch_gemm(problem, epilogue, "mlp_up", stream);
   });
 }
 
 void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down, const Fp8Gemm& fp8,
-                       const void* activation, const void* signs, float slope, void* gradient,
-                       Dtype dtype, Stream stream) {
+                       const float* row_scale, const void* activation, const void* signs,
+                       float slope, void* gradient, Dtype dtype, Stream stream) {
   const GemmProblem problem{.m = shape.rows,
                             .n = shape.hidden,
                             .k = shape.dim,
@@ -163,7 +183,11 @@ void mlp_down_backward(const MlpShape& shape, const void* dy, const void* down, 
                             .d = gradient};
   dispatch_operand(fp8, dtype, [&](auto zero, auto operand) {
     const ActivationGradientEpilogue<decltype(zero), decltype(operand)> epilogue{
-        slope, static_cast<const uint2*>(signs), operand_scales(fp8), fp8_output(fp8, problem)};
+        slope,
+        {row_scale, shape.rows},
+        static_cast<const uint2*>(signs),
+        operand_scales(fp8),
+        fp8_output(fp8, problem)};
     launch_gemm(problem, epilogue, "mlp_down_backward", stream);
   });
 }

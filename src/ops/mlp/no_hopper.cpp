@@ -7,12 +7,12 @@ namespace tg::cuda {
 std::int64_t mlp_sign_bytes(const MlpShape&) {
   not_built();
 }
-void mlp_up(const MlpShape&, const void*, const void*, const Fp8Gemm&, float, void*, void*, Dtype,
-            Stream) {
+void mlp_up(const MlpShape&, const void*, const void*, const Fp8Gemm&, const float*, float, void*,
+            void*, Dtype, Stream) {
   not_built();
 }
-void mlp_down_backward(const MlpShape&, const void*, const void*, const Fp8Gemm&, const void*,
-                       const void*, float, void*, Dtype, Stream) {
+void mlp_down_backward(const MlpShape&, const void*, const void*, const Fp8Gemm&, const float*,
+                       const void*, const void*, float, void*, Dtype, Stream) {
   not_built();
 }
 

@@ -5,7 +5,7 @@
 namespace tg::cuda {
 
 void residual_norm_forward(const ResidualNormTerms&, const ResidualNormRows&, void*, void*, void*,
-                           const Fp8Copy&, Stream) {
+                           float*, const Fp8Copy&, Stream) {
   not_built();
 }
 int residual_norm_blocks(const ResidualNormTerms&, const ResidualNormRows&, bool) {

@@ -41,13 +41,14 @@ cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale, std::int6
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
-  // → x', y, then x0 if there is a mix, then s if keep_sum. An output that equals an input is an
-  // alias of it, so that its gradient passes through backward().
+  // → x', y, then x0 if there is a mix, then s if keep_sum, then row_scale if deferred. An output
+  // that equals an input or another output is an alias of it, so that its gradient passes through
+  // backward().
   static variable_list forward(AutogradContext* context, const OptionalTensor& x,
                                const OptionalTensor& branch, const OptionalTensor& skip,
                                const OptionalTensor& skip_weight, const OptionalTensor& x0,
                                const OptionalTensor& mix, double norm_scale, bool keep_sum,
-                               std::int64_t channels, const Fp8Scaling& y_scaling,
+                               std::int64_t channels, bool defers_norm, const Fp8Scaling& y_scaling,
                                const Fp8Scaling& branch_gradient_scaling) {
     Tensors in{or_undefined(x),           or_undefined(branch), or_undefined(skip),
                or_undefined(skip_weight), or_undefined(x0),     or_undefined(mix)};
@@ -55,16 +56,23 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
-    const auto residual = like(adds || skips || mixed), y = like(true);
-    const auto y_rounded = empty_rounded(y, y_scaling);
-    cuda::residual_norm_forward(pointers(in), rows_of(y, norm_scale, channels), mutable_data(sum),
-                                mutable_data(residual), mutable_data(y),
-                                fp8_copy(y_rounded, y_scaling), current_stream(y));
+    const auto residual = like(adds || skips || mixed), y = like(!defers_norm);
+    const auto rows = rows_of(in[kX], norm_scale, channels);
+    const auto row_scale =
+        defers_norm ? at::empty({rows.count}, in[kX].options().dtype(at::kFloat)) : at::Tensor();
+    const auto y_rounded = defers_norm ? at::Tensor() : empty_rounded(y, y_scaling);
+    cuda::residual_norm_forward(pointers(in), rows, mutable_data(sum), mutable_data(residual),
+                                mutable_data(y), mutable_fp32_data(row_scale),
+                                fp8_copy(y_rounded, y_scaling), current_stream(in[kX]));
 
     const auto next = residual.defined() ? residual : in[kX].variable_data();
-    variable_list out{next, y};
+    variable_list out{next, defers_norm ? next.variable_data() : y};
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
+    if (defers_norm) {
+      out.push_back(row_scale);
+      context->mark_non_differentiable({row_scale});
+    }
 
     // Backward recomputes t for the mix's gradient from tensors that are saved anyway. Without a
     // mix it needs only x', which the next block saves, too.
@@ -79,6 +87,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     context->saved_data["norm_scale"] = norm_scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->saved_data["channels"] = channels;
+    context->saved_data["defers_norm"] = defers_norm;
     context->saved_data["branch_gradient_scaling"] = in_capsule(branch_gradient_scaling);
     context->set_materialize_grads(false);
     return out;
@@ -99,8 +108,9 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                        upstream[2].storage().use_count() == 1;
     const auto dresidual = aligned_contiguous(upstream[0]), dy = aligned_contiguous(upstream[1]);
     const auto dx0_later = mixed ? aligned_contiguous(upstream[2]) : at::Tensor();
-    const auto dsum = context->saved_data["keep_sum"].toBool() ? aligned_contiguous(upstream.back())
-                                                               : at::Tensor();
+    const auto dsum = context->saved_data["keep_sum"].toBool()
+                          ? aligned_contiguous(upstream[mixed ? 3 : 2])
+                          : at::Tensor();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     Tensors d;
     d[kX] = d[kBranch] = like(wanted[kX] || wanted[kBranch]);
@@ -125,7 +135,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                   .dx = mutable_data(d[kX]),
                                   .dskip = mutable_data(d[kSkip]),
                                   .dx0 = mutable_data(d[kX0]),
-                                  .dx_copy = fp8_copy(rounded, scaling)},
+                                  .dx_copy = fp8_copy(rounded, scaling),
+                                  .dy_is_scaled = context->saved_data["defers_norm"].toBool()},
                                  blocks, mutable_fp32_data(partials), mutable_fp32_data(sums),
                                  current_stream(in[kX]));
 
@@ -135,7 +146,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                     : sums.narrow(0, columns - 2, 2);
     }
     if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 2 * width, width);
-    variable_list gradients(kTensors + 5);
+    variable_list gradients(kTensors + 6);
     for (std::size_t i = 0; i < kTensors; ++i)
       if (wanted[i]) gradients[i] = d[i];
     return gradients;
@@ -168,7 +179,7 @@ ResidualNorm reference(const ResidualTerms& of, double norm_scale, bool keep_sum
     x = at::addcmul(mix[0] * x, mix[1], of.x0);
   }
   const auto y = rms_norm(x, of.channels);
-  return {sum, x, norm_scale == 1 ? y : y * norm_scale, of.x0};
+  return {.sum = sum, .x = x, .y = norm_scale == 1 ? y : y * norm_scale, .x0 = of.x0};
 }
 
 }  // namespace
@@ -178,14 +189,17 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
   assert(terms.x0.defined() || !terms.mix.defined());
   if (use_kernels(terms.x) && supported(terms)) {
     const bool mixed = terms.mix.defined();
+    const bool defers =
+        terms.defers_norm && terms.x.scalar_type() == at::kBFloat16 && !terms.y_scaling.defined();
     const auto input = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
     const auto out = FusedResidualNorm::apply(
         input(terms.x), input(terms.branch), input(terms.skip), input(terms.skip_weight),
         input(mixed ? terms.x0 : at::Tensor()), input(terms.mix), norm_scale, keep_sum,
-        terms.channels, terms.y_scaling, terms.branch_gradient_scaling);
-    return {.sum = keep_sum ? out.back() : at::Tensor(),
+        terms.channels, defers, terms.y_scaling, terms.branch_gradient_scaling);
+    return {.sum = keep_sum ? out[mixed ? 3 : 2] : at::Tensor(),
             .x = out[0],
             .y = out[1],
+            .row_scale = defers ? out.back() : at::Tensor(),
             .x0 = mixed ? out[2] : terms.x0};
   }
   return reference(terms, norm_scale, keep_sum);

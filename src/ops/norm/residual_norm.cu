@@ -50,6 +50,7 @@ struct ForwardArgs {
   ResidualNormTerms terms;
   ResidualNormRows rows;
   void *sum, *residual, *y;
+  float* row_scale;
   Fp8Copy y_copy;
 };
 
@@ -91,6 +92,7 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
     }
     const float mean = Layout::row_sum(squares) / static_cast<float>(args.rows.channels);
     const float scale = args.rows.norm_scale * rsqrtf(mean + kNormEpsilon);
+    if (args.row_scale != nullptr && column == 0) args.row_scale[row] = scale;
 #pragma unroll
     for (int k = 0; k < Layout::chunks; ++k) {
       if (column + k * kWarpColumns >= width) continue;
@@ -211,7 +213,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     // y = c·r·x' with r = 1/√(mean(x'²) + ε): dx' = c·r·(dy − x'·r²·mean(x'·dy)).
     const float inverse_channels = 1 / static_cast<float>(args.rows.channels);
     const float inverse_rms = rsqrtf(Layout::row_sum(squares) * inverse_channels + kNormEpsilon);
-    const float scale = args.rows.norm_scale * inverse_rms;
+    const float scale = gradients.dy_is_scaled ? 1 : args.rows.norm_scale * inverse_rms;
     const float x_scale = Layout::row_sum(dots) * inverse_channels * inverse_rms * inverse_rms;
     for (auto* kept : {&x, &branch, &skip, &x0, &dy, &dresidual, &dsum, &dx0_later})
       Layout::keep_packed(*kept);
@@ -316,15 +318,16 @@ BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNor
 }  // namespace
 
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
-                           void* residual, void* y, const Fp8Copy& y_copy, Stream stream) {
+                           void* residual, void* y, float* row_scale, const Fp8Copy& y_copy,
+                           Stream stream) {
   dispatch_layout(rows, [&](auto layout) {
     using Layout = decltype(layout);
     const int threads = Layout::threads(rows.width, kForwardWarps);
     const int rows_per_block = Layout::rows_per_block(threads);
     const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
     dispatch_copies<Layout>(y_copy.values != nullptr, [&](auto copies) {
-      forward_kernel<Layout, copies()>
-          <<<blocks, threads, 0, stream>>>(ForwardArgs{terms, rows, sum, residual, y, y_copy});
+      forward_kernel<Layout, copies()><<<blocks, threads, 0, stream>>>(
+          ForwardArgs{terms, rows, sum, residual, y, row_scale, y_copy});
     });
   });
   check_launch("residual_norm_forward");

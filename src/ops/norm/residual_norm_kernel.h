@@ -20,9 +20,11 @@ struct ResidualNormTerms {
   const float *skip_weight, *mix;
   bool mix_is_vector;  // mix [2, width], else [2]
 };
-// Writes s, x' (`residual`) and y; a null one is not written. `y_copy`: of y, in bf16 alone.
+// Writes s, x' (`residual`), y and norm_scale/rms [count]; a null one is not written. `y_copy`: of
+// y, in bf16 alone.
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
-                           void* residual, void* y, const Fp8Copy& y_copy, Stream stream);
+                           void* residual, void* y, float* row_scale, const Fp8Copy& y_copy,
+                           Stream stream);
 
 // Backward takes the same terms. Without a mix, x is x' instead, `branch` is not needed, and `skip`
 // only for skip_weight's gradient. dx is dbranch as well.
@@ -30,6 +32,7 @@ struct ResidualNormGradients {
   const void *dsum, *dresidual, *dy, *dx0_later;  // upstream; null: zero
   void *dx, *dskip, *dx0;                         // null: not needed; dx0 may be dx0_later
   Fp8Copy dx_copy;                                // in bf16 alone
+  bool dy_is_scaled;                              // by norm_scale/rms already
 };
 
 // The gradients of the parameters are one row of fp32: vectors for mix[0], mix[1] and skip_weight,
