@@ -1,6 +1,7 @@
 #include "ops/fused.h"
 
 #include "device/launch.h"
+#include "device/stream.h"
 #include "ops/built.h"
 
 namespace tg {
@@ -15,7 +16,7 @@ void set_fused(bool on) {
 
 bool use_kernels(const at::Tensor& x) {
   const auto dtype = x.scalar_type();
-  return fused_on && x.is_cuda() &&
+  return fused_on && is_on_gpu(x) &&
          (dtype == at::kFloat || dtype == at::kBFloat16 || dtype == at::kHalf);
 }
 

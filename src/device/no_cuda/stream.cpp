@@ -5,5 +5,8 @@ namespace tg {
 cuda::Stream current_stream(const at::Tensor&) {
   return nullptr;
 }
+bool is_on_gpu(const at::Tensor&) {
+  return false;
+}
 
 }  // namespace tg
