@@ -27,12 +27,6 @@ at::Tensor squared_norm(const std::vector<at::Tensor>& tensors, at::Device devic
   return norm_of(tensors).square();
 }
 
-at::Tensor zero_chunks(const at::Tensor& like, std::int64_t n, at::ScalarType dtype) {
-  auto sizes = like.sizes().vec();
-  sizes[0] = n;
-  return at::zeros(sizes, like.options().dtype(dtype));
-}
-
 }  // namespace
 
 Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
@@ -79,8 +73,8 @@ void Reduction::start(Sharded& sharded) {
     return;
   }
   if (!sharded.padded.defined()) {
-    sharded.padded = zero_chunks(chunks, per_rank * world, sharded.dtype);
-    sharded.reduced = zero_chunks(chunks, per_rank, sharded.dtype);
+    sharded.padded = empty_chunks(chunks, per_rank * world, sharded.dtype).zero_();
+    sharded.reduced = empty_chunks(chunks, per_rank, sharded.dtype);
     sharded.mine = sharded.reduced.narrow(0, 0, count);
   }
   sharded.padded.narrow(0, 0, chunks.size(0)).copy_(chunks);

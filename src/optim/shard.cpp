@@ -12,12 +12,6 @@ namespace {
 // Evenly divided by 2, 3, 4, 6, 8, 12, 16, 24 and 48 ranks, which then need no padded copies.
 constexpr std::int64_t kChunks = 48;
 
-at::Tensor empty_chunks(const at::Tensor& like, std::int64_t n) {
-  auto sizes = like.sizes().vec();
-  sizes[0] = n;
-  return at::empty(sizes, like.options());
-}
-
 }  // namespace
 
 ChunkRange chunks_of_rank(std::int64_t n, const Communicator& communicator) {
@@ -29,6 +23,12 @@ ChunkRange chunks_of_rank(std::int64_t n, const Communicator& communicator) {
 at::Tensor as_chunks(const at::Tensor& tensor, ParamGroup group) {
   if (group != ParamGroup::muon) return tensor.view({std::gcd(tensor.numel(), kChunks), -1});
   return tensor.dim() == 2 ? tensor.unsqueeze(0) : tensor;
+}
+
+at::Tensor empty_chunks(const at::Tensor& like, std::int64_t n, at::ScalarType dtype) {
+  auto sizes = like.sizes().vec();
+  sizes[0] = n;
+  return at::empty(sizes, like.options().dtype(dtype));
 }
 
 std::vector<std::pair<std::string, at::Tensor>> Shard::named(const at::Tensor& state) const {
@@ -59,7 +59,7 @@ ParameterGather::ParameterGather(const Parameter& row, Communicator& communicato
     return;
   }
   chunks_ = chunks;
-  padded_ = empty_chunks(chunks, per_rank * world);
+  padded_ = empty_chunks(chunks, per_rank * world, chunks.scalar_type());
   const auto mine = padded_.narrow(0, communicator.rank() * per_rank, per_rank);
   mine.narrow(0, 0, count).copy_(own);
   pending_ = communicator.all_gather(padded_, mine);

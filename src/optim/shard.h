@@ -22,6 +22,8 @@ ChunkRange chunks_of_rank(std::int64_t n, const Communicator& communicator);
 // A sharded parameter of `group`, or its gradient, as the chunks that are dealt to ranks [n, …],
 // sharing storage: a bank's matrices; of what AdamW steps, equal parts.
 at::Tensor as_chunks(const at::Tensor& tensor, ParamGroup group);
+// n uninitialised chunks, each of the shape of `like`'s.
+at::Tensor empty_chunks(const at::Tensor& like, std::int64_t n, at::ScalarType dtype);
 
 // What this rank updates of a parameter: its shard, or the whole of what is replicated (optimizer
 // states in shards: ZeRO stage 1, Rajbhandari et al. 2020).

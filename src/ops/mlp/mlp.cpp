@@ -124,9 +124,9 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
 at::Tensor mlp(const at::Tensor& x_in, const Weight& up, const Weight& down, double slope,
                bool recompute, const at::Tensor& row_scale) {
   assert(up.fp8.defined() == down.fp8.defined());
-  const bool fused = supported(x_in, up, down);
-  const auto x = fused ? aligned_contiguous(x_in) : scaled_rows(x_in, row_scale);
   const bool trains = up.gradient.defined() && down.gradient.defined();
+  const bool fused = supported(x_in, up, down) && (trains || !at::GradMode::is_enabled());
+  const auto x = fused ? aligned_contiguous(x_in) : scaled_rows(x_in, row_scale);
   if (fused && !at::GradMode::is_enabled())
     return linear_forward(FusedMlp::activate(x, row_scale, up, down, slope, {}), down);
   if (at::GradMode::is_enabled() && trains) {
@@ -134,8 +134,7 @@ at::Tensor mlp(const at::Tensor& x_in, const Weight& up, const Weight& down, dou
     if (fused) return FusedMlp::apply(x, optional_tensor(row_scale), up, down, slope, recompute);
     if (recompute) return RecomputingMlp::apply(x, up, down, slope);
   }
-  const auto normed = fused ? scaled_rows(x, row_scale) : x;
-  return linear(leaky_relu_squared(linear(normed, up), slope), down);
+  return linear(leaky_relu_squared(linear(x, up), slope), down);
 }
 
 }  // namespace tg
