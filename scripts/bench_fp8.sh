@@ -36,7 +36,7 @@ failed=0
 for ((round = 1; round <= rounds; ++round)); do
   for recipe in "${recipes[@]}"; do
     for parts in 0 mlp qkv out head 1; do
-      measured_run "$recipe.fp8=$parts.$round" --config "configs/$recipe.env" --iterations "$steps" --fp8 "$parts" \
+      measured_run "$recipe.fp8_$parts.$round" --config "configs/$recipe.env" --iterations "$steps" --fp8 "$parts" \
         --val-batch-size 65536 --val-tokens 65536 || failed=1
     done
   done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_loss.sh [--steps N] [--preset NAME] [--data DIR] [--dtypes "fp32 bf16 fp8 fp16:SEED"]
-#        [--lr-divisor N] [--batch-tokens N] [--device cuda|cpu]
+#        [--lr-divisor N] [--batch-tokens N] [--device cuda|cpu] [-- TRAIN_GPT_FLAG ...]
 #
 # Do fast kernels and half precision train as the reference does? The preset's network at 98,304 tokens
 # a step, 1,000 steps of the same tokens from the same weights: in fp32 without own kernels or CUDA
@@ -16,8 +16,9 @@
 # --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it holds none, they are made of the
 # quickstart's text, its documents shuffled, and can be copied to another machine: MORE_TEXT=1
 # scripts/quickstart.sh --iterations 0 brings that text. --device cpu, --batch-tokens and a small preset
-# try the script without a GPU. The table, the curves and a folder of
-# each run, for train_gpt report, go to $OUT (logs/bench_loss).
+# try the script without a GPU. Flags after -- go to each run: -- --num-layers 6 makes the network smaller,
+# for fp32 takes twenty times as long as bf16. The table, the curves and a folder of each run, for train_gpt
+# report, go to $OUT (logs/bench_loss).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -25,11 +26,16 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-steps=1000 preset=record batch_tokens=98304 lr_divisor=1 dtypes=() device=cuda
+steps=1000 preset=record batch_tokens=98304 lr_divisor=1 dtypes=() device=cuda flags=()
 data=${DATA_PATH:-data/quickstart/shards}
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
+    --)
+      shift
+      flags=("$@")
+      break
+      ;;
     --steps | --preset | --data | --dtypes | --lr-divisor | --batch-tokens | --device) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
     --steps) steps=$2 ;;
     --data) data=$2 ;;
@@ -80,7 +86,7 @@ train() {
   "${launch[@]}" "$build/train_gpt" --config "configs/$preset.env" --output-dir "$out/$name" --run-id "$name" \
     --data-path "$data" --tokenizer-path= "${train_only[@]}" --device "$device" \
     --train-log-every 100 --train-batch-tokens "$batch_tokens" --iterations "$steps" --warmdown-iters $((steps / 3)) \
-    --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "${rates[@]}" "$@" >"$out/$name.txt" 2>&1 || {
+    --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "${rates[@]}" "${flags[@]}" "$@" >"$out/$name.txt" 2>&1 || {
     say "FAIL $name (exit $?)"
     tail -n 5 "$out/$name.txt"
     failed=1

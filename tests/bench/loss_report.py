@@ -3,8 +3,8 @@
 
 Compares the training losses of runs, given by their folders, with those of the first, over the steps
 that all have: the mean of the last tenth and its difference from the first's; the difference of the
-curves smoothed over 20 steps, on average and at most, after the first tenth; and the difference of
-every tenth's mean, in percent.
+mean of all steps; that of the curves smoothed over 20 steps, on average and at most, after the first
+tenth; and that of every tenth's mean, in percent.
 """
 
 import json
@@ -76,13 +76,14 @@ def main(arguments):
     runs = [(name, run[:steps]) for name, run in runs]
     curves = [(name, smooth(run)) for name, run in runs]
     reference = curves[0][1]
-    print(f"{'run':18} {'last tenth':>10} {'against first':>13} {'mean |difference|':>18} {'at most':>9}"
+    print(f"{'run':18} {'last tenth':>10} {'against first':>13} {'all steps':>9} {'mean |difference|':>18} {'at most':>9}"
           "  every tenth, percent  (mean and most: of the smoothed curves, relative)")
     means = [tenths(run) for _, run in runs]
-    for (name, curve), parts in zip(curves, means):
+    for (name, run), (_, curve), parts in zip(runs, curves, means):
         apart = [abs(a - b) / b for a, b in zip(curve, reference)][len(reference) // 10 :]
         of_first = [100 * (part / first - 1) for part, first in zip(parts, means[0])]
-        print(f"{name:18} {parts[-1]:10.4f} {of_first[-1]:+12.2f}% {mean(apart):18.2e} {max(apart):9.2e}  "
+        whole = 100 * (mean(run) / mean(runs[0][1]) - 1)
+        print(f"{name:18} {parts[-1]:10.4f} {of_first[-1]:+12.2f}% {whole:+8.2f}% {mean(apart):18.2e} {max(apart):9.2e}  "
               + " ".join(f"{difference:+.2f}" for difference in of_first))
     if target:
         target.write_text(draw(curves))

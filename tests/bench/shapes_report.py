@@ -1,7 +1,7 @@
 """usage: shapes_report.py FOLDER
 
-Compares the step times of scripts/bench_shapes.sh's runs, GROUP.SIZE.ROUND.jsonl. The ratio is the time of
-a group's first size to that of each.
+Compares the step times of runs that took turns, GROUP.VARIANT.ROUND.jsonl. The ratio is the time of a
+group's first variant to that of each.
 """
 import pathlib
 import re
@@ -12,12 +12,12 @@ from train_run import SETTLED, TrainRun
 
 
 def read_groups(folder):
-    """Step times in ms by group and size, in the order in which the runs began."""
+    """Step times in ms by group and variant, in the order in which the runs began."""
     groups = {}
     for metrics in sorted(folder.glob("*.jsonl"), key=lambda path: path.with_suffix(".log").stat().st_mtime):
-        group, size, _ = metrics.stem.split(".")
+        group, variant, _ = metrics.stem.split(".")
         log = metrics.with_suffix(".log").read_text()
-        times, padded = groups.setdefault(group, {}).setdefault(size, ([], re.findall(r"^pad_(.*)$", log, re.M)))
+        times, padded = groups.setdefault(group, {}).setdefault(variant, ([], re.findall(r"^pad_(.*)$", log, re.M)))
         times += TrainRun(metrics).steps
     return groups
 
@@ -26,12 +26,12 @@ def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
     print(f"{'':22}{'ms a step':>11}{'ratio':>8}  padded   (medians of the steps after {SETTLED})")
-    for group, sizes in read_groups(pathlib.Path(sys.argv[1])).items():
+    for group, variants in read_groups(pathlib.Path(sys.argv[1])).items():
         first = None
-        for size, (times, padded) in sizes.items():
+        for variant, (times, padded) in variants.items():
             ms = statistics.median(times)
             first = first or ms
-            print(f"{group + ' ' + size:22}{ms:11.2f}{first / ms:8.3f}  {'; '.join(padded)}")
+            print(f"{group + ' ' + variant:22}{ms:11.2f}{first / ms:8.3f}  {'; '.join(padded)}")
 
 
 if __name__ == "__main__":

@@ -120,6 +120,12 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     if (c.scaled) in.row_scale = test::normal({c.x.batch, c.x.tokens}, 11, at::kFloat).abs() + 0.5;
     return in;
   }
+  static Inputs without_gradients(const Case& c) {
+    auto in = inputs_of(c);
+    in.for_each_defined([](at::Tensor& x) { x = x.to(test::kGpu); });
+    if (c.scaled) in.row_scale = in.row_scale.to(test::kGpu);
+    return in;
+  }
 
   static RopeTable table_of(const Case& c, at::Device device, at::ScalarType dtype) {
     const auto table = make_rope_table(c.x.tokens, {.dims = c.head.rope_dims}, c.dtype, at::kCPU);
@@ -230,8 +236,7 @@ TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {
   }
 
   const at::NoGradGuard no_grad;
-  auto in = inputs_of(c);
-  in.for_each_defined([](at::Tensor& x) { x = x.to(test::kGpu); });
+  const auto in = without_gradients(c);
   const auto out = call(c, in, {in.weight, {}}, table_of(c, test::kGpu, c.dtype));
   EXPECT_TRUE(at::equal(out.q, first.q));
   EXPECT_TRUE(at::equal(out.k, first.k));
@@ -241,8 +246,7 @@ TEST_P(QkvProjNormRopeGpu, GivesTheSameBitsAgainAndWithoutGradients) {
 TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   const auto c = GetParam();
   const at::NoGradGuard no_grad;
-  auto in = inputs_of(c);
-  in.for_each_defined([](at::Tensor& x) { x = x.to(test::kGpu); });
+  const auto in = without_gradients(c);
   const Weight weight{in.weight, {}};
   const auto table = table_of(c, test::kGpu, c.dtype);
   const auto all = call(c, in, weight, table);

@@ -196,14 +196,12 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   const float* const inverse_rms = rotated ? in.inverse_rms + head : nullptr;
   struct Loaded {
     P x, dy;
-    float r;  // 1/rms, times the scale of the projection's row
+    float r;  // inverse_rms
   };
   const auto load = [&](int token) {
     const bool in_bounds = in_head && token < shape.tokens;
     return Loaded{x.load(token, in_bounds), dy.load(token, in_bounds),
-                  rotated && in_bounds
-                      ? inverse_rms[std::int64_t{token} * qk_heads] * row_scale_of(in, token)
-                      : 0};
+                  rotated && in_bounds ? inverse_rms[std::int64_t{token} * qk_heads] : 0};
   };
 
   float gain_sum = 0;

@@ -45,7 +45,7 @@ Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& ta
 
 // For qkv_proj_norm_rope(). The first: whether the kernels support these inputs, x [B, T, …]. The
 // second: qk_norm_rope by the kernels. If `inverse_rms` [B, T, heads + KV] fp32 is defined, `qkv`
-// has the result already, but for a gain kept away from 0, and these are 1/rms of q and k;
+// has the result already, but for a gain kept away from 0, and these are row_scale/rms of q and k;
 // undefined, qkv is the plain projection. The gradient of `qkv` is that of the plain projection in
 // both cases. With `gradient_scaling`, and inverse_rms in bf16, it is rounded as well
 // (empty_rounded()).

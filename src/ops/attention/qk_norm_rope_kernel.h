@@ -13,8 +13,9 @@ struct QkvShape {
 
 struct QkNormRopeInputs {
   const void* qkv;  // [tokens, heads + 2·KV, hd]
-  // [tokens, heads + KV]: 1/rms of q's and k's heads, where these are normalised, rotated and
-  // scaled (nonzero_gain) in qkv already, for backward alone. Null: qkv is the plain projection.
+  // [tokens, heads + KV]: row_scale/rms of q's and k's heads, where these are normalised, rotated
+  // and scaled (nonzero_gain) in qkv already, for backward alone. Null: qkv is the plain
+  // projection.
   const float* inverse_rms;
   const void *cos, *sin;           // [seq_len, half_rope_dims]
   const float* q_gain;             // [heads]

@@ -15,8 +15,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// → the result of qk_norm_rope(x·weightᵀ) as one tensor, and 1/rms of q and k. The gradient that it
-// gets from fused_qk_norm_rope(), which those of `in` get theirs from, is that of the plain
+// → the result of qk_norm_rope(x·weightᵀ) as one tensor, and row_scale/rms of q and k. The gradient
+// that it gets from fused_qk_norm_rope(), which those of `in` get theirs from, is that of the plain
 // x·weightᵀ.
 struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list forward(AutogradContext* context, const at::Tensor& x, const Weight& weight,
@@ -27,7 +27,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
         at::empty({batch, tokens, in.heads + in.kv_heads}, x.options().dtype(at::kFloat));
     const auto embedding = readable_heads(in.value_embedding, in.kv_heads),
                first_v = readable_heads(in.first_v);
-    const auto operands = gemm_operands(x, weight);
+    const auto operands = gemm_operands(x, weight, in.row_scale);
     cuda::qkv_proj_norm_rope(
         qkv_shape(qkv, table.cos, in.heads, in.kv_heads, in.channels), static_cast<int>(x.size(2)),
         const_data(operands.x), const_data(operands.weight), operands.fp8,

@@ -20,7 +20,7 @@ struct NormRopeArgs {
   HeadVectors embedding, first_v;
   const float* first_weight;
   RowScale row_scale;
-  float* inverse_rms;
+  float* inverse_rms;  // times row_scale
 };
 
 // `half_chunks`: chunks of 8 columns in half of a head's rotated part.
@@ -31,6 +31,8 @@ struct NormRopeEpilogue {
   static constexpr int block_n = 128;  // 192 is no faster for heads of 64
   static constexpr bool n_major_b = false, reads_c = false;
   static constexpr int heads = block_n / head_dim;  // in a tile
+  // Of FP8 operands row_scale is for inverse_rms alone.
+  static constexpr bool scales_rows = sizeof(Operand) == 2;
   // Accumulators of a thread in one head and wgmma tile.
   static constexpr int head_accumulators = head_dim / 2;
   NormRopeArgs<T> args;
@@ -43,15 +45,16 @@ struct NormRopeEpilogue {
 
   struct Tile {
     const NormRopeArgs<T>& args;
-    int first_row, first_token, first_head;
+    int first_token, first_head;
     int column;  // of this thread, in each chunk of 8
     float gains[heads];
+    ThreadRowScales row_scales;
 
     __device__ Tile(const NormRopeEpilogue& epilogue, const TileInfo& tile)
         : args(epilogue.args),
-          first_row(tile.row),
           first_head(tile.column / head_dim),
-          column(threadIdx.x % 4 * 2) {
+          column(threadIdx.x % 4 * 2),
+          row_scales(epilogue.args.row_scale, tile.row) {
       const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
       first_token = tile.row + warp * 16 + lane / 4;
 #pragma unroll
@@ -76,19 +79,21 @@ struct NormRopeEpilogue {
 
     // One token's row of the tile, all heads of it: x[4·j] and x[4·j + 1] are columns 8·j +
     // `column` and the next.
-    __device__ void finish_row(float* x, int token) const {
+    __device__ void finish_row(float* x, int token, float row_scale) const {
       const int qk_heads = args.shape.heads + args.shape.kv_heads;
-      if (first_head < qk_heads) norm_rope(x, token);
+      if (first_head < qk_heads) norm_rope(x, token, row_scale);
       if (first_head + heads > qk_heads && token < args.shape.tokens) {
+        if (scales_rows && args.row_scale.values != nullptr) scale_values(x, row_scale);
         if (args.embedding.data != nullptr) add_values(x, token, args.embedding, 1);
         if (args.first_v.data != nullptr) add_values(x, token, args.first_v, *args.first_weight);
       }
     }
     // Heads of v stay as they are.
-    __device__ void norm_rope(float* x, int token) const {
+    __device__ void norm_rope(float* x, int token, float row_scale) const {
       const int qk_heads = args.shape.heads + args.shape.kv_heads;
       const auto angles = load_angles(token);
-      const float mean = 1.0f / args.shape.channels;
+      const float x_scale = scales_rows ? row_scale : 1;
+      const float mean = x_scale * x_scale / args.shape.channels;
       float r[heads];
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
@@ -103,7 +108,7 @@ struct NormRopeEpilogue {
       for (int h = 0; h < heads; ++h) {
         if (first_head + h >= qk_heads) break;
         if (column == 0 && token < args.shape.tokens)
-          args.inverse_rms[std::int64_t{token} * qk_heads + first_head + h] = r[h];
+          args.inverse_rms[std::int64_t{token} * qk_heads + first_head + h] = r[h] * row_scale;
         float* const head = x + h * head_accumulators;
 #pragma unroll
         for (int j = 0; j < half_chunks; ++j) {
@@ -111,14 +116,26 @@ struct NormRopeEpilogue {
           rotate(first[0], second[0], low_of<T>(angles.cos[j]), low_of<T>(angles.sin[j]));
           rotate(first[1], second[1], high_of<T>(angles.cos[j]), high_of<T>(angles.sin[j]));
         }
-        const float scale = r[h] * gains[h];
+        const float scale = x_scale * r[h] * gains[h];
 #pragma unroll
         for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
       }
     }
-    // Adds to the heads of v; those of q and k stay as they are.
+    // Of the heads of v, from `first_value_head()` on; those of q and k stay as they are.
+    __device__ int first_value_head() const {
+      return first_head - args.shape.heads - args.shape.kv_heads;
+    }
+    __device__ void scale_values(float* x, float scale) const {
+#pragma unroll
+      for (int h = 0; h < heads; ++h) {
+        if (first_value_head() + h < 0) continue;
+        float* const head = x + h * head_accumulators;
+#pragma unroll
+        for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
+      }
+    }
     __device__ void add_values(float* x, int token, const HeadVectors& values, float weight) const {
-      const int first = first_head - args.shape.heads - args.shape.kv_heads;
+      const int first = first_value_head();
       const auto* const row =
           static_cast<const T*>(values.data) + token * values.token_stride + column;
 #pragma unroll
@@ -142,12 +159,12 @@ struct NormRopeEpilogue {
 
     // A thread has two rows of each wgmma tile, 8 apart.
     __device__ void transform(Accumulators<block_n>& accumulators) {
-      args.row_scale.apply(accumulators, first_row);
 #pragma unroll
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
 #pragma unroll
         for (int row = 0; row < 2; ++row)
-          finish_row(accumulators.mma[mma].values + 2 * row, first_token + mma * kWgmmaM + 8 * row);
+          finish_row(accumulators.mma[mma].values + 2 * row, first_token + mma * kWgmmaM + 8 * row,
+                     row_scales.of[mma][row]);
       }
     }
     __device__ void store_subtile(int, int, const float* accumulators,

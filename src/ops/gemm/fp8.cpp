@@ -37,16 +37,19 @@ void drop_cached(const Fp8Scaling& scaling) {
   if (scaling.cached) *scaling.cached = {};
 }
 
+at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling) {
+  if (!scaling.cached) return {};
+  const auto cached = std::exchange(*scaling.cached, {});
+  // What is cached is not freed, so that nothing else is at its address.
+  const bool is_of_x = cached.x.defined() && cached.x.const_data_ptr() == x.const_data_ptr() &&
+                       cached.x.numel() == x.numel();
+  return is_of_x ? cached.rounded.view(x.sizes()) : at::Tensor();
+}
+
 at::Tensor fp8_rounded(const at::Tensor& x_in, const Fp8Scaling& scaling) {
   const at::NoGradGuard no_grad;
   const auto x = aligned_contiguous(x_in);
-  if (scaling.cached) {
-    const auto cached = std::exchange(*scaling.cached, {});
-    // What is cached is not freed, so that nothing else is at its address.
-    if (cached.x.defined() && cached.x.const_data_ptr() == x.const_data_ptr() &&
-        cached.x.numel() == x.numel())
-      return cached.rounded.view(x.sizes());
-  }
+  if (const auto cached = fp8_cached(x, scaling); cached.defined()) return cached;
   if (use_hopper_kernels(x) && x.numel() % cuda::kFp8Chunk == 0) {
     const auto rounded = empty_fp8(x);
     cuda::fp8_round(const_data(x), x.numel(), fp8_copy(rounded, scaling), dtype_of(x),

@@ -15,8 +15,8 @@ inline constexpr double kFp8Max = 448;  // of e4m3
 // is raised to the largest |x|, from which a later scale follows. [] fp32 each, at fixed addresses.
 struct Fp8Scaling {
   at::Tensor scale{}, amax{};
-  // x and its rounding, where the operation that computed x wrote both for the product that reads
-  // it.
+  // x and its rounding, or that of its scaled rows (ResidualNorm), where the operation that computed
+  // x wrote both for the product that reads it.
   struct Cached {
     at::Tensor x, rounded;
   };
@@ -37,8 +37,10 @@ struct Fp8Weight {
   bool defined() const { return value.defined(); }
 };
 
-// x of any shape, bf16 for the kernels → e4m3(x / scale), contiguous: what is cached of x, which is
-// then no longer cached, or a pass over x.
+// What is cached of x, else undefined; then nothing is cached any more.
+at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling);
+// x of any shape, bf16 for the kernels → e4m3(x / scale), contiguous: what is cached of x, or a
+// pass over x.
 at::Tensor fp8_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
 // For operations whose kernels round x as they compute it, to the bytes that fp8_rounded() would
 // give: what they write, cached; and how they take it. Undefined and null where `scaling` is.

@@ -46,10 +46,12 @@ at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::
       .view(x.sizes());
 }
 
-GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight) {
+GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight, const at::Tensor& row_scale) {
   const auto& fp8 = weight.fp8;
-  if (!fp8.defined()) return {x, weight.value};
-  return {fp8_rounded(x, fp8.input), fp8.value, fp8_gemm(fp8.input.scale, fp8.scale)};
+  if (!fp8.defined()) return {x, weight.value, row_scale};
+  auto rounded = fp8_cached(x, fp8.input);
+  if (!rounded.defined()) rounded = fp8_rounded(scaled_rows(x, row_scale), fp8.input);
+  return {rounded, fp8.value, {}, fp8_gemm(fp8.input.scale, fp8.scale)};
 }
 
 namespace {

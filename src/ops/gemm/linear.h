@@ -32,11 +32,15 @@ void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const a
 at::Tensor linear_forward(const at::Tensor& x, const Weight& weight);
 // → dx = dy·W, and accumulates dW into weight.gradient:
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy);
-// What a kernel multiplies for x·Wᵀ: x and W, or both in FP8 with their scales.
+// What a kernel multiplies for (row_scale ⊙ x)·Wᵀ: x and W, or both in FP8 with their scales. x in
+// FP8 is rounded scaled, and `row_scale`, what the product's rows are yet to be multiplied by, is
+// undefined then.
 struct GemmOperands {
   at::Tensor x, weight;
+  at::Tensor row_scale{};
   cuda::Fp8Gemm fp8{};
 };
-GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight);
+GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight,
+                           const at::Tensor& row_scale = {});
 
 }  // namespace tg

@@ -32,11 +32,11 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     auto sizes = x.sizes().vec();
     sizes.back() = up.value.size(0);
     const auto activation = at::empty(sizes, x.options());
-    auto operands = gemm_operands(x, up);
+    auto operands = gemm_operands(x, up, row_scale);
     const auto rounded = empty_rounded(activation, down.fp8.input);
     operands.fp8.copy = fp8_copy(rounded, down.fp8.input);
     cuda::mlp_up(shape_of(x, up.value), const_data(operands.x), const_data(operands.weight),
-                 operands.fp8, const_fp32_data(row_scale), static_cast<float>(slope),
+                 operands.fp8, const_fp32_data(operands.row_scale), static_cast<float>(slope),
                  mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
     return activation;
   }

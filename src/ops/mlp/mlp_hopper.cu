@@ -32,6 +32,7 @@ struct ActivationEpilogue {
   using Operand = TOperand;
   static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
+  static constexpr bool scales_rows = sizeof(Operand) == 2;
   float slope;
   RowScale row_scale;
   uint2* signs;  // null: not written
@@ -40,36 +41,35 @@ struct ActivationEpilogue {
 
   struct Tile {
     float slope;
-    RowScale row_scale;
-    int row;
+    ThreadRowScales row_scales;
     uint2* sign_out;
     uint2 signs{};  // of the current subtile
     Fp8Tile<Operand> copy;
 
     __device__ Tile(const ActivationEpilogue& epilogue, const TileInfo& tile)
         : slope(epilogue.slope),
-          row_scale(epilogue.row_scale),
-          row(tile.row),
+          row_scales(epilogue.row_scale, tile.row),
           sign_out(epilogue.signs == nullptr ? nullptr : epilogue.signs + first_sign_index(tile)),
           copy(epilogue.copy, tile.row, tile.column) {}
 
-    // Shifts the sign bit of x into `bits` from below.
-    __device__ float activate(float x, unsigned& bits) const {
+    // Of the row_scale · x of a row. Shifts the sign bit of x into `bits` from below.
+    __device__ float activate(float x, float row_scale, unsigned& bits) const {
       bits = __funnelshift_l(__float_as_uint(x), bits, 1);
-      const float u = x > 0 ? x : slope * x;
+      const float u = x * (x > 0 ? row_scale : slope * row_scale);
       return u * u;
     }
-    __device__ void transform(Accumulators<kBlockN>& accumulators) const {
-      row_scale.apply(accumulators, row);
-    }
+    __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
 #pragma unroll
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
         float activation[8];
 #pragma unroll
-        for (int i = 0; i < 8; ++i)
-          activation[i] = activate(accumulators[4 * chunk + i], sign_word(signs, mma));
+        for (int i = 0; i < 8; ++i) {
+          const float row_scale = scales_rows ? row_scales.of[mma][i / 2 % 2] : 1;
+          activation[i] =
+              activate(accumulators[4 * chunk + i], row_scale, sign_word(signs, mma));
+        }
         copy.add(subtile, mma, chunk, smem.store_rounded(chunk, activation));
       }
     }
@@ -80,9 +80,9 @@ struct ActivationEpilogue {
   };
 };
 
-// D = (A·B) · du²/dx, B as it is or, of FP8 operands, its transpose, where C is the activation u²
-// of x: du²/dx = 2u·u', |u| = √C, and where x was negative u' is the slope, so that 2u·u' =
-// -2·|slope|·|u|.
+// D = row_scale · (A·B) · du²/dx, B as it is or, of FP8 operands, its transpose, where C is the
+// activation u² of x: du²/dx = 2u·u', |u| = √C, and where x was negative u' is the slope, so that
+// 2u·u' = -2·|slope|·|u|.
 template <typename T, typename TOperand>
 struct ActivationGradientEpilogue {
   using Element = T;
@@ -97,15 +97,13 @@ struct ActivationGradientEpilogue {
 
   struct Tile {
     float slope;
-    RowScale row_scale;
-    int row;
+    ThreadRowScales row_scales;
     uint2 signs[kSubtiles];
     Fp8Tile<Operand> copy;
 
     __device__ Tile(const ActivationGradientEpilogue& epilogue, const TileInfo& tile)
         : slope(epilogue.slope),
-          row_scale(epilogue.row_scale),
-          row(tile.row),
+          row_scales(epilogue.row_scale, tile.row),
           copy(epilogue.copy, tile.row, tile.column) {
       const uint2* const sign_in = epilogue.signs + first_sign_index(tile);
 #pragma unroll
@@ -113,16 +111,16 @@ struct ActivationGradientEpilogue {
     }
 
     // Shifts x's sign bit out of `bits`.
-    __device__ float differentiate(float d_activation, float activation, unsigned& bits) const {
+    __device__ float differentiate(float d_activation, float activation, float row_scale,
+                                   unsigned& bits) const {
       float abs_u;
       asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(abs_u) : "f"(activation));
-      const float factor = static_cast<int>(bits) < 0 ? -2 * fabsf(slope) : 2.0f;
+      const float factor =
+          static_cast<int>(bits) < 0 ? -2 * fabsf(slope) * row_scale : 2 * row_scale;
       bits <<= 1;
       return d_activation * (abs_u * factor);
     }
-    __device__ void transform(Accumulators<kBlockN>& accumulators) const {
-      row_scale.apply(accumulators, row);
-    }
+    __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
       unsigned& subtile_signs = sign_word(signs[subtile], mma);
@@ -135,9 +133,10 @@ struct ActivationGradientEpilogue {
         for (int w = 0; w < 4; ++w) {
           const float low = low_of<T>(activation[w]);
           const float high = high_of<T>(activation[w]);
-          gradient[2 * w] = differentiate(accumulators[4 * chunk + 2 * w], low, subtile_signs);
-          gradient[2 * w + 1] =
-              differentiate(accumulators[4 * chunk + 2 * w + 1], high, subtile_signs);
+          const float* const x = accumulators + 4 * chunk + 2 * w;
+          const float row_scale = row_scales.of[mma][w % 2];
+          gradient[2 * w] = differentiate(x[0], low, row_scale, subtile_signs);
+          gradient[2 * w + 1] = differentiate(x[1], high, row_scale, subtile_signs);
         }
         copy.add(subtile, mma, chunk, smem.store_rounded(chunk, gradient));
       }

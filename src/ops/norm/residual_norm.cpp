@@ -60,12 +60,12 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto rows = rows_of(in[kX], norm_scale, channels);
     const auto row_scale =
         defers_norm ? at::empty({rows.count}, in[kX].options().dtype(at::kFloat)) : at::Tensor();
-    const auto y_rounded = defers_norm ? at::Tensor() : empty_rounded(y, y_scaling);
+    const auto next = residual.defined() ? residual : in[kX].variable_data();
+    const auto y_rounded = empty_rounded(defers_norm ? next : y, y_scaling);
     cuda::residual_norm_forward(pointers(in), rows, mutable_data(sum), mutable_data(residual),
                                 mutable_data(y), mutable_fp32_data(row_scale),
                                 fp8_copy(y_rounded, y_scaling), current_stream(in[kX]));
 
-    const auto next = residual.defined() ? residual : in[kX].variable_data();
     variable_list out{next, defers_norm ? next.variable_data() : y};
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
@@ -189,8 +189,7 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
   assert(terms.x0.defined() || !terms.mix.defined());
   if (use_kernels(terms.x) && supported(terms)) {
     const bool mixed = terms.mix.defined();
-    const bool defers =
-        terms.defers_norm && terms.x.scalar_type() == at::kBFloat16 && !terms.y_scaling.defined();
+    const bool defers = terms.defers_norm && terms.x.scalar_type() == at::kBFloat16;
     const auto input = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
     const auto out = FusedResidualNorm::apply(
         input(terms.x), input(terms.branch), input(terms.skip), input(terms.skip_weight),

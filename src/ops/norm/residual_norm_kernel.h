@@ -21,7 +21,7 @@ struct ResidualNormTerms {
   bool mix_is_vector;  // mix [2, width], else [2]
 };
 // Writes s, x' (`residual`), y and norm_scale/rms [count]; a null one is not written. `y_copy`: of
-// y, in bf16 alone.
+// y, written or not, in bf16 alone.
 void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRows& rows, void* sum,
                            void* residual, void* y, float* row_scale, const Fp8Copy& y_copy,
                            Stream stream);

@@ -1,28 +1,33 @@
 #pragma once
-// What the rows of A are multiplied by, for epilogues: the norm that stands before a GEMM.
+// What the rows of A·B are yet to be multiplied by, for epilogues: the norm that stands before a
+// GEMM.
 #include "ops/gemm/hopper/gemm_launch.cuh"
 
 namespace tg::cuda::hopper {
 
+// FP8 operands are rounded scaled (GemmOperands), so that only a gradient may have a RowScale then.
 struct RowScale {
   const float* values = nullptr;  // [rows]; null: 1
   int rows = 0;
+};
 
-  // Scales a thread's accumulators of the tile whose first row is `first_row`.
-  template <int block_n>
-  __device__ void apply(Accumulators<block_n>& accumulators, int first_row) const {
-    if (values == nullptr) return;
+// Of the rows of a consumer thread's accumulators: two of each wgmma tile, 8 apart. To be made with
+// the epilogue's Tile, so that the loads are in flight beside the last wgmma. Epilogues multiply
+// them into factors that they have anyway, since a product more for each accumulator shows.
+struct ThreadRowScales {
+  float of[kWgmmaTiles][2];
+
+  // `first_row`: of the tile.
+  __device__ ThreadRowScales(const RowScale& scale, int first_row) {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
+    const int row = first_row + warp * 16 + lane / 4;
 #pragma unroll
     for (int mma = 0; mma < kWgmmaTiles; ++mma) {
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const int row = first_row + mma * kWgmmaM + warp * 16 + half * 8 + lane / 4;
-        const float scale = values[min(row, rows - 1)];
-        float* const x = accumulators.mma[mma].values + 2 * half;
-#pragma unroll
-        for (int j = 0; j < block_n / 2; j += 4) x[j] *= scale, x[j + 1] *= scale;
-      }
+      for (int half = 0; half < 2; ++half)
+        of[mma][half] = scale.values == nullptr
+                            ? 1
+                            : scale.values[min(row + mma * kWgmmaM + half * 8, scale.rows - 1)];
     }
   }
 };
