@@ -2,8 +2,8 @@
 # usage: scripts/bench.sh [--recipe NAME] [--rounds N] [--steps N] [--no-peer]
 #
 # train_gpt beside the same model under torch.compile (tests/bench/torch_compile_peer.py) on one GPU, in turns,
-# in bf16 on the same synthetic tokens: configs/record.env and configs/speedrun_124m.env, or the one
-# named. Then each operation alone (build/op_bench), and the phases of train_gpt's step. Tables,
+# in bf16, and train_gpt with FP8=1, on the same synthetic tokens: configs/record.env and
+# configs/speedrun_124m.env, or the one named; step times, and watts, clock and joules. Then each operation alone (build/op_bench), and the phases of train_gpt's step. Tables,
 # picture and logs go to $OUT (logs/bench by default). Needs an existing build/, an idle GPU, and a PYTHON (python3)
 # with torch and Triton.
 #
@@ -18,12 +18,12 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-rounds=2 steps=10 recipes=(record speedrun_124m) programs=(train_gpt peer)
+rounds=2 steps=10 recipes=(record speedrun_124m) programs=(train_gpt train_gpt_fp8 peer)
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
     --no-peer)
-      programs=(train_gpt)
+      programs=(train_gpt train_gpt_fp8)
       shift
       continue
       ;;
@@ -48,10 +48,11 @@ failed=0
 
 # start PROGRAM RECIPE NAME: its log is $runs/NAME.log.
 start() {
-  local config=(--config "configs/$2.env")
+  local config=(--config "configs/$2.env") fp8=0
   case $1 in
-    train_gpt)
-      timeout -k 10 120 build/train_gpt "${config[@]}" --compute-dtype bf16 --data-path synthetic:zipf \
+    train_gpt*)
+      [[ $1 == train_gpt ]] || fp8=1
+      timeout -k 10 120 build/train_gpt "${config[@]}" --compute-dtype bf16 --fp8 "$fp8" --data-path synthetic:zipf \
         --tokenizer-path= --output-dir "$work/run" --run-id "$3" "${train_only[@]}" \
         --val-batch-size 65536 --val-tokens 65536 --training-timing-breakdown events \
         --iterations "$steps" >"$runs/$3.log" 2>&1 </dev/null || return
@@ -67,15 +68,24 @@ start() {
   esac
 }
 
+# Until it is killed; tests/bench/power_log.py reads it.
+sample_power() {
+  date +%s.%N
+  exec nvidia-smi --id="${CUDA_VISIBLE_DEVICES:-0}" --query-gpu=timestamp,power.draw.instant,clocks.sm \
+    --format=csv,noheader,nounits --loop-ms=50
+}
+
 for ((round = 1; round <= rounds; ++round)); do
   for recipe in "${recipes[@]}"; do
     for program in "${programs[@]}"; do
       name=$recipe.$program.$round
+      sample_power >"$runs/$name.power" &
       start "$program" "$recipe" "$name" || {
         say "FAIL $name (exit $?)"
         tail -n 20 "$runs/$name".*
         failed=1
       }
+      kill $! && wait $! 2>/dev/null
       printf '%4d s  %s\n' "$SECONDS" "$name"
     done
   done

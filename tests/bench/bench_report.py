@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What scripts/bench.sh left in FOLDER: RECIPE.train_gpt.ROUND.{jsonl,log} and RECIPE.peer.ROUND.log.
+"""What scripts/bench.sh left in FOLDER: RECIPE.{train_gpt,train_gpt_fp8}.ROUND.{jsonl,log,power} and
+RECIPE.peer.ROUND.{log,power}.
 
-    bench_report.py speed FOLDER    train_gpt beside torch.compile
+    bench_report.py speed FOLDER    train_gpt beside torch.compile, and what their steps take of the GPU
     bench_report.py phases FOLDER   where train_gpt's step goes, by its events
     bench_report.py picture FOLDER [RECIPE PROGRAM MS ...]  as FOLDER/../speed.svg: times of a step and to
                                     the first one; with a step's time of programs measured elsewhere
@@ -15,11 +16,13 @@ import sys
 
 import picture
 from peer.settings import read_settings
-from train_run import SETTLED, TrainRun
+from power_log import PowerLog
+from train_run import SETTLED, TrainRun, settled_s
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Dense bf16 products of an H100 or H200; of another GPU, as the caller says.
 PEAK_TFLOPS = float(os.environ.get("PEAK_TFLOPS", 989.5))
+PROGRAMS = {"train_gpt": "train_gpt", "train_gpt_fp8": "train_gpt FP8=1", "peer": "torch.compile"}
 
 
 class PeerRun:
@@ -29,6 +32,7 @@ class PeerRun:
         result = json.loads(log.read_text().splitlines()[-1])
         self.losses, self.steps = result["losses"], result["step_ms"][SETTLED:]
         self.memory, self.first_s = result["peak_memory_mib"], result["first_step_s"]
+        self.settled_s = settled_s(self.first_s, result["step_ms"])
 
 
 def read_runs(folder):
@@ -41,6 +45,7 @@ def read_runs(folder):
             run = PeerRun(path) if program == "peer" else TrainRun(path.with_suffix(".jsonl"))
             if run.memory is None:
                 raise ValueError("a run that did not reach its end")
+            run.power = PowerLog(path.with_suffix(".power"))
             of_program.append(run)
         except (OSError, ValueError, LookupError):
             print(f"{path.stem}: no result")
@@ -59,34 +64,42 @@ def all_steps(runs):
     return [ms for run in runs for ms in run.steps]
 
 
+def mean_power(runs):
+    """Watts and MHz in the settled steps, None where the GPU does not tell."""
+    known = [run.power.between(run.settled_s, run.settled_s + sum(run.steps) / 1000) for run in runs]
+    known = [power for power in known if power]
+    return tuple(map(statistics.mean, zip(*known))) if known else None
+
+
 def print_speed(recipe, programs):
     s = read_settings(ROOT / "configs" / f"{recipe}.env")
     print(f"\n{recipe}, {s.TRAIN_BATCH_TOKENS:,} tokens a step, median of the steps after {SETTLED}")
     print(
-        f"{'':14}{'ms a step':>10}{'least':>9}{'most':>9}{'tokens/s':>12}{'MFU':>7}{'peak MiB':>10}"
-        "  first step s, by round"
+        f"{'':15}{'ms a step':>10}{'least':>8}{'most':>8}{'tokens/s':>11}{'MFU':>7}{'W':>6}{'MHz':>7}"
+        f"{'J a step':>9}{'peak MiB':>10}  first step s, by round"
     )
     medians = {}
-    for program, name in (("train_gpt", "train_gpt"), ("peer", "torch.compile")):
+    for program, name in PROGRAMS.items():
         steps = all_steps(programs[program])
         if not steps:
             continue
         medians[program] = statistics.median(steps)
         rate = s.TRAIN_BATCH_TOKENS / medians[program] * 1000
         firsts = ", ".join(f"{run.first_s:.1f}" for run in programs[program])
+        power = mean_power(programs[program])
+        drawn = "{:6.0f}{:7.0f}{:9.0f}".format(*power, power[0] * medians[program] / 1000) if power else " " * 22
         print(
-            f"{name:14}{medians[program]:10.2f}{min(steps):9.2f}{max(steps):9.2f}{rate:12,.0f}"
-            f"{rate * flops_per_token(s) / PEAK_TFLOPS / 1e10:6.1f}%"
+            f"{name:15}{medians[program]:10.2f}{min(steps):8.2f}{max(steps):8.2f}{rate:11,.0f}"
+            f"{rate * flops_per_token(s) / PEAK_TFLOPS / 1e10:6.1f}%{drawn}"
             f"{max(run.memory for run in programs[program]):10,.0f}  {firsts}"
         )
-    if len(medians) < 2:
-        return
-    ours, peers = programs["train_gpt"][0].losses, programs["peer"][0].losses
-    worst = max(abs(a - b) / b for a, b in zip(ours, peers))
-    print(
-        f"train_gpt is {medians['peer'] / medians['train_gpt']:.3f} times as fast; loss {ours[0]:.4f} ->"
-        f" {ours[-1]:.4f} and {peers[0]:.4f} -> {peers[-1]:.4f}, at most {worst:.1e} apart"
-    )
+    for program in [program for program in medians if program != "peer" and "peer" in medians]:
+        ours, peers = programs[program][0].losses, programs["peer"][0].losses
+        worst = max(abs(a - b) / b for a, b in zip(ours, peers))
+        print(
+            f"{PROGRAMS[program]} is {medians['peer'] / medians[program]:.3f} times as fast; loss {ours[0]:.4f} ->"
+            f" {ours[-1]:.4f} and {peers[0]:.4f} -> {peers[-1]:.4f}, at most {worst:.1e} apart"
+        )
 
 
 def print_phases(recipe, programs):
@@ -124,7 +137,7 @@ def draw(rows):
                 parts.append(picture.text(x, y + 13, "not measured", "faint"))
                 continue
             shown = 0.85 * bar * row[field] / most
-            colour = 2 if row[1] == "train_gpt" else 3
+            colour = 2 if row[1].startswith("train_gpt") else 3
             parts.append(f'<rect class="fill{colour}" x="{x}" y="{y}" width="{shown:.1f}" height="17"/>')
             parts.append(picture.text(x + shown + 6, y + 13, f"{row[field]:,.{1 if field == 3 else 0}f}"))
     height = 50 + 24 * len(rows) + 10 * len(recipes)
@@ -135,7 +148,7 @@ def draw(rows):
 def draw_runs(folder, others):
     rows = []
     for recipe, programs in read_runs(folder).items():
-        for program, name in (("train_gpt", "train_gpt"), ("peer", "torch.compile")):
+        for program, name in PROGRAMS.items():
             if steps := all_steps(programs[program]):
                 first = max(run.first_s for run in programs[program])
                 rows.append((recipe, name, statistics.median(steps), first))

@@ -6,6 +6,11 @@ import re
 SETTLED = 4  # the first steps choose kernels and fill the allocator
 
 
+def settled_s(first_step_s, step_ms):
+    """When the settled steps begin, in seconds from the launch."""
+    return first_step_s + sum(step_ms[1:SETTLED]) / 1000
+
+
 class TrainRun:
     """Losses of all steps, ms and timing events of the settled ones, seconds to the first, peak MiB.
 
@@ -19,9 +24,11 @@ class TrainRun:
         clock = [0.0] + [event["train_time_ms"] for event in events["train"]]
         self.losses = [event["train_loss"] for event in events["train"]]
         # A step is told once the next one is launched, the last one at once: its time is not a step's.
-        self.steps = [b - a for a, b in zip(clock, clock[1:-1])][SETTLED:]
+        steps = [b - a for a, b in zip(clock, clock[1:-1])]
+        self.steps = steps[SETTLED:]
         self.phases = events["timing"][SETTLED:]
         self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
+        self.settled_s = settled_s(self.first_s, steps)
         self.tokens_per_step = events["start"][0]["tokens_per_step"]
         self.val_losses = [event["val_loss"] for event in events["val"]]
         # Of the GPU, or of the process; none of a run that did not reach its end.

@@ -184,7 +184,8 @@ TEST_F(Fp8QkvGpu, IsTheSeparateOperationsAndNearBf16) {
     set_fused(false);
     const auto separate = run(true);
     set_fused(true);
-    constexpr std::size_t kDx = 3;  // its product's operand is rounded after its row_scale, or before
+    // Its product's operand is rounded after its row_scale, or before.
+    constexpr std::size_t kDx = 3;
     for (std::size_t i = 0; i < found.size(); ++i) {
       EXPECT_LE(relative(found[i], separate[i]), c.scaled && i == kDx ? 0.05 : 0.012)
           << c.dim << " " << i;

@@ -14,8 +14,8 @@ constexpr bool qkv_proj_norm_rope_supports(std::int64_t head_dim, std::int64_t h
 // in.qkv's result, written to `qkv`, from x [tokens, dim] and weight [(heads + 2·KV)·hd, dim]: q
 // and k of x·weightᵀ normalised, rotated and q scaled by its gain (nonzero_gain), v with the
 // embedding and first_v added. inverse_rms [tokens, heads + KV] are row_scale/rms of the heads of q
-// and k, for the backward pass. in.row_scale multiplies the rows of bf16 and fp16 operands; those in
-// FP8 are scaled already. in.qkv and in.inverse_rms are not read. bf16 or fp16; all matrices
+// and k, for the backward pass. in.row_scale multiplies the rows of bf16 and fp16 operands; those
+// in FP8 are scaled already. in.qkv and in.inverse_rms are not read. bf16 or fp16; all matrices
 // row-major and contiguous, at addresses that are multiples of 16 bytes, `dim` a multiple of 8.
 // `fp8`: of x and weight, without a copy.
 void qkv_proj_norm_rope(const QkvShape& shape, int dim, const void* x, const void* weight,

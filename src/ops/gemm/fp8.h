@@ -15,8 +15,8 @@ inline constexpr double kFp8Max = 448;  // of e4m3
 // is raised to the largest |x|, from which a later scale follows. [] fp32 each, at fixed addresses.
 struct Fp8Scaling {
   at::Tensor scale{}, amax{};
-  // x and its rounding, or that of its scaled rows (ResidualNorm), where the operation that computed
-  // x wrote both for the product that reads it.
+  // x and its rounding, or that of its scaled rows (ResidualNorm), where the operation that
+  // computed x wrote both for the product that reads it.
   struct Cached {
     at::Tensor x, rounded;
   };

@@ -67,8 +67,7 @@ struct ActivationEpilogue {
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
           const float row_scale = scales_rows ? row_scales.of[mma][i / 2 % 2] : 1;
-          activation[i] =
-              activate(accumulators[4 * chunk + i], row_scale, sign_word(signs, mma));
+          activation[i] = activate(accumulators[4 * chunk + i], row_scale, sign_word(signs, mma));
         }
         copy.add(subtile, mma, chunk, smem.store_rounded(chunk, activation));
       }

@@ -24,9 +24,9 @@ struct ResidualTerms {
   std::int64_t channels = 0;
   // Whether y may be left to its products (ResidualNorm::row_scale): the kernels do so in bf16.
   bool defers_norm = false;
-  // Of the FP8 products that read y and whose output is the branch: the kernels round y, or where it
-  // is left to its products row_scale ⊙ y, and the branch's gradient for them (empty_rounded()), in
-  // bf16 with D a multiple of 16.
+  // Of the FP8 products that read y and whose output is the branch: the kernels round y, or where
+  // it is left to its products row_scale ⊙ y, and the branch's gradient for them (empty_rounded()),
+  // in bf16 with D a multiple of 16.
   Fp8Scaling y_scaling{}, branch_gradient_scaling{};
 };
 struct ResidualNorm {
