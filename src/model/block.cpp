@@ -39,6 +39,12 @@ at::Tensor Block::widened(const at::Tensor& parameter) const {
   return pad_last(parameter, padded_dim_);
 }
 
+at::Tensor Block::mix(const Skip& skip) const {
+  const auto mix = resid_mix_.dim() == 2 ? widened(resid_mix_) : resid_mix_;
+  if (!skip.is_input()) return mix;
+  return at::stack({mix[0] * (1 + skip.weight), mix[1].expand_as(skip.weight)});
+}
+
 Residual Block::forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
                         const LayerWeights& weights, const RopeTable& rope_table,
                         const at::Tensor& value_embedding, const InferencePass& pass) const {
@@ -51,8 +57,8 @@ Residual Block::run_recomputed(const Residual& in, const Skip& skip, at::Tensor*
                                const LayerWeights& weights, const RopeTable& rope_table,
                                const at::Tensor& value_embedding) const {
   const bool keeps_previous = previous_output != nullptr;
-  // x0 before x before skip: where two of them are one tensor, autograd adds their gradients in the
-  // order in which it would without this.
+  // x0 before x: where they are one tensor, autograd adds their gradients in the order in which it
+  // would without this.
   const auto out = recomputed(
       [this, keeps_previous, &weights, rope_table,
        scaling = in.branch_gradient_scaling](const std::vector<at::Tensor>& from) {
@@ -82,9 +88,9 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
       {.x = in.x,
        .branch = in.branch,
        .skip = skip.x,
-       .skip_weight = skip.weight,
+       .skip_weight = skip.is_input() ? at::Tensor() : skip.weight,
        .x0 = in.x0,
-       .mix = resid_mix_.dim() == 2 ? widened(resid_mix_) : resid_mix_,
+       .mix = mix(skip),
        .channels = dim_,
        .defers_norm = use_hopper_kernels(in.x) && attention_.takes_row_scale(value_embedding, pass),
        .y_scaling = weights.qkv.fp8.input,

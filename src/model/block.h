@@ -30,8 +30,11 @@ class Block {
   Block(const ModelConfig& config, const ComputeSizes& sizes, const ParameterTable& table,
         std::int64_t layer, ActivationRecompute recompute = ActivationRecompute::off);
 
+  // Without a weight [D] there is none; with a weight alone it is the block's own input, the output
+  // of the last block that a U-Net pushes, and part of m0.
   struct Skip {
-    at::Tensor x, weight;  // [B, T, D], [D]; undefined: none
+    at::Tensor x, weight;  // x [B, T, D]
+    bool is_input() const { return weight.defined() && !x.defined(); }
   };
   // Passes with gradients keep what `recompute` says for backward: `light` not the MLP's
   // activation, `block` nothing but the inputs. `previous_output`, if not null, receives the
@@ -50,6 +53,8 @@ class Block {
                           const at::Tensor& value_embedding) const;
   // A parameter [..., MODEL_DIM] in the width that the block computes with.
   at::Tensor widened(const at::Tensor& parameter) const;
+  // m0 and m1, [2, D] or [2].
+  at::Tensor mix(const Skip& skip) const;
 
   Attention attention_;
   ActivationRecompute recompute_;

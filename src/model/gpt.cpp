@@ -104,7 +104,8 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
   const auto rope = rope_rows(inputs_bt, cache, context);
   const auto embedded = value_embedding(inputs_bt);
   const auto skip_weights = pad_last(table_.find("skip_weights"), sizes_.dim);
-  // U-Net skips: the first half of the blocks pushes its outputs, the second half pops them.
+  // U-Net skips: the first half of the blocks pushes its outputs, the second half pops them. The
+  // last output pushed is the first popped, by the next block, whose input it is.
   const std::int64_t pushing = config_.unet_skips ? config_.num_layers / 2 : 0;
 
   const auto x0 = embed(inputs_bt, cache);
@@ -114,8 +115,9 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
     const auto layer = static_cast<std::size_t>(i);
     at::Tensor previous_output;
     Block::Skip skip;
-    if (i >= pushing && !skips.empty()) {
-      skip = {skips.back(), skip_weights[i - pushing]};
+    if (i >= pushing && i < 2 * pushing) skip.weight = skip_weights[i - pushing];
+    if (i > pushing && !skips.empty()) {
+      skip.x = skips.back();
       skips.pop_back();
     }
     InferencePass pass;
@@ -126,7 +128,6 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
         blocks_[layer].forward(residual, skip, push_previous ? &previous_output : nullptr,
                                weights_.layer(i, training), rope, layer_values(embedded, i), pass);
     if (push_previous) skips.push_back(previous_output);
-    if (i + 1 == pushing) skips.push_back(residual.add_branch());
   }
   return residual_norm({.x = residual.x,
                         .branch = residual.branch,
