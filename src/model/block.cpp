@@ -92,7 +92,9 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
        .x0 = in.x0,
        .mix = mix(skip),
        .channels = dim_,
-       .defers_norm = use_hopper_kernels(in.x) && attention_.takes_row_scale(value_embedding, pass),
+       .normed = use_hopper_kernels(in.x) && attention_.takes_row_scale(value_embedding, pass)
+                     ? NormedRows::as_row_scale
+                     : NormedRows::written,
        .y_scaling = weights.qkv.fp8.input,
        .branch_gradient_scaling = in.branch_gradient_scaling},
       norm_scale_, /*keep_sum=*/previous_output != nullptr);
@@ -104,7 +106,7 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
   const auto middle = residual_norm({.x = x,
                                      .branch = attended.y,
                                      .channels = dim_,
-                                     .defers_norm = use_hopper_kernels(x),
+                                     .normed = mlp_input(x, weights.up, weights.down),
                                      .y_scaling = weights.up.fp8.input,
                                      .branch_gradient_scaling = weights.out.fp8.output_gradient},
                                     norm_scale_, /*keep_sum=*/false);

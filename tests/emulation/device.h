@@ -37,9 +37,10 @@ void run_threads(int first, int count, const std::function<void()>& work);
 template <class Kernel, class... Args>
 void launch(Kernel kernel, dim3 grid, dim3 block, Args... args) {
   grid_dim = grid, block_dim = block;
-  block_index = {};
-  for (; block_index.x < grid.x; ++block_index.x)
+  for (unsigned i = 0; i < grid.x * grid.y; ++i) {
+    block_index = {i % grid.x, i / grid.x, 0};
     run_threads(0, static_cast<int>(block.x * block.y), [&] { kernel(args...); });
+  }
 }
 
 void wait_for_block();

@@ -15,7 +15,7 @@ PTX = {
     r'asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));': "y = min_or_nan_of(a, b);",
     r'asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));': "y = std::exp2(x);",
     r'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));': "y = 1 / x;",
-    r'asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(abs_u) : "f"(activation));': "abs_u = std::sqrt(activation);",
+    r'asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));': "y = std::sqrt(x);",
 }
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
 LAUNCH = "<<<"

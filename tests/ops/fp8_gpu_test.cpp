@@ -62,6 +62,25 @@ TEST_F(Fp8RoundGpu, GivesTheReferencesBytesAndMagnitude) {
   }
 }
 
+class Fp8TransposeGpu : public OnHopper<> {};
+
+TEST_F(Fp8TransposeGpu, InterleavesRowsAndEndsInZeros) {
+  for (const auto& [rows, columns] :
+       {std::pair{1, 16}, {16, 16}, {24, 48}, {300, 128}, {1111, 208}, {4096, 768}}) {
+    SCOPED_TRACE(fmt::format("{}x{}", rows, columns));
+    const auto x = at::randint(0, 256, {rows, columns}, at::kByte).to(test::kGpu);
+    const auto found = fp8_transposed(x.view(at::kFloat8_e4m3fn)).view(at::kByte);
+    const auto groups = (rows + 15) / 16;
+    const auto padded = at::zeros({groups * 16, columns}, x.options());
+    padded.narrow(0, 0, rows).copy_(x);
+    // 0, 8, 1, 9, ...: [group, half, row, column] with `half` last.
+    const auto expected = padded.view({groups, 2, 8, columns})
+                              .permute({3, 0, 2, 1})
+                              .reshape({columns, groups * 16});
+    EXPECT_TRUE(at::equal(found, expected));
+  }
+}
+
 struct Shape {
   std::int64_t rows, dim, hidden;
   double slope;
@@ -78,14 +97,13 @@ class Fp8MlpGpu : public OnHopper<::testing::TestWithParam<Shape>> {
     at::Tensor y, dx, d_up, d_down;
     std::vector<float> amax;
   };
-  static Results run(const Shape& s, bool fp8, bool recompute = false, bool caches = true) {
+  static Results run(const Shape& s, bool fp8, bool recompute = false) {
     const auto unit = [](std::int64_t n) { return 1 / std::sqrt(static_cast<double>(n)); };
     auto up = test::fp8_weight(matrix(s.hidden, s.dim, 1, unit(s.dim)));
     auto down = test::fp8_weight(matrix(s.dim, s.hidden, 2, unit(s.hidden)));
     const auto magnitudes = {up.fp8.input.amax, down.fp8.input.amax, up.fp8.output_gradient.amax,
                              down.fp8.output_gradient.amax};
     if (!fp8) up.fp8 = down.fp8 = {};
-    if (!caches) down.fp8.input.cached = up.fp8.output_gradient.cached = nullptr;
     const auto x = matrix(s.rows, s.dim, 3).set_requires_grad(true);
     at::manual_seed(5);
     const auto y =
@@ -102,30 +120,31 @@ TEST_P(Fp8MlpGpu, IsTheSeparateOperationsAndNearBf16) {
   set_fused(false);
   const auto separate = run(GetParam(), true);
   set_fused(true);
-  // x·upᵀ is rounded to bf16 or not: a tenth of the activation's elements by another step of FP8.
+  // Separately, x·upᵀ, the activation and its gradient are rounded to bf16 as well: a tenth of the
+  // elements by another step of FP8. The weights' gradients are products in bf16 then.
   EXPECT_LE(relative(found.y, separate.y), 0.04);
-  EXPECT_LE(relative(found.dx, separate.dx), 0.04);
+  EXPECT_LE(relative(found.dx, separate.dx), 0.05);
   EXPECT_LE(worst_row(found.y, separate.y), 0.15);
   EXPECT_LE(worst_row(found.dx, separate.dx), 0.15);
-  EXPECT_LE(relative(found.d_up, separate.d_up), 0.01);
-  EXPECT_LE(relative(found.d_down, separate.d_down), 0.01);
-  constexpr std::size_t kOfUpsGradient = 2;  // rounded after its row_scale, or before
-  for (std::size_t i = 0; i < found.amax.size(); ++i) {
-    if (GetParam().scaled && i == kOfUpsGradient) continue;
-    EXPECT_NEAR(found.amax[i], separate.amax[i], 0.02F * separate.amax[i]) << i;
+  for (const auto& [own, other] :
+       {std::pair{found.d_up, separate.d_up}, {found.d_down, separate.d_down}}) {
+    EXPECT_LE(relative(own, other), 0.07);
+    if (GetParam().rows == 1) continue;  // then a hidden unit's error is that of one sign
+    EXPECT_LE(worst_row(own, other), 0.2);
+    EXPECT_LE(worst_row(own.t(), other.t()), 0.2);
   }
+  for (std::size_t i = 0; i < found.amax.size(); ++i)
+    EXPECT_NEAR(found.amax[i], separate.amax[i], 0.02F * separate.amax[i]) << i;
   // Two roundings by at most 1/16, on average a third of that, of each product.
   EXPECT_LE(relative(found.y, bf16.y), 0.08);
   EXPECT_LE(relative(found.dx, bf16.dx), 0.08);
   EXPECT_GT(relative(found.y, bf16.y), 0.005) << "not the path that was meant";
 }
 
-// The epilogues round to the bytes that passes of their own would.
-TEST_P(Fp8MlpGpu, GivesTheSameBitsAgainWithRecomputeAndWithoutRoundingInTheEpilogues) {
+TEST_P(Fp8MlpGpu, GivesTheSameBitsAgainAndWithRecompute) {
   const auto first = run(GetParam(), true), second = run(GetParam(), true),
-             recomputed = run(GetParam(), true, true),
-             in_passes = run(GetParam(), true, false, false);
-  for (const auto* other : {&second, &recomputed, &in_passes}) {
+             recomputed = run(GetParam(), true, true);
+  for (const auto* other : {&second, &recomputed}) {
     EXPECT_TRUE(at::equal(first.y, other->y));
     EXPECT_TRUE(at::equal(first.dx, other->dx));
     EXPECT_TRUE(at::equal(first.d_up, other->d_up));
@@ -204,13 +223,14 @@ class Fp8CopiesGpu : public OnHopper<> {
     return {at::full({}, scale, fp32), at::zeros({}, fp32),
             cached ? std::make_shared<Fp8Scaling::Cached>() : nullptr};
   }
-  // What is cached of x is the rounding of x, or of its scaled rows.
+  // What is cached of `key`, x unless given, is the rounding of x or of its scaled rows.
   static void expect_cached(const Fp8Scaling& by_kernel, const at::Tensor& x,
-                            const at::Tensor& row_scale = {}) {
+                            const at::Tensor& row_scale = {}, const at::Tensor& key = {}) {
     const auto alone = scaling(by_kernel.scale.item<double>(), false);
     const auto expected = fp8_rounded(scaled_rows(x, row_scale), alone);
     ASSERT_TRUE(by_kernel.cached->rounded.defined());
-    EXPECT_TRUE(at::equal(fp8_rounded(x, by_kernel).view(at::kByte), expected.view(at::kByte)));
+    const auto found = fp8_rounded(key.defined() ? key : x, by_kernel);
+    EXPECT_TRUE(at::equal(found.view(at::kByte), expected.view(at::kByte)));
     EXPECT_EQ(by_kernel.amax.item<float>(), alone.amax.item<float>());
   }
 };
@@ -218,32 +238,45 @@ class Fp8CopiesGpu : public OnHopper<> {
 TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
   // A warp with two and three packs of a row, a block per row; partial packs.
   for (const std::int64_t width : {16, 512, 528, 768, 1024, 2048}) {
-    for (const auto& [mixed, skips, defers] :
-         {std::tuple{true, true, false}, {true, false, true}, {false, false, false}}) {
-      SCOPED_TRACE(fmt::format("{} {} {} {}", width, mixed, skips, defers));
+    for (const auto& [mixed, skips, normed] : {std::tuple{true, true, NormedRows::written},
+                                               {true, false, NormedRows::as_row_scale},
+                                               {true, false, NormedRows::in_fp8},
+                                               {false, false, NormedRows::in_fp8},
+                                               {false, false, NormedRows::written}}) {
+      SCOPED_TRACE(fmt::format("{} {} {} {}", width, mixed, skips, static_cast<int>(normed)));
       const std::int64_t rows = 1111;
       const auto vector = [&](std::uint64_t seed) {
         return matrix(1, width, seed)[0].to(at::kFloat);
       };
       const auto y_scaling = scaling(1.0 / 16), gradient_scaling = scaling(1.0 / 128);
       const auto branch = matrix(rows, width, 2).set_requires_grad(true);
-      const auto out =
-          residual_norm({.x = matrix(rows, width, 1).set_requires_grad(true),
-                         .branch = branch,
-                         .skip = skips ? matrix(rows, width, 4) : at::Tensor(),
-                         .skip_weight = skips ? vector(5) : at::Tensor(),
-                         .x0 = matrix(rows, width, 6),
-                         .mix = mixed ? at::stack({vector(7), vector(8)}) : at::Tensor(),
-                         .defers_norm = defers,
-                         .y_scaling = y_scaling,
-                         .branch_gradient_scaling = gradient_scaling},
-                        0.5, /*keep_sum=*/false);
-      EXPECT_EQ(out.row_scale.defined(), defers);
-      expect_cached(y_scaling, out.y, out.row_scale);
-      torch::autograd::variable_list upstream{matrix(rows, width, 9), matrix(rows, width, 10)};
-      const auto gradient =
-          torch::autograd::grad({out.x, out.y}, {branch}, upstream, /*retain_graph=*/false)[0];
+      ResidualTerms terms{.x = matrix(rows, width, 1).set_requires_grad(true),
+                          .branch = branch,
+                          .skip = skips ? matrix(rows, width, 4) : at::Tensor(),
+                          .skip_weight = skips ? vector(5) : at::Tensor(),
+                          .x0 = matrix(rows, width, 6),
+                          .mix = mixed ? at::stack({vector(7), vector(8)}) : at::Tensor(),
+                          .normed = normed,
+                          .y_scaling = y_scaling,
+                          .branch_gradient_scaling = gradient_scaling};
+      const auto gradient_of = [&](const ResidualNorm& out) {
+        torch::autograd::variable_list upstream{matrix(rows, width, 9), matrix(rows, width, 10)};
+        return torch::autograd::grad({out.x, out.y}, {branch}, upstream)[0];
+      };
+      const auto out = residual_norm(terms, 0.5, /*keep_sum=*/false);
+      EXPECT_EQ(out.row_scale.defined(), normed == NormedRows::as_row_scale);
+      const auto gradient = gradient_of(out);
       expect_cached(gradient_scaling, gradient);
+      if (normed != NormedRows::in_fp8) {
+        expect_cached(y_scaling, out.y, out.row_scale);
+        continue;
+      }
+      terms.normed = NormedRows::written;
+      terms.y_scaling = terms.branch_gradient_scaling = {};
+      const auto written = residual_norm(terms, 0.5, /*keep_sum=*/false);
+      EXPECT_EQ(out.y.const_data_ptr(), out.x.const_data_ptr());
+      expect_cached(y_scaling, written.y, {}, out.y);
+      EXPECT_TRUE(at::equal(gradient, gradient_of(written)));
     }
   }
 }

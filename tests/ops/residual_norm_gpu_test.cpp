@@ -119,7 +119,8 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
                               .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
                                                              : parameter("mix", mixed, {2}),
                               .channels = call.padded ? width - 3 : 0,
-                              .defers_norm = call.defers};
+                              .normed = call.defers ? NormedRows::as_row_scale
+                                                    : NormedRows::written};
     auto out = residual_norm(terms, 0.5, call.keep_sum);
     EXPECT_EQ(out.row_scale.defined(), call.defers && dtype == at::kBFloat16);
     if (out.row_scale.defined()) {

@@ -48,12 +48,14 @@ struct NormRopeEpilogue {
     int first_token, first_head;
     int column;  // of this thread, in each chunk of 8
     float gains[heads];
+    float operand_scale;  // of FP8 operands, else 1
     ThreadRowScales row_scales;
 
     __device__ Tile(const NormRopeEpilogue& epilogue, const TileInfo& tile)
         : args(epilogue.args),
           first_head(tile.column / head_dim),
           column(threadIdx.x % 4 * 2),
+          operand_scale(scales_rows ? 1 : epilogue.scales.product()),
           row_scales(epilogue.args.row_scale, tile.row) {
       const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
       first_token = tile.row + warp * 16 + lane / 4;
@@ -81,18 +83,18 @@ struct NormRopeEpilogue {
     // `column` and the next.
     __device__ void finish_row(float* x, int token, float row_scale) const {
       const int qk_heads = args.shape.heads + args.shape.kv_heads;
-      if (first_head < qk_heads) norm_rope(x, token, row_scale);
+      const float x_scale = scales_rows ? row_scale : operand_scale;
+      if (first_head < qk_heads) norm_rope(x, token, x_scale, row_scale);
       if (first_head + heads > qk_heads && token < args.shape.tokens) {
-        if (scales_rows && args.row_scale.values != nullptr) scale_values(x, row_scale);
+        if (!scales_rows || args.row_scale.values != nullptr) scale_values(x, x_scale);
         if (args.embedding.data != nullptr) add_values(x, token, args.embedding, 1);
         if (args.first_v.data != nullptr) add_values(x, token, args.first_v, *args.first_weight);
       }
     }
     // Heads of v stay as they are.
-    __device__ void norm_rope(float* x, int token, float row_scale) const {
+    __device__ void norm_rope(float* x, int token, float x_scale, float row_scale) const {
       const int qk_heads = args.shape.heads + args.shape.kv_heads;
       const auto angles = load_angles(token);
-      const float x_scale = scales_rows ? row_scale : 1;
       const float mean = x_scale * x_scale / args.shape.channels;
       float r[heads];
 #pragma unroll

@@ -61,18 +61,42 @@ at::Tensor fp8_rounded(const at::Tensor& x_in, const Fp8Scaling& scaling) {
   return (values / scaling.scale).clamp(-kFp8Max, kFp8Max).to(at::kFloat8_e4m3fn);
 }
 
+namespace {
+
+// Of matrices [M, K] and [N, K] → [M, N]. `fast`: the tensor cores accumulate with 14 bits.
+at::Tensor product(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
+                   const at::Tensor& scale_b, at::ScalarType dtype, bool fast) {
+  const at::NoGradGuard no_grad;
+  if (a.is_cuda()) return at::_scaled_mm(a, b.t(), scale_a, scale_b, {}, {}, dtype, fast);
+  return (at::matmul(a.to(at::kFloat), b.to(at::kFloat).t()) * (scale_a * scale_b)).to(dtype);
+}
+
+}  // namespace
+
 at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                       const at::Tensor& scale_b) {
-  const at::NoGradGuard no_grad;
   auto sizes = a.sizes().vec();
   sizes.back() = b.size(0);
-  const auto rows = a.reshape({-1, a.size(-1)});
-  if (a.is_cuda())
-    return at::_scaled_mm(rows, b.t(), scale_a, scale_b, {}, {}, at::kBFloat16,
-                          /*use_fast_accum=*/true)
-        .view(sizes);
-  const auto product = at::matmul(rows.to(at::kFloat), b.to(at::kFloat).t());
-  return (product * (scale_a * scale_b)).to(at::kBFloat16).view(sizes);
+  return product(a.reshape({-1, a.size(-1)}), scale_a, b, scale_b, at::kBFloat16, /*fast=*/true)
+      .view(sizes);
+}
+
+at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns) {
+  return at::empty({columns, cuda::fp8_interleaved(rows)},
+                   like.options().dtype(at::kFloat8_e4m3fn).requires_grad(false));
+}
+
+at::Tensor fp8_transposed(const at::Tensor& x) {
+  const auto columns = x.size(-1), rows = x.numel() / columns;
+  const auto transposed = empty_fp8_transposed(x, rows, columns);
+  cuda::fp8_transpose(const_data(x), rows, static_cast<int>(columns), mutable_data(transposed),
+                      current_stream(x));
+  return transposed;
+}
+
+void accumulate_fp8_gemm(const at::Tensor& accumulator, const at::Tensor& a,
+                         const at::Tensor& scale_a, const at::Tensor& b, const at::Tensor& scale_b) {
+  at::Tensor(accumulator).add_(product(a, scale_a, b, scale_b, at::kFloat, /*fast=*/false));
 }
 
 at::Tensor empty_fp8_scales(at::IntArrayRef sizes, at::Device device) {

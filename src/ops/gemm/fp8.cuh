@@ -1,16 +1,26 @@
 #pragma once
 // Rounding to e4m3 with delayed scaling (ops/gemm/fp8.h), for kernels that write an FP8 copy of
 // what they compute.
+#include <cuda_fp16.h>
 #include <cuda_fp8.h>
+
+#include <type_traits>
 
 #include "ops/gemm/fp8_kernel.h"
 #include "ops/kernels.cuh"
 
 namespace tg::cuda {
 
-// Two values as e4m3, the first in the low byte; saturating, a NaN stays one.
-__device__ inline unsigned fp8_pair(float low, float high) {
-  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, __NV_E4M3);
+// Two values in FP8, the first in the low byte; saturating, a NaN stays one.
+template <typename Fp8 = __nv_fp8_e4m3>
+__device__ unsigned fp8_pair(float low, float high) {
+  constexpr auto format = std::is_same_v<Fp8, __nv_fp8_e5m2> ? __NV_E5M2 : __NV_E4M3;
+  return __nv_cvt_float2_to_fp8x2(make_float2(low, high), __NV_SATFINITE, format);
+}
+// And back, of the low half of a word.
+__device__ inline float2 from_e4m3_pair(unsigned pair) {
+  const auto halves = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3);
+  return __half22float2(__half2(halves));
 }
 
 // Raises *amax to the largest value of the warp. Bits of floats that are not negative are ordered

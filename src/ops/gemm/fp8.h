@@ -52,6 +52,15 @@ void drop_cached(const Fp8Scaling& scaling);
 at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                       const at::Tensor& scale_b);
 
+// x [..., D] in FP8, on the GPU → its transpose [D, fp8_interleaved(rows)], rows interleaved.
+at::Tensor fp8_transposed(const at::Tensor& x);
+// What fp8_transposed() gives of a matrix [rows, columns], uninitialised.
+at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns);
+// accumulator [M, N] += scale_a · scale_b · a·bᵀ of a [M, K] and b [N, K] in FP8, on the GPU;
+// accumulated in fp32, since K is all of a micro-batch's tokens.
+void accumulate_fp8_gemm(const at::Tensor& accumulator, const at::Tensor& a,
+                         const at::Tensor& scale_a, const at::Tensor& b, const at::Tensor& scale_b);
+
 cuda::Fp8Gemm fp8_gemm(const at::Tensor& scale_a, const at::Tensor& scale_b,
                        const cuda::Fp8Copy& copy = {});
 

@@ -19,6 +19,18 @@ struct Fp8Gemm {
   Fp8Copy copy{};
 };
 
+// A transpose in FP8 has its rows interleaved: 16 rows r are in the order 0, 8, 1, 9, ..., 7, 15,
+// which is that of a warp's accumulators of wgmma. Both operands of a weight gradient's GEMM, which
+// sums over rows, have that order. → columns of the transpose of a matrix of so many rows; those
+// beyond are zero.
+inline constexpr int kInterleavedRows = 16;
+constexpr std::int64_t fp8_interleaved(std::int64_t rows) {
+  return (rows + kInterleavedRows - 1) / kInterleavedRows * kInterleavedRows;
+}
+// x [rows, columns] → its transpose [columns, fp8_interleaved(rows)], bytes; contiguous, at addresses
+// that are multiples of 16 bytes. `columns` is a multiple of 16.
+void fp8_transpose(const void* x, std::int64_t rows, int columns, void* transposed, Stream stream);
+
 inline constexpr int kFp8Chunk = 16;  // elements of a thread
 
 // Writes the copy of x: `count` elements of bf16 or fp16, a multiple of kFp8Chunk; contiguous, at

@@ -52,6 +52,7 @@ struct SoftmaxGradientEpilogue {
 
     // The target's logit becomes −∞: its weight e^(−2·cap), and its gradient 0.
     __device__ void transform(Accumulators<kBlockN>& accumulators) const {
+      if constexpr (sizeof(Operand) == 1) accumulators.scale(of.scales.product());
 #pragma unroll
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
 #pragma unroll

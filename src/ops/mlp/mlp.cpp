@@ -5,6 +5,7 @@
 #include <cassert>
 
 #include "ops/kernels.h"
+#include "ops/mlp/fp8_mlp.h"
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp_hopper.h"
 #include "ops/operands.h"
@@ -19,6 +20,9 @@ using torch::autograd::variable_list;
 bool supported(const at::Tensor& x, const Weight& up, const Weight& down) {
   return supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value);
 }
+bool in_fp8(const at::Tensor& x, const Weight& up, const Weight& down) {
+  return up.fp8.defined() && supported(x, up, down);
+}
 
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
   static cuda::MlpShape shape_of(const at::Tensor& x, const at::Tensor& up) {
@@ -27,32 +31,21 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
             .hidden = static_cast<int>(up.size(0))};
   }
   // leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
-  static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const Weight& up,
-                             const Weight& down, double slope, const at::Tensor& signs) {
+  static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& up,
+                             double slope, const at::Tensor& signs) {
     auto sizes = x.sizes().vec();
-    sizes.back() = up.value.size(0);
+    sizes.back() = up.size(0);
     const auto activation = at::empty(sizes, x.options());
-    auto operands = gemm_operands(x, up, row_scale);
-    const auto rounded = empty_rounded(activation, down.fp8.input);
-    operands.fp8.copy = fp8_copy(rounded, down.fp8.input);
-    cuda::mlp_up(shape_of(x, up.value), const_data(operands.x), const_data(operands.weight),
-                 operands.fp8, const_fp32_data(operands.row_scale), static_cast<float>(slope),
-                 mutable_data(activation), mutable_data(signs), dtype_of(x), current_stream(x));
+    cuda::mlp_up(shape_of(x, up), const_data(x), const_data(up), const_fp32_data(row_scale),
+                 static_cast<float>(slope), mutable_data(activation), mutable_data(signs),
+                 dtype_of(x), current_stream(x));
     return activation;
   }
   // Overwrites the activation with the gradient of x·upᵀ.
   static void differentiate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& dy,
-                            const Weight& up, const Weight& down, const at::Tensor& activation,
-                            const at::Tensor& signs, double slope) {
-    const bool in_fp8 = up.fp8.defined();
-    const auto& dy_scaling = down.fp8.output_gradient;
-    const auto operand = in_fp8 ? fp8_rounded(dy, dy_scaling) : dy;
-    const auto rounded = empty_rounded(activation, up.fp8.output_gradient);
-    const auto fp8 = in_fp8 ? fp8_gemm(dy_scaling.scale, down.fp8.scale,
-                                       fp8_copy(rounded, up.fp8.output_gradient))
-                            : cuda::Fp8Gemm{};
-    cuda::mlp_down_backward(shape_of(x, up.value), const_data(operand),
-                            const_data(in_fp8 ? down.fp8.transposed : down.value), fp8,
+                            const at::Tensor& up, const at::Tensor& down,
+                            const at::Tensor& activation, const at::Tensor& signs, double slope) {
+    cuda::mlp_down_backward(shape_of(x, up), const_data(dy), const_data(down),
                             const_fp32_data(row_scale), const_data(activation), const_data(signs),
                             static_cast<float>(slope), mutable_data(activation), dtype_of(x),
                             current_stream(x));
@@ -64,7 +57,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
                             const OptionalTensor& row_scale, const Weight& up, const Weight& down,
                             double slope, bool recompute) {
     const auto signs = recompute ? at::Tensor() : empty_signs(x, up.value);
-    const auto activation = activate(x, or_undefined(row_scale), up, down, slope, signs);
+    const auto activation = activate(x, or_undefined(row_scale), up.value, slope, signs);
     context->save_for_backward({x, recompute ? at::Tensor() : activation, signs,
                                 or_undefined(row_scale), up.value, down.value});
     context->saved_data["up"] = in_capsule(up);
@@ -81,13 +74,12 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     const bool recompute = !saved[1].defined();
     const auto signs = recompute ? empty_signs(x, up.value) : saved[2];
     const auto activation =
-        as_rows(recompute ? activate(x, row_scale, up, down, slope, signs) : saved[1]);
-    if (recompute) drop_cached(down.fp8.input);  // forward has used it
+        as_rows(recompute ? activate(x, row_scale, up.value, slope, signs) : saved[1]);
     const auto dy = as_rows(aligned_contiguous(upstream[0]));
     accumulate_gemm(down.gradient, dy.t(), activation);
     // The activation is no longer needed.
     if (!recompute) torch::autograd::impl::bump_version(saved[1]);
-    differentiate(x, row_scale, dy, up, down, activation, signs, slope);
+    differentiate(x, row_scale, dy, up.value, down.value, activation, signs, slope);
     const auto dx = linear_backward(x, up, activation);
     const at::Tensor none;
     return {dx, none, none, none, none, none};
@@ -124,17 +116,25 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
 at::Tensor mlp(const at::Tensor& x_in, const Weight& up, const Weight& down, double slope,
                bool recompute, const at::Tensor& row_scale) {
   assert(up.fp8.defined() == down.fp8.defined());
+  const bool grad = at::GradMode::is_enabled();
   const bool trains = up.gradient.defined() && down.gradient.defined();
-  const bool fused = supported(x_in, up, down) && (trains || !at::GradMode::is_enabled());
+  if (in_fp8(x_in, up, down) && (trains || !grad))
+    return fp8_mlp(scaled_rows(x_in, row_scale), up, down, slope, recompute);
+  const bool fused = supported(x_in, up, down) && !up.fp8.defined() && (trains || !grad);
   const auto x = fused ? aligned_contiguous(x_in) : scaled_rows(x_in, row_scale);
-  if (fused && !at::GradMode::is_enabled())
-    return linear_forward(FusedMlp::activate(x, row_scale, up, down, slope, {}), down);
-  if (at::GradMode::is_enabled() && trains) {
+  if (fused && !grad)
+    return linear_forward(FusedMlp::activate(x, row_scale, up.value, slope, {}), down);
+  if (grad && trains) {
     assert(x.requires_grad());  // else autograd would not call backward
     if (fused) return FusedMlp::apply(x, optional_tensor(row_scale), up, down, slope, recompute);
     if (recompute) return RecomputingMlp::apply(x, up, down, slope);
   }
   return linear(leaky_relu_squared(linear(x, up), slope), down);
+}
+
+NormedRows mlp_input(const at::Tensor& x, const Weight& up, const Weight& down) {
+  if (!use_hopper_kernels(x)) return NormedRows::written;
+  return in_fp8(x, up, down) ? NormedRows::in_fp8 : NormedRows::as_row_scale;
 }
 
 }  // namespace tg

@@ -41,35 +41,36 @@ cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale, std::int6
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
-  // → x', y, then x0 if there is a mix, then s if keep_sum, then row_scale if deferred. An output
+  // → x', y, then x0 if there is a mix, then s if keep_sum, then row_scale. An output
   // that equals an input or another output is an alias of it, so that its gradient passes through
   // backward().
   static variable_list forward(AutogradContext* context, const OptionalTensor& x,
                                const OptionalTensor& branch, const OptionalTensor& skip,
                                const OptionalTensor& skip_weight, const OptionalTensor& x0,
                                const OptionalTensor& mix, double norm_scale, bool keep_sum,
-                               std::int64_t channels, bool defers_norm, const Fp8Scaling& y_scaling,
+                               std::int64_t channels, NormedRows normed, const Fp8Scaling& y_scaling,
                                const Fp8Scaling& branch_gradient_scaling) {
     Tensors in{or_undefined(x),           or_undefined(branch), or_undefined(skip),
                or_undefined(skip_weight), or_undefined(x0),     or_undefined(mix)};
     const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
-    const bool adds = in[kBranch].defined();
+    const bool adds = in[kBranch].defined(), writes_y = normed == NormedRows::written,
+               scales = normed == NormedRows::as_row_scale;
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
-    const auto residual = like(adds || skips || mixed), y = like(!defers_norm);
+    const auto residual = like(adds || skips || mixed), y = like(writes_y);
     const auto rows = rows_of(in[kX], norm_scale, channels);
     const auto row_scale =
-        defers_norm ? at::empty({rows.count}, in[kX].options().dtype(at::kFloat)) : at::Tensor();
+        scales ? at::empty({rows.count}, in[kX].options().dtype(at::kFloat)) : at::Tensor();
     const auto next = residual.defined() ? residual : in[kX].variable_data();
-    const auto y_rounded = empty_rounded(defers_norm ? next : y, y_scaling);
+    const auto y_rounded = empty_rounded(writes_y ? y : next, y_scaling);
     cuda::residual_norm_forward(pointers(in), rows, mutable_data(sum), mutable_data(residual),
                                 mutable_data(y), mutable_fp32_data(row_scale),
                                 fp8_copy(y_rounded, y_scaling), current_stream(in[kX]));
 
-    variable_list out{next, defers_norm ? next.variable_data() : y};
+    variable_list out{next, writes_y ? y : next.variable_data()};
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
-    if (defers_norm) {
+    if (scales) {
       out.push_back(row_scale);
       context->mark_non_differentiable({row_scale});
     }
@@ -87,7 +88,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     context->saved_data["norm_scale"] = norm_scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->saved_data["channels"] = channels;
-    context->saved_data["defers_norm"] = defers_norm;
+    context->saved_data["dy_is_scaled"] = scales;
     context->saved_data["branch_gradient_scaling"] = in_capsule(branch_gradient_scaling);
     context->set_materialize_grads(false);
     return out;
@@ -136,7 +137,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                   .dskip = mutable_data(d[kSkip]),
                                   .dx0 = mutable_data(d[kX0]),
                                   .dx_copy = fp8_copy(rounded, scaling),
-                                  .dy_is_scaled = context->saved_data["defers_norm"].toBool()},
+                                  .dy_is_scaled = context->saved_data["dy_is_scaled"].toBool()},
                                  blocks, mutable_fp32_data(partials), mutable_fp32_data(sums),
                                  current_stream(in[kX]));
 
@@ -189,16 +190,18 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
   assert(terms.x0.defined() || !terms.mix.defined());
   if (use_kernels(terms.x) && supported(terms)) {
     const bool mixed = terms.mix.defined();
-    const bool defers = terms.defers_norm && terms.x.scalar_type() == at::kBFloat16;
+    const auto normed =
+        terms.x.scalar_type() == at::kBFloat16 ? terms.normed : NormedRows::written;
+    assert(normed != NormedRows::in_fp8 || terms.y_scaling.cached);
     const auto input = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
     const auto out = FusedResidualNorm::apply(
         input(terms.x), input(terms.branch), input(terms.skip), input(terms.skip_weight),
         input(mixed ? terms.x0 : at::Tensor()), input(terms.mix), norm_scale, keep_sum,
-        terms.channels, defers, terms.y_scaling, terms.branch_gradient_scaling);
+        terms.channels, normed, terms.y_scaling, terms.branch_gradient_scaling);
     return {.sum = keep_sum ? out[mixed ? 3 : 2] : at::Tensor(),
             .x = out[0],
             .y = out[1],
-            .row_scale = defers ? out.back() : at::Tensor(),
+            .row_scale = normed == NormedRows::as_row_scale ? out.back() : at::Tensor(),
             .x0 = mixed ? out[2] : terms.x0};
   }
   return reference(terms, norm_scale, keep_sum);

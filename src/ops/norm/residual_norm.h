@@ -7,6 +7,13 @@
 
 namespace tg {
 
+// How the kernels give the normed rows y to the products that read them, in bf16.
+enum class NormedRows {
+  written,
+  as_row_scale,  // ResidualNorm::row_scale
+  in_fp8,        // y's rounding (ResidualTerms::y_scaling) alone
+};
+
 // The operations between two GEMMs of a block: residual adds, mix with the first residual, norm.
 // Per row of D:
 //   s  = x + branch
@@ -22,20 +29,18 @@ struct ResidualTerms {
   at::Tensor x0{}, mix{};            // [2, D] or [2]
   // Of D, where the last ones are padding, zero everywhere: what the mean is over. 0: all.
   std::int64_t channels = 0;
-  // Whether y may be left to its products (ResidualNorm::row_scale): the kernels do so in bf16.
-  bool defers_norm = false;
-  // Of the FP8 products that read y and whose output is the branch: the kernels round y, or where
-  // it is left to its products row_scale ⊙ y, and the branch's gradient for them (empty_rounded()),
-  // in bf16 with D a multiple of 16.
+  NormedRows normed = NormedRows::written;
+  // Of the FP8 products that read y and whose output is the branch: the kernels round the normed
+  // rows and the branch's gradient for them (empty_rounded()), in bf16 with D a multiple of 16.
   Fp8Scaling y_scaling{}, branch_gradient_scaling{};
 };
 struct ResidualNorm {
   at::Tensor sum;   // s if keep_sum, else undefined
-  at::Tensor x, y;  // x', y
-  // Where it is defined, y is x' itself, and row_scale [rows of x] fp32 ⊙ y the normed rows: the
-  // next GEMM scales the rows of its output, so that these are never written, or only in FP8. To
-  // autograd it is a constant: who computes with y gives it the gradient of row_scale ⊙ y, times
-  // row_scale; what depends on the rms is added here.
+  at::Tensor x, y;  // x', y; x' again where y is not written, with y's gradient for autograd
+  // Where it is defined, row_scale [rows of x] fp32 ⊙ x' are the normed rows: the next GEMM scales
+  // the rows of its output, so that these are never written. To autograd it is a constant: who
+  // computes with y gives it the gradient of row_scale ⊙ y, times row_scale; what depends on the
+  // rms is added here.
   at::Tensor row_scale{};
   at::Tensor x0;  // the values of the input x0; the next block must take this tensor
 };

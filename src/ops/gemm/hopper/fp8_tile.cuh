@@ -1,18 +1,11 @@
 #pragma once
-// FP8 for the epilogues of gemm.cuh: which operands a GEMM has, and an e4m3 copy of D, written
-// beside D itself for the next GEMM.
+// FP8 for the epilogues of gemm.cuh: which operands a GEMM has, and outputs that the GEMMs of a
+// forward and of a backward pass read in FP8.
 #include "ops/gemm/fp8.cuh"
 #include "ops/gemm/hopper/gemm_launch.cuh"
 
 namespace tg::cuda::hopper {
 
-struct Fp8Output {
-  Fp8Copy copy{};
-  int rows, columns;  // of D; columns is a multiple of 16
-};
-inline Fp8Output fp8_output(const Fp8Gemm& fp8, const GemmProblem& problem) {
-  return {fp8.copy, problem.m, problem.n};
-}
 inline OperandScales operand_scales(const Fp8Gemm& fp8) {
   return {fp8.scale_a, fp8.scale_b};
 }
@@ -24,48 +17,57 @@ void dispatch_operand(const Fp8Gemm& fp8, Dtype dtype, Op op) {
   dispatch_half(dtype, [&](auto zero) { op(zero, zero); });
 }
 
-// A consumer thread's part of a tile. Without FP8 operands there is no copy, and no code for one.
-template <typename Operand>
-struct Fp8Tile {
-  __device__ Fp8Tile(const Fp8Output&, int, int) {}
-  __device__ void add(int, int, int, const uint4&) {}
-  __device__ void end() const {}
+// The rows of D in FP8, beside D, which is its transpose.
+struct Fp8Rows {
+  Fp8Copy copy;
+  int rows, columns;  // columns is a multiple of 16
 };
 
-template <>
-struct Fp8Tile<__nv_fp8_e4m3> {
+// A consumer thread's part of both, of one tile.
+template <typename Element>
+struct Fp8Tile {
   static constexpr int kStoredBytes = 16;                  // of a row, by a lane at once
   static constexpr int kStoredColumns = 2 * kStoredBytes;  // by the four lanes of two rows
-  const Fp8Output& output;
+  const Fp8Rows& output;
   int first_row, first_column;
-  float inverse_scale, amax = 0;
+  float amax = 0;
   unsigned words[4];  // two of a row, two of the one 8 below; each has 2 columns of two chunks
+  unsigned columns[4];  // of the transpose, as SubtileView stores them
 
-  __device__ Fp8Tile(const Fp8Output& of, int row, int column)
-      : output(of), inverse_scale(1 / *of.copy.scale) {
+  __device__ Fp8Tile(const Fp8Rows& of, int row, int column) : output(of) {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
     first_row = row + warp * 16 + lane / 4 + lane % 4 / 2 * 8;
     first_column = column + lane % 2 * kStoredBytes;
   }
 
-  // `rounded`: what SubtileView::store_rounded() returns for `chunk` and the next.
-  __device__ void add(int subtile, int mma, int chunk, const uint4& rounded) {
-    const int word = chunk / 2 % 2;
-    words[word] = fp8_pair_of(rounded.x) | fp8_pair_of(rounded.z) << 16;
-    words[2 + word] = fp8_pair_of(rounded.y) | fp8_pair_of(rounded.w) << 16;
-    if (word == 1) store(mma * kWgmmaM, subtile * kSubtileN + chunk / 4 * kStoredColumns);
+  // `values`: of a thread's accumulators of `chunk` and the next, a row's two columns and the other
+  // row's in turns; divided by the scale.
+  __device__ void store(const SubtileView<Element>& smem, int subtile, int chunk,
+                        const float (&values)[8]) {
+    unsigned pairs[4];
+#pragma unroll
+    for (int p = 0; p < 4; ++p) {
+      const float low = values[2 * p], high = values[2 * p + 1];
+      amax = larger_of(larger_of(amax, low), high);
+      pairs[p] = fp8_pair<Element>(low, high);
+    }
+    const int half = chunk / 2 % 2;
+    words[half] = pairs[0] | pairs[2] << 16;
+    words[2 + half] = pairs[1] | pairs[3] << 16;
+    columns[2 * half] = __byte_perm(pairs[0], pairs[1], 0x5140);
+    columns[2 * half + 1] = __byte_perm(pairs[2], pairs[3], 0x5140);
+    if (half == 0) return;
+    smem.store(chunk - 2, columns);
+    store_rows(smem.mma * kWgmmaM, subtile * kSubtileN + chunk / 4 * kStoredColumns);
   }
   // After the last subtile.
-  __device__ void end() const { raise_amax(output.copy.amax, amax); }
+  __device__ void end() const {
+    raise_amax(output.copy.amax, amax * *output.copy.scale);
+  }
 
  private:
-  __device__ unsigned fp8_pair_of(unsigned pair) {
-    const float low = low_of<__nv_bfloat16>(pair), high = high_of<__nv_bfloat16>(pair);
-    amax = larger_of(larger_of(amax, low), high);
-    return fp8_pair(low * inverse_scale, high * inverse_scale);
-  }
   // The four lanes of two rows transpose their words: each has then 16 columns of one row.
-  __device__ void store(int row_offset, int column_offset) {
+  __device__ void store_rows(int row_offset, int column_offset) {
     auto& w = words;
     exchange(w[0], w[1], 1), exchange(w[2], w[3], 1);
     exchange(w[0], w[2], 2), exchange(w[1], w[3], 2);

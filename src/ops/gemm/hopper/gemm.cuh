@@ -1,6 +1,7 @@
 #pragma once
-// Persistent, warp-specialised GEMM of bf16, fp16 or e4m3: D = epilogue(A·Bᵀ, C), accumulated in
-// fp32.
+// Persistent, warp-specialised GEMM of bf16, fp16 or FP8: D = epilogue(A·Bᵀ, C), accumulated in
+// fp32. D and C of 16-bit elements are row-major. In FP8 they are transposed, [N, M], as the GEMM of
+// a weight gradient reads D, whose K is M, with M interleaved (kInterleavedRows).
 //
 // A CTA has three warpgroups. Warpgroup 0 issues TMA only: thread 0 is the producer, which loads A
 // and B into the stages of the pipeline, and thread 32 the epilogue's TMA thread, which loads
@@ -13,8 +14,9 @@
 // from L2, that would take longer than the MMAs.
 //
 // An Epilogue type has
-//   Element    of C and D: __nv_bfloat16 or __half
-//   Operand    of A and B: Element, or __nv_fp8_e4m3; then it has OperandScales scales
+//   Element    of C and D: __nv_bfloat16, __half, __nv_fp8_e4m3 or __nv_fp8_e5m2
+//   Operand    of A and B: __nv_bfloat16, __half, or __nv_fp8_e4m3, whose scales are the epilogue's
+//              to multiply by
 //   block_n    columns of a tile
 //   n_major_b  whether B is [K, N] instead of [N, K]; not with FP8 operands
 //   reads_c    whether it reads C [M, N]; C's subtile is then in the smem buffer that D's is
@@ -31,18 +33,19 @@
 
 namespace tg::cuda::hopper {
 
-constexpr int kElementBytes = 2;  // of C and D
 constexpr int kBlockM = 128;
 constexpr int kSwizzleBytes = 128;  // of a row: the span of the swizzle
-constexpr int kSwizzleElements = kSwizzleBytes / kElementBytes;
+constexpr int kSwizzleElements = kSwizzleBytes / 2;  // of 16 bits
 constexpr int kSubtileN = kSwizzleElements;
+template <typename Element>
+constexpr bool is_transposed = sizeof(Element) == 1;  // C and D
 // A stage holds kSwizzleBytes of each row of A and B: so many elements along K.
 template <typename Operand>
 constexpr int kBlockK = kSwizzleBytes / sizeof(Operand);
 constexpr int kWgmmaKBytes = 32;  // that one wgmma reads of a row
 constexpr int kClusterSize = 2;
 constexpr int kStripTiles = 16;
-// 160 KiB of stages and 4 buffers of 16 KiB: 224 of the 227 KiB of shared memory of a CTA.
+// 160 KiB of stages and 4 buffers of up to 16 KiB: 224 of the 227 KiB of shared memory of a CTA.
 constexpr int kPipelineBytes = 160 << 10, kEpilogueBuffers = 4;
 constexpr int kWarpgroupThreads = 128;
 constexpr int kWarpgroupWarps = kWarpgroupThreads / kWarp;
@@ -56,11 +59,11 @@ constexpr int kOrderBarrier = 1;
 
 template <typename Operand, typename Element, int block_n>
 struct SharedStorage {
-  static_assert(sizeof(Element) == kElementBytes);
   static constexpr int block_k = kBlockK<Operand>;
   static constexpr int stage_bytes = (kBlockM + block_n) * kSwizzleBytes;
   static constexpr int stages = kPipelineBytes / stage_bytes;
   static constexpr int subtiles = block_n / kSubtileN;
+  static constexpr int subtile_bytes = kBlockM * kSubtileN * sizeof(Element);
   // A buffer becomes ready again only after the subtile kEpilogueBuffers - 1 before was written.
   // With more buffers than subtiles in a tile, a consumer that waits for a phase thus knows that
   // the phase before it has completed. It must: mbarriers distinguish phases by parity alone.
@@ -74,7 +77,6 @@ struct SharedStorage {
   Barrier epilogue_ready[kEpilogueBuffers];    // free, and C's subtile loaded if there is one
   Barrier epilogue_written[kEpilogueBuffers];  // D's subtile is complete
 };
-constexpr int kSubtileBytes = kBlockM * kSubtileN * kElementBytes;
 
 struct TileGrid {
   int n_tiles,
@@ -89,6 +91,8 @@ struct TensorMaps {
 // Of FP8 operands, in device memory: A and B are these times their elements.
 struct OperandScales {
   const float *a, *b;
+
+  __device__ float product() const { return *a * *b; }
 };
 
 __device__ inline int num_clusters() {
@@ -159,14 +163,15 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
   const auto subtile_coord = [&](int subtile) {
     auto coord = tile_coord<block_n>(grid, first_tile() + subtile / per_tile * num_clusters());
     coord.column += subtile % per_tile * kSubtileN;
-    return coord;
+    // As TMA takes it, the contiguous dimension first.
+    return is_transposed<Element> ? int2{coord.row, coord.column} : int2{coord.column, coord.row};
   };
   const auto make_ready = [&](int subtile) {
     const int buffer = subtile % kEpilogueBuffers;
     if constexpr (reads_c) {
-      const auto [row, column] = subtile_coord(subtile);
-      mbarrier_arrive_expect_tx(shared.epilogue_ready[buffer], kSubtileBytes);
-      tma_load(shared.epilogue[buffer], maps.c, column, row, shared.epilogue_ready[buffer]);
+      const auto [x, y] = subtile_coord(subtile);
+      mbarrier_arrive_expect_tx(shared.epilogue_ready[buffer], shared.subtile_bytes);
+      tma_load(shared.epilogue[buffer], maps.c, x, y, shared.epilogue_ready[buffer]);
     } else {
       mbarrier_arrive(shared.epilogue_ready[buffer]);
     }
@@ -177,8 +182,8 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
   for (int subtile = 0; subtile < subtiles; ++subtile) {
     const int buffer = subtile % kEpilogueBuffers;
     mbarrier_wait(shared.epilogue_written[buffer], subtile / kEpilogueBuffers % 2);
-    const auto [row, column] = subtile_coord(subtile);
-    tma_store(maps.d, column, row, shared.epilogue[buffer]);
+    const auto [x, y] = subtile_coord(subtile);
+    tma_store(maps.d, x, y, shared.epilogue[buffer]);
     const int next = subtile - 1 + kEpilogueBuffers;  // takes the buffer of the store before
     if (subtile > 0 && next < subtiles) {
       tma_store_wait_read<1>();
@@ -192,6 +197,11 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
 template <int block_n>
 struct Accumulators {
   WgmmaAccumulators<block_n> mma[kWgmmaTiles];
+
+  __device__ void scale(float factor) {
+#pragma unroll
+    for (auto& tile : mma) tile.scale(factor);
+  }
 };
 constexpr int kSubtileAccumulators = kSubtileN / 2;  // of a thread, in one wgmma tile
 
@@ -213,7 +223,7 @@ __device__ void mainloop(SharedStorage<Operand, Element, block_n>& shared, int f
     for (int byte = 0; byte < kSwizzleBytes; byte += kWgmmaKBytes) {
       // Descriptors count in units of 16 bytes.
       const int a_offset = byte / 16;
-      const int b_offset = n_major_b ? byte / kElementBytes * 128 / 16 : a_offset;
+      const int b_offset = n_major_b ? byte / 2 * 128 / 16 : a_offset;
 #pragma unroll
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
         wgmma<Operand, n_major_b>(accumulators.mma[mma],
@@ -240,7 +250,7 @@ struct TileInfo {
 // counts the 16-byte chunks (8 columns) of a row. The words of a thread are, in pairs and as
 // its accumulators are laid out (WgmmaAccumulators): its two rows in columns 8·chunk and on, then
 // both in the next 8 columns.
-template <typename Element>
+template <typename Element, bool transposed = is_transposed<Element>>
 struct SubtileView {
   Element* smem;
   int mma;
@@ -271,12 +281,35 @@ struct SubtileView {
   }
 };
 
+// Of FP8: the transpose of the wgmma tile, 64 columns of 128 bytes, a byte for each row, interleaved.
+// load() and store() take `chunk` in steps of 4: a word for each of the four chunks, with the
+// thread's two rows of its first column in the low bytes, those of its second one in the high ones.
+template <typename Element>
+struct SubtileView<Element, true> {
+  Element* smem;
+  int mma;
+
+  __device__ void load(int chunk, unsigned (&words)[4]) const {
+    ldmatrix_x4_trans(address(chunk), words);
+  }
+  __device__ void store(int chunk, const unsigned (&words)[4]) const {
+    stmatrix_x4_trans(address(chunk), words);
+  }
+
+ private:
+  // The 16 bytes of one column, all rows of the warp, that this lane passes to ldmatrix and
+  // stmatrix.
+  __device__ Element* address(int chunk) const {
+    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
+    const int column = chunk * 8 + lane, rows = mma * kWgmmaM / 16 + warp;
+    return smem + column * kBlockM + (rows ^ (column % 8)) * 16;
+  }
+};
+
 // Consumer warpgroup: mainloop and epilogue of every second tile of this CTA.
 template <typename Epilogue, typename Operand, typename Element, int block_n>
 __device__ void run_consumer(SharedStorage<Operand, Element, block_n>& shared, const TileGrid& grid,
                              const Epilogue& epilogue) {
-  float alpha = 1;
-  if constexpr (sizeof(Operand) == 1) alpha = *epilogue.scales.a * *epilogue.scales.b;
   const int consumer = threadIdx.x / kWarpgroupThreads - 1, other = 1 - consumer;
   const int lane = threadIdx.x % kWarp;
   if (consumer == 1) named_barrier_arrive(kOrderBarrier, 2 * kWarpgroupThreads);
@@ -296,10 +329,7 @@ __device__ void run_consumer(SharedStorage<Operand, Element, block_n>& shared, c
       mbarrier_arrive_remote(shared.empty[(i * grid.k_blocks + grid.k_blocks - 1) % shared.stages],
                              lane);
 #pragma unroll
-    for (auto& mma : accumulators.mma) {
-      mma.fence();
-      if constexpr (sizeof(Operand) == 1) mma.scale(alpha);
-    }
+    for (auto& mma : accumulators.mma) mma.fence();
     tile_epilogue.transform(accumulators);
 
 #pragma unroll

@@ -2,12 +2,14 @@
 // Launches the GEMM of gemm.cuh from the host.
 #include <algorithm>
 
+#include "ops/gemm/fp8_kernel.h"
 #include "ops/gemm/hopper/gemm.cuh"
 
 namespace tg::cuda::hopper {
 
 // D = epilogue(A·Bᵀ, C), in the epilogue's Operand and Element. Matrices are row-major and
-// contiguous; their addresses and row sizes are multiples of 16 bytes, as TMA requires.
+// contiguous; their addresses and row sizes are multiples of 16 bytes, as TMA requires. C and D in
+// FP8 are [n, fp8_interleaved(m)]; the rows of A·Bᵀ from m on are zero.
 struct GemmProblem {
   int m, n, k;
   const void* a;            // [m, k]
@@ -18,7 +20,7 @@ struct GemmProblem {
 
 template <typename T>
 constexpr CUtensorMapDataType kTensorMapType =
-    std::is_same_v<T, __nv_fp8_e4m3> ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+    sizeof(T) == 1                   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
     : std::is_same_v<T, __half>      ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                      : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
@@ -46,6 +48,15 @@ CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_r
   return map;
 }
 
+// Of C or D, for its subtiles.
+template <typename Element>
+CUtensorMap make_output_map(const void* matrix, int m, int n) {
+  if constexpr (is_transposed<Element>)
+    return make_tensor_map<Element>(matrix, n, static_cast<int>(fp8_interleaved(m)), kSubtileN);
+  else
+    return make_tensor_map<Element>(matrix, m, n, kBlockM);
+}
+
 template <typename Epilogue>
 TileGrid make_tile_grid(int m, int n, int k) {
   const int n_tiles = (n + Epilogue::block_n - 1) / Epilogue::block_n;
@@ -68,8 +79,8 @@ void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const cha
       make_tensor_map<Operand>(a, m, k, kBlockM),
       Epilogue::n_major_b ? make_tensor_map<Operand>(b, k, n, block_k / kClusterSize)
                           : make_tensor_map<Operand>(b, n, k, block_n / kClusterSize),
-      Epilogue::reads_c ? make_tensor_map<Element>(c, m, n, kBlockM) : CUtensorMap{},
-      make_tensor_map<Element>(d, m, n, kBlockM)};
+      Epilogue::reads_c ? make_output_map<Element>(c, m, n) : CUtensorMap{},
+      make_output_map<Element>(d, m, n)};
   const auto grid = make_tile_grid<Epilogue>(m, n, k);
   const auto kernel = wgmma_kernel<Epilogue>;
   constexpr auto smem_bytes = sizeof(SharedStorage<Operand, Element, block_n>);

@@ -128,6 +128,19 @@ __device__ inline void stmatrix_x4(void* row, const unsigned (&words)[4]) {
       "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
       : "memory");
 }
+// The same of transposed matrices: a lane's row is a column of what the words hold.
+__device__ inline void ldmatrix_x4_trans(const void* row, unsigned (&words)[4]) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(smem_address(row))
+               : "memory");
+}
+__device__ inline void stmatrix_x4_trans(void* row, const unsigned (&words)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   smem_address(row)),
+               "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3])
+               : "memory");
+}
 
 // Sets the registers per thread; all warps of the warpgroup execute it.
 template <int registers>

@@ -4,6 +4,7 @@
 // pipeline are not emulated.
 #include <vector>
 
+#include "ops/gemm/fp8_kernel.h"
 #include "ops/kernels.cuh"
 
 namespace tg::cuda::hopper {
@@ -12,16 +13,20 @@ constexpr int kBlockM = 128, kSubtileN = 64, kClusterSize = 2;
 constexpr int kWarpgroupThreads = 128, kWarpgroupWarps = kWarpgroupThreads / kWarp;
 constexpr int kWgmmaM = 64, kWgmmaTiles = kBlockM / kWgmmaM;
 constexpr int kSubtileAccumulators = kSubtileN / 2;
+template <typename Element>
+constexpr bool is_transposed = sizeof(Element) == 1;  // C and D
 
 struct GemmProblem {
   int m, n, k;
   const void* a;            // [m, k]
   const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
-  const void* c = nullptr;  // [m, n]
-  void* d;                  // [m, n]
+  const void* c = nullptr;  // [m, n], or in FP8 [n, fp8_interleaved(m)]
+  void* d;                  // as c
 };
 struct OperandScales {
   const float *a, *b;
+
+  float product() const { return *a * *b; }
 };
 struct TileInfo {
   int row, column, index;
@@ -45,6 +50,11 @@ struct WgmmaAccumulators {
 template <int block_n>
 struct Accumulators {
   WgmmaAccumulators<block_n> mma[kWgmmaTiles];
+
+  void scale(float factor) {
+    for (auto& tile : mma)
+      for (float& value : tile.values) value *= factor;
+  }
 };
 inline int accumulator_row(int mma, int half) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
@@ -55,7 +65,7 @@ inline int accumulator_column() {
 }
 
 // The subtile without its swizzle.
-template <typename Element>
+template <typename Element, bool transposed = is_transposed<Element>>
 struct SubtileView {
   Element* smem;
   int mma;
@@ -81,6 +91,30 @@ struct SubtileView {
   }
 };
 
+template <typename Element>
+struct SubtileView<Element, true> {
+  Element* smem;
+  int mma;
+
+  void load(int chunk, unsigned (&words)[4]) const {
+    for (int w = 0; w < 4; ++w)
+      for (int byte = 0; byte < 4; ++byte)
+        reinterpret_cast<Element*>(&words[w])[byte] = element(chunk + w, byte);
+  }
+  void store(int chunk, const unsigned (&words)[4]) const {
+    for (int w = 0; w < 4; ++w)
+      for (int byte = 0; byte < 4; ++byte)
+        element(chunk + w, byte) = reinterpret_cast<const Element*>(&words[w])[byte];
+  }
+
+ private:
+  // Both rows of a column, then both of the next.
+  Element& element(int chunk, int byte) const {
+    const int column = chunk * 8 + accumulator_column() + byte / 2;
+    return smem[accumulator_row(mma, byte % 2) * kSubtileN + column];
+  }
+};
+
 // A matrix [rows, columns] of Operand, or its transpose, in fp32, with zeros up to `padded`
 // columns.
 template <typename Operand>
@@ -103,11 +137,21 @@ struct Part {
 
   template <typename Visit>
   void for_each(const GemmProblem& of, int row, int column, Visit visit) {
+    const auto rows = is_transposed<Element> ? fp8_interleaved(of.m) : of.m;
     for (int r = 0; r < kBlockM; ++r)
       for (int c = 0; c < columns; ++c)
-        visit(values[r * columns + c], row + r, column + c, row + r < of.m && column + c < of.n);
+        visit(values[r * columns + c], row + r, column + c, row + r < rows && column + c < of.n);
   }
 };
+
+// Of an element in C or D.
+template <typename Element>
+std::size_t offset_of(const GemmProblem& problem, int row, int column) {
+  if (!is_transposed<Element>) return std::size_t(row) * problem.n + column;
+  const int in_group = row % kInterleavedRows;
+  const int at = row - in_group + in_group % 8 * 2 + in_group / 8;
+  return std::size_t(column) * fp8_interleaved(problem.m) + at;
+}
 
 template <typename Epilogue>
 void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const TileInfo& at,
@@ -134,7 +178,7 @@ void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const Ti
     if constexpr (Epilogue::reads_c) {
       for_each([&](Element& value, int r, int c, bool inside) {
         const auto* const from = static_cast<const Element*>(problem.c);
-        value = inside ? from[std::size_t(r) * problem.n + c] : Element(0.0f);
+        value = inside ? from[offset_of<Element>(problem, r, c)] : Element(0.0f);
       });
     }
     for (int mma = 0; mma < kWgmmaTiles; ++mma)
@@ -142,7 +186,7 @@ void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const Ti
                          accumulators.mma[mma].values + subtile * kSubtileAccumulators,
                          SubtileView<Element>{smem.values, mma});
     for_each([&](const Element& value, int r, int c, bool inside) {
-      if (inside) static_cast<Element*>(problem.d)[std::size_t(r) * problem.n + c] = value;
+      if (inside) static_cast<Element*>(problem.d)[offset_of<Element>(problem, r, c)] = value;
     });
     tile.end_subtile(subtile);
   }
@@ -153,8 +197,6 @@ void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const cha
   using Operand = typename Epilogue::Operand;
   const auto [m, n, k, a, b, c, d] = problem;
   if (m == 0) return;
-  float alpha = 1;
-  if constexpr (sizeof(Operand) == 1) alpha = *epilogue.scales.a * *epilogue.scales.b;
   const auto grid = make_tile_grid<Epilogue>(m, n, k);
   const int width = grid.n_tiles * Epilogue::block_n;
   const auto rows = as_floats<Operand>(a, m, k, false, k),
@@ -173,7 +215,6 @@ void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const cha
         const float* const y = &columns[std::size_t(i) * width + at.column];
         for (int column = 0; column < Epilogue::block_n; ++column) sums[column] += x * y[column];
       }
-      for (int column = 0; column < Epilogue::block_n; ++column) sums[column] *= alpha;
     }
     // The two consumers in turns; warpgroup 0 is the producer.
     emulation::run_threads((1 + index % 2) * kWarpgroupThreads, kWarpgroupThreads,

@@ -1,0 +1,35 @@
+#pragma once
+// Signs of x·upᵀ: a uint2 per thread and subtile, of which each wgmma tile fills a word, one bit
+// for each of its 32 accumulators, the first in the highest bit.
+#include "ops/gemm/hopper/gemm_launch.cuh"
+
+namespace tg::cuda::hopper {
+
+constexpr int kMlpBlockN = 192, kMlpSubtiles = kMlpBlockN / kSubtileN;
+
+static_assert(kSubtileAccumulators == 32);
+// Index of a thread's uint2 of subtile 0; those of the next subtiles are kWarpgroupThreads apart.
+__device__ inline std::int64_t first_sign_index(const TileInfo& tile) {
+  return std::int64_t{tile.index} * kMlpSubtiles * kWarpgroupThreads +
+         threadIdx.x % kWarpgroupThreads;
+}
+__device__ inline unsigned& sign_word(uint2& signs, int mma) {
+  return mma == 0 ? signs.x : signs.y;
+}
+// Shifts the sign bit of x into `bits` from below.
+__device__ inline void push_sign(unsigned& bits, float x) {
+  bits = __funnelshift_l(__float_as_uint(x), bits, 1);
+}
+// Shifts x's sign bit out of `bits`.
+__device__ inline bool pop_sign(unsigned& bits) {
+  const bool negative = static_cast<int>(bits) < 0;
+  bits <<= 1;
+  return negative;
+}
+__device__ inline float approximate_sqrt(float x) {
+  float y;
+  asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+}  // namespace tg::cuda::hopper
