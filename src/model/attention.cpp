@@ -6,6 +6,7 @@
 #include "ops/attention/attention.h"
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/attention/xsa.h"
+#include "ops/kernels.h"
 #include "ops/pad.h"
 
 namespace tg {
@@ -56,23 +57,38 @@ at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const 
   return causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys), head_dim_);
 }
 
+QkvInputs Attention::inputs(const at::Tensor& row_scale, const at::Tensor& value_embedding,
+                            const at::Tensor& first_v) const {
+  return {.heads = heads_,
+          .kv_heads = kv_heads_,
+          .q_gain = q_gain_,
+          .value_embedding = value_embedding,
+          .value_residual = value_lambdas_.defined() || value_blend_.defined(),
+          .first_v = first_v,
+          .first_weight = first_weight(first_v),
+          .row_scale = row_scale,
+          .channels = head_dim_};
+}
+
+NormedRows Attention::input(const at::Tensor& x_btd, const LayerWeights& weights,
+                            const RopeTable& rope_table, const at::Tensor& value_embedding,
+                            const at::Tensor& first_v, const InferencePass& pass) const {
+  if (!use_hopper_kernels(x_btd) || pass.only || gate_weight_.defined()) return NormedRows::written;
+  if (qkv_proj_norm_rope_reads_fp8(x_btd, weights.qkv, inputs({}, value_embedding, first_v),
+                                   rope_table))
+    return NormedRows::in_fp8;
+  return weights.qkv.fp8.defined() || value_embedding.defined() ? NormedRows::written
+                                                                : NormedRows::as_row_scale;
+}
+
 Attention::Output Attention::forward(const at::Tensor& x_btd, const at::Tensor& row_scale,
                                      const LayerWeights& weights, const RopeTable& rope_table,
                                      const at::Tensor& value_embedding, const at::Tensor& first_v,
                                      const InferencePass& pass) const {
-  const QkvInputs inputs{.heads = heads_,
-                         .kv_heads = kv_heads_,
-                         .q_gain = q_gain_,
-                         .value_embedding = own_values(value_embedding, first_v),
-                         .value_residual = value_lambdas_.defined() || value_blend_.defined(),
-                         .first_v = first_v,
-                         .first_weight = first_weight(first_v),
-                         .row_scale = row_scale,
-                         .channels = head_dim_};
-  const auto heads = pass.only
-                         ? qkv_proj_norm_rope_of_queries(x_btd, weights.qkv, inputs, rope_table,
-                                                         pass.only->from, pass.only->count())
-                         : qkv_proj_norm_rope(x_btd, weights.qkv, inputs, rope_table);
+  const auto in = inputs(row_scale, own_values(value_embedding, first_v), first_v);
+  const auto heads = pass.only ? qkv_proj_norm_rope_of_queries(x_btd, weights.qkv, in, rope_table,
+                                                               pass.only->from, pass.only->count())
+                               : qkv_proj_norm_rope(x_btd, weights.qkv, in, rope_table);
   auto y = attend(heads, pass);
   if (exclusive_) y = exclusive_attention(y, pass.rows(heads.exclusive_v));
   if (gate_weight_.defined()) {

@@ -7,6 +7,7 @@
 #include "model/weights.h"
 #include "ops/attention/qk_norm_rope.h"
 #include "ops/attention/rope.h"
+#include "ops/norm/residual_norm.h"
 
 namespace tg {
 
@@ -26,12 +27,14 @@ class Attention {
   Output forward(const at::Tensor& x_btd, const at::Tensor& row_scale, const LayerWeights& weights,
                  const RopeTable& rope_table, const at::Tensor& value_embedding,
                  const at::Tensor& first_v, const InferencePass& pass = {}) const;
-  // Whether forward() with these takes an x that is still to be scaled.
-  bool takes_row_scale(const at::Tensor& value_embedding, const InferencePass& pass) const {
-    return !value_embedding.defined() && !pass.only && !gate_weight_.defined();
-  }
+  // The form in which forward() with these takes the normed rows of x.
+  NormedRows input(const at::Tensor& x_btd, const LayerWeights& weights,
+                   const RopeTable& rope_table, const at::Tensor& value_embedding,
+                   const at::Tensor& first_v, const InferencePass& pass) const;
 
  private:
+  QkvInputs inputs(const at::Tensor& row_scale, const at::Tensor& value_embedding,
+                   const at::Tensor& first_v) const;
   at::Tensor first_weight(const at::Tensor& first_v) const;
   at::Tensor own_values(const at::Tensor& embedding, const at::Tensor& first_v) const;
   at::Tensor attend(const Qkv& heads, const InferencePass& pass) const;

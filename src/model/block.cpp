@@ -92,9 +92,7 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
        .x0 = in.x0,
        .mix = mix(skip),
        .channels = dim_,
-       .normed = use_hopper_kernels(in.x) && attention_.takes_row_scale(value_embedding, pass)
-                     ? NormedRows::as_row_scale
-                     : NormedRows::written,
+       .normed = attention_.input(in.x, weights, rope_table, value_embedding, in.first_v, pass),
        .y_scaling = weights.qkv.fp8.input,
        .branch_gradient_scaling = in.branch_gradient_scaling},
       norm_scale_, /*keep_sum=*/previous_output != nullptr);

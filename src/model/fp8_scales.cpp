@@ -12,9 +12,16 @@ constexpr double kFirstInputScale = 1.0 / 16, kFirstGradientPart = 1.0 / 64;
 
 Fp8Scales::Fp8Scales(std::int64_t products, std::int64_t tokens, at::Device device)
     : scales_(empty_fp8_scales({2, products}, device)),
-      amax_(at::zeros({2, products}, scales_.options())) {
+      amax_(at::zeros({2, products}, scales_.options())),
+      per_scale_(at::full({2, products}, kFp8Max / kHeadroom, scales_.options())) {
   scales_[0].fill_(kFirstInputScale);
   scales_[1].fill_(kFirstGradientPart / static_cast<double>(tokens));
+}
+
+void Fp8Scales::set_head(std::int64_t product, double gradient, double scaled_input) {
+  per_scale_[1][product].fill_(kE5m2Max / kE5m2Headroom);
+  scales_[1][product].fill_(gradient * kE5m2Headroom / kE5m2Max);
+  scales_[0][product + 1].fill_(scaled_input * kHeadroom / kFp8Max);
 }
 
 void Fp8Scales::drop_amax() {
@@ -25,7 +32,7 @@ void Fp8Scales::update() {
   if (!defined()) return;
   const at::NoGradGuard no_grad;
   const auto seen = amax_.isfinite().logical_and_(amax_ > 0);
-  scales_.copy_(at::where(seen, amax_ * (kHeadroom / kFp8Max), scales_));
+  scales_.copy_(at::where(seen, amax_ / per_scale_, scales_));
   drop_amax();
 }
 

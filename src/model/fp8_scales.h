@@ -16,8 +16,9 @@ namespace tg {
 // all the step's micro-batches follows that of the next step. On the device, at fixed addresses.
 class Fp8Scales {
  public:
-  // What a step may grow by over the one before without saturating.
-  static constexpr double kHeadroom = 4;
+  // What a step may grow by over the one before without saturating; a head's unnormalised gradient,
+  // in e5m2, grows exponentially.
+  static constexpr double kHeadroom = 4, kE5m2Headroom = 16;
 
   Fp8Scales() = default;  // without FP8
   // `products`: products x·Wᵀ of the model. `tokens`: that a step's loss is the mean of, to which
@@ -28,6 +29,10 @@ class Fp8Scales {
   // Of the product's input x, and of the gradient of its output.
   Fp8Scaling input(std::int64_t product) const { return of(0, product); }
   Fp8Scaling output_gradient(std::int64_t product) const { return of(1, product); }
+  // Of a head (ops/loss/linear_cross_entropy.h), which takes this product and the next: guesses of
+  // the first step's largest magnitudes of G and of its input scaled by c/S, whose scaling is
+  // input(product + 1).
+  void set_head(std::int64_t product, double gradient, double scaled_input);
 
   // The largest magnitudes since the last update(), [2, products] fp32; of several ranks, to be
   // made the largest of all.
@@ -45,6 +50,7 @@ class Fp8Scales {
   }
 
   at::Tensor scales_, amax_;
+  at::Tensor per_scale_;  // the amax that has a scale of 1
 };
 
 }  // namespace tg

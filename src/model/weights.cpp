@@ -106,7 +106,7 @@ WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& tabl
   if (const auto head = table.find("lm_head.weight"); head.defined())
     head_ = make_head(head, sizes);
   training_head_ = head_;
-  if (numerics_.fp8.any()) make_fp8(banks);
+  if (numerics_.fp8.any()) make_fp8(banks, config.logit_softcap);
   for (std::int64_t k = 0; k < config.mtp_num_heads; ++k)
     mtp_heads_.push_back(make_head(table[fmt::format("mtp_heads.{}.weight", k)], sizes));
   cast();
@@ -174,7 +174,7 @@ void WeightCopies::copy_into(const Weight& target, const WeightSource& source,
     gradient_slices_.push_back(slices);
 }
 
-void WeightCopies::make_fp8(const LayerWeights& banks) {
+void WeightCopies::make_fp8(const LayerWeights& banks, double logit_softcap) {
   const auto& fp8 = numerics_.fp8;
   const struct {
     bool wanted;
@@ -184,9 +184,10 @@ void WeightCopies::make_fp8(const LayerWeights& banks) {
                {fp8.mlp, &LayerWeights::up},
                {fp8.mlp, &LayerWeights::down}};
   const auto layers = static_cast<std::int64_t>(layers_.size());
-  const std::int64_t heads = head_.value.defined();
-  fp8_scales_ = Fp8Scales(layers * static_cast<std::int64_t>(std::size(kinds)) + heads,
-                          numerics_.step_tokens, banks.qkv.value.device());
+  const bool has_head = head_.value.defined();
+  const auto of_layers = layers * static_cast<std::int64_t>(std::size(kinds));
+  fp8_scales_ =
+      Fp8Scales(of_layers + 2 * has_head, numerics_.step_tokens, banks.qkv.value.device());
   if (!numerics_.has_fp8) return;
   std::int64_t product = 0;
   for (const auto& [wanted, matrix] : kinds) {
@@ -199,15 +200,30 @@ void WeightCopies::make_fp8(const LayerWeights& banks) {
           .transposed = bank.transposed[i],
           .scale = bank.scale[i],
           .input = fp8_scales_.input(product),
-          .output_gradient = fp8_scales_.output_gradient(product)};
+          .output_gradient = fp8_scales_.output_gradient(product),
+          .gradient_in_fp8 =
+              matrix == &LayerWeights::qkv && bank.value.size(2) >= kMinFp8GradientColumns};
     }
   }
-  if (!fp8.head || heads == 0) return;
+  if (fp8.head && has_head) make_fp8_head(product, logit_softcap);
+}
+
+void WeightCopies::make_fp8_head(std::int64_t product, double logit_softcap) {
   const auto bank = head_.value.unsqueeze(0);
-  const auto head = empty_fp8_weights(bank, /*transposed=*/false);
+  const auto head = empty_fp8_weights(bank);
   fp8_banks_.push_back({bank, head});
-  training_head_.fp8 = {
-      .value = head.value[0], .scale = head.scale[0], .input = fp8_scales_.input(product)};
+  training_head_.fp8 = {.value = head.value[0],
+                        .transposed = head.transposed[0],
+                        .scale = head.scale[0],
+                        .input = fp8_scales_.input(product),
+                        .output_gradient = fp8_scales_.output_gradient(product),
+                        .scaled_input = fp8_scales_.input(product + 1)};
+  // Of logits near 0: weights e^−cap, slopes of 1/4, a share of 4/(tokens·S), and an input's
+  // elements up to 8. One that is far from it saturates, or loses its smallest elements, for one
+  // step.
+  const double weight = std::exp(-logit_softcap);
+  const double sum = weight * static_cast<double>(head_.value.size(0));
+  fp8_scales_.set_head(product, weight, 8 * 4 / (static_cast<double>(numerics_.step_tokens) * sum));
 }
 
 Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& sizes) {

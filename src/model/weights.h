@@ -104,7 +104,8 @@ class WeightCopies {
   // Of the layers' own values, from layer 1 on: the first layer's are only its own.
   static RowScales value_weights(const ParameterTable& table, std::int64_t layers);
   // Copies in FP8 for training passes the matrices of all layers, `banks`, and the head's.
-  void make_fp8(const LayerWeights& banks);
+  void make_fp8(const LayerWeights& banks, double logit_softcap);
+  void make_fp8_head(std::int64_t product, double logit_softcap);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
   at::Tensor rounded(const at::Tensor& parameter, bool is_bank) const;
   // From the gradient of a scaled copy to those of the parameter and of its scales.

@@ -20,7 +20,8 @@ inline Weight fp8_weight(const at::Tensor& value, double dy_scale = 1) {
            .transposed = bank.transposed[0],
            .scale = bank.scale[0],
            .input = scaling(1),
-           .output_gradient = scaling(dy_scale)}};
+           .output_gradient = scaling(dy_scale),
+           .scaled_input = scaling(1)}};
 }
 
 }  // namespace tg::test

@@ -111,16 +111,16 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
       return leaf(name, given, shape, true);
     };
     const bool mixed = call.mix != Mix::none;
-    const ResidualTerms terms{.x = data("x", true),
-                              .branch = data("branch", call.branch),
-                              .skip = data("skip", call.skip),
-                              .skip_weight = parameter("skip_weight", call.skip, {width}),
-                              .x0 = data("x0", mixed),
-                              .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
-                                                             : parameter("mix", mixed, {2}),
-                              .channels = call.padded ? width - 3 : 0,
-                              .normed = call.defers ? NormedRows::as_row_scale
-                                                    : NormedRows::written};
+    const ResidualTerms terms{
+        .x = data("x", true),
+        .branch = data("branch", call.branch),
+        .skip = data("skip", call.skip),
+        .skip_weight = parameter("skip_weight", call.skip, {width}),
+        .x0 = data("x0", mixed),
+        .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
+                                       : parameter("mix", mixed, {2}),
+        .channels = call.padded ? width - 3 : 0,
+        .normed = call.defers ? NormedRows::as_row_scale : NormedRows::written};
     auto out = residual_norm(terms, 0.5, call.keep_sum);
     EXPECT_EQ(out.row_scale.defined(), call.defers && dtype == at::kBFloat16);
     if (out.row_scale.defined()) {

@@ -183,6 +183,7 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   using P = Pack<T>;
   const HeadLane<T, lanes> lane;
   const int heads = shape.heads, qk_heads = heads + shape.kv_heads;
+  const int all_heads = qk_heads + shape.kv_heads;
   const WarpWork<T, lanes> work(qk_heads, shape.tokens);
   const int head = work.head;
   const bool in_head = lane.offset < shape.head_dim && head < qk_heads, query = head < heads;
@@ -192,7 +193,6 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
 
   const HeadColumn<T> x(qkv_heads(shape, in.qkv), head, lane.offset);
   const HeadColumn<T> dy(query ? upstream.q : upstream.k, query ? head : head - heads, lane.offset);
-  const HeadColumn<T> dx(qkv_heads(shape, d_qkv), head, lane.offset);
   const float* const inverse_rms = rotated ? in.inverse_rms + head : nullptr;
   struct Loaded {
     P x, dy;
@@ -232,10 +232,10 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
       for (int i = 0; i < P::size; ++i) out[i] = scale * (dn[i] - now.x[i] * correction);
       gain_sum += d_gain;
     }
-    if (in_head) store_rounded(const_cast<T*>(dx.pointer(token)), out);
-    if constexpr (copies) {
-      if (in_head) copy.store(dx.pointer(token) - static_cast<const T*>(d_qkv), P::rounded(out));
-    }
+    if (!in_head) continue;
+    const auto at = (std::int64_t{token} * all_heads + head) * shape.head_dim + lane.offset;
+    if (d_qkv != nullptr) store_rounded(static_cast<T*>(d_qkv) + at, out);
+    copy.store(at, P::rounded(out));
   }
   if (query && lane.index == 0) gain_sums[head] = gain_sum;
 }
@@ -277,10 +277,9 @@ __device__ void value_backward(const QkvShape& shape, const QkNormRopeInputs& in
     const float row_scale = row_scale_of(in, token);
 #pragma unroll
     for (int i = 0; i < P::size; ++i) d[i] *= row_scale;
-    store_rounded(contiguous_head<T>(out.qkv, token, all_heads, qk_heads + head, dim) + lane.offset,
-                  d);
-    copy.store((std::int64_t{token} * all_heads + qk_heads + head) * dim + lane.offset,
-               P::rounded(d));
+    const auto at = (std::int64_t{token} * all_heads + qk_heads + head) * dim + lane.offset;
+    if (out.qkv != nullptr) store_rounded(static_cast<T*>(out.qkv) + at, d);
+    copy.store(at, P::rounded(d));
   }
   __syncwarp();
   sum = warp_sum(sum);

@@ -34,11 +34,11 @@ struct QkNormRopeUpstream {
 
 constexpr int kWeightSums = 1;
 struct QkNormRopeGradients {
-  void* qkv;
+  void* qkv;         // null: in qkv_copy alone
   void* first_v;     // may be the memory of the upstream first_v; null in the first layer
   float* partials;   // workspace [qk_norm_rope_backward_blocks(shape), heads + kWeightSums]
   float* sums;       // [heads + kWeightSums]: gradients of q_gain, then of first_weight
-  Fp8Copy qkv_copy;  // of `qkv`, in bf16 with in.inverse_rms alone
+  Fp8Copy qkv_copy;  // in bf16 with in.inverse_rms alone
 };
 
 // q, k and v are contiguous. Null v: not written, since v is qkv's. One of heads and KV may be 0.

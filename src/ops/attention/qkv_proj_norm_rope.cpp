@@ -27,7 +27,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
         at::empty({batch, tokens, in.heads + in.kv_heads}, x.options().dtype(at::kFloat));
     const auto embedding = readable_heads(in.value_embedding, in.kv_heads),
                first_v = readable_heads(in.first_v);
-    const auto operands = gemm_operands(x, weight, in.row_scale);
+    const auto operands = gemm_operands(x, weight);
     cuda::qkv_proj_norm_rope(
         qkv_shape(qkv, table.cos, in.heads, in.kv_heads, in.channels), static_cast<int>(x.size(2)),
         const_data(operands.x), const_data(operands.weight), operands.fp8,
@@ -41,7 +41,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
          .first_weight = const_fp32_data(in.first_weight),
          .row_scale = const_fp32_data(in.row_scale)},
         mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
-    context->save_for_backward({x, weight.value});
+    context->save_for_backward({weight.fp8.gradient_in_fp8 ? operands.x : x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
     context->mark_non_differentiable({inverse_rms});
     context->set_materialize_grads(false);  // else zeros are written for inverse_rms
@@ -68,13 +68,21 @@ bool supported(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
 
 }  // namespace
 
+bool qkv_proj_norm_rope_reads_fp8(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+                                  const RopeTable& table) {
+  return weight.fp8.gradient_in_fp8 && supported(x, weight, in, table);
+}
+
 Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table) {
+  assert(!in.row_scale.defined() || !weight.fp8.defined());
   if (supported(x, weight, in, table)) {
     // Else autograd would not call backward, which adds the weight's gradient.
     assert(x.requires_grad() || !at::GradMode::is_enabled());
     const auto out = FusedQkvProjNormRope::apply(aligned_contiguous(x), weight, table, in);
-    return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient);
+    return fused_qk_norm_rope(
+        out[0], out[1], in, table,
+        {weight.fp8.output_gradient, /*in_fp8_alone=*/weight.fp8.gradient_in_fp8});
   }
   auto of_normed = in;
   of_normed.row_scale = at::Tensor();

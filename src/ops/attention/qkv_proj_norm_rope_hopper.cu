@@ -31,8 +31,7 @@ struct NormRopeEpilogue {
   static constexpr int block_n = 128;  // 192 is no faster for heads of 64
   static constexpr bool n_major_b = false, reads_c = false;
   static constexpr int heads = block_n / head_dim;  // in a tile
-  // Of FP8 operands row_scale is for inverse_rms alone.
-  static constexpr bool scales_rows = sizeof(Operand) == 2;
+  static constexpr bool in_fp8 = sizeof(Operand) == 1;
   // Accumulators of a thread in one head and wgmma tile.
   static constexpr int head_accumulators = head_dim / 2;
   NormRopeArgs<T> args;
@@ -49,108 +48,115 @@ struct NormRopeEpilogue {
     int column;  // of this thread, in each chunk of 8
     float gains[heads];
     float operand_scale;  // of FP8 operands, else 1
+    float first_weight;
     ThreadRowScales row_scales;
+    Angles angles[kWgmmaTiles][2];  // of this thread's rows, if a head of the tile is of q or k
 
+    // All that is read from memory but values, while the last wgmma runs.
     __device__ Tile(const NormRopeEpilogue& epilogue, const TileInfo& tile)
         : args(epilogue.args),
           first_head(tile.column / head_dim),
           column(threadIdx.x % 4 * 2),
-          operand_scale(scales_rows ? 1 : epilogue.scales.product()),
+          operand_scale(in_fp8 ? epilogue.scales.product() : 1),
+          first_weight(args.first_v.data == nullptr ? 0 : *args.first_weight),
           row_scales(epilogue.args.row_scale, tile.row) {
       const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
       first_token = tile.row + warp * 16 + lane / 4;
+      if (first_head >= qk_heads()) return;
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
         const bool has_gain = first_head + h < args.shape.heads && args.q_gain != nullptr;
         gains[h] = has_gain ? nonzero_gain<T>(args.q_gain[first_head + h]) : 1;
       }
+      for_rows([&](int mma, int row, int token) { angles[mma][row] = load_angles(token); });
+    }
+
+    __device__ int qk_heads() const {
+      return args.shape.heads + args.shape.kv_heads;
+    }
+    // visit(wgmma tile, the first or the second row in it, token): this thread's rows.
+    template <typename Visit>
+    __device__ void for_rows(Visit visit) const {
+#pragma unroll
+      for (int mma = 0; mma < kWgmmaTiles; ++mma) {
+#pragma unroll
+        for (int row = 0; row < 2; ++row) visit(mma, row, first_token + mma * kWgmmaM + 8 * row);
+      }
+    }
+    // A row's part of head `h` of the tile: of it, [4·j] and [4·j + 1] are columns 8·j + `column`
+    // and the next.
+    __device__ static float* head_of(Accumulators<block_n>& x, int mma, int row, int h) {
+      return x.mma[mma].values + 2 * row + h * head_accumulators;
+    }
+    __device__ float x_scale(int mma, int row) const {
+      return operand_scale * row_scales.of[mma][row];
     }
 
     __device__ Angles load_angles(int token) const {
       const auto position =
           static_cast<unsigned>(token) % static_cast<unsigned>(args.shape.seq_len);
       const auto offset = position * (8 * half_chunks) + column;
-      Angles angles;
+      Angles of_token;
 #pragma unroll
       for (int j = 0; j < half_chunks; ++j) {
-        angles.cos[j] = *reinterpret_cast<const unsigned*>(args.cos + offset + 8 * j);
-        angles.sin[j] = *reinterpret_cast<const unsigned*>(args.sin + offset + 8 * j);
+        of_token.cos[j] = *reinterpret_cast<const unsigned*>(args.cos + offset + 8 * j);
+        of_token.sin[j] = *reinterpret_cast<const unsigned*>(args.sin + offset + 8 * j);
       }
-      return angles;
+      return of_token;
     }
 
-    // One token's row of the tile, all heads of it: x[4·j] and x[4·j + 1] are columns 8·j +
-    // `column` and the next.
-    __device__ void finish_row(float* x, int token, float row_scale) const {
-      const int qk_heads = args.shape.heads + args.shape.kv_heads;
-      const float x_scale = scales_rows ? row_scale : operand_scale;
-      if (first_head < qk_heads) norm_rope(x, token, x_scale, row_scale);
-      if (first_head + heads > qk_heads && token < args.shape.tokens) {
-        if (!scales_rows || args.row_scale.values != nullptr) scale_values(x, x_scale);
-        if (args.embedding.data != nullptr) add_values(x, token, args.embedding, 1);
-        if (args.first_v.data != nullptr) add_values(x, token, args.first_v, *args.first_weight);
-      }
+    // Each step is of all rows: with one warp a scheduler, only independent instructions hide the
+    // latency of others.
+    __device__ void transform(Accumulators<block_n>& x) const {
+      if (first_head < qk_heads()) norm_rope(x);
+      if (first_head + heads > qk_heads()) finish_values(x);
     }
+
     // Heads of v stay as they are.
-    __device__ void norm_rope(float* x, int token, float x_scale, float row_scale) const {
-      const int qk_heads = args.shape.heads + args.shape.kv_heads;
-      const auto angles = load_angles(token);
-      const float mean = x_scale * x_scale / args.shape.channels;
-      float r[heads];
+    __device__ void norm_rope(Accumulators<block_n>& x) const {
+      float r[kWgmmaTiles][2][heads];
+      for_rows([&](int mma, int row, int) {
 #pragma unroll
-      for (int h = 0; h < heads; ++h) {
-        const float* const head = x + h * head_accumulators;
-        float squares = 0;
+        for (int h = 0; h < heads; ++h) r[mma][row][h] = sum_of_squares(head_of(x, mma, row, h));
+      });
+      for_rows([&](int mma, int row, int token) {
+        const float scale = x_scale(mma, row), mean = scale * scale / args.shape.channels;
 #pragma unroll
-        for (int j = 0; j < head_accumulators; j += 4)
-          squares += head[j] * head[j] + head[j + 1] * head[j + 1];
-        r[h] = rsqrtf(warp_sum<4>(squares) * mean + kNormEpsilon);
-      }
-#pragma unroll
-      for (int h = 0; h < heads; ++h) {
-        if (first_head + h >= qk_heads) break;
-        if (column == 0 && token < args.shape.tokens)
-          args.inverse_rms[std::int64_t{token} * qk_heads + first_head + h] = r[h] * row_scale;
-        float* const head = x + h * head_accumulators;
-#pragma unroll
-        for (int j = 0; j < half_chunks; ++j) {
-          float *const first = head + 4 * j, *const second = first + 4 * half_chunks;
-          rotate(first[0], second[0], low_of<T>(angles.cos[j]), low_of<T>(angles.sin[j]));
-          rotate(first[1], second[1], high_of<T>(angles.cos[j]), high_of<T>(angles.sin[j]));
+        for (int h = 0; h < heads; ++h) {
+          auto& of_head = r[mma][row][h];
+          of_head = rsqrtf(warp_sum<4>(of_head) * mean + kNormEpsilon);
+          if (column == 0 && token < args.shape.tokens && first_head + h < qk_heads())
+            args.inverse_rms[std::int64_t{token} * qk_heads() + first_head + h] =
+                of_head * row_scales.of[mma][row];
         }
-        const float scale = x_scale * r[h] * gains[h];
-#pragma unroll
-        for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
-      }
-    }
-    // Of the heads of v, from `first_value_head()` on; those of q and k stay as they are.
-    __device__ int first_value_head() const {
-      return first_head - args.shape.heads - args.shape.kv_heads;
-    }
-    __device__ void scale_values(float* x, float scale) const {
+      });
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
-        if (first_value_head() + h < 0) continue;
-        float* const head = x + h * head_accumulators;
-#pragma unroll
-        for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
+        if (first_head + h >= qk_heads()) break;
+        for_rows([&](int mma, int row, int) {
+          float* const head = head_of(x, mma, row, h);
+          rotate(head, angles[mma][row]);
+          multiply(head, x_scale(mma, row) * r[mma][row][h] * gains[h]);
+        });
       }
     }
-    __device__ void add_values(float* x, int token, const HeadVectors& values, float weight) const {
-      const int first = first_value_head();
-      const auto* const row =
-          static_cast<const T*>(values.data) + token * values.token_stride + column;
+    __device__ static float sum_of_squares(const float* head) {
+      float squares = 0;
 #pragma unroll
-      for (int h = 0; h < heads; ++h) {
-        if (first + h < 0 || first + h >= args.shape.kv_heads) continue;
-        const auto* const from = row + (first + h) * values.head_stride;
-        float* const head = x + h * head_accumulators;
+      for (int j = 0; j < head_accumulators; j += 4)
+        squares += head[j] * head[j] + head[j + 1] * head[j + 1];
+      return squares;
+    }
+    __device__ static void multiply(float* head, float scale) {
 #pragma unroll
-        for (int j = 0; j < head_accumulators; j += 4) {
-          const auto pair = *reinterpret_cast<const unsigned*>(from + 2 * j);
-          head[j] += weight * low_of<T>(pair);
-          head[j + 1] += weight * high_of<T>(pair);
-        }
+      for (int j = 0; j < head_accumulators; j += 4) head[j] *= scale, head[j + 1] *= scale;
+    }
+    __device__ static void rotate(float* head, const Angles& by) {
+#pragma unroll
+      for (int j = 0; j < half_chunks; ++j) {
+        float *const first = head + 4 * j, *const second = first + 4 * half_chunks;
+        rotate(first[0], second[0], low_of<T>(by.cos[j]), low_of<T>(by.sin[j]));
+        rotate(first[1], second[1], high_of<T>(by.cos[j]), high_of<T>(by.sin[j]));
       }
     }
     __device__ static void rotate(float& first, float& second, float cos, float sin) {
@@ -159,16 +165,37 @@ struct NormRopeEpilogue {
       first = rotated;
     }
 
-    // A thread has two rows of each wgmma tile, 8 apart.
-    __device__ void transform(Accumulators<block_n>& accumulators) {
+    // Heads of q and k stay as they are.
+    __device__ void finish_values(Accumulators<block_n>& x) const {
 #pragma unroll
-      for (int mma = 0; mma < kWgmmaTiles; ++mma) {
-#pragma unroll
-        for (int row = 0; row < 2; ++row)
-          finish_row(accumulators.mma[mma].values + 2 * row, first_token + mma * kWgmmaM + 8 * row,
-                     row_scales.of[mma][row]);
+      for (int h = 0; h < heads; ++h) {
+        const int value_head = first_head + h - qk_heads();
+        if (value_head < 0 || value_head >= args.shape.kv_heads) continue;
+        if (in_fp8 || args.row_scale.values != nullptr) {
+          for_rows(
+              [&](int mma, int row, int) { multiply(head_of(x, mma, row, h), x_scale(mma, row)); });
+        }
+        if (args.embedding.data != nullptr) add_values(x, h, value_head, args.embedding, 1);
+        if (args.first_v.data != nullptr) add_values(x, h, value_head, args.first_v, first_weight);
       }
     }
+    __device__ void add_values(Accumulators<block_n>& x, int h, int value_head,
+                               const HeadVectors& values, float weight) const {
+      for_rows([&](int mma, int row, int token) {
+        // Rows after the last token are not stored.
+        const auto* const from = static_cast<const T*>(values.data) +
+                                 min(token, args.shape.tokens - 1) * values.token_stride +
+                                 value_head * values.head_stride + column;
+        float* const head = head_of(x, mma, row, h);
+#pragma unroll
+        for (int j = 0; j < head_accumulators; j += 4) {
+          const auto pair = *reinterpret_cast<const unsigned*>(from + 2 * j);
+          head[j] += weight * low_of<T>(pair);
+          head[j + 1] += weight * high_of<T>(pair);
+        }
+      });
+    }
+
     __device__ void store_subtile(int, int, const float* accumulators,
                                   const SubtileView<T>& smem) const {
 #pragma unroll

@@ -74,16 +74,16 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& scale_a, const at::Ten
 }  // namespace
 
 at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
-                      const at::Tensor& scale_b) {
+                      const at::Tensor& scale_b, bool fast) {
   auto sizes = a.sizes().vec();
   sizes.back() = b.size(0);
-  return product(a.reshape({-1, a.size(-1)}), scale_a, b, scale_b, at::kBFloat16, /*fast=*/true)
-      .view(sizes);
+  return product(a.reshape({-1, a.size(-1)}), scale_a, b, scale_b, at::kBFloat16, fast).view(sizes);
 }
 
-at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns) {
+at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns,
+                                at::ScalarType dtype) {
   return at::empty({columns, cuda::fp8_interleaved(rows)},
-                   like.options().dtype(at::kFloat8_e4m3fn).requires_grad(false));
+                   like.options().dtype(dtype).requires_grad(false));
 }
 
 at::Tensor fp8_transposed(const at::Tensor& x) {
@@ -95,7 +95,8 @@ at::Tensor fp8_transposed(const at::Tensor& x) {
 }
 
 void accumulate_fp8_gemm(const at::Tensor& accumulator, const at::Tensor& a,
-                         const at::Tensor& scale_a, const at::Tensor& b, const at::Tensor& scale_b) {
+                         const at::Tensor& scale_a, const at::Tensor& b,
+                         const at::Tensor& scale_b) {
   at::Tensor(accumulator).add_(product(a, scale_a, b, scale_b, at::kFloat, /*fast=*/false));
 }
 

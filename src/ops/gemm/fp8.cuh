@@ -19,16 +19,18 @@ __device__ unsigned fp8_pair(float low, float high) {
 }
 // And back, of the low half of a word.
 __device__ inline float2 from_e4m3_pair(unsigned pair) {
-  const auto halves = __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3);
+  const auto halves =
+      __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pair), __NV_E4M3);
   return __half22float2(__half2(halves));
 }
 
 // Raises *amax to the largest value of the warp. Bits of floats that are not negative are ordered
-// like the floats; those of a NaN are above all others, so that it is seen.
-__device__ inline void raise_amax(float* amax, float value) {
+// like the floats; those of a NaN are above all others, so that it is seen. `reads_first` spares
+// most of the atomics, since few warps raise the maximum, but a warp waits for the read.
+__device__ inline void raise_amax(float* amax, float value, bool reads_first = true) {
   const unsigned largest = __reduce_max_sync(0xffffffff, __float_as_uint(value));
-  // The read spares most of the atomics: few warps raise the maximum.
-  if (threadIdx.x % kWarp == 0 && largest > *reinterpret_cast<volatile unsigned*>(amax))
+  if (threadIdx.x % kWarp == 0 &&
+      (!reads_first || largest > *reinterpret_cast<volatile unsigned*>(amax)))
     atomicMax(reinterpret_cast<unsigned*>(amax), largest);
 }
 // max(amax, |value|); NaN where one of them is.

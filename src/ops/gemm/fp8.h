@@ -9,7 +9,7 @@
 
 namespace tg {
 
-inline constexpr double kFp8Max = 448;  // of e4m3
+inline constexpr double kFp8Max = 448, kE5m2Max = 57344;  // of e4m3, of e5m2
 
 // Delayed scaling of a tensor: x is rounded to e4m3(x / scale), saturating at ±kFp8Max, and `amax`
 // is raised to the largest |x|, from which a later scale follows. [] fp32 each, at fixed addresses.
@@ -32,10 +32,15 @@ struct Fp8Weight {
   // [in, out], for input gradients: tensor cores read FP8 operands along K only. May be undefined.
   at::Tensor transposed{};
   at::Tensor scale{};                     // [] fp32
-  Fp8Scaling input{}, output_gradient{};  // of x·Wᵀ
+  Fp8Scaling input{}, output_gradient{};  // of x·Wᵀ; the gradient of a head's is in e5m2
+  Fp8Scaling scaled_input{};              // of a head: its input as the weight's gradient reads it
+  bool gradient_in_fp8 = false;           // of QKV's: whether that of the weight is as well
 
   bool defined() const { return value.defined(); }
 };
+// Fewer columns of a QKV projection's weight: its gradient in FP8 gains less than it takes to
+// transpose both operands.
+inline constexpr std::int64_t kMinFp8GradientColumns = 768;
 
 // What is cached of x, else undefined; then nothing is cached any more.
 at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling);
@@ -47,15 +52,16 @@ at::Tensor fp8_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
 at::Tensor empty_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
 cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling);
 void drop_cached(const Fp8Scaling& scaling);
-// a [..., K] and b [N, K], both e4m3 → scale_a · scale_b · a·bᵀ [..., N] in bf16; the tensor cores
-// accumulate with 14 bits.
+// a [..., K] and b [N, K] in FP8 → scale_a · scale_b · a·bᵀ [..., N] in bf16. `fast`: the tensor
+// cores accumulate with 14 bits, else in fp32.
 at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
-                      const at::Tensor& scale_b);
+                      const at::Tensor& scale_b, bool fast = true);
 
 // x [..., D] in FP8, on the GPU → its transpose [D, fp8_interleaved(rows)], rows interleaved.
 at::Tensor fp8_transposed(const at::Tensor& x);
 // What fp8_transposed() gives of a matrix [rows, columns], uninitialised.
-at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns);
+at::Tensor empty_fp8_transposed(const at::Tensor& like, std::int64_t rows, std::int64_t columns,
+                                at::ScalarType dtype = at::kFloat8_e4m3fn);
 // accumulator [M, N] += scale_a · scale_b · a·bᵀ of a [M, K] and b [N, K] in FP8, on the GPU;
 // accumulated in fp32, since K is all of a micro-batch's tokens.
 void accumulate_fp8_gemm(const at::Tensor& accumulator, const at::Tensor& a,

@@ -27,8 +27,8 @@ inline constexpr int kInterleavedRows = 16;
 constexpr std::int64_t fp8_interleaved(std::int64_t rows) {
   return (rows + kInterleavedRows - 1) / kInterleavedRows * kInterleavedRows;
 }
-// x [rows, columns] → its transpose [columns, fp8_interleaved(rows)], bytes; contiguous, at addresses
-// that are multiples of 16 bytes. `columns` is a multiple of 16.
+// x [rows, columns] → its transpose [columns, fp8_interleaved(rows)], bytes; contiguous, at
+// addresses that are multiples of 16 bytes. `columns` is a multiple of 16.
 void fp8_transpose(const void* x, std::int64_t rows, int columns, void* transposed, Stream stream);
 
 inline constexpr int kFp8Chunk = 16;  // elements of a thread

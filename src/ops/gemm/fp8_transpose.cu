@@ -8,8 +8,8 @@ namespace tg::cuda {
 
 namespace {
 
-constexpr int kThreads = 256, kTile = 128;            // bytes; a tile is square
-constexpr int kTileChunks = kTile / sizeof(uint4);    // of a row
+constexpr int kThreads = 256, kTile = 128;             // bytes; a tile is square
+constexpr int kTileChunks = kTile / sizeof(uint4);     // of a row
 constexpr int kTileGroups = kTile / kInterleavedRows;  // of rows
 constexpr int kWords = sizeof(uint4) / sizeof(unsigned);
 
@@ -68,15 +68,17 @@ __global__ void __launch_bounds__(kThreads)
   if (out_column >= out_columns || column >= columns) return;
 #pragma unroll
   for (int c = 0; c < kWords; ++c)
-    *reinterpret_cast<uint4*>(transposed + (column + c) * out_columns + out_column) = make_uint4(
-        columns_of[0][c], columns_of[1][c], columns_of[2][c], columns_of[3][c]);
+    *reinterpret_cast<uint4*>(transposed + (column + c) * out_columns + out_column) =
+        make_uint4(columns_of[0][c], columns_of[1][c], columns_of[2][c], columns_of[3][c]);
 }
 
 }  // namespace
 
 void fp8_transpose(const void* x, std::int64_t rows, int columns, void* transposed, Stream stream) {
   if (rows == 0 || columns == 0) return;
-  const auto tiles = [](std::int64_t size) { return static_cast<unsigned>((size + kTile - 1) / kTile); };
+  const auto tiles = [](std::int64_t size) {
+    return static_cast<unsigned>((size + kTile - 1) / kTile);
+  };
   transpose_kernel<<<dim3(tiles(rows), tiles(columns)), kThreads, 0, stream>>>(
       static_cast<const unsigned char*>(x), rows, columns, static_cast<unsigned char*>(transposed),
       fp8_interleaved(rows));

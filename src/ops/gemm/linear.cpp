@@ -38,20 +38,22 @@ at::Tensor linear_forward(const at::Tensor& x, const Weight& weight) {
 
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy) {
   const auto rows = as_rows(dy);
-  accumulate_gemm(weight.gradient, rows.t(), as_rows(x));
   const auto& fp8 = weight.fp8;
+  const bool in_fp8 = x.scalar_type() == at::kFloat8_e4m3fn;
+  if (!in_fp8) accumulate_gemm(weight.gradient, rows.t(), as_rows(x));
   if (!fp8.defined()) return at::mm(rows, weight.value).view(x.sizes());
-  const auto& scaling = fp8.output_gradient;
-  return fp8_matmul(fp8_rounded(rows, scaling), scaling.scale, fp8.transposed, fp8.scale)
-      .view(x.sizes());
+  const auto& scale = fp8.output_gradient.scale;
+  const auto rounded = fp8_rounded(rows, fp8.output_gradient);
+  if (in_fp8)
+    accumulate_fp8_gemm(weight.gradient, fp8_transposed(rounded), scale, fp8_transposed(x),
+                        fp8.input.scale);
+  return fp8_matmul(rounded, scale, fp8.transposed, fp8.scale).view(x.sizes());
 }
 
-GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight, const at::Tensor& row_scale) {
+GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight) {
   const auto& fp8 = weight.fp8;
-  if (!fp8.defined()) return {x, weight.value, row_scale};
-  auto rounded = fp8_cached(x, fp8.input);
-  if (!rounded.defined()) rounded = fp8_rounded(scaled_rows(x, row_scale), fp8.input);
-  return {rounded, fp8.value, {}, fp8_gemm(fp8.input.scale, fp8.scale)};
+  if (!fp8.defined()) return {x, weight.value};
+  return {fp8_rounded(x, fp8.input), fp8.value, fp8_gemm(fp8.input.scale, fp8.scale)};
 }
 
 namespace {

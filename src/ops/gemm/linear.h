@@ -30,17 +30,14 @@ at::Tensor as_rows(const at::Tensor& x);
 void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b);
 // → x·Wᵀ; autograd follows `value`, not `fp8`:
 at::Tensor linear_forward(const at::Tensor& x, const Weight& weight);
-// → dx = dy·W, and accumulates dW into weight.gradient:
+// → dx = dy·W, and accumulates dW into weight.gradient. With x in FP8, gemm_operands()' on Hopper,
+// dW is of FP8 operands as well.
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy);
-// What a kernel multiplies for (row_scale ⊙ x)·Wᵀ: x and W, or both in FP8 with their scales. x in
-// FP8 is rounded scaled, and `row_scale`, what the product's rows are yet to be multiplied by, is
-// undefined then.
+// What a kernel multiplies for x·Wᵀ: x and W, or both in FP8 with their scales.
 struct GemmOperands {
   at::Tensor x, weight;
-  at::Tensor row_scale{};
   cuda::Fp8Gemm fp8{};
 };
-GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight,
-                           const at::Tensor& row_scale = {});
+GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight);
 
 }  // namespace tg

@@ -27,13 +27,14 @@ bool supported(const at::Tensor& x, const Weight& weight, double cap) {
   // fp16 has not the range of e^(s−cap).
   return at::GradMode::is_enabled() && weight.gradient.defined() &&
          x.scalar_type() == at::kBFloat16 && weight.value.size(0) >= kMinColumns &&
-         cap <= cuda::kMaxSoftcap && x.size(0) > 0 && supports_hopper_gemm(x, weight.value);
+         cap <= cuda::kMaxSoftcap && x.size(0) > 0 && supports_hopper_gemm(x, weight.value) &&
+         (!weight.fp8.defined() || weight.value.size(0) % 16 == 0);
 }
 
 struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
   static cuda::LinearCrossEntropy problem_of(const variable_list& saved, double cap,
                                              std::int64_t vocab) {
-    const auto &x = saved[0], &weight = saved[1], &targets = saved[2], &rows = saved[4];
+    const auto &x = saved[0], &weight = saved[1], &targets = saved[2], &rows = saved[5];
     return {.rows = static_cast<int>(x.size(0)),
             .dim = static_cast<int>(x.size(1)),
             .width = static_cast<int>(weight.size(0)),
@@ -46,6 +47,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
             .gemm_weight = nullptr,
             .fp8 = {},
             .unnormalised = mutable_data(saved[3]),
+            .transposed = mutable_data(saved[4]),
             .inverse_sum = mutable_fp32_data(rows[0]),
             .target_factor = mutable_fp32_data(rows[1])};
   }
@@ -56,20 +58,25 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     const auto& weight = of.value;
     const auto count = x.size(0), width = weight.size(0);
     const auto fp32 = x.options().dtype(at::kFloat);
-    const auto unnormalised = at::empty({count, width}, x.options());
+    const auto& fp8 = of.fp8;
+    const auto unnormalised = at::empty(
+        {count, width}, x.options().dtype(fp8.defined() ? at::kFloat8_e5m2 : at::kBFloat16));
+    const auto transposed =
+        fp8.defined() ? empty_fp8_transposed(x, count, width, at::kFloat8_e5m2) : at::Tensor();
     const auto rows = at::empty({2, count}, fp32), nll = at::empty({count}, fp32);
-    const auto sums =
-        at::empty({cuda::cross_entropy_partial_sums(static_cast<int>(width)), count}, fp32);
-    const variable_list saved{x, weight, targets, unnormalised, rows};
+    const auto sums = at::empty(
+        {cuda::cross_entropy_partial_sums(static_cast<int>(width), fp8.defined()), count}, fp32);
+    const variable_list saved{x, weight, targets, unnormalised, transposed, rows};
     auto problem = problem_of(saved, cap, vocab);
     const auto operands = gemm_operands(x, of);
     problem.gemm_x = const_data(operands.x);
     problem.gemm_weight = const_data(operands.weight);
     problem.fp8 = operands.fp8;
+    if (fp8.defined()) problem.fp8.copy = fp8_copy(unnormalised, fp8.output_gradient);
     cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(nll),
                                current_stream(x));
     context->save_for_backward(saved);
-    context->saved_data["gradient"] = of.gradient;
+    context->saved_data["weight"] = in_capsule(of);
     context->saved_data["cap"] = cap;
     context->saved_data["vocab"] = vocab;
     context->saved_data["scale"] = scale / static_cast<double>(count);
@@ -91,12 +98,22 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
 
     const auto x_scaled = at::empty_like(x), target_rows = at::empty_like(x);
     cuda::scale_inputs(problem, c, mutable_data(x_scaled), mutable_data(target_rows), stream);
-    auto gradient = data["gradient"].toTensor();
-    accumulate_gemm(gradient, unnormalised.t(), x_scaled);
+    const auto of = from_capsule<Weight>(data["weight"]);
+    const auto& fp8 = of.fp8;
+    const auto& gradient_scale = fp8.output_gradient.scale;
+    if (fp8.defined())
+      accumulate_fp8_gemm(of.gradient, saved[4], gradient_scale,
+                          fp8_transposed(fp8_rounded(x_scaled, fp8.scaled_input)),
+                          fp8.scaled_input.scale);
+    else
+      accumulate_gemm(of.gradient, unnormalised.t(), x_scaled);
     // A target that is no token has a factor of 0.
-    gradient.add_(embedding_gradient(target_rows, saved[2].clamp(0, vocab - 1), weight.size(0)));
+    at::Tensor(of.gradient)
+        .add_(embedding_gradient(target_rows, saved[2].clamp(0, vocab - 1), weight.size(0)));
 
-    const auto dx = at::mm(unnormalised, weight);
+    const auto dx = fp8.defined() ? fp8_matmul(unnormalised, gradient_scale, fp8.transposed,
+                                               fp8.scale, /*fast=*/false)
+                                  : at::mm(unnormalised, weight);
     cuda::finish_input_gradient(problem, c, mutable_data(dx), stream);
     const at::Tensor none;
     return {dx, none, none, none, none, none, none};

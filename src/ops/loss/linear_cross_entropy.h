@@ -23,7 +23,8 @@ struct CrossEntropyOptions {
 //   dx = c·((G·W)/S − (1 − p)·ds/dz·W[target])
 //   dW = Gᵀ·(c·x/S) − c·(1 − p)·ds/dz·x added to row `target`
 // The target's own terms are in fp32 up to the last rounding, since p may be near 1. With
-// weight.fp8 that first GEMM alone is of FP8 operands, there and nowhere else.
+// weight.fp8 all three products are of FP8 operands, there and nowhere else, and G is in e5m2: its
+// elements span the range of e^s.
 at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options);
 

@@ -14,99 +14,112 @@ namespace {
 using namespace hopper;
 using T = __nv_bfloat16;
 
-constexpr int kBlockN = 192, kSubtiles = kBlockN / kSubtileN;
+// With e4m3 operands the epilogue writes more, and has registers for it in a narrower tile.
+template <typename Operand>
+constexpr int kBlockN = sizeof(Operand) == 1 ? 128 : 192;
 
 // D = e^(s−cap)·(ds/dz)/4, s the softcapped accumulators z; partial_sums [tiles along N, rows] =
 // the sums of e^(s−cap) over a tile's columns. Columns from `vocab` on are 0, and so is each row's
-// target, but for e^(−2·cap) in its sum: 1 − p of one that is nearly certain would be lost in p.
+// target: 1 − p of one that is nearly certain would be lost in p. Each adds e^(−2·cap) to a sum.
+// In FP8 both are divided by the scale of D, in e5m2: the range of e^s counts more than a bit.
 template <typename TOperand>
 struct SoftmaxGradientEpilogue {
-  using Element = T;
+  static constexpr bool in_fp8 = sizeof(TOperand) == 1;
+  using Element = std::conditional_t<in_fp8, __nv_fp8_e5m2, T>;
   using Operand = TOperand;
-  static constexpr int block_n = kBlockN;
+  static constexpr int block_n = kBlockN<TOperand>;
   static constexpr bool n_major_b = false, reads_c = false;
   Softcap softcap;
   int rows, vocab;
   const std::int64_t* targets;
   float* partial_sums;
   OperandScales scales{};
+  Fp8Rows fp8_rows{};
 
-  struct Accumulated {
-    static constexpr int size = 8;
-    const float* values;
-    __device__ float operator[](int i) const { return values[i]; }
-  };
+  __device__ auto tile_softcap() const {
+    if constexpr (in_fp8)
+      return ScaledSoftcap(softcap, scales.product(), *fp8_rows.copy.scale);
+    else
+      return softcap;
+  }
 
   struct Tile {
     const SoftmaxGradientEpilogue& of;
     int first_row, tile_n;
-    int valid;  // columns of the tile that are tokens, less this thread's first
+    // Columns of the tile that are tokens, and each row's target, less this thread's first column.
+    int valid, targets[kWgmmaTiles][2];
+    decltype(std::declval<SoftmaxGradientEpilogue>().tile_softcap()) softcap;
+    OutputTile<Element> output;
     float sums[kWgmmaTiles][2] = {};
 
     __device__ Tile(const SoftmaxGradientEpilogue& epilogue, const TileInfo& tile)
         : of(epilogue),
           first_row(tile.row + static_cast<int>(threadIdx.x) / kWarp % kWarpgroupWarps * 16 +
                     static_cast<int>(threadIdx.x) % kWarp / 4),
-          tile_n(tile.column / kBlockN),
-          valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2) {}
+          tile_n(tile.column / block_n),
+          valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2),
+          softcap(epilogue.tile_softcap()),
+          output(epilogue.fp8_rows, tile.row, tile.column) {
+      for_rows([&](int mma, int half, int row) {
+        const auto target = epilogue.targets[min(row, epilogue.rows - 1)];
+        targets[mma][half] = static_cast<int>(target) - epilogue.vocab + valid;
+      });
+    }
 
-    // The target's logit becomes −∞: its weight e^(−2·cap), and its gradient 0.
-    __device__ void transform(Accumulators<kBlockN>& accumulators) const {
-      if constexpr (sizeof(Operand) == 1) accumulators.scale(of.scales.product());
+    // visit(wgmma tile, the first or the second row in it, index of the row): this thread's rows.
+    template <typename Visit>
+    __device__ void for_rows(Visit visit) const {
 #pragma unroll
       for (int mma = 0; mma < kWgmmaTiles; ++mma) {
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const int row = min(first_row + mma * kWgmmaM + half * 8, of.rows - 1);
-          const unsigned column = static_cast<int>(of.targets[row]) - of.vocab + valid;
-          if (column < kBlockN && column % 8 < 2)  // one thread of the row, seldom
-            mask(accumulators.mma[mma].values + 2 * half, column);
-        }
+        for (int half = 0; half < 2; ++half) visit(mma, half, first_row + mma * kWgmmaM + half * 8);
       }
     }
-    // `row`: from its first accumulator on. Without an index that is known at run time only, which
-    // would put the accumulators into memory.
-    __device__ static void mask(float* row, unsigned column) {
+
+    // Makes −∞ of logits of columns that are no token and of the rows' targets: a weight of
+    // e^(−2·cap), and a gradient of 0. Seldom: few tiles have such a column.
+    __device__ void transform(Accumulators<block_n>& accumulators) const {
+      bool masks = valid < block_n;
+      for_rows([&](int mma, int half, int) {
+        const unsigned target = targets[mma][half];
+        masks |= target < block_n && target % 8 < 2;  // one thread of the row has it
+      });
+      if (!masks) return;
 #pragma unroll
-      for (unsigned c = 0; c < kBlockN; c += 8) {
-#pragma unroll
-        for (unsigned i = 0; i < 2; ++i)
-          if (column == c + i) row[c / 2 + i] = -INFINITY;
+      for (int column = 0; column < block_n; ++column) {
+        if (column % 8 >= 2) continue;
+        // Without an index that is known at run time only, which would put the accumulators into
+        // memory.
+        for_rows([&](int mma, int half, int) {
+          if (column >= valid || column == targets[mma][half])
+            accumulators.mma[mma].values[column / 8 * 4 + 2 * half + column % 8] = -INFINITY;
+        });
       }
     }
 
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
-                                  const SubtileView<T>& smem) {
+                                  const SubtileView<Element>& smem) {
 #pragma unroll
       for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
-        float weight[8], slope[8];
-        softcap_weights<T>(Accumulated{accumulators + 4 * chunk}, of.softcap, weight, slope);
-        if (valid < kBlockN) {
+        float gradient[8];
 #pragma unroll
-          for (int i = 0; i < 8; ++i) {
-            const int column = subtile * kSubtileN + (chunk + i / 4) * 8 + i % 2;
-            if (column >= valid) weight[i] = slope[i] = 0;
-          }
+        for (int i = 0; i < 8; ++i) {
+          float weight, slope;
+          softcap_weight(accumulators[4 * chunk + i], softcap, weight, slope);
+          sums[mma][i / 2 % 2] += weight;
+          gradient[i] = weight * slope;
         }
-#pragma unroll
-        for (int i = 0; i < 8; ++i) sums[mma][i / 2 % 2] += weight[i];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) weight[i] *= slope[i];
-        smem.store_rounded(chunk, weight);
+        output.store(smem, subtile, chunk, gradient);
       }
     }
     __device__ void end_subtile(int subtile) const {
-      if (subtile != kSubtiles - 1) return;
-#pragma unroll
-      for (int mma = 0; mma < kWgmmaTiles; ++mma) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-          const float sum = warp_sum<4>(sums[mma][half]);  // the four lanes of a row
-          const int row = first_row + mma * kWgmmaM + half * 8;
-          if (threadIdx.x % 4 == 0 && row < of.rows)
-            of.partial_sums[std::int64_t{tile_n} * of.rows + row] = sum;
-        }
-      }
+      if (subtile != block_n / kSubtileN - 1) return;
+      output.end();
+      for_rows([&](int mma, int half, int row) {
+        const float sum = warp_sum<4>(sums[mma][half]);  // the four lanes of a row
+        if (threadIdx.x % 4 == 0 && row < of.rows)
+          of.partial_sums[std::int64_t{tile_n} * of.rows + row] = sum;
+      });
     }
   };
 };
@@ -126,6 +139,7 @@ constexpr int kFinishRows = kWarp;  // of a block
 __global__ void __launch_bounds__(kThreads)
     finish_rows_kernel(LinearCrossEntropy of, Softcap softcap,
                        const float* __restrict__ partial_sums, int tiles, float* __restrict__ nll) {
+  const float scale = of.fp8.copy.scale == nullptr ? 1 : *of.fp8.copy.scale;
   __shared__ float partial[kWarps][kFinishRows];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int first_row = blockIdx.x * kFinishRows;
@@ -138,7 +152,7 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   for (int r = warp; r < kFinishRows && first_row + r < of.rows; r += kWarps) {
     const std::int64_t row = first_row + r, target = of.targets[row];
-    const float others = warp_sum(lane < kWarps ? partial[lane][r] : 0);
+    const float others = scale * warp_sum(lane < kWarps ? partial[lane][r] : 0);
     const bool is_token = target >= 0 && target < of.vocab;
     const T* const x = static_cast<const T*>(of.x) + row * of.dim;
     const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
@@ -216,8 +230,9 @@ int blocks_of(const LinearCrossEntropy& of) {
 
 }  // namespace
 
-int cross_entropy_partial_sums(int width) {
-  return (width + kBlockN - 1) / kBlockN;
+int cross_entropy_partial_sums(int width, bool in_fp8) {
+  const int block_n = in_fp8 ? kBlockN<__nv_fp8_e4m3> : kBlockN<T>;
+  return (width + block_n - 1) / block_n;
 }
 
 void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, float* nll,
@@ -229,10 +244,15 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
                             .k = of.dim,
                             .a = of.gemm_x,
                             .b = of.gemm_weight,
-                            .d = of.unnormalised};
+                            .d = of.fp8.scale_a == nullptr ? of.unnormalised : of.transposed};
   const auto run = [&](auto operand) {
-    const SoftmaxGradientEpilogue<decltype(operand)> epilogue{
-        softcap, of.rows, of.vocab, of.targets, partial_sums, operand_scales(of.fp8)};
+    const SoftmaxGradientEpilogue<decltype(operand)> epilogue{softcap,
+                                                              of.rows,
+                                                              of.vocab,
+                                                              of.targets,
+                                                              partial_sums,
+                                                              operand_scales(of.fp8),
+                                                              {of.fp8.copy, of.rows, of.width}};
     launch_gemm(problem, epilogue, "linear_cross_entropy", stream);
   };
   if (of.fp8.scale_a != nullptr)
@@ -240,7 +260,8 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
   else
     run(T{});
   finish_rows_kernel<<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
-      of, softcap, partial_sums, cross_entropy_partial_sums(of.width), nll);
+      of, softcap, partial_sums, cross_entropy_partial_sums(of.width, of.fp8.scale_a != nullptr),
+      nll);
   check_launch("linear_cross_entropy");
 }
 

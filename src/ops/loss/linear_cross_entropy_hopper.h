@@ -12,17 +12,19 @@ struct LinearCrossEntropy {
   const void* x;                // [N, D]
   const void* weight;           // [width, D]
   const std::int64_t* targets;  // [N]
-  // What the first GEMM multiplies: x and weight, or with `fp8` both as e4m3.
+  // What the first GEMM multiplies: x and weight, or with `fp8` both as e4m3, `width` a multiple of
+  // 16.
   const void *gemm_x, *gemm_weight;
-  Fp8Gemm fp8;  // without a copy
+  Fp8Gemm fp8;
   // What the forward pass leaves for the backward pass:
-  void* unnormalised;    // [N, width]: G
+  void* unnormalised;    // [N, width]: G; with `fp8` it is fp8.copy, in e5m2,
+  void* transposed;      // and here its transpose [width, fp8_interleaved(N)]
   float* inverse_sum;    // [N]: 1/S
   float* target_factor;  // [N]: (1 − p)·ds/dz of the target
 };
 
 // Rows of the workspace `partial_sums` [., N] fp32: one per tile along the vocabulary.
-int cross_entropy_partial_sums(int width);
+int cross_entropy_partial_sums(int width, bool in_fp8);
 
 // nll [N], NaN where the target is not in [0, vocab).
 void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, float* nll,

@@ -70,11 +70,23 @@ __device__ inline void invert(float (&x)[4]) {
 struct Softcap {
   float cap, inner, outer;
   explicit Softcap(float c) : cap(c), inner(2 * kLog2E / c), outer(-2 * kLog2E * c) {}
+
+  // log2 of a weight; r is that of softcap_weights().
+  __device__ float exponent(float r) const { return outer * r; }
+};
+// Of 16-bit logits that are yet to be multiplied by `factor`; weights are divided by `scale`.
+struct ScaledSoftcap : Softcap {
+  float offset;
+  __device__ ScaledSoftcap(const Softcap& of, float factor, float scale)
+      : Softcap(of), offset(-log2f(scale)) {
+    inner *= factor;
+  }
+  __device__ float exponent(float r) const { return fmaf(outer, r, offset); }
 };
 
 // For each logit z with softcapped s: weight = exp(s − cap), slope = (ds/dz)/4.
-template <typename T, typename P>
-__device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weight)[P::size],
+template <typename T, typename P, typename AnySoftcap>
+__device__ void softcap_weights(const P& z, const AnySoftcap& softcap, float (&weight)[P::size],
                                 float (&slope)[P::size]) {
   if constexpr (std::is_same_v<T, float>) {
 #pragma unroll
@@ -99,11 +111,20 @@ __device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weig
       invert(r);
 #pragma unroll
       for (int k = 0; k < kGroup; ++k) {
-        weight[first + k] = fast_exp2(softcap.outer * r[k]);
+        weight[first + k] = fast_exp2(softcap.exponent(r[k]));
         slope[first + k] = e[k] * r[k] * r[k];
       }
     }
   }
+}
+
+// The same of one 16-bit logit, also of an infinite one. Takes fewer instructions and more special
+// functions: an epilogue, with one warp a scheduler, waits for the former.
+template <typename AnySoftcap>
+__device__ void softcap_weight(float z, const AnySoftcap& softcap, float& weight, float& slope) {
+  const float r = fast_inverse(1 + fast_exp2(z * softcap.inner));
+  weight = fast_exp2(softcap.exponent(r));
+  slope = fmaf(-r, r, r);
 }
 
 // Zeros the weights and slopes of a pack's columns from `valid` on: those that are no token. Their

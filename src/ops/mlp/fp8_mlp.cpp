@@ -34,9 +34,10 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
   // Of x in e4m3.
   static Activation activate(const at::Tensor& x, const Weights& of) {
     const auto shape = of.shape(x);
-    const Activation out{at::empty({shape.rows, shape.hidden}, x.options()),
-                         empty_fp8_transposed(x, shape.rows, shape.hidden),
-                         at::empty({cuda::mlp_sign_bytes(shape)}, x.options().dtype(at::kByte))};
+    const Activation out{
+        at::empty({shape.rows, shape.hidden}, x.options()),
+        empty_fp8_transposed(x, shape.rows, shape.hidden),
+        at::empty({cuda::fp8_mlp_sign_bytes(shape)}, x.options().dtype(at::kByte))};
     const auto &up = of.up.fp8, &down = of.down.fp8;
     cuda::fp8_mlp_up(shape, const_data(x), const_data(up.value),
                      fp8_gemm(up.input.scale, up.scale, fp8_copy(out.rows, down.input)), of.slope,

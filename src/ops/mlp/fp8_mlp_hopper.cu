@@ -13,11 +13,15 @@ namespace {
 using namespace hopper;
 using Fp8 = __nv_fp8_e4m3;
 
+// With operands of half the size the epilogue is what lasts, with one warp a scheduler. A narrower
+// tile leaves it registers to work on several elements at a time.
+constexpr int kBlockN = 128, kSubtiles = kBlockN / kSubtileN;
+
 // D = leaky_relu_squared(A·Bᵀ), its rows, and the accumulators' signs.
 struct Fp8ActivationEpilogue {
   using Element = Fp8;
   using Operand = Fp8;
-  static constexpr int block_n = kMlpBlockN;
+  static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   float slope;
   OperandScales scales;
@@ -28,15 +32,15 @@ struct Fp8ActivationEpilogue {
     float positive, negative;  // what an accumulator is multiplied by, of its sign
     uint2* sign_out;
     uint2 signs{};  // of the current subtile
-    Fp8Tile<Fp8> output;
+    OutputTile<Fp8> output;
 
     __device__ Tile(const Fp8ActivationEpilogue& epilogue, const TileInfo& tile)
         : positive(epilogue.scales.product() * rsqrtf(*epilogue.rows.copy.scale)),
           negative(epilogue.slope * positive),
-          sign_out(epilogue.signs + first_sign_index(tile)),
+          sign_out(epilogue.signs + first_sign_index<kSubtiles>(tile)),
           output(epilogue.rows, tile.row, tile.column) {}
 
-    __device__ void transform(Accumulators<kMlpBlockN>&) const {}
+    __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<Fp8>& smem) {
 #pragma unroll
@@ -54,7 +58,7 @@ struct Fp8ActivationEpilogue {
     }
     __device__ void end_subtile(int subtile) const {
       sign_out[subtile * kWarpgroupThreads] = signs;
-      if (subtile == kMlpSubtiles - 1) output.end();
+      if (subtile == kSubtiles - 1) output.end();
     }
   };
 };
@@ -63,7 +67,7 @@ struct Fp8ActivationEpilogue {
 struct Fp8ActivationGradientEpilogue {
   using Element = Fp8;
   using Operand = Fp8;
-  static constexpr int block_n = kMlpBlockN;
+  static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = true;
   float slope;
   OperandScales scales;
@@ -73,20 +77,20 @@ struct Fp8ActivationGradientEpilogue {
 
   struct Tile {
     float positive, negative;  // du²/dx / √C, and all scales
-    uint2 signs[kMlpSubtiles];
-    Fp8Tile<Fp8> output;
+    uint2 signs[kSubtiles];
+    OutputTile<Fp8> output;
 
     __device__ Tile(const Fp8ActivationGradientEpilogue& epilogue, const TileInfo& tile)
         : positive(2 * approximate_sqrt(*epilogue.activation_scale) * epilogue.scales.product() /
                    *epilogue.rows.copy.scale),
           negative(-fabsf(epilogue.slope) * positive),
           output(epilogue.rows, tile.row, tile.column) {
-      const uint2* const sign_in = epilogue.signs + first_sign_index(tile);
+      const uint2* const sign_in = epilogue.signs + first_sign_index<kSubtiles>(tile);
 #pragma unroll
-      for (int s = 0; s < kMlpSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
+      for (int s = 0; s < kSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
     }
 
-    __device__ void transform(Accumulators<kMlpBlockN>&) const {}
+    __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<Fp8>& smem) {
       unsigned& subtile_signs = sign_word(signs[subtile], mma);
@@ -111,12 +115,16 @@ struct Fp8ActivationGradientEpilogue {
       }
     }
     __device__ void end_subtile(int subtile) const {
-      if (subtile == kMlpSubtiles - 1) output.end();
+      if (subtile == kSubtiles - 1) output.end();
     }
   };
 };
 
 }  // namespace
+
+std::int64_t fp8_mlp_sign_bytes(const MlpShape& shape) {
+  return sign_bytes<Fp8ActivationEpilogue>(shape);
+}
 
 void fp8_mlp_up(const MlpShape& shape, const void* x, const void* up, const Fp8Gemm& fp8,
                 float slope, void* transposed, void* signs, Stream stream) {
@@ -131,8 +139,9 @@ void fp8_mlp_up(const MlpShape& shape, const void* x, const void* up, const Fp8G
 }
 
 void fp8_mlp_down_backward(const MlpShape& shape, const void* dy, const void* down,
-                           const Fp8Gemm& fp8, const void* activation, const float* activation_scale,
-                           const void* signs, float slope, void* transposed, Stream stream) {
+                           const Fp8Gemm& fp8, const void* activation,
+                           const float* activation_scale, const void* signs, float slope,
+                           void* transposed, Stream stream) {
   const GemmProblem problem{.m = shape.rows,
                             .n = shape.hidden,
                             .k = shape.dim,

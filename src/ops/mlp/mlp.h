@@ -7,10 +7,11 @@ namespace tg {
 // x [..., D] → leaky_relu_squared(x·upᵀ, slope)·downᵀ [..., D], with up [F, D] and down [D, F].
 // Weight gradients as linear()'s. On Hopper, in bf16 and fp16, the activation and its gradient are
 // computed in GEMM epilogues, and the activation and a sign bit per element are saved for backward
-// instead of x·upᵀ. With `fp8` there all six products are of FP8 operands, weight gradients included,
-// and nothing of width F is in 16 bits (fp8_mlp.h). `recompute`: the activation is not saved but computed again in backward, from
-// x·upᵀ, on Hopper by the first GEMM; the same bits. `row_scale` [rows of x] fp32, if defined:
-// mlp(row_scale ⊙ x), with row_scale a constant to autograd.
+// instead of x·upᵀ. With `fp8` there all six products are of FP8 operands, weight gradients
+// included, and nothing of width F is in 16 bits (fp8_mlp.h). `recompute`: the activation is not
+// saved but computed again in backward, from x·upᵀ, on Hopper by the first GEMM; the same bits.
+// `row_scale` [rows of x] fp32, if defined: mlp(row_scale ⊙ x), with row_scale a constant to
+// autograd.
 at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope,
                bool recompute = false, const at::Tensor& row_scale = {});
 // The form in which mlp() of these weights takes the normed rows of x.

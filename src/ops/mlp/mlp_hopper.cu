@@ -11,12 +11,14 @@ namespace {
 
 using namespace hopper;
 
+constexpr int kBlockN = 192, kSubtiles = kBlockN / kSubtileN;
+
 // D = leaky_relu_squared(A·Bᵀ), and the accumulators' signs.
 template <typename T>
 struct ActivationEpilogue {
   using Element = T;
   using Operand = T;
-  static constexpr int block_n = kMlpBlockN;
+  static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = false, reads_c = false;
   float slope;
   RowScale row_scale;
@@ -31,7 +33,9 @@ struct ActivationEpilogue {
     __device__ Tile(const ActivationEpilogue& epilogue, const TileInfo& tile)
         : slope(epilogue.slope),
           row_scales(epilogue.row_scale, tile.row),
-          sign_out(epilogue.signs == nullptr ? nullptr : epilogue.signs + first_sign_index(tile)) {}
+          sign_out(epilogue.signs == nullptr ? nullptr
+                                             : epilogue.signs + first_sign_index<kSubtiles>(tile)) {
+    }
 
     // Of the row_scale · x of a row.
     __device__ float activate(float x, float row_scale, unsigned& bits) const {
@@ -39,7 +43,7 @@ struct ActivationEpilogue {
       const float u = x * (x > 0 ? row_scale : slope * row_scale);
       return u * u;
     }
-    __device__ void transform(Accumulators<kMlpBlockN>&) const {}
+    __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
 #pragma unroll
@@ -64,7 +68,7 @@ template <typename T>
 struct ActivationGradientEpilogue {
   using Element = T;
   using Operand = T;
-  static constexpr int block_n = kMlpBlockN;
+  static constexpr int block_n = kBlockN;
   static constexpr bool n_major_b = true, reads_c = true;
   float slope;
   RowScale row_scale;
@@ -73,13 +77,13 @@ struct ActivationGradientEpilogue {
   struct Tile {
     float slope;
     ThreadRowScales row_scales;
-    uint2 signs[kMlpSubtiles];
+    uint2 signs[kSubtiles];
 
     __device__ Tile(const ActivationGradientEpilogue& epilogue, const TileInfo& tile)
         : slope(epilogue.slope), row_scales(epilogue.row_scale, tile.row) {
-      const uint2* const sign_in = epilogue.signs + first_sign_index(tile);
+      const uint2* const sign_in = epilogue.signs + first_sign_index<kSubtiles>(tile);
 #pragma unroll
-      for (int s = 0; s < kMlpSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
+      for (int s = 0; s < kSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];
     }
 
     __device__ float differentiate(float d_activation, float activation, float row_scale,
@@ -87,7 +91,7 @@ struct ActivationGradientEpilogue {
       const float factor = pop_sign(bits) ? -2 * fabsf(slope) * row_scale : 2 * row_scale;
       return d_activation * (approximate_sqrt(activation) * factor);
     }
-    __device__ void transform(Accumulators<kMlpBlockN>&) const {}
+    __device__ void transform(Accumulators<kBlockN>&) const {}
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
       unsigned& subtile_signs = sign_word(signs[subtile], mma);
@@ -115,9 +119,7 @@ struct ActivationGradientEpilogue {
 }  // namespace
 
 std::int64_t mlp_sign_bytes(const MlpShape& shape) {
-  const auto grid = make_tile_grid<ActivationEpilogue<__nv_bfloat16>>(
-      shape.rows, shape.hidden, shape.dim);
-  return std::int64_t{grid.count()} * kClusterSize * kBlockM * kMlpBlockN / 8;
+  return sign_bytes<ActivationEpilogue<__nv_bfloat16>>(shape);
 }
 
 void mlp_up(const MlpShape& shape, const void* x, const void* up, const float* row_scale,

@@ -2,16 +2,22 @@
 // Signs of x·upᵀ: a uint2 per thread and subtile, of which each wgmma tile fills a word, one bit
 // for each of its 32 accumulators, the first in the highest bit.
 #include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/mlp/mlp_hopper.h"
 
 namespace tg::cuda::hopper {
 
-constexpr int kMlpBlockN = 192, kMlpSubtiles = kMlpBlockN / kSubtileN;
+// Size of the signs in the tiles of `Epilogue`.
+template <typename Epilogue>
+std::int64_t sign_bytes(const MlpShape& shape) {
+  const auto grid = make_tile_grid<Epilogue>(shape.rows, shape.hidden, shape.dim);
+  return std::int64_t{grid.count()} * kClusterSize * kBlockM * Epilogue::block_n / 8;
+}
 
 static_assert(kSubtileAccumulators == 32);
 // Index of a thread's uint2 of subtile 0; those of the next subtiles are kWarpgroupThreads apart.
-__device__ inline std::int64_t first_sign_index(const TileInfo& tile) {
-  return std::int64_t{tile.index} * kMlpSubtiles * kWarpgroupThreads +
-         threadIdx.x % kWarpgroupThreads;
+template <int subtiles>
+__device__ std::int64_t first_sign_index(const TileInfo& tile) {
+  return std::int64_t{tile.index} * subtiles * kWarpgroupThreads + threadIdx.x % kWarpgroupThreads;
 }
 __device__ inline unsigned& sign_word(uint2& signs, int mma) {
   return mma == 0 ? signs.x : signs.y;

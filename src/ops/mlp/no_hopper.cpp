@@ -16,6 +16,9 @@ void mlp_down_backward(const MlpShape&, const void*, const void*, const float*, 
                        const void*, float, void*, Dtype, Stream) {
   not_built();
 }
+std::int64_t fp8_mlp_sign_bytes(const MlpShape&) {
+  not_built();
+}
 void fp8_mlp_up(const MlpShape&, const void*, const void*, const Fp8Gemm&, float, void*, void*,
                 Stream) {
   not_built();

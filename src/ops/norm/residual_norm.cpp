@@ -48,7 +48,8 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                const OptionalTensor& branch, const OptionalTensor& skip,
                                const OptionalTensor& skip_weight, const OptionalTensor& x0,
                                const OptionalTensor& mix, double norm_scale, bool keep_sum,
-                               std::int64_t channels, NormedRows normed, const Fp8Scaling& y_scaling,
+                               std::int64_t channels, NormedRows normed,
+                               const Fp8Scaling& y_scaling,
                                const Fp8Scaling& branch_gradient_scaling) {
     Tensors in{or_undefined(x),           or_undefined(branch), or_undefined(skip),
                or_undefined(skip_weight), or_undefined(x0),     or_undefined(mix)};
@@ -190,8 +191,7 @@ ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool k
   assert(terms.x0.defined() || !terms.mix.defined());
   if (use_kernels(terms.x) && supported(terms)) {
     const bool mixed = terms.mix.defined();
-    const auto normed =
-        terms.x.scalar_type() == at::kBFloat16 ? terms.normed : NormedRows::written;
+    const auto normed = terms.x.scalar_type() == at::kBFloat16 ? terms.normed : NormedRows::written;
     assert(normed != NormedRows::in_fp8 || terms.y_scaling.cached);
     const auto input = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
     const auto out = FusedResidualNorm::apply(

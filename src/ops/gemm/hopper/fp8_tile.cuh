@@ -23,25 +23,37 @@ struct Fp8Rows {
   int rows, columns;  // columns is a multiple of 16
 };
 
-// A consumer thread's part of both, of one tile.
+// A consumer thread's part of a tile of D, and of Fp8Rows where D is in FP8.
+template <typename Element, bool fp8 = is_transposed<Element>>
+struct OutputTile {
+  __device__ OutputTile(const Fp8Rows&, int, int) {}
+  // `values`: of a thread's accumulators of `chunk` and the next, a row's two columns and the other
+  // row's in turns; of FP8 divided by the scale.
+  __device__ void store(const SubtileView<Element>& smem, int, int chunk,
+                        const float (&values)[8]) const {
+    smem.store_rounded(chunk, values);
+  }
+  // After the last subtile.
+  __device__ void end() const {}
+};
+
 template <typename Element>
-struct Fp8Tile {
+struct OutputTile<Element, true> {
   static constexpr int kStoredBytes = 16;                  // of a row, by a lane at once
   static constexpr int kStoredColumns = 2 * kStoredBytes;  // by the four lanes of two rows
   const Fp8Rows& output;
   int first_row, first_column;
-  float amax = 0;
-  unsigned words[4];  // two of a row, two of the one 8 below; each has 2 columns of two chunks
+  float scale, amax = 0;
+  unsigned words[4];    // two of a row, two of the one 8 below; each has 2 columns of two chunks
   unsigned columns[4];  // of the transpose, as SubtileView stores them
 
-  __device__ Fp8Tile(const Fp8Rows& of, int row, int column) : output(of) {
+  __device__ OutputTile(const Fp8Rows& of, int row, int column)
+      : output(of), scale(*of.copy.scale) {
     const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
     first_row = row + warp * 16 + lane / 4 + lane % 4 / 2 * 8;
     first_column = column + lane % 2 * kStoredBytes;
   }
 
-  // `values`: of a thread's accumulators of `chunk` and the next, a row's two columns and the other
-  // row's in turns; divided by the scale.
   __device__ void store(const SubtileView<Element>& smem, int subtile, int chunk,
                         const float (&values)[8]) {
     unsigned pairs[4];
@@ -52,17 +64,16 @@ struct Fp8Tile {
       pairs[p] = fp8_pair<Element>(low, high);
     }
     const int half = chunk / 2 % 2;
-    words[half] = pairs[0] | pairs[2] << 16;
-    words[2 + half] = pairs[1] | pairs[3] << 16;
+    words[half] = __byte_perm(pairs[0], pairs[2], 0x5410);
+    words[2 + half] = __byte_perm(pairs[1], pairs[3], 0x5410);
     columns[2 * half] = __byte_perm(pairs[0], pairs[1], 0x5140);
     columns[2 * half + 1] = __byte_perm(pairs[2], pairs[3], 0x5140);
     if (half == 0) return;
     smem.store(chunk - 2, columns);
     store_rows(smem.mma * kWgmmaM, subtile * kSubtileN + chunk / 4 * kStoredColumns);
   }
-  // After the last subtile.
   __device__ void end() const {
-    raise_amax(output.copy.amax, amax * *output.copy.scale);
+    raise_amax(output.copy.amax, amax * scale, /*reads_first=*/false);
   }
 
  private:
@@ -72,12 +83,12 @@ struct Fp8Tile {
     exchange(w[0], w[1], 1), exchange(w[2], w[3], 1);
     exchange(w[0], w[2], 2), exchange(w[1], w[3], 2);
     const int row = first_row + row_offset, column = first_column + column_offset;
-    if (row >= output.rows || column >= output.columns) return;
-    // Low halves are of the first chunk, high ones of the second.
     const auto at = std::int64_t{row} * output.columns + column;
-    *reinterpret_cast<uint4*>(static_cast<unsigned char*>(output.copy.values) + at) =
-        make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410),
-                   __byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632));
+    // Low halves are of the first chunk, high ones of the second.
+    const auto bytes = make_uint4(__byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410),
+                                  __byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632));
+    if (row < output.rows && column < output.columns)
+      *reinterpret_cast<uint4*>(static_cast<unsigned char*>(output.copy.values) + at) = bytes;
   }
   // Swaps `b` of the lanes without `bit` for `a` of those with it.
   __device__ static void exchange(unsigned& a, unsigned& b, unsigned bit) {

@@ -1,7 +1,7 @@
 #pragma once
 // Persistent, warp-specialised GEMM of bf16, fp16 or FP8: D = epilogue(A·Bᵀ, C), accumulated in
-// fp32. D and C of 16-bit elements are row-major. In FP8 they are transposed, [N, M], as the GEMM of
-// a weight gradient reads D, whose K is M, with M interleaved (kInterleavedRows).
+// fp32. D and C of 16-bit elements are row-major. In FP8 they are transposed, [N, M], as the GEMM
+// of a weight gradient reads D, whose K is M, with M interleaved (kInterleavedRows).
 //
 // A CTA has three warpgroups. Warpgroup 0 issues TMA only: thread 0 is the producer, which loads A
 // and B into the stages of the pipeline, and thread 32 the epilogue's TMA thread, which loads
@@ -34,7 +34,7 @@
 namespace tg::cuda::hopper {
 
 constexpr int kBlockM = 128;
-constexpr int kSwizzleBytes = 128;  // of a row: the span of the swizzle
+constexpr int kSwizzleBytes = 128;                   // of a row: the span of the swizzle
 constexpr int kSwizzleElements = kSwizzleBytes / 2;  // of 16 bits
 constexpr int kSubtileN = kSwizzleElements;
 template <typename Element>
@@ -281,9 +281,10 @@ struct SubtileView {
   }
 };
 
-// Of FP8: the transpose of the wgmma tile, 64 columns of 128 bytes, a byte for each row, interleaved.
-// load() and store() take `chunk` in steps of 4: a word for each of the four chunks, with the
-// thread's two rows of its first column in the low bytes, those of its second one in the high ones.
+// Of FP8: the transpose of the wgmma tile, 64 columns of 128 bytes, a byte for each row,
+// interleaved. load() and store() take `chunk` in steps of 4: a word for each of the four chunks,
+// with the thread's two rows of its first column in the low bytes, those of its second one in the
+// high ones.
 template <typename Element>
 struct SubtileView<Element, true> {
   Element* smem;

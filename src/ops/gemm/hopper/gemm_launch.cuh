@@ -19,10 +19,10 @@ struct GemmProblem {
 };
 
 template <typename T>
-constexpr CUtensorMapDataType kTensorMapType =
-    sizeof(T) == 1                   ? CU_TENSOR_MAP_DATA_TYPE_UINT8
-    : std::is_same_v<T, __half>      ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
-                                     : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+constexpr CUtensorMapDataType kTensorMapType = sizeof(T) == 1 ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                               : std::is_same_v<T, __half>
+                                                   ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
 // Tensor map of a matrix of T, for boxes of box_rows x 128 bytes with the 128-byte swizzle.
 template <typename T>
@@ -75,12 +75,12 @@ void launch_gemm(const GemmProblem& problem, const Epilogue& epilogue, const cha
   constexpr int block_k = kBlockK<Operand>, block_n = Epilogue::block_n;
   const auto [m, n, k, a, b, c, d] = problem;
   if (m == 0) return;
-  const TensorMaps maps{
-      make_tensor_map<Operand>(a, m, k, kBlockM),
-      Epilogue::n_major_b ? make_tensor_map<Operand>(b, k, n, block_k / kClusterSize)
-                          : make_tensor_map<Operand>(b, n, k, block_n / kClusterSize),
-      Epilogue::reads_c ? make_output_map<Element>(c, m, n) : CUtensorMap{},
-      make_output_map<Element>(d, m, n)};
+  const TensorMaps maps{make_tensor_map<Operand>(a, m, k, kBlockM),
+                        Epilogue::n_major_b
+                            ? make_tensor_map<Operand>(b, k, n, block_k / kClusterSize)
+                            : make_tensor_map<Operand>(b, n, k, block_n / kClusterSize),
+                        Epilogue::reads_c ? make_output_map<Element>(c, m, n) : CUtensorMap{},
+                        make_output_map<Element>(d, m, n)};
   const auto grid = make_tile_grid<Epilogue>(m, n, k);
   const auto kernel = wgmma_kernel<Epilogue>;
   constexpr auto smem_bytes = sizeof(SharedStorage<Operand, Element, block_n>);

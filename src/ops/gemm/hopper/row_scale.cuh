@@ -5,7 +5,7 @@
 
 namespace tg::cuda::hopper {
 
-// FP8 operands are rounded scaled (GemmOperands), so that only a gradient may have a RowScale then.
+// Rows in FP8 are rounded scaled.
 struct RowScale {
   const float* values = nullptr;  // [rows]; null: 1
   int rows = 0;
