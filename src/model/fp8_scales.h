@@ -16,8 +16,8 @@ namespace tg {
 // all the step's micro-batches follows that of the next step. On the device, at fixed addresses.
 class Fp8Scales {
  public:
-  // What a step may grow by over the one before without saturating; a head's unnormalised gradient,
-  // in e5m2, grows exponentially.
+  // What a step may grow by over the one before without saturating. A head's unnormalised gradient
+  // and its input over S grow exponentially with logits; the former, in e5m2, has range to spare.
   static constexpr double kHeadroom = 4, kE5m2Headroom = 16;
 
   Fp8Scales() = default;  // without FP8
@@ -30,7 +30,7 @@ class Fp8Scales {
   Fp8Scaling input(std::int64_t product) const { return of(0, product); }
   Fp8Scaling output_gradient(std::int64_t product) const { return of(1, product); }
   // Of a head (ops/loss/linear_cross_entropy.h), which takes this product and the next: guesses of
-  // the first step's largest magnitudes of G and of its input scaled by c/S, whose scaling is
+  // the first step's largest magnitudes of G/4 and of its input scaled by 4c/S, whose scaling is
   // input(product + 1).
   void set_head(std::int64_t product, double gradient, double scaled_input);
 

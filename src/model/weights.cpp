@@ -188,6 +188,7 @@ void WeightCopies::make_fp8(const LayerWeights& banks, double logit_softcap) {
   const auto of_layers = layers * static_cast<std::int64_t>(std::size(kinds));
   fp8_scales_ =
       Fp8Scales(of_layers + 2 * has_head, numerics_.step_tokens, banks.qkv.value.device());
+  if (has_head) guess_head_scales(of_layers, logit_softcap);
   if (!numerics_.has_fp8) return;
   std::int64_t product = 0;
   for (const auto& [wanted, matrix] : kinds) {
@@ -200,15 +201,24 @@ void WeightCopies::make_fp8(const LayerWeights& banks, double logit_softcap) {
           .transposed = bank.transposed[i],
           .scale = bank.scale[i],
           .input = fp8_scales_.input(product),
-          .output_gradient = fp8_scales_.output_gradient(product),
-          .gradient_in_fp8 =
-              matrix == &LayerWeights::qkv && bank.value.size(2) >= kMinFp8GradientColumns};
+          .output_gradient = fp8_scales_.output_gradient(product)};
     }
   }
-  if (fp8.head && has_head) make_fp8_head(product, logit_softcap);
+  if (fp8.head && has_head && head_.value.size(0) % cuda::kFp8Chunk == 0) make_fp8_head(of_layers);
 }
 
-void WeightCopies::make_fp8_head(std::int64_t product, double logit_softcap) {
+void WeightCopies::guess_head_scales(std::int64_t product, double logit_softcap) {
+  // Of logits near 0: weights e^−cap, of which the gradient has a quarter, a share of 4/(tokens·S),
+  // and an input's elements up to 8. A logit that is far from it saturates, or is lost, for one
+  // step. Beyond kLargestSoftcap the head is not computed in FP8.
+  constexpr double kLargestSoftcap = 35;
+  const double weight = std::exp(-std::min(logit_softcap, kLargestSoftcap));
+  const double sum = weight * static_cast<double>(head_.value.size(0));
+  fp8_scales_.set_head(product, weight / 4,
+                       8 * 4 / (static_cast<double>(numerics_.step_tokens) * sum));
+}
+
+void WeightCopies::make_fp8_head(std::int64_t product) {
   const auto bank = head_.value.unsqueeze(0);
   const auto head = empty_fp8_weights(bank);
   fp8_banks_.push_back({bank, head});
@@ -218,12 +228,6 @@ void WeightCopies::make_fp8_head(std::int64_t product, double logit_softcap) {
                         .input = fp8_scales_.input(product),
                         .output_gradient = fp8_scales_.output_gradient(product),
                         .scaled_input = fp8_scales_.input(product + 1)};
-  // Of logits near 0: weights e^−cap, slopes of 1/4, a share of 4/(tokens·S), and an input's
-  // elements up to 8. One that is far from it saturates, or loses its smallest elements, for one
-  // step.
-  const double weight = std::exp(-logit_softcap);
-  const double sum = weight * static_cast<double>(head_.value.size(0));
-  fp8_scales_.set_head(product, weight, 8 * 4 / (static_cast<double>(numerics_.step_tokens) * sum));
 }
 
 Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& sizes) {

@@ -105,7 +105,8 @@ class WeightCopies {
   static RowScales value_weights(const ParameterTable& table, std::int64_t layers);
   // Copies in FP8 for training passes the matrices of all layers, `banks`, and the head's.
   void make_fp8(const LayerWeights& banks, double logit_softcap);
-  void make_fp8_head(std::int64_t product, double logit_softcap);
+  void guess_head_scales(std::int64_t product, double logit_softcap);
+  void make_fp8_head(std::int64_t product);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
   at::Tensor rounded(const at::Tensor& parameter, bool is_bank) const;
   // From the gradient of a scaled copy to those of the parameter and of its scales.

@@ -192,8 +192,7 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const auto rope_table = make_rope_table(t, {.dims = r.rope_dims}, make.dtype(), make.device());
   const double qkv_flops = 2.0 * static_cast<double>(b * t * r.dim * qkv_dim);
   const at::Tensor none;
-  auto qkv_fp8 = test::fp8_weight(qkv.value);
-  qkv_fp8.fp8.gradient_in_fp8 = r.dim >= kMinFp8GradientColumns;
+  const auto qkv_fp8 = test::fp8_weight(qkv.value);
   for (const auto& [name, weight] :
        {std::pair{"qkv_proj_norm_rope", &qkv}, {"qkv_proj_norm_rope, FP8", &qkv_fp8}}) {
     timer.row(

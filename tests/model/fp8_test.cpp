@@ -145,5 +145,23 @@ TEST_F(Fp8Model, EachPartIsItsOwnProductsAlone) {
   }
 }
 
+TEST(Fp8Scales, OfAHeadsGradientHaveTheRangeOfE5m2) {
+  Fp8Scales scales(3, 128, at::kCPU);
+  scales.set_head(1, /*gradient=*/1e-13, /*scaled_input=*/1e-3);
+  const auto scale = [](const Fp8Scaling& of) { return of.scale.item<double>(); };
+  const auto expect_scales = [&](double gradient, double scaled_input) {
+    const double of_gradient = gradient * Fp8Scales::kE5m2Headroom / kE5m2Max;
+    EXPECT_NEAR(scale(scales.output_gradient(1)), of_gradient, 1e-6 * of_gradient);
+    const double of_input = scaled_input * Fp8Scales::kHeadroom / kFp8Max;
+    EXPECT_NEAR(scale(scales.input(2)), of_input, 1e-6 * of_input);
+  };
+  expect_scales(1e-13, 1e-3);
+  EXPECT_EQ(scale(scales.input(1)), scale(scales.input(0))) << "its input is as any other";
+  scales.amax().fill_(5);
+  scales.update();
+  expect_scales(5, 5);
+  EXPECT_EQ(scale(scales.output_gradient(0)), scale(scales.input(2)));
+}
+
 }  // namespace
 }  // namespace tg

@@ -6,6 +6,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/fused.h"
+#include "ops/kernels.h"
 #include "tests/model/fixtures.h"
 #include "tests/ops/on_gpu.h"
 
@@ -154,6 +155,68 @@ TEST_P(GptGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) 
   const auto truth = train(GetParam(), weights, at::kFloat, /*fused=*/false);
   expect_no_farther_from(truth, GetParam(), weights, at::kBFloat16);
   expect_no_farther_from(truth, GetParam(), weights, at::kHalf);
+}
+
+// The second of two steps with products in FP8, whose scales follow from the first.
+Gradients train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts parts,
+                       ActivationRecompute recompute) {
+  const auto table = make_parameters(shape.config, at::kBFloat16, test::kGpu);
+  for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
+  const auto tokens =
+      test::integers({shape.rows, shape.length + 1}, shape.config.vocab_size, 3).to(test::kGpu);
+  use_attention(choose_attention("auto", test::kGpu, at::kBFloat16,
+                                 shape.config.model_dim / shape.config.num_heads));
+  Gpt model(shape.config, table,
+            {.compute = at::kBFloat16,
+             .recompute = recompute,
+             .fp8 = parts,
+             .has_fp8 = true,
+             .step_tokens = shape.rows * shape.length});
+  Gradients found;
+  for (int step = 0; step < 2; ++step) {
+    for (const auto& row : table.rows()) {
+      if (row.value.grad().defined()) row.value.mutable_grad().zero_();
+    }
+    const auto loss = model.loss(tokens.slice(1, 0, -1).contiguous(),
+                                 tokens.slice(1, 1).contiguous(), {.training = true});
+    loss.backward();
+    model.collect_gradients();
+    model.fp8_scales().update();
+    found = {{"loss", loss.detach().to(at::kDouble)}};
+    for (const auto& row : table.rows()) {
+      if (row.value.grad().defined()) found[row.name] = row.value.grad().to(at::kDouble);
+    }
+  }
+  return found;
+}
+
+class Fp8GptGpu : public test::OnGpu<::testing::Test> {};
+
+TEST_F(Fp8GptGpu, GradientsAreNearThoseOfBf16AndTheSameBitsWithRecompute) {
+  auto config = odd({.heads = 2, .head_dim = 64, .vocab = 8192});
+  config.num_layers = 4;
+  config.ve_layers = {1, 3};
+  config.tie_embeddings = false;
+  const Shape shape{.name = "fp8", .config = config, .rows = 1, .length = 130};
+  if (!use_hopper_kernels(at::empty({16}, at::device(test::kGpu).dtype(at::kBFloat16))))
+    GTEST_SKIP() << "FP8 is Hopper's";
+  const auto weights = weights_of(shape);
+  constexpr Fp8Parts all{.mlp = true, .qkv = true, .out = true, .head = true};
+  const auto bf16 = train_in_fp8(shape, weights, {}, ActivationRecompute::off);
+  const auto fp8 = train_in_fp8(shape, weights, all, ActivationRecompute::off);
+  ASSERT_EQ(fp8.size(), bf16.size());
+  for (const auto& [name, gradient] : bf16) {
+    if (!cancels(gradient) || name == "loss") {
+      EXPECT_LT(distance(fp8.at(name), gradient), name == "loss" ? 0.01 : 0.3) << name;
+    }
+  }
+  EXPECT_GT(distance(fp8.at("mlp_up_bank"), bf16.at("mlp_up_bank")), 0.005)
+      << "not the path that was meant";
+  for (const auto mode : {ActivationRecompute::light, ActivationRecompute::block}) {
+    SCOPED_TRACE(choice_name(mode));
+    for (const auto& [name, gradient] : train_in_fp8(shape, weights, all, mode))
+      EXPECT_TRUE(at::equal(gradient, fp8.at(name))) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GptGpu, ::testing::ValuesIn(shapes()),

@@ -136,6 +136,19 @@ TEST_P(LinearCrossEntropyGpu, InFp8IsNearBf16) {
   EXPECT_FALSE(at::equal(found.loss, bf16.loss)) << "not the path that was meant";
   EXPECT_LE(relative(found.dx, bf16.dx), 0.1);
   EXPECT_LE(relative(found.dw, bf16.dw), 0.1);
+  EXPECT_EQ(found.dw.slice(0, GetParam().vocab).count_nonzero().item<std::int64_t>(), 0);
+  const auto again = run(1, /*fp8=*/true);
+  EXPECT_TRUE(at::equal(again.loss, found.loss));
+  EXPECT_TRUE(at::equal(again.dx, found.dx));
+  EXPECT_TRUE(at::equal(again.dw, found.dw));
+}
+
+TEST_P(LinearCrossEntropyGpu, ANaNInTheInputIsOneInTheLoss) {
+  x[GetParam().rows / 2][1].fill_(NAN);
+  EXPECT_TRUE(run().loss.isnan().item<bool>());
+  if (GetParam().dim % 16 == 0 && weight.size(0) % 16 == 0) {
+    EXPECT_TRUE(run(1, /*fp8=*/true).loss.isnan().item<bool>());
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

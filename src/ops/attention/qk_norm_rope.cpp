@@ -56,7 +56,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                const OptionalTensor& embedding, const OptionalTensor& first_v,
                                const OptionalTensor& first_weight, const OptionalTensor& row_scale,
                                bool value_residual, std::int64_t heads, std::int64_t kv_heads,
-                               std::int64_t channels, const QkvGradientCopy& gradient_copy) {
+                               std::int64_t channels, const Fp8Scaling& gradient_scaling) {
     const auto shape = qkv_shape(qkv, cos, heads, kv_heads, channels);
     context->set_materialize_grads(false);
     context->save_for_backward({qkv, cos, sin, or_undefined(q_gain), or_undefined(first_v),
@@ -65,7 +65,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     context->saved_data["heads"] = heads;
     context->saved_data["kv_heads"] = kv_heads;
     context->saved_data["channels"] = channels;
-    context->saved_data["gradient_copy"] = in_capsule(gradient_copy);
+    context->saved_data["gradient_scaling"] = in_capsule(gradient_scaling);
     context->saved_data["embedded"] = embedding.has_value();
     context->saved_data["value_residual"] = value_residual;
 
@@ -118,8 +118,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
       sums = at::empty({heads + cuda::kWeightSums}, fp32);
       partials = at::empty({cuda::qk_norm_rope_backward_blocks(shape), sums.size(0)}, fp32);
     }
-    const auto copy = from_capsule<QkvGradientCopy>(context->saved_data["gradient_copy"]);
-    const auto rounded = empty_rounded(d_qkv, copy.scaling);
+    const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
+    const auto rounded = empty_rounded(d_qkv, scaling);
     const bool embedded = context->saved_data["embedded"].toBool();
     cuda::qk_norm_rope_backward(
         shape,
@@ -129,11 +129,11 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
          .v = head_vectors(dv),
          .exclusive_v = head_vectors(exclusive_dv),
          .first_v = head_vectors(later_first_dv)},
-        {.qkv = copy.in_fp8_alone && !embedded ? nullptr : mutable_data(d_qkv),
+        {.qkv = rounded.defined() && !embedded ? nullptr : mutable_data(d_qkv),
          .first_v = mutable_data(first_dv),
          .partials = mutable_fp32_data(partials),
          .sums = mutable_fp32_data(sums),
-         .qkv_copy = fp8_copy(rounded, copy.scaling)},
+         .qkv_copy = fp8_copy(rounded, scaling)},
         dtype_of(qkv), current_stream(qkv));
 
     at::Tensor d_gain, d_embedding, d_weight;
@@ -179,13 +179,13 @@ bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, co
 }
 
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
-                       const RopeTable& table, const QkvGradientCopy& gradient_copy) {
+                       const RopeTable& table, const Fp8Scaling& gradient_scaling) {
   const auto out = FusedQkNormRope::apply(
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
       optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
       optional_tensor(in.row_scale), in.value_residual, in.heads, in.kv_heads, in.channels,
-      gradient_copy);
+      gradient_scaling);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
 }
 

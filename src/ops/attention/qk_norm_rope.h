@@ -47,14 +47,11 @@ Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& ta
 // second: qk_norm_rope by the kernels. If `inverse_rms` [B, T, heads + KV] fp32 is defined, `qkv`
 // has the result already, but for a gain kept away from 0, and these are row_scale/rms of q and k;
 // undefined, qkv is the plain projection. The gradient of `qkv` is that of the plain projection in
-// both cases; in bf16 and with inverse_rms it may be in FP8 as well, or alone.
-struct QkvGradientCopy {
-  Fp8Scaling scaling{};       // for empty_rounded()
-  bool in_fp8_alone = false;  // unless an embedding's gradient is a part of it
-};
+// both cases. With `gradient_scaling`, and inverse_rms in bf16, it is in FP8 (empty_rounded()), and
+// in bf16 only where an embedding's is a part of it.
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
                                   const RopeTable& table);
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
-                       const RopeTable& table, const QkvGradientCopy& gradient_copy = {});
+                       const RopeTable& table, const Fp8Scaling& gradient_scaling = {});
 
 }  // namespace tg

@@ -41,7 +41,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
          .first_weight = const_fp32_data(in.first_weight),
          .row_scale = const_fp32_data(in.row_scale)},
         mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
-    context->save_for_backward({weight.fp8.gradient_in_fp8 ? operands.x : x, weight.value});
+    context->save_for_backward({operands.x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
     context->mark_non_differentiable({inverse_rms});
     context->set_materialize_grads(false);  // else zeros are written for inverse_rms
@@ -70,7 +70,7 @@ bool supported(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
 
 bool qkv_proj_norm_rope_reads_fp8(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                                   const RopeTable& table) {
-  return weight.fp8.gradient_in_fp8 && supported(x, weight, in, table);
+  return weight.fp8.defined() && supported(x, weight, in, table);
 }
 
 Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
@@ -80,9 +80,7 @@ Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInput
     // Else autograd would not call backward, which adds the weight's gradient.
     assert(x.requires_grad() || !at::GradMode::is_enabled());
     const auto out = FusedQkvProjNormRope::apply(aligned_contiguous(x), weight, table, in);
-    return fused_qk_norm_rope(
-        out[0], out[1], in, table,
-        {weight.fp8.output_gradient, /*in_fp8_alone=*/weight.fp8.gradient_in_fp8});
+    return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient);
   }
   auto of_normed = in;
   of_normed.row_scale = at::Tensor();

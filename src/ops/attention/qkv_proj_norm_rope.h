@@ -10,7 +10,8 @@ namespace tg {
 // row_scale, all three products there are of FP8 operands.
 Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table);
-// Whether it does so, and x may be ResidualNorm::y of rows that are in FP8 alone.
+// Whether it does so, and x may be ResidualNorm::y of rows that are in FP8 alone
+// (NormedRows::in_fp8): then only what is cached of it is read.
 bool qkv_proj_norm_rope_reads_fp8(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                                   const RopeTable& table);
 // The same without a gradient, with the queries of positions [first, first + count) alone: q [B,

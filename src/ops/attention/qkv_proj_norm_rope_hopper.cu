@@ -44,44 +44,35 @@ struct NormRopeEpilogue {
 
   struct Tile {
     const NormRopeArgs<T>& args;
-    int first_token, first_head;
+    ThreadRows tokens;
+    int first_head;
     int column;  // of this thread, in each chunk of 8
     float gains[heads];
     float operand_scale;  // of FP8 operands, else 1
     float first_weight;
     ThreadRowScales row_scales;
-    Angles angles[kWgmmaTiles][2];  // of this thread's rows, if a head of the tile is of q or k
+    Angles angles[kWgmmaTiles][2];  // if a head of the tile is of q or k
 
-    // All that is read from memory but values, while the last wgmma runs.
+    // Reads all but values, while the last wgmma runs.
     __device__ Tile(const NormRopeEpilogue& epilogue, const TileInfo& tile)
         : args(epilogue.args),
+          tokens(tile),
           first_head(tile.column / head_dim),
           column(threadIdx.x % 4 * 2),
           operand_scale(in_fp8 ? epilogue.scales.product() : 1),
           first_weight(args.first_v.data == nullptr ? 0 : *args.first_weight),
-          row_scales(epilogue.args.row_scale, tile.row) {
-      const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
-      first_token = tile.row + warp * 16 + lane / 4;
+          row_scales(epilogue.args.row_scale, tokens) {
       if (first_head >= qk_heads()) return;
 #pragma unroll
       for (int h = 0; h < heads; ++h) {
         const bool has_gain = first_head + h < args.shape.heads && args.q_gain != nullptr;
         gains[h] = has_gain ? nonzero_gain<T>(args.q_gain[first_head + h]) : 1;
       }
-      for_rows([&](int mma, int row, int token) { angles[mma][row] = load_angles(token); });
+      tokens.for_each([&](int mma, int row, int token) { angles[mma][row] = load_angles(token); });
     }
 
     __device__ int qk_heads() const {
       return args.shape.heads + args.shape.kv_heads;
-    }
-    // visit(wgmma tile, the first or the second row in it, token): this thread's rows.
-    template <typename Visit>
-    __device__ void for_rows(Visit visit) const {
-#pragma unroll
-      for (int mma = 0; mma < kWgmmaTiles; ++mma) {
-#pragma unroll
-        for (int row = 0; row < 2; ++row) visit(mma, row, first_token + mma * kWgmmaM + 8 * row);
-      }
     }
     // A row's part of head `h` of the tile: of it, [4·j] and [4·j + 1] are columns 8·j + `column`
     // and the next.
@@ -115,11 +106,11 @@ struct NormRopeEpilogue {
     // Heads of v stay as they are.
     __device__ void norm_rope(Accumulators<block_n>& x) const {
       float r[kWgmmaTiles][2][heads];
-      for_rows([&](int mma, int row, int) {
+      tokens.for_each([&](int mma, int row, int) {
 #pragma unroll
         for (int h = 0; h < heads; ++h) r[mma][row][h] = sum_of_squares(head_of(x, mma, row, h));
       });
-      for_rows([&](int mma, int row, int token) {
+      tokens.for_each([&](int mma, int row, int token) {
         const float scale = x_scale(mma, row), mean = scale * scale / args.shape.channels;
 #pragma unroll
         for (int h = 0; h < heads; ++h) {
@@ -130,15 +121,15 @@ struct NormRopeEpilogue {
                 of_head * row_scales.of[mma][row];
         }
       });
+      tokens.for_each([&](int mma, int row, int) {
 #pragma unroll
-      for (int h = 0; h < heads; ++h) {
-        if (first_head + h >= qk_heads()) break;
-        for_rows([&](int mma, int row, int) {
+        for (int h = 0; h < heads; ++h) {
+          if (first_head + h >= qk_heads()) break;
           float* const head = head_of(x, mma, row, h);
           rotate(head, angles[mma][row]);
           multiply(head, x_scale(mma, row) * r[mma][row][h] * gains[h]);
-        });
-      }
+        }
+      });
     }
     __device__ static float sum_of_squares(const float* head) {
       float squares = 0;
@@ -172,7 +163,7 @@ struct NormRopeEpilogue {
         const int value_head = first_head + h - qk_heads();
         if (value_head < 0 || value_head >= args.shape.kv_heads) continue;
         if (in_fp8 || args.row_scale.values != nullptr) {
-          for_rows(
+          tokens.for_each(
               [&](int mma, int row, int) { multiply(head_of(x, mma, row, h), x_scale(mma, row)); });
         }
         if (args.embedding.data != nullptr) add_values(x, h, value_head, args.embedding, 1);
@@ -181,7 +172,7 @@ struct NormRopeEpilogue {
     }
     __device__ void add_values(Accumulators<block_n>& x, int h, int value_head,
                                const HeadVectors& values, float weight) const {
-      for_rows([&](int mma, int row, int token) {
+      tokens.for_each([&](int mma, int row, int token) {
         // Rows after the last token are not stored.
         const auto* const from = static_cast<const T*>(values.data) +
                                  min(token, args.shape.tokens - 1) * values.token_stride +

@@ -1,6 +1,6 @@
 #pragma once
-// Rounding to e4m3 with delayed scaling (ops/gemm/fp8.h), for kernels that write an FP8 copy of
-// what they compute.
+// Rounding to FP8 with delayed scaling (ops/gemm/fp8.h), for kernels that write what they compute
+// in FP8.
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 

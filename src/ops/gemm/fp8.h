@@ -1,6 +1,6 @@
 #pragma once
-// GEMMs of FP8 operands: e4m3, one scale a tensor (Micikevicius et al. 2022, FP8 Formats for Deep
-// Learning). On Hopper by its tensor cores, elsewhere in fp32 of the same operands.
+// GEMMs of FP8 operands: e4m3 or e5m2, one scale a tensor (Micikevicius et al. 2022, FP8 Formats
+// for Deep Learning). On Hopper by its tensor cores, elsewhere in fp32 of the same operands.
 #include <ATen/ATen.h>
 
 #include <memory>
@@ -34,13 +34,9 @@ struct Fp8Weight {
   at::Tensor scale{};                     // [] fp32
   Fp8Scaling input{}, output_gradient{};  // of x·Wᵀ; the gradient of a head's is in e5m2
   Fp8Scaling scaled_input{};              // of a head: its input as the weight's gradient reads it
-  bool gradient_in_fp8 = false;           // of QKV's: whether that of the weight is as well
 
   bool defined() const { return value.defined(); }
 };
-// Fewer columns of a QKV projection's weight: its gradient in FP8 gains less than it takes to
-// transpose both operands.
-inline constexpr std::int64_t kMinFp8GradientColumns = 768;
 
 // What is cached of x, else undefined; then nothing is cached any more.
 at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling);

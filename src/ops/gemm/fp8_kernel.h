@@ -3,9 +3,9 @@
 
 namespace tg::cuda {
 
-// Where a kernel writes an e4m3 copy of what it computes, divided by *scale; it raises *amax to the
-// largest magnitude. Contiguous, at an address that is a multiple of 16 bytes; null `values`: no
-// copy.
+// Where a kernel writes what it computes in FP8, divided by *scale, in e4m3 unless said otherwise;
+// it raises *amax to the largest magnitude. Contiguous, at an address that is a multiple of 16
+// bytes; null `values`: not written.
 struct Fp8Copy {
   void* values = nullptr;
   const float* scale = nullptr;
@@ -22,7 +22,7 @@ struct Fp8Gemm {
 // A transpose in FP8 has its rows interleaved: 16 rows r are in the order 0, 8, 1, 9, ..., 7, 15,
 // which is that of a warp's accumulators of wgmma. Both operands of a weight gradient's GEMM, which
 // sums over rows, have that order. → columns of the transpose of a matrix of so many rows; those
-// beyond are zero.
+// of no row are zero.
 inline constexpr int kInterleavedRows = 16;
 constexpr std::int64_t fp8_interleaved(std::int64_t rows) {
   return (rows + kInterleavedRows - 1) / kInterleavedRows * kInterleavedRows;

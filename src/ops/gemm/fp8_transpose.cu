@@ -1,4 +1,4 @@
-// The transpose of e4m3 rows for the GEMM of a weight gradient, which reads both operands along the
+// The transpose of FP8 rows for the GEMM of a weight gradient, which reads both operands along the
 // rows. Takes as long as memory: a block loads a tile by rows, and a thread stores 16 bytes of each
 // of its four columns.
 #include "ops/gemm/fp8_kernel.h"

@@ -27,8 +27,7 @@ bool supported(const at::Tensor& x, const Weight& weight, double cap) {
   // fp16 has not the range of e^(s−cap).
   return at::GradMode::is_enabled() && weight.gradient.defined() &&
          x.scalar_type() == at::kBFloat16 && weight.value.size(0) >= kMinColumns &&
-         cap <= cuda::kMaxSoftcap && x.size(0) > 0 && supports_hopper_gemm(x, weight.value) &&
-         (!weight.fp8.defined() || weight.value.size(0) % 16 == 0);
+         cap <= cuda::kMaxSoftcap && x.size(0) > 0 && supports_hopper_gemm(x, weight.value);
 }
 
 struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {

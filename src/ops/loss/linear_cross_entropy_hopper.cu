@@ -17,10 +17,14 @@ using T = __nv_bfloat16;
 // With e4m3 operands the epilogue writes more, and has registers for it in a narrower tile.
 template <typename Operand>
 constexpr int kBlockN = sizeof(Operand) == 1 ? 128 : 192;
+constexpr int block_n_of(bool in_fp8) {
+  return in_fp8 ? kBlockN<__nv_fp8_e4m3> : kBlockN<T>;
+}
 
 // D = e^(s−cap)·(ds/dz)/4, s the softcapped accumulators z; partial_sums [tiles along N, rows] =
 // the sums of e^(s−cap) over a tile's columns. Columns from `vocab` on are 0, and so is each row's
-// target: 1 − p of one that is nearly certain would be lost in p. Each adds e^(−2·cap) to a sum.
+// target: 1 − p of one that is nearly certain would be lost in p. Each adds e^(−2·cap) to a sum,
+// which finish_rows_kernel() subtracts. Rows after the last are 0, too.
 // In FP8 both are divided by the scale of D, in e5m2: the range of e^s counts more than a bit.
 template <typename TOperand>
 struct SoftmaxGradientEpilogue {
@@ -45,7 +49,8 @@ struct SoftmaxGradientEpilogue {
 
   struct Tile {
     const SoftmaxGradientEpilogue& of;
-    int first_row, tile_n;
+    ThreadRows rows;
+    int tile_n;
     // Columns of the tile that are tokens, and each row's target, less this thread's first column.
     int valid, targets[kWgmmaTiles][2];
     decltype(std::declval<SoftmaxGradientEpilogue>().tile_softcap()) softcap;
@@ -54,35 +59,25 @@ struct SoftmaxGradientEpilogue {
 
     __device__ Tile(const SoftmaxGradientEpilogue& epilogue, const TileInfo& tile)
         : of(epilogue),
-          first_row(tile.row + static_cast<int>(threadIdx.x) / kWarp % kWarpgroupWarps * 16 +
-                    static_cast<int>(threadIdx.x) % kWarp / 4),
+          rows(tile),
           tile_n(tile.column / block_n),
           valid(epilogue.vocab - tile.column - static_cast<int>(threadIdx.x) % 4 * 2),
           softcap(epilogue.tile_softcap()),
           output(epilogue.fp8_rows, tile.row, tile.column) {
-      for_rows([&](int mma, int half, int row) {
+      rows.for_each([&](int mma, int half, int row) {
         const auto target = epilogue.targets[min(row, epilogue.rows - 1)];
         targets[mma][half] = static_cast<int>(target) - epilogue.vocab + valid;
       });
     }
 
-    // visit(wgmma tile, the first or the second row in it, index of the row): this thread's rows.
-    template <typename Visit>
-    __device__ void for_rows(Visit visit) const {
-#pragma unroll
-      for (int mma = 0; mma < kWgmmaTiles; ++mma) {
-#pragma unroll
-        for (int half = 0; half < 2; ++half) visit(mma, half, first_row + mma * kWgmmaM + half * 8);
-      }
-    }
-
-    // Makes −∞ of logits of columns that are no token and of the rows' targets: a weight of
-    // e^(−2·cap), and a gradient of 0. Seldom: few tiles have such a column.
+    // Makes −∞ of logits of columns that are no token, of the rows' targets and of rows after the
+    // last: a weight of e^(−2·cap), and a gradient of 0. Seldom: few tiles have any.
     __device__ void transform(Accumulators<block_n>& accumulators) const {
       bool masks = valid < block_n;
-      for_rows([&](int mma, int half, int) {
+      rows.for_each([&](int mma, int half, int row) {
         const unsigned target = targets[mma][half];
-        masks |= target < block_n && target % 8 < 2;  // one thread of the row has it
+        // One thread of the row has its target.
+        masks |= row >= of.rows || (target < block_n && target % 8 < 2);
       });
       if (!masks) return;
 #pragma unroll
@@ -90,8 +85,8 @@ struct SoftmaxGradientEpilogue {
         if (column % 8 >= 2) continue;
         // Without an index that is known at run time only, which would put the accumulators into
         // memory.
-        for_rows([&](int mma, int half, int) {
-          if (column >= valid || column == targets[mma][half])
+        rows.for_each([&](int mma, int half, int row) {
+          if (column >= valid || column == targets[mma][half] || row >= of.rows)
             accumulators.mma[mma].values[column / 8 * 4 + 2 * half + column % 8] = -INFINITY;
         });
       }
@@ -115,7 +110,7 @@ struct SoftmaxGradientEpilogue {
     __device__ void end_subtile(int subtile) const {
       if (subtile != block_n / kSubtileN - 1) return;
       output.end();
-      for_rows([&](int mma, int half, int row) {
+      rows.for_each([&](int mma, int half, int row) {
         const float sum = warp_sum<4>(sums[mma][half]);  // the four lanes of a row
         if (threadIdx.x % 4 == 0 && row < of.rows)
           of.partial_sums[std::int64_t{tile_n} * of.rows + row] = sum;
@@ -135,10 +130,12 @@ __device__ void for_packs(int dim, Visit visit) {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kFinishRows = kWarp;  // of a block
 
-// Adds up a row's partial sums and its target's part, whose logit it computes once more.
+// Adds up a row's partial sums of `width` columns and its target's part, whose logit it computes
+// once more.
 __global__ void __launch_bounds__(kThreads)
     finish_rows_kernel(LinearCrossEntropy of, Softcap softcap,
-                       const float* __restrict__ partial_sums, int tiles, float* __restrict__ nll) {
+                       const float* __restrict__ partial_sums, int tiles, int width,
+                       float* __restrict__ nll) {
   const float scale = of.fp8.copy.scale == nullptr ? 1 : *of.fp8.copy.scale;
   __shared__ float partial[kWarps][kFinishRows];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
@@ -152,8 +149,10 @@ __global__ void __launch_bounds__(kThreads)
   __syncthreads();
   for (int r = warp; r < kFinishRows && first_row + r < of.rows; r += kWarps) {
     const std::int64_t row = first_row + r, target = of.targets[row];
-    const float others = scale * warp_sum(lane < kWarps ? partial[lane][r] : 0);
     const bool is_token = target >= 0 && target < of.vocab;
+    const auto masked = static_cast<float>(width - of.vocab + is_token) * expf(-2 * softcap.cap);
+    const float sum_of_row = scale * warp_sum(lane < kWarps ? partial[lane][r] : 0);
+    const float others = sum_of_row > masked ? sum_of_row - masked : sum_of_row;
     const T* const x = static_cast<const T*>(of.x) + row * of.dim;
     const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
     float dot = 0;
@@ -231,7 +230,7 @@ int blocks_of(const LinearCrossEntropy& of) {
 }  // namespace
 
 int cross_entropy_partial_sums(int width, bool in_fp8) {
-  const int block_n = in_fp8 ? kBlockN<__nv_fp8_e4m3> : kBlockN<T>;
+  const int block_n = block_n_of(in_fp8);
   return (width + block_n - 1) / block_n;
 }
 
@@ -239,12 +238,13 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
                           Stream stream) {
   if (of.rows == 0) return;
   const Softcap softcap(of.cap);
+  const bool in_fp8 = of.fp8.scale_a != nullptr;
   const GemmProblem problem{.m = of.rows,
                             .n = of.width,
                             .k = of.dim,
                             .a = of.gemm_x,
                             .b = of.gemm_weight,
-                            .d = of.fp8.scale_a == nullptr ? of.unnormalised : of.transposed};
+                            .d = in_fp8 ? of.transposed : of.unnormalised};
   const auto run = [&](auto operand) {
     const SoftmaxGradientEpilogue<decltype(operand)> epilogue{softcap,
                                                               of.rows,
@@ -255,13 +255,13 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
                                                               {of.fp8.copy, of.rows, of.width}};
     launch_gemm(problem, epilogue, "linear_cross_entropy", stream);
   };
-  if (of.fp8.scale_a != nullptr)
+  if (in_fp8)
     run(__nv_fp8_e4m3{});
   else
     run(T{});
+  const int tiles = cross_entropy_partial_sums(of.width, in_fp8);
   finish_rows_kernel<<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
-      of, softcap, partial_sums, cross_entropy_partial_sums(of.width, of.fp8.scale_a != nullptr),
-      nll);
+      of, softcap, partial_sums, tiles, tiles * block_n_of(in_fp8), nll);
   check_launch("linear_cross_entropy");
 }
 

@@ -74,7 +74,7 @@ struct Softcap {
   // log2 of a weight; r is that of softcap_weights().
   __device__ float exponent(float r) const { return outer * r; }
 };
-// Of 16-bit logits that are yet to be multiplied by `factor`; weights are divided by `scale`.
+// Of logits that are yet to be multiplied by `factor`; weights are divided by `scale`.
 struct ScaledSoftcap : Softcap {
   float offset;
   __device__ ScaledSoftcap(const Softcap& of, float factor, float scale)
@@ -85,8 +85,8 @@ struct ScaledSoftcap : Softcap {
 };
 
 // For each logit z with softcapped s: weight = exp(s − cap), slope = (ds/dz)/4.
-template <typename T, typename P, typename AnySoftcap>
-__device__ void softcap_weights(const P& z, const AnySoftcap& softcap, float (&weight)[P::size],
+template <typename T, typename P>
+__device__ void softcap_weights(const P& z, const Softcap& softcap, float (&weight)[P::size],
                                 float (&slope)[P::size]) {
   if constexpr (std::is_same_v<T, float>) {
 #pragma unroll
@@ -118,8 +118,8 @@ __device__ void softcap_weights(const P& z, const AnySoftcap& softcap, float (&w
   }
 }
 
-// The same of one 16-bit logit, also of an infinite one. Takes fewer instructions and more special
-// functions: an epilogue, with one warp a scheduler, waits for the former.
+// The same of one 16-bit logit, also of an infinite one, in fewer instructions with more special
+// functions: for the epilogue of a GEMM, which is faster so.
 template <typename AnySoftcap>
 __device__ void softcap_weight(float z, const AnySoftcap& softcap, float& weight, float& slope) {
   const float r = fast_inverse(1 + fast_exp2(z * softcap.inner));

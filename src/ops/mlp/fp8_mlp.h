@@ -3,7 +3,8 @@
 
 namespace tg {
 
-// mlp() of weights with `fp8`, on Hopper. x may be ResidualNorm::y of rows that are in FP8 alone.
+// mlp() of weights with `fp8`, on Hopper. x may be ResidualNorm::y of rows that are in FP8 alone
+// (NormedRows::in_fp8): then only what is cached of it is read.
 // Between the GEMMs there is the activation and its gradient as e4m3 rows, which the next one
 // reads, and transposed, which the weights' gradients are computed from; the transposed activation
 // and a sign bit per element are saved for backward.

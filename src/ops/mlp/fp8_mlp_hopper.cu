@@ -13,8 +13,7 @@ namespace {
 using namespace hopper;
 using Fp8 = __nv_fp8_e4m3;
 
-// With operands of half the size the epilogue is what lasts, with one warp a scheduler. A narrower
-// tile leaves it registers to work on several elements at a time.
+// Accumulators of wider tiles leave these epilogues too few registers.
 constexpr int kBlockN = 128, kSubtiles = kBlockN / kSubtileN;
 
 // D = leaky_relu_squared(A·Bᵀ), its rows, and the accumulators' signs.

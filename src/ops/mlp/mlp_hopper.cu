@@ -32,7 +32,7 @@ struct ActivationEpilogue {
 
     __device__ Tile(const ActivationEpilogue& epilogue, const TileInfo& tile)
         : slope(epilogue.slope),
-          row_scales(epilogue.row_scale, tile.row),
+          row_scales(epilogue.row_scale, ThreadRows(tile)),
           sign_out(epilogue.signs == nullptr ? nullptr
                                              : epilogue.signs + first_sign_index<kSubtiles>(tile)) {
     }
@@ -80,7 +80,7 @@ struct ActivationGradientEpilogue {
     uint2 signs[kSubtiles];
 
     __device__ Tile(const ActivationGradientEpilogue& epilogue, const TileInfo& tile)
-        : slope(epilogue.slope), row_scales(epilogue.row_scale, tile.row) {
+        : slope(epilogue.slope), row_scales(epilogue.row_scale, ThreadRows(tile)) {
       const uint2* const sign_in = epilogue.signs + first_sign_index<kSubtiles>(tile);
 #pragma unroll
       for (int s = 0; s < kSubtiles; ++s) signs[s] = sign_in[s * kWarpgroupThreads];

@@ -41,7 +41,8 @@ cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale, std::int6
 }
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
-  // → x', y, then x0 if there is a mix, then s if keep_sum, then row_scale. An output
+  // → x', y, then x0 if there is a mix, then s if keep_sum, then row_scale if it
+  // is asked for. An output
   // that equals an input or another output is an alias of it, so that its gradient passes through
   // backward().
   static variable_list forward(AutogradContext* context, const OptionalTensor& x,

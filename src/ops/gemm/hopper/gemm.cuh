@@ -29,28 +29,21 @@
 //                               subtile to shared memory
 //     end_subtile(subtile)      is called after all wgmma tiles of the subtile
 #include "ops/gemm/hopper/ptx.cuh"
-#include "ops/kernels.cuh"
+#include "ops/gemm/hopper/tile.cuh"
 
 namespace tg::cuda::hopper {
 
-constexpr int kBlockM = 128;
 constexpr int kSwizzleBytes = 128;                   // of a row: the span of the swizzle
 constexpr int kSwizzleElements = kSwizzleBytes / 2;  // of 16 bits
-constexpr int kSubtileN = kSwizzleElements;
-template <typename Element>
-constexpr bool is_transposed = sizeof(Element) == 1;  // C and D
+static_assert(kSubtileN == kSwizzleElements);
 // A stage holds kSwizzleBytes of each row of A and B: so many elements along K.
 template <typename Operand>
 constexpr int kBlockK = kSwizzleBytes / sizeof(Operand);
 constexpr int kWgmmaKBytes = 32;  // that one wgmma reads of a row
-constexpr int kClusterSize = 2;
 constexpr int kStripTiles = 16;
 // 160 KiB of stages and 4 buffers of up to 16 KiB: 224 of the 227 KiB of shared memory of a CTA.
 constexpr int kPipelineBytes = 160 << 10, kEpilogueBuffers = 4;
-constexpr int kWarpgroupThreads = 128;
-constexpr int kWarpgroupWarps = kWarpgroupThreads / kWarp;
 constexpr int kGemmThreads = 3 * kWarpgroupThreads;
-constexpr int kWgmmaM = 64, kWgmmaTiles = kBlockM / kWgmmaM;  // wgmma tiles in a tile, along M
 // Registers per thread: 128·24 + 256·240 of the 64 Ki of an SM.
 constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 // Named barriers kOrderBarrier and kOrderBarrier + 1 order the consumers' mainloops; id 0 is
@@ -88,13 +81,6 @@ struct TileGrid {
 struct TensorMaps {
   CUtensorMap a, b, c, d;
 };
-// Of FP8 operands, in device memory: A and B are these times their elements.
-struct OperandScales {
-  const float *a, *b;
-
-  __device__ float product() const { return *a * *b; }
-};
-
 __device__ inline int num_clusters() {
   return gridDim.x / kClusterSize;
 }
@@ -197,13 +183,7 @@ __device__ void run_epilogue_tma(SharedStorage<Operand, Element, block_n>& share
 template <int block_n>
 struct Accumulators {
   WgmmaAccumulators<block_n> mma[kWgmmaTiles];
-
-  __device__ void scale(float factor) {
-#pragma unroll
-    for (auto& tile : mma) tile.scale(factor);
-  }
 };
-constexpr int kSubtileAccumulators = kSubtileN / 2;  // of a thread, in one wgmma tile
 
 // Computes one tile's accumulators; the last wgmma group is still in flight on return, and its
 // stage not yet released. `first_k_block` counts the CTA's k blocks since the start of the kernel.
@@ -241,11 +221,6 @@ __device__ void mainloop(SharedStorage<Operand, Element, block_n>& shared, int f
   }
 }
 
-// A tile's first row and column, and its index among all tiles of all CTAs.
-struct TileInfo {
-  int row, column, index;
-};
-
 // One wgmma tile (64 rows) of a subtile in shared memory, with TMA's 128-byte swizzle. `chunk`
 // counts the 16-byte chunks (8 columns) of a row. The words of a thread are, in pairs and as
 // its accumulators are laid out (WgmmaAccumulators): its two rows in columns 8·chunk and on, then
@@ -261,14 +236,13 @@ struct SubtileView {
   __device__ void store(int chunk, const unsigned (&words)[4]) const {
     stmatrix_x4(address(chunk), words);
   }
-  // Rounds 8 accumulators, stores them, and returns their words.
-  __device__ uint4 store_rounded(int chunk, const float* accumulators) const {
+  // Rounds 8 accumulators and stores them.
+  __device__ void store_rounded(int chunk, const float* accumulators) const {
     unsigned words[4];
 #pragma unroll
     for (int w = 0; w < 4; ++w)
       words[w] = rounded_pair<Element>(accumulators[2 * w], accumulators[2 * w + 1]);
     store(chunk, words);
-    return make_uint4(words[0], words[1], words[2], words[3]);
   }
 
  private:

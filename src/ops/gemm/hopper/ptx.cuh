@@ -187,10 +187,6 @@ struct WgmmaAccumulators {
 #pragma unroll
     for (float& value : values) asm volatile("" : "+f"(value)::"memory");
   }
-  __device__ void scale(float factor) {
-#pragma unroll
-    for (float& value : values) value *= factor;
-  }
 };
 
 #define TG_ACCUMULATORS4(i) \

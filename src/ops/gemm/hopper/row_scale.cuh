@@ -5,30 +5,22 @@
 
 namespace tg::cuda::hopper {
 
-// Rows in FP8 are rounded scaled.
+// Rows in FP8 are scaled before they are rounded, and have none.
 struct RowScale {
   const float* values = nullptr;  // [rows]; null: 1
   int rows = 0;
 };
 
-// Of the rows of a consumer thread's accumulators: two of each wgmma tile, 8 apart. To be made with
-// the epilogue's Tile, so that the loads are in flight beside the last wgmma. Epilogues multiply
-// them into factors that they have anyway, since a product more for each accumulator shows.
+// Of a consumer thread's rows. To be made with the epilogue's Tile, so that the loads are in flight
+// beside the last wgmma. Epilogues multiply them into factors that they have anyway, since a
+// product more for each accumulator shows.
 struct ThreadRowScales {
   float of[kWgmmaTiles][2];
 
-  // `first_row`: of the tile.
-  __device__ ThreadRowScales(const RowScale& scale, int first_row) {
-    const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
-    const int row = first_row + warp * 16 + lane / 4;
-#pragma unroll
-    for (int mma = 0; mma < kWgmmaTiles; ++mma) {
-#pragma unroll
-      for (int half = 0; half < 2; ++half)
-        of[mma][half] = scale.values == nullptr
-                            ? 1
-                            : scale.values[min(row + mma * kWgmmaM + half * 8, scale.rows - 1)];
-    }
+  __device__ ThreadRowScales(const RowScale& scale, const ThreadRows& rows) {
+    rows.for_each([&](int mma, int half, int row) {
+      of[mma][half] = scale.values == nullptr ? 1 : scale.values[min(row, scale.rows - 1)];
+    });
   }
 };
 

@@ -5,16 +5,9 @@
 #include <vector>
 
 #include "ops/gemm/fp8_kernel.h"
-#include "ops/kernels.cuh"
+#include "ops/gemm/hopper/tile.cuh"
 
 namespace tg::cuda::hopper {
-
-constexpr int kBlockM = 128, kSubtileN = 64, kClusterSize = 2;
-constexpr int kWarpgroupThreads = 128, kWarpgroupWarps = kWarpgroupThreads / kWarp;
-constexpr int kWgmmaM = 64, kWgmmaTiles = kBlockM / kWgmmaM;
-constexpr int kSubtileAccumulators = kSubtileN / 2;
-template <typename Element>
-constexpr bool is_transposed = sizeof(Element) == 1;  // C and D
 
 struct GemmProblem {
   int m, n, k;
@@ -22,14 +15,6 @@ struct GemmProblem {
   const void* b;            // [n, k], or [k, n] if the epilogue's n_major_b
   const void* c = nullptr;  // [m, n], or in FP8 [n, fp8_interleaved(m)]
   void* d;                  // as c
-};
-struct OperandScales {
-  const float *a, *b;
-
-  float product() const { return *a * *b; }
-};
-struct TileInfo {
-  int row, column, index;
 };
 struct TileGrid {
   int n_tiles, m_tiles;
@@ -50,11 +35,6 @@ struct WgmmaAccumulators {
 template <int block_n>
 struct Accumulators {
   WgmmaAccumulators<block_n> mma[kWgmmaTiles];
-
-  void scale(float factor) {
-    for (auto& tile : mma)
-      for (float& value : tile.values) value *= factor;
-  }
 };
 inline int accumulator_row(int mma, int half) {
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp % kWarpgroupWarps;
@@ -76,12 +56,11 @@ struct SubtileView {
   void store(int chunk, const unsigned (&words)[4]) const {
     for (int w = 0; w < 4; ++w) std::memcpy(address(chunk, w), &words[w], sizeof words[w]);
   }
-  uint4 store_rounded(int chunk, const float* accumulators) const {
+  void store_rounded(int chunk, const float* accumulators) const {
     unsigned words[4];
     for (int w = 0; w < 4; ++w)
       words[w] = rounded_pair<Element>(accumulators[2 * w], accumulators[2 * w + 1]);
     store(chunk, words);
-    return make_uint4(words[0], words[1], words[2], words[3]);
   }
 
  private:

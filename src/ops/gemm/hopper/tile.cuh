@@ -1,0 +1,48 @@
+#pragma once
+// What an epilogue of gemm.cuh knows of its tile: which of the rows a thread has.
+#include "ops/kernels.cuh"
+
+namespace tg::cuda::hopper {
+
+constexpr int kBlockM = 128;     // rows of a tile; it has block_n columns
+constexpr int kSubtileN = 64;    // columns that are stored at once
+constexpr int kClusterSize = 2;  // CTAs, one tile below the other
+constexpr int kWarpgroupThreads = 128;
+constexpr int kWarpgroupWarps = kWarpgroupThreads / kWarp;
+constexpr int kWgmmaM = 64, kWgmmaTiles = kBlockM / kWgmmaM;  // wgmma tiles in a tile, along M
+constexpr int kSubtileAccumulators = kSubtileN / 2;           // of a thread, in one wgmma tile
+
+template <typename Element>
+constexpr bool is_transposed = sizeof(Element) == 1;  // C and D
+
+// A tile's first row and column, and its index among all tiles of all CTAs.
+struct TileInfo {
+  int row, column, index;
+};
+// Of FP8 operands, in device memory: A and B are these times their elements.
+struct OperandScales {
+  const float *a, *b;
+
+  __device__ float product() const { return *a * *b; }
+};
+
+// Rows of a consumer thread's accumulators: two of each wgmma tile, 8 apart.
+struct ThreadRows {
+  int first;
+
+  explicit __device__ ThreadRows(const TileInfo& tile)
+      : first(tile.row + static_cast<int>(threadIdx.x) / kWarp % kWarpgroupWarps * 16 +
+              static_cast<int>(threadIdx.x) % kWarp / 4) {}
+
+  // visit(wgmma tile, the first or the second row in it, row)
+  template <typename Visit>
+  __device__ void for_each(Visit visit) const {
+#pragma unroll
+    for (int mma = 0; mma < kWgmmaTiles; ++mma) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) visit(mma, half, first + mma * kWgmmaM + half * 8);
+    }
+  }
+};
+
+}  // namespace tg::cuda::hopper
