@@ -1,6 +1,7 @@
 #pragma once
 // Launches the GEMM of gemm.cuh from the host.
 #include <algorithm>
+#include <array>
 
 #include "ops/gemm/fp8_kernel.h"
 #include "ops/gemm/hopper/gemm.cuh"
@@ -24,9 +25,11 @@ constexpr CUtensorMapDataType kTensorMapType = sizeof(T) == 1 ? CU_TENSOR_MAP_DA
                                                    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                    : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
-// Tensor map of a matrix of T, for boxes of box_rows x 128 bytes with the 128-byte swizzle.
-template <typename T>
-CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_rows) {
+// Tensor map of T with the 128-byte swizzle; the contiguous dimension comes first, with no stride.
+template <typename T, int rank>
+CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, rank>& sizes,
+                              const std::array<cuuint64_t, rank - 1>& byte_strides,
+                              const std::array<cuuint32_t, rank>& box) {
   static const auto encode = [] {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found{};
@@ -36,16 +39,22 @@ CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_r
   }();
   if (encode == nullptr) throw std::runtime_error("no cuTensorMapEncodeTiled in the driver");
   CUtensorMap map;
-  const cuuint64_t sizes[] = {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)};
-  const cuuint64_t row_bytes[] = {sizeof(T) * static_cast<cuuint64_t>(columns)};
-  const cuuint32_t box[] = {kSwizzleBytes / sizeof(T), static_cast<cuuint32_t>(box_rows)};
-  const cuuint32_t element_strides[] = {1, 1};
-  const auto status =
-      encode(&map, kTensorMapType<T>, 2, const_cast<void*>(matrix), sizes, row_bytes, box,
-             element_strides, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (status != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused a matrix");
+  std::array<cuuint32_t, rank> element_strides;
+  element_strides.fill(1);
+  const auto status = encode(&map, kTensorMapType<T>, rank, const_cast<void*>(tensor), sizes.data(),
+                             byte_strides.data(), box.data(), element_strides.data(),
+                             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (status != CUDA_SUCCESS) throw std::runtime_error("cuTensorMapEncodeTiled refused a tensor");
   return map;
+}
+// Of a matrix, for boxes of box_rows x 128 bytes.
+template <typename T>
+CUtensorMap make_tensor_map(const void* matrix, int rows, int columns, int box_rows) {
+  return encode_tensor_map<T, 2>(matrix,
+                                 {static_cast<cuuint64_t>(columns), static_cast<cuuint64_t>(rows)},
+                                 {sizeof(T) * static_cast<cuuint64_t>(columns)},
+                                 {kSwizzleBytes / sizeof(T), static_cast<cuuint32_t>(box_rows)});
 }
 
 // Of C or D, for its subtiles.

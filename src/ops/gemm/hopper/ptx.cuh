@@ -87,6 +87,31 @@ __device__ inline void tma_load(void* to, const CUtensorMap& tensor, int column,
       "l"(&tensor), "r"(column), "r"(row), "r"(smem_address(&full))
       : "memory");
 }
+// The same of a tensor of four dimensions, the contiguous one first.
+__device__ inline void tma_load(void* to, const CUtensorMap& tensor, int x, int y, int z, int w,
+                                Barrier& full) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+      "[%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(smem_address(to)),
+      "l"(&tensor), "r"(x), "r"(y), "r"(z), "r"(w), "r"(smem_address(&full))
+      : "memory");
+}
+// Loads `bytes` of contiguous memory; addresses and size are multiples of 16.
+__device__ inline void bulk_load(void* to, const void* from, int bytes, Barrier& full) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(smem_address(to)),
+      "l"(from), "r"(bytes), "r"(smem_address(&full))
+      : "memory");
+}
+// Adds `bytes` of floats to as many in global memory, as a bulk group of its own; in no order.
+__device__ inline void bulk_add(float* to, const float* from, int bytes) {
+  asm volatile(
+      "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;" ::"l"(to),
+      "r"(smem_address(from)), "r"(bytes)
+      : "memory");
+}
 // Multicasts the box to the same shared-memory offset in every CTA whose bit is set in `cta_mask`;
 // each of them counts the bytes at its own `full`.
 __device__ inline void tma_load_multicast(void* to, const CUtensorMap& tensor, int column, int row,
@@ -109,6 +134,10 @@ __device__ inline void tma_store(const CUtensorMap& tensor, int column, int row,
 template <int pending>
 __device__ inline void tma_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+// Waits until all of this thread's bulk groups have written.
+__device__ inline void bulk_wait() {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 // Makes this thread's writes to shared memory visible to the async proxy (TMA, wgmma).
 __device__ inline void fence_proxy_async_shared() {
@@ -254,6 +283,42 @@ __device__ inline void wgmma(WgmmaAccumulators<128>& d, std::uint64_t a, std::ui
     TG_WGMMA128("k16.f32.bf16.bf16", ", 0, %67", "n"(n_major_b ? 1 : 0));
 }
 #undef TG_WGMMA128
+// 64 columns of bf16 or fp16: b is N-major, a M-major or in registers.
+#define TG_WGMMA64(type, a_operand, a_constraint, majorness)                        \
+  asm volatile(                                                                     \
+      "{\n"                                                                         \
+      ".reg .pred accumulate;\n"                                                    \
+      "setp.ne.b32 accumulate, %32, 0;\n"                                           \
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                   \
+      " "                                                                           \
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "     \
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, " \
+      "%31}, " a_operand ", %33, accumulate, 1, 1, " majorness                      \
+      ";\n"                                                                         \
+      "}\n"                                                                         \
+      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16)                                 \
+      : "r"(accumulate), "l"(b), a_constraint                                       \
+      : "memory")
+#define TG_A_WORDS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
+template <typename T>
+__device__ inline void wgmma_m_major(WgmmaAccumulators<64>& d, std::uint64_t a, std::uint64_t b,
+                                     int accumulate) {
+  if constexpr (std::is_same_v<T, __half>)
+    TG_WGMMA64("f16", "%34", "l"(a), "1, 1");
+  else
+    TG_WGMMA64("bf16", "%34", "l"(a), "1, 1");
+}
+// `a`: 64 rows by 16 columns, a thread's as those of accumulators (WgmmaAccumulators), in pairs.
+template <typename T>
+__device__ inline void wgmma_of_registers(WgmmaAccumulators<64>& d, const unsigned* a,
+                                          std::uint64_t b, int accumulate) {
+  if constexpr (std::is_same_v<T, __half>)
+    TG_WGMMA64("f16", "{%34, %35, %36, %37}", TG_A_WORDS, "1");
+  else
+    TG_WGMMA64("bf16", "{%34, %35, %36, %37}", TG_A_WORDS, "1");
+}
+#undef TG_A_WORDS
+#undef TG_WGMMA64
 #undef TG_ACCUMULATORS16
 #undef TG_ACCUMULATORS4
 

@@ -1,0 +1,32 @@
+#pragma once
+#include "ops/attention/head_vectors_kernel.h"
+
+namespace tg::cuda {
+
+// Backward pass of causal attention with heads of 64 channels (FlashAttention-2, Dao 2023), in bf16
+// or fp16.
+constexpr int kAttentionHeadDim = 64, kAttentionBlock = 128;
+struct AttentionShape {
+  int batch, seq_len;
+  int padded_len;       // seq_len as a multiple of kAttentionBlock
+  int heads, kv_heads;  // heads is a multiple of kv_heads
+  float scale;          // of q·kᵀ
+};
+
+// Of tokens' heads [B·T, heads or KV, 64].
+struct AttentionTensors {
+  HeadVectors q, k, v;
+  HeadVectors out, d_out;
+  const float* logsumexp;  // [B, heads, T], natural, of the scaled scores
+};
+struct AttentionGradients {
+  void *q, *k, *v;  // contiguous
+  // Workspaces: [2, B, heads, padded_len], and of zeros [B, heads, padded_len, 64].
+  float *row_stats, *q_sum;
+};
+// The sums over keys in q's gradient are in no fixed order, so that its bits differ between calls.
+// Throws std::runtime_error where CUDA reports an error.
+void attention_backward(const AttentionShape& shape, const AttentionTensors& in,
+                        const AttentionGradients& out, Dtype dtype, Stream stream);
+
+}  // namespace tg::cuda

@@ -1,0 +1,83 @@
+#include "ops/attention/fused_attention.h"
+
+#include <ATen/Context.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <limits>
+
+#include "ops/attention/attention_backward_hopper.h"
+#include "ops/attention/head_vectors.h"
+
+namespace tg {
+
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+struct FusedAttention : torch::autograd::Function<FusedAttention> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
+                            const at::Tensor& v, double scale) {
+    const auto results = at::_scaled_dot_product_cudnn_attention(
+        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_bias=*/{},
+        /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true,
+        /*return_debug_mask=*/false, scale);
+    auto out = std::get<0>(results).transpose(1, 2);
+    context->save_for_backward({q, k, v, out, std::get<1>(results)});
+    context->saved_data["scale"] = scale;
+    return out;
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto q = readable_heads(saved[0]), k = readable_heads(saved[1]),
+               v = readable_heads(saved[2]), out = readable_heads(saved[3]),
+               d_out = readable_heads(upstream[0]);
+    const auto logsumexp = saved[4].contiguous();  // [B, heads, T, 1]
+    const auto blocks = (q.size(1) + cuda::kAttentionBlock - 1) / cuda::kAttentionBlock;
+    const cuda::AttentionShape shape{
+        .batch = static_cast<int>(q.size(0)),
+        .seq_len = static_cast<int>(q.size(1)),
+        .padded_len = static_cast<int>(blocks * cuda::kAttentionBlock),
+        .heads = static_cast<int>(q.size(2)),
+        .kv_heads = static_cast<int>(k.size(2)),
+        .scale = static_cast<float>(context->saved_data["scale"].toDouble())};
+    auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
+         dv = at::empty(v.sizes(), v.options());
+    const auto fp32 = q.options().dtype(at::kFloat);
+    auto row_stats = at::empty({2, q.size(0), q.size(2), shape.padded_len}, fp32),
+         q_sum = at::zeros({q.size(0), q.size(2), shape.padded_len, q.size(3)}, fp32);
+    cuda::attention_backward(shape,
+                             {.q = head_vectors(q),
+                              .k = head_vectors(k),
+                              .v = head_vectors(v),
+                              .out = head_vectors(out),
+                              .d_out = head_vectors(d_out),
+                              .logsumexp = const_fp32_data(logsumexp)},
+                             {.q = mutable_data(dq),
+                              .k = mutable_data(dk),
+                              .v = mutable_data(dv),
+                              .row_stats = mutable_fp32_data(row_stats),
+                              .q_sum = mutable_fp32_data(q_sum)},
+                             dtype_of(q), current_stream(q));
+    return {dq, dk, dv, at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  const bool wants_gradient =
+      at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
+  return wants_gradient && q.is_cuda() && use_hopper_kernels(q) &&
+         at::globalContext().userEnabledCuDNNSDP() && k.scalar_type() == q.scalar_type() &&
+         v.scalar_type() == q.scalar_type() && q.size(3) == cuda::kAttentionHeadDim &&
+         q.size(0) * q.size(1) < std::numeric_limits<int>::max() / 2 && q.size(1) > 1;
+}
+
+at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           double scale) {
+  return FusedAttention::apply(q, k, v, scale);
+}
+
+}  // namespace tg

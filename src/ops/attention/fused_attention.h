@@ -1,0 +1,16 @@
+#pragma once
+#include <ATen/ATen.h>
+
+namespace tg {
+
+// causal_attention() with cuDNN's forward pass and the backward pass of
+// attention_backward_hopper.h, which spares cuDNN's passes over the heads before and after its own.
+// Arguments and result as there; `scale` of the scores.
+at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                           const at::Tensor& v_bthd, double scale);
+// Whether it serves these: Hopper, heads of 64 in half precision, cuDNN in use (use_attention), and
+// a gradient wanted, since else nothing differs.
+bool fused_attention_supports(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                              const at::Tensor& v_bthd);
+
+}  // namespace tg

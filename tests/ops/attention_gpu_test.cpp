@@ -1,0 +1,107 @@
+// The backward pass of ops/attention/fused_attention.h against the formula in fp64 on the CPU,
+// beside cuDNN's own.
+#include <torch/csrc/autograd/autograd.h>
+
+#include "ops/attention/attention.h"
+#include "ops/attention/fused_attention.h"
+#include "tests/ops/on_gpu.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+struct AttentionCase {
+  const char* name;
+  std::int64_t batch, tokens, heads, kv_heads;
+  at::ScalarType dtype;
+};
+
+using Gradients = std::vector<at::Tensor>;
+
+struct Inputs {
+  at::Tensor qkv, d_out;  // heads of q, k and v in one tensor, as from their projection
+  std::int64_t heads, kv_heads;
+
+  explicit Inputs(const AttentionCase& of)
+      : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, 64}, 1, of.dtype)),
+        d_out(test::normal({of.batch, of.tokens, of.heads, 64}, 2, of.dtype)),
+        heads(of.heads),
+        kv_heads(of.kv_heads) {}
+
+  // Of q, k and v.
+  Gradients run(at::Device device, at::ScalarType dtype) const {
+    const auto all = qkv.to(device, dtype).detach();
+    Gradients leaves;
+    for (const auto& [first, count] :
+         {std::pair{std::int64_t{0}, heads}, {heads, kv_heads}, {heads + kv_heads, kv_heads}})
+      leaves.push_back(all.narrow(2, first, count).detach().set_requires_grad(true));
+    if (device.is_cpu())
+      return torch::autograd::grad({by_formula(leaves)}, leaves, {d_out.to(dtype)});
+    const auto out = causal_attention(leaves[0], leaves[1], leaves[2]);
+    return torch::autograd::grad({out}, leaves, {d_out.to(device, dtype)});
+  }
+
+ private:
+  at::Tensor by_formula(const Gradients& leaves) const {
+    const auto by_head = [&](const at::Tensor& x) {
+      return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
+    };
+    const auto q = by_head(leaves[0]), k = by_head(leaves[1]), v = by_head(leaves[2]);
+    const auto future = at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
+    const auto scores = (at::matmul(q, k.transpose(2, 3)) / 8).masked_fill(future, -INFINITY);
+    return at::matmul(at::softmax(scores, -1), v).transpose(1, 2);
+  }
+};
+
+class AttentionGpu : public test::OnGpu<::testing::TestWithParam<AttentionCase>> {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    use_attention(AttentionKernel::cudnn);
+    const auto probe =
+        at::ones({1, 128, 1, 64}, at::TensorOptions(test::kGpu).dtype(GetParam().dtype))
+            .set_requires_grad(true);
+    if (!fused_attention_supports(probe, probe, probe)) GTEST_SKIP() << "no Hopper GPU";
+  }
+};
+
+double relative_error(const at::Tensor& found, const at::Tensor& exact) {
+  const auto difference = found.cpu().to(at::kDouble) - exact;
+  return (difference.norm() / exact.norm()).item<double>();
+}
+
+// cuDNN's backward pass has the same roundings: q, k, v, d_out, the probabilities and their
+// gradients are in half precision, all sums in fp32.
+TEST_P(AttentionGpu, GradientsAreAsNearTheFormulaAsThoseOfCudnn) {
+  const Inputs inputs(GetParam());
+  const auto dtype = GetParam().dtype;
+  const auto exact = inputs.run(at::kCPU, at::kDouble), found = inputs.run(test::kGpu, dtype);
+  set_fused(false);
+  const auto cudnn = inputs.run(test::kGpu, dtype);
+  set_fused(true);
+  for (std::size_t i = 0; i < 3; ++i) {
+    SCOPED_TRACE("qkv"[i]);
+    EXPECT_EQ(found[i].scalar_type(), dtype);
+    EXPECT_EQ(found[i].sizes(), exact[i].sizes());
+    const double error = relative_error(found[i], exact[i]);
+    EXPECT_LT(error, 1.2 * relative_error(cudnn[i], exact[i]));
+    EXPECT_LT(error, dtype == at::kHalf ? 2e-3 : 1e-2);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionGpu,
+    ::testing::Values(AttentionCase{"one_block", 1, 128, 1, 1, at::kBFloat16},
+                      AttentionCase{"two_blocks_of_the_record", 2, 256, 8, 4, at::kBFloat16},
+                      AttentionCase{"record", 1, 2048, 8, 4, at::kBFloat16},
+                      AttentionCase{"record_in_fp16", 1, 1024, 8, 4, at::kHalf},
+                      AttentionCase{"ungrouped", 2, 384, 3, 3, at::kBFloat16},
+                      AttentionCase{"groups_of_three", 3, 640, 6, 2, at::kHalf},
+                      AttentionCase{"ragged", 3, 201, 4, 2, at::kBFloat16},
+                      AttentionCase{"two_tokens", 2, 2, 4, 2, at::kBFloat16},
+                      AttentionCase{"more_work_than_processors", 48, 300, 8, 4, at::kBFloat16}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace tg
