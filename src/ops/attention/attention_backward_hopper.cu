@@ -22,6 +22,7 @@ constexpr int kHeadDim = kAttentionHeadDim, kBlock = kAttentionBlock;
 constexpr int kStages = 2, kConsumers = 2;
 constexpr int kTile = kBlock * kHeadDim;  // elements
 constexpr int kKSteps = kBlock / 16;      // of a wgmma over a block's rows
+constexpr int kWarpSum = 16 * kHeadDim;   // of 64 queries' sums, a warp's
 constexpr float kLog2E = 1.4426950408889634f;
 
 __device__ float exp2_approx(float x) {
@@ -46,10 +47,10 @@ struct AttentionStorage {
 
 struct AttentionMaps {
   CUtensorMap q, k, v, d_out;
+  CUtensorMap d_k, d_v;
 };
 // Workspaces: of rows, [B, heads, padded T]: log2(e)·logsumexp, and delta, the dot products of out
-// and d_out. q_sum is in tiles of 64 queries, each in the order of the accumulators: see
-// QuerySumRow.
+// and d_out. q_sum is in the order of the accumulators: see load_query_sum.
 struct AttentionWork {
   const float *logsumexp, *delta;
   float* q_sum;
@@ -112,39 +113,39 @@ __device__ void load_blocks(AttentionStorage<T>& shared, const AttentionMaps& ma
 template <typename T>
 class AttentionConsumer {
  public:
-  __device__ AttentionConsumer(AttentionStorage<T>& shared, const AttentionShape& shape,
-                               const AttentionWork& work)
+  __device__ AttentionConsumer(AttentionStorage<T>& shared, const AttentionMaps& maps,
+                               const AttentionShape& shape, const AttentionWork& work)
       : shared_(shared),
+        maps_(maps),
         shape_(shape),
         work_(work),
         warpgroup_(static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1),
         thread_(static_cast<int>(threadIdx.x) % kWarpgroupThreads) {}
 
-  __device__ void run(void* d_k, void* d_v) {
+  __device__ void run() {
     const KeyBlocks key_blocks(shape_);
     const int group = shape_.heads / shape_.kv_heads;
     int visited = 0;
     key_blocks.for_each([&](int sequence, int kv_head, int block) {
       mbarrier_wait(shared_.kv_full, visited++ % 2);
-      float* sum_before = nullptr;
-      for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-        float* sum = work_.q_sum +
-                     (std::int64_t{sequence} * shape_.heads + head) * shape_.padded_len * kHeadDim;
+      // Tiles of q_sum.
+      int of_head = (sequence * shape_.heads + kv_head * group) * key_blocks.blocks, before = -1;
+      int m = block;
 #pragma unroll 1
-        for (int m = block; m < key_blocks.blocks; ++m) {
-          step(m == block, sum_before);
-          sum_before = sum + m * kTile + warpgroup_ * 64 * kHeadDim;
-        }
+      for (int steps = group * (key_blocks.blocks - block); steps > 0; --steps) {
+        step(m == block, before);
+        before = of_head + m;
+        if (++m == key_blocks.blocks) m = block, of_head += key_blocks.blocks;
       }
       WgmmaAccumulators<64> d_q;
       start_d_q(d_q);
-      const int key = block * kBlock + warpgroup_ * 64;
-      store(d_v_, 1, d_v, sequence, kv_head, key);
-      store(d_k_, shape_.scale, d_k, sequence, kv_head, key);
-      end_d_q(d_q, sum_before);
+      add_staged();
+      end_d_q(d_q, before);
       arrive(shared_.kv_empty);
+      add_staged();
+      store_key_gradients(sequence, kv_head, block);
     });
-    if (thread_ == 0) bulk_wait();
+    if (thread_ % kWarp == 0) bulk_wait();
   }
 
  private:
@@ -153,11 +154,11 @@ class AttentionConsumer {
     if (thread_ % kWarp == 0) mbarrier_arrive(barrier);
   }
 
-  // One block of queries; `sum_before` belongs to the one before, null for the first of a block of
+  // One block of queries; `before` belongs to the one before, null for the first of a block of
   // keys.
-  __device__ void step(bool diagonal, float* sum_before) {
+  __device__ void step(bool diagonal, int before) {
     const int stage = tile_ % kStages, parity = tile_ / kStages % 2;
-    const bool first = sum_before == nullptr;
+    const bool first = before < 0;
     unsigned p_words[kBlock / 4], ds_words[kBlock / 4];
     {
       WgmmaAccumulators<kBlock> p, dp;
@@ -165,6 +166,7 @@ class AttentionConsumer {
       start_scores(p, shared_.k, shared_.q[stage]);
       mbarrier_wait(shared_.d_out_full[stage], parity);
       start_scores(dp, shared_.v, shared_.d_out[stage]);
+      add_staged();
 
       wgmma_wait<1>();
       p.fence();
@@ -186,17 +188,18 @@ class AttentionConsumer {
       }
     }
     start_key_gradient(d_v_, p_words, shared_.d_out[stage], first);
-    store_d_scores(ds_words);
     start_key_gradient(d_k_, ds_words, shared_.q[stage], first);
     if (first) {
+      store_d_scores(ds_words);
       wgmma_wait<0>();
       release(stage);
     } else {
       WgmmaAccumulators<64> d_q;
       start_d_q(d_q);
+      store_d_scores(ds_words);
       wgmma_wait<1>();
       release(stage);
-      end_d_q(d_q, sum_before);
+      end_d_q(d_q, before);
     }
     ++tile_;
   }
@@ -206,6 +209,8 @@ class AttentionConsumer {
     d_k_.fence();
     arrive(shared_.q_empty[stage]);
     arrive(shared_.d_out_empty[stage]);
+    fence_proxy_async_shared();
+    arrive(shared_.d_scores_full[tile_ % 2]);
   }
 
   // [64 keys, queries] = rows of `keys` times `queries` transposed.
@@ -222,16 +227,18 @@ class AttentionConsumer {
                                 const float* logsumexp) const {
     const float scale = shape_.scale * kLog2E;
     const int column = 2 * (thread_ % 4);
-    const int row = warpgroup_ * 64 + thread_ / kWarp * 16 + thread_ % kWarp / 4;
+    if (diagonal) {
+      const int row = warpgroup_ * 64 + thread_ / kWarp * 16 + thread_ % kWarp / 4;
+#pragma unroll
+      for (int i = 0; i < kBlock / 2; ++i)
+        if (row + i / 2 % 2 * 8 > column + i / 4 * 8 + i % 2) scores.values[i] = -INFINITY;
+    }
 #pragma unroll
     for (int i = 0; i < kBlock / 8; ++i) {
       const float2 l = *reinterpret_cast<const float2*>(logsumexp + column + 8 * i);
       float* const x = scores.values + 4 * i;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        x[e] = exp2_approx(x[e] * scale - (e % 2 ? l.y : l.x));
-        if (diagonal && row + e / 2 * 8 > column + 8 * i + e % 2) x[e] = 0;
-      }
+      for (int e = 0; e < 4; ++e) x[e] = exp2_approx(x[e] * scale - (e % 2 ? l.y : l.x));
     }
   }
 
@@ -257,8 +264,6 @@ class AttentionConsumer {
       stmatrix_x4(rows + ((k % 4 * 2 + lane / 16) ^ (row % 8)) * 8,
                   {words[4 * k], words[4 * k + 1], words[4 * k + 2], words[4 * k + 3]});
     }
-    fence_proxy_async_shared();
-    arrive(shared_.d_scores_full[buffer]);
   }
 
   // Of the last block of queries whose scores' gradients are stored: [64 queries, 64] = those of
@@ -270,50 +275,77 @@ class AttentionConsumer {
     const auto a = smem_descriptor(shared_.d_scores[buffer][warpgroup_], 1024, 1024);
     const auto b = smem_descriptor(shared_.k, 1024, 1024);
 #pragma unroll
-    for (int k = 0; k < kKSteps; ++k) wgmma_m_major<T>(d_q, a + 128 * k, b + 128 * k, k > 0);
+    for (int k = 0; k < kKSteps; ++k) wgmma<T, true>(d_q, a + 128 * k, b + 128 * k, k > 0);
     wgmma_commit();
   }
 
-  __device__ void end_d_q(WgmmaAccumulators<64>& d_q, float* sum) {
+  __device__ void end_d_q(WgmmaAccumulators<64>& d_q, int sum_tile) {
     wgmma_wait<0>();
     d_q.fence();
     arrive(shared_.d_scores_empty[(tile_ - 1) % 2]);
-    if (thread_ == 0) tma_store_wait_read<0>();
-    named_barrier_sync(1 + warpgroup_, kWarpgroupThreads);
-    float4* const to = reinterpret_cast<float4*>(shared_.d_q[warpgroup_]) + thread_;
+    const int lane = thread_ % kWarp, offset = thread_ / kWarp * kWarpSum;
+    if (lane == 0) tma_store_wait_read<0>();
+    __syncwarp();
+    float* const staged = shared_.d_q[warpgroup_] + offset;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float* const x = d_q.values + i / 2 * 8 + i % 2 * 2;
       const float s = shape_.scale;
-      to[i * kWarpgroupThreads] = {s * x[0], s * x[1], s * x[4], s * x[5]};
+      reinterpret_cast<float4*>(staged)[i * kWarp + lane] = {s * x[0], s * x[1], s * x[4],
+                                                             s * x[5]};
     }
-    fence_proxy_async_shared();
-    named_barrier_sync(1 + warpgroup_, kWarpgroupThreads);
-    if (thread_ == 0) bulk_add(sum, shared_.d_q[warpgroup_], 64 * kHeadDim * sizeof(float));
+    staged_ = sum_tile;
   }
 
-  // The rows of this warpgroup's keys, of which the first is `key`.
-  __device__ void store(const WgmmaAccumulators<64>& x, float scale, void* to, int sequence,
-                        int kv_head, int key) const {
-    const int row = key + thread_ / kWarp * 16 + thread_ % kWarp / 4;
+  // Adds what end_d_q left in shared memory, later, so that nothing waits for its stores.
+  __device__ void add_staged() {
+    if (staged_ < 0) return;
+    fence_proxy_async_shared();
+    __syncwarp();
+    const int offset = (warpgroup_ * kWarpgroupWarps + thread_ / kWarp) * kWarpSum;
+    if (thread_ % kWarp == 0)
+      bulk_add(work_.q_sum + std::int64_t{staged_} * kTile + offset, shared_.d_q[0] + offset,
+               kWarpSum * sizeof(float));
+    staged_ = -1;
+  }
+
+  // Through the memory that end_d_q uses, each warp by itself.
+  __device__ void store_key_gradients(int sequence, int kv_head, int block) {
+    const int lane = thread_ % kWarp, warp = warpgroup_ * kWarpgroupWarps + thread_ / kWarp;
+    T* const staged = reinterpret_cast<T*>(shared_.d_q[0] + warp * kWarpSum);
+    if (lane == 0) tma_store_wait_read<0>();
+    __syncwarp();
+    T* const row = staged + lane % 16 * kHeadDim;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      if (row + 8 * half >= shape_.seq_len) continue;
-      const auto token = std::int64_t{sequence} * shape_.seq_len + row + 8 * half;
-      unsigned* const words = reinterpret_cast<unsigned*>(
-          static_cast<T*>(to) + (token * shape_.kv_heads + kv_head) * kHeadDim);
-#pragma unroll
-      for (int i = 0; i < 8; ++i) {
-        const float* const pair = x.values + 4 * i + 2 * half;
-        words[4 * i + thread_ % 4] = rounded_pair<T>(scale * pair[0], scale * pair[1]);
-      }
+    for (int i = 0; i < 4; ++i) {
+      T* const to = row + ((2 * i + lane / 16) ^ (lane % 8)) * 8;
+      stmatrix_x4(to, rounded_words(d_v_.values + 8 * i, 1).words);
+      stmatrix_x4(to + 16 * kHeadDim, rounded_words(d_k_.values + 8 * i, shape_.scale).words);
     }
+    fence_proxy_async_shared();
+    __syncwarp();
+    if (lane != 0) return;
+    const int key = block * kBlock + warp * 16;
+    tma_store(maps_.d_v, 0, kv_head, key, sequence, staged);
+    tma_store(maps_.d_k, 0, kv_head, key, sequence, staged + 16 * kHeadDim);
+  }
+  struct Words {
+    unsigned words[4];
+  };
+  __device__ static Words rounded_words(const float* x, float scale) {
+    Words out;
+#pragma unroll
+    for (int w = 0; w < 4; ++w)
+      out.words[w] = rounded_pair<T>(scale * x[2 * w], scale * x[2 * w + 1]);
+    return out;
   }
 
   AttentionStorage<T>& shared_;
+  const AttentionMaps& maps_;
   const AttentionShape& shape_;
   const AttentionWork& work_;
   const int warpgroup_, thread_;
+  int staged_ = -1;
   int tile_ = 0;  // blocks of queries so far
   WgmmaAccumulators<64> d_k_, d_v_;
 };
@@ -322,7 +354,7 @@ template <typename T>
 __global__ void __launch_bounds__(kGemmThreads, 1)
     attention_backward_kernel(const __grid_constant__ AttentionMaps maps,
                               const __grid_constant__ AttentionShape shape,
-                              const __grid_constant__ AttentionWork work, void* d_k, void* d_v) {
+                              const __grid_constant__ AttentionWork work) {
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<AttentionStorage<T>*>(memory);
   if (threadIdx.x == 0) {
@@ -347,7 +379,7 @@ __global__ void __launch_bounds__(kGemmThreads, 1)
     if (threadIdx.x == 0) load_blocks(shared, maps, shape, work);
   } else {
     setmaxnreg_alloc<kConsumerRegisters>();
-    AttentionConsumer<T>(shared, shape, work).run(d_k, d_v);
+    AttentionConsumer<T>(shared, maps, shape, work).run();
   }
 }
 
@@ -377,12 +409,12 @@ __global__ void __launch_bounds__(kHeadThreads)
   }
 }
 
-// 8 channels of a query's row in q_sum. In a tile of 64 queries thread t's accumulators 8·p + {0,
-// 1, 4, 5} and 8·p + {2, 3, 6, 7} (WgmmaAccumulators) are floats 4·t and on of the runs 2·p and 2·p
-// + 1 of 512.
+// 8 channels of a query's row in q_sum. Of 16 queries the accumulators 8·p + {0, 1, 4, 5} and 8·p +
+// {2, 3, 6, 7} (WgmmaAccumulators) of a lane are floats 4·lane and on of the runs 2·p and 2·p + 1
+// of 128.
 __device__ void load_query_sum(const float* sequence_of_head, int row, int pack, float (&x)[8]) {
-  const int thread = row % 64 / 16 * kWarp + row % 8 * 4, run = pack / 2 * 2 + row / 8 % 2;
-  const float* const at = sequence_of_head + row / 64 * 64 * kHeadDim + run * 512 + thread * 4;
+  const int lane = row % 8 * 4, run = pack / 2 * 2 + row / 8 % 2;
+  const float* const at = sequence_of_head + row / 16 * kWarpSum + (run * kWarp + lane) * 4;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const float2 pair = *reinterpret_cast<const float2*>(at + 4 * i + pack % 2 * 2);
@@ -407,17 +439,17 @@ __global__ void __launch_bounds__(kHeadThreads)
   }
 }
 
-// Boxes of 128 tokens of one head; tokens beyond the sequence are zero.
+// Boxes of `box_tokens` of one head; tokens beyond the sequence are zero.
 template <typename T>
-CUtensorMap make_heads_map(const HeadVectors& of, const AttentionShape& shape, int heads) {
+CUtensorMap make_heads_map(const HeadVectors& of, const AttentionShape& shape, int heads,
+                           cuuint32_t box_tokens = kBlock) {
   const auto token_bytes = static_cast<cuuint64_t>(of.token_stride) * sizeof(T);
+  const auto tokens = static_cast<cuuint64_t>(shape.seq_len);
   return encode_tensor_map<T, 4>(
       of.data,
-      {kHeadDim, static_cast<cuuint64_t>(heads), static_cast<cuuint64_t>(shape.seq_len),
-       static_cast<cuuint64_t>(shape.batch)},
-      {static_cast<cuuint64_t>(of.head_stride) * sizeof(T), token_bytes,
-       token_bytes * static_cast<cuuint64_t>(shape.seq_len)},
-      {kHeadDim, 1, kBlock, 1});
+      {kHeadDim, static_cast<cuuint64_t>(heads), tokens, static_cast<cuuint64_t>(shape.batch)},
+      {static_cast<cuuint64_t>(of.head_stride) * sizeof(T), token_bytes, token_bytes * tokens},
+      {kHeadDim, 1, box_tokens, 1});
 }
 
 }  // namespace
@@ -434,15 +466,20 @@ void attention_backward(const AttentionShape& shape, const AttentionTensors& in,
                           kHeadThreads, 0, stream>>>(shape, in, logsumexp, delta);
     check_launch("attention_backward: row_stats");
 
+    const auto key_heads = [&](const void* contiguous) {
+      return HeadVectors{contiguous, shape.kv_heads * kHeadDim, kHeadDim};
+    };
     const AttentionMaps maps{make_heads_map<T>(in.q, shape, shape.heads),
                              make_heads_map<T>(in.k, shape, shape.kv_heads),
                              make_heads_map<T>(in.v, shape, shape.kv_heads),
-                             make_heads_map<T>(in.d_out, shape, shape.heads)};
+                             make_heads_map<T>(in.d_out, shape, shape.heads),
+                             make_heads_map<T>(key_heads(out.k), shape, shape.kv_heads, 16),
+                             make_heads_map<T>(key_heads(out.v), shape, shape.kv_heads, 16)};
     constexpr auto smem_bytes = sizeof(AttentionStorage<T>);
     const auto kernel = attention_backward_kernel<T>;
     cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, smem_bytes);
     kernel<<<blocks_for(KeyBlocks(shape).count, 1), kGemmThreads, smem_bytes, stream>>>(
-        maps, shape, {logsumexp, delta, out.q_sum}, out.k, out.v);
+        maps, shape, {logsumexp, delta, out.q_sum});
     check_launch("attention_backward");
 
     round_q_sum_kernel<T>

@@ -130,6 +130,15 @@ __device__ inline void tma_store(const CUtensorMap& tensor, int column, int row,
       "r"(column), "r"(row), "r"(smem_address(from))
       : "memory");
 }
+// The same of a tensor of four dimensions.
+__device__ inline void tma_store(const CUtensorMap& tensor, int x, int y, int z, int w,
+                                 const void* from) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];\n"
+      "cp.async.bulk.commit_group;" ::"l"(&tensor),
+      "r"(x), "r"(y), "r"(z), "r"(w), "r"(smem_address(from))
+      : "memory");
+}
 // Waits until at most `pending` of this thread's TMA stores have yet to read shared memory.
 template <int pending>
 __device__ inline void tma_store_wait_read() {
@@ -283,8 +292,8 @@ __device__ inline void wgmma(WgmmaAccumulators<128>& d, std::uint64_t a, std::ui
     TG_WGMMA128("k16.f32.bf16.bf16", ", 0, %67", "n"(n_major_b ? 1 : 0));
 }
 #undef TG_WGMMA128
-// 64 columns of bf16 or fp16: b is N-major, a M-major or in registers.
-#define TG_WGMMA64(type, a_operand, a_constraint, majorness)                        \
+// 64 columns of bf16 or fp16.
+#define TG_WGMMA64(type, a_operand, majorness, ...)                                 \
   asm volatile(                                                                     \
       "{\n"                                                                         \
       ".reg .pred accumulate;\n"                                                    \
@@ -297,25 +306,27 @@ __device__ inline void wgmma(WgmmaAccumulators<128>& d, std::uint64_t a, std::ui
       ";\n"                                                                         \
       "}\n"                                                                         \
       : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16)                                 \
-      : "r"(accumulate), "l"(b), a_constraint                                       \
+      : "r"(accumulate), "l"(b), __VA_ARGS__                                        \
       : "memory")
-#define TG_A_WORDS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
-template <typename T>
-__device__ inline void wgmma_m_major(WgmmaAccumulators<64>& d, std::uint64_t a, std::uint64_t b,
-                                     int accumulate) {
+// Both operands K-major, or A M-major and B N-major.
+template <typename T, bool mn_major>
+__device__ inline void wgmma(WgmmaAccumulators<64>& d, std::uint64_t a, std::uint64_t b,
+                             int accumulate) {
   if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA64("f16", "%34", "l"(a), "1, 1");
+    TG_WGMMA64("f16", "%34", "%35, %35", "l"(a), "n"(mn_major ? 1 : 0));
   else
-    TG_WGMMA64("bf16", "%34", "l"(a), "1, 1");
+    TG_WGMMA64("bf16", "%34", "%35, %35", "l"(a), "n"(mn_major ? 1 : 0));
 }
-// `a`: 64 rows by 16 columns, a thread's as those of accumulators (WgmmaAccumulators), in pairs.
+// A: 64 rows by 16 columns in registers, a thread's as those of accumulators (WgmmaAccumulators),
+// in pairs. B is N-major.
+#define TG_A_WORDS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
 template <typename T>
 __device__ inline void wgmma_of_registers(WgmmaAccumulators<64>& d, const unsigned* a,
                                           std::uint64_t b, int accumulate) {
   if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA64("f16", "{%34, %35, %36, %37}", TG_A_WORDS, "1");
+    TG_WGMMA64("f16", "{%34, %35, %36, %37}", "1", TG_A_WORDS);
   else
-    TG_WGMMA64("bf16", "{%34, %35, %36, %37}", TG_A_WORDS, "1");
+    TG_WGMMA64("bf16", "{%34, %35, %36, %37}", "1", TG_A_WORDS);
 }
 #undef TG_A_WORDS
 #undef TG_WGMMA64
