@@ -12,7 +12,7 @@ namespace {
 
 struct AttentionCase {
   const char* name;
-  std::int64_t batch, tokens, heads, kv_heads;
+  std::int64_t batch, tokens, heads, kv_heads, head_dim;
   at::ScalarType dtype;
 };
 
@@ -23,8 +23,9 @@ struct Inputs {
   std::int64_t heads, kv_heads;
 
   explicit Inputs(const AttentionCase& of)
-      : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, 64}, 1, of.dtype)),
-        d_out(test::normal({of.batch, of.tokens, of.heads, 64}, 2, of.dtype)),
+      : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
+                         of.dtype)),
+        d_out(test::normal({of.batch, of.tokens, of.heads, of.head_dim}, 2, of.dtype)),
         heads(of.heads),
         kv_heads(of.kv_heads) {}
 
@@ -48,7 +49,8 @@ struct Inputs {
     };
     const auto q = by_head(leaves[0]), k = by_head(leaves[1]), v = by_head(leaves[2]);
     const auto future = at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
-    const auto scores = (at::matmul(q, k.transpose(2, 3)) / 8).masked_fill(future, -INFINITY);
+    const auto scores =
+        (at::matmul(q, k.transpose(2, 3)) / std::sqrt(q.size(3))).masked_fill(future, -INFINITY);
     return at::matmul(at::softmax(scores, -1), v).transpose(1, 2);
   }
 };
@@ -59,9 +61,9 @@ class AttentionGpu : public test::OnGpu<::testing::TestWithParam<AttentionCase>>
     OnGpu::SetUp();
     if (IsSkipped()) return;
     use_attention(AttentionKernel::cudnn);
-    const auto probe =
-        at::ones({1, 128, 1, 64}, at::TensorOptions(test::kGpu).dtype(GetParam().dtype))
-            .set_requires_grad(true);
+    const auto probe = at::ones({1, 128, 1, GetParam().head_dim},
+                                at::TensorOptions(test::kGpu).dtype(GetParam().dtype))
+                           .set_requires_grad(true);
     if (!fused_attention_supports(probe, probe, probe)) GTEST_SKIP() << "no Hopper GPU";
   }
 };
@@ -92,15 +94,19 @@ TEST_P(AttentionGpu, GradientsAreAsNearTheFormulaAsThoseOfCudnn) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionGpu,
-    ::testing::Values(AttentionCase{"one_block", 1, 128, 1, 1, at::kBFloat16},
-                      AttentionCase{"two_blocks_of_the_record", 2, 256, 8, 4, at::kBFloat16},
-                      AttentionCase{"record", 1, 2048, 8, 4, at::kBFloat16},
-                      AttentionCase{"record_in_fp16", 1, 1024, 8, 4, at::kHalf},
-                      AttentionCase{"ungrouped", 2, 384, 3, 3, at::kBFloat16},
-                      AttentionCase{"groups_of_three", 3, 640, 6, 2, at::kHalf},
-                      AttentionCase{"ragged", 3, 201, 4, 2, at::kBFloat16},
-                      AttentionCase{"two_tokens", 2, 2, 4, 2, at::kBFloat16},
-                      AttentionCase{"more_work_than_processors", 48, 300, 8, 4, at::kBFloat16}),
+    ::testing::Values(AttentionCase{"one_block", 1, 128, 1, 1, 64, at::kBFloat16},
+                      AttentionCase{"two_blocks_of_the_record", 2, 256, 8, 4, 64, at::kBFloat16},
+                      AttentionCase{"record", 1, 2048, 8, 4, 64, at::kBFloat16},
+                      AttentionCase{"record_in_fp16", 1, 1024, 8, 4, 64, at::kHalf},
+                      AttentionCase{"ungrouped", 2, 384, 3, 3, 64, at::kBFloat16},
+                      AttentionCase{"groups_of_three", 3, 640, 6, 2, 64, at::kHalf},
+                      AttentionCase{"speedrun", 1, 1024, 6, 6, 128, at::kBFloat16},
+                      AttentionCase{"speedrun_in_fp16", 2, 384, 6, 6, 128, at::kHalf},
+                      AttentionCase{"ragged_wide_heads", 3, 201, 4, 2, 128, at::kBFloat16},
+                      AttentionCase{"wide_heads", 40, 300, 4, 4, 128, at::kBFloat16},
+                      AttentionCase{"ragged", 3, 201, 4, 2, 64, at::kBFloat16},
+                      AttentionCase{"two_tokens", 2, 2, 4, 2, 64, at::kBFloat16},
+                      AttentionCase{"more_work_than_processors", 48, 300, 8, 4, 64, at::kBFloat16}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace

@@ -3,17 +3,18 @@
 
 namespace tg::cuda {
 
-// Backward pass of causal attention with heads of 64 channels (FlashAttention-2, Dao 2023), in bf16
-// or fp16.
-constexpr int kAttentionHeadDim = 64, kAttentionBlock = 128;
+// Backward pass of causal attention (FlashAttention-2, Dao 2023) with heads of 64 or 128 channels,
+// in bf16 or fp16.
+constexpr int kAttentionBlock = 128;
 struct AttentionShape {
   int batch, seq_len;
   int padded_len;       // seq_len as a multiple of kAttentionBlock
   int heads, kv_heads;  // heads is a multiple of kv_heads
-  float scale;          // of q·kᵀ
+  int head_dim;
+  float scale;  // of q·kᵀ
 };
 
-// Of tokens' heads [B·T, heads or KV, 64].
+// Of tokens' heads [B·T, heads or KV, head_dim].
 struct AttentionTensors {
   HeadVectors q, k, v;
   HeadVectors out, d_out;
@@ -21,7 +22,7 @@ struct AttentionTensors {
 };
 struct AttentionGradients {
   void *q, *k, *v;  // contiguous
-  // Workspaces: [2, B, heads, padded_len], and of zeros [B, heads, padded_len, 64].
+  // Workspaces: [2, B, heads, padded_len], and of zeros [B, heads, padded_len, head_dim].
   float *row_stats, *q_sum;
 };
 // The sums over keys in q's gradient are in no fixed order, so that its bits differ between calls.

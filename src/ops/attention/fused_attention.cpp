@@ -41,6 +41,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
         .padded_len = static_cast<int>(blocks * cuda::kAttentionBlock),
         .heads = static_cast<int>(q.size(2)),
         .kv_heads = static_cast<int>(k.size(2)),
+        .head_dim = static_cast<int>(q.size(3)),
         .scale = static_cast<float>(context->saved_data["scale"].toDouble())};
     auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
          dv = at::empty(v.sizes(), v.options());
@@ -71,7 +72,7 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
       at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
   return wants_gradient && q.is_cuda() && use_hopper_kernels(q) &&
          at::globalContext().userEnabledCuDNNSDP() && k.scalar_type() == q.scalar_type() &&
-         v.scalar_type() == q.scalar_type() && q.size(3) == cuda::kAttentionHeadDim &&
+         v.scalar_type() == q.scalar_type() && (q.size(3) == 64 || q.size(3) == 128) &&
          q.size(0) * q.size(1) < std::numeric_limits<int>::max() / 2 && q.size(1) > 1;
 }
 

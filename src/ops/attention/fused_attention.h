@@ -8,8 +8,8 @@ namespace tg {
 // Arguments and result as there; `scale` of the scores.
 at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                            const at::Tensor& v_bthd, double scale);
-// Whether it serves these: Hopper, heads of 64 in half precision, cuDNN in use (use_attention), and
-// a gradient wanted, since else nothing differs.
+// Whether it serves these: Hopper, heads of 64 or 128 in half precision, cuDNN in use
+// (use_attention), and a gradient wanted, since else nothing differs.
 bool fused_attention_supports(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                               const at::Tensor& v_bthd);
 

@@ -328,8 +328,33 @@ __device__ inline void wgmma_of_registers(WgmmaAccumulators<64>& d, const unsign
   else
     TG_WGMMA64("bf16", "{%34, %35, %36, %37}", "1", TG_A_WORDS);
 }
-#undef TG_A_WORDS
 #undef TG_WGMMA64
+#define TG_WGMMA128_OF_REGISTERS(type)                                                            \
+  asm volatile(                                                                                   \
+      "{\n"                                                                                       \
+      ".reg .pred accumulate;\n"                                                                  \
+      "setp.ne.b32 accumulate, %64, 0;\n"                                                         \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                                \
+      " "                                                                                         \
+      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                   \
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "          \
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "          \
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "         \
+      "{%66, %67, %68, %69}, %65, accumulate, 1, 1, 1;\n"                                         \
+      "}\n"                                                                                       \
+      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48) \
+      : "r"(accumulate), "l"(b), TG_A_WORDS                                                       \
+      : "memory")
+template <typename T>
+__device__ inline void wgmma_of_registers(WgmmaAccumulators<128>& d, const unsigned* a,
+                                          std::uint64_t b, int accumulate) {
+  if constexpr (std::is_same_v<T, __half>)
+    TG_WGMMA128_OF_REGISTERS("f16");
+  else
+    TG_WGMMA128_OF_REGISTERS("bf16");
+}
+#undef TG_WGMMA128_OF_REGISTERS
+#undef TG_A_WORDS
 #undef TG_ACCUMULATORS16
 #undef TG_ACCUMULATORS4
 

@@ -1,0 +1,425 @@
+#pragma once
+// The kernel of attention_backward_hopper.h. A CTA has blocks of 128 keys, whose gradients stay in
+// registers while all queries that see them pass by, those of every query head of the keys' head in
+// turn. Each of two consumer warpgroups has 64 keys. Scores are computed transposed, keys by
+// queries: so the probabilities and their gradients are, in registers, operand A of the products
+// that give dV and dK. For dQ, whose sum is over all keys, the warpgroups exchange the gradients of
+// the scores in shared memory, and each adds a half of the block's sum to global memory. It
+// computes that of the queries before while it has those of now, so that neither waits for the
+// other.
+#include <cmath>
+
+#include "ops/attention/attention_backward_hopper.h"
+#include "ops/gemm/hopper/ptx.cuh"
+#include "ops/gemm/hopper/tile.cuh"
+
+namespace tg::cuda {
+
+namespace attention {
+
+using namespace hopper;
+
+constexpr int kKeys = kAttentionBlock;
+constexpr int kConsumers = 2, kWarpgroupKeys = kKeys / kConsumers;
+constexpr int kStages = 2;
+constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads;
+// Registers per thread: 128·24 + 256·240 of the 64 Ki of an SM.
+constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
+// Elements in 128 bytes: TMA loads columns of as many, and the rows of all operands in shared
+// memory are as wide, with the 128-byte swizzle.
+constexpr int kColumns = 64;
+// A warpgroup's part of a tile of dQ, 64 queries by 64 channels, and a warp's, 16 queries.
+constexpr int kSum = 64 * kColumns, kWarpSum = kSum / kWarpgroupWarps;
+// Descriptors count in units of 16 bytes: 16 rows, and 16 elements of a row.
+constexpr int kRows16 = 16 * 128 / 16, kElements16 = 2;
+constexpr float kLog2E = 1.4426950408889634f;
+
+// Queries at a time: as many as the registers have room for.
+template <int head_dim>
+constexpr int kQueries = head_dim == 64 ? 128 : 64;
+
+__device__ inline float exp2_approx(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+template <typename T, int head_dim>
+struct Storage {
+  static constexpr int columns = head_dim / kColumns, queries = kQueries<head_dim>;
+  static constexpr int key_tile = kKeys * head_dim, query_tile = queries * head_dim;  // elements
+
+  T k[key_tile], v[key_tile];
+  T q[kStages][query_tile], d_out[kStages][query_tile];
+  T d_scores[2][queries / kColumns][kKeys * kColumns];  // rows are keys
+  float d_q[kConsumers][kSum];
+  float logsumexp[kStages][queries], delta[kStages][queries];
+  Barrier kv_full, kv_empty;
+  Barrier q_full[kStages], q_empty[kStages];
+  Barrier d_out_full[kStages], d_out_empty[kStages];
+  Barrier d_scores_full[2], d_scores_empty[2];
+};
+
+struct Maps {
+  CUtensorMap q, k, v, d_out;
+  CUtensorMap d_k, d_v;
+};
+// Workspaces: of rows, [B, heads, padded_len]: log2(e)·logsumexp, and delta, the dot products of
+// out and d_out. q_sum is in the order of the accumulators: see load_query_sum.
+struct Work {
+  const float *logsumexp, *delta;
+  float* q_sum;
+};
+
+// Blocks of keys come in pairs, the first with the last: then all have the same number of queries.
+struct KeyBlocks {
+  int kv_heads, blocks, pairs, count;  // blocks of a sequence; pairs of all
+
+  __host__ __device__ explicit KeyBlocks(const AttentionShape& of)
+      : kv_heads(of.kv_heads),
+        blocks(of.padded_len / kKeys),
+        pairs((blocks + 1) / 2),
+        count(of.batch * of.kv_heads * pairs) {}
+
+  // visit(sequence, KV head, block) for those of this CTA.
+  template <typename Visit>
+  __device__ void for_each(Visit visit) const {
+#pragma unroll 1
+    for (int i = 0;; ++i) {
+      const int index = static_cast<int>(blockIdx.x + i / 2 * gridDim.x);
+      if (index >= count) break;
+      const int head = index / pairs, first = index % pairs, last = blocks - 1 - first;
+      if (i % 2 == 0 || last != first)
+        visit(head / kv_heads, head % kv_heads, i % 2 == 0 ? first : last);
+    }
+  }
+};
+
+// Rows of a head, from `row` on: a box for each 64 channels.
+template <typename T, int head_dim>
+__device__ void load_rows(T* to, int box_rows, const CUtensorMap& map, int head, int row,
+                          int sequence, Barrier& full) {
+#pragma unroll
+  for (int column = 0; column < head_dim; column += kColumns)
+    tma_load(to + column * box_rows, map, column, head, row, sequence, full);
+}
+
+template <typename T, int head_dim>
+__device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
+                             const AttentionShape& shape, const Work& work) {
+  constexpr int queries = shared.queries, row_bytes = queries * sizeof(float),
+                key_bytes = shared.key_tile * sizeof(T),
+                query_bytes = shared.query_tile * sizeof(T);
+  const int group = shape.heads / shape.kv_heads;
+  int visited = 0, tile = 0;
+  KeyBlocks(shape).for_each([&](int sequence, int kv_head, int block) {
+    mbarrier_wait(shared.kv_empty, visited++ % 2 ^ 1);
+    mbarrier_arrive_expect_tx(shared.kv_full, 2 * key_bytes);
+    const int key = block * kKeys;
+    load_rows<T, head_dim>(shared.k, kKeys, maps.k, kv_head, key, sequence, shared.kv_full);
+    load_rows<T, head_dim>(shared.v, kKeys, maps.v, kv_head, key, sequence, shared.kv_full);
+    for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+#pragma unroll 1
+      for (int row = key; row < shape.padded_len; row += queries, ++tile) {
+        const int stage = tile % kStages, parity = tile / kStages % 2 ^ 1;
+        const auto stats = (std::int64_t{sequence} * shape.heads + head) * shape.padded_len + row;
+        auto &q_full = shared.q_full[stage], &d_out_full = shared.d_out_full[stage];
+        mbarrier_wait(shared.q_empty[stage], parity);
+        mbarrier_arrive_expect_tx(q_full, query_bytes + row_bytes);
+        load_rows<T, head_dim>(shared.q[stage], queries, maps.q, head, row, sequence, q_full);
+        bulk_load(shared.logsumexp[stage], work.logsumexp + stats, row_bytes, q_full);
+        mbarrier_wait(shared.d_out_empty[stage], parity);
+        mbarrier_arrive_expect_tx(d_out_full, query_bytes + row_bytes);
+        load_rows<T, head_dim>(shared.d_out[stage], queries, maps.d_out, head, row, sequence,
+                               d_out_full);
+        bulk_load(shared.delta[stage], work.delta + stats, row_bytes, d_out_full);
+      }
+    }
+  });
+}
+
+template <typename T, int head_dim>
+class Consumer {
+ public:
+  __device__ Consumer(Storage<T, head_dim>& shared, const Maps& maps, const AttentionShape& shape,
+                      const Work& work)
+      : shared_(shared),
+        maps_(maps),
+        shape_(shape),
+        work_(work),
+        warpgroup_(static_cast<int>(threadIdx.x) / kWarpgroupThreads - 1),
+        thread_(static_cast<int>(threadIdx.x) % kWarpgroupThreads) {}
+
+  __device__ void run() {
+    const KeyBlocks key_blocks(shape_);
+    const int group = shape_.heads / shape_.kv_heads, tiles = shape_.padded_len / queries;
+    int visited = 0;
+    key_blocks.for_each([&](int sequence, int kv_head, int block) {
+      mbarrier_wait(shared_.kv_full, visited++ % 2);
+      const int first = block * kKeys / queries;
+      // Tiles, counted over all heads.
+      int of_head = (sequence * shape_.heads + kv_head * group) * tiles, before = -1;
+      int tile = first;
+#pragma unroll 1
+      for (int steps = group * (tiles - first); steps > 0; --steps) {
+        step((tile - first) * queries, before);
+        before = of_head + tile;
+        if (++tile == tiles) tile = first, of_head += tiles;
+      }
+      WgmmaAccumulators<kColumns> d_q;
+      start_d_q(d_q);
+      add_staged();
+      end_d_q(d_q, before);
+      arrive(shared_.kv_empty);
+      add_staged();
+      store_key_gradient(d_v_, 1, maps_.d_v, sequence, kv_head, block);
+      store_key_gradient(d_k_, shape_.scale, maps_.d_k, sequence, kv_head, block);
+    });
+    if (thread_ % kWarp == 0) bulk_wait();
+  }
+
+ private:
+  static constexpr int queries = kQueries<head_dim>;
+  using Scores = WgmmaAccumulators<queries>;          // of 64 keys
+  using KeyGradient = WgmmaAccumulators<head_dim>;    // of 64 keys
+  using QueryGradient = WgmmaAccumulators<kColumns>;  // of 64 queries
+
+  __device__ void arrive(Barrier& barrier) const {
+    __syncwarp();
+    if (thread_ % kWarp == 0) mbarrier_arrive(barrier);
+  }
+
+  // One tile of queries, the first of them `distance` after the block's first key. `before` is the
+  // tile before; -1: none with this block.
+  __device__ void step(int distance, int before) {
+    const int stage = tile_ % kStages, parity = tile_ / kStages % 2;
+    const bool first = before < 0;
+    unsigned p_words[queries / 4], ds_words[queries / 4];
+    {
+      Scores p, d_p;
+      mbarrier_wait(shared_.q_full[stage], parity);
+      start_scores(p, shared_.k, shared_.q[stage]);
+      mbarrier_wait(shared_.d_out_full[stage], parity);
+      start_scores(d_p, shared_.v, shared_.d_out[stage]);
+      add_staged();
+
+      wgmma_wait<1>();
+      p.fence();
+      if (distance < kKeys) mask(p, distance);
+      exponentiate(p, shared_.logsumexp[stage]);
+      wgmma_wait<0>();
+      d_p.fence();
+      const float* const delta = shared_.delta[stage] + 2 * (thread_ % 4);
+#pragma unroll
+      for (int w = 0; w < queries / 4; ++w) {  // two columns of a row each
+        const float2 d = *reinterpret_cast<const float2*>(delta + w / 2 * 8);
+        const float *const x = p.values + 2 * w, *const dx = d_p.values + 2 * w;
+        p_words[w] = rounded_pair<T>(x[0], x[1]);
+        ds_words[w] = rounded_pair<T>(x[0] * (dx[0] - d.x), x[1] * (dx[1] - d.y));
+      }
+    }
+    start_key_gradient(d_v_, p_words, shared_.d_out[stage], first);
+    start_key_gradient(d_k_, ds_words, shared_.q[stage], first);
+    if (first) {
+      store_d_scores(ds_words);
+      wgmma_wait<0>();
+      release(stage);
+    } else {
+      QueryGradient d_q;
+      start_d_q(d_q);
+      store_d_scores(ds_words);
+      wgmma_wait<1>();
+      release(stage);
+      end_d_q(d_q, before);
+    }
+    ++tile_;
+  }
+
+  // [64 keys, queries] = rows of `keys` times `queries` transposed.
+  __device__ void start_scores(Scores& scores, const T* key_rows, const T* query_rows) const {
+    wgmma_fence();
+    const auto a = smem_descriptor(key_rows + warpgroup_ * kWarpgroupKeys * kColumns, 1024, 16);
+    const auto b = smem_descriptor(query_rows, 1024, 16);
+#pragma unroll
+    for (int k = 0; k < head_dim / 16; ++k) {
+      const int column = k / 4, offset = k % 4 * kElements16;
+      wgmma<T, false>(scores, a + column * kKeys / 16 * kRows16 + offset,
+                      b + column * queries / 16 * kRows16 + offset, k > 0);
+    }
+    wgmma_commit();
+  }
+
+  __device__ void mask(Scores& scores, int distance) const {
+    const int row = warpgroup_ * kWarpgroupKeys + thread_ / kWarp * 16 + thread_ % kWarp / 4;
+    const int column = distance + 2 * (thread_ % 4);
+#pragma unroll
+    for (int i = 0; i < queries / 2; ++i)
+      if (row + i / 2 % 2 * 8 > column + i / 4 * 8 + i % 2) scores.values[i] = -INFINITY;
+  }
+
+  // Scores become probabilities.
+  __device__ void exponentiate(Scores& scores, const float* logsumexp) const {
+    const float scale = shape_.scale * kLog2E;
+#pragma unroll
+    for (int i = 0; i < queries / 8; ++i) {
+      const float2 l = *reinterpret_cast<const float2*>(logsumexp + 2 * (thread_ % 4) + 8 * i);
+      float* const x = scores.values + 4 * i;
+#pragma unroll
+      for (int e = 0; e < 4; ++e) x[e] = exp2_approx(x[e] * scale - (e % 2 ? l.y : l.x));
+    }
+  }
+
+  // sum += words [64 keys, queries] times `rows` [queries, head_dim].
+  __device__ void start_key_gradient(KeyGradient& sum, const unsigned* words, const T* rows,
+                                     bool first) const {
+    wgmma_fence();
+    const auto b = smem_descriptor(rows, 1024, queries * kColumns * sizeof(T));
+#pragma unroll
+    for (int k = 0; k < queries / 16; ++k)
+      wgmma_of_registers<T>(sum, words + 4 * k, b + k * kRows16, !first || k > 0);
+    wgmma_commit();
+  }
+
+  __device__ void store_d_scores(const unsigned* words) const {
+    const int buffer = tile_ % 2, lane = thread_ % kWarp;
+    mbarrier_wait(shared_.d_scores_empty[buffer], tile_ / 2 % 2 ^ 1);
+    const int key = warpgroup_ * kWarpgroupKeys + thread_ / kWarp * 16 + lane % 16;
+#pragma unroll
+    for (int k = 0; k < queries / 16; ++k) {
+      T* const row = shared_.d_scores[buffer][k / 4] + key * kColumns;
+      stmatrix_x4(row + ((k % 4 * 2 + lane / 16) ^ (key % 8)) * 8,
+                  {words[4 * k], words[4 * k + 1], words[4 * k + 2], words[4 * k + 3]});
+    }
+  }
+
+  // The products with this tile of queries are done, and the gradients of its scores are stored.
+  __device__ void release(int stage) {
+    d_v_.fence();
+    d_k_.fence();
+    arrive(shared_.q_empty[stage]);
+    arrive(shared_.d_out_empty[stage]);
+    fence_proxy_async_shared();
+    arrive(shared_.d_scores_full[tile_ % 2]);
+  }
+
+  // Of the tile before: [64 queries, 64 channels] = its scores' gradients, transposed, times the
+  // keys. With two columns of queries a warpgroup has one of them, else one of the channels'.
+  __device__ void start_d_q(QueryGradient& d_q) const {
+    const int buffer = (tile_ - 1) % 2;
+    mbarrier_wait(shared_.d_scores_full[buffer], (tile_ - 1) / 2 % 2);
+    wgmma_fence();
+    constexpr bool splits_queries = queries > kColumns;
+    const auto a =
+        smem_descriptor(shared_.d_scores[buffer][splits_queries ? warpgroup_ : 0], 1024, 1024);
+    const auto b = smem_descriptor(shared_.k + (splits_queries ? 0 : warpgroup_ * kKeys * kColumns),
+                                   1024, 1024);
+#pragma unroll
+    for (int k = 0; k < kKeys / 16; ++k)
+      wgmma<T, true>(d_q, a + k * kRows16, b + k * kRows16, k > 0);
+    wgmma_commit();
+  }
+
+  // `tile` is the one before.
+  __device__ void end_d_q(QueryGradient& d_q, int tile) {
+    wgmma_wait<0>();
+    d_q.fence();
+    arrive(shared_.d_scores_empty[(tile_ - 1) % 2]);
+    const int lane = thread_ % kWarp;
+    if (lane == 0) tma_store_wait_read<0>();
+    __syncwarp();
+    auto* const to = reinterpret_cast<float4*>(shared_.d_q[0] + warp() * kWarpSum) + lane;
+    const float s = shape_.scale;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float* const x = d_q.values + i / 2 * 8 + i % 2 * 2;
+      to[i * kWarp] = {s * x[0], s * x[1], s * x[4], s * x[5]};
+    }
+    staged_ = tile;
+  }
+
+  // Adds what end_d_q left in shared memory, later, so that nothing waits for its stores.
+  __device__ void add_staged() {
+    if (staged_ < 0) return;
+    fence_proxy_async_shared();
+    __syncwarp();
+    const int offset = warp() * kWarpSum;
+    if (thread_ % kWarp == 0)
+      bulk_add(work_.q_sum + std::int64_t{staged_} * (kConsumers * kSum) + offset,
+               shared_.d_q[0] + offset, kWarpSum * sizeof(float));
+    staged_ = -1;
+  }
+
+  // 64 channels of 16 keys at a time, through the memory that end_d_q uses, each warp by itself.
+  __device__ void store_key_gradient(const KeyGradient& x, float scale, const CUtensorMap& map,
+                                     int sequence, int kv_head, int block) const {
+    const int lane = thread_ % kWarp;
+    T* const staged = reinterpret_cast<T*>(shared_.d_q[0] + warp() * kWarpSum);
+    if (lane == 0) tma_store_wait_read<0>();
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < head_dim / 16; ++i) {
+      const float* const from = x.values + 8 * i;
+      unsigned words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w)
+        words[w] = rounded_pair<T>(scale * from[2 * w], scale * from[2 * w + 1]);
+      T* const row = staged + (i / 4 * 16 + lane % 16) * kColumns;
+      stmatrix_x4(row + ((i % 4 * 2 + lane / 16) ^ (lane % 8)) * 8, words);
+    }
+    fence_proxy_async_shared();
+    __syncwarp();
+    if (lane != 0) return;
+#pragma unroll
+    for (int column = 0; column < head_dim; column += kColumns)
+      tma_store(map, column, kv_head, block * kKeys + warp() * 16, sequence, staged + column * 16);
+  }
+
+  __device__ int warp() const {
+    return warpgroup_ * kWarpgroupWarps + thread_ / kWarp;
+  }
+
+  Storage<T, head_dim>& shared_;
+  const Maps& maps_;
+  const AttentionShape& shape_;
+  const Work& work_;
+  const int warpgroup_, thread_;
+  int tile_ = 0;     // of queries, counted through
+  int staged_ = -1;  // tile whose dQ is in shared memory, not yet added
+  KeyGradient d_k_, d_v_;
+};
+
+template <typename T, int head_dim>
+__global__ void __launch_bounds__(kThreads, 1)
+    backward_kernel(const __grid_constant__ Maps maps, const __grid_constant__ AttentionShape shape,
+                    const __grid_constant__ Work work) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  auto& shared = *reinterpret_cast<Storage<T, head_dim>*>(memory);
+  if (threadIdx.x == 0) {
+    constexpr int consumer_warps = kConsumers * kWarpgroupWarps;
+    mbarrier_init(shared.kv_full, 1);
+    mbarrier_init(shared.kv_empty, consumer_warps);
+    for (int s = 0; s < kStages; ++s) {
+      mbarrier_init(shared.q_full[s], 1);
+      mbarrier_init(shared.q_empty[s], consumer_warps);
+      mbarrier_init(shared.d_out_full[s], 1);
+      mbarrier_init(shared.d_out_empty[s], consumer_warps);
+    }
+    for (int s = 0; s < 2; ++s) {
+      mbarrier_init(shared.d_scores_full[s], consumer_warps);
+      mbarrier_init(shared.d_scores_empty[s], consumer_warps);
+    }
+    fence_mbarrier_init();
+  }
+  __syncthreads();
+  if (threadIdx.x < kWarpgroupThreads) {
+    setmaxnreg_dealloc<kProducerRegisters>();
+    if (threadIdx.x == 0) run_producer(shared, maps, shape, work);
+  } else {
+    setmaxnreg_alloc<kConsumerRegisters>();
+    Consumer<T, head_dim>(shared, maps, shape, work).run();
+  }
+}
+
+}  // namespace attention
+
+}  // namespace tg::cuda
