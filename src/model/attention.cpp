@@ -44,7 +44,7 @@ at::Tensor Attention::own_values(const at::Tensor& embedding, const at::Tensor& 
 // With `pass.only` heads.q is of these positions alone.
 at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const {
   if (!pass.only && pass.cache == nullptr)
-    return causal_attention(heads.q, heads.k, heads.v, head_dim_);
+    return causal_attention(heads.q, heads.k, heads.v, head_dim_, heads.q_gradient);
   auto k = heads.k, v = heads.v;
   if (pass.cache != nullptr) {
     const auto length = k.size(1);

@@ -72,10 +72,12 @@ void use_attention(AttentionKernel kernel) {
 }
 
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                            const at::Tensor& v_bthd, std::int64_t channels) {
+                            const at::Tensor& v_bthd, std::int64_t channels,
+                            const QueryGradientPtr& q_gradient) {
   if (fused_attention_supports(q_bthd, k_bthd, v_bthd)) {
     const auto of_head = 1 / std::sqrt(static_cast<double>(q_bthd.size(3)));
-    return fused_attention(q_bthd, k_bthd, v_bthd, scale_of(q_bthd, channels).value_or(of_head));
+    return fused_attention(q_bthd, k_bthd, v_bthd, scale_of(q_bthd, channels).value_or(of_head),
+                           q_gradient);
   }
   const bool grouped = q_bthd.size(2) != k_bthd.size(2);
   const auto y = at::scaled_dot_product_attention(

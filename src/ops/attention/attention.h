@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "ops/attention/query_gradient.h"
+
 namespace tg {
 
 enum class AttentionKernel { cudnn, flash, math };
@@ -20,9 +22,10 @@ void use_attention(AttentionKernel kernel);
 // Causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head ⌊h·KV/heads⌋
 // (grouped queries, Ainslie et al. 2023). q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T,
 // heads, hd]. Where only `channels` of a head, if not 0, are no padding, hd in the formula is
-// these.
+// these. Where `q_gradient` is given, q's gradient may go there (qk_norm_rope.h).
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                            const at::Tensor& v_bthd, std::int64_t channels = 0);
+                            const at::Tensor& v_bthd, std::int64_t channels = 0,
+                            const QueryGradientPtr& q_gradient = {});
 
 // The same for the last S ≤ T positions' queries alone, without a gradient: q [B, S, heads, hd], k
 // and v [B, T, KV, hd] → [B, S, heads, hd]. Flash attention on a GPU in half precision, whatever

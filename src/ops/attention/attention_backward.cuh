@@ -9,7 +9,7 @@
 // other.
 #include <cmath>
 
-#include "ops/attention/attention_backward_hopper.h"
+#include "ops/attention/query_sum.cuh"
 #include "ops/gemm/hopper/ptx.cuh"
 #include "ops/gemm/hopper/tile.cuh"
 
@@ -28,8 +28,8 @@ constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 // Elements in 128 bytes: TMA loads columns of as many, and the rows of all operands in shared
 // memory are as wide, with the 128-byte swizzle.
 constexpr int kColumns = 64;
-// A warpgroup's part of a tile of dQ, 64 queries by 64 channels, and a warp's, 16 queries.
-constexpr int kSum = 64 * kColumns, kWarpSum = kSum / kWarpgroupWarps;
+// A warp's part of a tile of dQ, 16 queries by 64 channels, and its warpgroup's.
+constexpr int kWarpSum = kQuerySumPiece, kSum = kWarpSum * kWarpgroupWarps;
 // Descriptors count in units of 16 bytes: 16 rows, and 16 elements of a row.
 constexpr int kRows16 = 16 * 128 / 16, kElements16 = 2;
 constexpr float kLog2E = 1.4426950408889634f;
@@ -65,7 +65,7 @@ struct Maps {
   CUtensorMap d_k, d_v;
 };
 // Workspaces: of rows, [B, heads, padded_len]: log2(e)·logsumexp, and delta, the dot products of
-// out and d_out. q_sum is in the order of the accumulators: see load_query_sum.
+// out and d_out. q_sum: see query_sum.cuh.
 struct Work {
   const float *logsumexp, *delta;
   float* q_sum;
@@ -172,8 +172,7 @@ class Consumer {
       end_d_q(d_q, before);
       arrive(shared_.kv_empty);
       add_staged();
-      store_key_gradient(d_v_, 1, maps_.d_v, sequence, kv_head, block);
-      store_key_gradient(d_k_, shape_.scale, maps_.d_k, sequence, kv_head, block);
+      store_key_gradients(sequence, kv_head, block);
     });
     if (thread_ % kWarp == 0) bulk_wait();
   }
@@ -349,13 +348,25 @@ class Consumer {
     staged_ = -1;
   }
 
-  // 64 channels of 16 keys at a time, through the memory that end_d_q uses, each warp by itself.
-  __device__ void store_key_gradient(const KeyGradient& x, float scale, const CUtensorMap& map,
-                                     int sequence, int kv_head, int block) const {
-    const int lane = thread_ % kWarp;
+  // Through the memory that end_d_q uses, each warp by itself.
+  __device__ void store_key_gradients(int sequence, int kv_head, int block) const {
+    const int lane = thread_ % kWarp, key = block * kKeys + warp() * 16;
     T* const staged = reinterpret_cast<T*>(shared_.d_q[0] + warp() * kWarpSum);
-    if (lane == 0) tma_store_wait_read<0>();
-    __syncwarp();
+    const auto wait = [&] {
+      if (lane == 0) tma_store_wait_read<0>();
+      __syncwarp();
+    };
+    wait();
+    store_key_gradient(d_v_, 1, staged, maps_.d_v, key, kv_head, sequence);
+    constexpr int rest = kWarpSum * sizeof(float) / sizeof(T) - 16 * head_dim;
+    if (rest == 0) wait();
+    store_key_gradient(d_k_, shape_.scale, staged + rest, maps_.d_k, key, kv_head, sequence);
+  }
+
+  __device__ static void store_key_gradient(const KeyGradient& x, float scale, T* staged,
+                                            const CUtensorMap& map, int key, int kv_head,
+                                            int sequence) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
     for (int i = 0; i < head_dim / 16; ++i) {
       const float* const from = x.values + 8 * i;
@@ -371,7 +382,7 @@ class Consumer {
     if (lane != 0) return;
 #pragma unroll
     for (int column = 0; column < head_dim; column += kColumns)
-      tma_store(map, column, kv_head, block * kKeys + warp() * 16, sequence, staged + column * 16);
+      tma_store(map, column, kv_head, key, sequence, staged + column * 16);
   }
 
   __device__ int warp() const {

@@ -4,51 +4,43 @@
 
 #include "ops/attention/attention_backward.cuh"
 #include "ops/attention/head_vectors.cuh"
+#include "ops/attention/query_sum.cuh"
 #include "ops/gemm/hopper/gemm_launch.cuh"
 
 namespace tg::cuda {
 
 namespace {
 
-// A warp takes a token.
+// A warp takes 8 rows of as many heads as it has lanes for.
 template <typename T, int head_dim>
 __global__ void __launch_bounds__(kHeadThreads)
     row_stats_kernel(AttentionShape shape, AttentionTensors in, float* logsumexp, float* delta) {
-  const HeadLane<T, head_dim / 8> lane;
-  const int rows = shape.padded_len, padded_tokens = shape.batch * rows;
-  for (int index = grid_warp_index(); index < padded_tokens; index += num_grid_warps()) {
-    const int sequence = index / rows, row = index % rows;
-    const bool real = row < shape.seq_len;
-    const int token = sequence * shape.seq_len + row;
-    for (int first = 0; first < shape.heads; first += lane.heads_per_warp) {
-      const int head = first + lane.head;
-      const bool in_bounds = real && head < shape.heads;
-      const float sum =
-          warp_sum<head_dim / 8>(dot(load_head<T>(in.out, token, head, lane.offset, in_bounds),
-                                     load_head<T>(in.d_out, token, head, lane.offset, in_bounds)));
-      if (lane.index != 0 || head >= shape.heads) continue;
-      const auto of_head = std::int64_t{sequence} * shape.heads + head;
-      delta[of_head * rows + row] = sum;
-      // Padding has probabilities of 0.
-      logsumexp[of_head * rows + row] =
-          real ? attention::kLog2E * in.logsumexp[of_head * shape.seq_len + row] : INFINITY;
-    }
-  }
-}
-
-// 8 channels of a query in a head's part of q_sum. A warp has 16 queries and 64 channels
-// (attention::Consumer::start_d_q). Of these, the accumulators 8·p + {0, 1, 4, 5} and 8·p + {2, 3,
-// 6, 7} (WgmmaAccumulators) of a lane are floats 4·lane and on of the runs 2·p and 2·p + 1 of 128.
-template <int head_dim>
-__device__ void load_query_sum(const float* of_head, int row, int pack, float (&x)[8]) {
-  const int column = pack / 8, p = pack % 8;
-  const int warp = head_dim == 64 ? row / 16 : (row / 64 * 2 + column) * 4 + row % 64 / 16;
-  const int lane = row % 8 * 4, run = p / 2 * 2 + row / 8 % 2;
-  const float* const at = of_head + warp * attention::kWarpSum + (run * kWarp + lane) * 4;
+  constexpr int lanes = head_dim / 8, kRows = 8;
+  const HeadLane<T, lanes> lane;
+  const int groups = (shape.heads + lane.heads_per_warp - 1) / lane.heads_per_warp;
+  const int row_items = shape.padded_len / kRows;
+  const int items = shape.batch * row_items * groups;
+  for (int item = grid_warp_index(); item < items; item += num_grid_warps()) {
+    const int head = item % groups * lane.heads_per_warp + lane.head;
+    const int sequence = item / groups / row_items, first = item / groups % row_items * kRows;
+    float of_lane = 0;  // the row with the lane's index
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const float2 pair = *reinterpret_cast<const float2*>(at + 4 * i + p % 2 * 2);
-    x[2 * i] = pair.x, x[2 * i + 1] = pair.y;
+    for (int i = 0; i < kRows; ++i) {
+      const bool in_bounds = first + i < shape.seq_len && head < shape.heads;
+      const int token = sequence * shape.seq_len + first + i;
+      const float sum =
+          warp_sum<lanes>(dot(load_head<T>(in.out, token, head, lane.offset, in_bounds),
+                              load_head<T>(in.d_out, token, head, lane.offset, in_bounds)));
+      if (lane.index == i) of_lane = sum;
+    }
+    if (lane.index >= kRows || head >= shape.heads) continue;
+    const int row = first + lane.index;
+    const auto of_head = std::int64_t{sequence} * shape.heads + head;
+    delta[of_head * shape.padded_len + row] = of_lane;
+    // Padding has probabilities of 0.
+    logsumexp[of_head * shape.padded_len + row] =
+        row < shape.seq_len ? attention::kLog2E * in.logsumexp[of_head * shape.seq_len + row]
+                            : INFINITY;
   }
 }
 
@@ -90,8 +82,9 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
   const int padded_tokens = shape.batch * shape.padded_len;
   float* const delta = out.row_stats + std::int64_t{padded_tokens} * shape.heads;
   row_stats_kernel<T, head_dim>
-      <<<blocks_for((padded_tokens + kHeadWarps - 1) / kHeadWarps, 8), kHeadThreads, 0, stream>>>(
-          shape, in, out.row_stats, delta);
+      <<<blocks_for((std::int64_t{padded_tokens} * shape.heads / 8 + kHeadWarps - 1) / kHeadWarps,
+                    8),
+         kHeadThreads, 0, stream>>>(shape, in, out.row_stats, delta);
   check_launch("attention_backward: row_stats");
 
   const auto map = [&](const HeadVectors& of, int heads, int box_tokens) {
@@ -112,6 +105,7 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
            stream>>>(maps, shape, {out.row_stats, delta, out.q_sum});
   check_launch("attention_backward");
 
+  if (out.q == nullptr) return;
   const auto packs = std::int64_t{shape.batch} * shape.seq_len * shape.heads * (head_dim / 8);
   round_q_sum_kernel<T, head_dim>
       <<<blocks_for((packs + kHeadThreads - 1) / kHeadThreads, 8), kHeadThreads, 0, stream>>>(

@@ -21,7 +21,7 @@ struct AttentionTensors {
   const float* logsumexp;  // [B, heads, T], natural, of the scaled scores
 };
 struct AttentionGradients {
-  void *q, *k, *v;  // contiguous
+  void *q, *k, *v;  // contiguous; null q: it stays in q_sum, as query_sum.cuh describes
   // Workspaces: [2, B, heads, padded_len], and of zeros [B, heads, padded_len, head_dim].
   float *row_stats, *q_sum;
 };

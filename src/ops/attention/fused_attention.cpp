@@ -7,6 +7,7 @@
 
 #include "ops/attention/attention_backward_hopper.h"
 #include "ops/attention/head_vectors.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -17,7 +18,7 @@ using torch::autograd::variable_list;
 
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, double scale) {
+                            const at::Tensor& v, double scale, const QueryGradientPtr& q_gradient) {
     const auto results = at::_scaled_dot_product_cudnn_attention(
         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_bias=*/{},
         /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true,
@@ -25,6 +26,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     auto out = std::get<0>(results).transpose(1, 2);
     context->save_for_backward({q, k, v, out, std::get<1>(results)});
     context->saved_data["scale"] = scale;
+    context->saved_data["q_gradient"] = in_capsule(q_gradient);
     return out;
   }
 
@@ -43,8 +45,9 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
         .kv_heads = static_cast<int>(k.size(2)),
         .head_dim = static_cast<int>(q.size(3)),
         .scale = static_cast<float>(context->saved_data["scale"].toDouble())};
-    auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
-         dv = at::empty(v.sizes(), v.options());
+    const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
+    auto dq = q_gradient ? at::Tensor() : at::empty(q.sizes(), q.options());
+    auto dk = at::empty(k.sizes(), k.options()), dv = at::empty(v.sizes(), v.options());
     const auto fp32 = q.options().dtype(at::kFloat);
     auto row_stats = at::empty({2, q.size(0), q.size(2), shape.padded_len}, fp32),
          q_sum = at::zeros({q.size(0), q.size(2), shape.padded_len, q.size(3)}, fp32);
@@ -61,7 +64,8 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                               .row_stats = mutable_fp32_data(row_stats),
                               .q_sum = mutable_fp32_data(q_sum)},
                              dtype_of(q), current_stream(q));
-    return {dq, dk, dv, at::Tensor()};
+    if (q_gradient) q_gradient->sum = q_sum;
+    return {dq, dk, dv, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -77,8 +81,8 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           double scale) {
-  return FusedAttention::apply(q, k, v, scale);
+                           double scale, const QueryGradientPtr& q_gradient) {
+  return FusedAttention::apply(q, k, v, scale, q_gradient);
 }
 
 }  // namespace tg

@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <limits>
+#include <utility>
 
 #include "ops/attention/head_vectors.h"
 #include "ops/norm/rms_norm.h"
@@ -56,7 +57,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
                                const OptionalTensor& embedding, const OptionalTensor& first_v,
                                const OptionalTensor& first_weight, const OptionalTensor& row_scale,
                                bool value_residual, std::int64_t heads, std::int64_t kv_heads,
-                               std::int64_t channels, const Fp8Scaling& gradient_scaling) {
+                               std::int64_t channels, const Fp8Scaling& gradient_scaling,
+                               const QueryGradientPtr& q_gradient) {
     const auto shape = qkv_shape(qkv, cos, heads, kv_heads, channels);
     context->set_materialize_grads(false);
     context->save_for_backward({qkv, cos, sin, or_undefined(q_gain), or_undefined(first_v),
@@ -66,6 +68,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     context->saved_data["kv_heads"] = kv_heads;
     context->saved_data["channels"] = channels;
     context->saved_data["gradient_scaling"] = in_capsule(gradient_scaling);
+    context->saved_data["q_gradient"] = in_capsule(q_gradient);
     context->saved_data["embedded"] = embedding.has_value();
     context->saved_data["value_residual"] = value_residual;
 
@@ -121,6 +124,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
     const auto rounded = empty_rounded(d_qkv, scaling);
     const bool embedded = context->saved_data["embedded"].toBool();
+    const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
+    const auto q_sum = q_gradient ? std::exchange(q_gradient->sum, {}) : at::Tensor();
     cuda::qk_norm_rope_backward(
         shape,
         kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, {}, first_v, first_weight, row_scale),
@@ -128,7 +133,9 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
          .k = head_vectors(dk),
          .v = head_vectors(dv),
          .exclusive_v = head_vectors(exclusive_dv),
-         .first_v = head_vectors(later_first_dv)},
+         .first_v = head_vectors(later_first_dv),
+         .q_sum = const_fp32_data(q_sum),
+         .padded_len = q_sum.defined() ? static_cast<int>(q_sum.size(2)) : 0},
         {.qkv = rounded.defined() && !embedded ? nullptr : mutable_data(d_qkv),
          .first_v = mutable_data(first_dv),
          .partials = mutable_fp32_data(partials),
@@ -141,8 +148,8 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     if (embedded) d_embedding = value_heads(d_qkv, heads, kv_heads);
     if (first_v.defined()) d_weight = sums[heads];
     const at::Tensor none;
-    return {d_qkv,    none, none, none, d_gain, d_embedding, first_dv,
-            d_weight, none, none, none, none,   none,        none};
+    return {d_qkv, none, none, none, d_gain, d_embedding, first_dv, d_weight,
+            none,  none, none, none, none,   none,        none};
   }
 };
 
@@ -156,8 +163,8 @@ Qkv reference(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table
   auto v = value_heads(qkv, in.heads, in.kv_heads);
   if (in.value_embedding.defined()) v = v + in.value_embedding.view_as(v);
   if (in.first_v.defined()) v = v + in.first_weight.to(dtype) * in.first_v;
-  if (!in.value_residual) return {q, k, v, v, {}};
-  return {q, k, v, v, in.first_v.defined() ? in.first_v : v};
+  if (!in.value_residual) return {q, k, v, v, {}, {}};
+  return {q, k, v, v, in.first_v.defined() ? in.first_v : v, {}};
 }
 
 }  // namespace
@@ -180,13 +187,17 @@ bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, co
 
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
                        const RopeTable& table, const Fp8Scaling& gradient_scaling) {
+  const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
+  const auto q_gradient = inverse_rms.defined() && (head_dim == 64 || head_dim == 128)
+                              ? std::make_shared<QueryGradient>()
+                              : nullptr;
   const auto out = FusedQkNormRope::apply(
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
       optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
       optional_tensor(in.row_scale), in.value_residual, in.heads, in.kv_heads, in.channels,
-      gradient_scaling);
-  return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor()};
+      gradient_scaling, q_gradient);
+  return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor(), q_gradient};
 }
 
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {

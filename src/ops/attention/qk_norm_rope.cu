@@ -4,6 +4,7 @@
 // projection's epilogue saved it (hopper/qkv_proj_norm_rope_kernel.h).
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/qk_norm_rope_kernel.h"
+#include "ops/attention/query_sum.cuh"
 #include "ops/gemm/fp8.cuh"
 #include "ops/norm/sum_rows.h"
 
@@ -172,11 +173,24 @@ class HeadColumn {
   int token_bytes_;
 };
 
+// This lane's pack of a query head's gradient.
+template <typename T, int lanes>
+__device__ Pack<T> rounded_query_sum(const QkvShape& shape, const QkNormRopeUpstream& upstream,
+                                     int token, int head) {
+  constexpr int head_dim = lanes * Pack<T>::size;
+  const auto position = static_cast<unsigned>(token), length = static_cast<unsigned>(shape.seq_len);
+  const auto of_head = std::int64_t{position / length} * shape.heads + head;
+  float x[Pack<T>::size];
+  load_query_sum<head_dim>(upstream.q_sum + of_head * upstream.padded_len * head_dim,
+                           static_cast<int>(position % length), HeadLane<T, lanes>().index, x);
+  return Pack<T>::rounded(x);
+}
+
 // With n = x·r the normalised head, R the rotation and g the gain, y = g·R(n): dn = g·R⁻¹(dy),
 // dg = n·R⁻¹(dy), and through the norm dx = r·(dn − n·mean(n·dn)). From y instead of x (`rotated`:
 // qkv has y), since a rotation preserves dot products: dg = y·dy/g, dx = R⁻¹(r·(g·dy −
 // y·dg/channels)).
-template <typename T, int lanes, bool rotated, bool copies>
+template <typename T, int lanes, bool rotated, bool copies, bool sums_q>
 __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
                                    const QkNormRopeUpstream& upstream, void* d_qkv,
                                    Fp8Writer<copies>& copy, float* gain_sums) {
@@ -200,8 +214,12 @@ __device__ void norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs
   };
   const auto load = [&](int token) {
     const bool in_bounds = in_head && token < shape.tokens;
-    return Loaded{x.load(token, in_bounds), dy.load(token, in_bounds),
+    Loaded loaded{x.load(token, in_bounds), dy.load(token, in_bounds),
                   rotated && in_bounds ? inverse_rms[std::int64_t{token} * qk_heads] : 0};
+    if constexpr (sums_q) {
+      if (query && in_bounds) loaded.dy = rounded_query_sum<T, lanes>(shape, upstream, token, head);
+    }
+    return loaded;
   };
 
   float gain_sum = 0;
@@ -286,7 +304,7 @@ __device__ void value_backward(const QkvShape& shape, const QkNormRopeInputs& in
   if (threadIdx.x % kWarp == 0) *weight_sum = sum;
 }
 
-template <typename T, int lanes, bool rotated, bool copies>
+template <typename T, int lanes, bool rotated, bool copies, bool sums_q>
 __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
     backward_kernel(QkvShape shape, QkNormRopeInputs in, QkNormRopeUpstream upstream,
                     QkNormRopeGradients out) {
@@ -296,7 +314,7 @@ __global__ void __launch_bounds__(kHeadThreads, kBackwardBlocks)
   for (int i = threadIdx.x; i < kHeadWarps * columns; i += kHeadThreads) block_sums[i] = 0;
   __syncthreads();
   Fp8Writer<copies> copy(out.qkv_copy);
-  norm_rope_backward<T, lanes, rotated>(shape, in, upstream, out.qkv, copy, sums);
+  norm_rope_backward<T, lanes, rotated, copies, sums_q>(shape, in, upstream, out.qkv, copy, sums);
   value_backward<T, lanes>(shape, in, upstream, out, copy, sums + shape.heads);
   copy.end();
 
@@ -337,21 +355,26 @@ void qk_norm_rope_backward(const QkvShape& shape, const QkNormRopeInputs& in,
   const auto shared = kHeadWarps * columns * sizeof(float);
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
-    const auto launch = [&](auto rotated, auto copies) {
-      backward_kernel<T, lanes(), rotated(), copies()>
+    constexpr std::true_type yes;
+    constexpr std::false_type no;
+    const auto launch = [&](auto rotated, auto copies, auto sums_q) {
+      backward_kernel<T, lanes(), rotated(), copies(), sums_q()>
           <<<blocks, kHeadThreads, shared, stream>>>(shape, in, upstream, out);
     };
     // Only qkv_proj_norm_rope_hopper.h rotates in advance: heads of at most 128 in half precision.
     constexpr bool can_be_rotated = !std::is_same_v<T, float> && lanes() <= 16;
-    if (in.inverse_rms == nullptr) return launch(std::false_type{}, std::false_type{});
-    if constexpr (can_be_rotated && std::is_same_v<T, __nv_bfloat16>) {
-      if (out.qkv_copy.values != nullptr) return launch(std::true_type{}, std::true_type{});
-    }
-    if constexpr (can_be_rotated)
-      launch(std::true_type{}, std::false_type{});
-    else
+    if (in.inverse_rms == nullptr) return launch(no, no, no);
+    if constexpr (can_be_rotated) {
+      const bool sums_q = upstream.q_sum != nullptr;
+      if constexpr (std::is_same_v<T, __nv_bfloat16>) {
+        if (out.qkv_copy.values != nullptr)
+          return sums_q ? launch(yes, yes, yes) : launch(yes, yes, no);
+      }
+      sums_q ? launch(yes, no, yes) : launch(yes, no, no);
+    } else {
       throw std::runtime_error(
           "qk_norm_rope_backward: no kernel for rotated heads of this size and dtype");
+    }
   });
   check_launch("qk_norm_rope_backward");
   if (out.partials != nullptr) sum_rows(out.partials, blocks, columns, out.sums, stream);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ops/attention/query_gradient.h"
 #include "ops/attention/rope.h"
 #include "ops/gemm/fp8.h"
 
@@ -30,7 +31,8 @@ struct Qkv {
   // v again, for exclusive attention: the backward kernel reads the gradients of both uses and adds
   // them, so that autograd need not.
   at::Tensor exclusive_v;
-  at::Tensor first_v;  // for the next layer; undefined without a value residual
+  at::Tensor first_v;           // for the next layer; undefined without a value residual
+  QueryGradientPtr q_gradient;  // where causal_attention() may leave q's gradient
 };
 
 // Queries, keys and values of attention from the QKV projection, qkv [B, T, (heads + 2·KV)·hd].

@@ -30,6 +30,9 @@ struct QkNormRopeInputs {
 struct QkNormRopeUpstream {
   HeadVectors q, k, v, exclusive_v;
   HeadVectors first_v;  // summed over the later layers
+  // Instead of q, with in.inverse_rms and heads of 64 or 128: as query_sum.cuh describes it.
+  const float* q_sum;
+  int padded_len;  // its rows of a sequence
 };
 
 constexpr int kWeightSums = 1;

@@ -1,0 +1,17 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <memory>
+
+namespace tg {
+
+// The gradient of q on its way from attention's backward kernel to that of qk_norm_rope, past
+// autograd, whose gradient is then undefined: sums in fp32 (query_sum.cuh), which the second rounds
+// as it reads them. Saves a pass over the heads.
+struct QueryGradient {
+  at::Tensor sum;  // [B, heads, padded length, hd]
+};
+// Null: autograd carries the gradient.
+using QueryGradientPtr = std::shared_ptr<QueryGradient>;
+
+}  // namespace tg
