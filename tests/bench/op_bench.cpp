@@ -214,7 +214,7 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
 
   // Backward has five GEMMs, forward two.
   const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);
-  timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops},
+  timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
             [](const auto& in) { return Tensors{causal_attention(in[0], in[1], in[2])}; });
 

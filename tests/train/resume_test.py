@@ -94,7 +94,7 @@ class OneRankTest(ResumeTest):
                 self.assertEqual(results(self.train(output=output, **settings)), results(whole))
 
     def test_a_second_signal_ends_it_at_once(self):
-        with self.start_gpt(output="twice", **dict(RICH, ITERATIONS=1000000, TRAIN_BATCH_TOKENS=262144)) as process:
+        with self.start_gpt(output="twice", **dict(RICH, ITERATIONS=1000000, TRAIN_BATCH_TOKENS=32768)) as process:
             read_until(process, "step:1/")
             process.send_signal(signal.SIGTERM)
             time.sleep(0.02)

@@ -126,6 +126,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     const bool embedded = context->saved_data["embedded"].toBool();
     const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
     const auto q_sum = q_gradient ? std::exchange(q_gradient->sum, {}) : at::Tensor();
+    assert(!q_sum.defined() || !upstream[0].defined());
     cuda::qk_norm_rope_backward(
         shape,
         kernel_inputs(qkv, inverse_rms, cos, sin, q_gain, {}, first_v, first_weight, row_scale),
