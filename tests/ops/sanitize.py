@@ -31,7 +31,7 @@ RUN = re.compile(r"\[ RUN      \] (\S+)$")
 # Not the list of failed tests that closes a log: there they have no time.
 END = re.compile(r"\[ +(OK|FAILED|SKIPPED) +\] ([^\s,]+)(?:, where .*)? \((\d+) ms\)$")
 REPORT = re.compile(r"========= (?!COMPUTE-SANITIZER|Target application returned an error|\w+ SUMMARY:)\S")
-OF_CUBLAS = re.compile(r"========= .*Race reported between \w+ access at nvjet_")
+OF_LIBRARIES = re.compile(r"========= .*Race reported between \w+ access at (?:void )?(?:nvjet_|cudnn)")
 SUMMARY = re.compile(r"========= (?:ERROR|RACECHECK) SUMMARY: (\d+) ")
 
 say = functools.partial(print, flush=True)
@@ -43,7 +43,7 @@ class Log:
     def __init__(self, path):
         self.results, self.ms, self.reports = {}, {}, collections.Counter()
         self.running = self.summary = None
-        self.of_cublas = 0
+        self.of_libraries = 0
         for line in path.read_text(errors="replace").splitlines():
             if found := RUN.search(line):
                 self.running = found.group(1)
@@ -52,8 +52,8 @@ class Log:
                 self.running = None
             elif found := SUMMARY.match(line):
                 self.summary = int(found.group(1))
-            elif OF_CUBLAS.match(line):
-                self.of_cublas += 1
+            elif OF_LIBRARIES.match(line):
+                self.of_libraries += 1
             elif REPORT.match(line):
                 self.reports[self.running] += 1
 
@@ -112,13 +112,13 @@ class Check:
         self.take(batch, log, seconds, status, path)
         passed = sum(result == "OK" for result in log.results.values())
         killed = ", killed at its limit" if status is None else ""
-        told = f"; of cuBLAS's own kernels: {log.of_cublas} reports" if log.of_cublas else ""
+        told = f"; of cuBLAS's and cuDNN's own kernels: {log.of_libraries} reports" if log.of_libraries else ""
         say(f"{self.tool:10}{self.suite}: {passed} of {len(batch)} tests passed in {seconds:.1f} s{killed}{told}")
 
     def take(self, batch, log, seconds, status, path):
-        reports = max((log.summary or 0) - log.of_cublas, sum(log.reports.values()))
+        reports = max((log.summary or 0) - log.of_libraries, sum(log.reports.values()))
         inside = sum(log.reports[test] for test in batch)
-        told = reports or log.of_cublas or log.running or "FAILED" in log.results.values()
+        told = reports or log.of_libraries or log.running or "FAILED" in log.results.values()
         unclear = status is not None and not log.running and (log.summary is None or (status != 0 and not told))
         self.errors += reports
         for test, result in log.results.items():

@@ -121,14 +121,17 @@ class Sanitize(unittest.TestCase):
         self.assertEqual([2, 2, 0, 0, 0, 0], self.rows["MuonGpu"][:6])
         self.assertGreater(self.rows["MuonGpu"][6], 0)
 
-    def test_races_of_cublas_are_told_apart_from_others(self):
+    def test_races_of_libraries_are_told_apart_from_others(self):
         race = ("========= Error: Race reported between Read access at {}+0x9b0\n"
                 "=========     and Write access at {}+0x47e0 [2640 hazards]\n========= ")
-        of_cublas, of_ours = (race.format(name, name) for name in ("nvjet_sm90_tst_192x208", "tg::cuda::product"))
-        self.assertEqual(0, self.sanitize(faults={f"racecheck {QUICK}": of_cublas}), self.lines)
+        *of_libraries, of_ours = (race.format(name, name) for name in (
+            "nvjet_sm90_tst_192x208", "cudnn_generated_fort_native_sdpa_sm90_flash_bprop",
+            "void cudnn::fusion::fmha_reduce_head<true>", "tg::cuda::product"))
+        libraries = "\n".join(of_libraries)
+        self.assertEqual(0, self.sanitize(faults={f"racecheck {QUICK}": libraries}), self.lines)
         self.assertEqual(self.CLEAN, self.rows)
-        self.assert_line("racecheck HeadsGpu", "of cuBLAS's own kernels: 1 reports")
-        self.assertEqual(1, self.sanitize(faults={f"racecheck {QUICK}": f"{of_cublas}\n{of_ours}"}))
+        self.assert_line("racecheck HeadsGpu", "of cuBLAS's and cuDNN's own kernels: 3 reports")
+        self.assertEqual(1, self.sanitize(faults={f"racecheck {QUICK}": f"{libraries}\n{of_ours}"}))
         self.assertEqual({**self.CLEAN, "HeadsGpu": [3, 3, 0, 0, 2, 0, 1]}, self.rows)
         self.assert_line(f"racecheck: reports: 1 ({QUICK})")
 
