@@ -117,6 +117,10 @@ void wait_for_block() {
   leave(Fiber::at_block);
 }
 
+void yield() {
+  leave(Fiber::ready);
+}
+
 std::uint32_t exchange(std::uint32_t bits, unsigned from) {
   auto& slots = brought[running / kWarp][fibers[running].exchanges++ % 2];
   slots[running % kWarp] = bits;

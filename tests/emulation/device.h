@@ -1,8 +1,9 @@
 #pragma once
 // CUDA device code on the CPU, for tests: included before each kernel file, which translate.py has
-// made C++. The threads of a block are fibers of one thread; they run until they meet at a barrier
-// or a warp's collective. Blocks run one after the other. What is emulated is what the kernels use:
-// indices, shared memory, barriers, full-warp collectives and arithmetic, not memory ordering.
+// made C++. The threads of a block are fibers of one thread; they run until they meet at a barrier,
+// an mbarrier or a warp's collective. Blocks run one after the other. What is emulated is what the
+// kernels use: indices, shared memory, barriers, full-warp collectives and arithmetic, not memory
+// ordering.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -44,6 +45,8 @@ void launch(Kernel kernel, dim3 grid, dim3 block, Args... args) {
 }
 
 void wait_for_block();
+// Lets the other threads go on first.
+void yield();
 // Waits for all lanes of the warp → the bits that lane `from` brought. `from` may depend on the
 // lane.
 std::uint32_t exchange(std::uint32_t bits, unsigned from);

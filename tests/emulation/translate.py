@@ -2,7 +2,8 @@
 
 Kernel files as C++ for tests/emulation/device.h: SRC's .cu and .cuh files to OUT, under the same names
 but for a .cpp at a kernel file's end. What C++ does not have is written otherwise: launches, dynamic
-shared memory and instructions of PTX. The Hopper GEMM itself is left out (ops/gemm/hopper/gemm*).
+shared memory and instructions of PTX. The Hopper GEMM and the wrappers of PTX are left out
+(HOPPER_GEMM): others stand here in their place.
 """
 
 import pathlib
@@ -17,7 +18,7 @@ PTX = {
     r'asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));': "y = 1 / x;",
     r'asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));': "y = std::sqrt(x);",
 }
-DYNAMIC_SHARED = re.compile(r"extern __shared__ (\w+) (\w+)\[\];")
+DYNAMIC_SHARED = re.compile(r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+) (\w+)\[\];")
 LAUNCH = "<<<"
 HOPPER_GEMM = ("gemm.cuh", "gemm_launch.cuh", "ptx.cuh")
 

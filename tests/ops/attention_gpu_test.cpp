@@ -1,9 +1,11 @@
-// The backward pass of ops/attention/fused_attention.h against the formula in fp64 on the CPU,
-// beside cuDNN's own.
+// The backward pass of ops/attention/fused_attention.h, and its kernel alone, against the formula
+// in fp64 on the CPU, beside cuDNN's own.
 #include <torch/csrc/autograd/autograd.h>
 
 #include "ops/attention/attention.h"
+#include "ops/attention/attention_backward_hopper.h"
 #include "ops/attention/fused_attention.h"
+#include "ops/attention/head_vectors.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
@@ -29,29 +31,38 @@ struct Inputs {
         heads(of.heads),
         kv_heads(of.kv_heads) {}
 
-  // Of q, k and v.
-  Gradients run(at::Device device, at::ScalarType dtype) const {
-    const auto all = qkv.to(device, dtype).detach();
-    Gradients leaves;
-    for (const auto& [first, count] :
-         {std::pair{std::int64_t{0}, heads}, {heads, kv_heads}, {heads + kv_heads, kv_heads}})
-      leaves.push_back(all.narrow(2, first, count).detach().set_requires_grad(true));
-    if (device.is_cpu())
-      return torch::autograd::grad({by_formula(leaves)}, leaves, {d_out.to(dtype)});
+  // Of q, k and v: by the formula in fp64 on the CPU.
+  Gradients exact() const {
+    const auto leaves = parts(qkv.to(at::kDouble));
+    return torch::autograd::grad({by_formula(leaves).out}, leaves, {d_out.to(at::kDouble)});
+  }
+  // By causal_attention() on the GPU.
+  Gradients on_gpu() const {
+    const auto leaves = parts(qkv.to(test::kGpu));
     const auto out = causal_attention(leaves[0], leaves[1], leaves[2]);
-    return torch::autograd::grad({out}, leaves, {d_out.to(device, dtype)});
+    return torch::autograd::grad({out}, leaves, {d_out.to(test::kGpu)});
   }
 
- private:
-  at::Tensor by_formula(const Gradients& leaves) const {
+  struct Forward {
+    at::Tensor out, logsumexp;  // [B, T, heads, hd], [B, heads, T]
+  };
+  Forward by_formula(const Gradients& qkv_heads) const {
     const auto by_head = [&](const at::Tensor& x) {
       return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
     };
-    const auto q = by_head(leaves[0]), k = by_head(leaves[1]), v = by_head(leaves[2]);
+    const auto q = by_head(qkv_heads[0]), k = by_head(qkv_heads[1]), v = by_head(qkv_heads[2]);
     const auto future = at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
     const auto scores =
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(q.size(3))).masked_fill(future, -INFINITY);
-    return at::matmul(at::softmax(scores, -1), v).transpose(1, 2);
+    return {at::matmul(at::softmax(scores, -1), v).transpose(1, 2), at::logsumexp(scores, -1)};
+  }
+  // q, k and v as leaves.
+  Gradients parts(const at::Tensor& all) const {
+    Gradients leaves;
+    for (const auto& [first, count] :
+         {std::pair{std::int64_t{0}, heads}, {heads, kv_heads}, {heads + kv_heads, kv_heads}})
+      leaves.push_back(all.detach().narrow(2, first, count).detach().set_requires_grad(true));
+    return leaves;
   }
 };
 
@@ -78,9 +89,9 @@ double relative_error(const at::Tensor& found, const at::Tensor& exact) {
 TEST_P(AttentionGpu, GradientsAreAsNearTheFormulaAsThoseOfCudnn) {
   const Inputs inputs(GetParam());
   const auto dtype = GetParam().dtype;
-  const auto exact = inputs.run(at::kCPU, at::kDouble), found = inputs.run(test::kGpu, dtype);
+  const auto exact = inputs.exact(), found = inputs.on_gpu();
   set_fused(false);
-  const auto cudnn = inputs.run(test::kGpu, dtype);
+  const auto cudnn = inputs.on_gpu();
   set_fused(true);
   for (std::size_t i = 0; i < 3; ++i) {
     SCOPED_TRACE("qkv"[i]);
@@ -91,6 +102,69 @@ TEST_P(AttentionGpu, GradientsAreAsNearTheFormulaAsThoseOfCudnn) {
     EXPECT_LT(error, dtype == at::kHalf ? 2e-3 : 1e-2);
   }
 }
+
+// The kernel alone, with the output and the log-sum-exp of the formula.
+class AttentionBackwardGpu : public test::OnGpu<::testing::TestWithParam<AttentionCase>> {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    if (!use_hopper_kernels(at::ones({1}, at::TensorOptions(test::kGpu).dtype(at::kBFloat16))))
+      GTEST_SKIP() << "no Hopper GPU";
+  }
+};
+
+TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
+  const auto& of = GetParam();
+  const Inputs inputs(of);
+  const auto exact = inputs.exact();
+  const auto forward = inputs.by_formula(inputs.parts(inputs.qkv.to(at::kDouble)));
+  const auto out = forward.out.detach().to(test::kGpu, of.dtype).contiguous(),
+             logsumexp = forward.logsumexp.detach().to(test::kGpu, at::kFloat).contiguous(),
+             qkv = inputs.qkv.to(test::kGpu), d_out = inputs.d_out.to(test::kGpu);
+  const auto leaves = inputs.parts(qkv);
+  const auto &q = leaves[0], &k = leaves[1], &v = leaves[2];
+  const auto padded =
+      (of.tokens + cuda::kAttentionBlock - 1) / cuda::kAttentionBlock * cuda::kAttentionBlock;
+  const auto fp32 = qkv.options().dtype(at::kFloat);
+  auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
+       dv = at::empty(v.sizes(), v.options()),
+       row_stats = at::empty({2, of.batch, of.heads, padded}, fp32),
+       q_sum = at::zeros({of.batch, of.heads, padded, of.head_dim}, fp32);
+  cuda::attention_backward({.batch = static_cast<int>(of.batch),
+                            .seq_len = static_cast<int>(of.tokens),
+                            .padded_len = static_cast<int>(padded),
+                            .heads = static_cast<int>(of.heads),
+                            .kv_heads = static_cast<int>(of.kv_heads),
+                            .head_dim = static_cast<int>(of.head_dim),
+                            .scale = 1 / std::sqrt(static_cast<float>(of.head_dim))},
+                           {.q = head_vectors(q),
+                            .k = head_vectors(k),
+                            .v = head_vectors(v),
+                            .out = head_vectors(out),
+                            .d_out = head_vectors(d_out),
+                            .logsumexp = const_fp32_data(logsumexp)},
+                           {.q = mutable_data(dq),
+                            .k = mutable_data(dk),
+                            .v = mutable_data(dv),
+                            .row_stats = mutable_fp32_data(row_stats),
+                            .q_sum = mutable_fp32_data(q_sum)},
+                           dtype_of(qkv), current_stream(qkv));
+  const double bound = of.dtype == at::kHalf ? 2e-3 : 1e-2;
+  EXPECT_LT(relative_error(dq, exact[0]), bound);
+  EXPECT_LT(relative_error(dk, exact[1]), bound);
+  EXPECT_LT(relative_error(dv, exact[2]), bound);
+}
+
+// More blocks of keys than the emulation's grid has CTAs; an odd number of them; partial blocks.
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, AttentionBackwardGpu,
+    ::testing::Values(AttentionCase{"groups_of_two", 2, 256, 4, 2, 64, at::kBFloat16},
+                      AttentionCase{"ragged", 1, 301, 2, 1, 64, at::kHalf},
+                      AttentionCase{"two_tokens", 2, 2, 1, 1, 64, at::kBFloat16},
+                      AttentionCase{"wide_heads", 1, 256, 2, 1, 128, at::kBFloat16},
+                      AttentionCase{"ragged_wide_heads", 2, 170, 1, 1, 128, at::kHalf}),
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionGpu,

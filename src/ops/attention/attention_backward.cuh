@@ -107,9 +107,10 @@ __device__ void load_rows(T* to, int box_rows, const CUtensorMap& map, int head,
 template <typename T, int head_dim>
 __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
                              const AttentionShape& shape, const Work& work) {
-  constexpr int queries = shared.queries, row_bytes = queries * sizeof(float),
-                key_bytes = shared.key_tile * sizeof(T),
-                query_bytes = shared.query_tile * sizeof(T);
+  using Tiles = Storage<T, head_dim>;
+  constexpr int queries = Tiles::queries, row_bytes = queries * sizeof(float),
+                key_bytes = Tiles::key_tile * sizeof(T),
+                query_bytes = Tiles::query_tile * sizeof(T);
   const int group = shape.heads / shape.kv_heads;
   int visited = 0, tile = 0;
   KeyBlocks(shape).for_each([&](int sequence, int kv_head, int block) {

@@ -99,10 +99,11 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
                              .d_out = map(in.d_out, shape.heads, Storage::queries),
                              .d_k = map(contiguous(out.k), shape.kv_heads, 16),
                              .d_v = map(contiguous(out.v), shape.kv_heads, 16)};
+  const attention::Work work{out.row_stats, delta, out.q_sum};
   const auto kernel = attention::backward_kernel<T, head_dim>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Storage));
   kernel<<<blocks_for(attention::KeyBlocks(shape).count, 1), attention::kThreads, sizeof(Storage),
-           stream>>>(maps, shape, {out.row_stats, delta, out.q_sum});
+           stream>>>(maps, shape, work);
   check_launch("attention_backward");
 
   if (out.q == nullptr) return;

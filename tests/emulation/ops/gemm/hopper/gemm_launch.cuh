@@ -1,13 +1,31 @@
 #pragma once
 // In place of the Hopper GEMM (src/ops/gemm/hopper): products in fp32, tile by tile, and of each
-// tile the epilogue's own code, as the threads of one consumer warpgroup. TMA, wgmma and the
-// pipeline are not emulated.
+// tile the epilogue's own code, as the threads of one consumer warpgroup. Its TMA, wgmma
+// and pipeline are not emulated; kernels that are not this GEMM have those of ptx.cuh.
+#include <array>
 #include <vector>
 
 #include "ops/gemm/fp8_kernel.h"
+#include "ops/gemm/hopper/ptx.cuh"
 #include "ops/gemm/hopper/tile.cuh"
 
 namespace tg::cuda::hopper {
+
+template <typename T, int rank>
+CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, rank>& sizes,
+                              const std::array<cuuint64_t, rank - 1>& byte_strides,
+                              const std::array<cuuint32_t, rank>& box) {
+  static_assert(rank == TensorMap::rank && sizeof(T) == 2);
+  TensorMap map{const_cast<unsigned char*>(static_cast<const unsigned char*>(tensor))};
+  for (int d = 0; d < rank; ++d) {
+    map.sizes[d] = static_cast<std::int64_t>(sizes[d]);
+    map.byte_strides[d] = d == 0 ? 2 : static_cast<std::int64_t>(byte_strides[d - 1]);
+    map.box[d] = static_cast<int>(box[d]);
+  }
+  CUtensorMap out;
+  std::memcpy(&out, &map, sizeof map);
+  return out;
+}
 
 struct GemmProblem {
   int m, n, k;
@@ -26,12 +44,6 @@ TileGrid make_tile_grid(int m, int n, int) {
   return {(n + Epilogue::block_n - 1) / Epilogue::block_n, (m + cluster_rows - 1) / cluster_rows};
 }
 
-// Of a thread: 4·c/8 + 2·h + i is column c + 2·(lane % 4) + i of row 8·h + lane / 4, c in steps of
-// 8, of its warp's 16 rows.
-template <int block_n>
-struct WgmmaAccumulators {
-  float values[block_n / 2];
-};
 template <int block_n>
 struct Accumulators {
   WgmmaAccumulators<block_n> mma[kWgmmaTiles];
