@@ -43,8 +43,9 @@ at::Tensor Attention::own_values(const at::Tensor& embedding, const at::Tensor& 
 
 // With `pass.only` heads.q is of these positions alone.
 at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const {
+  const auto exclusive_v = exclusive_ ? pass.rows(heads.exclusive_v) : at::Tensor();
   if (!pass.only && pass.cache == nullptr)
-    return causal_attention(heads.q, heads.k, heads.v, head_dim_, heads.q_gradient);
+    return causal_attention(heads.q, heads.k, heads.v, head_dim_, exclusive_v, heads.q_gradient);
   auto k = heads.k, v = heads.v;
   if (pass.cache != nullptr) {
     const auto length = k.size(1);
@@ -54,7 +55,9 @@ at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const 
     v = pass.cache->v.narrow(1, 0, pass.cached + length);
   }
   const auto keys = pass.only ? pass.cached + pass.only->to : k.size(1);
-  return causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys), head_dim_);
+  const auto y =
+      causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys), head_dim_);
+  return exclusive_ ? exclusive_attention(y, exclusive_v) : y;
 }
 
 QkvInputs Attention::inputs(const at::Tensor& row_scale, const at::Tensor& value_embedding,
@@ -90,7 +93,6 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const at::Tensor& 
                                                                pass.only->from, pass.only->count())
                                : qkv_proj_norm_rope(x_btd, weights.qkv, in, rope_table);
   auto y = attend(heads, pass);
-  if (exclusive_) y = exclusive_attention(y, pass.rows(heads.exclusive_v));
   if (gate_weight_.defined()) {
     const Weight weight{pad_last(gate_weight_, padded_dim_), {}};
     const auto gate = (linear(pass.rows(x_btd), weight) + gate_bias_).sigmoid();

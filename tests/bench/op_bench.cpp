@@ -217,6 +217,12 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
             [](const auto& in) { return Tensors{causal_attention(in[0], in[1], in[2])}; });
+  timer.row("causal_attention, exclusive",
+            {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
+            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
+            [](const auto& in) {
+              return Tensors{causal_attention(in[0], in[1], in[2], /*channels=*/0, in[2])};
+            });
 
   // FLOPs of a step: 2·m·m·n for X·Xᵀ, 2·m³ for A·A and 2·m·m·n for B·X, m the shorter side.
   const double m = static_cast<double>(std::min(r.dim, r.hidden));

@@ -6,6 +6,7 @@
 #include "ops/attention/attention_backward_hopper.h"
 #include "ops/attention/fused_attention.h"
 #include "ops/attention/head_vectors.h"
+#include "ops/attention/xsa.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
@@ -16,6 +17,7 @@ struct AttentionCase {
   const char* name;
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   at::ScalarType dtype;
+  bool exclusive = false;
 };
 
 using Gradients = std::vector<at::Tensor>;
@@ -23,23 +25,28 @@ using Gradients = std::vector<at::Tensor>;
 struct Inputs {
   at::Tensor qkv, d_out;  // heads of q, k and v in one tensor, as from their projection
   std::int64_t heads, kv_heads;
+  bool exclusive;
 
   explicit Inputs(const AttentionCase& of)
       : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
                          of.dtype)),
         d_out(test::normal({of.batch, of.tokens, of.heads, of.head_dim}, 2, of.dtype)),
         heads(of.heads),
-        kv_heads(of.kv_heads) {}
+        kv_heads(of.kv_heads),
+        exclusive(of.exclusive) {}
 
   // Of q, k and v: by the formula in fp64 on the CPU.
   Gradients exact() const {
     const auto leaves = parts(qkv.to(at::kDouble));
-    return torch::autograd::grad({by_formula(leaves).out}, leaves, {d_out.to(at::kDouble)});
+    auto out = by_formula(leaves).out;
+    if (exclusive) out = exclusive_attention(out, leaves[2]);
+    return torch::autograd::grad({out}, leaves, {d_out.to(at::kDouble)});
   }
   // By causal_attention() on the GPU.
   Gradients on_gpu() const {
     const auto leaves = parts(qkv.to(test::kGpu));
-    const auto out = causal_attention(leaves[0], leaves[1], leaves[2]);
+    const auto out = causal_attention(leaves[0], leaves[1], leaves[2], /*channels=*/0,
+                                      exclusive ? leaves[2] : at::Tensor());
     return torch::autograd::grad({out}, leaves, {d_out.to(test::kGpu)});
   }
 
@@ -131,6 +138,19 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
        dv = at::empty(v.sizes(), v.options()),
        row_stats = at::empty({2, of.batch, of.heads, padded}, fp32),
        q_sum = at::zeros({of.batch, of.heads, padded, of.head_dim}, fp32);
+  auto dy = d_out;
+  at::Tensor exclusive_dv;
+  if (of.exclusive) {
+    dy = at::empty(out.sizes(), out.options());
+    exclusive_dv = at::empty(v.sizes(), v.options());
+    cuda::exclusive_attention_backward(exclusive_shape(out, v), head_vectors(out), head_vectors(v),
+                                       head_vectors(d_out), mutable_data(dy),
+                                       mutable_data(exclusive_dv),
+                                       {.delta = mutable_fp32_data(row_stats[1]),
+                                        .seq_len = static_cast<int>(of.tokens),
+                                        .padded_len = static_cast<int>(padded)},
+                                       dtype_of(qkv), current_stream(qkv));
+  }
   cuda::attention_backward({.batch = static_cast<int>(of.batch),
                             .seq_len = static_cast<int>(of.tokens),
                             .padded_len = static_cast<int>(padded),
@@ -141,8 +161,8 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
                            {.q = head_vectors(q),
                             .k = head_vectors(k),
                             .v = head_vectors(v),
-                            .out = head_vectors(out),
-                            .d_out = head_vectors(d_out),
+                            .out = of.exclusive ? cuda::HeadVectors{} : head_vectors(out),
+                            .d_out = head_vectors(dy),
                             .logsumexp = const_fp32_data(logsumexp)},
                            {.q = mutable_data(dq),
                             .k = mutable_data(dk),
@@ -153,7 +173,7 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
   const double bound = of.dtype == at::kHalf ? 2e-3 : 1e-2;
   EXPECT_LT(relative_error(dq, exact[0]), bound);
   EXPECT_LT(relative_error(dk, exact[1]), bound);
-  EXPECT_LT(relative_error(dv, exact[2]), bound);
+  EXPECT_LT(relative_error(of.exclusive ? dv + exclusive_dv : dv, exact[2]), bound);
 }
 
 // More blocks of keys than the emulation's grid has CTAs; an odd number of them; partial blocks.
@@ -163,7 +183,8 @@ INSTANTIATE_TEST_SUITE_P(
                       AttentionCase{"ragged", 1, 301, 2, 1, 64, at::kHalf},
                       AttentionCase{"two_tokens", 2, 2, 1, 1, 64, at::kBFloat16},
                       AttentionCase{"wide_heads", 1, 256, 2, 1, 128, at::kBFloat16},
-                      AttentionCase{"ragged_wide_heads", 2, 170, 1, 1, 128, at::kHalf}),
+                      AttentionCase{"ragged_wide_heads", 2, 170, 1, 1, 128, at::kHalf},
+                      AttentionCase{"exclusive", 2, 170, 4, 2, 64, at::kBFloat16, true}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -171,6 +192,8 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(AttentionCase{"one_block", 1, 128, 1, 1, 64, at::kBFloat16},
                       AttentionCase{"two_blocks_of_the_record", 2, 256, 8, 4, 64, at::kBFloat16},
                       AttentionCase{"record", 1, 2048, 8, 4, 64, at::kBFloat16},
+                      AttentionCase{"exclusive", 1, 2048, 8, 4, 64, at::kBFloat16, true},
+                      AttentionCase{"ragged_exclusive", 3, 201, 4, 2, 64, at::kHalf, true},
                       AttentionCase{"record_in_fp16", 1, 1024, 8, 4, 64, at::kHalf},
                       AttentionCase{"ungrouped", 2, 384, 3, 3, 64, at::kBFloat16},
                       AttentionCase{"groups_of_three", 3, 640, 6, 2, 64, at::kHalf},

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "ops/attention/fused_attention.h"
+#include "ops/attention/xsa.h"
 
 namespace tg {
 
@@ -73,17 +74,18 @@ void use_attention(AttentionKernel kernel) {
 
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd, std::int64_t channels,
-                            const QueryGradientPtr& q_gradient) {
+                            const at::Tensor& exclusive_v, const QueryGradientPtr& q_gradient) {
   if (fused_attention_supports(q_bthd, k_bthd, v_bthd)) {
     const auto of_head = 1 / std::sqrt(static_cast<double>(q_bthd.size(3)));
-    return fused_attention(q_bthd, k_bthd, v_bthd, scale_of(q_bthd, channels).value_or(of_head),
-                           q_gradient);
+    return fused_attention(q_bthd, k_bthd, v_bthd, exclusive_v,
+                           scale_of(q_bthd, channels).value_or(of_head), q_gradient);
   }
   const bool grouped = q_bthd.size(2) != k_bthd.size(2);
-  const auto y = at::scaled_dot_product_attention(
+  const auto by_head = at::scaled_dot_product_attention(
       q_bthd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), /*attn_mask=*/{},
       /*dropout_p=*/0.0, /*is_causal=*/true, scale_of(q_bthd, channels), /*enable_gqa=*/grouped);
-  return y.transpose(1, 2);
+  const auto y = by_head.transpose(1, 2);
+  return exclusive_v.defined() ? exclusive_attention(y, exclusive_v) : y;
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,

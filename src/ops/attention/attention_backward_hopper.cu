@@ -11,7 +11,8 @@ namespace tg::cuda {
 
 namespace {
 
-// A warp takes 8 rows of as many heads as it has lanes for.
+// A warp takes 8 rows of as many heads as it has lanes for. Without in.out delta is there, but for
+// the padding.
 template <typename T, int head_dim>
 __global__ void __launch_bounds__(kHeadThreads)
     row_stats_kernel(AttentionShape shape, AttentionTensors in, float* logsumexp, float* delta) {
@@ -26,7 +27,8 @@ __global__ void __launch_bounds__(kHeadThreads)
     float of_lane = 0;  // the row with the lane's index
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
-      const bool in_bounds = first + i < shape.seq_len && head < shape.heads;
+      const bool in_bounds =
+          in.out.data != nullptr && first + i < shape.seq_len && head < shape.heads;
       const int token = sequence * shape.seq_len + first + i;
       const float sum =
           warp_sum<lanes>(dot(load_head<T>(in.out, token, head, lane.offset, in_bounds),
@@ -36,7 +38,8 @@ __global__ void __launch_bounds__(kHeadThreads)
     if (lane.index >= kRows || head >= shape.heads) continue;
     const int row = first + lane.index;
     const auto of_head = std::int64_t{sequence} * shape.heads + head;
-    delta[of_head * shape.padded_len + row] = of_lane;
+    if (in.out.data != nullptr || row >= shape.seq_len)
+      delta[of_head * shape.padded_len + row] = of_lane;
     // Padding has probabilities of 0.
     logsumexp[of_head * shape.padded_len + row] =
         row < shape.seq_len ? attention::kLog2E * in.logsumexp[of_head * shape.seq_len + row]

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
+#include <utility>
 
 #include "ops/attention/attention_backward_hopper.h"
 #include "ops/attention/head_vectors.h"
@@ -18,23 +19,30 @@ using torch::autograd::variable_list;
 
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, double scale, const QueryGradientPtr& q_gradient) {
+                            const at::Tensor& v, const OptionalTensor& exclusive_v, double scale,
+                            const QueryGradientPtr& q_gradient) {
     const auto results = at::_scaled_dot_product_cudnn_attention(
         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_bias=*/{},
         /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true,
         /*return_debug_mask=*/false, scale);
-    auto out = std::get<0>(results).transpose(1, 2);
-    context->save_for_backward({q, k, v, out, std::get<1>(results)});
+    auto y = std::get<0>(results).transpose(1, 2);
+    context->save_for_backward({q, k, v, y, std::get<1>(results)});
     context->saved_data["scale"] = scale;
+    context->saved_data["exclusive"] = exclusive_v.has_value();
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
+    if (!exclusive_v) return y;
+    auto out = at::empty(y.sizes(), y.options());
+    cuda::exclusive_attention_forward(exclusive_shape(y, v), head_vectors(y),
+                                      head_vectors(readable_heads(v)), mutable_data(out),
+                                      dtype_of(y), current_stream(y));
     return out;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto saved = context->get_saved_variables();
     const auto q = readable_heads(saved[0]), k = readable_heads(saved[1]),
-               v = readable_heads(saved[2]), out = readable_heads(saved[3]),
-               d_out = readable_heads(upstream[0]);
+               v = readable_heads(saved[2]), y = readable_heads(saved[3]);
+    auto dy = readable_heads(upstream[0]);
     const auto logsumexp = saved[4].contiguous();  // [B, heads, T, 1]
     const auto blocks = (q.size(1) + cuda::kAttentionBlock - 1) / cuda::kAttentionBlock;
     const cuda::AttentionShape shape{
@@ -51,12 +59,24 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     const auto fp32 = q.options().dtype(at::kFloat);
     auto row_stats = at::empty({2, q.size(0), q.size(2), shape.padded_len}, fp32),
          q_sum = at::zeros({q.size(0), q.size(2), shape.padded_len, q.size(3)}, fp32);
+    at::Tensor exclusive_dv;
+    if (context->saved_data["exclusive"].toBool()) {
+      const auto d_out = std::exchange(dy, at::empty(y.sizes(), y.options()));
+      exclusive_dv = at::empty(v.sizes(), v.options());
+      cuda::exclusive_attention_backward(exclusive_shape(y, v), head_vectors(y), head_vectors(v),
+                                         head_vectors(d_out), mutable_data(dy),
+                                         mutable_data(exclusive_dv),
+                                         {.delta = mutable_fp32_data(row_stats[1]),
+                                          .seq_len = shape.seq_len,
+                                          .padded_len = shape.padded_len},
+                                         dtype_of(y), current_stream(y));
+    }
     cuda::attention_backward(shape,
                              {.q = head_vectors(q),
                               .k = head_vectors(k),
                               .v = head_vectors(v),
-                              .out = head_vectors(out),
-                              .d_out = head_vectors(d_out),
+                              .out = exclusive_dv.defined() ? cuda::HeadVectors{} : head_vectors(y),
+                              .d_out = head_vectors(dy),
                               .logsumexp = const_fp32_data(logsumexp)},
                              {.q = mutable_data(dq),
                               .k = mutable_data(dk),
@@ -65,7 +85,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                               .q_sum = mutable_fp32_data(q_sum)},
                              dtype_of(q), current_stream(q));
     if (q_gradient) q_gradient->sum = q_sum;
-    return {dq, dk, dv, at::Tensor(), at::Tensor()};
+    return {dq, dk, dv, exclusive_dv, at::Tensor(), at::Tensor()};
   }
 };
 
@@ -81,8 +101,9 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           double scale, const QueryGradientPtr& q_gradient) {
-  return FusedAttention::apply(q, k, v, scale, q_gradient);
+                           const at::Tensor& exclusive_v, double scale,
+                           const QueryGradientPtr& q_gradient) {
+  return FusedAttention::apply(q, k, v, optional_tensor(exclusive_v), scale, q_gradient);
 }
 
 }  // namespace tg

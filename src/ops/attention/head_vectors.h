@@ -2,6 +2,7 @@
 // Tensors of heads [B, T, heads, hd] as the kernels read them: strided, often views of the QKV
 // projection.
 #include "ops/attention/qk_norm_rope_kernel.h"
+#include "ops/attention/xsa_kernel.h"
 #include "ops/kernels.h"
 
 namespace tg {
@@ -38,6 +39,14 @@ inline at::Tensor readable_heads(const at::Tensor& x_btd, std::int64_t heads) {
 inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
   if (!x_bthd.defined()) return {};
   return {const_data(x_bthd), x_bthd.stride(x_bthd.size(1) == 1 ? 0 : 1), x_bthd.stride(2)};
+}
+
+// Of attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd].
+inline cuda::ExclusiveShape exclusive_shape(const at::Tensor& y, const at::Tensor& v) {
+  return {.tokens = static_cast<int>(y.size(0) * y.size(1)),
+          .heads = static_cast<int>(y.size(2)),
+          .kv_heads = static_cast<int>(v.size(2)),
+          .head_dim = static_cast<int>(y.size(3))};
 }
 
 // Of a QKV projection [B, T, (heads + 2·KV)·hd].

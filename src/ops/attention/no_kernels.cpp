@@ -21,7 +21,8 @@ void exclusive_attention_forward(const ExclusiveShape&, const HeadVectors&, cons
   not_built();
 }
 void exclusive_attention_backward(const ExclusiveShape&, const HeadVectors&, const HeadVectors&,
-                                  const HeadVectors&, void*, void*, Dtype, Stream) {
+                                  const HeadVectors&, void*, void*, const RowDelta&, Dtype,
+                                  Stream) {
   not_built();
 }
 

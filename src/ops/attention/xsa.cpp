@@ -3,7 +3,6 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/attention/head_vectors.h"
-#include "ops/attention/xsa_kernel.h"
 
 namespace tg {
 
@@ -16,19 +15,12 @@ bool supported(const at::Tensor& y, const at::Tensor& v) {
   return y.scalar_type() == v.scalar_type() && supports_head_dim(y.size(3), y);
 }
 
-cuda::ExclusiveShape shape_of(const at::Tensor& y, const at::Tensor& v) {
-  return {.tokens = static_cast<int>(y.size(0) * y.size(1)),
-          .heads = static_cast<int>(y.size(2)),
-          .kv_heads = static_cast<int>(v.size(2)),
-          .head_dim = static_cast<int>(y.size(3))};
-}
-
 struct FusedExclusiveAttention : torch::autograd::Function<FusedExclusiveAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& v) {
     context->set_materialize_grads(false);
     context->save_for_backward({y, v});
     auto out = at::empty(y.sizes(), y.options());
-    cuda::exclusive_attention_forward(shape_of(y, v), head_vectors(y), head_vectors(v),
+    cuda::exclusive_attention_forward(exclusive_shape(y, v), head_vectors(y), head_vectors(v),
                                       mutable_data(out), dtype_of(y), current_stream(y));
     return out;
   }
@@ -38,9 +30,9 @@ struct FusedExclusiveAttention : torch::autograd::Function<FusedExclusiveAttenti
     const auto &y = saved[0], &v = saved[1];
     const auto d_out = readable_heads(upstream[0]);
     auto dy = at::empty(y.sizes(), y.options()), dv = at::empty(v.sizes(), v.options());
-    cuda::exclusive_attention_backward(shape_of(y, v), head_vectors(y), head_vectors(v),
+    cuda::exclusive_attention_backward(exclusive_shape(y, v), head_vectors(y), head_vectors(v),
                                        head_vectors(d_out), mutable_data(dy), mutable_data(dv),
-                                       dtype_of(y), current_stream(y));
+                                       /*row_delta=*/{}, dtype_of(y), current_stream(y));
     return {dy, dv};
   }
 };

@@ -56,16 +56,26 @@ __global__ void __launch_bounds__(kHeadThreads)
   }
 }
 
-// With s = y·v̂ and g = dout·v̂: dy = dout − g·v̂, dv̂ = −Σ over the group of (s·dout + g·y), and
-// through the division dv = (dv̂ − v̂(v̂·dv̂)) / ‖v‖, without the second term below the smallest norm.
+// That of a token's first head; null where it is not wanted.
+__device__ float* delta_of(const RowDelta& row_delta, int heads, int token) {
+  if (row_delta.delta == nullptr) return nullptr;
+  const auto sequence = token / row_delta.seq_len;
+  return row_delta.delta + std::int64_t{sequence} * heads * row_delta.padded_len +
+         token % row_delta.seq_len;
+}
+
+// With s = y·v̂ and g = dout·v̂: dy = dout − g·v̂, so that y·dy = y·dout − s·g; dv̂ = −Σ over the
+// group of (s·dout + g·y), and through the division dv = (dv̂ − v̂(v̂·dv̂)) / ‖v‖, without the second
+// term below the smallest norm.
 template <typename T, int lanes>
 __global__ void __launch_bounds__(kHeadThreads)
     backward_kernel(ExclusiveShape shape, HeadVectors y, HeadVectors v, HeadVectors d_out,
-                    T* __restrict__ dy, T* __restrict__ dv) {
+                    T* __restrict__ dy, T* __restrict__ dv, RowDelta row_delta) {
   using P = Pack<T>;
   const HeadLane<T, lanes> lane;
   const int group = shape.heads / shape.kv_heads;
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
+    float* const delta = delta_of(row_delta, shape.heads, token);
     for (int first = 0; first < shape.kv_heads; first += lane.heads_per_warp) {
       const int kv_head = first + lane.head;
       const bool in_bounds = kv_head < shape.kv_heads && lane.offset < shape.head_dim;
@@ -75,6 +85,10 @@ __global__ void __launch_bounds__(kHeadThreads)
         const P py = load_head<T>(y, token, head, lane.offset, in_bounds);
         const P pd = load_head<T>(d_out, token, head, lane.offset, in_bounds);
         const float s = unit.project(py), g = unit.project(pd);
+        if (delta != nullptr) {
+          const float y_dy = warp_sum<lanes>(dot(py, pd)) - s * g;
+          if (in_bounds && lane.index == 0) delta[std::int64_t{head} * row_delta.padded_len] = y_dy;
+        }
         float result[P::size];
 #pragma unroll
         for (int i = 0; i < P::size; ++i) {
@@ -118,12 +132,12 @@ void exclusive_attention_forward(const ExclusiveShape& shape, const HeadVectors&
 
 void exclusive_attention_backward(const ExclusiveShape& shape, const HeadVectors& y,
                                   const HeadVectors& v, const HeadVectors& d_out, void* dy,
-                                  void* dv, Dtype dtype, Stream stream) {
+                                  void* dv, const RowDelta& row_delta, Dtype dtype, Stream stream) {
   if (shape.tokens == 0) return;
   dispatch_heads(dtype, shape.head_dim, [&](auto zero, auto lanes) {
     using T = decltype(zero);
     backward_kernel<T, lanes()><<<blocks_of(shape), kHeadThreads, 0, stream>>>(
-        shape, y, v, d_out, static_cast<T*>(dy), static_cast<T*>(dv));
+        shape, y, v, d_out, static_cast<T*>(dy), static_cast<T*>(dv), row_delta);
   });
   check_launch("exclusive_attention_backward");
 }
