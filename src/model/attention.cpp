@@ -98,7 +98,7 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const at::Tensor& 
     const auto gate = (linear(pass.rows(x_btd), weight) + gate_bias_).sigmoid();
     y = y * gate.to(y.scalar_type()).unsqueeze(-1);
   }
-  return {linear(y.flatten(2, 3), weights.out), heads.first_v};
+  return {y.flatten(2, 3), heads.first_v};
 }
 
 }  // namespace tg

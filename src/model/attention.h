@@ -18,7 +18,7 @@ class Attention {
             std::int64_t layer);
 
   struct Output {
-    at::Tensor y;        // [B, T, D]
+    at::Tensor y;        // [B, T, heads·hd], before the output projection
     at::Tensor first_v;  // [B, T, KV, hd], for the next layer; undefined without a value residual
   };
   // x [B, T, D] normalised, or still to be so by row_scale (ResidualNorm); value_embedding [B, T,

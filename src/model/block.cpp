@@ -7,7 +7,7 @@
 #include "model/recompute.h"
 #include "ops/fused.h"
 #include "ops/mlp/mlp.h"
-#include "ops/norm/residual_norm.h"
+#include "ops/norm/linear_residual_norm.h"
 #include "ops/pad.h"
 
 namespace tg {
@@ -101,13 +101,14 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
   const auto attended = attention_.forward(entry.y, entry.row_scale, weights, rope_table,
                                            value_embedding, in.first_v, pass);
   const auto x = pass.rows(entry.x).contiguous();
-  const auto middle = residual_norm({.x = x,
-                                     .branch = attended.y,
-                                     .channels = dim_,
-                                     .normed = mlp_input(x, weights.up, weights.down),
-                                     .y_scaling = weights.up.fp8.input,
-                                     .branch_gradient_scaling = weights.out.fp8.output_gradient},
-                                    norm_scale_, /*keep_sum=*/false);
+  const auto middle =
+      linear_residual_norm(attended.y, weights.out,
+                           {.x = x,
+                            .channels = dim_,
+                            .normed = mlp_input(x, weights.up, weights.down),
+                            .y_scaling = weights.up.fp8.input,
+                            .branch_gradient_scaling = weights.out.fp8.output_gradient},
+                           norm_scale_);
   const bool light = recompute_ == ActivationRecompute::light;
   Residual out{middle.x,
                mlp(middle.y, weights.up, weights.down, negative_slope_, light, middle.row_scale),

@@ -24,6 +24,7 @@
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp.h"
+#include "ops/norm/linear_residual_norm.h"
 #include "ops/norm/residual_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/optim/newton_schulz.h"
@@ -179,6 +180,14 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const double out_flops = 2.0 * static_cast<double>(b * t * r.dim * r.dim);
   timer.row("linear out, FP8", gemms(out_flops, 2 * out_flops), {make({b, t, r.dim})},
             [&](const auto& in) { return Tensors{linear(in[0], out_fp8)}; });
+
+  const auto out = matrix(r.dim, r.dim);
+  timer.row("linear_residual_norm of out", own_gemms(out_flops, 2 * out_flops),
+            {make({b, t, r.dim}), make({b, t, r.dim})}, [&](const auto& in) {
+              const auto normed = linear_residual_norm(
+                  in[0], out, {.x = in[1], .normed = NormedRows::as_row_scale}, /*norm_scale=*/1);
+              return Tensors{normed.x, normed.y};
+            });
 
   const double head_flops = 2.0 * static_cast<double>(b * t * r.dim * r.vocab);
   const auto head = matrix(r.vocab, r.dim);

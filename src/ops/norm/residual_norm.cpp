@@ -7,8 +7,7 @@
 #include <cassert>
 #include <cstdint>
 
-#include "ops/kernels.h"
-#include "ops/norm/residual_norm_kernel.h"
+#include "ops/norm/residual_norm_rows.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/operands.h"
 
@@ -32,13 +31,6 @@ cuda::ResidualNormTerms pointers(const Tensors& of) {
           .mix = const_fp32_data(of[kMix]),
           .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
 }
-cuda::ResidualNormRows rows_of(const at::Tensor& x, double norm_scale, std::int64_t channels) {
-  return {.count = x.numel() / x.size(-1),
-          .width = static_cast<int>(x.size(-1)),
-          .channels = static_cast<int>(channels == 0 ? x.size(-1) : channels),
-          .dtype = dtype_of(x),
-          .norm_scale = static_cast<float>(norm_scale)};
-}
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
   // → x', y, then x0 if there is a mix, then s if keep_sum, then row_scale if it
@@ -60,7 +52,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
     const auto residual = like(adds || skips || mixed), y = like(writes_y);
-    const auto rows = rows_of(in[kX], norm_scale, channels);
+    const auto rows = residual_norm_rows(in[kX], norm_scale, channels);
     const auto row_scale =
         scales ? at::empty({rows.count}, in[kX].options().dtype(at::kFloat)) : at::Tensor();
     const auto next = residual.defined() ? residual : in[kX].variable_data();
@@ -120,7 +112,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     d[kSkip] = like(wanted[kSkip]);
     d[kX0] = reuse ? dx0_later : like(wanted[kX0]);
 
-    const auto rows = rows_of(in[kX], context->saved_data["norm_scale"].toDouble(),
+    const auto rows = residual_norm_rows(in[kX], context->saved_data["norm_scale"].toDouble(),
                               context->saved_data["channels"].toInt());
     const auto terms = pointers(in);
     const auto columns = cuda::residual_norm_columns(terms, rows);

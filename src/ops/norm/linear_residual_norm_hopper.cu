@@ -1,0 +1,116 @@
+// The projection that ends a branch, with the residual add and the rows' sums of squares in the
+// epilogue: the branch is never written, and the norm after it needs no pass (CODA,
+// arXiv 2605.19269).
+#include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/kernels.cuh"
+#include "ops/norm/linear_residual_norm_hopper.h"
+
+namespace tg::cuda {
+
+namespace {
+
+using namespace hopper;
+
+// D = A·Bᵀ + C, and Σ D² over each row of a tile.
+template <int tile_columns>
+struct ResidualEpilogue {
+  using Element = __nv_bfloat16;
+  using Operand = __nv_bfloat16;
+  static constexpr int block_n = tile_columns;
+  static constexpr bool n_major_b = false, reads_c = true;
+  float* squares;  // [rows, parts]
+  int rows, parts;
+
+  struct Tile {
+    const ResidualEpilogue& epilogue;
+    ThreadRows thread_rows;
+    int part;
+    float sums[kWgmmaTiles][2] = {};
+
+    __device__ Tile(const ResidualEpilogue& of, const TileInfo& tile)
+        : epilogue(of), thread_rows(tile), part(tile.column / block_n) {}
+
+    __device__ void transform(Accumulators<block_n>&) const {}
+    __device__ void store_subtile(int, int mma, const float* accumulators,
+                                  const SubtileView<Element>& smem) {
+#pragma unroll
+      for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
+        unsigned residual[4];
+        smem.load(chunk, residual);
+        float sum[8];
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          const float* const branch = accumulators + 4 * chunk + 2 * w;
+          sum[2 * w] = branch[0] + low_of<Element>(residual[w]);
+          sum[2 * w + 1] = branch[1] + high_of<Element>(residual[w]);
+          float& squares = sums[mma][w % 2];
+          squares = fmaf(sum[2 * w], sum[2 * w], squares);
+          squares = fmaf(sum[2 * w + 1], sum[2 * w + 1], squares);
+        }
+        smem.store_rounded(chunk, sum);
+      }
+    }
+    // Four lanes have a row.
+    __device__ void end_subtile(int subtile) const {
+      if (subtile != block_n / kSubtileN - 1) return;
+      thread_rows.for_each([&](int mma, int half, int row) {
+        float sum = sums[mma][half];
+        sum += __shfl_xor_sync(0xffffffff, sum, 1);
+        sum += __shfl_xor_sync(0xffffffff, sum, 2);
+        if (threadIdx.x % 4 == 0 && row < epilogue.rows)
+          epilogue.squares[std::int64_t{row} * epilogue.parts + part] = sum;
+      });
+    }
+  };
+};
+
+constexpr int kScaleThreads = 256;
+
+__global__ void __launch_bounds__(kScaleThreads)
+    row_scale_kernel(LinearResidualShape shape, const float* squares, int parts, float* row_scale) {
+  const int row = static_cast<int>(blockIdx.x * kScaleThreads + threadIdx.x);
+  if (row >= shape.rows) return;
+  float sum = 0;
+  for (int part = 0; part < parts; ++part) sum += squares[std::int64_t{row} * parts + part];
+  row_scale[row] =
+      shape.norm_scale * rsqrtf(sum / static_cast<float>(shape.channels) + kNormEpsilon);
+}
+
+// Columns of a tile: the fewer tiles, the less is read, unless the last one is mostly empty.
+int tile_columns_of(int width) {
+  return width % 192 == 0 ? 192 : 128;
+}
+
+}  // namespace
+
+int linear_residual_parts(int width) {
+  const int columns = tile_columns_of(width);
+  return (width + columns - 1) / columns;
+}
+
+void linear_residual_norm(const LinearResidualShape& shape, const void* in, const void* weight,
+                          const void* x, void* residual, float* squares, float* row_scale,
+                          Stream stream) {
+  if (shape.rows == 0) return;
+  const GemmProblem problem{.m = shape.rows,
+                            .n = shape.width,
+                            .k = shape.in_width,
+                            .a = in,
+                            .b = weight,
+                            .c = x,
+                            .d = residual};
+  const int parts = linear_residual_parts(shape.width);
+  const auto launch = [&](auto columns) {
+    launch_gemm(problem, ResidualEpilogue<columns()>{squares, shape.rows, parts},
+                "linear_residual_norm", stream);
+  };
+  if (tile_columns_of(shape.width) == 192)
+    launch(std::integral_constant<int, 192>{});
+  else
+    launch(std::integral_constant<int, 128>{});
+  row_scale_kernel<<<(shape.rows + kScaleThreads - 1) / kScaleThreads, kScaleThreads, 0, stream>>>(
+      shape, squares, parts, row_scale);
+  check_launch("linear_residual_norm: row_scale");
+}
+
+}  // namespace tg::cuda

@@ -1,0 +1,136 @@
+// ops/norm/linear_residual_norm.h on a GPU against fp64, beside linear() and residual_norm().
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "ops/fused.h"
+#include "ops/kernels.h"
+#include "ops/norm/linear_residual_norm.h"
+#include "tests/ops/on_gpu.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+struct Case {
+  std::int64_t rows, in_width, width;
+  std::int64_t padding = 0;  // channels that the mean does not count
+};
+
+struct Results {
+  at::Tensor x, normed, d_in, dx, d_weight;
+};
+
+class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    const auto& of = GetParam();
+    const auto tensor = [](at::IntArrayRef shape, std::uint64_t seed) {
+      return test::normal(shape, seed, at::kBFloat16).to(test::kGpu);
+    };
+    in = tensor({1, of.rows, of.in_width}, 1);
+    x = tensor({1, of.rows, of.width}, 2);
+    weight = tensor({of.width, of.in_width}, 3) / std::sqrt(static_cast<double>(of.in_width));
+    d_x = tensor({1, of.rows, of.width}, 4);
+    d_normed = tensor({1, of.rows, of.width}, 5);
+    for (const auto& padded : {x, d_x, d_normed})
+      padded.narrow(2, of.width - of.padding, of.padding).zero_();
+    weight.narrow(0, of.width - of.padding, of.padding).zero_();
+  }
+
+  // `d_normed` is the gradient of the normed rows: y is given that times row_scale, as ResidualNorm
+  // wants it.
+  Results run() const {
+    const auto in_leaf = in.detach().set_requires_grad(true),
+               x_leaf = x.detach().set_requires_grad(true);
+    const Weight of{weight, at::zeros_like(weight, at::kFloat)};
+    const auto out =
+        linear_residual_norm(in_leaf, of,
+                             {.x = x_leaf,
+                              .channels = GetParam().width - GetParam().padding,
+                              .normed = NormedRows::as_row_scale},
+                             kNormScale);
+    EXPECT_TRUE(out.row_scale.defined());
+    const auto scale = out.row_scale.view({1, -1, 1});
+    const auto gradients = torch::autograd::grad({out.x, out.y}, {in_leaf, x_leaf},
+                                                 {d_x, (d_normed * scale).to(at::kBFloat16)});
+    return {out.x.detach(), out.x.detach().to(at::kDouble) * scale, gradients[0], gradients[1],
+            of.gradient};
+  }
+  Results exact() const {
+    const auto leaf = [](const at::Tensor& of) {
+      return of.cpu().to(at::kDouble).detach().set_requires_grad(true);
+    };
+    const auto in64 = leaf(in), x64 = leaf(x), weight64 = leaf(weight);
+    const auto sum = x64 + at::linear(in64, weight64);
+    const auto channels = static_cast<double>(GetParam().width - GetParam().padding);
+    const auto normed =
+        kNormScale * sum *
+        ((sum * sum).sum(-1, /*keepdim=*/true) / channels + 1.1920929e-07).rsqrt();
+    const auto gradients =
+        torch::autograd::grad({sum, normed}, {in64, x64, weight64},
+                              {d_x.cpu().to(at::kDouble), d_normed.cpu().to(at::kDouble)});
+    return {sum.detach(), normed.detach(), gradients[0], gradients[1], gradients[2]};
+  }
+
+  static constexpr double kNormScale = 0.7;
+  at::Tensor in, x, weight, d_x, d_normed;
+};
+
+// The largest relative error of a row: detects a wrong tile, row or column.
+double worst_row(const at::Tensor& found, const at::Tensor& exact) {
+  const auto rows = [](const at::Tensor& of) { return of.reshape({-1, of.size(-1)}); };
+  const auto off = (rows(found.cpu().to(at::kDouble)) - rows(exact)).norm(2, 1);
+  return (off / (rows(exact).norm(2, 1) + 1e-30)).max().item<double>();
+}
+
+TEST_P(LinearResidualNormGpu, SumNormAndGradientsAreTheFormulas) {
+  if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
+  const auto found = run(), right = exact();
+  EXPECT_EQ(found.x.scalar_type(), at::kBFloat16);
+  // A rounding of half a unit of 2^-8 each: a row's root mean square of them is below 2^-9.
+  EXPECT_LT(worst_row(found.x, right.x), 0x1p-9);
+  EXPECT_LT(worst_row(found.normed, right.normed), 0x1p-9);
+  // dx is rounded, and before it the gradient of y, and x'.
+  EXPECT_LT(worst_row(found.dx, right.dx), 2 * 0x1p-9);
+  EXPECT_LT(worst_row(found.d_in, right.d_in), 3 * 0x1p-9);
+  const auto& of = GetParam();
+  const auto without_padding = [&](const at::Tensor& d) {
+    return d.narrow(0, 0, of.width - of.padding);
+  };
+  EXPECT_LT(worst_row(without_padding(found.d_weight), without_padding(right.d_weight)),
+            3 * 0x1p-9);
+}
+
+// What stays, rows that no kernel serves and other forms of the normed rows, is residual_norm().
+TEST_P(LinearResidualNormGpu, EqualsTheSeparateOperations) {
+  if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
+  const auto fused = run();
+  const Weight of{weight, {}};
+  const at::NoGradGuard no_grad;
+  const auto separate = residual_norm({.x = x,
+                                       .branch = linear(in, of),
+                                       .channels = GetParam().width - GetParam().padding,
+                                       .normed = NormedRows::as_row_scale},
+                                      kNormScale, /*keep_sum=*/false);
+  EXPECT_LT(worst_row(fused.x, separate.x.cpu().to(at::kDouble)), 2 * 0x1p-9);
+  const auto normed = separate.x.to(at::kDouble) * separate.row_scale.view({1, -1, 1});
+  EXPECT_LT(worst_row(fused.normed, normed.cpu()), 2 * 0x1p-9);
+}
+
+// The recipes' with few rows and with many; partial tiles of rows, columns and depth.
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearResidualNormGpu,
+                         ::testing::Values(Case{128, 512, 512}, Case{300, 768, 768},
+                                           Case{1, 64, 64}, Case{257, 72, 136},
+                                           Case{130, 200, 200, 3}, Case{98304, 512, 512},
+                                           Case{65536, 768, 768}),
+                         [](const auto& tested) {
+                           const auto& of = tested.param;
+                           return fmt::format("{}x{}x{}{}", of.rows, of.in_width, of.width,
+                                              of.padding == 0 ? "" : "_padded");
+                         });
+
+}  // namespace
+}  // namespace tg
