@@ -181,11 +181,12 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("linear out, FP8", gemms(out_flops, 2 * out_flops), {make({b, t, r.dim})},
             [&](const auto& in) { return Tensors{linear(in[0], out_fp8)}; });
 
-  const auto out = matrix(r.dim, r.dim);
+  const auto projection = matrix(r.dim, r.dim);
   timer.row("linear_residual_norm of out", own_gemms(out_flops, 2 * out_flops),
             {make({b, t, r.dim}), make({b, t, r.dim})}, [&](const auto& in) {
               const auto normed = linear_residual_norm(
-                  in[0], out, {.x = in[1], .normed = NormedRows::as_row_scale}, /*norm_scale=*/1);
+                  in[0], projection, {.x = in[1], .normed = NormedRows::as_row_scale},
+                  /*norm_scale=*/1);
               return Tensors{normed.x, normed.y};
             });
 

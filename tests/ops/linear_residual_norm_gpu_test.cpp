@@ -46,12 +46,11 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const auto in_leaf = in.detach().set_requires_grad(true),
                x_leaf = x.detach().set_requires_grad(true);
     const Weight of{weight, at::zeros_like(weight, at::kFloat)};
-    const auto out =
-        linear_residual_norm(in_leaf, of,
-                             {.x = x_leaf,
-                              .channels = GetParam().width - GetParam().padding,
-                              .normed = NormedRows::as_row_scale},
-                             kNormScale);
+    const auto out = linear_residual_norm(in_leaf, of,
+                                          {.x = x_leaf,
+                                           .channels = GetParam().width - GetParam().padding,
+                                           .normed = NormedRows::as_row_scale},
+                                          kNormScale);
     EXPECT_TRUE(out.row_scale.defined());
     const auto scale = out.row_scale.view({1, -1, 1});
     const auto gradients = torch::autograd::grad({out.x, out.y}, {in_leaf, x_leaf},
@@ -66,9 +65,8 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const auto in64 = leaf(in), x64 = leaf(x), weight64 = leaf(weight);
     const auto sum = x64 + at::linear(in64, weight64);
     const auto channels = static_cast<double>(GetParam().width - GetParam().padding);
-    const auto normed =
-        kNormScale * sum *
-        ((sum * sum).sum(-1, /*keepdim=*/true) / channels + 1.1920929e-07).rsqrt();
+    const auto normed = kNormScale * sum *
+                        ((sum * sum).sum(-1, /*keepdim=*/true) / channels + 1.1920929e-07).rsqrt();
     const auto gradients =
         torch::autograd::grad({sum, normed}, {in64, x64, weight64},
                               {d_x.cpu().to(at::kDouble), d_normed.cpu().to(at::kDouble)});
@@ -78,6 +76,10 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
   static constexpr double kNormScale = 0.7;
   at::Tensor in, x, weight, d_x, d_normed;
 };
+
+// The relative error of a row whose elements were rounded to bf16 once, by up to 2^-8 each: their
+// root mean square is some 2^-8 / √3, in short rows a little more.
+constexpr double kRounding = 0x1p-8 / 1.6;
 
 // The largest relative error of a row: detects a wrong tile, row or column.
 double worst_row(const at::Tensor& found, const at::Tensor& exact) {
@@ -90,21 +92,21 @@ TEST_P(LinearResidualNormGpu, SumNormAndGradientsAreTheFormulas) {
   if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
   const auto found = run(), right = exact();
   EXPECT_EQ(found.x.scalar_type(), at::kBFloat16);
-  // A rounding of half a unit of 2^-8 each: a row's root mean square of them is below 2^-9.
-  EXPECT_LT(worst_row(found.x, right.x), 0x1p-9);
-  EXPECT_LT(worst_row(found.normed, right.normed), 0x1p-9);
+  EXPECT_LT(worst_row(found.x, right.x), kRounding);
+  EXPECT_LT(worst_row(found.normed, right.normed), kRounding);
   // dx is rounded, and before it the gradient of y, and x'.
-  EXPECT_LT(worst_row(found.dx, right.dx), 2 * 0x1p-9);
-  EXPECT_LT(worst_row(found.d_in, right.d_in), 3 * 0x1p-9);
+  EXPECT_LT(worst_row(found.dx, right.dx), 2 * kRounding);
+  EXPECT_LT(worst_row(found.d_in, right.d_in), 3 * kRounding);
   const auto& of = GetParam();
   const auto without_padding = [&](const at::Tensor& d) {
     return d.narrow(0, 0, of.width - of.padding);
   };
-  EXPECT_LT(worst_row(without_padding(found.d_weight), without_padding(right.d_weight)),
-            3 * 0x1p-9);
+  // As a whole: a channel's gradient may be small beside those that it is the difference of.
+  EXPECT_LT(worst_row(without_padding(found.d_weight).reshape({1, -1}),
+                      without_padding(right.d_weight).reshape({1, -1})),
+            3 * kRounding);
 }
 
-// What stays, rows that no kernel serves and other forms of the normed rows, is residual_norm().
 TEST_P(LinearResidualNormGpu, EqualsTheSeparateOperations) {
   if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
   const auto fused = run();
@@ -115,9 +117,9 @@ TEST_P(LinearResidualNormGpu, EqualsTheSeparateOperations) {
                                        .channels = GetParam().width - GetParam().padding,
                                        .normed = NormedRows::as_row_scale},
                                       kNormScale, /*keep_sum=*/false);
-  EXPECT_LT(worst_row(fused.x, separate.x.cpu().to(at::kDouble)), 2 * 0x1p-9);
+  EXPECT_LT(worst_row(fused.x, separate.x.cpu().to(at::kDouble)), 2 * kRounding);
   const auto normed = separate.x.to(at::kDouble) * separate.row_scale.view({1, -1, 1});
-  EXPECT_LT(worst_row(fused.normed, normed.cpu()), 2 * 0x1p-9);
+  EXPECT_LT(worst_row(fused.normed, normed.cpu()), 2 * kRounding);
 }
 
 // The recipes' with few rows and with many; partial tiles of rows, columns and depth.

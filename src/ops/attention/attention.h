@@ -22,8 +22,8 @@ void use_attention(AttentionKernel kernel);
 // Causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head ⌊h·KV/heads⌋
 // (grouped queries, Ainslie et al. 2023). q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T,
 // heads, hd]. Where only `channels` of a head, if not 0, are no padding, hd in the formula is
-// these. Where `q_gradient` is given, q's gradient may go there (qk_norm_rope.h). With `exclusive_v`,
-// which is v again, the result is exclusive_attention(result, exclusive_v).
+// these. Where `q_gradient` is given, q's gradient may go there (qk_norm_rope.h). With
+// `exclusive_v`, which is v again, the result is exclusive_attention(result, exclusive_v).
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd, std::int64_t channels = 0,
                             const at::Tensor& exclusive_v = {},

@@ -296,9 +296,10 @@ class Consumer {
   __device__ void release(int stage) {
     d_v_.fence();
     d_k_.fence();
+    // Before all three: wgmma reads the scores' gradients, TMA writes over the rows' numbers.
+    fence_proxy_async_shared();
     arrive(shared_.q_empty[stage]);
     arrive(shared_.d_out_empty[stage]);
-    fence_proxy_async_shared();
     arrive(shared_.d_scores_full[tile_ % 2]);
   }
 

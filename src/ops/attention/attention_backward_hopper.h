@@ -22,8 +22,8 @@ struct AttentionTensors {
 };
 struct AttentionGradients {
   void *q, *k, *v;  // contiguous; null q: it stays in q_sum, as query_sum.cuh describes
-  // Workspaces: [2, B, heads, padded_len], log2(e)·logsumexp and out·d_out of each row, and of zeros
-  // [B, heads, padded_len, head_dim].
+  // Workspaces: [2, B, heads, padded_len], log2(e)·logsumexp and out·d_out of each row, and of
+  // zeros [B, heads, padded_len, head_dim].
   float *row_stats, *q_sum;
 };
 // The sums over keys in q's gradient are in no fixed order, so that its bits differ between calls.

@@ -5,9 +5,9 @@
 namespace tg {
 
 // residual_norm() whose branch is linear(in, weight): `terms` has none. Where the normed rows are
-// wanted as_row_scale and there is no other term, in bf16 on Hopper without FP8, the GEMM's epilogue
-// adds the residual and sums the squares of its rows: the branch is never written, and there is no
-// pass after it.
+// wanted as_row_scale and there is no other term, in bf16 on Hopper without FP8, the GEMM's
+// epilogue adds the residual and sums the squares of its rows: the branch is never written, and
+// there is no pass after it.
 ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight,
                                   const ResidualTerms& terms, double norm_scale);
 

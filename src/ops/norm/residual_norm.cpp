@@ -113,7 +113,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     d[kX0] = reuse ? dx0_later : like(wanted[kX0]);
 
     const auto rows = residual_norm_rows(in[kX], context->saved_data["norm_scale"].toDouble(),
-                              context->saved_data["channels"].toInt());
+                                         context->saved_data["channels"].toInt());
     const auto terms = pointers(in);
     const auto columns = cuda::residual_norm_columns(terms, rows);
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["branch_gradient_scaling"]);
