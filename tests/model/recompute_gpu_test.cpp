@@ -110,8 +110,8 @@ TEST_F(RecomputeGpu, TakesLessMemoryForTheSameGradientsWithGraphs) {
         EXPECT_LT(share, mode == ActivationRecompute::block ? 0.6 : 0.95);
         ASSERT_EQ(found.gradients.size(), kept.gradients.size());
         for (const auto& [name, gradient] : kept.gradients) {
-          // Sums in another order; one or two elements lose digits by cancellation, in bf16, where
-          // dQ's sums are in no fixed order, nearly all.
+          // Sums in another order; one or two elements lose digits by cancellation, in bf16 most of
+          // them: 0.31 was seen on an H200.
           const bool cancels = gradient.numel() <= 2 && name != "loss";
           const double fp32 = cancels ? 2e-4 : 2e-5, bf16 = cancels ? 0.6 : 0.01;
           EXPECT_LT(distance(found.gradients.at(name), gradient),

@@ -8,6 +8,7 @@
 #include "ops/norm/linear_residual_norm.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
+#include "tests/ops/worst_row.h"
 
 namespace tg {
 namespace {
@@ -81,29 +82,22 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
 // root mean square is some 2^-8 / √3, in short rows a little more.
 constexpr double kRounding = 0x1p-8 / 1.6;
 
-// The largest relative error of a row: detects a wrong tile, row or column.
-double worst_row(const at::Tensor& found, const at::Tensor& exact) {
-  const auto rows = [](const at::Tensor& of) { return of.reshape({-1, of.size(-1)}); };
-  const auto off = (rows(found.cpu().to(at::kDouble)) - rows(exact)).norm(2, 1);
-  return (off / (rows(exact).norm(2, 1) + 1e-30)).max().item<double>();
-}
-
 TEST_P(LinearResidualNormGpu, SumNormAndGradientsAreTheFormulas) {
   if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
   const auto found = run(), right = exact();
   EXPECT_EQ(found.x.scalar_type(), at::kBFloat16);
-  EXPECT_LT(worst_row(found.x, right.x), kRounding);
-  EXPECT_LT(worst_row(found.normed, right.normed), kRounding);
+  EXPECT_LT(test::worst_row(found.x, right.x), kRounding);
+  EXPECT_LT(test::worst_row(found.normed, right.normed), kRounding);
   // dx is rounded, and before it the gradient of y, and x'.
-  EXPECT_LT(worst_row(found.dx, right.dx), 2 * kRounding);
-  EXPECT_LT(worst_row(found.d_in, right.d_in), 3 * kRounding);
+  EXPECT_LT(test::worst_row(found.dx, right.dx), 2 * kRounding);
+  EXPECT_LT(test::worst_row(found.d_in, right.d_in), 3 * kRounding);
   const auto& of = GetParam();
   const auto without_padding = [&](const at::Tensor& d) {
     return d.narrow(0, 0, of.width - of.padding);
   };
   // As a whole: a channel's gradient may be small beside those that it is the difference of.
-  EXPECT_LT(worst_row(without_padding(found.d_weight).reshape({1, -1}),
-                      without_padding(right.d_weight).reshape({1, -1})),
+  EXPECT_LT(test::worst_row(without_padding(found.d_weight).reshape({1, -1}),
+                            without_padding(right.d_weight).reshape({1, -1})),
             3 * kRounding);
 }
 
@@ -117,9 +111,9 @@ TEST_P(LinearResidualNormGpu, EqualsTheSeparateOperations) {
                                        .channels = GetParam().width - GetParam().padding,
                                        .normed = NormedRows::as_row_scale},
                                       kNormScale, /*keep_sum=*/false);
-  EXPECT_LT(worst_row(fused.x, separate.x.cpu().to(at::kDouble)), 2 * kRounding);
+  EXPECT_LT(test::worst_row(fused.x, separate.x.cpu().to(at::kDouble)), 2 * kRounding);
   const auto normed = separate.x.to(at::kDouble) * separate.row_scale.view({1, -1, 1});
-  EXPECT_LT(worst_row(fused.normed, normed.cpu()), 2 * kRounding);
+  EXPECT_LT(test::worst_row(fused.normed, normed.cpu()), 2 * kRounding);
 }
 
 // The recipes' with few rows and with many; partial tiles of rows, columns and depth.

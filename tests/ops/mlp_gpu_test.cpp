@@ -8,6 +8,7 @@
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp.h"
 #include "tests/ops/on_gpu.h"
+#include "tests/ops/worst_row.h"
 
 namespace tg {
 namespace {
@@ -65,12 +66,6 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
   at::Tensor x, dy, up, down, row_scale;
 };
 
-// The largest relative error of a row: detects a wrong tile, row or column.
-double worst_row(const at::Tensor& found, const at::Tensor& exact) {
-  const auto off = (found.to(at::kDouble) - exact).norm(2, 1);
-  return (off / (exact.norm(2, 1) + 1e-30)).max().item<double>();
-}
-
 TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   const auto c = GetParam();
   make(c);
@@ -80,10 +75,10 @@ TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   // doubles one.
   const double rounding = c.dtype == at::kHalf ? 1.0 / 2048 : 1.0 / 256;
   const double tolerance = c.dtype == at::kFloat ? 1e-5 : fused ? 2 * rounding : 5 * rounding;
-  EXPECT_LE(worst_row(found.y, right.y), tolerance);
-  EXPECT_LE(worst_row(found.dx, right.dx), tolerance);
-  EXPECT_LE(worst_row(found.d_up, right.d_up), tolerance);
-  EXPECT_LE(worst_row(found.d_down, right.d_down), tolerance);
+  EXPECT_LE(test::worst_row(found.y, right.y), tolerance);
+  EXPECT_LE(test::worst_row(found.dx, right.dx), tolerance);
+  EXPECT_LE(test::worst_row(found.d_up, right.d_up), tolerance);
+  EXPECT_LE(test::worst_row(found.d_down, right.d_down), tolerance);
 
   const at::NoGradGuard no_grad;
   const auto rows = scaled_rows(x, row_scale);

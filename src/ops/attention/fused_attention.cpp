@@ -8,6 +8,7 @@
 
 #include "ops/attention/attention_backward_hopper.h"
 #include "ops/attention/head_vectors.h"
+#include "ops/attention/xsa.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -25,17 +26,12 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_bias=*/{},
         /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true,
         /*return_debug_mask=*/false, scale);
-    auto y = std::get<0>(results).transpose(1, 2);
+    const auto y = std::get<0>(results).transpose(1, 2);
     context->save_for_backward({q, k, v, y, std::get<1>(results)});
     context->saved_data["scale"] = scale;
     context->saved_data["exclusive"] = exclusive_v.has_value();
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
-    if (!exclusive_v) return y;
-    auto out = at::empty(y.sizes(), y.options());
-    cuda::exclusive_attention_forward(exclusive_shape(y, v), head_vectors(y),
-                                      head_vectors(readable_heads(v)), mutable_data(out),
-                                      dtype_of(y), current_stream(y));
-    return out;
+    return exclusive_v ? exclusive_attention(y, v) : y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {

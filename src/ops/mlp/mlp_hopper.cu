@@ -1,6 +1,7 @@
 // The MLP's wide GEMMs with the activation, or its gradient, in the epilogue: the activation is
 // written once and read once, and x·upᵀ never leaves the registers. With D of 512 or 768 a tile's
 // epilogue takes half as long as the other consumer's mainloop, which hides it.
+#include "ops/gemm/hopper/combine_with_c.cuh"
 #include "ops/gemm/hopper/row_scale.cuh"
 #include "ops/mlp/mlp_hopper.h"
 #include "ops/mlp/mlp_signs.cuh"
@@ -95,22 +96,9 @@ struct ActivationGradientEpilogue {
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<T>& smem) {
       unsigned& subtile_signs = sign_word(signs[subtile], mma);
-#pragma unroll
-      for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
-        unsigned activation[4];
-        smem.load(chunk, activation);
-        float gradient[8];
-#pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          const float low = low_of<T>(activation[w]);
-          const float high = high_of<T>(activation[w]);
-          const float* const x = accumulators + 4 * chunk + 2 * w;
-          const float row_scale = row_scales.of[mma][w % 2];
-          gradient[2 * w] = differentiate(x[0], low, row_scale, subtile_signs);
-          gradient[2 * w + 1] = differentiate(x[1], high, row_scale, subtile_signs);
-        }
-        smem.store_rounded(chunk, gradient);
-      }
+      combine_with_c(smem, accumulators, [&](float d_activation, float activation, int row) {
+        return differentiate(d_activation, activation, row_scales.of[mma][row], subtile_signs);
+      });
     }
     __device__ void end_subtile(int) const {}
   };

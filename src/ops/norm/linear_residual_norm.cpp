@@ -47,16 +47,15 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
     const auto rows = residual_norm_rows(residual, context->saved_data["norm_scale"].toDouble(),
                                          context->saved_data["channels"].toInt());
     const auto dx = at::empty_like(residual);
-    cuda::ResidualNormTerms terms{};
-    terms.x = const_data(residual);
-    cuda::ResidualNormGradients gradients{};
-    gradients.dresidual = const_data(dresidual);
-    gradients.dy = const_data(dy);
-    gradients.dx = mutable_data(dx);
-    gradients.dy_is_scaled = true;
-    cuda::residual_norm_backward(
-        terms, rows, gradients, cuda::residual_norm_blocks(terms, rows, /*copies_dx=*/false),
-        /*partials=*/nullptr, /*parameter_sums=*/nullptr, current_stream(residual));
+    const cuda::ResidualNormTerms terms{.x = const_data(residual)};
+    cuda::residual_norm_backward(terms, rows,
+                                 {.dresidual = const_data(dresidual),
+                                  .dy = const_data(dy),
+                                  .dx = mutable_data(dx),
+                                  .dy_is_scaled = true},
+                                 cuda::residual_norm_blocks(terms, rows, /*copies_dx=*/false),
+                                 /*partials=*/nullptr, /*parameter_sums=*/nullptr,
+                                 current_stream(residual));
     const at::Tensor none;
     return {linear_backward(in, weight, dx), dx, none, none, none};
   }

@@ -1,7 +1,7 @@
 // The projection that ends a branch, with the residual add and the rows' sums of squares in the
 // epilogue: the branch is never written, and the norm after it needs no pass (CODA,
 // arXiv 2605.19269).
-#include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/gemm/hopper/combine_with_c.cuh"
 #include "ops/kernels.cuh"
 #include "ops/norm/linear_residual_norm_hopper.h"
 
@@ -33,22 +33,11 @@ struct ResidualEpilogue {
     __device__ void transform(Accumulators<block_n>&) const {}
     __device__ void store_subtile(int, int mma, const float* accumulators,
                                   const SubtileView<Element>& smem) {
-#pragma unroll
-      for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
-        unsigned residual[4];
-        smem.load(chunk, residual);
-        float sum[8];
-#pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          const float* const branch = accumulators + 4 * chunk + 2 * w;
-          sum[2 * w] = branch[0] + low_of<Element>(residual[w]);
-          sum[2 * w + 1] = branch[1] + high_of<Element>(residual[w]);
-          float& squares = sums[mma][w % 2];
-          squares = fmaf(sum[2 * w], sum[2 * w], squares);
-          squares = fmaf(sum[2 * w + 1], sum[2 * w + 1], squares);
-        }
-        smem.store_rounded(chunk, sum);
-      }
+      combine_with_c(smem, accumulators, [&](float branch, float x, int row) {
+        const float sum = branch + x;
+        sums[mma][row] = fmaf(sum, sum, sums[mma][row]);
+        return sum;
+      });
     }
     // Four lanes have a row.
     __device__ void end_subtile(int subtile) const {

@@ -16,9 +16,9 @@ struct ResidualNormRows {
   float norm_scale;
 };
 struct ResidualNormTerms {
-  const void *x, *branch, *skip, *x0;
-  const float *skip_weight, *mix;
-  bool mix_is_vector;  // mix [2, width], else [2]
+  const void *x = nullptr, *branch = nullptr, *skip = nullptr, *x0 = nullptr;
+  const float *skip_weight = nullptr, *mix = nullptr;
+  bool mix_is_vector = false;  // mix [2, width], else [2]
 };
 // Writes s, x' (`residual`), y and norm_scale/rms [count]; a null one is not written. `y_copy`: of
 // y, written or not, in bf16 alone.
@@ -29,10 +29,12 @@ void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRow
 // Backward takes the same terms. Without a mix, x is x' instead, `branch` is not needed, and `skip`
 // only for skip_weight's gradient. dx is dbranch as well.
 struct ResidualNormGradients {
-  const void *dsum, *dresidual, *dy, *dx0_later;  // upstream; null: zero
-  void *dx, *dskip, *dx0;                         // null: not needed; dx0 may be dx0_later
-  Fp8Copy dx_copy;                                // in bf16 alone
-  bool dy_is_scaled;                              // by norm_scale/rms already
+  // Upstream; null: zero.
+  const void *dsum = nullptr, *dresidual = nullptr, *dy = nullptr, *dx0_later = nullptr;
+  // Null: not needed; dx0 may be dx0_later.
+  void *dx = nullptr, *dskip = nullptr, *dx0 = nullptr;
+  Fp8Copy dx_copy{};          // in bf16 alone
+  bool dy_is_scaled = false;  // by norm_scale/rms already
 };
 
 // The gradients of the parameters are one row of fp32: vectors for mix[0], mix[1] and skip_weight,
