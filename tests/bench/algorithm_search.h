@@ -1,0 +1,80 @@
+#pragma once
+// What cublasLt's algorithms would bring a GEMM, beside what the operations call today.
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "device/gpu_graphs.h"
+#include "lt_gemm.h"
+#include "training_gemms.h"
+
+namespace tg {
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+struct BestGemm {
+  const TrainingGemm* gemm;
+  double today_ms, best_ms;  // best_ms: of an algorithm that agrees with today's call, or of that
+};
+
+// On the current GPU, whose stream must not be the default one.
+class AlgorithmSearch {
+ public:
+  // Takes about so many seconds from here on.
+  AlgorithmSearch(const TrainingGemm& gemm, double seconds, const at::Tensor& workspace);
+
+  // Prints a line for today's call and one for each of the best algorithms.
+  BestGemm run();
+
+ private:
+  using Launch = std::function<void(std::size_t)>;  // with the buffers of this number
+  struct Contender {
+    Launch launch;
+    double short_ms;
+    const LtAlgorithm* algorithm = nullptr;  // null: today's call
+    double error = 0;                        // relative to today's result
+    std::unique_ptr<GpuGraphs> graph{};
+    int graph_launches = 0;
+    double ms = 0;  // of a launch, timed on end
+  };
+
+  static double mean_ms(const Launch& launch, std::size_t first, int count);
+  Launch launch_of(const LtAlgorithm& algorithm) const;
+  // LibTorch's limit for cublasLt, or for its cuBLAS handle: of what today's call uses.
+  std::size_t libtorch_workspace() const;
+  bool agrees(double error) const;
+
+  void time_today();
+  void time_algorithms();
+  void keep_best();
+  void time_on_end();
+  BestGemm print() const;
+
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  const TrainingGemm& gemm_;
+  const double seconds_;
+  const at::Tensor& workspace_;
+  const Stopwatch watch_;
+  std::vector<GemmTensors> buffers_;
+  at::Tensor start_;  // an accumulator before any launch
+  std::unique_ptr<LtGemm> lt_;
+  std::vector<LtAlgorithm> algorithms_;  // the heuristic's; LibTorch's last if not among them
+  std::size_t libtorch_first_ = std::numeric_limits<std::size_t>::max();  // its index
+  std::vector<double> short_ms_;  // of algorithms_; kNever: refused or not tried
+  int tried_ = 0;
+  std::vector<Contender> contenders_;  // today's call first
+};
+
+}  // namespace tg

@@ -1,0 +1,145 @@
+#include "lt_gemm.h"
+
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDADataType.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace tg {
+
+namespace {
+
+void check(cublasStatus_t status, const char* call) {
+  REQUIRE(status == CUBLAS_STATUS_SUCCESS, ExitCode::internal, "{}: {}", call,
+          cublasLtGetStatusString(status));
+}
+
+struct EnumeratorName {
+  std::string_view kind;
+  std::uint32_t value;
+  std::string_view name;
+};
+// Of tiles, stages and cluster shapes, from cublasLt.h.
+constexpr EnumeratorName kNames[] = {
+#include "cublaslt_names.inc"
+};
+
+std::string name_of(std::string_view kind, std::uint32_t value) {
+  const auto found = std::find_if(
+      std::begin(kNames), std::end(kNames),
+      [&](const EnumeratorName& entry) { return entry.kind == kind && entry.value == value; });
+  return found == std::end(kNames) ? fmt::format("id {}", value) : std::string(found->name);
+}
+
+// 0, which stands for the default, where the algorithm has no such attribute.
+template <class T>
+std::uint32_t attribute(const cublasLtMatmulAlgo_t& algo,
+                        cublasLtMatmulAlgoConfigAttributes_t which) {
+  T value = 0;
+  std::size_t written = 0;
+  const auto status =
+      cublasLtMatmulAlgoConfigGetAttribute(&algo, which, &value, sizeof(value), &written);
+  return status == CUBLAS_STATUS_SUCCESS ? static_cast<std::uint32_t>(value) : 0;
+}
+
+template <class T>
+void set(cublasLtMatmulDescOpaque_t* operation, cublasLtMatmulDescAttributes_t which, T value) {
+  check(cublasLtMatmulDescSetAttribute(operation, which, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+}
+
+}  // namespace
+
+bool LtAlgorithm::operator==(const LtAlgorithm& other) const {
+  return std::memcmp(&algo, &other.algo, sizeof(algo)) == 0;
+}
+
+std::string LtAlgorithm::text() const {
+  const auto of = [&](auto which) { return attribute<std::uint32_t>(algo, which); };
+  const auto short_of = [&](auto which) { return attribute<std::uint16_t>(algo, which); };
+  auto line = fmt::format("tile {}, stages {}, cluster {}, split-K {}",
+                          name_of("MATMUL_TILE", of(CUBLASLT_ALGO_CONFIG_TILE_ID)),
+                          name_of("MATMUL_STAGES", of(CUBLASLT_ALGO_CONFIG_STAGES_ID)),
+                          name_of("CLUSTER_SHAPE", short_of(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID)),
+                          of(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
+  line +=
+      fmt::format(", reduction {}, swizzle {}, option {}, inner {}, algorithm {}",
+                  of(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME), of(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
+                  of(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
+                  short_of(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID), of(CUBLASLT_ALGO_CONFIG_ID));
+  return line +
+         fmt::format(", workspace {:.2f} MiB", static_cast<double>(workspace_bytes) / 0x1p20);
+}
+
+// A row-major matrix is the column-major one of its transpose: `rows` are that one's columns.
+LtGemm::Layout LtGemm::layout(at::ScalarType dtype, std::int64_t rows, std::int64_t columns) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, at::cuda::ScalarTypeToCudaDataType(dtype),
+                                   static_cast<std::uint64_t>(columns),
+                                   static_cast<std::uint64_t>(rows), columns),
+        "cublasLtMatrixLayoutCreate");
+  return Layout(layout);
+}
+
+// cublasLt computes the column-major outᵀ = bᵀ·aᵀ, so that its A is b. Stored as [k, n], b is bᵀ
+// already.
+LtGemm::LtGemm(const GemmProblem& p, const at::Tensor& scale_a, const at::Tensor& scale_b)
+    : handle_(at::cuda::getCurrentCUDABlasLtHandle()),
+      beta_(p.accumulates ? 1.F : 0.F),
+      a_(p.a_transposed ? layout(p.a_dtype, p.k, p.m) : layout(p.a_dtype, p.m, p.k)),
+      b_(p.b_transposed ? layout(p.b_dtype, p.n, p.k) : layout(p.b_dtype, p.k, p.n)),
+      out_(layout(p.out_dtype, p.m, p.n)) {
+  cublasLtMatmulDesc_t operation = nullptr;
+  check(cublasLtMatmulDescCreate(&operation, CUBLAS_COMPUTE_32F, CUDA_R_32F),
+        "cublasLtMatmulDescCreate");
+  operation_.reset(operation);
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(operation, CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (!scale_a.defined()) return;
+  set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scale_b.const_data_ptr());
+  set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scale_a.const_data_ptr());
+  set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(p.fast));
+}
+
+std::vector<LtAlgorithm> LtGemm::algorithms(int count, std::size_t workspace_bytes) const {
+  cublasLtMatmulPreference_t created = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&created), "cublasLtMatmulPreferenceCreate");
+  const Preference preference(created);
+  check(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                             &workspace_bytes, sizeof(workspace_bytes)),
+        "cublasLtMatmulPreferenceSetAttribute");
+  std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
+  int returned = 0;
+  const auto status =
+      cublasLtMatmulAlgoGetHeuristic(handle_, operation_.get(), b_.get(), a_.get(), out_.get(),
+                                     out_.get(), created, count, results.data(), &returned);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check(status, "cublasLtMatmulAlgoGetHeuristic");
+  std::vector<LtAlgorithm> algorithms;
+  for (int i = 0; i < returned; ++i) {
+    const auto& result = results[static_cast<std::size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS)
+      algorithms.push_back({result.algo, result.workspaceSize, i});
+  }
+  return algorithms;
+}
+
+bool LtGemm::launch(const LtAlgorithm& algorithm, const GemmTensors& tensors,
+                    const at::Tensor& workspace) const {
+  const float alpha = 1;
+  const auto status = cublasLtMatmul(
+      handle_, operation_.get(), &alpha, tensors.b.const_data_ptr(), b_.get(),
+      tensors.a.const_data_ptr(), a_.get(), &beta_, tensors.out.const_data_ptr(), out_.get(),
+      tensors.out.mutable_data_ptr(), out_.get(), &algorithm.algo, workspace.mutable_data_ptr(),
+      workspace.nbytes(), at::cuda::getCurrentCUDAStream());
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
+  check(status, "cublasLtMatmul");
+  return true;
+}
+
+}  // namespace tg

@@ -1,0 +1,146 @@
+#include "training_gemms.h"
+
+#include <cmath>
+
+#include "ops/gemm/linear.h"
+
+namespace tg {
+
+namespace {
+
+using Kind = TrainingGemm::Kind;
+
+constexpr GemmRecipe kRecipes[] = {
+    {"record", 98304, 11, 512, 1536, 1024, 1024},
+    {"speedrun_124m", 65536, 12, 768, 3072, 2304, 50304},
+};
+constexpr std::int64_t kMicroBatches = 8;  // of a step
+// From here on linear_cross_entropy's kernel computes the head forward.
+constexpr std::int64_t kMinFusedVocab = 8192;
+
+at::Tensor random_operand(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
+  const auto values = at::randn(sizes, at::TensorOptions(device).dtype(at::kBFloat16));
+  if (dtype == at::kBFloat16) return values;
+  // Seven standard deviations reach e4m3's largest number.
+  return values.mul_(64).clamp_(-kFp8Max, kFp8Max).to(dtype);
+}
+
+at::Tensor scale_of_operand(at::Device device) {
+  return at::full({}, 1.0 / 64, at::TensorOptions(device).dtype(at::kFloat));
+}
+
+}  // namespace
+
+std::span<const GemmRecipe> gemm_recipes() {
+  return kRecipes;
+}
+
+GemmProblem TrainingGemm::problem() const {
+  const auto a = !fp8 ? at::kBFloat16 : e5m2 ? at::kFloat8_e5m2 : at::kFloat8_e4m3fn;
+  const auto b = fp8 ? at::kFloat8_e4m3fn : at::kBFloat16;
+  // Operands in FP8 are read along k: both are stored so, and b is transposed.
+  switch (kind) {
+    case Kind::forward:
+      return {tokens, out, in, a, b, at::kBFloat16, false, true, false, fast};
+    case Kind::input_gradient:
+      return {tokens, in, out, a, b, at::kBFloat16, false, fp8, false, fast};
+    case Kind::weight_gradient:
+      return {out, in, tokens, a, b, at::kFloat, !fp8, fp8, true, fast};
+  }
+  return {};
+}
+
+double TrainingGemm::flops() const {
+  return 2.0 * static_cast<double>(tokens) * static_cast<double>(out) * static_cast<double>(in);
+}
+
+GemmTensors TrainingGemm::make_tensors(at::Device device) const {
+  const auto p = problem();
+  const auto matrix = [&](std::int64_t rows, std::int64_t columns, bool transposed,
+                          at::ScalarType dtype) {
+    return transposed ? random_operand({columns, rows}, dtype, device)
+                      : random_operand({rows, columns}, dtype, device);
+  };
+  const auto options = at::TensorOptions(device).dtype(p.out_dtype);
+  return {.a = matrix(p.m, p.k, p.a_transposed, p.a_dtype),
+          .b = matrix(p.k, p.n, p.b_transposed, p.b_dtype),
+          .out = at::randn({p.m, p.n}, options).mul_(std::sqrt(static_cast<double>(p.k))),
+          .scale_a = fp8 ? scale_of_operand(device) : at::Tensor(),
+          .scale_b = fp8 ? scale_of_operand(device) : at::Tensor()};
+}
+
+// In LibTorch 2.11 the calls in bf16 reach cublasGemmEx (its cublasLt path wants a bias of one
+// dimension), those in FP8 cublasLt, whose heuristic's first algorithm is taken.
+at::Tensor TrainingGemm::call(const GemmTensors& t) const {
+  const bool accumulates = kind == Kind::weight_gradient;
+  if (fp8 && accumulates) {
+    accumulate_fp8_gemm(t.out, t.a, t.scale_a, t.b, t.scale_b);
+    return t.out;
+  }
+  if (fp8) return fp8_matmul(t.a, t.scale_a, t.b, t.scale_b, fast);
+  if (kind == Kind::forward) return at::linear(t.a, t.b);
+  if (kind == Kind::input_gradient) return at::mm(t.a, t.b);
+  accumulate_gemm(t.out, t.a.t(), t.b);
+  return t.out;
+}
+
+std::vector<TrainingGemm> training_gemms(const GemmRecipe& r) {
+  std::vector<TrainingGemm> gemms;
+  const auto add = [&](Kind kind, const char* of, bool fp8, std::int64_t out, std::int64_t in,
+                       bool in_bf16, bool in_fp8) -> TrainingGemm& {
+    const char* suffix = kind == Kind::forward          ? "forward"
+                         : kind == Kind::input_gradient ? "input gradient"
+                                                        : "weight gradient";
+    const bool is_head = std::string(of) == "head";
+    return gemms.emplace_back(TrainingGemm{.kind = kind,
+                                           .name = std::string(of) + " " + suffix,
+                                           .fp8 = fp8,
+                                           .in_bf16 = in_bf16,
+                                           .in_fp8 = in_fp8,
+                                           .per_step = kMicroBatches * (is_head ? 1 : r.layers),
+                                           .tokens = r.tokens,
+                                           .out = out,
+                                           .in = in,
+                                           .fast = fp8 && kind != Kind::weight_gradient});
+  };
+  const bool fused_head = r.vocab >= kMinFusedVocab;
+
+  const auto in_bf16 = [&](Kind kind, const char* of, std::int64_t out, std::int64_t in,
+                           bool also_with_fp8 = false) {
+    add(kind, of, /*fp8=*/false, out, in, true, also_with_fp8);
+  };
+  in_bf16(Kind::forward, "down", r.dim, r.hidden);
+  in_bf16(Kind::input_gradient, "out", r.dim, r.dim);
+  in_bf16(Kind::input_gradient, "up", r.hidden, r.dim);
+  in_bf16(Kind::input_gradient, "qkv", r.qkv_dim, r.dim);
+  in_bf16(Kind::weight_gradient, "qkv", r.qkv_dim, r.dim);
+  // The output projection reads attention's output, which is not transposed in FP8.
+  in_bf16(Kind::weight_gradient, "out", r.dim, r.dim, /*also_with_fp8=*/true);
+  in_bf16(Kind::weight_gradient, "up", r.hidden, r.dim);
+  in_bf16(Kind::weight_gradient, "down", r.dim, r.hidden);
+  if (!fused_head) in_bf16(Kind::forward, "head", r.vocab, r.dim, /*also_with_fp8=*/true);
+  in_bf16(Kind::input_gradient, "head", r.vocab, r.dim, !fused_head);
+  in_bf16(Kind::weight_gradient, "head", r.vocab, r.dim, !fused_head);
+
+  const auto in_fp8 = [&](Kind kind, const char* of, std::int64_t out,
+                          std::int64_t in) -> TrainingGemm& {
+    return add(kind, of, /*fp8=*/true, out, in, false, true);
+  };
+  in_fp8(Kind::forward, "down", r.dim, r.hidden);
+  in_fp8(Kind::forward, "out", r.dim, r.dim);
+  in_fp8(Kind::input_gradient, "out", r.dim, r.dim);
+  in_fp8(Kind::input_gradient, "up", r.hidden, r.dim);
+  in_fp8(Kind::input_gradient, "qkv", r.qkv_dim, r.dim);
+  in_fp8(Kind::weight_gradient, "qkv", r.qkv_dim, r.dim);
+  in_fp8(Kind::weight_gradient, "up", r.hidden, r.dim);
+  in_fp8(Kind::weight_gradient, "down", r.dim, r.hidden);
+  if (!fused_head) return gemms;
+  for (const auto kind : {Kind::input_gradient, Kind::weight_gradient}) {
+    auto& head = in_fp8(kind, "head", r.vocab, r.dim);
+    head.fast = false;
+    head.e5m2 = true;
+  }
+  return gemms;
+}
+
+}  // namespace tg
