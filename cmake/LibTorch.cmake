@@ -59,11 +59,12 @@ target_link_options(torch_any INTERFACE ${torch_rpath_links})
 add_library(torch::cpu ALIAS torch_any)
 
 if(TRAIN_GPT_WITH_CUDA)
-  file(GLOB cudart ${site_packages}/nvidia/cu13/lib/libcudart.so.*)
+  file(GLOB cuda_libraries ${site_packages}/nvidia/cu13/lib/libcudart.so.*
+                           ${site_packages}/nvidia/cu13/lib/libcublasLt.so.*)
   add_library(torch_cuda_any INTERFACE)
   # Nothing refers to libtorch_cuda by symbol: its kernels register themselves, so it must not be dropped.
   target_link_libraries(torch_cuda_any INTERFACE torch_any -Wl,--no-as-needed
-    ${TORCH_DIR}/lib/libtorch_cuda.so ${TORCH_DIR}/lib/libc10_cuda.so ${cudart} -Wl,--as-needed)
+    ${TORCH_DIR}/lib/libtorch_cuda.so ${TORCH_DIR}/lib/libc10_cuda.so ${cuda_libraries} -Wl,--as-needed)
   add_library(torch::cuda ALIAS torch_cuda_any)
 endif()
 

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "algorithm_text.h"
 #include "base/error.h"
 #include "device/event.h"
 
@@ -66,7 +67,7 @@ double AlgorithmSearch::mean_ms(const Launch& launch, std::size_t first, int cou
 AlgorithmSearch::Launch AlgorithmSearch::launch_of(const LtAlgorithm& algorithm) const {
   return [this, &algorithm](std::size_t i) {
     REQUIRE(lt_->launch(algorithm, buffers_[i % buffers_.size()], workspace_), ExitCode::internal,
-            "cublasLt refuses what it has accepted: {}", algorithm.text());
+            "cublasLt refuses what it has accepted: {}", text_of(algorithm));
   };
 }
 
@@ -203,10 +204,10 @@ BestGemm AlgorithmSearch::print() const {
     fmt::print(
         "       {:.4f} ms {:.3f}x {:5.0f} TFLOP/s  {} {:.1e}  #{}{}{}: {}\n", contender.ms,
         today.ms / contender.ms, rate(contender.ms), good ? "agrees" : "DIFFERS", contender.error,
-        algorithm.rank + 1,
+        &algorithm - algorithms_.data() + 1,
         is_first ? fmt::format(", first at {} MiB", workspace_.nbytes() >> 20) : "",
         is_libtorch_first ? fmt::format(", first at {} MiB", libtorch_workspace() >> 20) : "",
-        algorithm.text());
+        text_of(algorithm));
   }
   std::fflush(stdout);
   return {&gemm_, today.ms, best_ms};

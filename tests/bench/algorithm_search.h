@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "device/gpu_graphs.h"
-#include "lt_gemm.h"
+#include "ops/gemm/lt_gemm.h"
 #include "training_gemms.h"
 
 namespace tg {

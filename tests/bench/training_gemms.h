@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "lt_gemm.h"
+#include "ops/gemm/gemm_problem.h"
 
 namespace tg {
 

@@ -1,14 +1,12 @@
-#include "lt_gemm.h"
+#include "ops/gemm/lt_gemm.h"
 
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cuda/CUDADataType.h>
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
-#include <string_view>
 
 #include "base/error.h"
+#include "ops/kernels.h"
 
 namespace tg {
 
@@ -17,34 +15,6 @@ namespace {
 void check(cublasStatus_t status, const char* call) {
   REQUIRE(status == CUBLAS_STATUS_SUCCESS, ExitCode::internal, "{}: {}", call,
           cublasLtGetStatusString(status));
-}
-
-struct EnumeratorName {
-  std::string_view kind;
-  std::uint32_t value;
-  std::string_view name;
-};
-// Of tiles, stages and cluster shapes, from cublasLt.h.
-constexpr EnumeratorName kNames[] = {
-#include "cublaslt_names.inc"
-};
-
-std::string name_of(std::string_view kind, std::uint32_t value) {
-  const auto found = std::find_if(
-      std::begin(kNames), std::end(kNames),
-      [&](const EnumeratorName& entry) { return entry.kind == kind && entry.value == value; });
-  return found == std::end(kNames) ? fmt::format("id {}", value) : std::string(found->name);
-}
-
-// 0, which stands for the default, where the algorithm has no such attribute.
-template <class T>
-std::uint32_t attribute(const cublasLtMatmulAlgo_t& algo,
-                        cublasLtMatmulAlgoConfigAttributes_t which) {
-  T value = 0;
-  std::size_t written = 0;
-  const auto status =
-      cublasLtMatmulAlgoConfigGetAttribute(&algo, which, &value, sizeof(value), &written);
-  return status == CUBLAS_STATUS_SUCCESS ? static_cast<std::uint32_t>(value) : 0;
 }
 
 template <class T>
@@ -59,21 +29,13 @@ bool LtAlgorithm::operator==(const LtAlgorithm& other) const {
   return std::memcmp(&algo, &other.algo, sizeof(algo)) == 0;
 }
 
-std::string LtAlgorithm::text() const {
-  const auto of = [&](auto which) { return attribute<std::uint32_t>(algo, which); };
-  const auto short_of = [&](auto which) { return attribute<std::uint16_t>(algo, which); };
-  auto line = fmt::format("tile {}, stages {}, cluster {}, split-K {}",
-                          name_of("MATMUL_TILE", of(CUBLASLT_ALGO_CONFIG_TILE_ID)),
-                          name_of("MATMUL_STAGES", of(CUBLASLT_ALGO_CONFIG_STAGES_ID)),
-                          name_of("CLUSTER_SHAPE", short_of(CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID)),
-                          of(CUBLASLT_ALGO_CONFIG_SPLITK_NUM));
-  line +=
-      fmt::format(", reduction {}, swizzle {}, option {}, inner {}, algorithm {}",
-                  of(CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME), of(CUBLASLT_ALGO_CONFIG_CTA_SWIZZLING),
-                  of(CUBLASLT_ALGO_CONFIG_CUSTOM_OPTION),
-                  short_of(CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID), of(CUBLASLT_ALGO_CONFIG_ID));
-  return line +
-         fmt::format(", workspace {:.2f} MiB", static_cast<double>(workspace_bytes) / 0x1p20);
+int LtAlgorithm::split_k() const {
+  std::int32_t parts = 1;
+  std::size_t written = 0;
+  check(cublasLtMatmulAlgoConfigGetAttribute(&algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts,
+                                             sizeof(parts), &written),
+        "cublasLtMatmulAlgoConfigGetAttribute");
+  return parts;
 }
 
 // A row-major matrix is the column-major one of its transpose: `rows` are that one's columns.
@@ -100,10 +62,14 @@ LtGemm::LtGemm(const GemmProblem& p, const at::Tensor& scale_a, const at::Tensor
   operation_.reset(operation);
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, p.a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (!scale_a.defined()) return;
-  set(operation, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scale_b.const_data_ptr());
-  set(operation, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scale_a.const_data_ptr());
   set(operation, CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(p.fast));
+  set_scales(scale_a, scale_b);
+}
+
+void LtGemm::set_scales(const at::Tensor& scale_a, const at::Tensor& scale_b) const {
+  if (!scale_a.defined()) return;
+  set(operation_.get(), CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, scale_b.const_data_ptr());
+  set(operation_.get(), CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, scale_a.const_data_ptr());
 }
 
 std::vector<LtAlgorithm> LtGemm::algorithms(int count, std::size_t workspace_bytes) const {
@@ -121,22 +87,23 @@ std::vector<LtAlgorithm> LtGemm::algorithms(int count, std::size_t workspace_byt
   if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
   check(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<LtAlgorithm> algorithms;
-  for (int i = 0; i < returned; ++i) {
-    const auto& result = results[static_cast<std::size_t>(i)];
+  results.resize(static_cast<std::size_t>(returned));
+  for (const auto& result : results) {
     if (result.state == CUBLAS_STATUS_SUCCESS)
-      algorithms.push_back({result.algo, result.workspaceSize, i});
+      algorithms.push_back({result.algo, result.workspaceSize});
   }
   return algorithms;
 }
 
 bool LtGemm::launch(const LtAlgorithm& algorithm, const GemmTensors& tensors,
                     const at::Tensor& workspace) const {
+  set_scales(tensors.scale_a, tensors.scale_b);
   const float alpha = 1;
   const auto status = cublasLtMatmul(
       handle_, operation_.get(), &alpha, tensors.b.const_data_ptr(), b_.get(),
       tensors.a.const_data_ptr(), a_.get(), &beta_, tensors.out.const_data_ptr(), out_.get(),
-      tensors.out.mutable_data_ptr(), out_.get(), &algorithm.algo, workspace.mutable_data_ptr(),
-      workspace.nbytes(), at::cuda::getCurrentCUDAStream());
+      tensors.out.mutable_data_ptr(), out_.get(), &algorithm.algo, mutable_data(workspace),
+      algorithm.workspace_bytes, at::cuda::getCurrentCUDAStream());
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return false;
   check(status, "cublasLtMatmul");
   return true;
