@@ -1,11 +1,10 @@
 // usage: gemm_search [--recipe NAME] [--dtype bf16|fp8] [--seconds S] [--total S]
 //
-// Whether cublasLt has a faster algorithm than the one LibTorch takes, for each GEMM that a
-// training step leaves to cuBLAS. Times what the operations call today, then everything that
-// cublasLt's heuristic offers with a large workspace; then today's call and the best three in
-// turns, on end, so that the power limit holds the clock as inside a step. Last, what a step would
-// gain. Of the FP8 weight gradients today's call writes the product and adds it in a pass, which
-// the algorithms do themselves. Needs a Hopper GPU that nothing else uses.
+// Whether cublasLt has a faster algorithm than the one that ops/gemm/algorithm_choice or LibTorch
+// takes, for each GEMM that a training step leaves to cuBLAS. Times what the operations call today,
+// then everything that cublasLt's heuristic offers with a large workspace; then today's call and
+// the best three in turns, on end, so that the power limit holds the clock as inside a step. Last,
+// what a step would gain. Needs a Hopper GPU that nothing else uses.
 #include <ATen/cuda/CUDAContext.h>
 #include <fmt/format.h>
 

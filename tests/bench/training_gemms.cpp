@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "ops/gemm/gemm.h"
 #include "ops/gemm/linear.h"
 
 namespace tg {
@@ -69,8 +70,8 @@ GemmTensors TrainingGemm::make_tensors(at::Device device) const {
           .scale_b = fp8 ? scale_of_operand(device) : at::Tensor()};
 }
 
-// In LibTorch 2.11 the calls in bf16 reach cublasGemmEx (its cublasLt path wants a bias of one
-// dimension), those in FP8 cublasLt, whose heuristic's first algorithm is taken.
+// In LibTorch 2.11, which computes the weight gradients in bf16 and the head's large products, the
+// calls in bf16 reach cublasGemmEx (its cublasLt path wants a bias of one dimension).
 at::Tensor TrainingGemm::call(const GemmTensors& t) const {
   const bool accumulates = kind == Kind::weight_gradient;
   if (fp8 && accumulates) {
@@ -78,8 +79,8 @@ at::Tensor TrainingGemm::call(const GemmTensors& t) const {
     return t.out;
   }
   if (fp8) return fp8_matmul(t.a, t.scale_a, t.b, t.scale_b, fast);
-  if (kind == Kind::forward) return at::linear(t.a, t.b);
-  if (kind == Kind::input_gradient) return at::mm(t.a, t.b);
+  if (kind == Kind::forward) return gemm(t.a, t.b.t());
+  if (kind == Kind::input_gradient) return gemm(t.a, t.b);
   accumulate_gemm(t.out, t.a.t(), t.b);
   return t.out;
 }

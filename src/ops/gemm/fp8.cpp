@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ops/gemm/fp8_kernel.h"
+#include "ops/gemm/gemm.h"
 #include "ops/kernels.h"
 
 namespace tg {
@@ -67,7 +68,12 @@ namespace {
 at::Tensor product(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,
                    const at::Tensor& scale_b, at::ScalarType dtype, bool fast) {
   const at::NoGradGuard no_grad;
-  if (a.is_cuda()) return at::_scaled_mm(a, b.t(), scale_a, scale_b, {}, {}, dtype, fast);
+  if (a.is_cuda()) {
+    auto out = at::empty({a.size(0), b.size(0)}, a.options().dtype(dtype));
+    if (!gemm_by_choice({a, b.t(), out, scale_a, scale_b}, /*accumulates=*/false, fast))
+      at::_scaled_mm_out(out, a, b.t(), scale_a, scale_b, {}, {}, dtype, fast);
+    return out;
+  }
   return (at::matmul(a.to(at::kFloat), b.to(at::kFloat).t()) * (scale_a * scale_b)).to(dtype);
 }
 
@@ -97,6 +103,8 @@ at::Tensor fp8_transposed(const at::Tensor& x) {
 void accumulate_fp8_gemm(const at::Tensor& accumulator, const at::Tensor& a,
                          const at::Tensor& scale_a, const at::Tensor& b,
                          const at::Tensor& scale_b) {
+  const GemmTensors tensors{a, b.t(), accumulator, scale_a, scale_b};
+  if (gemm_by_choice(tensors, /*accumulates=*/true)) return;
   at::Tensor(accumulator).add_(product(a, scale_a, b, scale_b, at::kFloat, /*fast=*/false));
 }
 

@@ -4,6 +4,7 @@
 
 #include <cassert>
 
+#include "ops/gemm/gemm.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -32,7 +33,7 @@ void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const a
 
 at::Tensor linear_forward(const at::Tensor& x, const Weight& weight) {
   const auto& fp8 = weight.fp8;
-  if (!fp8.defined()) return at::linear(x, weight.value);
+  if (!fp8.defined()) return gemm(x, weight.value.t());
   return fp8_matmul(fp8_rounded(x, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
 }
 
@@ -41,7 +42,7 @@ at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::
   const auto& fp8 = weight.fp8;
   const bool in_fp8 = x.scalar_type() == at::kFloat8_e4m3fn;
   if (!in_fp8) accumulate_gemm(weight.gradient, rows.t(), as_rows(x));
-  if (!fp8.defined()) return at::mm(rows, weight.value).view(x.sizes());
+  if (!fp8.defined()) return gemm(rows, weight.value).view(x.sizes());
   const auto& scale = fp8.output_gradient.scale;
   const auto rounded = fp8_rounded(rows, fp8.output_gradient);
   if (in_fp8)

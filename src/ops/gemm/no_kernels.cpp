@@ -1,6 +1,15 @@
 // Never called: see ops/built.h.
 #include "ops/built.h"
+#include "ops/gemm/algorithm_choice.h"
 #include "ops/gemm/fp8_kernel.h"
+
+namespace tg {
+
+bool launch_chosen(const GemmProblem&, const GemmTensors&) {
+  not_built();
+}
+
+}  // namespace tg
 
 namespace tg::cuda {
 

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/embedding/embedding_lookup.h"
+#include "ops/gemm/gemm.h"
 #include "ops/kernels.h"
 #include "ops/loss/linear_cross_entropy_hopper.h"
 #include "ops/loss/softcap_cross_entropy.h"
@@ -112,7 +113,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
 
     const auto dx = fp8.defined() ? fp8_matmul(unnormalised, gradient_scale, fp8.transposed,
                                                fp8.scale, /*fast=*/false)
-                                  : at::mm(unnormalised, weight);
+                                  : gemm(unnormalised, weight);
     cuda::finish_input_gradient(problem, c, mutable_data(dx), stream);
     const at::Tensor none;
     return {dx, none, none, none, none, none, none};

@@ -1,0 +1,180 @@
+// cublasLt's GEMMs against fp64 and LibTorch's calls, and that the choice of an algorithm is made
+// once and may be captured. Skipped where there is no GPU, those in FP8 where that is no Hopper.
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+
+#include "device/gpu_graphs.h"
+#include "ops/gemm/fp8.h"
+#include "ops/gemm/gemm.h"
+#include "tests/ops/on_gpu.h"
+#include "tests/ops/worst_row.h"
+
+namespace tg {
+namespace {
+
+struct Shape {
+  std::int64_t m, n, k;
+
+  std::string text() const { return fmt::format("{}x{}x{}", m, n, k); }
+};
+
+at::Tensor matrix(std::int64_t rows, std::int64_t columns, at::ScalarType dtype) {
+  return at::randn({rows, columns}, at::TensorOptions(test::kGpu).dtype(at::kFloat)).to(dtype);
+}
+at::Tensor exact(const at::Tensor& a, const at::Tensor& b) {
+  return at::matmul(a.to(at::kDouble), b.to(at::kDouble));
+}
+std::int64_t allocations() {
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(0).allocation[0].allocated;
+}
+
+class GemmGpu : public test::OnGpu<> {
+ protected:
+  void SetUp() override {
+    test::OnGpu<>::SetUp();
+    if (IsSkipped()) return;
+    at::manual_seed(1);
+    stream_.emplace(c10::cuda::getStreamFromPool());  // the default one cannot be captured
+  }
+  const at::NoGradGuard no_grad_;
+  std::optional<c10::cuda::CUDAStreamGuard> stream_;
+};
+
+TEST_F(GemmGpu, IsTheProductAndLibTorchsBits) {
+  // Sizes that are timed, then such as are not, or cannot be.
+  for (const Shape& s : {Shape{98304, 512, 512},
+                         {98304, 512, 1536},
+                         {65536, 768, 2304},
+                         {40000, 520, 1000},
+                         {65536, 513, 257},
+                         {300, 96, 80},
+                         {1, 768, 512}}) {
+    for (const auto dtype : {at::kBFloat16, at::kHalf}) {
+      SCOPED_TRACE(fmt::format("{} {}", s.text(), c10::toString(dtype)));
+      const auto a = matrix(s.m, s.k, dtype), b = matrix(s.k, s.n, dtype);
+      const auto transposed = b.t().contiguous();
+      const double rounding = dtype == at::kHalf ? 0x1p-11 : 0x1p-8;
+      const auto right = exact(a, b);
+      for (const auto& stored : {b, transposed.t()}) {
+        const auto found = gemm(a, stored);
+        EXPECT_LE(test::worst_row(found, right), rounding);
+        EXPECT_TRUE(at::equal(found, at::matmul(a, stored)));
+      }
+    }
+  }
+}
+
+TEST_F(GemmGpu, TakesTheViewsThatCallersPass) {
+  const auto bank = at::randn({3, 264, 520}, at::TensorOptions(test::kGpu).dtype(at::kBFloat16));
+  const auto x = matrix(65536, 520, at::kBFloat16).view({32, 2048, 520});
+  for (int i = 0; i < 3; ++i) {  // bank[1] is aligned to 128 bytes
+    const auto found = gemm(x, bank[i].t());
+    EXPECT_EQ(found.sizes(), at::IntArrayRef({32, 2048, 264}));
+    EXPECT_LE(test::worst_row(found, exact(x, bank[i].t())), 0x1p-8) << i;
+  }
+  const auto one_row = matrix(1, 520, at::kBFloat16).expand({65536, 520});
+  EXPECT_LE(test::worst_row(gemm(one_row, bank[0].t()), exact(one_row, bank[0].t())), 0x1p-8);
+  const auto columns = matrix(65536, 1040, at::kBFloat16).narrow(1, 0, 520);
+  EXPECT_LE(test::worst_row(gemm(columns, bank[0].t()), exact(columns, bank[0].t())), 0x1p-8);
+}
+
+// With weights of zeros, as training begins.
+TEST_F(GemmGpu, ChoosesOnceAndIsReplayedWithOtherData) {
+  const auto a = matrix(50000, 512, at::kBFloat16);
+  const auto b = at::zeros({512, 528}, a.options());
+  auto before = allocations();
+  gemm(a, b);
+  EXPECT_GT(allocations() - before, 10) << "nothing was chosen";
+  before = allocations();
+  gemm(a, b);
+  EXPECT_EQ(allocations() - before, 1) << "chosen again";
+
+  at::Tensor out, unseen;
+  const auto other = matrix(512, 536, at::kBFloat16);
+  GpuGraphs graph;
+  ASSERT_EQ(graph.capture({[&] {
+    out = gemm(a, b);
+    unseen = gemm(a, other);  // while capturing, nothing is chosen
+  }}),
+            "");
+  b.normal_();
+  a.normal_();
+  graph.replay(0);
+  EXPECT_TRUE(at::equal(out, at::matmul(a, b)));
+  EXPECT_TRUE(at::equal(unseen, gemm(a, other)));
+}
+
+class Fp8GemmGpu : public GemmGpu {
+ protected:
+  void SetUp() override {
+    GemmGpu::SetUp();
+    if (!IsSkipped() && !use_hopper_kernels(matrix(1, 1, at::kBFloat16)))
+      GTEST_SKIP() << "no Hopper GPU";
+  }
+  static at::Tensor scale(double value) {
+    return at::full({}, value, at::TensorOptions(test::kGpu).dtype(at::kFloat));
+  }
+};
+
+TEST_F(Fp8GemmGpu, IsTheProductAndLibTorchsBits) {
+  const auto scale_a = scale(0.5), scale_b = scale(3);
+  for (const Shape& s :
+       {Shape{98304, 512, 1536}, {65536, 768, 768}, {40000, 528, 1008}, {1, 48, 80}}) {
+    for (const auto a_dtype : {at::kFloat8_e4m3fn, at::kFloat8_e5m2}) {
+      const auto a = matrix(s.m, s.k, a_dtype), b = matrix(s.n, s.k, at::kFloat8_e4m3fn);
+      const auto right = exact(a, b.t()) * 1.5;
+      for (const bool fast : {false, true}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", s.text(), c10::toString(a_dtype), fast));
+        const auto found = fp8_matmul(a, scale_a, b, scale_b, fast);
+        EXPECT_LE(test::worst_row(found, right), fast ? 0x1p-6 : 0x1p-8);
+        EXPECT_TRUE(at::equal(
+            found, at::_scaled_mm(a, b.t(), scale_a, scale_b, {}, {}, at::kBFloat16, fast)));
+      }
+    }
+  }
+}
+
+TEST_F(Fp8GemmGpu, AccumulatesIntoAMatrixOfABank) {
+  const auto scale_a = scale(0.5), scale_b = scale(3);
+  for (const Shape& s :
+       {Shape{1024, 512, 98304}, {768, 3072, 65536}, {208, 80, 1120}, {48, 64, 16}}) {
+    SCOPED_TRACE(s.text());
+    const auto a = matrix(s.m, s.k, at::kFloat8_e4m3fn), b = matrix(s.n, s.k, at::kFloat8_e4m3fn);
+    const auto bank = matrix(3 * s.m, s.n, at::kFloat).view({3, s.m, s.n});
+    const auto before = bank.clone();
+    const auto product = exact(a, b.t()) * 1.5;
+    accumulate_fp8_gemm(bank[1], a, scale_a, b, scale_b);
+    EXPECT_LE(test::worst_row(bank[1], before[1] + product), 0x1p-9);
+    const auto once = bank[1].clone();
+    accumulate_fp8_gemm(bank[1], a, scale_a, b, scale_b);
+    EXPECT_LE(test::worst_row(bank[1], before[1] + 2 * product), 0x1p-9);
+    EXPECT_TRUE(at::equal(bank[0], before[0]) && at::equal(bank[2], before[2]));
+    bank.copy_(before);
+    accumulate_fp8_gemm(bank[1], a, scale_a, b, scale_b);
+    EXPECT_TRUE(at::equal(bank[1], once)) << "other bits the second time";
+  }
+}
+
+// The scales and the workspace that a graph reads are those of its capture.
+TEST_F(Fp8GemmGpu, IsReplayedWithOtherDataAndScales) {
+  const Shape s{512, 1536, 98304};
+  const auto a = matrix(s.m, s.k, at::kFloat8_e4m3fn), b = matrix(s.n, s.k, at::kFloat8_e4m3fn);
+  const auto scale_a = scale(0.5), scale_b = scale(3), other_scale = scale(7);
+  const auto sum = at::zeros({s.m, s.n}, scale_a.options());
+  accumulate_fp8_gemm(sum, a, scale_a, b, scale_b);
+  GpuGraphs graph;
+  ASSERT_EQ(graph.capture({[&] { accumulate_fp8_gemm(sum, a, scale_a, b, scale_b); }}), "");
+  accumulate_fp8_gemm(sum, a, other_scale, b, other_scale);
+  sum.zero_();
+  a.copy_(matrix(s.m, s.k, at::kFloat8_e4m3fn));
+  scale_a.fill_(2);
+  graph.replay(0);
+  EXPECT_LE(test::worst_row(sum, exact(a, b.t()) * 6), 0x1p-9);
+}
+
+}  // namespace
+}  // namespace tg
