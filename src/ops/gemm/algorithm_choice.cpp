@@ -21,10 +21,6 @@ constexpr int kCandidates = 8, kRounds = 2;
 // the power limit, where the largest tiles win, and short timings mislead: for the head of 50,304
 // tokens they chose an algorithm that is 6 % slower then.
 constexpr double kMinTimed = 0x1p33, kMaxTimed = 0x1p39;
-// Of an operand of a sample; least and most of its m and n. Rounded to bf16, one sum in some 10^4
-// shows that its order is another.
-constexpr std::int64_t kSampleElements = 1 << 20, kMinSample = 256, kMaxSample = 2048;
-
 bool is_worth_timing(const GemmProblem& p) {
   const double size =
       static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
@@ -45,49 +41,40 @@ const at::Tensor& workspace() {
   return bytes;
 }
 
-bool splits_k(const LtAlgorithm& algorithm) {
-  return algorithm.split_k() > 1 || algorithm.workspace_bytes > 0;
-}
-
-// Those that give the first's bits. On a sample with the same k: the call's own operands may be
-// zeros, as weights are that training begins with, and its results are large.
-std::vector<LtAlgorithm> with_bits_of_first(GemmProblem p, std::vector<LtAlgorithm> algorithms,
-                                            bool scaled) {
-  const auto most = std::clamp(kSampleElements / p.k / 16 * 16, kMinSample, kMaxSample);
-  p.m = std::min(p.m, most);
-  p.n = std::min(p.n, most);
+// Operands for the choice: the call's own may be zeros, as weights are that training begins with,
+// which every algorithm multiplies alike, and faster than others.
+GemmTensors random_tensors(const GemmProblem& p, bool scaled) {
   auto generator = at::cuda::detail::createCUDAGenerator();  // the default one's state is the run's
-  const auto operand = [&](std::int64_t rows, at::ScalarType dtype) {
-    return at::randn({rows * p.k}, generator, on_gpu(at::kFloat)).to(dtype);
+  const auto operand = [&](std::int64_t rows, std::int64_t columns, at::ScalarType dtype) {
+    return at::randn({rows, columns}, generator, on_gpu(at::kBFloat16)).to(dtype);
   };
-  const auto a = operand(p.m, p.a_dtype), b = operand(p.n, p.b_dtype);
   const auto scale = scaled ? at::ones({}, on_gpu(at::kFloat)) : at::Tensor();
-  const LtGemm gemm(p, scale, scale);
-  const auto product = [&](const LtAlgorithm& algorithm) {
-    const auto out = at::empty({p.m, p.n}, on_gpu(p.out_dtype));
-    return gemm.launch(algorithm, {a, b, out, scale, scale}, {}) ? out : at::Tensor();
-  };
-  const auto expected = product(algorithms.front());
-  if (!expected.defined()) return {};
-  std::erase_if(algorithms, [&](const LtAlgorithm& algorithm) {
-    const auto found = product(algorithm);
-    return !found.defined() || !at::equal(found, expected);
-  });
-  return algorithms;
+  return {operand(p.m, p.k, p.a_dtype), operand(p.n, p.k, p.b_dtype),
+          at::empty({p.m, p.n}, on_gpu(p.out_dtype)), scale, scale};
 }
 
-// In turns, each by its best time, after a round that is not timed.
-std::optional<LtAlgorithm> fastest(const LtGemm& gemm, std::vector<LtAlgorithm> of,
-                                   const GemmTensors& tensors) {
-  std::erase_if(of,
-                [&](const LtAlgorithm& algorithm) { return !gemm.launch(algorithm, tensors, {}); });
-  if (of.empty()) return std::nullopt;
+// Leaves those that give the first's bits.
+void keep_bits_of_first(std::vector<LtAlgorithm>& algorithms, const LtGemm& gemm,
+                        const GemmTensors& tensors) {
+  const auto launch = [&](const LtAlgorithm& algorithm) {
+    return gemm.launch(algorithm, tensors, workspace());
+  };
+  if (!launch(algorithms.front())) return algorithms.clear();
+  const auto expected = tensors.out.clone();
+  std::erase_if(algorithms, [&](const LtAlgorithm& algorithm) {
+    return !launch(algorithm) || !at::equal(tensors.out, expected);
+  });
+}
+
+// In turns, each by its best time.
+LtAlgorithm fastest(const std::vector<LtAlgorithm>& of, const LtGemm& gemm,
+                    const GemmTensors& tensors) {
   const auto stream = compute_stream(tensors.out.device());
   std::vector<Event> events;
   events.emplace_back(stream);
   for (int round = 0; round < kRounds; ++round) {
     for (const auto& algorithm : of) {
-      gemm.launch(algorithm, tensors, {});
+      gemm.launch(algorithm, tensors, workspace());
       events.emplace_back(stream);
     }
   }
@@ -98,15 +85,17 @@ std::optional<LtAlgorithm> fastest(const LtGemm& gemm, std::vector<LtAlgorithm> 
   return of[static_cast<std::size_t>(std::min_element(ms.begin(), ms.end()) - ms.begin())];
 }
 
-std::optional<LtAlgorithm> choose(const LtGemm& gemm, const GemmProblem& problem,
-                                  const GemmTensors& tensors) {
+std::optional<LtAlgorithm> choose(const LtGemm& gemm, const GemmProblem& problem, bool scaled) {
   auto algorithms = gemm.algorithms(problem.accumulates ? 1 : kCandidates, kWorkspaceBytes);
   if (algorithms.empty()) return std::nullopt;
   if (problem.accumulates) return algorithms.front();
+  const auto splits_k = [](const LtAlgorithm& algorithm) { return algorithm.split_k() > 1; };
   if (splits_k(algorithms.front())) return std::nullopt;
   std::erase_if(algorithms, splits_k);
-  const bool scaled = tensors.scale_a.defined();
-  return fastest(gemm, with_bits_of_first(problem, std::move(algorithms), scaled), tensors);
+  const auto tensors = random_tensors(problem, scaled);
+  keep_bits_of_first(algorithms, gemm, tensors);
+  if (algorithms.empty()) return std::nullopt;
+  return fastest(algorithms, gemm, tensors);
 }
 
 }  // namespace
@@ -122,12 +111,11 @@ bool launch_chosen(const GemmProblem& problem, const GemmTensors& tensors) {
   if (found == choices.end()) {
     if (!problem.accumulates && is_capturing()) return false;
     LtGemm gemm(problem, tensors.scale_a, tensors.scale_b);
-    const auto algorithm = choose(gemm, problem, tensors);
+    const auto algorithm = choose(gemm, problem, tensors.scale_a.defined());
     found = choices.emplace(problem, Chosen{std::move(gemm), algorithm}).first;
   }
   const auto& [gemm, algorithm] = found->second;
-  return algorithm &&
-         gemm.launch(*algorithm, tensors, problem.accumulates ? workspace() : at::Tensor());
+  return algorithm && gemm.launch(*algorithm, tensors, workspace());
 }
 
 }  // namespace tg
