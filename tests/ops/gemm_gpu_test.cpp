@@ -10,6 +10,7 @@
 #include "device/gpu_graphs.h"
 #include "ops/gemm/fp8.h"
 #include "ops/gemm/gemm.h"
+#include "ops/gemm/linear.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/worst_row.h"
 
@@ -106,6 +107,25 @@ TEST_F(GemmGpu, ChoosesOnceAndIsReplayedWithOtherData) {
   graph.replay(0);
   EXPECT_TRUE(at::equal(out, at::matmul(a, b)));
   EXPECT_TRUE(at::equal(unseen, gemm(a, other)));
+}
+
+TEST_F(GemmGpu, AccumulatesIntoAMatrixOfABank) {
+  for (const Shape& s : {Shape{2304, 768, 65536}, {512, 512, 98304}, {200, 72, 1111}, {5, 3, 7}}) {
+    for (const auto dtype : {at::kBFloat16, at::kHalf}) {
+      SCOPED_TRACE(fmt::format("{} {}", s.text(), c10::toString(dtype)));
+      const auto dy = matrix(s.k, s.m, dtype), x = matrix(s.k, s.n, dtype);
+      const auto bank = matrix(3 * s.m, s.n, at::kFloat).view({3, s.m, s.n});
+      const auto before = bank.clone();
+      const auto product = exact(dy.t(), x);
+      accumulate_gemm(bank[1], dy.t(), x);
+      EXPECT_LE(test::worst_row(bank[1], before[1] + product), 0x1p-11);  // sums in fp32
+      const auto once = bank[1].clone();
+      EXPECT_TRUE(at::equal(bank[0], before[0]) && at::equal(bank[2], before[2]));
+      bank.copy_(before);
+      accumulate_gemm(bank[1], dy.t(), x);
+      EXPECT_TRUE(at::equal(bank[1], once)) << "other bits the second time";
+    }
+  }
 }
 
 class Fp8GemmGpu : public GemmGpu {

@@ -1,13 +1,13 @@
 #pragma once
 // Which of cublasLt's algorithms computes a GEMM. LibTorch takes the first that the heuristic
-// offers. With training's shapes on an H100 others are 4 to 15 % faster, and FP8 weight gradients
-// 1.3 times where there is a workspace to split k in (tests/bench/gemm_search).
+// offers. With training's shapes on an H100 others are 4 to 15 % faster, and weight gradients, in
+// FP8 up to 1.3 times, where there is a workspace to split k in (tests/bench/gemm_search).
 //
 // A result never depends on the choice, since a resumed run and other ranks may choose otherwise:
 // - A GEMM that overwrites has its sums in the order of the heuristic's first algorithm. Only
 //   algorithms that do not split k are timed, and of these only such as give that one's bits.
-// - One that accumulates, an FP8 weight gradient, takes the first for a workspace of 64 MiB, which
-//   is the same in every run; nothing is timed.
+// - One that accumulates, a weight gradient, takes the first for a workspace of 64 MiB that adds up
+//   the parts of k in a fixed order; it is the same in every run, and nothing is timed.
 // The timing, at a problem's first call, takes as long as some 24 launches; then the choice stays
 // for the process. On one stream, by one thread at a time.
 #include "ops/gemm/gemm_problem.h"

@@ -25,7 +25,8 @@ void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const a
   if (a.scalar_type() == accumulator.scalar_type()) {
     out.addmm_(a, b);
   } else if (a.is_cuda() && accumulator.scalar_type() == at::kFloat) {
-    at::addmm_out(out, accumulator, a, b, at::kFloat);
+    if (!gemm_by_choice({a, b, out}, /*accumulates=*/true))
+      at::addmm_out(out, accumulator, a, b, at::kFloat);
   } else {
     out.addmm_(a.to(accumulator.scalar_type()), b.to(accumulator.scalar_type()));
   }

@@ -79,6 +79,10 @@ std::vector<LtAlgorithm> LtGemm::algorithms(int count, std::size_t workspace_byt
   check(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                              &workspace_bytes, sizeof(workspace_bytes)),
         "cublasLtMatmulPreferenceSetAttribute");
+  constexpr std::uint32_t in_workspace = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+  check(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                             &in_workspace, sizeof(in_workspace)),
+        "cublasLtMatmulPreferenceSetAttribute");
   std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(count));
   int returned = 0;
   const auto status =

@@ -23,7 +23,8 @@ class LtGemm {
  public:
   LtGemm(const GemmProblem& problem, const at::Tensor& scale_a, const at::Tensor& scale_b);
 
-  // What the heuristic returns, the algorithm it thinks fastest first.
+  // What the heuristic returns, the algorithm it thinks fastest first; where they split k, they add
+  // the parts up in the workspace, in a fixed order.
   std::vector<LtAlgorithm> algorithms(int count, std::size_t workspace_bytes) const;
   // Launches on the current stream → whether cublasLt accepts the algorithm, which may be that of a
   // problem of another size. Other errors throw. `workspace` has the algorithm's bytes; undefined
