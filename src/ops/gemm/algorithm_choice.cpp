@@ -21,6 +21,7 @@ constexpr int kCandidates = 8, kRounds = 2;
 // the power limit, where the largest tiles win, and short timings mislead: for the head of 50,304
 // tokens they chose an algorithm that is 6 % slower then.
 constexpr double kMinTimed = 0x1p33, kMaxTimed = 0x1p39;
+
 bool is_worth_timing(const GemmProblem& p) {
   const double size =
       static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
@@ -92,10 +93,14 @@ std::optional<LtAlgorithm> choose(const LtGemm& gemm, const GemmProblem& problem
   const auto splits_k = [](const LtAlgorithm& algorithm) { return algorithm.split_k() > 1; };
   if (splits_k(algorithms.front())) return std::nullopt;
   std::erase_if(algorithms, splits_k);
-  const auto tensors = random_tensors(problem, scaled);
-  keep_bits_of_first(algorithms, gemm, tensors);
-  if (algorithms.empty()) return std::nullopt;
-  return fastest(algorithms, gemm, tensors);
+  try {
+    const auto tensors = random_tensors(problem, scaled);
+    keep_bits_of_first(algorithms, gemm, tensors);
+    if (algorithms.empty()) return std::nullopt;
+    return fastest(algorithms, gemm, tensors);
+  } catch (const c10::OutOfMemoryError&) {
+    return std::nullopt;  // what just fits into the GPU without the choice must not fail by it
+  }
 }
 
 }  // namespace

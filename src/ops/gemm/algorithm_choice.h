@@ -16,7 +16,8 @@ namespace tg {
 
 // Launches the GEMM on the current stream → false where LibTorch's call is to compute it: nothing
 // is chosen for a problem that is too small to gain or so large that the power limit decides, for
-// one that is first met while a stream is captured, and where cublasLt has no algorithm.
+// one that is first met while a stream is captured, and where cublasLt has no algorithm or memory
+// has no room for the operands that are timed.
 bool launch_chosen(const GemmProblem& problem, const GemmTensors& tensors);
 
 }  // namespace tg
