@@ -43,7 +43,7 @@ require_presets() {
 
 missing_libraries() { ldd "$build/train_gpt" | grep 'not found'; }
 
-# A build that came from another machine finds LibTorch where this machine's Python has it.
+# A build that came from another machine (scripts/bundle.sh) finds LibTorch where this machine's Python has it.
 find_libtorch() {
   local torch
   torch=$("$python" -c \
@@ -57,5 +57,9 @@ find_libtorch() {
 need_gpu_and_build() {
   have_gpu || die "no GPU here (nvidia-smi -L finds none)"
   [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
+  if [[ -d $build/lib ]]; then
+    LD_LIBRARY_PATH=$(realpath "$build/lib"):${LD_LIBRARY_PATH-}
+    export LD_LIBRARY_PATH
+  fi
   if missing_libraries >/dev/null; then find_libtorch; fi
 }

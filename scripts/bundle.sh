@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# usage: scripts/bundle.sh [--build DIR] OUT.tar.xz [PROGRAM ...]
+#
+# A build for a machine that has LibTorch's wheel but not the packages of setup.sh and no compiler, as GPU
+# nodes often: the programs of build/, stripped, or the ones named, and in build/lib the shared libraries of
+# the system's packages that they load, since another system's libraries of these names may have another ABI
+# (libsentencepiece ends in a crash). Unpacked in the root of a clone of the same commit there, bench.sh,
+# gpu_check.sh and the others find both; by hand:
+#   LD_LIBRARY_PATH=build/lib:TORCH/lib:... build/train_gpt
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+
+build=build
+case ${1-} in
+  -h | --help) usage 0 ;;
+  --build)
+    [[ $# -ge 2 ]] || die "--build wants a folder"
+    build=${2%/}
+    shift 2
+    ;;
+  -*) bad_argument "$1" ;;
+esac
+[[ $# -ge 1 ]] || usage 64
+out=$1
+shift
+[[ -d $build ]] || die "no $build: run scripts/build.sh first"
+programs=("$@")
+if [[ ${#programs[@]} -eq 0 ]]; then
+  mapfile -t programs < <(find "$build" -maxdepth 1 -type f -executable -printf '%f\n' | sort)
+fi
+[[ ${#programs[@]} -gt 0 ]] || die "no programs in $build"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/build/lib"
+for program in "${programs[@]}"; do
+  [[ -x $build/$program ]] || die "no $build/$program"
+  strip -o "$work/build/$program" "$build/$program"
+  # Left out: LibTorch's own, and those that belong to the system's C and C++ compilers.
+  ldd "$build/$program" | awk '$2 == "=>" && $3 ~ "^/(usr/)?lib" {print $3}' |
+    grep -vE '/(libc|libm|libdl|librt|libpthread|libutil|libstdc\+\+|libgcc_s|libcuda)\.so' |
+    xargs -r cp -Lnt "$work/build/lib"
+done
+tar -C "$work" -c build | xz -T0 -2 >"$out"
+echo "bundle: $out, $(du -h "$out" | cut -f 1): ${#programs[@]} programs; $(find "$work/build/lib" -type f -printf '%f ' | sort)"
