@@ -34,10 +34,6 @@ at::Tensor empty_rounded(const at::Tensor& x, const Fp8Scaling& scaling) {
   return rounded;
 }
 
-void drop_cached(const Fp8Scaling& scaling) {
-  if (scaling.cached) *scaling.cached = {};
-}
-
 at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling) {
   if (!scaling.cached) return {};
   const auto cached = std::exchange(*scaling.cached, {});

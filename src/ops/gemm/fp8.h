@@ -47,7 +47,6 @@ at::Tensor fp8_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
 // give: what they write, cached; and how they take it. Undefined and null where `scaling` is.
 at::Tensor empty_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
 cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling);
-void drop_cached(const Fp8Scaling& scaling);
 // a [..., K] and b [N, K] in FP8 → scale_a · scale_b · a·bᵀ [..., N] in bf16. `fast`: the tensor
 // cores accumulate with 14 bits, else in fp32.
 at::Tensor fp8_matmul(const at::Tensor& a, const at::Tensor& scale_a, const at::Tensor& b,

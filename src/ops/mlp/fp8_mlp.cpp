@@ -6,6 +6,7 @@
 
 #include "ops/kernels.h"
 #include "ops/mlp/fp8_mlp_hopper.h"
+#include "ops/mlp/mlp_shape.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -19,12 +20,6 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
   struct Weights {
     Weight up, down;
     float slope;
-
-    cuda::MlpShape shape(const at::Tensor& x) const {
-      return {.rows = static_cast<int>(x.numel() / x.size(-1)),
-              .dim = static_cast<int>(up.value.size(1)),
-              .hidden = static_cast<int>(up.value.size(0))};
-    }
   };
   // [T, F] and [F, T]; the signs are those of x·upᵀ.
   struct Activation {
@@ -33,7 +28,7 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
 
   // Of x in e4m3.
   static Activation activate(const at::Tensor& x, const Weights& of) {
-    const auto shape = of.shape(x);
+    const auto shape = mlp_shape(x, of.up.value);
     const Activation out{
         at::empty({shape.rows, shape.hidden}, x.options()),
         empty_fp8_transposed(x, shape.rows, shape.hidden),
@@ -47,7 +42,7 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
   // Overwrites the transposed activation with the gradient of x·upᵀ, transposed → its rows.
   static at::Tensor differentiate(const at::Tensor& dy, const Weights& of,
                                   const at::Tensor& transposed, const at::Tensor& signs) {
-    const auto shape = of.shape(dy);
+    const auto shape = mlp_shape(dy, of.up.value);
     const auto rows = at::empty({shape.rows, shape.hidden}, dy.options());
     const auto &up = of.up.fp8, &down = of.down.fp8;
     cuda::fp8_mlp_down_backward(

@@ -8,6 +8,7 @@
 #include "ops/mlp/fp8_mlp.h"
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp_hopper.h"
+#include "ops/mlp/mlp_shape.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -25,18 +26,13 @@ bool in_fp8(const at::Tensor& x, const Weight& up, const Weight& down) {
 }
 
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
-  static cuda::MlpShape shape_of(const at::Tensor& x, const at::Tensor& up) {
-    return {.rows = static_cast<int>(x.numel() / x.size(-1)),
-            .dim = static_cast<int>(up.size(1)),
-            .hidden = static_cast<int>(up.size(0))};
-  }
   // leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
   static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& up,
                              double slope, const at::Tensor& signs) {
     auto sizes = x.sizes().vec();
     sizes.back() = up.size(0);
     const auto activation = at::empty(sizes, x.options());
-    cuda::mlp_up(shape_of(x, up), const_data(x), const_data(up), const_fp32_data(row_scale),
+    cuda::mlp_up(mlp_shape(x, up), const_data(x), const_data(up), const_fp32_data(row_scale),
                  static_cast<float>(slope), mutable_data(activation), mutable_data(signs),
                  dtype_of(x), current_stream(x));
     return activation;
@@ -45,13 +41,13 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
   static void differentiate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& dy,
                             const at::Tensor& up, const at::Tensor& down,
                             const at::Tensor& activation, const at::Tensor& signs, double slope) {
-    cuda::mlp_down_backward(shape_of(x, up), const_data(dy), const_data(down),
+    cuda::mlp_down_backward(mlp_shape(x, up), const_data(dy), const_data(down),
                             const_fp32_data(row_scale), const_data(activation), const_data(signs),
                             static_cast<float>(slope), mutable_data(activation), dtype_of(x),
                             current_stream(x));
   }
   static at::Tensor empty_signs(const at::Tensor& x, const at::Tensor& up) {
-    return at::empty({cuda::mlp_sign_bytes(shape_of(x, up))}, x.options().dtype(at::kByte));
+    return at::empty({cuda::mlp_sign_bytes(mlp_shape(x, up))}, x.options().dtype(at::kByte));
   }
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
                             const OptionalTensor& row_scale, const Weight& up, const Weight& down,
