@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: scripts/bundle.sh [--build DIR] OUT.tar.xz [PROGRAM ...]
+# usage: scripts/bundle.sh [--build DIR] OUT.tar.gz [PROGRAM ...]
 #
 # A build for a machine that has LibTorch's wheel but not the packages of setup.sh and no compiler, as GPU
 # nodes often: the programs of build/, stripped, or the ones named, and in build/lib the shared libraries of
@@ -39,9 +39,9 @@ for program in "${programs[@]}"; do
   [[ -x $build/$program ]] || die "no $build/$program"
   strip -o "$work/build/$program" "$build/$program"
   # Left out: LibTorch's own, and those that belong to the system's C and C++ compilers.
-  ldd "$build/$program" | awk '$2 == "=>" && $3 ~ "^/(usr/)?lib" {print $3}' |
-    grep -vE '/(libc|libm|libdl|librt|libpthread|libutil|libstdc\+\+|libgcc_s|libcuda)\.so' |
+  ldd "$build/$program" | awk '$2 == "=>" && $3 ~ "^/(usr/)?lib" &&
+    $1 !~ /^lib(c|m|dl|rt|pthread|util|stdc[+][+]|gcc_s|cuda)[.]so/ {print $3}' |
     xargs -r cp -Lnt "$work/build/lib"
 done
-tar -C "$work" -c build | xz -T0 -2 >"$out"
+tar -C "$work" -czf "$out" build
 echo "bundle: $out, $(du -h "$out" | cut -f 1): ${#programs[@]} programs; $(find "$work/build/lib" -type f -printf '%f ' | sort)"
