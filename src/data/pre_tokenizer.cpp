@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/freed.h"
 #include "data/utf8.h"
 
 namespace tg {
@@ -28,13 +29,6 @@ constexpr const char* word_pattern =
     "|[" WHITE "]+";
 #undef WHITE
 
-template <auto kFree>
-struct Freed {
-  template <class T>
-  void operator()(T* owned) const {
-    kFree(owned);
-  }
-};
 using Pattern = std::unique_ptr<pcre2_code, Freed<pcre2_code_free>>;
 using Match = std::unique_ptr<pcre2_match_data, Freed<pcre2_match_data_free>>;
 

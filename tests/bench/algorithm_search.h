@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/elapsed.h"
 #include "device/gpu_graphs.h"
 #include "ops/gemm/lt_gemm.h"
 #include "training_gemms.h"
@@ -16,11 +17,10 @@ namespace tg {
 
 class Stopwatch {
  public:
-  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  double seconds() const { return milliseconds_since(start_) / 1000; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point start_ = Clock::now();
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 struct BestGemm {

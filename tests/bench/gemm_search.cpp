@@ -16,11 +16,10 @@
 #include "config/flags.h"
 #include "device/gpu.h"
 #include "device/launch.h"
+#include "ops/gemm/algorithm_choice.h"
 
 namespace tg {
 namespace {
-
-constexpr std::int64_t kWorkspaceBytes = 64 << 20;
 
 void print_step(const char* training, const std::vector<BestGemm>& found,
                 bool TrainingGemm::*computed) {
@@ -88,7 +87,7 @@ void run(int argc, char** argv) {
   }
   const at::NoGradGuard no_grad;
   const auto workspace =
-      at::empty({kWorkspaceBytes}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
+      at::empty({kGemmWorkspaceBytes}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
   fmt::print("{}, cublasLt {}; LibTorch's workspaces: {} MiB for cuBLAS, {} for cublasLt\n",
              gpus[0], cublasLtGetVersion(), at::cuda::getChosenWorkspaceSize() >> 20,
              at::cuda::getCUDABlasLtWorkspaceSize() >> 20);

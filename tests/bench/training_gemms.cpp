@@ -70,8 +70,8 @@ GemmTensors TrainingGemm::make_tensors(at::Device device) const {
           .scale_b = fp8 ? scale_of_operand(device) : at::Tensor()};
 }
 
-// In LibTorch 2.11, which computes the weight gradients in bf16 and the head's large products, the
-// calls in bf16 reach cublasGemmEx (its cublasLt path wants a bias of one dimension).
+// The calls that algorithm_choice leaves to LibTorch 2.11, such as the head's large products, reach
+// cublasGemmEx in bf16 (its cublasLt path wants a bias of one dimension).
 at::Tensor TrainingGemm::call(const GemmTensors& t) const {
   const bool accumulates = kind == Kind::weight_gradient;
   if (fp8 && accumulates) {

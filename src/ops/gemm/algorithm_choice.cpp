@@ -15,7 +15,6 @@ namespace tg {
 
 namespace {
 
-constexpr std::int64_t kWorkspaceBytes = 64 << 20;
 constexpr int kCandidates = 8, kRounds = 2;
 // m·n·k of what is timed. Below, a launch takes less than some 30 us. Above, launches on end run at
 // the power limit, where the largest tiles win, and short timings mislead: for the head of 50,304
@@ -38,7 +37,7 @@ at::TensorOptions on_gpu(at::ScalarType dtype) {
 
 // Captured graphs keep its address.
 const at::Tensor& workspace() {
-  static const auto bytes = at::empty({kWorkspaceBytes}, on_gpu(at::kByte));
+  static const auto bytes = at::empty({kGemmWorkspaceBytes}, on_gpu(at::kByte));
   return bytes;
 }
 
@@ -87,7 +86,7 @@ LtAlgorithm fastest(const std::vector<LtAlgorithm>& of, const LtGemm& gemm,
 }
 
 std::optional<LtAlgorithm> choose(const LtGemm& gemm, const GemmProblem& problem, bool scaled) {
-  auto algorithms = gemm.algorithms(problem.accumulates ? 1 : kCandidates, kWorkspaceBytes);
+  auto algorithms = gemm.algorithms(problem.accumulates ? 1 : kCandidates, kGemmWorkspaceBytes);
   if (algorithms.empty()) return std::nullopt;
   if (problem.accumulates) return algorithms.front();
   const auto splits_k = [](const LtAlgorithm& algorithm) { return algorithm.split_k() > 1; };

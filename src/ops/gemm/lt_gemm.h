@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/freed.h"
 #include "ops/gemm/gemm_problem.h"
 
 namespace tg {
@@ -33,18 +34,10 @@ class LtGemm {
               const at::Tensor& workspace) const;
 
  private:
-  template <auto destroy>
-  struct Destroy {
-    template <class T>
-    void operator()(T* descriptor) const {
-      destroy(descriptor);
-    }
-  };
-  using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<cublasLtMatmulDescDestroy>>;
-  using Layout =
-      std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<cublasLtMatrixLayoutDestroy>>;
+  using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, Freed<cublasLtMatmulDescDestroy>>;
+  using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Freed<cublasLtMatrixLayoutDestroy>>;
   using Preference =
-      std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy<cublasLtMatmulPreferenceDestroy>>;
+      std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Freed<cublasLtMatmulPreferenceDestroy>>;
 
   static Layout layout(at::ScalarType dtype, std::int64_t rows, std::int64_t columns);
   void set_scales(const at::Tensor& scale_a, const at::Tensor& scale_b) const;
