@@ -57,23 +57,19 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
 at::Tensor TrainStep::run(const StepPlan& plan) {
   set(plan);
   cast_weights();
-  auto mean_loss = at::zeros_like(momentum_);
   for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
     const auto batch = next_batch();
     if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
     take_shape({.tokens = batch.inputs.numel(), .seq_len = batch.inputs.size(1)});
     for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
-      mean_loss += forward(batch, part);
+      forward(batch, part);
       backward();
     }
     communicator_.progress();
   }
-  reduce(mean_loss, plan.clock_ms);
-  clip();
-  const auto scale = optimizer_.loss_scale();
-  const auto metrics = at::stack({reduced_[0], norm_, skip_, reduced_[1], reduced_[2],
-                                  scale.defined() ? scale : at::zeros_like(skip_)});
-  update(plan.state_copied);  // of the loss scale as well
+  reduce(plan.clock_ms);
+  const auto metrics = clip();  // before the update, of the loss scale as well
+  update(plan.state_copied);
   return metrics;
 }
 
@@ -128,12 +124,13 @@ void TrainStep::set(const StepPlan& plan) {
   if (other_rounding) micro_step_.invalidate();
   if (other_rounding || other_clipping) once_a_step_.invalidate();
   model_.set_fake_quant(fake_quant_);
+  reduced_.zero_();
   lr_scale_.fill_(plan.lr_scale);
   momentum_.fill_(plan.momentum);
 }
 
 void TrainStep::cast_weights() {
-  run_part(Phase::optimizer, cast_part);
+  run_phase(Phase::optimizer, [this] { once_a_step_.run(cast_part); });
 }
 
 DeviceBatch TrainStep::next_batch() {
@@ -144,9 +141,9 @@ DeviceBatch TrainStep::next_batch() {
   return feed_.next();
 }
 
-at::Tensor TrainStep::forward(const DeviceBatch& batch, std::int64_t part) {
+void TrainStep::forward(const DeviceBatch& batch, std::int64_t part) {
   const auto phase = phases_.enter(Phase::forward, batch.batch_index);
-  return micro_step_.forward(batch, part);
+  reduced_[0] += micro_step_.forward(batch, part);
 }
 
 void TrainStep::backward() {
@@ -154,27 +151,35 @@ void TrainStep::backward() {
   micro_step_.backward();
 }
 
-void TrainStep::reduce(const at::Tensor& mean_loss, double clock_ms) {
-  // All other ranks contribute zero, so the sum broadcasts rank 0's clock.
-  const double contributed = communicator_.rank() == 0 ? clock_ms : 0;
-  reduced_.copy_(at::stack({mean_loss, at::full({}, contributed, reduced_.options()),
-                            at::full({}, stop_signal() != 0 ? 1 : 0, reduced_.options())}));
-  run_part(Phase::reduce, reduce_part);
+void TrainStep::reduce(double clock_ms) {
+  run_phase(Phase::reduce, [&] {
+    // All other ranks contribute zero, so the sum broadcasts rank 0's clock.
+    if (communicator_.rank() == 0) reduced_[1].fill_(clock_ms);
+    if (stop_signal() != 0) reduced_[2].fill_(1);
+    once_a_step_.run(reduce_part);
+  });
 }
 
-void TrainStep::clip() {
-  run_part(Phase::grad_clip, clip_part);
+at::Tensor TrainStep::clip() {
+  at::Tensor metrics;
+  run_phase(Phase::grad_clip, [&] {
+    once_a_step_.run(clip_part);
+    const auto scale = optimizer_.loss_scale();
+    metrics = at::stack({reduced_[0], norm_, skip_, reduced_[1], reduced_[2],
+                         scale.defined() ? scale : at::zeros_like(skip_)});
+  });
+  return metrics;
 }
 
 void TrainStep::update(const c10::Event* state_copied) {
   if (state_copied != nullptr) state_copied->block(compute_stream(lr_scale_.device()));
-  run_part(Phase::optimizer, update_part);
+  run_phase(Phase::optimizer, [this] { once_a_step_.run(update_part); });
 }
 
-void TrainStep::run_part(Phase phase, Part part) {
+void TrainStep::run_phase(Phase phase, const std::function<void()>& work) {
   {
     const auto scope = phases_.enter(phase);
-    once_a_step_.run(part);
+    work();
   }
   phases_.add_waits(phase, communicator_.take_collective_waits());
 }

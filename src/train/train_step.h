@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -65,12 +66,14 @@ class TrainStep {
   void cast_weights();
   DeviceBatch next_batch();
   void take_shape(const BatchShape& shape);
-  at::Tensor forward(const DeviceBatch& batch, std::int64_t part);
+  void forward(const DeviceBatch& batch, std::int64_t part);
   void backward();
-  void reduce(const at::Tensor& mean_loss, double clock_ms);
-  void clip();
+  void reduce(double clock_ms);
+  // → what StepMetrics::of() reads.
+  at::Tensor clip();
   void update(const c10::Event* state_copied);
-  void run_part(Phase phase, Part part);
+  // Collectives that `work` waits for are added to the phase's waits.
+  void run_phase(Phase phase, const std::function<void()>& work);
 
   Gpt& model_;
   Optimizer& optimizer_;
