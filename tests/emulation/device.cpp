@@ -34,16 +34,17 @@ namespace emulation {
 
 uint3 thread_index, block_index;
 dim3 block_dim, grid_dim;
-unsigned char dynamic_shared[256 << 10];
+unsigned char* dynamic_shared;
 
 namespace {
 
-constexpr std::size_t kWarp = 32, kStackBytes = 64 << 10, kMaxThreads = 1024;
+constexpr std::size_t kWarp = 32, kStackBytes = 64 << 10, kMaxThreads = 2048;
 
 struct Fiber {
   enum State { ready, at_warp, at_block, done };
   void* stack = nullptr;  // where it was left
-  uint3 index{};
+  uint3 index{}, block{};
+  unsigned char* shared = nullptr;  // its block's dynamic_shared
   State state = ready;
   unsigned exchanges = 0;
 };
@@ -96,6 +97,8 @@ bool run_ready_threads() {
     if (fibers[running].state != Fiber::ready) continue;
     any = true;
     thread_index = fibers[running].index;
+    block_index = fibers[running].block;
+    dynamic_shared = fibers[running].shared;
     emulation_switch(&scheduler, fibers[running].stack);
   }
   return any;
@@ -128,18 +131,29 @@ std::uint32_t exchange(std::uint32_t bits, unsigned from) {
   return slots[from];
 }
 
-void run_threads(int first, int count, const std::function<void()>& work) {
+void run_threads(int first, int count, const std::function<void()>& work, unsigned blocks) {
+  static std::vector<std::vector<unsigned char>> shared;
+  const auto threads = static_cast<std::size_t>(count);
+  if (threads * blocks > kMaxThreads) fail("more threads at once than there are stacks");
+  while (shared.size() < blocks) shared.emplace_back(kSharedBytes);
   thread_work = &work;
-  fibers.assign(static_cast<std::size_t>(count), {});
+  fibers.assign(threads * blocks, {});
+  const auto first_block = block_index;
   for (std::size_t i = 0; i < fibers.size(); ++i) {
-    const auto number = static_cast<unsigned>(first) + static_cast<unsigned>(i);
+    const auto number = static_cast<unsigned>(first) + static_cast<unsigned>(i % threads);
+    const auto block = static_cast<unsigned>(i / threads);
     fibers[i].stack = fresh_stack(i);
     fibers[i].index = {number % block_dim.x, number / block_dim.x, 0};
+    fibers[i].block = {first_block.x + block, first_block.y, first_block.z};
+    fibers[i].shared = shared[block].data();
   }
   while (run_ready_threads()) {
-    for (std::size_t warp = 0; warp < fibers.size(); warp += kWarp)
-      release(warp, std::min(warp + kWarp, fibers.size()), Fiber::at_warp);
-    release(0, fibers.size(), Fiber::at_block);
+    for (std::size_t begin = 0; begin < fibers.size(); begin += threads) {
+      const auto end = begin + threads;
+      for (auto warp = begin; warp < end; warp += kWarp)
+        release(warp, std::min(warp + kWarp, end), Fiber::at_warp);
+      release(begin, end, Fiber::at_block);
+    }
   }
   for (const auto& fiber : fibers)
     if (fiber.state != Fiber::done) fail("threads wait for each other for ever");

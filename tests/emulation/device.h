@@ -1,9 +1,9 @@
 #pragma once
 // CUDA device code on the CPU, for tests: included before each kernel file, which translate.py has
 // made C++. The threads of a block are fibers of one thread; they run until they meet at a barrier,
-// an mbarrier or a warp's collective. Blocks run one after the other. What is emulated is what the
-// kernels use: indices, shared memory, barriers, full-warp collectives and arithmetic, not memory
-// ordering.
+// an mbarrier or a warp's collective. Blocks run one after the other, but those of a cooperative
+// launch in turns. What is emulated is what the kernels use: indices, shared memory, barriers,
+// full-warp collectives and arithmetic, not memory ordering.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -30,11 +30,13 @@ namespace emulation {
 // Of the thread that runs.
 extern uint3 thread_index, block_index;
 extern dim3 block_dim, grid_dim;
-extern unsigned char dynamic_shared[256 << 10];
+constexpr std::size_t kSharedBytes = 256 << 10;
+extern unsigned char* dynamic_shared;
 
-// Runs `work` as `count` threads of a block of block_dim, from number `first` on. Aborts, with a
-// line that says why, where they wait for each other for ever.
-void run_threads(int first, int count, const std::function<void()>& work);
+// Runs `work` as `count` threads of a block of block_dim, from number `first` on, or of each of
+// `blocks` at once, from block_index on. Aborts, with a line that says why, where they wait for
+// each other for ever.
+void run_threads(int first, int count, const std::function<void()>& work, unsigned blocks = 1);
 template <class Kernel, class... Args>
 void launch(Kernel kernel, dim3 grid, dim3 block, Args... args) {
   grid_dim = grid, block_dim = block;
@@ -42,6 +44,13 @@ void launch(Kernel kernel, dim3 grid, dim3 block, Args... args) {
     block_index = {i % grid.x, i / grid.x, 0};
     run_threads(0, static_cast<int>(block.x * block.y), [&] { kernel(args...); });
   }
+}
+// For kernels whose blocks wait for each other; they have no static shared memory.
+template <class Kernel, class... Args>
+void launch_together(Kernel kernel, unsigned blocks, unsigned threads, Args... args) {
+  grid_dim = dim3(blocks), block_dim = dim3(threads), block_index = {};
+  run_threads(
+      0, static_cast<int>(threads), [&] { kernel(args...); }, blocks);
 }
 
 void wait_for_block();
@@ -95,6 +104,10 @@ inline unsigned atomicMax(unsigned* at, unsigned value) {
 
 template <class T>
 void __stwb(T* at, T value) {
+  const auto* const byte = reinterpret_cast<unsigned char*>(at);
+  if (byte >= emulation::dynamic_shared &&
+      byte < emulation::dynamic_shared + emulation::kSharedBytes)
+    emulation::fail("an instruction of global memory at an address in shared memory");
   if (reinterpret_cast<std::uintptr_t>(at) % sizeof(T) != 0) emulation::fail("a misaligned store");
   *at = value;
 }
@@ -148,7 +161,7 @@ inline cudaError_t emulated_get_device(int* device) {
   return cudaSuccess;
 }
 inline cudaError_t emulated_get_attribute(int* value, cudaDeviceAttr, int) {
-  *value = sizeof emulation::dynamic_shared;
+  *value = emulation::kSharedBytes;
   return cudaSuccess;
 }
 #define cudaGetDevice emulated_get_device

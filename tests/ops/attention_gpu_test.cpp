@@ -137,7 +137,8 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
   auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
        dv = at::empty(v.sizes(), v.options()),
        row_stats = at::empty({2, of.batch, of.heads, padded}, fp32),
-       q_sum = at::zeros({of.batch, of.heads, padded, of.head_dim}, fp32);
+       q_sum = at::full({of.batch, of.heads, padded, of.head_dim}, NAN, fp32),
+       q_begun = at::full({of.batch, of.heads, padded / 64}, 9, fp32.dtype(at::kInt));
   auto dy = d_out;
   at::Tensor exclusive_dv;
   if (of.exclusive) {
@@ -168,7 +169,8 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
                             .k = mutable_data(dk),
                             .v = mutable_data(dv),
                             .row_stats = mutable_fp32_data(row_stats),
-                            .q_sum = mutable_fp32_data(q_sum)},
+                            .q_sum = mutable_fp32_data(q_sum),
+                            .q_begun = q_begun.mutable_data_ptr<int>()},
                            dtype_of(qkv), current_stream(qkv));
   const double bound = of.dtype == at::kHalf ? 2e-3 : 1e-2;
   EXPECT_LT(relative_error(dq, exact[0]), bound);

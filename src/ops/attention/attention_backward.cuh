@@ -4,9 +4,9 @@
 // turn. Each of two consumer warpgroups has 64 keys. Scores are computed transposed, keys by
 // queries: so the probabilities and their gradients are, in registers, operand A of the products
 // that give dV and dK. For dQ, whose sum is over all keys, the warpgroups exchange the gradients of
-// the scores in shared memory, and each adds a half of the block's sum to global memory. It
-// computes that of the queries before while it has those of now, so that neither waits for the
-// other.
+// the scores in shared memory, and each hands over a half of the block's term, which a warp of its
+// own brings to global memory. It computes that of the queries before while it has those of now, so
+// that neither waits for the other.
 #include <cmath>
 
 #include "ops/attention/attention_backward_producer.cuh"
@@ -34,28 +34,26 @@ class Consumer {
         thread_(static_cast<int>(threadIdx.x) % kWarpgroupThreads) {}
 
   __device__ void run() {
-    const KeyBlocks key_blocks(shape_);
-    const int group = shape_.heads / shape_.kv_heads, tiles = shape_.padded_len / queries;
+    const KeyBlocks blocks(shape_);
+    const int group = shape_.heads / shape_.kv_heads;
     int visited = 0;
-    key_blocks.for_each([&](int sequence, int kv_head, int block) {
+    blocks.for_each([&](int kv_head, int block) {
       mbarrier_wait(shared_.kv_full, visited++ % 2);
-      const int first = block * kKeys / queries;
-      // Tiles, counted over all heads.
-      int of_head = (sequence * shape_.heads + kv_head * group) * tiles, before = -1;
-      int tile = first;
+      const QueryTiles tiles(blocks, block, kKeys / queries);
+      bool first = true;
 #pragma unroll 1
-      for (int steps = group * (tiles - first); steps > 0; --steps) {
-        step((tile - first) * queries, before);
-        before = of_head + tile;
-        if (++tile == tiles) tile = first, of_head += tiles;
+      for (int steps = group * tiles.count(), n = 0; steps > 0; --steps) {
+        step((tiles.nth(n) - tiles.first) * queries, first);
+        first = false;
+        if (++n == tiles.count()) n = 0;
       }
       WgmmaAccumulators<kColumns> d_q;
       start_d_q(d_q);
-      add_staged();
-      end_d_q(d_q, before);
+      hand_over_d_q();
+      end_d_q(d_q);
       arrive(shared_.kv_empty);
-      add_staged();
-      store_key_gradients(sequence, kv_head, block);
+      hand_over_d_q();
+      store_key_gradients(kv_head / shape_.kv_heads, kv_head % shape_.kv_heads, block);
     });
     if (thread_ % kWarp == 0) bulk_wait();
   }
@@ -71,11 +69,10 @@ class Consumer {
     if (thread_ % kWarp == 0) mbarrier_arrive(barrier);
   }
 
-  // One tile of queries, the first of them `distance` after the block's first key. `before` is the
-  // tile before; -1: none with this block.
-  __device__ void step(int distance, int before) {
+  // One tile of queries, the first of them `distance` after the block's first key. `first`: none
+  // came before with this block.
+  __device__ void step(int distance, bool first) {
     const int stage = tile_ % kStages, parity = tile_ / kStages % 2;
-    const bool first = before < 0;
     unsigned p_words[queries / 4], ds_words[queries / 4];
     {
       Scores p, d_p;
@@ -83,7 +80,7 @@ class Consumer {
       start_scores(p, shared_.k, shared_.q[stage]);
       mbarrier_wait(shared_.d_out_full[stage], parity);
       start_scores(d_p, shared_.v, shared_.d_out[stage]);
-      add_staged();
+      hand_over_d_q();
 
       wgmma_wait<1>();
       p.fence();
@@ -112,7 +109,7 @@ class Consumer {
       store_d_scores(ds_words);
       wgmma_wait<1>();
       release(stage);
-      end_d_q(d_q, before);
+      end_d_q(d_q);
     }
     ++tile_;
   }
@@ -202,48 +199,48 @@ class Consumer {
     wgmma_commit();
   }
 
-  // `tile` is the one before.
-  __device__ void end_d_q(QueryGradient& d_q, int tile) {
+  // Into shared memory, for the writer of the sums.
+  __device__ void end_d_q(QueryGradient& d_q) {
+    const int done = tile_ - 1, buffer = done % 2;
     wgmma_wait<0>();
     d_q.fence();
-    arrive(shared_.d_scores_empty[(tile_ - 1) % 2]);
-    const int lane = thread_ % kWarp;
-    if (lane == 0) tma_store_wait_read<0>();
-    __syncwarp();
-    auto* const to = reinterpret_cast<float4*>(shared_.d_q[0] + warp() * kWarpSum) + lane;
+    arrive(shared_.d_scores_empty[buffer]);
+    wait_for_d_q(done);
+    auto* const to =
+        reinterpret_cast<float4*>(shared_.d_q[buffer] + warp() * kWarpSum) + thread_ % kWarp;
     const float s = shape_.scale;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
       const float* const x = d_q.values + i / 2 * 8 + i % 2 * 2;
       to[i * kWarp] = {s * x[0], s * x[1], s * x[4], s * x[5]};
     }
-    staged_ = tile;
+    staged_ = done;
   }
 
-  // Adds what end_d_q left in shared memory, later, so that nothing waits for its stores.
-  __device__ void add_staged() {
+  // Until this warp may write to d_q's buffer of this tile: neither the writer nor its own stores
+  // of keys' gradients read it any more.
+  __device__ void wait_for_d_q(int tile) const {
+    if (thread_ % kWarp == 0) tma_store_wait_read<0>();
+    mbarrier_wait(shared_.d_q_empty[tile % 2], tile / 2 % 2 ^ 1);
+    __syncwarp();
+  }
+
+  // What end_d_q left in shared memory, later, so that nothing waits for its stores.
+  __device__ void hand_over_d_q() {
     if (staged_ < 0) return;
     fence_proxy_async_shared();
-    __syncwarp();
-    const int offset = warp() * kWarpSum;
-    if (thread_ % kWarp == 0)
-      bulk_add(work_.q_sum + std::int64_t{staged_} * (kConsumers * kSum) + offset,
-               shared_.d_q[0] + offset, kWarpSum * sizeof(float));
+    arrive(shared_.d_q_full[staged_ % 2]);
     staged_ = -1;
   }
 
-  // Through the memory that end_d_q uses, each warp by itself.
+  // Through the memory that end_d_q uses next, each warp by itself.
   __device__ void store_key_gradients(int sequence, int kv_head, int block) const {
-    const int lane = thread_ % kWarp, key = block * kKeys + warp() * 16;
-    T* const staged = reinterpret_cast<T*>(shared_.d_q[0] + warp() * kWarpSum);
-    const auto wait = [&] {
-      if (lane == 0) tma_store_wait_read<0>();
-      __syncwarp();
-    };
-    wait();
+    const int key = block * kKeys + warp() * 16;
+    T* const staged = reinterpret_cast<T*>(shared_.d_q[tile_ % 2] + warp() * kWarpSum);
+    wait_for_d_q(tile_);
     store_key_gradient(d_v_, 1, staged, maps_.d_v, key, kv_head, sequence);
     constexpr int rest = kWarpSum * sizeof(float) / sizeof(T) - 16 * head_dim;
-    if (rest == 0) wait();
+    if (rest == 0) wait_for_d_q(tile_);
     store_key_gradient(d_k_, shape_.scale, staged + rest, maps_.d_k, key, kv_head, sequence);
   }
 
@@ -279,7 +276,7 @@ class Consumer {
   const Work& work_;
   const int warpgroup_, thread_;
   int tile_ = 0;     // of queries, counted through
-  int staged_ = -1;  // tile whose dQ is in shared memory, not yet added
+  int staged_ = -1;  // tile whose dQ is in shared memory, not yet handed over
   KeyGradient d_k_, d_v_;
 };
 
@@ -290,25 +287,29 @@ __global__ void __launch_bounds__(kThreads, 1)
   extern __shared__ __align__(1024) unsigned char memory[];
   auto& shared = *reinterpret_cast<Storage<T, head_dim>*>(memory);
   if (threadIdx.x == 0) {
-    constexpr int consumer_warps = kConsumers * kWarpgroupWarps;
     mbarrier_init(shared.kv_full, 1);
-    mbarrier_init(shared.kv_empty, consumer_warps);
+    mbarrier_init(shared.kv_empty, kConsumerWarps);
     for (int s = 0; s < kStages; ++s) {
       mbarrier_init(shared.q_full[s], 1);
-      mbarrier_init(shared.q_empty[s], consumer_warps);
+      mbarrier_init(shared.q_empty[s], kConsumerWarps);
       mbarrier_init(shared.d_out_full[s], 1);
-      mbarrier_init(shared.d_out_empty[s], consumer_warps);
+      mbarrier_init(shared.d_out_empty[s], kConsumerWarps);
     }
     for (int s = 0; s < 2; ++s) {
-      mbarrier_init(shared.d_scores_full[s], consumer_warps);
-      mbarrier_init(shared.d_scores_empty[s], consumer_warps);
+      mbarrier_init(shared.d_scores_full[s], kConsumerWarps);
+      mbarrier_init(shared.d_scores_empty[s], kConsumerWarps);
+      mbarrier_init(shared.d_q_full[s], kConsumerWarps);
+      mbarrier_init(shared.d_q_empty[s], 1);
     }
     fence_mbarrier_init();
   }
   __syncthreads();
   if (threadIdx.x < kWarpgroupThreads) {
     setmaxnreg_dealloc<kProducerRegisters>();
-    if (threadIdx.x == 0) run_producer(shared, maps, shape, work);
+    if (threadIdx.x == 0)
+      run_producer(shared, maps, shape, work);
+    else if (threadIdx.x == kWarp)
+      run_sum_writer(shared, shape, work);
   } else {
     setmaxnreg_alloc<kConsumerRegisters>();
     Consumer<T, head_dim>(shared, maps, shape, work).run();

@@ -11,11 +11,15 @@ namespace tg::cuda {
 
 namespace {
 
+int processors() {
+  return blocks_for(INT32_MAX, 1);
+}
+
 // A warp takes 8 rows of as many heads as it has lanes for. Without in.out delta is there, but for
-// the padding.
+// the padding. No sum of dQ is begun, either.
 template <typename T, int head_dim>
 __global__ void __launch_bounds__(kHeadThreads)
-    row_stats_kernel(AttentionShape shape, AttentionTensors in, float* logsumexp, float* delta) {
+    row_stats_kernel(AttentionShape shape, AttentionTensors in, attention::Work out) {
   constexpr int lanes = head_dim / 8, kRows = 8;
   const HeadLane<T, lanes> lane;
   const int groups = (shape.heads + lane.heads_per_warp - 1) / lane.heads_per_warp;
@@ -39,11 +43,13 @@ __global__ void __launch_bounds__(kHeadThreads)
     const int row = first + lane.index;
     const auto of_head = std::int64_t{sequence} * shape.heads + head;
     if (in.out.data != nullptr || row >= shape.seq_len)
-      delta[of_head * shape.padded_len + row] = of_lane;
+      out.delta[of_head * shape.padded_len + row] = of_lane;
     // Padding has probabilities of 0.
-    logsumexp[of_head * shape.padded_len + row] =
+    out.logsumexp[of_head * shape.padded_len + row] =
         row < shape.seq_len ? attention::kLog2E * in.logsumexp[of_head * shape.seq_len + row]
                             : INFINITY;
+    constexpr int tile = attention::kQueries<head_dim>;
+    if (row % tile == 0) out.q_begun[(of_head * shape.padded_len + row) / tile] = 0;
   }
 }
 
@@ -83,11 +89,13 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
             Stream stream) {
   using Storage = attention::Storage<T, head_dim>;
   const int padded_tokens = shape.batch * shape.padded_len;
-  float* const delta = out.row_stats + std::int64_t{padded_tokens} * shape.heads;
+  const attention::Work work{out.row_stats,
+                             out.row_stats + std::int64_t{padded_tokens} * shape.heads, out.q_sum,
+                             out.q_begun};
   row_stats_kernel<T, head_dim>
       <<<blocks_for((std::int64_t{padded_tokens} * shape.heads / 8 + kHeadWarps - 1) / kHeadWarps,
                     8),
-         kHeadThreads, 0, stream>>>(shape, in, out.row_stats, delta);
+         kHeadThreads, 0, stream>>>(shape, in, work);
   check_launch("attention_backward: row_stats");
 
   const auto map = [&](const HeadVectors& of, int heads, int box_tokens) {
@@ -102,11 +110,13 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
                              .d_out = map(in.d_out, shape.heads, Storage::queries),
                              .d_k = map(contiguous(out.k), shape.kv_heads, 16),
                              .d_v = map(contiguous(out.v), shape.kv_heads, 16)};
-  const attention::Work work{out.row_stats, delta, out.q_sum};
   const auto kernel = attention::backward_kernel<T, head_dim>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Storage));
-  kernel<<<blocks_for(attention::KeyBlocks(shape).count, 1), attention::kThreads, sizeof(Storage),
-           stream>>>(maps, shape, work);
+  // The CTAs of a sequence wait for each other, so that all of a head's have their blocks at once.
+  const attention::KeyBlocks blocks(shape);
+  const int ctas = std::min(blocks.count, processors() / blocks.pairs * blocks.pairs);
+  hopper::launch_cooperative(kernel, ctas, attention::kThreads, sizeof(Storage), stream, maps,
+                             shape, work);
   check_launch("attention_backward");
 
   if (out.q == nullptr) return;
@@ -118,6 +128,10 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
 }
 
 }  // namespace
+
+bool attention_backward_supports(std::int64_t seq_len) {
+  return seq_len <= std::int64_t{processors()} * 2 * kAttentionBlock;
+}
 
 void attention_backward(const AttentionShape& shape, const AttentionTensors& in,
                         const AttentionGradients& out, Dtype dtype, Stream stream) {

@@ -22,10 +22,13 @@ struct AttentionTensors {
 };
 struct AttentionGradients {
   void *q, *k, *v;  // contiguous; null q: it stays in q_sum, as query_sum.cuh describes
-  // Workspaces: [2, B, heads, padded_len], log2(e)·logsumexp and out·d_out of each row, and of
-  // zeros [B, heads, padded_len, head_dim].
+  // Workspaces: [2, B, heads, padded_len], log2(e)·logsumexp and out·d_out of each row,
+  // [B, heads, padded_len, head_dim] and [B, heads, padded_len / 64].
   float *row_stats, *q_sum;
+  int* q_begun;
 };
+// Whether the GPU has a multiprocessor for every pair of a sequence's blocks.
+bool attention_backward_supports(std::int64_t seq_len);
 // The sums over keys in q's gradient are in no fixed order, so that its bits differ between calls.
 // Throws std::runtime_error where CUDA reports an error.
 void attention_backward(const AttentionShape& shape, const AttentionTensors& in,

@@ -1,6 +1,7 @@
 #pragma once
 // Of the kernel of attention_backward.cuh: what a CTA has in shared memory, which blocks of keys
-// are its own, and the producer, which loads them and the tiles of queries that see them.
+// are its own, in which order the tiles of queries that see them pass by, the producer, which loads
+// both, and the writer of dQ's sums.
 #include "ops/attention/query_sum.cuh"
 #include "ops/gemm/hopper/ptx.cuh"
 #include "ops/gemm/hopper/tile.cuh"
@@ -20,8 +21,9 @@ constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
 // Elements in 128 bytes: TMA loads columns of as many, and the rows of all operands in shared
 // memory are as wide, with the 128-byte swizzle.
 constexpr int kColumns = 64;
-// A warp's part of a tile of dQ, 16 queries by 64 channels, and its warpgroup's.
-constexpr int kWarpSum = kQuerySumPiece, kSum = kWarpSum * kWarpgroupWarps;
+// A warp's part of a tile of dQ, 16 queries by 64 channels, and the tile.
+constexpr int kConsumerWarps = kConsumers * kWarpgroupWarps;
+constexpr int kWarpSum = kQuerySumPiece, kSum = kWarpSum * kConsumerWarps;
 // Descriptors count in units of 16 bytes: 16 rows, and 16 elements of a row.
 constexpr int kRows16 = 16 * 128 / 16, kElements16 = 2;
 constexpr float kLog2E = 1.4426950408889634f;
@@ -38,12 +40,13 @@ struct Storage {
   T k[key_tile], v[key_tile];
   T q[kStages][query_tile], d_out[kStages][query_tile];
   T d_scores[2][queries / kColumns][kKeys * kColumns];  // rows are keys
-  float d_q[kConsumers][kSum];
+  float d_q[2][kSum];
   float logsumexp[kStages][queries], delta[kStages][queries];
   Barrier kv_full, kv_empty;
   Barrier q_full[kStages], q_empty[kStages];
   Barrier d_out_full[kStages], d_out_empty[kStages];
   Barrier d_scores_full[2], d_scores_empty[2];
+  Barrier d_q_full[2], d_q_empty[2];
 };
 
 struct Maps {
@@ -51,15 +54,15 @@ struct Maps {
   CUtensorMap d_k, d_v;
 };
 // Workspaces: of rows, [B, heads, padded_len]: log2(e)·logsumexp, and delta, the dot products of
-// out and d_out. q_sum: see query_sum.cuh.
+// out and d_out. q_sum: see query_sum.cuh. q_begun: of its tiles, whether the first term is there.
 struct Work {
-  const float *logsumexp, *delta;
-  float* q_sum;
+  float *logsumexp, *delta, *q_sum;
+  int* q_begun;
 };
 
-// Blocks of keys come in pairs, the first with the last: then all have the same number of queries.
+// Blocks of keys come in pairs, the last with the first: then all have the same number of queries.
 struct KeyBlocks {
-  int kv_heads, blocks, pairs, count;  // blocks of a sequence; pairs of all
+  int kv_heads, blocks, pairs, count;  // blocks and pairs of a sequence; pairs of all
 
   __host__ __device__ explicit KeyBlocks(const AttentionShape& of)
       : kv_heads(of.kv_heads),
@@ -67,17 +70,41 @@ struct KeyBlocks {
         pairs((blocks + 1) / 2),
         count(of.batch * of.kv_heads * pairs) {}
 
-  // visit(sequence, KV head, block) for those of this CTA.
+  // visit(KV head, counted over all sequences, block) for those of this CTA.
   template <typename Visit>
   __device__ void for_each(Visit visit) const {
 #pragma unroll 1
-    for (int i = 0;; ++i) {
-      const int index = static_cast<int>(blockIdx.x + i / 2 * gridDim.x);
-      if (index >= count) break;
-      const int head = index / pairs, first = index % pairs, last = blocks - 1 - first;
-      if (i % 2 == 0 || last != first)
-        visit(head / kv_heads, head % kv_heads, i % 2 == 0 ? first : last);
+    for (int pair = blockIdx.x; pair < count; pair += gridDim.x) {
+      const int first = pair % pairs, last = blocks - 1 - first;
+#pragma unroll 1
+      for (int block = last;; block = first) {
+        visit(pair / pairs, block);
+        if (block == first) break;
+      }
     }
+  }
+};
+
+// Tiles of queries in the order in which they pass by a block of keys: those of the block's own
+// tokens, then those of the later half of the sequence, then the ones between. The first are where
+// a sum of dQ begins: their terms are stored, and no other block adds to them before. So dQ's sums
+// need no zeros, and, as the CTAs of a sequence run at the same time and have its later blocks
+// first, hardly a CTA waits for another.
+struct QueryTiles {
+  int first, own, later, end;  // own: how many are of the block's tokens
+
+  __device__ QueryTiles(const KeyBlocks& blocks, int block, int per_block)
+      : first(block * per_block),
+        own(per_block),
+        later(max(first + own, blocks.blocks / 2 * per_block)),
+        end(blocks.blocks * per_block) {}
+  __device__ int count() const {
+    return end - first;
+  }
+  __device__ int nth(int n) const {
+    if (n < own) return first + n;
+    const int tile = later + n - own;
+    return tile < end ? tile : tile - end + first + own;
   }
 };
 
@@ -98,18 +125,22 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
                 key_bytes = Tiles::key_tile * sizeof(T),
                 query_bytes = Tiles::query_tile * sizeof(T);
   const int group = shape.heads / shape.kv_heads;
+  const KeyBlocks blocks(shape);
   int visited = 0, tile = 0;
-  KeyBlocks(shape).for_each([&](int sequence, int kv_head, int block) {
+  blocks.for_each([&](int kv_head_of_all, int block) {
+    const int sequence = kv_head_of_all / shape.kv_heads, kv_head = kv_head_of_all % shape.kv_heads;
     mbarrier_wait(shared.kv_empty, visited++ % 2 ^ 1);
     mbarrier_arrive_expect_tx(shared.kv_full, 2 * key_bytes);
     const int key = block * kKeys;
     load_rows<T, head_dim>(shared.k, kKeys, maps.k, kv_head, key, sequence, shared.kv_full);
     load_rows<T, head_dim>(shared.v, kKeys, maps.v, kv_head, key, sequence, shared.kv_full);
+    const QueryTiles tiles(blocks, block, kKeys / queries);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
 #pragma unroll 1
-      for (int row = key; row < shape.padded_len; row += queries, ++tile) {
+      for (int n = 0; n < tiles.count(); ++n, ++tile) {
+        const int row = tiles.nth(n) * queries;
         const int stage = tile % kStages, parity = tile / kStages % 2 ^ 1;
-        const auto stats = (std::int64_t{sequence} * shape.heads + head) * shape.padded_len + row;
+        const int stats = (sequence * shape.heads + head) * shape.padded_len + row;
         auto &q_full = shared.q_full[stage], &d_out_full = shared.d_out_full[stage];
         mbarrier_wait(shared.q_empty[stage], parity);
         mbarrier_arrive_expect_tx(q_full, query_bytes + row_bytes);
@@ -123,6 +154,39 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
       }
     }
   });
+}
+
+// Brings the consumers' terms of dQ to its sums in global memory: begins those of a block's own
+// queries and tells the other CTAs, and adds to others once they are begun.
+template <typename T, int head_dim>
+__device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShape& shape,
+                               const Work& work) {
+  constexpr int per_block = kKeys / Storage<T, head_dim>::queries;
+  const int group = shape.heads / shape.kv_heads;
+  const KeyBlocks blocks(shape);
+  int written = 0;
+  blocks.for_each([&](int kv_head, int block) {
+    const QueryTiles tiles(blocks, block, per_block);
+    for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+#pragma unroll 1
+      for (int n = 0; n < tiles.count(); ++n, ++written) {
+        const int buffer = written % 2, tile = head * tiles.end + tiles.nth(n);
+        float *const term = shared.d_q[buffer], *const sum = work.q_sum + std::int64_t{tile} * kSum;
+        mbarrier_wait(shared.d_q_full[buffer], written / 2 % 2);
+        if (n < tiles.own) {
+          bulk_store(sum, term, kSum * sizeof(float));
+          bulk_wait();
+          signal_count(work.q_begun + tile);
+        } else {
+          wait_for_count(work.q_begun + tile, 1);
+          bulk_add(sum, term, kSum * sizeof(float));
+          tma_store_wait_read<0>();
+        }
+        mbarrier_arrive(shared.d_q_empty[buffer]);
+      }
+    }
+  });
+  bulk_wait();
 }
 
 }  // namespace attention

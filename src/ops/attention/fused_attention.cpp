@@ -54,7 +54,8 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     auto dk = at::empty(k.sizes(), k.options()), dv = at::empty(v.sizes(), v.options());
     const auto fp32 = q.options().dtype(at::kFloat);
     auto row_stats = at::empty({2, q.size(0), q.size(2), shape.padded_len}, fp32),
-         q_sum = at::zeros({q.size(0), q.size(2), shape.padded_len, q.size(3)}, fp32);
+         q_sum = at::empty({q.size(0), q.size(2), shape.padded_len, q.size(3)}, fp32),
+         q_begun = at::empty({q.size(0), q.size(2), shape.padded_len / 64}, fp32.dtype(at::kInt));
     at::Tensor exclusive_dv;
     if (context->saved_data["exclusive"].toBool()) {
       const auto d_out = std::exchange(dy, at::empty(y.sizes(), y.options()));
@@ -78,7 +79,8 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                               .k = mutable_data(dk),
                               .v = mutable_data(dv),
                               .row_stats = mutable_fp32_data(row_stats),
-                              .q_sum = mutable_fp32_data(q_sum)},
+                              .q_sum = mutable_fp32_data(q_sum),
+                              .q_begun = q_begun.mutable_data_ptr<int>()},
                              dtype_of(q), current_stream(q));
     if (q_gradient) q_gradient->sum = q_sum;
     return {dq, dk, dv, exclusive_dv, at::Tensor(), at::Tensor()};
@@ -93,7 +95,9 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
   return wants_gradient && q.is_cuda() && use_hopper_kernels(q) &&
          at::globalContext().userEnabledCuDNNSDP() && k.scalar_type() == q.scalar_type() &&
          v.scalar_type() == q.scalar_type() && (q.size(3) == 64 || q.size(3) == 128) &&
-         q.size(0) * q.size(1) < std::numeric_limits<int>::max() / 2 && q.size(1) > 1;
+         q.size(0) * q.size(1) * q.size(2) < std::numeric_limits<int>::max() / cuda::kAttentionBlock &&
+         q.size(1) > 1 &&
+         cuda::attention_backward_supports(q.size(1));
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

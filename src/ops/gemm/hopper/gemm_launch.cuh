@@ -25,6 +25,15 @@ constexpr CUtensorMapDataType kTensorMapType = sizeof(T) == 1 ? CU_TENSOR_MAP_DA
                                                    ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                    : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
+// All blocks run at once, so that they may wait for each other.
+template <typename... Parameters>
+void launch_cooperative(void (*kernel)(Parameters...), int blocks, int threads,
+                        std::size_t shared_bytes, Stream stream, Parameters... parameters) {
+  void* pointers[] = {&parameters...};
+  cudaLaunchCooperativeKernel(reinterpret_cast<const void*>(kernel), blocks, threads, pointers,
+                              shared_bytes, stream);
+}
+
 // Tensor map of T with the 128-byte swizzle; the contiguous dimension comes first, with no stride.
 template <typename T, int rank>
 CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, rank>& sizes,

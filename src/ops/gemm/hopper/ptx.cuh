@@ -112,6 +112,14 @@ __device__ inline void bulk_add(float* to, const float* from, int bytes) {
       "r"(smem_address(from)), "r"(bytes)
       : "memory");
 }
+// Stores `bytes` of contiguous memory as a bulk group of its own.
+__device__ inline void bulk_store(void* to, const void* from, int bytes) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+      "cp.async.bulk.commit_group;" ::"l"(to),
+      "r"(smem_address(from)), "r"(bytes)
+      : "memory");
+}
 // Multicasts the box to the same shared-memory offset in every CTA whose bit is set in `cta_mask`;
 // each of them counts the bytes at its own `full`.
 __device__ inline void tma_load_multicast(void* to, const CUtensorMap& tensor, int column, int row,
@@ -151,6 +159,21 @@ __device__ inline void bulk_wait() {
 // Makes this thread's writes to shared memory visible to the async proxy (TMA, wgmma).
 __device__ inline void fence_proxy_async_shared() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+// Counts up in global memory: what this thread, and bulk groups that it has waited for, wrote is
+// there for who sees it by wait_for_count().
+__device__ inline void signal_count(int* counter) {
+  asm volatile("fence.proxy.async;\nred.release.gpu.global.add.s32 [%0], 1;" ::"l"(counter)
+               : "memory");
+}
+// Spins until the counter is `count`. Its writer must be running: in the same launch, if that is
+// cooperative.
+__device__ inline void wait_for_count(const int* counter, int count) {
+  int found;
+  do {
+    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(found) : "l"(counter) : "memory");
+  } while (found != count);
+  asm volatile("fence.proxy.async;" ::: "memory");
 }
 
 // Four 8×8 matrices of 16-bit elements; each lane passes the address of one 16-byte row.

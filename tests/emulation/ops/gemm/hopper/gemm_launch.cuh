@@ -27,6 +27,13 @@ CUtensorMap encode_tensor_map(const void* tensor, const std::array<cuuint64_t, r
   return out;
 }
 
+template <typename... Parameters>
+void launch_cooperative(void (*kernel)(Parameters...), int blocks, int threads, std::size_t, Stream,
+                        Parameters... parameters) {
+  emulation::launch_together(kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(threads),
+                             parameters...);
+}
+
 struct GemmProblem {
   int m, n, k;
   const void* a;            // [m, k]

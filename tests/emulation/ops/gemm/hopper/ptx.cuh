@@ -98,6 +98,18 @@ inline void bulk_load(void* to, const void* from, int bytes, Barrier& full) {
 inline void bulk_add(float* to, const float* from, int bytes) {
   for (int i = 0; i < bytes / 4; ++i) to[i] += from[i];
 }
+inline void bulk_store(void* to, const void* from, int bytes) {
+  std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+inline void signal_count(int* counter) {
+  ++*counter;
+}
+inline void wait_for_count(const int* counter, int count) {
+  for (int turns = 0; *counter != count; ++turns) {
+    if (turns > 100000) emulation::fail("a count that is never reached");
+    emulation::yield();
+  }
+}
 template <int pending>
 void tma_store_wait_read() {}
 inline void bulk_wait() {}
