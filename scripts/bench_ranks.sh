@@ -4,8 +4,8 @@
 # How training scales over the GPUs of this host: configs/record.env and configs/speedrun_124m.env in
 # bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens, and as one rank on every GPU at the
 # same time, which measures the slowest of them by itself; then two runs with DETERMINISTIC=1 to
-# compare bit by bit, and a trace of one step on all GPUs. Tables, metrics and the trace's picture go to
-# $OUT (logs/bench_ranks by default). Needs an existing build/ and otherwise idle GPUs.
+# compare bit by bit, and a trace of one step of each on all GPUs. Tables, metrics and the traces'
+# pictures go to $OUT (logs/bench_ranks by default). Needs an existing build/ and otherwise idle GPUs.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -83,9 +83,11 @@ if [[ -s $work/runs/deterministic-1.jsonl ]] &&
 else
   echo "losses of the two runs DIFFER"
 fi
-say "a trace, record on $most"
-train trace "$most" record --profile 1 --profile-start 4 --profile-steps 2
-"$python" scripts/trace_picture.py "$work/trace_rank0.json" "$out/trace_ranks.svg" --step 2
-gzip -c "$work/trace_rank0.json" >"$out/trace_ranks.json.gz"
+for preset in $presets; do
+  say "a trace, $preset on $most"
+  train "trace-$preset" "$most" "$preset" --profile 1 --profile-start 4 --profile-steps 2
+  "$python" scripts/trace_picture.py "$work/trace_rank0.json" "$out/trace_$preset.svg" --step 2
+  gzip -c "$work/trace_rank0.json" >"$out/trace_$preset.json.gz"
+done
 cat "$work"/runs/*.log >"$out/log.txt"
 "$python" tests/bench/ranks_report.py "$work/runs" | tee "$out/table.txt"
