@@ -234,6 +234,19 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
               return Tensors{causal_attention(in[0], in[1], in[2], /*channels=*/0, in[2])};
             });
 
+  // Of the pairs that a row has if it is one document some 0.35 are left, which the FLOPs count.
+  const auto starts =
+      at::rand({b, t}, make.options.dtype(at::kFloat)) < 4.0 / static_cast<double>(t);
+  const auto documents = documents_in(starts);
+  const double share = documents.mask().sum().item<double>() * 2 / static_cast<double>(b * t * t);
+  timer.row(
+      "causal_attention of documents",
+      {Cost::Bound::attention, share * flops, share * 2.5 * flops, /*own_kernel=*/true},
+      {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
+      [&](const auto& in) {
+        return Tensors{causal_attention(in[0], in[1], in[2], /*channels=*/0, {}, {}, documents)};
+      });
+
   // FLOPs of a step: 2·m·m·n for X·Xᵀ, 2·m³ for A·A and 2·m·m·n for B·X, m the shorter side.
   const double m = static_cast<double>(std::min(r.dim, r.hidden));
   const double n = static_cast<double>(std::max(r.dim, r.hidden));

@@ -2,6 +2,8 @@
 // in fp64 on the CPU, beside cuDNN's own.
 #include <torch/csrc/autograd/autograd.h>
 
+#include <optional>
+
 #include "ops/attention/attention.h"
 #include "ops/attention/attention_backward_hopper.h"
 #include "ops/attention/fused_attention.h"
@@ -18,6 +20,7 @@ struct AttentionCase {
   std::int64_t batch, tokens, heads, kv_heads, head_dim;
   at::ScalarType dtype;
   bool exclusive = false;
+  std::int64_t document = 0;  // mean tokens of one; 0: a row is one
 };
 
 using Gradients = std::vector<at::Tensor>;
@@ -26,6 +29,7 @@ struct Inputs {
   at::Tensor qkv, d_out;  // heads of q, k and v in one tensor, as from their projection
   std::int64_t heads, kv_heads;
   bool exclusive;
+  std::optional<Documents> documents;  // on the CPU
 
   explicit Inputs(const AttentionCase& of)
       : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
@@ -33,7 +37,11 @@ struct Inputs {
         d_out(test::normal({of.batch, of.tokens, of.heads, of.head_dim}, 2, of.dtype)),
         heads(of.heads),
         kv_heads(of.kv_heads),
-        exclusive(of.exclusive) {}
+        exclusive(of.exclusive) {
+    if (of.document == 0) return;
+    const auto draws = test::normal({of.batch, of.tokens}, 3, at::kDouble).abs();
+    documents = documents_in(draws.lt(draws.flatten().quantile(1.0 / of.document)));
+  }
 
   // Of q, k and v: by the formula in fp64 on the CPU.
   Gradients exact() const {
@@ -46,8 +54,13 @@ struct Inputs {
   Gradients on_gpu() const {
     const auto leaves = parts(qkv.to(test::kGpu));
     const auto out = causal_attention(leaves[0], leaves[1], leaves[2], /*channels=*/0,
-                                      exclusive ? leaves[2] : at::Tensor());
+                                      exclusive ? leaves[2] : at::Tensor(), {}, on(test::kGpu));
     return torch::autograd::grad({out}, leaves, {d_out.to(test::kGpu)});
+  }
+
+  std::optional<Documents> on(at::Device device) const {
+    if (!documents) return {};
+    return Documents{documents->offsets.to(device), documents->longest, documents->ends.to(device)};
   }
 
   struct Forward {
@@ -58,9 +71,10 @@ struct Inputs {
       return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
     };
     const auto q = by_head(qkv_heads[0]), k = by_head(qkv_heads[1]), v = by_head(qkv_heads[2]);
-    const auto future = at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
+    const auto hidden = documents ? documents->mask().logical_not()
+                                  : at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
     const auto scores =
-        (at::matmul(q, k.transpose(2, 3)) / std::sqrt(q.size(3))).masked_fill(future, -INFINITY);
+        (at::matmul(q, k.transpose(2, 3)) / std::sqrt(q.size(3))).masked_fill(hidden, -INFINITY);
     return {at::matmul(at::softmax(scores, -1), v).transpose(1, 2), at::logsumexp(scores, -1)};
   }
   // q, k and v as leaves.
@@ -91,8 +105,8 @@ double relative_error(const at::Tensor& found, const at::Tensor& exact) {
   return (difference.norm() / exact.norm()).item<double>();
 }
 
-// cuDNN's backward pass has the same roundings: q, k, v, d_out, the probabilities and their
-// gradients are in half precision, all sums in fp32.
+// cuDNN's backward pass, of documents FlashAttention's, has the same roundings: q, k, v, d_out, the
+// probabilities and their gradients are in half precision, all sums in fp32.
 TEST_P(AttentionGpu, GradientsAreAsNearTheFormulaAsThoseOfCudnn) {
   const Inputs inputs(GetParam());
   const auto dtype = GetParam().dtype;
@@ -139,6 +153,7 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
        row_stats = at::empty({2, of.batch, of.heads, padded}, fp32),
        q_sum = at::full({of.batch, of.heads, padded, of.head_dim}, NAN, fp32),
        q_begun = at::full({of.batch, of.heads, padded / 64}, 9, fp32.dtype(at::kInt));
+  const auto ends = inputs.documents ? inputs.documents->ends.to(test::kGpu) : at::Tensor();
   auto dy = d_out;
   at::Tensor exclusive_dv;
   if (of.exclusive) {
@@ -164,7 +179,8 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
                             .v = head_vectors(v),
                             .out = of.exclusive ? cuda::HeadVectors{} : head_vectors(out),
                             .d_out = head_vectors(dy),
-                            .logsumexp = const_fp32_data(logsumexp)},
+                            .logsumexp = const_fp32_data(logsumexp),
+                            .document_ends = ends.defined() ? ends.const_data_ptr<int>() : nullptr},
                            {.q = mutable_data(dq),
                             .k = mutable_data(dk),
                             .v = mutable_data(dv),
@@ -186,7 +202,11 @@ INSTANTIATE_TEST_SUITE_P(
                       AttentionCase{"two_tokens", 2, 2, 1, 1, 64, at::kBFloat16},
                       AttentionCase{"wide_heads", 1, 256, 2, 1, 128, at::kBFloat16},
                       AttentionCase{"ragged_wide_heads", 2, 170, 1, 1, 128, at::kHalf},
-                      AttentionCase{"exclusive", 2, 170, 4, 2, 64, at::kBFloat16, true}),
+                      AttentionCase{"exclusive", 2, 170, 4, 2, 64, at::kBFloat16, true},
+                      AttentionCase{"documents", 2, 320, 2, 1, 64, at::kBFloat16, false, 70},
+                      AttentionCase{"short_documents", 1, 301, 2, 2, 64, at::kHalf, false, 6},
+                      AttentionCase{"wide_heads_of_documents", 2, 300, 2, 1, 128, at::kBFloat16,
+                                    false, 100}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -205,7 +225,11 @@ INSTANTIATE_TEST_SUITE_P(
                       AttentionCase{"wide_heads", 40, 300, 4, 4, 128, at::kBFloat16},
                       AttentionCase{"ragged", 3, 201, 4, 2, 64, at::kBFloat16},
                       AttentionCase{"two_tokens", 2, 2, 4, 2, 64, at::kBFloat16},
-                      AttentionCase{"more_work_than_processors", 48, 300, 8, 4, 64, at::kBFloat16}),
+                      AttentionCase{"more_work_than_processors", 48, 300, 8, 4, 64, at::kBFloat16},
+                      AttentionCase{"documents", 2, 2048, 8, 4, 64, at::kBFloat16, true, 300},
+                      AttentionCase{"short_documents", 3, 201, 4, 2, 64, at::kHalf, false, 6},
+                      AttentionCase{"wide_heads_of_documents", 2, 1024, 6, 6, 128, at::kBFloat16,
+                                    false, 300}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace

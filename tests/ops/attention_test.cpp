@@ -1,5 +1,9 @@
 #include "ops/attention/attention.h"
 
+#include <torch/csrc/autograd/autograd.h>
+
+#include <array>
+
 #include "base/error.h"
 #include "tests/ops/gradcheck.h"
 
@@ -144,6 +148,45 @@ TEST(ChooseAttention, RefusesAKernelThatDoesNotSupportTheCall) {
   expect_refusal("flash", kGpu, at::kFloat, 64);
   expect_refusal("flash", kGpu, at::kBFloat16, 36);
   expect_refusal("fastest", at::kCPU, at::kFloat, 64);
+}
+
+// Of two rows of 9 tokens: 3, 4 and 2, then 1 and 8.
+Documents some_documents() {
+  auto starts = at::zeros({2, 9}, at::kBool);
+  for (const auto& [row, token] : {std::pair{0, 3}, {0, 7}, {1, 1}}) starts[row][token] = true;
+  return documents_in(starts);
+}
+
+TEST(Documents, AreWhereTheyStartAndTheRowsEnd) {
+  const auto documents = some_documents();
+  EXPECT_TRUE(at::equal(documents.offsets, at::tensor({0, 3, 7, 9, 10, 18}, at::kInt)));
+  EXPECT_EQ(documents.longest, 8);
+  EXPECT_TRUE(at::equal(documents.ends, at::tensor({3, 3, 3, 7, 7, 7, 7, 9, 9,  //
+                                                    1, 9, 9, 9, 9, 9, 9, 9, 9},
+                                                   at::kInt)
+                                            .view({2, 9})));
+}
+
+TEST(Documents, AttendEachToItselfAlone) {
+  const auto leaf = [](at::IntArrayRef shape, std::uint64_t seed) {
+    return test::normal(shape, seed).set_requires_grad(true);
+  };
+  const auto q = leaf({2, 9, 4, 8}, 1), k = leaf({2, 9, 2, 8}, 2), v = leaf({2, 9, 2, 8}, 3);
+  const auto upstream = test::normal({2, 9, 4, 8}, 4);
+  const auto y = causal_attention(q, k, v, 0, {}, {}, some_documents());
+  const auto gradients = torch::autograd::grad({y}, {q, k, v}, {upstream});
+  for (const auto& [row, first, count] :
+       {std::array{0, 0, 3}, {0, 3, 4}, {0, 7, 2}, {1, 0, 1}, {1, 1, 8}}) {
+    const auto of_document = [&, row = row, first = first, count = count](const at::Tensor& x) {
+      return x.narrow(0, row, 1).narrow(1, first, count);
+    };
+    const std::vector<at::Tensor> alone{of_document(q), of_document(k), of_document(v)};
+    const auto y_alone = causal_attention(alone[0], alone[1], alone[2]);
+    EXPECT_TRUE(test::is_close(of_document(y), y_alone, 1e-12, 1e-12));
+    const auto expected = torch::autograd::grad({y_alone}, alone, {of_document(upstream)});
+    for (std::size_t i = 0; i < 3; ++i)
+      EXPECT_TRUE(test::is_close(of_document(gradients[i]), expected[i], 1e-12, 1e-12)) << "qkv"[i];
+  }
 }
 
 }  // namespace

@@ -35,6 +35,29 @@ std::optional<double> scale_of(const at::Tensor& q, std::int64_t channels) {
   return 1 / std::sqrt(static_cast<double>(channels));
 }
 
+at::Tensor row_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         std::optional<double> scale) {
+  return at::scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
+                                          /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true,
+                                          scale, /*enable_gqa=*/q.size(2) != k.size(2))
+      .transpose(1, 2);
+}
+
+at::Tensor document_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              double scale, const Documents& documents) {
+  if (q.is_cuda() && can_run(AttentionKernel::flash, q.device(), q.scalar_type(), q.size(3)))
+    return flash_attention_of_documents(q, k, v, scale, documents).y;
+  // Added to the scores.
+  const auto hidden = documents.mask().logical_not();
+  const auto mask = at::zeros(hidden.sizes(), q.options())
+                        .masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  return std::get<0>(at::_scaled_dot_product_attention_math(
+                         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask,
+                         /*dropout_p=*/0.0, /*is_causal=*/false, /*dropout_mask=*/{}, scale,
+                         /*enable_gqa=*/q.size(2) != k.size(2)))
+      .transpose(1, 2);
+}
+
 }  // namespace
 
 std::string attention_name(AttentionKernel kernel) {
@@ -74,18 +97,25 @@ void use_attention(AttentionKernel kernel) {
 
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd, std::int64_t channels,
-                            const at::Tensor& exclusive_v, const QueryGradientPtr& q_gradient) {
-  if (fused_attention_supports(q_bthd, k_bthd, v_bthd)) {
-    const auto of_head = 1 / std::sqrt(static_cast<double>(q_bthd.size(3)));
-    return fused_attention(q_bthd, k_bthd, v_bthd, exclusive_v,
-                           scale_of(q_bthd, channels).value_or(of_head), q_gradient);
-  }
-  const bool grouped = q_bthd.size(2) != k_bthd.size(2);
-  const auto by_head = at::scaled_dot_product_attention(
-      q_bthd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), /*attn_mask=*/{},
-      /*dropout_p=*/0.0, /*is_causal=*/true, scale_of(q_bthd, channels), /*enable_gqa=*/grouped);
-  const auto y = by_head.transpose(1, 2);
+                            const at::Tensor& exclusive_v, const QueryGradientPtr& q_gradient,
+                            const std::optional<Documents>& documents) {
+  const auto of_head = 1 / std::sqrt(static_cast<double>(q_bthd.size(3)));
+  const double scale = scale_of(q_bthd, channels).value_or(of_head);
+  if (fused_attention_supports(q_bthd, k_bthd, v_bthd))
+    return fused_attention(q_bthd, k_bthd, v_bthd, exclusive_v, scale, q_gradient, documents);
+  const auto y = documents ? document_attention(q_bthd, k_bthd, v_bthd, scale, *documents)
+                           : row_attention(q_bthd, k_bthd, v_bthd, scale_of(q_bthd, channels));
   return exclusive_v.defined() ? exclusive_attention(y, exclusive_v) : y;
+}
+
+DocumentAttention flash_attention_of_documents(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                                               const at::Tensor& v_bthd, double scale,
+                                               const Documents& documents) {
+  const auto [y, logsumexp, state, unused, mask] = at::_flash_attention_forward(
+      q_bthd.flatten(0, 1), k_bthd.flatten(0, 1), v_bthd.flatten(0, 1), documents.offsets,
+      documents.offsets, documents.longest, documents.longest, /*dropout_p=*/0.0,
+      /*is_causal=*/true, /*return_debug_mask=*/false, scale);
+  return {y.view(q_bthd.sizes()), logsumexp};
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,

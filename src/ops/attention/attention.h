@@ -1,8 +1,10 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
 #include <string>
 
+#include "ops/attention/documents.h"
 #include "ops/attention/query_gradient.h"
 
 namespace tg {
@@ -23,11 +25,23 @@ void use_attention(AttentionKernel kernel);
 // (grouped queries, Ainslie et al. 2023). q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T,
 // heads, hd]. Where only `channels` of a head, if not 0, are no padding, hd in the formula is
 // these. Where `q_gradient` is given, q's gradient may go there (qk_norm_rope.h). With
-// `exclusive_v`, which is v again, the result is exclusive_attention(result, exclusive_v).
+// `exclusive_v`, which is v again, the result is exclusive_attention(result, exclusive_v). With
+// `documents` a query sees the keys of its own one alone: by the kernels named at
+// fused_attention(), on another GPU in half precision FlashAttention's both ways, else with a mask.
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd, std::int64_t channels = 0,
                             const at::Tensor& exclusive_v = {},
-                            const QueryGradientPtr& q_gradient = {});
+                            const QueryGradientPtr& q_gradient = {},
+                            const std::optional<Documents>& documents = {});
+
+// FlashAttention's own operation (Dao 2023) on these, with a gradient → y [B, T, heads, hd] and the
+// scores' log-sum-exp [heads, B·T] fp32.
+struct DocumentAttention {
+  at::Tensor y, logsumexp;
+};
+DocumentAttention flash_attention_of_documents(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                                               const at::Tensor& v_bthd, double scale,
+                                               const Documents& documents);
 
 // The same for the last S ≤ T positions' queries alone, without a gradient: q [B, S, heads, hd], k
 // and v [B, T, KV, hd] → [B, S, heads, hd]. Flash attention on a GPU in half precision, whatever

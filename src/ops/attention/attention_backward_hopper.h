@@ -19,6 +19,8 @@ struct AttentionTensors {
   HeadVectors q, k, v;
   HeadVectors out, d_out;  // no data of out: row_stats has the second of its parts already
   const float* logsumexp;  // [B, heads, T], natural, of the scaled scores
+  // [B, T]: where in its row a token's document ends, before which queries see it; null: nowhere.
+  const int* document_ends = nullptr;
 };
 struct AttentionGradients {
   void *q, *k, *v;  // contiguous; null q: it stays in q_sum, as query_sum.cuh describes

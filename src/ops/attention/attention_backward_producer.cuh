@@ -55,9 +55,11 @@ struct Maps {
 };
 // Workspaces: of rows, [B, heads, padded_len]: log2(e)·logsumexp, and delta, the dot products of
 // out and d_out. q_sum: see query_sum.cuh. q_begun: of its tiles, whether the first term is there.
+// document_ends: as AttentionTensors'.
 struct Work {
   float *logsumexp, *delta, *q_sum;
   int* q_begun;
+  const int* document_ends;
 };
 
 // Blocks of keys come in pairs, the last with the first: then all have the same number of queries.
@@ -93,20 +95,41 @@ struct KeyBlocks {
 struct QueryTiles {
   int first, own, later, end;  // own: how many are of the block's tokens
 
-  __device__ QueryTiles(const KeyBlocks& blocks, int block, int per_block)
+  // `end`: the tile behind the last that sees a key of the block.
+  __device__ QueryTiles(const KeyBlocks& blocks, int block, int per_block, int end_of_block)
       : first(block * per_block),
         own(per_block),
         later(max(first + own, blocks.blocks / 2 * per_block)),
-        end(blocks.blocks * per_block) {}
-  __device__ int count() const {
-    return end - first;
-  }
+        end(end_of_block) {}
+  __device__ int count() const { return end - first; }
   __device__ int nth(int n) const {
     if (n < own) return first + n;
     const int tile = later + n - own;
-    return tile < end ? tile : tile - end + first + own;
+    return tile < end ? tile : tile - max(later, end) + first + own;
   }
 };
+
+// Where the document of a key ends, in its row; of one behind the row's end as of its last.
+__device__ inline int document_end(const AttentionShape& shape, const Work& work, int sequence,
+                                   int key) {
+  return work.document_ends[sequence * shape.seq_len + min(key, shape.seq_len - 1)];
+}
+
+// The tiles of queries that see a block of keys: to the end of the row, or of the document of the
+// block's last key.
+template <bool documents>
+__device__ QueryTiles tiles_that_see(const AttentionShape& shape, const Work& work,
+                                     const KeyBlocks& blocks, int kv_head_of_all, int block,
+                                     int per_block) {
+  int end = blocks.blocks * per_block;
+  if constexpr (documents) {
+    const int sequence = kv_head_of_all / shape.kv_heads, next = (block + 1) * kKeys;
+    const int queries = kKeys / per_block;
+    const int of_last = document_end(shape, work, sequence, next - 1);
+    end = (max(of_last, next) + queries - 1) / queries;
+  }
+  return {blocks, block, per_block, end};
+}
 
 // Rows of a head, from `row` on: a box for each 64 channels.
 template <typename T, int head_dim>
@@ -117,7 +140,7 @@ __device__ void load_rows(T* to, int box_rows, const CUtensorMap& map, int head,
     tma_load(to + column * box_rows, map, column, head, row, sequence, full);
 }
 
-template <typename T, int head_dim>
+template <bool documents, typename T, int head_dim>
 __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
                              const AttentionShape& shape, const Work& work) {
   using Tiles = Storage<T, head_dim>;
@@ -134,7 +157,8 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
     const int key = block * kKeys;
     load_rows<T, head_dim>(shared.k, kKeys, maps.k, kv_head, key, sequence, shared.kv_full);
     load_rows<T, head_dim>(shared.v, kKeys, maps.v, kv_head, key, sequence, shared.kv_full);
-    const QueryTiles tiles(blocks, block, kKeys / queries);
+    const auto tiles =
+        tiles_that_see<documents>(shape, work, blocks, kv_head_of_all, block, kKeys / queries);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
 #pragma unroll 1
       for (int n = 0; n < tiles.count(); ++n, ++tile) {
@@ -158,19 +182,20 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
 
 // Brings the consumers' terms of dQ to its sums in global memory: begins those of a block's own
 // queries and tells the other CTAs, and adds to others once they are begun.
-template <typename T, int head_dim>
+template <bool documents, typename T, int head_dim>
 __device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShape& shape,
                                const Work& work) {
   constexpr int per_block = kKeys / Storage<T, head_dim>::queries;
   const int group = shape.heads / shape.kv_heads;
   const KeyBlocks blocks(shape);
+  const int head_tiles = blocks.blocks * per_block;
   int written = 0;
   blocks.for_each([&](int kv_head, int block) {
-    const QueryTiles tiles(blocks, block, per_block);
+    const auto tiles = tiles_that_see<documents>(shape, work, blocks, kv_head, block, per_block);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
 #pragma unroll 1
       for (int n = 0; n < tiles.count(); ++n, ++written) {
-        const int buffer = written % 2, tile = head * tiles.end + tiles.nth(n);
+        const int buffer = written % 2, tile = head * head_tiles + tiles.nth(n);
         float *const term = shared.d_q[buffer], *const sum = work.q_sum + std::int64_t{tile} * kSum;
         mbarrier_wait(shared.d_q_full[buffer], written / 2 % 2);
         if (n < tiles.own) {

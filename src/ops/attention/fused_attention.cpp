@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "ops/attention/attention.h"
 #include "ops/attention/attention_backward_hopper.h"
 #include "ops/attention/head_vectors.h"
 #include "ops/attention/xsa.h"
@@ -18,16 +19,30 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+struct Forward {
+  at::Tensor y, logsumexp;  // [B, T, heads, hd], [B, heads, T] fp32
+};
+Forward cudnn_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
+  const auto results = at::_scaled_dot_product_cudnn_attention(
+      q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_bias=*/{},
+      /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true,
+      /*return_debug_mask=*/false, scale);
+  return {std::get<0>(results).transpose(1, 2), std::get<1>(results)};
+}
+Forward document_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         double scale, const Documents& documents) {
+  const auto [y, logsumexp] = flash_attention_of_documents(q, k, v, scale, documents);
+  return {y, logsumexp.view({q.size(2), q.size(0), q.size(1)}).transpose(0, 1)};
+}
+
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const OptionalTensor& exclusive_v, double scale,
-                            const QueryGradientPtr& q_gradient) {
-    const auto results = at::_scaled_dot_product_cudnn_attention(
-        q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_bias=*/{},
-        /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true,
-        /*return_debug_mask=*/false, scale);
-    const auto y = std::get<0>(results).transpose(1, 2);
-    context->save_for_backward({q, k, v, y, std::get<1>(results)});
+                            const QueryGradientPtr& q_gradient,
+                            const std::optional<Documents>& documents) {
+    const auto [y, logsumexp] =
+        documents ? document_forward(q, k, v, scale, *documents) : cudnn_forward(q, k, v, scale);
+    context->save_for_backward({q, k, v, y, logsumexp, documents ? documents->ends : at::Tensor()});
     context->saved_data["scale"] = scale;
     context->saved_data["exclusive"] = exclusive_v.has_value();
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
@@ -39,7 +54,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     const auto q = readable_heads(saved[0]), k = readable_heads(saved[1]),
                v = readable_heads(saved[2]), y = readable_heads(saved[3]);
     auto dy = readable_heads(upstream[0]);
-    const auto logsumexp = saved[4].contiguous();  // [B, heads, T, 1]
+    const auto logsumexp = saved[4].contiguous(), ends = saved[5];
     const auto blocks = (q.size(1) + cuda::kAttentionBlock - 1) / cuda::kAttentionBlock;
     const cuda::AttentionShape shape{
         .batch = static_cast<int>(q.size(0)),
@@ -68,22 +83,25 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                                           .padded_len = shape.padded_len},
                                          dtype_of(y), current_stream(y));
     }
-    cuda::attention_backward(shape,
-                             {.q = head_vectors(q),
-                              .k = head_vectors(k),
-                              .v = head_vectors(v),
-                              .out = exclusive_dv.defined() ? cuda::HeadVectors{} : head_vectors(y),
-                              .d_out = head_vectors(dy),
-                              .logsumexp = const_fp32_data(logsumexp)},
-                             {.q = mutable_data(dq),
-                              .k = mutable_data(dk),
-                              .v = mutable_data(dv),
-                              .row_stats = mutable_fp32_data(row_stats),
-                              .q_sum = mutable_fp32_data(q_sum),
-                              .q_begun = q_begun.mutable_data_ptr<int>()},
-                             dtype_of(q), current_stream(q));
+    cuda::attention_backward(
+        shape,
+        {.q = head_vectors(q),
+         .k = head_vectors(k),
+         .v = head_vectors(v),
+         .out = exclusive_dv.defined() ? cuda::HeadVectors{} : head_vectors(y),
+         .d_out = head_vectors(dy),
+         .logsumexp = const_fp32_data(logsumexp),
+         .document_ends = ends.defined() ? ends.const_data_ptr<int>() : nullptr},
+        {.q = mutable_data(dq),
+         .k = mutable_data(dk),
+         .v = mutable_data(dv),
+         .row_stats = mutable_fp32_data(row_stats),
+         .q_sum = mutable_fp32_data(q_sum),
+         .q_begun = q_begun.mutable_data_ptr<int>()},
+        dtype_of(q), current_stream(q));
     if (q_gradient) q_gradient->sum = q_sum;
-    return {dq, dk, dv, exclusive_dv, at::Tensor(), at::Tensor()};
+    const at::Tensor none;
+    return {dq, dk, dv, exclusive_dv, none, none, none};
   }
 };
 
@@ -95,15 +113,16 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
   return wants_gradient && q.is_cuda() && use_hopper_kernels(q) &&
          at::globalContext().userEnabledCuDNNSDP() && k.scalar_type() == q.scalar_type() &&
          v.scalar_type() == q.scalar_type() && (q.size(3) == 64 || q.size(3) == 128) &&
-         q.size(0) * q.size(1) * q.size(2) < std::numeric_limits<int>::max() / cuda::kAttentionBlock &&
-         q.size(1) > 1 &&
-         cuda::attention_backward_supports(q.size(1));
+         q.size(0) * q.size(1) * q.size(2) <
+             std::numeric_limits<int>::max() / cuda::kAttentionBlock &&
+         q.size(1) > 1 && cuda::attention_backward_supports(q.size(1));
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const at::Tensor& exclusive_v, double scale,
-                           const QueryGradientPtr& q_gradient) {
-  return FusedAttention::apply(q, k, v, optional_tensor(exclusive_v), scale, q_gradient);
+                           const QueryGradientPtr& q_gradient,
+                           const std::optional<Documents>& documents) {
+  return FusedAttention::apply(q, k, v, optional_tensor(exclusive_v), scale, q_gradient, documents);
 }
 
 }  // namespace tg

@@ -1,14 +1,18 @@
 #pragma once
+#include <optional>
+
+#include "ops/attention/documents.h"
 #include "ops/attention/query_gradient.h"
 
 namespace tg {
 
-// causal_attention() with cuDNN's forward pass and the backward pass of
-// attention_backward_hopper.h, which spares cuDNN's passes over the heads before and after its own.
-// Arguments and result as there; `scale` of the scores.
+// causal_attention() with cuDNN's forward pass, of documents FlashAttention's, and the backward
+// pass of attention_backward_hopper.h, which spares cuDNN's passes over the heads before and after
+// its own. Arguments and result as there; `scale` of the scores.
 at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                            const at::Tensor& v_bthd, const at::Tensor& exclusive_v, double scale,
-                           const QueryGradientPtr& q_gradient);
+                           const QueryGradientPtr& q_gradient,
+                           const std::optional<Documents>& documents);
 // Whether it serves these: Hopper, heads of 64 or 128 in half precision, cuDNN in use
 // (use_attention), and a gradient wanted, since else nothing differs.
 bool fused_attention_supports(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
