@@ -234,7 +234,7 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
               return Tensors{causal_attention(in[0], in[1], in[2], /*channels=*/0, in[2])};
             });
 
-  // Of the pairs that a row has if it is one document some 0.35 are left, which the FLOPs count.
+  // Some four in a row; the FLOPs are those of the pairs that see each other.
   const auto starts =
       at::rand({b, t}, make.options.dtype(at::kFloat)) < 4.0 / static_cast<double>(t);
   const auto documents = documents_in(starts);

@@ -46,7 +46,7 @@ at::Tensor row_attention(const at::Tensor& q, const at::Tensor& k, const at::Ten
 at::Tensor document_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               double scale, const Documents& documents) {
   if (q.is_cuda() && can_run(AttentionKernel::flash, q.device(), q.scalar_type(), q.size(3)))
-    return flash_attention_of_documents(q, k, v, scale, documents).y;
+    return flash_attention(q, k, v, scale, documents).y;
   // Added to the scores.
   const auto hidden = documents.mask().logical_not();
   const auto mask = at::zeros(hidden.sizes(), q.options())
@@ -106,16 +106,6 @@ at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
   const auto y = documents ? document_attention(q_bthd, k_bthd, v_bthd, scale, *documents)
                            : row_attention(q_bthd, k_bthd, v_bthd, scale_of(q_bthd, channels));
   return exclusive_v.defined() ? exclusive_attention(y, exclusive_v) : y;
-}
-
-DocumentAttention flash_attention_of_documents(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                                               const at::Tensor& v_bthd, double scale,
-                                               const Documents& documents) {
-  const auto [y, logsumexp, state, unused, mask] = at::_flash_attention_forward(
-      q_bthd.flatten(0, 1), k_bthd.flatten(0, 1), v_bthd.flatten(0, 1), documents.offsets,
-      documents.offsets, documents.longest, documents.longest, /*dropout_p=*/0.0,
-      /*is_causal=*/true, /*return_debug_mask=*/false, scale);
-  return {y.view(q_bthd.sizes()), logsumexp};
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,

@@ -34,15 +34,6 @@ at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const QueryGradientPtr& q_gradient = {},
                             const std::optional<Documents>& documents = {});
 
-// FlashAttention's own operation (Dao 2023) on these, with a gradient → y [B, T, heads, hd] and the
-// scores' log-sum-exp [heads, B·T] fp32.
-struct DocumentAttention {
-  at::Tensor y, logsumexp;
-};
-DocumentAttention flash_attention_of_documents(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                                               const at::Tensor& v_bthd, double scale,
-                                               const Documents& documents);
-
 // The same for the last S ≤ T positions' queries alone, without a gradient: q [B, S, heads, hd], k
 // and v [B, T, KV, hd] → [B, S, heads, hd]. Flash attention on a GPU in half precision, whatever
 // ATTENTION says, else math.

@@ -22,4 +22,14 @@ Documents documents_in(const at::Tensor& starts) {
           .ends = ends.to(at::kInt)};
 }
 
+DocumentAttention flash_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                                  const at::Tensor& v_bthd, double scale,
+                                  const Documents& documents) {
+  const auto [y, logsumexp, state, unused, mask] = at::_flash_attention_forward(
+      q_bthd.flatten(0, 1), k_bthd.flatten(0, 1), v_bthd.flatten(0, 1), documents.offsets,
+      documents.offsets, documents.longest, documents.longest, /*dropout_p=*/0.0,
+      /*is_causal=*/true, /*return_debug_mask=*/false, scale);
+  return {y.view(q_bthd.sizes()), logsumexp};
+}
+
 }  // namespace tg

@@ -17,4 +17,13 @@ struct Documents {
 // waits for their number.
 Documents documents_in(const at::Tensor& starts);
 
+// Causal attention of documents by LibTorch's FlashAttention (Dao 2023), on a GPU in half
+// precision, with a gradient; arguments as causal_attention()'s, and the scale of the scores.
+struct DocumentAttention {
+  at::Tensor y, logsumexp;  // [B, T, heads, hd], [heads, B·T] fp32
+};
+DocumentAttention flash_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                                  const at::Tensor& v_bthd, double scale,
+                                  const Documents& documents);
+
 }  // namespace tg

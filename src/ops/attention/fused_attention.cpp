@@ -6,7 +6,6 @@
 #include <limits>
 #include <utility>
 
-#include "ops/attention/attention.h"
 #include "ops/attention/attention_backward_hopper.h"
 #include "ops/attention/head_vectors.h"
 #include "ops/attention/xsa.h"
@@ -31,7 +30,7 @@ Forward cudnn_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor
 }
 Forward document_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          double scale, const Documents& documents) {
-  const auto [y, logsumexp] = flash_attention_of_documents(q, k, v, scale, documents);
+  const auto [y, logsumexp] = flash_attention(q, k, v, scale, documents);
   return {y, logsumexp.view({q.size(2), q.size(0), q.size(1)}).transpose(0, 1)};
 }
 
