@@ -235,9 +235,8 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
             });
 
   // Some four in a row; the FLOPs are those of the pairs that see each other.
-  const auto starts =
-      at::rand({b, t}, make.options.dtype(at::kFloat)) < 4.0 / static_cast<double>(t);
-  const auto documents = documents_in(starts);
+  const auto documents =
+      documents_in(at::rand({b, t}) < 4.0 / static_cast<double>(t), make.device());
   const double share = documents.mask().sum().item<double>() * 2 / static_cast<double>(b * t * t);
   timer.row(
       "causal_attention of documents",

@@ -29,7 +29,7 @@ struct Inputs {
   at::Tensor qkv, d_out;  // heads of q, k and v in one tensor, as from their projection
   std::int64_t heads, kv_heads;
   bool exclusive;
-  std::optional<Documents> documents;  // on the CPU
+  at::Tensor starts;  // of documents; undefined: a row is one
 
   explicit Inputs(const AttentionCase& of)
       : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
@@ -40,7 +40,7 @@ struct Inputs {
         exclusive(of.exclusive) {
     if (of.document == 0) return;
     const auto draws = test::normal({of.batch, of.tokens}, 3, at::kDouble).abs();
-    documents = documents_in(draws.lt(draws.flatten().quantile(1.0 / of.document)));
+    starts = draws.lt(draws.flatten().quantile(1.0 / of.document));
   }
 
   // Of q, k and v: by the formula in fp64 on the CPU.
@@ -53,14 +53,14 @@ struct Inputs {
   // By causal_attention() on the GPU.
   Gradients on_gpu() const {
     const auto leaves = parts(qkv.to(test::kGpu));
-    const auto out = causal_attention(leaves[0], leaves[1], leaves[2], /*channels=*/0,
-                                      exclusive ? leaves[2] : at::Tensor(), {}, on(test::kGpu));
+    const auto out =
+        causal_attention(leaves[0], leaves[1], leaves[2], /*channels=*/0,
+                         exclusive ? leaves[2] : at::Tensor(), {}, documents(test::kGpu));
     return torch::autograd::grad({out}, leaves, {d_out.to(test::kGpu)});
   }
 
-  std::optional<Documents> on(at::Device device) const {
-    if (!documents) return {};
-    return Documents{documents->offsets.to(device), documents->longest, documents->ends.to(device)};
+  std::optional<Documents> documents(at::Device device) const {
+    return starts.defined() ? std::optional(documents_in(starts, device)) : std::nullopt;
   }
 
   struct Forward {
@@ -71,8 +71,8 @@ struct Inputs {
       return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
     };
     const auto q = by_head(qkv_heads[0]), k = by_head(qkv_heads[1]), v = by_head(qkv_heads[2]);
-    const auto hidden = documents ? documents->mask().logical_not()
-                                  : at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
+    const auto hidden = starts.defined() ? documents(at::kCPU)->mask().logical_not()
+                                         : at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
     const auto scores =
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(q.size(3))).masked_fill(hidden, -INFINITY);
     return {at::matmul(at::softmax(scores, -1), v).transpose(1, 2), at::logsumexp(scores, -1)};
@@ -153,7 +153,7 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
        row_stats = at::empty({2, of.batch, of.heads, padded}, fp32),
        q_sum = at::full({of.batch, of.heads, padded, of.head_dim}, NAN, fp32),
        q_begun = at::full({of.batch, of.heads, padded / 64}, 9, fp32.dtype(at::kInt));
-  const auto ends = inputs.documents ? inputs.documents->ends.to(test::kGpu) : at::Tensor();
+  const auto ends = inputs.starts.defined() ? inputs.documents(test::kGpu)->ends : at::Tensor();
   auto dy = d_out;
   at::Tensor exclusive_dv;
   if (of.exclusive) {

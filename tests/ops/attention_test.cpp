@@ -154,7 +154,7 @@ TEST(ChooseAttention, RefusesAKernelThatDoesNotSupportTheCall) {
 Documents some_documents() {
   auto starts = at::zeros({2, 9}, at::kBool);
   for (const auto& [row, token] : {std::pair{0, 3}, {0, 7}, {1, 1}}) starts[row][token] = true;
-  return documents_in(starts);
+  return documents_in(starts, at::kCPU);
 }
 
 TEST(Documents, AreWhereTheyStartAndTheRowsEnd) {

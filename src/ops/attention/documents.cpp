@@ -1,5 +1,7 @@
 #include "ops/attention/documents.h"
 
+#include <cassert>
+
 namespace tg {
 
 at::Tensor Documents::mask() const {
@@ -8,18 +10,20 @@ at::Tensor Documents::mask() const {
   return (keys.le(queries)).logical_and(queries.lt(ends.unsqueeze(1))).unsqueeze(1);
 }
 
-Documents documents_in(const at::Tensor& starts) {
-  const auto begins = starts.clone();
+Documents documents_in(const at::Tensor& starts, at::Device device) {
+  assert(starts.is_cpu());
+  const auto rows = starts.size(0), row = starts.size(1);
+  auto begins = starts.clone();
   begins.select(1, 0).fill_(true);
-  const auto tokens = begins.numel(), row = begins.size(1);
-  const auto first = begins.flatten().nonzero().flatten();
-  const auto offsets = at::cat({first, at::full({1}, tokens, first.options())});
-  const auto document = begins.flatten().cumsum(0) - 1;
-  const auto row_begin = at::arange(begins.size(0), first.options()).unsqueeze(1) * row;
-  const auto ends = offsets.index_select(0, document + 1).view(begins.sizes()) - row_begin;
-  return {.offsets = offsets.to(at::kInt),
-          .longest = offsets.diff().max().item<std::int64_t>(),
-          .ends = ends.to(at::kInt)};
+  const auto flat = begins.flatten();
+  const auto first = flat.nonzero().flatten();
+  const auto offsets = at::cat({first, at::full({1}, rows * row, first.options())});
+  const auto document = flat.cumsum(0) - 1;
+  const auto row_begin = at::arange(rows, first.options()).unsqueeze(1) * row;
+  const auto ends = offsets.index_select(0, document + 1).view({rows, row}) - row_begin;
+  return {.offsets = offsets.to(device, at::kInt),
+          .longest = *offsets.diff().max().const_data_ptr<std::int64_t>(),
+          .ends = ends.to(device, at::kInt)};
 }
 
 DocumentAttention flash_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,

@@ -13,9 +13,9 @@ struct Documents {
   at::Tensor mask() const;  // [B, 1, T, T] bool: which queries see which keys
 };
 
-// starts [B, T] bool: whether a document begins with the token; one does with each row. The host
-// waits for their number.
-Documents documents_in(const at::Tensor& starts);
+// starts [B, T] bool, on the CPU: whether a document begins with the token; one does with each row.
+// → on `device`, for which nothing waits.
+Documents documents_in(const at::Tensor& starts, at::Device device);
 
 // Causal attention of documents by LibTorch's FlashAttention (Dao 2023), on a GPU in half
 // precision, with a gradient; arguments as causal_attention()'s, and the scale of the scores.
