@@ -15,14 +15,15 @@ class Draw {
   explicit Draw(std::int64_t seed)
       : generator_(at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed))) {}
 
+  // Each result is valid until the next draw.
   at::Tensor normal(at::IntArrayRef shape, double std = 1.0) {
-    return at::empty(shape, at::kFloat).normal_(0.0, std, generator_);
+    return buffer(shape).normal_(0.0, std, generator_);
   }
   // torch.nn.Linear's default for `shape` of a layer with this many inputs: Kaiming uniform with
   // a = √5, that is ±1/√inputs.
   at::Tensor linear(at::IntArrayRef shape, std::int64_t inputs) {
     const double bound = 1.0 / std::sqrt(static_cast<double>(inputs));
-    return at::empty(shape, at::kFloat).uniform_(-bound, bound, generator_);
+    return buffer(shape).uniform_(-bound, bound, generator_);
   }
   // torch.nn.init.orthogonal_: QR of a normal draw, taken the taller way, with R's diagonal
   // positive.
@@ -35,7 +36,15 @@ class Draw {
   }
 
  private:
+  // The same memory for all: of what a process touches first, the system clears each page.
+  at::Tensor buffer(at::IntArrayRef shape) {
+    const auto count = c10::multiply_integers(shape);
+    if (!drawn_.defined() || drawn_.numel() < count) drawn_ = at::empty({count}, at::kFloat);
+    return drawn_.narrow(0, 0, count).view(shape);
+  }
+
   at::Generator generator_;
+  at::Tensor drawn_;
 };
 
 // The order of draws, module by module: what its constructor draws, and what the script then

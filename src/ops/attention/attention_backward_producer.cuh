@@ -64,11 +64,10 @@ struct Work {
 
 // Blocks of keys come in pairs, the last with the first: then all have the same number of queries.
 struct KeyBlocks {
-  int kv_heads, blocks, pairs, count;  // blocks and pairs of a sequence; pairs of all
+  int blocks, pairs, count;  // blocks and pairs of a sequence; pairs of all
 
   __host__ __device__ explicit KeyBlocks(const AttentionShape& of)
-      : kv_heads(of.kv_heads),
-        blocks(of.padded_len / kKeys),
+      : blocks(of.padded_len / kKeys),
         pairs((blocks + 1) / 2),
         count(of.batch * of.kv_heads * pairs) {}
 
@@ -90,8 +89,8 @@ struct KeyBlocks {
 // Tiles of queries in the order in which they pass by a block of keys: those of the block's own
 // tokens, then those of the later half of the sequence, then the ones between. The first are where
 // a sum of dQ begins: their terms are stored, and no other block adds to them before. So dQ's sums
-// need no zeros, and, as the CTAs of a sequence run at the same time and have its later blocks
-// first, hardly a CTA waits for another.
+// need no zeros. A block waits for later ones alone, and the CTAs of a sequence run at the same
+// time and have its later blocks first: so every wait ends, and hardly a CTA does wait.
 struct QueryTiles {
   int first, own, later, end;  // own: how many are of the block's tokens
 
