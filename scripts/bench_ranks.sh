@@ -88,6 +88,7 @@ for preset in $presets; do
   train "trace-$preset" "$most" "$preset" --profile 1 --profile-start 4 --profile-steps 2
   "$python" scripts/trace_picture.py "$work/trace_rank0.json" "$out/trace_$preset.svg" --step 2
   gzip -c "$work/trace_rank0.json" >"$out/trace_$preset.json.gz"
+  rm -f "$work/trace_rank0.json"
 done
 cat "$work"/runs/*.log >"$out/log.txt"
 "$python" tests/bench/ranks_report.py "$work/runs" | tee "$out/table.txt"
