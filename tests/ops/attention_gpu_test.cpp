@@ -5,9 +5,8 @@
 #include <optional>
 
 #include "ops/attention/attention.h"
-#include "ops/attention/attention_backward_hopper.h"
+#include "ops/attention/attention_workspace.h"
 #include "ops/attention/fused_attention.h"
-#include "ops/attention/head_vectors.h"
 #include "ops/attention/xsa.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
@@ -71,7 +70,7 @@ struct Inputs {
       return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
     };
     const auto q = by_head(qkv_heads[0]), k = by_head(qkv_heads[1]), v = by_head(qkv_heads[2]);
-    const auto hidden = starts.defined() ? documents(at::kCPU)->mask().logical_not()
+    const auto hidden = starts.defined() ? documents(at::kCPU)->hidden()
                                          : at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
     const auto scores =
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(q.size(3))).masked_fill(hidden, -INFINITY);
@@ -145,14 +144,13 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
              qkv = inputs.qkv.to(test::kGpu), d_out = inputs.d_out.to(test::kGpu);
   const auto leaves = inputs.parts(qkv);
   const auto &q = leaves[0], &k = leaves[1], &v = leaves[2];
-  const auto padded =
-      (of.tokens + cuda::kAttentionBlock - 1) / cuda::kAttentionBlock * cuda::kAttentionBlock;
-  const auto fp32 = qkv.options().dtype(at::kFloat);
+  const auto shape = attention_shape(q, k, 1 / std::sqrt(static_cast<double>(of.head_dim)));
+  // Whatever is in it.
+  const AttentionWorkspace workspace(shape, qkv.device());
+  workspace.q_sum.fill_(NAN);
+  workspace.q_begun.fill_(9);
   auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
-       dv = at::empty(v.sizes(), v.options()),
-       row_stats = at::empty({2, of.batch, of.heads, padded}, fp32),
-       q_sum = at::full({of.batch, of.heads, padded, of.head_dim}, NAN, fp32),
-       q_begun = at::full({of.batch, of.heads, padded / 64}, 9, fp32.dtype(at::kInt));
+       dv = at::empty(v.sizes(), v.options());
   const auto ends = inputs.starts.defined() ? inputs.documents(test::kGpu)->ends : at::Tensor();
   auto dy = d_out;
   at::Tensor exclusive_dv;
@@ -161,19 +159,10 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
     exclusive_dv = at::empty(v.sizes(), v.options());
     cuda::exclusive_attention_backward(exclusive_shape(out, v), head_vectors(out), head_vectors(v),
                                        head_vectors(d_out), mutable_data(dy),
-                                       mutable_data(exclusive_dv),
-                                       {.delta = mutable_fp32_data(row_stats[1]),
-                                        .seq_len = static_cast<int>(of.tokens),
-                                        .padded_len = static_cast<int>(padded)},
+                                       mutable_data(exclusive_dv), workspace.row_delta(shape),
                                        dtype_of(qkv), current_stream(qkv));
   }
-  cuda::attention_backward({.batch = static_cast<int>(of.batch),
-                            .seq_len = static_cast<int>(of.tokens),
-                            .padded_len = static_cast<int>(padded),
-                            .heads = static_cast<int>(of.heads),
-                            .kv_heads = static_cast<int>(of.kv_heads),
-                            .head_dim = static_cast<int>(of.head_dim),
-                            .scale = 1 / std::sqrt(static_cast<float>(of.head_dim))},
+  cuda::attention_backward(shape,
                            {.q = head_vectors(q),
                             .k = head_vectors(k),
                             .v = head_vectors(v),
@@ -181,13 +170,7 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
                             .d_out = head_vectors(dy),
                             .logsumexp = const_fp32_data(logsumexp),
                             .document_ends = ends.defined() ? ends.const_data_ptr<int>() : nullptr},
-                           {.q = mutable_data(dq),
-                            .k = mutable_data(dk),
-                            .v = mutable_data(dv),
-                            .row_stats = mutable_fp32_data(row_stats),
-                            .q_sum = mutable_fp32_data(q_sum),
-                            .q_begun = q_begun.mutable_data_ptr<int>()},
-                           dtype_of(qkv), current_stream(qkv));
+                           workspace.gradients(dq, dk, dv), dtype_of(qkv), current_stream(qkv));
   const double bound = of.dtype == at::kHalf ? 2e-3 : 1e-2;
   EXPECT_LT(relative_error(dq, exact[0]), bound);
   EXPECT_LT(relative_error(dk, exact[1]), bound);

@@ -29,33 +29,39 @@ bool can_run(AttentionKernel kernel, at::Device device, at::ScalarType dtype,
   return false;
 }
 
-// That of heads of `channels`; none where it is the one of heads of q's size.
-std::optional<double> scale_of(const at::Tensor& q, std::int64_t channels) {
-  if (channels == 0 || channels == q.size(3)) return {};
-  return 1 / std::sqrt(static_cast<double>(channels));
+// Of the scores of heads of `channels`; 0: of q's.
+double scale_of(const at::Tensor& q, std::int64_t channels) {
+  return 1 / std::sqrt(static_cast<double>(channels == 0 ? q.size(3) : channels));
 }
 
 at::Tensor row_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         std::optional<double> scale) {
+                         double scale) {
   return at::scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
                                           /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true,
                                           scale, /*enable_gqa=*/q.size(2) != k.size(2))
       .transpose(1, 2);
 }
 
-at::Tensor document_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                              double scale, const Documents& documents) {
-  if (q.is_cuda() && can_run(AttentionKernel::flash, q.device(), q.scalar_type(), q.size(3)))
-    return flash_attention(q, k, v, scale, documents).y;
-  // Added to the scores.
-  const auto hidden = documents.mask().logical_not();
-  const auto mask = at::zeros(hidden.sizes(), q.options())
-                        .masked_fill(hidden, -std::numeric_limits<double>::infinity());
+// By LibTorch's formula; `hidden` [queries, keys] or [B, 1, queries, keys] bool: what is not seen.
+at::Tensor masked_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& hidden, double scale) {
+  const auto added = at::zeros(hidden.sizes(), q.options())
+                         .masked_fill(hidden, -std::numeric_limits<double>::infinity());
   return std::get<0>(at::_scaled_dot_product_attention_math(
-                         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), mask,
+                         q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), added,
                          /*dropout_p=*/0.0, /*is_causal=*/false, /*dropout_mask=*/{}, scale,
                          /*enable_gqa=*/q.size(2) != k.size(2)))
       .transpose(1, 2);
+}
+
+bool runs_flash_on_gpu(const at::Tensor& q) {
+  return q.is_cuda() && can_run(AttentionKernel::flash, q.device(), q.scalar_type(), q.size(3));
+}
+
+at::Tensor document_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              double scale, const Documents& documents) {
+  if (runs_flash_on_gpu(q)) return flash_attention(q, k, v, scale, documents).y;
+  return masked_attention(q, k, v, documents.hidden(), scale);
 }
 
 }  // namespace
@@ -99,12 +105,11 @@ at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd, std::int64_t channels,
                             const at::Tensor& exclusive_v, const QueryGradientPtr& q_gradient,
                             const std::optional<Documents>& documents) {
-  const auto of_head = 1 / std::sqrt(static_cast<double>(q_bthd.size(3)));
-  const double scale = scale_of(q_bthd, channels).value_or(of_head);
+  const double scale = scale_of(q_bthd, channels);
   if (fused_attention_supports(q_bthd, k_bthd, v_bthd))
     return fused_attention(q_bthd, k_bthd, v_bthd, exclusive_v, scale, q_gradient, documents);
   const auto y = documents ? document_attention(q_bthd, k_bthd, v_bthd, scale, *documents)
-                           : row_attention(q_bthd, k_bthd, v_bthd, scale_of(q_bthd, channels));
+                           : row_attention(q_bthd, k_bthd, v_bthd, scale);
   return exclusive_v.defined() ? exclusive_attention(y, exclusive_v) : y;
 }
 
@@ -112,24 +117,16 @@ at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& 
                                     const at::Tensor& v_bthd, std::int64_t channels) {
   const at::NoGradGuard no_grad;
   const auto queries = q_bshd.size(1), keys = k_bthd.size(1);
-  if (can_run(AttentionKernel::flash, q_bshd.device(), q_bshd.scalar_type(), q_bshd.size(3)) &&
-      q_bshd.is_cuda()) {
+  const double scale = scale_of(q_bshd, channels);
+  if (runs_flash_on_gpu(q_bshd)) {
     // Its causal mask ends with the last key for the last query, unlike scaled_dot_product's.
     return std::get<0>(at::_flash_attention_forward(
         q_bshd, k_bthd, v_bthd, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, queries, keys,
-        /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false,
-        scale_of(q_bshd, channels)));
+        /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false, scale));
   }
-  // Added to the scores: −∞ for keys after the query.
-  const auto mask =
-      at::full({queries, keys}, -std::numeric_limits<double>::infinity(), q_bshd.options())
-          .triu(keys - queries + 1);
-  const bool grouped = q_bshd.size(2) != k_bthd.size(2);
-  const auto y = std::get<0>(at::_scaled_dot_product_attention_math(
-      q_bshd.transpose(1, 2), k_bthd.transpose(1, 2), v_bthd.transpose(1, 2), mask,
-      /*dropout_p=*/0.0, /*is_causal=*/false, /*dropout_mask=*/{}, scale_of(q_bshd, channels),
-      /*enable_gqa=*/grouped));
-  return y.transpose(1, 2);
+  const auto later =
+      at::ones({queries, keys}, q_bshd.options().dtype(at::kBool)).triu(keys - queries + 1);
+  return masked_attention(q_bshd, k_bthd, v_bthd, later, scale);
 }
 
 }  // namespace tg

@@ -4,10 +4,10 @@
 
 namespace tg {
 
-at::Tensor Documents::mask() const {
+at::Tensor Documents::hidden() const {
   const auto positions = at::arange(ends.size(1), ends.options());
   const auto queries = positions.unsqueeze(1), keys = positions.unsqueeze(0);
-  return (keys.le(queries)).logical_and(queries.lt(ends.unsqueeze(1))).unsqueeze(1);
+  return keys.gt(queries).logical_or(queries.ge(ends.unsqueeze(1))).unsqueeze(1);
 }
 
 Documents documents_in(const at::Tensor& starts, at::Device device) {

@@ -10,7 +10,7 @@ struct Documents {
   std::int64_t longest;  // tokens
   at::Tensor ends;       // [B, T] int32: of a token, where in its row its document ends
 
-  at::Tensor mask() const;  // [B, 1, T, T] bool: which queries see which keys
+  at::Tensor hidden() const;  // [B, 1, T, T] bool: which queries do not see which keys
 };
 
 // starts [B, T] bool, on the CPU: whether a document begins with the token; one does with each row.

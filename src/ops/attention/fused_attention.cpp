@@ -6,8 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "ops/attention/attention_backward_hopper.h"
-#include "ops/attention/head_vectors.h"
+#include "ops/attention/attention_workspace.h"
 #include "ops/attention/xsa.h"
 #include "ops/operands.h"
 
@@ -54,32 +53,18 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                v = readable_heads(saved[2]), y = readable_heads(saved[3]);
     auto dy = readable_heads(upstream[0]);
     const auto logsumexp = saved[4].contiguous(), ends = saved[5];
-    const auto blocks = (q.size(1) + cuda::kAttentionBlock - 1) / cuda::kAttentionBlock;
-    const cuda::AttentionShape shape{
-        .batch = static_cast<int>(q.size(0)),
-        .seq_len = static_cast<int>(q.size(1)),
-        .padded_len = static_cast<int>(blocks * cuda::kAttentionBlock),
-        .heads = static_cast<int>(q.size(2)),
-        .kv_heads = static_cast<int>(k.size(2)),
-        .head_dim = static_cast<int>(q.size(3)),
-        .scale = static_cast<float>(context->saved_data["scale"].toDouble())};
+    const auto shape = attention_shape(q, k, context->saved_data["scale"].toDouble());
+    const AttentionWorkspace workspace(shape, q.device());
     const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
     auto dq = q_gradient ? at::Tensor() : at::empty(q.sizes(), q.options());
     auto dk = at::empty(k.sizes(), k.options()), dv = at::empty(v.sizes(), v.options());
-    const auto fp32 = q.options().dtype(at::kFloat);
-    auto row_stats = at::empty({2, q.size(0), q.size(2), shape.padded_len}, fp32),
-         q_sum = at::empty({q.size(0), q.size(2), shape.padded_len, q.size(3)}, fp32),
-         q_begun = at::empty({q.size(0), q.size(2), shape.padded_len / 64}, fp32.dtype(at::kInt));
     at::Tensor exclusive_dv;
     if (context->saved_data["exclusive"].toBool()) {
       const auto d_out = std::exchange(dy, at::empty(y.sizes(), y.options()));
       exclusive_dv = at::empty(v.sizes(), v.options());
       cuda::exclusive_attention_backward(exclusive_shape(y, v), head_vectors(y), head_vectors(v),
                                          head_vectors(d_out), mutable_data(dy),
-                                         mutable_data(exclusive_dv),
-                                         {.delta = mutable_fp32_data(row_stats[1]),
-                                          .seq_len = shape.seq_len,
-                                          .padded_len = shape.padded_len},
+                                         mutable_data(exclusive_dv), workspace.row_delta(shape),
                                          dtype_of(y), current_stream(y));
     }
     cuda::attention_backward(
@@ -91,14 +76,8 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
          .d_out = head_vectors(dy),
          .logsumexp = const_fp32_data(logsumexp),
          .document_ends = ends.defined() ? ends.const_data_ptr<int>() : nullptr},
-        {.q = mutable_data(dq),
-         .k = mutable_data(dk),
-         .v = mutable_data(dv),
-         .row_stats = mutable_fp32_data(row_stats),
-         .q_sum = mutable_fp32_data(q_sum),
-         .q_begun = q_begun.mutable_data_ptr<int>()},
-        dtype_of(q), current_stream(q));
-    if (q_gradient) q_gradient->sum = q_sum;
+        workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));
+    if (q_gradient) q_gradient->sum = workspace.q_sum;
     const at::Tensor none;
     return {dq, dk, dv, exclusive_dv, none, none, none};
   }

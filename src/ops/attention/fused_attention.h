@@ -14,7 +14,8 @@ at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                            const QueryGradientPtr& q_gradient,
                            const std::optional<Documents>& documents);
 // Whether it serves these: Hopper, heads of 64 or 128 in half precision, cuDNN in use
-// (use_attention), and a gradient wanted, since else nothing differs.
+// (use_attention), rows that attention_backward_supports(), and a gradient wanted, since else
+// nothing differs.
 bool fused_attention_supports(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                               const at::Tensor& v_bthd);
 
