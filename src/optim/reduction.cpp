@@ -30,14 +30,17 @@ at::Tensor squared_norm(const std::vector<at::Tensor>& tensors, at::Device devic
 }  // namespace
 
 Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
-                     at::ScalarType bank_dtype)
+                     at::ScalarType matrices)
     : communicator_(communicator) {
   for (const auto& row : table.rows()) {
     switch (row.reduction()) {
       case GradientReduction::reduce_scatter: {
+        const auto own = row.value.scalar_type();
         const bool bank = row.group == ParamGroup::muon;
+        const bool head = row.group == ParamGroup::head && own == at::kFloat;
         sharded_.push_back({.row = &row,
-                            .dtype = bank ? bank_dtype : row.value.scalar_type(),
+                            .dtype = bank || head ? matrices : own,
+                            .step_dtype = bank ? matrices : own,
                             .padded = {},
                             .reduced = {},
                             .mine = {},
@@ -63,7 +66,7 @@ void Reduction::start(Sharded& sharded) {
   const auto chunks = as_chunks(gradient, sharded.row->group);
   const auto world = communicator_.world_size();
   if (world == 1) {
-    sharded.mine = chunks.to(sharded.dtype);
+    sharded.mine = chunks.to(sharded.step_dtype);
     return;
   }
   const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator_);
@@ -75,10 +78,15 @@ void Reduction::start(Sharded& sharded) {
   if (!sharded.padded.defined()) {
     sharded.padded = empty_chunks(chunks, per_rank * world, sharded.dtype).zero_();
     sharded.reduced = empty_chunks(chunks, per_rank, sharded.dtype);
-    sharded.mine = sharded.reduced.narrow(0, 0, count);
   }
+  sharded.mine = sharded.reduced.narrow(0, 0, count);
   sharded.padded.narrow(0, 0, chunks.size(0)).copy_(chunks);
   sharded.pending = communicator_.reduce_scatter(sharded.reduced, sharded.padded);
+}
+
+void Reduction::finish(Sharded& sharded) {
+  sharded.pending.wait();
+  if (sharded.mine.defined()) sharded.mine = sharded.mine.to(sharded.step_dtype);
 }
 
 at::Tensor Reduction::pack(const at::Tensor& numbers) const {
@@ -110,7 +118,7 @@ void Reduction::reduce(const at::Tensor& numbers) {
   const auto packed = pack(numbers);
   communicator_.sum(packed).wait();
   unpack(packed, numbers);
-  for (auto& sharded : sharded_) sharded.pending.wait();
+  for (auto& sharded : sharded_) finish(sharded);
 }
 
 at::Tensor Reduction::gradient(const Parameter& row) const {

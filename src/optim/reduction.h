@@ -13,15 +13,16 @@ namespace tg {
 // number of micro-batches beforehand, so that sums do not depend on the number of ranks.
 class Reduction {
  public:
-  // `bank_dtype`: in which Muon's banks travel, and are stepped; all else travels in its own.
-  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType bank_dtype);
+  // `matrices`: in which Muon's banks travel and are stepped, and in which a sharded head travels
+  // between ranks; all else travels in its own.
+  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType matrices);
 
   // Of the gradients that the last backward pass left, which it uses up; and of `numbers` [k] fp32,
   // in place. Sharded gradients go first, the largest before the others; what is replicated goes
   // packed into one collective.
   void reduce(const at::Tensor& numbers);
   // What reduce() gave: of a sharded parameter this rank's chunks [count, …], a bank's in
-  // bank_dtype, else the whole; undefined where backward left none. Valid until drop_shards().
+  // `matrices`, else the whole; undefined where backward left none. Valid until drop_shards().
   at::Tensor gradient(const Parameter& row) const;
   // The global norm of it → [] fp32, on the device. Collective.
   at::Tensor norm();
@@ -42,12 +43,13 @@ class Reduction {
  private:
   struct Sharded {
     const Parameter* row;
-    at::ScalarType dtype;
+    at::ScalarType dtype, step_dtype;  // in which it travels and is stepped
     at::Tensor padded, reduced;  // kept from step to step; undefined where the gradient serves
     at::Tensor mine;             // this rank's chunks [count, …]
     Pending pending;
   };
   void start(Sharded& sharded);
+  static void finish(Sharded& sharded);
   at::Tensor pack(const at::Tensor& numbers) const;
   void unpack(const at::Tensor& packed, const at::Tensor& numbers);
 
