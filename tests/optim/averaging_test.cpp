@@ -149,17 +149,19 @@ struct ShardedWeights {
     table.add({.name = "gains", .value = at::zeros({6}), .group = ParamGroup::scalar});
     const auto large = at::zeros({1100, 1000}, at::kBFloat16);
     table.add({.name = "table", .value = large, .group = ParamGroup::embedding});
+    for (const auto& row : table.rows()) first.push_back(test::normal(row.value.sizes(), 1));
   }
   std::string train(WeightAverage& average, std::int64_t steps) {
     for (std::int64_t step = 1; step <= steps; ++step) {
-      for (const auto& row : table.rows())
-        row.value.detach().copy_(test::normal(row.value.sizes(), static_cast<std::uint64_t>(step)));
+      for (std::size_t i = 0; i < first.size(); ++i)
+        table.rows()[i].value.detach().copy_(first[i] * step);
       average.update(step, /*lr_scale=*/0.1);
     }
     return average.apply();
   }
 
   ParameterTable table;
+  std::vector<at::Tensor> first;  // weights of each row at step 1; at step n they are n times that
 };
 
 std::int64_t elements_of(const WeightAverage::NamedState& state) {
