@@ -42,10 +42,15 @@ at::Tensor Attention::own_values(const at::Tensor& embedding, const at::Tensor& 
 }
 
 // With `pass.only` heads.q is of these positions alone.
-at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass) const {
+at::Tensor Attention::attend(const Qkv& heads, const InferencePass& pass,
+                             const InputDotsPtr& y_dots) const {
   const auto exclusive_v = exclusive_ ? pass.rows(heads.exclusive_v) : at::Tensor();
   if (!pass.only && pass.cache == nullptr)
-    return causal_attention(heads.q, heads.k, heads.v, head_dim_, exclusive_v, heads.q_gradient);
+    return causal_attention(heads.q, heads.k, heads.v,
+                            {.channels = head_dim_,
+                             .exclusive_v = exclusive_v,
+                             .q_gradient = heads.q_gradient,
+                             .out_dots = y_dots});
   auto k = heads.k, v = heads.v;
   if (pass.cache != nullptr) {
     const auto length = k.size(1);
@@ -92,13 +97,14 @@ Attention::Output Attention::forward(const at::Tensor& x_btd, const at::Tensor& 
   const auto heads = pass.only ? qkv_proj_norm_rope_of_queries(x_btd, weights.qkv, in, rope_table,
                                                                pass.only->from, pass.only->count())
                                : qkv_proj_norm_rope(x_btd, weights.qkv, in, rope_table);
-  auto y = attend(heads, pass);
+  const auto y_dots = gate_weight_.defined() ? nullptr : std::make_shared<InputDots>();
+  auto y = attend(heads, pass, y_dots);
   if (gate_weight_.defined()) {
     const Weight weight{pad_last(gate_weight_, padded_dim_), {}};
     const auto gate = (linear(pass.rows(x_btd), weight) + gate_bias_).sigmoid();
     y = y * gate.to(y.scalar_type()).unsqueeze(-1);
   }
-  return {y.flatten(2, 3), heads.first_v};
+  return {y.flatten(2, 3), heads.first_v, y_dots};
 }
 
 }  // namespace tg

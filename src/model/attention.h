@@ -7,6 +7,7 @@
 #include "model/weights.h"
 #include "ops/attention/qk_norm_rope.h"
 #include "ops/attention/rope.h"
+#include "ops/norm/input_dots.h"
 #include "ops/norm/residual_norm.h"
 
 namespace tg {
@@ -18,8 +19,9 @@ class Attention {
             std::int64_t layer);
 
   struct Output {
-    at::Tensor y;        // [B, T, heads·hd], before the output projection
-    at::Tensor first_v;  // [B, T, KV, hd], for the next layer; undefined without a value residual
+    at::Tensor y;         // [B, T, heads·hd], before the output projection
+    at::Tensor first_v;   // [B, T, KV, hd], for the next layer; undefined without a value residual
+    InputDotsPtr y_dots;  // for the backward pass of the output projection
   };
   // x [B, T, D] normalised, or still to be so by row_scale (ResidualNorm); value_embedding [B, T,
   // KV·hd] or undefined; first_v of the previous layer's output, undefined in layer 0. `rope_table`
@@ -37,7 +39,7 @@ class Attention {
                    const at::Tensor& first_v) const;
   at::Tensor first_weight(const at::Tensor& first_v) const;
   at::Tensor own_values(const at::Tensor& embedding, const at::Tensor& first_v) const;
-  at::Tensor attend(const Qkv& heads, const InferencePass& pass) const;
+  at::Tensor attend(const Qkv& heads, const InferencePass& pass, const InputDotsPtr& y_dots) const;
 
   std::int64_t heads_, kv_heads_, head_dim_, padded_dim_;
   bool exclusive_;

@@ -108,7 +108,7 @@ Residual Block::run(const Residual& in, const Skip& skip, at::Tensor* previous_o
                             .normed = mlp_input(x, weights.up, weights.down),
                             .y_scaling = weights.up.fp8.input,
                             .branch_gradient_scaling = weights.out.fp8.output_gradient},
-                           norm_scale_);
+                           norm_scale_, attended.y_dots);
   const bool light = recompute_ == ActivationRecompute::light;
   Residual out{middle.x,
                mlp(middle.y, weights.up, weights.down, negative_slope_, light, middle.row_scale),

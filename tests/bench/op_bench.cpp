@@ -184,9 +184,11 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const auto projection = matrix(r.dim, r.dim);
   timer.row("linear_residual_norm of out", own_gemms(out_flops, 2 * out_flops),
             {make({b, t, r.dim}), make({b, t, r.dim})}, [&](const auto& in) {
+              const auto dots = std::make_shared<InputDots>();
+              dots->wanted = true;
               const auto normed = linear_residual_norm(
                   in[0], projection, {.x = in[1], .normed = NormedRows::as_row_scale},
-                  /*norm_scale=*/1);
+                  /*norm_scale=*/1, dots);
               return Tensors{normed.x, normed.y};
             });
 
@@ -224,14 +226,20 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
 
   // Backward has five GEMMs, forward two.
   const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);
+  const auto left_by_projection =
+      at::zeros({r.heads * hd / 64, b * t}, make.options.dtype(at::kFloat));
   timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
-            [](const auto& in) { return Tensors{causal_attention(in[0], in[1], in[2])}; });
+            [&](const auto& in) {
+              const auto dots = std::make_shared<InputDots>();
+              dots->sums = left_by_projection;
+              return Tensors{causal_attention(in[0], in[1], in[2], {.out_dots = dots})};
+            });
   timer.row("causal_attention, exclusive",
             {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
             [](const auto& in) {
-              return Tensors{causal_attention(in[0], in[1], in[2], /*channels=*/0, in[2])};
+              return Tensors{causal_attention(in[0], in[1], in[2], {.exclusive_v = in[2]})};
             });
 
   // Some four in a row; the FLOPs are those of the pairs that see each other.
@@ -239,13 +247,12 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
       documents_in(at::rand({b, t}) < 4.0 / static_cast<double>(t), make.device());
   const double share =
       documents.hidden().logical_not().sum().item<double>() * 2 / static_cast<double>(b * t * t);
-  timer.row(
-      "causal_attention of documents",
-      {Cost::Bound::attention, share * flops, share * 2.5 * flops, /*own_kernel=*/true},
-      {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
-      [&](const auto& in) {
-        return Tensors{causal_attention(in[0], in[1], in[2], /*channels=*/0, {}, {}, documents)};
-      });
+  timer.row("causal_attention of documents",
+            {Cost::Bound::attention, share * flops, share * 2.5 * flops, /*own_kernel=*/true},
+            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
+            [&](const auto& in) {
+              return Tensors{causal_attention(in[0], in[1], in[2], {.documents = documents})};
+            });
 
   // FLOPs of a step: 2·m·m·n for X·Xᵀ, 2·m³ for A·A and 2·m·m·n for B·X, m the shorter side.
   const double m = static_cast<double>(std::min(r.dim, r.hidden));

@@ -52,9 +52,9 @@ struct Inputs {
   // By causal_attention() on the GPU.
   Gradients on_gpu() const {
     const auto leaves = parts(qkv.to(test::kGpu));
-    const auto out =
-        causal_attention(leaves[0], leaves[1], leaves[2], /*channels=*/0,
-                         exclusive ? leaves[2] : at::Tensor(), {}, documents(test::kGpu));
+    const auto out = causal_attention(
+        leaves[0], leaves[1], leaves[2],
+        {.exclusive_v = exclusive ? leaves[2] : at::Tensor(), .documents = documents(test::kGpu)});
     return torch::autograd::grad({out}, leaves, {d_out.to(test::kGpu)});
   }
 
@@ -123,6 +123,12 @@ TEST_P(AttentionGpu, GradientsAreAsNearTheFormulaAsThoseOfCudnn) {
   }
 }
 
+// [heads·hd / 64, B·T]
+at::Tensor dots_of(const at::Tensor& out, const at::Tensor& d_out) {
+  const auto products = out.to(at::kFloat) * d_out.to(at::kFloat);
+  return products.view({out.size(0) * out.size(1), -1, 64}).sum(-1).t().contiguous();
+}
+
 // The kernel alone, with the output and the log-sum-exp of the formula.
 class AttentionBackwardGpu : public test::OnGpu<::testing::TestWithParam<AttentionCase>> {
  protected:
@@ -132,9 +138,12 @@ class AttentionBackwardGpu : public test::OnGpu<::testing::TestWithParam<Attenti
     if (!use_hopper_kernels(at::ones({1}, at::TensorOptions(test::kGpu).dtype(at::kBFloat16))))
       GTEST_SKIP() << "no Hopper GPU";
   }
+
+  // `dots_given`: the projection has left out·d_out.
+  void expect_gradients_of_formula(bool dots_given) const;
 };
 
-TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
+void AttentionBackwardGpu::expect_gradients_of_formula(bool dots_given) const {
   const auto& of = GetParam();
   const Inputs inputs(of);
   const auto exact = inputs.exact();
@@ -162,12 +171,15 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
                                        mutable_data(exclusive_dv), workspace.row_delta(shape),
                                        dtype_of(qkv), current_stream(qkv));
   }
+  const auto dots = dots_given ? dots_of(out, dy) : at::Tensor();
+  const bool has_dots = dots_given || of.exclusive;
   cuda::attention_backward(shape,
                            {.q = head_vectors(q),
                             .k = head_vectors(k),
                             .v = head_vectors(v),
-                            .out = of.exclusive ? cuda::HeadVectors{} : head_vectors(out),
+                            .out = has_dots ? cuda::HeadVectors{} : head_vectors(out),
                             .d_out = head_vectors(dy),
+                            .out_dots = const_fp32_data(dots),
                             .logsumexp = const_fp32_data(logsumexp),
                             .document_ends = ends.defined() ? ends.const_data_ptr<int>() : nullptr},
                            workspace.gradients(dq, dk, dv), dtype_of(qkv), current_stream(qkv));
@@ -175,6 +187,14 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
   EXPECT_LT(relative_error(dq, exact[0]), bound);
   EXPECT_LT(relative_error(dk, exact[1]), bound);
   EXPECT_LT(relative_error(of.exclusive ? dv + exclusive_dv : dv, exact[2]), bound);
+}
+
+TEST_P(AttentionBackwardGpu, GradientsAreTheFormulas) {
+  expect_gradients_of_formula(/*dots_given=*/false);
+}
+
+TEST_P(AttentionBackwardGpu, GradientsAreTheFormulasWhereTheProjectionLeftTheDots) {
+  expect_gradients_of_formula(/*dots_given=*/true);
 }
 
 // More blocks of keys than the emulation's grid has CTAs; an odd number of them; partial blocks.

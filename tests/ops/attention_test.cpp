@@ -84,7 +84,8 @@ TEST_P(CausalAttention, PaddedHeadsAttendAsThoseWithoutPadding) {
              v = test::normal({2, 9, 2, 6}, 15);
   const auto pad = [](const at::Tensor& x) { return at::constant_pad_nd(x, {0, 2}); };
   const auto expected = pad(attend_by_hand(q, k, v));
-  EXPECT_TRUE(test::is_close(causal_attention(pad(q), pad(k), pad(v), 6), expected, 1e-12, 1e-12));
+  EXPECT_TRUE(test::is_close(causal_attention(pad(q), pad(k), pad(v), {.channels = 6}), expected,
+                             1e-12, 1e-12));
   const auto of_last = causal_attention_of_last(pad(q.narrow(1, 4, 5)), pad(k), pad(v), 6);
   EXPECT_TRUE(test::is_close(of_last, expected.narrow(1, 4, 5), 1e-12, 1e-12));
 }
@@ -173,7 +174,7 @@ TEST(Documents, AttendEachToItselfAlone) {
   };
   const auto q = leaf({2, 9, 4, 8}, 1), k = leaf({2, 9, 2, 8}, 2), v = leaf({2, 9, 2, 8}, 3);
   const auto upstream = test::normal({2, 9, 4, 8}, 4);
-  const auto y = causal_attention(q, k, v, 0, {}, {}, some_documents());
+  const auto y = causal_attention(q, k, v, {.documents = some_documents()});
   const auto gradients = torch::autograd::grad({y}, {q, k, v}, {upstream});
   for (const auto& [row, first, count] :
        {std::array{0, 0, 3}, {0, 3, 4}, {0, 7, 2}, {1, 0, 1}, {1, 1, 8}}) {

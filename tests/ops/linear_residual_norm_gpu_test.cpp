@@ -20,6 +20,7 @@ struct Case {
 
 struct Results {
   at::Tensor x, normed, d_in, dx, d_weight;
+  at::Tensor in_dots;  // [in_width / 64, rows]; undefined where that is no whole number
 };
 
 class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
@@ -47,17 +48,20 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const auto in_leaf = in.detach().set_requires_grad(true),
                x_leaf = x.detach().set_requires_grad(true);
     const Weight of{weight, at::zeros_like(weight, at::kFloat)};
+    const auto in_dots = std::make_shared<InputDots>();
+    in_dots->wanted = in.size(-1) % 64 == 0;
     const auto out = linear_residual_norm(in_leaf, of,
                                           {.x = x_leaf,
                                            .channels = GetParam().width - GetParam().padding,
                                            .normed = NormedRows::as_row_scale},
-                                          kNormScale);
+                                          kNormScale, in_dots);
     EXPECT_TRUE(out.row_scale.defined());
     const auto scale = out.row_scale.view({1, -1, 1});
     const auto gradients = torch::autograd::grad({out.x, out.y}, {in_leaf, x_leaf},
                                                  {d_x, (d_normed * scale).to(at::kBFloat16)});
-    return {out.x.detach(), out.x.detach().to(at::kDouble) * scale, gradients[0], gradients[1],
-            of.gradient};
+    return {out.x.detach(), out.x.detach().to(at::kDouble) * scale,
+            gradients[0],   gradients[1],
+            of.gradient,    in_dots->sums};
   }
   Results exact() const {
     const auto leaf = [](const at::Tensor& of) {
@@ -71,7 +75,7 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const auto gradients =
         torch::autograd::grad({sum, normed}, {in64, x64, weight64},
                               {d_x.cpu().to(at::kDouble), d_normed.cpu().to(at::kDouble)});
-    return {sum.detach(), normed.detach(), gradients[0], gradients[1], gradients[2]};
+    return {sum.detach(), normed.detach(), gradients[0], gradients[1], gradients[2], {}};
   }
 
   static constexpr double kNormScale = 0.7;
@@ -99,6 +103,24 @@ TEST_P(LinearResidualNormGpu, SumNormAndGradientsAreTheFormulas) {
   EXPECT_LT(test::worst_row(without_padding(found.d_weight).reshape({1, -1}),
                             without_padding(right.d_weight).reshape({1, -1})),
             3 * kRounding);
+}
+
+// Of the gradient as it is stored: attention's backward pass wants what is left of its rounding to
+// cancel.
+TEST_P(LinearResidualNormGpu, DotsAreThoseOfTheInputAndItsRoundedGradient) {
+  if (!use_hopper_kernels(x)) GTEST_SKIP() << "no Hopper GPU";
+  const auto in_width = GetParam().in_width;
+  const auto found = run();
+  ASSERT_EQ(found.in_dots.defined(), in_width % 64 == 0);
+  if (!found.in_dots.defined()) return;
+  const auto products =
+      (in.cpu().to(at::kDouble) * found.d_in.cpu().to(at::kDouble)).view({-1, in_width / 64, 64});
+  const auto right = products.sum(-1).t(), magnitude = products.abs().sum(-1).t();
+  ASSERT_EQ(found.in_dots.sizes(), right.sizes());
+  // 64 sums in fp32.
+  const auto error = (found.in_dots.cpu().to(at::kDouble) - right).abs();
+  EXPECT_TRUE((error <= 0x1p-20 * magnitude).all().item<bool>())
+      << (error / magnitude).max().item<double>();
 }
 
 TEST_P(LinearResidualNormGpu, EqualsTheSeparateOperations) {

@@ -102,15 +102,14 @@ void use_attention(AttentionKernel kernel) {
 }
 
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                            const at::Tensor& v_bthd, std::int64_t channels,
-                            const at::Tensor& exclusive_v, const QueryGradientPtr& q_gradient,
-                            const std::optional<Documents>& documents) {
-  const double scale = scale_of(q_bthd, channels);
+                            const at::Tensor& v_bthd, const AttentionOptions& options) {
+  const double scale = scale_of(q_bthd, options.channels);
   if (fused_attention_supports(q_bthd, k_bthd, v_bthd))
-    return fused_attention(q_bthd, k_bthd, v_bthd, exclusive_v, scale, q_gradient, documents);
-  const auto y = documents ? document_attention(q_bthd, k_bthd, v_bthd, scale, *documents)
-                           : row_attention(q_bthd, k_bthd, v_bthd, scale);
-  return exclusive_v.defined() ? exclusive_attention(y, exclusive_v) : y;
+    return fused_attention(q_bthd, k_bthd, v_bthd, scale, options);
+  const auto y = options.documents
+                     ? document_attention(q_bthd, k_bthd, v_bthd, scale, *options.documents)
+                     : row_attention(q_bthd, k_bthd, v_bthd, scale);
+  return options.exclusive_v.defined() ? exclusive_attention(y, options.exclusive_v) : y;
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,

@@ -6,6 +6,7 @@
 
 #include "ops/attention/documents.h"
 #include "ops/attention/query_gradient.h"
+#include "ops/norm/input_dots.h"
 
 namespace tg {
 
@@ -21,18 +22,21 @@ std::string attention_name(AttentionKernel kernel);
 // Makes scaled_dot_product_attention use that kernel and no other, for the whole process.
 void use_attention(AttentionKernel kernel);
 
+struct AttentionOptions {
+  std::int64_t channels = 0;  // of a head, where the others are padding: hd in the formula; 0: all
+  at::Tensor exclusive_v = {};  // v again: the result is exclusive_attention(result, exclusive_v)
+  // A query sees the keys of its own one alone: by the kernels named at fused_attention(), on
+  // another GPU in half precision FlashAttention's both ways, else with a mask.
+  std::optional<Documents> documents = {};
+  QueryGradientPtr q_gradient = {};  // q's gradient may go there (qk_norm_rope.h)
+  InputDotsPtr out_dots = {};        // of the projection that takes the result as it is
+};
+
 // Causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head ⌊h·KV/heads⌋
 // (grouped queries, Ainslie et al. 2023). q [B, T, heads, hd], k and v [B, T, KV, hd] → [B, T,
-// heads, hd]. Where only `channels` of a head, if not 0, are no padding, hd in the formula is
-// these. Where `q_gradient` is given, q's gradient may go there (qk_norm_rope.h). With
-// `exclusive_v`, which is v again, the result is exclusive_attention(result, exclusive_v). With
-// `documents` a query sees the keys of its own one alone: by the kernels named at
-// fused_attention(), on another GPU in half precision FlashAttention's both ways, else with a mask.
+// heads, hd].
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                            const at::Tensor& v_bthd, std::int64_t channels = 0,
-                            const at::Tensor& exclusive_v = {},
-                            const QueryGradientPtr& q_gradient = {},
-                            const std::optional<Documents>& documents = {});
+                            const at::Tensor& v_bthd, const AttentionOptions& options = {});
 
 // The same for the last S ≤ T positions' queries alone, without a gradient: q [B, S, heads, hd], k
 // and v [B, T, KV, hd] → [B, S, heads, hd]. Flash attention on a GPU in half precision, whatever

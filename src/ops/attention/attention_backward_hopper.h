@@ -17,7 +17,10 @@ struct AttentionShape {
 // Of tokens' heads [B·T, heads or KV, head_dim].
 struct AttentionTensors {
   HeadVectors q, k, v;
-  HeadVectors out, d_out;  // no data of out: row_stats has the second of its parts already
+  HeadVectors out, d_out;
+  // [heads·hd / 64, B·T]: Σ out·d_out over 64 channels each. If null, they come of out and d_out,
+  // and if out has no data either, row_stats has the second of its parts already.
+  const float* out_dots = nullptr;
   const float* logsumexp;  // [B, heads, T], natural, of the scaled scores
   // [B, T]: where in its row a token's document ends, before which queries see it; null: nowhere.
   const int* document_ends = nullptr;

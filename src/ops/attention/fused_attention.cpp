@@ -36,14 +36,17 @@ Forward document_forward(const at::Tensor& q, const at::Tensor& k, const at::Ten
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const OptionalTensor& exclusive_v, double scale,
-                            const QueryGradientPtr& q_gradient,
-                            const std::optional<Documents>& documents) {
+                            const std::optional<Documents>& documents,
+                            const QueryGradientPtr& q_gradient, const InputDotsPtr& out_dots) {
     const auto [y, logsumexp] =
         documents ? document_forward(q, k, v, scale, *documents) : cudnn_forward(q, k, v, scale);
+    // Exclusive attention's backward kernel leaves them in the workspace.
+    if (out_dots) out_dots->wanted = !exclusive_v;
     context->save_for_backward({q, k, v, y, logsumexp, documents ? documents->ends : at::Tensor()});
     context->saved_data["scale"] = scale;
     context->saved_data["exclusive"] = exclusive_v.has_value();
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
+    context->saved_data["out_dots"] = in_capsule(out_dots);
     return exclusive_v ? exclusive_attention(y, v) : y;
   }
 
@@ -67,19 +70,23 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
                                          mutable_data(exclusive_dv), workspace.row_delta(shape),
                                          dtype_of(y), current_stream(y));
     }
+    const auto out_dots = from_capsule<InputDotsPtr>(context->saved_data["out_dots"]);
+    const auto dots = out_dots ? out_dots->sums : at::Tensor();
+    const bool has_dots = dots.defined() || exclusive_dv.defined();
     cuda::attention_backward(
         shape,
         {.q = head_vectors(q),
          .k = head_vectors(k),
          .v = head_vectors(v),
-         .out = exclusive_dv.defined() ? cuda::HeadVectors{} : head_vectors(y),
+         .out = has_dots ? cuda::HeadVectors{} : head_vectors(y),
          .d_out = head_vectors(dy),
+         .out_dots = const_fp32_data(dots),
          .logsumexp = const_fp32_data(logsumexp),
          .document_ends = ends.defined() ? ends.const_data_ptr<int>() : nullptr},
         workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));
     if (q_gradient) q_gradient->sum = workspace.q_sum;
     const at::Tensor none;
-    return {dq, dk, dv, exclusive_dv, none, none, none};
+    return {dq, dk, dv, exclusive_dv, none, none, none, none};
   }
 };
 
@@ -97,10 +104,9 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const at::Tensor& exclusive_v, double scale,
-                           const QueryGradientPtr& q_gradient,
-                           const std::optional<Documents>& documents) {
-  return FusedAttention::apply(q, k, v, optional_tensor(exclusive_v), scale, q_gradient, documents);
+                           double scale, const AttentionOptions& of) {
+  return FusedAttention::apply(q, k, v, optional_tensor(of.exclusive_v), scale, of.documents,
+                               of.q_gradient, of.out_dots);
 }
 
 }  // namespace tg

@@ -1,8 +1,5 @@
 #pragma once
-#include <optional>
-
-#include "ops/attention/documents.h"
-#include "ops/attention/query_gradient.h"
+#include "ops/attention/attention.h"
 
 namespace tg {
 
@@ -10,9 +7,7 @@ namespace tg {
 // pass of attention_backward_hopper.h, which spares cuDNN's passes over the heads before and after
 // its own. Arguments and result as there; `scale` of the scores.
 at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                           const at::Tensor& v_bthd, const at::Tensor& exclusive_v, double scale,
-                           const QueryGradientPtr& q_gradient,
-                           const std::optional<Documents>& documents);
+                           const at::Tensor& v_bthd, double scale, const AttentionOptions& options);
 // Whether it serves these: Hopper, heads of 64 or 128 in half precision, cuDNN in use
 // (use_attention), rows that attention_backward_supports(), and a gradient wanted, since else
 // nothing differs.

@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "ops/norm/input_gradient_hopper.h"
 #include "ops/norm/linear_residual_norm_hopper.h"
 #include "ops/norm/residual_norm_rows.h"
 #include "ops/operands.h"
@@ -13,10 +14,27 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// linear_backward(), which leaves the dots.
+at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
+                                     const at::Tensor& dy, InputDots& dots) {
+  const auto dy_rows = as_rows(dy);
+  const auto rows = dy_rows.size(0), in = x.size(-1);
+  accumulate_gemm(weight.gradient, dy_rows.t(), as_rows(x));
+  const auto dx = at::empty(x.sizes(), x.options());
+  dots.sums = at::empty({in / 64, rows}, x.options().dtype(at::kFloat));
+  cuda::input_gradient_with_dots({.rows = static_cast<int>(rows),
+                                  .in = static_cast<int>(in),
+                                  .out = static_cast<int>(dy_rows.size(1))},
+                                 const_data(dy_rows), const_data(weight.value), const_data(x),
+                                 mutable_data(dx), mutable_fp32_data(dots.sums), current_stream(x));
+  return dx;
+}
+
 // → x', x' again with y's gradient, row_scale (ResidualNorm).
 struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& in, const at::Tensor& x,
-                               const Weight& weight, double norm_scale, std::int64_t channels) {
+                               const Weight& weight, double norm_scale, std::int64_t channels,
+                               const InputDotsPtr& in_dots) {
     const auto width = x.size(-1), rows = x.numel() / width;
     const auto fp32 = x.options().dtype(at::kFloat);
     const auto residual = at::empty_like(x), row_scale = at::empty({rows}, fp32);
@@ -34,6 +52,7 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
     context->saved_data["weight"] = in_capsule(weight);
     context->saved_data["norm_scale"] = norm_scale;
     context->saved_data["channels"] = channels;
+    context->saved_data["in_dots"] = in_capsule(in_dots);
     context->mark_non_differentiable({row_scale});
     context->set_materialize_grads(false);
     return {residual, residual.variable_data(), row_scale};
@@ -56,8 +75,12 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
                                  cuda::residual_norm_blocks(terms, rows, /*copies_dx=*/false),
                                  /*partials=*/nullptr, /*parameter_sums=*/nullptr,
                                  current_stream(residual));
+    const auto in_dots = from_capsule<InputDotsPtr>(context->saved_data["in_dots"]);
     const at::Tensor none;
-    return {linear_backward(in, weight, dx), dx, none, none, none};
+    const auto d_in = in_dots && in_dots->wanted
+                          ? linear_backward_with_dots(in, weight, dx, *in_dots)
+                          : linear_backward(in, weight, dx);
+    return {d_in, dx, none, none, none, none};
   }
 };
 
@@ -72,14 +95,16 @@ bool supported(const at::Tensor& in, const Weight& weight, const ResidualTerms& 
 }  // namespace
 
 ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight,
-                                  const ResidualTerms& terms, double norm_scale) {
+                                  const ResidualTerms& terms, double norm_scale,
+                                  const InputDotsPtr& in_dots) {
   if (!supported(in, weight, terms)) {
     auto with_branch = terms;
     with_branch.branch = linear(in, weight);
     return residual_norm(with_branch, norm_scale, /*keep_sum=*/false);
   }
-  const auto out = FusedLinearResidualNorm::apply(
-      aligned_contiguous(in), aligned_contiguous(terms.x), weight, norm_scale, terms.channels);
+  const auto out =
+      FusedLinearResidualNorm::apply(aligned_contiguous(in), aligned_contiguous(terms.x), weight,
+                                     norm_scale, terms.channels, in_dots);
   return {.sum = {}, .x = out[0], .y = out[1], .row_scale = out[2], .x0 = terms.x0};
 }
 

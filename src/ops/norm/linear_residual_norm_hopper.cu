@@ -65,15 +65,10 @@ __global__ void __launch_bounds__(kScaleThreads)
       shape.norm_scale * rsqrtf(sum / static_cast<float>(shape.channels) + kNormEpsilon);
 }
 
-// Columns of a tile: the fewer tiles, the less is read, unless the last one is mostly empty.
-int tile_columns_of(int width) {
-  return width % 192 == 0 ? 192 : 128;
-}
-
 }  // namespace
 
 int linear_residual_parts(int width) {
-  const int columns = tile_columns_of(width);
+  const int columns = tile_columns(width);
   return (width + columns - 1) / columns;
 }
 
@@ -89,14 +84,10 @@ void linear_residual_norm(const LinearResidualShape& shape, const void* in, cons
                             .c = x,
                             .d = residual};
   const int parts = linear_residual_parts(shape.width);
-  const auto launch = [&](auto columns) {
+  dispatch_tile_columns(shape.width, [&](auto columns) {
     launch_gemm(problem, ResidualEpilogue<columns()>{squares, shape.rows, parts},
                 "linear_residual_norm", stream);
-  };
-  if (tile_columns_of(shape.width) == 192)
-    launch(std::integral_constant<int, 192>{});
-  else
-    launch(std::integral_constant<int, 128>{});
+  });
   row_scale_kernel<<<(shape.rows + kScaleThreads - 1) / kScaleThreads, kScaleThreads, 0, stream>>>(
       shape, squares, parts, row_scale);
   check_launch("linear_residual_norm: row_scale");

@@ -1,5 +1,7 @@
 #pragma once
 // What an epilogue of gemm.cuh knows of its tile: which of the rows a thread has.
+#include <type_traits>
+
 #include "ops/kernels.cuh"
 
 namespace tg::cuda::hopper {
@@ -14,6 +16,19 @@ constexpr int kSubtileAccumulators = kSubtileN / 2;           // of a thread, in
 
 template <typename Element>
 constexpr bool is_transposed = sizeof(Element) == 1;  // C and D
+
+// launch(std::integral_constant of the columns of a tile) for a D of `width` columns: the fewer
+// tiles, the less is read, unless the last one is mostly empty.
+constexpr int tile_columns(int width) {
+  return width % 192 == 0 ? 192 : 128;
+}
+template <typename Launch>
+void dispatch_tile_columns(int width, Launch launch) {
+  if (tile_columns(width) == 192)
+    launch(std::integral_constant<int, 192>{});
+  else
+    launch(std::integral_constant<int, 128>{});
+}
 
 // A tile's first row and column, and its index among all tiles of all CTAs.
 struct TileInfo {
