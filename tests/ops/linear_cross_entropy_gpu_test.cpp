@@ -48,31 +48,43 @@ class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>>
          unit * (sure * 5 / unit.square().sum(1, true)))
             .to(at::kBFloat16);
   }
-  Results run(double upstream = 1, bool fp8 = false) const {
+  Results run(const Weight& w, double upstream) const {
     const auto in = x.detach().set_requires_grad(true);
-    Weight w{weight, at::ones(weight.sizes(), weight.options().dtype(at::kFloat))};
-    if (fp8) w.fp8 = test::fp8_weight(weight).fp8;
-    const auto gradient = [&] {
-      const auto loss = linear_cross_entropy(
-          in, w, targets, {.cap = GetParam().cap, .scale = kScale, .vocab = GetParam().vocab});
-      loss.backward(at::full({}, upstream, loss.options()));
-      return loss.detach();
-    };
-    if (fp8) {  // A step before, whose scales are those of another network.
-      gradient();
-      for (const auto& [scaling, max] : {std::pair{&w.fp8.input, kFp8Max},
-                                         {&w.fp8.output_gradient, kE5m2Max},
-                                         {&w.fp8.scaled_input, kFp8Max}})
-        at::Tensor(scaling->scale).copy_(scaling->amax * (4 / max));
-      w.gradient.fill_(1);
-      in.mutable_grad() = at::Tensor();
-    }
-    const auto loss = gradient();
-    return {loss, in.grad(), w.gradient - 1};
+    const auto loss = linear_cross_entropy(
+        in, w, targets, {.cap = GetParam().cap, .scale = kScale, .vocab = GetParam().vocab});
+    loss.backward(at::full({}, upstream, loss.options()));
+    return {loss.detach(), in.grad(), w.gradient - 1};
   }
-  Results exact() const {
+  Results run(double upstream = 1) const {
+    return run({weight, at::ones(weight.sizes(), weight.options().dtype(at::kFloat))}, upstream);
+  }
+  // With the scales that a step before leaves, whose own are those of another network.
+  Weight fp8_head() const {
+    auto head = test::fp8_weight(weight);
+    run(head, 1);
+    for (const auto& [scaling, max] : {std::pair{&head.fp8.input, kFp8Max},
+                                       {&head.fp8.output_gradient, kE5m2Max},
+                                       {&head.fp8.scaled_input, kFp8Max}})
+      at::Tensor(scaling->scale).copy_(scaling->amax * (4 / max));
+    head.gradient.fill_(1);
+    return head;
+  }
+  // A target's weights become larger along its x, by less than rounding to e4m3 keeps.
+  void hide_targets_from_rounding() {
+    const auto fp8 = test::fp8_weight(weight).fp8;
+    const auto rounded = fp8.value.to(at::kFloat) * fp8.scale;
+    const auto along_x =
+        at::zeros_like(rounded).index_put_({targets}, x.to(at::kFloat).sign()) * rounded.sign();
+    // The largest one is what the scale comes of.
+    const auto is_largest = rounded.abs() == rounded.abs().max();
+    weight = at::where(is_largest, rounded, rounded * (1 + 0.02 * along_x)).to(at::kBFloat16);
+  }
+  bool supports_fp8() const { return GetParam().dim % 16 == 0 && weight.size(0) % 16 == 0; }
+
+  Results exact() const { return exact(x, weight); }
+  Results exact(const at::Tensor& of_x, const at::Tensor& of_weight) const {
     const auto c = GetParam();
-    const auto x64 = x.to(at::kDouble), w64 = weight.slice(0, 0, c.vocab).to(at::kDouble);
+    const auto x64 = of_x.to(at::kDouble), w64 = of_weight.slice(0, 0, c.vocab).to(at::kDouble);
     const auto index = targets.unsqueeze(1);
     const auto tanh = (at::mm(x64, w64.t()) / c.cap).tanh_();
     const auto log_softmax = (tanh * c.cap).log_softmax(1);
@@ -124,9 +136,8 @@ TEST_P(LinearCrossEntropyGpu, GivesTheSameBitsAgainAndScalesWithTheUpstreamGradi
 }
 
 TEST_P(LinearCrossEntropyGpu, InFp8IsNearBf16) {
-  if (GetParam().dim % 16 != 0 || weight.size(0) % 16 != 0)
-    GTEST_SKIP() << "rows of no multiple of 16 bytes";
-  const auto found = run(1, /*fp8=*/true), bf16 = run();
+  if (!supports_fp8()) GTEST_SKIP() << "rows of no multiple of 16 bytes";
+  const auto found = run(fp8_head(), 1), bf16 = run();
   const auto relative = [](const at::Tensor& a, const at::Tensor& b) {
     return ((a - b).to(at::kFloat).norm() / b.to(at::kFloat).norm()).item<double>();
   };
@@ -137,17 +148,29 @@ TEST_P(LinearCrossEntropyGpu, InFp8IsNearBf16) {
   EXPECT_LE(relative(found.dx, bf16.dx), 0.1);
   EXPECT_LE(relative(found.dw, bf16.dw), 0.1);
   EXPECT_EQ(found.dw.slice(0, GetParam().vocab).count_nonzero().item<std::int64_t>(), 0);
-  const auto again = run(1, /*fp8=*/true);
+  const auto again = run(fp8_head(), 1);
   EXPECT_TRUE(at::equal(again.loss, found.loss));
   EXPECT_TRUE(at::equal(again.dx, found.dx));
   EXPECT_TRUE(at::equal(again.dw, found.dw));
 }
 
+// The target's logit as well: a head whose target alone is not rounded learns to tell it by that.
+TEST_P(LinearCrossEntropyGpu, InFp8TheLossIsThatOfTheRoundedOperands) {
+  if (!supports_fp8()) GTEST_SKIP() << "rows of no multiple of 16 bytes";
+  hide_targets_from_rounding();
+  const auto head = fp8_head();
+  const auto rounded_x = fp8_rounded(x, head.fp8.input).to(at::kDouble) *
+                         head.fp8.input.scale.to(at::kDouble),
+             rounded_weight = head.fp8.value.to(at::kDouble) * head.fp8.scale.to(at::kDouble);
+  const auto found = run(head, 1).loss.item<double>();
+  EXPECT_NEAR(found, exact(rounded_x, rounded_weight).loss.item<double>(), 1e-3);
+}
+
 TEST_P(LinearCrossEntropyGpu, ANaNInTheInputIsOneInTheLoss) {
   x[GetParam().rows / 2][1].fill_(NAN);
   EXPECT_TRUE(run().loss.isnan().item<bool>());
-  if (GetParam().dim % 16 == 0 && weight.size(0) % 16 == 0) {
-    EXPECT_TRUE(run(1, /*fp8=*/true).loss.isnan().item<bool>());
+  if (supports_fp8()) {
+    EXPECT_TRUE(run(fp8_head(), 1).loss.isnan().item<bool>());
   }
 }
 
