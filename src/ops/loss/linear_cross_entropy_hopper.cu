@@ -110,21 +110,19 @@ struct SoftmaxGradientEpilogue {
     __device__ void end_subtile(int subtile) const {
       if (subtile != block_n / kSubtileN - 1) return;
       output.end();
-      rows.for_each([&](int mma, int half, int row) {
-        const float sum = warp_sum<4>(sums[mma][half]);  // the four lanes of a row
-        if (threadIdx.x % 4 == 0 && row < of.rows)
-          of.partial_sums[std::int64_t{tile_n} * of.rows + row] = sum;
+      rows.for_each_sum(sums, of.rows, [&](int row, float sum) {
+        of.partial_sums[std::int64_t{tile_n} * of.rows + row] = sum;
       });
     }
   };
 };
 
-// A warp has a row of a matrix [., dim] of T.
 using P = Pack<T>;
 template <typename Operand>
 __device__ auto load_operands(const Operand* from) {
   return load_pack<Operand, P::size>(from);
 }
+// A warp has a row of a matrix [., dim].
 template <typename Visit>
 __device__ void for_packs(int dim, Visit visit) {
   for (int i = static_cast<int>(threadIdx.x) % kWarp * P::size; i < dim; i += kWarp * P::size)

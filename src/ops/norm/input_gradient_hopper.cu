@@ -48,15 +48,10 @@ struct DotEpilogue {
       }
       sums[mma][0] = of_rows[0], sums[mma][1] = of_rows[1];
     }
-    // Four lanes have a row.
     __device__ void end_subtile(int subtile) const {
       const int part = first_part + subtile;
-      thread_rows.for_each([&](int mma, int half, int row) {
-        float sum = sums[mma][half];
-        sum += __shfl_xor_sync(0xffffffff, sum, 1);
-        sum += __shfl_xor_sync(0xffffffff, sum, 2);
-        if (threadIdx.x % 4 == 0 && row < epilogue.rows && part < epilogue.parts)
-          epilogue.dots[std::int64_t{part} * epilogue.rows + row] = sum;
+      thread_rows.for_each_sum(sums, epilogue.rows, [&](int row, float sum) {
+        if (part < epilogue.parts) epilogue.dots[std::int64_t{part} * epilogue.rows + row] = sum;
       });
     }
   };

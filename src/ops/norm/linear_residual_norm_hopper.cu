@@ -39,15 +39,10 @@ struct ResidualEpilogue {
         return sum;
       });
     }
-    // Four lanes have a row.
     __device__ void end_subtile(int subtile) const {
       if (subtile != block_n / kSubtileN - 1) return;
-      thread_rows.for_each([&](int mma, int half, int row) {
-        float sum = sums[mma][half];
-        sum += __shfl_xor_sync(0xffffffff, sum, 1);
-        sum += __shfl_xor_sync(0xffffffff, sum, 2);
-        if (threadIdx.x % 4 == 0 && row < epilogue.rows)
-          epilogue.squares[std::int64_t{row} * epilogue.parts + part] = sum;
+      thread_rows.for_each_sum(sums, epilogue.rows, [&](int row, float sum) {
+        epilogue.squares[std::int64_t{row} * epilogue.parts + part] = sum;
       });
     }
   };

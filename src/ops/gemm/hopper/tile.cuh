@@ -17,11 +17,12 @@ constexpr int kSubtileAccumulators = kSubtileN / 2;           // of a thread, in
 template <typename Element>
 constexpr bool is_transposed = sizeof(Element) == 1;  // C and D
 
-// launch(std::integral_constant of the columns of a tile) for a D of `width` columns: the fewer
-// tiles, the less is read, unless the last one is mostly empty.
+// Columns of a tile for a D of `width`: the fewer tiles, the less is read, unless the last one is
+// mostly empty.
 constexpr int tile_columns(int width) {
   return width % 192 == 0 ? 192 : 128;
 }
+// launch(std::integral_constant of these columns)
 template <typename Launch>
 void dispatch_tile_columns(int width, Launch launch) {
   if (tile_columns(width) == 192)
@@ -57,6 +58,15 @@ struct ThreadRows {
 #pragma unroll
       for (int half = 0; half < 2; ++half) visit(mma, half, first + mma * kWgmmaM + half * 8);
     }
+  }
+  // visit(row, sum), once for each row below `rows`, of what its four lanes have in `sums`. By all
+  // lanes of a warp.
+  template <typename Visit>
+  __device__ void for_each_sum(const float (&sums)[kWgmmaTiles][2], int rows, Visit visit) const {
+    for_each([&](int mma, int half, int row) {
+      const float sum = warp_sum<4>(sums[mma][half]);
+      if (threadIdx.x % 4 == 0 && row < rows) visit(row, sum);
+    });
   }
 };
 
