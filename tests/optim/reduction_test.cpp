@@ -227,7 +227,7 @@ TEST(Reduction, EveryRankHasTheSameBitsAfterwards) {
       as_ranks(world, [&](Communicator& communicator) {
         const auto rank = static_cast<std::uint64_t>(communicator.rank());
         Training own(communicator, reduce_dtype);
-        for (std::uint64_t step = 0; step < 2; ++step) {
+        for (std::uint64_t step = 0; step < 3; ++step) {
           // These do round as they add up.
           for (std::size_t i = 0; i < own.table.rows().size(); ++i) {
             const auto& value = own.table.rows()[i].value;
