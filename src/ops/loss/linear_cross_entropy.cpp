@@ -35,7 +35,6 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
   static cuda::LinearCrossEntropy problem_of(const variable_list& saved, const Fp8Weight& fp8,
                                              double cap, std::int64_t vocab) {
     const auto &x = saved[0], &weight = saved[1], &targets = saved[2], &rows = saved[5];
-    const bool in_fp8 = fp8.defined();
     return {.rows = static_cast<int>(x.size(0)),
             .dim = static_cast<int>(x.size(1)),
             .width = static_cast<int>(weight.size(0)),
@@ -44,8 +43,8 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
             .x = const_data(x),
             .targets = targets.const_data_ptr<std::int64_t>(),
             .gemm_x = nullptr,  // forward's alone
-            .gemm_weight = const_data(in_fp8 ? fp8.value : weight),
-            .fp8 = in_fp8 ? fp8_gemm(fp8.input.scale, fp8.scale) : cuda::Fp8Gemm{},
+            .gemm_weight = const_data(fp8.defined() ? fp8.value : weight),
+            .fp8 = fp8_gemm(fp8.input.scale, fp8.scale),
             .unnormalised = mutable_data(saved[3]),
             .transposed = mutable_data(saved[4]),
             .inverse_sum = mutable_fp32_data(rows[0]),

@@ -129,6 +129,11 @@ __device__ void for_packs(int dim, Visit visit) {
     visit(i);
 }
 
+// A factor that may be absent.
+__device__ float value_or_one(const float* factor) {
+  return factor == nullptr ? 1 : *factor;
+}
+
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kFinishRows = kWarp;  // of a block
 
@@ -140,8 +145,8 @@ __global__ void __launch_bounds__(kThreads)
     finish_rows_kernel(LinearCrossEntropy of, Softcap softcap,
                        const float* __restrict__ partial_sums, int tiles, int width,
                        float* __restrict__ nll) {
-  const float scale = of.fp8.copy.scale == nullptr ? 1 : *of.fp8.copy.scale;
-  const float operand_scale = of.fp8.scale_a == nullptr ? 1 : *of.fp8.scale_a * *of.fp8.scale_b;
+  const float scale = value_or_one(of.fp8.copy.scale);
+  const float operand_scale = value_or_one(of.fp8.scale_a) * value_or_one(of.fp8.scale_b);
   __shared__ float partial[kWarps][kFinishRows];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int first_row = blockIdx.x * kFinishRows;
@@ -179,8 +184,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __device__ float read(const NllGradient& c) {
-  return c.host * (c.upstream == nullptr ? 1 : *c.upstream) *
-         (c.grad_scale == nullptr ? 1 : *c.grad_scale);
+  return c.host * value_or_one(c.upstream) * value_or_one(c.grad_scale);
 }
 __device__ std::int64_t first_row() {
   return (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
@@ -214,7 +218,7 @@ template <typename Operand>
 __global__ void __launch_bounds__(kThreads)
     finish_input_gradient_kernel(LinearCrossEntropy of, NllGradient gradient, T* __restrict__ dx) {
   const float c = read(gradient);
-  const float weight_scale = of.fp8.scale_b == nullptr ? 1 : *of.fp8.scale_b;
+  const float weight_scale = value_or_one(of.fp8.scale_b);
   for (std::int64_t row = first_row(); row < of.rows; row += row_step()) {
     const float share = 4 * c * of.inverse_sum[row];
     const float hit = c * weight_scale * of.target_factor[row];
