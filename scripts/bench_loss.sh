@@ -5,9 +5,10 @@
 # Do fast kernels and half precision train as the reference does? The preset's network at 98,304 tokens
 # a step, 1,000 steps of the same tokens from the same weights: in fp32 without own kernels or CUDA
 # graphs, in bf16 without and with them, and in bf16 from other weights (the noise to compare with). On
-# all GPUs of this host; about six minutes on four H200s, twenty on one. With --dtypes: in these number
-# formats, all else alike, each compared with the first; fp16:1338 is one from other weights (SEED), fp8
-# is bf16 with FP8=1, fp8=mlp,out with these parts of it. A format named twice shows what two runs differ by.
+# all GPUs of this host, or those of CUDA_VISIBLE_DEVICES; about six minutes on four H200s, twenty on one.
+# With --dtypes: in these number formats, all else alike, each compared with the first; fp16:1338 is one from
+# other weights (SEED), fp8 is bf16 with FP8=1, fp8=mlp,out with these parts of it. A format named twice shows
+# what two runs differ by.
 #
 # At a preset's learning rates two runs of the same settings part by a percent or two after some hundred steps,
 # since roundings grow. With --lr-divisor 4 all its rates are a quarter and QAT is off, so that less can be
@@ -53,7 +54,7 @@ if [[ $device == cpu ]]; then
   [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
 else
   need_gpu_and_build
-  launch=("${mpi[@]}" -np "$(nvidia-smi -L | wc -l)")
+  launch=("${mpi[@]}" -np "$(gpu_count)")
 fi
 require_presets "$preset"
 out=${OUT:-logs/bench_loss}

@@ -41,6 +41,15 @@ require_presets() {
   done
 }
 
+# The GPUs that a program started here sees.
+gpu_count() {
+  if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
+    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .
+  else
+    nvidia-smi -L | wc -l
+  fi
+}
+
 missing_libraries() { ldd "$build/train_gpt" | grep 'not found'; }
 
 # A build that came from another machine (scripts/bundle.sh) finds LibTorch where this machine's Python has it.

@@ -66,6 +66,13 @@ class BenchLoss(unittest.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertIn("MORE_TEXT=1 scripts/quickstart.sh", done.stderr)
 
+    def test_it_counts_the_gpus_that_a_program_sees(self):
+        for visible, count in (("1", "1"), ("0,2", "2"), ("", "0")):
+            counted = subprocess.run(["bash", "-c", "source scripts/common.sh; source scripts/gpu_common.sh; gpu_count"],
+                                     cwd=SOURCE, env=dict(os.environ, CUDA_VISIBLE_DEVICES=visible),
+                                     capture_output=True, text=True, check=False)
+            self.assertEqual(count, counted.stdout.strip(), counted.stderr)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -105,6 +105,9 @@ def read_until(process, start):
 
 
 def gpu_count():
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([device for device in visible.split(",") if device])
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
     except OSError:
