@@ -38,9 +38,7 @@ done
 require_presets "${recipes[@]}"
 need_gpu_and_build
 
-out=${OUT:-logs/bench}
-work=$(mktemp -d) # discarded weights, and the peer's compile cache
-trap 'rm -rf "$work"' EXIT
+make_folders # in $work: discarded weights, and the peer's compile cache
 runs=$out/runs
 mkdir -p "$runs"
 rm -f "$runs"/*

@@ -26,10 +26,7 @@ while [[ $# -gt 0 ]]; do
 done
 require_presets "${recipes[@]}"
 need_gpu_and_build
-out=${OUT:-logs/bench_fp8}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$out"
+make_folders
 rm -f "$out"/*.jsonl "$out"/*.log
 failed=0
 

@@ -30,10 +30,8 @@ gpus=$(nvidia-smi -L | wc -l)
 if [[ -z $ranks ]]; then
   for ((n = 1; n <= gpus; n *= 2)); do ranks+=" $n"; done
 fi
-out=${OUT:-logs/bench_ranks}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$out" "$work/runs"
+make_folders
+mkdir "$work/runs"
 
 # train NAME RANKS PRESET FLAG ...: its log and metrics are $work/runs/NAME.{log,jsonl}.
 train() {

@@ -34,10 +34,7 @@ else
     --grad-accum-steps 1 --val-batch-size 128 --val-tokens 128)
   export VOCAB_SIZE=512 # where no flag says otherwise
 fi
-out=${OUT:-logs/bench_shapes}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$out"
+make_folders
 rm -f "$out"/*.jsonl "$out"/*.log
 failed=0
 

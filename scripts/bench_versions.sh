@@ -37,10 +37,7 @@ done
 [[ ${#builds[@]} -gt 1 ]] || die "name two build folders or more, the first to compare with"
 require_presets "${recipes[@]}"
 for build in "${builds[@]}"; do need_gpu_and_build; done
-out=${OUT:-logs/bench_versions}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$out"
+make_folders
 rm -f "$out"/*.jsonl "$out"/*.log
 failed=0
 

@@ -40,11 +40,8 @@ done
   parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer input trace scores start quickstart)
 need_gpu_and_build
 
-out=${OUT:-logs/gpu_check}
+make_folders # in $work: synthetic shards, and discarded weights
 text_shards=${DATA_PATH:-data/quickstart/shards}
-work=$(mktemp -d) # synthetic shards, and discarded weights
-trap 'rm -rf "$work"' EXIT
-mkdir -p "$out"
 : >"$out/summary.txt"
 : >"$out/log.txt"
 failed=0

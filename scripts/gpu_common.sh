@@ -14,9 +14,16 @@ train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclo
 mpi=(mpirun --bind-to none --oversubscribe)
 [[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)
 
+# $out, where a script's results go ($OUT, else logs/ and its name), and $work, which ends with it.
+make_folders() {
+  out=${OUT:-logs/$(basename "$0" .sh)}
+  mkdir -p "$out"
+  work=$(mktemp -d)
+  trap 'rm -rf "$work"' EXIT
+}
+
 # measured_run NAME FLAG ...: a run on synthetic tokens that only trains; its log and metrics are
-# $out/NAME.log and NAME.jsonl. Wants $out and $work; false where the run fails.
-# shellcheck disable=SC2154
+# $out/NAME.log and NAME.jsonl. After make_folders; false where the run fails.
 measured_run() {
   local name=$1 result=0
   shift

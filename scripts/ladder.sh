@@ -78,10 +78,8 @@ text_rungs() {
   echo "=|shards|the same text as shards|DATA_PATH=$work/shards VOCAB_SIZE=$1 LOADER_ORDER=stream||"
 }
 
-out=${OUT:-logs/ladder}
+make_folders # in $work: text, its shards, and discarded weights
 runs=$out/runs
-work=$(mktemp -d) # text, its shards, and discarded weights
-trap 'rm -rf "$work"' EXIT
 mkdir -p "$runs"
 rm -f "$runs"/* "$out"/ladder.*
 report() { "$python" tests/bench/ladder_report.py "$@"; }
