@@ -81,20 +81,26 @@ class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>>
   }
   bool supports_fp8() const { return GetParam().dim % 16 == 0 && weight.size(0) % 16 == 0; }
 
-  Results exact() const { return exact(x, weight); }
-  Results exact(const at::Tensor& of_x, const at::Tensor& of_weight) const {
+  // [rows, vocab], softcapped, in fp64.
+  static at::Tensor logits_of(const at::Tensor& of_x, const at::Tensor& of_weight) {
     const auto c = GetParam();
-    const auto x64 = of_x.to(at::kDouble), w64 = of_weight.slice(0, 0, c.vocab).to(at::kDouble);
+    const auto w64 = of_weight.slice(0, 0, c.vocab).to(at::kDouble);
+    return (at::mm(of_x.to(at::kDouble), w64.t()) / c.cap).tanh_().mul_(c.cap);
+  }
+  at::Tensor loss_of(const at::Tensor& log_softmax) const {
+    return log_softmax.gather(1, targets.unsqueeze(1)).mean().neg() * kScale;
+  }
+  Results exact() const {
+    const auto c = GetParam();
+    const auto x64 = x.to(at::kDouble), w64 = weight.slice(0, 0, c.vocab).to(at::kDouble);
     const auto index = targets.unsqueeze(1);
-    const auto tanh = (at::mm(x64, w64.t()) / c.cap).tanh_();
-    const auto log_softmax = (tanh * c.cap).log_softmax(1);
-    const auto loss = log_softmax.gather(1, index).mean().neg() * kScale;
+    const auto logits = logits_of(x, weight), log_softmax = logits.log_softmax(1);
     auto dz = log_softmax.exp();
     dz.scatter_add_(1, index, at::full_like(index, -1, dz.options()));
-    dz.mul_(1 - tanh.square()).mul_(kScale / static_cast<double>(c.rows));
+    dz.mul_(1 - (logits / c.cap).square()).mul_(kScale / static_cast<double>(c.rows));
     auto dw = at::zeros(weight.sizes(), w64.options());
     dw.slice(0, 0, c.vocab).copy_(at::mm(dz.t(), x64));
-    return {loss, at::mm(dz, w64), dw};
+    return {loss_of(log_softmax), at::mm(dz, w64), dw};
   }
 
   at::Tensor x, weight, targets;
@@ -154,16 +160,20 @@ TEST_P(LinearCrossEntropyGpu, InFp8IsNearBf16) {
   EXPECT_TRUE(at::equal(again.dw, found.dw));
 }
 
-// The target's logit as well: a head whose target alone is not rounded learns to tell it by that.
-TEST_P(LinearCrossEntropyGpu, InFp8TheLossIsThatOfTheRoundedOperands) {
+// All logits are of the rounded operands, but a target's of those before rounding.
+TEST_P(LinearCrossEntropyGpu, InFp8TheTargetsLogitIsNotRounded) {
   if (!supports_fp8()) GTEST_SKIP() << "rows of no multiple of 16 bytes";
   hide_targets_from_rounding();
   const auto head = fp8_head();
   const auto rounded_x = fp8_rounded(x, head.fp8.input).to(at::kDouble) *
                          head.fp8.input.scale.to(at::kDouble),
              rounded_weight = head.fp8.value.to(at::kDouble) * head.fp8.scale.to(at::kDouble);
-  const auto found = run(head, 1).loss.item<double>();
-  EXPECT_NEAR(found, exact(rounded_x, rounded_weight).loss.item<double>(), 1e-3);
+  const auto rounded = logits_of(rounded_x, rounded_weight);
+  const auto index = targets.unsqueeze(1);
+  const auto right =
+      loss_of(rounded.scatter(1, index, logits_of(x, weight).gather(1, index)).log_softmax(1));
+  EXPECT_NEAR(run(head, 1).loss.item<double>(), right.item<double>(), 1e-3);
+  EXPECT_GT((loss_of(rounded.log_softmax(1)) - right).item<double>(), 2e-3) << "no such case";
 }
 
 TEST_P(LinearCrossEntropyGpu, ANaNInTheInputIsOneInTheLoss) {

@@ -24,17 +24,6 @@ __device__ inline float2 from_e4m3_pair(unsigned pair) {
   return __half22float2(__half2(halves));
 }
 
-template <>
-struct Pack<__nv_fp8_e4m3, 8> {
-  static constexpr int size = 8, word_count = 2;
-  unsigned words[word_count];
-
-  __device__ float operator[](int i) const {
-    const float2 pair = from_e4m3_pair(words[i / 4] >> 16 * (i / 2 % 2));
-    return i % 2 == 0 ? pair.x : pair.y;
-  }
-};
-
 // Raises *amax to the largest value of the warp. Bits of floats that are not negative are ordered
 // like the floats; those of a NaN are above all others, so that it is seen. `reads_first` spares
 // most of the atomics, since few warps raise the maximum, but a warp waits for the read.

@@ -32,8 +32,8 @@ bool supported(const at::Tensor& x, const Weight& weight, double cap) {
 }
 
 struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
-  static cuda::LinearCrossEntropy problem_of(const variable_list& saved, const Fp8Weight& fp8,
-                                             double cap, std::int64_t vocab) {
+  static cuda::LinearCrossEntropy problem_of(const variable_list& saved, double cap,
+                                             std::int64_t vocab) {
     const auto &x = saved[0], &weight = saved[1], &targets = saved[2], &rows = saved[5];
     return {.rows = static_cast<int>(x.size(0)),
             .dim = static_cast<int>(x.size(1)),
@@ -41,10 +41,11 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
             .vocab = static_cast<int>(vocab),
             .cap = static_cast<float>(cap),
             .x = const_data(x),
+            .weight = const_data(weight),
             .targets = targets.const_data_ptr<std::int64_t>(),
             .gemm_x = nullptr,  // forward's alone
-            .gemm_weight = const_data(fp8.defined() ? fp8.value : weight),
-            .fp8 = fp8_gemm(fp8.input.scale, fp8.scale),
+            .gemm_weight = nullptr,
+            .fp8 = {},
             .unnormalised = mutable_data(saved[3]),
             .transposed = mutable_data(saved[4]),
             .inverse_sum = mutable_fp32_data(rows[0]),
@@ -66,9 +67,11 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     const auto sums = at::empty(
         {cuda::cross_entropy_partial_sums(static_cast<int>(width), fp8.defined()), count}, fp32);
     const variable_list saved{x, weight, targets, unnormalised, transposed, rows};
-    auto problem = problem_of(saved, fp8, cap, vocab);
-    const auto gemm_x = fp8.defined() ? fp8_rounded(x, fp8.input) : x;
-    problem.gemm_x = const_data(gemm_x);
+    auto problem = problem_of(saved, cap, vocab);
+    const auto operands = gemm_operands(x, of);
+    problem.gemm_x = const_data(operands.x);
+    problem.gemm_weight = const_data(operands.weight);
+    problem.fp8 = operands.fp8;
     if (fp8.defined()) problem.fp8.copy = fp8_copy(unnormalised, fp8.output_gradient);
     cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(nll),
                                current_stream(x));
@@ -86,9 +89,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     const auto &x = saved[0], &weight = saved[1], &unnormalised = saved[3];
     auto& data = context->saved_data;
     const auto vocab = data["vocab"].toInt();
-    const auto of = from_capsule<Weight>(data["weight"]);
-    const auto& fp8 = of.fp8;
-    const auto problem = problem_of(saved, fp8, data["cap"].toDouble(), vocab);
+    const auto problem = problem_of(saved, data["cap"].toDouble(), vocab);
     const auto grad_scale = or_undefined(data["grad_scale"].toOptional<at::Tensor>());
     const cuda::NllGradient c{.host = static_cast<float>(data["scale"].toDouble()),
                               .upstream = const_fp32_data(upstream[0]),
@@ -97,6 +98,8 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
 
     const auto x_scaled = at::empty_like(x), target_rows = at::empty_like(x);
     cuda::scale_inputs(problem, c, mutable_data(x_scaled), mutable_data(target_rows), stream);
+    const auto of = from_capsule<Weight>(data["weight"]);
+    const auto& fp8 = of.fp8;
     const auto& gradient_scale = fp8.output_gradient.scale;
     if (fp8.defined())
       accumulate_fp8_gemm(of.gradient, saved[4], gradient_scale,

@@ -23,10 +23,11 @@ struct CrossEntropyOptions {
 //   dx = c·((G·W)/S − (1 − p)·ds/dz·W[target])
 //   dW = Gᵀ·(c·x/S) − c·(1 − p)·ds/dz·x added to row `target`
 // The target's own terms are in fp32 up to the last rounding, since p may be near 1. With
-// weight.fp8 all three products are of FP8 operands, and so are the target's logit and W[target],
-// or the head would learn to tell a target by its rounding. G is in e5m2: its elements span the
-// range of e^s. c·x/S has one scale for all tokens: a token whose S is above the least of the
-// step's by e^7 loses bits in dW, by e^10 all but its target's own term.
+// weight.fp8 all three products are of FP8 operands, and the target's logit and W[target] of 16-bit
+// ones: the loss may read low by what the head hides from rounding, but with rounded ones training
+// ended higher (docs/benchmarks.md). G is in e5m2: its elements span the range of e^s. c·x/S has
+// one scale for all tokens: a token whose S is above the least of the step's by e^7 loses bits in
+// dW, by e^10 all but its target's own term.
 at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options);
 

@@ -118,10 +118,6 @@ struct SoftmaxGradientEpilogue {
 };
 
 using P = Pack<T>;
-template <typename Operand>
-__device__ auto load_operands(const Operand* from) {
-  return load_pack<Operand, P::size>(from);
-}
 // A warp has a row of a matrix [., dim].
 template <typename Visit>
 __device__ void for_packs(int dim, Visit visit) {
@@ -138,15 +134,12 @@ constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kFinishRows = kWarp;  // of a block
 
 // Adds up a row's partial sums of `width` columns and its target's part, whose logit it computes
-// once more, of the same operands: if that were of others, the head would learn to tell a target by
-// what they differ by.
-template <typename Operand>
+// once more, in FP8 of the 16-bit operands.
 __global__ void __launch_bounds__(kThreads)
     finish_rows_kernel(LinearCrossEntropy of, Softcap softcap,
                        const float* __restrict__ partial_sums, int tiles, int width,
                        float* __restrict__ nll) {
   const float scale = value_or_one(of.fp8.copy.scale);
-  const float operand_scale = value_or_one(of.fp8.scale_a) * value_or_one(of.fp8.scale_b);
   __shared__ float partial[kWarps][kFinishRows];
   const int lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const int first_row = blockIdx.x * kFinishRows;
@@ -163,16 +156,15 @@ __global__ void __launch_bounds__(kThreads)
     const auto masked = static_cast<float>(width - of.vocab + is_token) * expf(-2 * softcap.cap);
     const float sum_of_row = scale * warp_sum(lane < kWarps ? partial[lane][r] : 0);
     const float others = sum_of_row > masked ? sum_of_row - masked : sum_of_row;
-    const auto* const x = static_cast<const Operand*>(of.gemm_x) + row * of.dim;
-    const auto* const w =
-        static_cast<const Operand*>(of.gemm_weight) + (is_token ? target : 0) * of.dim;
+    const T* const x = static_cast<const T*>(of.x) + row * of.dim;
+    const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
     float dot = 0;
     for_packs(of.dim, [&](int i) {
-      const auto a = load_operands(x + i), b = load_operands(w + i);
+      const P a = load_pack(x + i), b = load_pack(w + i);
 #pragma unroll
       for (int k = 0; k < P::size; ++k) dot += a[k] * b[k];
     });
-    const Single<float> logit{operand_scale * warp_sum(dot)};
+    const Single<float> logit{warp_sum(dot)};
     if (lane != 0) continue;
     float weight[1], slope[1];
     softcap_weights<T>(logit, softcap, weight, slope);
@@ -214,22 +206,17 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-template <typename Operand>
 __global__ void __launch_bounds__(kThreads)
     finish_input_gradient_kernel(LinearCrossEntropy of, NllGradient gradient, T* __restrict__ dx) {
   const float c = read(gradient);
-  const float weight_scale = value_or_one(of.fp8.scale_b);
   for (std::int64_t row = first_row(); row < of.rows; row += row_step()) {
-    const float share = 4 * c * of.inverse_sum[row];
-    const float hit = c * weight_scale * of.target_factor[row];
+    const float share = 4 * c * of.inverse_sum[row], hit = c * of.target_factor[row];
     const std::int64_t target = of.targets[row];
     const bool is_token = target >= 0 && target < of.vocab;  // else `hit` is 0
-    const auto* const w =
-        static_cast<const Operand*>(of.gemm_weight) + (is_token ? target : 0) * of.dim;
+    const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
     for_packs(of.dim, [&](int i) {
       T* const at = dx + row * of.dim + i;
-      const P pack = load_pack(at);
-      const auto at_target = load_operands(w + i);
+      const P pack = load_pack(at), at_target = load_pack(w + i);
       float finished[P::size];
 #pragma unroll
       for (int k = 0; k < P::size; ++k) finished[k] = pack[k] * share - hit * at_target[k];
@@ -240,15 +227,6 @@ __global__ void __launch_bounds__(kThreads)
 
 int blocks_of(const LinearCrossEntropy& of) {
   return blocks_for((std::int64_t{of.rows} + kWarps - 1) / kWarps, 8);
-}
-
-// op(Operand{})
-template <typename Op>
-void dispatch_operand_of(const LinearCrossEntropy& of, Op op) {
-  if (of.fp8.scale_a != nullptr)
-    op(__nv_fp8_e4m3{});
-  else
-    op(T{});
 }
 
 }  // namespace
@@ -269,20 +247,23 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
                             .a = of.gemm_x,
                             .b = of.gemm_weight,
                             .d = in_fp8 ? of.transposed : of.unnormalised};
-  const int tiles = cross_entropy_partial_sums(of.width, in_fp8);
-  dispatch_operand_of(of, [&](auto operand) {
-    using Operand = decltype(operand);
-    const SoftmaxGradientEpilogue<Operand> epilogue{softcap,
-                                                    of.rows,
-                                                    of.vocab,
-                                                    of.targets,
-                                                    partial_sums,
-                                                    operand_scales(of.fp8),
-                                                    {of.fp8.copy, of.rows, of.width}};
+  const auto run = [&](auto operand) {
+    const SoftmaxGradientEpilogue<decltype(operand)> epilogue{softcap,
+                                                              of.rows,
+                                                              of.vocab,
+                                                              of.targets,
+                                                              partial_sums,
+                                                              operand_scales(of.fp8),
+                                                              {of.fp8.copy, of.rows, of.width}};
     launch_gemm(problem, epilogue, "linear_cross_entropy", stream);
-    finish_rows_kernel<Operand><<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
-        of, softcap, partial_sums, tiles, tiles * kBlockN<Operand>, nll);
-  });
+  };
+  if (in_fp8)
+    run(__nv_fp8_e4m3{});
+  else
+    run(T{});
+  const int tiles = cross_entropy_partial_sums(of.width, in_fp8);
+  finish_rows_kernel<<<(of.rows + kFinishRows - 1) / kFinishRows, kThreads, 0, stream>>>(
+      of, softcap, partial_sums, tiles, tiles * block_n_of(in_fp8), nll);
   check_launch("linear_cross_entropy");
 }
 
@@ -297,10 +278,7 @@ void scale_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* x_sc
 void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, void* dx,
                            Stream stream) {
   if (of.rows == 0) return;
-  dispatch_operand_of(of, [&](auto operand) {
-    finish_input_gradient_kernel<decltype(operand)>
-        <<<blocks_of(of), kThreads, 0, stream>>>(of, c, static_cast<T*>(dx));
-  });
+  finish_input_gradient_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, static_cast<T*>(dx));
   check_launch("finish_input_gradient");
 }
 

@@ -10,9 +10,10 @@ struct LinearCrossEntropy {
   int rows, dim, width, vocab;  // N; D; rows of W, of which the first `vocab` are tokens
   float cap;                    // at most kMaxSoftcap
   const void* x;                // [N, D]
+  const void* weight;           // [width, D]
   const std::int64_t* targets;  // [N]
-  // What the logits are products of: x, of which the backward pass has none, and W [width, D]; with
-  // `fp8` both as e4m3, `width` and D multiples of 16.
+  // What the first GEMM multiplies: x and weight, or with `fp8` both as e4m3, `width` a multiple of
+  // 16.
   const void *gemm_x, *gemm_weight;
   Fp8Gemm fp8;
   // What the forward pass leaves for the backward pass:
