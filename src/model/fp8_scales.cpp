@@ -36,7 +36,7 @@ void Fp8Scales::update() {
   drop_amax();
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Fp8Scales::state() const {
+NamedTensors Fp8Scales::state() const {
   if (!defined()) return {};
   return {{"fp8_scales", scales_}};
 }

@@ -3,10 +3,8 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
+#include "model/named_tensors.h"
 #include "ops/gemm/fp8.h"
 
 namespace tg {
@@ -42,7 +40,7 @@ class Fp8Scales {
   // After each step. A tensor that was not finite, or all zeros, keeps its scale.
   void update();
   // What a run resumes from after update(), by name, sharing storage.
-  std::vector<std::pair<std::string, at::Tensor>> state() const;
+  NamedTensors state() const;
 
  private:
   Fp8Scaling of(std::int64_t row, std::int64_t product) const {

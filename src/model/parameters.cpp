@@ -92,8 +92,8 @@ std::int64_t ParameterTable::element_count() const {
   return count;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> ParameterTable::named_values() const {
-  std::vector<std::pair<std::string, at::Tensor>> values;
+NamedTensors ParameterTable::named_values() const {
+  NamedTensors values;
   for (const auto& row : rows_) values.emplace_back(row.name, row.value.detach());
   return values;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "model/named_tensors.h"
 #include "ops/quantize/quantize.h"
 
 namespace tg {
@@ -76,7 +77,7 @@ class ParameterTable {
   at::Tensor find(const std::string& name) const;
   std::int64_t element_count() const;
   // Names and values without their gradients, sharing storage.
-  std::vector<std::pair<std::string, at::Tensor>> named_values() const;
+  NamedTensors named_values() const;
 
   // Whether `name` contains one of the control patterns.
   bool is_control(const std::string& name) const;

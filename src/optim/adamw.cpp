@@ -30,8 +30,8 @@ void AdamW::step(const StepScalars& scalars, const std::vector<at::Tensor>& grad
                     /*grad_scale=*/{}, /*found_inf=*/scalars.skip);
 }
 
-AdamW::NamedState AdamW::moments(bool sharded) const {
-  NamedState state;
+NamedTensors AdamW::moments(bool sharded) const {
+  NamedTensors state;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const auto& parameter = parameters_[i];
     if (parameter.first_chunk.has_value() != sharded) continue;
@@ -43,14 +43,14 @@ AdamW::NamedState AdamW::moments(bool sharded) const {
   return state;
 }
 
-AdamW::NamedState AdamW::replicated_state() const {
+NamedTensors AdamW::replicated_state() const {
   auto state = moments(/*sharded=*/false);
   for (std::size_t i = 0; i < parameters_.size(); ++i)
     state.emplace_back("step." + parameters_[i].name, steps_[i]);
   return state;
 }
 
-AdamW::NamedState AdamW::sharded_state() const {
+NamedTensors AdamW::sharded_state() const {
   return moments(/*sharded=*/true);
 }
 

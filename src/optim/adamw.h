@@ -1,10 +1,9 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include <string>
-#include <utility>
 #include <vector>
 
+#include "model/named_tensors.h"
 #include "optim/shard.h"
 #include "optim/step_scalars.h"
 
@@ -29,12 +28,11 @@ class AdamW {
 
   // Sharing storage: "exp_avg.NAME", "exp_avg_sq.NAME" and "step.NAME"; of shards the first two,
   // for each chunk (Shard::named), are sharded_state(), all else is replicated_state().
-  using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
-  NamedState replicated_state() const;
-  NamedState sharded_state() const;
+  NamedTensors replicated_state() const;
+  NamedTensors sharded_state() const;
 
  private:
-  NamedState moments(bool sharded) const;
+  NamedTensors moments(bool sharded) const;
 
   std::vector<Shard> parameters_;
   std::vector<at::Tensor> exp_avgs_, exp_avg_sqs_, steps_;

@@ -76,8 +76,8 @@ void WeightAverage::allocate_all() {
   allocate_copies(config_.lawa_enabled ? config_.lawa_k : 0);
 }
 
-WeightAverage::NamedState WeightAverage::state(bool sharded) const {
-  NamedState all;
+NamedTensors WeightAverage::state(bool sharded) const {
+  NamedTensors all;
   const auto add = [&](const std::string& prefix, const Copy& copy) {
     for (std::size_t i = 0; i < copy.size(); ++i) {
       if (shards_[i].first_chunk.has_value() != sharded) continue;

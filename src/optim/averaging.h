@@ -3,11 +3,11 @@
 
 #include <deque>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
 #include "config/settings.h"
+#include "model/named_tensors.h"
 #include "model/parameters.h"
 #include "optim/shard.h"
 
@@ -48,14 +48,13 @@ class WeightAverage {
   }
   // The copies, sharing storage: "ema.NAME", "swa.NAME", "lawa.0.NAME" and so on, of shards for
   // each chunk (Shard::named).
-  using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
-  NamedState replicated_state() const { return state(/*sharded=*/false); }
-  NamedState sharded_state() const { return state(/*sharded=*/true); }
+  NamedTensors replicated_state() const { return state(/*sharded=*/false); }
+  NamedTensors sharded_state() const { return state(/*sharded=*/true); }
 
  private:
   using Copy = std::vector<at::Tensor>;  // of each shard, in fp32
   void allocate_copies(std::int64_t lawa_copies);
-  NamedState state(bool sharded) const;
+  NamedTensors state(bool sharded) const;
   Copy copy_weights() const;
   void set_weights(const Copy& average);
   void update_ema();

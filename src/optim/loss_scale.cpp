@@ -27,7 +27,7 @@ void LossScale::update(const at::Tensor& skip) {
       .clamp_min_(unit_);
 }
 
-std::vector<std::pair<std::string, at::Tensor>> LossScale::state() const {
+NamedTensors LossScale::state() const {
   return {{"loss_scale", gradient_scale_}, {"loss_scale.good_steps", good_steps_}};
 }
 

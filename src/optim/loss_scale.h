@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
-#include <string>
-#include <utility>
 #include <vector>
+
+#include "model/named_tensors.h"
 
 namespace tg {
 
@@ -32,7 +32,7 @@ class LossScale {
   // doubled after kGrowthInterval steps without.
   void update(const at::Tensor& skip);
   // By name, sharing storage.
-  std::vector<std::pair<std::string, at::Tensor>> state() const;
+  NamedTensors state() const;
 
  private:
   const double unit_;  // gradient_scale() where the scale is 1

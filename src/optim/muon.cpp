@@ -10,8 +10,7 @@
 
 namespace tg {
 
-Muon::Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOptions& options,
-           Communicator& communicator)
+Muon::Muon(NamedTensors banks, const MuonOptions& options, Communicator& communicator)
     : banks_(std::move(banks)), options_(options), communicator_(communicator) {
   const auto world = communicator.world_size();
   for (const auto& [name, bank] : banks_) {
@@ -71,8 +70,8 @@ void Muon::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rat
                std::sqrt(std::max(1.0, shape)));
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Muon::state() const {
-  std::vector<std::pair<std::string, at::Tensor>> state;
+NamedTensors Muon::state() const {
+  NamedTensors state;
   for (std::size_t i = 0; i < banks_.size(); ++i) {
     const auto& [name, bank] = banks_[i];
     const auto first = chunks_of_rank(bank.size(0), communicator_).first;

@@ -1,11 +1,10 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "model/named_tensors.h"
 #include "optim/step_scalars.h"
 
 namespace tg {
@@ -23,8 +22,7 @@ struct MuonOptions {
 //   p ← p·(1 − lr·weight_decay) − lr·√max(1, rows/columns)·u
 class Muon {
  public:
-  Muon(std::vector<std::pair<std::string, at::Tensor>> banks, const MuonOptions& options,
-       Communicator& communicator);
+  Muon(NamedTensors banks, const MuonOptions& options, Communicator& communicator);
 
   // gradients: of each bank this rank's matrices, [count, rows, columns] in options.dtype, as
   // Reduction gives them; `clip` [] fp32 scales them. A bank's updates travel while the next bank's
@@ -33,7 +31,7 @@ class Muon {
             const at::Tensor& clip);
   // Sharing storage: "momentum.NAME.I" of this rank's matrices, [rows, columns] each, I of the
   // bank.
-  std::vector<std::pair<std::string, at::Tensor>> state() const;
+  NamedTensors state() const;
 
  private:
   // → [count, rows, columns]
@@ -43,7 +41,7 @@ class Muon {
   Pending gather(std::size_t bank, const at::Tensor& mine);
   void apply(std::size_t bank, const at::Tensor& updates, const at::Tensor& rate);
 
-  std::vector<std::pair<std::string, at::Tensor>> banks_;
+  NamedTensors banks_;
   std::vector<at::Tensor> momentum_;
   std::vector<at::Tensor> gathered_;  // [≥ n, rows, columns], all ranks' updates; none for one rank
   MuonOptions options_;

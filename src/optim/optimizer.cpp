@@ -12,7 +12,6 @@ namespace tg {
 namespace {
 
 using Rows = std::vector<const Parameter*>;
-using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
 Rows of_group(const ParameterTable& table, ParamGroup group) {
   Rows found;
@@ -35,8 +34,8 @@ std::vector<Shard> shards_of(const Rows& rows, const Communicator& communicator)
   return shards;
 }
 
-Named banks_of(const Rows& rows) {
-  Named banks;
+NamedTensors banks_of(const Rows& rows) {
+  NamedTensors banks;
   for (const auto* row : rows)
     banks.emplace_back(row->name, as_chunks(row->value.detach(), row->group));
   return banks;
@@ -125,15 +124,15 @@ void Optimizer::zero_gradients() {
   at::_foreach_zero_(gradients);
 }
 
-Optimizer::NamedState Optimizer::replicated_state() const {
-  NamedState all;
+NamedTensors Optimizer::replicated_state() const {
+  NamedTensors all;
   for (const auto& group : adamw_)
     std::ranges::move(group.adamw.replicated_state(), std::back_inserter(all));
   if (loss_scale_) std::ranges::move(loss_scale_->state(), std::back_inserter(all));
   return all;
 }
 
-Optimizer::NamedState Optimizer::sharded_state() const {
+NamedTensors Optimizer::sharded_state() const {
   auto all = muon_.state();
   for (const auto& group : adamw_)
     std::ranges::move(group.adamw.sharded_state(), std::back_inserter(all));

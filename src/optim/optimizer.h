@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "model/named_tensors.h"
 #include "model/parameters.h"
 #include "optim/adamw.h"
 #include "optim/loss_scale.h"
@@ -48,9 +49,8 @@ class Optimizer {
   void zero_gradients();
 
   // By name, sharing storage.
-  using NamedState = std::vector<std::pair<std::string, at::Tensor>>;
-  NamedState replicated_state() const;  // the same on every rank
-  NamedState sharded_state() const;     // of this rank's shards alone
+  NamedTensors replicated_state() const;  // the same on every rank
+  NamedTensors sharded_state() const;     // of this rank's shards alone
 
  private:
   using Rows = std::vector<const Parameter*>;

@@ -31,9 +31,9 @@ at::Tensor empty_chunks(const at::Tensor& like, std::int64_t n, at::ScalarType d
   return at::empty(sizes, like.options().dtype(dtype));
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Shard::named(const at::Tensor& state) const {
+NamedTensors Shard::named(const at::Tensor& state) const {
   if (!first_chunk) return {{name, state}};
-  std::vector<std::pair<std::string, at::Tensor>> chunks;
+  NamedTensors chunks;
   for (std::int64_t i = 0; i < state.size(0); ++i)
     chunks.emplace_back(fmt::format("{}.{}", name, *first_chunk + i), state[i]);
   return chunks;

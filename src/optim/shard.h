@@ -3,10 +3,9 @@
 
 #include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "comm/communicator.h"
+#include "model/named_tensors.h"
 #include "model/parameters.h"
 
 namespace tg {
@@ -33,7 +32,7 @@ struct Shard {
   std::optional<std::int64_t> first_chunk{};  // none of what is replicated
 
   // Of state of value's shape: NAME, or NAME.I for each chunk, whatever the number of ranks.
-  std::vector<std::pair<std::string, at::Tensor>> named(const at::Tensor& state) const;
+  NamedTensors named(const at::Tensor& state) const;
 };
 Shard shard_of(const Parameter& row, const Communicator& communicator);
 

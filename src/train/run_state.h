@@ -13,6 +13,7 @@
 #include "config/batch_shape.h"
 #include "config/settings.h"
 #include "data/feeder.h"
+#include "model/named_tensors.h"
 #include "model/parameters.h"
 #include "optim/averaging.h"
 #include "optim/optimizer.h"
@@ -42,7 +43,7 @@ class StateVisitor {
 // A copy of the state, which shares no storage with it.
 struct RunSnapshot {
   std::vector<std::pair<std::string, StateScalar>> scalars;
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  NamedTensors tensors;
 };
 
 // Between two steps, with nothing under way on the device and the clock stopped. The schedules

@@ -9,7 +9,7 @@ constexpr AdamWOptions kOptions{
     .lr = 0.03, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8};
 
 // Replicated parameters.
-std::vector<Shard> whole(const test::Named& parameters) {
+std::vector<Shard> whole(const NamedTensors& parameters) {
   std::vector<Shard> shards;
   for (const auto& [name, value] : parameters) shards.push_back({name, value.detach()});
   return shards;

@@ -164,7 +164,7 @@ struct ShardedWeights {
   std::vector<at::Tensor> first;  // weights of each row at step 1; at step n they are n times that
 };
 
-std::int64_t elements_of(const WeightAverage::NamedState& state) {
+std::int64_t elements_of(const NamedTensors& state) {
   return std::accumulate(
       state.begin(), state.end(), std::int64_t{0},
       [](std::int64_t sum, const auto& named) { return sum + named.second.numel(); });

@@ -10,8 +10,6 @@
 
 namespace tg::test {
 
-using Named = std::vector<std::pair<std::string, at::Tensor>>;
-
 inline StepScalars scalars(double lr_scale, double momentum = 0, double skip = 0) {
   const auto scalar = [](double value) { return at::full({}, value, at::kFloat); };
   return {scalar(lr_scale), scalar(momentum), scalar(skip)};
@@ -27,7 +25,7 @@ inline void set_gradient(const at::Tensor& parameter, const at::Tensor& gradient
   at::Tensor(parameter).mutable_grad() = gradient.to(parameter.scalar_type());
 }
 
-inline at::Tensor named(const Named& state, const std::string& name) {
+inline at::Tensor named(const NamedTensors& state, const std::string& name) {
   for (const auto& [key, value] : state) {
     if (key == name) return value;
   }
@@ -36,7 +34,7 @@ inline at::Tensor named(const Named& state, const std::string& name) {
 }
 
 // State "NAME.I" of this rank's chunks of a parameter, [count, …].
-inline at::Tensor chunks_of(const Named& state, const std::string& name) {
+inline at::Tensor chunks_of(const NamedTensors& state, const std::string& name) {
   std::vector<at::Tensor> chunks;
   for (const auto& [of_chunk, value] : state) {
     if (of_chunk.rfind(name + ".", 0) == 0) chunks.push_back(value);
@@ -45,24 +43,24 @@ inline at::Tensor chunks_of(const Named& state, const std::string& name) {
 }
 
 // Muon's momentum of this rank's matrices of a bank, [count, rows, columns].
-inline at::Tensor momentum_of(const Named& state, const std::string& bank) {
+inline at::Tensor momentum_of(const NamedTensors& state, const std::string& bank) {
   return chunks_of(state, "momentum." + bank);
 }
 
 // All state of an optimizer.
-inline Named state_of(const Optimizer& optimizer) {
+inline NamedTensors state_of(const Optimizer& optimizer) {
   auto state = optimizer.replicated_state();
   for (auto& named : optimizer.sharded_state()) state.push_back(std::move(named));
   return state;
 }
 
-inline Named clones(const Named& state) {
-  Named copies;
+inline NamedTensors clones(const NamedTensors& state) {
+  NamedTensors copies;
   for (const auto& [name, value] : state) copies.emplace_back(name, value.detach().clone());
   return copies;
 }
 
-inline void expect_same(const Named& actual, const Named& expected) {
+inline void expect_same(const NamedTensors& actual, const NamedTensors& expected) {
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {
     EXPECT_EQ(actual[i].first, expected[i].first);

@@ -12,18 +12,18 @@ constexpr MuonOptions kOptions{
 // Muon on one rank, fed with the gradients that its banks hold.
 class MuonAlone {
  public:
-  MuonAlone(test::Named banks, const MuonOptions& options)
+  MuonAlone(NamedTensors banks, const MuonOptions& options)
       : banks_(banks), dtype_(options.dtype), muon_(std::move(banks), options, alone_) {}
   void step(const StepScalars& scalars) {
     std::vector<at::Tensor> gradients;
     for (const auto& [name, bank] : banks_) gradients.push_back(bank.grad().to(dtype_));
     muon_.step(scalars, gradients, at::ones({}, at::kFloat));
   }
-  test::Named state() const { return muon_.state(); }
+  NamedTensors state() const { return muon_.state(); }
 
  private:
   Communicator alone_;
-  test::Named banks_;
+  NamedTensors banks_;
   at::ScalarType dtype_;
   Muon muon_;
 };

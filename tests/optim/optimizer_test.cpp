@@ -69,7 +69,7 @@ class Fixture {
     reduce();
     optimizer.step(scalars);
   }
-  test::Named weights() const { return test::clones(table.named_values()); }
+  NamedTensors weights() const { return test::clones(table.named_values()); }
 
   ModelConfig model;
   ParameterTable table;
@@ -233,7 +233,7 @@ TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
   for (const double limit : {0.3, 1e6}) {
     Fixture f(config_with_every_part(), distinct_rates(), {});
     f.set_gradients();
-    test::Named before;
+    NamedTensors before;
     for (const auto& row : f.table.rows()) before.emplace_back(row.name, row.value.grad().clone());
     const auto norm = f.reduce(limit);
     f.optimizer.step(test::scalars(0, 0.9));

@@ -223,7 +223,7 @@ TEST(Reduction, RanksTrainAsOneThatHasTheSumOfTheirGradients) {
 TEST(Reduction, EveryRankHasTheSameBitsAfterwards) {
   for (const auto reduce_dtype : {at::kFloat, at::kBFloat16}) {
     for (const int world : {2, 3, 5}) {
-      std::vector<test::Named> weights(static_cast<std::size_t>(world));
+      std::vector<NamedTensors> weights(static_cast<std::size_t>(world));
       as_ranks(world, [&](Communicator& communicator) {
         const auto rank = static_cast<std::uint64_t>(communicator.rank());
         Training own(communicator, reduce_dtype);

@@ -1,0 +1,13 @@
+#pragma once
+// Tensors with the names that checkpoints and model files give them.
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tg {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+}  // namespace tg
