@@ -54,7 +54,7 @@ if [[ $device == cpu ]]; then
   [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
 else
   need_gpu_and_build
-  launch=("${mpi[@]}" -np "$(gpu_count)")
+  launch=("${mpi[@]}" -np "$(visible_gpus | wc -l)")
 fi
 require_presets "$preset"
 out=${OUT:-logs/bench_loss}

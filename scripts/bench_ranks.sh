@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # usage: scripts/bench_ranks.sh [--rounds N] [--steps N] [--presets "NAME ..."] [--ranks "N ..."]
 #
-# How training scales over the GPUs of this host: configs/record.env and configs/speedrun_124m.env in
-# bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens, and as one rank on every GPU at the
-# same time, which measures the slowest of them by itself; then two runs with DETERMINISTIC=1 to
-# compare bit by bit, and a trace of one step of each on all GPUs. Tables, metrics and the traces'
-# pictures go to $OUT (logs/bench_ranks by default). Needs an existing build/ and otherwise idle GPUs.
+# How training scales over the GPUs of this host, or those of CUDA_VISIBLE_DEVICES: configs/record.env and
+# configs/speedrun_124m.env in bf16 on 1, 2, 4, … ranks in turns, on the same synthetic tokens, and as one
+# rank on every GPU at the same time, which measures the slowest of them by itself; then two runs with
+# DETERMINISTIC=1 to compare bit by bit, and a trace of one step of each on all GPUs. Tables, metrics and the
+# traces' pictures go to $OUT (logs/bench_ranks by default). Needs an existing build/ and otherwise idle GPUs.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -26,9 +26,9 @@ while [[ $# -gt 0 ]]; do
   shift 2
 done
 need_gpu_and_build
-gpus=$(nvidia-smi -L | wc -l)
+mapfile -t gpus < <(visible_gpus)
 if [[ -z $ranks ]]; then
-  for ((n = 1; n <= gpus; n *= 2)); do ranks+=" $n"; done
+  for ((n = 1; n <= ${#gpus[@]}; n *= 2)); do ranks+=" $n"; done
 fi
 make_folders
 mkdir "$work/runs"
@@ -53,9 +53,9 @@ train() {
 
 # side_by_side PRESET ROUND: one rank on each GPU, none of which waits for another.
 side_by_side() {
-  local gpu
-  for ((gpu = 0; gpu < gpus; ++gpu)); do
-    CUDA_VISIBLE_DEVICES=$gpu train "$1.alone-$gpu.$2" 1 "$1" &
+  local i
+  for i in "${!gpus[@]}"; do
+    CUDA_VISIBLE_DEVICES=${gpus[i]} train "$1.alone-$i.$2" 1 "$1" &
   done
   wait
 }

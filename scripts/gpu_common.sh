@@ -48,12 +48,12 @@ require_presets() {
   done
 }
 
-# The GPUs that a program started here sees.
-gpu_count() {
+# The GPUs that a program started here sees, a line each, as CUDA_VISIBLE_DEVICES names them.
+visible_gpus() {
   if [[ -n ${CUDA_VISIBLE_DEVICES+set} ]]; then
-    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep -c .
+    tr ',' '\n' <<<"$CUDA_VISIBLE_DEVICES" | grep '^[^-]'
   else
-    nvidia-smi -L | wc -l
+    nvidia-smi -L | sed -n 's/^GPU \([0-9]*\):.*/\1/p'
   fi
 }
 

@@ -66,12 +66,30 @@ class BenchLoss(unittest.TestCase):
         self.assertEqual(1, done.returncode)
         self.assertIn("MORE_TEXT=1 scripts/quickstart.sh", done.stderr)
 
-    def test_it_counts_the_gpus_that_a_program_sees(self):
-        for visible, count in (("1", "1"), ("0,2", "2"), ("", "0")):
-            counted = subprocess.run(["bash", "-c", "source scripts/common.sh; source scripts/gpu_common.sh; gpu_count"],
-                                     cwd=SOURCE, env=dict(os.environ, CUDA_VISIBLE_DEVICES=visible),
-                                     capture_output=True, text=True, check=False)
-            self.assertEqual(count, counted.stdout.strip(), counted.stderr)
+    def gpus_seen(self, nvidia_smi, visible):
+        """With this script as nvidia-smi and CUDA_VISIBLE_DEVICES → those the scripts see, and how many the tests."""
+        program = self.folder / "nvidia-smi"
+        program.write_text(f"#!/bin/sh\n{nvidia_smi}\n")
+        program.chmod(0o755)
+        environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}")
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        if visible is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = visible
+
+        def output(folder, *command):
+            return subprocess.run(command, cwd=SOURCE / folder, env=environment, capture_output=True, text=True,
+                                  check=False).stdout.split()
+
+        scripts = output(".", "bash", "-c", "source scripts/common.sh; source scripts/gpu_common.sh; visible_gpus")
+        tests = output("tests/train", "python3", "-c", "import harness; print(harness.gpu_count())")
+        return scripts, int(tests[0])
+
+    def test_scripts_and_tests_see_the_gpus_that_a_program_sees(self):
+        three = "printf 'GPU %s: NVIDIA H100 (UUID: GPU-1)\\n' 0 1 2"
+        for visible, gpus in ((None, ["0", "1", "2"]), ("1", ["1"]), ("0,2", ["0", "2"]), ("", []), ("-1", [])):
+            self.assertEqual((gpus, len(gpus)), self.gpus_seen(three, visible))
+        # CUDA_VISIBLE_DEVICES alone makes no GPU.
+        self.assertEqual(0, self.gpus_seen("exit 9", "0")[1])
 
 
 if __name__ == "__main__":

@@ -105,14 +105,15 @@ def read_until(process, start):
 
 
 def gpu_count():
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return len([device for device in visible.split(",") if device])
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True)
     except OSError:
         return 0
-    return 0 if listed.returncode else len(listed.stdout.splitlines())
+    count = 0 if listed.returncode else len(listed.stdout.splitlines())
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return count
+    return min(count, len([device for device in visible.split(",") if device and device[0] != "-"]))
 
 
 def mpirun(ranks, *more):
