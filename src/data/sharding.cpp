@@ -1,7 +1,6 @@
 #include "data/sharding.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 
@@ -11,12 +10,11 @@
 #include "data/document_shuffle.h"
 #include "data/shard_writer.h"
 #include "data/splitmix64.h"
+#include "data/text_progress.h"
 #include "data/tokenizer.h"
 
 namespace tg {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 void prepare_directory(const ShardingOptions& options) {
   std::error_code error;
@@ -29,38 +27,6 @@ void prepare_directory(const ShardingOptions& options) {
       "{} holds {} shards already, {} for one; choose another --out or replace them with --force",
       options.out_dir, old.size(), old.empty() ? "" : old.front());
 }
-
-// Bytes of all files, for the progress line; 0 if one is the standard input.
-std::int64_t total_bytes(const std::vector<std::string>& files) {
-  std::int64_t total = 0;
-  for (const std::string& file : files) {
-    if (file == "-") return 0;
-    total += File::open(file).size();
-  }
-  return total;
-}
-
-class Progress {
- public:
-  explicit Progress(std::int64_t total) : total_(total) {}
-  void show(const ShardingReport::Split& train, const ShardingReport::Split& val) {
-    const auto now = Clock::now();
-    if (now - shown_ < std::chrono::milliseconds(100)) return;
-    shown_ = now;
-    const double seconds = std::chrono::duration<double>(now - begin_).count();
-    const double megabytes = static_cast<double>(train.text_bytes + val.text_bytes) / 1e6;
-    const std::string share =
-        total_ > 0 ? fmt::format(" ({:.0f}%)", 1e8 * megabytes / static_cast<double>(total_)) : "";
-    progress_line(fmt::format("make_shards {:.1f} MB{} {:.2f} M tokens {:.1f} MB/s", megabytes,
-                              share, static_cast<double>(train.tokens + val.tokens) / 1e6,
-                              megabytes / seconds));
-  }
-
- private:
-  std::int64_t total_;
-  Clock::time_point begin_ = Clock::now();
-  Clock::time_point shown_ = begin_;
-};
 
 // A split's documents on their way to its shards.
 class SplitWriter {
@@ -122,7 +88,7 @@ void require_both_splits(const ShardingOptions& options, const ShardingReport::S
 }  // namespace
 
 ShardingReport make_shards(const ShardingOptions& options) {
-  const std::int64_t bytes = total_bytes(options.files);
+  TextProgress progress("make_shards", options.files);
   const Tokenizer tokenizer(options.tokenizer_path);
   DocumentReader reader(options.files, options.separator, options.replace_invalid);
   DocumentEncoder encoder(tokenizer, reader, options.threads);
@@ -130,7 +96,6 @@ ShardingReport make_shards(const ShardingOptions& options) {
   SplitWriter train(options, "train");
   SplitWriter val(options, "val");
 
-  Progress progress(bytes);
   std::int64_t documents = 0;
   SplitWriter* split = &train;
   for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next()) {
@@ -142,9 +107,10 @@ ShardingReport make_shards(const ShardingOptions& options) {
       }
       split->append(part);
     }
-    progress.show(train.report(), val.report());
+    progress.show(train.report().text_bytes + val.report().text_bytes,
+                  train.report().tokens + val.report().tokens);
   }
-  progress_line("");
+  TextProgress::clear();
 
   require_both_splits(options, train.report(), val.report());
   const auto old = find_shards(options.out_dir, options.name_prefix);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <limits>
@@ -13,11 +14,13 @@
 #include "data/document_encoder.h"
 #include "data/document_split.h"
 #include "data/growing_tokens.h"
+#include "data/text_progress.h"
 
 namespace tg {
 namespace {
 
 constexpr std::int64_t all_tokens = std::numeric_limits<std::int64_t>::max();
+constexpr auto kProgressInterval = std::chrono::milliseconds(100);
 
 std::string name_of(const std::vector<std::string>& files) {
   assert(!files.empty());
@@ -62,6 +65,7 @@ class TextCorpus::Work {
 
   std::string name_;
   Tokenizer tokenizer_;
+  mutable TextProgress progress_;  // of waits for the whole text
   DocumentReader reader_;
   DocumentEncoder encoder_;
 
@@ -69,7 +73,8 @@ class TextCorpus::Work {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;  // tokens_, ended_ or stop_
   mutable std::condition_variable reader_done_;
-  mutable int waiting_ = 0;  // readers in wait_for()
+  mutable int waiting_ = 0;      // readers in wait_for()
+  std::int64_t text_bytes_ = 0;  // tokenised so far
   bool stop_ = false;
   bool ended_ = false;
   std::exception_ptr error_;  // of the thread; null at the end of the text
@@ -82,6 +87,7 @@ TextCorpus::Work::Work(std::vector<std::string> files, const std::string& tokeni
       val(*this, name_of(files) + " (val)"),
       name_(name_of(files)),
       tokenizer_(tokenizer_path, vocab_size),
+      progress_("tokenizing " + name_ + ":", files),
       reader_(std::move(files), Separator::blank_line, false),
       encoder_(tokenizer_, reader_, threads) {
   thread_ = std::thread([this] { run(); });
@@ -120,6 +126,7 @@ void TextCorpus::Work::encode_all() {
         split = is_validation_document(documents++) ? &val : &train;
       }
       split->tokens_.append(part.tokens);
+      text_bytes_ += part.text_bytes;
     }
     changed_.notify_all();
   }
@@ -141,7 +148,15 @@ void TextCorpus::Work::require_both_splits(std::int64_t documents) const {
 std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens,
                                         std::unique_lock<std::mutex>& lock) const {
   ++waiting_;
-  changed_.wait(lock, [&] { return stop_ || ended_ || split.tokens_.size() >= tokens; });
+  const auto done = [&] { return stop_ || ended_ || split.tokens_.size() >= tokens; };
+  if (tokens == all_tokens) {
+    while (!changed_.wait_for(lock, kProgressInterval, done)) {
+      progress_.show(text_bytes_, train.tokens_.size() + val.tokens_.size());
+    }
+    TextProgress::clear();
+  } else {
+    changed_.wait(lock, done);
+  }
   --waiting_;
   if (stop_) reader_done_.notify_all();
   if (split.tokens_.size() >= tokens) return split.tokens_.size();

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pty
 import socket
 import struct
 import subprocess
@@ -75,6 +76,21 @@ class RunTest(unittest.TestCase):
             finally:
                 end(process)
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def run_in_terminal(self, *flags, **settings):
+        """The same, which must end well, with a terminal as its standard output → what that shows."""
+        ours, theirs = pty.openpty()
+        done = self.run_gpt(*flags, stdout=theirs, **settings)
+        os.close(theirs)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        shown = b""
+        try:
+            while chunk := os.read(ours, 65536):
+                shown += chunk
+        except OSError:  # how a closed terminal ends
+            pass
+        os.close(ours)
+        return shown.decode()
 
     def train(self, *flags, **settings):
         """The same, which must end well → its events."""

@@ -96,6 +96,13 @@ class TextTest(RunTest):
     def test_a_file_of_json_lines(self):
         self.expect_those_of_shards(self.lines, [self.lines])
 
+    def test_waiting_for_all_text_is_shown_on_a_terminal(self):
+        path = self.folder / "long.jsonl"
+        path.write_text(self.lines.read_text() * 4)
+        shown = self.run_in_terminal(DATA_PATH=path, VAL_TOKENS=0, ITERATIONS=1, WARMUP_STEPS=0)
+        self.assertRegex(shown, r"tokenizing \S+long\.jsonl: \d+\.\d MB \(\d+%\) \d+\.\d\d M tokens \d+\.\d MB/s")
+        self.assertNotIn("tokenizing", (self.out / "log.txt").read_text())
+
     def test_invalid_utf8_is_named_with_its_byte(self):
         path = self.folder / "latin1.txt"
         path.write_bytes(b"Stra\xdfe\n\n" * 2000)

@@ -1,0 +1,47 @@
+#include "data/text_progress.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "base/log.h"
+#include "data/file.h"
+
+namespace tg {
+namespace {
+
+std::int64_t total_bytes(const std::vector<std::string>& files) {
+  std::int64_t total = 0;
+  for (const std::string& file : files) {
+    // Opening and closing a pipe would end its writer.
+    std::error_code ignored;
+    if (file == "-" || std::filesystem::is_fifo(file, ignored)) return 0;
+    total += File::open(file).size();
+  }
+  return total;
+}
+
+}  // namespace
+
+TextProgress::TextProgress(std::string doing, const std::vector<std::string>& files)
+    : doing_(std::move(doing)), total_bytes_(total_bytes(files)) {}
+
+void TextProgress::show(std::int64_t text_bytes, std::int64_t tokens) {
+  const auto now = Clock::now();
+  if (now - shown_ < std::chrono::milliseconds(100)) return;
+  shown_ = now;
+  const double seconds = std::chrono::duration<double>(now - began_).count();
+  const double megabytes = static_cast<double>(text_bytes) / 1e6;
+  const std::string share =
+      total_bytes_ > 0
+          ? fmt::format(" ({:.0f}%)", 1e8 * megabytes / static_cast<double>(total_bytes_))
+          : "";
+  progress_line(fmt::format("{} {:.1f} MB{} {:.2f} M tokens {:.1f} MB/s", doing_, megabytes, share,
+                            static_cast<double>(tokens) / 1e6, megabytes / seconds));
+}
+
+void TextProgress::clear() {
+  progress_line("");
+}
+
+}  // namespace tg

@@ -1,0 +1,31 @@
+#pragma once
+// The progress line of text that is being tokenised: shown on a terminal alone, at most ten times a
+// second.
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tg {
+
+class TextProgress {
+ public:
+  // `doing` begins the line. The files' sizes give the share done; "-", the standard input, and a
+  // pipe have none. Errors: missing_input (a file cannot be opened).
+  TextProgress(std::string doing, const std::vector<std::string>& files);
+
+  // So much is done.
+  void show(std::int64_t text_bytes, std::int64_t tokens);
+  // Clears the line.
+  static void clear();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const std::string doing_;
+  const std::int64_t total_bytes_;  // 0: unknown
+  const Clock::time_point began_ = Clock::now();
+  Clock::time_point shown_ = began_;
+};
+
+}  // namespace tg
