@@ -31,8 +31,7 @@ std::string header_text(const Settings& settings, const Machine& machine) {
 }
 
 bool is_of_one_rank(const RunEvent& event) {
-  return std::holds_alternative<TokensStalled>(event) ||
-         std::holds_alternative<TokensRepeated>(event);
+  return std::holds_alternative<TokensStalled>(event);
 }
 
 }  // namespace

@@ -105,6 +105,7 @@ void Trainer::loop() {
   state_.clock.start();
   const auto first = state_.step;
   for (auto step = first;; ++step) {
+    set_log_step(static_cast<long>(step));
     const double elapsed = state_.clock.elapsed_at(step, *state_.average, [this] { read_back(); });
     if (state_.clock.decide(step, elapsed, *state_.average).stop) capped_at = step;
     const bool last = step >= run.iterations || step == capped_at;
@@ -141,7 +142,6 @@ void Trainer::begin_evaluations() {
 
 // Launches a step, then reads back the metrics of the one before, which arrive while it runs.
 void Trainer::train(std::int64_t step, double elapsed_ms) {
-  set_log_step(static_cast<long>(step));
   if (communicator_.watch() != nullptr) communicator_.watch()->set_step(step);
   const double scale = state_.clock.lr_scale(step, elapsed_ms);
   const auto decided = state_.clock.decide(step, elapsed_ms, *state_.average);

@@ -52,15 +52,15 @@ class KilledSaveTest(RunTest):
 
 
 class FullDiskTest(RunTest):
-    """The checkpoints' folder is on a file system of a few pages."""
+    """The checkpoints' folder, or OUTPUT_DIR itself, is on a file system of a few pages."""
 
     def setUp(self):
         self.mounted = self.folder / self.id().rsplit(".", 1)[-1]
         (self.mounted / "checkpoints").mkdir(parents=True)
 
-    def run_on_full_disk(self, *signals, **settings):
+    def run_on_full_disk(self, *signals, folder="checkpoints", **settings):
         # In a mount name space of its own, which ends with the run.
-        mount = f'mount -t tmpfs -o size=64k none "{self.mounted}/checkpoints" && exec "$0" "$@"'
+        mount = f'mount -t tmpfs -o size=64k none "{self.mounted / folder}" && exec "$0" "$@"'
         space = ["unshare", "--mount", "--map-root-user", "bash", "-c", mount]
         if subprocess.run([*space[:-2], "-c", mount, "true"], capture_output=True).returncode:
             self.skipTest("no mount name spaces here")
@@ -93,6 +93,13 @@ class FullDiskTest(RunTest):
         self.assertEqual(len(errors), 1, done.stderr)
         self.assertIn("could not be saved", errors[0])
         self.assertIn("No space left on device", errors[0])
+
+    def test_a_model_that_cannot_be_written_is_an_error_of_the_last_step(self):
+        done = self.run_on_full_disk(folder=".", CHECKPOINT_EVERY=0)
+        self.assertEqual(done.returncode, IO, done.stderr)
+        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
+        self.assertEqual(len(errors), 1, done.stderr)
+        self.assertRegex(errors[0], r"^ERROR exit=74 rank=0 step=6: .*final_model.*No space left on device")
 
 
 class SlowDiskTest(RunTest):

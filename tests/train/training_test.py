@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import BUILD, SOURCE, VOCAB, RunTest, train_losses, write_shard
+from harness import BUILD, SOURCE, VOCAB, RunTest, mpirun, train_losses, write_shard
 from safetensors.numpy import load_file
 
 
@@ -184,7 +184,7 @@ class TrainingTest(RunTest):
         few.mkdir()
         write_shard(few / "fineweb_train_000000.bin", [token % VOCAB for token in range(tokens)])
         shutil.copy(self.shards / "fineweb_val_000000.bin", few)
-        events = self.train(DATA_PATH=few, ITERATIONS=steps)
+        events = self.train(through=mpirun(2), DATA_PATH=few, ITERATIONS=steps)
         self.assertEqual([event["train_tokens"] for event in events if event["event"] == "data"], [tokens])
         self.assertIn(f"train_tokens:{tokens} passes_planned:{steps * 1024 / tokens:.2f}", self.lines)
         passes = {event["step"]: event["pass"] for event in events if event["event"] == "train"}
