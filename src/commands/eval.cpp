@@ -158,7 +158,8 @@ void eval_command(int argc, const char* const* argv) {
   auto& settings = parsed->settings;
   settings.runtime.artifact = artifact_of(settings.runtime.init_from);
   std::signal(SIGPIPE, SIG_IGN);
-  const auto joined = join_ranks(settings, parsed->origins, SettingsUse::scoring);
+  const auto use = options.tasks() ? SettingsUse::tasks : SettingsUse::scoring;
+  const auto joined = join_ranks(settings, parsed->origins, use);
   const auto& machine = joined.machine;
   Communicator communicator(joined.rendezvous, joined.launch, machine.device,
                             settings.runtime.comm_timeout_s);

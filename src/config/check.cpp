@@ -36,8 +36,9 @@ void check_ranges(const Settings& settings, Conflicts& conflicts) {
 std::int64_t longest_row(const Settings& settings, SettingsUse use) {
   if (use == SettingsUse::weights) return 0;
   const auto& trained = settings.run.train_seq_len;
-  return use == SettingsUse::sampling ? trained.last()
-                                      : std::max(trained.largest(), eval_length(settings));
+  if (use == SettingsUse::sampling) return trained.last();
+  if (use == SettingsUse::tasks) return eval_length(settings);
+  return std::max(trained.largest(), eval_length(settings));
 }
 
 void check_heads(const ModelConfig& m, std::int64_t longest, Conflicts& conflicts) {

@@ -12,6 +12,7 @@ namespace tg {
 enum class SettingsUse {
   weights,   // a model's tensors: the architecture
   sampling,  // computing with them: the machine
+  tasks,     // rows of EVAL_SEQ_LEN: HellaSwag, LAMBADA
   scoring,   // validation and test-time training
   training,
 };
