@@ -28,6 +28,18 @@ struct Flags {
 // overflows the stack.
 constexpr std::size_t longest_word = 4096;
 
+// What the user may do about an unknown name. `spelled`: a member as the user would write it.
+template <class Spelled>
+std::string suggestion(const std::vector<std::string>& meant, Spelled spelled) {
+  if (meant.empty()) return "--help lists those that there are";
+  std::string text = "did you mean ";
+  for (std::size_t i = 0; i < meant.size(); ++i) {
+    if (i > 0) text += i + 1 == meant.size() ? " or " : ", ";
+    text += spelled(meant[i]);
+  }
+  return text + "?";
+}
+
 class Parser {
  public:
   explicit Parser(const CommandInputs& inputs)
@@ -87,9 +99,9 @@ class Parser {
         apply(*entry, value, path, where);
       } else {
         std::vector<std::string> known;
-        for (const Entry& setting : settings_) known.push_back(env_name(setting.member));
-        problems_.push_back(fmt::format("{}: unknown setting {}; did you mean {}?", where, name,
-                                        nearest_name(env_name(name), known)));
+        for (const Entry& setting : settings_) known.push_back(setting.member);
+        problems_.push_back(fmt::format("{}: unknown setting {}; {}", where, name,
+                                        suggestion(meant_settings(name, known), env_name)));
       }
     }
   }
@@ -169,7 +181,7 @@ class Parser {
 
   void report_unknown(const std::vector<std::string>& words) {
     std::vector<std::string> known;
-    for_each_entry([&](const Entry& entry) { known.push_back(flag_name(entry.member)); });
+    for_each_entry([&](const Entry& entry) { known.push_back(entry.member); });
     known.insert(known.end(), {"config", "help", "version"});
     bool after_unknown_flag = false;  // the next word is probably its value
     for (const auto& word : words) {
@@ -178,8 +190,10 @@ class Parser {
         const auto equals = word.find('=');
         const auto name = word.substr(0, equals);
         const auto bare = name.substr(std::min(name.find_first_not_of('-'), name.size()));
-        problems_.push_back(fmt::format("unknown flag {}; did you mean --{}?", name,
-                                        nearest_name(flag_name(bare), known)));
+        problems_.push_back(fmt::format(
+            "unknown flag {}; {}", name,
+            suggestion(meant_settings(bare, known),
+                       [](std::string_view member) { return "--" + flag_name(member); })));
         after_unknown_flag = equals == std::string::npos;
       } else {
         if (!after_unknown_flag) problems_.push_back(fmt::format("unexpected argument '{}'", word));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "config/env_file.h"
 #include "config/suggest.h"
 #include "tests/config/helpers.h"
@@ -176,6 +178,16 @@ TEST(Parse, BadInputNamesSettingValueOriginAndWhatIsExpected) {
       {{"--matrx-lr", "1"}, {}, "64 unknown flag --matrx-lr; did you mean --matrix-lr?"},
       {{"--matrix_lr=1"}, {}, "64 unknown flag --matrix_lr; did you mean --matrix-lr?"},
       {{"--confg", "x"}, {}, "64 unknown flag --confg; did you mean --config?"},
+      {{"--learning-rate", "1"},
+       {},
+       "64 unknown flag --learning-rate; did you mean --matrix-lr, --scalar-lr, --tied-embed-lr or "
+       "--head-lr?"},
+      {{"--batch_size=8"}, {}, "64 unknown flag --batch_size; did you mean --train-batch-tokens?"},
+      {{"--momentum", "1"},
+       {},
+       "64 unknown flag --momentum; did you mean --muon-momentum, --muon-momentum-warmup-start, "
+       "--muon-momentum-warmup-steps or --ttt-momentum?"},
+      {{"--frobnicate"}, {}, "64 unknown flag --frobnicate; --help lists those that there are"},
       {{"extra"}, {}, "64 unexpected argument 'extra'"},
       {{"--fused", "yes"}, {}, "64 unexpected argument 'yes'"},
       {{"--seed"}, {}, "64 --seed needs a value"},
@@ -291,6 +303,21 @@ TEST(Suggest, CountsEditsAndPicksTheNearest) {
   EXPECT_EQ(edit_distance("seed", "sede"), 1);
   EXPECT_EQ(nearest_name("warmdown", {"warmup_steps", "warmdown_iters"}), "warmdown_iters");
   EXPECT_EQ(nearest_name(std::string(100000, 'x'), {"a"}), "a");
+}
+
+TEST(Suggest, KnowsWhatOtherTrainersCallThem) {
+  Settings settings;
+  std::vector<std::string> members;
+  for (const auto& entry : entries_of(settings)) members.push_back(entry.member);
+  for (const char* name :
+       {"lr", "learning-rate", "batch_size", "gradient_accumulation_steps", "EPOCHS", "max_steps",
+        "block_size", "gpu", "random_seed", "n_layer", "n_embd", "dtype", "weight_decay"}) {
+    const auto meant = meant_settings(name, members);
+    EXPECT_FALSE(meant.empty()) << name;
+    for (const auto& member : meant) {
+      EXPECT_NE(std::ranges::find(members, member), members.end()) << name << " → " << member;
+    }
+  }
 }
 
 }  // namespace
