@@ -30,11 +30,21 @@ bool batches_change(const RunConfig& run) {
   return !run.train_batch_tokens.constant() || !run.train_seq_len.constant();
 }
 
+std::int64_t schedule_iterations(const RunConfig& run) {
+  return run.schedule_iterations > 0 ? run.schedule_iterations : run.iterations;
+}
+
+bool schedule_follows_clock(const RunConfig& run) {
+  return run.max_wallclock_seconds > 0 && run.schedule_iterations == 0;
+}
+
 RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapsed_ms) {
   const auto of = [](double done, double all) { return all > 0 ? std::min(done / all, 1.0) : 0; };
-  return {.step = steps,
-          .share = std::max(of(static_cast<double>(steps), static_cast<double>(run.iterations)),
-                            of(elapsed_ms, run.max_wallclock_seconds * 1000))};
+  const double by_steps =
+      of(static_cast<double>(steps), static_cast<double>(schedule_iterations(run)));
+  const double by_time =
+      schedule_follows_clock(run) ? of(elapsed_ms, run.max_wallclock_seconds * 1000) : 0;
+  return {.step = steps, .share = std::max(by_steps, by_time)};
 }
 
 BatchShape batch_shape(const Settings& settings, int world_size, const RunProgress& progress) {
@@ -79,7 +89,7 @@ double planned_tokens(const Settings& settings, int world_size) {
   std::set<std::int64_t> changes = {0, run.iterations};  // steps before which the batch changes
   for (const auto& stage : run.train_batch_tokens.stages()) {
     const double step =
-        stage.is_share() ? stage.from * static_cast<double>(run.iterations) : stage.from;
+        stage.is_share() ? stage.from * static_cast<double>(schedule_iterations(run)) : stage.from;
     changes.insert(std::min(static_cast<std::int64_t>(std::ceil(step)), run.iterations));
   }
   double tokens = 0;

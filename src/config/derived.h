@@ -22,12 +22,18 @@ std::int64_t micro_steps(const Settings& settings, int world_size);
 // TRAIN_BATCH_TOKENS / M, with M before it is rounded up.
 std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
 
+// The steps that the schedule counts in: SCHEDULE_ITERATIONS, else ITERATIONS.
+std::int64_t schedule_iterations(const RunConfig& run);
+// Whether the schedule follows the training time instead: with MAX_WALLCLOCK_SECONDS, unless
+// SCHEDULE_ITERATIONS is given.
+bool schedule_follows_clock(const RunConfig& run);
+
 // The schedules of TRAIN_BATCH_TOKENS and TRAIN_SEQ_LEN.
 
 // Whether one of them changes its value.
 bool batches_change(const RunConfig& run);
-// `steps` done, `elapsed_ms` of training: as a share of ITERATIONS or of MAX_WALLCLOCK_SECONDS,
-// whichever is nearer its end.
+// `steps` done, `elapsed_ms` of training: as a share of schedule_iterations() or, where the
+// schedule follows the clock, of MAX_WALLCLOCK_SECONDS if that is nearer its end.
 RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapsed_ms);
 BatchShape batch_shape(const Settings& settings, int world_size, const RunProgress& progress);
 // Every shape that some progress has, the first one first.

@@ -14,6 +14,7 @@ struct RunConfig {
   std::int64_t val_loss_every = 4000;
   std::int64_t train_log_every = 500;
   std::int64_t iterations = 20000;
+  std::int64_t schedule_iterations = 0;
   std::int64_t warmdown_iters = 3500;
   std::int64_t warmup_steps = 20;
   CountSchedule train_batch_tokens = 786432;
@@ -43,8 +44,11 @@ struct RunConfig {
     v("train_log_every", s.train_log_every, at_least(0),
       "steps between train lines; 0: no such lines");
     v("iterations", s.iterations, at_least(0), "optimizer steps, unless the clock ends the run");
+    v("schedule_iterations", s.schedule_iterations, at_least(0),
+      "steps of the schedule of learning rate and batches, also where the run ends earlier or "
+      "later, or by the clock; 0: ITERATIONS, and with a cap the clock");
     v("warmdown_iters", s.warmdown_iters, at_least(0),
-      "last steps, in which the learning rate falls to 0");
+      "last steps of the schedule, in which the learning rate falls to 0");
     v("warmup_steps", s.warmup_steps, at_least(0), "steps before the clock starts, then rewound");
     v("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens),
       "tokens of a step, all ranks together; 98304,393216@0.3,786432@5000: another number from a "

@@ -41,6 +41,9 @@ constexpr Row without_effect[] = {
     {"profile_steps",
      [](const Settings& s, bool set) { return set && s.runtime.profile != ProfileMode::on; },
      "has no effect without PROFILE=1"},
+    {"schedule_iterations",
+     [](const Settings& s, bool set) { return set && !s.optim.lr_trace.empty(); },
+     "has no effect with LR_TRACE, which has the schedule"},
     {"checkpoint_every",
      [](const Settings& s, bool) {
        return s.runtime.checkpoint_every.count > 0 && s.data.run_id.empty() &&

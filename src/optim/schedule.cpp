@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
+#include "config/derived.h"
+
 namespace tg {
 
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms) {
   if (run.warmdown_iters <= 0) return 1.0;
   const double warmdown = static_cast<double>(run.warmdown_iters);
-  if (run.max_wallclock_seconds <= 0) {
-    if (step < run.iterations - run.warmdown_iters) return 1.0;
-    return static_cast<double>(std::max<std::int64_t>(run.iterations - step, 0)) / warmdown;
+  if (!schedule_follows_clock(run)) {
+    const auto left = std::max<std::int64_t>(schedule_iterations(run) - step, 1);
+    return left < run.warmdown_iters ? static_cast<double>(left) / warmdown : 1.0;
   }
   const double remaining_ms = std::max(run.max_wallclock_seconds * 1000.0 - elapsed_ms, 0.0);
   const double warmdown_ms =

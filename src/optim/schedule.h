@@ -8,9 +8,9 @@
 namespace tg {
 
 // The factor on every learning rate before step `step` (0-based), `elapsed_ms` after the clock
-// started. With MAX_WALLCLOCK_SECONDS: remaining/warm-down where the remaining time is at most the
-// time that WARMDOWN_ITERS steps take at the average so far. Without: linear over the last
-// WARMDOWN_ITERS steps.
+// started. Where the schedule follows the clock: remaining/warm-down if the remaining time is at
+// most the time that WARMDOWN_ITERS steps take at the average so far. Else linear over the last
+// WARMDOWN_ITERS steps of the schedule, whose last factor stays beyond its end.
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);
 
 // The same, or a trace of it that is replayed: one factor for each step, of which the last stays.

@@ -38,6 +38,7 @@ struct RunStarted {
   int world_size = 1;
   std::int64_t micro_steps = 1;  // of one rank
   std::int64_t micro_batches = 1, tokens_per_step = 0;
+  std::optional<std::int64_t> schedule_iterations{};  // absent where it follows the clock
   std::string attention_kernel, device, compute_dtype;
   std::string fp8;  // the products that are in FP8, as the setting says them; empty: none
   std::string threads;

@@ -47,6 +47,7 @@ void MetricsSink::operator()(const RunStarted& event) {
                        {"compute_dtype", event.compute_dtype},
                        {"threads", event.threads},
                        {"flops_per_token", event.flops_per_token}};
+  if (event.schedule_iterations) start["schedule_iterations"] = *event.schedule_iterations;
   if (!event.fp8.empty()) start["fp8"] = event.fp8;
   if (event.peak_flops > 0) start["peak_flops"] = event.peak_flops;
   write(start);

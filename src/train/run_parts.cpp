@@ -116,6 +116,9 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .micro_steps = micro_steps(settings, world_size),
           .micro_batches = micro_batches(settings, world_size),
           .tokens_per_step = tokens_per_step(settings, world_size),
+          .schedule_iterations = schedule_follows_clock(settings.run)
+                                     ? std::nullopt
+                                     : std::optional(schedule_iterations(settings.run)),
           .attention_kernel = std::string(attention_name(machine.attention)),
           .device = machine.device_name,
           .compute_dtype = machine.compute_name,

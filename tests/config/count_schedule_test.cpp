@@ -84,11 +84,23 @@ TEST(BatchShapes, TheShareOfARunIsThatOfTheLimitThatIsNearer) {
   EXPECT_DOUBLE_EQ(run_progress(run, 100, 7000).share, 0.1);
 }
 
+TEST(BatchShapes, SharesCountInTheScheduleWhereItsLengthIsGiven) {
+  RunConfig run;
+  run.iterations = 100;
+  run.schedule_iterations = 1000;
+  run.max_wallclock_seconds = 10;
+  EXPECT_DOUBLE_EQ(run_progress(run, 100, 7000).share, 0.1);
+  EXPECT_DOUBLE_EQ(run_progress(run, 2000, 0).share, 1);
+}
+
 TEST(BatchShapes, PlannedTokensAreTheSumOverAllSteps) {
   const auto settings = parse({}, {"ITERATIONS=10", "TRAIN_BATCH_TOKENS=16384,32768@0.3,65536@9",
                                    "TRAIN_SEQ_LEN=1024", "MAX_WALLCLOCK_SECONDS=0"})
                             .settings;
   EXPECT_EQ(planned_tokens(settings, 1), 3 * 16384 + 6 * 32768 + 65536);
+  auto early = settings;
+  early.run.schedule_iterations = 20;
+  EXPECT_EQ(planned_tokens(early, 1), 6 * 16384 + 3 * 32768 + 65536);
 }
 
 }  // namespace

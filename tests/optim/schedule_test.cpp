@@ -20,8 +20,29 @@ TEST(LearningRate, WithoutACapFallsOverTheLastSteps) {
   EXPECT_EQ(lr_scale(run, 80, 0), 1.0);
   EXPECT_DOUBLE_EQ(lr_scale(run, 81, 0), 0.95);
   EXPECT_DOUBLE_EQ(lr_scale(run, 99, 0), 0.05);
-  EXPECT_EQ(lr_scale(run, 100, 0), 0.0);
-  EXPECT_EQ(lr_scale(run, 101, 0), 0.0);
+}
+
+TEST(LearningRate, BeyondTheScheduleTheLastFactorStays) {
+  auto run = uncapped(100, 20);
+  run.schedule_iterations = 60;
+  EXPECT_EQ(lr_scale(run, 40, 0), 1.0);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 59, 0), 0.05);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 60, 0), 0.05);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 99, 0), 0.05);
+}
+
+TEST(LearningRate, ARunMayEndEarlyOnALongSchedule) {
+  auto run = uncapped(30, 20);
+  run.schedule_iterations = 100;
+  for (std::int64_t step = 0; step < 30; ++step) EXPECT_EQ(lr_scale(run, step, 0), 1.0);
+}
+
+TEST(LearningRate, AScheduleOfSoManyStepsDoesNotFollowTheClock) {
+  auto run = uncapped(30, 20);
+  run.max_wallclock_seconds = 60;
+  run.schedule_iterations = 100;
+  EXPECT_EQ(lr_scale(run, 10, 59'999), 1.0);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 90, 1), 0.5);
 }
 
 TEST(LearningRate, AWarmDownLongerThanTheRunStartsBelowOne) {

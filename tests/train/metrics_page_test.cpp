@@ -25,7 +25,9 @@ Event with(void (*set)(Event&)) {
 // Every event with all that it may have. An event with two forms is here twice.
 std::vector<RunEvent> full_events() {
   return {RanksJoined{},
-          with<RunStarted>([](auto& e) { e.train_tokens = 1, e.fp8 = "mlp", e.peak_flops = 1; }),
+          with<RunStarted>([](auto& e) {
+            e.train_tokens = 1, e.schedule_iterations = 1, e.fp8 = "mlp", e.peak_flops = 1;
+          }),
           SizePadded{},
           with<MicroBatchCut>([](auto& e) { e.usable = 1; }),
           WarmUpStepEnded{},
