@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "data/document_encoder.h"
 #include "data/document_shuffle.h"
+#include "data/file.h"
 #include "data/shard_writer.h"
 #include "data/splitmix64.h"
 #include "data/text_progress.h"
@@ -26,6 +27,14 @@ void prepare_directory(const ShardingOptions& options) {
       old.empty() || options.force, ExitCode::cannot_create,
       "{} holds {} shards already, {} for one; choose another --out or replace them with --force",
       options.out_dir, old.size(), old.empty() ? "" : old.front());
+}
+
+// Before anything is made. A pipe is not tried: to open and close it would end its writer.
+void require_files(const std::vector<std::string>& files) {
+  for (const std::string& file : files) {
+    std::error_code ignored;
+    if (file != "-" && !std::filesystem::is_fifo(file, ignored)) File::open(file);
+  }
 }
 
 // A split's documents on their way to its shards.
@@ -88,6 +97,7 @@ void require_both_splits(const ShardingOptions& options, const ShardingReport::S
 }  // namespace
 
 ShardingReport make_shards(const ShardingOptions& options) {
+  require_files(options.files);
   TextProgress progress("make_shards", options.files);
   const Tokenizer tokenizer(options.tokenizer_path);
   DocumentReader reader(options.files, options.separator, options.replace_invalid);

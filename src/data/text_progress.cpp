@@ -5,7 +5,6 @@
 #include <filesystem>
 
 #include "base/log.h"
-#include "data/file.h"
 
 namespace tg {
 namespace {
@@ -13,10 +12,10 @@ namespace {
 std::int64_t total_bytes(const std::vector<std::string>& files) {
   std::int64_t total = 0;
   for (const std::string& file : files) {
-    // Opening and closing a pipe would end its writer.
-    std::error_code ignored;
-    if (file == "-" || std::filesystem::is_fifo(file, ignored)) return 0;
-    total += File::open(file).size();
+    std::error_code error;
+    const auto bytes = std::filesystem::file_size(file, error);
+    if (error) return 0;
+    total += static_cast<std::int64_t>(bytes);
   }
   return total;
 }

@@ -10,8 +10,8 @@ namespace tg {
 
 class TextProgress {
  public:
-  // `doing` begins the line. The files' sizes give the share done; "-", the standard input, and a
-  // pipe have none. Errors: missing_input (a file cannot be opened).
+  // `doing` begins the line. The files' sizes give the share done, unless one has none: "-", the
+  // standard input, a pipe.
   TextProgress(std::string doing, const std::vector<std::string>& files);
 
   // So much is done.
