@@ -6,6 +6,7 @@
 #include <fstream>
 #include <optional>
 
+#include "base/byte_order_mark.h"
 #include "base/error.h"
 #include "config/text.h"
 
@@ -66,7 +67,7 @@ std::vector<Assignment> read_env_file(const std::string& path) {
   std::vector<Assignment> assignments;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    const auto text = trimmed(line);
+    const auto text = trimmed(number == 1 ? without_byte_order_mark(line) : line);
     if (text.empty() || text[0] == '#') continue;
     const auto equals = text.find('=');
     const auto name = trimmed(text.substr(0, equals));

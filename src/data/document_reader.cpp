@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/byte_order_mark.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "data/json_line.h"
+#include "data/line_ends.h"
 #include "data/utf8.h"
 
 namespace tg {
@@ -51,6 +53,7 @@ void DocumentReader::open_next() {
   begin_ = searched_ = 0;
   offset_ = taken_ = 0;
   ended_ = false;
+  skip_byte_order_mark();
 }
 
 std::string DocumentReader::text_of(std::string_view raw, std::int64_t at) {
@@ -79,24 +82,45 @@ bool DocumentReader::fill() {
   return !ended_;
 }
 
+// A byte order mark is no text.
+void DocumentReader::skip_byte_order_mark() {
+  while (buffer_.size() < kByteOrderMark.size() && fill()) {
+  }
+  begin_ = searched_ = buffer_.size() - without_byte_order_mark(buffer_).size();
+}
+
+// The next document before a separator; nothing: the rest of the file has none.
+std::optional<std::string_view> DocumentReader::take_separated(Separator separator) {
+  const std::string_view text = buffer_;
+  std::size_t end = 0, next = 0;
+  if (separator == Separator::line) {
+    end = searched_ = std::min(text.find('\n', searched_), text.size());
+    next = end + 1;
+    if (end == text.size()) return {};
+    if (end > begin_ && text[end - 1] == '\r') --end;
+  } else {
+    const auto lines = find_empty_lines(text, searched_);
+    end = searched_ = lines.begin;
+    next = lines.end;
+    // More line ends may follow in the file.
+    if (lines.count < 2 || (lines.end == text.size() && !ended_)) return {};
+  }
+  const auto document = text.substr(begin_, end - begin_);
+  begin_ = searched_ = next;
+  return document;
+}
+
 std::optional<std::string_view> DocumentReader::take() {
   const Separator separator = is_jsonl_ ? Separator::line : separator_;
-  const std::string_view mark = separator == Separator::line ? "\n" : "\n\n";
-  while (true) {
-    if (separator != Separator::file) {
-      // A mark may begin in the last byte that was searched.
-      const std::size_t from = std::max(begin_, searched_ == 0 ? 0 : searched_ - 1);
-      const std::size_t end = buffer_.find(mark, from);
-      searched_ = buffer_.size();
-      if (end != std::string::npos) {
-        const auto document = std::string_view(buffer_).substr(begin_, end - begin_);
-        begin_ = searched_ = end + mark.size();
-        return document;
-      }
-    }
-    if (!fill()) break;
-  }
+  do {
+    if (separator == Separator::file) continue;
+    if (const auto document = take_separated(separator)) return document;
+  } while (fill());
   if (begin_ == buffer_.size()) return {};
+  if (separator == Separator::blank_line) {
+    // The file ends with empty lines.
+    if (const auto document = take_separated(separator)) return document;
+  }
   const auto document = std::string_view(buffer_).substr(begin_);
   begin_ = searched_ = buffer_.size();
   return document;

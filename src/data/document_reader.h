@@ -14,7 +14,7 @@ namespace tg {
 
 enum class Separator {
   file,        // a file is a document
-  blank_line,  // documents are separated by empty lines
+  blank_line,  // documents are separated by empty lines, that is two or more line ends
   line,        // a line is a document
 };
 
@@ -37,9 +37,11 @@ class DocumentReader {
   std::int64_t bytes_read() const { return bytes_read_; }
 
  private:
-  void open_next();                        // opens the next path
+  void open_next();  // opens the next path
+  void skip_byte_order_mark();
   bool fill();                             // reads more of the file; false: at its end
   std::optional<std::string_view> take();  // the next raw document of the file
+  std::optional<std::string_view> take_separated(Separator separator);
   // The text of a raw document at byte `at` of the current file.
   std::string text_of(std::string_view raw, std::int64_t at);
   void check(std::string& text, std::int64_t at);
@@ -54,7 +56,7 @@ class DocumentReader {
   std::int64_t taken_ = 0;  // raw documents of the current file
   std::string buffer_;      // of the current file; from `begin_` on not yet taken
   std::size_t begin_ = 0;
-  std::size_t searched_ = 0;  // no separator ends before this
+  std::size_t searched_ = 0;  // no separator begins before this
   std::int64_t offset_ = 0;   // buffer_'s position in the file
   bool ended_ = false;
   std::int64_t bytes_read_ = 0;

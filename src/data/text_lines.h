@@ -3,6 +3,8 @@
 #include <optional>
 #include <string_view>
 
+#include "base/byte_order_mark.h"
+
 namespace tg {
 
 struct TextLine {
@@ -10,10 +12,11 @@ struct TextLine {
   std::int64_t number;    // from 1
 };
 
-// The lines of a text, one after another; the end of the last line begins no other.
+// The lines of a file's text, one after another, without a byte order mark; the end of the last line
+// begins no other.
 class TextLines {
  public:
-  explicit TextLines(std::string_view text) : rest_(text) {}
+  explicit TextLines(std::string_view text) : rest_(without_byte_order_mark(text)) {}
 
   std::optional<TextLine> next() {
     if (rest_.empty()) return {};

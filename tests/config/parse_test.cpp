@@ -281,9 +281,9 @@ TEST(Parse, BadLinesOfAFileAreNamedByNumber) {
             "64 " + open_quote + ":1: the quotes of RUN_ID do not close at the line's end");
 }
 
-TEST(EnvFile, ReadsCommentsQuotesAndBlanks) {
+TEST(EnvFile, ReadsCommentsQuotesAndBlanksAndNoByteOrderMark) {
   const auto path = write_file("all.env",
-                               "# a comment\n"
+                               "\xEF\xBB\xBF# a comment\n"
                                "  A = 1  # why\r\n"
                                "B=a#b\n"
                                "C='x # \\y'  # why\n"

@@ -26,6 +26,66 @@ TEST(DocumentReader, FindsSeparatorsAcrossReads) {
   }
 }
 
+std::vector<std::string> documents_of(const std::string& path, Separator separator) {
+  std::vector<std::string> texts;
+  DocumentReader reader({path}, separator, false);
+  while (auto document = reader.next()) texts.push_back(std::move(document->text));
+  return texts;
+}
+
+TEST(DocumentReader, AnEmptyLineIsTwoLineEndsOfAnyKindAndMoreOfThemAreNoText) {
+  const TempDir dir;
+  using Texts = std::vector<std::string>;
+  const struct {
+    std::string text;
+    Texts documents;
+  } cases[] = {
+      {"a\nb\n\nc\n", {"a\nb", "c\n"}}, {"a\r\nb\r\n\r\nc\r\n", {"a\r\nb", "c\r\n"}},
+      {"a\rb\r\rc\r", {"a\rb", "c\r"}}, {"a\n\n\nb\n\n\n\nc", {"a", "b", "c"}},
+      {"a\r\n\r\n\r\nb", {"a", "b"}},   {"a\n\r\nb\r\n\nc", {"a", "b", "c"}},
+      {"\n\n\na\n\n\n", {"a"}},         {"\r\n", {}},
+  };
+  for (const auto& [text, documents] : cases) {
+    write_file(dir / "in", text);
+    EXPECT_EQ(documents_of(dir / "in", Separator::blank_line), documents) << text;
+  }
+}
+
+TEST(DocumentReader, LineEndsAcrossReadsAreOneSeparator) {
+  const TempDir dir;
+  for (std::size_t length = (1 << 20) - 6; length <= (1 << 20); ++length) {
+    write_file(dir / "in", std::string(length, 'x') + "\r\n\r\n\r\nsecond");
+    const auto texts = documents_of(dir / "in", Separator::blank_line);
+    ASSERT_EQ(texts.size(), 2u) << length;
+    EXPECT_EQ(texts[0].size(), length);
+    EXPECT_EQ(texts[1], "second");
+  }
+}
+
+TEST(DocumentReader, ALineIsADocumentWithoutItsEnd) {
+  const TempDir dir;
+  write_file(dir / "in", "one\r\ntwo\n\r\nthree");
+  EXPECT_EQ(documents_of(dir / "in", Separator::line),
+            (std::vector<std::string>{"one", "two", "three"}));
+}
+
+TEST(DocumentReader, AByteOrderMarkIsNoText) {
+  const TempDir dir;
+  const std::string mark = "\xEF\xBB\xBF";
+  write_file(dir / "in", mark + "a" + mark + "\n\nb");
+  EXPECT_EQ(documents_of(dir / "in", Separator::blank_line),
+            (std::vector<std::string>{"a" + mark, "b"}));
+  EXPECT_EQ(documents_of(dir / "in", Separator::file), (std::vector{"a" + mark + "\n\nb"}));
+  write_file(dir / "in.jsonl", mark + "{\"text\": \"a\"}\r\n");
+  EXPECT_EQ(documents_of(dir / "in.jsonl", Separator::file), (std::vector<std::string>{"a"}));
+  write_file(dir / "mark", mark);
+  EXPECT_TRUE(documents_of(dir / "mark", Separator::file).empty());
+  // The place of an error counts the file's bytes.
+  write_file(dir / "wrong", mark + "ab\xff");
+  expect_part(error_of(ExitCode::bad_data, [&] { documents_of(dir / "wrong", Separator::file); }),
+              "at byte 5");
+}
+
 TEST(DocumentReader, TakesADocumentFromEachLineOfAJsonlFileWhateverTheSeparator) {
   const TempDir dir;
   write_file(dir / "in.jsonl",
