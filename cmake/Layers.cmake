@@ -2,6 +2,8 @@
 # library of all its sources, of the named ones or of all but the named ones. Without TORCH it neither compiles
 # nor links with LibTorch.
 # train_gpt_test(NAME [TORCH] [LINK ...]): the tests of one layer are one program and one ctest.
+# train_gpt_python_test(NAME FILE): a file of Python's unittest is one ctest.
+# train_gpt_may_skip(NAME): ctest calls the test NAME skipped where it exits with 77, as both of tests/runner do.
 
 # train_gpt_torch_pch(NAME HEADER...): the precompiled header NAME, for train_gpt_use_torch(TARGET NAME).
 function(train_gpt_torch_pch name)
@@ -48,7 +50,7 @@ function(train_gpt_test name)
   if(NOT sources)
     return()
   endif()
-  # Tests that need a GPU are a program of their own, which ctest skips where there is none.
+  # Tests that need a GPU are a program of their own, which is skipped where there is none.
   set(gpu_sources ${sources})
   list(FILTER gpu_sources INCLUDE REGEX "_gpu_test.cpp$")
   list(FILTER sources EXCLUDE REGEX "_gpu_test.cpp$")
@@ -56,7 +58,6 @@ function(train_gpt_test name)
   if(gpu_sources AND TRAIN_GPT_WITH_CUDA)
     train_gpt_test_program(${name}_gpu gpu "${arg_LINK}" ${arg_TORCH})
     train_gpt_cuda_sources(${name}_gpu_tests ${gpu_sources})
-    set_tests_properties(${name}_gpu PROPERTIES SKIP_REGULAR_EXPRESSION "no GPU")
   endif()
 endfunction()
 
@@ -67,11 +68,22 @@ function(train_gpt_test_program name label link torch)
     TEST_DATA_DIR="${CMAKE_SOURCE_DIR}/tests/fixtures" SOURCE_DIR="${CMAKE_SOURCE_DIR}"
     TEST_PYTHON="${CMAKE_SOURCE_DIR}/.venv/bin/python")
   target_compile_options(${name}_tests PRIVATE ${test_options})
-  target_link_libraries(${name}_tests PRIVATE ${link} GTest::gtest_main)
+  target_link_libraries(${name}_tests PRIVATE ${link} test_main)
   if(torch)
     train_gpt_use_torch(${name}_tests torch_test_pch)
   endif()
   add_test(NAME ${name} COMMAND ${name}_tests)
   # One thread each: the tensors are small, and idle threads that spin would slow down the other tests.
   set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 300 PROCESSORS 2 ENVIRONMENT OMP_NUM_THREADS=1)
+  train_gpt_may_skip(${name})
+endfunction()
+
+function(train_gpt_python_test name file)
+  add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/.venv/bin/python ${CMAKE_SOURCE_DIR}/tests/runner/run_unittest.py
+                                ${CMAKE_CURRENT_SOURCE_DIR}/${file})
+  train_gpt_may_skip(${name})
+endfunction()
+
+function(train_gpt_may_skip name)
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()

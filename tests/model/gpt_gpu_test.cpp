@@ -199,7 +199,7 @@ TEST_F(Fp8GptGpu, GradientsAreNearThoseOfBf16AndTheSameBitsWithRecompute) {
   config.tie_embeddings = false;
   const Shape shape{.name = "fp8", .config = config, .rows = 1, .length = 130};
   if (!use_hopper_kernels(at::empty({16}, at::device(test::kGpu).dtype(at::kBFloat16))))
-    GTEST_SKIP() << "FP8 is Hopper's";
+    GTEST_SKIP() << "no Hopper GPU";
   const auto weights = weights_of(shape);
   constexpr Fp8Parts all{.mlp = true, .qkv = true, .out = true, .head = true};
   const auto bf16 = train_in_fp8(shape, weights, {}, ActivationRecompute::off);

@@ -1,0 +1,73 @@
+"""scripts/gpu_check.sh tests: red where a GPU's test fails beside skipped ones, or is skipped on a GPU that can run it.
+
+With test programs that end as they are told, in a tree of its own, and a nvidia-smi that lists GPUs."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+ONE_GPU = 'case $1 in -L) echo "GPU 0: NVIDIA H100" ;; *) echo 9.0 ;; esac'
+TWO_GPUS = 'case $1 in -L) printf "GPU %s: NVIDIA H100\\n" 0 1 ;; *) printf "9.0\\n9.0\\n" ;; esac'
+NONE_OF_TWO = "self.skipTest('fewer than two GPUs')"
+SUITE = """
+import unittest
+
+class Gpu(unittest.TestCase):
+    def test_first(self): {}
+    def test_second(self): {}
+"""
+
+
+class GpuCheck(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpu-check-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        shutil.copytree(SOURCE / "scripts", self.folder / "scripts")
+        shutil.copytree(SOURCE / "tests" / "runner", self.folder / "tests" / "runner")
+        (self.folder / "tests" / "train").mkdir()
+        shutil.copy(SOURCE / "tests" / "train" / "harness.py", self.folder / "tests" / "train")
+        (self.folder / "build").mkdir()
+        shutil.copy("/bin/true", self.folder / "build" / "train_gpt")
+
+    def check(self, gpus, program="exit 0", of_one=("pass", "pass"), of_two=("pass", "pass")):
+        """→ exit status; the table is in self.table. `program`: a GoogleTest program, `of_one` and `of_two`: the tests of
+        gpu_test.py and ranks_gpu_test.py."""
+        listing = 'if [ "$2" = --gtest_list_tests ]; then printf "OnGpu.\\n  Test\\n"; exit; fi'
+        for name, text in (("nvidia-smi", gpus), ("build/ops_gpu_tests", f"{listing}\n{program}")):
+            (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (self.folder / name).chmod(0o755)
+        for name, bodies in (("gpu_test.py", of_one), ("ranks_gpu_test.py", of_two)):
+            (self.folder / "tests" / "train" / name).write_text(SUITE.format(*bodies))
+        environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", PYTHON=sys.executable)
+        environment.pop("CUDA_VISIBLE_DEVICES", None)
+        done = subprocess.run([self.folder / "scripts" / "gpu_check.sh", "tests"], env=environment, capture_output=True,
+                              text=True, check=False)
+        self.table = done.stdout.split("== summary")[-1]
+        return done.returncode
+
+    def test_a_failed_test_is_red_beside_skipped_ones(self):
+        self.assertEqual(self.check(TWO_GPUS), 0, self.table)
+        for suite in ("of_one", "of_two"):
+            broken = {suite: ("self.fail('broken on purpose')", "self.skipTest('takes 310 s; set LONG_TESTS=1')")}
+            self.assertEqual(self.check(TWO_GPUS, **broken), 1, self.table)
+            self.assertIn("FAIL exit 1, FAILED (failures=1, skipped=1)", self.table)
+        self.assertEqual(self.check(TWO_GPUS, program="echo 'SKIPPED OnGpu.Test: no GPU'; exit 1"), 1, self.table)
+
+    def test_what_needs_two_gpus_may_be_skipped_on_one_alone(self):
+        for gpus, status in ((ONE_GPU, 0), (TWO_GPUS, 1)):
+            self.assertEqual(self.check(gpus, of_two=(NONE_OF_TWO, NONE_OF_TWO)), status, self.table)
+            self.assertRegex(self.table, r"ranks_gpu_test +skipped")
+
+    def test_a_program_that_finds_no_gpu_here_is_red(self):
+        self.assertEqual(self.check(ONE_GPU, program="echo 'SKIPPED OnGpu.Test: no GPU'; exit 77"), 1, self.table)
+        self.assertRegex(self.table, r"skips +FAIL")
+
+
+if __name__ == "__main__":
+    unittest.main()
