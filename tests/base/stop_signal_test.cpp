@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdlib>
 
 namespace tg {
@@ -51,25 +52,40 @@ TEST(StopSignal, AHangUpThatIsIgnoredStaysIgnored) {
       testing::ExitedWithCode(0), "");
 }
 
+// Bytes between processes.
+class Pipe {
+ public:
+  Pipe() { EXPECT_EQ(::pipe(ends_.data()), 0); }
+  bool send(int what) const {
+    const char byte = static_cast<char>(what);
+    return ::write(ends_[1], &byte, 1) == 1;
+  }
+  // -1: nobody is left who could send.
+  int receive() const {
+    ::close(ends_[1]);
+    char byte = 0;
+    return ::read(ends_[0], &byte, 1) == 1 ? byte : -1;
+  }
+
+ private:
+  std::array<int, 2> ends_{};
+};
+
 TEST(StopSignal, TheEndOfTheParentIsAHangUpAlsoWhereThoseAreIgnored) {
-  int ends[2];
-  ASSERT_EQ(::pipe(ends), 0);
+  const Pipe watches, found;
   if (::fork() == 0) {
     if (::fork() == 0) {
+      ::alarm(60);  // fails instead of waiting for ever
       ::signal(SIGHUP, SIG_IGN);
       catch_stop_signals();
       stop_with_parent();
+      watches.send(0);
       while (stop_signal() == 0) ::usleep(1000);
-      const char found = static_cast<char>(stop_signal());
-      std::_Exit(::write(ends[1], &found, 1) == 1 ? 0 : 1);
+      std::_Exit(found.send(stop_signal()) ? 0 : 1);
     }
-    ::usleep(100'000);
-    std::_Exit(0);
+    std::_Exit(watches.receive());  // the parent ends once it is watched
   }
-  ::close(ends[1]);
-  char found = 0;
-  ASSERT_EQ(::read(ends[0], &found, 1), 1);
-  EXPECT_EQ(found, SIGHUP);
+  EXPECT_EQ(found.receive(), SIGHUP);
 }
 
 }  // namespace

@@ -8,11 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <future>
 #include <iterator>
-#include <semaphore>
+#include <optional>
 #include <thread>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
+#include "tests/base/asleep.h"
 #include "tests/comm/ranks.h"
 #include "tests/ops/tensors.h"
 
@@ -243,31 +245,33 @@ TEST(Communicator, OutOfMemoryIsNotReportedAsALostPeer) {
 }
 
 TEST(Communicator, TimesItsWaitsForALateRank) {
-  std::binary_semaphore waits(0);
-  std::array<double, 2> waited_ms{};
+  std::promise<::pid_t> first;  // rank 0's thread, once all that it still does is to wait
+  std::optional<Event> came;    // rank 1
+  std::array<std::vector<Communicator::CollectiveWait>, 2> waits;
   as_ranks(2, [&](Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
     communicator.barrier();
     EXPECT_TRUE(communicator.take_collective_waits().empty());  // not yet timed
     communicator.time_collective_waits(true);
     if (rank == 1) {
-      waits.acquire();
-      std::this_thread::sleep_for(50ms);
+      test::wait_until_asleep(first.get_future().get());
+      came.emplace(compute_stream(at::kCPU));
     }
     auto pending = communicator.sum(at::ones({10}, at::kFloat));
-    if (rank == 0) waits.release();
+    if (rank == 0) first.set_value(::gettid());
     pending.wait();
-    const auto times = communicator.take_collective_waits();
-    ASSERT_EQ(times.size(), 1u);
-    waited_ms[rank] = times[0].first.ms_until(times[0].second);
+    waits[rank] = communicator.take_collective_waits();
     EXPECT_TRUE(communicator.take_collective_waits().empty());
     communicator.time_collective_waits(false);
     communicator.barrier();
     EXPECT_TRUE(communicator.take_collective_waits().empty());
   });
-  // 40 of the 50 ms: the thread may be descheduled between the release and the wait.
-  EXPECT_GE(waited_ms[0], 40);
-  EXPECT_LT(waited_ms[1], waited_ms[0]);
+  ASSERT_TRUE(came);
+  for (const auto& of_rank : waits) ASSERT_EQ(of_rank.size(), 1u);
+  EXPECT_GE(waits[0][0].first.ms_until(*came), 0);
+  EXPECT_GE(came->ms_until(waits[0][0].second), 0);
+  EXPECT_GE(came->ms_until(waits[1][0].first), 0);
+  EXPECT_GE(waits[1][0].first.ms_until(waits[1][0].second), 0);
 }
 
 TEST(Communicator, SumsAfterBeginTraining) {

@@ -110,10 +110,12 @@ inline void exchange(const Rendezvous& rendezvous, const LaunchInfo& launch) {
   require_same(rendezvous, launch, "A=1\nB=two\n");
 }
 
-inline double seconds_of(const std::function<void()>& action) {
+// `action` ends by a timeout of its own of a second or so, not by that of a start.
+inline void expect_own_timeout(const std::function<void()>& action) {
   const auto began = std::chrono::steady_clock::now();
   action();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
+  EXPECT_LT(took.count(), kStartTime_s / 4);
 }
 
 }  // namespace tg::test

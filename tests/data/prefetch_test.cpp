@@ -126,54 +126,57 @@ TEST_F(Prefetch, DestructionNeverHangs) {
   }
 }
 
-// Sleeps for `delay` in each read, as slow storage does, and fails at batch `failing`.
-class SlowOrder final : public TokenOrder {
+// Counts the reads that have begun, and fails at batch `failing`.
+class CountedOrder final : public TokenOrder {
  public:
-  SlowOrder(const ShardSet& shards, std::chrono::milliseconds delay, int failing = -1)
+  CountedOrder(const ShardSet& shards, std::atomic<int>& reads, int failing = -1)
       : TokenOrder(shards),
         order_(shards, kTokens, kMicroBatches, 0, 1),
-        delay_(delay),
+        reads_(reads),
         failing_(failing) {}
   std::optional<Place> advance() override { return order_.advance(); }
   LoaderState state() const override { return order_.state(); }
   void restore(const LoaderState& state) override { order_.restore(state); }
   std::int64_t span_tokens() const override { return order_.span_tokens(); }
   void read(std::int64_t begin, std::span<std::uint16_t> out) const override {
-    std::this_thread::sleep_for(delay_);
+    ++reads_;
+    reads_.notify_all();
     if (begin == failing_ * (kTokens + 1)) fail(ExitCode::io, "planted at token {}", begin);
     TokenOrder::read(begin, out);
   }
 
  private:
   StreamOrder order_;
-  std::chrono::milliseconds delay_;
+  std::atomic<int>& reads_;
   int failing_;
 };
 
-double seconds_to_consume(BatchSource& source, int batches, std::chrono::milliseconds work) {
-  const auto began = std::chrono::steady_clock::now();
+TEST_F(Prefetch, ReadsWhileTheConsumerWorks) {
+  constexpr int kBatches = 25, kQueue = 3;
   HostBatch batch;
-  for (int i = 0; i < batches; ++i) {
-    source.next(batch);
-    std::this_thread::sleep_for(work);
+  for (const int workers : {1, 2}) {
+    std::atomic<int> reads = 0;
+    PrefetchSource ahead(std::make_unique<CountedOrder>(*shards_, reads), kLayout,
+                         {.queue = kQueue, .workers = workers});
+    for (int had = 1; had <= kBatches; ++had) {
+      ahead.next(batch);
+      // The consumer's work, which ends once the queue is full.
+      for (int seen = reads; seen < had + kQueue; seen = reads) reads.wait(seen);
+      EXPECT_EQ(reads, had + kQueue);
+    }
   }
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
-}
-
-TEST_F(Prefetch, ReadingOverlapsTheConsumersWork) {
-  constexpr auto kDelay = std::chrono::milliseconds(20);
-  constexpr int kBatches = 25;
-  PrefetchSource ahead(std::make_unique<SlowOrder>(*shards_, kDelay), kLayout,
-                       {.queue = 2, .workers = 1});
-  EXPECT_LE(seconds_to_consume(ahead, kBatches, kDelay), 1.2 * kBatches * 0.020);
-  OrderedSource plain(std::make_unique<SlowOrder>(*shards_, kDelay), kLayout);
-  EXPECT_GE(seconds_to_consume(plain, kBatches, kDelay), 1.9 * kBatches * 0.020);
+  std::atomic<int> reads = 0;
+  OrderedSource plain(std::make_unique<CountedOrder>(*shards_, reads), kLayout);
+  for (int had = 1; had <= kBatches; ++had) {
+    plain.next(batch);
+    EXPECT_EQ(reads, had);
+  }
 }
 
 TEST_F(Prefetch, AWorkersErrorIsRethrownAtItsBatchUntilARestore) {
   for (const int workers : {1, 3}) {
-    const auto no_delay = std::chrono::milliseconds(0);
-    PrefetchSource source(std::make_unique<SlowOrder>(*shards_, no_delay, 11), kLayout,
+    std::atomic<int> reads = 0;
+    PrefetchSource source(std::make_unique<CountedOrder>(*shards_, reads, 11), kLayout,
                           {.queue = 4, .workers = workers});
     const auto before = drain(source, 11);
     HostBatch batch;

@@ -53,6 +53,7 @@ sys.exit(75 if word == "wait" else int(word))
 # mpirun, which takes its time before it knows what to do with a signal.
 SLOW_MPIRUN = """#!/bin/sh
 echo start >"$RECORD/mpirun_started"
+until [ -e "$RECORD/signalled" ]; do sleep 0.01; done
 sleep 0.3
 exec {mpirun} "$@"
 """
@@ -173,6 +174,7 @@ class Launch(unittest.TestCase):
         self.start("wait 0", "--restarts", 3, RUN_ID="mine", PATH=f"{self.folder}:{os.environ['PATH']}")
         self.await_lines(1, "mpirun_started")
         self.job.send_signal(signal.SIGTERM)
+        (self.folder / "signalled").touch()
         self.assertEqual((75, []), (self.finish(), self.lines))
         self.assertEqual(["start"], self.record("mpirun_started"))
 

@@ -22,7 +22,7 @@ for test, ms in tests.items():
     print(f"[ RUN      ] {test}", flush=True)
     fault, result = faults.get(f"{tool} {test}"), "      OK"
     if fault == "hang":
-        time.sleep(60)
+        time.sleep(600)
     elif fault == "crash":
         os.abort()
     elif fault == "fail":
@@ -79,14 +79,18 @@ class Sanitize(unittest.TestCase):
                    self.folder / "ops_gpu_tests", *suites]
         env = os.environ | {"PATH": f"{self.folder}:{os.environ['PATH']}", "TESTS": json.dumps(TESTS),
                             "FAULTS": json.dumps(dict(faults))} | environment
-        began = time.monotonic()
-        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
-        self.assertLess(time.monotonic() - began, seconds + 1)
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+                              timeout=100)
         self.lines = done.stdout.splitlines()
         rows = filter(None, (re.fullmatch(r"(\w+)((?: +\d+){7})", line) for line in self.lines))
         self.rows = {row.group(1): [int(number) for number in row.group(2).split()] for row in rows}
         return done.returncode
+
+    def seconds_for_a_hang(self):
+        """A limit that all others reach, however busy the machine is, before the one that hangs spends the rest of it."""
+        began = time.monotonic()
+        self.sanitize()
+        return 3 + 2 * (time.monotonic() - began)
 
     def assert_line(self, *parts):
         self.assertTrue(any(all(part in line for part in parts) for line in self.lines), self.lines)
@@ -141,14 +145,15 @@ class Sanitize(unittest.TestCase):
         self.assert_line(f"racecheck: {LAST} FAILED")
 
     def test_out_of_time(self):
-        self.assertEqual(0, self.sanitize(faults={f"racecheck {LARGE}": "hang"}, seconds=4), self.lines)
+        seconds = self.seconds_for_a_hang()
+        self.assertEqual(0, self.sanitize(faults={f"racecheck {LARGE}": "hang"}, seconds=seconds), self.lines)
         self.assertEqual({**self.CLEAN, "HeadsGpu": [3, 3, 0, 0, 2, 1, 0]}, self.rows)
         self.assert_line("racecheck: not reached: " + LARGE)
         self.assertEqual([], [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if self.is_ours(path)])
 
     def test_a_suite_without_a_clean_test(self):
         faults = {f"memcheck {test}": "hang" for test in TESTS}
-        self.assertEqual(1, self.sanitize("MuonGpu", faults=faults, seconds=3))
+        self.assertEqual(1, self.sanitize("MuonGpu", faults=faults, seconds=self.seconds_for_a_hang()))
         self.assertEqual({"MuonGpu": [2, 0, 2, 0, 2, 0, 0]}, self.rows)
 
     def test_a_crash(self):

@@ -25,7 +25,7 @@ class SlowFeed final : public BatchFeed {
   double waited_ms_ = 500;  // by earlier steps
 };
 
-std::optional<StepRecord> record_step(TimingBreakdown mode) {
+std::optional<StepTimes> times_of_step(TimingBreakdown mode) {
   SlowFeed feed;
   PhaseRecorder phases(mode, /*nvtx=*/false, at::kCPU, nullptr);
   phases.begin_step(feed);
@@ -41,14 +41,19 @@ std::optional<StepRecord> record_step(TimingBreakdown mode) {
     const auto phase = phases.enter(Phase::optimizer);
     std::this_thread::sleep_for(5ms);
   }
-  return phases.end_step(feed);
+  const auto record = phases.end_step(feed);
+  return record ? std::optional(record->times()) : std::nullopt;
 }
 
 TEST(PhaseRecorder, GivesEachPhaseItsTimeAndLosesNone) {
   for (const auto mode : {TimingBreakdown::events, TimingBreakdown::sync}) {
-    const auto record = record_step(mode);
-    ASSERT_TRUE(record);
-    const auto times = record->times();
+    auto times = times_of_step(mode).value();
+    // Between phases next to nothing happens, unless this thread loses its core there.
+    const auto lost = [&] { return times.step - times.phases(); };
+    for (int again = 0; again < 20 && lost() > 0.02 * times.step; ++again)
+      times = times_of_step(mode).value();
+    EXPECT_LE(lost(), 0.02 * times.step);
+    EXPECT_LE(times.phases(), times.step + 1);
     EXPECT_GE(times.data_wait, 20);
     EXPECT_GE(times.forward, 40);
     EXPECT_GE(times.optimizer, 5);
@@ -56,14 +61,11 @@ TEST(PhaseRecorder, GivesEachPhaseItsTimeAndLosesNone) {
     EXPECT_EQ(times.comm, 0);
     EXPECT_NEAR(times.batch_cpu, 20, 0.01);
     EXPECT_GE(times.host, 45);
-    // Between phases next to nothing happens.
-    EXPECT_LE(times.phases(), times.step + 1);
-    EXPECT_GE(times.phases(), 0.98 * times.step);
   }
 }
 
 TEST(PhaseRecorder, RecordsNothingWhenItIsOff) {
-  EXPECT_FALSE(record_step(TimingBreakdown::off));
+  EXPECT_FALSE(times_of_step(TimingBreakdown::off));
 }
 
 TEST(PhaseRecorder, WhatTheDeviceFailsWithInAPhaseIsThrownByTheNext) {

@@ -15,6 +15,7 @@ import unittest
 from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_until, write_shard
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
+HANGS_S = 100  # far longer than any wait here
 ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
 # Leaves the pid of each rank in a file of its own, which stays the program's.
 NOTED = ["bash", "-c", 'echo $$ >"$TMPDIR/pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
@@ -45,28 +46,26 @@ class FaultTest(RunTest):
         read_until(process, "step:5/")
         return Run(process, self.out, [int((temporary / f"pid{rank}").read_text()) for rank in (0, 1)])
 
-    def finish(self, run, within):
-        """→ seconds until it ended, its error lines. What it started has ended, too."""
-        began = time.monotonic()
+    def finish(self, run):
+        """→ its error lines. What it started has ended, too."""
         try:
-            _, errors = run.process.communicate(timeout=within)
+            _, errors = run.process.communicate(timeout=HANGS_S)
         except subprocess.TimeoutExpired:
             for pid in run.pids:
                 os.kill(pid, signal.SIGKILL)
             end(run.process)
-            self.fail(f"still running after {within} s")
-        took = time.monotonic() - began
-        self.assert_gone_soon(*run.pids)
-        return took, [line for line in errors.splitlines() if line.startswith("ERROR ")]
+            self.fail(f"still running after {HANGS_S} s")
+        self.assert_gone(*run.pids)
+        return [line for line in errors.splitlines() if line.startswith("ERROR ")]
 
-    def assert_gone_soon(self, *pids):
+    def assert_gone(self, *pids):
         def lives(pid):
             try:
                 return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
             except FileNotFoundError:
                 return False
 
-        until = time.monotonic() + 3
+        until = time.monotonic() + HANGS_S
         while living := [pid for pid in pids if lives(pid)]:
             self.assertLess(time.monotonic(), until, f"left behind: {living}")
             time.sleep(0.05)
@@ -101,7 +100,7 @@ class LostRankTest(FaultTest):
             with self.subTest(victim=victim):
                 run = self.training(f"victim{victim}")
                 os.kill(run.pids[victim], signal.SIGKILL)
-                _, errors = self.finish(run, within=10)
+                errors = self.finish(run)
                 self.assertEqual(run.process.returncode, 128 + signal.SIGKILL)
                 # mpirun may end the other before it has said so.
                 for line in errors:
@@ -116,15 +115,16 @@ class LostRankTest(FaultTest):
             while not survivor.stdout.readline().startswith("step:5/"):
                 self.assertIsNone(survivor.poll())
             other.kill()
-            began = time.monotonic()
+            killed = time.monotonic()
             line = survivor.stderr.readline()
-            told = time.monotonic() - began
-            self.assertEqual(survivor.communicate(timeout=10)[1], "")
+            told = time.monotonic()
+            # It then leaves a launcher the time to end it.
+            self.assertIsNone(survivor.poll())
+            self.assertEqual(survivor.communicate(timeout=HANGS_S)[1], "")
             self.assertEqual(survivor.returncode, UNAVAILABLE)
+            self.assertLess(told - killed, time.monotonic() - told)
             self.assertRegex(line, r"^ERROR exit=69 rank=0 step=\d+: a peer was lost at step \d+ ")
             self.assert_names_its_collectives(line.rstrip(), self.out, rank=0)
-            self.assertLess(told, 2)
-            self.assertGreater(time.monotonic() - began - told, 2.5)
         finally:
             for process in (survivor, other):
                 process.kill()
@@ -132,15 +132,12 @@ class LostRankTest(FaultTest):
 
 
 class SilentRankTest(FaultTest):
-    def message_of_other(self, run, victim, timeout_s, stopped_at):
-        """It came in time: after the timeout and a health check of a few seconds, more where all cores are busy."""
-        _, errors = self.finish(run, within=timeout_s + 30)
-        took = time.monotonic() - stopped_at
+    def message_of_other(self, run, victim, timeout_s):
+        errors = self.finish(run)
         self.assertEqual(run.process.returncode, UNAVAILABLE)
-        self.assertGreater(took, timeout_s - 0.5)
-        self.assertLess(took, timeout_s + 15)
         self.assertRegex(errors[0], rf"^ERROR exit=69 rank={1 - victim} step=\d+: no progress of the other ranks for "
                                     r"\d+ s \(COMM_TIMEOUT_S\); ")
+        self.assertGreaterEqual(int(re.search(r"for (\d+) s", errors[0]).group(1)), timeout_s)
         self.assert_names_its_collectives(errors[0], run.out, rank=1 - victim)
         return errors[0]
 
@@ -160,9 +157,8 @@ class SilentRankTest(FaultTest):
                 ("rank 1 by file", 1, 3, {}, named.format(1, 0)),
             ):
                 run = self.training(name.replace(" ", "-"), COMM_TIMEOUT_S=timeout_s, **place)
-                stopped_at = time.monotonic()
                 os.kill(run.pids[victim], signal.SIGSTOP)
-                messages[name] = words, waiting.submit(self.message_of_other, run, victim, timeout_s, stopped_at)
+                messages[name] = words, waiting.submit(self.message_of_other, run, victim, timeout_s)
             for name, (words, message) in messages.items():
                 with self.subTest(name):
                     self.assertIn(words, message.result())

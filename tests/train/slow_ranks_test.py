@@ -2,11 +2,12 @@
 
 import concurrent.futures
 import os
+import pathlib
 import signal
 import time
 import unittest
 
-from harness import BUILD, end, mpirun
+from harness import BUILD, end, mpirun, read_until
 from rank_faults_test import NOTED, UNAVAILABLE, FaultTest
 
 # Short beside the work of the slow rank, long beside the pauses of that work.
@@ -49,12 +50,15 @@ class SlowRankTest(FaultTest):
         self.runs.append((process, temporary))
         return process, temporary, self.out
 
-    def stop_rank_0(self, temporary, out):
-        """Once it has been writing its first file for so long that the other has asked what it does."""
-        while not list(out.glob("final_model.safetensors.tmp.*")):
-            time.sleep(0.1)
-        time.sleep(TIMEOUT_S * 0.5 + 1)
-        os.kill(int((temporary / "pid0").read_text()), signal.SIGSTOP)
+    def stop_rank_0(self, temporary):
+        """Once it has told the other, which asks after half the timeout, that it writes."""
+        rank_0 = int((temporary / "pid0").read_text())
+        # The file where they meet, which has no name any more.
+        store, = [file for file in pathlib.Path(f"/proc/{rank_0}/fd").iterdir()
+                  if os.path.realpath(file).startswith(f"{temporary}/train_gpt-")]
+        while b"writing the model" not in store.read_bytes():
+            time.sleep(0.05)
+        os.kill(rank_0, signal.SIGSTOP)
 
     def ends_well(self, process, out):
         lines, errors = process.communicate(timeout=100)
@@ -87,13 +91,14 @@ class SlowRankTest(FaultTest):
             process, _, out = self.start("never-ends", never_ends)
             checks["a stuck writer is named"] = waiting.submit(
                 self.is_ended, process, rf"0 \(step 1, {writing}, no progress for \d+ s\)")
-            process, temporary, out = self.start("stopped", never_ends)
-            waiting.submit(self.stop_rank_0, temporary, out)
-            checks["a writer that is stopped is named"] = waiting.submit(
-                self.is_ended, process, rf"stopped or gone: rank 0 \(\d+ s ago: step 1, {writing}\)")
             process, _, out = self.start("never-reads", never_reads, **one_reader)
             checks["a reader of dead storage is named"] = waiting.submit(
                 self.is_ended, process, r"1 \(step \d, reading tokens, no progress for \d+ s\)")
+            process, temporary, _ = self.start("stopped", never_ends)
+            read_until(process, "step:1/")
+            self.stop_rank_0(temporary)
+            checks["a writer that is stopped is named"] = waiting.submit(
+                self.is_ended, process, rf"stopped or gone: rank 0 \(\d+ s ago: step 1, {writing}\)")
             for name, check in checks.items():
                 with self.subTest(name):
                     check.result()

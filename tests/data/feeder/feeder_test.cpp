@@ -40,10 +40,11 @@ TEST_F(FeederTest, MeasuresItsWaitForTokensWhichAFullQueueAvoids) {
   Feeder slow(source(0), at::kCPU, false);
   for (int i = 0; i < 5; ++i) slow.next();
   EXPECT_GE(slow.waited_ms(), 50);
+  const int reads = tokens_.reads();
   Feeder ahead(source(2), at::kCPU, false);
-  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  tokens_.wait_for_reads(reads + 2);
   ahead.next(), ahead.next();
-  EXPECT_LT(ahead.waited_ms(), 10);
+  EXPECT_LT(ahead.waited_ms(), slow.waited_ms() / 5);
 }
 
 TEST_F(FeederTest, TimesItsCopiesWhenAsked) {

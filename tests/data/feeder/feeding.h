@@ -3,6 +3,7 @@
 // GPU.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -19,21 +20,28 @@ class Feeding : public ::testing::Test {
   // The first ids are beyond int16, so that widening is tested with them.
   static std::int64_t token_at(std::int64_t position) { return (position * 7919 + 65000) % 65521; }
 
-  // Sleeps in each read, as slow storage does.
+  // Sleeps in each read, as slow storage does, and counts those that have ended.
   class Tokens final : public TokenSource {
    public:
     explicit Tokens(const std::chrono::microseconds& delay) : delay_(delay) {}
+    int reads() const { return reads_; }
+    void wait_for_reads(int count) const {
+      for (int seen = reads_; seen < count; seen = reads_) reads_.wait(seen);
+    }
     const std::string& pattern() const override { return name_; }
     std::int64_t tokens(int) const override { return std::int64_t{1} << 40; }
     std::int64_t tokens_up_to(std::int64_t limit) const override { return limit; }
     void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
       std::this_thread::sleep_for(delay_);
       for (auto& token : out) token = static_cast<std::uint16_t>(token_at(offset++));
+      ++reads_;
+      reads_.notify_all();
     }
 
    private:
     std::string name_ = "numbers";
     const std::chrono::microseconds& delay_;
+    mutable std::atomic<int> reads_ = 0;
   };
 
   // queue 0: no prefetch.

@@ -1,0 +1,29 @@
+#pragma once
+// For tests of threads that wait for each other.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <thread>
+
+namespace tg::test {
+
+// Returns once that thread of this process sleeps: it is in a wait that another one has to end.
+inline void wait_until_asleep(::pid_t thread) {
+  std::string line;
+  do {
+    std::this_thread::yield();
+    std::getline(std::ifstream(fmt::format("/proc/self/task/{}/stat", thread)), line);
+  } while (line.at(line.rfind(')') + 2) != 'S');  // "12 (name) S ..."
+}
+
+inline void wait_until_other_threads_sleep() {
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const auto id = static_cast<::pid_t>(std::stol(task.path().filename()));
+    if (id != ::gettid()) wait_until_asleep(id);
+  }
+}
+
+}  // namespace tg::test
