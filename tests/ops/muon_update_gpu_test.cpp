@@ -1,8 +1,11 @@
 // Muon's kernels against their reference in fp64. Skipped where there is no GPU.
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "ops/fused.h"
 #include "ops/optim/muon_update.h"
+#include "ops/optim/newton_schulz.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
@@ -53,6 +56,42 @@ TEST_F(MuonUpdateGpu, StepsMatchTheReference) {
       decayed_step(p, u, scalar(0.025), 0.04, 1.7);
       EXPECT_TRUE(test::is_close(p.cpu(), exact.cpu(), 2e-7, 1e-8)) << count;
     }
+  }
+}
+
+// The kernels and ATen round in other places, so that equal bits tell which of them computed.
+void expect_kernels_bits(const char* layout, const at::Tensor& x,
+                         const std::function<at::Tensor(const at::Tensor&)>& update) {
+  const auto expected = update(x.contiguous());
+  EXPECT_TRUE(at::equal(update(x), expected)) << layout;
+  set_fused(false);
+  EXPECT_FALSE(at::equal(update(x), expected)) << layout << ": no kernel at all";
+  set_fused(true);
+}
+
+TEST_F(MuonUpdateGpu, EveryLayoutTakesTheKernels) {
+  at::manual_seed(7);
+  const auto make = [](at::IntArrayRef sizes) { return at::randn(sizes).to(test::kGpu); };
+  const auto p = make({2, 40, 24}), b = make({2, 40, 24});
+  const auto no_skip = at::full({}, false, at::TensorOptions(test::kGpu).dtype(at::kBool));
+  const auto x = make({2, 40, 24}).to(at::kBFloat16);
+  for (const auto& [layout, view] :
+       {std::pair{"as it is", x},
+        {"a transposed view", x.mT().contiguous().mT()},
+        {"a view of a padded one",
+         at::constant_pad_nd(x, {0, 8, 0, 3}).narrow(1, 0, 40).narrow(2, 0, 24)},
+        {"of a tall bank", newton_schulz(x, 5)},
+        {"of a padded bank", newton_schulz(x, 5, 16)}}) {
+    expect_kernels_bits(layout, view, [&](const at::Tensor& u) {
+      auto stepped = p.clone();
+      decayed_step(stepped, u, scalar(0.025), 0.04, 1.7);
+      return stepped;
+    });
+    expect_kernels_bits(layout, view, [&](const at::Tensor& g) {
+      auto momentum = b.clone();
+      return at::stack(
+          {nesterov_momentum(momentum, g, scalar(0.95), scalar(0.3), no_skip), momentum});
+    });
   }
 }
 

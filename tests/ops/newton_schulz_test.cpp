@@ -55,6 +55,12 @@ TEST(NewtonSchulz, TransposingAndScalingCommute) {
   EXPECT_TRUE(test::is_close(newton_schulz(x * 1000, kSteps), newton_schulz(x, kSteps), 0, 1e-5));
 }
 
+// What reads it next takes rows; a transpose of a whole bank would be a pass of its own.
+TEST(NewtonSchulz, ATallMatrixIsWrittenRowByRow) {
+  for (const auto& shape : kShapes)
+    EXPECT_TRUE(newton_schulz(test::normal(shape, 6), kSteps).is_contiguous());
+}
+
 TEST(NewtonSchulz, PaddingChangesNothing) {
   for (const auto& shape : kShapes) {
     const auto x = test::normal(shape, 5);

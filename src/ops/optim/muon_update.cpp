@@ -7,8 +7,9 @@ namespace tg {
 
 namespace {
 
-bool supported(const at::Tensor& a, const at::Tensor& b) {
-  return use_kernels(a) && use_kernels(b) && is_aligned_contiguous(a) && is_aligned_contiguous(b);
+// `in_place` is updated where it is; `read` may be copied first.
+bool supported(const at::Tensor& in_place, const at::Tensor& read) {
+  return use_kernels(in_place) && use_kernels(read) && is_aligned_contiguous(in_place);
 }
 
 }  // namespace
@@ -16,9 +17,10 @@ bool supported(const at::Tensor& a, const at::Tensor& b) {
 at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at::Tensor& mu,
                              const at::Tensor& c, const at::Tensor& skip) {
   if (supported(b, g)) {
+    const auto gradient = aligned_contiguous(g);
     auto lookahead = at::empty_like(b);
     cuda::nesterov_momentum({.momentum = mutable_data(b),
-                             .gradient = const_data(g),
+                             .gradient = const_data(gradient),
                              .lookahead = mutable_data(lookahead),
                              .count = b.numel(),
                              .mu = const_fp32_data(mu),
@@ -38,8 +40,9 @@ at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at:
 void decayed_step(const at::Tensor& p, const at::Tensor& u, const at::Tensor& rate, double decay,
                   double scale) {
   if (p.scalar_type() == at::kFloat && supported(p, u)) {
-    cuda::decayed_step(mutable_fp32_data(p), const_data(u), p.numel(), const_fp32_data(rate),
-                       static_cast<float>(decay), static_cast<float>(scale), dtype_of(u),
+    const auto update = aligned_contiguous(u);
+    cuda::decayed_step(mutable_fp32_data(p), const_data(update), p.numel(), const_fp32_data(rate),
+                       static_cast<float>(decay), static_cast<float>(scale), dtype_of(update),
                        current_stream(p));
     return;
   }
