@@ -37,6 +37,9 @@ class Gpt {
   void collect_gradients() { weights_.collect_gradients(); }
   // Of the FP8 products of training passes; undefined without any.
   Fp8Scales& fp8_scales() { return weights_.fp8_scales(); }
+  // The products that training passes compute in FP8: those that numerics.fp8 names and that this
+  // model and GPU have a kernel for.
+  Fp8Parts fp8_parts() const { return weights_.fp8_parts(); }
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,

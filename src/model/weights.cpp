@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ops/loss/linear_cross_entropy.h"
 #include "ops/quantize/fake_quant.h"
 
 namespace tg {
@@ -204,15 +205,21 @@ void WeightCopies::make_fp8(const LayerWeights& banks, double logit_softcap) {
           .output_gradient = fp8_scales_.output_gradient(product)};
     }
   }
-  if (fp8.head && has_head && head_.value.size(0) % cuda::kFp8Chunk == 0) make_fp8_head(of_layers);
+  if (fp8.head && has_head && supports_fp8_head(head_.value, logit_softcap))
+    make_fp8_head(of_layers);
+}
+
+Fp8Parts WeightCopies::fp8_parts() const {
+  auto parts = numerics_.has_fp8 ? numerics_.fp8 : Fp8Parts{};
+  parts.head = training_head_.fp8.defined();
+  return parts;
 }
 
 void WeightCopies::guess_head_scales(std::int64_t product, double logit_softcap) {
   // Of logits near 0: weights e^−cap, of which the gradient has a quarter, a share of 4/(tokens·S),
   // and an input's elements up to 8. A logit that is far from it saturates, or is lost, for one
-  // step. Beyond kLargestSoftcap the head is not computed in FP8.
-  constexpr double kLargestSoftcap = 35;
-  const double weight = std::exp(-std::min(logit_softcap, kLargestSoftcap));
+  // step. Beyond kMaxSoftcap the head is not computed in FP8.
+  const double weight = std::exp(-std::min(logit_softcap, cuda::kMaxSoftcap));
   const double sum = weight * static_cast<double>(head_.value.size(0));
   fp8_scales_.set_head(product, weight / 4,
                        8 * 4 / (static_cast<double>(numerics_.step_tokens) * sum));

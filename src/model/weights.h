@@ -71,6 +71,7 @@ class WeightCopies {
     return (training ? training_layers_ : layers_)[static_cast<std::size_t>(i)];
   }
   Fp8Scales& fp8_scales() { return fp8_scales_; }
+  Fp8Parts fp8_parts() const;  // that training passes compute in FP8
   // The untied head [V, D]; undefined with tied embeddings. `training` as layer()'s.
   const Weight& head(bool training) const { return training ? training_head_ : head_; }
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
@@ -103,7 +104,9 @@ class WeightCopies {
   static RowScales layer_scales(const ParameterTable& table, std::int64_t layers, const char* name);
   // Of the layers' own values, from layer 1 on: the first layer's are only its own.
   static RowScales value_weights(const ParameterTable& table, std::int64_t layers);
-  // Copies in FP8 for training passes the matrices of all layers, `banks`, and the head's.
+  // Copies in FP8 for training passes the matrices of all layers, `banks`, and the head's. The
+  // scales have places for all of them and an untied head, in FP8 or not: a run may resume on
+  // another GPU.
   void make_fp8(const LayerWeights& banks, double logit_softcap);
   void guess_head_scales(std::int64_t product, double logit_softcap);
   void make_fp8_head(std::int64_t product);

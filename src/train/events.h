@@ -40,7 +40,7 @@ struct RunStarted {
   std::int64_t micro_batches = 1, tokens_per_step = 0;
   std::optional<std::int64_t> schedule_iterations{};  // absent where it follows the clock
   std::string attention_kernel, device, compute_dtype;
-  std::string fp8;  // the products that are in FP8, as the setting says them; empty: none
+  std::string fp8;  // the products that are in FP8, as the setting names them; empty: none
   std::string threads;
   double flops_per_token = 0;  // of training
   double peak_flops = 0;       // of one rank's GPU, a second; 0: unknown

@@ -1,5 +1,7 @@
 #include "train/run_parts.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
 
 #include "config/derived.h"
@@ -7,6 +9,7 @@
 #include "data/prefetch.h"
 #include "data/tokenizer.h"
 #include "data/training_order.h"
+#include "ops/loss/linear_cross_entropy.h"
 #include "train/model_files.h"
 
 namespace tg {
@@ -94,6 +97,21 @@ std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& pa
   return sizes;
 }
 
+std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,
+                                           const Fp8Parts& used) {
+  const auto& wanted = settings.runtime.fp8;
+  if (!wanted.head || !machine.fp8 || used.head) return {};
+  const auto setting = value_text(wanted);
+  if (settings.model.tie_embeddings)
+    return fmt::format(
+        "FP8={} has no effect yet on a head that is the token table (TIE_EMBEDDINGS=1)", setting);
+  return fmt::format(
+      "FP8={} has no effect on the head: expected a vocabulary of {} or more, in multiples of {}, "
+      "and LOGIT_SOFTCAP up to {}, found {} and {}",
+      setting, kMinFusedColumns, cuda::kFp8Chunk, cuda::kMaxSoftcap,
+      compute_sizes(settings.model, machine.padding).vocab, settings.model.logit_softcap);
+}
+
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
                     int world_size) {
   const auto& parameters = parts.weights.parameters;
@@ -102,6 +120,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
     if (!row.exported) mtp_parameters += row.value.numel();
   }
   const auto& bytes = parts.validation.bytes();
+  const auto fp8 = parts.weights.model.fp8_parts();
   return {.dataset = std::filesystem::weakly_canonical(settings.data.data_path).filename().string(),
           .train_shards = parts.tokens.train->count(),
           .train_tokens = parts.tokens.train->known_tokens(),
@@ -122,7 +141,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .attention_kernel = std::string(attention_name(machine.attention)),
           .device = machine.device_name,
           .compute_dtype = machine.compute_name,
-          .fp8 = machine.fp8 ? value_text(settings.runtime.fp8) : "",
+          .fp8 = fp8.any() ? value_text(fp8) : "",
           .threads = machine.threads,
           .flops_per_token =
               training_flops_per_token(settings.model, settings.run.train_seq_len.first()),

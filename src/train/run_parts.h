@@ -54,6 +54,11 @@ struct RunParts {
 // The sizes of the model that are padded, and those that the settings ask for.
 std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& padding);
 
+// Why the head is not in FP8 though the setting names it, on a machine that has FP8. `used`:
+// Gpt::fp8_parts().
+std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,
+                                           const Fp8Parts& used);
+
 // The facts that are reported at the start.
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
                     int world_size);

@@ -77,6 +77,9 @@ Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
   for (const auto& notice : parts_.weights.parameters.pattern_notices()) {
     report_.emit(SettingWarning{notice});
   }
+  if (const auto notice = fp8_head_notice(settings_, machine_, parts_.weights.model.fp8_parts())) {
+    report_.emit(SettingWarning{*notice});
+  }
 }
 
 void Trainer::run() {

@@ -1,6 +1,7 @@
 // Training passes with FP8 products, on the CPU by their reference.
 #include <fmt/format.h>
 
+#include "config/text.h"
 #include "model/gpt.h"
 #include "tests/model/fixtures.h"
 
@@ -27,8 +28,8 @@ class Fp8Model : public testing::Test {
  protected:
   struct Made {
     explicit Made(Fp8Parts fp8, ActivationRecompute recompute = ActivationRecompute::off,
-                  bool has_fp8 = true)
-        : config(small_config()),
+                  bool has_fp8 = true, const ModelConfig& of = small_config())
+        : config(of),
           table(test::random_parameters(config, at::kFloat, 1)),
           model(config, table,
                 {.compute = at::kBFloat16,
@@ -143,6 +144,25 @@ TEST_F(Fp8Model, EachPartIsItsOwnProductsAlone) {
     const std::int64_t products = name == "mlp" ? 2 : 1;
     EXPECT_EQ(used, 2 * products * made.config.num_layers) << name;
   }
+}
+
+// The head is in FP8 by its kernel alone, so never here; a run that resumes where it is wants its
+// scales all the same.
+TEST_F(Fp8Model, AHeadThatIsNotInFp8IsNeitherRoundedNorSaid) {
+  auto config = small_config();
+  config.tie_embeddings = false;
+  const auto make = [&](Fp8Parts parts, bool has_fp8) {
+    return Made(parts, ActivationRecompute::off, has_fp8, config);
+  };
+  auto with_head = kAll;
+  with_head.head = true;
+  auto asked = make(with_head, true), others = make(kAll, true), nothing = make(with_head, false);
+  EXPECT_EQ(value_text(asked.model.fp8_parts()), "mlp,qkv,out");
+  EXPECT_FALSE(nothing.model.fp8_parts().any());
+  EXPECT_EQ(asked.loss(), others.loss());
+  EXPECT_TRUE(at::equal(asked.model.fp8_scales().amax(), others.model.fp8_scales().amax()));
+  EXPECT_EQ(asked.scales().sizes(), at::IntArrayRef({2, 4 * config.num_layers + 2}));
+  EXPECT_EQ(nothing.scales().sizes(), asked.scales().sizes());
 }
 
 TEST(Fp8Scales, OfAHeadsGradientHaveTheRangeOfE5m2) {

@@ -157,9 +157,15 @@ TEST_P(GptGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) 
   expect_no_farther_from(truth, GetParam(), weights, at::kHalf);
 }
 
+struct Fp8Steps {
+  Gradients gradients;
+  Fp8Parts parts;                          // in FP8
+  at::Tensor scales_at_first{}, scales{};  // of the steps; undefined without FP8
+};
+
 // The second of two steps with products in FP8, whose scales follow from the first.
-Gradients train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts parts,
-                       ActivationRecompute recompute) {
+Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts parts,
+                      ActivationRecompute recompute = ActivationRecompute::off) {
   const auto table = make_parameters(shape.config, at::kBFloat16, test::kGpu);
   for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
   const auto tokens =
@@ -172,7 +178,10 @@ Gradients train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Part
              .fp8 = parts,
              .has_fp8 = true,
              .step_tokens = shape.rows * shape.length});
-  Gradients found;
+  Fp8Steps steps{.gradients = {}, .parts = model.fp8_parts()};
+  auto& found = steps.gradients;
+  const auto scales = model.fp8_scales().state();
+  if (!scales.empty()) steps.scales_at_first = scales[0].second.clone();
   for (int step = 0; step < 2; ++step) {
     for (const auto& row : table.rows()) {
       if (row.value.grad().defined()) row.value.mutable_grad().zero_();
@@ -187,23 +196,35 @@ Gradients train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Part
       if (row.value.grad().defined()) found[row.name] = row.value.grad().to(at::kDouble);
     }
   }
-  return found;
+  if (!scales.empty()) steps.scales = scales[0].second;
+  return steps;
 }
 
-class Fp8GptGpu : public test::OnGpu<::testing::Test> {};
+class Fp8GptGpu : public test::OnGpu<::testing::Test> {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    if (!use_hopper_kernels(at::empty({16}, at::device(test::kGpu).dtype(at::kBFloat16))))
+      GTEST_SKIP() << "no Hopper GPU";
+  }
+  static Shape untied(std::int64_t vocab, std::int64_t layers, std::int64_t length) {
+    auto config = odd({.heads = 2, .head_dim = 64, .vocab = vocab});
+    config.num_layers = layers;
+    config.ve_layers = {1, layers - 1};
+    config.tie_embeddings = false;
+    return {.name = "fp8", .config = config, .rows = 1, .length = length};
+  }
+};
 
 TEST_F(Fp8GptGpu, GradientsAreNearThoseOfBf16AndTheSameBitsWithRecompute) {
-  auto config = odd({.heads = 2, .head_dim = 64, .vocab = 8192});
-  config.num_layers = 4;
-  config.ve_layers = {1, 3};
-  config.tie_embeddings = false;
-  const Shape shape{.name = "fp8", .config = config, .rows = 1, .length = 130};
-  if (!use_hopper_kernels(at::empty({16}, at::device(test::kGpu).dtype(at::kBFloat16))))
-    GTEST_SKIP() << "no Hopper GPU";
+  const auto shape = untied(/*vocab=*/8192, /*layers=*/4, /*length=*/130);
   const auto weights = weights_of(shape);
   constexpr Fp8Parts all{.mlp = true, .qkv = true, .out = true, .head = true};
-  const auto bf16 = train_in_fp8(shape, weights, {}, ActivationRecompute::off);
-  const auto fp8 = train_in_fp8(shape, weights, all, ActivationRecompute::off);
+  const auto bf16 = train_in_fp8(shape, weights, {}).gradients;
+  const auto steps = train_in_fp8(shape, weights, all);
+  EXPECT_TRUE(steps.parts.all());
+  const auto& fp8 = steps.gradients;
   ASSERT_EQ(fp8.size(), bf16.size());
   for (const auto& [name, gradient] : bf16) {
     if (!cancels(gradient) || name == "loss") {
@@ -214,8 +235,27 @@ TEST_F(Fp8GptGpu, GradientsAreNearThoseOfBf16AndTheSameBitsWithRecompute) {
       << "not the path that was meant";
   for (const auto mode : {ActivationRecompute::light, ActivationRecompute::block}) {
     SCOPED_TRACE(choice_name(mode));
-    for (const auto& [name, gradient] : train_in_fp8(shape, weights, all, mode))
+    for (const auto& [name, gradient] : train_in_fp8(shape, weights, all, mode).gradients)
       EXPECT_TRUE(at::equal(gradient, fp8.at(name))) << name;
+  }
+}
+
+// Nobody reads its input in FP8 then, so that none is written, nor its magnitude measured.
+TEST_F(Fp8GptGpu, AHeadThatIsNotInFp8LeavesNoTrace) {
+  auto small = untied(/*vocab=*/1024, /*layers=*/2, /*length=*/40), wide_cap = small, tied = small;
+  wide_cap.config.vocab_size = tied.config.vocab_size = 8192;
+  wide_cap.config.logit_softcap = 40;
+  tied.config.tie_embeddings = true;
+  small.name = "small", wide_cap.name = "wide_cap", tied.name = "tied";
+  for (const auto& shape : {small, wide_cap, tied}) {
+    SCOPED_TRACE(shape.name);
+    const auto weights = weights_of(shape);
+    const auto bf16 = train_in_fp8(shape, weights, {});
+    const auto asked = train_in_fp8(shape, weights, {.head = true});
+    EXPECT_FALSE(asked.parts.any());
+    EXPECT_TRUE(at::equal(asked.scales, asked.scales_at_first));
+    for (const auto& [name, gradient] : bf16.gradients)
+      EXPECT_TRUE(at::equal(asked.gradients.at(name), gradient)) << name;
   }
 }
 

@@ -10,7 +10,6 @@
 #include "ops/kernels.h"
 #include "ops/loss/linear_cross_entropy_hopper.h"
 #include "ops/loss/softcap_cross_entropy.h"
-#include "ops/loss/softcap_cross_entropy_kernel.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -20,15 +19,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Columns of logits from which it is used. An estimate: the passes over [N, D] that it adds cost as
-// much as the one over [N, V] that it saves at a few times D. Measured at 50,304 only.
-constexpr std::int64_t kMinColumns = 8192;
+bool supports_head(const at::Tensor& weight, double cap) {
+  // fp16 has not the range of e^(s−cap).
+  return weight.scalar_type() == at::kBFloat16 && weight.size(0) >= kMinFusedColumns &&
+         cap <= cuda::kMaxSoftcap && supports_hopper_gemm(weight, weight);
+}
 
 bool supported(const at::Tensor& x, const Weight& weight, double cap) {
-  // fp16 has not the range of e^(s−cap).
-  return at::GradMode::is_enabled() && weight.gradient.defined() &&
-         x.scalar_type() == at::kBFloat16 && weight.value.size(0) >= kMinColumns &&
-         cap <= cuda::kMaxSoftcap && x.size(0) > 0 && supports_hopper_gemm(x, weight.value);
+  return at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
+         supports_head(weight.value, cap) && supports_hopper_gemm(x, weight.value);
 }
 
 struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
@@ -121,6 +120,10 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
 };
 
 }  // namespace
+
+bool supports_fp8_head(const at::Tensor& head_vd, double cap) {
+  return supports_head(head_vd, cap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
+}
 
 at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options) {

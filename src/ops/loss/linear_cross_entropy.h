@@ -1,7 +1,13 @@
 #pragma once
 #include "ops/gemm/linear.h"
+#include "ops/loss/softcap_cross_entropy_kernel.h"
 
 namespace tg {
+
+// Columns of logits from which no pass over them remains, see below. An estimate: the passes over
+// [N, D] that it adds cost as much as the one over [N, V] that it saves at a few times D. Measured
+// at 50,304 only.
+inline constexpr std::int64_t kMinFusedColumns = 8192;
 
 // Which rows and columns of the logits count, and what the gradient is multiplied by: as the
 // parameters of softcap_cross_entropy.
@@ -15,11 +21,11 @@ struct CrossEntropyOptions {
 // softcap_cross_entropy(x·Wᵀ, targets): x [N, D], weight [at least vocab, D], targets [N] int64 →
 // [] fp32. Weight gradients as linear()'s.
 //
-// On Hopper, in bf16, with a large vocabulary and `weight.gradient`, no pass over the logits
-// [N, V] remains between the GEMMs. Softcapped logits s are bounded, so that a softmax needs no
-// maximum: the first GEMM's epilogue stores G = e^(s−cap)·ds/dz, the gradient without its
-// normalisation, and sums S of the weights per row. With dz = c·(G/S − onehot·(1 − p)·ds/dz), where
-// G is 0 at the target and c = scale/N:
+// On Hopper, in bf16, with kMinFusedColumns, a cap up to cuda::kMaxSoftcap and `weight.gradient`,
+// no pass over the logits [N, V] remains between the GEMMs. Softcapped logits s are bounded, so
+// that a softmax needs no maximum: the first GEMM's epilogue stores G = e^(s−cap)·ds/dz, the
+// gradient without its normalisation, and sums S of the weights per row. With dz = c·(G/S −
+// onehot·(1 − p)·ds/dz), where G is 0 at the target and c = scale/N:
 //   dx = c·((G·W)/S − (1 − p)·ds/dz·W[target])
 //   dW = Gᵀ·(c·x/S) − c·(1 − p)·ds/dz·x added to row `target`
 // The target's own terms are in fp32 up to the last rounding, since p may be near 1. With
@@ -30,5 +36,9 @@ struct CrossEntropyOptions {
 // dW, by e^10 all but its target's own term.
 at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options);
+
+// Whether that form serves a head [V, D] in the compute dtype with this cap, in FP8: only then is
+// weight.fp8 read, and x in FP8.
+bool supports_fp8_head(const at::Tensor& head_vd, double cap);
 
 }  // namespace tg
