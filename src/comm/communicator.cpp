@@ -3,9 +3,9 @@
 #include <exception>
 
 #include "base/error.h"
-#include "base/exhausted.h"
 #include "base/first_line.h"
 #include "comm/convert.h"
+#include "comm/own_failure.h"
 
 namespace tg {
 
@@ -28,8 +28,7 @@ auto Communicator::run_collective(Action action) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    // This rank's own lack of threads or memory is no loss of a peer.
-    if (is_out_of_threads(error) || !out_of_memory_line(error).empty()) throw;
+    if (is_own_failure(error)) throw;
     fail(ExitCode::unavailable, "{}", watch_->explain_loss(first_line(error.what())));
   }
 }

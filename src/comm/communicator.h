@@ -79,7 +79,7 @@ class Communicator {
   friend class Pending;
   Pending all_reduce(const at::Tensor& in_place, c10d::ReduceOp::RedOpType op);
   // Runs an action that may block on other ranks, under the watch. Errors: unavailable, except that
-  // exceptions about this rank's own memory or threads pass through.
+  // exceptions about this rank's own failure pass through.
   template <class Action>
   auto run_collective(Action action);
   void wait_for(c10d::Work& work);

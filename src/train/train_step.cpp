@@ -96,11 +96,10 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
     micro_step_.forward(part);
     micro_step_.backward();
   } catch (const std::exception&) {
-    micro_step_.invalidate();  // frees the activations
-    model_.fp8_scales().drop_amax();
+    micro_step_.invalidate();  // frees the activations; launches nothing on a GPU that has failed
     throw;
   }
-  model_.fp8_scales().drop_amax();
+  model_.fp8_scales().drop_amax();  // also those of rehearsals that failed
   model_.collect_gradients();
   micro_step_.set_parts(1);
   shape_ = {};

@@ -4,20 +4,17 @@
 
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <string>
 #include <system_error>
 #include <thread>
 
 #include "base/leftover.h"
+#include "tests/base/run_alone.h"
 
 namespace tg {
 namespace {
 
-// Gtest catches what a test throws; on a thread of its own a program is as alone as under main().
-void run_alone(const std::function<void()>& program) {
-  std::thread([&] { run_program(program); }).join();
-}
+using test::run_alone;
 
 struct Hangs {
   ~Hangs() { std::this_thread::sleep_for(std::chrono::hours(1)); }

@@ -7,10 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "device/fit_rows.h"
 #include "device/gpu_memory.h"
+#include "tests/base/run_alone.h"
+#include "tests/device/failed_gpu.h"
 
 namespace tg {
 namespace {
@@ -21,13 +24,17 @@ at::Tensor bytes(std::int64_t count) {
   return at::empty({count}, at::TensorOptions(at::kCUDA).dtype(at::kByte));
 }
 
-class GpuMemoryGpu : public ::testing::Test {
+class OnGpu : public ::testing::Test {
  protected:
   void SetUp() override {
     if (!at::hasCUDA() || at::cuda::device_count() == 0) GTEST_SKIP() << "no GPU";
     use_gpu(0);
     bytes(1);  // the context
   }
+};
+
+class GpuMemoryGpu : public OnGpu {
+ protected:
   void TearDown() override {
     if (!IsSkipped()) limit_gpu_memory(0);
   }
@@ -77,6 +84,36 @@ TEST_F(GpuMemoryGpu, RowsAreAsManyAsFit) {
   const auto choices = divisors(96);
   const auto next = *std::upper_bound(choices.begin(), choices.end(), fit.rows);
   EXPECT_GT(next * 64 * kMiB, fit.usable - kSpareBytes - 64 * kMiB);
+}
+
+class FailedGpuDeathTest : public OnGpu {
+ protected:
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    OnGpu::SetUp();
+  }
+  // The GPU fails in the pass that tells whether two rows fit, and with it the trial of its memory.
+  static void measure(const std::function<void()>& after_failing) {
+    const auto pass = [&](std::int64_t rows) {
+      if (rows == 1) return;
+      test::break_gpu();
+      after_failing();
+    };
+    test::run_alone([&] { fit_rows({1, 2, 4}, /*spare=*/0, at::kCUDA, pass); });
+  }
+};
+
+TEST_F(FailedGpuDeathTest, EndsARunWithOneLine) {
+  EXPECT_EXIT(measure([] {}), testing::ExitedWithCode(70), test::kOneInternalError);
+}
+
+TEST_F(FailedGpuDeathTest, ATrialOfItsMemoryLeavesTheWordsOfTheFirstError) {
+  const auto fails_first = [] {
+    EXPECT_THROW(wait_for_gpu(), c10::AcceleratorError);
+    fail(ExitCode::bad_data, "the pass's own error");
+  };
+  EXPECT_EXIT(measure(fails_first), testing::ExitedWithCode(65),
+              "ERROR exit=65 rank=0: the pass's own error\n$");
 }
 
 }  // namespace

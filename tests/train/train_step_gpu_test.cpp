@@ -2,6 +2,8 @@
 #include <ATen/cuda/CUDAContext.h>
 
 #include "device/gpu.h"
+#include "tests/base/run_alone.h"
+#include "tests/device/failed_gpu.h"
 #include "tests/train/train_steps.h"
 
 namespace tg {
@@ -45,6 +47,27 @@ TEST_F(TrainStepGpu, PartsOfAMicroBatchGiveTheSameStepsLaunchedAndReplayed) {
         EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
       }
     }
+  }
+}
+
+// Launched, captured and replayed work meets the failure in other places.
+class FailedGpuStepDeathTest : public TrainStepGpu {};
+
+TEST_F(FailedGpuStepDeathTest, EndsARunWithOneLine) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const bool graphs : {false, true}) {
+    SCOPED_TRACE(graphs);
+    const auto run = [graphs] {
+      use_gpu(0);
+      auto settings = test::tiny_settings(test::tiny_switches());
+      settings.runtime.graphs = graphs;
+      Communicator alone;
+      test::TrainingRank rank(settings, alone, at::kCUDA);
+      for (int step = 0; step < 3; ++step) rank.step();
+      test::break_gpu();
+      rank.step();
+    };
+    EXPECT_EXIT(test::run_alone(run), testing::ExitedWithCode(70), test::kOneInternalError);
   }
 }
 

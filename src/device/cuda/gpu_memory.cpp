@@ -79,7 +79,11 @@ GpuMemoryTrial::GpuMemoryTrial(std::int64_t spare) {
 }
 
 GpuMemoryTrial::~GpuMemoryTrial() {
-  bound_allocator(limit > 0 ? usable_gpu_memory() : measure().total);
+  try {
+    bound_allocator(limit > 0 ? usable_gpu_memory() : measure().total);
+  } catch (const std::exception&) {
+    // The GPU has failed for good. The error that ended the trial, or its next use, says so.
+  }
 }
 
 std::int64_t GpuMemoryTrial::peak() const {
