@@ -4,7 +4,8 @@
 # What does a change bring? The programs of several build folders, the one before the change first, on
 # one GPU in turns: configs/record.env and configs/gpt124m.env, or the one named, in bf16 on synthetic
 # tokens; the median step times and their ratio to the first program's, two rounds of 14 steps by
-# default. Flags after -- go to each run. Logs and the table go to $OUT (logs/bench_versions).
+# default. Flags after -- go to each run; --training-timing-breakdown events adds the optimizer's ms. Logs
+# and the table go to $OUT (logs/bench_versions).
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
