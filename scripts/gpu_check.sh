@@ -96,7 +96,8 @@ side_by_side() {
 run_gpu_tests() {
   local binary name found=0 filter='--gtest_filter=*Gpu*:*Cuda*'
   while read -r binary; do
-    "$binary" "$filter" --gtest_list_tests 2>/dev/null | grep -q '^  ' || continue
+    # Not into a pipe that is closed at the first match: the program would be killed, and left out.
+    [[ $("$binary" "$filter" --gtest_list_tests 2>/dev/null) == *$'\n  '* ]] || continue
     found=1
     limited 120 "$binary" "$filter"
     row "$(basename "$binary")" \

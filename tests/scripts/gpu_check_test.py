@@ -38,7 +38,8 @@ class GpuCheck(unittest.TestCase):
     def check(self, gpus, program="exit 0", of_one=("pass", "pass"), of_two=("pass", "pass")):
         """→ exit status; the table is in self.table. `program`: a GoogleTest program, `of_one` and `of_two`: the tests of
         gpu_test.py and ranks_gpu_test.py."""
-        listing = 'if [ "$2" = --gtest_list_tests ]; then printf "OnGpu.\\n  Test\\n"; exit; fi'
+        # Longer than a pipe's buffer, as that of the kernels' tests.
+        listing = 'if [ "$2" = --gtest_list_tests ]; then echo OnGpu.; seq -f "  Test%06g" 9999; exit; fi'
         for name, text in (("nvidia-smi", gpus), ("build/ops_gpu_tests", f"{listing}\n{program}")):
             (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")
             (self.folder / name).chmod(0o755)
@@ -53,6 +54,7 @@ class GpuCheck(unittest.TestCase):
 
     def test_a_failed_test_is_red_beside_skipped_ones(self):
         self.assertEqual(self.check(TWO_GPUS), 0, self.table)
+        self.assertRegex(self.table, r"ops_gpu_tests +ok")
         for suite in ("of_one", "of_two"):
             broken = {suite: ("self.fail('broken on purpose')", "self.skipTest('takes 310 s; set LONG_TESTS=1')")}
             self.assertEqual(self.check(TWO_GPUS, **broken), 1, self.table)
