@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "store/atomic_file.h"
+#include "store/byte_source.h"
 #include "store/named_tensors.h"
 
 namespace tg {
@@ -22,6 +23,8 @@ FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors
 // tensor; nothing is allocated beyond the file's own size.
 // Errors: missing_input, io (unreadable), bad_data naming file, tensor, expected and found.
 NamedTensors load_safetensors(const std::string& path, Metadata* metadata = nullptr);
+// The same of any source. Reads every byte once, from the first to the last.
+NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata = nullptr);
 // The same of a file's bytes; `name` is for messages. Errors: bad_data.
 NamedTensors parse_safetensors(std::string_view bytes, const std::string& name,
                                Metadata* metadata = nullptr);

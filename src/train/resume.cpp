@@ -3,14 +3,17 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <functional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "config/frozen_settings.h"
 #include "store/checkpoint_folder.h"
+#include "store/checkpoint_reader.h"
 #include "store/finished_marker.h"
-#include "store/safetensors.h"
 #include "train/checkpoints.h"
 #include "train/machine.h"
 
@@ -20,22 +23,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Rank 0's choice as text for the others; a folder's path is neither of these.
-const std::string kNew, kFinished = "finished";
-
-// The newest checkpoint whose every byte is as it was written; empty: none.
-std::string newest_valid(const std::string& root) {
-  for (const auto step : checkpoint_steps(root)) {
-    const auto folder = checkpoint_folder(root, step);
-    try {
-      verify_checkpoint(folder);
-      return folder;
-    } catch (const Error& error) {
-      log_warn("{} is skipped: {}", folder, error.what());
-    }
-  }
-  return kNew;
-}
+// Rank 0's choice as text for all ranks; no folder that RESUME can name is either of these.
+const std::string kNew = "never", kFinished;
 
 bool is_finished(const Settings& settings, const std::string& root) {
   const auto finished = read_finished(root);
@@ -50,15 +39,52 @@ bool is_finished(const Settings& settings, const std::string& root) {
   return true;
 }
 
-std::string choose(const Settings& settings, const std::string& root) {
+// Rank 0's: where the run may begin, the best first.
+std::vector<std::string> candidates(const Settings& settings, const std::string& root) {
   const auto& resume = settings.runtime.resume;
   remove_incomplete_checkpoints(root);
-  if (resume == "never") return kNew;
-  if (resume != "auto") {
-    verify_checkpoint(resume);
-    return resume;
+  if (resume == "never") return {};
+  if (resume != "auto") return {resume};
+  if (is_finished(settings, root)) return {kFinished};
+  std::vector<std::string> folders;
+  for (const auto step : checkpoint_steps(root)) folders.push_back(checkpoint_folder(root, step));
+  return folders;
+}
+
+// Why the reading fails; nothing: it does not.
+std::optional<Error> fault_of(const std::function<void()>& reading) {
+  try {
+    reading();
+    return {};
+  } catch (const Error& error) {
+    return error;
   }
-  return is_finished(settings, root) ? kFinished : newest_valid(root);
+}
+
+// Reads the checkpoint, if its settings are as these → why it cannot be read; nothing: it is.
+std::optional<Error> read(ResumePoint& point, const Settings& settings, Communicator& ranks) {
+  const PeerWatch::Work reading(ranks.watch(), "reading " + point.checkpoint);
+  auto& manifest = point.manifest;
+  if (auto fault = fault_of([&] { manifest = read_manifest(point.checkpoint); })) return fault;
+  require_resumable(point.checkpoint, manifest.settings, settings, ranks.world_size());
+  return fault_of([&] { point.tensors = read_checkpoint(point.checkpoint, manifest); });
+}
+
+// Whether every rank has read the checkpoint. The first rank that has not says why.
+bool read_by_all(ResumePoint& point, const Settings& settings, Communicator& communicator) {
+  // All come here at the same time, and reading shows its progress, which starting does not.
+  const PeerWatch::Timeout timeout(communicator.watch(), settings.runtime.comm_timeout_s);
+  const auto fault = read(point, settings, communicator);
+  const auto failed = communicator.first_rank_with(fault.has_value());
+  if (!failed) return true;
+  const bool own = failed == communicator.rank();
+  if (settings.runtime.resume == "auto") {
+    if (own) log_warn("{} is skipped: {}", point.checkpoint, fault->what());
+    return false;
+  }
+  if (own) throw Error(*fault);
+  fail(ExitCode::unavailable, "{}: rank {} cannot read it, and says why", point.checkpoint,
+       *failed);
 }
 
 bool lies_in(const std::string& root, const std::string& checkpoint) {
@@ -66,15 +92,22 @@ bool lies_in(const std::string& root, const std::string& checkpoint) {
   return fs::equivalent(fs::path(checkpoint) / "..", root, ignored);
 }
 
+// Rank 0's: what is behind the point is no longer this run's.
+void go_on_from(const ResumePoint& point, const std::string& root) {
+  if (point.manifest.program != program_line()) {
+    log_warn("{} was saved by {}, and this is {}: losses may differ in their last digits",
+             point.checkpoint, point.manifest.program, program_line());
+  }
+  if (!point.same_run) return;
+  remove_finished(root);
+  set_aside_newer(root, point.manifest.step);
+}
+
 // Writes the tensors of a checkpoint's files into the state.
 class Loader final : public StateVisitor {
  public:
-  explicit Loader(const ResumePoint& point) : checkpoint_(point.checkpoint) {
-    for (const auto& file : point.manifest.files) {
-      for (auto& named : load_safetensors(checkpoint_ + "/" + file.name)) {
-        tensors_.insert(std::move(named));
-      }
-    }
+  explicit Loader(ResumePoint& point) : checkpoint_(point.checkpoint) {
+    for (auto& named : std::exchange(point.tensors, {})) tensors_.insert(std::move(named));
   }
 
   void operator()(const std::string& name, std::int64_t& value) override { read(name, value); }
@@ -111,25 +144,19 @@ class Loader final : public StateVisitor {
 }  // namespace
 
 Beginning find_beginning(const Settings& settings, const std::string& output_dir,
-                         const Rendezvous& rendezvous, const LaunchInfo& launch) {
+                         Communicator& communicator) {
   const auto root = checkpoints_folder(output_dir);
-  const auto chosen = broadcast_from_rank_0(rendezvous, launch, "resume",
-                                            launch.rank == 0 ? choose(settings, root) : "");
-  if (chosen == kNew) return {};
-  if (chosen == kFinished) return {.resume = {}, .finished = true};
-  ResumePoint point{chosen, read_manifest(chosen), lies_in(root, chosen)};
-  require_resumable(chosen, point.manifest.settings, settings, launch.world_size);
-  if (launch.rank == 0) {
-    if (point.manifest.program != program_line()) {
-      log_warn("{} was saved by {}, and this is {}: losses may differ in their last digits", chosen,
-               point.manifest.program, program_line());
-    }
-    if (point.same_run) {
-      remove_finished(root);
-      set_aside_newer(root, point.manifest.step);
-    }
+  std::vector<std::string> choices;
+  if (communicator.rank() == 0) choices = candidates(settings, root);
+  for (std::size_t i = 0;; ++i) {
+    const auto chosen = communicator.broadcast(i < choices.size() ? choices[i] : kNew);
+    if (chosen == kNew) return {};
+    if (chosen == kFinished) return {.resume = {}, .finished = true};
+    ResumePoint point{chosen, {}, lies_in(root, chosen)};
+    if (!read_by_all(point, settings, communicator)) continue;
+    if (communicator.rank() == 0) go_on_from(point, root);
+    return {.resume = std::move(point)};
   }
-  return {.resume = std::move(point)};
 }
 
 void require_same_tokens(const ResumePoint& point, std::optional<std::int64_t> train_tokens) {
@@ -142,7 +169,7 @@ void require_same_tokens(const ResumePoint& point, std::optional<std::int64_t> t
           point.checkpoint, found->second, *train_tokens);
 }
 
-void load_checkpoint(const ResumePoint& point, RunState& state) {
+void load_checkpoint(ResumePoint& point, RunState& state) {
   const at::NoGradGuard no_grad;
   Loader loader(point);
   state.visit(loader);

@@ -21,7 +21,7 @@ namespace tg {
 namespace {
 
 // Before anything is changed in OUTPUT_DIR.
-std::optional<ResumePoint> with_same_tokens(const std::optional<ResumePoint>& resume,
+std::optional<ResumePoint> with_same_tokens(std::optional<ResumePoint> resume,
                                             std::optional<std::int64_t> train_tokens) {
   if (resume) require_same_tokens(*resume, train_tokens);
   return resume;
@@ -44,13 +44,13 @@ std::string how_to_go_on(const Settings& settings, const Origins& origins) {
 
 }  // namespace
 
-Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
+Trainer::Trainer(RunSetup setup, Communicator& communicator)
     : settings_(setup.settings),
       machine_(setup.machine),
       communicator_(communicator),
       output_dir_(setup.output_dir),
       parts_(settings_, machine_, communicator),
-      resume_(with_same_tokens(setup.resume, parts_.tokens.train->known_tokens())),
+      resume_(with_same_tokens(std::move(setup.resume), parts_.tokens.train->known_tokens())),
       state_(settings_, machine_.device, communicator, parts_.weights.parameters, parts_.optimizer,
              parts_.weights.model.fp8_scales(), parts_.feeder),
       report_(output_dir_, settings_, setup.origins, machine_, communicator,

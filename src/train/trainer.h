@@ -32,7 +32,7 @@ class Trainer {
  public:
   // Opens tokens and tokenizer, makes or loads the weights. Errors: those of RunParts and of the
   // outputs. All ranks of the communicator construct one, and call run(), together.
-  Trainer(const RunSetup& setup, Communicator& communicator);
+  Trainer(RunSetup setup, Communicator& communicator);
   // Errors: internal (a loss or gradient that is not finite), those of reading and writing;
   // stopped.
   void run();
@@ -56,7 +56,7 @@ class Trainer {
   Communicator& communicator_;
   const std::string output_dir_;
   RunParts parts_;
-  const std::optional<ResumePoint> resume_;
+  std::optional<ResumePoint> resume_;
   RunState state_;
   Report report_;
   Checkpoints checkpoints_;
