@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +10,7 @@ import unittest
 
 from safetensors.numpy import load_file
 
-from harness import RunTest, children_named, end, mpirun, read_events, read_until, train_losses
+from harness import BUILD, RunTest, children_named, end, mpirun, read_events, read_until, train_losses
 
 STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
@@ -73,6 +74,25 @@ class RanksTest(RunTest):
             self.assertEqual(train_losses(events), train_losses(whole))
             self.assertEqual([e["val_loss"] for e in events if e["event"] == "final"],
                              [e["val_loss"] for e in whole if e["event"] == "final"])
+
+    def test_a_signal_while_the_other_rank_waits_at_the_end_stops_both(self):
+        settings = dict(STEPS, ITERATIONS=2, CHECKPOINT_EVERY=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16)
+        lines = len(self.ranks(2, output="ended", **settings))
+        # Rank 0 writes the last event for long, behind its line on the terminal; rank 1 has none to write.
+        out = self.folder / "at-the-end"
+        slow = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-P", out / "metrics.jsonl", "-e", "trace=write",
+                "-e", f"inject=write:delay_enter=3000000:when={lines}", BUILD / "train_gpt"]
+        for told in (0, 1):
+            with self.subTest(rank=told), self.start_gpt(through=[*mpirun(1), *slow, ":", "-np", "1"], output=out.name,
+                                                         **settings) as process:
+                try:
+                    read_until(process, "final_sliding_window")
+                    os.kill(rank_of(process, told), signal.SIGUSR1)
+                    output, errors = process.communicate(timeout=60)
+                finally:
+                    end(process)
+                self.assert_stopped(subprocess.CompletedProcess([], process.returncode, output, errors))
+            shutil.rmtree(out)
 
     def test_ranks_whose_launcher_is_killed_stop_as_if_they_had_been_told_to(self):
         whole = train_losses(self.ranks(2, output="led"))

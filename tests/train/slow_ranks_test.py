@@ -91,6 +91,11 @@ class SlowRankTest(FaultTest):
             process, _, out = self.start("never-ends", never_ends)
             checks["a stuck writer is named"] = waiting.submit(
                 self.is_ended, process, rf"0 \(step 1, {writing}, no progress for \d+ s\)")
+            process, _, out = self.start("saves-slowly", slowed(1, "fsync:delay_enter=2000000"), CHECKPOINT_EVERY=1)
+            checks["a slow checkpoint ends well"] = waiting.submit(self.ends_well, process, out)
+            process, _, out = self.start("never-saves", never_saves, CHECKPOINT_EVERY=1)
+            checks["a rank whose checkpoint is stuck is named"] = waiting.submit(
+                self.is_ended, process, rf"1 \(step 1, {saving}, no progress for \d+ s\)")
             process, temporary, out = self.start("stopped", never_ends)
             waiting.submit(self.stop_rank_0, temporary, out)
             checks["a writer that is stopped is named"] = waiting.submit(
@@ -102,9 +107,6 @@ class SlowRankTest(FaultTest):
                 with self.subTest(name):
                     check.result()
 
-
-if __name__ == "__main__":
-    unittest.main()
     def test_ranks_that_read_a_checkpoint_for_long(self):
         self.train(through=mpirun(2), output="saved", **dict(TWO_STEPS, CHECKPOINT_EVERY=1))
         saved = self.out
@@ -125,3 +127,6 @@ if __name__ == "__main__":
             self.assertIn("resume", [event["event"] for event in read_events(out)])
             stuck.result()
 
+
+if __name__ == "__main__":
+    unittest.main()
