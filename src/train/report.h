@@ -33,8 +33,8 @@ class Report {
   // To be called before the first StepEnded is emitted: takes the names, then emits FirstStepEnded.
   // Errors: io.
   void first_step();
-  // Renames the files as RunFiles does; to be called at the end of a run, which may have no steps.
-  // Errors: io.
+  // Renames the files as RunFiles does, on rank 0; to be called before any rank saves a checkpoint,
+  // also in a run without steps. Errors: io.
   void take_names();
 
  private:

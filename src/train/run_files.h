@@ -17,9 +17,10 @@ class RunFiles {
   // is log.new.txt and so on where an earlier run's files have the names: a run that fails before
   // its first step does not replace them.
   std::string path(std::string_view name) const;
-  // To be called after the first step: renames all files of the earlier run, with one number above
-  // all existing ones (log.1.txt, final_model.1.pt; the highest is the newest), and the new ones to
-  // their final names. Later calls do nothing. Errors: io.
+  // To be called after the first step, or before the evaluations of a run without steps: renames
+  // all files of the earlier run, with one number above all existing ones (log.1.txt,
+  // final_model.1.pt; the highest is the newest), and the new ones to their final names. Later
+  // calls do nothing. Errors: io.
   void take_names();
 
  private:

@@ -113,7 +113,7 @@ void Trainer::loop() {
     if (trace_) trace(step, last);
     if (last) break;
     train(step, elapsed);
-    if (step == first) communicator_.begin_training();
+    if (step == first) begin_training();
     if (checkpoints_.due(step + 1, rank_0_ms_)) {
       checkpoints_.save(state_, rank_0_ms_, [this] { read_back(); });
     }
@@ -126,6 +126,13 @@ void Trainer::loop() {
   }
 }
 
+// After the first step. As it is read back, rank 0 gives the run's files their names, and sets an
+// earlier run's aside: no rank saves a checkpoint before the barrier.
+void Trainer::begin_training() {
+  read_back();
+  communicator_.begin_training();
+}
+
 // Between two steps.
 void Trainer::stop() {
   read_back();
@@ -136,6 +143,8 @@ void Trainer::stop() {
 void Trainer::begin_evaluations() {
   read_back();
   wait_for_device(communicator_, machine_.device);
+  report_.take_names();  // a run may have no steps
+  communicator_.barrier();
   checkpoints_.begin_evaluations(state_);
 }
 
@@ -249,7 +258,6 @@ void Trainer::validate(std::int64_t step) {
 }
 
 void Trainer::finish() {
-  report_.take_names();
   report_.emit(LoopEnded{state_.clock.elapsed_ms(), state_.validation_ms});
   report_.emit(MemoryMeasured{peak_memory(machine_.device)});
   const auto line = state_.average->apply();

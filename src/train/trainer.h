@@ -39,6 +39,7 @@ class Trainer {
 
  private:
   void loop();
+  void begin_training();
   [[noreturn]] void stop();
   void begin_evaluations();
   void train(std::int64_t step, double elapsed_ms);

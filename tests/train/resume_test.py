@@ -150,11 +150,17 @@ class OneRankTest(ResumeTest):
 
     def test_resume_never_begins_anew_and_keeps_what_was_there(self):
         self.kill_after("step:8/", output="anew", **RICH)
+        before = checkpoints(self.out)
         events = self.train(output="anew", RESUME="never", **RICH)
         self.assertFalse([event for event in events if event["event"] == "resume"])
         self.assertEqual(len(train_losses(events)), 12)
-        kept = sorted(path.name for path in self.out.iterdir() if path.name.startswith("checkpoints"))
-        self.assertEqual(kept, ["checkpoints", "checkpoints.1"])
+        # Also one without steps, whose only checkpoint is that of the evaluations.
+        self.train(output="anew", RESUME="never", **dict(RICH, ITERATIONS=0))
+        saved = {path.name: sorted(step.name for step in path.glob("step-*"))
+                 for path in self.out.iterdir() if path.name.startswith("checkpoints")}
+        self.assertEqual(saved, {"checkpoints": ["step-00000000"],
+                                 "checkpoints.2": ["step-00000009", "step-00000012"],
+                                 "checkpoints.1": before})
 
     def test_a_path_begins_another_run_there_or_takes_the_own_run_back(self):
         whole = self.train(output="origin", KEEP=9, **RICH)
