@@ -7,6 +7,10 @@
 
 namespace tg {
 
+// Whether a run writes a file of this name, in OUTPUT_DIR or with its checkpoints: log.txt,
+// config.new.json, trace_rank0.json, finished.json.
+bool is_run_file(std::string_view name);
+
 class RunFiles {
  public:
   // `dir` exists. `continues`: its files are this run's own, which goes on from a checkpoint.

@@ -49,6 +49,19 @@ class ReadTest(SavedTest):
             self.assertEqual(read, {str(path): path.stat().st_size for path in folder.iterdir()})
 
 
+class KilledWriterTest(RunTest):
+    def test_what_it_had_half_written_is_removed_by_the_next_run(self):
+        settings = dict(STEPS, ITERATIONS=1, CHECKPOINT_EVERY=0)
+        # The main thread's first two are those of config.json.
+        done = self.run_gpt(through=strace("-e", "inject=fsync:signal=SIGKILL:when=3"), output="half", **settings)
+        self.assertEqual(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
+        self.assertEqual(len(list(self.out.glob("final_model.safetensors.tmp.*"))), 1)
+        foreign = self.out / "notes.tmp.1"
+        foreign.write_text("not ours")
+        self.train(output="half", **settings)
+        self.assertEqual(list(self.out.glob("*.tmp.*")), [foreign])
+
+
 class KilledSaveTest(SavedTest):
     def test_a_kill_at_every_fsync_and_rename_of_a_save_leaves_a_checkpoint_to_resume_from(self):
         whole = train_losses(self.train(output="whole", **STEPS))

@@ -95,14 +95,20 @@ class RanksTest(RunTest):
             shutil.rmtree(out)
 
     def test_ranks_whose_launcher_is_killed_stop_as_if_they_had_been_told_to(self):
+        settings = dict(STEPS, CHECKPOINT_EVERY=0)
         whole = train_losses(self.ranks(2, output="led"))
-        with self.start_gpt(through=mpirun(2), output="orphans", **dict(STEPS, CHECKPOINT_EVERY=0)) as process:
-            read_until(process, "step:4/")
-            ranks = children_named("train_gpt", process.pid)
-            process.kill()
-            process.communicate(timeout=30)
-        self.assertEqual(len(ranks), 2)
-        self.wait_for_the_end_of(ranks)
+        # With launch.sh ends its mpirun.
+        for count, start in ((1, lambda: self.start_gpt(through=mpirun(1), output="orphan", **settings)),
+                             (2, lambda: self.launch("-n", 2, output="orphans", **settings))):
+            with self.subTest(ranks=count):
+                with start() as process:
+                    read_until(process, "step:4/")
+                    ranks = children_named("train_gpt", process.pid)
+                    process.kill()
+                    process.communicate(timeout=30)
+                self.assertEqual(len(ranks), count)
+                self.wait_for_the_end_of(ranks)
+                self.assertEqual(len(list((self.out / "checkpoints").glob("step-*"))), 1)
         self.assertEqual(train_losses(self.ranks(2, output="orphans", CHECKPOINT_EVERY=0)), whole)
         self.assertEqual(len([e for e in read_events(self.out) if e["event"] == "resume"]), 1)
 
