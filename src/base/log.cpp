@@ -14,6 +14,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/ending.h"
 #include "base/error.h"
 #include "base/error_file.h"
 
@@ -124,6 +125,7 @@ void error_line(int exit_code, std::string_view what) {
   const auto line = fmt::format("ERROR exit={} rank={}{}: {}", exit_code, state.rank, where, what);
   state.err->info(line);
   write_error_file(exit_code, line);
+  tell_ending({exit_code, step < 0 ? std::nullopt : std::optional(step), std::string(what)});
 }
 
 void progress_line(std::string_view line) {

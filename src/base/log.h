@@ -22,7 +22,8 @@ void continue_log_file(const std::string& path);
 
 void log_line(std::string_view line);
 void warn_line(std::string_view line);
-// `ERROR exit=65 rank=1 step=12: what`; without step before the first one.
+// `ERROR exit=65 rank=1 step=12: what`; without step before the first one. Also goes to torchrun's
+// error file (error_file.h) and to who listens (ending.h).
 void error_line(int exit_code, std::string_view what);
 // The step that error_line names from now on; negative: none.
 void set_log_step(long step);

@@ -97,6 +97,7 @@ const Fields& known_fields() {
         {"code_bytes", Type::count},
         {"total_bytes", Type::count, kNeeded},
         {"limit_bytes", Type::count, kNeeded}}},
+      {"exit", {{"code", Type::count, kNeeded}, {"step", Type::count}, {"text", Type::text}}},
   };
   return fields;
 }

@@ -215,12 +215,19 @@ struct ArtifactWritten {
   }
 };
 
+// The process ends, and can still say so: the last event.
+struct RunEnded {
+  int exit_code = 0;
+  std::optional<std::int64_t> step{};  // done so far, where that is known
+  std::string error;                   // the error's message; empty with exit code 0
+};
+
 using RunEvent =
     std::variant<RanksJoined, RunStarted, SizePadded, MicroBatchCut, WarmUpStepEnded, Resumed,
                  FirstStepEnded, StepEnded, StepTimed, StepSkipped, CheckpointSaved,
                  CheckpointFailed, BatchesChanged, LateQatStarted, SwaStarted, SettingWarning,
                  TokensStalled, TokensRepeated, Validated, ValidationProgress, ValidationSummary,
                  TraceWritten, StoppedEarly, LoopEnded, MemoryMeasured, AverageApplied, FinalScored,
-                 ModelWritten, ArtifactWritten>;
+                 ModelWritten, ArtifactWritten, RunEnded>;
 
 }  // namespace tg

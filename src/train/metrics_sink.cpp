@@ -15,6 +15,8 @@ nlohmann::json score_json(const char* event, const Score& score) {
 }  // namespace
 
 void MetricsSink::write(const nlohmann::json& event) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
   file_.write(event);
   if (also_) also_(event);
 }
@@ -241,6 +243,16 @@ void MetricsSink::operator()(const ArtifactWritten& event) {
          {"serialize_ms", 1000 * stats.serialize_s},
          {"compress_ms", 1000 * stats.compress_s},
          {"write_ms", 1000 * stats.write_s}});
+}
+
+void MetricsSink::operator()(const RunEnded& event) {
+  nlohmann::json json{{"event", "exit"}, {"code", event.exit_code}};
+  if (event.step) json["step"] = *event.step;
+  constexpr std::size_t kMostText = 4096;  // a line's readers have limits
+  if (!event.error.empty()) json["text"] = event.error.substr(0, kMostText);
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  file_.write(json);
 }
 
 }  // namespace tg

@@ -93,6 +93,7 @@ void Trainer::run() {
   }
   loop();
   finish();
+  report_.emit(RunEnded{.exit_code = 0, .step = state_.step, .error = ""});
 }
 
 void Trainer::loop() {
@@ -135,6 +136,7 @@ void Trainer::stop() {
 
 void Trainer::begin_evaluations() {
   read_back();
+  set_log_step(static_cast<long>(state_.step));
   wait_for_device(communicator_, machine_.device);
   checkpoints_.begin_evaluations(state_);
 }

@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_until, write_shard
+from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_events, read_until, write_shard
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
@@ -123,6 +123,7 @@ class LostRankTest(FaultTest):
             self.assertEqual(survivor.returncode, UNAVAILABLE)
             self.assertRegex(line, r"^ERROR exit=69 rank=0 step=\d+: a peer was lost at step \d+ ")
             self.assert_names_its_collectives(line.rstrip(), self.out, rank=0)
+            self.assertEqual([read_events(self.out)[-1][name] for name in ("event", "code")], ["exit", UNAVAILABLE])
             self.assertLess(told, 2)
             self.assertGreater(time.monotonic() - began - told, 2.5)
         finally:
@@ -142,6 +143,8 @@ class SilentRankTest(FaultTest):
         self.assertRegex(errors[0], rf"^ERROR exit=69 rank={1 - victim} step=\d+: no progress of the other ranks for "
                                     r"\d+ s \(COMM_TIMEOUT_S\); ")
         self.assert_names_its_collectives(errors[0], run.out, rank=1 - victim)
+        if victim != 0:  # rank 0 writes the metrics
+            self.assertEqual([read_events(run.out)[-1][name] for name in ("event", "code")], ["exit", UNAVAILABLE])
         return errors[0]
 
     def test_a_stopped_rank_is_named_wherever_the_ranks_met(self):

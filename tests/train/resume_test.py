@@ -1,13 +1,14 @@
 """A run that was killed or told to stop goes on where it was, bit for bit, when the same command starts again."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
 import unittest
 
-from harness import RunTest, end, read_until, train_losses
+from harness import RunTest, end, read_events, read_until, train_losses
 
 BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
 # Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
@@ -91,7 +92,11 @@ class OneRankTest(ResumeTest):
                 error = self.error_of(self.kill_after("step:5/", number, output=output, **settings), STOPPED)
                 self.assertRegex(error, rf"^ERROR exit=75 rank=0 step=\d+: stopped by {number.name} after step \d+, "
                                         r"state saved in \S+/checkpoints/step-\d{8}; start the same command again")
-                self.assertEqual(results(self.train(output=output, **settings)), results(whole))
+                step, text = re.fullmatch(r"ERROR exit=75 rank=0 step=(\d+): (.*)", error.rstrip()).groups()
+                self.assertEqual(read_events(self.out)[-1], {"event": "exit", "code": STOPPED, "step": int(step), "text": text})
+                events = self.train(output=output, **settings)
+                self.assertEqual(results(events), results(whole))
+                self.assertEqual([event["code"] for event in events if event["event"] == "exit"], [0])
 
     def test_a_second_signal_ends_it_at_once(self):
         with self.start_gpt(output="twice", **dict(RICH, ITERATIONS=1000000, TRAIN_BATCH_TOKENS=32768)) as process:
@@ -109,7 +114,8 @@ class OneRankTest(ResumeTest):
                 output = f"evaluations{every}"
                 done = self.kill_after("Serialized model:", signal.SIGTERM, output=output,
                                        **dict(settings, CHECKPOINT_EVERY=every))
-                self.assertIn("after step 12, state saved", self.error_of(done, STOPPED))
+                self.assertIn("step=12: stopped by SIGTERM after step 12, state saved", self.error_of(done, STOPPED))
+                self.assertEqual([read_events(self.out)[-1][name] for name in ("event", "code", "step")], ["exit", STOPPED, 12])
                 events = self.train(output=output, **dict(settings, EVAL_STRIDE=0))
                 self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [12])
                 whole = self.train(output=f"whole{every}", **dict(settings, EVAL_STRIDE=0))

@@ -58,15 +58,16 @@ TEST(MetricsSink, WritesTheKnownEventsWithTheirKeys) {
 }
 
 TEST(MetricsSink, EveryEventHasAName) {
-  const auto lines =
-      metrics_of({RunStarted{},   WarmUpStepEnded{},    FirstStepEnded{},    StepEnded{},
-                  StepTimed{},    StepSkipped{},        BatchesChanged{},    LateQatStarted{},
-                  SwaStarted{},   SettingWarning{},     TokensStalled{},     TokensRepeated{},
-                  Validated{},    ValidationProgress{}, ValidationSummary{}, TraceWritten{},
-                  StoppedEarly{}, LoopEnded{},          MemoryMeasured{},    AverageApplied{},
-                  FinalScored{},  ModelWritten{},       ArtifactWritten{},   RanksJoined{},
-                  Resumed{},      CheckpointSaved{},    CheckpointFailed{},  SizePadded{},
-                  MicroBatchCut{}});
+  const auto lines = metrics_of({RunStarted{},     WarmUpStepEnded{},    FirstStepEnded{},
+                                 StepEnded{},      StepTimed{},          StepSkipped{},
+                                 BatchesChanged{}, LateQatStarted{},     SwaStarted{},
+                                 SettingWarning{}, TokensStalled{},      TokensRepeated{},
+                                 Validated{},      ValidationProgress{}, ValidationSummary{},
+                                 TraceWritten{},   StoppedEarly{},       LoopEnded{},
+                                 MemoryMeasured{}, AverageApplied{},     FinalScored{},
+                                 ModelWritten{},   ArtifactWritten{},    RanksJoined{},
+                                 Resumed{},        CheckpointSaved{},    CheckpointFailed{},
+                                 SizePadded{},     MicroBatchCut{},      RunEnded{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
   EXPECT_EQ(
@@ -76,8 +77,18 @@ TEST(MetricsSink, EveryEventHasAName) {
           "skipped_step", "batches", "late_qat",     "swa",         "warning", "warning",
           "warning",      "val",     "val_progress", "val_summary", "trace",   "stopping_early",
           "closing",      "memory",  "average",      "final",       "model",   "artifact",
-          "ranks",        "resume",  "checkpoint",   "warning",     "padding", "micro_batch"}));
+          "ranks",        "resume",  "checkpoint",   "warning",     "padding", "micro_batch",
+          "exit"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
+}
+
+TEST(MetricsSink, NothingFollowsTheEndButAnError) {
+  const auto lines =
+      metrics_of({RunEnded{.exit_code = 0, .step = 8, .error = ""}, StepEnded{},
+                  RunEnded{.exit_code = 69, .step = {}, .error = "a peer was lost"}});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].dump(), R"({"code":0,"event":"exit","step":8})");
+  EXPECT_EQ(lines[1].dump(), R"({"code":69,"event":"exit","text":"a peer was lost"})");
 }
 
 TEST(MetricsSink, ANumberThatIsNotFiniteIsNull) {
