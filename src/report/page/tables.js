@@ -8,12 +8,15 @@ const passes = (run) => {
   const all = run.data?.train_tokens;
   return all > 0 && isNumber(trained(run).tokens) ? trained(run).tokens / all : null;
 };
+// What it does, or where and why it stopped.
+const stateText = (run) => run.status.text + (run.exit?.text ? `: ${run.exit.text}` : "");
 const scoreText = (score) =>
   loss(score.val_loss) + (isNumber(score.val_bpb) ? ` (${loss(score.val_bpb)} bpb)` : "");
 
 const summaryRows = () => {
   const row = (name, text) => [name, ...runs.map(text)];
   const rows = [
+    row("state", stateText),
     row("steps", (run) => whole(trained(run).steps)),
     row("tokens", (run) => short(trained(run).tokens)),
     row("passes over the training tokens", (run) => written(passes(run), (x) => digits(x, 3))),
