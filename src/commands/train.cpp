@@ -32,7 +32,7 @@ void train_command(int argc, const char* const* argv) {
       join_ranks(settings, origins, SettingsUse::training, notices(settings, origins));
   const OutputDir output_dir(settings, joined.rendezvous, joined.launch);
   const auto beginning =
-      find_beginning(settings, output_dir.path(), joined.rendezvous, joined.launch);
+      find_beginning(settings, joined.machine, output_dir.path(), joined.rendezvous, joined.launch);
   if (beginning.finished) return;
   Communicator communicator(joined.rendezvous, joined.launch, joined.machine.device,
                             settings.runtime.comm_timeout_s, output_dir.path() + "/comm_traces");

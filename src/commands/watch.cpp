@@ -63,7 +63,7 @@ void watch_command(int argc, const char* const* argv) {
     const auto record = read_run(path);
     const auto [columns, rows] = terminal_size();
     const auto text = terminal_view(record, columns, rows);
-    print_text(terminal ? as_screen(text) : text);
+    print_screen(terminal ? as_screen(text) : text);
     if (!terminal || record.contains("closing")) return;
     // A tenth of a core at most, however long the run is.
     const double pause_ms = std::max(1000.0, 9 * milliseconds_since(began));

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "data/json_line.h"
-#include "data/utf8.h"
 
 namespace tg {
 namespace {

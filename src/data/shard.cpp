@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/sampled_digest.h"
 
 namespace tg {
 namespace {
@@ -95,6 +96,12 @@ ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_siz
     starts_.push_back(starts_.back() + check_header(file));
     files_.push_back({file.path(), file.version()});
   }
+}
+
+std::string ShardSet::identity() const {
+  SampledDigest digest;
+  for (int shard = 0; shard < count(); ++shard) digest.add(*open(shard));
+  return fmt::format("{} shards, {} tokens, digest {}", count(), total_tokens(), digest.text());
 }
 
 std::int64_t ShardSet::tokens(int shard) const {

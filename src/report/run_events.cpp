@@ -42,7 +42,7 @@ void RunEvents::add(const json& event, const std::string& place) {
             "{}: expected a \"start\" event before the first \"train\", found none", place);
     tables_.add_train(event, place);
   }
-  if (name == "start") tables_.set_tokens_per_step(event["tokens_per_step"].get<double>());
+  if (name == "start") tables_.set_defaults(event);
   if (name == "timing") tables_.add_timing(event);
   if (name == "val") tables_.add_val(event);
   if (is_in(kMarks, name) || is_in(kLists, name)) {

@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/file_writer.h"
-#include "store/xxh3.h"
+#include "base/xxh3.h"
 
 namespace tg {
 

@@ -44,6 +44,7 @@ const Fields& known_fields() {
         {"grad_norm", Type::number},
         {"tokens", Type::count},
         {"seq_len", Type::count},
+        {"flops_per_token", Type::number},
         {"loss_scale", Type::number}}},
       {"timing",
        {{"step", Type::count, kNeeded},

@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "store/byte_source.h"
-#include "store/safetensors_header.h"
 #include "store/tensor_check.h"
 
 namespace tg {
@@ -93,7 +92,8 @@ void check_offsets(const SafetensorsHeader& header, uint64_t data_size, const st
           data_size);
 }
 
-NamedTensors read_tensors(const ByteSource& source, Metadata* metadata) {
+// → the header, and where the tensors' bytes begin.
+std::pair<SafetensorsHeader, uint64_t> read_header(const ByteSource& source) {
   const std::string& path = source.name();
   uint64_t length = 0;
   REQUIRE(source.holds(0, sizeof length), ExitCode::bad_data,
@@ -108,13 +108,18 @@ NamedTensors read_tensors(const ByteSource& source, Metadata* metadata) {
   SafetensorsHeader header = parse_safetensors_header(text, path);
   const uint64_t data = sizeof length + length;
   check_offsets(header, source.size() - data, path);
+  return {std::move(header), data};
+}
+
+NamedTensors read_tensors(const ByteSource& source, Metadata* metadata) {
+  auto [header, data] = read_header(source);
   NamedTensors tensors;
   tensors.reserve(header.entries.size());
   for (auto& entry : header.entries) {
     at::Tensor tensor = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
     source.read(data + entry.begin, tensor.mutable_data_ptr(), tensor.nbytes());
     REQUIRE(entry.dtype != c10::ScalarType::Bool || all_zero_or_one(tensor), ExitCode::bad_data,
-            "{}: tensor '{}' is BOOL, expected bytes 0 and 1, found others", path,
+            "{}: tensor '{}' is BOOL, expected bytes 0 and 1, found others", source.name(),
             shown(entry.name));
     tensors.emplace_back(std::move(entry.name), std::move(tensor));
   }
@@ -138,6 +143,10 @@ FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors
     file.write(tensor.const_data_ptr(), tensor.nbytes());
   }
   return file.commit();
+}
+
+SafetensorsHeader load_safetensors_header(const std::string& path) {
+  return read_header(FileSource(path)).first;
 }
 
 NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {

@@ -8,7 +8,6 @@
 #include "base/program.h"
 #include "base/stop_signal.h"
 #include "comm/convert.h"
-#include "config/frozen_settings.h"
 #include "store/checkpoint_folder.h"
 #include "store/finished_marker.h"
 
@@ -28,14 +27,14 @@ constexpr auto kOthersLeave = std::chrono::milliseconds(300);
 constexpr int kPollsForRank0 = 250;  // 5 s
 
 // Of every checkpoint of the run, without step and files.
-Manifest manifest_of(const Settings& settings, int world_size,
-                     std::optional<std::int64_t> train_tokens) {
-  Manifest manifest{.world_size = world_size,
-                    .program = program_line(),
-                    .settings = frozen_settings(settings, world_size),
-                    .files = {}};
-  if (train_tokens) manifest.settings[kTrainTokens] = std::to_string(*train_tokens);
-  return manifest;
+Manifest manifest_of(const Settings& settings, const Machine& machine, int world_size,
+                     const FrozenTexts& data) {
+  auto frozen = frozen_settings(settings_as_computed(settings, machine), world_size);
+  frozen.insert(data.begin(), data.end());
+  return {.world_size = world_size,
+          .program = program_line(),
+          .settings = std::move(frozen),
+          .files = {}};
 }
 
 }  // namespace
@@ -46,7 +45,7 @@ std::string checkpoints_folder(const std::string& output_dir) {
 
 Checkpoints::Checkpoints(const Settings& settings, const Machine& machine,
                          Communicator& communicator, const Store& store,
-                         const std::string& output_dir, std::optional<std::int64_t> train_tokens,
+                         const std::string& output_dir, const FrozenTexts& data,
                          std::string how_to_go_on, Report& report)
     : settings_(settings),
       communicator_(communicator),
@@ -55,7 +54,7 @@ Checkpoints::Checkpoints(const Settings& settings, const Machine& machine,
       how_to_go_on_(std::move(how_to_go_on)),
       report_(report),
       snapshot_(machine.device, communicator.rank(), communicator.world_size()),
-      writer_(root_, manifest_of(settings, communicator.world_size(), train_tokens),
+      writer_(root_, manifest_of(settings, machine, communicator.world_size(), data),
               static_cast<std::size_t>(settings.runtime.keep), store, communicator.rank()) {}
 
 Checkpoints::~Checkpoints() {

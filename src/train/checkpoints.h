@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "comm/communicator.h"
+#include "config/frozen_settings.h"
 #include "config/settings.h"
 #include "train/checkpoint_writer.h"
 #include "train/host_snapshot.h"
@@ -16,21 +17,17 @@
 
 namespace tg {
 
-// Where a manifest's settings name how many training tokens there were, if that was known at the
-// start.
-inline const std::string kTrainTokens = "training tokens";
-
 // A run's folder of checkpoints.
 std::string checkpoints_folder(const std::string& output_dir);
 
 // All ranks call each function for the same steps.
 class Checkpoints {
  public:
-  // `train_tokens`: how many there are, where that is known. `how_to_go_on`: what to do after a
-  // stop, for the user: "start the same command again".
+  // `data`: data_identity(). `how_to_go_on`: what to do after a stop, for the user: "start the same
+  // command again".
   Checkpoints(const Settings& settings, const Machine& machine, Communicator& communicator,
-              const Store& store, const std::string& output_dir,
-              std::optional<std::int64_t> train_tokens, std::string how_to_go_on, Report& report);
+              const Store& store, const std::string& output_dir, const FrozenTexts& data,
+              std::string how_to_go_on, Report& report);
   ~Checkpoints();
 
   // Before the clock starts, at `elapsed_ms` of training time: allocates host memory, where

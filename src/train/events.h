@@ -41,8 +41,7 @@ struct RunStarted {
   std::string attention_kernel, device, compute_dtype;
   std::string fp8;  // the products that are in FP8, as the setting says them; empty: none
   std::string threads;
-  double flops_per_token = 0;  // of training
-  double peak_flops = 0;       // of one rank's GPU, a second; 0: unknown
+  double peak_flops = 0;  // of one rank's GPU, a second; 0: unknown
 };
 
 // A size that the model computes with, larger than the settings' because a GPU is slow at that one.
@@ -77,6 +76,7 @@ struct StepEnded {
   double elapsed_ms = 0;    // training time
   std::int64_t tokens = 0;  // trained on by all ranks so far
   std::int64_t seq_len = 0;
+  double flops_per_token = 0;          // of training on rows of seq_len
   std::optional<double> loss_scale{};  // in fp16
   // Tokens of the stream that all ranks together have used; absent in the strided order.
   std::optional<std::int64_t> token_offset;

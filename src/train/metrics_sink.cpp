@@ -45,8 +45,7 @@ void MetricsSink::operator()(const RunStarted& event) {
                        {"attention_kernel", event.attention_kernel},
                        {"device", event.device},
                        {"compute_dtype", event.compute_dtype},
-                       {"threads", event.threads},
-                       {"flops_per_token", event.flops_per_token}};
+                       {"threads", event.threads}};
   if (!event.fp8.empty()) start["fp8"] = event.fp8;
   if (event.peak_flops > 0) start["peak_flops"] = event.peak_flops;
   write(start);
@@ -83,7 +82,8 @@ void MetricsSink::operator()(const StepEnded& event) {
                       {"grad_norm", event.grad_norm},
                       {"train_time_ms", event.elapsed_ms},
                       {"tokens", event.tokens},
-                      {"seq_len", event.seq_len}};
+                      {"seq_len", event.seq_len},
+                      {"flops_per_token", event.flops_per_token}};
   if (event.token_offset) json["token_offset"] = *event.token_offset;
   if (event.pass) json["pass"] = *event.pass;
   if (event.loss_scale) json["loss_scale"] = *event.loss_scale;

@@ -7,12 +7,12 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "config/frozen_settings.h"
+#include "config/text.h"
 #include "store/checkpoint_folder.h"
 #include "store/finished_marker.h"
 #include "store/safetensors.h"
 #include "train/checkpoints.h"
-#include "train/machine.h"
+#include "train/data_identity.h"
 
 namespace tg {
 
@@ -66,6 +66,35 @@ bool lies_in(const std::string& root, const std::string& checkpoint) {
   return fs::equivalent(fs::path(checkpoint) / "..", root, ignored);
 }
 
+// Of a checkpoint: embedding tables are stored in bf16 where the run computed in it, else in fp32.
+ComputeDtype dtype_of_auto(const ResumePoint& point) {
+  for (const auto& file : point.manifest.files) {
+    const auto path = point.checkpoint + "/" + file.name;
+    for (const auto& entry : load_safetensors_header(path).entries) {
+      if (entry.name == "parameter.tok_emb.weight" && entry.dtype == at::kBFloat16)
+        return ComputeDtype::bf16;
+    }
+  }
+  return ComputeDtype::fp32;
+}
+
+// The checkpoint's frozen settings. Older programs saved COMPUTE_DTYPE and FP8 as they were set:
+// the first shows in the tensors; of FP8 nothing tells whether the machine could do it, and it is
+// taken to be as it is here.
+FrozenTexts saved_settings(const ResumePoint& point, const Settings& settings,
+                           const Settings& as_computed) {
+  auto saved = point.manifest.settings;
+  if (saved.contains(kTrainingData)) return saved;
+  const auto replace = [&](const char* name, const auto& was_set, const auto& computed) {
+    const auto found = saved.find(name);
+    if (found != saved.end() && found->second == value_text(was_set))
+      found->second = value_text(computed);
+  };
+  replace("COMPUTE_DTYPE", ComputeDtype::automatic, dtype_of_auto(point));
+  replace("FP8", settings.runtime.fp8, as_computed.runtime.fp8);
+  return saved;
+}
+
 // Writes the tensors of a checkpoint's files into the state.
 class Loader final : public StateVisitor {
  public:
@@ -81,7 +110,13 @@ class Loader final : public StateVisitor {
   void operator()(const std::string& name, double& value) override { read(name, value); }
   void operator()(const std::string& name, bool& value) override { read(name, value); }
   void operator()(const std::string& name, const at::Tensor& value, Placement) override {
-    value.copy_(find(name, value.sizes()));
+    const auto& found = find(name, value.sizes());
+    REQUIRE(
+        found.scalar_type() == value.scalar_type(), ExitCode::config,
+        "{}: '{}' was saved in {}, and this run has it in {}; resume with the COMPUTE_DTYPE and "
+        "on the kind of device that it was saved with, or set RESUME=never for a new run",
+        checkpoint_, name, c10::toString(found.scalar_type()), c10::toString(value.scalar_type()));
+    value.copy_(found);
   }
 
  private:
@@ -110,36 +145,45 @@ class Loader final : public StateVisitor {
 
 }  // namespace
 
-Beginning find_beginning(const Settings& settings, const std::string& output_dir,
-                         const Rendezvous& rendezvous, const LaunchInfo& launch) {
+Beginning find_beginning(const Settings& settings, const Machine& machine,
+                         const std::string& output_dir, const Rendezvous& rendezvous,
+                         const LaunchInfo& launch) {
   const auto root = checkpoints_folder(output_dir);
   const auto chosen = broadcast_from_rank_0(rendezvous, launch, "resume",
                                             launch.rank == 0 ? choose(settings, root) : "");
   if (chosen == kNew) return {};
   if (chosen == kFinished) return {.resume = {}, .finished = true};
   ResumePoint point{chosen, read_manifest(chosen), lies_in(root, chosen)};
-  require_resumable(chosen, point.manifest.settings, settings, launch.world_size);
-  if (launch.rank == 0) {
-    if (point.manifest.program != program_line()) {
-      log_warn("{} was saved by {}, and this is {}: losses may differ in their last digits", chosen,
-               point.manifest.program, program_line());
-    }
-    if (point.same_run) {
-      remove_finished(root);
-      set_aside_newer(root, point.manifest.step);
-    }
+  const auto as_computed = settings_as_computed(settings, machine);
+  require_resumable(chosen, saved_settings(point, settings, as_computed), as_computed,
+                    launch.world_size);
+  if (launch.rank == 0 && point.manifest.program != program_line()) {
+    log_warn("{} was saved by {}, and this is {}: losses may differ in their last digits", chosen,
+             point.manifest.program, program_line());
   }
   return {.resume = std::move(point)};
 }
 
-void require_same_tokens(const ResumePoint& point, std::optional<std::int64_t> train_tokens) {
+void require_same_data(const ResumePoint& point, const DataConfig& data,
+                       const FrozenTexts& identity, std::optional<std::int64_t> train_tokens) {
   const auto& saved = point.manifest.settings;
-  const auto found = saved.find(kTrainTokens);
-  if (!train_tokens || found == saved.end()) return;
-  REQUIRE(found->second == std::to_string(*train_tokens), ExitCode::config,
-          "{}: saved while DATA_PATH had {} training tokens, now it has {}; resume with the same "
-          "data, or set RESUME=never for a new run",
-          point.checkpoint, found->second, *train_tokens);
+  auto now = identity;
+  if (!saved.contains(kTrainingData)) {
+    now = {{"DATA_PATH", data.data_path}, {"TOKENIZER_PATH", data.tokenizer_path}};
+    if (train_tokens) now["training tokens"] = value_text(*train_tokens);
+  }
+  const auto found = differences(saved, now);
+  REQUIRE(found.empty(), ExitCode::config,
+          "{}: saved with other data ({}); resume with the same data, which may be under another "
+          "path, or set RESUME=never for a new run",
+          point.checkpoint, fmt::join(found, "; "));
+}
+
+void go_back_to(const ResumePoint& point, const std::string& output_dir) {
+  if (!point.same_run) return;
+  const auto root = checkpoints_folder(output_dir);
+  remove_finished(root);
+  set_aside_newer(root, point.manifest.step);
 }
 
 void load_checkpoint(const ResumePoint& point, RunState& state) {

@@ -10,6 +10,7 @@
 #include "config/derived.h"
 #include "optim/schedule.h"
 #include "train/artifact_files.h"
+#include "train/data_identity.h"
 #include "train/final_scores.h"
 #include "train/micro_batch.h"
 #include "train/model_files.h"
@@ -21,9 +22,12 @@ namespace tg {
 namespace {
 
 // Before anything is changed in OUTPUT_DIR.
-std::optional<ResumePoint> with_same_tokens(const std::optional<ResumePoint>& resume,
-                                            std::optional<std::int64_t> train_tokens) {
-  if (resume) require_same_tokens(*resume, train_tokens);
+std::optional<ResumePoint> with_same_data(const RunSetup& setup, const FrozenTexts& data,
+                                          const TokenSource& training, int rank) {
+  const auto& resume = setup.resume;
+  if (!resume) return resume;
+  require_same_data(*resume, setup.settings.data, data, training.known_tokens());
+  if (rank == 0) go_back_to(*resume, setup.output_dir);
   return resume;
 }
 
@@ -50,14 +54,14 @@ Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
       communicator_(communicator),
       output_dir_(setup.output_dir),
       parts_(settings_, machine_, communicator),
-      resume_(with_same_tokens(setup.resume, parts_.tokens.train->known_tokens())),
+      data_(data_identity(settings_.data, *parts_.tokens.train)),
+      resume_(with_same_data(setup, data_, *parts_.tokens.train, communicator.rank())),
       state_(settings_, machine_.device, communicator, parts_.weights.parameters, parts_.optimizer,
              parts_.weights.model.fp8_scales(), parts_.feeder),
       report_(output_dir_, settings_, setup.origins, machine_, communicator,
               continued_step(resume_)),
-      checkpoints_(settings_, machine_, communicator, setup.store, output_dir_,
-                   parts_.tokens.train->known_tokens(), how_to_go_on(settings_, setup.origins),
-                   report_),
+      checkpoints_(settings_, machine_, communicator, setup.store, output_dir_, data_,
+                   how_to_go_on(settings_, setup.origins), report_),
       reporter_(settings_, communicator.world_size(), parts_, state_, report_) {
   state_.clock.replay(setup.lr_trace);
   if (settings_.runtime.profile == ProfileMode::on) {

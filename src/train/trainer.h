@@ -56,6 +56,7 @@ class Trainer {
   Communicator& communicator_;
   const std::string output_dir_;
   RunParts parts_;
+  const FrozenTexts data_;  // data_identity()
   const std::optional<ResumePoint> resume_;
   RunState state_;
   Report report_;

@@ -151,6 +151,13 @@ class RunsTest(ReportTest):
         self.assertEqual(columns["loss"][columns["step"].index(77777)], 99.5)
         self.assertEqual((columns["step"][0], columns["step"][-1]), (1, 100000))
 
+    def test_operations_are_those_of_each_steps_own_rows(self):
+        # Earlier versions wrote one number for all steps.
+        events = [start(flops_per_token=7), train(1), train(2, flops_per_token=1000), train(3, flops_per_token=1500)]
+        run, = self.report(write_run(self.folder / "rows", events)).runs
+        for found, flops in zip(run["train"]["columns"]["flops_per_s"], (7, 1000, 1500), strict=True):
+            self.assertAlmostEqual(found / (flops * 1024 / 0.01), 1)
+
 
 class BadInputTest(ReportTest):
     def test_usage(self):
@@ -236,7 +243,8 @@ class BrowserTest(ReportTest):
         self.assertNotIn("NaN", page.split("</script>")[-1])
 
     def test_the_x_axis_and_the_cursor_by_keyboard(self):
-        self.report(write_run(self.folder / "keys", [start(), *(train(step, 5 - step / 4) for step in range(1, 9))]))
+        self.report(write_run(self.folder / "keys", [start(peak_flops=1e9), *(
+            train(step, 5 - step / 4, flops_per_token=1000) for step in range(1, 9))]))
         page = self.browse("--window-size=400,900", "--dump-dom", script="""
             const axis = document.getElementById("axis");
             axis.value = "seconds";
@@ -252,6 +260,7 @@ class BrowserTest(ReportTest):
         mean = sum(weight * (5 - step / 4) for step, weight in enumerate(weights, 1)) / sum(weights)
         self.assertIn(f"<title>true|false|seconds of training 0.08: {mean:.4f}</title>", page)
         self.assertGreaterEqual(page.count("<caption>"), 5)  # each picture's table was made
+        self.assertRegex(page, r'<th scope="row">MFU, median</th><td>10\.2')
 
     def test_a_loss_that_falls_tenfold_is_read_on_a_logarithmic_axis(self):
         losses = [9, 4, 2.2, 1.5, 1.2, 1.05, 0.95, 0.9]

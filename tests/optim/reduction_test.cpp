@@ -279,11 +279,13 @@ void expect_that_all_skip(const char* where, double bad, bool record_quirks) {
     own.step(1.0);
     const auto weights = test::clones(own.table.named_values());
     const auto state = test::clones(test::state_of(own.optimizer));
+    const auto kept = test::clones(own.optimizer.kept_gradients());
     set_gradients(own.table, {communicator.rank()}, 1);
     if (communicator.rank() == 1) own.table[where].grad().view(-1)[5] = bad;
     EXPECT_FALSE(std::isfinite(own.step(1.0))) << where << " on rank " << communicator.rank();
     test::expect_same(own.table.named_values(), weights);
     test::expect_same(test::state_of(own.optimizer), state);
+    test::expect_same(own.optimizer.kept_gradients(), kept);
   });
 }
 

@@ -47,6 +47,12 @@ class SettingsTest(RunTest):
                 self.fails(USAGE, name, f"in [{int(name != 'VAL_TOKENS')}, {most}]", value, LOADER_ORDER=order,
                            **{name: value})
 
+    def test_a_terminal_is_shown_paths_and_values_but_does_not_obey_them(self):
+        evil, readable = "\x1b[2J\u202e\nERROR exit=0", "\\x1b[2J\\u202e\\x0aERROR exit=0"
+        for code, settings in ((MISSING, dict(DATA_PATH=f"/{evil}")), (USAGE, dict(LOADER_ORDER=evil)),
+                               (MISSING, dict(TOKENIZER_PATH=f"/{evil}")), (USAGE, dict(DATA_PATH=f"synthetic:{evil}"))):
+            self.assertNotIn("\x1b", self.fails(code, readable, **settings))
+
     def test_half_a_set_of_rank_variables(self):
         self.fails(USAGE, "WORLD_SIZE", RANK=0)
 

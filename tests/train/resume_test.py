@@ -1,5 +1,6 @@
 """A run that was killed or told to stop goes on where it was, bit for bit, when the same command starts again."""
 
+import json
 import os
 import shutil
 import signal
@@ -7,7 +8,7 @@ import subprocess
 import time
 import unittest
 
-from harness import RunTest, end, read_until, train_losses
+from harness import TEXT, TOKENIZER, RunTest, end, read_until, train_losses
 
 BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
 # Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
@@ -46,6 +47,19 @@ class ResumeTest(RunTest):
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
         self.assertEqual(len(errors), 1, done.stderr)
         return errors[0]
+
+
+def contents(folder):
+    """{file: hash of its bytes} of a run, but for its lock, which names the last process."""
+    return {path: hash(path.read_bytes()) for path in folder.rglob("*") if path.is_file() and path.name != "run.lock"}
+
+
+def edit_manifests(folder, change):
+    """Calls change(manifest) for each checkpoint of a run and writes what it leaves."""
+    for path in (folder / "checkpoints").glob("step-*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        change(manifest)
+        path.write_text(json.dumps(manifest))
 
 
 class OneRankTest(ResumeTest):
@@ -183,18 +197,104 @@ class OneRankTest(ResumeTest):
                 self.fails(CONFIG, f"{name}=", f", now {value}", output="frozen", **dict(RICH, **{name: value}))
         several = self.fails(CONFIG, "SEED=1337, now 1", output="frozen", **dict(RICH, SEED=1, MATRIX_LR=0.5))
         self.assertIn("MATRIX_LR=0.025, now 0.5", several)
+        # The last five have no effect here, or are what `auto` is on a CPU.
         events = self.train(output="frozen", **dict(RICH, ITERATIONS=13, VAL_LOSS_EVERY=0, TRAIN_LOG_EVERY=5, KEEP=1,
-                                                    TRAIN_PREFETCH=0, WARMUP_STEPS=0, COMM_TIMEOUT_S=60))
+                                                    TRAIN_PREFETCH=0, WARMUP_STEPS=0, COMM_TIMEOUT_S=60,
+                                                    EMBED_LR=0.9, SWA_EVERY=5, MUON_BETA2=0.5, LATE_QAT=1,
+                                                    COMPUTE_DTYPE="fp32"))
         self.assertEqual(len(train_losses(events)), 13)
 
-    def test_other_data_under_the_same_path_is_refused(self):
-        shards = self.folder / "changing"
-        shutil.copytree(self.shards, shards)
-        self.kill_after("step:8/", output="changed-data", **dict(RICH, DATA_PATH=shards))
-        sorted(shards.glob("fineweb_train_*.bin"))[-1].unlink()
+    def test_auto_is_frozen_as_the_number_format_that_it_was(self):
+        self.kill_after("step:8/", output="formats", COMPUTE_DTYPE="bf16", **RICH)
+        self.fails(CONFIG, "COMPUTE_DTYPE=bf16, now fp32", output="formats", COMPUTE_DTYPE="auto", **RICH)
+
+        def as_older_programs_did(manifest):  # on a machine where auto was bf16
+            manifest["settings"]["COMPUTE_DTYPE"] = "auto"
+            del manifest["settings"]["training data"]
+
+        edit_manifests(self.out, as_older_programs_did)
         before = (self.out / "metrics.jsonl").read_bytes()
-        self.fails(CONFIG, "training tokens, now it has", output="changed-data", **dict(RICH, DATA_PATH=shards))
+        self.fails(CONFIG, "COMPUTE_DTYPE=bf16, now fp32", output="formats", COMPUTE_DTYPE="auto", **RICH)
         self.assertEqual((self.out / "metrics.jsonl").read_bytes(), before)
+        events = self.train(output="formats", COMPUTE_DTYPE="bf16", **RICH)
+        self.assertEqual(len([event for event in events if event["event"] == "resume"]), 1)
+
+    def test_other_shards_or_another_tokenizer_are_refused_and_the_same_ones_elsewhere_are_not(self):
+        whole = self.train(output="whole-data", **RICH)
+        shards, tokenizer = self.folder / "shards.before", self.folder / "tokenizer.before"
+        shutil.copytree(self.shards, shards)
+        shutil.copy(TOKENIZER, tokenizer)
+        settings = dict(RICH, output="data", DATA_PATH=shards, TOKENIZER_PATH=tokenizer)
+        self.kill_after("step:8/", **settings)
+        before = contents(self.out)
+        last = sorted(shards.glob("fineweb_train_*.bin"))[-1]
+        tokens, pieces = last.read_bytes(), tokenizer.read_bytes()
+        changed = [("one less", last, None), ("same size", last, tokens[:2000] + tokens[2002:2004] + tokens[2002:]),
+                   ("same number of pieces", tokenizer, pieces.replace(b"copyright", b"copywrong"))]
+        for change, path, content in changed:
+            with self.subTest(change):
+                original = path.read_bytes()
+                self.assertNotEqual(content, original)
+                path.write_bytes(content) if content else path.unlink()
+                error = self.fails(CONFIG, "saved with other data", "digest", ", now ", **settings)
+                self.assertIn("tokenizer=" if path == tokenizer else "training data=", error)
+                path.write_bytes(original)
+        # Nothing of the run has changed, not even with RESUME=PATH, which abandons what is behind it.
+        first = self.out / "checkpoints" / checkpoints(self.out)[0]
+        self.fails(CONFIG, "saved with other data", **dict(settings, RESUME=first, TOKENIZER_PATH=TOKENIZER,
+                                                           DATA_PATH="synthetic:zipf"))
+        self.assertEqual(contents(self.out), before)
+        settings.update(DATA_PATH=shards.rename(self.folder / "shards.after"),
+                        TOKENIZER_PATH=tokenizer.rename(self.folder / "tokenizer.after"))
+        self.assertEqual(results(self.train(**settings)), results(whole))
+
+    def test_a_text_that_has_changed_is_refused_and_one_that_was_moved_is_not(self):
+        text = self.folder / "before.txt"
+        words = "\n\n".join(path.read_text() for path in sorted(TEXT.iterdir()) if path.is_file()).encode()
+        text.write_bytes(words)
+        settings = dict(RICH, output="text", DATA_PATH=text)
+        self.kill_after("step:8/", **settings)
+        text.write_bytes(words[:100] + b"x" + words[101:])
+        self.fails(CONFIG, "training data=1 text files", f"{len(words)} bytes", ", now ", **settings)
+        text.unlink()
+        moved = self.folder / "after.txt"
+        moved.write_bytes(words)
+        events = self.train(**dict(settings, DATA_PATH=moved))
+        self.assertEqual(len(train_losses(events)), 12)
+
+    def test_a_checkpoint_of_an_older_program_is_resumed_with_the_same_paths(self):
+        self.kill_after("step:8/", output="older", **RICH)
+
+        def as_older_programs_did(manifest):
+            settings = manifest["settings"]
+            del settings["training data"], settings["tokenizer"]
+            settings.update({"COMPUTE_DTYPE": "auto", "DATA_PATH": str(self.shards), "TOKENIZER_PATH": str(TOKENIZER),
+                             "EMBED_LR": "0.6", "training tokens": "7"})
+            manifest["program"] = "old\x1b[2J\nERROR exit=0"
+
+        edit_manifests(self.out, as_older_programs_did)
+        self.fails(CONFIG, "training tokens=7, now ", output="older", **RICH)
+        edit_manifests(self.out, lambda manifest: manifest["settings"].pop("training tokens"))
+        moved = self.folder / "moved"
+        moved.symlink_to(self.shards)
+        self.fails(CONFIG, f"DATA_PATH={self.shards}, now {moved}", output="older", **dict(RICH, DATA_PATH=moved))
+        events = self.train(output="older", **RICH)
+        self.assertEqual(len(train_losses(events)), 12)
+        # Text of a file that a terminal does not obey.
+        self.assertIn("was saved by old\\x1b[2J\\x0aERROR exit=0, and this is ", self.warnings[0])
+
+    def test_gradients_of_heads_in_no_optimizer_go_on_with_the_scripts_quirks(self):
+        for dtype in ("fp32", "fp16"):
+            with self.subTest(dtype):
+                # The warm-up's gradients stay too; what accumulates soon clips all others.
+                quirks = dict(RICH, RECORD_QUIRKS=1, MTP_NUM_HEADS=2, MTP_LOSS_WEIGHT=4, WARMUP_STEPS=3,
+                              GRAD_CLIP_NORM=1, COMPUTE_DTYPE=dtype)
+                whole = self.train(output=f"quirks-{dtype}", **quirks)
+                norms = [event["grad_norm"] for event in whole if event["event"] == "train"]
+                self.assertGreater(max(norms), 1)
+                self.kill_after("step:8/", output=f"quirks-killed-{dtype}", **quirks)
+                events = self.train(output=f"quirks-killed-{dtype}", **quirks)
+                self.assertEqual(results(events), results(whole))
 
     def test_checkpoints_by_minutes_of_training_time(self):
         # A minute is long for a test: none is due, and the last is saved at the end.

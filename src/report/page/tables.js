@@ -25,7 +25,7 @@ const summaryRows = () => {
     row("validation loss, best", (run) => loss(extent(run.val.columns.val_loss)?.[0])),
     row("bits per byte, best", (run) => loss(extent(run.val.columns.val_bpb)?.[0])),
     row("tokens/s, median", (run) => short(usualRate(run))),
-    row("MFU, median", (run) => percent(mfu(run, usualRate(run)))),
+    row("MFU, median", (run) => percent(mfu(run, median(run.train.columns.flops_per_s)))),
     row("memory at the peak, allocated", (run) => bytes(run.memory?.peak_allocated_bytes)),
     row("memory at the peak, reserved", (run) => bytes(run.memory?.peak_reserved_bytes)),
     row("parameters", (run) => whole(run.start.model_params)),
