@@ -139,8 +139,9 @@ names_run() {
 # Starts the ranks and waits for them; sets status.
 train() {
   # In a session of its own, so that the terminal's Ctrl-C does not reach mpirun, which would end
-  # the ranks within a second. --quiet: the failed rank's own line says more than mpirun's message.
-  setsid mpirun --quiet "${as[@]}" "${place[@]}" -np "$ranks" "$program" "$@" </dev/null &
+  # the ranks within a second. A SIGKILL of this script kills mpirun, too: ranks without a launcher
+  # save and stop. --quiet: the failed rank's own line says more than mpirun's message.
+  setsid setpriv --pdeathsig KILL mpirun --quiet "${as[@]}" "${place[@]}" -np "$ranks" "$program" "$@" </dev/null &
   job=$!
   pass_on
   local before=

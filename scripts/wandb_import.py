@@ -2,9 +2,9 @@
 """usage: wandb_import.py RUN...
 
 Logs finished or running runs of train_gpt with the wandb package, offline: of each RUN (a run's folder, such as
-logs/RUN_ID) the settings as config, every number of metrics.jsonl at its step, the final scores as summary. Writes
-wandb/ in the current folder and prints for each run the folder that `wandb sync` uploads. Project: WANDB_PROJECT, or
-train_gpt.
+logs/RUN_ID) the settings as config, every number of metrics.jsonl at its step, the final scores as summary, and the
+exit code. Writes wandb/ in the current folder and prints for each run the folder that `wandb sync` uploads. Project:
+WANDB_PROJECT, or train_gpt.
 """
 import json
 import os
@@ -28,10 +28,13 @@ def import_run(wandb, folder):
     run = wandb.init(project=os.environ.get("WANDB_PROJECT", "train_gpt"), name=name, config=config["settings"], mode="offline",
                      settings=wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_meta=True))
     # A val event comes after the train event of its step: what belongs to one step is logged at once.
-    step, row = 0, {}
+    step, row, code = 0, {}, None
     for line in (folder / "metrics.jsonl").open():
+        if not line.endswith("\n"):  # a running run has not written all of it yet
+            break
         event = json.loads(line)
         kind = event["event"]
+        code = event["code"] if kind == "exit" else None
         if kind in AT_A_STEP:
             if event["step"] > step:
                 run.log(row, step=step)
@@ -43,7 +46,7 @@ def import_run(wandb, folder):
             run.summary.update(numbers({**event, "event": "val"}, f"final/{event['name']}"))
     run.log(row, step=step)
     where = pathlib.Path(run.dir).parent
-    run.finish()
+    run.finish(exit_code=code)
     return where
 
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 
 namespace tg {
 
@@ -42,8 +43,11 @@ bool FileWriter::create() {
   assert(!is_open());
   ::unlink(temporary_.c_str());
   descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (is_open()) leftover_.emplace(temporary_);
-  return is_open();
+  if (!is_open()) return false;
+  leftover_.emplace(temporary_);
+  // For remove_abandoned(), which removes nothing where there are no locks.
+  [[maybe_unused]] const bool locked = try_lock(descriptor_, FileLock::exclusive);
+  return true;
 }
 
 bool FileWriter::write(const void* bytes, std::size_t count) {
@@ -76,6 +80,15 @@ bool FileWriter::rename() {
   if (std::rename(temporary_.c_str(), path_.c_str()) != 0) return false;
   leftover_->keep();
   return true;
+}
+
+bool remove_abandoned(const std::string& temporary) {
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+  if (descriptor < 0) return false;
+  const bool abandoned = try_lock(descriptor, FileLock::exclusive);
+  const bool removed = abandoned && ::unlink(temporary.c_str()) == 0;
+  ::close(descriptor);
+  return removed;
 }
 
 std::size_t write_fully(int descriptor, const void* bytes, std::size_t count) {

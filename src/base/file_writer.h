@@ -10,8 +10,8 @@ namespace tg {
 
 // Writes a file that gets its name only when it is complete: bytes go to `temporary`, a path in the
 // same folder, and rename() renames that to `path`. Until then the destructor and the end of the
-// program remove the temporary; only a SIGKILL leaves it there. What fails returns false with
-// errno, for the caller's own message.
+// program remove the temporary; only a SIGKILL leaves it there, for remove_abandoned(). What fails
+// returns false with errno, for the caller's own message.
 class FileWriter {
  public:
   FileWriter(std::string path, std::string temporary);
@@ -39,6 +39,11 @@ class FileWriter {
   std::optional<Leftover> leftover_;
   int descriptor_ = -1;
 };
+
+// Removes a FileWriter's temporary if its writer was killed → whether it did. A living one holds a
+// lock on it, also on another host or in another container; where the file system has no locks,
+// nothing is removed.
+bool remove_abandoned(const std::string& temporary);
 
 // Writes to the end of a file or pipe → the bytes written: fewer than `count`, with errno, where it
 // fails.

@@ -14,8 +14,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/ending.h"
 #include "base/error.h"
 #include "base/error_file.h"
+#include "base/shown.h"
 
 namespace tg {
 namespace {
@@ -46,6 +48,10 @@ struct Log {
 Log& log_state() {
   static Log state;
   return state;
+}
+
+std::string as_line(std::string_view text) {
+  return shown(text, text.size());
 }
 
 void open_file(const std::string& path, bool truncate, std::optional<std::string_view> header) {
@@ -87,17 +93,18 @@ void continue_log_file(const std::string& path) {
   open_file(path, /*truncate=*/false, {});
 }
 
-void log_line(std::string_view line) {
+void log_line(std::string_view text) {
   Log& state = log_state();
   if (state.rank != 0) return;
   progress_line("");
+  const auto line = as_line(text);
   // The file first: it then has every line that standard output has, even if the run is killed.
   {
     const std::lock_guard lock(state.file_mutex);
     if (state.file) {
       state.file->info(line);
     } else {
-      state.before_file.emplace_back(line);
+      state.before_file.push_back(line);
     }
   }
   if (!state.out_lost) {
@@ -110,10 +117,10 @@ void log_line(std::string_view line) {
   }
 }
 
-void warn_line(std::string_view line) {
+void warn_line(std::string_view text) {
   Log& state = log_state();
   progress_line("");
-  state.err->info("WARN rank={}: {}", state.rank, line);
+  state.err->info("WARN rank={}: {}", state.rank, as_line(text));
 }
 
 void error_line(int exit_code, std::string_view what) {
@@ -121,19 +128,21 @@ void error_line(int exit_code, std::string_view what) {
   progress_line("");
   const long step = state.step;
   const std::string where = step < 0 ? "" : fmt::format(" step={}", step);
-  const auto line = fmt::format("ERROR exit={} rank={}{}: {}", exit_code, state.rank, where, what);
+  const auto line =
+      fmt::format("ERROR exit={} rank={}{}: {}", exit_code, state.rank, where, as_line(what));
   state.err->info(line);
   write_error_file(exit_code, line);
+  tell_ending({exit_code, step < 0 ? std::nullopt : std::optional(step), std::string(what)});
 }
 
-void progress_line(std::string_view line) {
+void progress_line(std::string_view text) {
   Log& state = log_state();
   if (state.rank != 0 || !state.terminal) return;
   const std::lock_guard lock(state.progress_mutex);
-  if (line.empty() && !state.progress_shown) return;
-  const std::string text = fmt::format("\r\x1b[K{}", line);
-  [[maybe_unused]] const auto written = write(STDOUT_FILENO, text.data(), text.size());
-  state.progress_shown = !line.empty();
+  if (text.empty() && !state.progress_shown) return;
+  const std::string line = fmt::format("\r\x1b[K{}", as_line(text));
+  [[maybe_unused]] const auto written = write(STDOUT_FILENO, line.data(), line.size());
+  state.progress_shown = !text.empty();
 }
 
 void turn_off_progress() {

@@ -1,8 +1,10 @@
 #pragma once
 // Log lines are bare (no time stamp, no level): scripts that parse the Python programs' logs parse
 // ours. Standard output and the log file get the same lines; warnings and errors go to standard
-// error. If one of them can no longer be written (a full disk, or a closed pipe where the program
-// ignores SIGPIPE), one warning says so and the others are still written.
+// error. What is logged is one line, in which shown() escapes what a terminal would obey: paths,
+// settings and text of files may hold anything. If one of them can no longer be written (a full
+// disk, or a closed pipe where the program ignores SIGPIPE), one warning says so and the others are
+// still written.
 #include <fmt/format.h>
 
 #include <string>
@@ -20,15 +22,16 @@ void open_log_file(const std::string& path, std::string_view header);
 // The same without a header, at the end of the file.
 void continue_log_file(const std::string& path);
 
-void log_line(std::string_view line);
-void warn_line(std::string_view line);
-// `ERROR exit=65 rank=1 step=12: what`; without step before the first one.
+void log_line(std::string_view text);
+void warn_line(std::string_view text);
+// `ERROR exit=65 rank=1 step=12: what`; without step before the first one. Also goes to torchrun's
+// error file (error_file.h) and to who listens (ending.h).
 void error_line(int exit_code, std::string_view what);
 // The step that error_line names from now on; negative: none.
 void set_log_step(long step);
 // A line on the terminal that the next one overwrites; does nothing unless standard
 // output is a terminal. Empty: erases the line.
-void progress_line(std::string_view line);
+void progress_line(std::string_view text);
 // No progress lines from now on: launchers give ranks a terminal but write their output to files.
 void turn_off_progress();
 

@@ -6,8 +6,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <future>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -17,6 +15,7 @@
 #include "base/first_line.h"
 #include "base/leftover.h"
 #include "base/log.h"
+#include "base/time_limit.h"
 
 namespace tg {
 
@@ -50,31 +49,18 @@ constexpr std::string_view kNoMemoryLine =
 // Unlinking may block, since storage may be what failed.
 constexpr auto kRemovalTimeout = std::chrono::seconds(2);
 
-void remove_leftovers_soon() {
-  auto removed = std::make_shared<std::promise<void>>();
-  const auto done = removed->get_future();
-  std::thread([removed] {
-    remove_leftovers();
-    removed->set_value();
-  }).detach();
-  done.wait_for(kRemovalTimeout);
-}
+std::atomic_flag the_end;
 
 // The first thread to get here ends the process; others wait.
 void take_the_end() {
-  static std::atomic_flag taken;
   static thread_local bool mine = false;
   if (mine) return;
-  while (taken.test_and_set()) ::pause();
+  while (the_end.test_and_set()) ::pause();
   mine = true;
 }
 
 [[noreturn]] void exit_with(ExitCode code) {
-  try {
-    remove_leftovers_soon();
-  } catch (...) {
-    remove_leftovers();  // a thread cannot be started
-  }
+  run_at_most(kRemovalTimeout, remove_leftovers);
   if (code == ExitCode::unavailable) std::this_thread::sleep_for(kLostPeerDelay);
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(code));
@@ -95,6 +81,10 @@ void take_the_end() {
 }
 
 }  // namespace
+
+bool is_ending() {
+  return the_end.test();
+}
 
 void silence_other_threads() {
   take_the_end();

@@ -16,6 +16,9 @@ namespace tg {
 // exception, as a joinable std::thread's destructor does, the line says only that.)
 int run_program(const std::function<void()>& program);
 
+// Whether a thread ends the program, which may take seconds.
+bool is_ending();
+
 // For an end of the program that this thread decides on and that other threads may only get in the
 // way of: from now on their errors are waited out, not reported. Then end_process() ends it, with
 // the line and exit code of `error`; `last` runs in between.

@@ -1,5 +1,6 @@
 #include "comm/communicator.h"
 
+#include <cstring>
 #include <exception>
 
 #include "base/error.h"
@@ -142,6 +143,35 @@ void Communicator::barrier() {
   const auto one = at::ones({1}, at::TensorOptions(device_).dtype(at::kFloat));
   sum(one).wait();
   if (device_.is_cuda()) run_collective([&] { one.cpu(); });
+}
+
+// → rank 0's, in host memory.
+at::Tensor Communicator::broadcast(const at::Tensor& on_host) {
+  std::vector<at::Tensor> tensors{on_host.to(device_)};
+  return run_collective([&] {
+    backend_->broadcast(tensors)->wait();
+    return tensors[0].cpu();
+  });
+}
+
+std::string Communicator::broadcast(const std::string& text) {
+  if (!backend_) return text;
+  const auto size = broadcast(at::scalar_tensor(std::ssize(text), at::kLong));
+  auto bytes = at::zeros({*size.const_data_ptr<std::int64_t>()}, at::kByte);
+  if (bytes.numel() == 0) return "";
+  if (rank_ == 0) std::memcpy(bytes.mutable_data_ptr(), text.data(), text.size());
+  bytes = broadcast(bytes);
+  return {static_cast<const char*>(bytes.const_data_ptr()), bytes.nbytes()};
+}
+
+std::optional<int> Communicator::first_rank_with(bool value) {
+  if (!backend_) return value ? std::optional(0) : std::nullopt;
+  const auto places_behind = at::scalar_tensor(value ? world_size_ - rank_ : 0,
+                                               at::TensorOptions(device_).dtype(at::kLong));
+  max(places_behind).wait();
+  const auto most = run_collective([&] { return places_behind.cpu(); });
+  const auto behind = static_cast<int>(*most.const_data_ptr<std::int64_t>());
+  return behind == 0 ? std::nullopt : std::optional(world_size_ - behind);
 }
 
 void Communicator::begin_training() {

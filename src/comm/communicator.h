@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -62,6 +64,10 @@ class Communicator {
   Pending all_gather(const at::Tensor& out, const at::Tensor& in);
   // Errors: unavailable.
   void barrier();
+  // Rank 0's text, on every rank; the other ranks' is ignored. Errors: unavailable.
+  std::string broadcast(const std::string& text);
+  // The first rank whose `value` is true; nothing: none. Errors: unavailable.
+  std::optional<int> first_rank_with(bool value);
 
   // Collective, after the first step: from now on the timeout is `timeout_s`. Errors: unavailable.
   void begin_training();
@@ -78,6 +84,7 @@ class Communicator {
  private:
   friend class Pending;
   Pending all_reduce(const at::Tensor& in_place, c10d::ReduceOp::RedOpType op);
+  at::Tensor broadcast(const at::Tensor& on_host);
   // Runs an action that may block on other ranks, under the watch. Errors: unavailable, except that
   // exceptions about this rank's own failure pass through.
   template <class Action>

@@ -65,9 +65,9 @@ PeerWatch::~PeerWatch() {
   done ? health_thread_.join() : health_thread_.detach();
 }
 
-void PeerWatch::set_timeout(double seconds) {
+double PeerWatch::set_timeout(double seconds) {
   const std::lock_guard lock(state_->mutex);
-  state_->timeout = State::Seconds(seconds);
+  return std::exchange(state_->timeout, State::Seconds(seconds)).count();
 }
 
 void PeerWatch::set_step(std::int64_t step) {
@@ -99,6 +99,14 @@ PeerWatch::Scope::~Scope() {
   const std::lock_guard lock(state.mutex);
   --state.wait_scopes;
   state.mark_progress();
+}
+
+PeerWatch::Timeout::Timeout(PeerWatch* watch, double seconds) : watch_(watch) {
+  if (watch_ != nullptr) before_s_ = watch_->set_timeout(seconds);
+}
+
+PeerWatch::Timeout::~Timeout() {
+  if (watch_ != nullptr) watch_->set_timeout(before_s_);
 }
 
 PeerWatch::Work::Work(PeerWatch* watch, std::string doing, std::string unit)

@@ -33,7 +33,8 @@ class PeerWatch {
 
   // This rank is at `step`.
   void set_step(std::int64_t step);
-  void set_timeout(double seconds);
+  // → the one before.
+  double set_timeout(double seconds);
   // This rank's host made progress.
   void progress();
   // `count` [1] int64 in host memory: this rank's device advances it as it makes progress.
@@ -51,6 +52,19 @@ class PeerWatch {
 
    private:
     PeerWatch* watch_;
+  };
+
+  // The timeout is `seconds` while one lives. `watch` may be null.
+  class Timeout {
+   public:
+    Timeout(PeerWatch* watch, double seconds);
+    ~Timeout();
+    Timeout(const Timeout&) = delete;
+    Timeout& operator=(const Timeout&) = delete;
+
+   private:
+    PeerWatch* watch_;
+    double before_s_ = 0;
   };
 
   // This rank does work that others may have to wait for, such as "writing the model to logs/1".

@@ -37,11 +37,16 @@ std::string get(const Rendezvous& rendezvous, const std::string& key, int from_r
   }
 }
 
+// The key that a rank sets when it joins; its value is what require_same() compares.
+std::string settings_key(int rank) {
+  return fmt::format("settings/{}", rank);
+}
+
 }  // namespace
 
-Rendezvous join_rendezvous(const LaunchInfo& launch, double timeout_s) {
+Rendezvous join_rendezvous(const LaunchInfo& launch, double timeout_s, NoticeTimes notices) {
   if (launch.world_size == 1) return {{}, "none needed"};
-  if (!launch.master_addr.empty()) return tcp_rendezvous(launch, timeout_s);
+  if (!launch.master_addr.empty()) return tcp_rendezvous(launch, timeout_s, notices);
   REQUIRE(launch.one_node && !launch.job.empty(), ExitCode::usage,
           "{} ranks (by {}{}) need a place to meet; set MASTER_ADDR to the first rank's host, for "
           "all ranks",
@@ -56,14 +61,34 @@ std::string broadcast_from_rank_0(const Rendezvous& rendezvous, const LaunchInfo
   return get(rendezvous, key, 0);
 }
 
-void require_same(const Rendezvous& rendezvous, const LaunchInfo& launch,
-                  const std::string& lines) {
+std::string waiting_line(const Rendezvous& rendezvous, const LaunchInfo& launch) {
+  std::vector<int> missing;
+  try {
+    // A get() that waits holds a TCPStore; a FileStore may be shared, and a clone would write to
+    // it.
+    const auto store = rendezvous.file.path.empty() ? rendezvous.store->clone() : rendezvous.store;
+    for (int rank = 0; rank < launch.world_size; ++rank) {
+      const bool joined = rank == launch.rank || store->check({settings_key(rank)});
+      if (joined && rank < launch.rank) return "";
+      if (!joined) missing.push_back(rank);
+    }
+  } catch (const std::exception&) {
+    return "";  // the store is gone; get() says so
+  }
+  if (missing.empty()) return "";
+  return fmt::format("waiting for {} of {} ({}); {}", ranks_text(missing), launch.world_size,
+                     launch.size_variable, launch.start_hint);
+}
+
+void require_same(const Rendezvous& rendezvous, const LaunchInfo& launch, const std::string& lines,
+                  NoticeTimes notices) {
   if (!rendezvous.store) return;
-  rendezvous.store->set(fmt::format("settings/{}", launch.rank), bytes_of(lines));
-  const auto first = get(rendezvous, "settings/0", 0);
+  rendezvous.store->set(settings_key(launch.rank), bytes_of(lines));
+  const WaitNotice notice(notices, [&] { return waiting_line(rendezvous, launch); });
+  const auto first = get(rendezvous, settings_key(0), 0);
   // Every rank compares all ranks, so that all fail with the same message.
   for (int other = 1; other < launch.world_size; ++other) {
-    const auto theirs = get(rendezvous, fmt::format("settings/{}", other), other);
+    const auto theirs = get(rendezvous, settings_key(other), other);
     if (theirs == first) continue;
     const auto [one, two] = first_difference(first, theirs);
     // The TCPStore may be in rank 0's process: it waits, up to 5 s, until all ranks have compared.

@@ -72,6 +72,23 @@ int listen_at(in_addr address, int port) {
   return descriptor;
 }
 
+// What a rank says while it cannot connect; empty: nothing. There is no store yet in which ranks
+// could agree on who speaks: one a host does, but each of those that were started one by one.
+std::string connect_notice(const LaunchInfo& launch, bool is_server, const std::string& endpoint) {
+  const bool one_by_one = launch.launcher == "env" && !launch.agent_store;
+  if (launch.local_rank != 0 && !one_by_one) return "";
+  const auto place = fmt::format("MASTER_ADDR:MASTER_PORT {}", endpoint);
+  if (is_server) {
+    return fmt::format(
+        "waiting for {} to answer, where this rank listens; expected an address of "
+        "this host in MASTER_ADDR",
+        place);
+  }
+  return fmt::format("waiting for {} of {} ({}) at {}; {}",
+                     launch.agent_store ? "torchrun's store" : "rank 0", launch.world_size,
+                     launch.size_variable, place, launch.start_hint);
+}
+
 }  // namespace
 
 Rendezvous file_rendezvous(const LaunchInfo& launch, double timeout_s) {
@@ -88,7 +105,7 @@ Rendezvous file_rendezvous(const LaunchInfo& launch, double timeout_s) {
   return {std::move(store), "file " + file.path, file};
 }
 
-Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s) {
+Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s, NoticeTimes notices) {
   c10::initLogging();  // reads TORCH_CPP_LOG_LEVEL; Python programs do so at import
   c10d::TCPStoreOptions options;
   options.port = static_cast<std::uint16_t>(launch.master_port);
@@ -96,6 +113,8 @@ Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s) {
   options.waitWorkers = false;
   options.timeout = milliseconds(timeout_s);
   const auto endpoint = fmt::format("{}:{}", launch.master_addr, launch.master_port);
+  const WaitNotice notice(notices,
+                          [&] { return connect_notice(launch, options.isServer, endpoint); });
   try {
     if (const auto address = loopback_address(launch.master_addr); address && options.isServer) {
       options.masterListenFd = listen_at(*address, launch.master_port);

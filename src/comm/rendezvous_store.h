@@ -10,7 +10,7 @@ namespace tg {
 Rendezvous file_rendezvous(const LaunchInfo& launch, double timeout_s);
 
 // A TCPStore at MASTER_ADDR:MASTER_PORT; on a loopback address it accepts connections from this
-// host alone. Errors: unavailable.
-Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s);
+// host alone. Says at `notices` that it waits for the store. Errors: unavailable.
+Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s, NoticeTimes notices);
 
 }  // namespace tg

@@ -53,7 +53,8 @@ Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse 
   if (launch.launcher != "single") turn_off_progress();
   check_settings(settings, launch.world_size, use);
   set_library_environment(settings.runtime, launch);
-  if (launch.world_size > 1) stop_with_parent();
+  // A single rank under srun may have a shell for a parent, which it may outlive.
+  if (launch.world_size > 1 || launch.launcher == "openmpi") stop_with_parent();
   if (launch.rank == 0) {
     for (const auto& notice : notices) warn_line(notice);
   }

@@ -3,7 +3,10 @@
 
 namespace tg {
 
-// Writes all of `text` to standard output, at once. Errors: io.
+// Writes all of `text` to standard output, at once; shown_lines() of it to a terminal, since names
+// and text of files may hold anything. Errors: io.
 void print_text(std::string_view text);
+// The same as it is, for a terminal to obey.
+void print_screen(std::string_view text);
 
 }  // namespace tg

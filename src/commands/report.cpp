@@ -15,6 +15,7 @@
 #include "config/parse.h"
 #include "report/http_server.h"
 #include "report/page.h"
+#include "report/run_follower.h"
 #include "report/served_runs.h"
 #include "store/atomic_file.h"
 

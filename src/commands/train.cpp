@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <csignal>
+#include <utility>
 
 #include "comm/communicator.h"
 #include "commands/join.h"
@@ -31,18 +32,18 @@ void train_command(int argc, const char* const* argv) {
   const auto joined =
       join_ranks(settings, origins, SettingsUse::training, notices(settings, origins));
   const OutputDir output_dir(settings, joined.rendezvous, joined.launch);
-  const auto beginning =
-      find_beginning(settings, output_dir.path(), joined.rendezvous, joined.launch);
-  if (beginning.finished) return;
   Communicator communicator(joined.rendezvous, joined.launch, joined.machine.device,
                             settings.runtime.comm_timeout_s, output_dir.path() + "/comm_traces");
+  auto beginning = find_beginning(settings, joined.machine, output_dir.path(), communicator);
+  if (beginning.finished) return;
+  if (beginning.resume) keep_schedule(*beginning.resume, settings.run);
   Trainer({.settings = settings,
            .origins = origins,
            .machine = joined.machine,
            .ranks = joined.event(),
            .store = joined.rendezvous.store,
            .output_dir = output_dir.path(),
-           .resume = beginning.resume,
+           .resume = std::move(beginning.resume),
            .lr_trace = lr_trace},
           communicator)
       .run();

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "commands/print.h"
 #include "commands/run_path.h"
+#include "report/run_follower.h"
 #include "report/terminal_view.h"
 
 namespace tg {
@@ -23,13 +24,13 @@ constexpr const char* help =
     "\n"
     "  train_gpt watch RUN\n"
     "\n"
-    "RUN is a run's folder, such as logs/RUN_ID. Shows steps, losses as a curve, tokens a second, "
-    "the\n"
-    "time left, the phases of a step (with TRAINING_TIMING_BREAKDOWN) and warnings, and draws "
-    "them\n"
-    "again every second until the run has ended or Ctrl-C is pressed, which does not touch the "
-    "run.\n"
-    "Prints them once where standard output is no terminal.\n";
+    "RUN is a run's folder, such as logs/RUN_ID, or the metrics.jsonl of one (metrics.1.jsonl\n"
+    "of an earlier run in the same folder). Shows what the run does, or where and why it\n"
+    "stopped; step, tokens a second, time left, the smoothed loss as a curve, validation, the\n"
+    "phases of a step (with TRAINING_TIMING_BREAKDOWN) and the last warning. Draws them again\n"
+    "every second, also of a run that stopped and may go on, until the run has ended or Ctrl-C\n"
+    "is pressed, which does not touch the run. Prints them once where standard output is no\n"
+    "terminal.\n";
 
 struct TerminalSize {
   std::size_t columns = 100, rows = 30;  // of no terminal
@@ -48,6 +49,27 @@ std::string as_screen(const std::string& text) {
   return screen + "\x1b[J";
 }
 
+std::string view(const nlohmann::json& record) {
+  const auto [columns, rows] = terminal_size();
+  return terminal_view(record, columns, rows);
+}
+
+// Draws the run until it has ended.
+void watch_run(const RunPath& path) {
+  RunFollower run(path);
+  for (;;) {
+    const auto began = std::chrono::steady_clock::now();
+    run.follow();
+    if (run.error()) run.require_begun();
+    print_screen(
+        as_screen(run.begun() ? view(run.record()) : path.metrics + ": has not begun yet\n"));
+    if (run.begun() && run.status()["kind"] == "ended") return;
+    // A tenth of a core at most, however long the run is.
+    const double pause_ms = std::max(1000.0, 9 * milliseconds_since(began));
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause_ms));
+  }
+}
+
 }  // namespace
 
 void watch_command(int argc, const char* const* argv) {
@@ -57,17 +79,10 @@ void watch_command(int argc, const char* const* argv) {
           "train_gpt watch: expected one RUN, found {}; see train_gpt watch --help",
           argc == 2 ? "'" + run + "'" : std::to_string(argc - 1));
   const auto path = run_path(run);
-  const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  for (;;) {
-    const auto began = std::chrono::steady_clock::now();
-    const auto record = read_run(path);
-    const auto [columns, rows] = terminal_size();
-    const auto text = terminal_view(record, columns, rows);
-    print_text(terminal ? as_screen(text) : text);
-    if (!terminal || record.contains("closing")) return;
-    // A tenth of a core at most, however long the run is.
-    const double pause_ms = std::max(1000.0, 9 * milliseconds_since(began));
-    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(pause_ms));
+  if (::isatty(STDOUT_FILENO) == 1) {
+    watch_run(path);
+  } else {
+    print_text(view(read_run(path)));
   }
 }
 

@@ -209,8 +209,8 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
 void check_settings(const Settings& settings, int world_size, SettingsUse use) {
   const auto conflicts = find_conflicts(settings, world_size, use);
   if (conflicts.size() == 1) throw Error(ExitCode::config, conflicts[0]);
-  REQUIRE(conflicts.empty(), ExitCode::config, "{} settings do not fit:\n  {}", conflicts.size(),
-          fmt::join(conflicts, "\n  "));
+  REQUIRE(conflicts.empty(), ExitCode::config, "{} settings do not fit: {}", conflicts.size(),
+          fmt::join(conflicts, "; "));
 }
 
 }  // namespace tg

@@ -16,23 +16,37 @@ struct Launcher {
   std::array<const char*, 3> variables;  // rank, world size, local rank
   const char* local_size;                // number of ranks on this host; Slurm: see slurm_tasks
   const char* job;
+  const char* start_hint;
   // Else local rank and count are optional: PMI does not define them, but Hydra sets them.
   bool knows_hosts = true;
 };
 
 constexpr Launcher launchers[] = {
-    {"env", {"RANK", "WORLD_SIZE", "LOCAL_RANK"}, "LOCAL_WORLD_SIZE", "TORCHELASTIC_RUN_ID"},
+    {"env",
+     {"RANK", "WORLD_SIZE", "LOCAL_RANK"},
+     "LOCAL_WORLD_SIZE",
+     "TORCHELASTIC_RUN_ID",
+     "start each with its RANK and the same MASTER_ADDR and MASTER_PORT, or all with torchrun"},
     {"openmpi",
      {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
      "OMPI_COMM_WORLD_LOCAL_SIZE",
-     "PMIX_NAMESPACE"},
-    {"slurm", {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}, nullptr, "SLURM_JOB_ID"},
+     "PMIX_NAMESPACE",
+     "mpirun starts them: see whether they run, and what they say"},
+    {"slurm",
+     {"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"},
+     nullptr,
+     "SLURM_JOB_ID",
+     "start with srun, which starts a process for each task (one alone: srun --ntasks=1)"},
     {"pmi",
      {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"},
      "MPI_LOCALNRANKS",
      "PMI_JOBID",
+     "mpiexec starts them: see whether they run, and what they say",
      /*knows_hosts=*/false},
 };
+
+constexpr const char* kTorchrunHint =
+    "torchrun starts them: see that it runs on every machine, and what they say";
 
 int read_int(const char* name, const std::string& text, int low, int high) {
   std::int64_t value = 0;
@@ -79,31 +93,49 @@ std::optional<int> count_local(const Launcher& launcher, const EnvLookup& lookup
   return std::nullopt;
 }
 
+// A rank that is alone on its host has local rank 0, whether or not a variable says so.
+bool one_rank_a_host(const Launcher& launcher, const EnvLookup& lookup) {
+  return lookup(launcher.variables[1]) == "1" ||
+         (launcher.local_size != nullptr && lookup(launcher.local_size) == "1");
+}
+
+[[noreturn]] void fail_incomplete(const std::vector<const char*>& present,
+                                  const std::vector<const char*>& missing) {
+  const auto names = fmt::format("{}", fmt::join(missing, ", "));
+  fail(ExitCode::usage, "{} is set, but {} is not; {}", fmt::join(present, ", "), names,
+       names == "LOCAL_RANK"
+           ? "set it to the rank's number on its host, or LOCAL_WORLD_SIZE=1 where every host "
+             "has one process"
+           : "start all ranks with torchrun, mpirun or srun, or unset it");
+}
+
 // Nothing if none of the launcher's variables exists.
 std::optional<LaunchInfo> read_ranks(const Launcher& launcher, const EnvLookup& lookup) {
-  std::array<std::string, 3> texts;
-  std::vector<const char*> present;
-  std::vector<const char*> missing;
+  std::array<std::optional<std::string>, 3> texts;
+  std::vector<const char*> present, missing;
+  const bool may_lack_local_rank = !launcher.knows_hosts || one_rank_a_host(launcher, lookup);
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const char* name = launcher.variables[i];
-    const auto text = lookup(name);
-    texts[i] = text.value_or("");
-    if (i == 2 && !launcher.knows_hosts) continue;
-    (text ? present : missing).push_back(name);
+    texts[i] = lookup(name);
+    const bool optional = i == 2 && may_lack_local_rank;
+    if (texts[i] && (i < 2 || launcher.knows_hosts)) present.push_back(name);
+    if (!texts[i] && !optional) missing.push_back(name);
   }
   if (present.empty()) return std::nullopt;
-  REQUIRE(missing.empty(), ExitCode::usage,
-          "{} is set, but {} is not; start all ranks with torchrun, mpirun or srun, or unset it",
-          fmt::join(present, ", "), fmt::join(missing, ", "));
+  if (!missing.empty()) fail_incomplete(present, missing);
 
   LaunchInfo info;
   info.launcher = launcher.name;
-  info.world_size = read_int(launcher.variables[1], texts[1], 1, 1 << 20);
-  info.rank = read_int(launcher.variables[0], texts[0], 0, info.world_size - 1);
-  // Without a local rank all ranks are assumed to share a host.
-  const bool counted = launcher.knows_hosts || !texts[2].empty();
-  info.local_rank =
-      counted ? read_int(launcher.variables[2], texts[2], 0, info.world_size - 1) : info.rank;
+  info.size_variable = launcher.variables[1];
+  info.start_hint = launcher.start_hint;
+  info.world_size = read_int(launcher.variables[1], *texts[1], 1, 1 << 20);
+  info.rank = read_int(launcher.variables[0], *texts[0], 0, info.world_size - 1);
+  if (texts[2]) {
+    info.local_rank = read_int(launcher.variables[2], *texts[2], 0, info.world_size - 1);
+  } else {
+    // PMI's ranks are assumed to share a host where nothing says otherwise.
+    info.local_rank = one_rank_a_host(launcher, lookup) ? 0 : info.rank;
+  }
   const auto local_size = count_local(launcher, lookup, info.world_size);
   info.local_size = local_size.value_or(info.world_size);
   const auto hosts = info.launcher == "slurm" ? lookup("SLURM_NNODES") : std::nullopt;
@@ -150,6 +182,7 @@ LaunchInfo read_launch(const EnvLookup& lookup) {
   if (const auto port = lookup("MASTER_PORT"))
     info.master_port = read_int("MASTER_PORT", *port, 1, 65535);
   info.agent_store = lookup("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+  if (info.agent_store && info.launcher == "env") info.start_hint = kTorchrunHint;
   info.attempt = lookup("TORCHELASTIC_RESTART_COUNT").value_or("0");
   info.gloo_interface = lookup("GLOO_SOCKET_IFNAME").value_or("");
   info.chose_threads = lookup("OMP_NUM_THREADS") || lookup("MKL_NUM_THREADS");

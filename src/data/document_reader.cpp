@@ -6,9 +6,9 @@
 #include "base/byte_order_mark.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "data/json_line.h"
 #include "data/line_ends.h"
-#include "data/utf8.h"
 
 namespace tg {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/freed.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
 
 namespace tg {
 namespace {

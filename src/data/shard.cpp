@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "data/sampled_digest.h"
 
 namespace tg {
 namespace {
@@ -95,6 +96,17 @@ ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_siz
     starts_.push_back(starts_.back() + check_header(file));
     files_.push_back({file.path(), file.version()});
   }
+}
+
+std::string ShardSet::identity() const {
+  SampledDigest digest;
+  // Not by open(), which keeps files open: what is deleted or replaced later would not be noticed.
+  for (const auto& [path, version] : files_) {
+    const File file = File::open(path);
+    check_unchanged(file, version);
+    digest.add(file);
+  }
+  return fmt::format("{} shards, {} tokens, digest {}", count(), total_tokens(), digest.text());
 }
 
 std::int64_t ShardSet::tokens(int shard) const {

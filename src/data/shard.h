@@ -29,6 +29,7 @@ class ShardSet final : public TokenSource {
   ShardSet(const std::string& dir, std::string_view split, int vocab_size);
 
   const std::string& pattern() const override { return pattern_; }
+  std::string identity() const override;
   int count() const override { return static_cast<int>(files_.size()); }
   std::string path(int shard) const override { return shard_file(shard).path; }
   std::int64_t tokens(int shard) const override;

@@ -24,6 +24,7 @@ class SyntheticTokens final : public TokenSource {
   SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed);
 
   const std::string& pattern() const override { return pattern_; }
+  std::string identity() const override { return pattern_; }  // besides VOCAB_SIZE and SEED
   std::int64_t tokens(int) const override { return total_; }
   std::int64_t tokens_up_to(std::int64_t limit) const override;
 

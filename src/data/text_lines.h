@@ -12,8 +12,8 @@ struct TextLine {
   std::int64_t number;    // from 1
 };
 
-// The lines of a file's text, one after another, without a byte order mark; the end of the last line
-// begins no other.
+// The lines of a file's text, one after another, without a byte order mark; the end of the last
+// line begins no other.
 class TextLines {
  public:
   explicit TextLines(std::string_view text) : rest_(without_byte_order_mark(text)) {}

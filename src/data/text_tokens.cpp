@@ -14,6 +14,7 @@
 #include "data/document_encoder.h"
 #include "data/document_split.h"
 #include "data/growing_tokens.h"
+#include "data/sampled_digest.h"
 #include "data/text_progress.h"
 
 namespace tg {
@@ -42,6 +43,7 @@ class TextCorpus::Work {
     Split(const Work& work, std::string pattern) : work_(work), pattern_(std::move(pattern)) {}
 
     const std::string& pattern() const override { return pattern_; }
+    std::string identity() const override { return work_.identity(); }
     std::int64_t tokens(int) const override { return tokens_up_to(all_tokens); }
     std::int64_t tokens_up_to(std::int64_t limit) const override;
     std::optional<std::int64_t> known_tokens() const override;
@@ -57,12 +59,14 @@ class TextCorpus::Work {
   Split train, val;
 
  private:
+  std::string identity() const;
   void run();
   void encode_all();
   void require_both_splits(std::int64_t documents) const;
   std::int64_t wait_for(const Split& split, std::int64_t tokens,
                         std::unique_lock<std::mutex>& lock) const;
 
+  const std::vector<std::string> files_;
   std::string name_;
   Tokenizer tokenizer_;
   mutable TextProgress progress_;  // of waits for the whole text
@@ -85,6 +89,7 @@ TextCorpus::Work::Work(std::vector<std::string> files, const std::string& tokeni
                        int vocab_size, int threads)
     : train(*this, name_of(files) + " (train)"),
       val(*this, name_of(files) + " (val)"),
+      files_(files),
       name_(name_of(files)),
       tokenizer_(tokenizer_path, vocab_size),
       progress_("tokenizing " + name_ + ":", files),
@@ -100,6 +105,21 @@ TextCorpus::Work::~Work() {
   reader_done_.wait(lock, [this] { return waiting_ == 0; });
   lock.unlock();
   thread_.join();
+}
+
+// The split of the documents follows from the text.
+std::string TextCorpus::Work::identity() const {
+  SampledDigest digest;
+  std::int64_t bytes = 0;
+  for (const auto& path : files_) {
+    const auto file = File::open(path);
+    digest.add(file);
+    bytes += file.size();
+  }
+  const auto jsonl = std::ranges::count_if(
+      files_, [](const std::string& path) { return path.ends_with(".jsonl"); });
+  return fmt::format("{} text files ({} of JSON lines), {} bytes, digest {}", files_.size(), jsonl,
+                     bytes, digest.text());
 }
 
 void TextCorpus::Work::run() {

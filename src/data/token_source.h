@@ -15,6 +15,10 @@ class TokenSource {
   virtual ~TokenSource() = default;
 
   virtual const std::string& pattern() const = 0;  // its origin, for log lines and errors
+  // What it holds, by content, such as "3 shards, 90000 tokens, digest 0123456789abcdef": the same
+  // wherever that is, and for other data another text. Never waits for tokens to be made. Errors:
+  // missing_input, io.
+  virtual std::string identity() const = 0;
   // Number of shards.
   virtual int count() const { return 1; }
   virtual std::string path(int /*shard*/) const { return pattern(); }

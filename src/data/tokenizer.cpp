@@ -19,9 +19,7 @@ bool is_word(char c) {
 }
 
 std::unique_ptr<const TokenizerModel> open_model(const std::string& path) {
-  const std::string bytes = read_whole_file(path, largest_model);
-  REQUIRE(!bytes.empty(), ExitCode::bad_data,
-          "tokenizer {} is empty (expected a vocabulary, found 0 bytes)", path);
+  const std::string bytes = read_tokenizer_file(path);
   if (auto vocabulary = read_bpe_vocabulary(bytes, path))
     return std::make_unique<ByteLevelBpe>(*std::move(vocabulary));
   REQUIRE(
@@ -33,6 +31,13 @@ std::unique_ptr<const TokenizerModel> open_model(const std::string& path) {
 }
 
 }  // namespace
+
+std::string read_tokenizer_file(const std::string& path) {
+  std::string bytes = read_whole_file(path, largest_model);
+  REQUIRE(!bytes.empty(), ExitCode::bad_data,
+          "tokenizer {} is empty (expected a vocabulary, found 0 bytes)", path);
+  return bytes;
+}
 
 Tokenizer::Tokenizer(const std::string& path, int vocab_size) : model_(open_model(path)) {
   const int count = pieces();

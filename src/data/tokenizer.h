@@ -14,6 +14,9 @@
 
 namespace tg {
 
+// The bytes of a tokenizer's file. Errors: missing_input, bad_data (empty, or over 1 GiB), io.
+std::string read_tokenizer_file(const std::string& path);
+
 class Tokenizer {
  public:
   using Kind = PieceKind;

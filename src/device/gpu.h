@@ -14,6 +14,7 @@ std::string nccl_version();
 
 void use_gpu(int index);  // sets this thread's current device, and a current stream from the pool
 void wait_for_gpu();      // synchronises the current device
+bool has_used_gpu();      // whether any thread of this process called use_gpu()
 
 // Of the current device: compute capability 8.0 or more.
 bool has_bf16_tensor_cores();

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "data/utf8.h"
+#include "base/utf8.h"
 #include "eval/text_stream.h"
 
 namespace tg {

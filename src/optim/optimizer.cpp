@@ -55,6 +55,7 @@ Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
       communicator_(communicator),
       record_quirks_(options.record_quirks),
       reduction_(table, communicator, options.matrices),
+      kept_(table, communicator.rank()),
       banks_(of_group(table, ParamGroup::muon)),
       muon_(banks_of(banks_), muon_options(model, optim, options.matrices), communicator) {
   for (const auto group : {ParamGroup::embedding, ParamGroup::scalar, ParamGroup::head}) {
@@ -109,7 +110,7 @@ void Optimizer::step(const StepScalars& scalars) {
   }
   muon_.step(scalars, gradients_of(banks_), clip_);
   for (auto& gather : gathers) gather.wait();
-  reduction_.drop_unreduced(scalars.skip);
+  kept_.end_step(scalars.skip);
   if (loss_scale_) loss_scale_->update(scalars.skip);
 }
 
@@ -118,7 +119,6 @@ void Optimizer::zero_gradients() {
   reduction_.drop_shards();
   std::vector<at::Tensor> gradients;
   for (const auto& row : table_.rows()) {
-    if (row.group == ParamGroup::none) continue;
     if (row.value.grad().defined()) gradients.push_back(row.value.grad());
   }
   at::_foreach_zero_(gradients);

@@ -8,6 +8,7 @@
 #include "model/named_tensors.h"
 #include "model/parameters.h"
 #include "optim/adamw.h"
+#include "optim/kept_gradients.h"
 #include "optim/loss_scale.h"
 #include "optim/muon.h"
 #include "optim/reduction.h"
@@ -22,7 +23,7 @@ struct OptimizerOptions {
 
 // All optimizers of a run, dealt out by the parameter table (Parameter::group): Muon and AdamW at
 // each group's rate, of what is sharded on each rank its share. What is in group `none` is never
-// updated, and its gradients are never zeroed.
+// updated, and its gradients accumulate from step to step (KeptGradients).
 class Optimizer {
  public:
   Optimizer(const ParameterTable& table, const ModelConfig& model, const OptimConfig& optim,
@@ -36,14 +37,16 @@ class Optimizer {
   // [] fp32 on the device, at least 1; undefined likewise.
   at::Tensor loss_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
 
+  // Before the first backward pass of a step: sets the gradients of group `none`; all others are
+  // zero.
+  void begin_step() const { kept_.begin_step(grad_scale()); }
   // Sums all ranks' gradients, and `metrics` [k] fp32 in place. With `record_quirks` each rank
   // first clips its own gradients by max_norm, as the reference implementation does. Collective.
   void reduce(const at::Tensor& metrics, double max_norm);
   // After reduce(). Clips by the global norm: factor min(1, max_norm/(norm + 1e-6)), none for
   // max_norm 0. → the norm before clipping, [] fp32 on the device. Collective.
   at::Tensor clip(double max_norm);
-  // After clip(). A skipped step also zeroes the gradients of group `none`, so that one that is
-  // not finite does not stay. Collective.
+  // After clip(). Collective.
   void step(const StepScalars& scalars);
   // In place: a gradient that was there stays at its address.
   void zero_gradients();
@@ -51,6 +54,8 @@ class Optimizer {
   // By name, sharing storage.
   NamedTensors replicated_state() const;  // the same on every rank
   NamedTensors sharded_state() const;     // of this rank's shards alone
+  // Of this rank alone: the gradients of group `none`.
+  NamedTensors kept_gradients() const { return kept_.state(); }
 
  private:
   using Rows = std::vector<const Parameter*>;
@@ -65,6 +70,7 @@ class Optimizer {
   Communicator& communicator_;
   bool record_quirks_;
   Reduction reduction_;
+  KeptGradients kept_;
   at::Tensor local_norm_;  // with record_quirks: of this rank's own gradients
   at::Tensor clip_;        // the factor that the banks' gradients still need
   std::vector<AdamWGroup> adamw_;

@@ -181,10 +181,4 @@ std::vector<at::Tensor> Reduction::local_gradients() const {
   return all;
 }
 
-void Reduction::drop_unreduced(const at::Tensor& skip) {
-  const at::NoGradGuard no_grad;
-  // Not times zero: that keeps a NaN.
-  for (auto& gradient : gradients_of(unreduced_)) gradient.masked_fill_(skip.to(at::kBool), 0);
-}
-
 }  // namespace tg

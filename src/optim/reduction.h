@@ -33,9 +33,6 @@ class Reduction {
   void scale_local(const at::Tensor& factor);
   // Scales what reduce() gave, but for the banks', which Muon scales.
   void scale_all_but_banks(const at::Tensor& factor);
-  // Zeroes the gradients that stay with their rank where `skip` [] is not 0, without a wait: they
-  // are never zeroed otherwise, and what is not finite would stay in them.
-  void drop_unreduced(const at::Tensor& skip);
 
   // After the last use of the shards: one rank's copies of its banks would stay in memory.
   void drop_shards();

@@ -42,7 +42,8 @@ void RunEvents::add(const json& event, const std::string& place) {
             "{}: expected a \"start\" event before the first \"train\", found none", place);
     tables_.add_train(event, place);
   }
-  if (name == "start") tables_.set_tokens_per_step(event["tokens_per_step"].get<double>());
+  status_.add(event);
+  if (name == "start") tables_.set_defaults(event);
   if (name == "timing") tables_.add_timing(event);
   if (name == "val") tables_.add_val(event);
   if (is_in(kMarks, name) || is_in(kLists, name)) {
@@ -61,6 +62,7 @@ void RunEvents::write_to(json& run) const {
   for (const auto name : kMarks) append(name, run["marks"]);
   for (const auto name : kLists) append(name, run[std::string(name)] = json::array());
   for (const auto& [name, event] : last_) run[name] = event;
+  if (!status_.exit().is_null()) run["exit"] = status_.exit();
   run["counts"] = counts_;
   tables_.write_to(run);
 }

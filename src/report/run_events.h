@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "report/run_status.h"
 #include "report/step_tables.h"
 
 namespace tg {
@@ -17,7 +18,8 @@ class RunEvents {
   void add(const nlohmann::json& event, const std::string& place);
   // Whether the event `start` was among them: without it there is nothing to draw.
   bool begun() const { return last_.contains("start"); }
-  // All of what read_run() describes but the fields of config.json. Needs begun().
+  const RunStatus& status() const { return status_; }
+  // All of what read_run() describes but "status" and the fields of config.json. Needs begun().
   void write_to(nlohmann::json& run) const;
 
  private:
@@ -32,6 +34,7 @@ class RunEvents {
     std::deque<nlohmann::json> last_;
   };
 
+  RunStatus status_;
   StepTables tables_;
   std::map<std::string, Ends> lists_;
   std::map<std::string, nlohmann::json> last_;

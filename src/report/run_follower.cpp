@@ -1,6 +1,7 @@
 #include "report/run_follower.h"
 
-#include "base/error.h"
+#include <chrono>
+#include <filesystem>
 
 namespace tg {
 
@@ -8,13 +9,15 @@ namespace tg {
 bool RunFollower::open() {
   reader_.reset();
   events_ = {};
-  error_.clear();
+  error_.reset();
+  missing_.reset();
   try {
-    reader_.emplace(path_.metrics, LastLine::growing);
+    reader_.emplace(path_.metrics);
     config_ = read_run_config(path_);
   } catch (const Error& error) {
     reader_.reset();
     if (error.exit_code() != ExitCode::missing_input) throw;
+    missing_ = error;
   }
   return reader_.has_value();
 }
@@ -32,7 +35,7 @@ bool RunFollower::read(std::uint64_t most_bytes) {
 }
 
 bool RunFollower::follow(std::uint64_t most_bytes) {
-  const auto error_before = error_;
+  const bool failed_before = error_.has_value();
   bytes_ = 0;
   bool changed = false;
   try {
@@ -40,17 +43,45 @@ bool RunFollower::follow(std::uint64_t most_bytes) {
       changed = reader_.has_value();
       if (!open()) return changed;
     }
-    if (error_.empty()) changed |= read(most_bytes);
+    if (!error_) changed |= read(most_bytes);
   } catch (const Error& error) {
-    error_ = error.what();
+    // The run may have cut its file back at this moment; then it is read anew the next time.
+    if (reader_ && reader_->is_replaced()) {
+      reader_.reset();
+      changed = true;
+    } else {
+      error_ = error;
+    }
   }
-  return changed || error_ != error_before;
+  return changed || error_.has_value() != failed_before;
+}
+
+nlohmann::json RunFollower::status() const {
+  std::error_code gone;
+  const auto written = std::filesystem::last_write_time(path_.metrics, gone);
+  const std::chrono::duration<double> quiet = std::chrono::file_clock::now() - written;
+  return events_.status().as_json(gone ? 0 : quiet.count());
 }
 
 nlohmann::json RunFollower::record() const {
   auto run = config_;
   events_.write_to(run);
+  run["status"] = status();
   return run;
+}
+
+void RunFollower::require_begun() const {
+  if (error_) throw Error(*error_);
+  if (missing_) throw Error(*missing_);
+  REQUIRE(begun(), ExitCode::bad_data, "{}: expected the events of a run, found no \"start\"",
+          path_.metrics);
+}
+
+nlohmann::json read_run(const RunPath& path) {
+  RunFollower run(path);
+  run.follow();
+  run.require_begun();
+  return run.record();
 }
 
 }  // namespace tg

@@ -2,10 +2,7 @@
 
 #include <map>
 
-#include "base/error.h"
-#include "report/run_events.h"
 #include "store/json_fields.h"
-#include "store/metrics_reader.h"
 
 namespace tg {
 
@@ -22,17 +19,6 @@ json read_run_config(const RunPath& path) {
   for (const auto* name : {"versions", "device"}) run[name] = fields.text(name);
   const auto id = run["settings"].find("RUN_ID");
   run["name"] = id != run["settings"].end() && id->is_string() ? *id : json("run");
-  return run;
-}
-
-json read_run(const RunPath& path) {
-  json run = read_run_config(path);
-  MetricsReader reader(path.metrics);
-  RunEvents events;
-  while (const auto event = reader.next()) events.add(*event, reader.place());
-  REQUIRE(events.begun(), ExitCode::bad_data,
-          "{}: expected the events of a run, found no \"start\"", path.metrics);
-  events.write_to(run);
   return run;
 }
 

@@ -72,13 +72,15 @@ void ServedRuns::update() {
 }
 
 json ServedRuns::state(std::uint64_t since) const {
-  json state = {{"version", version_},    {"left_out", left_out_}, {"reading", reading_},
-                {"paths", json::array()}, {"runs", json::array()}, {"errors", json::array()}};
+  json state = {{"version", version_},      {"left_out", left_out_}, {"reading", reading_},
+                {"paths", json::array()},   {"runs", json::array()}, {"errors", json::array()},
+                {"statuses", json::array()}};
   for (const auto& run : runs_) {
     const auto& error = run.follower.error();
-    if (!error.empty()) state["errors"].push_back({{"path", run.path}, {"text", error}});
+    if (error) state["errors"].push_back({{"path", run.path}, {"text", error->what()}});
     if (!run.follower.begun()) continue;
     state["paths"].push_back(run.path);
+    state["statuses"].push_back(run.follower.status());
     if (run.version <= since) continue;
     state["runs"].push_back(run.follower.record());
     state["runs"].back()["name"] = run.name;

@@ -23,7 +23,8 @@ class ServedRuns {
   std::string page();
   // What has changed since an answer of that "version" (0: everything), as JSON:
   //   "version"; "reading": there is more to read; "left_out": runs beyond kMost;
-  //   "paths": of all runs, in order; "runs": objects of read_run() that changed, each all of it;
+  //   "paths", "statuses": of all runs, in order; "runs": objects of read_run() that changed, each
+  //   all of it;
   //   "errors": [{"path", "text"}].
   std::string changes(std::uint64_t since);
 

@@ -46,24 +46,31 @@ double StepTables::SmoothLoss::add(double loss) {
   return weight_ > 0 ? sum_ / weight_ : std::nan("");
 }
 
+void StepTables::set_defaults(const json& start) {
+  tokens_per_step_ = number(start, "tokens_per_step");
+  flops_per_token_ = number(start, "flops_per_token");
+}
+
 void StepTables::add_train(const json& event, const std::string& place) {
   const auto step = event["step"].get<std::int64_t>();
   REQUIRE(step > last_step_, ExitCode::bad_data,
           "{}: step: expected one above {}, that of the train event before, found {}", place,
           last_step_, step);
   const double ms = number(event, "train_time_ms"), loss = number(event, "train_loss");
-  // Metrics of earlier versions do not have them.
+  // Metrics of earlier versions do not have `tokens` and `flops_per_token`.
   const double tokens = event.contains("tokens")
                             ? number(event, "tokens") - last_tokens_
                             : static_cast<double>(step - last_step_) * tokens_per_step_;
   const double rate = ms > last_ms_ ? tokens / (ms - last_ms_) * 1000 : std::nan("");
+  const double flops =
+      event.contains("flops_per_token") ? number(event, "flops_per_token") : flops_per_token_;
   last_step_ = step;
   last_ms_ = ms;
   last_tokens_ += tokens;
   const auto position = static_cast<double>(step);
   const bool timed = timing_ && (*timing_)["step"] == step;
   train_.add_row({position, ms, last_tokens_, loss, number(event, "lr_scale"),
-                  number(event, "grad_norm"), rate,
+                  number(event, "grad_norm"), rate, rate * flops,
                   timed ? number(*timing_, "data_wait_ms") : std::nan(""), smooth_loss_.add(loss)});
   if (!timed) return;
   const auto phase = [&](const char* name) { return number_or_0(*timing_, name); };

@@ -11,8 +11,8 @@ namespace tg {
 
 class StepTables {
  public:
-  // The tokens that each of the following steps trains on.
-  void set_tokens_per_step(double tokens) { tokens_per_step_ = tokens; }
+  // Of the event `start`, what the following steps' own events do not say.
+  void set_defaults(const nlohmann::json& start);
   // Of the next `train` event.
   void add_timing(const nlohmann::json& event) { timing_ = event; }
   // Errors: bad_data, beginning with `place` (a step that is not above the one before).
@@ -36,7 +36,7 @@ class StepTables {
   // More than a picture has pixels.
   static constexpr std::size_t kParts = 1000;
 
-  double tokens_per_step_ = 0;
+  double tokens_per_step_ = 0, flops_per_token_ = 0;
   std::int64_t last_step_ = 0;
   double last_ms_ = 0, last_tokens_ = 0;  // at the end of that step
   SmoothLoss smooth_loss_;
@@ -48,6 +48,7 @@ class StepTables {
                           {"lr_scale", true},
                           {"grad_norm", true},
                           {"tokens_per_s", true},
+                          {"flops_per_s", true},
                           {"data_wait_ms", true},
                           {"smooth_loss", true}},
                          kParts};

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/shown.h"
@@ -16,7 +17,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kLabel = 10;      // of the chart, at its left
-constexpr std::size_t kOtherLines = 9;  // besides the chart's rows
+constexpr std::size_t kExitLines = 3;   // of the message of an error, at most
+constexpr std::size_t kOtherLines = 9;  // with these, besides the chart's rows
 constexpr std::size_t kLeastChart = 4, kMostChart = 16;
 
 std::vector<double> column(const json& run, const char* table, const char* name) {
@@ -50,13 +52,23 @@ std::string fitted(const std::string& line, std::size_t columns) {
   return text.substr(0, end) + "...";
 }
 
+// The same of a text of at most `most` lines, broken at spaces.
+std::vector<std::string> wrapped(std::string text, std::size_t columns, std::size_t most) {
+  text = shown(text, text.size());
+  std::vector<std::string> lines;
+  while (lines.size() + 1 < most && text.size() > columns) {
+    const auto space = text.rfind(' ', columns);
+    if (space == text.npos || space == 0) break;
+    lines.push_back(fitted(text.substr(0, space), columns));
+    text.erase(0, space + 1);
+  }
+  lines.push_back(fitted(text, columns));
+  return lines;
+}
+
 std::string text_of(const json& object, const char* name) {
   const auto found = object.find(name);
   return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
-bool ended(const json& run) {
-  return run.contains("closing");
 }
 
 std::string head(const json& run) {
@@ -64,7 +76,7 @@ std::string head(const json& run) {
   const auto ranks = start["world_size"].get<std::int64_t>();
   return fmt::format("{}: {}, {} rank{}, {} ({})", run["name"].get<std::string>(),
                      text_of(start, "device"), ranks, ranks == 1 ? "" : "s",
-                     text_of(start, "compute_dtype"), ended(run) ? "ended" : "not ended");
+                     text_of(start, "compute_dtype"), text_of(run["status"], "text"));
 }
 
 double planned_tokens(const json& run) {
@@ -99,7 +111,7 @@ std::string state(const json& run) {
   const double rate = recent(column(run, "train", "tokens_per_s"));
   auto text = fmt::format("step {:.0f} of {:.0f}  {:.0f} tokens  {:.0f} tokens/s  trained {}", step,
                           setting(run, "ITERATIONS"), tokens, rate, duration(ms / 1000));
-  if (!ended(run) && std::isfinite(rate)) {
+  if (text_of(run["status"], "kind") == "training" && std::isfinite(rate)) {
     text += "  left " + duration(seconds_left(run, tokens, ms, rate));
   }
   return text;
@@ -144,6 +156,13 @@ std::string warnings(const json& run) {
   return fmt::format("{} warning{}, the last: {}", count, count == 1 ? "" : "s", text);
 }
 
+// Why the run stopped; empty where it did not.
+std::string exit_text(const json& run) {
+  const auto exit = run.find("exit");
+  if (exit == run.end()) return "";
+  return text_of(*exit, "text");
+}
+
 }  // namespace
 
 std::string terminal_view(const json& run, std::size_t columns, std::size_t rows) {
@@ -166,6 +185,7 @@ std::string terminal_view(const json& run, std::size_t columns, std::size_t rows
     lines.push_back(fitted(phases(run), columns));
   }
   lines.push_back(fitted(warnings(run), columns));
+  for (auto& line : wrapped(exit_text(run), columns, kExitLines)) lines.push_back(std::move(line));
   std::string text;
   for (const auto& line : lines) {
     if (!line.empty()) text += line + "\n";

@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <vector>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -23,10 +25,21 @@ std::string folder_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
+constexpr std::string_view kTemporary = ".tmp.";
+
+// NAME of NAME.tmp.PID; empty: another kind of name.
+std::string_view file_of(std::string_view temporary) {
+  const auto at = temporary.rfind(kTemporary);
+  if (at == std::string_view::npos) return {};
+  const auto pid = temporary.substr(at + kTemporary.size());
+  const bool is_number = !pid.empty() && pid.find_first_not_of("0123456789") == pid.npos;
+  return is_number ? temporary.substr(0, at) : std::string_view();
+}
+
 }  // namespace
 
 AtomicFile::AtomicFile(const std::string& path)
-    : file_(path, fmt::format("{}.tmp.{}", path, ::getpid())) {
+    : file_(path, fmt::format("{}{}{}", path, kTemporary, ::getpid())) {
   REQUIRE(file_.create(), disk_trouble(errno) ? ExitCode::io : ExitCode::cannot_create,
           "{}: cannot be created ({}); choose an existing, writable folder", path,
           std::strerror(errno));
@@ -67,6 +80,20 @@ FileDigest AtomicFile::commit() {
   require(renamed, "renaming");
   sync_folder(folder_of(file_.path()));
   return {bytes_, xxh3_.value()};
+}
+
+void remove_abandoned_files(const std::string& folder,
+                            const std::function<bool(std::string_view name)>& is_own) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<std::string> abandoned;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const auto name = entry->path().filename().string();
+    const auto file = file_of(name);
+    if (!file.empty() && is_own(file)) abandoned.push_back(entry->path().string());
+  }
+  for (const auto& path : abandoned) remove_abandoned(path);
 }
 
 void write_file_atomically(const std::string& path, std::string_view bytes) {

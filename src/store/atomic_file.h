@@ -4,11 +4,12 @@
 // unchanged.
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "base/file_writer.h"
-#include "store/xxh3.h"
+#include "base/xxh3.h"
 
 namespace tg {
 
@@ -38,6 +39,11 @@ class AtomicFile {
   std::uint64_t bytes_ = 0;
   size_t unsynced_ = 0;  // bytes since the last fdatasync
 };
+
+// Removes what killed processes left of AtomicFiles in the folder, of those whose name
+// `is_own(NAME)`: NAME.tmp.PID that no process writes to. What cannot be removed stays.
+void remove_abandoned_files(const std::string& folder,
+                            const std::function<bool(std::string_view name)>& is_own);
 
 void write_file_atomically(const std::string& path, std::string_view bytes);
 

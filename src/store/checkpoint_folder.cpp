@@ -79,6 +79,18 @@ void remove_or_warn(const std::string& folder) {
   if (error) log_warn("{}: cannot be removed ({}); remove it yourself", folder, error.message());
 }
 
+void require_files(const std::string& folder, const Manifest& manifest) {
+  for (const auto& [name, digest] : manifest.files) {
+    const auto path = folder + "/" + name;
+    std::error_code error;
+    const auto bytes = fs::file_size(path, error);
+    REQUIRE(!error, ExitCode::io, "{}: expected a file of {} bytes, found none ({})", path,
+            digest.bytes, error.message());
+    REQUIRE(bytes == digest.bytes, ExitCode::io, "{}: expected {} bytes, found {}", path,
+            digest.bytes, bytes);
+  }
+}
+
 void require(const std::error_code& error, const std::string& path, const char* doing) {
   REQUIRE(!error, ExitCode::io, "{}: {} failed ({})", path, doing, error.message());
 }
@@ -106,6 +118,7 @@ void publish_checkpoint(const std::string& root, const Manifest& manifest) {
   const auto temporary = hidden_folder(root, manifest.step, kTemporary);
   const auto replaced = hidden_folder(root, manifest.step, kReplaced);
   const auto complete = checkpoint_folder(root, manifest.step);
+  require_files(temporary, manifest);
   write_manifest(temporary, manifest);  // its fsync of the folder covers the other files' names
   const bool replaces = exists(complete);
   std::error_code error, ignored;

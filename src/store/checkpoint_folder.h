@@ -13,15 +13,16 @@ namespace tg {
 
 std::string checkpoint_folder(const std::string& root, std::int64_t step);
 // Of the steps whose checkpoints have their names, newest first; a missing ROOT has none. Their
-// files are not looked at: verify_checkpoint(). Errors: io.
+// files are not looked at: read_checkpoint(). Errors: io.
 std::vector<std::int64_t> checkpoint_steps(const std::string& root);
 
 // Creates the folder that a checkpoint is written into, and those above it → its path. Every rank
 // may call it at the same time. Errors: cannot_create, io (the disk is full or broken).
 std::string begin_checkpoint(const std::string& root, std::int64_t step);
 // After begin_checkpoint() and once all files are in that folder: makes it the checkpoint of
-// manifest.step, in place of one that exists. Durable when it returns. Errors: cannot_create, io;
-// nothing incomplete has a checkpoint's name then either.
+// manifest.step, in place of one that exists. Durable when it returns. Errors: cannot_create; io,
+// also where a file that the manifest lists is not there with its size. Nothing incomplete has a
+// checkpoint's name then either.
 void publish_checkpoint(const std::string& root, const Manifest& manifest);
 
 // Removes all checkpoints but the newest `keep`. What cannot be removed is a warning.

@@ -9,7 +9,6 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "store/byte_source.h"
 #include "store/json_fields.h"
 #include "store/jsonl.h"
 
@@ -20,7 +19,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::int64_t kFormat = 1;
-constexpr std::uint64_t kPart = 4 << 20;
 
 // So that no manifest leads out of its folder.
 bool is_plain_name(std::string_view name) {
@@ -48,25 +46,6 @@ CheckpointFile file_from(const json& value, const std::string& where) {
   fields.require(xxh3.has_value(), "xxh3", "16 hexadecimal digits");
   file.digest.xxh3 = *xxh3;
   return file;
-}
-
-void verify_file(const std::string& path, const FileDigest& expected) {
-  std::error_code ignored;
-  REQUIRE(fs::is_regular_file(path, ignored), ExitCode::bad_data,
-          "{}: expected a file of {} bytes, found none", path, expected.bytes);
-  const FileSource source(path);
-  REQUIRE(source.size() == expected.bytes, ExitCode::bad_data, "{}: expected {} bytes, found {}",
-          path, expected.bytes, source.size());
-  std::string part(std::min(kPart, source.size()), '\0');
-  Xxh3 xxh3;
-  for (std::uint64_t at = 0; at < source.size(); at += part.size()) {
-    const auto count = std::min(part.size(), source.size() - at);
-    source.read(at, part.data(), count);
-    xxh3.add(part.data(), count);
-  }
-  REQUIRE(xxh3.value() == expected.xxh3, ExitCode::bad_data,
-          "{}: bytes have changed since it was written (expected XXH3 {:016x}, found {:016x})",
-          path, expected.xxh3, xxh3.value());
 }
 
 }  // namespace
@@ -107,12 +86,6 @@ Manifest read_manifest(const std::string& folder) {
     REQUIRE(names.insert(name).second, ExitCode::bad_data, "{}: expected {} once, found it twice",
             path, name);
   }
-  return manifest;
-}
-
-Manifest verify_checkpoint(const std::string& folder) {
-  auto manifest = read_manifest(folder);
-  for (const auto& [name, digest] : manifest.files) verify_file(folder + "/" + name, digest);
   return manifest;
 }
 

@@ -28,8 +28,5 @@ void write_manifest(const std::string& folder, const Manifest& manifest);
 // Errors: missing_input (no such folder, or no manifest in it); bad_data (not as written by
 // write_manifest, another format, a file's name twice or with a path); io.
 Manifest read_manifest(const std::string& folder);
-// Reads the manifest and every byte of its files, with report_progress(). Errors: as read_manifest;
-// bad_data naming the file, expected and found, where one is missing, cut or changed.
-Manifest verify_checkpoint(const std::string& folder);
 
 }  // namespace tg

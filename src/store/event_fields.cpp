@@ -44,6 +44,7 @@ const Fields& known_fields() {
         {"grad_norm", Type::number},
         {"tokens", Type::count},
         {"seq_len", Type::count},
+        {"flops_per_token", Type::number},
         {"loss_scale", Type::number}}},
       {"timing",
        {{"step", Type::count, kNeeded},
@@ -97,6 +98,7 @@ const Fields& known_fields() {
         {"code_bytes", Type::count},
         {"total_bytes", Type::count, kNeeded},
         {"limit_bytes", Type::count, kNeeded}}},
+      {"exit", {{"code", Type::count, kNeeded}, {"step", Type::count}, {"text", Type::text}}},
   };
   return fields;
 }

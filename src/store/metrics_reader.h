@@ -1,5 +1,5 @@
 #pragma once
-// The events of a metrics.jsonl, read line by line and checked.
+// The events of a metrics.jsonl, which may be growing, read line by line and checked.
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -10,18 +10,14 @@
 
 namespace tg {
 
-// What a line without an end at the end of the file is: damage, or not yet all there.
-enum class LastLine { whole, growing };
-
 class MetricsReader {
  public:
   // Errors: missing_input, io.
-  explicit MetricsReader(const std::string& path, LastLine last_line = LastLine::whole)
-      : file_(path), last_line_(last_line) {}
+  explicit MetricsReader(const std::string& path) : file_(path) {}
 
   // The next event: an object with a string "event", whose known fields have their types; nothing
-  // after the last. Errors: io; bad_data, naming file and line (no event, a line without an end or
-  // of more than 64 KiB, nested deeper than 4).
+  // after the last. A line without an end is not all there yet. Errors: io; bad_data, naming file
+  // and line (no event, a line of more than 64 KiB, nested deeper than 4).
   std::optional<nlohmann::json> next();
   // "PATH:LINE" of the last event, for messages.
   std::string place() const;
@@ -30,6 +26,8 @@ class MetricsReader {
   // was read so far: it is gone, replaced, shorter, or the last event is another (a run that goes
   // on from a checkpoint cuts the file back). Errors: io.
   bool grow();
+  // Whether the file is shorter than when it was last looked at, replaced or gone.
+  bool is_replaced() { return !file_.grow(); }
   // Bytes of the file before the next event, and of all of it.
   std::uint64_t position() const { return read_ - (buffer_.size() - begin_); }
   std::uint64_t size() const { return file_.size(); }
@@ -38,7 +36,6 @@ class MetricsReader {
   std::optional<std::string_view> next_line();
 
   FileSource file_;
-  const LastLine last_line_;
   std::string buffer_;            // of the file, up to `read_`
   std::size_t begin_ = 0;         // of what is left of it
   std::string last_;              // the last line, with its end

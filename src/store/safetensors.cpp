@@ -11,7 +11,6 @@
 
 #include "base/error.h"
 #include "store/byte_source.h"
-#include "store/safetensors_header.h"
 #include "store/tensor_check.h"
 
 namespace tg {
@@ -59,16 +58,24 @@ std::string header_text(const NamedTensors& tensors, const std::vector<size_t>& 
   return text;
 }
 
-// In order of offsets, each tensor must begin where the previous one ends, and the last one end
-// with the file.
-void check_offsets(const SafetensorsHeader& header, uint64_t data_size, const std::string& file) {
-  std::vector<const SafetensorsEntry*> sorted;
-  for (const auto& entry : header.entries) sorted.push_back(&entry);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
-    return std::pair(a->begin, a->end) < std::pair(b->begin, b->end);
+// Indices of the entries by their place in the file.
+std::vector<size_t> file_order(const std::vector<SafetensorsEntry>& entries) {
+  std::vector<size_t> order(entries.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return std::pair(entries[a].begin, entries[a].end) <
+           std::pair(entries[b].begin, entries[b].end);
   });
+  return order;
+}
+
+// Each tensor must begin where the previous one in the file ends, and the last one end with the
+// file.
+void check_offsets(const std::vector<SafetensorsEntry>& entries, const std::vector<size_t>& order,
+                   uint64_t data_size, const std::string& file) {
   uint64_t at = 0;
-  for (const auto* entry : sorted) {
+  for (const size_t i : order) {
+    const auto* entry = &entries[i];
     const std::string name = shown(entry->name);
     REQUIRE(entry->begin <= entry->end && entry->end <= data_size, ExitCode::bad_data,
             "{}: tensor '{}' is at bytes {} to {}, expected within 0 to {}", file, name,
@@ -93,7 +100,8 @@ void check_offsets(const SafetensorsHeader& header, uint64_t data_size, const st
           data_size);
 }
 
-NamedTensors read_tensors(const ByteSource& source, Metadata* metadata) {
+// → the header, and where the tensors' bytes begin.
+std::pair<SafetensorsHeader, uint64_t> read_header(const ByteSource& source) {
   const std::string& path = source.name();
   uint64_t length = 0;
   REQUIRE(source.holds(0, sizeof length), ExitCode::bad_data,
@@ -107,22 +115,27 @@ NamedTensors read_tensors(const ByteSource& source, Metadata* metadata) {
           "{}: expected a safetensors header that begins with '{{'", path);
   SafetensorsHeader header = parse_safetensors_header(text, path);
   const uint64_t data = sizeof length + length;
-  check_offsets(header, source.size() - data, path);
-  NamedTensors tensors;
-  tensors.reserve(header.entries.size());
-  for (auto& entry : header.entries) {
+  check_offsets(header.entries, file_order(header.entries), source.size() - data, path);
+  return {std::move(header), data};
+}
+
+}  // namespace
+
+NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata) {
+  auto [header, data] = read_header(source);
+  NamedTensors tensors(header.entries.size());
+  for (const size_t i : file_order(header.entries)) {
+    auto& entry = header.entries[i];
     at::Tensor tensor = at::empty(entry.shape, at::TensorOptions().dtype(entry.dtype));
     source.read(data + entry.begin, tensor.mutable_data_ptr(), tensor.nbytes());
     REQUIRE(entry.dtype != c10::ScalarType::Bool || all_zero_or_one(tensor), ExitCode::bad_data,
-            "{}: tensor '{}' is BOOL, expected bytes 0 and 1, found others", path,
+            "{}: tensor '{}' is BOOL, expected bytes 0 and 1, found others", source.name(),
             shown(entry.name));
-    tensors.emplace_back(std::move(entry.name), std::move(tensor));
+    tensors[i] = {std::move(entry.name), std::move(tensor)};
   }
   if (metadata) *metadata = std::move(header.metadata);
   return tensors;
 }
-
-}  // namespace
 
 FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors,
                             const Metadata& metadata) {
@@ -140,13 +153,17 @@ FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors
   return file.commit();
 }
 
+SafetensorsHeader load_safetensors_header(const std::string& path) {
+  return read_header(FileSource(path)).first;
+}
+
 NamedTensors load_safetensors(const std::string& path, Metadata* metadata) {
-  return read_tensors(FileSource(path), metadata);
+  return read_safetensors(FileSource(path), metadata);
 }
 
 NamedTensors parse_safetensors(std::string_view bytes, const std::string& name,
                                Metadata* metadata) {
-  return read_tensors(MemorySource(bytes, name), metadata);
+  return read_safetensors(MemorySource(bytes, name), metadata);
 }
 
 }  // namespace tg

@@ -7,7 +7,9 @@
 #include <string_view>
 
 #include "store/atomic_file.h"
+#include "store/byte_source.h"
 #include "store/named_tensors.h"
+#include "store/safetensors_header.h"
 
 namespace tg {
 
@@ -22,7 +24,11 @@ FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors
 // tensor; nothing is allocated beyond the file's own size.
 // Errors: missing_input, io (unreadable), bad_data naming file, tensor, expected and found.
 NamedTensors load_safetensors(const std::string& path, Metadata* metadata = nullptr);
-// The same of a file's bytes; `name` is for messages. Errors: bad_data.
+// The same of any source. Reads every byte once, from the first to the last.
+NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata = nullptr);
+// What is in the file, checked likewise, without the tensors' bytes.
+SafetensorsHeader load_safetensors_header(const std::string& path);
+// The same as load_safetensors() of a file's bytes; `name` is for messages. Errors: bad_data.
 NamedTensors parse_safetensors(std::string_view bytes, const std::string& name,
                                Metadata* metadata = nullptr);
 

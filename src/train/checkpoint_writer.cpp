@@ -5,6 +5,7 @@
 
 #include "base/elapsed.h"
 #include "base/error.h"
+#include "base/first_line.h"
 #include "base/progress.h"
 #include "comm/convert.h"
 #include "store/checkpoint_folder.h"
@@ -17,11 +18,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(10);
-// For another rank's share; the others allow rank 0 twice as long.
-constexpr auto kShareTimeout = std::chrono::seconds(300);
 
 // What one rank tells rank 0, and rank 0 all others: "BYTES XXH3", or why there is no file.
 constexpr std::string_view kFailed = "failed ";
+// The key of what rank 0 tells; the others' is their rank.
+constexpr std::string_view kOutcome = "outcome";
 
 std::string encode(const FileDigest& digest) {
   return fmt::format("{} {}", digest.bytes, digest.xxh3);
@@ -54,45 +55,63 @@ CheckpointWriter::~CheckpointWriter() {
 void CheckpointWriter::start(std::int64_t step, HostSnapshot& snapshot) {
   ++number_;
   ended_ = false;
-  bytes_written_ = 0;
   thread_ = std::thread([this, step, &snapshot] {
-    result_ = write(step, snapshot);
+    try {
+      result_ = write(step, snapshot);
+    } catch (const std::exception& error) {
+      store_lost_ = first_line(error.what());
+    }
     ended_ = true;
   });
 }
 
-SavedCheckpoint CheckpointWriter::take() {
-  for (std::int64_t seen = 0; !ended_; std::this_thread::sleep_for(kPoll)) {
-    const auto written = bytes_written_.load();
-    if (written > seen) report_progress(written - std::exchange(seen, written));
+SavedCheckpoint CheckpointWriter::take(PeerWatch* watch) {
+  while (!ended_) {
+    if (waits_) {
+      const PeerWatch::Scope waiting(watch);
+      while (waits_ && !ended_) std::this_thread::sleep_for(kPoll);
+    } else {
+      const PeerWatch::Work writing(watch, "writing a checkpoint to " + root_);
+      while (!waits_ && !ended_) {
+        if (reports_.exchange(0) > 0) report_progress(bytes_written_.exchange(0));
+        std::this_thread::sleep_for(kPoll);
+      }
+    }
   }
   thread_.join();
+  REQUIRE(
+      store_lost_.empty(), ExitCode::unavailable,
+      "a peer was lost while a checkpoint was written ({}); the rank that failed first says why",
+      store_lost_);
   return result_;
 }
 
 SavedCheckpoint CheckpointWriter::write(std::int64_t step, HostSnapshot& snapshot) {
-  const ProgressListener listener([this](std::int64_t bytes) { bytes_written_ += bytes; });
+  const ProgressListener listener([this](std::int64_t bytes) {
+    bytes_written_ += bytes;
+    ++reports_;
+  });
   const auto began = Clock::now();
-  std::string own;
-  try {
-    const auto& share = snapshot.wait();
-    own = encode(save_safetensors(begin_checkpoint(root_, step) + "/" + file_of(rank_), share));
-  } catch (const std::exception& error) {
-    own = std::string(kFailed) + error.what();
-  }
-  auto result = publish(step, own);
+  const auto own = write_share(step, snapshot);
+  auto result = rank_ == 0 ? publish(step, own) : hear_of(step, own);
   result.write_ms = milliseconds_since(began);
   return result;
 }
 
-SavedCheckpoint CheckpointWriter::publish(std::int64_t step, const std::string& own) try {
-  SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
-  if (rank_ != 0) {
-    store_->set(key(std::to_string(rank_)), bytes_of(own));
-    const auto saved = wait_for(key("saved"));
-    if (saved.starts_with(kFailed)) result.error = saved.substr(kFailed.size());
-    return result;
+// → what this rank tells the others.
+std::string CheckpointWriter::write_share(std::int64_t step, HostSnapshot& snapshot) const {
+  try {
+    const auto& share = snapshot.wait();
+    return encode(save_safetensors(begin_checkpoint(root_, step) + "/" + file_of(rank_), share));
+  } catch (const std::exception& error) {
+    return std::string(kFailed) + error.what();
   }
+}
+
+// Rank 0's: once every rank has ended its share, so that nobody writes to what is published here,
+// or removed.
+SavedCheckpoint CheckpointWriter::publish(std::int64_t step, const std::string& own) {
+  SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
   auto manifest = manifest_;
   manifest.step = step;
   for (int rank = 0; rank < manifest.world_size; ++rank) {
@@ -105,7 +124,7 @@ SavedCheckpoint CheckpointWriter::publish(std::int64_t step, const std::string& 
   }
   try {
     if (result.error.empty()) publish_checkpoint(root_, manifest);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     result.error = error.what();
   }
   if (result.error.empty()) {
@@ -113,11 +132,20 @@ SavedCheckpoint CheckpointWriter::publish(std::int64_t step, const std::string& 
   } else {
     remove_incomplete_checkpoints(root_);
   }
-  const auto failed = result.error.empty() ? "" : std::string(kFailed) + result.error;
-  if (store_) store_->set(key("saved"), bytes_of(failed.empty() ? "ok" : failed));
+  if (store_) {
+    store_->set(key(kOutcome),
+                bytes_of(result.error.empty() ? "saved" : std::string(kFailed) + result.error));
+  }
   return result;
-} catch (const std::exception& error) {
-  return {.folder = "", .error = error.what()};  // the store is gone, and so is rank 0
+}
+
+// The other ranks': rank 0 decides for all.
+SavedCheckpoint CheckpointWriter::hear_of(std::int64_t step, const std::string& own) {
+  SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
+  store_->set(key(std::to_string(rank_)), bytes_of(own));
+  const auto outcome = wait_for(key(kOutcome));
+  if (outcome.starts_with(kFailed)) result.error = outcome.substr(kFailed.size());
+  return result;
 }
 
 std::string CheckpointWriter::key(std::string_view what) const {
@@ -125,12 +153,10 @@ std::string CheckpointWriter::key(std::string_view what) const {
 }
 
 // Polled: a blocking get() would hold the store's lock, or fail after the store's own timeout.
-std::string CheckpointWriter::wait_for(const std::string& key) const {
-  const auto deadline = Clock::now() + (rank_ == 0 ? 1 : 2) * kShareTimeout;
-  while (!store_->check({key})) {
-    if (Clock::now() > deadline) return std::string(kFailed) + key + " did not come in time";
-    std::this_thread::sleep_for(kPoll);
-  }
+std::string CheckpointWriter::wait_for(const std::string& key) {
+  waits_ = true;
+  while (!store_->check({key})) std::this_thread::sleep_for(kPoll);
+  waits_ = false;
   return text_of(store_->get(key));
 }
 

@@ -2,11 +2,11 @@
 // Writes checkpoints in a thread of its own.
 #include <atomic>
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
-#include "comm/rendezvous.h"
+#include "comm/peer_watch.h"
 #include "store/checkpoint_manifest.h"
 #include "train/host_snapshot.h"
 
@@ -14,14 +14,16 @@ namespace tg {
 
 struct SavedCheckpoint {
   std::string folder;
-  std::uint64_t bytes = 0;  // of all ranks' files
+  std::uint64_t bytes = 0;  // of all ranks' files, as rank 0 knows them
   double write_ms = 0;
   std::string error;  // why there is none; empty: there is one
 };
 
 // Every rank writes its share of the state, rank 0 then the manifest; the folder gets its name when
 // all of it is on the disk, and older checkpoints beyond `keep` are removed after that. The ranks
-// agree through the store, so that nothing of training waits for a disk.
+// agree through the store, so that nothing of training waits for a disk: rank 0 hears from every
+// rank, however long that takes, before it publishes or removes anything, and all others take its
+// word. A rank that no longer writes is the watch's to end, when others wait for it in take().
 class CheckpointWriter {
  public:
   // `root`: the folder of the checkpoints. `manifest`: of every checkpoint, without step and files.
@@ -39,16 +41,18 @@ class CheckpointWriter {
   bool started() const { return thread_.joinable(); }
   // The checkpoint that was started has ended.
   bool ended() const { return ended_; }
-  // Waits for its end, with report_progress() as its bytes are written. The same on every rank, but
-  // for write_ms. Wants started().
-  SavedCheckpoint take();
+  // Waits for its end: under `watch`, which may be null, as work with progress while this rank
+  // writes, and as a wait for the others while it waits for them. The same on every rank, but for
+  // bytes and write_ms. Wants started(). Errors: unavailable (the store is gone, with rank 0).
+  SavedCheckpoint take(PeerWatch* watch);
 
  private:
   SavedCheckpoint write(std::int64_t step, HostSnapshot& snapshot);
-  // What this rank wrote, or why it did not, for all ranks → the result.
+  std::string write_share(std::int64_t step, HostSnapshot& snapshot) const;
   SavedCheckpoint publish(std::int64_t step, const std::string& own);
+  SavedCheckpoint hear_of(std::int64_t step, const std::string& own);
   std::string key(std::string_view what) const;
-  std::string wait_for(const std::string& key) const;
+  std::string wait_for(const std::string& key);
 
   const std::string root_;
   const Manifest manifest_;
@@ -57,9 +61,11 @@ class CheckpointWriter {
   const int rank_;
   std::int64_t number_ = 0;  // of checkpoints started
   std::thread thread_;
+  std::atomic<bool> waits_ = false;  // for another rank's word
   std::atomic<bool> ended_ = false;
-  std::atomic<std::int64_t> bytes_written_ = 0;
-  SavedCheckpoint result_;  // once ended
+  std::atomic<std::int64_t> bytes_written_ = 0, reports_ = 0;  // of progress, since the last look
+  SavedCheckpoint result_;                                     // once ended
+  std::string store_lost_;                                     // why, instead
 };
 
 }  // namespace tg

@@ -1,24 +1,20 @@
 #pragma once
 // When a run saves its state, and how it ends when it is told to stop.
 #include <functional>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
 #include "comm/communicator.h"
+#include "config/frozen_settings.h"
 #include "config/settings.h"
 #include "train/checkpoint_writer.h"
 #include "train/host_snapshot.h"
 #include "train/machine.h"
 #include "train/report.h"
+#include "train/run_end.h"
 #include "train/run_state.h"
 
 namespace tg {
-
-// Where a manifest's settings name how many training tokens there were, if that was known at the
-// start.
-inline const std::string kTrainTokens = "training tokens";
 
 // A run's folder of checkpoints.
 std::string checkpoints_folder(const std::string& output_dir);
@@ -26,12 +22,11 @@ std::string checkpoints_folder(const std::string& output_dir);
 // All ranks call each function for the same steps.
 class Checkpoints {
  public:
-  // `train_tokens`: how many there are, where that is known. `how_to_go_on`: what to do after a
-  // stop, for the user: "start the same command again".
+  // `data`: data_identity(). `how_to_go_on`: what to do after a stop, for the user: "start the same
+  // command again".
   Checkpoints(const Settings& settings, const Machine& machine, Communicator& communicator,
-              const Store& store, const std::string& output_dir,
-              std::optional<std::int64_t> train_tokens, std::string how_to_go_on, Report& report);
-  ~Checkpoints();
+              const Store& store, const std::string& output_dir, const FrozenTexts& data,
+              std::string how_to_go_on, Report& report);
 
   // Before the clock starts, at `elapsed_ms` of training time: allocates host memory, where
   // CHECKPOINT_EVERY asks for checkpoints.
@@ -61,14 +56,12 @@ class Checkpoints {
  private:
   void copy(RunState& state);
   void start();
+  SavedCheckpoint take();
   void collect();
-  void watch_for_stop();
-  bool is_set(const std::string& key) const;
   [[noreturn]] void save_and_end();
 
   const Settings& settings_;
   Communicator& communicator_;
-  const Store store_;
   const std::string root_, how_to_go_on_;
   Report& report_;
   HostSnapshot snapshot_;
@@ -78,10 +71,7 @@ class Checkpoints {
   std::string error_;               // of the last checkpoint written; empty: none
   double saved_at_ms_ = 0;          // training time at the last checkpoint
   double stall_ms_ = 0;             // of the last checkpoint
-  std::thread stop_watch_;
-  std::mutex mutex_;
-  bool closed_ = false;    // the evaluations are over: no stop begins
-  bool stopping_ = false;  // one has begun
+  RunEnd end_;                      // the last member: its thread uses the others
 };
 
 }  // namespace tg

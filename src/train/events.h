@@ -42,8 +42,7 @@ struct RunStarted {
   std::string attention_kernel, device, compute_dtype;
   std::string fp8;  // the products that are in FP8, as the setting names them; empty: none
   std::string threads;
-  double flops_per_token = 0;  // of training
-  double peak_flops = 0;       // of one rank's GPU, a second; 0: unknown
+  double peak_flops = 0;  // of one rank's GPU, a second; 0: unknown
 };
 
 // A size that the model computes with, larger than the settings' because a GPU is slow at that one.
@@ -78,6 +77,7 @@ struct StepEnded {
   double elapsed_ms = 0;    // training time
   std::int64_t tokens = 0;  // trained on by all ranks so far
   std::int64_t seq_len = 0;
+  double flops_per_token = 0;          // of training on rows of seq_len
   std::optional<double> loss_scale{};  // in fp16
   // Tokens of the stream that all ranks together have used; absent in the strided order.
   std::optional<std::int64_t> token_offset;
@@ -216,12 +216,19 @@ struct ArtifactWritten {
   }
 };
 
+// The process ends, and can still say so: the last event.
+struct RunEnded {
+  int exit_code = 0;
+  std::optional<std::int64_t> step{};  // done so far, where that is known
+  std::string error;                   // the error's message; empty with exit code 0
+};
+
 using RunEvent =
     std::variant<RanksJoined, RunStarted, SizePadded, MicroBatchCut, WarmUpStepEnded, Resumed,
                  FirstStepEnded, StepEnded, StepTimed, StepSkipped, CheckpointSaved,
                  CheckpointFailed, BatchesChanged, LateQatStarted, SwaStarted, SettingWarning,
                  TokensStalled, TokensRepeated, Validated, ValidationProgress, ValidationSummary,
                  TraceWritten, StoppedEarly, LoopEnded, MemoryMeasured, AverageApplied, FinalScored,
-                 ModelWritten, ArtifactWritten>;
+                 ModelWritten, ArtifactWritten, RunEnded>;
 
 }  // namespace tg

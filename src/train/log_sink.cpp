@@ -57,7 +57,7 @@ std::string LogSink::progress_text(const StepEnded& event) const {
                   run.iterations, event.loss, rate, left / 3600, left / 60 % 60, left % 60);
   if (event.pass) line += fmt::format("  pass {}", *event.pass);
   if (machine_.peak_flops > 0) {
-    const double flops = rate * training_flops_per_token(settings_.model, event.seq_len);
+    const double flops = rate * event.flops_per_token;
     line += fmt::format("  MFU {:.1f}%", 100 * flops / (world_size_ * machine_.peak_flops));
   }
   return line;

@@ -47,6 +47,7 @@ class LogSink {
   void operator()(const ModelWritten& event) const;
   // Warns where artifact and code exceed the limit.
   void operator()(const ArtifactWritten& event) const;
+  void operator()(const RunEnded&) const {}  // an error has its line on standard error
 
   // The terminal's line: rate of all ranks, time left, MFU of all ranks' GPUs where it is known.
   std::string progress_text(const StepEnded& event) const;

@@ -132,6 +132,15 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
   return machine;
 }
 
+Settings settings_as_computed(Settings settings, const Machine& machine) {
+  auto& runtime = settings.runtime;
+  if (runtime.compute_dtype == ComputeDtype::automatic)
+    runtime.compute_dtype =
+        machine.compute == at::kBFloat16 ? ComputeDtype::bf16 : ComputeDtype::fp32;
+  if (!machine.fp8) runtime.fp8 = {};
+  return settings;
+}
+
 MemoryPeak peak_memory(at::Device device) {
   if (device.is_cuda()) return gpu_memory_peak();
   rusage usage{};

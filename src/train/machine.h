@@ -32,6 +32,10 @@ struct Machine {
 Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
                        const LaunchInfo& launch);
 
+// The settings with COMPUTE_DTYPE and FP8 as that machine computes: no `auto`, and no FP8 where its
+// kernels or tensor cores are missing.
+Settings settings_as_computed(Settings settings, const Machine& machine);
+
 // The most memory in use since the start: of the device, or on a CPU of the process.
 MemoryPeak peak_memory(at::Device device);
 

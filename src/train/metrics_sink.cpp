@@ -15,6 +15,8 @@ nlohmann::json score_json(const char* event, const Score& score) {
 }  // namespace
 
 void MetricsSink::write(const nlohmann::json& event) {
+  const std::lock_guard lock(mutex_);
+  if (ended_) return;
   file_.write(event);
   if (also_) also_(event);
 }
@@ -45,8 +47,7 @@ void MetricsSink::operator()(const RunStarted& event) {
                        {"attention_kernel", event.attention_kernel},
                        {"device", event.device},
                        {"compute_dtype", event.compute_dtype},
-                       {"threads", event.threads},
-                       {"flops_per_token", event.flops_per_token}};
+                       {"threads", event.threads}};
   if (event.schedule_iterations) start["schedule_iterations"] = *event.schedule_iterations;
   if (!event.fp8.empty()) start["fp8"] = event.fp8;
   if (event.peak_flops > 0) start["peak_flops"] = event.peak_flops;
@@ -84,7 +85,8 @@ void MetricsSink::operator()(const StepEnded& event) {
                       {"grad_norm", event.grad_norm},
                       {"train_time_ms", event.elapsed_ms},
                       {"tokens", event.tokens},
-                      {"seq_len", event.seq_len}};
+                      {"seq_len", event.seq_len},
+                      {"flops_per_token", event.flops_per_token}};
   if (event.token_offset) json["token_offset"] = *event.token_offset;
   if (event.pass) json["pass"] = *event.pass;
   if (event.loss_scale) json["loss_scale"] = *event.loss_scale;
@@ -242,6 +244,16 @@ void MetricsSink::operator()(const ArtifactWritten& event) {
          {"serialize_ms", 1000 * stats.serialize_s},
          {"compress_ms", 1000 * stats.compress_s},
          {"write_ms", 1000 * stats.write_s}});
+}
+
+void MetricsSink::operator()(const RunEnded& event) {
+  nlohmann::json json{{"event", "exit"}, {"code", event.exit_code}};
+  if (event.step) json["step"] = *event.step;
+  constexpr std::size_t kMostText = 4096;  // a line's readers have limits
+  if (!event.error.empty()) json["text"] = event.error.substr(0, kMostText);
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  file_.write(json);
 }
 
 }  // namespace tg

@@ -2,6 +2,7 @@
 // Events as objects of metrics.jsonl, one a line, numbers in full precision; docs/metrics.md lists
 // them. A number that is not finite becomes null, so that every line stays JSON.
 #include <functional>
+#include <mutex>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <utility>
@@ -49,11 +50,15 @@ class MetricsSink {
   void operator()(const FinalScored& event);
   void operator()(const ModelWritten& event);
   void operator()(const ArtifactWritten& event);
+  // Any thread may call it; what other threads write afterwards is dropped.
+  void operator()(const RunEnded& event);
 
  private:
   void write(const nlohmann::json& event);
 
+  std::mutex mutex_;
   JsonLines file_;
+  bool ended_ = false;
   std::function<void(const nlohmann::json&)> also_;
 };
 

@@ -13,6 +13,9 @@
 #include "base/error.h"
 #include "base/file_lock.h"
 #include "base/log.h"
+#include "store/atomic_file.h"
+#include "train/checkpoints.h"
+#include "train/run_files.h"
 
 namespace tg {
 
@@ -105,6 +108,9 @@ OutputDir::OutputDir(Settings& settings, const Rendezvous& rendezvous, const Lau
     if (is_default) dir = "logs/" + run_id;
     make_folder(dir);
     lock_.emplace(dir);
+    for (const auto& folder : {dir, checkpoints_folder(dir)}) {
+      remove_abandoned_files(folder, is_run_file);
+    }
     if (is_default) link_log(dir);
   }
   run_id = broadcast_from_rank_0(rendezvous, launch, "run_id", run_id);

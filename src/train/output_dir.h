@@ -31,8 +31,8 @@ class FolderLock {
 class OutputDir {
  public:
   // Gives a run without RUN_ID a random one (a uuid), resolves OUTPUT_DIR (logs/RUN_ID by default,
-  // with logs/RUN_ID.txt linked to its log) and creates the folder. Errors: cannot_create (it
-  // cannot be written, or another run writes there).
+  // with logs/RUN_ID.txt linked to its log), creates the folder and removes what killed runs left
+  // half written in it. Errors: cannot_create (it cannot be written, or another run writes there).
   OutputDir(Settings& settings, const Rendezvous& rendezvous, const LaunchInfo& launch);
 
   const std::string& path() const { return path_; }

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/ending.h"
 #include "base/log.h"
 #include "base/uptime.h"
 #include "config/resolved.h"
@@ -64,9 +65,14 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
   config["versions"] = version_text();
   config["device"] = machine.device_name;
   write_json_file(files_->path("config.json"), config);
+  listen_to_ending([this](const Ending& ending) {
+    (*metrics_)(RunEnded{ending.exit_code, ending.step, ending.what});
+  });
 }
 
-Report::~Report() = default;
+Report::~Report() {
+  if (rank_ == 0) listen_to_ending(nullptr);
+}
 
 void Report::emit(const RunEvent& event) {
   if (rank_ != 0 && !is_of_one_rank(event)) return;

@@ -21,7 +21,7 @@ class Report {
   // config.json, under the names that RunFiles gives; or, where the run goes on behind step
   // `continues_at`, appends to the first two, of which metrics.jsonl then ends with that step, as
   // do the events of tensorboard/, to which a file is added.
-  // Rank 0 alone writes. Errors: cannot_create, io.
+  // Rank 0 alone writes, also a RunEnded when an error ends the process. Errors: cannot_create, io.
   Report(const std::string& dir, const Settings& settings, const Origins& origins,
          const Machine& machine, const Communicator& communicator,
          std::optional<std::int64_t> continues_at = {});
@@ -33,8 +33,8 @@ class Report {
   // To be called before the first StepEnded is emitted: takes the names, then emits FirstStepEnded.
   // Errors: io.
   void first_step();
-  // Renames the files as RunFiles does; to be called at the end of a run, which may have no steps.
-  // Errors: io.
+  // Renames the files as RunFiles does, on rank 0; to be called before any rank saves a checkpoint,
+  // also in a run without steps. Errors: io.
   void take_names();
 
  private:

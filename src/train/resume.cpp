@@ -3,16 +3,20 @@
 #include <fmt/ranges.h>
 
 #include <filesystem>
+#include <functional>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "config/frozen_settings.h"
+#include "config/text.h"
 #include "store/checkpoint_folder.h"
+#include "store/checkpoint_reader.h"
 #include "store/finished_marker.h"
 #include "store/safetensors.h"
 #include "train/checkpoints.h"
-#include "train/machine.h"
+#include "train/data_identity.h"
 
 namespace tg {
 
@@ -20,22 +24,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Rank 0's choice as text for the others; a folder's path is neither of these.
-const std::string kNew, kFinished = "finished";
-
-// The newest checkpoint whose every byte is as it was written; empty: none.
-std::string newest_valid(const std::string& root) {
-  for (const auto step : checkpoint_steps(root)) {
-    const auto folder = checkpoint_folder(root, step);
-    try {
-      verify_checkpoint(folder);
-      return folder;
-    } catch (const Error& error) {
-      log_warn("{} is skipped: {}", folder, error.what());
-    }
-  }
-  return kNew;
-}
+// Rank 0's choice as text for all ranks; no folder that RESUME can name is either of these.
+const std::string kNew = "never", kFinished;
 
 bool is_finished(const Settings& settings, const std::string& root) {
   const auto finished = read_finished(root);
@@ -50,15 +40,89 @@ bool is_finished(const Settings& settings, const std::string& root) {
   return true;
 }
 
-std::string choose(const Settings& settings, const std::string& root) {
+// Rank 0's: where the run may begin, the best first.
+std::vector<std::string> candidates(const Settings& settings, const std::string& root) {
   const auto& resume = settings.runtime.resume;
   remove_incomplete_checkpoints(root);
-  if (resume == "never") return kNew;
-  if (resume != "auto") {
-    verify_checkpoint(resume);
-    return resume;
+  if (resume == "never") return {};
+  if (resume != "auto") return {resume};
+  if (is_finished(settings, root)) return {kFinished};
+  std::vector<std::string> folders;
+  for (const auto step : checkpoint_steps(root)) folders.push_back(checkpoint_folder(root, step));
+  return folders;
+}
+
+// Why the reading fails; nothing: it does not.
+std::optional<Error> fault_of(const std::function<void()>& reading) {
+  try {
+    reading();
+    return {};
+  } catch (const Error& error) {
+    return error;
   }
-  return is_finished(settings, root) ? kFinished : newest_valid(root);
+}
+
+// Of a checkpoint: embedding tables are stored in bf16 where the run computed in it, else in fp32.
+ComputeDtype dtype_of_auto(const ResumePoint& point) {
+  for (const auto& file : point.manifest.files) {
+    const auto path = point.checkpoint + "/" + file.name;
+    for (const auto& entry : load_safetensors_header(path).entries) {
+      if (entry.name == "parameter.tok_emb.weight" && entry.dtype == at::kBFloat16)
+        return ComputeDtype::bf16;
+    }
+  }
+  return ComputeDtype::fp32;
+}
+
+// The checkpoint's frozen settings. Older programs saved COMPUTE_DTYPE and FP8 as they were set:
+// the first shows in the tensors; of FP8 nothing tells whether the machine could do it, and it is
+// taken to be as it is here.
+FrozenTexts saved_settings(const ResumePoint& point, const Settings& settings,
+                           const Settings& as_computed) {
+  auto saved = point.manifest.settings;
+  if (saved.contains(kTrainingData)) return saved;
+  const auto replace = [&](const char* name, const auto& was_set, const auto& computed) {
+    const auto found = saved.find(name);
+    if (found != saved.end() && found->second == value_text(was_set))
+      found->second = value_text(computed);
+  };
+  replace("COMPUTE_DTYPE", ComputeDtype::automatic, dtype_of_auto(point));
+  replace("FP8", settings.runtime.fp8, as_computed.runtime.fp8);
+  return saved;
+}
+
+// Reads the checkpoint, if its settings are as these → why it cannot be read; nothing: it is.
+std::optional<Error> read(ResumePoint& point, const Settings& settings, const Machine& machine,
+                          Communicator& ranks) {
+  const PeerWatch::Work reading(ranks.watch(), "reading " + point.checkpoint);
+  auto as_computed = settings_as_computed(settings, machine);
+  FrozenTexts saved;
+  auto fault = fault_of([&] {
+    point.manifest = read_manifest(point.checkpoint);
+    saved = saved_settings(point, settings, as_computed);
+  });
+  if (fault) return fault;
+  keep_schedule(point, as_computed.run);
+  require_resumable(point.checkpoint, saved, as_computed, ranks.world_size());
+  return fault_of([&] { point.tensors = read_checkpoint(point.checkpoint, point.manifest); });
+}
+
+// Whether every rank has read the checkpoint. The first rank that has not says why.
+bool read_by_all(ResumePoint& point, const Settings& settings, const Machine& machine,
+                 Communicator& communicator) {
+  // All come here at the same time, and reading shows its progress, which starting does not.
+  const PeerWatch::Timeout timeout(communicator.watch(), settings.runtime.comm_timeout_s);
+  const auto fault = read(point, settings, machine, communicator);
+  const auto failed = communicator.first_rank_with(fault.has_value());
+  if (!failed) return true;
+  const bool own = failed == communicator.rank();
+  if (settings.runtime.resume == "auto") {
+    if (own) log_warn("{} is skipped: {}", point.checkpoint, fault->what());
+    return false;
+  }
+  if (own) throw Error(*fault);
+  fail(ExitCode::unavailable, "{}: rank {} cannot read it, and says why", point.checkpoint,
+       *failed);
 }
 
 bool lies_in(const std::string& root, const std::string& checkpoint) {
@@ -69,19 +133,21 @@ bool lies_in(const std::string& root, const std::string& checkpoint) {
 // Writes the tensors of a checkpoint's files into the state.
 class Loader final : public StateVisitor {
  public:
-  explicit Loader(const ResumePoint& point) : checkpoint_(point.checkpoint) {
-    for (const auto& file : point.manifest.files) {
-      for (auto& named : load_safetensors(checkpoint_ + "/" + file.name)) {
-        tensors_.insert(std::move(named));
-      }
-    }
+  explicit Loader(ResumePoint& point) : checkpoint_(point.checkpoint) {
+    for (auto& named : std::exchange(point.tensors, {})) tensors_.insert(std::move(named));
   }
 
   void operator()(const std::string& name, std::int64_t& value) override { read(name, value); }
   void operator()(const std::string& name, double& value) override { read(name, value); }
   void operator()(const std::string& name, bool& value) override { read(name, value); }
   void operator()(const std::string& name, const at::Tensor& value, Placement) override {
-    value.copy_(find(name, value.sizes()));
+    const auto& found = find(name, value.sizes());
+    REQUIRE(
+        found.scalar_type() == value.scalar_type(), ExitCode::config,
+        "{}: '{}' was saved in {}, and this run has it in {}; resume with the COMPUTE_DTYPE and "
+        "on the kind of device that it was saved with, or set RESUME=never for a new run",
+        checkpoint_, name, c10::toString(found.scalar_type()), c10::toString(value.scalar_type()));
+    value.copy_(found);
   }
 
  private:
@@ -110,39 +176,58 @@ class Loader final : public StateVisitor {
 
 }  // namespace
 
-Beginning find_beginning(const Settings& settings, const std::string& output_dir,
-                         const Rendezvous& rendezvous, const LaunchInfo& launch) {
+Beginning find_beginning(const Settings& settings, const Machine& machine,
+                         const std::string& output_dir, Communicator& communicator) {
   const auto root = checkpoints_folder(output_dir);
-  const auto chosen = broadcast_from_rank_0(rendezvous, launch, "resume",
-                                            launch.rank == 0 ? choose(settings, root) : "");
-  if (chosen == kNew) return {};
-  if (chosen == kFinished) return {.resume = {}, .finished = true};
-  ResumePoint point{chosen, read_manifest(chosen), lies_in(root, chosen)};
-  require_resumable(chosen, point.manifest.settings, settings, launch.world_size);
-  if (launch.rank == 0) {
-    if (point.manifest.program != program_line()) {
+  std::vector<std::string> choices;
+  if (communicator.rank() == 0) choices = candidates(settings, root);
+  for (std::size_t i = 0;; ++i) {
+    const auto chosen = communicator.broadcast(i < choices.size() ? choices[i] : kNew);
+    if (chosen == kNew) return {};
+    if (chosen == kFinished) return {.resume = {}, .finished = true};
+    ResumePoint point{chosen, {}, lies_in(root, chosen)};
+    if (!read_by_all(point, settings, machine, communicator)) continue;
+    if (communicator.rank() == 0 && point.manifest.program != program_line()) {
       log_warn("{} was saved by {}, and this is {}: losses may differ in their last digits", chosen,
                point.manifest.program, program_line());
     }
-    if (point.same_run) {
-      remove_finished(root);
-      set_aside_newer(root, point.manifest.step);
-    }
+    return {.resume = std::move(point)};
   }
-  return {.resume = std::move(point)};
 }
 
-void require_same_tokens(const ResumePoint& point, std::optional<std::int64_t> train_tokens) {
+void keep_schedule(const ResumePoint& point, RunConfig& run) {
   const auto& saved = point.manifest.settings;
-  const auto found = saved.find(kTrainTokens);
-  if (!train_tokens || found == saved.end()) return;
-  REQUIRE(found->second == std::to_string(*train_tokens), ExitCode::config,
-          "{}: saved while DATA_PATH had {} training tokens, now it has {}; resume with the same "
-          "data, or set RESUME=never for a new run",
-          point.checkpoint, found->second, *train_tokens);
+  const auto found = saved.find(env_name("schedule_iterations"));
+  if (run.schedule_iterations > 0 || found == saved.end()) return;
+  const bool is_read = read_value(found->second, run.schedule_iterations);
+  REQUIRE(is_read, ExitCode::bad_data,
+          "{}: SCHEDULE_ITERATIONS is '{}' (expected a number of steps)", point.checkpoint,
+          found->second);
 }
 
-void load_checkpoint(const ResumePoint& point, RunState& state) {
+void require_same_data(const ResumePoint& point, const DataConfig& data,
+                       const FrozenTexts& identity, std::optional<std::int64_t> train_tokens) {
+  const auto& saved = point.manifest.settings;
+  auto now = identity;
+  if (!saved.contains(kTrainingData)) {
+    now = {{"DATA_PATH", data.data_path}, {"TOKENIZER_PATH", data.tokenizer_path}};
+    if (train_tokens) now["training tokens"] = value_text(*train_tokens);
+  }
+  const auto found = differences(saved, now);
+  REQUIRE(found.empty(), ExitCode::config,
+          "{}: saved with other data ({}); resume with the same data, which may be under another "
+          "path, or set RESUME=never for a new run",
+          point.checkpoint, fmt::join(found, "; "));
+}
+
+void go_back_to(const ResumePoint& point, const std::string& output_dir) {
+  if (!point.same_run) return;
+  const auto root = checkpoints_folder(output_dir);
+  remove_finished(root);
+  set_aside_newer(root, point.manifest.step);
+}
+
+void load_checkpoint(ResumePoint& point, RunState& state) {
   const at::NoGradGuard no_grad;
   Loader loader(point);
   state.visit(loader);

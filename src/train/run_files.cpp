@@ -53,6 +53,13 @@ std::optional<int> number_in(std::string_view file, std::string_view name) {
 
 }  // namespace
 
+bool is_run_file(std::string_view name) {
+  bool found = name.starts_with("trace_rank") || name == "finished.json";
+  for_each_name(
+      [&](std::string_view own) { found |= name == own || name == with_label(own, "new"); });
+  return found;
+}
+
 RunFiles::RunFiles(std::string dir, bool continues) : dir_(std::move(dir)), earlier_(false) {
   for_each_name([&](std::string_view name) {
     const auto path = fmt::format("{}/{}", dir_, name);

@@ -7,6 +7,10 @@
 
 namespace tg {
 
+// Whether a run writes a file of this name, in OUTPUT_DIR or with its checkpoints: log.txt,
+// config.new.json, trace_rank0.json, finished.json.
+bool is_run_file(std::string_view name);
+
 class RunFiles {
  public:
   // `dir` exists. `continues`: its files are this run's own, which goes on from a checkpoint.
@@ -17,9 +21,10 @@ class RunFiles {
   // is log.new.txt and so on where an earlier run's files have the names: a run that fails before
   // its first step does not replace them.
   std::string path(std::string_view name) const;
-  // To be called after the first step: renames all files of the earlier run, with one number above
-  // all existing ones (log.1.txt, final_model.1.pt; the highest is the newest), and the new ones to
-  // their final names. Later calls do nothing. Errors: io.
+  // To be called after the first step, or before the evaluations of a run without steps: renames
+  // all files of the earlier run, with one number above all existing ones (log.1.txt,
+  // final_model.1.pt; the highest is the newest), and the new ones to their final names. Later
+  // calls do nothing. Errors: io.
   void take_names();
 
  private:

@@ -143,8 +143,6 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .compute_dtype = machine.compute_name,
           .fp8 = fp8.any() ? value_text(fp8) : "",
           .threads = machine.threads,
-          .flops_per_token =
-              training_flops_per_token(settings.model, settings.run.train_seq_len.first()),
           .peak_flops = machine.peak_flops};
 }
 

@@ -90,6 +90,12 @@ void RunState::add_validation(std::int64_t at_step, double loss) {
 }
 
 void RunState::visit(StateVisitor& visitor) {
+  visit_rewound(visitor);
+  for (const auto& [name, value] : optimizer_.kept_gradients())
+    visitor("optimizer." + name, value, Placement::sharded);
+}
+
+void RunState::visit_rewound(StateVisitor& visitor) {
   visitor("step", step);
   visit_batches(visitor);
   visitor("fake_quant", fake_quant);
@@ -172,14 +178,14 @@ RunSnapshot RunState::save(bool on_host) {
     snapshot.tensors.emplace_back(
         name, on_host ? value.to(at::kCPU, false, /*copy=*/true) : value.clone());
   };
-  visit(reader);
+  visit_rewound(reader);
   return snapshot;
 }
 
 void RunState::restore(const RunSnapshot& snapshot) {
   const at::NoGradGuard no_grad;
   Writer writer(snapshot);
-  visit(writer);
+  visit_rewound(writer);
 }
 
 }  // namespace tg

@@ -47,9 +47,8 @@ struct RunSnapshot {
 };
 
 // Between two steps, with nothing under way on the device and the clock stopped. The schedules
-// follow from step and clock, and training draws no random numbers. Gradients are zero then, but
-// for the multi-token heads' with RECORD_QUIRKS, which are not part of the state: the reference
-// implementation's warm-up keeps them too.
+// follow from step and clock, training draws no random numbers, and gradients are zero, but for
+// those that the optimizer keeps.
 class RunState {
  public:
   // The parameters, the optimizer, the scales and the feeder are the run's own and must outlive
@@ -80,12 +79,15 @@ class RunState {
   void for_each_scalar(const std::function<void(const std::string&, StateScalar)>& function);
   void visit(StateVisitor& visitor);
 
-  // The copy is on the same devices, or with `on_host` in host memory.
+  // All but the gradients that the optimizer keeps: the reference implementation's warm-up, which
+  // rewinds all else, leaves its own in them. The copy is on the same devices, or with `on_host` in
+  // host memory.
   RunSnapshot save(bool on_host = false);
   // Wants a snapshot of a run with the same settings.
   void restore(const RunSnapshot& snapshot);
 
  private:
+  void visit_rewound(StateVisitor& visitor);
   void visit_batches(StateVisitor& visitor);
   void visit_loader(StateVisitor& visitor);
   void visit_average(StateVisitor& visitor);

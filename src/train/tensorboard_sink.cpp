@@ -78,7 +78,8 @@ void TensorboardSink::add_derived(const json& train, EventFile::Scalars& scalars
   if (last_ms_ && ms > *last_ms_) {
     const double rate = (tokens - last_tokens_) / (ms - *last_ms_) * 1000;
     scalars.emplace_back("train/tokens_per_s", rate);
-    if (peak_flops_ > 0) scalars.emplace_back("train/mfu", rate * flops_per_token_ / peak_flops_);
+    const double flops = rate * train["flops_per_token"].get<double>();
+    if (peak_flops_ > 0) scalars.emplace_back("train/mfu", flops / peak_flops_);
   }
   last_ms_ = ms;
   last_tokens_ = tokens;
@@ -87,7 +88,6 @@ void TensorboardSink::add_derived(const json& train, EventFile::Scalars& scalars
 void TensorboardSink::write(const json& event) {
   const auto& name = event["event"].get_ref<const std::string&>();
   if (name == "start") {
-    flops_per_token_ = event["flops_per_token"].get<double>();
     peak_flops_ = event.value("peak_flops", 0.0) * event["world_size"].get<double>();
   }
   if (!is_in(at_a_step, name) && !is_in(at_the_end, name)) return;

@@ -29,9 +29,8 @@ class TensorboardSink {
 
   const Settings settings_;
   EventFile file_;
-  std::int64_t step_ = 0;  // the last one; of what is measured at the end
-  // Of the event `start`.
-  double flops_per_token_ = 0, peak_flops_ = 0;
+  std::int64_t step_ = 0;          // the last one; of what is measured at the end
+  double peak_flops_ = 0;          // of all ranks' GPUs; 0: unknown
   std::optional<double> last_ms_;  // training time at the end of the step before
   double last_tokens_ = 0;         // and all tokens until then
 };

@@ -33,7 +33,10 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
                   device, graphs),
       once_a_step_(
           "the update",
-          {[this] { model_.cast_weights(); },
+          {[this] {
+             model_.cast_weights();
+             optimizer_.begin_step();
+           },
            [this] {
              model_.collect_gradients();
              if (const auto& scales = model_.fp8_scales(); scales.defined())

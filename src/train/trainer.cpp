@@ -10,6 +10,7 @@
 #include "config/derived.h"
 #include "optim/schedule.h"
 #include "train/artifact_files.h"
+#include "train/data_identity.h"
 #include "train/final_scores.h"
 #include "train/micro_batch.h"
 #include "train/model_files.h"
@@ -21,9 +22,12 @@ namespace tg {
 namespace {
 
 // Before anything is changed in OUTPUT_DIR.
-std::optional<ResumePoint> with_same_tokens(const std::optional<ResumePoint>& resume,
-                                            std::optional<std::int64_t> train_tokens) {
-  if (resume) require_same_tokens(*resume, train_tokens);
+std::optional<ResumePoint> with_same_data(RunSetup& setup, const FrozenTexts& data,
+                                          const TokenSource& training, int rank) {
+  auto resume = std::move(setup.resume);
+  if (!resume) return resume;
+  require_same_data(*resume, setup.settings.data, data, training.known_tokens());
+  if (rank == 0) go_back_to(*resume, setup.output_dir);
   return resume;
 }
 
@@ -44,20 +48,20 @@ std::string how_to_go_on(const Settings& settings, const Origins& origins) {
 
 }  // namespace
 
-Trainer::Trainer(const RunSetup& setup, Communicator& communicator)
+Trainer::Trainer(RunSetup setup, Communicator& communicator)
     : settings_(setup.settings),
       machine_(setup.machine),
       communicator_(communicator),
       output_dir_(setup.output_dir),
       parts_(settings_, machine_, communicator),
-      resume_(with_same_tokens(setup.resume, parts_.tokens.train->known_tokens())),
+      data_(data_identity(settings_.data, *parts_.tokens.train)),
+      resume_(with_same_data(setup, data_, *parts_.tokens.train, communicator.rank())),
       state_(settings_, machine_.device, communicator, parts_.weights.parameters, parts_.optimizer,
              parts_.weights.model.fp8_scales(), parts_.feeder),
       report_(output_dir_, settings_, setup.origins, machine_, communicator,
               continued_step(resume_)),
-      checkpoints_(settings_, machine_, communicator, setup.store, output_dir_,
-                   parts_.tokens.train->known_tokens(), how_to_go_on(settings_, setup.origins),
-                   report_),
+      checkpoints_(settings_, machine_, communicator, setup.store, output_dir_, data_,
+                   how_to_go_on(settings_, setup.origins), report_),
       reporter_(settings_, communicator.world_size(), parts_, state_, report_) {
   state_.clock.replay(setup.lr_trace);
   if (settings_.runtime.profile == ProfileMode::on) {
@@ -96,6 +100,7 @@ void Trainer::run() {
   }
   loop();
   finish();
+  report_.emit(RunEnded{.exit_code = 0, .step = state_.step, .error = ""});
 }
 
 void Trainer::loop() {
@@ -117,7 +122,7 @@ void Trainer::loop() {
     if (trace_) trace(step, last);
     if (last) break;
     train(step, elapsed);
-    if (step == first) communicator_.begin_training();
+    if (step == first) begin_training();
     if (checkpoints_.due(step + 1, rank_0_ms_)) {
       checkpoints_.save(state_, rank_0_ms_, [this] { read_back(); });
     }
@@ -130,6 +135,13 @@ void Trainer::loop() {
   }
 }
 
+// After the first step. As it is read back, rank 0 gives the run's files their names, and sets an
+// earlier run's aside: no rank saves a checkpoint before the barrier.
+void Trainer::begin_training() {
+  read_back();
+  communicator_.begin_training();
+}
+
 // Between two steps.
 void Trainer::stop() {
   read_back();
@@ -139,7 +151,10 @@ void Trainer::stop() {
 
 void Trainer::begin_evaluations() {
   read_back();
+  set_log_step(static_cast<long>(state_.step));
   wait_for_device(communicator_, machine_.device);
+  report_.take_names();  // a run may have no steps
+  communicator_.barrier();
   checkpoints_.begin_evaluations(state_);
 }
 
@@ -252,7 +267,6 @@ void Trainer::validate(std::int64_t step) {
 }
 
 void Trainer::finish() {
-  report_.take_names();
   report_.emit(LoopEnded{state_.clock.elapsed_ms(), state_.validation_ms});
   report_.emit(MemoryMeasured{peak_memory(machine_.device)});
   const auto line = state_.average->apply();

@@ -32,13 +32,14 @@ class Trainer {
  public:
   // Opens tokens and tokenizer, makes or loads the weights. Errors: those of RunParts and of the
   // outputs. All ranks of the communicator construct one, and call run(), together.
-  Trainer(const RunSetup& setup, Communicator& communicator);
+  Trainer(RunSetup setup, Communicator& communicator);
   // Errors: internal (a loss or gradient that is not finite), those of reading and writing;
   // stopped.
   void run();
 
  private:
   void loop();
+  void begin_training();
   [[noreturn]] void stop();
   void begin_evaluations();
   void train(std::int64_t step, double elapsed_ms);
@@ -56,7 +57,8 @@ class Trainer {
   Communicator& communicator_;
   const std::string output_dir_;
   RunParts parts_;
-  const std::optional<ResumePoint> resume_;
+  const FrozenTexts data_;  // data_identity()
+  std::optional<ResumePoint> resume_;
   RunState state_;
   Report report_;
   Checkpoints checkpoints_;

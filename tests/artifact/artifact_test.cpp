@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <mutex>
 
 #include "artifact/read_artifact.h"
 #include "artifact/write_artifact.h"
@@ -20,10 +21,15 @@ const std::string kImports =
     "import sys; sys.dont_write_bytecode = True\n"
     "sys.path.insert(0, '" SOURCE_DIR "/tests/artifact')\nimport reference, torch\n";
 
-// Large tensors of each kind, shapes with remainders, rows of zeros, constants and outliers, sizes
-// about and above the least scale; small ones on the limit.
-void make_weights(const TempFolder& folder) {
-  run_python(folder, kImports + R"(
+// What Python makes for these tests, once, since it takes a second to load torch. weights.pt: large
+// tensors of each kind, shapes with remainders, rows of zeros, constants and outliers, sizes about
+// and above the least scale; small ones on the limit. theirs.*: its artifacts. shared.ptz: tensors
+// that share one storage, a small file that would become large in fp32. call_*: pickles that call.
+const TempFolder& pythons_files() {
+  static const TempFolder folder;
+  static std::once_flag made;
+  std::call_once(made, [] {
+    run_python(folder, kImports + R"(
 torch.manual_seed(1)
 n = torch.randn
 w = {'blocks.0.attn.c_q.weight': n(257, 300) * 0.05, 'blocks.0.attn.proj.weight': n(300, 257) * 2,
@@ -41,7 +47,22 @@ w['bf16'] = n(300, 300).bfloat16()
 torch.save(w, 'weights.pt')
 reference.save_int6(reference.int6_value(w), 'theirs.int6.ptz')
 reference.save_int8(reference.int8_value(w), 'theirs.int8.ptz')
+
+q, scale = torch.ones(1000, 1000, dtype=torch.int8), torch.ones(1000)
+names = [f't{i}' for i in range(5000)]
+stored = {f'{name}.{part}': t for name in names for part, t in (('q', q), ('scale', scale))}
+reference.save_int6({'w': stored, 'm': {name: {'type': 'int6'} for name in names}}, 'shared.ptz')
+
+import os
+class Call:
+    def __reduce__(self):
+        return os.system, ('touch called',)
+reference.save_int6({'w': {}, 'm': Call()}, 'call_m.ptz')
+reference.save_int6({'w': Call(), 'm': {}}, 'call_w.ptz')
+reference.save_int8({'__quant_format__': Call()}, 'call_int8.ptz')
 )");
+  });
+  return folder;
 }
 
 std::vector<ArtifactTensor> artifact_tensors(const NamedTensors& weights) {
@@ -59,8 +80,7 @@ std::vector<ArtifactTensor> artifact_tensors(const NamedTensors& weights) {
 const std::vector<std::string> kKeepFp32 = {"resid_mix", "q_gain", "skip_weight"};
 
 TEST(Artifact, Int6IsThatOfPythonToTheBit) {
-  const TempFolder folder;
-  make_weights(folder);
+  const auto& folder = pythons_files();
   write_artifact_int6(artifact_tensors(load_torch(folder / "weights.pt")),
                       folder / "ours.int6.ptz");
   run_python(folder, kImports + R"(
@@ -75,9 +95,11 @@ torch.save(reference.int6_weights(theirs), 'read.pt')
     expect_same(read_artifact(folder / file, kPlenty), expected);
 }
 
-TEST(Artifact, Int8ZlibIsThatOfPythonToTheBit) {
-  const TempFolder folder;
-  make_weights(folder);
+// The optional dicts are left out where they would be empty.
+TEST(Artifact, Int8ZlibIsThatOfPythonToTheBitAndOfSmallTensorsHasNoMetadataOfRows) {
+  const auto& folder = pythons_files();
+  const std::string small = folder / "small.int8.ptz";
+  write_artifact_int8_zlib({{"q_gain", at::ones({3}), Quantization::keep_fp32}}, {"gain"}, small);
   const NamedTensors weights = load_torch(folder / "weights.pt");
   const auto stats =
       write_artifact_int8_zlib(artifact_tensors(weights), kKeepFp32, folder / "ours.int8.ptz");
@@ -90,7 +112,10 @@ bytes = lambda tensors: sum(t.nbytes for t in tensors.values())
 payload = sum(bytes(theirs[part]) for part in ('quantized', 'scales', 'passthrough'))
 torch.save({'payload': torch.tensor(payload), 'weights': torch.tensor(bytes(torch.load('weights.pt')))},
            'sizes.pt')
+small = list(reference.load('small.int8.ptz'))
+assert small == ['__quant_format__', 'quantized', 'scales', 'dtypes', 'passthrough'], small
 )");
+  expect_same(read_artifact(small, 3), {{"q_gain", at::ones({3})}});
   const NamedTensors expected = load_torch(folder / "read.pt");
   for (const char* file : {"ours.int8.ptz", "theirs.int8.ptz"})
     expect_same(read_artifact(folder / file, kPlenty), expected);
@@ -101,18 +126,6 @@ torch.save({'payload': torch.tensor(payload), 'weights': torch.tensor(bytes(torc
   const std::string file = file_bytes(folder / "ours.int8.ptz");
   EXPECT_EQ(stats.file_bytes, file.size());
   EXPECT_EQ(stats.torch_bytes, decompress_zlib(file, 100 << 20, "f").size());
-}
-
-// The optional dicts are left out where they would be empty.
-TEST(Artifact, Int8ZlibOfSmallTensorsHasNoMetadataOfRows) {
-  const TempFolder folder;
-  const std::string path = folder / "a";
-  write_artifact_int8_zlib({{"q_gain", at::ones({3}), Quantization::keep_fp32}}, {"gain"}, path);
-  run_python(folder, kImports +
-                         "value = reference.load('a')\n"
-                         "assert list(value) == ['__quant_format__', 'quantized', 'scales', "
-                         "'dtypes', 'passthrough'], value\n");
-  expect_same(read_artifact(path, 3), {{"q_gain", at::ones({3})}});
 }
 
 // An int6 artifact of a value that is almost one.
@@ -185,31 +198,15 @@ TEST(Artifact, WhatDoesNotFitTheFormatIsRefused) {
                  "expected '__quant_format__'");
 }
 
-// Tensors that share one storage: a small file that would become large in fp32.
 TEST(Artifact, SharedBytesCountEachTime) {
-  const TempFolder folder;
-  run_python(folder, kImports + R"(
-q, scale = torch.ones(1000, 1000, dtype=torch.int8), torch.ones(1000)
-names = [f't{i}' for i in range(5000)]
-stored = {f'{name}.{part}': t for name in names for part, t in (('q', q), ('scale', scale))}
-reference.save_int6({'w': stored, 'm': {name: {'type': 'int6'} for name in names}}, 'shared.ptz')
-)");
+  const auto& folder = pythons_files();
   expect_refused(folder, file_bytes(folder / "shared.ptz"), "at most the model's 3000000 elements",
                  3'000'000);
 }
 
 TEST(Artifact, APickleThatCallsIsRefusedAndCallsNothing) {
-  const TempFolder folder;
-  run_python(folder, kImports + R"(
-import os
-class Call:
-    def __reduce__(self):
-        return os.system, ('touch called',)
-reference.save_int6({'w': {}, 'm': Call()}, 'm.ptz')
-reference.save_int6({'w': Call(), 'm': {}}, 'w.ptz')
-reference.save_int8({'__quant_format__': Call()}, 'int8.ptz')
-)");
-  for (const char* name : {"m.ptz", "w.ptz", "int8.ptz"})
+  const auto& folder = pythons_files();
+  for (const char* name : {"call_m.ptz", "call_w.ptz", "call_int8.ptz"})
     expect_refused(folder, file_bytes(folder / name), "it names posix.system, which is no part");
   EXPECT_FALSE(std::filesystem::exists(folder / "called"));
 }

@@ -10,12 +10,14 @@
 
 namespace tg::test {
 
-// Returns once that thread of this process sleeps: it is in a wait that another one has to end.
+// Returns once that thread of this process sleeps, in a wait that another one has to end, or is
+// gone.
 inline void wait_until_asleep(::pid_t thread) {
   std::string line;
   do {
     std::this_thread::yield();
-    std::getline(std::ifstream(fmt::format("/proc/self/task/{}/stat", thread)), line);
+    std::ifstream file(fmt::format("/proc/self/task/{}/stat", thread));
+    if (!std::getline(file, line)) return;
   } while (line.at(line.rfind(')') + 2) != 'S');  // "12 (name) S ..."
 }
 

@@ -9,6 +9,7 @@ RECIPE.peer.ROUND.{log,power}.
 """
 import collections
 import json
+import math
 import os
 import pathlib
 import statistics
@@ -52,12 +53,9 @@ def read_runs(folder):
     return runs
 
 
-def flops_per_token(s):
-    """As train_gpt counts: products forward and twice backward, attention over half of T."""
-    kv_dim = s.NUM_KV_HEADS * (s.MODEL_DIM // s.NUM_HEADS)
-    block = s.MODEL_DIM * (2 * s.MODEL_DIM + 2 * kv_dim + 2 * int(s.MLP_MULT * s.MODEL_DIM))
-    products = s.NUM_LAYERS * block + s.VOCAB_SIZE * s.MODEL_DIM
-    return 6 * (products + s.NUM_LAYERS * s.MODEL_DIM * s.TRAIN_SEQ_LEN)
+def flops_per_token(programs):
+    """As train_gpt counts them for the recipe, whose products all programs compute; NaN where it did not run."""
+    return next((run.flops_per_token for runs in programs.values() for run in runs if isinstance(run, TrainRun)), math.nan)
 
 
 def all_steps(runs):
@@ -90,7 +88,7 @@ def print_speed(recipe, programs):
         drawn = "{:6.0f}{:7.0f}{:9.0f}".format(*power, power[0] * medians[program] / 1000) if power else " " * 22
         print(
             f"{name:15}{medians[program]:10.2f}{min(steps):8.2f}{max(steps):8.2f}{rate:11,.0f}"
-            f"{rate * flops_per_token(s) / PEAK_TFLOPS / 1e10:6.1f}%{drawn}"
+            f"{rate * flops_per_token(programs) / PEAK_TFLOPS / 1e10:6.1f}%{drawn}"
             f"{max(run.memory for run in programs[program]):10,.0f}  {firsts}"
         )
     for program in [program for program in medians if program != "peer" and "peer" in medians]:

@@ -57,6 +57,7 @@ class SlowTokens final : public TokenSource {
   SlowTokens(const TokenSource& source, double megabytes_per_s)
       : source_(source), seconds_per_token_(2e-6 / megabytes_per_s) {}
   const std::string& pattern() const override { return source_.pattern(); }
+  std::string identity() const override { return source_.identity(); }
   int count() const override { return source_.count(); }
   std::string path(int shard) const override { return source_.path(shard); }
   std::int64_t tokens(int shard) const override { return source_.tokens(shard); }

@@ -30,6 +30,7 @@ class TrainRun:
         self.first_s = events["first_step"][0]["ms_since_launch"] / 1000
         self.settled_s = settled_s(self.first_s, steps)
         self.tokens_per_step = events["start"][0]["tokens_per_step"]
+        self.flops_per_token = events["train"][-1]["flops_per_token"]
         self.val_losses = [event["val_loss"] for event in events["val"]]
         # Of the GPU, or of the process; none of a run that did not reach its end.
         self.peak_bytes = [event["peak_allocated_bytes"] for event in events["memory"]]

@@ -85,6 +85,28 @@ TEST(Communicator, MaximaAreOfEachElement) {
   });
 }
 
+TEST(Communicator, ATextIsRank0sOnEveryRank) {
+  for (const int world : {1, 3}) {
+    as_ranks(world, [&](Communicator& communicator) {
+      for (const std::string& text :
+           {std::string("a folder"), std::string(), std::string("\0\n", 2)}) {
+        EXPECT_EQ(communicator.broadcast(communicator.rank() == 0 ? text : "of another"), text);
+      }
+    });
+  }
+}
+
+TEST(Communicator, EveryRankKnowsTheFirstThatAnythingIsTrueOf) {
+  for (const int world : {1, 3}) {
+    as_ranks(world, [&](Communicator& communicator) {
+      EXPECT_EQ(communicator.first_rank_with(false), std::nullopt);
+      for (int first = 0; first < world; ++first) {
+        EXPECT_EQ(communicator.first_rank_with(communicator.rank() >= first), first);
+      }
+    });
+  }
+}
+
 TEST(Communicator, ScatteredSumsAreEachRanksPart) {
   for (const int world : {2, 3, 5}) {
     as_ranks(world, [&](Communicator& communicator) {

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iostream>
 #include <optional>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
@@ -102,6 +103,21 @@ TEST_F(PeerWatchDeathTest, ANewTimeoutAppliesAtOnce) {
     wait_in_scope(own);
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(69), "stopped or gone: rank 0 2; alive: 1");
+}
+
+TEST_F(PeerWatchDeathTest, ATimeoutAppliesInItsScopeAlone) {
+  const auto wait = [&] {
+    Rank own(store_, 1, kShort_s, 3);
+    const PeerWatch::Scope waiting(&own.watch);
+    {
+      const PeerWatch::Timeout patient(&own.watch, kLong_s);
+      std::this_thread::sleep_for(1s);
+      std::cerr << "still here\n";
+    }
+    std::this_thread::sleep_for(30s);
+    exit_with_success();
+  };
+  EXPECT_EXIT(wait(), testing::ExitedWithCode(69), "still here\nERROR exit=69");
 }
 
 TEST_F(PeerWatchDeathTest, ARankThatDoesNotWaitIsNotEnded) {

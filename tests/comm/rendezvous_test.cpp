@@ -62,6 +62,38 @@ TEST_F(RendezvousTest, ARankThatNeverJoinsIsNamedWithinTheTimeout) {
   }
 }
 
+TEST_F(RendezvousTest, TheLowestRankThatIsThereSaysWhichAreNot) {
+  const int port = free_port();
+  for (const bool at_address : {false, true}) {
+    const auto launch = [&](int rank) {
+      return at_address ? launch_at(port, rank, 5) : launch_of(rank, 5);
+    };
+    std::vector<Rendezvous> ranks;
+    for (const int rank : {0, 1, 3}) ranks.push_back(join_rendezvous(launch(rank), kTimeout_s));
+    const auto line = [&](int rank) { return waiting_line(ranks[0], launch(rank)); };
+    std::vector<std::jthread> waiting;
+    const auto come = [&](std::size_t i, int rank) {
+      waiting.emplace_back([&, i, rank] { require_same(ranks[i], launch(rank), "A=1\n"); });
+      ranks[i].store->clone()->wait({fmt::format("settings/{}", rank)});
+    };
+    come(2, 3);
+    EXPECT_EQ(line(3), "waiting for ranks 0-2, 4 of 5 (OMPI_COMM_WORLD_SIZE); mpirun starts them");
+    come(1, 1);
+    EXPECT_EQ(line(3), "");
+    EXPECT_EQ(line(1), "waiting for ranks 0, 2, 4 of 5 (OMPI_COMM_WORLD_SIZE); mpirun starts them");
+    come(0, 0);
+    EXPECT_EQ(line(1), "");
+    EXPECT_EQ(line(0), "waiting for ranks 2, 4 of 5 (OMPI_COMM_WORLD_SIZE); mpirun starts them");
+    for (const int rank : {2, 4}) {
+      waiting.emplace_back([&, rank] {
+        require_same(join_rendezvous(launch(rank), kTimeout_s), launch(rank), "A=1\n");
+      });
+    }
+    waiting.clear();
+    EXPECT_EQ(line(0), "");
+  }
+}
+
 TEST_F(RendezvousTest, ARank0ThatSetsNothingIsNamedWithinTheTimeout) {
   const auto launch = launch_of(1, 2);
   const auto rendezvous = join_rendezvous(launch, 1);

@@ -54,6 +54,8 @@ inline LaunchInfo launch_of(int rank, int world) {
   launch.rank = rank;
   launch.world_size = world;
   launch.launcher = "openmpi";
+  launch.size_variable = "OMPI_COMM_WORLD_SIZE";
+  launch.start_hint = "mpirun starts them";
   launch.job = "job";
   return launch;
 }

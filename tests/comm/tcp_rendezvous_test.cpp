@@ -1,4 +1,6 @@
 // Rendezvous at MASTER_ADDR:MASTER_PORT.
+#include <set>
+#include <sstream>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "tests/comm/rendezvous_testing.h"
@@ -6,6 +8,7 @@
 namespace tg {
 namespace {
 
+using namespace std::chrono_literals;
 using test::exchange;
 using test::free_port;
 using test::kTimeout_s;
@@ -94,14 +97,47 @@ TEST_F(TcpRendezvous, APortInUseIsNamed) {
       "(Address already in use); expected a free port of this host; choose another MASTER_PORT");
 }
 
-TEST_F(TcpRendezvous, AnAddressWhereNobodyListensEndsTheWait) {
-  const int port = free_port();
+TEST_F(TcpRendezvous, AnAddressWhereNobodyListensIsToldAndEndsTheWait) {
+  // One rank of a host says it, and each of those that were started one by one.
+  const struct {
+    int local_rank;
+    const char* launcher;
+    bool agent;
+    const char* waits_for;
+  } cases[] = {{0, "openmpi", false, "rank 0"},
+               {1, "openmpi", false, nullptr},
+               {0, "env", true, "torchrun's store"},
+               {1, "env", true, nullptr},
+               {1, "env", false, "rank 0"}};
+  std::vector<LaunchInfo> launches;
+  std::set<std::string> expected;
+  for (const auto& [local_rank, launcher, agent, waits_for] : cases) {
+    auto& launch = launches.emplace_back(launch_at(free_port(), 1, 2));
+    launch.local_rank = local_rank;
+    launch.launcher = launcher;
+    launch.agent_store = agent;
+    if (waits_for == nullptr) continue;
+    expected.insert(
+        fmt::format("WARN rank=0: waiting for {} of 2 (OMPI_COMM_WORLD_SIZE) at "
+                    "MASTER_ADDR:MASTER_PORT 127.0.0.1:{}; mpirun starts them",
+                    waits_for, launch.master_port));
+  }
+  testing::internal::CaptureStderr();
   test::expect_own_timeout([&] {
-    const auto message =
-        test::error_of(ExitCode::unavailable, [&] { join_rendezvous(launch_at(port, 1, 2), 1); });
-    test::expect_part(message, fmt::format("127.0.0.1:{} (", port));
-    test::expect_part(message, "expected rank 0 listening there");
+    as_ranks(std::size(cases), [&](int i) {
+      const auto& launch = launches[static_cast<std::size_t>(i)];
+      const auto message = test::error_of(
+          ExitCode::unavailable, [&] { join_rendezvous(launch, 1, {.first = 1ms, .again = 1h}); });
+      test::expect_part(message, fmt::format("127.0.0.1:{} (", launch.master_port));
+      test::expect_part(message, "expected rank 0 listening there");
+    });
   });
+  std::istringstream text(testing::internal::GetCapturedStderr());
+  std::set<std::string> told;
+  for (std::string line; std::getline(text, line);) {
+    if (line.starts_with("WARN ")) told.insert(line);  // not LibTorch's own
+  }
+  EXPECT_EQ(told, expected);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 """The commands that use a trained model: eval, quantize, sample, and inspect of its artifact."""
 
 import os
+import pty
 import shutil
 import subprocess
 import unittest
@@ -248,6 +249,21 @@ class SampleTest(ModelTest):
         for prompt, found in ((b"The \xff", "0xff at 4"), (b"\xe6\x97", "0xe6 at 0"), (b"a\xed\xa0\x80", "0xed at 1")):
             self.refuses(64, f"--prompt is no UTF-8 text (expected UTF-8, found byte {found})", "sample", "--init-from",
                          out / "final_model.pt", "--prompt", os.fsdecode(prompt))
+
+    def test_a_terminal_shows_control_characters_which_a_pipe_gets_as_they_are(self):
+        out, _ = self.trained("int6")
+        prompt = "The \x1b[2J\u202elicence\n\tby"
+        words = ["sample", "--init-from", out / "final_model.pt", "--tokens", 4, "--prompt", prompt]
+        self.assertTrue(self.prints(*words).startswith(prompt))
+        terminal, output = pty.openpty()
+        with self.start_gpt(*words, stdout=output, **{**UNSET, "DEVICE": "cpu"}) as process:
+            os.close(output)
+            errors = process.communicate(timeout=60)[1]
+        self.assertEqual(process.returncode, 0, errors)
+        text = os.read(terminal, 4096).decode().replace("\r\n", "\n")  # the terminal's line ends
+        os.close(terminal)
+        self.assertTrue(text.startswith("The \\x1b[2J\\u202elicence\n\tby"), text)
+        self.assertNotIn("\x1b", text)
 
     def test_settings_of_training_and_validation_may_contradict(self):
         self.assertEqual(self.sample("--prompt", "The", *UNFIT), self.sample("--prompt", "The"))

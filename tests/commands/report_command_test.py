@@ -2,6 +2,7 @@
 and, where there is a browser, what that makes of it."""
 
 import html.parser
+import itertools
 import json
 import os
 import pathlib
@@ -9,9 +10,10 @@ import pty
 import shutil
 import subprocess
 import tempfile
+import time
 import unittest
 
-from harness import RunTest, read_until, train_losses
+from harness import RunTest, read_events, read_until, train_losses
 
 ATTACK = "</script><script>alert(1)</script>\u2028&\"'"
 
@@ -104,6 +106,7 @@ class RunsTest(ReportTest):
         self.assertEqual(run["val"]["columns"]["ms"], [0, columns["ms"][3], columns["ms"][7]])
         self.assertEqual([mark["step"] for mark in run["marks"] if mark["event"] == "checkpoint"], [4, 8])
         self.assertEqual(run["final"], [event for event in events if event["event"] == "final"])
+        self.assertEqual((run["status"]["text"], run["exit"]), ("ended", {"event": "exit", "code": 0, "step": 8}))
         self.assertEqual(run["artifact"], [event for event in events if event["event"] == "artifact"])
         config = json.loads((self.folder / "one" / "config.json").read_text())
         for name in ("settings", "origins", "versions", "device"):
@@ -151,6 +154,13 @@ class RunsTest(ReportTest):
         self.assertEqual(columns["loss"][columns["step"].index(77777)], 99.5)
         self.assertEqual((columns["step"][0], columns["step"][-1]), (1, 100000))
 
+    def test_operations_are_those_of_each_steps_own_rows(self):
+        # Earlier versions wrote one number for all steps.
+        events = [start(flops_per_token=7), train(1), train(2, flops_per_token=1000), train(3, flops_per_token=1500)]
+        run, = self.report(write_run(self.folder / "rows", events)).runs
+        for found, flops in zip(run["train"]["columns"]["flops_per_s"], (7, 1000, 1500), strict=True):
+            self.assertAlmostEqual(found / (flops * 1024 / 0.01), 1)
+
 
 class BadInputTest(ReportTest):
     def test_usage(self):
@@ -183,13 +193,6 @@ class BadInputTest(ReportTest):
             self.refuses(65, f"{name}/metrics.jsonl{message}", name, "--out", "bad.html")
         self.assertFalse((self.folder / "bad.html").exists())
 
-    def test_a_file_that_is_cut(self):
-        folder = write_run(self.folder / "cut", [start(), train(1)])
-        text = (folder / "metrics.jsonl").read_text()
-        (folder / "metrics.jsonl").write_text(text[:-5])
-        self.refuses(65, "cut/metrics.jsonl:2: the line is cut: expected an end of line, found the end of the file; remove "
-                     "this line", "cut", "--out", "bad.html")
-
     def test_a_config_that_is_none(self):
         folder = write_run(self.folder / "configless", [start(), train(1)])
         for text, message in (("{", "expected JSON, found something else"),
@@ -197,6 +200,13 @@ class BadInputTest(ReportTest):
                               ('{"settings": 1}', '"settings": expected an object, found 1')):
             (folder / "config.json").write_text(text)
             self.refuses(65, f"configless/config.json: {message}", "configless", "--out", "bad.html")
+
+    def test_a_last_line_that_is_half_there_is_not_there_yet(self):
+        folder = write_run(self.folder / "half", [start(), train(1), train(2)])
+        text = (folder / "metrics.jsonl").read_text()
+        (folder / "metrics.jsonl").write_text(text[:-5])
+        run, = self.report("half").runs
+        self.assertEqual(run["train"]["columns"]["step"], [1])
 
     def test_no_numbers_are_no_fault(self):
         events = [start(), *(train(step, loss=None if step < 3 else 4.0) for step in range(1, 5))]
@@ -232,11 +242,13 @@ class BrowserTest(ReportTest):
                      "final_int6_roundtrip_exact", "Machine and versions"):
             self.assertIn(text, page)
         self.assertIn('<th scope="row">SEED</th>', page)
+        self.assertIn('<th scope="row">state</th><td class="text">ended</td><td class="text">ended</td>', page)
         self.assertNotIn('<th scope="row">MODEL_DIM</th>', page)  # the same in both
         self.assertNotIn("NaN", page.split("</script>")[-1])
 
     def test_the_x_axis_and_the_cursor_by_keyboard(self):
-        self.report(write_run(self.folder / "keys", [start(), *(train(step, 5 - step / 4) for step in range(1, 9))]))
+        self.report(write_run(self.folder / "keys", [start(peak_flops=1e9), *(
+            train(step, 5 - step / 4, flops_per_token=1000) for step in range(1, 9))]))
         page = self.browse("--window-size=400,900", "--dump-dom", script="""
             const axis = document.getElementById("axis");
             axis.value = "seconds";
@@ -252,6 +264,7 @@ class BrowserTest(ReportTest):
         mean = sum(weight * (5 - step / 4) for step, weight in enumerate(weights, 1)) / sum(weights)
         self.assertIn(f"<title>true|false|seconds of training 0.08: {mean:.4f}</title>", page)
         self.assertGreaterEqual(page.count("<caption>"), 5)  # each picture's table was made
+        self.assertRegex(page, r'<th scope="row">MFU, median</th><td>10\.2')
 
     def test_a_loss_that_falls_tenfold_is_read_on_a_logarithmic_axis(self):
         losses = [9, 4, 2.2, 1.5, 1.2, 1.05, 0.95, 0.9]
@@ -281,37 +294,77 @@ class BrowserTest(ReportTest):
 
 
 class WatchTest(RunTest):
+    def watch(self, run):
+        done = self.run_gpt("watch", run, OUTPUT_DIR=None)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout
+
     def test_a_run_is_printed_once_where_there_is_no_terminal(self):
         events = self.train(output="watched", RUN_ID="watched", TRAINING_TIMING_BREAKDOWN="events")
-        done = self.run_gpt("watch", "watched", OUTPUT_DIR=None)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        self.assertRegex(done.stdout, r"^watched: CPU, .*ended")
-        self.assertIn("step 8 of 8", done.stdout)
+        text = self.watch("watched")
+        self.assertRegex(text, r"^watched: CPU, .*\(ended\)")
+        self.assertIn("step 8 of 8", text)
         best = min(event["val_loss"] for event in events if event["event"] == "val")
-        self.assertIn(f"best {best:.4f}", done.stdout)
-        self.assertIn("backward ", done.stdout)
-        self.assertGreaterEqual(done.stdout.count("\u2502"), 4)  # the curve
+        self.assertIn(f"best {best:.4f}", text)
+        self.assertIn("backward ", text)
+        self.assertGreaterEqual(text.count("\u2502"), 4)  # the curve
 
-    def test_a_terminal_follows_the_run_to_its_end(self):
-        with self.start_gpt(output="live", ITERATIONS=60, TRAIN_LOG_EVERY=1) as process:
+    def test_a_run_that_does_not_train_says_why_and_promises_no_time(self):
+        events = [start(), *(train(step) for step in range(1, 41))]
+        stop = dict(event="exit", code=75, step=40, text="stopped by SIGTERM after step 40")
+        head = "(stopped at step 40, exit 75)"
+        text = self.watch(write_run(self.folder / "stopped", [*events, stop], ITERATIONS=1000))
+        self.assertIn(head, text.splitlines()[0])
+        self.assertEqual(text.splitlines()[-1], stop["text"])
+        self.assertNotIn("left ", text)
+        # Killed: it could not say so.
+        folder = write_run(self.folder / "killed", events, ITERATIONS=1000)
+        self.assertIn("left ", self.watch(folder))
+        then = time.time() - 200
+        os.utime(folder / "metrics.jsonl", (then, then))
+        text = self.watch(folder)
+        self.assertIn("(training, no line for 3 min)", text.splitlines()[0])
+        self.assertNotIn("left ", text)
+
+    def test_a_terminal_follows_the_run_over_a_stop_to_its_end(self):
+        with self.start_gpt(output="live", ITERATIONS=100000) as process:
             read_until(process, "step:2/")
-            screen, end = pty.openpty()
-            watch = self.start_gpt("watch", self.folder / "live", stdout=end)
-            os.close(end)
-            seen = b""
-            while True:
-                try:
-                    seen += os.read(screen, 1 << 16)
-                except OSError:  # the other end is closed
-                    break
-            self.assertEqual(watch.wait(60), 0, watch.stderr.read())
-            watch.stderr.close()
-            os.close(screen)
+            screen, terminal = pty.openpty()
+            watch = self.start_gpt("watch", self.folder / "live", stdout=terminal)
+            os.close(terminal)
+            frames = self.frames(screen)
+            try:
+                self.seen(frames, b"(training)", b"left ")
+            finally:
+                process.terminate()
             process.communicate(timeout=60)
-        text = seen.decode()
-        self.assertIn("not ended", text)
-        self.assertIn("left 0:00:", text)
-        self.assertIn("step 60 of 60", text.split("\x1b[H")[-1])
+        self.seen(frames, b", exit 75)", b"stopped by SIGTERM")
+        last = read_events(self.folder / "live")[-1]["step"] + 3
+        self.train(output="live", ITERATIONS=last)
+        frame = self.seen(frames, b"(ended)", f"step {last} of {last}".encode())
+        self.assertNotIn(b"left ", frame)
+        self.assertEqual(watch.wait(60), 0, watch.stderr.read())
+        self.assertEqual(list(frames), [])
+        watch.stderr.close()
+        os.close(screen)
+
+    def frames(self, screen):
+        """What a terminal shows, each time that it is drawn anew; ends with its other end."""
+        text = b""
+        while True:
+            try:
+                text += os.read(screen, 1 << 16)
+            except OSError:
+                return
+            *whole, text = text.split(b"\x1b[J")
+            yield from whole
+
+    def seen(self, frames, *parts):
+        """→ the next frame that has these parts, of a minute"""
+        for frame in itertools.islice(frames, 60):
+            if all(part in frame for part in parts):
+                return frame
+        self.fail(f"no frame with {parts}")
 
     def test_a_wrong_run_is_one_line(self):
         for words, code, part in ((["nowhere"], 66, "nowhere: no such folder"), ([], 64, "expected one RUN, found 0"),

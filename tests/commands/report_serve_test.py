@@ -247,6 +247,22 @@ class FollowTest(ServeTest):
         self.assertEqual([run["name"] for run in state["runs"]], [f"run{i:02}" for i in range(8, 40)])
         self.assertEqual(state["left_out"], 8)
 
+    def test_what_a_run_does_is_told_also_when_it_says_nothing(self):
+        path = write_run(self.folder / "silent" / "one", 3)
+        with self.serving("silent"):
+            state = self.changes()
+            self.assertEqual(state["statuses"], [{"kind": "training", "text": "training"}])
+            then = time.time() - 200
+            os.utime(path, (then, then))
+            state = self.changes(state["version"])
+            self.assertEqual(state["statuses"], [{"kind": "silent", "text": "training, no line for 3 min"}])
+            self.assertEqual(state["runs"], [])  # none of its numbers is sent again
+            with path.open("a") as file:
+                file.write('{"event":"exit","code":65,"step":3,"text":"bad"}\n')
+            state = self.changes(state["version"])
+            self.assertEqual(state["statuses"], [{"kind": "stopped", "text": "stopped at step 3, exit 65"}])
+            self.assertEqual(state["runs"][0]["exit"]["text"], "bad")
+
     def test_a_damaged_run_is_told_and_the_others_go_on(self):
         write_run(self.folder / "mixed" / "good", 3)
         bad = write_run(self.folder / "mixed" / "bad", 2)
@@ -268,7 +284,7 @@ class FollowTest(ServeTest):
                 process.communicate(timeout=60)
                 run, = self.changes(state["version"])["runs"]
         self.assertEqual(run["train"]["rows"], 40)
-        self.assertIn("closing", run)
+        self.assertEqual(run["status"]["text"], "ended")
 
 
 class LongRunTest(ServeTest):
@@ -312,7 +328,7 @@ class LongRunTest(ServeTest):
 class BrowserTest(ServeTest):
     def test_the_page_follows_a_run(self):
         path = write_run(self.folder / "seen" / "one", 30)
-        write_run(self.folder / "seen" / "two", 5)
+        stopped = write_run(self.folder / "seen" / "two", 5)
         with self.serving("seen"), tempfile.TemporaryDirectory() as profile, subprocess.Popen(
                 ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={profile}", "--enable-logging=stderr",
                  "--virtual-time-budget=60000", "--dump-dom", f"http://127.0.0.1:{self.port}/?token={self.token}"],
@@ -322,10 +338,15 @@ class BrowserTest(ServeTest):
                     break
                 with path.open("a") as file:
                     file.write(lines(step, step))
+                if step == 100:  # the page is there
+                    with stopped.open("a") as file:
+                        file.write('{"event":"exit","code":75,"step":5,"text":"stopped by SIGTERM"}\n')
                 time.sleep(0.005)
             page, errors = browser.communicate(timeout=60)
         self.assertEqual([line for line in errors.splitlines() if "CONSOLE" in line], [])
         self.assertIn("Follows the runs.", page)
+        self.assertIn('<span>one: training</span>; <span class="bad">two: stopped at step 5, exit 75</span>', page)
+        self.assertIn("<td class=\"text\">stopped at step 5, exit 75: stopped by SIGTERM</td>", page)
         at_first = json.loads(Scripts(page).texts[0])["runs"][0]["train"]["rows"]
         shown = int(re.search(r'<th scope="row">steps</th><td>([\d,]+)</td><td>5</td>', page)[1].replace(",", ""))
         self.assertGreater(shown, at_first)

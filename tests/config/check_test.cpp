@@ -210,9 +210,8 @@ TEST(Check, ReportsAllConflictsInOneError) {
   EXPECT_EQ(failure_of([] {
               check_settings(with({"XSA_LAST_N=20", "ROPE_DIMS=3"}), 1);
             }),
-            "78 2 settings do not fit:\n"
-            "  ROPE_DIMS=3: expected an even number up to the head's size 64\n"
-            "  XSA_LAST_N=20 is more than NUM_LAYERS=11");
+            "78 2 settings do not fit: ROPE_DIMS=3: expected an even number up to the head's size "
+            "64; XSA_LAST_N=20 is more than NUM_LAYERS=11");
   EXPECT_EQ(failure_of([] { check_settings(with({"XSA_LAST_N=20"}), 1); }),
             "78 XSA_LAST_N=20 is more than NUM_LAYERS=11");
   EXPECT_EQ(failure_of([] { check_settings(Settings(), 1); }), "");

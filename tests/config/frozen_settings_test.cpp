@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "config/resolved.h"
 #include "config/text.h"
@@ -33,22 +35,69 @@ TEST(FrozenSettings, EveryDifferenceIsNamedWithBothValues) {
 }
 
 TEST(FrozenSettings, LengthLoggingValidationOverlapDevicesAndCheckpointsAreFree) {
-  EXPECT_EQ(error_of({}, {"ITERATIONS=5", "WARMDOWN_ITERS=2", "MAX_WALLCLOCK_SECONDS=9",
-                          "TRAIN_LOG_EVERY=3", "VAL_LOSS_EVERY=2", "VAL_TOKENS=4096",
-                          "EVAL_STRIDE=0", "TTT_ENABLED=1", "TRAIN_PREFETCH_WORKERS=2",
-                          "DEVICE=cpu", "FUSED=0", "GRAPHS=0", "CHECKPOINT_EVERY=7m", "KEEP=5",
-                          "OUTPUT_DIR=elsewhere", "ARTIFACT=none", "RUN_ID=other"}),
-            "");
+  EXPECT_EQ(
+      error_of({}, {"ITERATIONS=5", "WARMDOWN_ITERS=2", "MAX_WALLCLOCK_SECONDS=9",
+                    "TRAIN_LOG_EVERY=3", "VAL_LOSS_EVERY=2", "VAL_TOKENS=4096", "EVAL_STRIDE=0",
+                    "TTT_ENABLED=1", "TRAIN_PREFETCH_WORKERS=2", "DEVICE=cpu", "FUSED=0",
+                    "GRAPHS=0", "CHECKPOINT_EVERY=7m", "KEEP=5", "OUTPUT_DIR=elsewhere",
+                    "ARTIFACT=none", "RUN_ID=other", "ATTENTION=math", "INIT_FROM=w.pt"}),
+      "");
 }
 
-TEST(FrozenSettings, EverySettingOfModelAndOptimizerButTheScheduleIsFrozen) {
-  const Settings settings;
+TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
+  const auto settings = settings_of({"MTP_NUM_HEADS=1"});
   const auto frozen = frozen_settings(settings, 1);
+  const std::set<std::string> free = {"lr_trace", "muon_beta2", "embed_lr"};
   const auto expect_frozen = [&](const std::string& name, const auto&, const Limit&, const char*) {
-    EXPECT_EQ(frozen.contains(env_name(name)), name != "lr_trace") << name;
+    EXPECT_EQ(frozen.contains(env_name(name)), !free.contains(name)) << name;
   };
   settings.model.visit(expect_frozen);
   settings.optim.visit(expect_frozen);
+}
+
+TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
+  const struct {
+    std::string setting, without;  // the setting has no effect in a run with the other one
+  } cases[] = {{"BIGRAM_DIM=64", "BIGRAM_VOCAB_SIZE=0"},
+               {"VE_DIM=64", "VE_ENABLED=0"},
+               {"VE_LAYERS=1,2", "VE_ENABLED=0"},
+               {"MTP_LOSS_WEIGHT=0.5", "MTP_NUM_HEADS=0"},
+               {"TIED_EMBED_LR=1", "TIE_EMBEDDINGS=0"},
+               {"TIED_EMBED_INIT_STD=1", "TIE_EMBEDDINGS=0"},
+               {"EMBED_LR=1", "TIE_EMBEDDINGS=1"},
+               {"HEAD_LR=1", "TIE_EMBEDDINGS=1"},
+               {"MUON_MOMENTUM_WARMUP_START=0.5", "MUON_MOMENTUM_WARMUP_STEPS=0"},
+               {"EMA_ENABLED=0", "LAWA_ENABLED=1"},
+               {"SWA_ENABLED=0", "EMA_ENABLED=1"},
+               {"SWA_EVERY=7", "EMA_ENABLED=1"},
+               {"LAWA_K=3", "LAWA_ENABLED=0"},
+               {"LAWA_FREQ=3", "LAWA_ENABLED=0"},
+               {"LATE_QAT_THRESHOLD=0.5", "QAT_ENABLED=1"},
+               {"MUON_BETA2=0.5", "QAT_ENABLED=1"},
+               {"LATE_QAT=1", "QAT_ENABLED=0"}};
+  for (const auto& [setting, without] : cases) {
+    EXPECT_EQ(error_of({without}, {without, setting}), "") << setting;
+    EXPECT_EQ(error_of({without, setting}, {without}), "") << setting;
+  }
+  // Where the part is on, it is frozen.
+  const std::vector<std::string> untied = {"TIE_EMBEDDINGS=0"}, averages = {"EMA_ENABLED=0"};
+  EXPECT_NE(error_of(untied, {"TIE_EMBEDDINGS=0", "EMBED_LR=1"}), "");
+  EXPECT_NE(error_of(averages, {"EMA_ENABLED=0", "SWA_EVERY=7"}), "");
+  EXPECT_NE(error_of({}, {"BIGRAM_DIM=64"}), "");
+  EXPECT_NE(error_of({"MTP_NUM_HEADS=1"}, {"MTP_NUM_HEADS=1", "HEAD_LR=1"}), "");
+}
+
+TEST(FrozenSettings, ASwitchIsNamedWithoutTheSettingsOfItsPart) {
+  EXPECT_EQ(error_of({"BIGRAM_VOCAB_SIZE=0"}, {"BIGRAM_DIM=64"}),
+            "c: saved with other settings (BIGRAM_VOCAB_SIZE=0, now 2048); resume with those, or "
+            "set RESUME=never for a new run");
+}
+
+TEST(FrozenSettings, ValuesThatMeanTheSameAreTheSame) {
+  EXPECT_EQ(error_of({"ROPE_DIMS=0"}, {"ROPE_DIMS=64"}), "");  // the whole head
+  EXPECT_NE(error_of({"ROPE_DIMS=0"}, {"ROPE_DIMS=16"}), "");
+  EXPECT_EQ(error_of({"VE_LAYERS="}, {"VE_ENABLED=0"}), "");
+  EXPECT_EQ(error_of({"ADAM_EPS=1e-8"}, {"ADAM_EPS=0.00000001"}), "");
 }
 
 TEST(FrozenSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {
@@ -58,6 +107,38 @@ TEST(FrozenSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {
   const std::vector<std::string> strided = {"LOADER_ORDER=strided"};
   EXPECT_NE(error_of(strided, strided, 2, 4).find("ranks (LOADER_ORDER=strided)=2, now 4"),
             std::string::npos);
+}
+
+TEST(FrozenSettings, RanksAreFrozenWhereTheScriptsQuirksMakeLossesDependOnThem) {
+  const std::vector<std::string> quirks = {"RECORD_QUIRKS=1"},
+                                 none = {"RECORD_QUIRKS=1", "GRAD_CLIP_NORM=0"};
+  EXPECT_NE(error_of(quirks, quirks, 2, 4).find("ranks (RECORD_QUIRKS=1)=2, now 4"),
+            std::string::npos);
+  EXPECT_EQ(error_of(quirks, quirks, 2, 2), "");
+  EXPECT_EQ(error_of(none, none, 2, 4), "");
+}
+
+TEST(FrozenSettings, OfAnOlderProgramTheTextsOfAllSettingsAreReadByTheirMeaning) {
+  auto saved = frozen_settings(Settings(), 1);
+  saved["EMBED_LR"] = "0.5";  // without effect
+  saved["ADAM_EPS"] = "1e-08";
+  saved["DATA_PATH"] = "./elsewhere";
+  EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
+}
+
+TEST(FrozenSettings, ATextThatIsNoValueIsADifference) {
+  for (const auto* text : {"fast", "0", "-1", ""}) {
+    auto saved = frozen_settings(Settings(), 1);
+    saved["NUM_HEADS"] = text;
+    try {
+      require_resumable("c", saved, Settings(), 1);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(fmt::format("(NUM_HEADS={}, now 8)", text)),
+                std::string::npos)
+          << error.what();
+    }
+  }
 }
 
 TEST(FrozenSettings, WhatAnOlderProgramDidNotKnowHadItsDefault) {

@@ -61,6 +61,36 @@ TEST(Launch, PmisLocalRankIsHydrasWhereItSaysOne) {
   expect_launch(launched({{"MPI_LOCALRANKID", "1"}}), "single", 0, 1, 0);
 }
 
+TEST(Launch, ARankThatIsAloneOnItsHostNeedsNoLocalRank) {
+  expect_launch(launched({{"RANK", "0"}, {"WORLD_SIZE", "1"}}), "env", 0, 1, 0);
+  Environment one_a_host = torchrun;
+  one_a_host.erase("LOCAL_RANK");
+  one_a_host["LOCAL_WORLD_SIZE"] = "1";
+  expect_launch(launched(one_a_host), "env", 5, 8, 0);
+  EXPECT_EQ(launched(one_a_host).local_size, 1);
+  EXPECT_FALSE(launched(one_a_host).one_node);
+  expect_launch(launched_with(pmi, {{"MPI_LOCALNRANKS", "1"}}), "pmi", 1, 2, 0);
+  // A number that is given counts.
+  EXPECT_TRUE(failure_of([&] {
+                launched_with(one_a_host, {{"LOCAL_RANK", "8"}});
+              }).starts_with("64 LOCAL_RANK='8'"));
+}
+
+TEST(Launch, KnowsHowItsRanksAreStarted) {
+  const std::tuple<Environment, const char*, const char*> cases[] = {
+      {torchrun, "WORLD_SIZE", "or all with torchrun"},
+      {openmpi, "OMPI_COMM_WORLD_SIZE", "mpirun starts them"},
+      {slurm, "SLURM_NTASKS", "start with srun"},
+      {pmi, "PMI_SIZE", "mpiexec starts them"}};
+  for (const auto& [environment, variable, hint] : cases) {
+    const auto launch = launched(environment);
+    EXPECT_EQ(launch.size_variable, variable);
+    EXPECT_NE(launch.start_hint.find(hint), std::string::npos) << launch.start_hint;
+  }
+  const auto agent = launched_with(torchrun, {{"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  EXPECT_TRUE(agent.start_hint.starts_with("torchrun starts them")) << agent.start_hint;
+}
+
 TEST(Launch, TheFirstLauncherPresentDecides) {
   Environment all = pmi;
   all.insert(slurm.begin(), slurm.end());
@@ -186,6 +216,11 @@ TEST(Launch, APartialSetNamesWhatIsMissing) {
               launched({{"RANK", "0"}});
             }),
             "64 RANK is set, but WORLD_SIZE, LOCAL_RANK is not" + hint);
+  EXPECT_EQ(failure_of([] {
+              launched({{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node0"}});
+            }),
+            "64 RANK, WORLD_SIZE is set, but LOCAL_RANK is not; set it to the rank's number on its "
+            "host, or LOCAL_WORLD_SIZE=1 where every host has one process");
   EXPECT_EQ(failure_of([] {
               launched({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}});
             }),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <thread>
 
 #include "tests/data/files.h"
@@ -39,6 +40,36 @@ TEST(ShardSet, TakesTheShardsOfItsSplitInTheOrderOfTheirNames) {
   EXPECT_EQ(shards.start(1), 2);
   EXPECT_EQ(read_at(shards, 0, 5), (std::vector<std::uint16_t>{10, 11, 20, 21, 22}));
   EXPECT_EQ(ShardSet(dir.path() + "/", "train", 100).pattern(), dir / "fineweb_train_*.bin");
+}
+
+// Of shards with these tokens, `changed` of which one is another.
+std::string identity_of(const std::vector<std::int64_t>& sizes, std::int64_t changed = -1) {
+  const TempDir dir;
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    auto tokens = counting(static_cast<int>(sizes[i]), 10);
+    if (i == 0 && changed >= 0) tokens[static_cast<std::size_t>(changed)] ^= 1;
+    write_file(dir / fmt::format("fineweb_train_{}.bin", i), shard_bytes(tokens));
+  }
+  return ShardSet(dir.path(), "train", 1 << 16).identity();
+}
+
+TEST(ShardSet, IsIdentifiedByItsContentWhereverItIs) {
+  const auto identity = identity_of({50, 70});
+  EXPECT_EQ(identity.find("2 shards, 120 tokens, digest "), 0u) << identity;
+  EXPECT_EQ(identity_of({50, 70}), identity);
+  std::set<std::string> all = {identity, identity_of({70, 50}), identity_of({120}),
+                               identity_of({50, 71})};
+  for (const std::int64_t token : {0, 17, 49}) all.insert(identity_of({50, 70}, token));
+  EXPECT_EQ(all.size(), 7u);
+}
+
+TEST(ShardSet, ALargeShardIsIdentifiedByASampleOfItsBlocks) {
+  constexpr std::int64_t tokens = 1 << 20;
+  const auto identity = identity_of({tokens});
+  EXPECT_EQ(identity_of({tokens}), identity);
+  EXPECT_NE(identity_of({tokens}, 0), identity);           // in the first block
+  EXPECT_NE(identity_of({tokens}, tokens - 1), identity);  // in the last one
+  EXPECT_EQ(identity_of({tokens}, 20'000), identity);      // between two
 }
 
 TEST(ShardSet, CrossesShardsAndWrapsForEver) {

@@ -127,6 +127,28 @@ TEST(TextCorpus, IsOneShardThatBeginsAgainAtItsEnd) {
   }
 }
 
+TEST(TextCorpus, IsIdentifiedByItsTextWhereverItIsBeforeItsTokensAreMade) {
+  const TempDir dir;
+  const auto identity_of = [&](const std::string& name, const std::string& text) {
+    write_file(dir / name, text);
+    const auto identity = TextCorpus({dir / name}, model, 512, 1).train()->identity();
+    EXPECT_EQ(TextCorpus({dir / name}, model, 512, 2).val()->identity(), identity);
+    return identity;
+  };
+  const auto text = txt(5000);
+  const auto identity = identity_of("a.txt", text);
+  EXPECT_EQ(
+      identity.find(fmt::format("1 text files (0 of JSON lines), {} bytes, digest ", text.size())),
+      0U)
+      << identity;
+  EXPECT_EQ(identity_of("moved.txt", text), identity);
+  auto changed = text;
+  changed.front() = 'd';
+  EXPECT_NE(identity_of("a.txt", changed), identity);
+  EXPECT_NE(identity_of("a.txt", text + "\n"), identity);
+  EXPECT_NE(identity_of("a.jsonl", jsonl(5)), identity_of("b.txt", jsonl(5)));
+}
+
 TEST(TextCorpus, GivesManyReadersTheSameTokensWhileItGrows) {
   const TempDir dir;
   write_file(dir / "a.txt", txt(5000));

@@ -12,6 +12,7 @@ class Tokens final : public TokenSource {
  public:
   explicit Tokens(std::vector<std::uint16_t> ids) : ids_(std::move(ids)) {}
   const std::string& pattern() const override { return name_; }
+  std::string identity() const override { return name_; }
   std::int64_t tokens(int) const override { return std::ssize(ids_); }
   std::int64_t tokens_up_to(std::int64_t limit) const override {
     return std::min(limit, std::ssize(ids_));

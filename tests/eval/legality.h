@@ -18,6 +18,7 @@ class ListedTokens final : public TokenSource {
  public:
   explicit ListedTokens(Tokens tokens) : tokens_(std::move(tokens)) {}
   const std::string& pattern() const override { return name_; }
+  std::string identity() const override { return name_; }
   std::int64_t tokens(int) const override { return std::ssize(tokens_); }
   std::int64_t tokens_up_to(std::int64_t limit) const override {
     return std::min(limit, std::ssize(tokens_));

@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "data/utf8.h"
+#include "base/utf8.h"
 #include "tests/data/files.h"
 
 namespace tg {

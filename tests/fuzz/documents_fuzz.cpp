@@ -1,8 +1,8 @@
 // Text files, of each kind and with each separator: documents are valid UTF-8 and not blank.
 #include <cstdlib>
 
+#include "base/utf8.h"
 #include "data/document_reader.h"
-#include "data/utf8.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {

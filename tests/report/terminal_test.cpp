@@ -76,6 +76,7 @@ json run_of(std::vector<double> steps) {
                         {"optimizer", {9}},
                         {"other", {0}}})},
       {"val", table({{"step", {0, 10}}, {"val_loss", {6.5, 5.75}}})},
+      {"status", {{"kind", "training"}, {"text", "training"}}},
       {"warning", json::array({{{"kind", "settings"}, {"text", "first"}}, {{"kind", "stall"}}})},
       {"counts", {{"warning", 7}}}};
 }
@@ -83,7 +84,7 @@ json run_of(std::vector<double> steps) {
 TEST(TerminalView, SaysHowFarTheRunIsAndWhatIsLeft) {
   const auto text = terminal_view(run_of({1, 5, 10, 40}), 120, 30);
   for (const auto* part :
-       {"2 ranks", "Half", "not ended", "step 40 of 100", "1000 tokens/s", "trained 0:00:40",
+       {"2 ranks", "Half (training)", "step 40 of 100", "1000 tokens/s", "trained 0:00:40",
         "left 0:01:00", "loss 5.6000", "val_loss 5.7500, best 5.7500 at step 10", "forward 30.0%",
         "backward 60.0%", "7 warnings, the last: stall"}) {
     EXPECT_NE(text.find(part), text.npos) << part << "\n" << text;
@@ -91,9 +92,29 @@ TEST(TerminalView, SaysHowFarTheRunIsAndWhatIsLeft) {
   EXPECT_EQ(text.find('\x1b'), text.npos) << "a terminal would obey it";
 }
 
+TEST(TerminalView, OfARunThatDoesNotTrainPromisesNoTime) {
+  auto run = run_of({1, 5, 10, 40});
+  run["status"] = {{"kind", "stopped"}, {"text", "stopped at step 40, exit 75"}};
+  run["exit"] = {{"code", 75}, {"text", "stopped by SIGTERM\x1b[2J, state saved"}};
+  const auto text = terminal_view(run, 120, 30);
+  EXPECT_EQ(text.find("left "), text.npos) << text;
+  EXPECT_NE(text.find("(stopped at step 40, exit 75)"), text.npos) << text;
+  EXPECT_NE(text.find("\nstopped by SIGTERM\\x1b[2J, state saved\n"), text.npos) << text;
+  const auto narrow = terminal_view(run, 30, 30);
+  EXPECT_NE(narrow.find("\nstopped by SIGTERM\\x1b[2J,\nstate saved\n"), text.npos) << narrow;
+  for (const auto* kind : {"silent", "scoring", "ended"}) {
+    run["status"]["kind"] = kind;
+    EXPECT_EQ(terminal_view(run, 120, 30).find("left "), text.npos) << kind;
+  }
+}
+
 TEST(TerminalView, KeepsToTheTerminalsSize) {
+  auto run = run_of({1, 5, 10, 40});
+  std::string why = "why";
+  for (int word = 0; word < 99; ++word) why += " why";
+  run["exit"] = {{"code", 70}, {"text", why}};
   for (const std::size_t columns : {20, 40, 80}) {
-    std::istringstream lines(terminal_view(run_of({1, 5, 10, 40}), columns, 24));
+    std::istringstream lines(terminal_view(run, columns, 24));
     std::size_t count = 0;
     for (std::string line; std::getline(lines, line); ++count) {
       // The characters of UTF-8.

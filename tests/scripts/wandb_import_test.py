@@ -21,6 +21,7 @@ EVENTS = [
     {"event": "warning", "kind": "settings", "text": "none"},
     {"event": "memory", "peak_allocated_bytes": 1234},
     {"event": "final", "name": "final_int6_roundtrip_exact", "val_loss": 6.0, "val_bpb": 3.25},
+    {"event": "exit", "code": 75, "step": 2, "text": "stopped by SIGTERM after step 2"},
 ]
 
 
@@ -49,7 +50,8 @@ class WandbImportTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         (self.folder / "run").mkdir()
-        (self.folder / "run" / "metrics.jsonl").write_text("".join(json.dumps(event) + "\n" for event in EVENTS))
+        text = "".join(json.dumps(event) + "\n" for event in EVENTS)
+        (self.folder / "run" / "metrics.jsonl").write_text(text + '{"event":"tr')  # this line is still being written
         (self.folder / "run" / "config.json").write_text(json.dumps({"settings": {"RUN_ID": "named", "MATRIX_LR": 0.025}}))
 
     def run_script(self, *words, python=(sys.executable,)):
@@ -60,18 +62,20 @@ class WandbImportTest(unittest.TestCase):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         file, = self.folder.glob("wandb/offline-run-*/run-*.wandb")
         self.assertEqual(done.stdout, f"run: wandb sync {file.parent}\n")
-        rows, config, summary, name = [], {}, {}, None
+        rows, config, summary, name, exit_code = [], {}, {}, None, None
         for record in records(file):
             kind = record.WhichOneof("record_type")
             if kind == "history":
                 rows.append(items(record.history.item))
             elif kind == "summary":
                 summary.update(items(record.summary.update))
+            elif kind == "exit":
+                exit_code = record.exit.exit_code
             elif kind == "run":
                 name = record.run.display_name
                 config.update(items(record.run.config.update))
         logged = [{key: value for key, value in row.items() if not key.startswith("_") or key == "_step"} for row in rows]
-        self.assertEqual(name, "named")
+        self.assertEqual((name, exit_code), ("named", 75))
         self.assertEqual(config["MATRIX_LR"], 0.025)
         self.assertEqual(len(logged), 3)
         self.assertEqual(logged[0], {"_step": 0, "val/loss": 6.9, "val/bpb": 4.0})

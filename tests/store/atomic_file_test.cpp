@@ -55,6 +55,23 @@ TEST(AtomicFile, ALongWriteTellsItsProgressPartByPart) {
   EXPECT_EQ(std::filesystem::file_size(folder / "file"), content.size());
 }
 
+TEST(AtomicFile, WhatAKilledProcessLeftIsRemovedAndNothingElse) {
+  const TempFolder folder;
+  const std::vector<std::string> kept{"model.tmp.", "model.tmp.1x", "model.tmp", "other.tmp.1"};
+  for (const auto& name : kept) put_file(folder / name, "x");
+  put_file(folder / "model.tmp.1", "of a killed process");
+  put_file(folder / "model.tmp.4000000000", "of another");
+  AtomicFile written(folder / "model");  // by a living one
+  const auto is_own = [](std::string_view name) { return name == "model"; };
+  remove_abandoned_files(folder.path(), is_own);
+  EXPECT_EQ(files_in(folder), kept.size() + 1);
+  for (const auto& name : kept) EXPECT_TRUE(std::filesystem::exists(folder / name)) << name;
+  written.write("whole", 5);
+  written.commit();
+  EXPECT_EQ(file_bytes(folder / "model"), "whole");
+  remove_abandoned_files(folder / "none", is_own);
+}
+
 TEST(AtomicFile, SaysWhatCannotBeCreated) {
   const TempFolder folder;
   expect_error([&] { AtomicFile file(folder / "none/file"); }, ExitCode::cannot_create,

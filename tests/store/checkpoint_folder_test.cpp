@@ -96,6 +96,23 @@ TEST_F(CheckpointFolder, KeepsTheOldOneWhenTheNewOneFails) {
   EXPECT_EQ(names(), Names{"step-00000100"});
 }
 
+TEST_F(CheckpointFolder, IsNotPublishedWithoutAllItsFiles) {
+  const auto folder = begin_checkpoint(root_, 100);
+  put_file(folder + "/rank-00000.safetensors", "weights");
+  Manifest manifest;
+  manifest.step = 100;
+  manifest.files = {{"rank-00000.safetensors", {7, 0}}, {"rank-00001.safetensors", {7, 0}}};
+  const auto publish = [&] { publish_checkpoint(root_, manifest); };
+  expect_error(publish, ExitCode::io,
+               "rank-00001.safetensors: expected a file of 7 bytes, found none");
+  put_file(folder + "/rank-00001.safetensors", "weigh");
+  expect_error(publish, ExitCode::io, "rank-00001.safetensors: expected 7 bytes, found 5");
+  EXPECT_EQ(names(), Names{".step-00000100.tmp"});
+  put_file(folder + "/rank-00001.safetensors", "weights");
+  publish();
+  EXPECT_EQ(names(), Names{"step-00000100"});
+}
+
 TEST_F(CheckpointFolder, PruneKeepsTheNewestAndForeignNames) {
   for (const std::int64_t step : {100, 400, 300, 200}) save(step);
   fs::create_directory(root_ + "/best");

@@ -10,12 +10,15 @@ namespace {
 constexpr size_t kPlenty = 64 << 20;
 
 // Bytes as six-bit weights have them, over two blocks: 1.25 MiB.
-std::string weights() {
-  std::mt19937 random(7);
-  std::normal_distribution<double> normal(0, 9);
-  std::string bytes(5 << 18, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(std::lround(normal(random)));
-  return bytes;
+const std::string& weights() {
+  static const std::string drawn = [] {
+    std::mt19937 random(7);
+    std::normal_distribution<double> normal(0, 9);
+    std::string bytes(5 << 18, '\0');
+    for (char& byte : bytes) byte = static_cast<char>(std::lround(normal(random)));
+    return bytes;
+  }();
+  return drawn;
 }
 
 struct Container {

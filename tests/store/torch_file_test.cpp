@@ -79,12 +79,13 @@ TEST(TorchFile, HoldsManyTensors) {
   expect_same(load_torch(folder / "w.pt"), tensors);
 }
 
-TEST(TorchFile, IsReadByPython) {
+// In one program, since it takes a second to load torch.
+TEST(TorchFile, IsReadByPythonAndReadsWhatPythonSaves) {
   const TempFolder folder;
   save_torch(folder / "ours.pt", every_kind());
   save_torch_value(folder / "value.pt", nested());
   run_python(folder, R"(
-import torch
+import collections, torch
 w = torch.load('ours.pt', weights_only=True)
 assert type(w) is dict and len(w) == 16, w.keys()
 ramp = torch.arange(12.).reshape(3, 4) - 3
@@ -103,13 +104,7 @@ assert v['m'] == {'a': 'passthrough', 'b': {'type': 'int6'}, 'c': {'type': 'int6
 assert v['numbers'] == [0, 255, 256, 65535, 65536, -1, 2**31, -2**31, -2**31 - 1, 2**63 - 1, -2**63]
 assert v['pair'] == (0.1, None) and v['true'] is True and v['empty'] == {}
 assert torch.equal(v['w']['a'], torch.arange(3))
-)");
-}
 
-TEST(TorchFile, ReadsWhatPythonSaves) {
-  const TempFolder folder;
-  run_python(folder, R"(
-import collections, torch
 ramp = torch.arange(12.).reshape(3, 4)
 plain = {'f': ramp, 't': ramp.t(), 'part': ramp[1:, 1:], 'corner': ramp[3:, 4:],
          'bf16': ramp.bfloat16(), 'half': ramp.half(), 'param': torch.nn.Parameter(ramp[0]),

@@ -3,13 +3,14 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import shutil
 import struct
 import subprocess
 import unittest
 
-from harness import BUILD, SMALL, TOKENIZER, VOCAB, RunTest, mpirun, write_shard
+from harness import BUILD, SMALL, TOKENIZER, VOCAB, RunTest, mpirun, read_events, write_shard
 from safetensors.numpy import load_file, save_file
 
 USAGE, BAD_DATA, MISSING, INTERNAL, MEMORY, CANNOT_CREATE, CONFIG = 64, 65, 66, 70, 71, 73, 78
@@ -46,6 +47,12 @@ class SettingsTest(RunTest):
             for order in ("stream", "strided"):
                 self.fails(USAGE, name, f"in [{int(name != 'VAL_TOKENS')}, {most}]", value, LOADER_ORDER=order,
                            **{name: value})
+
+    def test_a_terminal_is_shown_paths_and_values_but_does_not_obey_them(self):
+        evil, readable = "\x1b[2J\u202e\nERROR exit=0", "\\x1b[2J\\u202e\\x0aERROR exit=0"
+        for code, settings in ((MISSING, dict(DATA_PATH=f"/{evil}")), (USAGE, dict(LOADER_ORDER=evil)),
+                               (MISSING, dict(TOKENIZER_PATH=f"/{evil}")), (USAGE, dict(DATA_PATH=f"synthetic:{evil}"))):
+            self.assertNotIn("\x1b", self.fails(code, readable, **settings))
 
     def test_half_a_set_of_rank_variables(self):
         self.fails(USAGE, "WORLD_SIZE", RANK=0)
@@ -149,7 +156,8 @@ class OutputTest(RunTest):
     def test_loss_that_is_no_number_stops_before_the_update_and_writes_no_model(self):
         line = self.fails(INTERNAL, "must be finite", "MATRIX_LR", "ON_NONFINITE=skip", output="nan",
                           MATRIX_LR=1e30, SCALAR_LR=1e30, TIED_EMBED_LR=1e30)
-        self.assertRegex(line, r"step=\d+")
+        step, text = re.fullmatch(r"ERROR exit=70 rank=0 step=(\d+): (.*)", line).groups()
+        self.assertEqual(read_events(self.out)[-1], {"event": "exit", "code": INTERNAL, "step": int(step), "text": text})
         self.assertFalse((self.out / "final_model.pt").exists())
 
     def test_skipped_steps_keep_the_weights_finite(self):

@@ -1,13 +1,15 @@
 """Nothing is lost whatever ends a save, or hinders it: kills at every fsync and rename, a full disk, a slow one."""
 
+import collections
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
 import unittest
 
-from harness import RunTest, end, train_losses
+from harness import RunTest, end, mpirun, train_losses
 
 IO = 74
 STEPS = dict(ITERATIONS=6, WARMDOWN_ITERS=4, CHECKPOINT_EVERY=2, VAL_LOSS_EVERY=0, VAL_TOKENS=2048)
@@ -17,7 +19,48 @@ def strace(*arguments):
     return ["strace", "-f", "-qq", "-o", "/dev/null", *arguments]
 
 
-class KilledSaveTest(RunTest):
+class SavedTest(RunTest):
+    def first_checkpoint(self):
+        """The folder of a run that was killed behind its first checkpoint."""
+        with self.start_gpt(output="first", **STEPS) as process:
+            for line in process.stdout:
+                if line.startswith("checkpoint:"):
+                    process.kill()
+                    break
+            process.communicate()
+        return self.out
+
+
+class ReadTest(SavedTest):
+    def test_each_rank_reads_each_byte_once(self):
+        first = self.first_checkpoint()
+        # A file for each thread, whose calls then are a line each.
+        traced = 'exec strace -ff -qq -y -e trace=read,pread64 -o "$HOME/reads$OMPI_COMM_WORLD_RANK" "$0" "$@"'
+        self.train(through=[*mpirun(2), "bash", "-c", traced], output=first.name, HOME=self.folder,
+                   **dict(STEPS, ITERATIONS=3))
+        for rank in (0, 1):
+            read = collections.Counter()
+            for line in "".join(path.read_text() for path in self.folder.glob(f"reads{rank}.*")).splitlines():
+                if call := re.search(r"<(\S+/checkpoints/step-00000002/[^>]+)>, .* = (\d+)$", line):
+                    read[call[1]] += int(call[2])
+            folder = first / "checkpoints" / "step-00000002"
+            self.assertEqual(read, {str(path): path.stat().st_size for path in folder.iterdir()})
+
+
+class KilledWriterTest(RunTest):
+    def test_what_it_had_half_written_is_removed_by_the_next_run(self):
+        settings = dict(STEPS, ITERATIONS=1, CHECKPOINT_EVERY=0)
+        # The main thread's first two are those of config.json.
+        done = self.run_gpt(through=strace("-e", "inject=fsync:signal=SIGKILL:when=3"), output="half", **settings)
+        self.assertEqual(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
+        self.assertEqual(len(list(self.out.glob("final_model.safetensors.tmp.*"))), 1)
+        foreign = self.out / "notes.tmp.1"
+        foreign.write_text("not ours")
+        self.train(output="half", **settings)
+        self.assertEqual(list(self.out.glob("*.tmp.*")), [foreign])
+
+
+class KilledSaveTest(SavedTest):
     def test_a_kill_at_every_fsync_and_rename_of_a_save_leaves_a_checkpoint_to_resume_from(self):
         whole = train_losses(self.train(output="whole", **STEPS))
         first = self.first_checkpoint()
@@ -36,16 +79,6 @@ class KilledSaveTest(RunTest):
                 self.assertEqual(self.hidden(), [])
             if call != "fdatasync":  # only large files have that one
                 self.assertGreater(number, 2, f"no {call} was met")
-
-    def first_checkpoint(self):
-        """The folder of a run that was killed behind its first checkpoint."""
-        with self.start_gpt(output="first", **STEPS) as process:
-            for line in process.stdout:
-                if line.startswith("checkpoint:"):
-                    process.kill()
-                    break
-            process.communicate()
-        return self.out
 
     def hidden(self):
         return [path.name for path in (self.out / "checkpoints").iterdir() if path.name.startswith(".")]

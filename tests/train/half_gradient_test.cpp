@@ -58,9 +58,9 @@ double relative_distance(const at::Tensor& found, const at::Tensor& exact) {
 
 TEST(Fp16, NoGradientIsLostHoweverManyTokensAStepHas) {
   const auto config = small_config();
-  const auto ids = test::integers({8, 129}, config.vocab_size, 3);
-  const auto exact = gradients(config, at::kFloat, ids, 1024);
-  for (const std::int64_t tokens : {1024, 98304, 786432}) {
+  const auto ids = test::integers({4, 65}, config.vocab_size, 3);
+  const auto exact = gradients(config, at::kFloat, ids, 256);
+  for (const std::int64_t tokens : {256, 98304, 786432}) {
     const auto found = gradients(config, at::kHalf, ids, tokens);
     for (const char* name :
          {"qo_bank", "kv_bank", "mlp_up_bank", "mlp_down_bank", "tok_emb.weight"}) {

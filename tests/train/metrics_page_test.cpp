@@ -55,7 +55,8 @@ std::vector<RunEvent> full_events() {
           AverageApplied{},
           with<FinalScored>([](auto& e) { e.score.bpb = 1, e.stride = 64; }),
           with<ModelWritten>([](auto& e) { e.excluded_parameters = 1; }),
-          ArtifactWritten{}};
+          ArtifactWritten{},
+          with<RunEnded>([](auto& e) { e.step = 1, e.error = "why"; })};
 }
 
 Fields written_fields() {

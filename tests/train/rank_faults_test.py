@@ -12,7 +12,7 @@ import subprocess
 import time
 import unittest
 
-from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_until, write_shard
+from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_events, read_until, write_shard
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 HANGS_S = 100  # far longer than any wait here
@@ -125,6 +125,7 @@ class LostRankTest(FaultTest):
             self.assertLess(told - killed, time.monotonic() - told)
             self.assertRegex(line, r"^ERROR exit=69 rank=0 step=\d+: a peer was lost at step \d+ ")
             self.assert_names_its_collectives(line.rstrip(), self.out, rank=0)
+            self.assertEqual([read_events(self.out)[-1][name] for name in ("event", "code")], ["exit", UNAVAILABLE])
         finally:
             for process in (survivor, other):
                 process.kill()
@@ -139,6 +140,8 @@ class SilentRankTest(FaultTest):
                                     r"\d+ s \(COMM_TIMEOUT_S\); ")
         self.assertGreaterEqual(int(re.search(r"for (\d+) s", errors[0]).group(1)), timeout_s)
         self.assert_names_its_collectives(errors[0], run.out, rank=1 - victim)
+        if victim != 0:  # rank 0 writes the metrics
+            self.assertEqual([read_events(run.out)[-1][name] for name in ("event", "code")], ["exit", UNAVAILABLE])
         return errors[0]
 
     def test_a_stopped_rank_is_named_wherever_the_ranks_met(self):
@@ -182,22 +185,29 @@ class MeetingTest(FaultTest):
         self.assert_ends(done, UNAVAILABLE, rf"^ERROR exit=69 rank=0: .*MASTER_PORT.*127\.0\.0\.1:{port}\b.*in use")
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
-    def test_a_rank_that_never_comes_is_named(self):
+    def test_a_rank_that_never_comes_is_waited_for_aloud_and_named(self):
         by_address = dict(WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
-        by_file = dict(SLURM_NTASKS=2, SLURM_JOB_ID=5, SLURM_NNODES=1)
-        runs = {
-            r"rank 1 did not come to tcp \S+ within 3 s": dict(RANK=0, LOCAL_RANK=0, **by_address),
-            r"rank 1 did not come to file \S+ within 3 s": dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
+        # As sbatch leaves them to a program that it starts without srun.
+        by_file = dict(SLURM_NTASKS=4, SLURM_JOB_ID=5, SLURM_NNODES=1)
+        srun = r"\(SLURM_NTASKS\); start with srun"
+        runs = (
+            (dict(RANK=0, LOCAL_RANK=0, **by_address),
+             r"rank 1 of 2 \(WORLD_SIZE\); start each with its RANK", r"rank 1 did not come to tcp \S+ within 4 s"),
+            (dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
+             f"ranks 1-3 of 4 {srun}", r"rank 1 did not come to file \S+ within 4 s"),
             # Other places: what the rank above leaves there would be heard.
-            r"rank 0 did not come to file \S+ within 3 s": dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
-            "expected rank 0 listening there": dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=free_port())),
-        }
-        processes = {words: self.start_gpt(COMM_TIMEOUT_S=3, **variables) for words, variables in runs.items()}
-        for words, process in processes.items():
-            with self.subTest(words):
+            (dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
+             f"ranks 0, 2-3 of 4 {srun}", r"rank 0 did not come to file \S+ within 4 s"),
+            (dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=free_port())),
+             r"rank 0 of 2 \(WORLD_SIZE\) at MASTER_ADDR:MASTER_PORT 127\.0\.0\.1:\d+; start each", "expected rank 0 listening there"),
+        )
+        # Below five seconds, after which a line is promised at the latest.
+        processes = [self.start_gpt(COMM_TIMEOUT_S=4, **variables) for variables, *_ in runs]
+        for process, (_, waits_for, named) in zip(processes, runs):
+            with self.subTest(named):
                 _, errors = process.communicate(timeout=40)
                 self.assertEqual(process.returncode, UNAVAILABLE, errors)
-                self.assertRegex(errors, rf"^ERROR exit=69 rank=\d: .*{words}.*\n$")
+                self.assertRegex(errors, rf"^WARN rank=\d: waiting for {waits_for}.*\nERROR exit=69 rank=\d: .*{named}.*\n$")
 
     def test_libtorchs_own_words_are_there_for_who_asks(self):
         done = self.run_gpt(RANK=1, WORLD_SIZE=2, LOCAL_RANK=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(),
@@ -215,7 +225,7 @@ class MeetingTest(FaultTest):
         for given, missing in (
             (dict(OMPI_COMM_WORLD_SIZE=2), "OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_LOCAL_RANK"),
             (dict(PMI_RANK=0), "PMI_SIZE"),
-            (dict(RANK=0, WORLD_SIZE=2), "LOCAL_RANK"),
+            (dict(RANK=0, WORLD_SIZE=2, MASTER_ADDR="127.0.0.1"), "LOCAL_RANK"),
             (dict(RANK=0, WORLD_SIZE=2, LOCAL_RANK=0), "MASTER_ADDR"),
         ):
             with self.subTest(given):

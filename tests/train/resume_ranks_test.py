@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
@@ -9,7 +10,7 @@ import unittest
 
 from safetensors.numpy import load_file
 
-from harness import RunTest, children_named, end, mpirun, read_events, read_until, train_losses
+from harness import BUILD, RunTest, children_named, end, mpirun, read_events, read_until, train_losses
 
 STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
@@ -74,15 +75,40 @@ class RanksTest(RunTest):
             self.assertEqual([e["val_loss"] for e in events if e["event"] == "final"],
                              [e["val_loss"] for e in whole if e["event"] == "final"])
 
+    def test_a_signal_while_the_other_rank_waits_at_the_end_stops_both(self):
+        settings = dict(STEPS, ITERATIONS=2, CHECKPOINT_EVERY=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16)
+        lines = len(self.ranks(2, output="ended", **settings))
+        # Rank 0 writes the last event but `exit` for long, behind its line on the terminal; rank 1 has none to write.
+        out = self.folder / "at-the-end"
+        slow = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-P", out / "metrics.jsonl", "-e", "trace=write",
+                "-e", f"inject=write:delay_enter=3000000:when={lines - 1}", BUILD / "train_gpt"]
+        for told in (0, 1):
+            with self.subTest(rank=told), self.start_gpt(through=[*mpirun(1), *slow, ":", "-np", "1"], output=out.name,
+                                                         **settings) as process:
+                try:
+                    read_until(process, "final_sliding_window")
+                    os.kill(rank_of(process, told), signal.SIGUSR1)
+                    output, errors = process.communicate(timeout=60)
+                finally:
+                    end(process)
+                self.assert_stopped(subprocess.CompletedProcess([], process.returncode, output, errors))
+            shutil.rmtree(out)
+
     def test_ranks_whose_launcher_is_killed_stop_as_if_they_had_been_told_to(self):
+        settings = dict(STEPS, CHECKPOINT_EVERY=0)
         whole = train_losses(self.ranks(2, output="led"))
-        with self.start_gpt(through=mpirun(2), output="orphans", **dict(STEPS, CHECKPOINT_EVERY=0)) as process:
-            read_until(process, "step:4/")
-            ranks = children_named("train_gpt", process.pid)
-            process.kill()
-            process.communicate(timeout=30)
-        self.assertEqual(len(ranks), 2)
-        self.wait_for_the_end_of(ranks)
+        # With launch.sh ends its mpirun.
+        for count, start in ((1, lambda: self.start_gpt(through=mpirun(1), output="orphan", **settings)),
+                             (2, lambda: self.launch("-n", 2, output="orphans", **settings))):
+            with self.subTest(ranks=count):
+                with start() as process:
+                    read_until(process, "step:4/")
+                    ranks = children_named("train_gpt", process.pid)
+                    process.kill()
+                    process.communicate(timeout=30)
+                self.assertEqual(len(ranks), count)
+                self.wait_for_the_end_of(ranks)
+                self.assertEqual(len(list((self.out / "checkpoints").glob("step-*"))), 1)
         self.assertEqual(train_losses(self.ranks(2, output="orphans", CHECKPOINT_EVERY=0)), whole)
         self.assertEqual(len([e for e in read_events(self.out) if e["event"] == "resume"]), 1)
 
@@ -132,11 +158,13 @@ class RanksTest(RunTest):
         for parameter, value in load_file(self.out / "final_model.safetensors").items():
             self.assertLessEqual(abs(value - weights[parameter]).max(initial=0), 1e-4, parameter)
 
-    def test_the_strided_order_goes_on_with_as_many_ranks_only(self):
-        strided = dict(LOADER_ORDER="strided", VAL_TOKENS=2048)
+    def test_the_strided_order_and_the_scripts_quirks_go_on_with_as_many_ranks_only(self):
+        # Each rank keeps gradients of its own in the multi-token heads, which clip all others.
+        strided = dict(LOADER_ORDER="strided", VAL_TOKENS=2048, RECORD_QUIRKS=1, MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=4)
         whole = train_losses(self.ranks(2, output="strided-whole", **strided))
         self.assert_stopped(self.interrupt("step:4/", signal.SIGUSR1, output="strided", **strided))
-        self.fails(CONFIG, "ranks (LOADER_ORDER=strided)=2, now 1", output="strided", **dict(STEPS, **strided))
+        self.fails(CONFIG, "ranks (LOADER_ORDER=strided)=2, now 1", "ranks (RECORD_QUIRKS=1)=2, now 1", output="strided",
+                   **dict(STEPS, **strided))
         self.assertEqual(train_losses(self.ranks(2, output="strided", **strided)), whole)
 
 

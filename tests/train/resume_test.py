@@ -1,12 +1,14 @@
 """A run that was killed or told to stop goes on where it was, bit for bit, when the same command starts again."""
 
+import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import unittest
 
-from harness import RunTest, end, read_until, train_losses
+from harness import TEXT, TOKENIZER, RunTest, end, read_events, read_until, train_losses
 
 BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
 # Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
@@ -45,6 +47,19 @@ class ResumeTest(RunTest):
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
         self.assertEqual(len(errors), 1, done.stderr)
         return errors[0]
+
+
+def contents(folder):
+    """{file: hash of its bytes} of a run, but for its lock, which names the last process."""
+    return {path: hash(path.read_bytes()) for path in folder.rglob("*") if path.is_file() and path.name != "run.lock"}
+
+
+def edit_manifests(folder, change):
+    """Calls change(manifest) for each checkpoint of a run and writes what it leaves."""
+    for path in (folder / "checkpoints").glob("step-*/manifest.json"):
+        manifest = json.loads(path.read_text())
+        change(manifest)
+        path.write_text(json.dumps(manifest))
 
 
 class OneRankTest(ResumeTest):
@@ -90,7 +105,11 @@ class OneRankTest(ResumeTest):
                 error = self.error_of(self.kill_after("step:5/", number, output=output, **settings), STOPPED)
                 self.assertRegex(error, rf"^ERROR exit=75 rank=0 step=\d+: stopped by {number.name} after step \d+, "
                                         r"state saved in \S+/checkpoints/step-\d{8}; start the same command again")
-                self.assertEqual(results(self.train(output=output, **settings)), results(whole))
+                step, text = re.fullmatch(r"ERROR exit=75 rank=0 step=(\d+): (.*)", error.rstrip()).groups()
+                self.assertEqual(read_events(self.out)[-1], {"event": "exit", "code": STOPPED, "step": int(step), "text": text})
+                events = self.train(output=output, **settings)
+                self.assertEqual(results(events), results(whole))
+                self.assertEqual([event["code"] for event in events if event["event"] == "exit"], [0])
 
     def test_a_second_signal_ends_it_at_once(self):
         with self.start_gpt(output="twice", **dict(RICH, ITERATIONS=1000000, TRAIN_BATCH_TOKENS=32768)) as process:
@@ -110,7 +129,8 @@ class OneRankTest(ResumeTest):
                 output = f"evaluations{every}"
                 done = self.kill_after("Serialized model:", signal.SIGTERM, output=output,
                                        **dict(settings, CHECKPOINT_EVERY=every))
-                self.assertIn("after step 12, state saved", self.error_of(done, STOPPED))
+                self.assertIn("step=12: stopped by SIGTERM after step 12, state saved", self.error_of(done, STOPPED))
+                self.assertEqual([read_events(self.out)[-1][name] for name in ("event", "code", "step")], ["exit", STOPPED, 12])
                 events = self.train(output=output, **dict(settings, EVAL_STRIDE=0))
                 self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [12])
                 whole = self.train(output=f"whole{every}", **dict(settings, EVAL_STRIDE=0))
@@ -126,11 +146,16 @@ class OneRankTest(ResumeTest):
         self.assertEqual(after, before)
 
     def test_a_finished_run_goes_on_when_it_is_made_longer(self):
-        constant = dict(RICH, WARMDOWN_ITERS=0)
-        whole = self.train(output="longer-whole", **dict(constant, ITERATIONS=15))
-        self.train(output="longer", **constant)
-        events = self.train(output="longer", **dict(constant, ITERATIONS=15))
+        whole = self.train(output="longer-whole", **dict(RICH, ITERATIONS=15, SCHEDULE_ITERATIONS=12))
+        self.train(output="longer", **RICH)
+        self.fails(CONFIG, "SCHEDULE_ITERATIONS=12, now 15", output="longer",
+                   **dict(RICH, ITERATIONS=15, SCHEDULE_ITERATIONS=15))
+        # It keeps its schedule, whose last rate stays.
+        events = self.train(output="longer", **dict(RICH, ITERATIONS=15))
         self.assertEqual(train_losses(events), train_losses(whole))
+        scales = [event["lr_scale"] for event in events if event["event"] == "train"]
+        self.assertEqual(scales[11:], [1 / RICH["WARMDOWN_ITERS"]] * 4)
+        self.assertEqual(json.loads((self.out / "config.json").read_text())["settings"]["SCHEDULE_ITERATIONS"], 12)
 
     def test_a_damaged_checkpoint_is_skipped_with_its_fault(self):
         whole = self.train(output="undamaged", **RICH)
@@ -151,11 +176,17 @@ class OneRankTest(ResumeTest):
 
     def test_resume_never_begins_anew_and_keeps_what_was_there(self):
         self.kill_after("step:8/", output="anew", **RICH)
+        before = checkpoints(self.out)
         events = self.train(output="anew", RESUME="never", **RICH)
         self.assertFalse([event for event in events if event["event"] == "resume"])
         self.assertEqual(len(train_losses(events)), 12)
-        kept = sorted(path.name for path in self.out.iterdir() if path.name.startswith("checkpoints"))
-        self.assertEqual(kept, ["checkpoints", "checkpoints.1"])
+        # Also one without steps, whose only checkpoint is that of the evaluations.
+        self.train(output="anew", RESUME="never", **dict(RICH, ITERATIONS=0))
+        saved = {path.name: sorted(step.name for step in path.glob("step-*"))
+                 for path in self.out.iterdir() if path.name.startswith("checkpoints")}
+        self.assertEqual(saved, {"checkpoints": ["step-00000000"],
+                                 "checkpoints.2": ["step-00000009", "step-00000012"],
+                                 "checkpoints.1": before})
 
     def test_a_path_begins_another_run_there_or_takes_the_own_run_back(self):
         whole = self.train(output="origin", KEEP=9, **RICH)
@@ -184,18 +215,104 @@ class OneRankTest(ResumeTest):
                 self.fails(CONFIG, f"{name}=", f", now {value}", output="frozen", **dict(RICH, **{name: value}))
         several = self.fails(CONFIG, "SEED=1337, now 1", output="frozen", **dict(RICH, SEED=1, MATRIX_LR=0.5))
         self.assertIn("MATRIX_LR=0.025, now 0.5", several)
+        # The last five have no effect here, or are what `auto` is on a CPU.
         events = self.train(output="frozen", **dict(RICH, ITERATIONS=13, VAL_LOSS_EVERY=0, TRAIN_LOG_EVERY=5, KEEP=1,
-                                                    TRAIN_PREFETCH=0, WARMUP_STEPS=0, COMM_TIMEOUT_S=60))
+                                                    TRAIN_PREFETCH=0, WARMUP_STEPS=0, COMM_TIMEOUT_S=60,
+                                                    EMBED_LR=0.9, SWA_EVERY=5, MUON_BETA2=0.5, LATE_QAT=1,
+                                                    COMPUTE_DTYPE="fp32"))
         self.assertEqual(len(train_losses(events)), 13)
 
-    def test_other_data_under_the_same_path_is_refused(self):
-        shards = self.folder / "changing"
-        shutil.copytree(self.shards, shards)
-        self.kill_after("step:8/", output="changed-data", **dict(RICH, DATA_PATH=shards))
-        sorted(shards.glob("fineweb_train_*.bin"))[-1].unlink()
+    def test_auto_is_frozen_as_the_number_format_that_it_was(self):
+        self.kill_after("step:8/", output="formats", COMPUTE_DTYPE="bf16", **RICH)
+        self.fails(CONFIG, "COMPUTE_DTYPE=bf16, now fp32", output="formats", COMPUTE_DTYPE="auto", **RICH)
+
+        def as_older_programs_did(manifest):  # on a machine where auto was bf16
+            manifest["settings"]["COMPUTE_DTYPE"] = "auto"
+            del manifest["settings"]["training data"]
+
+        edit_manifests(self.out, as_older_programs_did)
         before = (self.out / "metrics.jsonl").read_bytes()
-        self.fails(CONFIG, "training tokens, now it has", output="changed-data", **dict(RICH, DATA_PATH=shards))
+        self.fails(CONFIG, "COMPUTE_DTYPE=bf16, now fp32", output="formats", COMPUTE_DTYPE="auto", **RICH)
         self.assertEqual((self.out / "metrics.jsonl").read_bytes(), before)
+        events = self.train(output="formats", COMPUTE_DTYPE="bf16", **RICH)
+        self.assertEqual(len([event for event in events if event["event"] == "resume"]), 1)
+
+    def test_other_shards_or_another_tokenizer_are_refused_and_the_same_ones_elsewhere_are_not(self):
+        whole = self.train(output="whole-data", **RICH)
+        shards, tokenizer = self.folder / "shards.before", self.folder / "tokenizer.before"
+        shutil.copytree(self.shards, shards)
+        shutil.copy(TOKENIZER, tokenizer)
+        settings = dict(RICH, output="data", DATA_PATH=shards, TOKENIZER_PATH=tokenizer)
+        self.kill_after("step:8/", **settings)
+        before = contents(self.out)
+        last = sorted(shards.glob("fineweb_train_*.bin"))[-1]
+        tokens, pieces = last.read_bytes(), tokenizer.read_bytes()
+        changed = [("one less", last, None), ("same size", last, tokens[:2000] + tokens[2002:2004] + tokens[2002:]),
+                   ("same number of pieces", tokenizer, pieces.replace(b"copyright", b"copywrong"))]
+        for change, path, content in changed:
+            with self.subTest(change):
+                original = path.read_bytes()
+                self.assertNotEqual(content, original)
+                path.write_bytes(content) if content else path.unlink()
+                error = self.fails(CONFIG, "saved with other data", "digest", ", now ", **settings)
+                self.assertIn("tokenizer=" if path == tokenizer else "training data=", error)
+                path.write_bytes(original)
+        # Nothing of the run has changed, not even with RESUME=PATH, which abandons what is behind it.
+        first = self.out / "checkpoints" / checkpoints(self.out)[0]
+        self.fails(CONFIG, "saved with other data", **dict(settings, RESUME=first, TOKENIZER_PATH=TOKENIZER,
+                                                           DATA_PATH="synthetic:zipf"))
+        self.assertEqual(contents(self.out), before)
+        settings.update(DATA_PATH=shards.rename(self.folder / "shards.after"),
+                        TOKENIZER_PATH=tokenizer.rename(self.folder / "tokenizer.after"))
+        self.assertEqual(results(self.train(**settings)), results(whole))
+
+    def test_a_text_that_has_changed_is_refused_and_one_that_was_moved_is_not(self):
+        text = self.folder / "before.txt"
+        words = "\n\n".join(path.read_text() for path in sorted(TEXT.iterdir()) if path.is_file()).encode()
+        text.write_bytes(words)
+        settings = dict(RICH, output="text", DATA_PATH=text)
+        self.kill_after("step:8/", **settings)
+        text.write_bytes(words[:100] + b"x" + words[101:])
+        self.fails(CONFIG, "training data=1 text files", f"{len(words)} bytes", ", now ", **settings)
+        text.unlink()
+        moved = self.folder / "after.txt"
+        moved.write_bytes(words)
+        events = self.train(**dict(settings, DATA_PATH=moved))
+        self.assertEqual(len(train_losses(events)), 12)
+
+    def test_a_checkpoint_of_an_older_program_is_resumed_with_the_same_paths(self):
+        self.kill_after("step:8/", output="older", **RICH)
+
+        def as_older_programs_did(manifest):
+            settings = manifest["settings"]
+            del settings["training data"], settings["tokenizer"]
+            settings.update({"COMPUTE_DTYPE": "auto", "DATA_PATH": str(self.shards), "TOKENIZER_PATH": str(TOKENIZER),
+                             "EMBED_LR": "0.6", "training tokens": "7"})
+            manifest["program"] = "old\x1b[2J\nERROR exit=0"
+
+        edit_manifests(self.out, as_older_programs_did)
+        self.fails(CONFIG, "training tokens=7, now ", output="older", **RICH)
+        edit_manifests(self.out, lambda manifest: manifest["settings"].pop("training tokens"))
+        moved = self.folder / "moved"
+        moved.symlink_to(self.shards)
+        self.fails(CONFIG, f"DATA_PATH={self.shards}, now {moved}", output="older", **dict(RICH, DATA_PATH=moved))
+        events = self.train(output="older", **RICH)
+        self.assertEqual(len(train_losses(events)), 12)
+        # Text of a file that a terminal does not obey.
+        self.assertIn("was saved by old\\x1b[2J\\x0aERROR exit=0, and this is ", self.warnings[0])
+
+    def test_gradients_of_heads_in_no_optimizer_go_on_with_the_scripts_quirks(self):
+        for dtype in ("fp32", "fp16"):
+            with self.subTest(dtype):
+                # The warm-up's gradients stay too; what accumulates soon clips all others.
+                quirks = dict(RICH, RECORD_QUIRKS=1, MTP_NUM_HEADS=2, MTP_LOSS_WEIGHT=4, WARMUP_STEPS=3,
+                              GRAD_CLIP_NORM=1, COMPUTE_DTYPE=dtype)
+                whole = self.train(output=f"quirks-{dtype}", **quirks)
+                norms = [event["grad_norm"] for event in whole if event["event"] == "train"]
+                self.assertGreater(max(norms), 1)
+                self.kill_after("step:8/", output=f"quirks-killed-{dtype}", **quirks)
+                events = self.train(output=f"quirks-killed-{dtype}", **quirks)
+                self.assertEqual(results(events), results(whole))
 
     def test_checkpoints_by_minutes_of_training_time(self):
         # A minute is long for a test: none is due, and the last is saved at the end.

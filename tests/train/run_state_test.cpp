@@ -28,10 +28,15 @@ class RunStateTest : public testing::Test {
     return settings;
   }
 
-  RunState make_state() {
-    return {settings,     at::kCPU,         alone,
-            rank.table(), rank.optimizer(), rank.model().fp8_scales(),
-            rank.feeder()};
+  RunState make_state() { return make_state(settings, rank); }
+  RunState make_state(const Settings& of, test::TrainingRank& trained) {
+    return {of,
+            at::kCPU,
+            alone,
+            trained.table(),
+            trained.optimizer(),
+            trained.model().fp8_scales(),
+            trained.feeder()};
   }
 
   // A step and all that the trainer counts of it.
@@ -161,6 +166,26 @@ TEST_F(RunStateTest, EveryScalarAndTensorIsRestoredWhateverItWas) {
   state.restore(snapshot);
   EXPECT_EQ(scalars_of(state), scalars);
   expect_same(copies_of(state), tensors);
+}
+
+TEST_F(RunStateTest, GradientsThatTheOptimizerKeepsAreStateButTheWarmUpDoesNotRewindThem) {
+  settings.runtime.fp8 = {};
+  settings.runtime.record_quirks = true;
+  test::TrainingRank quirks(settings, alone);
+  auto state = make_state(settings, quirks);
+  const std::string name = "optimizer.gradient.mtp_heads.1.weight.rank0";
+  const auto before = copies_of(state);
+  ASSERT_TRUE(before.contains(name));
+  EXPECT_FALSE(before.at(name).any().item<bool>());
+  const auto snapshot = state.save();
+  quirks.step();
+  const auto kept = copies_of(state).at(name);
+  EXPECT_TRUE(kept.any().item<bool>());
+  state.restore(snapshot);
+  const auto after = copies_of(state);
+  EXPECT_TRUE(at::equal(after.at(name), kept));
+  const std::string weight = "parameter.qo_bank";
+  EXPECT_TRUE(at::equal(after.at(weight), before.at(weight)));
 }
 
 TEST_F(RunStateTest, ASnapshotWithoutAnAverageTakesItAway) {

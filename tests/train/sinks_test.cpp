@@ -1,15 +1,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
-#include "config/derived.h"
 #include "tests/data/files.h"
 #include "train/log_sink.h"
 #include "train/metrics_sink.h"
 #include "train/repetition_watch.h"
+#include "train/tensorboard_sink.h"
 
 namespace tg {
 namespace {
@@ -45,28 +47,30 @@ TEST(MetricsSink, WritesTheKnownEventsWithTheirKeys) {
                                            .elapsed_ms = 70,
                                            .tokens = 3072,
                                            .seq_len = 512,
+                                           .flops_per_token = 2e6,
                                            .token_offset = 1024,
                                            .pass = {}},
                                  Validated{3, {.loss = 6.5, .bpb = 4.25}, 70, 8}});
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(
       lines[0].dump(),
-      R"({"event":"train","grad_norm":1.5,"lr_scale":0.5,"seq_len":512,)"
+      R"({"event":"train","flops_per_token":2000000.0,"grad_norm":1.5,"lr_scale":0.5,"seq_len":512,)"
       R"("step":3,"token_offset":1024,"tokens":3072,"train_loss":6.25,"train_time_ms":70.0})");
   EXPECT_EQ(lines[1].dump(),
             R"({"event":"val","step":3,"val_bpb":4.25,"val_loss":6.5,"val_time_ms":8.0})");
 }
 
 TEST(MetricsSink, EveryEventHasAName) {
-  const auto lines =
-      metrics_of({RunStarted{},   WarmUpStepEnded{},    FirstStepEnded{},    StepEnded{},
-                  StepTimed{},    StepSkipped{},        BatchesChanged{},    LateQatStarted{},
-                  SwaStarted{},   SettingWarning{},     TokensStalled{},     TokensRepeated{},
-                  Validated{},    ValidationProgress{}, ValidationSummary{}, TraceWritten{},
-                  StoppedEarly{}, LoopEnded{},          MemoryMeasured{},    AverageApplied{},
-                  FinalScored{},  ModelWritten{},       ArtifactWritten{},   RanksJoined{},
-                  Resumed{},      CheckpointSaved{},    CheckpointFailed{},  SizePadded{},
-                  MicroBatchCut{}});
+  const auto lines = metrics_of({RunStarted{},     WarmUpStepEnded{},    FirstStepEnded{},
+                                 StepEnded{},      StepTimed{},          StepSkipped{},
+                                 BatchesChanged{}, LateQatStarted{},     SwaStarted{},
+                                 SettingWarning{}, TokensStalled{},      TokensRepeated{},
+                                 Validated{},      ValidationProgress{}, ValidationSummary{},
+                                 TraceWritten{},   StoppedEarly{},       LoopEnded{},
+                                 MemoryMeasured{}, AverageApplied{},     FinalScored{},
+                                 ModelWritten{},   ArtifactWritten{},    RanksJoined{},
+                                 Resumed{},        CheckpointSaved{},    CheckpointFailed{},
+                                 SizePadded{},     MicroBatchCut{},      RunEnded{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
   EXPECT_EQ(
@@ -76,8 +80,18 @@ TEST(MetricsSink, EveryEventHasAName) {
           "skipped_step", "batches", "late_qat",     "swa",         "warning", "warning",
           "warning",      "val",     "val_progress", "val_summary", "trace",   "stopping_early",
           "closing",      "memory",  "average",      "final",       "model",   "artifact",
-          "ranks",        "resume",  "checkpoint",   "warning",     "padding", "micro_batch"}));
+          "ranks",        "resume",  "checkpoint",   "warning",     "padding", "micro_batch",
+          "exit"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
+}
+
+TEST(MetricsSink, NothingFollowsTheEndButAnError) {
+  const auto lines =
+      metrics_of({RunEnded{.exit_code = 0, .step = 8, .error = ""}, StepEnded{},
+                  RunEnded{.exit_code = 69, .step = {}, .error = "a peer was lost"}});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].dump(), R"({"code":0,"event":"exit","step":8})");
+  EXPECT_EQ(lines[1].dump(), R"({"code":69,"event":"exit","text":"a peer was lost"})");
 }
 
 TEST(MetricsSink, ANumberThatIsNotFiniteIsNull) {
@@ -127,20 +141,54 @@ TEST(LogSink, StepsBeyondTheTenthComeAsTrainLogEverySays) {
 TEST(LogSink, TheUtilizationOfSeveralGpusIsThatOfAllTheirPeaks) {
   const Settings settings;
   Machine machine;
+  machine.peak_flops = 5e9;
   // A step of 1 s uses the peak of one GPU.
-  machine.peak_flops =
-      training_flops_per_token(settings.model, settings.run.train_seq_len.first()) *
-      static_cast<double>(tokens_per_step(settings, 2));
   const StepEnded event{.step = 1,
                         .loss = 6,
                         .lr_scale = 1,
                         .elapsed_ms = 1000,
-                        .tokens = tokens_per_step(settings, 2),
-                        .seq_len = settings.run.train_seq_len.first(),
+                        .tokens = 1000,
+                        .seq_len = 512,
+                        .flops_per_token = 5e6,
                         .token_offset = {},
                         .pass = {}};
   EXPECT_NE(LogSink(settings, machine, 2).progress_text(event).find("  MFU 50.0%"),
             std::string::npos);
+}
+
+// The numbers of that tag in a folder's event file, in order.
+std::vector<float> scalars_of(const std::filesystem::path& folder, const std::string& tag) {
+  const auto path = std::filesystem::directory_iterator(folder)->path();
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  const std::string before = tag + '\x15';  // the field simple_value, four bytes
+  std::vector<float> numbers;
+  for (auto at = bytes.find(before); at != std::string::npos; at = bytes.find(before, at + 1))
+    std::memcpy(&numbers.emplace_back(), bytes.data() + at + before.size(), sizeof(float));
+  return numbers;
+}
+
+TEST(TensorboardSink, TheUtilizationCountsTheOperationsOfTheStepsOwnRows) {
+  const test::TempDir dir;
+  TensorboardSink sink(dir / "events", Settings(), {});
+  MetricsSink metrics(dir / "metrics.jsonl",
+                      [&](const nlohmann::json& event) { sink.write(event); });
+  RunStarted started;
+  started.world_size = 2;
+  started.peak_flops = 1e6;
+  metrics(started);
+  // Every step trains on 100 tokens in 100 ms, the last two on longer rows.
+  for (const std::int64_t step : {1, 2, 3, 4}) {
+    metrics(StepEnded{.step = step,
+                      .lr_scale = 1,
+                      .elapsed_ms = 100.0 * static_cast<double>(step),
+                      .tokens = 100 * step,
+                      .seq_len = step < 3 ? 16 : 32,
+                      .flops_per_token = step < 3 ? 1000.0 : 1500.0,
+                      .token_offset = {},
+                      .pass = {}});
+  }
+  EXPECT_EQ(scalars_of(dir / "events", "train/mfu"), (std::vector<float>{0.5F, 0.75F, 0.75F}));
 }
 
 TEST(RepetitionWatch, WarnsOnceAtTheFifthPass) {

@@ -3,11 +3,12 @@
 import concurrent.futures
 import os
 import pathlib
+import shutil
 import signal
 import time
 import unittest
 
-from harness import BUILD, end, mpirun, read_until
+from harness import BUILD, end, mpirun, read_events, read_until
 from rank_faults_test import NOTED, UNAVAILABLE, FaultTest
 
 # Short beside the work of the slow rank, long beside the pauses of that work.
@@ -15,11 +16,12 @@ TIMEOUT_S = 4
 TWO_STEPS = dict(ITERATIONS=2, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, SWA_ENABLED=0, COMM_TIMEOUT_S=TIMEOUT_S)
 
 
-def slowed(rank, call, *more, path=None):
-    """Two ranks, of which strace makes one slow: `call` is what it injects into which system call."""
+def slowed(rank, call, *paths):
+    """Two ranks, of which strace makes one slow: `call` is what it injects into which system call (on these files)."""
     name = call.split(":")[0]
-    strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *(["-P", str(path)] if path else []),
-              "-e", f"trace={name}", "-e", f"inject={call}"]
+    of_files = [argument for path in paths for argument in ("-P", str(path))]
+    strace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", *of_files, "-e", f"trace={name}", "-e",
+              f"inject={call}"]
     plain = [*NOTED, BUILD / "train_gpt"]
     slow = [*strace, *plain]
     first, second = (slow, plain) if rank == 0 else (plain, slow)
@@ -70,17 +72,20 @@ class SlowRankTest(FaultTest):
         _, errors = process.communicate(timeout=100)
         self.assertEqual(process.returncode, UNAVAILABLE, errors)
         line = next(line for line in errors.splitlines() if line.startswith("ERROR "))
-        self.assertRegex(line, rf"^ERROR exit=69 rank=\d step=\d+: no progress of the other ranks for \d+ s "
+        self.assertRegex(line, rf"^ERROR exit=69 rank=\d( step=\d+)?: no progress of the other ranks for \d+ s "
                                rf"\(COMM_TIMEOUT_S\); .*{words}")
 
     def test_ranks_that_work_for_long(self):
         shard = sorted(self.shards.glob("fineweb_train_*"))[0]
-        # Four fsyncs of half the timeout each; four micro-batches of a step, each longer than half of it.
+        # Four fsyncs of half the timeout each; micro-batches of the second step, each longer than half of it. Calls count
+        # by thread: the main thread reads this shard six times at the start, to know the data again.
         writes_slowly = slowed(0, "fsync:delay_enter=2000000")
-        reads_slowly = slowed(1, "pread64:delay_enter=2500000:when=6+", path=shard)
+        reads_slowly = slowed(1, "pread64:delay_enter=2500000:when=7+", shard)
         never_ends = slowed(0, "fsync:delay_enter=300000000:when=3+")
-        never_reads = slowed(1, "pread64:delay_enter=300000000:when=6+", path=shard)
-        writing = r"writing the model to \S+: \d+ bytes so far"
+        never_reads = slowed(1, "pread64:delay_enter=300000000:when=7+", shard)
+        # At the end of the run the ranks wait for the checkpoint of the first step.
+        never_saves = slowed(1, "fsync:delay_enter=300000000")
+        writing, saving = (rf"writing {what} to \S+: \d+ bytes so far" for what in ("the model", "a checkpoint"))
         one_reader = dict(TRAIN_PREFETCH_WORKERS=1, TRAIN_PREFETCH_QUEUE=1)
         with concurrent.futures.ThreadPoolExecutor() as waiting:
             checks = {}
@@ -91,6 +96,11 @@ class SlowRankTest(FaultTest):
             process, _, out = self.start("never-ends", never_ends)
             checks["a stuck writer is named"] = waiting.submit(
                 self.is_ended, process, rf"0 \(step 1, {writing}, no progress for \d+ s\)")
+            process, _, out = self.start("saves-slowly", slowed(1, "fsync:delay_enter=2000000"), CHECKPOINT_EVERY=1)
+            checks["a slow checkpoint ends well"] = waiting.submit(self.ends_well, process, out)
+            process, _, out = self.start("never-saves", never_saves, CHECKPOINT_EVERY=1)
+            checks["a rank whose checkpoint is stuck is named"] = waiting.submit(
+                self.is_ended, process, rf"1 \(step 1, {saving}, no progress for \d+ s\)")
             process, _, out = self.start("never-reads", never_reads, **one_reader)
             checks["a reader of dead storage is named"] = waiting.submit(
                 self.is_ended, process, r"1 \(step \d, reading tokens, no progress for \d+ s\)")
@@ -102,6 +112,26 @@ class SlowRankTest(FaultTest):
             for name, check in checks.items():
                 with self.subTest(name):
                     check.result()
+
+    def test_ranks_that_read_a_checkpoint_for_long(self):
+        self.train(through=mpirun(2), output="saved", **dict(TWO_STEPS, CHECKPOINT_EVERY=1))
+        saved = self.out
+
+        def resume(name, rank, call):
+            out = shutil.copytree(saved, self.folder / name)
+            files = sorted((out / "checkpoints" / "step-00000002").glob("rank-*"))
+            self.assertEqual(len(files), 2)
+            return self.start(name, slowed(rank, call, *files), ITERATIONS=3, CHECKPOINT_EVERY=1, COMM_TIMEOUT_S=6)
+
+        with concurrent.futures.ThreadPoolExecutor() as waiting:
+            process, _, out = resume("reads-checkpoint-slowly", 0, "pread64:delay_enter=4000000:when=1..3")
+            slow = waiting.submit(self.ends_well, process, out)
+            process, _, _ = resume("never-reads-checkpoint", 1, "pread64:delay_enter=300000000:when=5+")
+            stuck = waiting.submit(self.is_ended, process, r"1 \(step 0, reading \S+/step-00000002: \d+ bytes so far, "
+                                                           r"no progress for \d+ s\)")
+            slow.result()
+            self.assertIn("resume", [event["event"] for event in read_events(out)])
+            stuck.result()
 
 
 if __name__ == "__main__":

@@ -73,6 +73,20 @@ class TensorboardTest(RunTest):
         self.assertEqual(times, sorted(times))
         self.assertLess(times[-1] - times[0], 120)
 
+    def test_operations_of_a_token_follow_the_length_of_the_rows(self):
+        events = self.train(output="lengths", TENSORBOARD=1, TRAIN_SEQ_LEN="16,32@5", CHECKPOINT_EVERY=6, KEEP=9)
+        # A run that goes on behind the change has not seen it.
+        resumed = self.train(output="lengths", TENSORBOARD=1, TRAIN_SEQ_LEN="16,32@5", CHECKPOINT_EVERY=6,
+                             RESUME=self.folder / "lengths" / "checkpoints" / "step-00000006")
+        self.compare(resumed, self.scalars(self.files("lengths")))
+        for run in (events, resumed):
+            train = [event for event in run if event["event"] == "train"]
+            self.assertEqual([event["seq_len"] for event in train], [16] * 5 + [32] * 3)
+            self.assertEqual(len({event["flops_per_token"] for event in train[:5]}), 1)
+            # Attention: q·kᵀ and p·v over half of a row, forward and twice backward, of 4 layers of 32 channels.
+            for event in train[5:]:
+                self.assertEqual(event["flops_per_token"] - train[0]["flops_per_token"], 6 * 4 * 32 * 16)
+
     def test_tensorboard_shows_the_run_and_its_settings(self):
         self.train(output="shown", TENSORBOARD=1)
         shown = plugin_event_accumulator.EventAccumulator(str(self.folder / "shown" / "tensorboard"))

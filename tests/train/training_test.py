@@ -51,8 +51,9 @@ class TrainingTest(RunTest):
         events = self.train(ITERATIONS=2, WARMUP_STEPS=1, LATE_QAT_THRESHOLD=1.0, VAL_PROGRESS_LOG_EVERY=1)
         self.assertEqual(list(dict.fromkeys(event["event"] for event in events)), [
             "data", "start", "warmup_step", "val_progress", "val", "late_qat", "first_step", "train", "val_summary",
-            "closing", "memory", "average", "final", "model"])
-        start, model = events[1], events[-1]
+            "closing", "memory", "average", "final", "model", "exit"])
+        start, model = events[1], events[-2]
+        self.assertEqual(events[-1], {"event": "exit", "code": 0, "step": 2})
         self.assertIn(f"model_params:{start['model_params']}", self.lines)
         self.assertIn(f"Serialized model: {model['file_bytes']['final_model.pt']} bytes", self.lines)
 

@@ -8,7 +8,13 @@
 #include <nccl.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <atomic>
+
 namespace tg {
+
+namespace {
+std::atomic<bool> used = false;
+}
 
 std::vector<std::string> gpu_names() {
   std::vector<std::string> names;
@@ -33,6 +39,7 @@ std::string nccl_version() {
 }
 
 void use_gpu(int index) {
+  used = true;
   const auto device = static_cast<c10::DeviceIndex>(index);
   c10::cuda::set_device(device);
   // CUDA graphs cannot be captured on the default stream.
@@ -41,6 +48,10 @@ void use_gpu(int index) {
 
 void wait_for_gpu() {
   c10::cuda::device_synchronize();
+}
+
+bool has_used_gpu() {
+  return used;
 }
 
 bool has_bf16_tensor_cores() {

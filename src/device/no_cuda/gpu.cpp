@@ -16,6 +16,9 @@ std::string nccl_version() {
 }
 void use_gpu(int) {}
 void wait_for_gpu() {}
+bool has_used_gpu() {
+  return false;
+}
 bool has_bf16_tensor_cores() {
   return false;
 }

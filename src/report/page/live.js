@@ -4,7 +4,7 @@ const follow = () => {
   const known = new Map(runs.map((run) => [run.path, run]));
   const told = element("p", { class: "quiet", role: "status", id: "live" });
   count.after(told);
-  let { version } = live, paths = "", pressed = false;
+  let { version } = live, shown = "", pressed = false;
   addEventListener("pointerdown", () => { pressed = true; });
   for (const name of ["pointerup", "pointercancel"]) addEventListener(name, () => { pressed = false; });
 
@@ -20,10 +20,12 @@ const follow = () => {
   const take = (state) => {
     ({ version } = state);
     tell(state);
-    if (state.runs.length === 0 && paths === state.paths.join("\n")) return;
-    paths = state.paths.join("\n");
+    const now = JSON.stringify([state.paths, state.statuses]);
+    if (state.runs.length === 0 && shown === now) return;
+    shown = now;
     for (const run of state.runs) known.set(run.path, run);
     for (const path of [...known.keys()]) if (!state.paths.includes(path)) known.delete(path);
+    state.paths.forEach((path, i) => { known.get(path).status = state.statuses[i]; });
     setRuns(state.paths.map((path) => known.get(path)));
     const names = runs.map((run) => run.name).join(", ");
     document.title = runs.length === 0 ? "train_gpt" : `train_gpt: ${names.length > 200 ? `${runs.length} runs` : names}`;

@@ -41,10 +41,10 @@ const linesPicture = ({ title, note, lines, yText, tickText, zero, log, wide }) 
 const columnPicture = (title, part, column, more) =>
   linesPicture({ title, lines: () => seriesOf(part, column, more), ...more });
 
-const mfu = (run, rate) => (isNumber(rate) && run.start.peak_flops && run.start.flops_per_token
-  ? (rate * run.start.flops_per_token) / (run.start.peak_flops * run.start.world_size) : null);
+const mfu = (run, rate) => (isNumber(rate) && run.start.peak_flops
+  ? rate / (run.start.peak_flops * run.start.world_size) : null);
 const mfuLines = () =>
-  seriesOf("train", "tokens_per_s").map((line) => ({ ...line, ys: line.ys.map((rate) => mfu(line.run, rate)) }));
+  seriesOf("train", "flops_per_s").map((line) => ({ ...line, ys: line.ys.map((rate) => mfu(line.run, rate)) }));
 
 // One that has nothing to draw is hidden.
 const curves = [

@@ -30,11 +30,19 @@ const facts = () => (runs.length === 0 ? [] : [
   section("Machine and versions", runs.map(machine)),
 ].flat());
 
-const heading = element("h1"), count = element("p", { class: "quiet" });
+const heading = element("h1"), count = element("p", { class: "quiet" }), states = element("p", { id: "states" });
+// Of the runs that have not ended.
+const showStates = () => {
+  const isBad = (run) => ["stopped", "silent"].includes(run.status.kind);
+  const unended = runs.filter((run) => run.status.kind !== "ended");
+  states.hidden = unended.length === 0;
+  states.replaceChildren(...unended.flatMap((run, i) => [i > 0 ? "; " : "",
+    element("span", isBad(run) ? { class: "bad" } : {}, `${run.name}: ${run.status.text}`)]));
+};
 const legend = element("div", { class: "legend", role: "group", "aria-label": "Runs" });
 const stepless = element("p", {}, "No training steps in these runs: there are no curves.");
 const pictures = element("div", { class: "pictures" }), tables = element("div");
-document.getElementById("page").append(heading, count,
+document.getElementById("page").append(heading, count, states,
   element("div", { class: "bar" }, element("label", {}, "against", axisChoice), element("label", {}, rawChoice, "every step's loss"), legend),
   stepless, element("h2", {}, "Curves"), pictures, tables);
 
@@ -46,6 +54,7 @@ const setChildren = (parent, key, children) => {
 const show = () => keepingPlace(() => {
   heading.textContent = document.title;
   count.textContent = `${runs.length} run${runs.length === 1 ? "" : "s"}; in the pictures triangles are checkpoints, dashed lines resumes, dotted lines other events`;
+  showStates();
   stepless.hidden = runs.some((run) => run.train.rows > 0);
   setChildren(legend, JSON.stringify(runs.map((run) => [run.path, run.name])), () => runs.map(legendItem));
   // A run's phases are drawn once it has some.

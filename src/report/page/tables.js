@@ -8,12 +8,15 @@ const passes = (run) => {
   const all = run.data?.train_tokens;
   return all > 0 && isNumber(trained(run).tokens) ? trained(run).tokens / all : null;
 };
+// What it does, or where and why it stopped.
+const stateText = (run) => run.status.text + (run.exit?.text ? `: ${run.exit.text}` : "");
 const scoreText = (score) =>
   loss(score.val_loss) + (isNumber(score.val_bpb) ? ` (${loss(score.val_bpb)} bpb)` : "");
 
 const summaryRows = () => {
   const row = (name, text) => [name, ...runs.map(text)];
   const rows = [
+    row("state", stateText),
     row("steps", (run) => whole(trained(run).steps)),
     row("tokens", (run) => short(trained(run).tokens)),
     row("passes over the training tokens", (run) => written(passes(run), (x) => digits(x, 3))),
@@ -25,7 +28,7 @@ const summaryRows = () => {
     row("validation loss, best", (run) => loss(extent(run.val.columns.val_loss)?.[0])),
     row("bits per byte, best", (run) => loss(extent(run.val.columns.val_bpb)?.[0])),
     row("tokens/s, median", (run) => short(usualRate(run))),
-    row("MFU, median", (run) => percent(mfu(run, usualRate(run)))),
+    row("MFU, median", (run) => percent(mfu(run, median(run.train.columns.flops_per_s)))),
     row("memory at the peak, allocated", (run) => bytes(run.memory?.peak_allocated_bytes)),
     row("memory at the peak, reserved", (run) => bytes(run.memory?.peak_reserved_bytes)),
     row("parameters", (run) => whole(run.start.model_params)),

@@ -29,6 +29,7 @@ class Feeding : public ::testing::Test {
       for (int seen = reads_; seen < count; seen = reads_) reads_.wait(seen);
     }
     const std::string& pattern() const override { return name_; }
+    std::string identity() const override { return name_; }
     std::int64_t tokens(int) const override { return std::int64_t{1} << 40; }
     std::int64_t tokens_up_to(std::int64_t limit) const override { return limit; }
     void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {

@@ -1,4 +1,4 @@
-#include "store/xxh3.h"
+#include "base/xxh3.h"
 
 // The header alone: a build runs on machines without libxxhash.
 #define XXH_INLINE_ALL

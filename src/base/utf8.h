@@ -6,6 +6,9 @@
 
 namespace tg {
 
+// The character at the start of `text`, at most 4 bytes; empty if there is none.
+std::string_view first_utf8_character(std::string_view text);
+
 // Bytes of `text` before the first that is not UTF-8.
 std::size_t valid_utf8_prefix(std::string_view text);
 

@@ -1,10 +1,10 @@
-#include "data/utf8.h"
+#include "base/utf8.h"
 
 namespace tg {
 namespace {
 
-// Length of the well-formed character at the start of `text`, 0 if there is none (Unicode, table
-// 3-7).
+// Length of the well-formed character at the start of `text`, which is not empty; 0 if there is
+// none (Unicode, table 3-7).
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) -> unsigned {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -29,6 +29,10 @@ std::size_t character_length(std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view first_utf8_character(std::string_view text) {
+  return text.substr(0, character_length(text));
+}
 
 std::size_t valid_utf8_prefix(std::string_view text) {
   std::size_t at = 0;

@@ -1,0 +1,24 @@
+#pragma once
+// How the process ends by an error, for the file by which others follow what it does.
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace tg {
+
+struct Ending {
+  int exit_code = 0;
+  std::optional<long> step = {};  // as error_line() names it
+  std::string what = {};          // the message
+};
+
+// error_line() calls `listener` with the first error, on another thread; null: nobody. When this
+// returns, an earlier listener is not called any more.
+void listen_to_ending(std::function<void(const Ending&)> listener);
+
+// Calls the listener, if there is one, and waits for it at most so long: storage may be what
+// failed. Only the first call does: later errors are consequences of the first.
+void tell_ending(Ending ending, std::chrono::seconds limit = std::chrono::seconds(2));
+
+}  // namespace tg

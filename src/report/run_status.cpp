@@ -1,0 +1,64 @@
+#include "report/run_status.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+
+namespace tg {
+namespace {
+
+using nlohmann::json;
+
+double seconds(const json& event, const char* name) {
+  const auto found = event.find(name);
+  return found != event.end() && found->is_number() ? found->get<double>() / 1000 : 0;
+}
+
+// At least a minute: "3 min", "5 h", "12 days".
+std::string duration(double s) {
+  const auto minutes = static_cast<std::int64_t>(s / 60), hours = minutes / 60;
+  if (hours < 2) return fmt::format("{} min", minutes);
+  return hours < 48 ? fmt::format("{} h", hours) : fmt::format("{} days", hours / 24);
+}
+
+// Longer than that without a line is not as usual.
+double patience_s(double longest_s) {
+  return std::max(60.0, 3 * longest_s);
+}
+
+}  // namespace
+
+void RunStatus::add(const json& event) {
+  const auto& name = event["event"].get_ref<const std::string&>();
+  exit_ = name == "exit" ? event : json();  // a run that goes on has not ended
+  if (name == "train") {
+    const double ms = 1000 * seconds(event, "train_time_ms");
+    if (steps_) longest_s_ = std::max(longest_s_, (ms - last_ms_) / 1000);
+    last_ms_ = ms;
+    step_ = event["step"].get<std::int64_t>();
+    steps_ = true;
+  }
+  if (name == "resume") step_ = event["step"].get<std::int64_t>();
+  if (name == "val") longest_s_ = std::max(longest_s_, seconds(event, "val_time_ms"));
+  if (name == "closing") closing_ = true;
+}
+
+const char* RunStatus::work() const {
+  if (closing_) return "scoring";
+  return steps_ ? "training" : "starting";
+}
+
+json RunStatus::as_json(double quiet_s) const {
+  if (!exit_.is_null()) {
+    const auto code = exit_["code"].get<std::int64_t>();
+    if (code == 0) return {{"kind", "ended"}, {"text", "ended"}};
+    const auto text = fmt::format("stopped at step {}, exit {}", exit_.value("step", step_), code);
+    return {{"kind", "stopped"}, {"text", text}};
+  }
+  if (quiet_s <= patience_s(longest_s_)) return {{"kind", work()}, {"text", work()}};
+  return {{"kind", "silent"},
+          {"text", fmt::format("{}, no line for {}", work(), duration(quiet_s))}};
+}
+
+}  // namespace tg

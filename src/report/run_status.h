@@ -1,0 +1,31 @@
+#pragma once
+// What a run does, as far as its events and their silence tell.
+#include <cstdint>
+#include <nlohmann/json.hpp>
+
+namespace tg {
+
+class RunStatus {
+ public:
+  // The next event.
+  void add(const nlohmann::json& event);
+
+  // {"kind", "text"}, for a file that nobody has written to for `quiet_s`: the kind is "starting",
+  // "training", "scoring" (of the final weights), "ended" or "stopped" (with an exit code other
+  // than 0), or "silent", where one of the first three says nothing for unusually long; the text
+  // is "stopped at step 40, exit 75" or "training, no line for 3 min".
+  nlohmann::json as_json(double quiet_s) const;
+  // The event `exit`, where nothing followed it; null: none.
+  const nlohmann::json& exit() const { return exit_; }
+
+ private:
+  const char* work() const;
+
+  nlohmann::json exit_;
+  std::int64_t step_ = 0;
+  double last_ms_ = 0;
+  double longest_s_ = 0;  // of a step or a validation so far
+  bool steps_ = false, closing_ = false;
+};
+
+}  // namespace tg

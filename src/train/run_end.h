@@ -1,0 +1,54 @@
+#pragma once
+// How a run ends, the same for all of its ranks.
+#include <functional>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "comm/rendezvous.h"
+
+namespace tg {
+
+// A run whose steps are done ends with its results, or is stopped by a signal to any rank before
+// every rank has them. Whichever is said first, in the store, holds for all ranks.
+class RunEnd {
+ public:
+  // `store`: null for a single rank. `told`: whether this rank was told to stop.
+  RunEnd(const Store& store, int rank, int world_size, std::function<bool()> told);
+
+  // From now on `stop` is called, in a thread of its own, once this rank or another was told to
+  // stop. It should end the process by leave().
+  void watch(std::function<void()> stop);
+  // Every rank has its results: to be called behind a barrier, and before another one, since the
+  // store may be in rank 0's process. → true: the run has ended with them, and nothing stops it any
+  // more; false: it was stopped, and `stop` has returned. Wants watch(). Errors: unavailable (the
+  // store is gone, with rank 0).
+  bool finish();
+
+  // Ends this process, as every rank must: rank 0 with its line, the others behind it with the exit
+  // code alone. Nobody goes before all have come, since to a rank that still computes that would be
+  // a lost peer; but 5 s are enough. Wants silence_other_threads().
+  [[noreturn]] void leave(const Error& error) const;
+
+ private:
+  enum class Way { undecided, stopped, finished };
+
+  void poll(const std::stop_token& closed, const std::function<void()>& stop);
+  Way decide(Way wanted);
+  Way decided();
+  bool said_to_stop() const;
+  void say(const std::string& key) const;
+  void wait_for(const std::vector<std::string>& keys) const;
+
+  const Store store_;
+  const int rank_, world_size_;
+  const std::function<bool()> told_;
+  std::mutex mutex_;
+  Way decided_ = Way::undecided;  // as far as this rank knows
+  std::jthread thread_;           // polls; the last member, so that it ends first
+};
+
+}  // namespace tg
