@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 from typing import Callable
@@ -41,6 +42,8 @@ MAY_SKIP = [
     Reason("no GPU", "scripts/gpu_check.sh runs them where there is one", lambda: gpu_count() == 0),
     Reason("fewer than two GPUs", "scripts/gpu_check.sh runs them where there are two", lambda: gpu_count() < 2),
     Reason("no Hopper GPU", "other GPUs and the CPU lack wgmma and TMA", lambda: not has_hopper()),
+    Reason("no strace", "scripts/setup.sh --tests installs it; GPU machines may lack it",
+           lambda: shutil.which("strace") is None),
     Reason("takes 310 s; set LONG_TESTS=1", "one wait of five minutes; for changes of the ranks' warm-up"),
     Reason("the sanitizer must be loaded first", "before the library that the test loads; it runs without sanitizers"),
 ]
