@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BUILD, TEXT, TOKENIZER, RunTest, train_losses
+from harness import BUILD, TEXT, TOKENIZER, RunTest, end, train_losses
 
 BAD_DATA, MISSING, CONFIG = 65, 66, 78
 
@@ -23,6 +23,7 @@ class ChangedWhileTrainingTest(RunTest):
         """Training on a copy of the shards, which `change` spoils once the second step is done."""
         # Large steps are soon at the last shard.
         process = self.start_gpt(DATA_PATH=self.copy, ITERATIONS=100000, VAL_LOSS_EVERY=0, TRAIN_BATCH_TOKENS=4096)
+        self.addCleanup(end, process)
         for line in process.stdout:
             if line.startswith("step:2/"):
                 break
