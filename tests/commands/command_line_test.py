@@ -14,6 +14,8 @@ class HelpTest(RunTest):
 
     def test_lists_the_commands_before_the_settings(self):
         text = self.prints("--help")
+        for word in ("MATRIX_LR", "--matrix-lr", "0.025", "Model"):
+            self.assertIn(word, text)
         for word in ("\n  train ", "\n  eval ", "\n  quantize ", "\n  sample ", "\n  inspect ", "\n  report ", "\n  watch ", "\n  completion ", "\n  help "):
             self.assertLess(0, text.find(word), word)
             self.assertLess(text.find(word), text.find("--matrix-lr"), word)
@@ -31,7 +33,10 @@ class HelpTest(RunTest):
         self.assertEqual(self.prints("help", "inspect"), inspect)
 
     def test_version(self):
-        self.assertEqual(self.prints("train", "--version"), self.prints("--version"))
+        version = self.prints("--version")
+        for word in ("train_gpt commit ", "LibTorch 2.", "CUDA", "GPUs"):
+            self.assertIn(word, version)
+        self.assertEqual(self.prints("train", "--version"), version)
 
 
 class UsageTest(RunTest):

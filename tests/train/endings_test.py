@@ -24,7 +24,7 @@ class EndingsTest(RunTest):
         # Two steps take sixteen reads; the reader ahead of them hangs in one of the third step's.
         hung = injecting("pread64:delay_enter=600000000:when=20+", path=shard)
         process = self.start_gpt(through=hung, MATRIX_LR=1e38, SCALAR_LR=1e38, TIED_EMBED_LR=1e38, GRAD_CLIP_NORM=0,
-                                 WARMUP_STEPS=0, TRAIN_PREFETCH_QUEUE=8, VAL_LOSS_EVERY=0)
+                                 WARMUP_STEPS=0, TRAIN_PREFETCH_QUEUE=8, VAL_LOSS_EVERY=0, GRAD_ACCUM_STEPS=None)
         try:
             lines = concurrent.futures.ThreadPoolExecutor().submit(process.stderr.readline)
             self.assertRegex(lines.result(timeout=60), r"^ERROR exit=70 rank=0 .*must be finite")

@@ -1,5 +1,7 @@
 """Runs the real programs on real text: what every end-to-end test here shares."""
 
+import atexit
+import functools
 import json
 import os
 import pathlib
@@ -17,30 +19,51 @@ TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
 VOCAB = 512  # pieces of that tokenizer
 TEXT = pathlib.Path("/usr/share/common-licenses")  # on every Debian and Ubuntu
 
-# Small enough for a run to take a second, with every part of the record switched on.
+# Small enough for a run to take less than a second, with every part of the record switched on. A step has two
+# micro-batches: with the eight of the default (GRAD_ACCUM_STEPS=None) a run takes half as long again.
 SMALL = {
     "VOCAB_SIZE": VOCAB, "NUM_LAYERS": 4, "MODEL_DIM": 32, "NUM_HEADS": 4, "NUM_KV_HEADS": 2,
     "BIGRAM_VOCAB_SIZE": 64, "BIGRAM_DIM": 32, "XSA_LAST_N": 1, "ROPE_DIMS": 4, "VE_DIM": 24,
     "VE_LAYERS": "2,3", "TRAIN_SEQ_LEN": 32, "EVAL_SEQ_LEN": 0, "TRAIN_BATCH_TOKENS": 1024,
-    "VAL_BATCH_SIZE": 2048, "VAL_TOKENS": 2048, "ITERATIONS": 8, "WARMDOWN_ITERS": 4,
+    "GRAD_ACCUM_STEPS": 2, "VAL_BATCH_SIZE": 2048, "VAL_TOKENS": 2048, "ITERATIONS": 8, "WARMDOWN_ITERS": 4,
     "WARMUP_STEPS": 1, "VAL_LOSS_EVERY": 4, "TRAIN_LOG_EVERY": 1, "MAX_WALLCLOCK_SECONDS": 0,
     "MUON_MOMENTUM_WARMUP_STEPS": 6, "EVAL_STRIDE": 0, "ARTIFACT": "none", "DEVICE": "cpu",
 }
+# The eight micro-batches of the default, which any number of ranks shares.
+OF_RANKS = dict(SMALL, GRAD_ACCUM_STEPS=None)
+
+
+@functools.cache
+def common_folder():
+    """→ the folder of what the tests of this process make once, and share."""
+    folder = tempfile.TemporaryDirectory(prefix="train_gpt-test-")
+    atexit.register(folder.cleanup)
+    return pathlib.Path(folder.name)
+
+
+@functools.cache
+def licences_shards():
+    """→ the folder of shards of the licences' text."""
+    shards = common_folder() / "shards"
+    texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
+    subprocess.run(
+        [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", shards, "--val-fraction", "0.2",
+         "--shard-tokens", "30000", *texts],
+        check=True, stdout=subprocess.DEVNULL)
+    return shards
 
 
 class RunTest(unittest.TestCase):
-    """A folder with shards of the licences' text, and train_gpt run in it."""
+    """A folder of its own, shards of the licences' text, and train_gpt run in it."""
+
+    small = SMALL
+    _losses_of_small = None
 
     @classmethod
     def setUpClass(cls):
         cls._folder = tempfile.TemporaryDirectory(prefix="train_gpt-test-")
         cls.folder = pathlib.Path(cls._folder.name)
-        cls.shards = cls.folder / "shards"
-        texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
-        subprocess.run(
-            [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", cls.shards, "--val-fraction", "0.2",
-             "--shard-tokens", "30000", *texts],
-            check=True, stdout=subprocess.DEVNULL)
+        cls.shards = licences_shards()
 
     @classmethod
     def tearDownClass(cls):
@@ -48,12 +71,12 @@ class RunTest(unittest.TestCase):
 
     def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), program=(BUILD / "train_gpt",),
                   **settings):
-        """train_gpt with SMALL's settings and these → the running process; its files are in self.out.
+        """train_gpt with the settings of `small` and these → the running process; its files are in self.out.
 
         `through`: a command that starts it, such as strace; `program`: () where that knows it.
         """
         self.out = self.folder / output
-        chosen = dict(SMALL, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
+        chosen = dict(self.small, DATA_PATH=self.shards, TOKENIZER_PATH=TOKENIZER, OUTPUT_DIR=self.out,
                       RUN_ID="test", OMP_NUM_THREADS=1)
         chosen.update(settings)
         plain = {name: os.environ[name] for name in ("PATH", "HOME", "TMPDIR", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES")
@@ -99,6 +122,12 @@ class RunTest(unittest.TestCase):
         self.lines = done.stdout.splitlines()
         self.warnings = done.stderr.splitlines()
         return read_events(self.out)
+
+    def losses_of_small(self):
+        """→ the losses of a run of SMALL as it is, made once a process, to compare another run's with."""
+        if RunTest._losses_of_small is None:
+            RunTest._losses_of_small = train_losses(self.train(output="small", **SMALL))
+        return RunTest._losses_of_small
 
     def fails(self, exit_code, *words, **settings):
         """The same, which must end with that exit code and one error line that has all these words."""

@@ -12,7 +12,8 @@ import subprocess
 import time
 import unittest
 
-from harness import BUILD, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_events, read_until, write_shard
+from harness import (BUILD, OF_RANKS, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_events, read_until,
+                     write_shard)
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 HANGS_S = 100  # far longer than any wait here
@@ -31,6 +32,8 @@ class Run:
 
 
 class FaultTest(RunTest):
+    small = OF_RANKS
+
     def setUp(self):
         self.temporary = self.folder / f"tmp-{self.id().rsplit('.', 1)[-1]}"
         self.temporary.mkdir()

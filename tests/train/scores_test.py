@@ -2,11 +2,13 @@
 
 import io
 import lzma
+import shutil
 import tarfile
 import unittest
 import zlib
 
 import torch
+from safetensors.torch import load_file
 
 from harness import SOURCE, RunTest, mpirun
 
@@ -19,8 +21,17 @@ def finals(events):
 
 
 class ScoresTest(RunTest):
+    scored = None
+
+    def train_with_everything(self):
+        """A run with EVERYTHING, made once → its events; self.out and self.lines are its own."""
+        if ScoresTest.scored is None:
+            ScoresTest.scored = self.train(output="everything", **EVERYTHING), self.out, self.lines, self.warnings
+        events, self.out, self.lines, self.warnings = ScoresTest.scored
+        return events
+
     def test_every_line_of_the_end_comes_in_order_and_is_an_event(self):
-        events = self.train(**EVERYTHING)
+        events = self.train_with_everything()
         self.assertEqual(self.warnings, [])
         begins = ["DIAGNOSTIC post_ema ", "Serialized model: ", "Code size: ", "Serialized model int6+lzma: ",
                   "Total submission size int6+lzma: ", "artifact_time quantize:", "final_int6_roundtrip ",
@@ -41,7 +52,7 @@ class ScoresTest(RunTest):
         self.assertGreater(losses[1], losses[2])
 
     def test_pythons_torch_reads_the_artifact(self):
-        artifact = next(event for event in self.train(**EVERYTHING) if event["event"] == "artifact")
+        artifact = next(event for event in self.train_with_everything() if event["event"] == "artifact")
         packed = (self.out / "final_model.int6.ptz").read_bytes()
         self.assertEqual(artifact["bytes"], len(packed))
         self.assertEqual(artifact["total_bytes"], len(packed) + artifact["code_bytes"])
@@ -50,8 +61,19 @@ class ScoresTest(RunTest):
         query = stored["w"]["blocks.1.attn.c_q.weight"].float()
         torch.testing.assert_close(query, weights["qo_bank"][1], rtol=1e-3, atol=1e-4)  # kept as fp16
 
+    def test_python_opens_the_final_model_and_we_open_pythons(self):
+        self.train_with_everything()
+        weights = torch.load(self.out / "final_model.pt", weights_only=True)
+        same = load_file(self.out / "final_model.safetensors")
+        self.assertEqual(weights.keys(), same.keys())
+        for name, weight in same.items():
+            self.assertTrue(torch.equal(weights[name], weight), name)
+        python_model = self.folder / "python.pt"
+        torch.save(weights, python_model)
+        self.train(output="from_python", INIT_FROM=python_model, ITERATIONS=1)
+
     def test_the_code_counts_as_a_tar_xz_of_the_sources(self):
-        self.train(ITERATIONS=1)
+        self.train_with_everything()
         size = int(next(line for line in self.lines if line.startswith("Code size: ")).split()[2])
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:xz") as archive:
@@ -68,7 +90,7 @@ class ScoresTest(RunTest):
         self.assertEqual(stored["__quant_format__"], "int8_clean_per_row_v1")
 
     def test_two_ranks_and_three_score_as_one(self):
-        settings = dict(EVERYTHING, ITERATIONS=2, VAL_TOKENS=1024, TTT_EPOCHS=1, TTT_BATCH_SEQS=8)
+        settings = dict(EVERYTHING, ITERATIONS=2, VAL_TOKENS=1024, TTT_EPOCHS=1, TTT_BATCH_SEQS=8, GRAD_ACCUM_STEPS=None)
         alone = finals(self.train(**settings))
         for ranks in (2, 3):
             shared = finals(self.train(through=mpirun(ranks), output=f"ranks{ranks}", **settings))
@@ -79,8 +101,9 @@ class ScoresTest(RunTest):
                 self.assertAlmostEqual(shared[name]["val_loss"], alone[name]["val_loss"], delta=2e-5, msg=name)
 
     def test_a_later_run_numbers_the_artifact_aside(self):
-        self.train(ARTIFACT="int6")
-        self.train(ARTIFACT="none")
+        self.train_with_everything()
+        shutil.copytree(self.out, self.folder / "out")
+        self.train(output="out", ITERATIONS=1)
         self.assertFalse((self.out / "final_model.int6.ptz").exists())
         self.assertTrue((self.out / "final_model.1.int6.ptz").exists())
 

@@ -7,6 +7,7 @@ import unittest
 
 from harness import RunTest, mpirun
 
+NO_STEPS = dict(ITERATIONS=0, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, GRAD_ACCUM_STEPS=None)
 # Says of every change of the environment how many threads there were; the C library does the rest. Says also
 # that exit() ran the destructors of libraries.
 SHIM = r"""
@@ -69,7 +70,7 @@ class EnvironmentTest(RunTest):
 class ThreadsTest(RunTest):
     def threads(self, *through, **settings):
         """What the log says of them."""
-        self.train(through=through, ITERATIONS=1, **settings)
+        self.train(through=through, **NO_STEPS, **settings)
         lines = [line for line in self.lines if line.startswith("threads:")]
         self.assertEqual(len(lines), 1, self.lines)
         return lines[0]

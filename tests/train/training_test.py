@@ -3,17 +3,15 @@
 import json
 import math
 import shutil
-import subprocess
-import sys
 import unittest
 
-from harness import BUILD, SOURCE, VOCAB, RunTest, mpirun, train_losses, write_shard
+from harness import VOCAB, RunTest, mpirun, train_losses, write_shard
 from safetensors.numpy import load_file
 
 
 class TrainingTest(RunTest):
     def test_learns_and_says_so_in_the_scripts_lines(self):
-        events = self.train(ITERATIONS=24, VAL_LOSS_EVERY=12)
+        events = self.train(ITERATIONS=24, VAL_LOSS_EVERY=12, GRAD_ACCUM_STEPS=None)
         losses = train_losses(events)
         self.assertEqual(len(losses), 24)
         self.assertLess(losses[-1], losses[0] - 0.5)
@@ -69,17 +67,17 @@ class TrainingTest(RunTest):
         self.assertEqual(config["origins"]["MATRIX_LR"], "default")
 
     def test_same_seed_gives_the_same_losses_and_another_seed_others(self):
-        first, again = self.train(), self.train(output="again")
-        self.assertEqual(train_losses(first), train_losses(again))
-        self.assertNotEqual(train_losses(first), train_losses(self.train(output="other", SEED=7)))
+        first = self.losses_of_small()
+        self.assertEqual(first, train_losses(self.train(output="again")))
+        self.assertNotEqual(first, train_losses(self.train(output="other", SEED=7)))
 
     def test_prefetch_changes_no_loss(self):
-        ahead = train_losses(self.train(TRAIN_PREFETCH_QUEUE=5, TRAIN_PREFETCH_WORKERS=3))
-        self.assertEqual(ahead, train_losses(self.train(output="plain", TRAIN_PREFETCH=0)))
+        ahead = train_losses(self.train(TRAIN_PREFETCH_QUEUE=5, TRAIN_PREFETCH_WORKERS=3, GRAD_ACCUM_STEPS=None))
+        self.assertEqual(ahead, train_losses(self.train(output="plain", TRAIN_PREFETCH=0, GRAD_ACCUM_STEPS=None)))
 
     def test_validation_scores_the_same_however_its_batches_are_read(self):
         def scores(**chosen):
-            events = self.train(VAL_TOKENS=8192, ITERATIONS=6, **chosen)
+            events = self.train(VAL_TOKENS=8192, ITERATIONS=6, GRAD_ACCUM_STEPS=None, **chosen)
             return [(e["val_loss"], e["val_bpb"]) for e in events if e["event"] == "val"]
 
         expected = scores(VAL_PREFETCH=0)
@@ -88,8 +86,8 @@ class TrainingTest(RunTest):
         self.assertRegex(progress[0], r"^val_progress:all batch 8/32 partial_mean_loss:\d\.\d{4} tokens_seen:2048$")
 
     def test_warm_up_leaves_no_trace(self):
-        with_warm_up = self.train(WARMUP_STEPS=3)
-        self.assertEqual(train_losses(with_warm_up), train_losses(self.train(output="b", WARMUP_STEPS=0)))
+        with_warm_up = self.train(WARMUP_STEPS=3, ITERATIONS=4)
+        self.assertEqual(train_losses(with_warm_up), train_losses(self.train(output="b", WARMUP_STEPS=0, ITERATIONS=4)))
 
     def test_flag_beats_environment_beats_file(self):
         preset = self.folder / "preset.env"
@@ -110,21 +108,21 @@ class TrainingTest(RunTest):
         self.assertRegex(drawn[0].name, r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
     def test_wallclock_cap_stops_early_with_a_last_validation(self):
-        events = self.train(ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=2, VAL_LOSS_EVERY=0)
+        events = self.train(ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=1, VAL_LOSS_EVERY=0)
         last = [event for event in events if event["event"] == "val"][-1]["step"]
         self.assertTrue(any(line.startswith("stopping_early: wallclock_cap train_time:") for line in self.lines))
         self.assertEqual([event["step"] for event in events if event["event"] == "stopping_early"], [last])
         self.assertEqual(len(train_losses(events)), last)
         times = [event["train_time_ms"] for event in events if event["event"] == "train"]
-        self.assertGreaterEqual(times[-1], 2000)
-        self.assertLess(times[-2], 2000)
+        self.assertGreaterEqual(times[-1], 1000)
+        self.assertLess(times[-2], 1000)
 
     def test_a_run_that_the_clock_scheduled_is_repeated_by_its_trace(self):
         capped = dict(ITERATIONS=1000000, WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=0.5, SWA_EVERY=3, VAL_LOSS_EVERY=0)
-        expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=2, **capped)
+        expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=1, **capped)
         model = (self.out / "final_model.safetensors").read_bytes()
         trace = self.out / "metrics.jsonl"
-        found = self.train(output="trace", LR_TRACE=trace, MAX_WALLCLOCK_SECONDS=1, **capped)
+        found = self.train(output="trace", LR_TRACE=trace, MAX_WALLCLOCK_SECONDS=0.5, **capped)
         for name in ("train_loss", "lr_scale"):
             self.assertEqual([event[name] for event in found if event["event"] == "train"],
                              [event[name] for event in expected if event["event"] == "train"])
@@ -136,8 +134,9 @@ class TrainingTest(RunTest):
         self.assertEqual(len(train_losses(self.train(output="part", LR_TRACE=trace, **dict(capped, ITERATIONS=3)))), 3)
 
     def test_batches_and_rows_change_where_their_schedules_say(self):
-        schedule = dict(ITERATIONS=8, TRAIN_BATCH_TOKENS="1024,2048@0.5", TRAIN_SEQ_LEN="16,32@2", VAL_LOSS_EVERY=0)
-        constant = dict(ITERATIONS=8, TRAIN_BATCH_TOKENS=1024, TRAIN_SEQ_LEN=16, EVAL_SEQ_LEN=32, VAL_LOSS_EVERY=0)
+        schedule = dict(ITERATIONS=8, TRAIN_BATCH_TOKENS="1024,2048@0.5", TRAIN_SEQ_LEN="16,32@2", VAL_LOSS_EVERY=0,
+                        WARMDOWN_ITERS=0)
+        constant = dict(schedule, ITERATIONS=3, TRAIN_BATCH_TOKENS=1024, TRAIN_SEQ_LEN=16, EVAL_SEQ_LEN=32)
         for order in ("stream", "strided"):
             events = self.train(LOADER_ORDER=order, **schedule)
             steps = [event for event in events if event["event"] == "train"]
@@ -151,7 +150,7 @@ class TrainingTest(RunTest):
             if order == "stream":
                 # A micro-batch reads one token more than it trains on.
                 self.assertEqual([event["token_offset"] for event in steps],
-                                 [event["tokens"] + 8 * event["step"] for event in steps])
+                                 [event["tokens"] + self.small["GRAD_ACCUM_STEPS"] * event["step"] for event in steps])
             before = train_losses(self.train(output="constant", LOADER_ORDER=order, **constant))
             found = train_losses(events)
             self.assertEqual(found[:2], before[:2])
@@ -159,12 +158,12 @@ class TrainingTest(RunTest):
 
     def test_batches_that_the_clock_changed_change_again_by_the_runs_trace(self):
         clock = dict(ITERATIONS=1000000, WARMDOWN_ITERS=20, TRAIN_BATCH_TOKENS="1024,2048@0.4", VAL_LOSS_EVERY=0)
-        expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=2, **clock)
+        expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=1, **clock)
         changed = [(event["step"], event["tokens_per_step"]) for event in expected if event["event"] == "batches"]
         self.assertEqual([tokens for _, tokens in changed], [2048])
         times = [event["train_time_ms"] for event in expected if event["event"] == "train"]
-        self.assertGreaterEqual(times[changed[0][0] - 1], 800)
-        self.assertLess(times[changed[0][0] - 2], 800)
+        self.assertGreaterEqual(times[changed[0][0] - 1], 400)
+        self.assertLess(times[changed[0][0] - 2], 400)
         trace = self.out / "metrics.jsonl"
         found = self.train(output="trace", LR_TRACE=trace, **clock)
         self.assertEqual(train_losses(found), train_losses(expected))
@@ -206,13 +205,14 @@ class TrainingTest(RunTest):
             dict(DTG_ENABLED=1, GATED_ATTENTION=1, VALUE_RESIDUAL=1, BIGRAM_VOCAB_SIZE=0, VE_ENABLED=0),
             dict(VALUE_RESIDUAL="blend", RESID_MIX="scalar", LAYER_SCALES=0, QK_GAIN_INIT=0, ROPE_DIMS=0),
             dict(QAT_ENABLED=1, MLP_NEGATIVE_SLOPE=0, LN_SCALE=0, XSA_LAST_N=0, GRAD_CLIP_NORM=0),
-            dict(LOADER_ORDER="strided", COMPUTE_DTYPE="bf16", LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=3),
-            dict(EMA_ENABLED=0, SWA_EVERY=1, LATE_QAT_THRESHOLD=0.9),
+            dict(LOADER_ORDER="strided", COMPUTE_DTYPE="bf16", LAWA_ENABLED=1, LAWA_FREQ=2, LAWA_K=3,
+                 ITERATIONS=8),
+            dict(EMA_ENABLED=0, SWA_EVERY=1, LATE_QAT_THRESHOLD=0.9, ITERATIONS=8),
             dict(NUM_LAYERS=1, VE_LAYERS="0"),
         ]
         for number, chosen in enumerate(switches):
             with self.subTest(chosen):
-                losses = train_losses(self.train(output=f"switch{number}", **chosen))
+                losses = train_losses(self.train(output=f"switch{number}", **{"ITERATIONS": 4, **chosen}))
                 self.assertTrue(all(math.isfinite(loss) for loss in losses), losses)
                 self.assertLess(losses[-1], losses[0])
 
@@ -229,23 +229,6 @@ class TrainingTest(RunTest):
             events = self.train(output=name, INIT_FROM=self.folder / "out" / name, ITERATIONS=1)
             first = next(event for event in events if event["event"] == "val")
             self.assertEqual(first["val_loss"], last["val_loss"])
-
-    def test_python_opens_the_final_model_and_we_open_pythons(self):
-        self.train(ITERATIONS=2)
-        python_model = self.folder / "python.pt"
-        script = (
-            "import sys, torch\n"
-            "from safetensors.torch import load_file\n"
-            "folder, out = sys.argv[1:]\n"
-            "weights = torch.load(folder + '/final_model.pt', weights_only=True)\n"
-            "same = load_file(folder + '/final_model.safetensors')\n"
-            "assert weights.keys() == same.keys()\n"
-            "assert all(torch.equal(weights[name], same[name]) for name in same)\n"
-            "torch.save(weights, out)\n"
-        )
-        python = SOURCE / ".venv/bin/python"
-        subprocess.run([python, "-c", script, self.out, python_model], check=True)
-        self.train(output="from_python", INIT_FROM=python_model, ITERATIONS=1)
 
     def test_control_patterns_say_what_adamw_steps(self):
         usual = ("attn_scale,mlp_scale,resid_mix,q_gain,skip_weight,smear,dtg_gate,ve_layer_scales,ve_shared.scale,"
@@ -274,10 +257,11 @@ class TrainingTest(RunTest):
         self.assertEqual(sum("FP8=1 needs an H100 or H200" in line for line in warnings), 1, warnings)
 
     def test_memory_settings_change_no_loss_on_a_cpu(self):
-        expected = train_losses(self.train())
+        expected = self.losses_of_small()
         for mode in ("light", "block"):
             self.assertEqual(train_losses(self.train(output=mode, ACTIVATION_RECOMPUTE=mode)), expected, mode)
-        events = self.train(output="auto", GRAD_ACCUM_STEPS="auto", MEMORY_LIMIT_GB=0.5)
+        expected = train_losses(self.train(GRAD_ACCUM_STEPS=None, ITERATIONS=4))
+        events = self.train(output="auto", GRAD_ACCUM_STEPS="auto", MEMORY_LIMIT_GB=0.5, ITERATIONS=4)
         self.assertEqual(train_losses(events), expected)
         self.assertIn("micro_batch:4 sequences parts:1 (not measured on a CPU)", self.lines)
         self.assertIn({"event": "micro_batch", "sequences": 4, "parts": 1}, events)
@@ -288,16 +272,6 @@ class TrainingTest(RunTest):
         shown = self.run_in_terminal(ITERATIONS=3)
         self.assertRegex(shown, r"step 3/3  loss \d\.\d{4}  \d+ tokens/s  ETA 0:00:00")
         self.assertNotIn("tokens/s", (self.out / "log.txt").read_text())
-
-    def test_help_and_version(self):
-        helped = self.run_gpt("--help")
-        self.assertEqual(helped.returncode, 0)
-        for word in ("MATRIX_LR", "--matrix-lr", "0.025", "Model"):
-            self.assertIn(word, helped.stdout)
-        version = self.run_gpt("--version")
-        self.assertEqual(version.returncode, 0)
-        for word in ("train_gpt commit ", "LibTorch 2.", "CUDA", "GPUs"):
-            self.assertIn(word, version.stdout)
 
 
 if __name__ == "__main__":

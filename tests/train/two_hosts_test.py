@@ -4,7 +4,7 @@ import os
 import subprocess
 import unittest
 
-from harness import RunTest, end, read_events, train_losses
+from harness import OF_RANKS, RunTest, end, read_events, train_losses
 
 NAMES = [f"tg{os.getpid()}h{number}" for number in (0, 1)]
 ADDRESSES = ["10.99.0.1", "10.99.0.2"]
@@ -35,6 +35,8 @@ def remove_hosts():
 
 
 class TwoHostsTest(RunTest):
+    small = OF_RANKS
+
     def setUp(self):
         self.addCleanup(remove_hosts)
         try:
