@@ -10,14 +10,15 @@ import unittest
 
 from safetensors.numpy import load_file
 
-from harness import BUILD, RunTest, children_named, end, mpirun, read_events, read_until, train_losses
+from harness import (BUILD, OF_RANKS, RunTest, children_named, end, mpirun, read_events, read_until,
+                     train_losses)
 
 STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
 ENDLESS = dict(STEPS, ITERATIONS=1000000, WARMDOWN_ITERS=0)
 SHARDED = dict(VOCAB_SIZE=32768, TIE_EMBEDDINGS=0, TOKENIZER_PATH="", EMA_DECAY=0.9, ADAM_EPS=1e-4, ITERATIONS=8,
-               VAL_LOSS_EVERY=0)
-LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
+               VAL_LOSS_EVERY=0, VAL_TOKENS=1024, VAL_BATCH_SIZE=1024, TRAIN_BATCH_TOKENS=256)
+LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=8192, VAL_BATCH_SIZE=4096)  # a signal comes in between
 
 
 def rank_of(process, rank):
@@ -29,8 +30,16 @@ def rank_of(process, rank):
 
 
 class RanksTest(RunTest):
+    small = OF_RANKS
+
     def ranks(self, count, **settings):
         return self.train(through=mpirun(count), **dict(STEPS, **settings))
+
+    def losses_of_two(self):
+        """→ those of two ranks that nothing interrupts, trained once."""
+        if not (self.folder / "two").exists():
+            self.ranks(2, output="two")
+        return train_losses(read_events(self.folder / "two"))
 
     def interrupt(self, line, signal_number, rank=None, **settings):
         """Two ranks; the signal goes to mpirun, or to one rank, when the line appears → finished process."""
@@ -57,7 +66,7 @@ class RanksTest(RunTest):
         self.assertRegex(errors[0], r"^ERROR exit=75 rank=0 step=\d+: stopped by .* after step \d+, state saved in ")
 
     def test_a_signal_to_mpirun_or_to_one_rank_stops_all_at_the_same_step(self):
-        whole = train_losses(self.ranks(2, output="whole"))
+        whole = self.losses_of_two()
         for rank in (None, 0, 1):
             with self.subTest(rank=rank):
                 output = f"stopped{rank}"
@@ -65,7 +74,7 @@ class RanksTest(RunTest):
                 self.assertEqual(train_losses(self.ranks(2, output=output)), whole)
 
     def test_a_signal_in_the_final_evaluations_stops_all(self):
-        whole = self.ranks(2, output="evaluated", EVAL_STRIDE=0, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
+        whole = self.ranks(2, output="evaluated", **dict(LONG_EVALUATION, EVAL_STRIDE=0))
         for every in (0, 3):
             settings = dict(output=f"evaluating{every}", CHECKPOINT_EVERY=every)
             done = self.interrupt("Serialized model:", signal.SIGUSR1, 1, **settings, **LONG_EVALUATION)
@@ -96,7 +105,7 @@ class RanksTest(RunTest):
 
     def test_ranks_whose_launcher_is_killed_stop_as_if_they_had_been_told_to(self):
         settings = dict(STEPS, CHECKPOINT_EVERY=0)
-        whole = train_losses(self.ranks(2, output="led"))
+        whole = self.losses_of_two()
         # With launch.sh ends its mpirun.
         for count, start in ((1, lambda: self.start_gpt(through=mpirun(1), output="orphan", **settings)),
                              (2, lambda: self.launch("-n", 2, output="orphans", **settings))):
@@ -113,7 +122,7 @@ class RanksTest(RunTest):
         self.assertEqual(len([e for e in read_events(self.out) if e["event"] == "resume"]), 1)
 
     def test_a_killed_rank_costs_the_steps_since_the_last_checkpoint(self):
-        whole = train_losses(self.ranks(2, output="unharmed"))
+        whole = self.losses_of_two()
         done = self.interrupt("step:7/", signal.SIGKILL, 1, output="harmed")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL)
         events = self.ranks(2, output="harmed")
@@ -121,7 +130,7 @@ class RanksTest(RunTest):
         self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [6])
 
     def test_the_launch_script_stops_a_run_with_75_and_starts_it_again_after_a_killed_rank(self):
-        whole = train_losses(self.ranks(2, output="launched-whole"))
+        whole = self.losses_of_two()
         process = self.launch("-n", 2, output="launched", **STEPS)
         read_until(process, "step:4/")
         process.send_signal(signal.SIGTERM)
