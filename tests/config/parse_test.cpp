@@ -281,6 +281,26 @@ TEST(Parse, BadLinesOfAFileAreNamedByNumber) {
             "64 " + open_quote + ":1: the quotes of RUN_ID do not close at the line's end");
 }
 
+TEST(Parse, CountsOfTokensBeyondReasonAreRefusedInAnyOrder) {
+  for (const auto& [name, value, least] :
+       {std::tuple("VAL_TOKENS", "9223372036854773760", 0),
+        std::tuple("VAL_TOKENS", "9223372036854775807", 0),
+        std::tuple("VAL_BATCH_SIZE", "4611686018427387904", 1),
+        std::tuple("TRAIN_BATCH_TOKENS", "9223372036854775552", 1)}) {
+    for (const std::string order : {"stream", "strided"}) {
+      const auto failure = failure_of([&, name = name, value = value] {
+        parse({}, {"LOADER_ORDER=" + order, std::string(name) + "=" + value});
+      });
+      EXPECT_TRUE(
+          failure.starts_with(std::string("64 ") + name + "='" + value + "' (environment): "))
+          << failure;
+      EXPECT_NE(failure.find("in [" + std::to_string(least) + ", 1099511627776]"),
+                std::string::npos)
+          << failure;
+    }
+  }
+}
+
 TEST(EnvFile, ReadsCommentsQuotesAndBlanksAndNoByteOrderMark) {
   const auto path = write_file("all.env",
                                "\xEF\xBB\xBF# a comment\n"
