@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,6 +24,15 @@ def numbered(name, number):
 class OutputsTest(RunTest):
     def files(self):
         return {path.name: path.read_bytes() for path in self.out.iterdir()}
+
+    def former_run(self, name):
+        """The folder of that name has the files of a run of one step → these."""
+        one_step = self.folder / "one-step"
+        if not one_step.exists():
+            self.train(output=one_step.name, ITERATIONS=1)
+        self.out = self.folder / name
+        shutil.copytree(one_step, self.out)
+        return self.files()
 
     def until_step_1(self, **settings):
         """→ a run that has done its first step, and has no end."""
@@ -49,8 +59,7 @@ class OutputsTest(RunTest):
 
 class FormerRunTest(OutputsTest):
     def test_a_run_that_fails_before_its_first_step_leaves_the_former_ones_files(self):
-        self.train(output="former", ITERATIONS=2)
-        before = self.files()
+        before = self.former_run("former")
         self.assertEqual(sorted(before), NAMES)
         for attempt in range(2):
             self.fails(BAD_DATA, "fineweb_train_000000.bin", output="former", DATA_PATH=self.bad_shards())
@@ -78,15 +87,14 @@ class FormerRunTest(OutputsTest):
         self.assertEqual(len(files), 3 * len(NAMES))
 
     def test_a_number_is_never_given_twice(self):
-        self.train(output="gap", ITERATIONS=1)
+        self.former_run("gap")
         (self.out / "final_model.7.pt").write_text("an older one")
         self.train(output="gap", ITERATIONS=1)
         self.assertEqual(sorted(self.files()), sorted(NAMES + [numbered(name, 8) for name in NAMES] + ["final_model.7.pt"]))
         self.assertEqual((self.out / "final_model.7.pt").read_text(), "an older one")
 
     def test_a_run_killed_in_training_has_lost_neither_its_files_nor_the_former_ones(self):
-        self.train(output="killed", ITERATIONS=1)
-        before = self.files()
+        before = self.former_run("killed")
         self.kill(self.until_step_1(output="killed"))
         files = self.files()
         self.assertEqual({name: files[numbered(name, 1)] for name in NAMES}, before)
@@ -94,8 +102,7 @@ class FormerRunTest(OutputsTest):
         self.assertNotIn("final_model.pt", files)
 
     def test_a_run_of_no_steps_numbers_them_too(self):
-        self.train(output="none", ITERATIONS=1)
-        before = self.files()
+        before = self.former_run("none")
         self.train(output="none", ITERATIONS=0)
         files = self.files()
         self.assertEqual({name: files[numbered(name, 1)] for name in NAMES}, before)
@@ -116,6 +123,7 @@ class SecondRunTest(OutputsTest):
                 name = f"second{ranks}"
                 settings = dict(through=mpirun(ranks)) if ranks > 1 else {}
                 first = self.until_step_1(output=name)
+                first.send_signal(signal.SIGSTOP)  # it need not go on to be there
                 done = self.run_gpt(output=name, ITERATIONS=1, **settings)
                 self.assertEqual(done.returncode, CANNOT_CREATE, done.stderr)
                 errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR ")]
