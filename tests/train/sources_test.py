@@ -15,6 +15,7 @@ class ChangedWhileTrainingTest(RunTest):
     def setUp(self):
         self.copy = self.folder / "copy"
         shutil.copytree(self.shards, self.copy)
+        self.shard(1).unlink()  # the last one's turn comes sooner
 
     def tearDown(self):
         shutil.rmtree(self.copy)
@@ -127,7 +128,7 @@ class SyntheticTest(RunTest):
     def test_synthetic_tokens_train_in_either_order(self):
         for order in ("stream", "strided"):
             losses = train_losses(self.train(output=order, DATA_PATH="synthetic:zipf", LOADER_ORDER=order,
-                                             ITERATIONS=20))
+                                             ITERATIONS=12, WARMDOWN_ITERS=0, VAL_LOSS_EVERY=0))
             self.assertLess(losses[-1], losses[0] - 0.2, order)
 
     def test_an_unknown_kind_is_named(self):
