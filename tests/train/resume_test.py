@@ -14,7 +14,7 @@ BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
 # Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
 RICH = dict(ITERATIONS=12, WARMDOWN_ITERS=8, CHECKPOINT_EVERY=3, EMA_ENABLED=1, LAWA_ENABLED=1, LAWA_FREQ=2,
             LAWA_K=2, SWA_EVERY=2, LATE_QAT_THRESHOLD=0.4, MTP_NUM_HEADS=1, VAL_LOSS_EVERY=4)
-LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=0, VAL_BATCH_SIZE=4096)
+LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=8192, VAL_BATCH_SIZE=4096)  # a signal comes in between
 
 
 def checkpoints(folder):
@@ -41,6 +41,21 @@ class ResumeTest(RunTest):
             finally:
                 end(process)
         return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def whole(self, output="whole"):
+        """→ the events of a run of RICH, made once, with every checkpoint kept; its files are in that folder."""
+        first = self.folder / "whole"
+        if not first.exists():
+            self.train(output=first.name, KEEP=9, **RICH)
+        self.out = first if output == first.name else shutil.copytree(first, self.folder / output)
+        return read_events(first)
+
+    def killed(self, output):
+        """That folder has the files of a run of RICH that was killed behind step 8, which is made once."""
+        first = self.folder / "killed-behind-step-8"
+        if not first.exists():
+            self.kill_after("step:8/", output=first.name, **RICH)
+        self.out = shutil.copytree(first, self.folder / output)
 
     def error_of(self, done, exit_code):
         self.assertEqual(done.returncode, exit_code, done.stdout + done.stderr)
@@ -74,7 +89,7 @@ class OneRankTest(ResumeTest):
         self.assertEqual(results(self.train(output="killed-schedule", **schedule)), results(whole))
 
     def test_three_kills_leave_no_trace_in_losses_and_model(self):
-        whole = self.train(output="whole", **RICH)
+        whole = self.whole()
         model = (self.out / "final_model.safetensors").read_bytes()
         for step in (4, 7, 11):
             done = self.kill_after(f"step:{step}/", output="killed", **RICH)
@@ -124,6 +139,7 @@ class OneRankTest(ResumeTest):
 
     def test_a_signal_during_the_final_evaluations_repeats_only_those(self):
         settings = dict(RICH, **LONG_EVALUATION)
+        whole = self.train(output="evaluated", **dict(settings, EVAL_STRIDE=0))
         for every in (0, 3):
             with self.subTest(every=every):
                 output = f"evaluations{every}"
@@ -133,11 +149,10 @@ class OneRankTest(ResumeTest):
                 self.assertEqual([read_events(self.out)[-1][name] for name in ("event", "code", "step")], ["exit", STOPPED, 12])
                 events = self.train(output=output, **dict(settings, EVAL_STRIDE=0))
                 self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [12])
-                whole = self.train(output=f"whole{every}", **dict(settings, EVAL_STRIDE=0))
                 self.assertEqual(results(events), results(whole))
 
     def test_a_finished_run_says_so(self):
-        self.train(output="finished", **RICH)
+        self.whole("finished")
         before = {path.name: path.stat().st_mtime_ns for path in self.out.iterdir()}
         done = self.run_gpt(output="finished", **RICH)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -147,7 +162,7 @@ class OneRankTest(ResumeTest):
 
     def test_a_finished_run_goes_on_when_it_is_made_longer(self):
         whole = self.train(output="longer-whole", **dict(RICH, ITERATIONS=15, SCHEDULE_ITERATIONS=12))
-        self.train(output="longer", **RICH)
+        self.whole("longer")
         self.fails(CONFIG, "SCHEDULE_ITERATIONS=12, now 15", output="longer",
                    **dict(RICH, ITERATIONS=15, SCHEDULE_ITERATIONS=15))
         # It keeps its schedule, whose last rate stays.
@@ -158,7 +173,7 @@ class OneRankTest(ResumeTest):
         self.assertEqual(json.loads((self.out / "config.json").read_text())["settings"]["SCHEDULE_ITERATIONS"], 12)
 
     def test_a_damaged_checkpoint_is_skipped_with_its_fault(self):
-        whole = self.train(output="undamaged", **RICH)
+        whole = self.whole()
         faults = {
             "cut": lambda path: os.truncate(path, path.stat().st_size - 1),
             "changed": lambda path: path.write_bytes(path.read_bytes()[:-9] + b"x" + path.read_bytes()[-8:]),
@@ -166,7 +181,7 @@ class OneRankTest(ResumeTest):
         }
         for fault, damage in faults.items():
             with self.subTest(fault=fault):
-                self.kill_after("step:8/", output=fault, **RICH)
+                self.killed(fault)
                 damage(self.out / "checkpoints" / checkpoints(self.out)[-1] / "rank-00000.safetensors")
                 events = self.train(output=fault, **RICH)
                 self.assertEqual(results(events), results(whole))
@@ -175,7 +190,7 @@ class OneRankTest(ResumeTest):
                 self.assertIn("rank-00000.safetensors", skipped[0])
 
     def test_resume_never_begins_anew_and_keeps_what_was_there(self):
-        self.kill_after("step:8/", output="anew", **RICH)
+        self.killed("anew")
         before = checkpoints(self.out)
         events = self.train(output="anew", RESUME="never", **RICH)
         self.assertFalse([event for event in events if event["event"] == "resume"])
@@ -189,7 +204,7 @@ class OneRankTest(ResumeTest):
                                  "checkpoints.1": before})
 
     def test_a_path_begins_another_run_there_or_takes_the_own_run_back(self):
-        whole = self.train(output="origin", KEEP=9, **RICH)
+        whole = self.whole("origin")
         origin = self.out
         branch = self.train(output="branch", RESUME=origin / "checkpoints" / "step-00000006", **RICH)
         self.assertEqual(train_losses(branch), train_losses(whole)[6:])
@@ -202,13 +217,13 @@ class OneRankTest(ResumeTest):
 
     def test_a_path_without_a_valid_checkpoint_is_an_error(self):
         self.fails(MISSING, "nowhere", output="path", RESUME="nowhere", **RICH)
-        self.kill_after("step:8/", output="path", **RICH)
+        self.killed("spoiled")
         folder = self.out / "checkpoints" / checkpoints(self.out)[-1]
         (folder / "manifest.json").write_text("{")
         self.fails(BAD_DATA, "manifest.json", output="elsewhere", RESUME=folder, **RICH)
 
     def test_frozen_settings_must_be_the_same_and_free_ones_may_differ(self):
-        self.kill_after("step:8/", output="frozen", **RICH)
+        self.killed("frozen")
         for name, value in dict(MATRIX_LR=0.5, SEED=1, TRAIN_BATCH_TOKENS=2048, EMA_DECAY=0.5,
                                 MLP_NEGATIVE_SLOPE=0.25, LATE_QAT_THRESHOLD=0.2).items():
             with self.subTest(setting=name):
