@@ -16,7 +16,7 @@ STEPS = dict(ITERATIONS=6, WARMDOWN_ITERS=4, CHECKPOINT_EVERY=2, VAL_LOSS_EVERY=
 
 
 def strace(*arguments):
-    return ["strace", "-f", "-qq", "-o", "/dev/null", *arguments]
+    return ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync,rename", *arguments]
 
 
 class SavedTest(RunTest):
