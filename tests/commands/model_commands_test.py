@@ -7,7 +7,7 @@ import subprocess
 import unittest
 import zlib
 
-from harness import BUILD, SMALL, TOKENIZER, RunTest, mpirun
+from harness import BUILD, SMALL, TOKENIZER, RunTest, common_folder, mpirun
 
 # What a run prints at its end: an artifact, two strides of sliding windows and test-time training.
 SCORED = dict(ARTIFACT="int6", EVAL_STRIDE=16, TTT_ENABLED=1, TTT_CHUNK_TOKENS=512, TTT_EPOCHS=1,
@@ -25,15 +25,12 @@ def exact_scores(lines):
 
 
 class ModelTest(RunTest):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.runs = {}
+    runs = {}
 
     def trained(self, name, **settings):
-        """→ the folder of a run with SCORED and these settings, trained once, and its lines."""
+        """→ the folder of a run with SCORED and these settings, trained once for all tests, and its lines."""
         if name not in self.runs:
-            self.train(output=name, **{**SCORED, **settings})
+            self.train(output=common_folder() / name, **{**SCORED, **settings})
             self.runs[name] = (self.out, self.lines)
         return self.runs[name]
 
@@ -186,7 +183,7 @@ class QuantizeTest(ModelTest):
 
     def test_the_artifact_has_the_files_dtypes_whatever_this_machine_computes_in(self):
         for dtype, other in (("bf16", "fp32"), ("fp32", "bf16")):
-            out, _ = self.trained(dtype, ARTIFACT="int8_zlib", COMPUTE_DTYPE=dtype, TTT_ENABLED=0, EVAL_STRIDE=0)
+            out, _ = self.trained(dtype, ARTIFACT="int8_zlib", COMPUTE_DTYPE=dtype, TTT_ENABLED=0, EVAL_STRIDE=0, ITERATIONS=2)
             made = self.folder / "made.int8.ptz"
             self.prints("quantize", "--init-from", out / "final_model.pt", "--out", made, "--artifact", "int8_zlib",
                         "--compute-dtype", other)
@@ -301,10 +298,12 @@ class InspectTest(ModelTest):
 
 
 class CompletionTest(ModelTest):
+    def setUp(self):
+        self.script = self.prints("completion")
+
     def complete(self, *words):
-        script = self.prints("completion")
         done = subprocess.run(
-            ["bash", "-c", script + '\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _train_gpt; echo "${COMPREPLY[@]}"',
+            ["bash", "-c", self.script + '\nCOMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _train_gpt; echo "${COMPREPLY[@]}"',
              "bash", "train_gpt", *words], capture_output=True, text=True, check=True, cwd=self.folder)
         self.assertEqual(done.stderr, "")
         return done.stdout.split()

@@ -114,7 +114,7 @@ class RunsTest(ReportTest):
 
     def test_three_runs(self):
         rates = [0.02, 0.03, 0.04]
-        losses = [train_losses(self.train(output=f"rate{i}", RUN_ID=f"rate{i}", MATRIX_LR=rate, ITERATIONS=4 + i))
+        losses = [train_losses(self.train(output=f"rate{i}", RUN_ID=f"rate{i}", MATRIX_LR=rate, ITERATIONS=1 + i))
                   for i, rate in enumerate(rates)]
         page = self.report("rate0", "rate1/metrics.jsonl", self.folder / "rate2")
         self.assertEqual(page.title, "train_gpt: rate0, rate1, rate2")
