@@ -22,7 +22,7 @@ class Ladder(unittest.TestCase):
         self.out = pathlib.Path(folder.name, "out")
 
     def climb(self, *arguments):
-        environment = dict(os.environ, OUT=self.out, TEXT=TEXT, TOKENIZER=TOKENIZER)
+        environment = dict(os.environ, OUT=self.out, TEXT=TEXT, TOKENIZER=TOKENIZER, OMP_NUM_THREADS="1")
         command = [SOURCE / "scripts" / "ladder.sh", "--device", "cpu", "--steps", "6", *arguments]
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
 
