@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numbers>
 #include <vector>
 
 namespace tg::test {
@@ -17,7 +18,15 @@ inline at::Generator generator(std::uint64_t seed) {
 // Standard normal, drawn in fp64 and rounded once.
 inline at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed,
                          at::ScalarType dtype = at::kDouble) {
-  return at::empty(shape, at::kDouble).normal_(0.0, 1.0, generator(seed)).to(dtype);
+  const auto count = c10::multiply_integers(shape);
+  if (count % 16 != 0) {
+    return at::empty(shape, at::kDouble).normal_(0.0, 1.0, generator(seed)).to(dtype);
+  }
+  // The numbers of normal_(), which computes each by itself, with vector instructions.
+  const auto drawn = at::empty({count / 16, 2, 8}, at::kDouble).uniform_(0, 1, generator(seed));
+  const auto radius = (1 - drawn.select(1, 0)).log().mul(-2).sqrt();
+  const auto angle = drawn.select(1, 1) * (2 * std::numbers::pi);
+  return at::stack({radius * angle.cos(), radius * angle.sin()}, 1).view(shape).to(dtype);
 }
 
 // Integers in [0, high).
@@ -42,6 +51,14 @@ inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Ten
     return testing::AssertionFailure()
            << "shape " << actual.sizes() << ", expected " << expected.sizes();
   }
+  const auto as_doubles = [](const at::Tensor& tensor) {
+    return tensor.detach().to(at::kCPU, at::kDouble);
+  };
+  const auto reference = as_doubles(expected);
+  const auto tolerance = reference.abs() * rtol + atol;
+  if (((as_doubles(actual) - reference).abs() <= tolerance).all().item<bool>()) {
+    return testing::AssertionSuccess();
+  }
   const auto a = values_of(actual), e = values_of(expected);
   double worst = 0;
   std::size_t at = 0;
@@ -54,7 +71,6 @@ inline testing::AssertionResult is_close(const at::Tensor& actual, const at::Ten
     at = i;
     if (std::isnan(times)) break;
   }
-  if (worst <= 1) return testing::AssertionSuccess();
   return testing::AssertionFailure()
          << "element " << at << " of " << a.size() << " is " << a[at] << ", expected " << e[at]
          << " (shape " << actual.sizes() << ", " << worst << " times the tolerance)";
