@@ -9,7 +9,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import RunTest, end, mpirun, train_losses
+from harness import OF_RANKS, RunTest, end, mpirun, train_losses
 
 IO = 74
 STEPS = dict(ITERATIONS=6, WARMDOWN_ITERS=4, CHECKPOINT_EVERY=2, VAL_LOSS_EVERY=0, VAL_TOKENS=2048)
@@ -20,9 +20,9 @@ def strace(*arguments):
 
 
 class SavedTest(RunTest):
-    def first_checkpoint(self):
-        """The folder of a run that was killed behind its first checkpoint."""
-        with self.start_gpt(output="first", **STEPS) as process:
+    def first_checkpoint(self, **settings):
+        """The folder of a run of STEPS with these settings that was killed behind its first checkpoint."""
+        with self.start_gpt(output="first", **dict(STEPS, **settings)) as process:
             for line in process.stdout:
                 if line.startswith("checkpoint:"):
                     process.kill()
@@ -32,6 +32,8 @@ class SavedTest(RunTest):
 
 
 class ReadTest(SavedTest):
+    small = OF_RANKS
+
     def test_each_rank_reads_each_byte_once(self):
         first = self.first_checkpoint()
         # A file for each thread, whose calls then are a line each.
@@ -62,19 +64,20 @@ class KilledWriterTest(RunTest):
 
 class KilledSaveTest(SavedTest):
     def test_a_kill_at_every_fsync_and_rename_of_a_save_leaves_a_checkpoint_to_resume_from(self):
-        whole = train_losses(self.train(output="whole", **STEPS))
-        first = self.first_checkpoint()
+        settings = dict(STEPS, ITERATIONS=4)
+        whole = train_losses(self.train(output="whole", **settings))
+        first = self.first_checkpoint(**settings)
         for call in ("fsync", "fdatasync", "rename"):
             for number in itertools.count(1):
                 output = f"{call}{number}"
                 shutil.copytree(first, self.folder / output)
                 # A save has a thread of its own, and strace counts the calls of each thread.
                 kill = strace("-e", f"inject={call}:signal=SIGKILL:when={number}")
-                done = self.run_gpt(through=kill, output=output, **STEPS)
+                done = self.run_gpt(through=kill, output=output, **settings)
                 if done.returncode == 0:
                     break  # a save has fewer such calls
                 self.assertEqual(done.returncode, -signal.SIGKILL, done.stdout + done.stderr)
-                losses = train_losses(self.train(output=output, **STEPS))
+                losses = train_losses(self.train(output=output, **settings))
                 self.assertEqual(losses, whole, f"killed at {call} {number}")
                 self.assertEqual(self.hidden(), [])
             if call != "fdatasync":  # only large files have that one

@@ -118,7 +118,7 @@ class WorldSizeTest(RanksTest):
         # Until a shard ends, ranks that read in turns read what one rank reads one after the other.
         for ranks, micro_batches in ((3, 9), (5, 10)):
             with self.subTest(ranks=ranks):
-                chosen = dict(LOADER_ORDER="strided", VAL_BATCH_SIZE=2016, VAL_TOKENS=2016, ITERATIONS=3,
+                chosen = dict(LOADER_ORDER="strided", VAL_BATCH_SIZE=1920, VAL_TOKENS=1920, ITERATIONS=3,
                               ADAM_EPS=1e-4)
                 one = self.train(output=f"in-turn{ranks}", GRAD_ACCUM_STEPS=micro_batches,
                                  TRAIN_BATCH_TOKENS=128 * micro_batches, **chosen)

@@ -101,7 +101,8 @@ class TextTest(RunTest):
     def test_waiting_for_all_text_is_shown_on_a_terminal(self):
         path = self.folder / "long.jsonl"
         path.write_text(self.lines.read_text() * 4)
-        shown = self.run_in_terminal(DATA_PATH=path, VAL_TOKENS=0, ITERATIONS=1, WARMUP_STEPS=0)
+        shown = self.run_in_terminal(DATA_PATH=path, VAL_TOKENS=0, VAL_BATCH_SIZE=65536, ITERATIONS=1,
+                                     WARMUP_STEPS=0, VAL_LOSS_EVERY=0)
         self.assertRegex(shown, r"tokenizing \S+long\.jsonl: \d+\.\d MB \(\d+%\) \d+\.\d\d M tokens \d+\.\d MB/s")
         self.assertNotIn("tokenizing", (self.out / "log.txt").read_text())
 
