@@ -47,6 +47,7 @@ cxxopts::Options declare_options() {
       cxxopts::value<std::string>()->default_value("fineweb"),
       "PREFIX")("replace-invalid", "turn bytes that are not UTF-8 into U+FFFD instead of stopping")(
       "force", "replace shards that are in DIR already")(
+      "own-merges", "the vocab.bpe or .tiktoken table has not GPT-2's 50000 merges but its own")(
       "baselines", "at the end, score n-gram models on the validation split")(
       "h,help", "this text")("files", "", cxxopts::value<std::vector<std::string>>());
   options.parse_positional("files");
@@ -82,6 +83,7 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   options.name_prefix = given["name-prefix"].as<std::string>();
   options.replace_invalid = given.count("replace-invalid") > 0;
   options.force = given.count("force") > 0;
+  options.own_merges = given.count("own-merges") > 0;
   REQUIRE(options.shard_tokens >= 1 && options.shard_tokens <= 2147483647, ExitCode::usage,
           "--shard-tokens: expected 1 to 2147483647, found {}", options.shard_tokens);
   REQUIRE(options.val_fraction >= 0 && options.val_fraction < 1, ExitCode::usage,

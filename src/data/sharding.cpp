@@ -17,6 +17,9 @@
 namespace tg {
 namespace {
 
+// GPT-2's pieces are 256 bytes, one for each merge, and <|endoftext|>.
+constexpr int gpt2_merges = 50'000, gpt2_pieces = 256 + gpt2_merges + 1;
+
 void prepare_directory(const ShardingOptions& options) {
   std::error_code error;
   std::filesystem::create_directories(options.out_dir, error);
@@ -27,6 +30,19 @@ void prepare_directory(const ShardingOptions& options) {
       old.empty() || options.force, ExitCode::cannot_create,
       "{} holds {} shards already, {} for one; choose another --out or replace them with --force",
       options.out_dir, old.size(), old.empty() ? "" : old.front());
+}
+
+// A file that was cut short gives other ids without a sign of it.
+void require_whole_merges(const Tokenizer& tokenizer, const ShardingOptions& options) {
+  if (!tokenizer.byte_level() || tokenizer.pieces() == gpt2_pieces) return;
+  const auto merges = tokenizer.pieces() - (gpt2_pieces - gpt2_merges);
+  REQUIRE(
+      options.own_merges, ExitCode::bad_data,
+      "tokenizer {} has other merges than GPT-2's (expected {}, found {}); copy the file again, "
+      "or say with --own-merges that it is a vocabulary of your own",
+      options.tokenizer_path, gpt2_merges, merges);
+  log_info("make_shards: {} has {} merges, GPT-2's has {}", options.tokenizer_path, merges,
+           gpt2_merges);
 }
 
 // Before anything is made. A pipe is not tried: to open and close it would end its writer.
@@ -100,6 +116,7 @@ ShardingReport make_shards(const ShardingOptions& options) {
   require_files(options.files);
   TextProgress progress("make_shards", options.files);
   const Tokenizer tokenizer(options.tokenizer_path);
+  require_whole_merges(tokenizer, options);
   DocumentReader reader(options.files, options.separator, options.replace_invalid);
   DocumentEncoder encoder(tokenizer, reader, options.threads);
   prepare_directory(options);

@@ -24,7 +24,8 @@ struct ShardingOptions {
   int threads = 1;
   std::string name_prefix = "fineweb";
   bool replace_invalid = false;
-  bool force = false;  // replace existing shards
+  bool force = false;       // replace existing shards
+  bool own_merges = false;  // a merge list or table of another size than GPT-2's
 };
 
 struct ShardingReport {

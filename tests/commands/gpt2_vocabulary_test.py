@@ -33,7 +33,7 @@ class Gpt2VocabularyTest(ModelTest):
 
     @classmethod
     def make_shards(cls, tokenizer, name, *words):
-        subprocess.run([BUILD / "make_shards", "--tokenizer", tokenizer, "--out", cls.folder / name, *(words or (
+        subprocess.run([BUILD / "make_shards", "--own-merges", "--tokenizer", tokenizer, "--out", cls.folder / name, *(words or (
             "--val-fraction", "0.2", *cls.texts))], check=True, stdout=subprocess.DEVNULL)
         return cls.folder / name
 
@@ -80,6 +80,16 @@ class Gpt2VocabularyTest(ModelTest):
         text.write_text("\n\n".join(pathlib.Path(path).read_text(errors="replace") for path in self.texts))
         events = self.train(DATA_PATH=text, VOCAB_SIZE=PADDED, TOKENIZER_PATH=self.table, output="text")
         self.assertTrue(all("val_bpb" in event for event in events if event["event"] == "val"))
+
+    def test_merges_of_another_number_than_gpt2s_are_a_file_cut_short_unless_told(self):
+        out = self.folder / "other_merges"
+        for file in (self.merges, self.table):
+            done = subprocess.run([BUILD / "make_shards", "--tokenizer", file, "--out", out, *self.texts],
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 65, done.stderr)
+            self.assertIn(f"{file} has other merges than GPT-2's (expected 50000, found 444); copy the file again, or "
+                          "say with --own-merges", done.stderr)
+            self.assertFalse(out.exists())
 
     def test_a_smaller_vocabulary_is_refused(self):
         self.fails(78, "VOCAB_SIZE=512 does not match tokenizer vocab_size=701", VOCAB_SIZE=512,
