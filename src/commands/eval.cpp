@@ -171,19 +171,21 @@ void eval_command(int argc, const char* const* argv) {
 
   if (options.tasks()) return score_tasks(options, settings, machine, communicator);
 
-  const auto tokens = open_validation(settings.data, static_cast<int>(settings.model.vocab_size));
-  auto validation = make_validation(settings, tokens, machine, communicator);
+  const auto splits = open_validation(settings.data, static_cast<int>(settings.model.vocab_size));
+  auto validation = make_validation(settings, splits, machine, communicator);
+  const auto tokenizer = describe(splits.vocabulary, validation);
+  if (tokenizer && communicator.rank() == 0) log.tokenizer_lines(*tokenizer);
   const bool trains = settings.ttt.ttt_enabled;
   const bool qat = trains_with_qat(settings, communicator.rank());
   ModelParts weights(settings, machine, communicator,
                      trains ? ModelUse::test_time_training : ModelUse::inference);
-  FinalScores scores(settings, machine, communicator, weights, *tokens, validation, emit);
+  FinalScores scores(settings, machine, communicator, weights, *splits.val, validation, emit);
   scores.score_sequences();
   scores.score_windows();
   scores.train_and_score(qat);
   if (communicator.rank() != 0) return;
   if (options.baselines) print_baselines(settings);
-  if (options.audit) audit(settings, *tokens, validation.tokens());
+  if (options.audit) audit(settings, *splits.val, validation.tokens());
 }
 
 }  // namespace tg

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -22,9 +24,24 @@ struct Counts {
   std::vector<double> token;                       // [pieces] predicted tokens
   std::vector<double> context;                     // [pieces] tokens that predict
   std::unordered_map<std::uint32_t, double> pair;  // x << 16 | y
-  double spaces = 0;                               // from leading space marks
+  double spaces = 0;                               // that are not in the text of a piece
+  double spelled_spaces = 0;                       // whose bytes are: those of a mark
   std::int64_t bytes = 0;
   double total = 0;
+
+  // A pair of tokens, the bytes of the second, and those of its piece alone.
+  void add(std::uint16_t x, std::uint16_t y, int of_token, int of_piece) {
+    ++token[y];
+    ++context[x];
+    ++pair[std::uint32_t{x} << 16 | y];
+    bytes += of_token;
+    // 1: a leading space; -1: one that the tokenizer added; less: the bytes before it and this one
+    // are a mark, which is a space or, added, nothing.
+    const int more = of_token - of_piece;
+    const bool ends_mark = more < -1;
+    spelled_spaces += ends_mark;
+    spaces += ends_mark ? more + 3 : more;
+  }
 };
 
 Counts count(const ShardSet& shards, const ByteTable& table) {
@@ -32,41 +49,34 @@ Counts count(const ShardSet& shards, const ByteTable& table) {
   counts.token.resize(table.base_bytes.size());
   counts.context.resize(table.base_bytes.size());
   counts.total = static_cast<double>(shards.total_tokens() - 1);
+  ByteCounter counter(table);
   std::vector<std::uint16_t> tokens;
   constexpr std::int64_t chunk = 1 << 20;
-  for (std::int64_t begin = 0; begin + 1 < shards.total_tokens(); begin += chunk) {
-    const auto size = std::min(chunk + 1, shards.total_tokens() - begin);
-    tokens.resize(static_cast<std::size_t>(size));
+  std::optional<std::uint16_t> before;
+  for (std::int64_t begin = 0; begin < shards.total_tokens(); begin += chunk) {
+    tokens.resize(static_cast<std::size_t>(std::min(chunk, shards.total_tokens() - begin)));
     shards.read_at(begin, tokens);
-    const std::span all(tokens);
-    counts.bytes += count_bytes(table, all.first(all.size() - 1), all.subspan(1));
-    for (std::size_t i = 0; i + 1 < all.size(); ++i) {
-      const std::uint32_t x = all[i], y = all[i + 1];
-      ++counts.token[y];
-      ++counts.context[x];
-      ++counts.pair[x << 16 | y];
-      counts.spaces += table.leading_space[y] & (table.boundary[x] ^ 1);
+    for (const std::uint16_t y : tokens) {
+      const auto bytes = counter.next(y);
+      if (const auto x = std::exchange(before, y)) counts.add(*x, y, bytes, table.base_bytes[y]);
     }
   }
   return counts;
 }
 
-// The bytes of a piece, without its leading space mark.
-std::string piece_bytes(const Tokenizer& tokenizer, const ByteTable& table, int id) {
-  const std::string& piece = tokenizer.piece(id);
-  const auto length = static_cast<std::size_t>(table.base_bytes[static_cast<std::size_t>(id)]);
-  if (tokenizer.kind(id) != Tokenizer::Kind::byte) return piece.substr(piece.size() - length);
-  return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};  // <0x41>
-}
-
 std::array<double, 256> byte_histogram(const Counts& counts, const Tokenizer& tokenizer,
                                        const ByteTable& table) {
   std::array<double, 256> histogram{};
-  histogram[' '] = counts.spaces;
+  const auto add = [&](std::string_view text, double times) {
+    for (const char byte : text) histogram[static_cast<unsigned char>(byte)] += times;
+  };
+  add(" ", counts.spaces);
+  add(tokenizer.spaces().mark, -counts.spelled_spaces);
   for (int id = 0; id < tokenizer.pieces(); ++id) {
-    for (const char byte : piece_bytes(tokenizer, table, id)) {
-      histogram[static_cast<unsigned char>(byte)] += counts.token[static_cast<std::size_t>(id)];
-    }
+    const auto index = static_cast<std::size_t>(id);
+    // A leading space is among counts.spaces.
+    add(std::string_view(piece_text(tokenizer, id)).substr(table.leading_space[index]),
+        counts.token[index]);
   }
   return histogram;
 }
@@ -101,6 +111,12 @@ Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Token
   const ByteTable table = make_byte_table(tokenizer, tokenizer.pieces());
   const Counts train_counts = count(train, table);
   const Counts val_counts = count(val, table);
+  for (const auto id : table.unknown_ids) {
+    REQUIRE(val_counts.token[id] == 0, ExitCode::bad_data,
+            "no baselines in bits per byte: ids do not tell the bytes of {} unknown pieces in {}; "
+            "train the tokenizer with --byte_fallback=true",
+            val_counts.token[id], val.pattern());
+  }
   REQUIRE(val_counts.bytes > 0, ExitCode::bad_data, "the validation split {} stands for no text",
           val.pattern());
   const auto bytes = static_cast<double>(val_counts.bytes);

@@ -15,7 +15,8 @@ struct Baselines {
   double byte_unigram = 0, token_unigram = 0, token_bigram = 0;
 };
 
-// Errors: those of reading; bad_data (no bytes to predict).
+// The shards' ids are the tokenizer's pieces. Errors: those of reading; bad_data (no bytes to
+// predict, or unknown pieces to predict).
 Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Tokenizer& tokenizer);
 // A log line for each: "baseline byte_unigram val_bpb:3.1234".
 void log_baselines(const Baselines& scores);

@@ -1,9 +1,24 @@
 #include "data/batch.h"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
+#include <vector>
 
 namespace tg {
+namespace {
+
+std::int64_t count_targets(const ByteTable& table, const TokenOrder& order, std::int64_t begin,
+                           std::span<const std::uint16_t> tokens) {
+  std::vector<std::uint16_t> before;
+  if (!table.by_pairs()) {
+    before.resize(static_cast<std::size_t>(std::min(begin, ByteCounter::context - 1)));
+    order.read(begin - std::ssize(before), before);
+  }
+  return count_bytes(table, tokens, before);
+}
+
+}  // namespace
 
 TokenBuffer allocate_on_heap(std::int64_t tokens) {
   return {new std::uint16_t[static_cast<std::size_t>(tokens)],
@@ -18,10 +33,11 @@ void fill(const TokenOrder& order, const std::optional<Place>& place, const Batc
   if (!place) return;
   assert(place->tokens > 1 && (place->tokens - 1) % layout.seq_len == 0);
   const SpanScope span(layout.spans, "read", batch.batch_index);
-  order.read(place->begin, {batch.buffer.get(), static_cast<std::size_t>(place->tokens)});
+  const std::span tokens(batch.buffer.get(), static_cast<std::size_t>(place->tokens));
+  order.read(place->begin, tokens);
   batch.tokens = place->tokens;
   if (layout.bytes != nullptr) {
-    batch.text_bytes = count_bytes(*layout.bytes, batch.inputs(), batch.targets());
+    batch.text_bytes = count_targets(*layout.bytes, order, place->begin, tokens);
   }
 }
 

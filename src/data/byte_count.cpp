@@ -1,46 +1,101 @@
 #include "data/byte_count.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cassert>
 #include <string_view>
 
+#include "base/replaced.h"
+
 namespace tg {
+namespace {
+
+// The byte pieces of the mark, in order. A model that has some byte pieces has all.
+std::vector<std::uint16_t> spelling_of(std::string_view mark, const Tokenizer& tokenizer) {
+  std::vector<std::uint16_t> ids;
+  for (const char byte : mark) {
+    const auto name = fmt::format("<0x{:02X}>", static_cast<unsigned char>(byte));
+    for (int id = 0; id < tokenizer.pieces(); ++id) {
+      const bool is_it = tokenizer.kind(id) == Tokenizer::Kind::byte && tokenizer.piece(id) == name;
+      if (is_it) ids.push_back(static_cast<std::uint16_t>(id));
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+std::string piece_text(const Tokenizer& tokenizer, int id) {
+  const std::string& piece = tokenizer.piece(id);
+  switch (tokenizer.kind(id)) {
+    case Tokenizer::Kind::normal:
+      return replaced(piece, tokenizer.spaces().mark, " ");
+    case Tokenizer::Kind::byte:
+      return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};  // <0x41>
+    default:
+      return {};
+  }
+}
 
 ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size) {
-  constexpr std::string_view space_mark = "\u2581";
+  const auto spaces = tokenizer.spaces();
   const auto size = static_cast<std::size_t>(std::max(vocab_size, tokenizer.pieces()));
   ByteTable table{.base_bytes = std::vector<std::int16_t>(size, 0),
                   .leading_space = std::vector<std::uint8_t>(size, 0),
                   .boundary = std::vector<std::uint8_t>(size, 1),
-                  .format = tokenizer.format(),
-                  .pieces = tokenizer.pieces()};
+                  .first_is_added = spaces.first_is_added};
+  if (spaces.last_is_added) table.trailing_space.assign(size, 0);
+  if (spaces.may_be_spelled) table.spelled_space = spelling_of(spaces.mark, tokenizer);
   for (int id = 0; id < tokenizer.pieces(); ++id) {
     const auto kind = tokenizer.kind(id);
-    if (kind != Tokenizer::Kind::normal && kind != Tokenizer::Kind::byte) continue;
+    if (kind == Tokenizer::Kind::unknown || kind == Tokenizer::Kind::unused)
+      table.unknown_ids.push_back(static_cast<std::uint16_t>(id));
+    const auto text = piece_text(tokenizer, id);
+    if (text.empty()) continue;
     const auto index = static_cast<std::size_t>(id);
+    const bool is_byte = kind == Tokenizer::Kind::byte;
+    const bool leads = spaces.first_is_added && !is_byte && text.starts_with(' ');
     table.boundary[index] = 0;
-    if (kind == Tokenizer::Kind::byte) {
-      table.base_bytes[index] = 1;
-      continue;
-    }
-    std::string_view piece = tokenizer.piece(id);
-    if (!tokenizer.byte_level() && piece.starts_with(space_mark)) {
-      table.leading_space[index] = 1;
-      piece.remove_prefix(space_mark.size());
-    }
-    table.base_bytes[index] = static_cast<std::int16_t>(piece.size());
+    table.leading_space[index] = leads;
+    table.base_bytes[index] = static_cast<std::int16_t>(text.size() - leads);
+    if (spaces.last_is_added) table.trailing_space[index] = !is_byte && text.ends_with(' ');
   }
   return table;
 }
 
-std::int64_t count_bytes(const ByteTable& table, std::span<const std::uint16_t> x,
-                         std::span<const std::uint16_t> y) {
-  assert(x.size() == y.size());
-  std::int64_t bytes = 0;
-  for (std::size_t i = 0; i < y.size(); ++i) {
-    bytes += table.base_bytes[y[i]];
-    bytes += table.leading_space[y[i]] & (table.boundary[x[i]] ^ 1);
+std::int64_t count_unknown(const ByteTable& table, std::span<const std::uint16_t> tokens) {
+  std::int64_t count = 0;
+  for (const auto id : table.unknown_ids) count += std::ranges::count(tokens, id);
+  return count;
+}
+
+int ByteCounter::correction(std::uint16_t id) {
+  const auto& spelling = table_.spelled_space;
+  if (table_.boundary[id] != 0) {
+    const bool added = behind_space_ && !table_.trailing_space.empty();
+    behind_space_ = false;
+    spelled_ = 0;
+    return added ? -1 : 0;
   }
+  behind_space_ = !table_.trailing_space.empty() && table_.trailing_space[id] != 0;
+  if (spelling.empty()) return 0;
+  if (id != spelling[spelled_]) spelled_ = 0;
+  if (id != spelling[spelled_]) return 0;
+  if (spelled_ == 0) spelled_first_ = behind_boundary_;
+  if (++spelled_ < spelling.size()) return 0;
+  spelled_ = 0;
+  behind_space_ = true;
+  const int space = spelled_first_ && table_.first_is_added ? 0 : 1;
+  return space - static_cast<int>(spelling.size());
+}
+
+std::int64_t count_bytes(const ByteTable& table, std::span<const std::uint16_t> tokens,
+                         std::span<const std::uint16_t> before) {
+  ByteCounter counter(table);
+  for (const auto id : before) counter.next(id);
+  counter.next(tokens.front());
+  std::int64_t bytes = 0;
+  for (const auto id : tokens.subspan(1)) bytes += counter.next(id);
   return bytes;
 }
 

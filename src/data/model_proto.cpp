@@ -6,8 +6,10 @@ namespace tg {
 namespace {
 
 // Field numbers of sentencepiece_model.proto.
-constexpr std::uint64_t trainer_field = 2, normalizer_field = 3, model_type_field = 3;
-constexpr std::uint64_t bpe_type = 2;
+constexpr std::uint64_t trainer_field = 2, normalizer_field = 3;
+constexpr std::uint64_t type_field = 3, suffix_field = 24;  // of the trainer
+constexpr std::uint64_t rules_field = 1, map_field = 2, prefix_field = 3, extra_field = 4,
+                        escape_field = 5;  // of the normalizer
 
 std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
   std::uint64_t value = 0;
@@ -60,22 +62,49 @@ std::optional<Field> take_field(std::string_view& bytes) {
   return field;
 }
 
+// Calls `visit` with each field; false if the bytes are not a complete message.
+template <class Visit>
+bool for_each_field(std::string_view bytes, Visit visit) {
+  while (!bytes.empty()) {
+    const auto field = take_field(bytes);
+    if (!field) return false;
+    visit(*field);
+  }
+  return true;
+}
+
+bool scan_trainer(std::string_view bytes, ModelProto& model) {
+  return for_each_field(bytes, [&](const Field& field) {
+    if (field.number == type_field) model.type = static_cast<ModelType>(field.value);
+    if (field.number == suffix_field) model.space_as_suffix = field.value != 0;
+  });
+}
+
+bool scan_normalizer(std::string_view bytes, ModelProto& model) {
+  return for_each_field(bytes, [&](const Field& field) {
+    if (field.number == rules_field) model.rules = field.content;
+    if (field.number == map_field) model.has_rules = !field.content.empty();
+    if (field.number == prefix_field) model.adds_space = field.value != 0;
+    if (field.number == extra_field) model.removes_spaces = field.value != 0;
+    if (field.number == escape_field) model.marks_spaces = field.value != 0;
+  });
+}
+
 }  // namespace
 
 std::optional<ModelProto> scan_model_proto(std::string_view bytes) {
   ModelProto model;
-  while (!bytes.empty()) {
-    const auto field = take_field(bytes);
-    if (!field) return {};
-    if (field->number == normalizer_field) model.has_normalizer = true;
-    if (field->number != trainer_field) continue;
-    model.has_trainer = true;
-    for (std::string_view trainer = field->content; !trainer.empty();) {
-      const auto setting = take_field(trainer);
-      if (!setting) return {};
-      if (setting->number == model_type_field) model.bpe = setting->value == bpe_type;
+  bool parts = true;
+  const bool whole = for_each_field(bytes, [&](const Field& field) {
+    if (field.number == trainer_field) {
+      model.has_trainer = true;
+      parts = parts && scan_trainer(field.content, model);
+    } else if (field.number == normalizer_field) {
+      model.has_normalizer = true;
+      parts = parts && scan_normalizer(field.content, model);
     }
-  }
+  });
+  if (!whole || !parts) return {};
   return model;
 }
 

@@ -1,15 +1,27 @@
 #pragma once
 // Scans a SentencePiece model file without the library, which accepts a protobuf that is truncated
-// between two fields and then tokenizes differently.
+// between two fields and then tokenizes differently, and which does not tell the model's settings.
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace tg {
 
+enum class ModelType : std::uint64_t { unigram = 1, bpe = 2, word = 3, character = 4 };
+
 struct ModelProto {
   bool has_trainer = false;     // field 2, written after the pieces
   bool has_normalizer = false;  // field 3, written last
-  bool bpe = false;             // trainer's model_type
+  // Of the trainer.
+  ModelType type = ModelType::unigram;
+  bool space_as_suffix = false;  // the mark of a space ends a piece instead of beginning it
+  // Of the normalizer.
+  std::string rules{};     // the name of its character map
+  bool has_rules = false;  // the map is not empty
+  bool adds_space = true;  // before a document, or behind it with space_as_suffix
+  bool removes_spaces = true;
+  bool marks_spaces = true;  // as U+2581; else a piece has spaces as they are
 };
 
 // Empty if the bytes are not a complete protobuf message.

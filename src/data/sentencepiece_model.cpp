@@ -7,13 +7,13 @@
 
 #include "base/error.h"
 #include "base/shown.h"
-#include "data/model_proto.h"
 
 namespace tg {
 namespace {
 
 constexpr std::string_view guard_word = "a";       // see encode_continued()
 constexpr std::string_view space_mark = "\u2581";  // a space in a piece
+constexpr std::size_t largest_piece = 1 << 14;     // bytes; its count has 16 bits
 
 PieceKind kind_of(const sentencepiece::SentencePieceProcessor& processor, int id) {
   if (processor.IsUnknown(id)) return PieceKind::unknown;
@@ -21,6 +21,13 @@ PieceKind kind_of(const sentencepiece::SentencePieceProcessor& processor, int id
   if (processor.IsUnused(id)) return PieceKind::unused;
   if (processor.IsByte(id)) return PieceKind::byte;
   return PieceKind::normal;
+}
+
+std::string normalisation_of(const ModelProto& proto) {
+  std::string names;
+  if (proto.has_rules) names = proto.rules.empty() ? "rules" : shown(proto.rules);
+  if (proto.removes_spaces) names += names.empty() ? "extra_whitespaces" : ",extra_whitespaces";
+  return names;
 }
 
 }  // namespace
@@ -48,8 +55,13 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string
   for (int id = 0; id < count; ++id) {
     pieces_.push_back(processor_->IdToPiece(id));
     kinds_.push_back(kind_of(*processor_, id));
+    REQUIRE(pieces_.back().size() <= largest_piece, ExitCode::bad_data,
+            "tokenizer {}: piece {} has {} bytes (expected at most {})", path, id,
+            pieces_.back().size(), largest_piece);
   }
-  splittable_ = find_whether_splittable(proto->bpe);
+  spaces_ = find_spaces(*proto);
+  normalisation_ = normalisation_of(*proto);
+  splittable_ = find_whether_splittable(proto->type == ModelType::bpe);
 }
 
 SentencePieceModel::~SentencePieceModel() = default;
@@ -84,6 +96,23 @@ std::string SentencePieceModel::decode_continued(std::span<const std::uint16_t> 
   const auto guard_bytes = decode(guarded).size();
   guarded.insert(guarded.end(), ids.begin(), ids.end());
   return decode(guarded).substr(guard_bytes);
+}
+
+// Where leading spaces are removed, a document begins with no mark at all, and the reference
+// implementation counts none behind an unknown piece, whatever the model adds.
+SpaceMarks SentencePieceModel::find_spaces(const ModelProto& proto) const {
+  SpaceMarks spaces{.mark = proto.marks_spaces ? space_mark : " "};
+  spaces.first_is_added = !proto.space_as_suffix && (proto.adds_space || proto.removes_spaces);
+  spaces.last_is_added = proto.space_as_suffix && proto.adds_space;
+  bool known = false, has_bytes = false;
+  for (std::size_t id = 0; id < pieces_.size(); ++id) {
+    known |= kinds_[id] == PieceKind::normal && pieces_[id] == spaces.mark;
+    has_bytes |= kinds_[id] == PieceKind::byte;
+  }
+  // A model of words has no piece for a space and an unknown word together.
+  known &= proto.type != ModelType::word;
+  spaces.may_be_spelled = !known && has_bytes;
+  return spaces;
 }
 
 // BPE merges do not cross a space if pieces have a space only at their start, and if a space is a

@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 
+#include "data/model_proto.h"
 #include "data/tokenizer_model.h"
 
 namespace sentencepiece {
@@ -19,6 +20,8 @@ class SentencePieceModel final : public TokenizerModel {
 
   std::string_view format() const override { return "sentencepiece"; }
   bool byte_level() const override { return false; }
+  SpaceMarks spaces() const override { return spaces_; }
+  std::string normalisation() const override { return normalisation_; }
   int bos_id() const override;
   int unknown_id() const override;
   void encode(std::string_view text, std::vector<std::uint16_t>& ids) const override;
@@ -28,9 +31,12 @@ class SentencePieceModel final : public TokenizerModel {
   bool splittable() const override { return splittable_; }
 
  private:
+  SpaceMarks find_spaces(const ModelProto& proto) const;
   bool find_whether_splittable(bool bpe) const;
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  SpaceMarks spaces_;
+  std::string normalisation_;
   bool splittable_ = false;
 };
 

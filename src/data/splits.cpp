@@ -67,7 +67,8 @@ TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
           "DATA_PATH: no such synthetic data (expected synthetic:zipf, found {})", data.data_path);
   const auto seed = static_cast<std::uint64_t>(data.seed);
   return {std::make_shared<SyntheticTokens>("train", vocab_size, seed),
-          std::make_shared<SyntheticTokens>("val", vocab_size, seed)};
+          std::make_shared<SyntheticTokens>("val", vocab_size, seed),
+          read_vocabulary(data, vocab_size)};
 }
 
 TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size) {
@@ -76,9 +77,10 @@ TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, 
           "DATA_PATH={} is text, which needs a tokenizer (expected the path of one, found an "
           "empty TOKENIZER_PATH); set TOKENIZER_PATH, or give shards",
           data.data_path);
+  auto vocabulary = read_vocabulary(data, vocab_size);
   const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, threads);
-  return {corpus.train(), corpus.val()};
+  return {corpus.train(), corpus.val(), std::move(vocabulary)};
 }
 
 // What is no folder of shards.
@@ -89,17 +91,25 @@ std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_s
   return text_splits(data, std::move(files), vocab_size);
 }
 
+// Missing shards are reported before a missing tokenizer: who has neither learns how to get both.
+TokenSplits open_shards(const DataConfig& data, int vocab_size, bool with_train) {
+  std::shared_ptr<ShardSet> train;
+  if (with_train) train = std::make_shared<ShardSet>(data.data_path, "train", vocab_size);
+  const auto val = std::make_shared<ShardSet>(data.data_path, "val", vocab_size);
+  auto vocabulary = read_vocabulary(data, vocab_size);
+  return {train, val, std::move(vocabulary)};
+}
+
 }  // namespace
 
 TokenSplits open_splits(const DataConfig& data, int vocab_size) {
   if (auto splits = open_other_splits(data, vocab_size)) return *std::move(splits);
-  auto train = std::make_shared<ShardSet>(data.data_path, "train", vocab_size);
-  return {std::move(train), std::make_shared<ShardSet>(data.data_path, "val", vocab_size)};
+  return open_shards(data, vocab_size, /*with_train=*/true);
 }
 
-std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size) {
-  if (const auto splits = open_other_splits(data, vocab_size)) return splits->val;
-  return std::make_shared<ShardSet>(data.data_path, "val", vocab_size);
+TokenSplits open_validation(const DataConfig& data, int vocab_size) {
+  if (auto splits = open_other_splits(data, vocab_size)) return *std::move(splits);
+  return open_shards(data, vocab_size, /*with_train=*/false);
 }
 
 }  // namespace tg

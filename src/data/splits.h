@@ -9,18 +9,19 @@
 
 #include "config/data_config.h"
 #include "data/token_source.h"
+#include "data/vocabulary.h"
 
 namespace tg {
 
 struct TokenSplits {
   std::shared_ptr<const TokenSource> train, val;
+  Vocabulary vocabulary;
 };
 
 // Errors: usage (another synthetic:…), missing_input (no such file, no shards), config (text
-// without a TOKENIZER_PATH, or with a tokenizer of another size), bad_data (a broken shard or
-// tokenizer).
+// without a TOKENIZER_PATH), bad_data (a broken shard); those of read_vocabulary().
 TokenSplits open_splits(const DataConfig& data, int vocab_size);
-// The validation split alone: a folder of shards needs none for training.
-std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size);
+// The validation split: a folder of shards needs none for training, and `train` is null.
+TokenSplits open_validation(const DataConfig& data, int vocab_size);
 
 }  // namespace tg

@@ -31,6 +31,9 @@ class Tokenizer {
   // Whether pieces are the bytes of the text, spaces included, and decode() gives bytes that may be
   // no UTF-8. In a SentencePiece model a piece is UTF-8, whose leading space is a mark.
   bool byte_level() const { return model_->byte_level(); }
+  SpaceMarks spaces() const { return model_->spaces(); }
+  // What encode() changes of a text, by the names of the model's settings; empty: nothing.
+  std::string normalisation() const { return model_->normalisation(); }
   int pieces() const { return static_cast<int>(model_->pieces().size()); }
   int bos_id() const { return model_->bos_id(); }  // before every document; -1: none
   int unknown_id() const { return model_->unknown_id(); }

@@ -10,6 +10,14 @@ namespace tg {
 
 enum class PieceKind : std::uint8_t { normal, unknown, control, unused, byte };
 
+// How the pieces have the spaces of a text.
+struct SpaceMarks {
+  std::string_view mark = " ";  // a space in a piece
+  // The first, or the last, mark of a document is no space of its text: the normaliser adds it.
+  bool first_is_added = false, last_is_added = false;
+  bool may_be_spelled = false;  // by the byte pieces of the mark, where it is no piece alone
+};
+
 class TokenizerModel {
  public:
   TokenizerModel() = default;
@@ -22,6 +30,8 @@ class TokenizerModel {
 
   // The methods of Tokenizer that have these names.
   virtual std::string_view format() const = 0;
+  virtual SpaceMarks spaces() const { return {}; }
+  virtual std::string normalisation() const { return {}; }
   virtual bool byte_level() const = 0;
   virtual int bos_id() const = 0;
   virtual int unknown_id() const = 0;

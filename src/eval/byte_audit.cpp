@@ -17,7 +17,7 @@ void add(ByteAudit& audit, const std::vector<std::uint16_t>& document, const Tok
   ++audit.documents;
   audit.tokens += std::ssize(all) - (tokenizer.bos_id() >= 0 ? 1 : 0);
   audit.decoded += std::ssize(tokenizer.decode(all));
-  audit.counted += count_bytes(table, all.first(all.size() - 1), all.subspan(1));
+  audit.counted += count_bytes(table, all);
 }
 
 }  // namespace

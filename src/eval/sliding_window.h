@@ -8,8 +8,7 @@ namespace tg {
 // least length − stride tokens of context. Rank r scores windows ⌊n·r/W⌋ to ⌊n·(r+1)/W⌋. With
 // `record_quirks` the reference implementation's windows (WindowOptions::rescore_tail). Collective:
 // the same score on every rank.
-Score sliding_window_score(Gpt& model, const SplitTokens& tokens, const DeviceByteTable* bytes,
-                           const WindowOptions& options, at::Device device, EvalMode mode,
-                           Communicator& communicator);
+Score sliding_window_score(Gpt& model, const SplitTokens& tokens, const WindowOptions& options,
+                           at::Device device, EvalMode mode, Communicator& communicator);
 
 }  // namespace tg

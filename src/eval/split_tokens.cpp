@@ -5,18 +5,32 @@
 namespace tg {
 
 SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
-                         at::Device device)
+                         const ByteTable* bytes, at::Device device)
     : predictions_(predictions) {
   const auto host = at::zeros({predictions + 1 + length}, at::kUInt16);
   auto* const tokens = host.mutable_data_ptr<std::uint16_t>();
   source.read_at(0, {tokens, static_cast<std::size_t>(predictions + 1)});
   tokens_ = host.to(device);
+  if (bytes == nullptr) return;
+  const auto counts = at::empty({predictions}, at::kShort);
+  auto* const count = counts.mutable_data_ptr<std::int16_t>();
+  ByteCounter counter(*bytes);
+  counter.next(tokens[0]);
+  for (std::int64_t i = 0; i < predictions; ++i)
+    count[i] = static_cast<std::int16_t>(counter.next(tokens[i + 1]));
+  bytes_ = counts.to(device);
 }
 
 at::Tensor SplitTokens::inputs(std::int64_t begin, std::int64_t rows, std::int64_t length,
                                std::int64_t stride) const {
   assert(begin >= 0 && begin + (rows - 1) * stride + length <= tokens_.numel());
   return tokens_.as_strided({rows, length}, {stride, 1}, begin);
+}
+
+at::Tensor SplitTokens::target_bytes(std::int64_t begin, std::int64_t rows, std::int64_t length,
+                                     std::int64_t stride) const {
+  assert(begin >= 0 && begin + (rows - 1) * stride + length <= bytes_.numel());
+  return bytes_.as_strided({rows, length}, {stride, 1}, begin);
 }
 
 }  // namespace tg

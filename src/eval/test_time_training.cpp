@@ -9,9 +9,8 @@
 namespace tg {
 
 TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
-                                   const SplitTokens& tokens, const DeviceByteTable* bytes,
-                                   const TttOptions& options, at::Device device,
-                                   Communicator& communicator)
+                                   const SplitTokens& tokens, const TttOptions& options,
+                                   at::Device device, Communicator& communicator)
     : model_(model),
       tokens_(tokens),
       options_(options),
@@ -21,8 +20,8 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
                   options.scale_loss ? options.config.ttt_batch_seqs * options.windows.length : 0),
       chunks_(windows_of_chunks(tokens.predictions(), options.windows,
                                 options.config.ttt_chunk_tokens)),
-      scorer_(model, tokens, bytes, options.windows.length, options.windows.stride, device,
-              options.mode, communicator),
+      scorer_(model, tokens, options.windows.length, options.windows.stride, device, options.mode,
+              communicator),
       sums_(device),
       mode_{.grad_scale = parameters_.grad_scale()},
       micro_step_(model, mode_, device, options.mode.graphs) {

@@ -22,10 +22,9 @@ struct TttOptions {
 // of a chunk and trains on its sequences; all run as many batches as the rank with the most.
 class TestTimeTraining {
  public:
-  // All references must outlive this. `bytes` may be null: no bits per byte.
+  // All references must outlive this.
   TestTimeTraining(Gpt& model, const ParameterTable& table, const SplitTokens& tokens,
-                   const DeviceByteTable* bytes, const TttOptions& options, at::Device device,
-                   Communicator& communicator);
+                   const TttOptions& options, at::Device device, Communicator& communicator);
 
   void save_token_losses(at::Tensor nll) { scorer_.save_token_losses(std::move(nll)); }
   // Logs the reference implementation's ttt_ lines. Collective: the same score on every rank.

@@ -29,10 +29,34 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
       device_(device),
       communicator_(communicator),
       batch_loss_(device, replays_evaluations(settings)),
-      predictions_(count_predictions(settings, *tokens_)) {
-  if (bytes_ && io_.val_bytecount_device == CountDevice::cuda) {
+      predictions_(count_predictions(settings, *tokens_)),
+      unknown_tokens_(read_all()) {
+  if (unknown_tokens_ > 0) bytes_.reset();
+  if (bytes_ && bytes_->by_pairs() && io_.val_bytecount_device == CountDevice::cuda) {
     device_bytes_ = to_device(*bytes_, device);
   }
+}
+
+// → how many targets are unknown pieces, each counted once.
+std::int64_t Validation::read_all() const {
+  const PeerWatch::Work reading(communicator_.watch(), "checking the validation tokens");
+  std::vector<std::uint16_t> tokens;
+  std::int64_t unknown = 0;
+  const auto read = [&](const Place& place) {
+    tokens.resize(static_cast<std::size_t>(place.tokens));
+    tokens_->read_at(place.begin, tokens);
+    if (bytes_) unknown += count_unknown(*bytes_, std::span(tokens).subspan(1));
+  };
+  if (settings_.data.loader_order == LoaderOrder::stream) {
+    constexpr std::int64_t chunk = 1 << 20;
+    for (std::int64_t begin = 0; begin < predictions_; begin += chunk)
+      read({begin, std::min(chunk, predictions_ - begin) + 1});
+    return unknown;
+  }
+  const auto seq_len = settings_.run.train_seq_len.last();
+  for (int rank = 0; rank < communicator_.world_size(); ++rank)
+    for (const auto& place : plan(seq_len, batch_rows(seq_len), rank).places) read(place);
+  return unknown;
 }
 
 // Sequences that the settings ask for at once.
@@ -60,9 +84,9 @@ std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
   return rows;
 }
 
-ValidationPlan Validation::plan(std::int64_t seq_len, std::int64_t at_once) const {
+ValidationPlan Validation::plan(std::int64_t seq_len, std::int64_t at_once, int rank) const {
   const auto& run = settings_.run;
-  const int rank = communicator_.rank(), world = communicator_.world_size();
+  const int world = communicator_.world_size();
   if (settings_.data.loader_order == LoaderOrder::stream) {
     return plan_stream(predictions_, seq_len, at_once, rank, world);
   }
@@ -74,7 +98,7 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
   const at::NoGradGuard no_grad;
   model.set_fake_quant(false);
   model.cast_weights();
-  const auto plan = this->plan(seq_len, fitting_rows(model, seq_len));
+  const auto plan = this->plan(seq_len, fitting_rows(model, seq_len), communicator_.rank());
   const bool host_counts = bytes_ && !device_bytes_;
   std::optional<PrefetchOptions> ahead;
   if (io_.val_prefetch) ahead = {.queue = static_cast<int>(io_.val_prefetch_queue), .workers = 1};

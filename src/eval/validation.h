@@ -28,18 +28,22 @@ using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 // LOADER_ORDER decides the split's size and the place of each batch: `stream` cuts the whole
 // split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first shard on,
 // VAL_TOKENS in all. Batches are read by the same pipeline as training's, with VAL_PREFETCH,
-// VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or on the device
-// (VAL_BYTECOUNT_DEVICE). With GRAD_ACCUM_STEPS=auto (measures_memory) a batch has at most as many
-// sequences as fit in the GPU's memory.
+// VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or, with
+// VAL_BYTECOUNT_DEVICE and a table by pairs, on the device. With GRAD_ACCUM_STEPS=auto
+// (measures_memory) a batch has at most as many sequences as fit in the GPU's memory.
 class Validation {
  public:
-  // Errors: those of the tokens. Without `bytes` there is no bpb.
+  // Reads all tokens that any rank will score, so that a bad one is found before training. Errors:
+  // those of the tokens. Without `bytes`, or with unknown pieces to predict, there is no bpb.
   Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
              std::optional<ByteTable> bytes, at::Device device, Communicator& communicator);
 
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
   const std::optional<ByteTable>& bytes() const { return bytes_; }
+  // How many tokens to predict are unknown pieces. One that the strided order scores again counts
+  // once.
+  std::int64_t unknown_tokens() const { return unknown_tokens_; }
   // Sequences of `seq_len`, each rank its share of them. Waits for the device at the end, and
   // before each call of `on_progress`: every VAL_PROGRESS_LOG_EVERY batches and after the last one,
   // unless that is 0. Collective: the same score on every rank.
@@ -48,7 +52,8 @@ class Validation {
  private:
   std::int64_t batch_rows(std::int64_t seq_len) const;
   std::int64_t fitting_rows(const Gpt& model, std::int64_t seq_len);
-  ValidationPlan plan(std::int64_t seq_len, std::int64_t at_once) const;
+  ValidationPlan plan(std::int64_t seq_len, std::int64_t at_once, int rank) const;
+  std::int64_t read_all() const;
 
   const Settings& settings_;
   IoConfig io_;
@@ -58,7 +63,7 @@ class Validation {
   at::Device device_;
   Communicator& communicator_;
   BatchLoss batch_loss_;
-  std::int64_t predictions_;
+  std::int64_t predictions_, unknown_tokens_;
   std::map<std::int64_t, std::int64_t> fitting_rows_;  // by seq_len, where memory is measured
 };
 

@@ -36,12 +36,11 @@ class RunAhead {
 
 }  // namespace
 
-WindowScorer::WindowScorer(const Gpt& model, const SplitTokens& tokens,
-                           const DeviceByteTable* bytes, std::int64_t length, std::int64_t stride,
-                           at::Device device, EvalMode mode, Communicator& communicator)
+WindowScorer::WindowScorer(const Gpt& model, const SplitTokens& tokens, std::int64_t length,
+                           std::int64_t stride, at::Device device, EvalMode mode,
+                           Communicator& communicator)
     : model_(model),
       tokens_(tokens),
-      bytes_(bytes),
       length_(length),
       stride_(stride),
       device_(device),
@@ -90,9 +89,9 @@ void WindowScorer::add(const WindowBatch& batch, ScoreSums& sums) {
   const auto losses = token_losses(batch);
   sums.add(losses);
   if (saved_.defined()) saved_.as_strided({rows, count}, {stride_, 1}, begin).copy_(losses);
-  if (bytes_ == nullptr) return;
-  sums.add_bytes(count_bytes(*bytes_, tokens_.inputs(begin, rows, count, stride_).to(at::kLong),
-                             tokens_.targets(begin, rows, count, stride_).to(at::kLong)));
+  if (tokens_.has_bytes()) {
+    sums.add_bytes(tokens_.target_bytes(begin, rows, count, stride_).sum());
+  }
 }
 
 void WindowScorer::score(std::span<const Window> windows, ScoreSums& sums,

@@ -9,7 +9,6 @@
 #include "eval/split_tokens.h"
 #include "eval/windows.h"
 #include "model/gpt.h"
-#include "ops/loss/byte_count.h"
 
 namespace tg {
 
@@ -23,10 +22,9 @@ struct EvalMode {
 // kind (as many rows as fill a large GPU, the last `stride` positions scored) are replayed.
 class WindowScorer {
  public:
-  // `model`, `tokens` and `bytes` (null: no bits per byte) must outlive this.
-  WindowScorer(const Gpt& model, const SplitTokens& tokens, const DeviceByteTable* bytes,
-               std::int64_t length, std::int64_t stride, at::Device device, EvalMode mode,
-               Communicator& communicator);
+  // `model` and `tokens` (without bytes: no bits per byte) must outlive this.
+  WindowScorer(const Gpt& model, const SplitTokens& tokens, std::int64_t length,
+               std::int64_t stride, at::Device device, EvalMode mode, Communicator& communicator);
 
   // From now on every scored token's nll is also written to its place in `nll` [predictions] fp32.
   void save_token_losses(at::Tensor nll) { saved_ = std::move(nll); }
@@ -44,7 +42,6 @@ class WindowScorer {
 
   const Gpt& model_;
   const SplitTokens& tokens_;
-  const DeviceByteTable* bytes_;
   std::int64_t length_, stride_;
   at::Device device_;
   std::int64_t most_rows_;

@@ -24,6 +24,16 @@ struct RanksJoined {
   std::string launcher, endpoint, collectives;
 };
 
+// What TOKENIZER_PATH is, and what val_bpb is with it.
+struct TokenizerFacts {
+  std::string format;         // "sentencepiece" or "gpt2"
+  int pieces = 0;             // at most VOCAB_SIZE
+  std::string normalisation;  // what it changes of a text; empty: nothing
+  // Unknown pieces to predict in the validation split. With any there is no val_bpb: ids do not
+  // tell their bytes.
+  std::int64_t unknown_tokens = 0;
+};
+
 // What was resolved from the settings, the data and the machine.
 struct RunStarted {
   std::string dataset;  // the last component of DATA_PATH
@@ -32,8 +42,7 @@ struct RunStarted {
   double planned_tokens = 0;                 // that ITERATIONS steps read
   std::string val_pattern;
   std::int64_t val_tokens = 0;
-  std::string tokenizer_format;  // "sentencepiece" or "gpt2"; empty without a tokenizer
-  int tokenizer_pieces = 0;      // at most VOCAB_SIZE
+  std::optional<TokenizerFacts> tokenizer;
   std::int64_t parameters = 0, mtp_parameters = 0;
   int world_size = 1;
   std::int64_t micro_steps = 1;  // of one rank

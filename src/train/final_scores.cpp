@@ -45,8 +45,9 @@ const SplitTokens& FinalScores::tokens() {
   if (!tokens_) {
     const PeerWatch::Work reading(communicator_.watch(), "reading the validation split");
     const auto longest = std::max(eval_length(settings_), settings_.run.train_seq_len.last());
-    tokens_.emplace(source_, validation_.tokens(), longest, machine_.device);
-    if (validation_.bytes()) bytes_ = to_device(*validation_.bytes(), machine_.device);
+    const auto& bytes = validation_.bytes();
+    tokens_.emplace(source_, validation_.tokens(), longest, bytes ? &*bytes : nullptr,
+                    machine_.device);
   }
   return *tokens_;
 }
@@ -83,7 +84,7 @@ void FinalScores::score_windows() {
 void FinalScores::score_windows(std::int64_t stride, const std::string& suffix) {
   const auto& split = tokens();
   emit_score(prefix_of(settings_.runtime.artifact) + "sliding_window" + suffix, stride, [&] {
-    return sliding_window_score(weights_.model, split, bytes(),
+    return sliding_window_score(weights_.model, split,
                                 {.length = eval_length(settings_),
                                  .stride = stride,
                                  .rescore_tail = settings_.runtime.record_quirks},
@@ -105,8 +106,8 @@ void FinalScores::train_and_score(bool fake_quant) {
       .fake_quant = quirks && fake_quant,
       .scale_loss = machine_.compute == at::kHalf,
       .mode = eval_mode(settings_)};
-  TestTimeTraining training(weights_.model, weights_.parameters, split, bytes(), options,
-                            machine_.device, communicator_);
+  TestTimeTraining training(weights_.model, weights_.parameters, split, options, machine_.device,
+                            communicator_);
   emit_score("legal_ttt", 0, [&] { return training.run(); });
 }
 

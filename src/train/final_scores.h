@@ -36,7 +36,6 @@ class FinalScores {
   void score_windows(std::int64_t stride, const std::string& suffix);
   // Read when first needed.
   const SplitTokens& tokens();
-  const DeviceByteTable* bytes() const { return bytes_ ? &*bytes_ : nullptr; }
   template <class ScoreIt>
   void emit_score(const std::string& name, std::int64_t stride, ScoreIt score);
 
@@ -48,7 +47,6 @@ class FinalScores {
   Validation& validation_;
   const Emit emit_;
   std::optional<SplitTokens> tokens_;
-  std::optional<DeviceByteTable> bytes_;
 };
 
 }  // namespace tg

@@ -24,16 +24,29 @@ void LogSink::operator()(const SizePadded& event) const {
            event.name == "vocab" ? "rows" : "channels", event.padded);
 }
 
-void LogSink::data_lines(const RunStarted& event) const {
-  if (!event.tokenizer_format.empty()) {
-    log_info("val_bpb:enabled tokenizer_kind={} tokenizer_path={}", event.tokenizer_format,
+void LogSink::tokenizer_lines(const TokenizerFacts& tokenizer) const {
+  if (tokenizer.unknown_tokens == 0) {
+    log_info("val_bpb:enabled tokenizer_kind={} tokenizer_path={}", tokenizer.format,
              settings_.data.tokenizer_path);
-    const auto vocab = settings_.model.vocab_size;
-    if (event.tokenizer_pieces < vocab) {
-      log_info("tokenizer_pieces:{} (the other {} ids of VOCAB_SIZE={} are no token, of 0 bytes)",
-               event.tokenizer_pieces, vocab - event.tokenizer_pieces, vocab);
-    }
+  } else {
+    log_info(
+        "val_bpb:unavailable ({} of the validation tokens are unknown pieces, whose bytes ids do "
+        "not tell; train the tokenizer with --byte_fallback=true)",
+        tokenizer.unknown_tokens);
   }
+  const auto vocab = settings_.model.vocab_size;
+  if (tokenizer.pieces < vocab) {
+    log_info("tokenizer_pieces:{} (the other {} ids of VOCAB_SIZE={} are no token, of 0 bytes)",
+             tokenizer.pieces, vocab - tokenizer.pieces, vocab);
+  }
+  if (!tokenizer.normalisation.empty()) {
+    log_info("tokenizer_normalises:{} (val_bpb is of the normalised text)",
+             tokenizer.normalisation);
+  }
+}
+
+void LogSink::data_lines(const RunStarted& event) const {
+  if (event.tokenizer) tokenizer_lines(*event.tokenizer);
   log_info("train_loader:dataset:{} train_shards:{}", event.dataset, event.train_shards);
   log_info("val_loader:shards pattern={} tokens:{}", event.val_pattern, event.val_tokens);
   if (!event.train_tokens) {

@@ -7,7 +7,6 @@
 #include "config/derived.h"
 #include "config/text.h"
 #include "data/prefetch.h"
-#include "data/tokenizer.h"
 #include "data/training_order.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "train/model_files.h"
@@ -15,12 +14,6 @@
 namespace tg {
 
 namespace {
-
-std::optional<ByteTable> load_byte_table(const Settings& settings) {
-  if (settings.data.tokenizer_path.empty()) return {};
-  const auto vocab = static_cast<int>(settings.model.vocab_size);
-  return make_byte_table(Tokenizer(settings.data.tokenizer_path, vocab), vocab);
-}
 
 ParameterTable load_parameters(const Settings& settings, const Machine& machine,
                                Communicator& communicator, ModelUse use) {
@@ -63,14 +56,14 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .has_fp8 = machine.fp8,
              .step_tokens = most_tokens_per_step(settings, communicator.world_size())}) {}
 
-Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
+Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator) {
-  return {settings, std::move(tokens), load_byte_table(settings), machine.device, communicator};
+  return {settings, splits.val, splits.vocabulary.bytes, machine.device, communicator};
 }
 
 RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator)
     : tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
-      validation(make_validation(settings, tokens.val, machine, communicator)),
+      validation(make_validation(settings, tokens, machine, communicator)),
       weights(settings, machine, communicator, ModelUse::training),
       optimizer(weights.parameters, settings.model, settings.optim,
                 {.matrices = machine.matrices,
@@ -97,6 +90,14 @@ std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& pa
   return sizes;
 }
 
+std::optional<TokenizerFacts> describe(const Vocabulary& vocabulary, const Validation& validation) {
+  if (vocabulary.format.empty()) return {};
+  return TokenizerFacts{.format = vocabulary.format,
+                        .pieces = vocabulary.pieces,
+                        .normalisation = vocabulary.normalisation,
+                        .unknown_tokens = validation.unknown_tokens()};
+}
+
 std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,
                                            const Fp8Parts& used) {
   const auto& wanted = settings.runtime.fp8;
@@ -119,7 +120,6 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
   for (const auto& row : parameters.rows()) {
     if (!row.exported) mtp_parameters += row.value.numel();
   }
-  const auto& bytes = parts.validation.bytes();
   const auto fp8 = parts.weights.model.fp8_parts();
   return {.dataset = std::filesystem::weakly_canonical(settings.data.data_path).filename().string(),
           .train_shards = parts.tokens.train->count(),
@@ -127,8 +127,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .planned_tokens = planned_tokens(settings, world_size),
           .val_pattern = parts.validation.pattern(),
           .val_tokens = parts.validation.tokens(),
-          .tokenizer_format = bytes ? std::string(bytes->format) : "",
-          .tokenizer_pieces = bytes ? bytes->pieces : 0,
+          .tokenizer = describe(parts.tokens.vocabulary, parts.validation),
           .parameters = parameters.element_count(),
           .mtp_parameters = mtp_parameters,
           .world_size = world_size,

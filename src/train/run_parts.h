@@ -32,9 +32,8 @@ struct ModelParts {
   Gpt model;
 };
 
-// `tokens`: the validation split; without TOKENIZER_PATH it scores no bits per byte. Errors: those
-// of tokens and tokenizer.
-Validation make_validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
+// Of the validation split, which it reads once. Errors: those of its tokens.
+Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator);
 
 // Collective. Errors: those of the data, the tokenizer and INIT_FROM.
@@ -59,6 +58,8 @@ std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& pa
 std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,
                                            const Fp8Parts& used);
 
+// Nothing without a tokenizer.
+std::optional<TokenizerFacts> describe(const Vocabulary& vocabulary, const Validation& validation);
 // The facts that are reported at the start.
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,
                     int world_size);

@@ -1,5 +1,7 @@
 #include "data/baselines.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "data/byte_count.h"
@@ -40,6 +42,22 @@ TEST(Baselines, AreTheEntropiesOfTheirCounts) {
                 std::log2(10 * p_letter / 18)) /
                   3,
               1e-12);
+}
+
+TEST(Baselines, AreRefusedWhereIdsDoNotTellTheBytes) {
+  const TempDir dir;
+  const Tokenizer tokenizer(std::string(TEST_DATA_DIR) + "/data_odd.model");
+  const auto unknown = static_cast<std::uint16_t>(tokenizer.unknown_id());
+  const auto shards_of = [&](const char* split, std::uint16_t id) {
+    write_file(dir / fmt::format("fineweb_{}_000000.bin", split),
+               test::shard_bytes({1, 100, id, 101}));
+    return ShardSet(dir.path(), split, tokenizer.pieces());
+  };
+  const auto known = shards_of("train", 102), val = shards_of("val", unknown);
+  test::expect_part(
+      test::error_of(ExitCode::bad_data, [&] { text_baselines(known, val, tokenizer); }),
+      "do not tell the bytes of 1 unknown pieces");
+  EXPECT_NO_THROW(text_baselines(val, known, tokenizer));
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ inline Tokens random_tokens(std::int64_t count, std::int64_t vocab, std::uint64_
 
 // All of `tokens` but the last predict the next one.
 inline SplitTokens split_of(const Tokens& tokens, std::int64_t length, at::Device device) {
-  return {ListedTokens(tokens), std::ssize(tokens) - 1, length, device};
+  return {ListedTokens(tokens), std::ssize(tokens) - 1, length, nullptr, device};
 }
 
 // Every token's nll in fp32, and the score.
@@ -52,8 +52,8 @@ inline TokenScores window_scores(const Gpt& model, const Tokens& tokens,
                                  const WindowOptions& options, at::Device device, bool graphs) {
   Communicator alone;
   const auto split = split_of(tokens, options.length, device);
-  WindowScorer scorer(model, split, nullptr, options.length, options.stride, device,
-                      {.graphs = graphs}, alone);
+  WindowScorer scorer(model, split, options.length, options.stride, device, {.graphs = graphs},
+                      alone);
   const auto losses = at::zeros({split.predictions()}, at::TensorOptions(device));
   scorer.save_token_losses(losses);
   ScoreSums sums(device);
@@ -66,7 +66,7 @@ inline TokenScores ttt_scores(Gpt& model, const ParameterTable& table, const Tok
                               const TttOptions& options, at::Device device,
                               Communicator& communicator) {
   const auto split = split_of(tokens, options.windows.length, device);
-  TestTimeTraining training(model, table, split, nullptr, options, device, communicator);
+  TestTimeTraining training(model, table, split, options, device, communicator);
   const auto losses = at::zeros({split.predictions()}, at::TensorOptions(device));
   training.save_token_losses(losses);
   const auto score = training.run();

@@ -1,6 +1,7 @@
 // The sliding window and test-time training, against what plain loops over the model give. In fp64,
 // so that another order of summation is 1e-15.
 #include <algorithm>
+#include <numbers>
 
 #include "eval/sliding_window.h"
 #include "tests/comm/ranks.h"
@@ -100,11 +101,33 @@ TEST(SlidingWindow, IsTheMeanOfEveryWindowsOwnTokensOnAnyNumberOfRanks) {
   for (const int world : {1, 2, 3}) {
     test::as_ranks(world, [&](Communicator& communicator) {
       TestModel model(test::tiny_record());
-      const auto score =
-          sliding_window_score(model.gpt, test::split_of(tokens, kLength, at::kCPU), nullptr,
-                               options, at::kCPU, {.graphs = false}, communicator);
+      const auto score = sliding_window_score(model.gpt, test::split_of(tokens, kLength, at::kCPU),
+                                              options, at::kCPU, {.graphs = false}, communicator);
       EXPECT_NEAR(score.loss, expected, kTolerance) << world << " ranks";
       EXPECT_FALSE(score.bpb.has_value());
+    });
+  }
+}
+
+// Of a table that needs tokens from before a window, in windows that reach past the end.
+TEST(SlidingWindow, CountsTheBytesOfEveryTokenOnce) {
+  auto tokens = random_tokens(4);
+  ByteTable table{.base_bytes = std::vector<std::int16_t>(kVocab, 3),
+                  .leading_space = std::vector<std::uint8_t>(kVocab),
+                  .boundary = std::vector<std::uint8_t>(kVocab),
+                  .spelled_space = {1, 2, 3}};
+  for (std::size_t i = 3; i + 2 < tokens.size(); i += 7)
+    for (std::uint16_t k = 0; k < 3; ++k) tokens[i + k] = 1 + k;
+  const auto bytes = static_cast<double>(count_bytes(table, tokens));
+  ASSERT_LT(bytes, 3 * kPredictions);
+  const SplitTokens split(test::ListedTokens(tokens), kPredictions, kLength, &table, at::kCPU);
+  for (const int world : {1, 3}) {
+    test::as_ranks(world, [&](Communicator& communicator) {
+      TestModel model(test::tiny_record());
+      const WindowOptions options{.length = kLength, .stride = kStride};
+      const auto score = sliding_window_score(model.gpt, split, options, at::kCPU,
+                                              {.graphs = false}, communicator);
+      EXPECT_NEAR(score.loss * kPredictions / std::numbers::ln2 / *score.bpb, bytes, 1e-6);
     });
   }
 }

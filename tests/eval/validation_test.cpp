@@ -231,17 +231,77 @@ TEST_F(ValidationTest, OverlapAndWhereBytesAreCountedChangeNoScore) {
   }
 }
 
-TEST_F(ValidationTest, ATokenBeyondTheVocabularyIsNamedWhicheverThreadReadsIt) {
+TEST_F(ValidationTest, ATokenBeyondTheVocabularyIsNamedBeforeAnyIsScored) {
   write_shards({100});
   auto spoilt = shards[0];
   spoilt[70] = kVocab;
   test::write_file(dir / "fineweb_val_000000.bin", test::shard_bytes(spoilt));
-  for (const bool ahead : {false, true}) {
-    settings.io.val_prefetch = ahead;
-    Validation validation = make(bytes);
-    const auto message =
-        test::error_of(ExitCode::bad_data, [&] { validation.score(model, kTrainLength); });
+  for (const auto order : {LoaderOrder::stream, LoaderOrder::strided}) {
+    settings.data.loader_order = order;
+    settings.run.val_batch_size = 2 * kTrainLength;
+    settings.run.val_tokens = 6 * settings.run.val_batch_size;
+    const auto message = test::error_of(ExitCode::bad_data, [&] { make(bytes); });
     EXPECT_NE(message.find("fineweb_val_000000.bin at token 70"), std::string::npos) << message;
+    settings.run.val_tokens = 4 * settings.run.val_batch_size;
+    EXPECT_NO_THROW(make(bytes)) << "it is not among those to score";
+  }
+}
+
+// Ids do not tell which characters an unknown piece stands for.
+TEST_F(ValidationTest, UnknownPiecesLeaveNoBitsPerByte) {
+  write_shards({100});
+  auto tokens = shards[0];
+  std::ranges::replace(tokens, 5, 6);
+  tokens[70] = 5;
+  test::write_file(dir / "fineweb_val_000000.bin", test::shard_bytes(tokens));
+  bytes.unknown_ids = {4000, 5};
+  for (const auto device : {CountDevice::cpu, CountDevice::cuda}) {
+    settings.io.val_bytecount_device = device;
+    settings.run.val_tokens = 64;
+    EXPECT_EQ(make(bytes).unknown_tokens(), 0);
+    EXPECT_TRUE(make(bytes).score(model, kTrainLength).bpb);
+    settings.run.val_tokens = 80;
+    EXPECT_EQ(make(bytes).unknown_tokens(), 1);
+    EXPECT_FALSE(make(bytes).score(model, kTrainLength).bpb);
+  }
+}
+
+// Three ids together are one space, but none behind a boundary; a boundary takes off the space that
+// ends a document.
+TEST_F(ValidationTest, BytesThatDependOnSeveralTokensAreTheSameForEveryCut) {
+  bytes.spelled_space = {1, 2, 3};
+  bytes.trailing_space.assign(kVocab, 0);
+  bytes.trailing_space[4] = 1;
+  bytes.first_is_added = true;
+  std::ranges::fill(bytes.boundary, 0);
+  bytes.boundary[0] = 1;
+  auto tokens = random_tokens(401, 7);
+  for (auto& id : tokens) id %= 5;
+  test::write_file(dir / "fineweb_val_000000.bin", test::shard_bytes(tokens));
+  double expected = 0;
+  int spaces = 0, added = 0, behind = 0;
+  for (std::size_t i = 1; i < tokens.size(); ++i) {
+    const auto ends_mark = [&](std::size_t at) {
+      return at >= 2 && tokens[at] == 3 && tokens[at - 1] == 2 && tokens[at - 2] == 1;
+    };
+    const bool first = ends_mark(i) && i >= 3 && tokens[i - 3] == 0;
+    const bool last = tokens[i] == 0 && (tokens[i - 1] == 4 || ends_mark(i - 1));
+    expected += bytes.base_bytes[tokens[i]] - 2 * ends_mark(i) - first - last;
+    expected += bytes.leading_space[tokens[i]] != 0 && tokens[i - 1] != 0;
+    spaces += ends_mark(i), added += first, behind += last;
+  }
+  ASSERT_TRUE(spaces > 0 && added > 0 && behind > 0);
+  for (const std::int64_t length : {2, 5, 8, 80}) {
+    settings.run.train_seq_len = length;
+    settings.run.eval_seq_len = 0;
+    for (const std::int64_t batch : {1, 8 * 7, 4000}) {
+      settings.run.val_batch_size = batch;
+      for (const auto counter : {CountDevice::cpu, CountDevice::cuda}) {
+        settings.io.val_bytecount_device = counter;
+        const auto score = make(bytes).score(model, length);
+        EXPECT_NEAR(score.loss * 400 / std::numbers::ln2 / *score.bpb, expected, 1e-3);
+      }
+    }
   }
 }
 

@@ -5,7 +5,8 @@
 namespace tg::fuzz {
 
 std::vector<std::string> seeds() {
-  return {fixture("data_odd.model").substr(3800), fixture("data_bpe.model").substr(7300)};
+  return {fixture("data_odd.model").substr(3800), fixture("data_bpe.model").substr(7300),
+          fixture("data_suffix.model").substr(5900)};
 }
 
 void read(std::string_view bytes) {

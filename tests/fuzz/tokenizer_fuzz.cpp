@@ -1,15 +1,20 @@
-// A tokenizer, and the text that it encodes and decodes.
+// A tokenizer, the text that it encodes and decodes, and the bytes that its pieces stand for.
 #include <nlohmann/json.hpp>
 
-#include "data/tokenizer.h"
+#include "data/byte_count.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {
 
 std::vector<std::string> seeds() {
   const auto gpt2 = nlohmann::json::parse(fixture("gpt2_tokens.json"));
-  return {fixture("data_bpe.model"), fixture("data_odd.model"), fixture("data_exact.model"),
-          gpt2["merge_list"].get<std::string>(), gpt2["rank_table"].get<std::string>()};
+  return {fixture("data_bpe.model"),
+          fixture("data_odd.model"),
+          fixture("data_exact.model"),
+          fixture("data_words.model"),
+          fixture("data_suffix.model"),
+          gpt2["merge_list"].get<std::string>(),
+          gpt2["rank_table"].get<std::string>()};
 }
 
 void read(std::string_view bytes) {
@@ -20,6 +25,8 @@ void read(std::string_view bytes) {
   for (const auto part : tokenizer.split("the licence of a file,\t\u00e9\U0001F600  b", 4))
     tokenizer.encode_continued(part, ids);
   tokenizer.decode(ids);
+  ids.insert(ids.begin(), 0);
+  count_bytes(make_byte_table(tokenizer, 0), ids);
 }
 
 }  // namespace tg::fuzz

@@ -1,0 +1,22 @@
+#pragma once
+// What data and scores need to know of VOCAB_SIZE and TOKENIZER_PATH.
+#include <optional>
+#include <string>
+
+#include "config/data_config.h"
+#include "data/byte_count.h"
+
+namespace tg {
+
+struct Vocabulary {
+  // The ids that tokens may have are below it: the tokenizer's pieces, or, without one, VOCAB_SIZE.
+  int pieces = 0;
+  std::string format{};              // the tokenizer's; empty without one
+  std::string normalisation{};       // Tokenizer::normalisation()
+  std::optional<ByteTable> bytes{};  // absent without a tokenizer
+};
+
+// Errors: those of Tokenizer.
+Vocabulary read_vocabulary(const DataConfig& data, int vocab_size);
+
+}  // namespace tg
