@@ -2,22 +2,83 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "base/replaced.h"
+#include "base/utf8.h"
 
 namespace tg {
 
 namespace {
 
-// `document`: with its BOS, if the tokenizer has one, as validation reads it: after BOS the first
-// token's leading space counts nothing.
-void add(ByteAudit& audit, const std::vector<std::uint16_t>& document, const Tokenizer& tokenizer,
-         const ByteTable& table) {
-  const std::span all(document);
-  ++audit.documents;
-  audit.tokens += std::ssize(all) - (tokenizer.bos_id() >= 0 ? 1 : 0);
-  audit.decoded += std::ssize(tokenizer.decode(all));
-  audit.counted += count_bytes(table, all);
+constexpr std::string_view space_mark = "\u2581";
+
+// A document's text as the library of its tokenizer decodes it, bytes that are no UTF-8 as U+FFFD.
+// Of SentencePiece's decoder two things are put right: spaces that it leaves as marks, and the
+// space that its normaliser added to the document, which a word of a text of its own shows.
+class Decoder {
+ public:
+  explicit Decoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+    if (tokenizer.byte_level()) return;
+    for (int id = 0; id < tokenizer.pieces(); ++id) {
+      if (tokenizer.kind(id) == Tokenizer::Kind::normal && find_added(tokenizer.piece(id))) break;
+    }
+    spelled_spaces_ = 0;
+  }
+
+  std::string text(std::span<const std::uint16_t> document) {
+    auto text = decode(document);
+    if (text.starts_with(added_before_)) text.erase(0, added_before_.size());
+    if (text.ends_with(added_behind_)) text.resize(text.size() - added_behind_.size());
+    return text;
+  }
+  // Of the texts so far, how many spaces the library left as marks.
+  std::int64_t spelled_spaces() const { return spelled_spaces_; }
+
+ private:
+  // Whether the tokenizer knows the word in a piece, and so shows what it adds to it.
+  bool find_added(const std::string& piece) {
+    const auto word = replaced(replaced(piece, space_mark, ""), " ", "");
+    std::vector<std::uint16_t> ids;
+    tokenizer_.encode(word, ids);
+    const auto text = decode(ids);
+    const auto at = text.find(word);
+    const bool known = !std::ranges::count(ids, tokenizer_.unknown_id());
+    if (word.empty() || !known || at == std::string::npos) return false;
+    added_before_ = text.substr(0, at);
+    added_behind_ = text.substr(at + word.size());
+    return true;
+  }
+  std::string decode(std::span<const std::uint16_t> ids) {
+    // As a continuation: the decoder drops a space at the beginning, the text's as well as an added
+    // one.
+    auto bytes = tokenizer_.decode_continued(ids);
+    if (tokenizer_.byte_level()) {
+      auto text = take_utf8(bytes);
+      for (std::size_t i = 0; i < bytes.size(); ++i) text += "\uFFFD";
+      return text;
+    }
+    auto text = replaced(bytes, space_mark, " ");
+    spelled_spaces_ += (std::ssize(bytes) - std::ssize(text)) / 2;  // three bytes are now one
+    return text;
+  }
+
+  const Tokenizer& tokenizer_;
+  std::string added_before_, added_behind_;
+  std::int64_t spelled_spaces_ = 0;
+};
+
+// `document` without the control pieces around it, of which `boundary` is one.
+std::int64_t count_document(const ByteTable& table, std::uint16_t boundary,
+                            std::span<const std::uint16_t> document) {
+  ByteCounter counter(table);
+  counter.next(boundary);
+  std::int64_t bytes = 0;
+  for (const auto id : document) bytes += counter.next(id);
+  return bytes + counter.next(boundary);
 }
 
 }  // namespace
@@ -25,8 +86,20 @@ void add(ByteAudit& audit, const std::vector<std::uint16_t>& document, const Tok
 ByteAudit audit_bytes(const TokenSource& source, std::int64_t predictions,
                       const Tokenizer& tokenizer, const ByteTable& table) {
   ByteAudit audit;
+  Decoder decoder(tokenizer);
+  std::optional<std::uint16_t> boundary;  // before the document; none: it began before the split
   std::vector<std::uint16_t> document, chunk;
-  const auto bos = tokenizer.bos_id();
+  const auto add_document = [&] {
+    if (!boundary || document.empty()) return;
+    const auto counted = count_document(table, *boundary, document);
+    const auto text = std::ssize(decoder.text(document));
+    ++audit.documents;
+    audit.tokens += std::ssize(document);
+    audit.counted += counted;
+    audit.text += text;
+    audit.differ += counted != text;
+    audit.spelled_spaces = decoder.spelled_spaces();
+  };
   const auto all = source.tokens_up_to(std::numeric_limits<std::int64_t>::max());
   constexpr std::int64_t kChunk = 1 << 20;
   for (std::int64_t begin = 0; begin < all; begin += kChunk) {
@@ -34,16 +107,17 @@ ByteAudit audit_bytes(const TokenSource& source, std::int64_t predictions,
     source.read_at(begin, chunk);
     for (std::int64_t i = 0; i < std::ssize(chunk); ++i) {
       const auto id = chunk[static_cast<std::size_t>(i)];
-      if (id == bos) {
-        if (!document.empty()) add(audit, document, tokenizer, table);
-        document.clear();
-        if (begin + i > predictions) return audit;
+      if (tokenizer.kind(id) != Tokenizer::Kind::control) {
+        document.push_back(id);
+        continue;
       }
-      // What precedes the first BOS is the end of a document.
-      if (id == bos || bos < 0 || !document.empty()) document.push_back(id);
+      add_document();
+      if (begin + i > predictions) return audit;
+      boundary = id;
+      document.clear();
     }
   }
-  if (audit.documents == 0 && !document.empty()) add(audit, document, tokenizer, table);
+  if (audit.documents == 0) add_document();
   return audit;
 }
 

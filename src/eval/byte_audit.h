@@ -9,13 +9,16 @@ namespace tg {
 
 struct ByteAudit {
   std::int64_t documents = 0, tokens = 0;
-  std::int64_t counted = 0;  // by the table
-  std::int64_t decoded = 0;  // of the text that the tokenizer decodes the documents to
+  std::int64_t counted = 0;         // bytes by the table
+  std::int64_t text = 0;            // bytes of the documents' texts
+  std::int64_t differ = 0;          // documents of which both are not the same
+  std::int64_t spelled_spaces = 0;  // spaces that SentencePiece's decoder leaves as U+2581
 };
 
-// Of the documents that begin within the split's first predictions + 1 tokens: each begins with BOS
-// and ends before the next. The split's last one, which may be cut, counts where it is the only
-// one; without a BOS, the whole split is one document. Errors: those of reading.
+// Of the documents that begin within the split's first predictions + 1 tokens: each begins behind a
+// control piece (BOS or EOS) and ends before the next. The split's last one, which may be cut,
+// counts where it is the only one. Their texts are what the tokenizer's library decodes them to, in
+// which the table has no part. Errors: those of reading.
 ByteAudit audit_bytes(const TokenSource& tokens, std::int64_t predictions,
                       const Tokenizer& tokenizer, const ByteTable& table);
 

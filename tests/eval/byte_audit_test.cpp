@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "tests/data/files.h"
+
 namespace tg {
 namespace {
 
@@ -27,40 +29,115 @@ class Tokens final : public TokenSource {
   std::vector<std::uint16_t> ids_;
 };
 
+using Documents = std::vector<std::string>;
+
 class ByteAuditTest : public testing::Test {
  protected:
-  // Of the documents that begin within the first `predictions` + 1 tokens.
-  ByteAudit audit(const std::vector<std::string>& documents, std::int64_t predictions = 1000) {
+  static Tokenizer open(const std::string& name) {
+    return Tokenizer(TEST_DATA_DIR "/" + name + ".model");
+  }
+  static std::vector<std::uint16_t> encode(const Tokenizer& tokenizer, const Documents& documents) {
     std::vector<std::uint16_t> ids;
     for (const auto& document : documents) {
       ids.push_back(static_cast<std::uint16_t>(tokenizer.bos_id()));
       tokenizer.encode(document, ids);
     }
-    return audit_bytes(Tokens(std::move(ids)), predictions, tokenizer, table);
+    return ids;
+  }
+  // Of the documents that begin within the first `predictions` + 1 tokens.
+  ByteAudit audit(const Documents& documents, std::int64_t predictions = 1000) {
+    return audit_bytes(Tokens(encode(tokenizer, documents)), predictions, tokenizer, table);
   }
 
-  const Tokenizer tokenizer{TEST_DATA_DIR "/data_bpe.model"};
+  const Tokenizer tokenizer = open("data_bpe");
   ByteTable table = make_byte_table(tokenizer, 0);
 };
 
 TEST_F(ByteAuditTest, WholeDocumentsHaveTheBytesThatTheTableCounts) {
-  const std::vector<std::string> documents = {"The licence.", "Grüße, 世界!", "may be cut"};
+  const Documents documents = {"The licence.", "Grüße, 世界!", "may be cut"};
   const auto found = audit(documents);
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.counted, 12 + 16);
-  EXPECT_EQ(found.decoded, 12 + 16);
+  EXPECT_EQ(found.text, 12 + 16);
+  EXPECT_EQ(found.differ, 0);
   // The prediction's document is read to its end.
   const auto first = audit(documents, 1);
   EXPECT_EQ(first.documents, 1);
-  EXPECT_EQ(first.decoded, 12);
-  EXPECT_EQ(audit({"alone"}).decoded, 5);
+  EXPECT_EQ(first.text, 12);
+  EXPECT_EQ(audit({"alone"}).text, 5);
+}
+
+TEST_F(ByteAuditTest, SpacesAreOneByteHoweverTheTokenizerWritesThem) {
+  const Documents documents = {"  two  spaces at both    ends  ", "x", " ", "the Work and ☃ 世界",
+                               "last"};
+  const std::int64_t bytes = 31 + 1 + 1 + 23;
+  for (const char* name : {"data_exact", "data_words", "data_suffix"}) {
+    const auto other = open(name);
+    const auto found =
+        audit_bytes(Tokens(encode(other, documents)), 1000, other, make_byte_table(other, 0));
+    EXPECT_EQ(found.documents, 4) << name;
+    EXPECT_EQ(found.text, bytes) << name;
+    EXPECT_EQ(found.counted, bytes) << name;
+    EXPECT_EQ(found.differ, 0) << name;
+    EXPECT_EQ(found.spelled_spaces > 0, name != std::string("data_exact")) << name;
+  }
 }
 
 TEST_F(ByteAuditTest, ATableThatCountsOtherwiseIsSeen) {
   for (auto& bytes : table.base_bytes) ++bytes;
   const auto found = audit({"The licence.", "left out"});
-  EXPECT_EQ(found.decoded, 12);
-  EXPECT_EQ(found.counted, 12 + found.tokens);
+  EXPECT_EQ(found.text, 12);
+  EXPECT_EQ(found.counted, 12 + found.tokens + 1);  // with the BOS that ends the document
+  EXPECT_EQ(found.differ, 1);
+}
+
+TEST_F(ByteAuditTest, MistakesThatCancelAreSeen) {
+  const auto more = encode(tokenizer, {"a"}).back(), less = encode(tokenizer, {"the"}).back();
+  ++table.base_bytes[more];
+  --table.base_bytes[less];
+  const auto found = audit({"a", "the", "left out"});
+  EXPECT_EQ(found.counted, found.text);
+  EXPECT_EQ(found.differ, 2);
+}
+
+TEST_F(ByteAuditTest, CharactersThatTheTokenizerDoesNotKnowAreSeen) {
+  const auto odd = open("data_odd");
+  const auto found = audit_bytes(Tokens(encode(odd, {"a ☃ b", "the Work", "left out"})), 1000, odd,
+                                 make_byte_table(odd, 0));
+  EXPECT_EQ(found.documents, 2);
+  EXPECT_EQ(found.differ, 1);
+}
+
+TEST_F(ByteAuditTest, IdsThatAreNoTextAreSeen) {
+  const test::TempDir dir;
+  test::write_file(dir / "vocab.bpe", "#version: 0.2\na b\n");
+  const Tokenizer bytes(dir / "vocab.bpe");
+  std::vector<std::uint16_t> ids;
+  for (const char* document : {"ab", "\xe4\xb8", "left out"}) {
+    ids.push_back(static_cast<std::uint16_t>(bytes.bos_id()));
+    bytes.encode(document, ids);
+  }
+  const auto found = audit_bytes(Tokens(ids), 1000, bytes, make_byte_table(bytes, 0));
+  EXPECT_EQ(found.documents, 2);
+  EXPECT_EQ(found.counted, 4);
+  EXPECT_EQ(found.differ, 1);
+}
+
+TEST_F(ByteAuditTest, ADocumentBeginsBehindAControlPiece) {
+  const auto eos = static_cast<std::uint16_t>(2);
+  ASSERT_EQ(tokenizer.kind(eos), Tokenizer::Kind::control);
+  std::vector<std::uint16_t> ids;
+  EXPECT_EQ(audit_bytes(Tokens(ids), 1000, tokenizer, table).documents, 0);
+  tokenizer.encode("began before the split", ids);
+  EXPECT_EQ(audit_bytes(Tokens(ids), 1000, tokenizer, table).documents, 0);
+  for (const char* document : {"The licence.", "", "Another.", "left out"}) {
+    ids.push_back(eos);
+    tokenizer.encode(document, ids);
+  }
+  const auto found = audit_bytes(Tokens(ids), 1000, tokenizer, table);
+  EXPECT_EQ(found.documents, 2);
+  EXPECT_EQ(found.counted, 20);
+  EXPECT_EQ(found.differ, 0);
 }
 
 }  // namespace

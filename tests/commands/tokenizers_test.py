@@ -1,0 +1,92 @@
+"""Bits per byte with tokenizers of several kinds: the bytes are the text's, or there are no bits per byte."""
+
+import json
+import math
+import subprocess
+import unittest
+
+from harness import BUILD, TEXT, TOKENIZER, mpirun, write_shard
+from model_commands_test import ModelTest
+
+WORDS, SUFFIX, ODD = (TOKENIZER.with_name(f"data_{name}.model") for name in ("words", "suffix", "odd"))
+PIECES = {WORDS: 419, SUFFIX: 399, ODD: 300}
+RUN = dict(ITERATIONS=1, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16, VAL_TOKENS=0, TTT_ENABLED=0,
+           TRAIN_BATCH_TOKENS=1024)
+
+
+def text_files():
+    return sorted(path for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
+
+
+def counted_bytes(event, predictions):
+    return event["val_loss"] * predictions / math.log(2) / event["val_bpb"]
+
+
+class TokenizersTest(ModelTest):
+    def run_with(self, tokenizer, name, **settings):
+        """→ the folder and events of a run on shards of the licences made with this tokenizer."""
+        shards = self.folder / f"{name}.shards"
+        if not shards.exists():
+            subprocess.run([BUILD / "make_shards", "--tokenizer", tokenizer, "--out", shards, "--val-fraction", "0.2",
+                            *text_files()], check=True, stdout=subprocess.DEVNULL)
+        events = self.train(output=name, DATA_PATH=shards, TOKENIZER_PATH=tokenizer,
+                            **{**RUN, "VOCAB_SIZE": PIECES[tokenizer], **settings})
+        return self.out, events
+
+    def audit(self, out):
+        text = self.prints("eval", "--init-from", out / "final_model.pt", "--audit", EVAL_STRIDE=0)
+        return dict(word.split(":") for word in text.splitlines()[-1 - ("spelled_spaces" in text)].split()[1:]), text
+
+    def test_every_way_to_write_spaces_counts_the_bytes_of_the_text(self):
+        validation = text_files()[4::5]
+        for tokenizer in (WORDS, SUFFIX):
+            with self.subTest(tokenizer.name):
+                out, events = self.run_with(tokenizer, tokenizer.stem)
+                found, text = self.audit(out)
+                # But for the last document, which may be cut.
+                text_bytes = str(sum(path.stat().st_size for path in validation[:-1]))
+                self.assertEqual((found["documents"], found["counted_bytes"], found["text_bytes"]),
+                                 (str(len(validation) - 1), text_bytes, text_bytes))
+                self.assertIn("audit spelled_spaces:", text)
+                self.assertNotIn("tokenizer_normalises", text)
+                predictions = next(event["val_tokens"] for event in events if event["event"] == "start")
+                counts = {event["name"]: counted_bytes(event, predictions) for event in events if event["event"] == "final"}
+                self.assertEqual(len(counts), 2)  # of whole sequences, of windows
+                self.assertEqual(len(set(map(round, counts.values()))), 1, counts)
+                _, shared = self.run_with(tokenizer, tokenizer.stem, through=mpirun(2))
+                for event in (event for event in shared if event["event"] == "final"):
+                    self.assertAlmostEqual(counted_bytes(event, predictions), counts[event["name"]], delta=0.5)
+
+    def test_a_tokenizer_that_normalises_is_named(self):
+        self.train(output="normalising", **RUN)
+        self.assertIn("tokenizer_normalises:extra_whitespaces (val_bpb is of the normalised text)", self.lines)
+
+    def test_where_ids_do_not_tell_the_bytes_there_are_no_bits_per_byte(self):
+        no_space = self.folder / "no_space.model"  # spaces are lost in unknown pieces
+        no_space.write_bytes(ODD.read_bytes().replace(b"\n\3\xe2\x96\x81", b"\n\3zqy"))
+        PIECES[no_space] = PIECES[ODD]
+        for tokenizer in (ODD, no_space):
+            with self.subTest(tokenizer.name):
+                out, events = self.run_with(tokenizer, tokenizer.stem)
+                self.assertFalse([event for event in events if "val_bpb" in event])
+                unknown = next(event["val_unknown_tokens"] for event in events if event["event"] == "start")
+                self.assertGreater(unknown, 0)
+                reason = f"val_bpb:unavailable ({unknown} of the validation tokens are unknown pieces, whose bytes ids"
+                self.assertEqual([line[:len(reason)] for line in self.lines if "val_bpb" in line], [reason])
+                init = ("eval", "--init-from", out / "final_model.pt")
+                text = self.prints(*init, EVAL_STRIDE=0)
+                self.assertEqual([line[:len(reason)] for line in text.splitlines() if "val_bpb" in line], [reason])
+                self.refuses(65, "documents val_bpb counts other bytes than their text has", *init, "--audit", EVAL_STRIDE=0)
+                self.refuses(65, "ids do not tell the bytes of", *init, "--baselines", EVAL_STRIDE=0)
+
+    def test_an_audit_of_no_document_is_no_success(self):
+        out, _ = self.run_with(WORDS, "data_words")
+        shards = self.folder / "no_documents"
+        shards.mkdir()
+        write_shard(shards / "fineweb_val_000000.bin", [400] * 3000)
+        self.refuses(65, "found no document", "eval", "--init-from", out / "final_model.pt", "--audit", EVAL_STRIDE=0,
+                     DATA_PATH=shards)
+
+
+if __name__ == "__main__":
+    unittest.main()
