@@ -132,8 +132,10 @@ void print_baselines(const Settings& settings) {
           "--baselines needs a tokenizer (expected the path of one, found an empty "
           "TOKENIZER_PATH)");
   const Tokenizer tokenizer(settings.data.tokenizer_path, vocab);
-  const ShardSet train(settings.data.data_path, "train", vocab);
-  const ShardSet val(settings.data.data_path, "val", vocab);
+  ShardSet train(settings.data.data_path, "train", vocab);
+  ShardSet val(settings.data.data_path, "val", vocab);
+  train.set_pieces(tokenizer.pieces());
+  val.set_pieces(tokenizer.pieces());
   log_baselines(text_baselines(train, val, tokenizer));
 }
 

@@ -161,13 +161,19 @@ void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out
   // The maximum vectorises; the bad id is searched only if there is one.
   std::uint16_t largest = 0;
   for (const std::uint16_t id : out) largest = std::max(largest, id);
-  if (largest < vocab_size_) return;
-  const auto bad =
-      std::find_if(out.begin(), out.end(), [&](std::uint16_t id) { return id >= vocab_size_; });
-  fail(ExitCode::bad_data,
-       "token id out of range in {} at token {} (expected below vocab_size={}, found {}); "
-       "the shards and VOCAB_SIZE do not belong together",
-       path(shard), offset + (bad - out.begin()), vocab_size_, *bad);
+  if (largest < pieces_) return;
+  const auto bad = std::ranges::find_if(out, [&](std::uint16_t id) { return id >= pieces_; });
+  const auto refuse = [&](const std::string& expected, const char* why) {
+    fail(ExitCode::bad_data,
+         "token id out of range in {} at token {} (expected below {}, found {}); {}", path(shard),
+         offset + (bad - out.begin()), expected, *bad, why);
+  };
+  if (*bad >= vocab_size_) {
+    refuse(fmt::format("vocab_size={}", vocab_size_),
+           "the shards and VOCAB_SIZE do not belong together");
+  }
+  refuse(fmt::format("{}, the tokenizer's pieces", pieces_),
+         "the shards are another tokenizer's, or TOKENIZER_PATH is cut short");
 }
 
 void ShardSet::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {

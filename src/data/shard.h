@@ -27,6 +27,8 @@ class ShardSet final : public TokenSource {
   // Opens DIR/fineweb_{split}_*.bin and checks every header and file size; token ids are checked as
   // they are read. Errors: missing_input (no such file), bad_data (header, size, no tokens).
   ShardSet(const std::string& dir, std::string_view split, int vocab_size);
+  // Before the first read: ids are of a tokenizer with so many pieces, at most vocab_size.
+  void set_pieces(int pieces) { pieces_ = pieces; }
 
   const std::string& pattern() const override { return pattern_; }
   std::string identity() const override;
@@ -36,10 +38,9 @@ class ShardSet final : public TokenSource {
   std::int64_t start(int shard) const override { return starts_[static_cast<std::size_t>(shard)]; }
   std::int64_t total_tokens() const { return starts_.back(); }
   std::int64_t tokens_up_to(std::int64_t limit) const override;
-  int vocab_size() const { return vocab_size_; }
 
   // Tokens [offset, offset + out.size()) of one shard; the range must be inside it.
-  // Errors: bad_data (file cut short or replaced meanwhile, id >= vocab_size), io.
+  // Errors: bad_data (file cut short or replaced meanwhile, an id that is no piece), io.
   void read(int shard, std::int64_t offset, std::span<std::uint16_t> out) const;
   // The same for the stream of all shards.
   void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
@@ -59,6 +60,7 @@ class ShardSet final : public TokenSource {
   std::vector<std::int64_t>
       starts_;  // [count + 1] position of each shard's first token, and all tokens
   int vocab_size_;
+  int pieces_ = vocab_size_;
   mutable std::mutex mutex_;
   mutable std::deque<std::pair<int, std::shared_ptr<const File>>> open_;  // newest first
 };

@@ -65,10 +65,10 @@ void require_regular(const std::string& path) {
 TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
   REQUIRE(data.data_path == "synthetic:zipf", ExitCode::usage,
           "DATA_PATH: no such synthetic data (expected synthetic:zipf, found {})", data.data_path);
+  auto vocabulary = read_vocabulary(data, vocab_size);
   const auto seed = static_cast<std::uint64_t>(data.seed);
-  return {std::make_shared<SyntheticTokens>("train", vocab_size, seed),
-          std::make_shared<SyntheticTokens>("val", vocab_size, seed),
-          read_vocabulary(data, vocab_size)};
+  return {std::make_shared<SyntheticTokens>("train", vocabulary.pieces, seed),
+          std::make_shared<SyntheticTokens>("val", vocabulary.pieces, seed), std::move(vocabulary)};
 }
 
 TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size) {
@@ -97,6 +97,8 @@ TokenSplits open_shards(const DataConfig& data, int vocab_size, bool with_train)
   if (with_train) train = std::make_shared<ShardSet>(data.data_path, "train", vocab_size);
   const auto val = std::make_shared<ShardSet>(data.data_path, "val", vocab_size);
   auto vocabulary = read_vocabulary(data, vocab_size);
+  if (train) train->set_pieces(vocabulary.pieces);
+  val->set_pieces(vocabulary.pieces);
   return {train, val, std::move(vocabulary)};
 }
 

@@ -13,6 +13,7 @@
 
 namespace tg {
 
+// Every id is a piece of the vocabulary; those of shards are checked as they are read.
 struct TokenSplits {
   std::shared_ptr<const TokenSource> train, val;
   Vocabulary vocabulary;

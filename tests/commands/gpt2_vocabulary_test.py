@@ -8,7 +8,7 @@ import subprocess
 import unittest
 
 import tokenizers
-from harness import BUILD, TEXT, TOKENIZER
+from harness import BUILD, TEXT, TOKENIZER, read_events, write_shard
 from model_commands_test import ModelTest
 
 TOLD = json.loads(TOKENIZER.with_name("gpt2_tokens.json").read_text())
@@ -90,6 +90,27 @@ class Gpt2VocabularyTest(ModelTest):
             self.assertIn(f"{file} has other merges than GPT-2's (expected 50000, found 444); copy the file again, or "
                           "say with --own-merges", done.stderr)
             self.assertFalse(out.exists())
+
+    def test_ids_that_are_no_piece_of_the_tokenizer_are_refused_before_training(self):
+        cut = self.folder / "cut.bpe"
+        lines = TOLD["merge_list"].splitlines(keepends=True)
+        cut.write_text("".join(lines[:-100]))
+        expected = f"(expected below {PIECES - 100}, the tokenizer's pieces, found "
+        settings = dict(VOCAB_SIZE=PADDED, TOKENIZER_PATH=cut, DATA_PATH=self.shards)
+        self.fails(65, "fineweb_val_000000.bin at token 0 ", expected, output="cut", **settings)
+        self.assertFalse((self.folder / "cut" / "metrics.jsonl").exists())
+        out, _ = self.trained()
+        self.refuses(65, "fineweb_val_000000.bin at token 0 " + expected, "eval", "--init-from", out / "final_model.pt",
+                     TOKENIZER_PATH=cut)
+        # The validation shard is within: training's ids are found when they are read, before a step uses them.
+        mixed = self.folder / "mixed"
+        mixed.mkdir()
+        write_shard(mixed / "fineweb_val_000000.bin", [300] * 3000)
+        write_shard(mixed / "fineweb_train_000000.bin", [300] * 3000 + [PIECES - 100] + [300] * 3000)
+        self.fails(65, f"fineweb_train_000000.bin at token 3000 {expected}{PIECES - 100})", output="mixed", WARMUP_STEPS=0,
+                   **{**settings, "DATA_PATH": mixed})
+        losses = [event for event in read_events(self.folder / "mixed") if event["event"] == "train"]
+        self.assertEqual(len(losses), 2)  # of 1,024 tokens each
 
     def test_a_smaller_vocabulary_is_refused(self):
         self.fails(78, "VOCAB_SIZE=512 does not match tokenizer vocab_size=701", VOCAB_SIZE=512,

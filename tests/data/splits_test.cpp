@@ -112,5 +112,31 @@ TEST(Splits, MakesSyntheticTokensAndNamesTheKindsThatItKnows) {
   }
 }
 
+TEST(Splits, RefusesAnIdThatIsNoPieceOfATokenizerWithFewer) {
+  const TempDir dir;
+  write_file(dir / "vocab.bpe", "#version: 0.2\na b\n");  // 256 bytes, one merge and BOS
+  for (const char* split : {"train", "val"})
+    write_file(dir / fmt::format("fineweb_{}_000000.bin", split),
+               test::shard_bytes(test::counting(50, 210)));
+  const auto data = config(dir.path(), dir / "vocab.bpe");
+  const auto splits = open_splits(data, 300);
+  EXPECT_EQ(splits.vocabulary.pieces, 258);
+  std::vector<std::uint16_t> tokens(49);
+  for (const auto& source : {splits.train, splits.val, open_validation(data, 300).val}) {
+    source->read_at(0, std::span(tokens).first(48));
+    expect_start(error_of(ExitCode::bad_data, [&] { source->read_at(0, tokens); }),
+                 "token id out of range in " + source->path(0) +
+                     " at token 48 (expected below 258, the tokenizer's pieces, found 258)");
+  }
+  // No text has them either.
+  const auto synthetic = open_splits(config("synthetic:zipf", dir / "vocab.bpe"), 300);
+  tokens.resize(5000);
+  synthetic.train->read_at(0, tokens);
+  EXPECT_LT(*std::ranges::max_element(tokens), 258);
+  // Without a tokenizer VOCAB_SIZE is the limit.
+  std::vector<std::uint16_t> all(50);
+  EXPECT_NO_THROW(open_splits(config(dir.path(), ""), 300).train->read_at(0, all));
+}
+
 }  // namespace
 }  // namespace tg
