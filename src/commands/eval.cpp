@@ -122,8 +122,9 @@ void print_baselines(const Settings& settings) {
           "--baselines needs a tokenizer (expected the path of one, found an empty "
           "TOKENIZER_PATH)");
   const Tokenizer tokenizer(settings.data.tokenizer_path, vocab);
-  const ShardSet train(settings.data.data_path, "train", vocab);
-  const ShardSet val(settings.data.data_path, "val", vocab);
+  const auto& data = settings.data;
+  const ShardSet train(data.data_path, "train", vocab, data.shard_prefix);
+  const ShardSet val(data.data_path, "val", vocab, data.shard_prefix);
   log_baselines(text_baselines(train, val, tokenizer));
 }
 

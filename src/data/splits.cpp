@@ -24,10 +24,6 @@ bool is_text_name(std::string_view name) {
   return name.ends_with(".txt") || name.ends_with(".jsonl");
 }
 
-bool is_shard_name(std::string_view name) {
-  return name.starts_with("fineweb_") && name.ends_with(".bin");
-}
-
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
@@ -42,7 +38,8 @@ std::vector<std::string> text_files(const std::string& path) {
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename();
-    if (is_shard_name(name)) return {};
+    // Shards of another prefix, too: ShardSet says so.
+    if (prefix_of_shard(name, "train") || prefix_of_shard(name, "val")) return {};
     if (is_text_name(name) && !is_folder(entry->path())) files.push_back(entry->path());
   }
   std::sort(files.begin(), files.end());
@@ -89,17 +86,21 @@ std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_s
   return text_splits(data, std::move(files), vocab_size);
 }
 
+std::shared_ptr<const TokenSource> open_shards(const DataConfig& data, std::string_view split,
+                                               int vocab_size) {
+  return std::make_shared<ShardSet>(data.data_path, split, vocab_size, data.shard_prefix);
+}
+
 }  // namespace
 
 TokenSplits open_splits(const DataConfig& data, int vocab_size) {
   if (auto splits = open_other_splits(data, vocab_size)) return *std::move(splits);
-  auto train = std::make_shared<ShardSet>(data.data_path, "train", vocab_size);
-  return {std::move(train), std::make_shared<ShardSet>(data.data_path, "val", vocab_size)};
+  return {open_shards(data, "train", vocab_size), open_shards(data, "val", vocab_size)};
 }
 
 std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size) {
   if (const auto splits = open_other_splits(data, vocab_size)) return splits->val;
-  return std::make_shared<ShardSet>(data.data_path, "val", vocab_size);
+  return open_shards(data, "val", vocab_size);
 }
 
 }  // namespace tg

@@ -4,7 +4,7 @@
 //   a file .txt or .jsonl     text, tokenised while training runs (data/text_tokens.h)
 //   a folder of such files,   all of them, in the order of their names
 //     without shards
-//   any other folder          shards, fineweb_{train,val}_*.bin (data/shard.h)
+//   any other folder          shards, SHARD_PREFIX_{train,val}_*.bin (data/shard.h)
 #include <memory>
 
 #include "config/data_config.h"

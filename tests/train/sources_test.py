@@ -80,16 +80,16 @@ class TextTest(RunTest):
         cls.lines = cls.folder / "documents.jsonl"
         cls.lines.write_text("".join(json.dumps({"text": text, "id": i}) + "\n" for i, text in enumerate(documents * 3)))
 
-    def losses(self, output, path):
-        events = self.train(output=output, DATA_PATH=path, VAL_TOKENS=1024, VAL_BATCH_SIZE=1024)
+    def losses(self, output, path, **settings):
+        events = self.train(output=output, DATA_PATH=path, VAL_TOKENS=1024, VAL_BATCH_SIZE=1024, **settings)
         scores = [event["val_loss"] for event in events if event["event"] == "val"]
         return train_losses(events), scores
 
     def expect_those_of_shards(self, path, files):
         made = self.folder / (path.name + ".shards")
-        subprocess.run([BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", made, "--document-separator",
-                        "blank-line", *files], check=True, stdout=subprocess.DEVNULL)
-        self.assertEqual(self.losses("text", path), self.losses("shards", made))
+        subprocess.run([BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", made, "--name-prefix", "own",
+                        "--document-separator", "blank-line", *files], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual(self.losses("text", path), self.losses("shards", made, SHARD_PREFIX="own"))
 
     def test_a_folder_of_text_files(self):
         self.expect_those_of_shards(self.texts, sorted(self.texts.iterdir()))
