@@ -4,8 +4,8 @@
 #include <iostream>
 #include <map>
 #include <string>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/exhausted.h"
 #include "base/log.h"
@@ -45,7 +45,8 @@ cxxopts::Options declare_options() {
       "shuffle",
       "write the documents of each split in a random order, which SEED (0 or more) determines",
       cxxopts::value<std::uint64_t>(),
-      "SEED")("threads", "tokenizing threads; 0: one for each processor; never changes the result",
+      "SEED")("threads",
+              "tokenizing threads; 0: one for each core that it may use; never changes the result",
               cxxopts::value<int>()->default_value("0"), "N")(
       "name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt's SHARD_PREFIX",
       cxxopts::value<std::string>()->default_value("fineweb"),
@@ -119,7 +120,7 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   REQUIRE(options.threads >= 0 && options.threads <= 1024, ExitCode::usage,
           "--threads: expected 0 to 1024, found {}", options.threads);
   if (options.threads == 0) {
-    options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    options.threads = tg::available_cores();
   }
   return options;
 }

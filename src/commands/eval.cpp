@@ -172,7 +172,8 @@ void eval_command(int argc, const char* const* argv) {
 
   if (options.tasks()) return score_tasks(options, settings, machine, communicator);
 
-  const auto tokens = open_validation(settings.data, static_cast<int>(settings.model.vocab_size));
+  const auto tokens = open_validation(settings.data, static_cast<int>(settings.model.vocab_size),
+                                      text_making(machine, communicator));
   auto validation = make_validation(settings, tokens, machine, communicator);
   const bool trains = settings.ttt.ttt_enabled;
   const bool qat = trains_with_qat(settings, communicator.rank());

@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -67,23 +66,25 @@ TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
           std::make_shared<SyntheticTokens>("val", vocab_size, seed)};
 }
 
-TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size) {
+TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size,
+                        const TextMaking& making) {
   for (const std::string& file : files) require_regular(file);
   REQUIRE(!data.tokenizer_path.empty(), ExitCode::config,
           "DATA_PATH={} is text, which needs a tokenizer (expected the path of one, found an "
           "empty TOKENIZER_PATH); set TOKENIZER_PATH, or give shards",
           data.data_path);
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, threads);
+  const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, making.threads,
+                          making.once_per_host);
   return {corpus.train(), corpus.val()};
 }
 
 // What is no folder of shards.
-std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size) {
+std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size,
+                                             const TextMaking& making) {
   if (data.data_path.starts_with(synthetic_prefix)) return synthetic_splits(data, vocab_size);
   auto files = text_files(data.data_path);
   if (files.empty()) return std::nullopt;
-  return text_splits(data, std::move(files), vocab_size);
+  return text_splits(data, std::move(files), vocab_size, making);
 }
 
 std::shared_ptr<const TokenSource> open_shards(const DataConfig& data, std::string_view split,
@@ -93,13 +94,14 @@ std::shared_ptr<const TokenSource> open_shards(const DataConfig& data, std::stri
 
 }  // namespace
 
-TokenSplits open_splits(const DataConfig& data, int vocab_size) {
-  if (auto splits = open_other_splits(data, vocab_size)) return *std::move(splits);
+TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making) {
+  if (auto splits = open_other_splits(data, vocab_size, making)) return *std::move(splits);
   return {open_shards(data, "train", vocab_size), open_shards(data, "val", vocab_size)};
 }
 
-std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size) {
-  if (const auto splits = open_other_splits(data, vocab_size)) return splits->val;
+std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size,
+                                                   const TextMaking& making) {
+  if (const auto splits = open_other_splits(data, vocab_size, making)) return splits->val;
   return open_shards(data, "val", vocab_size);
 }
 

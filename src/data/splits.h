@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "config/data_config.h"
+#include "data/shared_tokens.h"
 #include "data/token_source.h"
 
 namespace tg {
@@ -16,11 +17,18 @@ struct TokenSplits {
   std::shared_ptr<const TokenSource> train, val;
 };
 
+// How text is tokenised.
+struct TextMaking {
+  int threads = 1;
+  OncePerHost once_per_host = once_alone;
+};
+
 // Errors: usage (another synthetic:…), missing_input (no such file, no shards), config (text
 // without a TOKENIZER_PATH, or with a tokenizer of another size), bad_data (a broken shard or
 // tokenizer).
-TokenSplits open_splits(const DataConfig& data, int vocab_size);
+TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making = {});
 // The validation split alone: a folder of shards needs none for training.
-std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size);
+std::shared_ptr<const TokenSource> open_validation(const DataConfig& data, int vocab_size,
+                                                   const TextMaking& making = {});
 
 }  // namespace tg
