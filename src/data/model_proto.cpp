@@ -6,8 +6,9 @@ namespace tg {
 namespace {
 
 // Field numbers of sentencepiece_model.proto.
-constexpr std::uint64_t trainer_field = 2, normalizer_field = 3, model_type_field = 3;
-constexpr std::uint64_t bpe_type = 2;
+constexpr std::uint64_t piece_field = 1, trainer_field = 2, normalizer_field = 3;
+constexpr std::uint64_t name_field = 1, piece_type_field = 3, model_type_field = 3;
+constexpr std::uint64_t unigram_type = 1, bpe_type = 2, user_defined_type = 4;
 
 std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
   std::uint64_t value = 0;
@@ -60,6 +61,17 @@ std::optional<Field> take_field(std::string_view& bytes) {
   return field;
 }
 
+// A message's last field `number`, empty if it has none; nothing: no complete message.
+std::optional<Field> find_field(std::string_view message, std::uint64_t number) {
+  Field found;
+  while (!message.empty()) {
+    const auto field = take_field(message);
+    if (!field) return {};
+    if (field->number == number) found = *field;
+  }
+  return found;
+}
+
 }  // namespace
 
 std::optional<ModelProto> scan_model_proto(std::string_view bytes) {
@@ -67,14 +79,23 @@ std::optional<ModelProto> scan_model_proto(std::string_view bytes) {
   while (!bytes.empty()) {
     const auto field = take_field(bytes);
     if (!field) return {};
-    if (field->number == normalizer_field) model.has_normalizer = true;
+    if (field->number == normalizer_field) {
+      model.has_normalizer = true;
+      const auto name = find_field(field->content, name_field);
+      if (!name) return {};
+      model.normalizer = name->content;
+    }
+    if (field->number == piece_field) {
+      const auto type = find_field(field->content, piece_type_field);
+      if (!type) return {};
+      model.user_defined.push_back(type->value == user_defined_type);
+    }
     if (field->number != trainer_field) continue;
     model.has_trainer = true;
-    for (std::string_view trainer = field->content; !trainer.empty();) {
-      const auto setting = take_field(trainer);
-      if (!setting) return {};
-      if (setting->number == model_type_field) model.bpe = setting->value == bpe_type;
-    }
+    const auto type = find_field(field->content, model_type_field);
+    if (!type) return {};
+    model.unigram = type->number == 0 || type->value == unigram_type;  // the default
+    model.bpe = type->value == bpe_type;
   }
   return model;
 }
