@@ -1,11 +1,11 @@
-// make_shards: text files or standard input to token shards, with a training and a validation
-// split.
+// make_shards: text files, standard input or files of token ids to token shards, with a training
+// and a validation split.
 #include <cxxopts.hpp>
 #include <iostream>
 #include <map>
 #include <string>
-#include <thread>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/exhausted.h"
 #include "base/log.h"
@@ -22,8 +22,12 @@ cxxopts::Options declare_options() {
   cxxopts::Options options("make_shards",
                            "Tokenizes text into shards: BOS before each document, no EOS.\n"
                            "Each FILE is UTF-8 text; '-' is standard input. In a FILE.jsonl each "
-                           "line is an object whose \"text\" is a document.\n");
-  options.positional_help("[FILE...|-]").custom_help("--tokenizer FILE --out DIR [OPTION...]");
+                           "line is an object whose \"text\" is a document.\n"
+                           "With --from-tokens each FILE holds token ids instead: those with the "
+                           "word val in their names are for validation.\n");
+  options.positional_help("FILE...").custom_help(
+      "--tokenizer FILE --out DIR [OPTION...] FILE...|-\n  make_shards --from-tokens "
+      "--out DIR [OPTION...]");
   options.add_options()("tokenizer", "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table",
                         cxxopts::value<std::string>(), "FILE")(
       "out", "folder for the shards, created if need be", cxxopts::value<std::string>(), "DIR")(
@@ -41,14 +45,20 @@ cxxopts::Options declare_options() {
       "shuffle",
       "write the documents of each split in a random order, which SEED (0 or more) determines",
       cxxopts::value<std::uint64_t>(),
-      "SEED")("threads", "tokenizing threads; 0: one for each processor; never changes the result",
+      "SEED")("threads",
+              "tokenizing threads; 0: one for each core that it may use; never changes the result",
               cxxopts::value<int>()->default_value("0"), "N")(
-      "name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt reads fineweb",
+      "name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt's SHARD_PREFIX",
       cxxopts::value<std::string>()->default_value("fineweb"),
       "PREFIX")("replace-invalid", "turn bytes that are not UTF-8 into U+FFFD instead of stopping")(
       "force", "replace shards that are in DIR already")(
       "own-merges", "the vocab.bpe or .tiktoken table has not GPT-2's 50000 merges but its own")(
-      "baselines", "at the end, score n-gram models on the validation split")(
+      "from-tokens",
+      "FILE.npy is an array of integers, FILE.bin uint16 ids or a shard; without a name for "
+      "validation, the last --val-fraction of each FILE is")(
+      "vocab-size", "with --from-tokens: ids are below N; 0: those of --tokenizer, without it any",
+      cxxopts::value<int>()->default_value("0"),
+      "N")("baselines", "at the end, score n-gram models on the validation split")(
       "h,help", "this text")("files", "", cxxopts::value<std::vector<std::string>>());
   options.parse_positional("files");
   return options;
@@ -64,14 +74,31 @@ tg::Separator parse_separator(const std::string& name) {
   return found->second;
 }
 
+// What counts for text alone, or for tokens alone.
+void check_kind(const cxxopts::ParseResult& given, bool from_tokens) {
+  const std::vector<const char*> of_text = {"document-separator", "val-documents", "shuffle",
+                                            "replace-invalid"};
+  const std::vector<const char*> of_tokens = {"vocab-size"};
+  for (const char* other : from_tokens ? of_text : of_tokens) {
+    REQUIRE(given.count(other) == 0, ExitCode::usage, "--{} is for {}; see make_shards --help",
+            other, from_tokens ? "text, not for --from-tokens" : "--from-tokens");
+  }
+}
+
 tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
+  const bool from_tokens = given.count("from-tokens") > 0;
+  check_kind(given, from_tokens);
   for (const char* needed : {"tokenizer", "out", "files"}) {
-    REQUIRE(given.count(needed) > 0, ExitCode::usage, "{} is missing; see make_shards --help",
+    const bool optional = from_tokens && std::string(needed) == "tokenizer";
+    REQUIRE(optional || given.count(needed) > 0, ExitCode::usage,
+            "{} is missing; see make_shards --help",
             std::string(needed) == "files" ? "FILE (or - for standard input)"
                                            : "--" + std::string(needed));
   }
   tg::ShardingOptions options;
-  options.tokenizer_path = given["tokenizer"].as<std::string>();
+  options.from_tokens = from_tokens;
+  options.vocab_size = given["vocab-size"].as<int>();
+  if (given.count("tokenizer") > 0) options.tokenizer_path = given["tokenizer"].as<std::string>();
   options.out_dir = given["out"].as<std::string>();
   options.files = given["files"].as<std::vector<std::string>>();
   options.separator = parse_separator(given["document-separator"].as<std::string>());
@@ -90,15 +117,21 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
           "--val-fraction: expected at least 0 and below 1, found {}", options.val_fraction);
   REQUIRE(options.val_documents >= 0, ExitCode::usage,
           "--val-documents: expected at least 0, found {}", options.val_documents);
+  REQUIRE(options.vocab_size >= 0 && options.vocab_size <= 65536, ExitCode::usage,
+          "--vocab-size: expected 0 to 65536, found {}", options.vocab_size);
   REQUIRE(options.threads >= 0 && options.threads <= 1024, ExitCode::usage,
           "--threads: expected 0 to 1024, found {}", options.threads);
   if (options.threads == 0) {
-    options.threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+    options.threads = tg::available_cores();
   }
   return options;
 }
 
-void print_split(const char* name, const tg::ShardingReport::Split& split) {
+void print_split(const char* name, const tg::ShardingReport::Split& split, bool from_tokens) {
+  if (from_tokens) {
+    tg::log_info("make_shards {}: tokens:{} shards:{}", name, split.tokens, split.shards);
+    return;
+  }
   const double per_token =
       split.tokens == 0 ? 0
                         : static_cast<double>(split.text_bytes) / static_cast<double>(split.tokens);
@@ -108,8 +141,9 @@ void print_split(const char* name, const tg::ShardingReport::Split& split) {
 
 void print_baselines(const tg::ShardingOptions& options) {
   const tg::Tokenizer tokenizer(options.tokenizer_path);
-  const tg::ShardSet train(options.out_dir, "train", tokenizer.pieces());
-  const tg::ShardSet val(options.out_dir, "val", tokenizer.pieces());
+  const auto& prefix = options.name_prefix;
+  const tg::ShardSet train(options.out_dir, "train", tokenizer.pieces(), prefix);
+  const tg::ShardSet val(options.out_dir, "val", tokenizer.pieces(), prefix);
   tg::log_baselines(tg::text_baselines(train, val, tokenizer));
 }
 
@@ -123,11 +157,11 @@ void run(int argc, char** argv) {
   const tg::ShardingOptions options = read_options(given);
   const bool baselines = given.count("baselines") > 0;
   const bool no_val = options.val_documents == 0 && options.val_fraction == 0;
-  REQUIRE(!baselines || (options.name_prefix == "fineweb" && !no_val), ExitCode::usage,
-          "--baselines needs a validation split and the name prefix fineweb");
+  REQUIRE(!baselines || (!options.tokenizer_path.empty() && !no_val), ExitCode::usage,
+          "--baselines needs a tokenizer and a validation split");
   const tg::ShardingReport report = tg::make_shards(options);
-  print_split("train", report.train);
-  print_split("val", report.val);
+  print_split("train", report.train, options.from_tokens);
+  print_split("val", report.val, options.from_tokens);
   if (baselines) print_baselines(options);
 }
 

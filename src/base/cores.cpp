@@ -77,4 +77,9 @@ std::optional<int> cgroup_cores(const std::string& root) {
   return std::max(1, static_cast<int>(*least));
 }
 
+int available_cores() {
+  const int own = std::max(1, cores_of(0));
+  return std::min(own, cgroup_cores().value_or(own));
+}
+
 }  // namespace tg

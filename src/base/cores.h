@@ -14,4 +14,7 @@ int cores_of(pid_t pid);
 // `root` is the root of the file system.
 std::optional<int> cgroup_cores(const std::string& root = "/");
 
+// The cores that this process may use, by its affinity mask and its cgroups: at least 1.
+int available_cores();
+
 }  // namespace tg

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/first_line.h"
 #include "comm/convert.h"
+#include "comm/host.h"
 #include "comm/own_failure.h"
 
 namespace tg {
@@ -38,6 +39,7 @@ Communicator::Communicator(const Rendezvous& rendezvous, const LaunchInfo& launc
                            at::Device device, double timeout_s, const std::string& record_folder)
     : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
   if (world_size_ == 1) return;
+  store_ = rendezvous.store;
   const double start_s = std::max(kStartTime_s, timeout_s);
   const auto limit = milliseconds(start_s + kBackendSlack_s);
   std::shared_ptr<FlightRecord> record;
@@ -59,6 +61,25 @@ Communicator::Communicator(const Rendezvous& rendezvous, const LaunchInfo& launc
     watch_->watch_device(host_progress_);
   }
   barrier();
+}
+
+std::string Communicator::once_per_host(const std::function<std::string()>& make) {
+  if (!store_) return make();
+  const auto host = host_identity();
+  const auto key =
+      fmt::format("once/{}/{}", host.empty() ? fmt::format("rank {}", rank_) : host, made_once_++);
+  return run_collective([&] {
+    if (store_->add(key + "/asked", 1) > 1) return text_of(store_->get(key + "/made"));
+    std::string made;
+    try {
+      made = make();
+    } catch (...) {
+      store_->set(key + "/made", bytes_of(""));  // the others wait for it
+      throw;
+    }
+    store_->set(key + "/made", bytes_of(made));
+    return made;
+  });
 }
 
 void Communicator::progress() {

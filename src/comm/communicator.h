@@ -2,6 +2,7 @@
 // Collectives between the ranks of a run: NCCL on GPUs, Gloo on CPUs, none for one rank alone.
 #include <ATen/ATen.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -66,6 +67,9 @@ class Communicator {
   void barrier();
   // Rank 0's text, on every rank; the other ranks' is ignored. Errors: unavailable.
   std::string broadcast(const std::string& text);
+  // Calls `make` in one rank of each host, and returns its text on all ranks of that host; empty
+  // where it failed, which that rank reports. Errors: unavailable, those of `make`.
+  std::string once_per_host(const std::function<std::string()>& make);
   // The first rank whose `value` is true; nothing: none. Errors: unavailable.
   std::optional<int> first_rank_with(bool value);
 
@@ -93,6 +97,8 @@ class Communicator {
 
   int rank_ = 0, world_size_ = 1;
   at::Device device_ = at::kCPU;
+  Store store_;
+  int made_once_ = 0;  // calls of once_per_host()
   Backend backend_;
   std::unique_ptr<PeerWatch> watch_;
   double timeout_s_ = 0;

@@ -132,8 +132,9 @@ void print_baselines(const Settings& settings) {
           "--baselines needs a tokenizer (expected the path of one, found an empty "
           "TOKENIZER_PATH)");
   const Tokenizer tokenizer(settings.data.tokenizer_path, vocab);
-  ShardSet train(settings.data.data_path, "train", vocab);
-  ShardSet val(settings.data.data_path, "val", vocab);
+  const auto& data = settings.data;
+  ShardSet train(data.data_path, "train", vocab, data.shard_prefix);
+  ShardSet val(data.data_path, "val", vocab, data.shard_prefix);
   train.set_pieces(tokenizer.pieces());
   val.set_pieces(tokenizer.pieces());
   log_baselines(text_baselines(train, val, tokenizer));
@@ -183,7 +184,8 @@ void eval_command(int argc, const char* const* argv) {
 
   if (options.tasks()) return score_tasks(options, settings, machine, communicator);
 
-  const auto splits = open_validation(settings.data, static_cast<int>(settings.model.vocab_size));
+  const auto splits = open_validation(settings.data, static_cast<int>(settings.model.vocab_size),
+                                      text_making(machine, communicator));
   auto validation = make_validation(settings, splits, machine, communicator);
   const auto tokenizer = describe(splits.vocabulary, validation);
   if (tokenizer && communicator.rank() == 0) log.tokenizer_lines(*tokenizer);

@@ -10,6 +10,7 @@ namespace tg {
 
 struct DataConfig {
   std::string data_path = "./data/datasets/fineweb10B_sp1024";
+  std::string shard_prefix = "fineweb";
   std::string tokenizer_path = "./data/tokenizers/fineweb_1024_bpe.model";
   std::string run_id;
   std::int64_t seed = 1337;
@@ -29,6 +30,8 @@ struct DataConfig {
   static void list(Self& s, V& v) {
     v("data_path", s.data_path, anything,
       "folder of fineweb_{train,val}_*.bin, or text (.txt, .jsonl), or synthetic:zipf");
+    v("shard_prefix", s.shard_prefix, anything,
+      "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     v("tokenizer_path", s.tokenizer_path, anything,
       "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
     v("run_id", s.run_id, anything, "name of the run; empty: a random UUID, shared by all ranks");

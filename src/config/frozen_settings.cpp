@@ -72,6 +72,7 @@ constexpr Rule rules[] = {
     {"init_from", never},
     // Frozen as what follows from them: data and tokenizer by their content, micro-batches.
     {"data_path", never},
+    {"shard_prefix", never},
     {"tokenizer_path", never},
     {"grad_accum_steps", never},
     // The schedule's length, where it does not follow the clock or a trace.

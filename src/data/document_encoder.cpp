@@ -16,14 +16,18 @@ constexpr std::size_t part_bytes = 1 << 12;
 
 }  // namespace
 
+void require_bos(const Tokenizer& tokenizer) {
+  REQUIRE(
+      tokenizer.bos_id() >= 0, ExitCode::config,
+      "the tokenizer has no BOS piece, which every document begins with; train it with a bos_id");
+}
+
 DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads)
     : tokenizer_(tokenizer),
       reader_(reader),
       most_in_flight_(2 * static_cast<std::size_t>(threads) + 1) {
   assert(threads > 0);
-  REQUIRE(
-      tokenizer.bos_id() >= 0, ExitCode::config,
-      "the tokenizer has no BOS piece, which every document begins with; train it with a bos_id");
+  require_bos(tokenizer);
   for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
 }
 

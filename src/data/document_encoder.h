@@ -17,6 +17,9 @@
 
 namespace tg {
 
+// Errors: config (the tokenizer has no BOS, which begins every document).
+void require_bos(const Tokenizer& tokenizer);
+
 // One thread calls next(), which reads the documents; the encoder's own threads tokenize ahead.
 class DocumentEncoder {
  public:

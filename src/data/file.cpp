@@ -1,6 +1,7 @@
 #include "data/file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,6 +49,12 @@ File File::temporary(const std::string& dir) {
           dir, std::strerror(errno));
   ::unlink(name.c_str());
   return {"a temporary file in " + dir, descriptor, true};
+}
+
+std::optional<File> File::in_memory(const std::string& name) {
+  const int descriptor = ::memfd_create(name.c_str(), MFD_CLOEXEC);
+  if (descriptor < 0) return {};
+  return File("a file in memory for " + name, descriptor, true);
 }
 
 std::int64_t File::size() const {

@@ -2,6 +2,7 @@
 // A file descriptor that closes itself, with whole reads: what the system call did not do in one go
 // is asked for again, and errors name the file.
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -16,12 +17,15 @@ class File {
   // An empty file in `dir` without a name, to append to and to read: it is gone when it is closed,
   // even by a SIGKILL. Errors: cannot_create.
   static File temporary(const std::string& dir);
+  // The same in memory; `name` shows in /proc. Empty where the kernel refuses it.
+  static std::optional<File> in_memory(const std::string& name);
 
   File(File&& other) noexcept;
   File& operator=(File&&) = delete;
   ~File();
 
   const std::string& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
   std::int64_t size() const;  // bytes, now
   // Differs after the file is written to or replaced.
   struct Version {

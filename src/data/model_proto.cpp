@@ -6,8 +6,9 @@ namespace tg {
 namespace {
 
 // Field numbers of sentencepiece_model.proto.
-constexpr std::uint64_t trainer_field = 2, normalizer_field = 3;
-constexpr std::uint64_t type_field = 3, suffix_field = 24;  // of the trainer
+constexpr std::uint64_t piece_field = 1, trainer_field = 2, normalizer_field = 3;
+constexpr std::uint64_t piece_type_field = 3, user_defined_type = 4;  // of a piece
+constexpr std::uint64_t type_field = 3, suffix_field = 24;            // of the trainer
 constexpr std::uint64_t rules_field = 1, map_field = 2, prefix_field = 3, extra_field = 4,
                         escape_field = 5;  // of the normalizer
 
@@ -73,6 +74,14 @@ bool for_each_field(std::string_view bytes, Visit visit) {
   return true;
 }
 
+bool scan_piece(std::string_view bytes, ModelProto& model) {
+  model.user_defined.push_back(false);
+  return for_each_field(bytes, [&](const Field& field) {
+    if (field.number == piece_type_field)
+      model.user_defined.back() = field.value == user_defined_type;
+  });
+}
+
 bool scan_trainer(std::string_view bytes, ModelProto& model) {
   return for_each_field(bytes, [&](const Field& field) {
     if (field.number == type_field) model.type = static_cast<ModelType>(field.value);
@@ -96,7 +105,9 @@ std::optional<ModelProto> scan_model_proto(std::string_view bytes) {
   ModelProto model;
   bool parts = true;
   const bool whole = for_each_field(bytes, [&](const Field& field) {
-    if (field.number == trainer_field) {
+    if (field.number == piece_field) {
+      parts = parts && scan_piece(field.content, model);
+    } else if (field.number == trainer_field) {
       model.has_trainer = true;
       parts = parts && scan_trainer(field.content, model);
     } else if (field.number == normalizer_field) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tg {
 
@@ -17,11 +18,12 @@ struct ModelProto {
   ModelType type = ModelType::unigram;
   bool space_as_suffix = false;  // the mark of a space ends a piece instead of beginning it
   // Of the normalizer.
-  std::string rules{};     // the name of its character map
+  std::string rules{};     // the name of its character map, such as "nmt_nfkc"
   bool has_rules = false;  // the map is not empty
   bool adds_space = true;  // before a document, or behind it with space_as_suffix
   bool removes_spaces = true;
-  bool marks_spaces = true;  // as U+2581; else a piece has spaces as they are
+  bool marks_spaces = true;          // as U+2581; else a piece has spaces as they are
+  std::vector<bool> user_defined{};  // of each piece
 };
 
 // Empty if the bytes are not a complete protobuf message.

@@ -1,8 +1,10 @@
 #pragma once
 #include <memory>
+#include <string>
 
 #include "data/model_proto.h"
 #include "data/tokenizer_model.h"
+#include "data/unigram_path.h"
 
 namespace sentencepiece {
 class SentencePieceProcessor;
@@ -32,12 +34,18 @@ class SentencePieceModel final : public TokenizerModel {
 
  private:
   SpaceMarks find_spaces(const ModelProto& proto) const;
+  // A unigram model's long text, in memory that does not grow with it.
+  void encode_long(std::string_view text, std::vector<std::uint16_t>& ids) const;
+  std::string normalised(std::string_view text) const;
+  std::unique_ptr<const UnigramPieces> unigram_pieces(const std::vector<bool>& user_defined);
   bool find_whether_splittable(bool bpe) const;
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   SpaceMarks spaces_;
   std::string normalisation_;
   bool splittable_ = false;
+  std::unique_ptr<const UnigramPieces> unigram_;  // null: encode_long() is not for this model
+  std::vector<std::string> whole_;                // pieces that the normaliser leaves as they are
 };
 
 }  // namespace tg

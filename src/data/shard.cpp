@@ -1,22 +1,18 @@
 #include "data/shard.h"
 
 #include <dirent.h>
-#include <fnmatch.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 
 #include "base/error.h"
 #include "data/sampled_digest.h"
+#include "data/token_ids.h"
 
 namespace tg {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "shards are little-endian");
 
 // The most shards that are open at once; others are reopened when they are read.
 constexpr std::size_t max_open_files = 16;
@@ -27,46 +23,30 @@ constexpr const char* get_shards =
     "for a first run use scripts/quickstart.sh, for FineWeb data/download_fineweb.py, or set "
     "DATA_PATH (--data-path) to shards, text or synthetic:zipf";
 
-std::vector<std::string> list_files(const std::string& dir, const std::string& name_pattern,
-                                    const std::string& pattern) {
+std::vector<std::string> list_files(const std::string& dir, std::string_view prefix,
+                                    std::string_view split, const std::string& pattern) {
   DIR* listing = ::opendir(dir.empty() ? "." : dir.c_str());
   REQUIRE(listing != nullptr, ExitCode::missing_input, "No files found for pattern: {} ({}); {}",
           pattern, std::strerror(errno), get_shards);
   std::vector<std::string> names;
+  std::string other;  // the first prefix of shards that have another
   while (const dirent* entry = ::readdir(listing)) {
-    if (::fnmatch(name_pattern.c_str(), entry->d_name, 0) == 0) names.emplace_back(entry->d_name);
+    const std::string name = entry->d_name;
+    if (is_shard_name(name, prefix, split)) {
+      names.push_back(name);
+    } else if (const auto found = prefix_of_shard(name, split)) {
+      other = other.empty() ? *found : std::min(other, *found);
+    }
   }
   ::closedir(listing);
+  REQUIRE(!names.empty() || other.empty(), ExitCode::missing_input,
+          "No files found for pattern: {}; the folder's shards are {}_{}_*.bin: set "
+          "SHARD_PREFIX={}",
+          pattern, other, split, other);
   REQUIRE(!names.empty(), ExitCode::missing_input, "No files found for pattern: {}; {}", pattern,
           get_shards);
   std::sort(names.begin(), names.end());
   return names;
-}
-
-// Checks header and size; returns the number of tokens.
-std::int64_t check_header(const File& file) {
-  const std::string& path = file.path();
-  std::array<std::int32_t, shard_header_ints> header{};
-  const std::int64_t got = file.read_at(0, std::as_writable_bytes(std::span(header)));
-  REQUIRE(got == shard_header_bytes, ExitCode::bad_data,
-          "Unexpected shard header for {}: expected {} bytes, found {}; the file is cut short",
-          path, shard_header_bytes, got);
-  const auto [magic, version, tokens] = std::array{header[0], header[1], header[2]};
-  if (magic != shard_magic || version != shard_version) {
-    const bool swapped = magic == static_cast<std::int32_t>(__builtin_bswap32(shard_magic));
-    fail(ExitCode::bad_data, "Unexpected shard header for {}: expected {} {}, found {} {}; {}",
-         path, shard_magic, shard_version, magic, version,
-         swapped ? "the byte order is reversed: shards are little-endian"
-                 : "not a token shard of this format");
-  }
-  REQUIRE(tokens > 0, ExitCode::bad_data,
-          "Unexpected shard header for {}: expected at least 1 token, found {}", path, tokens);
-  const std::int64_t expected = shard_header_bytes + 2 * std::int64_t{tokens};
-  const std::int64_t size = file.size();
-  REQUIRE(size == expected, ExitCode::bad_data,
-          "Shard size mismatch for {}: expected {} bytes, found {}; copy or download it again",
-          path, expected, size);
-  return tokens;
 }
 
 // Errors: bad_data. Tokens of a shard that changes during a run would change unnoticed.
@@ -85,23 +65,34 @@ void check_unchanged(const File& file, const File::Version& before) {
 
 }  // namespace
 
-ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_size)
+bool is_shard_name(std::string_view name, std::string_view prefix, std::string_view split) {
+  return name.ends_with(".bin") && name.starts_with(fmt::format("{}_{}_", prefix, split));
+}
+
+std::optional<std::string> prefix_of_shard(const std::string& name, std::string_view split) {
+  const auto at = name.rfind(fmt::format("_{}_", split));
+  if (at == std::string::npos || !name.ends_with(".bin")) return {};
+  return name.substr(0, at);
+}
+
+ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_size,
+                   std::string_view prefix)
     : vocab_size_(vocab_size) {
-  const std::string name_pattern = fmt::format("fineweb_{}_*.bin", split);
-  const std::string prefix = dir.empty() || dir.ends_with('/') ? dir : dir + "/";
-  pattern_ = prefix + name_pattern;
+  const std::string folder = dir.empty() || dir.ends_with('/') ? dir : dir + "/";
+  pattern_ = fmt::format("{}{}_{}_*.bin", folder, prefix, split);
   starts_.push_back(0);
-  for (const std::string& name : list_files(dir, name_pattern, pattern_)) {
-    const File file = File::open(prefix + name);
-    starts_.push_back(starts_.back() + check_header(file));
-    files_.push_back({file.path(), file.version()});
+  for (const std::string& name : list_files(dir, prefix, split, pattern_)) {
+    const File file = File::open(folder + name);
+    const auto header = read_shard_header(file);
+    starts_.push_back(starts_.back() + header.tokens);
+    files_.push_back({file.path(), file.version(), header.token_bytes});
   }
 }
 
 std::string ShardSet::identity() const {
   SampledDigest digest;
   // Not by open(), which keeps files open: what is deleted or replaced later would not be noticed.
-  for (const auto& [path, version] : files_) {
+  for (const auto& [path, version, token_bytes] : files_) {
     const File file = File::open(path);
     check_unchanged(file, version);
     digest.add(file);
@@ -151,24 +142,24 @@ void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out
   assert(offset >= 0 && offset + std::ssize(out) <= tokens(shard));
   const auto file = open(shard);
   check_unchanged(*file, shard_file(shard).version);
-  const std::int64_t wanted = 2 * std::ssize(out);
-  const std::int64_t position = shard_header_bytes + 2 * offset;
-  const std::int64_t got = file->read_at(position, std::as_writable_bytes(out));
+  const int token_bytes = shard_file(shard).token_bytes;
+  const std::int64_t wanted = token_bytes * std::ssize(out);
+  const std::int64_t position = shard_header_bytes + token_bytes * offset;
+  std::vector<std::byte> wide(token_bytes == 2 ? 0 : static_cast<std::size_t>(wanted));
+  const auto stored = token_bytes == 2 ? std::as_writable_bytes(out) : std::span(wide);
+  const std::int64_t got = file->read_at(position, stored);
   REQUIRE(got == wanted, ExitCode::bad_data,
           "Short read for {}: expected {} bytes at byte {}, found {}; it was cut while in use",
           path(shard), wanted, position, got);
   read_ahead(shard, *file, position, position + wanted);
-  // The maximum vectorises; the bad id is searched only if there is one.
-  std::uint16_t largest = 0;
-  for (const std::uint16_t id : out) largest = std::max(largest, id);
-  if (largest < pieces_) return;
-  const auto bad = std::ranges::find_if(out, [&](std::uint16_t id) { return id >= pieces_; });
+  const auto bad = convert_ids(stored, {.bytes = token_bytes}, pieces_, out);
+  if (!bad) return;
   const auto refuse = [&](const std::string& expected, const char* why) {
     fail(ExitCode::bad_data,
          "token id out of range in {} at token {} (expected below {}, found {}); {}", path(shard),
-         offset + (bad - out.begin()), expected, *bad, why);
+         offset + bad->index, expected, bad->value, why);
   };
-  if (*bad >= vocab_size_) {
+  if (bad->value >= vocab_size_) {
     refuse(fmt::format("vocab_size={}", vocab_size_),
            "the shards and VOCAB_SIZE do not belong together");
   }

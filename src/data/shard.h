@@ -1,10 +1,11 @@
 #pragma once
-// Token shards: 256 little-endian int32 (20240520, 1, n), then n uint16 token ids. A ShardSet is
-// all shards of one split in the order of their names, and the endless stream of their tokens.
+// A ShardSet is all shards (data/shard_header.h) of one split in the order of their names, and the
+// endless stream of their tokens.
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,21 +13,23 @@
 #include <vector>
 
 #include "data/file.h"
+#include "data/shard_header.h"
 #include "data/token_source.h"
 
 namespace tg {
 
-inline constexpr std::int32_t shard_magic = 20240520;
-inline constexpr std::int32_t shard_version = 1;
-inline constexpr std::int64_t shard_header_ints = 256;
-inline constexpr std::int64_t shard_header_bytes = 4 * shard_header_ints;
+// Whether a file's name is PREFIX_SPLIT_*.bin.
+bool is_shard_name(std::string_view name, std::string_view prefix, std::string_view split);
+// The PREFIX of such a name; empty: it is none.
+std::optional<std::string> prefix_of_shard(const std::string& name, std::string_view split);
 
 // Every read asks the kernel to read ahead in its shard and, near the end, in the next one.
 class ShardSet final : public TokenSource {
  public:
-  // Opens DIR/fineweb_{split}_*.bin and checks every header and file size; token ids are checked as
+  // Opens DIR/PREFIX_SPLIT_*.bin and checks every header and file size; token ids are checked as
   // they are read. Errors: missing_input (no such file), bad_data (header, size, no tokens).
-  ShardSet(const std::string& dir, std::string_view split, int vocab_size);
+  ShardSet(const std::string& dir, std::string_view split, int vocab_size,
+           std::string_view prefix = "fineweb");
   // Before the first read: ids are of a tokenizer with so many pieces, at most vocab_size.
   void set_pieces(int pieces) { pieces_ = pieces; }
 
@@ -49,6 +52,7 @@ class ShardSet final : public TokenSource {
   struct ShardFile {
     std::string path;
     File::Version version;  // when its header was checked
+    int token_bytes = 2;
   };
 
   const ShardFile& shard_file(int shard) const { return files_[static_cast<std::size_t>(shard)]; }

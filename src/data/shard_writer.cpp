@@ -24,8 +24,8 @@ std::vector<std::string> find_shards(const std::string& dir, const std::string& 
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
     const std::string name = entry.path().filename().string();
-    const bool ours = name.starts_with(prefix + "_train_") || name.starts_with(prefix + "_val_");
-    if (ours && name.ends_with(".bin")) found.push_back(entry.path().string());
+    if (is_shard_name(name, prefix, "train") || is_shard_name(name, prefix, "val"))
+      found.push_back(entry.path().string());
   }
   std::sort(found.begin(), found.end());
   return found;

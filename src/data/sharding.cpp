@@ -12,6 +12,7 @@
 #include "data/shard_writer.h"
 #include "data/splitmix64.h"
 #include "data/text_progress.h"
+#include "data/token_files.h"
 #include "data/tokenizer.h"
 
 namespace tg {
@@ -74,6 +75,11 @@ class SplitWriter {
     }
   }
 
+  void append(std::span<const std::uint16_t> tokens) {
+    report_.tokens += std::ssize(tokens);
+    shards_.append(tokens);
+  }
+
   // Completes the shards, without their names yet.
   void finish() {
     if (shuffle_) {
@@ -110,9 +116,45 @@ void require_both_splits(const ShardingOptions& options, const ShardingReport::S
           documents);
 }
 
-}  // namespace
+// Gives the shards their names, and removes those that were there before.
+ShardingReport commit(const ShardingOptions& options, SplitWriter& train, SplitWriter& val) {
+  const auto old = find_shards(options.out_dir, options.name_prefix);
+  if (options.shuffle_seed) progress_line("make_shards writes the shuffled documents");
+  train.finish();
+  val.finish();
+  progress_line("");
+  val.commit();
+  train.commit();
+  for (const std::string& path : old) {
+    if (!train.wrote(path) && !val.wrote(path)) std::remove(path.c_str());
+  }
+  return {train.report(), val.report()};
+}
 
-ShardingReport make_shards(const ShardingOptions& options) {
+ShardingReport shard_tokens(const ShardingOptions& options) {
+  std::optional<Tokenizer> tokenizer;
+  if (!options.tokenizer_path.empty()) {
+    tokenizer.emplace(options.tokenizer_path, options.vocab_size);
+  }
+  const int vocab_size = tokenizer ? tokenizer->pieces() : options.vocab_size;
+  TokenFiles files({.paths = options.files,
+                    .limit = vocab_size > 0 ? vocab_size : 1 << 16,
+                    .bos_id = tokenizer ? tokenizer->bos_id() : -1,
+                    .val_fraction = options.val_fraction});
+  prepare_directory(options);
+  SplitWriter train(options, "train");
+  SplitWriter val(options, "val");
+  while (const auto block = files.next()) (block->validation ? val : train).append(block->tokens);
+  REQUIRE(train.report().tokens > 0, ExitCode::bad_data,
+          "no training tokens (expected at least 1, and found only files with val in their names); "
+          "give files for training as well");
+  REQUIRE(val.report().tokens > 0 || options.val_fraction == 0, ExitCode::bad_data,
+          "no validation tokens (expected at least 1, and no file has val in its name); give one, "
+          "more tokens or a larger --val-fraction");
+  return commit(options, train, val);
+}
+
+ShardingReport shard_text(const ShardingOptions& options) {
   require_files(options.files);
   TextProgress progress("make_shards", options.files);
   const Tokenizer tokenizer(options.tokenizer_path);
@@ -140,17 +182,13 @@ ShardingReport make_shards(const ShardingOptions& options) {
   TextProgress::clear();
 
   require_both_splits(options, train.report(), val.report());
-  const auto old = find_shards(options.out_dir, options.name_prefix);
-  if (options.shuffle_seed) progress_line("make_shards writes the shuffled documents");
-  train.finish();
-  val.finish();
-  progress_line("");
-  val.commit();
-  train.commit();
-  for (const std::string& path : old) {
-    if (!train.wrote(path) && !val.wrote(path)) std::remove(path.c_str());
-  }
-  return {train.report(), val.report()};
+  return commit(options, train, val);
+}
+
+}  // namespace
+
+ShardingReport make_shards(const ShardingOptions& options) {
+  return options.from_tokens ? shard_tokens(options) : shard_text(options);
 }
 
 }  // namespace tg

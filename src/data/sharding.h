@@ -1,5 +1,6 @@
 #pragma once
-// Writes text files as training and validation shards: the work of the program make_shards.
+// Writes files of text or of token ids as training and validation shards: the work of the program
+// make_shards.
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,9 +12,13 @@
 namespace tg {
 
 struct ShardingOptions {
-  std::string tokenizer_path;
+  std::string tokenizer_path;  // with from_tokens it may be empty
   std::string out_dir;
   std::vector<std::string> files;  // "-": standard input
+  // The files hold token ids (data/token_files.h), below vocab_size if that is not 0, which are no
+  // documents: shuffling and val_documents are for text.
+  bool from_tokens = false;
+  int vocab_size = 0;
   Separator separator = Separator::file;
   std::int64_t shard_tokens = 100'000'000;
   // Arguments of is_validation_document().
@@ -30,7 +35,7 @@ struct ShardingOptions {
 
 struct ShardingReport {
   struct Split {
-    std::int64_t documents = 0, tokens = 0, text_bytes = 0, shards = 0;
+    std::int64_t documents = 0, tokens = 0, text_bytes = 0, shards = 0;  // of tokens: two are 0
   };
   Split train, val;
 };

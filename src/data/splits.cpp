@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,10 +23,6 @@ bool is_text_name(std::string_view name) {
   return name.ends_with(".txt") || name.ends_with(".jsonl");
 }
 
-bool is_shard_name(std::string_view name) {
-  return name.starts_with("fineweb_") && name.ends_with(".bin");
-}
-
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
@@ -42,7 +37,8 @@ std::vector<std::string> text_files(const std::string& path) {
   for (fs::directory_iterator entry(path, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename();
-    if (is_shard_name(name)) return {};
+    // Shards of another prefix, too: ShardSet says so.
+    if (prefix_of_shard(name, "train") || prefix_of_shard(name, "val")) return {};
     if (is_text_name(name) && !is_folder(entry->path())) files.push_back(entry->path());
   }
   std::sort(files.begin(), files.end());
@@ -71,31 +67,35 @@ TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
           std::make_shared<SyntheticTokens>("val", vocabulary.pieces, seed), std::move(vocabulary)};
 }
 
-TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size) {
+TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size,
+                        const TextMaking& making) {
   for (const std::string& file : files) require_regular(file);
   REQUIRE(!data.tokenizer_path.empty(), ExitCode::config,
           "DATA_PATH={} is text, which needs a tokenizer (expected the path of one, found an "
           "empty TOKENIZER_PATH); set TOKENIZER_PATH, or give shards",
           data.data_path);
   auto vocabulary = read_vocabulary(data, vocab_size);
-  const int threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, threads);
+  const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, making.threads,
+                          making.once_per_host);
   return {corpus.train(), corpus.val(), std::move(vocabulary)};
 }
 
 // What is no folder of shards.
-std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size) {
+std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size,
+                                             const TextMaking& making) {
   if (data.data_path.starts_with(synthetic_prefix)) return synthetic_splits(data, vocab_size);
   auto files = text_files(data.data_path);
   if (files.empty()) return std::nullopt;
-  return text_splits(data, std::move(files), vocab_size);
+  return text_splits(data, std::move(files), vocab_size, making);
 }
 
 // Missing shards are reported before a missing tokenizer: who has neither learns how to get both.
 TokenSplits open_shards(const DataConfig& data, int vocab_size, bool with_train) {
-  std::shared_ptr<ShardSet> train;
-  if (with_train) train = std::make_shared<ShardSet>(data.data_path, "train", vocab_size);
-  const auto val = std::make_shared<ShardSet>(data.data_path, "val", vocab_size);
+  const auto open = [&](std::string_view split) {
+    return std::make_shared<ShardSet>(data.data_path, split, vocab_size, data.shard_prefix);
+  };
+  const auto train = with_train ? open("train") : nullptr;
+  const auto val = open("val");
   auto vocabulary = read_vocabulary(data, vocab_size);
   if (train) train->set_pieces(vocabulary.pieces);
   val->set_pieces(vocabulary.pieces);
@@ -104,13 +104,13 @@ TokenSplits open_shards(const DataConfig& data, int vocab_size, bool with_train)
 
 }  // namespace
 
-TokenSplits open_splits(const DataConfig& data, int vocab_size) {
-  if (auto splits = open_other_splits(data, vocab_size)) return *std::move(splits);
+TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making) {
+  if (auto splits = open_other_splits(data, vocab_size, making)) return *std::move(splits);
   return open_shards(data, vocab_size, /*with_train=*/true);
 }
 
-TokenSplits open_validation(const DataConfig& data, int vocab_size) {
-  if (auto splits = open_other_splits(data, vocab_size)) return *std::move(splits);
+TokenSplits open_validation(const DataConfig& data, int vocab_size, const TextMaking& making) {
+  if (auto splits = open_other_splits(data, vocab_size, making)) return *std::move(splits);
   return open_shards(data, vocab_size, /*with_train=*/false);
 }
 

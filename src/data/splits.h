@@ -4,10 +4,11 @@
 //   a file .txt or .jsonl     text, tokenised while training runs (data/text_tokens.h)
 //   a folder of such files,   all of them, in the order of their names
 //     without shards
-//   any other folder          shards, fineweb_{train,val}_*.bin (data/shard.h)
+//   any other folder          shards, SHARD_PREFIX_{train,val}_*.bin (data/shard.h)
 #include <memory>
 
 #include "config/data_config.h"
+#include "data/shared_tokens.h"
 #include "data/token_source.h"
 #include "data/vocabulary.h"
 
@@ -19,10 +20,16 @@ struct TokenSplits {
   Vocabulary vocabulary;
 };
 
+// How text is tokenised.
+struct TextMaking {
+  int threads = 1;
+  OncePerHost once_per_host = once_alone;
+};
+
 // Errors: usage (another synthetic:…), missing_input (no such file, no shards), config (text
 // without a TOKENIZER_PATH), bad_data (a broken shard); those of read_vocabulary().
-TokenSplits open_splits(const DataConfig& data, int vocab_size);
+TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making = {});
 // The validation split: a folder of shards needs none for training, and `train` is null.
-TokenSplits open_validation(const DataConfig& data, int vocab_size);
+TokenSplits open_validation(const DataConfig& data, int vocab_size, const TextMaking& making = {});
 
 }  // namespace tg

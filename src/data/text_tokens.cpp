@@ -1,19 +1,20 @@
 #include "data/text_tokens.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "data/document_encoder.h"
 #include "data/document_split.h"
-#include "data/growing_tokens.h"
 #include "data/sampled_digest.h"
 #include "data/text_progress.h"
 
@@ -31,16 +32,17 @@ std::string name_of(const std::vector<std::string>& files) {
 
 }  // namespace
 
-// The splits, the thread that appends to them and the readers that wait for it.
+// The tokens, what makes them where that is this process, and the readers that wait for them.
 class TextCorpus::Work {
  public:
   Work(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
-       int threads);
+       int threads, const OncePerHost& once_per_host);
   ~Work();
 
   class Split final : public TokenSource {
    public:
-    Split(const Work& work, std::string pattern) : work_(work), pattern_(std::move(pattern)) {}
+    Split(const Work& work, SharedTokens::Split split, std::string pattern)
+        : work_(work), split_(split), pattern_(std::move(pattern)) {}
 
     const std::string& pattern() const override { return pattern_; }
     std::string identity() const override { return work_.identity(); }
@@ -52,59 +54,89 @@ class TextCorpus::Work {
    private:
     friend Work;
     const Work& work_;
+    SharedTokens::Split split_;
     std::string pattern_;
-    GrowingTokens tokens_;
   };
 
-  Split train, val;
+  const Split train, val;
 
  private:
   std::string identity() const;
   void run();
   void encode_all();
   void require_both_splits(std::int64_t documents) const;
-  std::int64_t wait_for(const Split& split, std::int64_t tokens,
-                        std::unique_lock<std::mutex>& lock) const;
+  std::int64_t wait_for(const Split& split, std::int64_t tokens) const;
+  void show_progress() const;
+
+  // A reader in wait_for(), which the destructor waits for.
+  class Waiting {
+   public:
+    Waiting(const Work& work, bool shows_progress) : work_(work), shows_progress_(shows_progress) {
+      const std::lock_guard lock(work_.mutex_);
+      ++work_.waiting_;
+    }
+    ~Waiting() {
+      if (shows_progress_) TextProgress::clear();
+      const std::lock_guard lock(work_.mutex_);
+      --work_.waiting_;
+      work_.reader_done_.notify_all();
+    }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    const Work& work_;
+    const bool shows_progress_;
+  };
 
   const std::vector<std::string> files_;
-  std::string name_;
-  Tokenizer tokenizer_;
-  mutable TextProgress progress_;  // of waits for the whole text
-  DocumentReader reader_;
-  DocumentEncoder encoder_;
+  const std::string name_;
+  const Tokenizer tokenizer_;
+  std::shared_ptr<SharedTokens> tokens_;
+  // Of the process that tokenises.
+  std::optional<DocumentReader> reader_;
+  std::optional<DocumentEncoder> encoder_;
+  std::exception_ptr error_;  // written before the state of tokens_ is `failed`
+  std::atomic<bool> stop_ = false;
 
-  // Guards all below and the splits' tokens_.
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;  // tokens_, ended_ or stop_
+  mutable std::mutex mutex_;  // guards what follows
   mutable std::condition_variable reader_done_;
-  mutable int waiting_ = 0;      // readers in wait_for()
-  std::int64_t text_bytes_ = 0;  // tokenised so far
-  bool stop_ = false;
-  bool ended_ = false;
-  std::exception_ptr error_;  // of the thread; null at the end of the text
+  mutable int waiting_ = 0;        // readers in wait_for()
+  mutable TextProgress progress_;  // of waits for the whole text
+
   std::thread thread_;
 };
 
 TextCorpus::Work::Work(std::vector<std::string> files, const std::string& tokenizer_path,
-                       int vocab_size, int threads)
-    : train(*this, name_of(files) + " (train)"),
-      val(*this, name_of(files) + " (val)"),
-      files_(files),
-      name_(name_of(files)),
+                       int vocab_size, int threads, const OncePerHost& once_per_host)
+    : train(*this, SharedTokens::train, name_of(files) + " (train)"),
+      val(*this, SharedTokens::val, name_of(files) + " (val)"),
+      files_(std::move(files)),
+      name_(name_of(files_)),
       tokenizer_(tokenizer_path, vocab_size),
-      progress_("tokenizing " + name_ + ":", files),
-      reader_(std::move(files), Separator::blank_line, false),
-      encoder_(tokenizer_, reader_, threads) {
+      progress_("tokenizing " + name_ + ":", files_) {
+  require_bos(tokenizer_);
+  std::shared_ptr<SharedTokens> own;
+  const auto address = once_per_host([&] {
+    own = std::make_shared<SharedTokens>();
+    return own->address();
+  });
+  if (!own) tokens_ = SharedTokens::open(address);
+  if (tokens_) return;
+  // This process makes them: for all, or for itself where it may not open the others'.
+  tokens_ = own ? own : std::make_shared<SharedTokens>();
+  reader_.emplace(files_, Separator::blank_line, false);
+  encoder_.emplace(tokenizer_, *reader_, threads);
   thread_ = std::thread([this] { run(); });
 }
 
 TextCorpus::Work::~Work() {
-  std::unique_lock lock(mutex_);
   stop_ = true;
-  changed_.notify_all();
+  tokens_->wake();
+  std::unique_lock lock(mutex_);
   reader_done_.wait(lock, [this] { return waiting_ == 0; });
   lock.unlock();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 // The split of the documents follows from the text.
@@ -123,40 +155,41 @@ std::string TextCorpus::Work::identity() const {
 }
 
 void TextCorpus::Work::run() {
-  std::exception_ptr error;
   try {
     encode_all();
-  } catch (...) {
-    error = std::current_exception();
+  } catch (const Error& error) {
+    error_ = std::current_exception();
+    tokens_->fail(error.exit_code(), error.what());
+  } catch (const std::exception& error) {
+    error_ = std::current_exception();
+    tokens_->fail(ExitCode::unavailable,
+                  fmt::format("tokenizing {} failed in the process of this host that does it ({})",
+                              name_, error.what()));
   }
-  const std::lock_guard lock(mutex_);
-  error_ = error;
-  ended_ = true;
-  changed_.notify_all();
 }
 
 void TextCorpus::Work::encode_all() {
-  std::int64_t documents = 0;
-  Split* split = &train;
-  for (auto parts = encoder_.next(); !parts.empty(); parts = encoder_.next()) {
-    const std::lock_guard lock(mutex_);
+  std::int64_t documents = 0, text_bytes = 0;
+  auto split = SharedTokens::train;
+  for (auto parts = encoder_->next(); !parts.empty(); parts = encoder_->next()) {
     if (stop_) return;
     for (const auto& part : parts) {
       if (part.begins_document) {
-        split = is_validation_document(documents++) ? &val : &train;
+        split = is_validation_document(documents++) ? SharedTokens::val : SharedTokens::train;
       }
-      split->tokens_.append(part.tokens);
-      text_bytes_ += part.text_bytes;
+      tokens_->append(split, part.tokens);
+      text_bytes += part.text_bytes;
     }
-    changed_.notify_all();
+    tokens_->publish(text_bytes);
   }
   require_both_splits(documents);
+  tokens_->end();
 }
 
-// Runs in the only thread that appends, and so needs no lock to read the sizes.
 void TextCorpus::Work::require_both_splits(std::int64_t documents) const {
-  for (const auto& [split, kind] : {std::pair{&train, "training"}, {&val, "validation"}}) {
-    REQUIRE(split->tokens_.size() > 0, ExitCode::bad_data,
+  for (const auto& [split, kind] :
+       {std::pair{SharedTokens::train, "training"}, {SharedTokens::val, "validation"}}) {
+    REQUIRE(tokens_->tokens(split) > 0, ExitCode::bad_data,
             "{}: no {} documents (expected at least 1, found {} documents in all, of which every "
             "twentieth is for validation); give more text, with an empty line between documents, "
             "or choose the split with make_shards",
@@ -165,55 +198,63 @@ void TextCorpus::Work::require_both_splits(std::int64_t documents) const {
 }
 
 // Blocks until the split has `tokens` tokens or the text has ended. → the tokens that it has.
-std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens,
-                                        std::unique_lock<std::mutex>& lock) const {
-  ++waiting_;
-  const auto done = [&] { return stop_ || ended_ || split.tokens_.size() >= tokens; };
-  if (tokens == all_tokens) {
-    while (!changed_.wait_for(lock, kProgressInterval, done)) {
-      progress_.show(text_bytes_, train.tokens_.size() + val.tokens_.size());
+std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens) const {
+  const bool all = tokens == all_tokens;
+  const Waiting waiting(*this, all);
+  while (true) {
+    const auto seen = tokens_->changes();
+    const bool gone = tokens_->maker_has_gone();
+    const auto state = tokens_->state();
+    // After the state: of an ended text these are all.
+    const auto made = tokens_->tokens(split.split_);
+    if (made >= tokens || state == SharedTokens::State::ended) return made;
+    if (state == SharedTokens::State::failed) {
+      if (error_) std::rethrow_exception(error_);
+      throw tokens_->error();
     }
-    TextProgress::clear();
-  } else {
-    changed_.wait(lock, done);
+    REQUIRE(!stop_, ExitCode::stopped, "reading {} was stopped at token {} (expected {})",
+            split.pattern_, made, tokens);
+    REQUIRE(!gone, ExitCode::unavailable,
+            "the process of this host that tokenized {} has gone at token {}; its own message says "
+            "why",
+            split.pattern_, made);
+    tokens_->wait_for_change(seen, kProgressInterval);
+    if (all) show_progress();
   }
-  --waiting_;
-  if (stop_) reader_done_.notify_all();
-  if (split.tokens_.size() >= tokens) return split.tokens_.size();
-  if (error_) std::rethrow_exception(error_);
-  REQUIRE(ended_, ExitCode::stopped, "reading {} was stopped at token {} (expected {})",
-          split.pattern_, split.tokens_.size(), tokens);
-  return split.tokens_.size();
+}
+
+void TextCorpus::Work::show_progress() const {
+  const std::lock_guard lock(mutex_);
+  progress_.show(tokens_->text_bytes(),
+                 tokens_->tokens(SharedTokens::train) + tokens_->tokens(SharedTokens::val));
 }
 
 std::int64_t TextCorpus::Work::Split::tokens_up_to(std::int64_t limit) const {
-  std::unique_lock lock(work_.mutex_);
-  return std::min(limit, work_.wait_for(*this, limit, lock));
+  return std::min(limit, work_.wait_for(*this, limit));
 }
 
 std::optional<std::int64_t> TextCorpus::Work::Split::known_tokens() const {
-  const std::lock_guard lock(work_.mutex_);
-  if (!work_.ended_ || work_.error_) return {};
-  return tokens_.size();
+  if (work_.tokens_->state() != SharedTokens::State::ended) return {};
+  return work_.tokens_->tokens(split_);
 }
 
 void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
   assert(offset >= 0);
-  std::unique_lock lock(work_.mutex_);
-  const std::int64_t available = work_.wait_for(*this, offset + std::ssize(out), lock);
+  const std::int64_t available = work_.wait_for(*this, offset + std::ssize(out));
   while (!out.empty()) {
     const std::int64_t position = offset % available;
     const auto part =
         static_cast<std::size_t>(std::min<std::int64_t>(std::ssize(out), available - position));
-    tokens_.copy(position, out.first(part));
+    work_.tokens_->read(split_, position, out.first(part));
     out = out.subspan(part);
     offset += static_cast<std::int64_t>(part);
   }
 }
 
 TextCorpus::TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path,
-                       int vocab_size, int threads)
-    : work_(std::make_shared<Work>(std::move(files), tokenizer_path, vocab_size, threads)) {}
+                       int vocab_size, int threads, const OncePerHost& once_per_host)
+    : work_(std::make_shared<Work>(std::move(files), tokenizer_path, vocab_size, threads,
+                                   once_per_host)) {}
 
 std::shared_ptr<const TokenSource> TextCorpus::train() const {
   return {work_, &work_->train};

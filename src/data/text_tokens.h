@@ -1,10 +1,12 @@
 #pragma once
-// Text files as token sources, without shards: threads tokenise them while training runs. All
-// tokens stay in memory, 2 bytes each; for more text than memory holds, make_shards writes shards.
+// Text files as token sources, without shards: threads tokenise them while training runs, of one
+// process for all of a host. All tokens stay in memory, 2 bytes each; for more text than memory
+// holds, make_shards writes shards.
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "data/shared_tokens.h"
 #include "data/token_source.h"
 
 namespace tg {
@@ -14,18 +16,19 @@ namespace tg {
 // twentieth document is for validation. They do not depend on the number of threads.
 class TextCorpus {
  public:
-  // Starts to tokenise `files`, in order.
+  // Starts to tokenise `files`, in order, in one process of the host: others, which the same
+  // `once_per_host` connects with it, read its tokens and have no threads.
   // Errors: those of the tokenizer (missing_input, bad_data, config: other than vocab_size, no
-  // BOS).
+  // BOS), in every process.
   TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
-             int threads);
+             int threads, const OncePerHost& once_per_host = once_alone);
 
   // Sources of one shard each, which may outlive the corpus; the last of the three to be destroyed
   // stops the threads. A read blocks until its tokens are made, or the text has ended. tokens() and
   // reads past the last token need the whole text; known_tokens() never blocks.
   // Errors, of a read whose tokens cannot be made: those of DocumentReader and of the tokenizer;
   // bad_data (a split has no documents, known at the end of the text); stopped (the last owner was
-  // destroyed while another thread reads).
+  // destroyed while another thread reads); unavailable (the process that tokenised has gone).
   std::shared_ptr<const TokenSource> train() const;
   std::shared_ptr<const TokenSource> val() const;
 

@@ -125,8 +125,7 @@ std::string compress_xz(std::string_view bytes) {
   options.preset = 6;
   options.check = LZMA_CHECK_CRC64;
   options.block_size = 1 << 20;
-  options.threads = static_cast<uint32_t>(
-      std::clamp(std::min(cores_of(0), cgroup_cores().value_or(kMostThreads)), 1, kMostThreads));
+  options.threads = static_cast<uint32_t>(std::min(available_cores(), kMostThreads));
   XzStream stream;
   lzma_ret result = lzma_stream_encoder_mt(&stream, &options);
   if (result == LZMA_OK) result = stream.run(bytes, output);

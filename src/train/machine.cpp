@@ -101,6 +101,7 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
   Machine machine;
   machine.device = choose_device(runtime.device, gpus, launch.local_rank);
   machine.threads = set_threads(launch, machine.device.is_cuda());
+  machine.cores = threads_of_rank(find_cores(launch), launch.local_size, /*gpu=*/false);
   machine.compute = choose_compute(runtime.compute_dtype, machine.device);
   machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
 

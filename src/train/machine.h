@@ -23,6 +23,7 @@ struct Machine {
   AttentionKernel attention = AttentionKernel::math;
   std::string device_name;  // "NVIDIA H200", or "CPU, n threads"
   std::string threads;      // how many compute on the CPU: set_threads()'s text
+  int cores = 1;            // this rank's share of the host's cores
   double peak_flops = 0;    // dense products of `compute` a second; 0: unknown
 };
 

@@ -61,8 +61,14 @@ Validation make_validation(const Settings& settings, const TokenSplits& splits,
   return {settings, splits.val, splits.vocabulary.bytes, machine.device, communicator};
 }
 
+TextMaking text_making(const Machine& machine, Communicator& communicator) {
+  return {.threads = machine.cores,
+          .once_per_host = [&](const auto& make) { return communicator.once_per_host(make); }};
+}
+
 RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator)
-    : tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
+    : tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size),
+                         text_making(machine, communicator))),
       validation(make_validation(settings, tokens, machine, communicator)),
       weights(settings, machine, communicator, ModelUse::training),
       optimizer(weights.parameters, settings.model, settings.optim,

@@ -36,6 +36,10 @@ struct ModelParts {
 Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator);
 
+// How the ranks of a run tokenise text: once on each host, on one rank's share of its cores, since
+// the others compute meanwhile. `communicator` must outlive the opening of the data.
+TextMaking text_making(const Machine& machine, Communicator& communicator);
+
 // Collective. Errors: those of the data, the tokenizer and INIT_FROM.
 struct RunParts {
   RunParts(const Settings& settings, const Machine& machine, Communicator& communicator);

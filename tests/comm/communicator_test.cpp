@@ -305,5 +305,34 @@ TEST(Communicator, SumsAfterBeginTraining) {
   });
 }
 
+TEST(Communicator, MakesAThingOnceForTheRanksOfAHost) {
+  for (const int world : {1, 3}) {
+    std::atomic<int> made = 0;
+    as_ranks(world, [&](Communicator& communicator) {
+      const auto make = [&] { return fmt::format("number {}", ++made); };
+      EXPECT_EQ(communicator.once_per_host(make), "number 1");
+      communicator.barrier();
+      EXPECT_EQ(communicator.once_per_host(make), "number 2");
+    });
+    EXPECT_EQ(made, 2);
+  }
+}
+
+TEST(Communicator, LetsNobodyWaitForWhatCouldNotBeMade) {
+  std::atomic<int> failed = 0, empty = 0;
+  as_ranks(3, [&](Communicator& communicator) {
+    try {
+      const auto made = communicator.once_per_host(
+          []() -> std::string { fail(ExitCode::cannot_create, "no room"); });
+      empty += made.empty();
+    } catch (const Error& error) {
+      failed += error.exit_code() == ExitCode::cannot_create;
+    }
+    communicator.barrier();
+  });
+  EXPECT_EQ(failed, 1);
+  EXPECT_EQ(empty, 2);
+}
+
 }  // namespace
 }  // namespace tg

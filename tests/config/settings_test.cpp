@@ -14,6 +14,7 @@ namespace {
 
 // The names and defaults that the Python scripts and their users rely on.
 const char* const all_defaults = R"(DATA_PATH=./data/datasets/fineweb10B_sp1024
+SHARD_PREFIX=fineweb
 TOKENIZER_PATH=./data/tokenizers/fineweb_1024_bpe.model
 RUN_ID=
 SEED=1337

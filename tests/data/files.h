@@ -44,15 +44,20 @@ inline std::string read_file(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-inline std::string shard_bytes(const std::vector<std::uint16_t>& tokens,
-                               std::int32_t magic = 20240520, std::int32_t version = 1) {
+template <typename T>
+std::string bytes_of(const std::vector<T>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
+}
+
+template <typename Id>
+std::string shard_bytes(const std::vector<Id>& tokens, std::int32_t magic = 20240520,
+                        std::int32_t version = 1) {
   std::array<std::int32_t, 256> header{};
   header[0] = magic;
   header[1] = version;
   header[2] = static_cast<std::int32_t>(tokens.size());
-  std::string bytes(reinterpret_cast<const char*>(header.data()), sizeof(header));
-  bytes.append(reinterpret_cast<const char*>(tokens.data()), 2 * tokens.size());
-  return bytes;
+  return std::string(reinterpret_cast<const char*>(header.data()), sizeof(header)) +
+         bytes_of(tokens);
 }
 
 // n tokens first, first + 1, …

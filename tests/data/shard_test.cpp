@@ -180,7 +180,7 @@ TEST(ShardSet, RefusesBrokenHeadersAndSizes) {
                   "the byte "
                   "order "
                   "is reversed"},
-      {.bytes = shard_bytes({}),
+      {.bytes = shard_bytes(counting(0)),
        .message = "Unexpected shard header for F: expected at least 1 token, found 0"},
       {.bytes = negative,
        .message = "Unexpected shard header for F: expected at least 1 token, found -2147483640"},
@@ -189,6 +189,8 @@ TEST(ShardSet, RefusesBrokenHeadersAndSizes) {
       {.bytes = good + "x",
        .message = "Shard size mismatch for F: expected 1040 bytes, found 1041"},
       {.bytes = lying, .message = "Shard size mismatch for F: expected 1042 bytes, found 1040"},
+      {.bytes = shard_bytes(counting(8), 20240801, 7),
+       .message = "Shard size mismatch for F: expected 1056 bytes, found 1040"},
   };
   for (const auto& broken : cases) {
     const TempDir dir;
@@ -221,6 +223,41 @@ TEST(ShardSet, NamesShardPlaceAndIdOfATokenBeyondTheVocabulary) {
                "token id out of range in " + file +
                    " at token 33 (expected below vocab_size=1024, found 1024)");
   EXPECT_NO_THROW(read_at(ShardSet(dir.path(), "train", 1025), 0, 100));
+}
+
+TEST(ShardSet, ReadsShardsOf32BitIdsBesideOthersWhereTheyAreOfTheVocabulary) {
+  const TempDir dir;
+  std::vector<std::uint32_t> wide;
+  for (std::uint32_t i = 0; i < 50; ++i) wide.push_back(1000 + i);
+  write_file(dir / "fineweb_train_000000.bin", shard_bytes(counting(50)));
+  const std::string file = dir / "fineweb_train_000001.bin";
+  write_file(file, shard_bytes(wide, 20240801, 7));
+  const ShardSet shards(dir.path(), "train", 2000);
+  EXPECT_EQ(shards.total_tokens(), 100);
+  auto expected = counting(50);
+  const auto more = counting(50, 1000);
+  expected.insert(expected.end(), more.begin(), more.end());
+  EXPECT_EQ(read_at(shards, 0, 100), expected);
+  EXPECT_EQ(read_at(shards, 147, 5), (std::vector<std::uint16_t>{47, 48, 49, 1000, 1001}));
+  wide[7] = 128000;
+  write_file(file, shard_bytes(wide, 20240801, 7));
+  expect_start(
+      error_of(ExitCode::bad_data, [&] { read_at(ShardSet(dir.path(), "train", 1 << 16), 0, 70); }),
+      "token id out of range in " + file +
+          " at token 7 (expected below vocab_size=65536, found 128000)");
+}
+
+TEST(ShardSet, HasThePrefixThatItIsToldAndNamesAnotherThatIsThere) {
+  const TempDir dir;
+  write_file(dir / "edu_fineweb_train_000000.bin", shard_bytes(counting(10)));
+  EXPECT_EQ(ShardSet(dir.path(), "train", 100, "edu_fineweb").total_tokens(), 10);
+  expect_start(error_of(ExitCode::missing_input, [&] { ShardSet(dir.path(), "train", 100); }),
+               "No files found for pattern: " + (dir / "fineweb_train_*.bin") +
+                   "; the folder's shards are edu_fineweb_train_*.bin: set "
+                   "SHARD_PREFIX=edu_fineweb");
+  write_file(dir / "fineweb_train_000000.bin", shard_bytes(counting(5)));
+  EXPECT_EQ(ShardSet(dir.path(), "train", 100).total_tokens(), 5);
+  EXPECT_EQ(ShardSet(dir.path(), "train", 100, "edu_fineweb").total_tokens(), 10);
 }
 
 TEST(ShardSet, NoticesAShardCutOrReplacedWhileInUse) {

@@ -46,6 +46,19 @@ TEST(Splits, OpensTheShardsOfAFolderEvenWithTextBesideThem) {
   EXPECT_EQ(splits.val->tokens(0), 5);
 }
 
+TEST(Splits, OpensTheShardsOfThePrefixAndTakesThoseOfAnotherForNoText) {
+  const TempDir dir;
+  write_file(dir / "edu_train_0.bin", test::shard_bytes(test::counting(10)));
+  write_file(dir / "edu_val_0.bin", test::shard_bytes(test::counting(5)));
+  write_documents(dir / "notes.txt", 40);
+  auto data = config(dir.path());
+  expect_part(error_of(ExitCode::missing_input, [&] { open_splits(data, 512); }),
+              "set SHARD_PREFIX=edu");
+  data.shard_prefix = "edu";
+  EXPECT_EQ(open_splits(data, 512).train->pattern(), dir / "edu_train_*.bin");
+  EXPECT_EQ(open_validation(data, 512)->tokens(0), 5);
+}
+
 TEST(Splits, ComplainsOfTrainingShardsFirstAndOfAFolderWithNothing) {
   const TempDir dir;
   expect_start(error_of(ExitCode::missing_input, [&] { open_splits(config(dir.path()), 512); }),

@@ -228,6 +228,74 @@ TEST(TextCorpus, StopsWhenItsLastOwnerGoesThoughItsTextHasNoEnd) {
   reader.join();
 }
 
+// Corpora that stand for the processes of a host, in the order in which they ask.
+class Host {
+ public:
+  OncePerHost once() {
+    return [this](const auto& make) {
+      if (address_.empty()) address_ = make();
+      return address_;
+    };
+  }
+
+ private:
+  std::string address_;
+};
+
+TEST(TextCorpus, IsReadOnceForAllOfAHost) {
+  const TempDir dir;
+  // What is read from a pipe is gone: who read some of it as well would spoil the other's.
+  ASSERT_EQ(::mkfifo((dir / "pipe.txt").c_str(), 0600), 0);
+  write_file(dir / "a.txt", txt(5000));
+  const TextCorpus alone({dir / "a.txt"}, model, 512, 1);
+  Host host;
+  const TextCorpus first({dir / "pipe.txt"}, model, 512, 2, host.once());
+  const TextCorpus second({dir / "pipe.txt"}, model, 512, 2, host.once());
+  EXPECT_EQ(second.val()->known_tokens(), std::nullopt);
+  std::thread writer([&] { std::ofstream(dir / "pipe.txt") << txt(5000); });
+  EXPECT_TRUE(all(*second.train()) == all(*alone.train()));
+  EXPECT_TRUE(all(*second.val()) == all(*first.val()));
+  EXPECT_EQ(second.val()->known_tokens(), alone.val()->tokens(0));
+  writer.join();
+}
+
+TEST(TextCorpus, IsReadByEachThatMayNotOpenTheOthersTokens) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(500));
+  const TextCorpus alone({dir / "a.txt"}, model, 512, 1);
+  for (const std::string address : {"", "/proc/1/fd/99999 7 /proc/1/fd/99998 8 "}) {
+    const TextCorpus other({dir / "a.txt"}, model, 512, 1, [&](const auto&) { return address; });
+    EXPECT_TRUE(all(*other.train()) == all(*alone.train()));
+  }
+}
+
+TEST(TextCorpus, EndsAllReadersOfAHostByTheErrorOrTheEndOfWhoMakesTheTokens) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(11'000) + "\xff");
+  Host host;
+  const TextCorpus first({dir / "a.txt"}, model, 512, 1, host.once());
+  const TextCorpus second({dir / "a.txt"}, model, 512, 1, host.once());
+  const auto error = error_of(ExitCode::bad_data, [&] { first.val()->tokens(0); });
+  expect_part(error, " is not UTF-8 at byte ");
+  EXPECT_EQ(error_of(ExitCode::bad_data, [&] { second.val()->tokens(0); }), error);
+  EXPECT_EQ(read(*second.train(), 0, 1000), read(*first.train(), 0, 1000));
+
+  const EndlessText text(dir / "b.txt");
+  Host other_host;
+  auto maker = std::make_unique<TextCorpus>(Files{dir / "b.txt"}, model, 512, 2, other_host.once());
+  const TextCorpus reader({dir / "b.txt"}, model, 512, 2, other_host.once());
+  EXPECT_EQ(reader.train()->tokens_up_to(100), 100);
+  std::promise<::pid_t> id;
+  std::thread waiting([&] {
+    id.set_value(::gettid());
+    expect_part(error_of(ExitCode::unavailable, [&] { reader.train()->tokens(0); }),
+                "the process of this host that tokenized " + (dir / "b.txt") + " (train) has gone");
+  });
+  test::wait_until_asleep(id.get_future().get());
+  maker.reset();
+  waiting.join();
+}
+
 TEST(TextCorpus, FailsWhoeverNeedsTokensThatItCouldNotMake) {
   const TempDir dir;
   write_file(dir / "a.txt", txt(11'000));

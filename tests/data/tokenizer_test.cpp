@@ -1,6 +1,14 @@
 #include "data/tokenizer.h"
 
+#include <sentencepiece_processor.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "data/byte_count.h"
 #include "data/model_proto.h"
@@ -81,7 +89,7 @@ TEST_P(AgainstPython, CountsATokenByTheThreeBeforeIt) {
 
 INSTANTIATE_TEST_SUITE_P(Models, AgainstPython,
                          testing::Values("data_bpe", "data_exact", "data_odd", "data_words",
-                                         "data_suffix"));
+                                         "data_suffix", "data_unigram"));
 // Without data_odd: versions of SentencePiece differ in its ids.
 INSTANTIATE_TEST_SUITE_P(Models, DocumentsAgainstPython,
                          testing::Values("data_bpe", "data_exact", "data_words", "data_suffix"));
@@ -242,6 +250,71 @@ TEST(Tokenizer, SplitsTextOnlyWhereTheIdsStayTheSame) {
   }
   EXPECT_EQ(odd.split(text, 10).size(), 1U) << "a unigram model with pieces across spaces";
   EXPECT_EQ(bpe.split("", 10).size(), 1U);
+}
+
+// Words of chance with what models treat specially among them: an rng's text of about so many
+// bytes.
+std::string long_text(std::size_t bytes) {
+  const char* const odd[] = {" ",      "  ", "\n", "\t\t", "<code>",  "<ctl>",  "über", "☃☃☃",
+                             "日本語", "ﬁ",  "２", "½",    "a\u0301", "\u200b", "▁▁",   "x"};
+  const char* const words[] = {"licence",      "work", "the",       "of",   "derivative",
+                               "conditions",   "and",  "xylophone", "2004", "(c)",
+                               "contribution", "you",  "may"};
+  std::mt19937 random(7);
+  std::string text;
+  while (text.size() < bytes) {
+    if (random() % 8 == 0) text += odd[random() % std::size(odd)];
+    text += words[random() % std::size(words)];
+    text += random() % 50 == 0 ? "." : " ";
+  }
+  return text;
+}
+
+// The same without any white space, and in other scripts.
+std::string dense_text(std::size_t bytes) {
+  const char* const words[] = {"licence", "日本語", "работа", "<code>", "☃",
+                               "が",      "한국어", "...",    "ﬁ"};
+  std::mt19937 random(8);
+  std::string text;
+  while (text.size() < bytes) text += words[random() % std::size(words)];
+  return text;
+}
+
+// In a process of its own: the most memory that a process had does not fall.
+TEST(UnigramModel, TokenisesALongTextInMemoryThatIsNotManyTimesTheText) {
+  constexpr std::size_t bytes = 16'000'000;
+  const auto text = long_text(bytes / 2) + dense_text(bytes / 2);
+  const Tokenizer tokenizer(fixtures + "data_unigram.model");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    rusage before{}, after{};
+    ::getrusage(RUSAGE_SELF, &before);
+    Ids ids;
+    tokenizer.encode(text, ids);
+    ::getrusage(RUSAGE_SELF, &after);
+    const auto grown = static_cast<std::size_t>(after.ru_maxrss - before.ru_maxrss) * 1024;
+    ::_exit(static_cast<int>(std::min<std::size_t>(255, grown / bytes)));
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status));
+  // The library alone takes over 110 times the text; the room is for sanitizers.
+  EXPECT_LE(WEXITSTATUS(status), 25) << "times the text";
+}
+
+TEST(UnigramModel, GivesALongTextTheIdsOfTheLibrary) {
+  const auto text = long_text(3'000'000) + dense_text(1'500'000);
+  for (const char* name : {"data_unigram", "data_odd"}) {
+    const auto path = fixtures + name + ".model";
+    sentencepiece::SentencePieceProcessor library;
+    ASSERT_TRUE(library.Load(path).ok());
+    std::vector<int> expected;
+    ASSERT_TRUE(library.Encode(text, &expected).ok());
+    Ids ids;
+    Tokenizer(path).encode(text, ids);
+    ASSERT_EQ(ids.size(), expected.size()) << name;
+    EXPECT_TRUE(std::equal(ids.begin(), ids.end(), expected.begin())) << name;
+  }
 }
 
 }  // namespace

@@ -264,6 +264,36 @@ class OneRankFailsTest(FaultTest):
         self.assert_ends(done, MEMORY, r"^ERROR exit=71 rank=1\b.*MODEL_DIM|^ERROR exit=69 rank=0\b")
 
 
+class TokenisingRankTest(FaultTest):
+    """Text that one of two ranks tokenises, with both waiting for the whole of it."""
+
+    def text(self, end=b""):
+        path = self.temporary / "long.txt"
+        path.write_bytes(b"A document of some words.\n\n" * 150000 + end)
+        return path
+
+    def test_its_death_ends_the_other(self):
+        text = self.text()
+        # Reads of a megabyte; only the rank that tokenises has any.
+        kill = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", str(text), "-e", "trace=read",
+                "-e", "inject=read:signal=SIGKILL:when=2"]
+        settings = dict(DATA_PATH=text, VAL_TOKENS=0, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), WORLD_SIZE=2,
+                        LOCAL_WORLD_SIZE=2, through=kill)
+        ranks = [self.start_gpt(RANK=rank, LOCAL_RANK=rank, **settings) for rank in (0, 1)]
+        try:
+            ended = sorted((process.communicate(timeout=HANGS_S)[1], process.returncode) for process in ranks)
+        finally:
+            for process in ranks:
+                end(process)
+        self.assertEqual([code for _, code in ended], [-signal.SIGKILL, UNAVAILABLE], ended)
+        self.assertRegex(ended[1][0], r"^ERROR exit=69 rank=[01]: the process of this host that tokenized "
+                                      rf"{text} \(val\) has gone at token \d+; [^\n]*\n$")
+
+    def test_its_error_is_that_of_both(self):
+        done = self.run_gpt(through=mpirun(2), DATA_PATH=self.text(b"Stra\xdfe"), VAL_TOKENS=0)
+        self.assert_ends(done, BAD_DATA, r"^ERROR exit=65 rank=[01]: \S+/long.txt is not UTF-8 at byte 4050004 ")
+
+
 class TorchrunsReportTest(FaultTest):
     def test_an_error_is_in_the_file_that_torchrun_named(self):
         path = self.folder / "error.json"

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import unittest
 
-from harness import BUILD, TEXT, TOKENIZER, RunTest, end, train_losses
+from harness import BUILD, TEXT, TOKENIZER, RunTest, end, mpirun, train_losses
 
 BAD_DATA, MISSING, CONFIG = 65, 66, 78
 
@@ -78,29 +78,49 @@ class TextTest(RunTest):
         for number, path in enumerate(sorted(p for p in TEXT.iterdir() if p.is_file() and not p.is_symlink())):
             shutil.copy(path, cls.texts / f"{number:02}.txt")
         documents = [path.read_text() for path in sorted(cls.texts.iterdir())]
-        cls.lines = cls.folder / "documents.jsonl"
-        cls.lines.write_text("".join(json.dumps({"text": text, "id": i}) + "\n" for i, text in enumerate(documents * 3)))
+        cls.json_lines = cls.folder / "documents.jsonl"
+        cls.json_lines.write_text("".join(json.dumps({"text": text, "id": i}) + "\n" for i, text in enumerate(documents * 3)))
 
-    def losses(self, output, path):
-        events = self.train(output=output, DATA_PATH=path, VAL_TOKENS=1024, VAL_BATCH_SIZE=1024)
+    def losses(self, output, path, **settings):
+        events = self.train(output=output, DATA_PATH=path, VAL_TOKENS=1024, VAL_BATCH_SIZE=1024, **settings)
         scores = [event["val_loss"] for event in events if event["event"] == "val"]
         return train_losses(events), scores
 
-    def expect_those_of_shards(self, path, files):
+    def shards_of(self, path, *files):
         made = self.folder / (path.name + ".shards")
-        subprocess.run([BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", made, "--document-separator",
-                        "blank-line", *files], check=True, stdout=subprocess.DEVNULL)
-        self.assertEqual(self.losses("text", path), self.losses("shards", made))
+        subprocess.run([BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", made, "--name-prefix", "own", "--force",
+                        "--document-separator", "blank-line", *(files or [path])], check=True, stdout=subprocess.DEVNULL)
+        return made
+
+    def expect_those_of_shards(self, path, *files):
+        made = self.shards_of(path, *files)
+        self.assertEqual(self.losses("text", path), self.losses("shards", made, SHARD_PREFIX="own"))
+
+    def test_two_ranks_have_them_and_one_of_them_reads_the_text(self):
+        made = self.shards_of(self.json_lines)
+        expected = self.losses("shards", made, SHARD_PREFIX="own", through=mpirun(2))
+        traced = 'exec strace -f -qq -y -e trace=read -o "$TMPDIR/reads$OMPI_COMM_WORLD_RANK" "$0" "$@"'
+        temporary = self.folder / "tmp"
+        temporary.mkdir()
+        self.assertEqual(self.losses("text", self.json_lines, TMPDIR=temporary, through=mpirun(2) + ["bash", "-c", traced]),
+                         expected)
+        reads = [(temporary / f"reads{rank}").read_text().count(f"<{self.json_lines}>") for rank in (0, 1)]
+        self.assertEqual([count > 0 for count in sorted(reads)], [False, True], reads)
+        # Where the kernel has no files in memory, nothing of those in the temporary folder is left.
+        refused = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=memfd_create",
+                   "-e", "inject=memfd_create:error=ENOSYS"]
+        self.assertEqual(self.losses("refused", self.json_lines, TMPDIR=temporary, through=mpirun(2) + refused), expected)
+        self.assertEqual({path.name for path in temporary.iterdir() if path.is_file()}, {"reads0", "reads1"})
 
     def test_a_folder_of_text_files(self):
-        self.expect_those_of_shards(self.texts, sorted(self.texts.iterdir()))
+        self.expect_those_of_shards(self.texts, *sorted(self.texts.iterdir()))
 
     def test_a_file_of_json_lines(self):
-        self.expect_those_of_shards(self.lines, [self.lines])
+        self.expect_those_of_shards(self.json_lines)
 
     def test_waiting_for_all_text_is_shown_on_a_terminal(self):
         path = self.folder / "long.jsonl"
-        path.write_text(self.lines.read_text() * 4)
+        path.write_text(self.json_lines.read_text() * 4)
         shown = self.run_in_terminal(DATA_PATH=path, VAL_TOKENS=0, VAL_BATCH_SIZE=65536, ITERATIONS=1,
                                      WARMUP_STEPS=0, VAL_LOSS_EVERY=0)
         self.assertRegex(shown, r"tokenizing \S+long\.jsonl: \d+\.\d MB \(\d+%\) \d+\.\d\d M tokens \d+\.\d MB/s")

@@ -1,0 +1,64 @@
+#include "data/shard_header.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <span>
+
+#include "base/error.h"
+
+namespace tg {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "shards are little-endian");
+
+struct Format {
+  std::int32_t magic, version;
+  int token_bytes;
+};
+constexpr Format formats[] = {{shard_magic, shard_version, 2},
+                              {wide_shard_magic, wide_shard_version, 4}};
+
+bool has_magic(std::int32_t value) {
+  return std::ranges::find(formats, value, &Format::magic) != std::end(formats);
+}
+
+std::int32_t swapped(std::int32_t value) {
+  return static_cast<std::int32_t>(__builtin_bswap32(static_cast<std::uint32_t>(value)));
+}
+
+}  // namespace
+
+bool begins_as_shard(const File& file) {
+  std::array<std::int32_t, 1> first{};
+  const auto got = file.read_at(0, std::as_writable_bytes(std::span(first)));
+  return got == sizeof first && (has_magic(first[0]) || has_magic(swapped(first[0])));
+}
+
+ShardHeader read_shard_header(const File& file) {
+  const std::string& path = file.path();
+  std::array<std::int32_t, shard_header_ints> header{};
+  const std::int64_t got = file.read_at(0, std::as_writable_bytes(std::span(header)));
+  REQUIRE(got == shard_header_bytes, ExitCode::bad_data,
+          "Unexpected shard header for {}: expected {} bytes, found {}; the file is cut short",
+          path, shard_header_bytes, got);
+  const auto [magic, version, tokens] = std::array{header[0], header[1], header[2]};
+  const auto* const format = std::ranges::find_if(
+      formats, [&](const Format& f) { return f.magic == magic && f.version == version; });
+  if (format == std::end(formats)) {
+    fail(ExitCode::bad_data, "Unexpected shard header for {}: expected {} {}, found {} {}; {}",
+         path, shard_magic, shard_version, magic, version,
+         has_magic(swapped(magic)) ? "the byte order is reversed: shards are little-endian"
+                                   : "not a token shard of this format");
+  }
+  REQUIRE(tokens > 0, ExitCode::bad_data,
+          "Unexpected shard header for {}: expected at least 1 token, found {}", path, tokens);
+  const std::int64_t expected = shard_header_bytes + format->token_bytes * std::int64_t{tokens};
+  const std::int64_t size = file.size();
+  REQUIRE(size == expected, ExitCode::bad_data,
+          "Shard size mismatch for {}: expected {} bytes, found {}; copy or download it again",
+          path, expected, size);
+  return {.tokens = tokens, .token_bytes = format->token_bytes};
+}
+
+}  // namespace tg

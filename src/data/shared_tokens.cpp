@@ -1,0 +1,167 @@
+#include "data/shared_tokens.h"
+
+#include <linux/futex.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstring>
+#include <filesystem>
+#include <new>
+#include <sstream>
+#include <vector>
+
+#include "base/file_lock.h"
+
+namespace tg {
+namespace {
+
+constexpr std::int64_t page_bytes = 4096;  // tokens begin behind it in both files
+
+File nameless_file() {
+  if (auto file = File::in_memory("tokens")) return *std::move(file);
+  std::error_code ignored;
+  return File::temporary(std::filesystem::temp_directory_path(ignored).string());
+}
+
+long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* limit) {
+  return ::syscall(SYS_futex, &word, operation, value, limit, nullptr, 0);
+}
+
+}  // namespace
+
+struct SharedTokens::Control {
+  std::atomic<std::uint32_t> changes = 0;  // a futex
+  std::atomic<State> state = State::making;
+  std::atomic<std::int64_t> tokens[2] = {};
+  std::atomic<std::int64_t> text_bytes = 0;
+  // Written before the state is `failed`.
+  std::int32_t exit_code = 0;
+  char message[3072] = {};
+};
+
+SharedTokens::SharedTokens() : SharedTokens(nameless_file(), nameless_file(), true) {}
+
+SharedTokens::SharedTokens(File train_file, File val_file, bool is_maker)
+    : files_{std::move(train_file), std::move(val_file)}, is_maker_(is_maker) {
+  static_assert(sizeof(Control) <= page_bytes && std::atomic<std::int64_t>::is_always_lock_free);
+  if (is_maker_) {
+    const std::vector<std::byte> page(page_bytes);
+    for (File& file : files_) file.append(page);
+  }
+  const int access = is_maker_ ? PROT_READ | PROT_WRITE : PROT_READ;
+  void* const mapped =
+      ::mmap(nullptr, page_bytes, access, MAP_SHARED, files_[train].descriptor(), 0);
+  REQUIRE(mapped != MAP_FAILED, ExitCode::cannot_create, "cannot map {} ({})", files_[train].path(),
+          std::strerror(errno));
+  control_ = is_maker_ ? new (mapped) Control : static_cast<Control*>(mapped);
+  // Held until this process closes the file, or ends: maker_has_gone().
+  if (is_maker_) try_lock(files_[train].descriptor(), FileLock::exclusive);
+}
+
+SharedTokens::~SharedTokens() {
+  ::munmap(control_, page_bytes);
+}
+
+std::string SharedTokens::address() const {
+  std::string address;
+  for (const File& file : files_) {
+    address +=
+        fmt::format("/proc/{}/fd/{} {} ", ::getpid(), file.descriptor(), file.version().inode);
+  }
+  return address;
+}
+
+std::unique_ptr<SharedTokens> SharedTokens::open(const std::string& address) {
+  std::istringstream words(address);
+  std::vector<File> files;
+  std::string path;
+  std::int64_t inode = 0;
+  while (words >> path >> inode) {
+    try {
+      files.push_back(File::open(path));
+      if (files.back().version().inode != inode) return nullptr;
+    } catch (const Error&) {
+      return nullptr;
+    }
+  }
+  if (files.size() != 2) return nullptr;
+  return std::unique_ptr<SharedTokens>(
+      new SharedTokens(std::move(files[train]), std::move(files[val]), false));
+}
+
+void SharedTokens::append(Split split, std::span<const std::uint16_t> tokens) {
+  files_[split].append(std::as_bytes(tokens));
+  control_->tokens[split] += std::ssize(tokens);
+}
+
+void SharedTokens::tell() {
+  ++control_->changes;
+  wake();
+}
+
+void SharedTokens::publish(std::int64_t text_bytes) {
+  control_->text_bytes = text_bytes;
+  tell();
+}
+
+void SharedTokens::end() {
+  control_->state = State::ended;
+  tell();
+}
+
+void SharedTokens::fail(ExitCode code, const std::string& message) {
+  control_->exit_code = static_cast<int>(code);
+  message.copy(control_->message, sizeof control_->message - 1);
+  control_->state = State::failed;
+  tell();
+}
+
+SharedTokens::State SharedTokens::state() const {
+  return control_->state;
+}
+
+std::int64_t SharedTokens::tokens(Split split) const {
+  return control_->tokens[split];
+}
+
+std::int64_t SharedTokens::text_bytes() const {
+  return control_->text_bytes;
+}
+
+Error SharedTokens::error() const {
+  return Error(static_cast<ExitCode>(control_->exit_code), control_->message);
+}
+
+bool SharedTokens::maker_has_gone() const {
+  return !is_maker_ && !others_have_locked(files_[train].descriptor());
+}
+
+void SharedTokens::read(Split split, std::int64_t from, std::span<std::uint16_t> out) const {
+  const auto bytes = std::as_writable_bytes(out);
+  const auto got =
+      files_[split].read_at(page_bytes + from * static_cast<std::int64_t>(sizeof out[0]), bytes);
+  REQUIRE(got == std::ssize(bytes), ExitCode::io, "reading {} failed (expected {} bytes, found {})",
+          files_[split].path(), bytes.size(), got);
+}
+
+std::uint32_t SharedTokens::changes() const {
+  return control_->changes;
+}
+
+void SharedTokens::wait_for_change(std::uint32_t seen, std::chrono::milliseconds limit) const {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(limit);
+  const timespec time{.tv_sec = seconds.count(),
+                      .tv_nsec = std::chrono::nanoseconds(limit - seconds).count()};
+  futex(control_->changes, FUTEX_WAIT, seen, &time);
+}
+
+void SharedTokens::wake() const {
+  futex(control_->changes, FUTEX_WAKE, INT_MAX, nullptr);
+}
+
+}  // namespace tg

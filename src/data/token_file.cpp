@@ -1,0 +1,111 @@
+#include "data/token_file.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "data/npy_header.h"
+#include "data/shard_header.h"
+
+namespace tg {
+namespace {
+
+File open_regular(const std::string& path) {
+  std::error_code ignored;
+  const auto status = std::filesystem::status(path, ignored);
+  REQUIRE(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
+          ExitCode::missing_input,
+          "cannot read token ids of {} (expected a regular file, found a folder, pipe or device)",
+          path);
+  return File::open(path);
+}
+
+// Of NumPy's name for it, such as "<u2" or "|u1". Errors: bad_data.
+IntegerType integer_type(const std::string& dtype, const std::string& path) {
+  REQUIRE(!dtype.starts_with('>'), ExitCode::bad_data,
+          "{} is big-endian (expected little-endian token ids, found '{}'); write it with "
+          ".astype('<u2')",
+          path, dtype);
+  for (const int bytes : {1, 2, 4, 8}) {
+    for (const char kind : {'u', 'i'}) {
+      if (dtype == fmt::format("{}{}{}", bytes == 1 ? '|' : '<', kind, bytes))
+        return {.bytes = bytes, .is_signed = kind == 'i'};
+    }
+  }
+  fail(ExitCode::bad_data,
+       "{} holds no token ids (expected integers, found elements of dtype {}); write them with "
+       ".astype('<u2')",
+       path, dtype.empty() ? "of several fields" : "'" + dtype + "'");
+}
+
+}  // namespace
+
+TokenFile::TokenFile(const std::string& path, int limit)
+    : file_(open_regular(path)), limit_(limit) {
+  if (path.ends_with(".npy")) {
+    open_npy();
+  } else {
+    REQUIRE(path.ends_with(".bin"), ExitCode::bad_data,
+            "{}: no file of token ids by its name (expected .bin or .npy)", path);
+    open_bin();
+  }
+  REQUIRE(tokens_ > 0, ExitCode::bad_data, "{} holds no tokens (expected at least 1)", path);
+}
+
+void TokenFile::open_npy() {
+  const auto header = read_npy_header(file_);
+  type_ = integer_type(header.dtype, path());
+  REQUIRE(!header.fortran_order, ExitCode::bad_data,
+          "{} is in Fortran order (expected an array of one dimension in C order); write it with "
+          "numpy.ascontiguousarray and .reshape(-1)",
+          path());
+  REQUIRE(header.shape.size() == 1, ExitCode::bad_data,
+          "{} is an array of {} dimensions (expected 1); write it with .reshape(-1)", path(),
+          header.shape.size());
+  begin_ = header.bytes;
+  tokens_ = header.shape.front();
+  const auto stored = file_.size() - begin_;
+  REQUIRE(tokens_ <= stored / type_.bytes && tokens_ * type_.bytes == stored, ExitCode::bad_data,
+          "{}: the size does not fit the .npy header (expected {} ids of {} bytes, found {} bytes "
+          "behind it); copy it again",
+          path(), tokens_, type_.bytes, stored);
+}
+
+void TokenFile::open_bin() {
+  REQUIRE(!begins_as_npy(file_), ExitCode::bad_data,
+          "{} begins as a .npy file does (expected uint16 ids alone or a shard's header); rename "
+          "it to .npy",
+          path());
+  if (begins_as_shard(file_)) {
+    const auto header = read_shard_header(file_);
+    type_.bytes = header.token_bytes;
+    begin_ = shard_header_bytes;
+    tokens_ = header.tokens;
+    return;
+  }
+  const auto bytes = file_.size();
+  REQUIRE(bytes % type_.bytes == 0, ExitCode::bad_data,
+          "{} is cut short or holds no uint16 ids (expected an even number of bytes, found {})",
+          path(), bytes);
+  tokens_ = bytes / type_.bytes;
+}
+
+void TokenFile::read(std::int64_t first, std::span<std::uint16_t> out) const {
+  std::vector<std::byte> stored(out.size() * static_cast<std::size_t>(type_.bytes));
+  const auto got = file_.read_at(begin_ + first * type_.bytes, stored);
+  REQUIRE(got == std::ssize(stored), ExitCode::bad_data,
+          "Short read for {}: expected {} bytes, found {}; it was cut while in use", path(),
+          stored.size(), got);
+  const auto bad = convert_ids(stored, type_, limit_, out);
+  if (!bad) return;
+  fail(ExitCode::bad_data,
+       "token id out of range in {} at token {} (expected 0 to {}, found {}); {}", path(),
+       first + bad->index, limit_ - 1, bad->value,
+       limit_ == 1 << 16 ? "shards hold 16-bit ids"
+                         : "they are of another vocabulary than the tokenizer or --vocab-size");
+}
+
+}  // namespace tg
