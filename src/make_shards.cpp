@@ -21,8 +21,11 @@ using tg::ExitCode;
 cxxopts::Options declare_options() {
   cxxopts::Options options("make_shards",
                            "Tokenizes text into shards: BOS before each document, no EOS.\n"
-                           "Each FILE is UTF-8 text; '-' is standard input. In a FILE.jsonl each "
-                           "line is an object whose \"text\" is a document.\n");
+                           "Each FILE is UTF-8 text, also packed as .gz, .zst or .xz; '-' is "
+                           "standard input. In a FILE.jsonl or FILE.json each line is an object "
+                           "whose \"text\" is a document; FILE.json may be an array of such. Of a "
+                           "folder all .txt, .jsonl and .json are read, subfolders too, sorted by "
+                           "path.\n");
   options.positional_help("[FILE...|-]").custom_help("--tokenizer FILE --out DIR [OPTION...]");
   options.add_options()("tokenizer", "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table",
                         cxxopts::value<std::string>(), "FILE")(
@@ -37,7 +40,9 @@ cxxopts::Options declare_options() {
                 "N")("document-separator",
                      "a document is a file, ends at an empty line, or is a line: "
                      "file|blank-line|line",
-                     cxxopts::value<std::string>()->default_value("file"), "KIND")(
+                     cxxopts::value<std::string>()->default_value("file"),
+                     "KIND")("text-key", "key of the text in the objects of JSON",
+                             cxxopts::value<std::string>()->default_value("text"), "KEY")(
       "shuffle",
       "write the documents of each split in a random order, which SEED (0 or more) determines",
       cxxopts::value<std::uint64_t>(),
@@ -45,8 +50,9 @@ cxxopts::Options declare_options() {
               cxxopts::value<int>()->default_value("0"), "N")(
       "name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt reads fineweb",
       cxxopts::value<std::string>()->default_value("fineweb"),
-      "PREFIX")("replace-invalid", "turn bytes that are not UTF-8 into U+FFFD instead of stopping")(
-      "force", "replace shards that are in DIR already")(
+      "PREFIX")("replace-invalid",
+                "turn bytes that are not UTF-8, and lone surrogates in JSON, into U+FFFD instead "
+                "of stopping")("force", "replace shards that are in DIR already")(
       "baselines", "at the end, score n-gram models on the validation split")(
       "h,help", "this text")("files", "", cxxopts::value<std::vector<std::string>>());
   options.parse_positional("files");
@@ -73,6 +79,7 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   options.tokenizer_path = given["tokenizer"].as<std::string>();
   options.out_dir = given["out"].as<std::string>();
   options.files = given["files"].as<std::vector<std::string>>();
+  options.text_key = given["text-key"].as<std::string>();
   options.separator = parse_separator(given["document-separator"].as<std::string>());
   options.shard_tokens = given["shard-tokens"].as<std::int64_t>();
   options.val_documents = given["val-documents"].as<std::int64_t>();

@@ -73,6 +73,7 @@ constexpr Rule rules[] = {
     // Frozen as what follows from them: data and tokenizer by their content, micro-batches.
     {"data_path", never},
     {"tokenizer_path", never},
+    {"text_key", never},
     {"grad_accum_steps", never},
     // The schedule's length, where it does not follow the clock or a trace.
     {"schedule_iterations",

@@ -13,7 +13,9 @@ namespace tg {
 struct ShardingOptions {
   std::string tokenizer_path;
   std::string out_dir;
-  std::vector<std::string> files;  // "-": standard input
+  // Folders stand for the text in them (data/text_files.h); "-": standard input.
+  std::vector<std::string> files;
+  std::string text_key = "text";  // of JSON's objects
   Separator separator = Separator::file;
   std::int64_t shard_tokens = 100'000'000;
   // Arguments of is_validation_document().

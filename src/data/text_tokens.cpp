@@ -11,10 +11,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "config/data_config.h"
 #include "data/document_encoder.h"
 #include "data/document_split.h"
 #include "data/growing_tokens.h"
 #include "data/sampled_digest.h"
+#include "data/text_kind.h"
 #include "data/text_progress.h"
 
 namespace tg {
@@ -35,7 +37,7 @@ std::string name_of(const std::vector<std::string>& files) {
 class TextCorpus::Work {
  public:
   Work(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
-       int threads);
+       int threads, const std::string& text_key);
   ~Work();
 
   class Split final : public TokenSource {
@@ -68,6 +70,7 @@ class TextCorpus::Work {
 
   const std::vector<std::string> files_;
   std::string name_;
+  std::string text_key_;
   Tokenizer tokenizer_;
   mutable TextProgress progress_;  // of waits for the whole text
   DocumentReader reader_;
@@ -86,14 +89,15 @@ class TextCorpus::Work {
 };
 
 TextCorpus::Work::Work(std::vector<std::string> files, const std::string& tokenizer_path,
-                       int vocab_size, int threads)
+                       int vocab_size, int threads, const std::string& text_key)
     : train(*this, name_of(files) + " (train)"),
       val(*this, name_of(files) + " (val)"),
       files_(files),
       name_(name_of(files)),
+      text_key_(text_key),
       tokenizer_(tokenizer_path, vocab_size),
       progress_("tokenizing " + name_ + ":", files),
-      reader_(std::move(files), Separator::blank_line, false),
+      reader_(std::move(files), Separator::blank_line, false, text_key),
       encoder_(tokenizer_, reader_, threads) {
   thread_ = std::thread([this] { run(); });
 }
@@ -116,10 +120,10 @@ std::string TextCorpus::Work::identity() const {
     digest.add(file);
     bytes += file.size();
   }
-  const auto jsonl = std::ranges::count_if(
-      files_, [](const std::string& path) { return path.ends_with(".jsonl"); });
-  return fmt::format("{} text files ({} of JSON lines), {} bytes, digest {}", files_.size(), jsonl,
-                     bytes, digest.text());
+  const auto json = std::ranges::count_if(files_, is_json_named);
+  const bool other_key = json > 0 && text_key_ != DataConfig().text_key;
+  return fmt::format("{} text files ({} of JSON lines{}), {} bytes, digest {}", files_.size(), json,
+                     other_key ? ", key " + text_key_ : "", bytes, digest.text());
 }
 
 void TextCorpus::Work::run() {
@@ -171,7 +175,7 @@ std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens,
   const auto done = [&] { return stop_ || ended_ || split.tokens_.size() >= tokens; };
   if (tokens == all_tokens) {
     while (!changed_.wait_for(lock, kProgressInterval, done)) {
-      progress_.show(text_bytes_, train.tokens_.size() + val.tokens_.size());
+      progress_.show(text_bytes_, train.tokens_.size() + val.tokens_.size(), reader_.bytes_read());
     }
     TextProgress::clear();
   } else {
@@ -212,8 +216,9 @@ void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16
 }
 
 TextCorpus::TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path,
-                       int vocab_size, int threads)
-    : work_(std::make_shared<Work>(std::move(files), tokenizer_path, vocab_size, threads)) {}
+                       int vocab_size, int threads, const std::string& text_key)
+    : work_(std::make_shared<Work>(std::move(files), tokenizer_path, vocab_size, threads,
+                                   text_key)) {}
 
 std::shared_ptr<const TokenSource> TextCorpus::train() const {
   return {work_, &work_->train};

@@ -14,11 +14,11 @@ namespace tg {
 // twentieth document is for validation. They do not depend on the number of threads.
 class TextCorpus {
  public:
-  // Starts to tokenise `files`, in order.
+  // Starts to tokenise `files`, in order; text_key: of JSON's objects, the text.
   // Errors: those of the tokenizer (missing_input, bad_data, config: other than vocab_size, no
   // BOS).
   TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
-             int threads);
+             int threads, const std::string& text_key = "text");
 
   // Sources of one shard each, which may outlive the corpus; the last of the three to be destroyed
   // stops the threads. A read blocks until its tokens are made, or the text has ended. tokens() and

@@ -15,6 +15,7 @@ namespace {
 // The names and defaults that the Python scripts and their users rely on.
 const char* const all_defaults = R"(DATA_PATH=./data/datasets/fineweb10B_sp1024
 TOKENIZER_PATH=./data/tokenizers/fineweb_1024_bpe.model
+TEXT_KEY=text
 RUN_ID=
 SEED=1337
 LOADER_ORDER=stream

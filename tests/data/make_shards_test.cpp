@@ -10,6 +10,7 @@
 #include "data/sharding.h"
 #include "data/tokenizer.h"
 #include "tests/data/files.h"
+#include "tests/data/packed.h"
 
 namespace tg {
 namespace {
@@ -30,8 +31,8 @@ struct Outcome {
 };
 
 // The real program; `arguments` go through a shell.
-Outcome run(const TempDir& dir, const std::string& arguments) {
-  const std::string command = fmt::format("{} --tokenizer {} {} >{} 2>{}", MAKE_SHARDS, kModel,
+Outcome run(const TempDir& dir, const std::string& arguments, const std::string& model = kModel) {
+  const std::string command = fmt::format("{} --tokenizer {} {} >{} 2>{}", MAKE_SHARDS, model,
                                           arguments, dir / "stdout", dir / "stderr");
   const int status = std::system(command.c_str());
   return {WEXITSTATUS(status), read_file(dir / "stdout"), read_file(dir / "stderr")};
@@ -182,6 +183,46 @@ TEST(MakeShards, TakesADocumentFromEachLineOfAJsonlFile) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(documents(dir / "out", "val").size(), 1U);
   EXPECT_EQ(documents(dir / "out", "train").at(1), "last");
+}
+
+TEST(MakeShards, ReadsFoldersPackedFilesAndAnotherKey) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "texts/more");
+  write_file(dir / "texts/a.jsonl.gz", test::gzip("{\"body\": \"one\"}\n{\"body\": \"two\"}\n"));
+  write_file(dir / "texts/more/b.json", "[{\"body\": \"three\"}, {\"body\": \"four\"}]");
+  write_file(dir / "texts/more/c.txt.zst", test::zstd("five"));
+  write_file(dir / "texts/d.csv", "six");
+  const auto arguments = fmt::format("--val-documents 1 --out {} --text-key body ", dir / "out");
+  const auto outcome = run(dir, arguments + (dir / "texts"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_start(outcome.out, (dir / "texts") + ": 3 text files; left out: 1 .csv\n");
+  EXPECT_EQ(documents(dir / "out", "val"), (std::vector<std::string>{"one"}));
+  EXPECT_EQ(documents(dir / "out", "train"),
+            (std::vector<std::string>{"two", "three", "four", "five"}));
+  write_file(dir / "in", test::xz("one\n\ntwo"));
+  const auto piped = run(
+      dir, fmt::format("--force --document-separator blank-line {} - <{}", arguments, dir / "in"));
+  ASSERT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(documents(dir / "out", "train"), (std::vector<std::string>{"two"}));
+}
+
+TEST(MakeShards, LeavesNothingOfADamagedOrCutStream) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += sentence(i * i) + "\n\n";
+  for (const auto& [suffix, pack] : test::kPackers) {
+    const auto packed = pack(text);
+    const auto path = dir / "in.txt" + suffix;
+    write_file(path, packed.substr(0, packed.size() - 100));
+    const auto outcome =
+        run(dir, fmt::format("--out {} --document-separator blank-line --shard-tokens 50000 {}",
+                             dir / "out", path));
+    EXPECT_EQ(outcome.code, 65);
+    expect_start(outcome.err,
+                 fmt::format("ERROR exit=65 rank=0: {}: expected {} data at byte {} of the file",
+                             path, suffix, packed.size() - 100));
+    EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
+  }
 }
 
 TEST(MakeShards, StopsAtInvalidUtf8OrReplacesItWithOneWarning) {

@@ -12,6 +12,7 @@
 #include "data/sharding.h"
 #include "tests/base/asleep.h"
 #include "tests/data/files.h"
+#include "tests/data/packed.h"
 
 namespace tg {
 namespace {
@@ -107,6 +108,20 @@ TEST(TextCorpus, MakesTheTokensOfMakeShardsFromJsonLines) {
   expect_as_in_shards({dir / "a.jsonl"});
 }
 
+TEST(TextCorpus, MakesTheTokensOfMakeShardsFromPackedTexts) {
+  const TempDir dir;
+  write_file(dir / "a.txt.zst", test::zstd(txt(30)) + test::zstd(long_document()));
+  write_file(dir / "b.jsonl.gz", test::gzip(jsonl(50)));
+  write_file(dir / "c.json.xz", test::xz(jsonl(7)));
+  expect_as_in_shards({dir / "a.txt.zst", dir / "b.jsonl.gz", dir / "c.json.xz"});
+  const TempDir plain;
+  write_file(plain / "a.txt", txt(30) + long_document());
+  write_file(plain / "b.jsonl", jsonl(57));
+  const auto [train, val] = from_shards({plain / "a.txt", plain / "b.jsonl"});
+  const auto [packed_train, packed_val] = from_shards({dir / "a.txt.zst", dir / "b.jsonl.gz"});
+  EXPECT_TRUE(std::equal(packed_train.begin(), packed_train.end(), train.begin()));
+}
+
 TEST(TextCorpus, IsOneShardThatBeginsAgainAtItsEnd) {
   const TempDir dir;
   write_file(dir / "a.txt", txt(100));
@@ -147,6 +162,12 @@ TEST(TextCorpus, IsIdentifiedByItsTextWhereverItIsBeforeItsTokensAreMade) {
   EXPECT_NE(identity_of("a.txt", changed), identity);
   EXPECT_NE(identity_of("a.txt", text + "\n"), identity);
   EXPECT_NE(identity_of("a.jsonl", jsonl(5)), identity_of("b.txt", jsonl(5)));
+  const auto packed = identity_of("a.jsonl.gz", test::gzip(jsonl(5)));
+  EXPECT_EQ(packed.find("1 text files (1 of JSON lines), "), 0U) << packed;
+  const auto other_key = TextCorpus({dir / "a.jsonl.gz"}, model, 512, 1, "id").train()->identity();
+  EXPECT_EQ(other_key.find("1 text files (1 of JSON lines, key id), "), 0U) << other_key;
+  EXPECT_EQ(TextCorpus({dir / "b.txt"}, model, 512, 1, "id").train()->identity(),
+            identity_of("b.txt", jsonl(5)));
 }
 
 TEST(TextCorpus, GivesManyReadersTheSameTokensWhileItGrows) {
