@@ -8,6 +8,7 @@ namespace {
 // Field numbers of sentencepiece_model.proto.
 constexpr std::uint64_t trainer_field = 2, normalizer_field = 3, model_type_field = 3;
 constexpr std::uint64_t bpe_type = 2;
+constexpr std::uint64_t charsmap_field = 2, dummy_prefix_field = 3, extra_whitespaces_field = 4;
 
 std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
   std::uint64_t value = 0;
@@ -60,22 +61,48 @@ std::optional<Field> take_field(std::string_view& bytes) {
   return field;
 }
 
+// Passes each field to `use`. → whether all were complete.
+template <class Use>
+bool for_each_field(std::string_view bytes, Use use) {
+  while (!bytes.empty()) {
+    const auto field = take_field(bytes);
+    if (!field || !use(*field)) return false;
+  }
+  return true;
+}
+
+bool scan_trainer(std::string_view bytes, ModelProto& model) {
+  return for_each_field(bytes, [&](const Field& setting) {
+    if (setting.number == model_type_field) model.bpe = setting.value == bpe_type;
+    return true;
+  });
+}
+
+bool scan_normalizer(std::string_view bytes, ModelProto& model) {
+  return for_each_field(bytes, [&](const Field& setting) {
+    if (setting.number == charsmap_field) model.maps_characters = !setting.content.empty();
+    if (setting.number == dummy_prefix_field) model.adds_space = setting.value != 0;
+    if (setting.number == extra_whitespaces_field) model.removes_spaces = setting.value != 0;
+    return true;
+  });
+}
+
 }  // namespace
 
 std::optional<ModelProto> scan_model_proto(std::string_view bytes) {
   ModelProto model;
-  while (!bytes.empty()) {
-    const auto field = take_field(bytes);
-    if (!field) return {};
-    if (field->number == normalizer_field) model.has_normalizer = true;
-    if (field->number != trainer_field) continue;
-    model.has_trainer = true;
-    for (std::string_view trainer = field->content; !trainer.empty();) {
-      const auto setting = take_field(trainer);
-      if (!setting) return {};
-      if (setting->number == model_type_field) model.bpe = setting->value == bpe_type;
+  const bool complete = for_each_field(bytes, [&](const Field& field) {
+    if (field.number == trainer_field) {
+      model.has_trainer = true;
+      return scan_trainer(field.content, model);
     }
-  }
+    if (field.number == normalizer_field) {
+      model.has_normalizer = true;
+      return scan_normalizer(field.content, model);
+    }
+    return true;
+  });
+  if (!complete) return {};
   return model;
 }
 

@@ -10,6 +10,10 @@ struct ModelProto {
   bool has_trainer = false;     // field 2, written after the pieces
   bool has_normalizer = false;  // field 3, written last
   bool bpe = false;             // trainer's model_type
+  // The normalizer's.
+  bool maps_characters = false;  // a rule other than identity
+  bool removes_spaces = true;    // remove_extra_whitespaces
+  bool adds_space = true;        // add_dummy_prefix
 };
 
 // Empty if the bytes are not a complete protobuf message.

@@ -7,7 +7,6 @@
 
 #include "base/error.h"
 #include "base/shown.h"
-#include "data/model_proto.h"
 
 namespace tg {
 namespace {
@@ -23,6 +22,18 @@ PieceKind kind_of(const sentencepiece::SentencePieceProcessor& processor, int id
   return PieceKind::normal;
 }
 
+// Spaces in the place of their marks.
+std::string with_spaces(std::string_view pieces) {
+  std::string text;
+  while (true) {
+    const auto mark = pieces.find(space_mark);
+    text += pieces.substr(0, mark);
+    if (mark == std::string_view::npos) return text;
+    text += ' ';
+    pieces.remove_prefix(mark + space_mark.size());
+  }
+}
+
 }  // namespace
 
 SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string& path)
@@ -32,6 +43,7 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string
   REQUIRE(proto && proto->has_trainer && proto->has_normalizer, ExitCode::bad_data,
           "tokenizer {} is cut short or no SentencePiece model ({} bytes); copy it again", path,
           bytes.size());
+  proto_ = *proto;
   std::string reason;
   try {
     const auto status = processor_->LoadFromSerializedProto({bytes.data(), bytes.size()});
@@ -49,7 +61,7 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string
     pieces_.push_back(processor_->IdToPiece(id));
     kinds_.push_back(kind_of(*processor_, id));
   }
-  splittable_ = find_whether_splittable(proto->bpe);
+  splittable_ = find_whether_splittable(proto_.bpe);
 }
 
 SentencePieceModel::~SentencePieceModel() = default;
@@ -84,6 +96,33 @@ std::string SentencePieceModel::decode_continued(std::span<const std::uint16_t> 
   const auto guard_bytes = decode(guarded).size();
   guarded.insert(guarded.end(), ids.begin(), ids.end());
   return decode(guarded).substr(guard_bytes);
+}
+
+std::string SentencePieceModel::keeping_flags() const {
+  std::string flags;
+  if (proto_.maps_characters) flags = "--normalization_rule_name=identity";
+  if (proto_.maps_characters && proto_.removes_spaces) flags += ' ';
+  if (proto_.removes_spaces) flags += "--remove_extra_whitespaces=false";
+  return flags;
+}
+
+// Of a piece that is unknown, the library returns the text.
+std::string SentencePieceModel::normalized(std::string_view text) const {
+  std::vector<std::string> pieces;
+  const auto status = processor_->Encode({text.data(), text.size()}, &pieces);
+  REQUIRE(status.ok(), ExitCode::bad_data, "cannot tokenize a text of {} bytes ({})", text.size(),
+          status.message());
+  std::string left;
+  for (const std::string& piece : pieces) {
+    const int id = processor_->PieceToId(piece);
+    if (processor_->IsByte(id)) {
+      left += static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16));  // <0x41>
+    } else {
+      left += piece;
+    }
+  }
+  left = with_spaces(left);
+  return proto_.adds_space && left.starts_with(' ') ? left.substr(1) : left;
 }
 
 // BPE merges do not cross a space if pieces have a space only at their start, and if a space is a

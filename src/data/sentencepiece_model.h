@@ -1,6 +1,7 @@
 #pragma once
 #include <memory>
 
+#include "data/model_proto.h"
 #include "data/tokenizer_model.h"
 
 namespace sentencepiece {
@@ -25,6 +26,8 @@ class SentencePieceModel final : public TokenizerModel {
   void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override;
   std::string decode(std::span<const std::uint16_t> ids) const override;
   std::string decode_continued(std::span<const std::uint16_t> ids) const override;
+  std::string keeping_flags() const override;
+  std::string normalized(std::string_view text) const override;
   bool splittable() const override { return splittable_; }
 
  private:
@@ -32,6 +35,7 @@ class SentencePieceModel final : public TokenizerModel {
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
   bool splittable_ = false;
+  ModelProto proto_;
 };
 
 }  // namespace tg

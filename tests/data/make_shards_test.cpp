@@ -225,6 +225,34 @@ TEST(MakeShards, LeavesNothingOfADamagedOrCutStream) {
   }
 }
 
+TEST(MakeShards, SaysOnceWhatTheTokenizerDoesNotKeep) {
+  const TempDir dir;
+  for (int i = 0; i < 3; ++i)
+    write_file(dir / fmt::format("{}.txt", i), "The  licence\n  grants \u2460 of the rights. \n");
+  const auto arguments =
+      fmt::format("--force --val-documents 1 --out {} {}/?.txt", dir / "out", dir.path());
+  const auto exact = run(dir, arguments, std::string(TEST_DATA_DIR) + "/data_exact.model");
+  EXPECT_EQ(exact.code, 0);
+  EXPECT_EQ(exact.err, "");
+  // spm_train's own defaults.
+  const auto train = fmt::format(
+      "{} -c \"import sentencepiece as s; s.SentencePieceTrainer.train(input='{}', "
+      "model_prefix='{}', model_type='bpe', vocab_size=60, hard_vocab_limit=False, "
+      "minloglevel=2)\"",
+      TEST_PYTHON, dir / "0.txt", dir / "default");
+  ASSERT_EQ(std::system(train.c_str()), 0);
+  const auto lossy = run(dir, arguments, dir / "default.model");
+  EXPECT_EQ(lossy.code, 0) << lossy.err;
+  EXPECT_EQ(
+      lossy.err,
+      fmt::format("WARN rank=0: tokenizer {} does not keep the text: of the first 3 documents, "
+                  "126 bytes, it drops or changes 6 of 6 line ends, 9 of 9 repeated, leading "
+                  "and trailing spaces, 3 of 87 other characters; bits per byte count what it "
+                  "leaves. To keep them, train it with --normalization_rule_name=identity "
+                  "--remove_extra_whitespaces=false\n",
+                  dir / "default.model"));
+}
+
 TEST(MakeShards, StopsAtInvalidUtf8OrReplacesItWithOneWarning) {
   const TempDir dir;
   write_file(dir / "a.txt", "good text\nbad \xff\xc3 text");
