@@ -19,6 +19,7 @@ find_path(PROTOZERO protozero/pbf_writer.hpp REQUIRED)  # headers alone
 # Every Debian has their shared libraries: dpkg unpacks with them.
 find_package(LibLZMA REQUIRED)
 find_package(ZLIB REQUIRED)
+pkg_check_modules(zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 if(TRAIN_GPT_TESTS)
   find_package(GTest REQUIRED)

@@ -21,10 +21,12 @@ using tg::ExitCode;
 cxxopts::Options declare_options() {
   cxxopts::Options options("make_shards",
                            "Tokenizes text into shards: BOS before each document, no EOS.\n"
-                           "Each FILE is UTF-8 text; '-' is standard input. In a FILE.jsonl each "
-                           "line is an object whose \"text\" is a document.\n"
-                           "With --from-tokens each FILE holds token ids instead: those with the "
-                           "word val in their names are for validation.\n");
+                           "Each FILE is UTF-8 text, also packed as .gz, .zst or .xz; '-' is "
+                           "standard input. In a FILE.jsonl or FILE.json each line is an object "
+                           "whose \"text\" is a document; FILE.json may be an array of such. Of a "
+                           "folder all .txt, .jsonl and .json are read, subfolders too, sorted by "
+                           "path.\nWith --from-tokens each FILE holds token ids instead: those with "
+                           "the word val in their names are for validation.\n");
   options.positional_help("FILE...").custom_help(
       "--tokenizer FILE --out DIR [OPTION...] FILE...|-\n  make_shards --from-tokens "
       "--out DIR [OPTION...]");
@@ -41,7 +43,9 @@ cxxopts::Options declare_options() {
                 "N")("document-separator",
                      "a document is a file, ends at an empty line, or is a line: "
                      "file|blank-line|line",
-                     cxxopts::value<std::string>()->default_value("file"), "KIND")(
+                     cxxopts::value<std::string>()->default_value("file"),
+                     "KIND")("text-key", "key of the text in the objects of JSON",
+                             cxxopts::value<std::string>()->default_value("text"), "KEY")(
       "shuffle",
       "write the documents of each split in a random order, which SEED (0 or more) determines",
       cxxopts::value<std::uint64_t>(),
@@ -50,8 +54,9 @@ cxxopts::Options declare_options() {
               cxxopts::value<int>()->default_value("0"), "N")(
       "name-prefix", "shards are PREFIX_train_000000.bin, ...; train_gpt's SHARD_PREFIX",
       cxxopts::value<std::string>()->default_value("fineweb"),
-      "PREFIX")("replace-invalid", "turn bytes that are not UTF-8 into U+FFFD instead of stopping")(
-      "force", "replace shards that are in DIR already")(
+      "PREFIX")("replace-invalid",
+                "turn bytes that are not UTF-8, and lone surrogates in JSON, into U+FFFD instead "
+                "of stopping")("force", "replace shards that are in DIR already")(
       "own-merges", "the vocab.bpe or .tiktoken table has not GPT-2's 50000 merges but its own")(
       "from-tokens",
       "FILE.npy is an array of integers, FILE.bin uint16 ids or a shard; without a name for "
@@ -101,6 +106,7 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   if (given.count("tokenizer") > 0) options.tokenizer_path = given["tokenizer"].as<std::string>();
   options.out_dir = given["out"].as<std::string>();
   options.files = given["files"].as<std::vector<std::string>>();
+  options.text_key = given["text-key"].as<std::string>();
   options.separator = parse_separator(given["document-separator"].as<std::string>());
   options.shard_tokens = given["shard-tokens"].as<std::int64_t>();
   options.val_documents = given["val-documents"].as<std::int64_t>();

@@ -123,6 +123,10 @@ void warn_line(std::string_view text) {
   state.err->info("WARN rank={}: {}", state.rank, as_line(text));
 }
 
+void warn_line_once(std::string_view text) {
+  if (log_state().rank == 0) warn_line(text);
+}
+
 void error_line(int exit_code, std::string_view what) {
   Log& state = log_state();
   progress_line("");

@@ -24,6 +24,8 @@ void continue_log_file(const std::string& path);
 
 void log_line(std::string_view text);
 void warn_line(std::string_view text);
+// From rank 0 alone: what every rank finds alike.
+void warn_line_once(std::string_view text);
 // `ERROR exit=65 rank=1 step=12: what`; without step before the first one. Also goes to torchrun's
 // error file (error_file.h) and to who listens (ending.h).
 void error_line(int exit_code, std::string_view what);
@@ -42,6 +44,10 @@ void log_info(fmt::format_string<Args...> format, Args&&... args) {
 template <typename... Args>
 void log_warn(fmt::format_string<Args...> format, Args&&... args) {
   warn_line(fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_warn_once(fmt::format_string<Args...> format, Args&&... args) {
+  warn_line_once(fmt::format(format, std::forward<Args>(args)...));
 }
 
 }  // namespace tg

@@ -74,6 +74,7 @@ constexpr Rule rules[] = {
     {"data_path", never},
     {"shard_prefix", never},
     {"tokenizer_path", never},
+    {"text_key", never},
     {"grad_accum_steps", never},
     // The schedule's length, where it does not follow the clock or a trace.
     {"schedule_iterations",

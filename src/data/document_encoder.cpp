@@ -25,6 +25,7 @@ void require_bos(const Tokenizer& tokenizer) {
 DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads)
     : tokenizer_(tokenizer),
       reader_(reader),
+      loss_(tokenizer),
       most_in_flight_(2 * static_cast<std::size_t>(threads) + 1) {
   assert(threads > 0);
   require_bos(tokenizer);
@@ -71,8 +72,12 @@ std::vector<DocumentEncoder::Text> DocumentEncoder::take_texts() {
       if (ended_) break;
       auto document = reader_.next();
       ended_ = !document.has_value();
-      if (ended_) break;
+      if (ended_) {
+        loss_.finish();
+        break;
+      }
       const auto shared = std::make_shared<const Document>(std::move(*document));
+      loss_.add(shared->text);
       for (const std::string_view part : tokenizer_.split(shared->text, part_bytes)) {
         texts_.push_back({shared, part, part.data() == shared->text.data()});
       }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "data/document_reader.h"
+#include "data/normalization_loss.h"
 #include "data/tokenizer.h"
 
 namespace tg {
@@ -30,7 +31,8 @@ class DocumentEncoder {
     bool begins_document = false;
   };
 
-  // `tokenizer` and `reader` must outlive the encoder. Errors: config (the tokenizer has no BOS).
+  // `tokenizer` and `reader` must outlive the encoder. Warns once of what the tokenizer does not
+  // keep of the first documents. Errors: config (the tokenizer has no BOS).
   DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads);
   ~DocumentEncoder();
   DocumentEncoder(const DocumentEncoder&) = delete;
@@ -54,6 +56,7 @@ class DocumentEncoder {
 
   const Tokenizer& tokenizer_;
   DocumentReader& reader_;
+  NormalizationLoss loss_;
   std::size_t most_in_flight_;
   std::deque<Text> texts_;  // read, not yet in a job
   bool ended_ = false;

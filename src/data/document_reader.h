@@ -1,22 +1,16 @@
 #pragma once
 // Splits text files into documents, in order. A document is valid UTF-8 and not only white space,
-// which is skipped. Of a file NAME.jsonl every line is a JSON object whose "text" is a document,
-// whatever the separator.
+// which is skipped. Files are read as data/unpacked_file.h and data/text_kind.h say.
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "data/file.h"
+#include "data/raw_documents.h"
 
 namespace tg {
-
-enum class Separator {
-  file,        // a file is a document
-  blank_line,  // documents are separated by empty lines, that is two or more line ends
-  line,        // a line is a document
-};
 
 struct Document {
   std::string text;
@@ -26,40 +20,35 @@ struct Document {
 class DocumentReader {
  public:
   // Paths in order; "-" is the standard input. replace_invalid: U+FFFD for each byte that is not
-  // UTF-8, with one warning, instead of an error.
-  DocumentReader(std::vector<std::string> paths, Separator separator, bool replace_invalid);
+  // UTF-8 and each lone surrogate in JSON, with one warning, instead of an error. text_key: the
+  // member of JSON's objects that is the document.
+  DocumentReader(std::vector<std::string> paths, Separator separator, bool replace_invalid,
+                 std::string text_key = "text");
 
   // The next document; empty after the last.
-  // Errors: missing_input; bad_data (not UTF-8: file and byte; a document of more than 1 GiB; a
-  // line of a .jsonl file without a document: file, line and byte); io.
+  // Errors: missing_input; io; bad_data (not UTF-8: file and byte; a lone surrogate: file, line and
+  // column; an object without a document: file, line and byte; what RawDocuments refuses).
   std::optional<Document> next();
 
+  // Of the files, as they are stored. Safe from any thread.
   std::int64_t bytes_read() const { return bytes_read_; }
 
  private:
-  void open_next();  // opens the next path
-  void skip_byte_order_mark();
-  bool fill();                             // reads more of the file; false: at its end
-  std::optional<std::string_view> take();  // the next raw document of the file
-  std::optional<std::string_view> take_separated(Separator separator);
-  // The text of a raw document at byte `at` of the current file.
-  std::string text_of(std::string_view raw, std::int64_t at);
-  void check(std::string& text, std::int64_t at);
+  std::string text_of(const RawDocument& raw);
+  std::string text_of_json(const RawDocument& raw);
+  // Whether `bytes`, which begin at byte `at` of the text, are UTF-8; refuses or warns of others.
+  bool check_utf8(std::string_view bytes, std::int64_t at);
+  void check_surrogate(const RawDocument& raw, std::string_view from_surrogate);
 
   std::vector<std::string> paths_;
   Separator separator_;
   bool replace_invalid_;
+  std::string text_key_;
   bool warned_ = false;
   std::size_t next_path_ = 0;
-  std::optional<File> file_;
-  bool is_jsonl_ = false;   // the current file
-  std::int64_t taken_ = 0;  // raw documents of the current file
-  std::string buffer_;      // of the current file; from `begin_` on not yet taken
-  std::size_t begin_ = 0;
-  std::size_t searched_ = 0;  // no separator begins before this
-  std::int64_t offset_ = 0;   // buffer_'s position in the file
-  bool ended_ = false;
-  std::int64_t bytes_read_ = 0;
+  std::optional<RawDocuments> file_;
+  std::int64_t read_before_ = 0;  // of the files before this one
+  std::atomic<std::int64_t> bytes_read_ = 0;
 };
 
 }  // namespace tg

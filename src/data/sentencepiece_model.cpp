@@ -39,6 +39,18 @@ std::string normalisation_of(const ModelProto& proto) {
 constexpr std::string_view own_normalizers[] = {"identity", "nfkc", "nmt_nfkc", "nfkc_cf",
                                                 "nmt_nfkc_cf"};
 
+// Spaces in the place of their marks.
+std::string with_spaces(std::string_view pieces) {
+  std::string text;
+  while (true) {
+    const auto mark = pieces.find(space_mark);
+    text += pieces.substr(0, mark);
+    if (mark == std::string_view::npos) return text;
+    text += ' ';
+    pieces.remove_prefix(mark + space_mark.size());
+  }
+}
+
 }  // namespace
 
 SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string& path)
@@ -48,6 +60,7 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string
   REQUIRE(proto && proto->has_trainer && proto->has_normalizer, ExitCode::bad_data,
           "tokenizer {} is cut short or no SentencePiece model ({} bytes); copy it again", path,
           bytes.size());
+  proto_ = *proto;
   std::string reason;
   try {
     const auto status = processor_->LoadFromSerializedProto({bytes.data(), bytes.size()});
@@ -68,11 +81,11 @@ SentencePieceModel::SentencePieceModel(std::string_view bytes, const std::string
             "tokenizer {}: piece {} has {} bytes (expected at most {})", path, id,
             pieces_.back().size(), largest_piece);
   }
-  spaces_ = find_spaces(*proto);
-  normalisation_ = normalisation_of(*proto);
-  splittable_ = find_whether_splittable(proto->type == ModelType::bpe);
-  if (proto->type == ModelType::unigram && std::ranges::count(own_normalizers, proto->rules) > 0)
-    unigram_ = unigram_pieces(proto->user_defined);
+  spaces_ = find_spaces();
+  normalisation_ = normalisation_of(proto_);
+  splittable_ = find_whether_splittable();
+  if (proto_.type == ModelType::unigram && std::ranges::count(own_normalizers, proto_.rules) > 0)
+    unigram_ = unigram_pieces();
 }
 
 SentencePieceModel::~SentencePieceModel() = default;
@@ -94,7 +107,7 @@ void SentencePieceModel::encode(std::string_view text, std::vector<std::uint16_t
 }
 
 // The pieces of a text are its normalised text, whatever they are.
-std::string SentencePieceModel::normalised(std::string_view text) const {
+std::string SentencePieceModel::joined_pieces(std::string_view text) const {
   std::string all;
   const auto encoded = processor_->EncodeAsImmutableProto({text.data(), text.size()});
   for (const auto& piece : encoded.pieces()) {
@@ -110,18 +123,17 @@ std::string SentencePieceModel::normalised(std::string_view text) const {
 
 // Null where a text's last character is followed by a mark, so that parts cannot be joined. Also
 // collects whole_.
-std::unique_ptr<const UnigramPieces> SentencePieceModel::unigram_pieces(
-    const std::vector<bool>& user_defined) {
-  const auto guard = normalised(guard_word), two = normalised("ab");
-  if (!two.starts_with(guard) || normalised("abb") != two + two.substr(guard.size()))
+std::unique_ptr<const UnigramPieces> SentencePieceModel::unigram_pieces() {
+  const auto guard = joined_pieces(guard_word), two = joined_pieces("ab");
+  if (!two.starts_with(guard) || joined_pieces("abb") != two + two.substr(guard.size()))
     return nullptr;
   std::vector<UnigramPiece> pieces(pieces_.size());
   for (std::size_t id = 0; id < pieces.size(); ++id) {
     if (kinds_[id] != PieceKind::normal) continue;
     pieces[id] = {.text = pieces_[id],
                   .score = processor_->GetScore(static_cast<int>(id)),
-                  .user_defined = user_defined[id]};
-    if (user_defined[id]) whole_.push_back(pieces_[id]);
+                  .user_defined = proto_.user_defined[id]};
+    if (proto_.user_defined[id]) whole_.push_back(pieces_[id]);
   }
   return std::make_unique<UnigramPieces>(pieces);
 }
@@ -149,12 +161,12 @@ void SentencePieceModel::encode_long(std::string_view text, std::vector<std::uin
     after_unknown = !known;
   };
   UnigramPath path(*unigram_);
-  const auto guard_bytes = normalised(guard_word).size();
+  const auto guard_bytes = joined_pieces(guard_word).size();
   const auto parts = split_between_letters(text, part_bytes, whole_);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const bool first = i == 0;
     const auto part =
-        normalised(first ? std::string(parts[i]) : std::string(guard_word).append(parts[i]));
+        joined_pieces(first ? std::string(parts[i]) : std::string(guard_word).append(parts[i]));
     path.add(std::string_view(part).substr(first ? 0 : guard_bytes), i + 1 == parts.size(), take);
   }
 }
@@ -176,19 +188,38 @@ std::string SentencePieceModel::decode_continued(std::span<const std::uint16_t> 
   return decode(guarded).substr(guard_bytes);
 }
 
+std::string SentencePieceModel::keeping_flags() const {
+  std::string flags;
+  if (proto_.has_rules) flags = "--normalization_rule_name=identity";
+  if (proto_.has_rules && proto_.removes_spaces) flags += ' ';
+  if (proto_.removes_spaces) flags += "--remove_extra_whitespaces=false";
+  return flags;
+}
+
+std::string SentencePieceModel::normalized(std::string_view text) const {
+  auto left = with_spaces(joined_pieces(text));
+  if (!proto_.adds_space) return left;
+  if (proto_.space_as_suffix) {
+    if (left.ends_with(' ')) left.pop_back();
+  } else if (left.starts_with(' ')) {
+    left.erase(0, 1);
+  }
+  return left;
+}
+
 // Where leading spaces are removed, a document begins with no mark at all, and the reference
 // implementation counts none behind an unknown piece, whatever the model adds.
-SpaceMarks SentencePieceModel::find_spaces(const ModelProto& proto) const {
-  SpaceMarks spaces{.mark = proto.marks_spaces ? space_mark : " "};
-  spaces.first_is_added = !proto.space_as_suffix && (proto.adds_space || proto.removes_spaces);
-  spaces.last_is_added = proto.space_as_suffix && proto.adds_space;
+SpaceMarks SentencePieceModel::find_spaces() const {
+  SpaceMarks spaces{.mark = proto_.marks_spaces ? space_mark : " "};
+  spaces.first_is_added = !proto_.space_as_suffix && (proto_.adds_space || proto_.removes_spaces);
+  spaces.last_is_added = proto_.space_as_suffix && proto_.adds_space;
   bool known = false, has_bytes = false;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     known |= kinds_[id] == PieceKind::normal && pieces_[id] == spaces.mark;
     has_bytes |= kinds_[id] == PieceKind::byte;
   }
   // A model of words has no piece for a space and an unknown word together.
-  known &= proto.type != ModelType::word;
+  known &= proto_.type != ModelType::word;
   spaces.may_be_spelled = !known && has_bytes;
   return spaces;
 }
@@ -196,7 +227,8 @@ SpaceMarks SentencePieceModel::find_spaces(const ModelProto& proto) const {
 // BPE merges do not cross a space if pieces have a space only at their start, and if a space is a
 // piece, it separates runs of unknown characters. Unigram models are not split: they sum floats
 // over the whole text, and a rounding may change the result.
-bool SentencePieceModel::find_whether_splittable(bool bpe) const {
+bool SentencePieceModel::find_whether_splittable() const {
+  if (proto_.type != ModelType::bpe) return false;
   bool space_known = false;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     const std::string& text = pieces_[id];
@@ -209,7 +241,7 @@ bool SentencePieceModel::find_whether_splittable(bool bpe) const {
   std::vector<std::uint16_t> word, two;
   encode(guard_word, word);
   encode(std::string(guard_word) + " b", two);
-  return bpe && space_known && two.size() > word.size() &&
+  return space_known && two.size() > word.size() &&
          std::equal(word.begin(), word.end(), two.begin());
 }
 

@@ -30,17 +30,20 @@ class SentencePieceModel final : public TokenizerModel {
   void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override;
   std::string decode(std::span<const std::uint16_t> ids) const override;
   std::string decode_continued(std::span<const std::uint16_t> ids) const override;
+  std::string keeping_flags() const override;
+  std::string normalized(std::string_view text) const override;
   bool splittable() const override { return splittable_; }
 
  private:
-  SpaceMarks find_spaces(const ModelProto& proto) const;
+  SpaceMarks find_spaces() const;
   // A unigram model's long text, in memory that does not grow with it.
   void encode_long(std::string_view text, std::vector<std::uint16_t>& ids) const;
-  std::string normalised(std::string_view text) const;
-  std::unique_ptr<const UnigramPieces> unigram_pieces(const std::vector<bool>& user_defined);
-  bool find_whether_splittable(bool bpe) const;
+  std::string joined_pieces(std::string_view text) const;
+  std::unique_ptr<const UnigramPieces> unigram_pieces();
+  bool find_whether_splittable() const;
 
   std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  ModelProto proto_;
   SpaceMarks spaces_;
   std::string normalisation_;
   bool splittable_ = false;

@@ -11,6 +11,7 @@
 #include "data/file.h"
 #include "data/shard_writer.h"
 #include "data/splitmix64.h"
+#include "data/text_files.h"
 #include "data/text_progress.h"
 #include "data/token_files.h"
 #include "data/tokenizer.h"
@@ -46,12 +47,29 @@ void require_whole_merges(const Tokenizer& tokenizer, const ShardingOptions& opt
            gpt2_merges);
 }
 
-// Before anything is made. A pipe is not tried: to open and close it would end its writer.
-void require_files(const std::vector<std::string>& files) {
+// With the texts of folders in their place. Before anything is made, all files are tried, but for
+// pipes: to open and close one would end its writer.
+std::vector<std::string> find_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  for (const std::string& path : paths) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) {
+      const auto texts = find_texts(path);
+      log_left_out(path, texts);
+      REQUIRE(!texts.files.empty(), ExitCode::missing_input,
+              "no text in the folder {} (expected files .txt, .jsonl or .json, also .gz, .zst or "
+              ".xz); name the files, if they have other names",
+              path);
+      files.insert(files.end(), texts.files.begin(), texts.files.end());
+    } else {
+      files.push_back(path);
+    }
+  }
   for (const std::string& file : files) {
     std::error_code ignored;
     if (file != "-" && !std::filesystem::is_fifo(file, ignored)) File::open(file);
   }
+  return files;
 }
 
 // A split's documents on their way to its shards.
@@ -155,11 +173,11 @@ ShardingReport shard_tokens(const ShardingOptions& options) {
 }
 
 ShardingReport shard_text(const ShardingOptions& options) {
-  require_files(options.files);
-  TextProgress progress("make_shards", options.files);
+  const auto files = find_files(options.files);
+  TextProgress progress("make_shards", files);
   const Tokenizer tokenizer(options.tokenizer_path);
   require_whole_merges(tokenizer, options);
-  DocumentReader reader(options.files, options.separator, options.replace_invalid);
+  DocumentReader reader(files, options.separator, options.replace_invalid, options.text_key);
   DocumentEncoder encoder(tokenizer, reader, options.threads);
   prepare_directory(options);
   SplitWriter train(options, "train");
@@ -177,7 +195,7 @@ ShardingReport shard_text(const ShardingOptions& options) {
       split->append(part);
     }
     progress.show(train.report().text_bytes + val.report().text_bytes,
-                  train.report().tokens + val.report().tokens);
+                  train.report().tokens + val.report().tokens, reader.bytes_read());
   }
   TextProgress::clear();
 

@@ -14,7 +14,9 @@ namespace tg {
 struct ShardingOptions {
   std::string tokenizer_path;  // with from_tokens it may be empty
   std::string out_dir;
-  std::vector<std::string> files;  // "-": standard input
+  // Folders stand for the text in them (data/text_files.h); "-": standard input.
+  std::vector<std::string> files;
+  std::string text_key = "text";  // of JSON's objects
   // The files hold token ids (data/token_files.h), below vocab_size if that is not 0, which are no
   // documents: shuffling and val_documents are for text.
   bool from_tokens = false;

@@ -38,7 +38,7 @@ struct SharedTokens::Control {
   std::atomic<std::uint32_t> changes = 0;  // a futex
   std::atomic<State> state = State::making;
   std::atomic<std::int64_t> tokens[2] = {};
-  std::atomic<std::int64_t> text_bytes = 0;
+  std::atomic<std::int64_t> text_bytes = 0, bytes_read = 0;
   // Written before the state is `failed`.
   std::int32_t exit_code = 0;
   char message[3072] = {};
@@ -104,8 +104,9 @@ void SharedTokens::tell() {
   wake();
 }
 
-void SharedTokens::publish(std::int64_t text_bytes) {
+void SharedTokens::publish(std::int64_t text_bytes, std::int64_t bytes_read) {
   control_->text_bytes = text_bytes;
+  control_->bytes_read = bytes_read;
   tell();
 }
 
@@ -131,6 +132,10 @@ std::int64_t SharedTokens::tokens(Split split) const {
 
 std::int64_t SharedTokens::text_bytes() const {
   return control_->text_bytes;
+}
+
+std::int64_t SharedTokens::bytes_read() const {
+  return control_->bytes_read;
 }
 
 Error SharedTokens::error() const {

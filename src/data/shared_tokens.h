@@ -43,7 +43,8 @@ class SharedTokens {
   // fail(). Errors of append(): io (no memory or disk space left).
   std::string address() const;
   void append(Split split, std::span<const std::uint16_t> tokens);
-  void publish(std::int64_t text_bytes);  // tokenised so far
+  // Tokenised so far, from so many bytes of the files.
+  void publish(std::int64_t text_bytes, std::int64_t bytes_read);
   void end();
   void fail(ExitCode code, const std::string& message);
 
@@ -51,6 +52,7 @@ class SharedTokens {
   State state() const;
   std::int64_t tokens(Split split) const;
   std::int64_t text_bytes() const;
+  std::int64_t bytes_read() const;
   Error error() const;  // of a maker that failed
   // Whether the maker's process, or its object, has gone.
   bool maker_has_gone() const;

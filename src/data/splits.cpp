@@ -8,8 +8,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "data/raw_documents.h"
 #include "data/shard.h"
 #include "data/synthetic_tokens.h"
+#include "data/text_files.h"
+#include "data/text_kind.h"
 #include "data/text_tokens.h"
 
 namespace tg {
@@ -19,30 +23,52 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view synthetic_prefix = "synthetic:";
 
-bool is_text_name(std::string_view name) {
-  return name.ends_with(".txt") || name.ends_with(".jsonl");
-}
-
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
 }
 
-// The text files that `path` names, in order; empty if it is not text, or cannot be listed:
-// ShardSet then reports the error.
-std::vector<std::string> text_files(const std::string& path) {
-  if (is_text_name(path) && !is_folder(path)) return {path};
-  std::vector<std::string> files;
+bool has_shards(const std::string& folder) {
   std::error_code error;
-  for (fs::directory_iterator entry(path, error), end; !error && entry != end;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
     const std::string name = entry->path().filename();
     // Shards of another prefix, too: ShardSet says so.
-    if (prefix_of_shard(name, "train") || prefix_of_shard(name, "val")) return {};
-    if (is_text_name(name) && !is_folder(entry->path())) files.push_back(entry->path());
+    if (prefix_of_shard(name, "train") || prefix_of_shard(name, "val")) return true;
   }
-  std::sort(files.begin(), files.end());
-  return files;
+  return false;
+}
+
+// Of a file that is no text by its name.
+[[noreturn]] void refuse_file(const std::string& path, const std::string& text_key) {
+  RawDocuments(path, Separator::file, text_key);  // refuses known formats
+  fail(ExitCode::bad_data,
+       "DATA_PATH={} is no text by its name (expected a folder of shards or of text, or a file "
+       ".txt, .jsonl or .json, also .gz, .zst or .xz)",
+       path);
+}
+
+// The text files that DATA_PATH names, in order; empty if it is no text, or cannot be listed:
+// ShardSet then reports the error.
+std::vector<std::string> text_files(const DataConfig& data) {
+  const std::string& path = data.data_path;
+  if (!is_folder(path)) {
+    if (text_kind_named(path)) return {path};
+    std::error_code ignored;
+    if (fs::is_regular_file(path, ignored)) refuse_file(path, data.text_key);
+    return {};
+  }
+  if (has_shards(path)) return {};
+  auto texts = find_texts(path);
+  if (texts.files.empty()) {
+    // If there is data of another kind, its line says more than that there are no shards.
+    for (const auto& file : texts.other_files) {
+      std::error_code ignored;
+      if (fs::is_regular_file(file, ignored)) RawDocuments(file, Separator::file, data.text_key);
+    }
+  }
+  log_left_out(path, texts);
+  return std::move(texts.files);
 }
 
 // Every rank reads the files itself: from a pipe each would read other bytes.
@@ -76,15 +102,18 @@ TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, 
           data.data_path);
   auto vocabulary = read_vocabulary(data, vocab_size);
   const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, making.threads,
-                          making.once_per_host);
+                          data.text_key, making.once_per_host);
   return {corpus.train(), corpus.val(), std::move(vocabulary)};
 }
 
 // What is no folder of shards.
 std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size,
                                              const TextMaking& making) {
-  if (data.data_path.starts_with(synthetic_prefix)) return synthetic_splits(data, vocab_size);
-  auto files = text_files(data.data_path);
+  const bool synthetic = data.data_path.starts_with(synthetic_prefix);
+  auto files = synthetic ? std::vector<std::string>() : text_files(data);
+  if (data.text_key != DataConfig().text_key && std::ranges::none_of(files, is_json_named))
+    log_warn_once("TEXT_KEY={} has no effect: {} has no JSON", data.text_key, data.data_path);
+  if (synthetic) return synthetic_splits(data, vocab_size);
   if (files.empty()) return std::nullopt;
   return text_splits(data, std::move(files), vocab_size, making);
 }

@@ -1,8 +1,9 @@
 #pragma once
 // The values of DATA_PATH:
 //   synthetic:zipf            random tokens (data/synthetic_tokens.h), drawn by SEED
-//   a file .txt or .jsonl     text, tokenised while training runs (data/text_tokens.h)
-//   a folder of such files,   all of them, in the order of their names
+//   a file .txt, .jsonl or    text, tokenised while training runs (data/text_tokens.h)
+//     .json, also packed
+//   a folder of such files,   all of them, those of subfolders too (data/text_files.h)
 //     without shards
 //   any other folder          shards, SHARD_PREFIX_{train,val}_*.bin (data/shard.h)
 #include <memory>
@@ -27,7 +28,8 @@ struct TextMaking {
 };
 
 // Errors: usage (another synthetic:…), missing_input (no such file, no shards), config (text
-// without a TOKENIZER_PATH), bad_data (a broken shard); those of read_vocabulary().
+// without a TOKENIZER_PATH), bad_data (a broken shard; a file of another kind); those of
+// read_vocabulary().
 TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making = {});
 // The validation split: a folder of shards needs none for training, and `train` is null.
 TokenSplits open_validation(const DataConfig& data, int vocab_size, const TextMaking& making = {});

@@ -25,16 +25,14 @@ std::int64_t total_bytes(const std::vector<std::string>& files) {
 TextProgress::TextProgress(std::string doing, const std::vector<std::string>& files)
     : doing_(std::move(doing)), total_bytes_(total_bytes(files)) {}
 
-void TextProgress::show(std::int64_t text_bytes, std::int64_t tokens) {
+void TextProgress::show(std::int64_t text_bytes, std::int64_t tokens, std::int64_t bytes_read) {
   const auto now = Clock::now();
   if (now - shown_ < std::chrono::milliseconds(100)) return;
   shown_ = now;
   const double seconds = std::chrono::duration<double>(now - began_).count();
   const double megabytes = static_cast<double>(text_bytes) / 1e6;
   const std::string share =
-      total_bytes_ > 0
-          ? fmt::format(" ({:.0f}%)", 1e8 * megabytes / static_cast<double>(total_bytes_))
-          : "";
+      total_bytes_ > 0 ? fmt::format(" ({}%)", 100 * bytes_read / total_bytes_) : "";
   progress_line(fmt::format("{} {:.1f} MB{} {:.2f} M tokens {:.1f} MB/s", doing_, megabytes, share,
                             static_cast<double>(tokens) / 1e6, megabytes / seconds));
 }

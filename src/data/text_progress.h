@@ -14,8 +14,8 @@ class TextProgress {
   // standard input, a pipe.
   TextProgress(std::string doing, const std::vector<std::string>& files);
 
-  // So much is done.
-  void show(std::int64_t text_bytes, std::int64_t tokens);
+  // So much is done, and so many bytes of the files are read.
+  void show(std::int64_t text_bytes, std::int64_t tokens, std::int64_t bytes_read);
   // Clears the line.
   static void clear();
 

@@ -13,9 +13,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "config/data_config.h"
 #include "data/document_encoder.h"
 #include "data/document_split.h"
 #include "data/sampled_digest.h"
+#include "data/text_kind.h"
 #include "data/text_progress.h"
 
 namespace tg {
@@ -36,7 +38,7 @@ std::string name_of(const std::vector<std::string>& files) {
 class TextCorpus::Work {
  public:
   Work(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
-       int threads, const OncePerHost& once_per_host);
+       int threads, const std::string& text_key, const OncePerHost& once_per_host);
   ~Work();
 
   class Split final : public TokenSource {
@@ -91,6 +93,7 @@ class TextCorpus::Work {
 
   const std::vector<std::string> files_;
   const std::string name_;
+  const std::string text_key_;
   const Tokenizer tokenizer_;
   std::shared_ptr<SharedTokens> tokens_;
   // Of the process that tokenises.
@@ -108,11 +111,13 @@ class TextCorpus::Work {
 };
 
 TextCorpus::Work::Work(std::vector<std::string> files, const std::string& tokenizer_path,
-                       int vocab_size, int threads, const OncePerHost& once_per_host)
+                       int vocab_size, int threads, const std::string& text_key,
+                       const OncePerHost& once_per_host)
     : train(*this, SharedTokens::train, name_of(files) + " (train)"),
       val(*this, SharedTokens::val, name_of(files) + " (val)"),
       files_(std::move(files)),
       name_(name_of(files_)),
+      text_key_(text_key),
       tokenizer_(tokenizer_path, vocab_size),
       progress_("tokenizing " + name_ + ":", files_) {
   require_bos(tokenizer_);
@@ -125,7 +130,7 @@ TextCorpus::Work::Work(std::vector<std::string> files, const std::string& tokeni
   if (tokens_) return;
   // This process makes them: for all, or for itself where it may not open the others'.
   tokens_ = own ? own : std::make_shared<SharedTokens>();
-  reader_.emplace(files_, Separator::blank_line, false);
+  reader_.emplace(files_, Separator::blank_line, false, text_key_);
   encoder_.emplace(tokenizer_, *reader_, threads);
   thread_ = std::thread([this] { run(); });
 }
@@ -148,10 +153,10 @@ std::string TextCorpus::Work::identity() const {
     digest.add(file);
     bytes += file.size();
   }
-  const auto jsonl = std::ranges::count_if(
-      files_, [](const std::string& path) { return path.ends_with(".jsonl"); });
-  return fmt::format("{} text files ({} of JSON lines), {} bytes, digest {}", files_.size(), jsonl,
-                     bytes, digest.text());
+  const auto json = std::ranges::count_if(files_, is_json_named);
+  const bool other_key = json > 0 && text_key_ != DataConfig().text_key;
+  return fmt::format("{} text files ({} of JSON lines{}), {} bytes, digest {}", files_.size(), json,
+                     other_key ? ", key " + text_key_ : "", bytes, digest.text());
 }
 
 void TextCorpus::Work::run() {
@@ -180,7 +185,7 @@ void TextCorpus::Work::encode_all() {
       tokens_->append(split, part.tokens);
       text_bytes += part.text_bytes;
     }
-    tokens_->publish(text_bytes);
+    tokens_->publish(text_bytes, reader_->bytes_read());
   }
   require_both_splits(documents);
   tokens_->end();
@@ -226,7 +231,8 @@ std::int64_t TextCorpus::Work::wait_for(const Split& split, std::int64_t tokens)
 void TextCorpus::Work::show_progress() const {
   const std::lock_guard lock(mutex_);
   progress_.show(tokens_->text_bytes(),
-                 tokens_->tokens(SharedTokens::train) + tokens_->tokens(SharedTokens::val));
+                 tokens_->tokens(SharedTokens::train) + tokens_->tokens(SharedTokens::val),
+                 tokens_->bytes_read());
 }
 
 std::int64_t TextCorpus::Work::Split::tokens_up_to(std::int64_t limit) const {
@@ -252,8 +258,9 @@ void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16
 }
 
 TextCorpus::TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path,
-                       int vocab_size, int threads, const OncePerHost& once_per_host)
-    : work_(std::make_shared<Work>(std::move(files), tokenizer_path, vocab_size, threads,
+                       int vocab_size, int threads, const std::string& text_key,
+                       const OncePerHost& once_per_host)
+    : work_(std::make_shared<Work>(std::move(files), tokenizer_path, vocab_size, threads, text_key,
                                    once_per_host)) {}
 
 std::shared_ptr<const TokenSource> TextCorpus::train() const {

@@ -39,7 +39,8 @@ std::string read_tokenizer_file(const std::string& path) {
   return bytes;
 }
 
-Tokenizer::Tokenizer(const std::string& path, int vocab_size) : model_(open_model(path)) {
+Tokenizer::Tokenizer(const std::string& path, int vocab_size)
+    : path_(path), model_(open_model(path)) {
   const int count = pieces();
   const bool padded = byte_level() && vocab_size > count;
   REQUIRE(

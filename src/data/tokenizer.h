@@ -27,6 +27,7 @@ class Tokenizer {
   // is not the number of pieces, or ids do not fit 16 bits).
   explicit Tokenizer(const std::string& path, int vocab_size = 0);
 
+  const std::string& path() const { return path_; }
   std::string_view format() const { return model_->format(); }  // "sentencepiece" or "gpt2"
   // Whether pieces are the bytes of the text, spaces included, and decode() gives bytes that may be
   // no UTF-8. In a SentencePiece model a piece is UTF-8, whose leading space is a mark.
@@ -50,6 +51,11 @@ class Tokenizer {
     return model_->decode_continued(ids);
   }
 
+  // Flags of spm_train that would keep text as it is where this model's own do not; empty: it does.
+  std::string keeping_flags() const { return model_->keeping_flags(); }
+  // What the model leaves of a text before it finds pieces, also those that it does not know.
+  std::string normalized(std::string_view text) const { return model_->normalized(text); }
+
   // Splits a text into parts of about `size` bytes such that encode() of the first and
   // encode_continued() of the others give the ids of the whole. One part if the model does not
   // allow that.
@@ -59,6 +65,7 @@ class Tokenizer {
   }
 
  private:
+  std::string path_;
   std::unique_ptr<const TokenizerModel> model_;
 };
 

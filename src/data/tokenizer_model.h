@@ -39,6 +39,8 @@ class TokenizerModel {
   virtual void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const = 0;
   virtual std::string decode(std::span<const std::uint16_t> ids) const = 0;
   virtual std::string decode_continued(std::span<const std::uint16_t> ids) const = 0;
+  virtual std::string keeping_flags() const { return {}; }
+  virtual std::string normalized(std::string_view text) const { return std::string(text); }
   // Whether a text may be cut before a space between two ASCII letters or digits.
   virtual bool splittable() const = 0;
 

@@ -1,7 +1,10 @@
 #include "data/document_reader.h"
 
+#include <algorithm>
+
 #include "data/document_encoder.h"
 #include "tests/data/files.h"
+#include "tests/data/packed.h"
 
 namespace tg {
 namespace {
@@ -26,11 +29,13 @@ TEST(DocumentReader, FindsSeparatorsAcrossReads) {
   }
 }
 
-std::vector<std::string> documents_of(const std::string& path, Separator separator) {
+std::vector<std::string> documents_of(DocumentReader&& reader) {
   std::vector<std::string> texts;
-  DocumentReader reader({path}, separator, false);
   while (auto document = reader.next()) texts.push_back(std::move(document->text));
   return texts;
+}
+std::vector<std::string> documents_of(const std::string& path, Separator separator) {
+  return documents_of(DocumentReader({path}, separator, false));
 }
 
 TEST(DocumentReader, AnEmptyLineIsTwoLineEndsOfAnyKindAndMoreOfThemAreNoText) {
@@ -117,19 +122,18 @@ TEST(DocumentReader, NamesFileLineAndByteOfAJsonlLineWithoutADocument) {
     int byte;
     std::string found;
   } cases[] = {
-      {.line = "no json", .byte = 19, .found = "found no JSON)"},
-      {.line = "{\"text\": \"cut", .byte = 30, .found = "found no JSON)"},
-      {.line = "{\"text\": \"\\ud800\"}", .byte = 34, .found = "found no JSON)"},
+      {.line = "no json", .byte = 18, .found = "found no JSON)"},
+      {.line = "{\"text\": \"cut", .byte = 31, .found = "found no JSON)"},
       {.line = "{\"text\": \"a\"} x", .byte = 32, .found = "found no JSON)"},
-      {.line = "{\"text\": \"a\", \"n\": 1e999}",
-       .byte = 18,
-       .found = "found a number beyond the range of a double)"},
       {.line = "[\"text\"]", .byte = 18, .found = "found JSON array)"},
       {.line = "\"text\"", .byte = 18, .found = "found JSON string)"},
-      {.line = "{\"texts\": \"a\"}", .byte = 18, .found = "found an object without \"text\")"},
+      {.line = "{\"texts\": \"a\"}",
+       .byte = 18,
+       .found = "found an object with the keys \"texts\")"},
       {.line = "{\"text\": [\"a\"]}", .byte = 18, .found = "found a \"text\" that is array)"},
       {.line = "{\"text\": null}", .byte = 18, .found = "found a \"text\" that is null)"},
-      {.line = std::string(100000, '['), .byte = 100017, .found = "found no JSON)"},
+      {.line = std::string(100000, '['), .byte = 18, .found = "found JSON array)"},
+      {.line = "{\"a\":" + std::string(100000, '['), .byte = 100023, .found = "found no JSON)"},
   };
   for (const auto& wrong : cases) {
     write_file(dir / "in.jsonl", first + wrong.line + "\n{\"text\": \"more\"}\n");
@@ -150,6 +154,208 @@ TEST(DocumentReader, NamesFileLineAndByteOfAJsonlLineWithoutADocument) {
   DocumentReader lenient({dir / "in.jsonl"}, Separator::file, true);
   lenient.next();
   EXPECT_EQ(lenient.next()->text, "\uFFFD");
+}
+
+TEST(DocumentReader, ReadsPackedFilesAsItReadsThemUnpacked) {
+  const TempDir dir;
+  const std::string mark = "\xEF\xBB\xBF";
+  const std::string txt = mark + "a\r\nb\r\n\r\n\r\nc\r\n";
+  const std::string lines = mark + "{\"text\": \"a\"}\r\n\r\n{\"text\": \"b\\n\"}";
+  for (const auto& [suffix, pack] : test::kPackers) {
+    write_file(dir / "in.txt" + suffix, pack(txt));
+    EXPECT_EQ(documents_of(dir / "in.txt" + suffix, Separator::blank_line),
+              (std::vector<std::string>{"a\r\nb", "c\r\n"}));
+    write_file(dir / "in.jsonl" + suffix, pack(lines.substr(0, 20)) + pack(lines.substr(20)));
+    EXPECT_EQ(documents_of(dir / "in.jsonl" + suffix, Separator::file),
+              (std::vector<std::string>{"a", "b\n"}));
+    write_file(dir / "wrong" + suffix, pack("good \xff"));
+    expect_part(error_of(ExitCode::bad_data,
+                         [&] { documents_of(dir / "wrong" + suffix, Separator::file); }),
+                "is not UTF-8 at byte 5 of what it unpacks to (found 0xff); convert it, or pass "
+                "--replace-invalid");
+  }
+}
+
+TEST(DocumentReader, CountsTheBytesOfTheFilesAsTheyAreStored) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += fmt::format("line {}\n\n", i);
+  write_file(dir / "a.txt", text);
+  write_file(dir / "b.txt.gz", test::gzip(text));
+  DocumentReader reader({dir / "a.txt", dir / "b.txt.gz"}, Separator::blank_line, false);
+  int documents = 0;
+  while (reader.next()) ++documents;
+  EXPECT_EQ(documents, 2000);
+  EXPECT_EQ(reader.bytes_read(), std::ssize(text) + std::ssize(test::gzip(text)));
+}
+
+TEST(DocumentReader, ReadsJsonAsLinesOrAsAnArray) {
+  const TempDir dir;
+  const std::vector<std::string> expected = {"one", "t]}w\"o,", "\u00fc"};
+  const std::string objects[] = {"{\"text\": \"one\", \"n\": [1, {\"a\": NaN}]}",
+                                 "{\"id\": \"\\\\\", \"text\": \"t]}w\\\"o,\"}",
+                                 "{\n  \"text\": \"\u00fc\"\n}"};
+  for (const std::string& space : {std::string(), std::string("\n  "), std::string(9000, ' ')}) {
+    const auto array = "\xEF\xBB\xBF" + space + "[" + space + objects[0] + space + "," +
+                       objects[1] + space + "," + space + objects[2] + space + "]" + space;
+    write_file(dir / "in.json", array);
+    EXPECT_EQ(documents_of(dir / "in.json", Separator::line), expected);
+    write_file(dir / "in.json.zst", test::zstd(array));
+    EXPECT_EQ(documents_of(dir / "in.json.zst", Separator::file), expected);
+  }
+  write_file(dir / "in.json", "\n" + objects[0] + "\n\n" + objects[1]);
+  EXPECT_EQ(documents_of(dir / "in.json", Separator::file),
+            std::vector(expected.begin(), expected.begin() + 2));
+  for (const std::string none : {"", " \n", "[]", "[ ]\n"}) {
+    write_file(dir / "in.json", none);
+    EXPECT_TRUE(documents_of(dir / "in.json", Separator::file).empty()) << none;
+  }
+}
+
+TEST(DocumentReader, FindsTheElementsOfAnArrayAcrossReads) {
+  const TempDir dir;
+  // Reads are 1 MiB: their ends lie within strings, behind backslashes and between elements.
+  std::string array = "[";
+  std::vector<std::string> expected;
+  for (int i = 0; i < 40; ++i) {
+    expected.push_back(std::string(static_cast<std::size_t>(60'000 + 7 * i), '"') + "]},");
+    array += i == 0 ? "" : ",\n";
+    array += "{\"text\": \"";
+    for (const char c : expected.back()) array += c == '"' ? "\\\"" : std::string(1, c);
+    array += "\"}";
+  }
+  write_file(dir / "in.json", array + "]");
+  EXPECT_TRUE(documents_of(dir / "in.json", Separator::file) == expected);
+}
+
+TEST(DocumentReader, RefusesOtherJsonWithItsPlace) {
+  const TempDir dir;
+  const struct {
+    std::string text, message;
+  } cases[] = {
+      {"\"text\"",
+       " line 1 column 1: expected lines of JSON objects, or an array of them, found "
+       "\"text\""},
+      {"  7", " line 1 column 3: expected lines"},
+      {"text", " line 1 column 1: expected lines"},
+      {"{\n  \"text\": \"a\"\n}", " line 1 holds no document at byte 1 ("},
+      {"{\"data\": [{\"text\": \"a\"}]}", " line 1 holds no document at byte 0 ("},
+      {"[\"a\"]", " line 1 column 2: expected an object in the array, found \"a\"]"},
+      {"[[]]", " line 1 column 2: expected an object in the array"},
+      {"[\n{\"text\": \"a\"},\n]", " line 3 column 1: expected an object in the array, found ]"},
+      {"[{\"text\": \"a\"} {}]",
+       " line 1 column 16: expected a comma or the array's end, found {}]"},
+      {"[{\"text\": \"a\"}",
+       " line 1 column 15: expected a comma or the array's end, found the end "
+       "of the file"},
+      {"[\n{\"text\": \"a\"", " line 2 column 13: expected the end of the object, found the end"},
+      {"[", " line 1 column 2: expected an object in the array, found the end of the file"},
+      {"[{\"text\": \"a\"}]\n[]", " line 2 column 1: expected nothing behind the array, found []"},
+      {"[{\"text\": \"a\"},\n\n {\"title\": 1}]", " line 3 holds no document at byte 18 ("},
+      {"[{\"text\": \"a\"},\n{\"text\": \"b\",\n \"c\" 1}]",
+       " line 3 holds no document at byte 35 ("},
+  };
+  for (const auto& [text, message] : cases) {
+    write_file(dir / "in.json", text);
+    expect_start(
+        error_of(ExitCode::bad_data, [&] { documents_of(dir / "in.json", Separator::file); }),
+        (dir / "in.json") + message);
+  }
+}
+
+TEST(DocumentReader, ALoneSurrogateIsRefusedOrReplacedWithOneWarning) {
+  const TempDir dir;
+  const std::string first = "{\"text\": \"fine\"}\n";
+  const std::string lines = first + "{\"n\": \"\u00fc\", \"text\": \"a \\ud83d b\"}\n" +
+                            "{\"text\": \"\\udc00\", \"other\": \"\\ud800\"}\n";
+  const std::string array =
+      "[" + first + ",\n{\"text\":\n \"a \\ud83d b\"},{\"text\": \"\\udc00\"}]";
+  const std::pair<std::string, std::string> cases[] = {
+      {"in.jsonl", " line 2 column 23 is a lone surrogate, \\ud83d (expected a pair"},
+      {"in.json", " line 4 column 5 is a lone surrogate, \\ud83d (expected a pair"}};
+  write_file(dir / "in.jsonl", lines);
+  write_file(dir / "in.json", array);
+  for (const auto& [name, what] : cases) {
+    const auto message =
+        error_of(ExitCode::bad_data, [&] { documents_of(dir / name, Separator::file); });
+    expect_start(message, (dir / name) + what);
+    expect_part(message, "--replace-invalid");
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(documents_of(DocumentReader({dir / name}, Separator::file, true)),
+              (std::vector<std::string>{"fine", "a \uFFFD b", "\uFFFD"}));
+    const auto warning = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(warning.begin(), warning.end(), '\n'), 1) << warning;
+  }
+}
+
+TEST(DocumentReader, TakesTheTextOfAnotherKey) {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", "{\"text\": 1, \"content\": \"a\"}\n{\"content\": \"b\"}");
+  EXPECT_EQ(documents_of(DocumentReader({dir / "in.jsonl"}, Separator::file, false, "content")),
+            (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(DocumentReader, RefusesOtherFormatsByNameWithTheCommandThatConvertsThem) {
+  const TempDir dir;
+  using namespace std::string_literals;
+  const struct {
+    std::string head, name, command;
+  } cases[] = {
+      {"PAR1", "Parquet", "p.ParquetFile('{}').iter_batches(columns=['content'])"},
+      {"ARROW1\0\0"s, "an Arrow file", "a.ipc.open_file(a.memory_map('{}'))"},
+      {"\xff\xff\xff\xff\x10\0\0\0"s, "an Arrow stream", "a.ipc.open_stream(a.memory_map('{}'))"},
+      {"FEA1", "a Feather file", "f.read_table('{}', columns=['content'])"},
+      {"\x93NUMPY\1\0"s, "a NumPy array", "n.load('{}')"},
+      {"PK\3\4", "a zip archive", "python3 -m zipfile -e {} "},
+      {"BZh9", "bzip2 data", "bzip2 -dk {}"},
+      {"\xff\xfe\x61\0"s, "UTF-16", "iconv -f UTF-16 -t UTF-8 {} >"},
+      {"\xff\xfe\0\0a\0\0\0"s, "UTF-32", "iconv -f UTF-32 -t UTF-8 {} >"},
+      {std::string(257, 'a') + "ustar", "a tar archive", "tar -xf {} -C "},
+  };
+  for (const auto& one : cases) {
+    for (const std::string name : {"in.other", "in.txt", "in.jsonl", "in.json"}) {
+      write_file(dir / name, one.head + std::string(100, '\xe4'));
+      const auto message = error_of(ExitCode::bad_data, [&] {
+        documents_of(DocumentReader({dir / name}, Separator::file, true, "content"));
+      });
+      expect_start(message, (dir / name) + " is " + one.name + " (expected text");
+      expect_part(message, fmt::format(fmt::runtime(one.command), dir / name));
+      EXPECT_EQ(message.find("--replace-invalid"), std::string::npos);
+    }
+    write_file(dir / "in.txt.gz", test::gzip(one.head + std::string(100, 'x')));
+    expect_part(
+        error_of(ExitCode::bad_data, [&] { documents_of(dir / "in.txt.gz", Separator::file); }),
+        one.name);
+  }
+}
+
+TEST(DocumentReader, AdvisesToReplaceBytesOnlyInWhatLooksLikeText) {
+  const TempDir dir;
+  std::string random(5000, '\0');
+  std::uint32_t state = 1;
+  for (char& byte : random) {
+    state = state * 1664525 + 1013904223;
+    byte = static_cast<char>(state >> 24);
+  }
+  const std::string latin = "Stra\xdf\x65, \x1b[1mfett\x1b[0m\r\n\f";
+  const std::pair<std::string, bool> cases[] = {{latin, true},
+                                                {std::string(5000, '\xe4'), true},
+                                                {"\xff", true},
+                                                {random, false},
+                                                {std::string("\xff\0\1\2", 4), false},
+                                                {"abc\xff" + std::string(3, '\0'), false}};
+  for (const auto& [bytes, text] : cases) {
+    for (const std::string name : {"in", "in.txt", "in.jsonl"}) {
+      write_file(dir / name, (name == "in.jsonl" ? "{\"text\": \"" : "") + bytes + "\"}");
+      for (const auto separator : {Separator::file, Separator::line}) {
+        const auto message =
+            error_of(ExitCode::bad_data, [&] { documents_of(dir / name, separator); });
+        if (name == "in.jsonl" && message.find("no JSON") != std::string::npos) continue;
+        expect_part(message, " is not UTF-8 at byte ");
+        EXPECT_EQ(message.find("--replace-invalid") != std::string::npos, text) << message;
+      }
+    }
+  }
 }
 
 TEST(DocumentEncoder, ALongDocumentGetsTheTokensOfItsWholeText) {

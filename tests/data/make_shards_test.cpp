@@ -10,6 +10,7 @@
 #include "data/sharding.h"
 #include "data/tokenizer.h"
 #include "tests/data/files.h"
+#include "tests/data/packed.h"
 
 namespace tg {
 namespace {
@@ -37,8 +38,8 @@ Outcome run_without_tokenizer(const TempDir& dir, const std::string& arguments) 
   return {WEXITSTATUS(status), read_file(dir / "stdout"), read_file(dir / "stderr")};
 }
 
-Outcome run(const TempDir& dir, const std::string& arguments) {
-  return run_without_tokenizer(dir, fmt::format("--tokenizer {} {}", kModel, arguments));
+Outcome run(const TempDir& dir, const std::string& arguments, const std::string& model = kModel) {
+  return run_without_tokenizer(dir, fmt::format("--tokenizer {} {}", model, arguments));
 }
 
 std::string sentence(int index) {
@@ -186,6 +187,74 @@ TEST(MakeShards, TakesADocumentFromEachLineOfAJsonlFile) {
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(documents(dir / "out", "val").size(), 1U);
   EXPECT_EQ(documents(dir / "out", "train").at(1), "last");
+}
+
+TEST(MakeShards, ReadsFoldersPackedFilesAndAnotherKey) {
+  const TempDir dir;
+  std::filesystem::create_directories(dir / "texts/more");
+  write_file(dir / "texts/a.jsonl.gz", test::gzip("{\"body\": \"one\"}\n{\"body\": \"two\"}\n"));
+  write_file(dir / "texts/more/b.json", "[{\"body\": \"three\"}, {\"body\": \"four\"}]");
+  write_file(dir / "texts/more/c.txt.zst", test::zstd("five"));
+  write_file(dir / "texts/d.csv", "six");
+  const auto arguments = fmt::format("--val-documents 1 --out {} --text-key body ", dir / "out");
+  const auto outcome = run(dir, arguments + (dir / "texts"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_start(outcome.out, (dir / "texts") + ": 3 text files; left out: 1 .csv\n");
+  EXPECT_EQ(documents(dir / "out", "val"), (std::vector<std::string>{"one"}));
+  EXPECT_EQ(documents(dir / "out", "train"),
+            (std::vector<std::string>{"two", "three", "four", "five"}));
+  write_file(dir / "in", test::xz("one\n\ntwo"));
+  const auto piped = run(
+      dir, fmt::format("--force --document-separator blank-line {} - <{}", arguments, dir / "in"));
+  ASSERT_EQ(piped.code, 0) << piped.err;
+  EXPECT_EQ(documents(dir / "out", "train"), (std::vector<std::string>{"two"}));
+}
+
+TEST(MakeShards, LeavesNothingOfADamagedOrCutStream) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 20'000; ++i) text += sentence(i * i) + "\n\n";
+  for (const auto& [suffix, pack] : test::kPackers) {
+    const auto packed = pack(text);
+    const auto path = dir / "in.txt" + suffix;
+    write_file(path, packed.substr(0, packed.size() - 100));
+    const auto outcome =
+        run(dir, fmt::format("--out {} --document-separator blank-line --shard-tokens 50000 {}",
+                             dir / "out", path));
+    EXPECT_EQ(outcome.code, 65);
+    expect_start(outcome.err,
+                 fmt::format("ERROR exit=65 rank=0: {}: expected {} data at byte {} of the file",
+                             path, suffix, packed.size() - 100));
+    EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
+  }
+}
+
+TEST(MakeShards, SaysOnceWhatTheTokenizerDoesNotKeep) {
+  const TempDir dir;
+  for (int i = 0; i < 3; ++i)
+    write_file(dir / fmt::format("{}.txt", i), "The  licence\n  grants \u2460 of the rights. \n");
+  const auto arguments =
+      fmt::format("--force --val-documents 1 --out {} {}/?.txt", dir / "out", dir.path());
+  const auto exact = run(dir, arguments, std::string(TEST_DATA_DIR) + "/data_exact.model");
+  EXPECT_EQ(exact.code, 0);
+  EXPECT_EQ(exact.err, "");
+  // spm_train's own defaults.
+  const auto train = fmt::format(
+      "{} -c \"import sentencepiece as s; s.SentencePieceTrainer.train(input='{}', "
+      "model_prefix='{}', model_type='bpe', vocab_size=60, hard_vocab_limit=False, "
+      "minloglevel=2)\"",
+      TEST_PYTHON, dir / "0.txt", dir / "default");
+  ASSERT_EQ(std::system(train.c_str()), 0);
+  const auto lossy = run(dir, arguments, dir / "default.model");
+  EXPECT_EQ(lossy.code, 0) << lossy.err;
+  EXPECT_EQ(
+      lossy.err,
+      fmt::format("WARN rank=0: tokenizer {} does not keep the text: of the first 3 documents, "
+                  "126 bytes, it drops or changes 6 of 6 line ends, 9 of 9 repeated, leading "
+                  "and trailing spaces, 3 of 87 other characters; bits per byte count what it "
+                  "leaves. To keep them, train it with --normalization_rule_name=identity "
+                  "--remove_extra_whitespaces=false\n",
+                  dir / "default.model"));
 }
 
 TEST(MakeShards, StopsAtInvalidUtf8OrReplacesItWithOneWarning) {

@@ -6,6 +6,7 @@
 
 #include "data/tokenizer.h"
 #include "tests/data/files.h"
+#include "tests/data/packed.h"
 
 namespace tg {
 namespace {
@@ -86,6 +87,69 @@ TEST(Splits, TokenisesATextFileOrAllOfAFolderInTheOrderOfTheirNames) {
   Tokenizer(model).encode("first", first);
   all.train->read_at(0, tokens);
   EXPECT_TRUE(std::equal(first.begin(), first.end(), tokens.begin()));
+}
+
+TEST(Splits, ReadsTheTextsOfSubfoldersSortedByPathAndSaysOnceWhatIsLeftOut) {
+  const TempDir dir;
+  for (const std::string sub : {"b", "b/c", ".git", "empty"})
+    std::filesystem::create_directory(dir / sub);
+  write_file(dir / "b.txt", "second");  // '.' is before '/'
+  write_file(dir / "a.jsonl.gz", test::gzip("{\"text\": \"first\"}"));
+  write_file(dir / "b/c/d.json.xz", test::xz("[{\"text\": \"fourth\"}]"));
+  write_file(dir / "b/a.txt.zst", test::zstd("third"));
+  write_documents(dir / "z.txt", 40);
+  for (const std::string other : {"a.parquet", "b/b.parquet", "b/c/notes.md", "README",
+                                  ".git/x.txt", "b/.hidden.txt", "fine.txt.bz2"})
+    write_file(dir / other, "other");
+  std::filesystem::create_directory_symlink(dir / "b", dir / "link");
+  std::filesystem::create_symlink(dir / "z.txt", dir / "y.txt");
+  testing::internal::CaptureStdout();
+  const auto splits = open_splits(config(dir.path()), 512);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            dir.path() +
+                ": 6 text files; left out: 1 .bz2, 1 .md, 2 .parquet, 2 hidden, 1 links to "
+                "folders, 1 without a suffix\n");
+  EXPECT_EQ(splits.train->pattern(), (dir / "a.jsonl.gz") + " and 5 more (train)");
+  std::vector<std::uint16_t> expected;
+  for (const char* text : {"first", "second", "third", "fourth"}) {
+    expected.push_back(1);
+    Tokenizer(model).encode(text, expected);
+  }
+  std::vector<std::uint16_t> tokens(expected.size());
+  splits.train->read_at(0, tokens);
+  EXPECT_EQ(tokens, expected);
+}
+
+TEST(Splits, RefusesDataOfAnotherFormatByName) {
+  const TempDir dir;
+  write_file(dir / "a.parquet", "PAR1data");
+  write_file(dir / "b.dat", "text");
+  const auto parquet =
+      (dir / "a.parquet") + " is Parquet (expected text in UTF-8 or JSON); convert";
+  for (const std::string& path : {dir / "a.parquet", dir.path()})
+    expect_start(error_of(ExitCode::bad_data, [&] { open_splits(config(path), 512); }), parquet);
+  const auto message =
+      error_of(ExitCode::bad_data, [&] { open_splits(config(dir / "b.dat"), 512); });
+  expect_start(message, "DATA_PATH=" + (dir / "b.dat") + " is no text by its name");
+}
+
+TEST(Splits, TakesTheTextOfItsKeyAndSaysWhereThatHasNoEffect) {
+  const TempDir dir;
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += fmt::format("{{\"content\": \"line {}\"}}\n", i);
+  write_file(dir / "a.jsonl", lines);
+  write_documents(dir / "b.txt", 40);
+  const auto warning_of = [&](const std::string& path) {
+    auto data = config(path);
+    data.text_key = "content";
+    testing::internal::CaptureStderr();
+    EXPECT_GT(open_splits(data, 512).train->tokens(0), 38);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(warning_of(dir / "a.jsonl"), "");
+  EXPECT_EQ(warning_of(dir.path()), "");
+  EXPECT_EQ(warning_of(dir / "b.txt"),
+            "WARN rank=0: TEXT_KEY=content has no effect: " + (dir / "b.txt") + " has no JSON\n");
 }
 
 TEST(Splits, NeedsATokenizerOfTheVocabularysSizeForText) {

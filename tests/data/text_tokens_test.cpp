@@ -12,6 +12,7 @@
 #include "data/sharding.h"
 #include "tests/base/asleep.h"
 #include "tests/data/files.h"
+#include "tests/data/packed.h"
 
 namespace tg {
 namespace {
@@ -107,6 +108,20 @@ TEST(TextCorpus, MakesTheTokensOfMakeShardsFromJsonLines) {
   expect_as_in_shards({dir / "a.jsonl"});
 }
 
+TEST(TextCorpus, MakesTheTokensOfMakeShardsFromPackedTexts) {
+  const TempDir dir;
+  write_file(dir / "a.txt.zst", test::zstd(txt(30)) + test::zstd(long_document()));
+  write_file(dir / "b.jsonl.gz", test::gzip(jsonl(50)));
+  write_file(dir / "c.json.xz", test::xz(jsonl(7)));
+  expect_as_in_shards({dir / "a.txt.zst", dir / "b.jsonl.gz", dir / "c.json.xz"});
+  const TempDir plain;
+  write_file(plain / "a.txt", txt(30) + long_document());
+  write_file(plain / "b.jsonl", jsonl(57));
+  const auto [train, val] = from_shards({plain / "a.txt", plain / "b.jsonl"});
+  const auto [packed_train, packed_val] = from_shards({dir / "a.txt.zst", dir / "b.jsonl.gz"});
+  EXPECT_TRUE(std::equal(packed_train.begin(), packed_train.end(), train.begin()));
+}
+
 TEST(TextCorpus, IsOneShardThatBeginsAgainAtItsEnd) {
   const TempDir dir;
   write_file(dir / "a.txt", txt(100));
@@ -147,6 +162,12 @@ TEST(TextCorpus, IsIdentifiedByItsTextWhereverItIsBeforeItsTokensAreMade) {
   EXPECT_NE(identity_of("a.txt", changed), identity);
   EXPECT_NE(identity_of("a.txt", text + "\n"), identity);
   EXPECT_NE(identity_of("a.jsonl", jsonl(5)), identity_of("b.txt", jsonl(5)));
+  const auto packed = identity_of("a.jsonl.gz", test::gzip(jsonl(5)));
+  EXPECT_EQ(packed.find("1 text files (1 of JSON lines), "), 0U) << packed;
+  const auto other_key = TextCorpus({dir / "a.jsonl.gz"}, model, 512, 1, "id").train()->identity();
+  EXPECT_EQ(other_key.find("1 text files (1 of JSON lines, key id), "), 0U) << other_key;
+  EXPECT_EQ(TextCorpus({dir / "b.txt"}, model, 512, 1, "id").train()->identity(),
+            identity_of("b.txt", jsonl(5)));
 }
 
 TEST(TextCorpus, GivesManyReadersTheSameTokensWhileItGrows) {
@@ -249,8 +270,8 @@ TEST(TextCorpus, IsReadOnceForAllOfAHost) {
   write_file(dir / "a.txt", txt(5000));
   const TextCorpus alone({dir / "a.txt"}, model, 512, 1);
   Host host;
-  const TextCorpus first({dir / "pipe.txt"}, model, 512, 2, host.once());
-  const TextCorpus second({dir / "pipe.txt"}, model, 512, 2, host.once());
+  const TextCorpus first({dir / "pipe.txt"}, model, 512, 2, "text", host.once());
+  const TextCorpus second({dir / "pipe.txt"}, model, 512, 2, "text", host.once());
   EXPECT_EQ(second.val()->known_tokens(), std::nullopt);
   std::thread writer([&] { std::ofstream(dir / "pipe.txt") << txt(5000); });
   EXPECT_TRUE(all(*second.train()) == all(*alone.train()));
@@ -264,7 +285,7 @@ TEST(TextCorpus, IsReadByEachThatMayNotOpenTheOthersTokens) {
   write_file(dir / "a.txt", txt(500));
   const TextCorpus alone({dir / "a.txt"}, model, 512, 1);
   for (const std::string address : {"", "/proc/1/fd/99999 7 /proc/1/fd/99998 8 "}) {
-    const TextCorpus other({dir / "a.txt"}, model, 512, 1, [&](const auto&) { return address; });
+    const TextCorpus other({dir / "a.txt"}, model, 512, 1, "text", [&](const auto&) { return address; });
     EXPECT_TRUE(all(*other.train()) == all(*alone.train()));
   }
 }
@@ -273,8 +294,8 @@ TEST(TextCorpus, EndsAllReadersOfAHostByTheErrorOrTheEndOfWhoMakesTheTokens) {
   const TempDir dir;
   write_file(dir / "a.txt", txt(11'000) + "\xff");
   Host host;
-  const TextCorpus first({dir / "a.txt"}, model, 512, 1, host.once());
-  const TextCorpus second({dir / "a.txt"}, model, 512, 1, host.once());
+  const TextCorpus first({dir / "a.txt"}, model, 512, 1, "text", host.once());
+  const TextCorpus second({dir / "a.txt"}, model, 512, 1, "text", host.once());
   const auto error = error_of(ExitCode::bad_data, [&] { first.val()->tokens(0); });
   expect_part(error, " is not UTF-8 at byte ");
   EXPECT_EQ(error_of(ExitCode::bad_data, [&] { second.val()->tokens(0); }), error);
@@ -282,8 +303,8 @@ TEST(TextCorpus, EndsAllReadersOfAHostByTheErrorOrTheEndOfWhoMakesTheTokens) {
 
   const EndlessText text(dir / "b.txt");
   Host other_host;
-  auto maker = std::make_unique<TextCorpus>(Files{dir / "b.txt"}, model, 512, 2, other_host.once());
-  const TextCorpus reader({dir / "b.txt"}, model, 512, 2, other_host.once());
+  auto maker = std::make_unique<TextCorpus>(Files{dir / "b.txt"}, model, 512, 2, "text", other_host.once());
+  const TextCorpus reader({dir / "b.txt"}, model, 512, 2, "text", other_host.once());
   EXPECT_EQ(reader.train()->tokens_up_to(100), 100);
   std::promise<::pid_t> id;
   std::thread waiting([&] {

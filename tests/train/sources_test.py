@@ -1,6 +1,8 @@
 """Data that changes, disappears or is odd while a run uses it, and data that is not shards."""
 
+import gzip
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -117,6 +119,26 @@ class TextTest(RunTest):
 
     def test_a_file_of_json_lines(self):
         self.expect_those_of_shards(self.json_lines)
+
+    def test_packed_files_and_arrays_of_another_key(self):
+        lines = self.lines  # before a run, whose lines these are then
+        plain = self.losses("lines", lines)
+        packed = self.folder / "documents.jsonl.gz"
+        packed.write_bytes(gzip.compress(lines.read_bytes()))
+        self.assertEqual(self.losses("packed", packed), plain)
+        array = self.folder / "documents.json.xz"
+        objects = [{"body": json.loads(line)["text"], "n": float("nan")} for line in lines.read_text().splitlines()]
+        array.write_bytes(lzma.compress(json.dumps(objects, indent=1).encode()))
+        self.assertEqual(self.losses("array", array, TEXT_KEY="body"), plain)
+        self.fails(BAD_DATA, array, "line 2 ", '"body", "n"', "TEXT_KEY", DATA_PATH=array)
+        os.truncate(packed, packed.stat().st_size - 9)
+        self.fails(BAD_DATA, packed, f"at byte {packed.stat().st_size} of the file", "cut short", DATA_PATH=packed,
+                   VAL_TOKENS=0)
+
+    def test_data_of_another_format_is_refused_with_the_command_that_converts_it(self):
+        path = self.folder / "data.parquet"
+        path.write_bytes(b"PAR1 and more")
+        self.fails(BAD_DATA, path, "is Parquet", "pyarrow.parquet", "columns=['body']", DATA_PATH=path, TEXT_KEY="body")
 
     def test_waiting_for_all_text_is_shown_on_a_terminal(self):
         path = self.folder / "long.jsonl"

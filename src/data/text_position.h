@@ -1,0 +1,26 @@
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <string_view>
+
+namespace tg {
+
+// A place in a text, as editors count.
+struct TextPosition {
+  std::int64_t line = 1;
+  std::int64_t column = 1;  // in characters
+
+  // To the end of `text`, which begins here.
+  void advance(std::string_view text) {
+    const auto last = text.rfind('\n');
+    if (last != std::string_view::npos) {
+      line += std::count(text.begin(), text.end(), '\n');
+      column = 1;
+      text.remove_prefix(last + 1);
+    }
+    // All but the bytes that continue a character.
+    column += std::ranges::count_if(text, [](char byte) { return (byte & '\xc0') != '\x80'; });
+  }
+};
+
+}  // namespace tg

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+"""Time make_shards on JSON lines and on their packed twins, in turns, with its peak memory.
+
+    bench_text.py [--program build/make_shards] [--tokenizer FILE] [--megabytes 1000] [--rounds 1]
+                  [--formats zst,gz,xz] WORK_FOLDER
+
+Who goes first changes from round to round. A report: the exit status says nothing about the figures.
+"""
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKERS = {"zst": ["zstd", "-q", "-f", "-k", "-3"], "gz": ["gzip", "-f", "-k", "-6"], "xz": ["xz", "-f", "-k", "-6"]}
+GOAL_RATE, GOAL_MEMORY = 0.8, 1.1  # of the unpacked file's
+
+
+def write_lines(path, megabytes):
+    """Documents of some kilobytes in the words of this repository's pages, as frequent as there."""
+    words = " ".join(page.read_text() for page in sorted(ROOT.glob("docs/*.md"))).split(" ")
+    draw = random.Random(1337)
+    with open(path, "w") as file:
+        while file.tell() < megabytes * 1_000_000:
+            text = " ".join(draw.choices(words, k=draw.randint(50, 1500)))
+            file.write(json.dumps({"id": draw.getrandbits(32), "text": text}) + "\n")
+
+
+def run(program, tokenizer, path, out):
+    """Seconds, seconds of CPU and peak MiB of one make_shards, which must write `out`."""
+    shutil.rmtree(out, ignore_errors=True)
+    began = time.monotonic()
+    child = subprocess.Popen([program, "--tokenizer", tokenizer, "--out", out, path], stdout=subprocess.DEVNULL)
+    ended = status = peak_kib = 0
+    while not ended:
+        peak_kib = peak_of(child.pid) or peak_kib
+        time.sleep(0.01)
+        ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        sys.exit(f"{program} exited {child.returncode} on {path}")
+    return time.monotonic() - began, usage.ru_utime + usage.ru_stime, peak_kib / 1024
+
+
+def peak_of(pid):
+    """KiB. Unlike wait4's maximum, without that of the process that started it."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    found = re.search(r"VmHWM:\s*(\d+) kB", status)
+    return int(found[1]) if found else 0
+
+
+def digests(folder):
+    found = {}
+    for path in sorted(folder.iterdir()):
+        with open(path, "rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--program", default=str(ROOT / "build" / "make_shards"))
+    parser.add_argument("--tokenizer", default=str(ROOT / "tests" / "fixtures" / "data_exact.model"))
+    parser.add_argument("--megabytes", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--formats", default="zst")
+    parser.add_argument("folder", metavar="WORK_FOLDER", type=pathlib.Path)
+    args = parser.parse_args()
+
+    lines = args.folder / "text.jsonl"
+    write_lines(lines, args.megabytes)
+    paths = {"jsonl": lines}
+    for name in args.formats.split(","):
+        subprocess.run([*PACKERS[name], lines], check=True)
+        paths[name] = lines.with_name(f"{lines.name}.{name}")
+    figures = {name: [] for name in paths}
+    first = None
+    for number in range(args.rounds):
+        for name in list(paths)[:: 1 if number % 2 == 0 else -1]:
+            out = args.folder / "shards"
+            figures[name].append(run(args.program, args.tokenizer, paths[name], out))
+            made = digests(out)
+            first = first or made
+            if made != first:
+                sys.exit(f"{paths[name]} gave other shards than {lines}")
+
+    size = lines.stat().st_size / 1e6
+    seconds, cpu, memory = ({name: statistics.median(figure[i] for figure in runs) for name, runs in figures.items()}
+                            for i in range(3))
+    print(f"{'file':8} {'MB':>8} {'MB of text/s':>13} {'of .jsonl':>10} {'CPU s':>8} {'peak MiB':>9} {'of .jsonl':>10}")
+    for name, path in paths.items():
+        print(f"{name:8} {path.stat().st_size / 1e6:8.1f} {size / seconds[name]:13.2f} "
+              f"{seconds['jsonl'] / seconds[name]:10.3f} {cpu[name]:8.1f} {memory[name]:9.1f} "
+              f"{memory[name] / memory['jsonl']:10.3f}")
+    for name in args.formats.split(","):
+        rate, peak = seconds["jsonl"] / seconds[name], memory[name] / memory["jsonl"]
+        holds = rate >= GOAL_RATE and peak <= GOAL_MEMORY
+        print(f"{'holds' if holds else 'MISSED'}: {name} at {GOAL_RATE} of the rate within {GOAL_MEMORY} times the memory")
+
+
+if __name__ == "__main__":
+    main()
