@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "commands/hf_tokenizer.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
 #include "config/check.h"
 #include "config/text.h"
-#include "data/file.h"
 #include "data/tokenizer.h"
 #include "modeling_train_gpt.h"
 #include "store/atomic_file.h"

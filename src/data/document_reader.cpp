@@ -47,7 +47,7 @@ std::optional<Document> DocumentReader::next() {
 
 void DocumentReader::open_next() {
   const std::string& path = paths_[next_path_++];
-  file_.emplace(path == "-" ? File::standard_input() : File::open(path));
+  file_.emplace(path == "-" ? File::standard_input() : File::open_stream(path));
   is_jsonl_ = path.ends_with(".jsonl");
   buffer_.clear();
   begin_ = searched_ = 0;

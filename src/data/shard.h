@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/file.h"
+#include "base/file.h"
 #include "data/token_source.h"
 
 namespace tg {

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "data/document_encoder.h"
 #include "data/document_shuffle.h"
-#include "data/file.h"
 #include "data/shard_writer.h"
 #include "data/splitmix64.h"
 #include "data/text_progress.h"
@@ -33,7 +33,7 @@ void prepare_directory(const ShardingOptions& options) {
 void require_files(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     std::error_code ignored;
-    if (file != "-" && !std::filesystem::is_fifo(file, ignored)) File::open(file);
+    if (file != "-" && !std::filesystem::is_fifo(file, ignored)) File::open_stream(file);
   }
 }
 
