@@ -15,15 +15,9 @@
 namespace tg {
 namespace {
 
-// `missing a, b and 3 more; ` or nothing.
+// `missing a, b; ` or nothing.
 std::string listed(const char* what, const std::vector<std::string>& names) {
-  constexpr size_t max_shown = 5;
-  if (names.empty()) return "";
-  std::string text = what;
-  for (size_t i = 0; i < std::min(names.size(), max_shown); ++i)
-    text += (i == 0 ? " " : ", ") + names[i];
-  if (names.size() > max_shown) text += fmt::format(", … and {} more", names.size() - max_shown);
-  return text + "; ";
+  return names.empty() ? "" : fmt::format("{} {}; ", what, names_text(names));
 }
 
 }  // namespace
@@ -45,7 +39,7 @@ NamedTensors load_weights(const std::string& path) {
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
                ExitCode misfit) {
   std::unordered_map<std::string_view, const at::Tensor*> found;
-  std::vector<std::string> missing, unexpected, misshapen;
+  std::vector<std::string> missing, unexpected, misshapen, no_numbers;
   for (const auto& [name, tensor] : from) found.emplace(name, &tensor);
   for (const auto& [name, tensor] : into) {
     const auto match = found.find(name);
@@ -55,6 +49,9 @@ void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& 
       misshapen.push_back(fmt::format("{} (expected {}, found {})", name,
                                       shape_text(tensor.sizes()),
                                       shape_text(match->second->sizes())));
+    else if (!match->second->is_floating_point())
+      no_numbers.push_back(
+          fmt::format("{} ({})", name, c10::toString(match->second->scalar_type())));
   }
   std::unordered_map<std::string_view, size_t> expected;
   for (const auto& [name, tensor] : into) expected.emplace(name, 0);
@@ -62,11 +59,18 @@ void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& 
     if (!expected.count(name)) unexpected.push_back(shown(name));
 
   const std::string misfits = listed("missing", missing) + listed("unexpected", unexpected) +
-                              listed("other shapes:", misshapen);
+                              listed("other shapes:", misshapen) +
+                              listed("no floating-point numbers:", no_numbers);
   REQUIRE(misfits.empty(), misfit,
           "{}: the weights do not fit the model: {}check the model's settings", path, misfits);
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : into) tensor.copy_(*found.at(name));
+  if (const auto name = first_nonfinite(into)) {
+    fail(ExitCode::internal,
+         "{}: {} is not finite (expected finite numbers, found NaN or infinity); the model is not "
+         "used and nothing is written. train_gpt inspect counts such numbers",
+         path, *name);
+  }
 }
 
 }  // namespace tg

@@ -17,7 +17,9 @@ NamedTensors load_weights(const std::string& path);
 
 // Copies each tensor into the one of the same name, which keeps its storage, dtype and device.
 // Names and shapes must match exactly; otherwise nothing is copied and the error lists the missing,
-// the unexpected and those of other shapes. `path` is for the message. Errors: `misfit`.
+// the unexpected, those of other shapes and those that are no floating-point numbers. Every model
+// that is read comes through here, so that no weight of one is NaN or infinite. `path` is for the
+// message. Errors: `misfit`; internal, naming the first tensor that is not finite in its new dtype.
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
                ExitCode misfit = ExitCode::bad_data);
 

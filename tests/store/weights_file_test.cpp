@@ -35,6 +35,33 @@ TEST(LoadWeights, SaysWhatAFileIsNot) {
   expect_error([&] { load_weights(folder / "w"); }, ExitCode::bad_data, "safetensors header");
 }
 
+TEST(CopyInto, RefusesNumbersThatAreNotFiniteByName) {
+  for (const double number : {double{NAN}, double{INFINITY}, -double{INFINITY}, 1e300}) {
+    for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16}) {
+      auto bank = at::ones({2, 3, 4}, dtype);
+      bank[1][2][3].copy_(at::scalar_tensor(number, at::kDouble));
+      NamedTensors into{{"none", at::empty({0, 4})},
+                        {"gain", at::zeros({})},
+                        {"bank", at::zeros({2, 3, 4}, at::kBFloat16)}};
+      expect_error(
+          [&] {
+            copy_into({{"bank", bank}, {"gain", at::ones({})}, {"none", at::empty({0, 4})}}, into,
+                      "w.pt");
+          },
+          ExitCode::internal, "w.pt: bank is not finite (expected finite numbers");
+    }
+  }
+}
+
+TEST(CopyInto, RefusesIntegers) {
+  NamedTensors into{{"a", at::zeros({2})}};
+  expect_error(
+      [&] {
+        copy_into({{"a", at::ones({2}, at::kLong)}}, into, "w.pt");
+      },
+      ExitCode::bad_data, "no floating-point numbers: a (Long)");
+}
+
 TEST(CopyInto, ConvertsAndKeepsTheDestinationsStorage) {
   NamedTensors into{{"a", at::zeros({2}, at::kBFloat16).requires_grad_()}, {"b", at::zeros({})}};
   const void* storage = into[0].second.const_data_ptr();
