@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "store/byte_source.h"
 #include "store/safetensors.h"
+#include "store/safetensors_index.h"
 #include "store/tensor_check.h"
 #include "store/torch_file.h"
 
@@ -28,12 +29,22 @@ WeightsFormat weights_format(const std::string& path) {
   const std::string magic = source.read(0, 4);
   // The second is torch.save's format before zips, for which load_torch has an error of its own.
   // Read as a safetensors header length, either would be tens of megabytes.
-  const bool torch = magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a";
-  return torch ? WeightsFormat::torch : WeightsFormat::safetensors;
+  if (magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a") return WeightsFormat::torch;
+  // A header of so odd a length has zeros behind its first byte.
+  const bool json = magic[0] == '{' && magic[1] != '\0' && magic[2] != '\0' && magic[3] != '\0';
+  return json ? WeightsFormat::safetensors_index : WeightsFormat::safetensors;
 }
 
-NamedTensors load_weights(const std::string& path) {
-  return weights_format(path) == WeightsFormat::torch ? load_torch(path) : load_safetensors(path);
+StateDict load_weights(const std::string& path) {
+  switch (weights_format(path)) {
+    case WeightsFormat::torch:
+      return load_torch(path);
+    case WeightsFormat::safetensors_index:
+      return {load_safetensors_index(path), {}, {}};
+    case WeightsFormat::safetensors:
+      break;
+  }
+  return {load_safetensors(path), {}, {}};
 }
 
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,

@@ -4,16 +4,17 @@
 
 #include "base/error.h"
 #include "store/named_tensors.h"
+#include "store/state_dict.h"
 
 namespace tg {
 
-enum class WeightsFormat { safetensors, torch };
+enum class WeightsFormat { safetensors, safetensors_index, torch };
 
-// By content, not by name: a zip is a torch.save file, anything else safetensors. Errors:
-// missing_input, io.
+// By content, not by name: a zip is a torch.save file, JSON the index of several safetensors files,
+// anything else safetensors. Errors: missing_input, io.
 WeightsFormat weights_format(const std::string& path);
-// Reads the file in that format. Errors: missing_input, io, bad_data.
-NamedTensors load_weights(const std::string& path);
+// Reads the file in that format, with the names that it has. Errors: missing_input, io, bad_data.
+StateDict load_weights(const std::string& path);
 
 // Copies each tensor into the one of the same name, which keeps its storage, dtype and device.
 // Names and shapes must match exactly; otherwise nothing is copied and the error lists the missing,

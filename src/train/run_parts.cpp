@@ -22,11 +22,27 @@ std::optional<ByteTable> load_byte_table(const Settings& settings) {
   return make_byte_table(Tokenizer(settings.data.tokenizer_path, vocab), vocab);
 }
 
+bool is_training(ModelUse use) {
+  return use == ModelUse::training || use == ModelUse::resuming;
+}
+
+ParameterTable parameters_for(ModelUse use, const Settings& settings, const Machine& machine) {
+  switch (use) {
+    case ModelUse::training:
+      return initial_weights(settings, machine);
+    case ModelUse::resuming:
+      return drawn_weights(settings, machine);
+    case ModelUse::test_time_training:
+    case ModelUse::inference:
+      break;
+  }
+  return trained_weights(settings, machine);
+}
+
 ParameterTable load_parameters(const Settings& settings, const Machine& machine,
                                Communicator& communicator, ModelUse use) {
   const PeerWatch::Work making(communicator.watch(), "making the initial weights");
-  auto parameters = use == ModelUse::training ? initial_weights(settings, machine)
-                                              : trained_weights(settings, machine);
+  auto parameters = parameters_for(use, settings, machine);
   if (use == ModelUse::inference) {
     for (auto row : parameters.rows()) row.value.requires_grad_(false);
   }
@@ -59,7 +75,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .record_quirks = settings.runtime.record_quirks,
              .padding = machine.padding,
              .recompute = settings.runtime.activation_recompute,
-             .fp8 = use == ModelUse::training ? settings.runtime.fp8 : Fp8Parts{},
+             .fp8 = is_training(use) ? settings.runtime.fp8 : Fp8Parts{},
              .has_fp8 = machine.fp8,
              .step_tokens = most_tokens_per_step(settings, communicator.world_size())}) {}
 
@@ -68,10 +84,11 @@ Validation make_validation(const Settings& settings, std::shared_ptr<const Token
   return {settings, std::move(tokens), load_byte_table(settings), machine.device, communicator};
 }
 
-RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator)
+RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+                   ModelUse use)
     : tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
       validation(make_validation(settings, tokens.val, machine, communicator)),
-      weights(settings, machine, communicator, ModelUse::training),
+      weights(settings, machine, communicator, use),
       optimizer(weights.parameters, settings.model, settings.optim,
                 {.matrices = machine.matrices,
                  .record_quirks = settings.runtime.record_quirks,
