@@ -5,10 +5,12 @@
 #include <chrono>
 #include <utility>
 
+#include "base/error.h"
 #include "base/progress.h"
 #include "ops/quantize/quantize.h"
 #include "store/atomic_file.h"
 #include "store/compressed.h"
+#include "store/tensor_check.h"
 #include "store/torch_file.h"
 
 namespace tg {
@@ -29,14 +31,20 @@ class Lap {
   Clock::time_point at_ = Clock::now();
 };
 
-// Tensors on the way into a dict of the artifact: on the CPU, and counted.
+// Tensors on the way into a dict of the artifact: on the CPU, counted, and finite in their dtype
+// there.
 class Payload {
  public:
   explicit Payload(ArtifactStats& stats) : stats_(stats) {}
 
   void add(PickleDict& to, std::string name, const at::Tensor& tensor) {
     stats_.payload_bytes += tensor.nbytes();
-    to.add(std::move(name), tensor.to(at::kCPU));
+    const auto stored = tensor.to(at::kCPU);
+    REQUIRE(!first_nonfinite({{name, stored}}), ExitCode::internal,
+            "{}: not finite as the artifact's {} (expected finite numbers, found NaN or infinity); "
+            "no artifact was written",
+            name, c10::toString(stored.scalar_type()));
+    to.add(std::move(name), stored);
   }
 
  private:

@@ -29,13 +29,13 @@ struct ArtifactStats {
 // final_model.int6.ptz: .xz of {"w": tensors, "m": metadata}. Up to 65,536 elements fp16
 // ("passthrough"), larger control tensors fp32 ("passthrough_ctrl"), the others NAME.q int8 and
 // NAME.scale ({"type": "int6"|"int8"}), as ops/quantize computes them. Atomically. Errors:
-// cannot_create, io.
+// cannot_create, io; internal (a weight is not finite in fp16).
 ArtifactStats write_artifact_int6(const std::vector<ArtifactTensor>& tensors,
                                   const std::string& path);
 
 // final_model.int8.ptz: zlib of the baseline's "int8_clean_per_row_v1". Up to 65,536 elements fp32
 // where the name contains one of `keep_fp32` (INT8_KEEP_FLOAT_FP32_NAME_PATTERNS), else fp16; the
-// others int8 with scales. `quantization` plays no part. Atomically. Errors: cannot_create, io.
+// others int8 with scales. `quantization` plays no part. Atomically. Errors: as above.
 ArtifactStats write_artifact_int8_zlib(const std::vector<ArtifactTensor>& tensors,
                                        const std::vector<std::string>& keep_fp32,
                                        const std::string& path);

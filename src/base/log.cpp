@@ -75,6 +75,17 @@ void open_file(const std::string& path, bool truncate, std::optional<std::string
   state.before_file.clear();
 }
 
+// Or keeps it until there is a file.
+void write_to_file(const std::string& line) {
+  Log& state = log_state();
+  const std::lock_guard lock(state.file_mutex);
+  if (state.file) {
+    state.file->info(line);
+  } else {
+    state.before_file.push_back(line);
+  }
+}
+
 }  // namespace
 
 void set_log_rank(int rank) {
@@ -99,14 +110,7 @@ void log_line(std::string_view text) {
   progress_line("");
   const auto line = as_line(text);
   // The file first: it then has every line that standard output has, even if the run is killed.
-  {
-    const std::lock_guard lock(state.file_mutex);
-    if (state.file) {
-      state.file->info(line);
-    } else {
-      state.before_file.push_back(line);
-    }
-  }
+  write_to_file(line);
   if (!state.out_lost) {
     state.out->info(line);
     if (std::ferror(stdout) != 0 && !state.out_lost.exchange(true)) {
@@ -115,6 +119,15 @@ void log_line(std::string_view text) {
           std::strerror(errno)));
     }
   }
+}
+
+void note_line(std::string_view text) {
+  Log& state = log_state();
+  if (state.rank != 0) return;
+  progress_line("");
+  const auto line = as_line(text);
+  write_to_file(line);
+  state.err->info(line);
 }
 
 void warn_line(std::string_view text) {

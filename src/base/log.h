@@ -23,6 +23,9 @@ void open_log_file(const std::string& path, std::string_view header);
 void continue_log_file(const std::string& path);
 
 void log_line(std::string_view text);
+// About what was read: to standard error, since standard output may be a command's result, and to
+// the log file. Rank 0's alone.
+void note_line(std::string_view text);
 void warn_line(std::string_view text);
 // From rank 0 alone: what every rank finds alike.
 void warn_line_once(std::string_view text);
@@ -40,6 +43,10 @@ void turn_off_progress();
 template <typename... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {
   log_line(fmt::format(format, std::forward<Args>(args)...));
+}
+template <typename... Args>
+void log_note(fmt::format_string<Args...> format, Args&&... args) {
+  note_line(fmt::format(format, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void log_warn(fmt::format_string<Args...> format, Args&&... args) {

@@ -15,9 +15,9 @@
 #include "data/task_files.h"
 #include "eval/byte_audit.h"
 #include "eval/tasks.h"
-#include "train/artifact_files.h"
 #include "train/final_scores.h"
 #include "train/log_sink.h"
+#include "train/model_path.h"
 #include "train/run_parts.h"
 
 namespace tg {
@@ -26,13 +26,13 @@ namespace {
 constexpr const char* help =
     "train_gpt eval: prints every score of a trained model.\n"
     "\n"
-    "  train_gpt eval --init-from FILE [--audit] [--baselines] [--SETTING VALUE]...\n"
-    "  train_gpt eval --init-from FILE [--hellaswag FILE] [--lambada FILE] [--SETTING VALUE]...\n"
+    "  train_gpt eval --init-from MODEL [--audit] [--baselines] [--SETTING VALUE]...\n"
+    "  train_gpt eval --init-from MODEL [--hellaswag FILE] [--lambada FILE] [--SETTING VALUE]...\n"
     "\n"
-    "FILE is a model (.safetensors, .pt) or an artifact (.int6.ptz, .int8.ptz). The settings are\n"
-    "those of the config.json beside it, unless given here. Scored on the validation split of\n"
-    "DATA_PATH: whole sequences of EVAL_SEQ_LEN; sliding windows where EVAL_STRIDE is not 0; with\n"
-    "TTT_ENABLED=1 test-time training. Runs under mpirun, torchrun and srun as training does.\n"
+    "Scored on the validation split of DATA_PATH: whole sequences of EVAL_SEQ_LEN; sliding\n"
+    "windows where EVAL_STRIDE is not 0; with TTT_ENABLED=1 test-time training. Runs under "
+    "mpirun,\n"
+    "torchrun and srun as training does.\n"
     "\n"
     "With --hellaswag or --lambada scored on those files alone: DATA_PATH is not read. The model\n"
     "reads at most EVAL_SEQ_LEN tokens of a row. docs/scores.md says what the numbers are.\n"
@@ -142,14 +142,14 @@ void print_baselines(const Settings& settings) {
 
 // Whether test-time training rounds the weights as the run's did: QAT, once on, stays on with
 // RECORD_QUIRKS.
-bool trains_with_qat(const Settings& settings, int rank) {
+bool trains_with_qat(const Settings& settings, const ModelPath& model, int rank) {
   if (!settings.ttt.ttt_enabled || !settings.runtime.record_quirks) return false;
-  const auto qat = ended_with_qat(settings);
+  const auto qat = ended_with_qat(settings, model);
   if (!qat && rank == 0) {
     log_warn(
         "{}: no such file; it would say whether QAT was on at the end of the run, as "
         "RECORD_QUIRKS=1 keeps it in test-time training; assuming that it was off",
-        file_beside(settings.runtime.init_from, "metrics.jsonl"));
+        file_of_run(model, "metrics.jsonl"));
   }
   return qat.value_or(false);
 }
@@ -169,13 +169,14 @@ void eval_command(int argc, const char* const* argv) {
           "--hellaswag and --lambada score their files alone (expected no --audit and no "
           "--baselines); give these in a run of their own");
   auto& settings = parsed->settings;
-  settings.runtime.artifact = artifact_of(settings.runtime.init_from);
   std::signal(SIGPIPE, SIG_IGN);
   const auto use = options.tasks() ? SettingsUse::tasks : SettingsUse::scoring;
   const auto joined = join_ranks(settings, parsed->origins, use);
   const auto& machine = joined.machine;
   Communicator communicator(joined.rendezvous, joined.launch, machine.device,
                             settings.runtime.comm_timeout_s);
+  const auto model = choose_model(settings, communicator);
+  settings.runtime.artifact = model.artifact;
   const LogSink log(settings, machine, joined.launch.world_size);
   const auto emit = [&](const RunEvent& event) {
     if (communicator.rank() == 0) std::visit(log, event);
@@ -190,7 +191,7 @@ void eval_command(int argc, const char* const* argv) {
   const auto tokenizer = describe(splits.vocabulary, validation);
   if (tokenizer && communicator.rank() == 0) log.tokenizer_lines(*tokenizer);
   const bool trains = settings.ttt.ttt_enabled;
-  const bool qat = trains_with_qat(settings, communicator.rank());
+  const bool qat = trains_with_qat(settings, model, communicator.rank());
   ModelParts weights(settings, machine, communicator,
                      trains ? ModelUse::test_time_training : ModelUse::inference);
   FinalScores scores(settings, machine, communicator, weights, *splits.val, validation, emit);

@@ -4,17 +4,17 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "comm/communicator.h"
+#include "commands/hf_config.h"
 #include "commands/hf_tokenizer.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
 #include "config/check.h"
-#include "config/text.h"
-#include "data/file.h"
 #include "data/tokenizer.h"
 #include "modeling_train_gpt.h"
 #include "store/atomic_file.h"
@@ -22,6 +22,7 @@
 #include "store/safetensors.h"
 #include "train/machine.h"
 #include "train/model_files.h"
+#include "train/model_path.h"
 
 namespace tg {
 namespace {
@@ -31,14 +32,13 @@ namespace fs = std::filesystem;
 constexpr const char* help =
     "train_gpt export: writes a model for other programs.\n"
     "\n"
-    "  train_gpt export --hf DIR --init-from FILE [--SETTING VALUE]...\n"
+    "  train_gpt export --hf DIR --init-from MODEL [--weights raw|ema] [--SETTING VALUE]...\n"
     "\n"
     "DIR, which is created or empty, receives what transformers' AutoModelForCausalLM\n"
     ".from_pretrained(DIR, trust_remote_code=True) reads: config.json, generation_config.json,\n"
     "model.safetensors (fp32) and modeling_train_gpt.py; and the tokenizer, a SentencePiece model\n"
-    "as tokenizer.model, GPT-2's as the tokenizer.json that AutoTokenizer reads. FILE is a run's\n"
-    "final_model.safetensors, .pt or .ptz. The architecture is that of the config.json beside it,\n"
-    "which settings given here override.\n"
+    "as tokenizer.model, GPT-2's as the tokenizer.json that AutoTokenizer reads. What\n"
+    "transformers saves of it is a MODEL again.\n"
     "\n";
 
 struct ExportOptions {
@@ -49,28 +49,6 @@ struct ExportOptions {
     v("hf", hf, anything, "folder to write for transformers; needed, new or empty");
   }
 };
-
-nlohmann::json hf_config(const Settings& settings) {
-  nlohmann::json config = {
-      {"model_type", "train_gpt"},
-      {"architectures", {"TrainGptForCausalLM"}},
-      {"auto_map",
-       {{"AutoConfig", "modeling_train_gpt.TrainGptConfig"},
-        {"AutoModelForCausalLM", "modeling_train_gpt.TrainGptForCausalLM"}}},
-      // transformers has nothing to tie: where TIE_EMBEDDINGS is set, the model has no second
-      // table.
-      {"tie_word_embeddings", false},
-      {"train_seq_len", settings.run.train_seq_len.last()},
-  };
-  settings.model.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
-      config[name] = choice_name(value);
-    } else {
-      config[name] = value;
-    }
-  });
-  return config;
-}
 
 void make_empty_folder(const std::string& folder) {
   std::error_code error;
@@ -85,11 +63,13 @@ void make_empty_folder(const std::string& folder) {
 }  // namespace
 
 std::string export_hf(const Settings& settings, const std::string& folder) {
-  Settings exported = settings;
-  exported.model.mtp_num_heads = 0;
-  const auto table = trained_weights(exported, Machine{});  // fp32, on the CPU
+  const auto table = trained_weights(settings, Machine{});  // fp32, on the CPU
   NamedTensors tensors;
-  for (const auto& part : unbanked(table)) tensors.emplace_back("model." + part.name, part.value);
+  std::int64_t parameters = 0;
+  for (const auto& part : unbanked(table)) {
+    tensors.emplace_back("model." + part.name, part.value);
+    parameters += part.value.numel();
+  }
   nlohmann::json generation = {{"use_cache", false}};
   std::vector<std::pair<std::string, std::string>> tokenizer_files;  // name, content
   const auto& tokenizer_path = settings.data.tokenizer_path;
@@ -116,11 +96,13 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   write_file_atomically(folder + "/modeling_train_gpt.py", kModelingTrainGpt);
   write_json_file(folder + "/generation_config.json", generation);
   // The last, since transformers reads no folder without it.
+  Settings exported = settings;
+  exported.model.mtp_num_heads = 0;
   write_json_file(folder + "/config.json", hf_config(exported));
   return fmt::format(
       "{}: config.json, generation_config.json, model.safetensors ({} parameters), "
       "modeling_train_gpt.py{}",
-      folder, table.element_count(), tokenizer_names);
+      folder, parameters, tokenizer_names);
 }
 
 std::vector<Entry> export_options() {
@@ -130,12 +112,15 @@ std::vector<Entry> export_options() {
 
 void export_command(int argc, const char* const* argv) {
   ExportOptions options;
-  const auto parsed = parse_model_command(argc, argv, help, entries_of(options));
+  auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
   REQUIRE(!options.hf.empty(), ExitCode::usage,
           "train_gpt export: expected --hf DIR, found none; see train_gpt export --help");
-  check_settings(parsed->settings, /*world_size=*/1, SettingsUse::weights);
-  print_text(export_hf(parsed->settings, options.hf) + "\n");
+  auto& settings = parsed->settings;
+  check_settings(settings, /*world_size=*/1, SettingsUse::weights);
+  Communicator alone;
+  choose_model(settings, alone);
+  print_text(export_hf(settings, options.hf) + "\n");
 }
 
 }  // namespace tg

@@ -8,7 +8,7 @@
 namespace tg {
 
 std::vector<Entry> export_options();
-// `train_gpt export --hf DIR --init-from FILE [--SETTING VALUE]...`: export_hf(), and a line on
+// `train_gpt export --hf DIR --init-from MODEL [--SETTING VALUE]...`: export_hf(), and a line on
 // standard output. Errors: those of parse_model_command and of export_hf; usage (no DIR).
 void export_command(int argc, const char* const* argv);
 

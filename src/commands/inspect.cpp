@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "artifact/read_artifact.h"
@@ -14,40 +16,68 @@
 #include "commands/quantization_table.h"
 #include "commands/tensor_table.h"
 #include "config/resolved.h"
+#include "config/text.h"
 #include "store/tensor_check.h"
 #include "store/weights_file.h"
-#include "train/artifact_files.h"
+#include "train/checkpoint_model.h"
+#include "train/model_path.h"
 
 namespace tg {
 namespace {
 
 constexpr const char* help =
-    "train_gpt inspect: prints the tensors of a weights file.\n"
+    "train_gpt inspect: prints the tensors of a model.\n"
     "\n"
-    "  train_gpt inspect [--quantization] FILE\n"
+    "  train_gpt inspect [--quantization] [--weights raw|ema] MODEL\n"
     "\n"
-    "FILE is a safetensors or torch.save file, or an artifact (.int6.ptz, .int8.ptz). For each\n"
-    "tensor, as it is stored: name, dtype, shape, number of elements, bytes; minimum, maximum and\n"
-    "root mean square of its finite elements; and how many elements are not finite, if any tensor\n"
-    "has such. Then totals by dtype and, if the config.json of the run is beside FILE, its\n"
-    "settings that are not at their defaults.\n"
+    "MODEL is a safetensors or torch.save file, an artifact (.int6.ptz, .int8.ptz), or the folder\n"
+    "of a checkpoint, of a run or of transformers. For each tensor, as it is stored: name, dtype,\n"
+    "shape, number of elements, bytes; minimum, maximum and root mean square of its finite\n"
+    "elements; and how many elements are not finite, if any tensor has such. Then totals by dtype\n"
+    "and, if the config.json of the run is there, its settings that are not at their defaults.\n"
     "\n"
     "  --quantization  also print, of each matrix of a model that is not quantised, what six bits\n"
     "                  would cost: root mean square of the error in % of the matrix's own, and\n"
     "                  share of weights that are clipped; an artifact leaves matrices of up to\n"
-    "                  65,536 elements as they are\n";
+    "                  65,536 elements as they are\n"
+    "  --weights       of a checkpoint the weights as trained (raw) or their average (ema);\n"
+    "                  without it the average where there is one\n";
 
 // Of what an artifact unpacks to; one of 16 MB unpacks to some 30.
 constexpr size_t kMaxUnpacked = size_t{1} << 32;
 
-const char* format_name(Artifact artifact, const std::string& path) {
-  if (artifact == Artifact::int6) return "artifact, int6 (.xz)";
-  if (artifact == Artifact::int8_zlib) return "artifact, int8 (zlib)";
-  return weights_format(path) == WeightsFormat::torch ? "torch.save" : "safetensors";
+struct Contents {
+  std::string what;  // "PATH: FORMAT"
+  NamedTensors tensors;
+};
+
+Contents contents_of_checkpoint(const ModelPath& model, WeightsChoice weights) {
+  auto checkpoint = model.kind == ModelKind::checkpoint ? read_checkpoint_model(model.path, weights)
+                                                        : read_newest_model(model.path, weights);
+  return {fmt::format("{}: checkpoint, {}", checkpoint.folder, checkpoint.which),
+          std::move(checkpoint.weights)};
 }
 
-std::string settings_text_beside(const std::string& weights) {
-  const auto path = file_beside(weights, "config.json");
+Contents contents_of_weights(const std::string& path) {
+  const auto format = weights_format(path);
+  auto file = load_weights(path);
+  std::string what = format == WeightsFormat::torch ? "torch.save" : "safetensors";
+  if (format == WeightsFormat::safetensors_index) what += ", in several files";
+  if (!file.under.empty()) what += fmt::format(", under '{}'", fmt::join(file.under, "', '"));
+  return {fmt::format("{}: {}", path, what), std::move(file.tensors)};
+}
+
+Contents contents_of(const ModelPath& model, WeightsChoice weights) {
+  if (model.kind != ModelKind::file) return contents_of_checkpoint(model, weights);
+  if (model.artifact == Artifact::none) return contents_of_weights(model.path);
+  const char* const format =
+      model.artifact == Artifact::int6 ? "artifact, int6 (.xz)" : "artifact, int8 (zlib)";
+  return {fmt::format("{}: {}", model.path, format),
+          read_stored_artifact(model.path, kMaxUnpacked)};
+}
+
+std::string settings_text_of(const ModelPath& model) {
+  const auto path = file_of_run(model, "config.json");
   const auto config = read_config(path);
   if (!config) return "";
   const auto settings = changed_settings_text(*config);
@@ -62,31 +92,51 @@ std::string settings_text_beside(const std::string& weights) {
   return lines;
 }
 
+struct Arguments {
+  std::string model;
+  bool quantization = false;
+  WeightsChoice weights = WeightsChoice::automatic;
+};
+
+Arguments parse_arguments(std::vector<std::string> words) {
+  Arguments arguments;
+  arguments.quantization = std::erase(words, "--quantization") > 0;
+  const std::string_view joined = "--weights=";
+  const auto flag = std::ranges::find_if(words, [&](const std::string& word) {
+    return word == "--weights" || word.starts_with(joined);
+  });
+  if (flag != words.end() && (flag + 1 != words.end() || flag->starts_with(joined))) {
+    const bool apart = !flag->starts_with(joined);
+    const auto choice = apart ? flag[1] : flag->substr(joined.size());
+    REQUIRE(read_value(choice, arguments.weights), ExitCode::usage,
+            "train_gpt inspect: --weights: expected raw or ema, found '{}'", choice);
+    words.erase(flag, flag + (apart ? 2 : 1));
+  }
+  REQUIRE(words.size() == 1 && !words[0].starts_with('-'), ExitCode::usage,
+          "train_gpt inspect: expected one MODEL, found {}; see train_gpt inspect --help",
+          words.empty() ? "none" : fmt::format("'{}'", fmt::join(words, " ")));
+  arguments.model = words[0];
+  return arguments;
+}
+
 }  // namespace
 
-std::string inspect_text(const std::string& path, bool quantization) {
-  const auto artifact = artifact_of(path);
-  const bool raw = artifact == Artifact::none;
-  REQUIRE(raw || !quantization, ExitCode::usage,
+std::string inspect_text(const std::string& path, bool quantization, WeightsChoice weights) {
+  const auto model = find_model(path, weights);
+  REQUIRE(model.artifact == Artifact::none || !quantization, ExitCode::usage,
           "{}: --quantization expects a model that is not quantised, found an artifact", path);
-  const NamedTensors tensors = raw ? load_weights(path) : read_stored_artifact(path, kMaxUnpacked);
-  return fmt::format("{}: {}\n\n{}\n{}{}{}", path, format_name(artifact, path),
-                     tensors_text(tensors), totals_text(tensors),
+  const auto [what, tensors] = contents_of(model, weights);
+  return fmt::format("{}\n\n{}\n{}{}{}", what, tensors_text(tensors), totals_text(tensors),
                      quantization ? "\n" + quantization_text(tensors) : "",
-                     settings_text_beside(path));
+                     settings_text_of(model));
 }
 
 void inspect_command(int argc, const char* const* argv) {
-  std::vector<std::string> words(argv + 1, argv + argc);
-  std::string text = help;
-  if (words != std::vector<std::string>{"--help"} && words != std::vector<std::string>{"-h"}) {
-    const bool quantization = std::erase(words, "--quantization") > 0;
-    REQUIRE(words.size() == 1 && !words[0].starts_with('-'), ExitCode::usage,
-            "train_gpt inspect: expected one FILE, found {}; see train_gpt inspect --help",
-            words.empty() ? "none" : fmt::format("'{}'", fmt::join(words, " ")));
-    text = inspect_text(words[0], quantization);
-  }
-  print_text(text);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"})
+    return print_text(help);
+  const auto [model, quantization, weights] = parse_arguments(words);
+  print_text(inspect_text(model, quantization, weights));
 }
 
 }  // namespace tg

@@ -4,19 +4,34 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "commands/hf_config.h"
 #include "config/launch.h"
 #include "config/resolved.h"
-#include "store/byte_source.h"
+#include "store/metrics_reader.h"
 #include "train/machine.h"
 
 namespace tg {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kModelHelp =
+    "MODEL is a run's folder, logs/RUN (its final model, else its newest valid checkpoint); a\n"
+    "checkpoint's, logs/RUN/checkpoints/step-N; a file of weights (.safetensors, .pt) or an\n"
+    "artifact (.int6.ptz, .int8.ptz); or a folder that transformers saved after export. A\n"
+    "checkpoint has the weights as trained and their average; --weights raw|ema chooses one,\n"
+    "without it the average is taken where the run keeps one. The settings are those of the\n"
+    "config.json of the run or folder, unless given here.\n"
+    "\n";
+
+}  // namespace
 
 std::string file_beside(const std::string& weights, const std::string& name) {
   const fs::path path(weights);
@@ -24,34 +39,39 @@ std::string file_beside(const std::string& weights, const std::string& name) {
   const auto file = path.filename().string();
   const auto begin = file.find('.');
   const auto label = file.substr(std::min(begin, file.size()));
-  const auto end = label.find('.', 1);
-  const bool numbered =
-      end != std::string::npos && end > 1 && label.find_first_not_of("0123456789", 1) == end;
+  const auto end = std::min(label.find('.', 1), label.size());
+  const bool numbered = end > 1 && label.find_first_not_of("0123456789", 1) >= end;
   const auto dot = name.find('.');
   return path.parent_path() /
          (name.substr(0, dot) + (numbered ? label.substr(0, end) : "") + name.substr(dot));
 }
 
-std::optional<nlohmann::json> read_config(const std::string& path) {
-  constexpr uint64_t kMaxSize = 1 << 20;
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::nullopt;
-  const FileSource source(path);
-  const auto text = source.read(0, std::min(source.size(), kMaxSize));
-  return nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+std::string file_of_run(const ModelPath& model, const std::string& name) {
+  if (model.kind == ModelKind::file) return file_beside(model.path, name);
+  const auto folder = fs::weakly_canonical(model.path);
+  const bool one = model.kind == ModelKind::checkpoint;
+  return file_beside(one ? folder.parent_path() : folder, name);
 }
 
-std::optional<bool> ended_with_qat(const Settings& settings) {
+std::optional<nlohmann::json> read_config(const std::string& path) {
+  constexpr int64_t kMaxSize = 1 << 20;
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  auto config = nlohmann::json::parse(read_whole_file(path, kMaxSize), nullptr,
+                                      /*allow_exceptions=*/false);
+  if (!is_hf_config(config)) return config;
+  return config_of_hf(std::move(config), fs::path(path).parent_path());
+}
+
+std::optional<bool> ended_with_qat(const Settings& settings, const ModelPath& model) {
   const auto& averaging = settings.averaging;
   if (averaging.qat_enabled || averaging.late_qat_threshold == 0) return averaging.qat_enabled;
-  const auto path = file_beside(settings.runtime.init_from, "metrics.jsonl");
-  std::ifstream events(path);
-  if (!events) return std::nullopt;
-  for (std::string line; std::getline(events, line);) {
-    if (line.find("late_qat") == std::string::npos) continue;
-    const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (event.is_object() && event.value("event", nlohmann::json()) == "late_qat") return true;
-  }
+  const auto path = file_of_run(model, "metrics.jsonl");
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return std::nullopt;
+  MetricsReader events(path);
+  while (const auto event = events.next())
+    if ((*event)["event"] == "late_qat") return true;
   return false;
 }
 
@@ -61,19 +81,19 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
   CommandInputs inputs{.options = std::move(options)};
   auto parsed = parse_settings(argc, argv, inputs);
   if (parsed.help || parsed.version) {
-    fmt::print("{}", parsed.version ? version_text()
-                                    : help + "Options\n" + options_text(inputs.options) +
-                                          "\nThe settings: train_gpt help train\n");
+    fmt::print("{}", parsed.version
+                         ? version_text()
+                         : help + kModelHelp + "Options\n" + options_text(inputs.options) +
+                               "\nThe settings: train_gpt help train\n");
     return std::nullopt;
   }
-  const auto& file = parsed.settings.runtime.init_from;
-  REQUIRE(
-      !file.empty(), ExitCode::usage,
-      "train_gpt {0}: expected --init-from FILE, a trained model, found none; see train_gpt {0} "
-      "--help",
-      argv[0]);
-  const FileSource there(file);
-  inputs.run_config = file_beside(file, "config.json");
+  const auto& init_from = parsed.settings.runtime.init_from;
+  REQUIRE(!init_from.empty(), ExitCode::usage,
+          "train_gpt {0}: expected --init-from MODEL, a trained one, found none; see train_gpt {0} "
+          "--help",
+          argv[0]);
+  inputs.run_config =
+      file_of_run(find_model(init_from, parsed.settings.runtime.weights), "config.json");
   const auto config = read_config(inputs.run_config);
   if (!config) {
     if (read_launch().rank == 0) {
@@ -88,7 +108,7 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
       of_run, ExitCode::config,
       "{}: expected the config.json of the run that made {}, found something else; move it away "
       "and give the model's settings as flags or with --config",
-      inputs.run_config, file);
+      inputs.run_config, init_from);
   inputs.run_settings = *of_run;
   return parse_settings(argc, argv, inputs);
 }

@@ -1,5 +1,6 @@
 #pragma once
-// A trained model as commands take it: --init-from FILE, with the config.json of its run beside it.
+// A trained model as commands take it: --init-from MODEL, with the config.json of its run beside
+// it.
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -8,25 +9,32 @@
 
 #include "config/parse.h"
 #include "data/tokenizer.h"
+#include "train/model_path.h"
 
 namespace tg {
 
-// The path of its run's file `name`, config.json or metrics.jsonl, beside a weights file: of
-// final_model.2.pt, which a later run of the same RUN_ID numbered aside, it is config.2.json.
+// The path of its run's file `name`, config.json or metrics.jsonl, beside a weights file or a
+// folder of checkpoints: of final_model.2.pt and checkpoints.2, which a later run of the same
+// RUN_ID numbered aside, it is config.2.json.
 std::string file_beside(const std::string& weights, const std::string& name);
-// It, parsed; JSON's `discarded` where it is no JSON. Nothing where there is no such file. Errors:
-// io.
+// The same for a model of any kind: beside its file, or two levels up from a checkpoint.
+std::string file_of_run(const ModelPath& model, const std::string& name);
+
+// The config.json of a run, or, in the same form, that of a model which export wrote for
+// transformers; JSON's `discarded` where it is no JSON. Nothing where there is no such file.
+// Errors: missing_input, io.
 std::optional<nlohmann::json> read_config(const std::string& path);
 
-// Whether QAT was on at the end of the run that made INIT_FROM: by QAT_ENABLED, or by the late_qat
-// event in the metrics.jsonl beside it. Nothing where that file is needed and cannot be read.
-std::optional<bool> ended_with_qat(const Settings& settings);
+// Whether QAT was on at the end of the run that made `model`: by QAT_ENABLED, or by the late_qat
+// event in its metrics.jsonl. Nothing where that file is needed and not there. Errors: those of
+// MetricsReader.
+std::optional<bool> ended_with_qat(const Settings& settings, const ModelPath& model);
 
-// The settings of a command `train_gpt COMMAND --init-from FILE [--SETTING VALUE]...`: those of the
-// run's config.json come below --config files (see model_settings()); without one, a warning.
+// The settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: those of
+// the run's config.json come below --config files (see model_settings()); without one, a warning.
 // Prints `help`, `options` and the settings for --help, the versions for --version, and returns
-// nothing. Errors: those of parse_settings; usage (no INIT_FROM), missing_input (no such file),
-// config (a config.json that is no run's).
+// nothing. Errors: those of parse_settings and find_model(); usage (no INIT_FROM), config (a
+// config.json that is no run's).
 std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
                                                const std::string& help,
                                                std::vector<Entry> options = {});

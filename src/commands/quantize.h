@@ -5,7 +5,7 @@
 
 namespace tg {
 
-// `train_gpt quantize --init-from FILE --out FILE [--SETTING VALUE]...`: writes the artifact of a
+// `train_gpt quantize --init-from MODEL --out FILE [--SETTING VALUE]...`: writes the artifact of a
 // raw model and logs its sizes. Errors: those of parse_model_command and join_alone; usage (no
 // --out, ARTIFACT=none, FILE is an artifact); those of the model's file; cannot_create, io.
 void quantize_command(int argc, const char* const* argv);

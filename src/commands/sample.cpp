@@ -14,6 +14,7 @@
 #include "commands/print.h"
 #include "data/tokenizer.h"
 #include "eval/generate.h"
+#include "train/model_path.h"
 #include "train/run_parts.h"
 
 namespace tg {
@@ -22,12 +23,10 @@ namespace {
 constexpr const char* help =
     "train_gpt sample: continues a text with a trained model.\n"
     "\n"
-    "  train_gpt sample --init-from FILE --prompt TEXT [--tokens N] [--temperature T] ...\n"
+    "  train_gpt sample --init-from MODEL --prompt TEXT [--tokens N] [--temperature T] ...\n"
     "\n"
-    "FILE is a model (.safetensors, .pt) or an artifact (.int6.ptz, .int8.ptz). The settings are\n"
-    "those of the config.json beside it, unless given here, TOKENIZER_PATH as well. Prints prompt\n"
-    "and continuation, as it is drawn; the speed goes to standard error. The model sees at most\n"
-    "TRAIN_SEQ_LEN tokens. SEED decides the draw.\n"
+    "Prints prompt and continuation, as it is drawn; the speed goes to standard error. The model\n"
+    "sees at most TRAIN_SEQ_LEN tokens. SEED decides the draw.\n"
     "\n";
 
 struct SampleOptions {
@@ -59,15 +58,16 @@ std::vector<Entry> sample_options() {
 
 void sample_command(int argc, const char* const* argv) {
   SampleOptions options;
-  const auto parsed = parse_model_command(argc, argv, help, entries_of(options));
+  auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
-  const auto& [settings, origins, no_help, no_version] = *parsed;
+  auto& [settings, origins, no_help, no_version] = *parsed;
   REQUIRE(origins.at("prompt") != "default", ExitCode::usage,
           "train_gpt sample: expected --prompt TEXT, found none; see train_gpt sample --help");
   const auto tokenizer = open_tokenizer(settings, "sample");
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
   const auto joined = join_alone(settings, origins, SettingsUse::sampling, "sample");
   Communicator alone;
+  choose_model(settings, alone);
   const ModelParts weights(settings, joined.machine, alone, ModelUse::inference);
 
   print_text(options.prompt);

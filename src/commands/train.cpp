@@ -10,6 +10,7 @@
 #include "config/parse.h"
 #include "config/unbuilt.h"
 #include "train/lr_trace.h"
+#include "train/model_path.h"
 #include "train/output_dir.h"
 #include "train/resume.h"
 #include "train/trainer.h"
@@ -37,6 +38,8 @@ void train_command(int argc, const char* const* argv) {
   auto beginning = find_beginning(settings, joined.machine, output_dir.path(), communicator);
   if (beginning.finished) return;
   if (beginning.resume) keep_schedule(*beginning.resume, settings.run);
+  if (!beginning.resume && !settings.runtime.init_from.empty())
+    choose_model(settings, communicator);
   Trainer({.settings = settings,
            .origins = origins,
            .machine = joined.machine,

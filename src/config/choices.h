@@ -19,6 +19,7 @@ enum class Artifact { int6, int8_zlib, none };
 enum class TimingBreakdown { off, sync, events };
 enum class CountDevice { cpu, cuda };
 enum class PadVocab { automatic, off };
+enum class WeightsChoice { automatic, raw, ema };
 
 template <class E>
 concept ChoiceEnum = std::is_enum_v<E>;
@@ -62,6 +63,9 @@ constexpr auto choices_of(CountDevice) {
 }
 constexpr auto choices_of(PadVocab) {
   return std::to_array<std::string_view>({"auto", "0"});
+}
+constexpr auto choices_of(WeightsChoice) {
+  return std::to_array<std::string_view>({"auto", "raw", "ema"});
 }
 
 template <ChoiceEnum E>

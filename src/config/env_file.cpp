@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
-#include <fstream>
 #include <optional>
+#include <span>
+#include <sstream>
 
 #include "base/byte_order_mark.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "config/text.h"
 
 namespace tg {
@@ -58,15 +59,28 @@ bool is_name(std::string_view text) {
                                       [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
 
+// Of a file or, as in `--config <(sed ...)`, a pipe.
+std::string read_text(const std::string& path) {
+  constexpr std::size_t largest = 1 << 20;
+  File file = File::open_stream(path);
+  std::string text(largest + 1, '\0');
+  std::size_t size = 0;
+  while (const auto got = file.read_some(std::span(text).subspan(size))) {
+    size += static_cast<std::size_t>(got);
+  }
+  REQUIRE(size <= largest, ExitCode::usage, "--config {}: expected at most {} bytes, found more",
+          path, largest);
+  text.resize(size);
+  return text;
+}
+
 }  // namespace
 
 std::vector<Assignment> read_env_file(const std::string& path) {
-  std::ifstream file(path);
-  REQUIRE(file && !std::filesystem::is_directory(path), ExitCode::missing_input,
-          "--config {}: no such file, or it cannot be read", path);
+  std::istringstream lines(read_text(path));
   std::vector<Assignment> assignments;
   std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  for (int number = 1; std::getline(lines, line); ++number) {
     const auto text = trimmed(number == 1 ? without_byte_order_mark(line) : line);
     if (text.empty() || text[0] == '#') continue;
     const auto equals = text.find('=');

@@ -70,6 +70,7 @@ constexpr Rule rules[] = {
     {"int8_keep_float_fp32_name_patterns", never},
     // Counts only where a run begins.
     {"init_from", never},
+    {"weights", never},
     // Frozen as what follows from them: data and tokenizer by their content, micro-batches.
     {"data_path", never},
     {"shard_prefix", never},

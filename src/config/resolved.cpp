@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 6> of_one_run = {
     "run_id", "output_dir", "profile", "profile_start", "profile_steps", "tensorboard"};
 
 // Those and these say nothing of the model.
-constexpr std::array<std::string_view, 5> of_one_machine = {"init_from", "artifact", "device",
-                                                            "attention", "fp8"};
+constexpr std::array<std::string_view, 6> of_one_machine = {"init_from", "weights",   "artifact",
+                                                            "device",    "attention", "fp8"};
 
 std::string line_of(const std::string& name, const std::string& value) {
   return name + "=" + quoted_value(value) + "\n";

@@ -20,7 +20,8 @@ std::string settings_text(const Settings& settings);
 std::optional<std::string> changed_settings_text(const nlohmann::json& config);
 // The settings in `config`, a run's config.json, with which its model is used later: those that
 // this program has, but for the ones of that one run (RUN_ID, OUTPUT_DIR, profiling, INIT_FROM,
-// ARTIFACT) and of its machine (DEVICE, ATTENTION, FP8). Nothing where `config` has no settings.
+// WEIGHTS, ARTIFACT) and of its machine (DEVICE, ATTENTION, FP8). Nothing where `config` has no
+// settings.
 std::optional<std::vector<Assignment>> model_settings(const nlohmann::json& config);
 // The lines of settings_text without those that may differ between ranks and runs of one
 // experiment: RUN_ID, OUTPUT_DIR and profiling.

@@ -66,6 +66,7 @@ struct RuntimeConfig {
   ActivationRecompute activation_recompute = ActivationRecompute::off;
   double memory_limit_gb = 0;
   std::string init_from;
+  WeightsChoice weights = WeightsChoice::automatic;
   std::string output_dir;
   ProfileMode profile = ProfileMode::off;
   std::int64_t profile_start = 10;
@@ -111,7 +112,10 @@ struct RuntimeConfig {
     v("memory_limit_gb", s.memory_limit_gb, within(0, 1 << 20),
       "GPU memory to use at most, in GiB, CUDA's own included; 0: all of it");
     v("init_from", s.init_from, anything,
-      "initial weights, .safetensors or .pt; empty: drawn from SEED");
+      "initial weights: a run's folder, a checkpoint's, or a file; empty: drawn from SEED");
+    v("weights", s.weights, anything,
+      "of a checkpoint in INIT_FROM: raw, as trained, or ema, their average; auto: those that its "
+      "run would end with");
     v("output_dir", s.output_dir, anything, "where results go; empty: logs/RUN_ID");
     v("profile", s.profile, anything, "write a trace, or mark phases for Nsight (nvtx)");
     v("profile_start", s.profile_start, at_least(0), "first profiled step");

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/file.h"
+#include "base/file.h"
 
 namespace tg {
 

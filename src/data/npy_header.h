@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/file.h"
+#include "base/file.h"
 
 namespace tg {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
+#include "base/file.h"
 #include "base/xxh3.h"
-#include "data/file.h"
 
 namespace tg {
 

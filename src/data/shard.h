@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "data/file.h"
+#include "base/file.h"
 #include "data/shard_header.h"
 #include "data/token_source.h"
 

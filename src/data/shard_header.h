@@ -3,7 +3,7 @@
 // the number n of tokens. n ids follow, in as many bits as magic and version say.
 #include <cstdint>
 
-#include "data/file.h"
+#include "base/file.h"
 
 namespace tg {
 

@@ -5,10 +5,10 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "data/document_encoder.h"
 #include "data/document_shuffle.h"
-#include "data/file.h"
 #include "data/shard_writer.h"
 #include "data/splitmix64.h"
 #include "data/text_files.h"
@@ -67,7 +67,7 @@ std::vector<std::string> find_files(const std::vector<std::string>& paths) {
   }
   for (const std::string& file : files) {
     std::error_code ignored;
-    if (file != "-" && !std::filesystem::is_fifo(file, ignored)) File::open(file);
+    if (file != "-" && !std::filesystem::is_fifo(file, ignored)) File::open_stream(file);
   }
   return files;
 }

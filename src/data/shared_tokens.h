@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "data/file.h"
+#include "base/file.h"
 
 namespace tg {
 

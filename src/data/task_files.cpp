@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/shown.h"
-#include "data/file.h"
 #include "data/text_lines.h"
 
 namespace tg {

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <string_view>
 #include <vector>
 
@@ -12,16 +11,6 @@
 
 namespace tg {
 namespace {
-
-File open_regular(const std::string& path) {
-  std::error_code ignored;
-  const auto status = std::filesystem::status(path, ignored);
-  REQUIRE(!std::filesystem::exists(status) || std::filesystem::is_regular_file(status),
-          ExitCode::missing_input,
-          "cannot read token ids of {} (expected a regular file, found a folder, pipe or device)",
-          path);
-  return File::open(path);
-}
 
 // Of NumPy's name for it, such as "<u2" or "|u1". Errors: bad_data.
 IntegerType integer_type(const std::string& dtype, const std::string& path) {
@@ -44,7 +33,7 @@ IntegerType integer_type(const std::string& dtype, const std::string& path) {
 }  // namespace
 
 TokenFile::TokenFile(const std::string& path, int limit)
-    : file_(open_regular(path)), limit_(limit) {
+    : file_(File::open(path)), limit_(limit) {
   if (path.ends_with(".npy")) {
     open_npy();
   } else {

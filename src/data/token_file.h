@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "data/file.h"
+#include "base/file.h"
 #include "data/token_ids.h"
 
 namespace tg {

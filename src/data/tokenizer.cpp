@@ -4,9 +4,9 @@
 #include <cctype>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "data/bpe_vocabulary.h"
 #include "data/byte_level_bpe.h"
-#include "data/file.h"
 #include "data/sentencepiece_model.h"
 
 namespace tg {

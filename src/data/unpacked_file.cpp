@@ -51,7 +51,7 @@ std::string_view without_compression(std::string_view path) {
 }
 
 UnpackedFile::UnpackedFile(const std::string& path)
-    : file_(path == "-" ? File::standard_input() : File::open(path)) {
+    : file_(path == "-" ? File::standard_input() : File::open_stream(path)) {
   while (rest_.size() < kMagicBytes && fill()) {
   }
   compression_ = find([&](Compression one) { return begins(rest_, one); });

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "base/decompressor.h"
-#include "data/file.h"
+#include "base/file.h"
 
 namespace tg {
 

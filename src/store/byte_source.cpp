@@ -1,13 +1,9 @@
 #include "store/byte_source.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <cstring>
+#include <span>
 
 #include "base/error.h"
 #include "base/progress.h"
@@ -26,50 +22,28 @@ std::string ByteSource::read(uint64_t offset, size_t count) const {
   return bytes;
 }
 
-FileSource::FileSource(const std::string& path) : ByteSource(path) {
-  // O_NONBLOCK: opening a named pipe would wait for its writer.
-  fd_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd_ < 0) {
-    const bool missing = errno == ENOENT || errno == ENOTDIR;
-    fail(missing ? ExitCode::missing_input : ExitCode::io, "{}: cannot be opened ({})", path,
-         std::strerror(errno));
-  }
-  struct stat info {};
-  if (::fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(fd_);
-    fail(ExitCode::io, "{}: expected a regular file", path);
-  }
-  size_ = static_cast<uint64_t>(info.st_size);
-}
-
-FileSource::~FileSource() {
-  ::close(fd_);
+FileSource::FileSource(const std::string& path) : ByteSource(path), file_(File::open(path)) {
+  size_ = static_cast<uint64_t>(file_.size());
 }
 
 void FileSource::read(uint64_t offset, void* to, size_t count) const {
   assert(holds(offset, count));
-  auto* at = static_cast<char*>(to);
-  while (count > 0) {
-    const ssize_t got = ::pread(fd_, at, std::min(count, kPart), static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    REQUIRE(got >= 0, ExitCode::io, "{}: reading failed at byte {} ({})", name(), offset,
-            std::strerror(errno));
-    REQUIRE(got > 0, ExitCode::io, "{}: shrank while being read (expected {} bytes, found {})",
-            name(), size(), offset);
-    at += got;
-    offset += static_cast<uint64_t>(got);
-    count -= static_cast<size_t>(got);
+  for (std::span left(static_cast<std::byte*>(to), count); !left.empty();) {
+    const auto part = left.first(std::min(left.size(), kPart));
+    const int64_t got = file_.read_at(static_cast<int64_t>(offset), part);
+    REQUIRE(got == std::ssize(part), ExitCode::io,
+            "{}: shrank while being read (expected {} bytes, found {})", name(), size(),
+            offset + static_cast<uint64_t>(got));
+    left = left.subspan(part.size());
+    offset += part.size();
     report_progress(got);
   }
 }
 
 bool FileSource::grow() {
-  struct stat opened {
-  }, named{};
-  const bool same = ::fstat(fd_, &opened) == 0 && ::stat(name().c_str(), &named) == 0 &&
-                    opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-  const auto now = static_cast<uint64_t>(opened.st_size);
-  if (!same || now < size_) return false;
+  if (!file_.has_name()) return false;
+  const auto now = static_cast<uint64_t>(file_.size());
+  if (now < size_) return false;
   size_ = now;
   return true;
 }

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/file.h"
+
 namespace tg {
 
 class ByteSource {
@@ -34,9 +36,8 @@ class ByteSource {
 
 class FileSource final : public ByteSource {
  public:
-  // Errors: missing_input, io (unreadable, or no regular file).
+  // Errors: those of File::open().
   explicit FileSource(const std::string& path);
-  ~FileSource() override;
   using ByteSource::read;
   void read(uint64_t offset, void* to, size_t count) const override;
   // Takes the size that the file has grown to. → false where it has shrunk, or where its name is
@@ -44,7 +45,7 @@ class FileSource final : public ByteSource {
   bool grow();
 
  private:
-  int fd_ = -1;
+  File file_;
 };
 
 // Refers to the bytes, does not copy them.

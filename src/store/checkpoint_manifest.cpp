@@ -1,12 +1,10 @@
 #include "store/checkpoint_manifest.h"
 
-#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "base/error.h"
 #include "store/json_fields.h"
@@ -20,15 +18,6 @@ using nlohmann::json;
 
 constexpr std::int64_t kFormat = 1;
 
-// So that no manifest leads out of its folder.
-bool is_plain_name(std::string_view name) {
-  const auto plain = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-  };
-  return !name.empty() && name.size() <= 255 && name[0] != '.' && std::ranges::all_of(name, plain);
-}
-
 std::optional<std::uint64_t> from_hex(const std::string& digits) {
   std::uint64_t value = 0;
   const char* const end = digits.data() + digits.size();
@@ -39,8 +28,7 @@ std::optional<std::uint64_t> from_hex(const std::string& digits) {
 
 CheckpointFile file_from(const json& value, const std::string& where) {
   const JsonFields fields(value, where);
-  CheckpointFile file{fields.text("name"), {}};
-  fields.require(is_plain_name(file.name), "name", "a plain file name");
+  CheckpointFile file{fields.file_name("name"), {}};
   file.digest.bytes = static_cast<std::uint64_t>(fields.count("bytes"));
   const auto xxh3 = from_hex(fields.text("xxh3"));
   fields.require(xxh3.has_value(), "xxh3", "16 hexadecimal digits");

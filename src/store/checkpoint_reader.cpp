@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cassert>
+#include <deque>
 #include <filesystem>
 #include <iterator>
 
 #include "base/error.h"
 #include "store/byte_source.h"
-#include "store/safetensors.h"
 
 namespace tg {
 namespace {
@@ -42,26 +42,32 @@ class HashedFile final : public ByteSource {
   mutable uint64_t hashed_ = 0;
 };
 
-NamedTensors read_file(const std::string& path, const FileDigest& expected) {
-  std::error_code ignored;
-  REQUIRE(std::filesystem::is_regular_file(path, ignored), ExitCode::bad_data,
-          "{}: expected a file of {} bytes, found none", path, expected.bytes);
-  const HashedFile file(path);
+NamedTensors read_file(const HashedFile& file, const FileDigest& expected,
+                       const NameFilter& wanted) {
   REQUIRE(file.size() == expected.bytes, ExitCode::bad_data, "{}: expected {} bytes, found {}",
-          path, expected.bytes, file.size());
-  auto tensors = read_safetensors(file);
+          file.name(), expected.bytes, file.size());
+  auto tensors = read_safetensors(file, nullptr, wanted);
   REQUIRE(file.xxh3() == expected.xxh3, ExitCode::bad_data,
           "{}: bytes have changed since it was written (expected XXH3 {:016x}, found {:016x})",
-          path, expected.xxh3, file.xxh3());
+          file.name(), expected.xxh3, file.xxh3());
   return tensors;
 }
 
 }  // namespace
 
-NamedTensors read_checkpoint(const std::string& folder, const Manifest& manifest) {
-  NamedTensors all;
+NamedTensors read_checkpoint(const std::string& folder, const Manifest& manifest,
+                             const NameFilter& wanted) {
+  std::deque<HashedFile> files;
   for (const auto& [name, digest] : manifest.files) {
-    auto tensors = read_file(folder + "/" + name, digest);
+    const auto path = folder + "/" + name;
+    std::error_code ignored;
+    REQUIRE(std::filesystem::is_regular_file(path, ignored), ExitCode::bad_data,
+            "{}: expected a file of {} bytes, found none", path, digest.bytes);
+    files.emplace_back(path);
+  }
+  NamedTensors all;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    auto tensors = read_file(files[i], manifest.files[i].digest, wanted);
     std::ranges::move(tensors, std::back_inserter(all));
   }
   return all;

@@ -1,6 +1,8 @@
 #include "store/json_fields.h"
 
+#include <algorithm>
 #include <limits>
+#include <string_view>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +19,14 @@ constexpr int kMaxDepth = 4;
 std::string shown(const json& value) {
   const auto text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
   return text.size() > 100 ? text.substr(0, 100) + "..." : text;
+}
+
+bool is_plain_name(std::string_view name) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+  };
+  return !name.empty() && name.size() <= 255 && name[0] != '.' && std::ranges::all_of(name, plain);
 }
 
 }  // namespace
@@ -66,6 +76,12 @@ double JsonFields::number(const std::string& name) const {
 std::string JsonFields::text(const std::string& name) const {
   require(get(name).is_string(), name, "a string");
   return get(name).get<std::string>();
+}
+
+std::string JsonFields::file_name(const std::string& name) const {
+  auto text = this->text(name);
+  require(is_plain_name(text), name, "a plain file name");
+  return text;
 }
 
 void JsonFields::require(bool good, const std::string& name, std::string_view expected) const {

@@ -3,6 +3,9 @@
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cassert>
+#include <string>
 #include <unordered_set>
 
 #include "store/tensor_check.h"
@@ -12,6 +15,8 @@ namespace {
 
 class TreeBuilder {
  public:
+  explicit TreeBuilder(const StorageLoader& load) : load_(load) {}
+
   PickleValue build(const Node& node, int depth) {
     if (depth > kMaxDepth) throw Malformed(fmt::format("nested deeper than {}", kMaxDepth));
     count(1, node.text.size());
@@ -27,7 +32,7 @@ class TreeBuilder {
       case Kind::text:
         return std::string(node.text);
       case Kind::tensor:
-        return node.tensor;
+        return rebuild_tensor(node.items, load_);
       case Kind::tuple:
       case Kind::list:
         return build_list(node, depth);
@@ -35,8 +40,10 @@ class TreeBuilder {
         return build_dict(node, depth);
       case Kind::global:
       case Kind::storage:
+      case Kind::opaque:
         break;
     }
+    require_known(node);
     throw Malformed(fmt::format("expected plain data, found a {}", kind_name(node.kind)));
   }
 
@@ -70,10 +77,12 @@ class TreeBuilder {
     return dict;
   }
 
+  const StorageLoader& load_;
   size_t values_ = 0, text_ = 0;
 };
 
 const Node& expect(const Node* node, Kind kind, const char* what) {
+  require_known(*node);
   if (node->kind != kind)
     throw Malformed(fmt::format("{} of a tensor: expected {}, found {}", what, kind_name(kind),
                                 kind_name(node->kind)));
@@ -92,18 +101,30 @@ std::vector<int64_t> numbers(const Node* node, const char* what) {
 }  // namespace
 
 const char* kind_name(Kind kind) {
-  constexpr const char* names[] = {"None", "bool", "int",    "float",   "str",   "tuple",
-                                   "list", "dict", "global", "storage", "tensor"};
+  constexpr const char* names[] = {"None", "bool", "int",    "float",   "str",    "tuple",
+                                   "list", "dict", "global", "storage", "tensor", "object"};
   return names[static_cast<int>(kind)];
 }
 
-PickleValue tree_of(const Node& root) {
-  return TreeBuilder().build(root, 0);
+std::string class_name(const Node& opaque) {
+  std::string name(opaque.text);
+  std::ranges::replace(name, '\n', '.');
+  return shown(name);
 }
 
-at::Tensor rebuild_tensor(const std::vector<const Node*>& args) {
-  if (args.size() != 6 && args.size() != 7) throw Malformed("a tensor of an unknown format");
-  const at::Tensor& storage = expect(args[0], Kind::storage, "the storage").tensor;
+void require_known(const Node& node) {
+  if (node.kind != Kind::opaque) return;
+  throw Malformed(
+      fmt::format("it names {}, which is no part of a plain dict of tensors", class_name(node)));
+}
+
+PickleValue tree_of(const Node& root, const StorageLoader& load) {
+  return TreeBuilder(load).build(root, 0);
+}
+
+at::Tensor rebuild_tensor(const std::vector<const Node*>& args, const StorageLoader& load) {
+  assert(args.size() == 6 || args.size() == 7);
+  const Node& stored = expect(args[0], Kind::storage, "the storage");
   const int64_t offset = expect(args[1], Kind::integer, "the offset").integer;
   const std::vector<int64_t> sizes = numbers(args[2], "the size");
   const std::vector<int64_t> strides = numbers(args[3], "the stride");
@@ -113,6 +134,7 @@ at::Tensor rebuild_tensor(const std::vector<const Node*>& args) {
     if (!expect(args[i], Kind::dict, "hooks and metadata").items.empty())
       throw Malformed("a tensor with hooks or metadata");
 
+  const at::Tensor storage = load(stored.text, stored.dtype, stored.integer);
   const auto numel = checked_numel(sizes, storage.element_size());
   if (!numel || sizes.size() != strides.size() || offset < 0)
     throw Malformed(fmt::format("a tensor of size {}, stride {} and offset {}", shape_text(sizes),

@@ -22,18 +22,19 @@ constexpr std::pair<std::string_view, c10::ScalarType> kStorages[] = {
 
 class Machine {
  public:
-  Machine(std::string_view pickle, const StorageLoader& load) : pickle_(pickle), load_(load) {}
+  explicit Machine(std::string_view pickle) : pickle_(pickle) {}
 
   size_t position() const { return at_; }
 
-  PickleValue run() {
+  // What the pickle leaves, which lives as long as this. Throws Malformed.
+  const Node& run() {
     if (take(2) != "\x80\x02") throw Malformed("expected pickle protocol 2 (torch.save's default)");
     for (size_t count = 0; count < kMaxOperations; ++count) {
       const char opcode = take(1)[0];
       if (opcode == '.') {
         if (stack_.size() != 1 || !marks_.empty()) throw Malformed("expected one value at the end");
         if (at_ != pickle_.size()) throw Malformed("bytes after the end");
-        return tree_of(*stack_[0]);
+        return *stack_[0];
       }
       step(opcode);
     }
@@ -126,7 +127,8 @@ class Machine {
         push_storage(*pop(1)[0]);
         break;
       case 'R':
-        call();
+      case '\x81':  // cls.__new__(cls, *args)
+        call(opcode);
         break;
       case 'b':
         ignore_attributes();
@@ -191,6 +193,7 @@ class Machine {
   }
   void extend(Kind kind, const std::vector<const Node*>& items) {
     Node& container = top();
+    if (container.kind == Kind::opaque) return;
     if (container.kind != kind || (kind == Kind::dict && items.size() % 2 != 0))
       throw Malformed(
           fmt::format("{} items added to a {}", items.size(), kind_name(container.kind)));
@@ -225,45 +228,51 @@ class Machine {
     } else if (module == "torch._utils" && name == "_rebuild_parameter") {
       node.global = Global::rebuild_parameter;
     } else {
-      throw Malformed(fmt::format("it names {}.{}, which is no part of a plain dict of tensors",
-                                  shown(module), shown(name)));
+      node.kind = Kind::opaque;
+      node.text = {module.data(), static_cast<size_t>(name.data() + name.size() - module.data())};
     }
     push(std::move(node));
   }
   // ('storage', torch.FloatStorage, key, device, numel)
   void push_storage(const Node& id) {
-    constexpr Kind kinds[] = {Kind::text, Kind::global, Kind::text, Kind::text, Kind::integer};
-    bool fits = id.kind == Kind::tuple && id.items.size() == std::size(kinds);
-    for (size_t i = 0; fits && i < std::size(kinds); ++i) fits = id.items[i]->kind == kinds[i];
-    if (!fits || id.items[0]->text != "storage" || id.items[1]->global != Global::storage)
+    if (id.kind != Kind::tuple || id.items.size() != 5 || id.items[0]->kind != Kind::text ||
+        id.items[0]->text != "storage")
       throw Malformed("a persistent id that names no storage");
-    push({.kind = Kind::storage,
-          .tensor = load_(id.items[2]->text, id.items[1]->dtype, id.items[4]->integer)});
+    const Node &type = *id.items[1], &key = *id.items[2], &numel = *id.items[4];
+    if (type.kind == Kind::opaque) return push(type);
+    if (type.kind != Kind::global || type.global != Global::storage || key.kind != Kind::text ||
+        numel.kind != Kind::integer)
+      throw Malformed("a persistent id that names no storage");
+    push({.kind = Kind::storage, .dtype = type.dtype, .integer = numel.integer, .text = key.text});
   }
-  void call() {
+  void call(char opcode) {
     const auto call = pop(2);
-    if (call[0]->kind != Kind::global || call[1]->kind != Kind::tuple)
-      throw Malformed(fmt::format("a call of a {}", kind_name(call[0]->kind)));
+    const Node& function = *call[0];
     const auto& args = call[1]->items;
-    if (call[0]->global == Global::ordered_dict && args.empty()) {
+    if (function.kind == Kind::opaque) return push({.kind = Kind::opaque, .text = function.text});
+    if (function.kind != Kind::global || call[1]->kind != Kind::tuple || opcode != 'R')
+      throw Malformed(fmt::format("a call of a {}", kind_name(function.kind)));
+    if (function.global == Global::ordered_dict && args.empty()) {
       push({.kind = Kind::dict});
-    } else if (call[0]->global == Global::rebuild_tensor) {
-      push({.kind = Kind::tensor, .tensor = rebuild_tensor(args)});
-    } else if (call[0]->global == Global::rebuild_parameter && args.size() == 3 &&
+    } else if (function.global == Global::rebuild_tensor &&
+               (args.size() == 6 ||
+                args.size() == 7)) {  // a copy of any number could take all memory
+      push({.kind = Kind::tensor, .items = args});
+    } else if (function.global == Global::rebuild_parameter && args.size() == 3 &&
                args[0]->kind == Kind::tensor) {
-      push({.kind = Kind::tensor, .tensor = args[0]->tensor});
+      push({.kind = Kind::tensor, .items = args[0]->items});
     } else {
       throw Malformed("a call with arguments that torch.save does not write");
     }
   }
   // nn.Module.state_dict sets version numbers as an attribute (_metadata) of its OrderedDict.
   void ignore_attributes() {
-    if (pop(1)[0]->kind != Kind::dict || top().kind != Kind::dict)
+    const bool dict = pop(1)[0]->kind == Kind::dict;
+    if (top().kind != Kind::opaque && !(dict && top().kind == Kind::dict))
       throw Malformed("attributes on something that is no dict");
   }
 
   std::string_view pickle_;
-  const StorageLoader& load_;
   size_t at_ = 0;
   Arena arena_;
   std::vector<Node*> stack_;
@@ -274,16 +283,31 @@ class Machine {
 }  // namespace
 }  // namespace pickle
 
-PickleValue read_pickle(std::string_view pickle, const std::string& file,
-                        const StorageLoader& load) {
-  pickle::Machine machine(pickle, load);
+namespace {
+
+template <class Result>
+Result read_with(Result (*read)(const pickle::Node&, const StorageLoader&), std::string_view pickle,
+                 const std::string& file, const StorageLoader& load) {
+  pickle::Machine machine(pickle);
   try {
-    return machine.run();
+    return read(machine.run(), load);
   } catch (const pickle::Malformed& malformed) {
     fail(ExitCode::bad_data,
          "{}: expected a plain dict as torch.save writes it; data.pkl at byte {}: {}", file,
          machine.position(), malformed.what());
   }
+}
+
+}  // namespace
+
+PickleValue read_pickle(std::string_view pickle, const std::string& file,
+                        const StorageLoader& load) {
+  return read_with(pickle::tree_of, pickle, file, load);
+}
+
+StateDict read_state_dict(std::string_view pickle, const std::string& file,
+                          const StorageLoader& load) {
+  return read_with(pickle::state_dict_of, pickle, file, load);
 }
 
 std::optional<c10::ScalarType> storage_dtype(std::string_view storage_class) {

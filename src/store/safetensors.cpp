@@ -121,7 +121,8 @@ std::pair<SafetensorsHeader, uint64_t> read_header(const ByteSource& source) {
 
 }  // namespace
 
-NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata) {
+NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata,
+                              const NameFilter& wanted) {
   auto [header, data] = read_header(source);
   NamedTensors tensors(header.entries.size());
   for (const size_t i : file_order(header.entries)) {
@@ -131,8 +132,9 @@ NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata) {
     REQUIRE(entry.dtype != c10::ScalarType::Bool || all_zero_or_one(tensor), ExitCode::bad_data,
             "{}: tensor '{}' is BOOL, expected bytes 0 and 1, found others", source.name(),
             shown(entry.name));
-    tensors[i] = {std::move(entry.name), std::move(tensor)};
+    if (!wanted || wanted(entry.name)) tensors[i] = {std::move(entry.name), std::move(tensor)};
   }
+  std::erase_if(tensors, [](const auto& named) { return !named.second.defined(); });
   if (metadata) *metadata = std::move(header.metadata);
   return tensors;
 }

@@ -2,6 +2,7 @@
 // safetensors: u64 little-endian header length, JSON header (8-byte aligned, padded with spaces),
 // then the tensors' bytes without gaps. F32, F64, F16, BF16, I64, I32, I16, I8, U8, BOOL, of any
 // shape.
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,10 +23,13 @@ FileDigest save_safetensors(const std::string& path, const NamedTensors& tensors
 
 // Contiguous CPU tensors in the header's order. Every byte of the file must belong to exactly one
 // tensor; nothing is allocated beyond the file's own size.
-// Errors: missing_input, io (unreadable), bad_data naming file, tensor, expected and found.
+// Errors: missing_input, io, bad_data naming file, tensor, expected and found.
 NamedTensors load_safetensors(const std::string& path, Metadata* metadata = nullptr);
-// The same of any source. Reads every byte once, from the first to the last.
-NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata = nullptr);
+// The same of any source, returning the tensors whose names are `wanted`; empty: all. Reads every
+// byte once, from the first to the last.
+using NameFilter = std::function<bool(std::string_view name)>;
+NamedTensors read_safetensors(const ByteSource& source, Metadata* metadata = nullptr,
+                              const NameFilter& wanted = {});
 // What is in the file, checked likewise, without the tensors' bytes.
 SafetensorsHeader load_safetensors_header(const std::string& path);
 // The same as load_safetensors() of a file's bytes; `name` is for messages. Errors: bad_data.

@@ -1,14 +1,17 @@
 #pragma once
 // Checks of tensors from files, for all readers: shapes whose products would overflow, bytes that
-// are not bool. And the text of such shapes and names (shown) in a message.
+// are not bool, numbers that are not finite. And the text of such shapes and names (shown) in a
+// message.
 #include <ATen/core/Tensor.h>
 #include <c10/util/ArrayRef.h>
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/shown.h"
+#include "store/named_tensors.h"
 
 namespace tg {
 
@@ -21,7 +24,11 @@ std::optional<int64_t> checked_numel(c10::IntArrayRef sizes, size_t item_size);
 // For a contiguous CPU bool tensor that was read from a file: using other values is undefined
 // behaviour.
 bool all_zero_or_one(const at::Tensor& bools);
+// The name of the first tensor with an element that is not finite; all are on one device, which is
+// waited for once.
+std::optional<std::string> first_nonfinite(const NamedTensors& tensors);
 
-std::string shape_text(c10::IntArrayRef sizes);  // [2, 3]
+std::string shape_text(c10::IntArrayRef sizes);                 // [2, 3]
+std::string names_text(const std::vector<std::string>& names);  // a, b, c, d, e, … and 2 more
 
 }  // namespace tg

@@ -71,7 +71,10 @@ class Storages {
   std::map<std::string, at::Tensor> loaded_;
 };
 
-PickleValue read_archive(const ByteSource& source) {
+// By read_pickle or read_state_dict.
+template <class Result>
+Result read_archive(const ByteSource& source,
+                    Result (*read)(std::string_view, const std::string&, const StorageLoader&)) {
   const torch::NoGradGuard no_grad;
   const std::string& file = source.name();
   if (source.holds(0, kLegacy.size()) && source.read(0, kLegacy.size()) == kLegacy)
@@ -90,10 +93,10 @@ PickleValue read_archive(const ByteSource& source) {
             shown(found));
   }
   Storages storages(zip, file);
-  return read_pickle(small_record(zip, "data.pkl", *pickle, kMaxPickle, file), file,
-                     [&](std::string_view key, c10::ScalarType dtype, int64_t numel) {
-                       return storages.load(key, dtype, numel);
-                     });
+  return read(small_record(zip, "data.pkl", *pickle, kMaxPickle, file), file,
+              [&](std::string_view key, c10::ScalarType dtype, int64_t numel) {
+                return storages.load(key, dtype, numel);
+              });
 }
 
 }  // namespace
@@ -140,23 +143,19 @@ std::string torch_value_bytes(const PickleValue& value) {
 }
 
 PickleValue load_torch_value(const std::string& path) {
-  return read_archive(FileSource(path));
+  return read_archive(FileSource(path), read_pickle);
 }
 
 PickleValue parse_torch_value(std::string_view bytes, const std::string& name) {
-  return read_archive(MemorySource(bytes, name));
+  return read_archive(MemorySource(bytes, name), read_pickle);
 }
 
 void save_torch(const std::string& path, const NamedTensors& tensors) {
   save_torch_value(path, dict_of(tensors));
 }
 
-NamedTensors load_torch(const std::string& path) {
-  PickleValue value = load_torch_value(path);
-  NamedTensors tensors;
-  for (const auto& [name, item] : value.as_dict(path).items)
-    tensors.emplace_back(name, item.as_tensor(fmt::format("{}: '{}'", path, shown(name))));
-  return tensors;
+StateDict load_torch(const std::string& path) {
+  return read_archive(FileSource(path), read_state_dict);
 }
 
 }  // namespace tg

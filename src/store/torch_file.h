@@ -8,6 +8,7 @@
 
 #include "store/named_tensors.h"
 #include "store/pickle_value.h"
+#include "store/state_dict.h"
 
 namespace tg {
 
@@ -15,9 +16,9 @@ namespace tg {
 // gradient flag; each tensor gets a storage of its own. Through AtomicFile. Errors: cannot_create,
 // io; internal for other dtypes.
 void save_torch(const std::string& path, const NamedTensors& tensors);
-// A dict (or OrderedDict) of tensors, in its order: CPU tensors with the saved strides, which share
-// storages as when they were saved. Errors: missing_input, io, bad_data.
-NamedTensors load_torch(const std::string& path);
+// A state dict: CPU tensors with the saved strides, which share storages as when they were saved.
+// Errors: missing_input, io, bad_data.
+StateDict load_torch(const std::string& path);
 
 // The same for any plain data, in files and in memory (`name` is for messages).
 void save_torch_value(const std::string& path, const PickleValue& value);

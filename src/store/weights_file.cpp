@@ -9,21 +9,16 @@
 #include "base/error.h"
 #include "store/byte_source.h"
 #include "store/safetensors.h"
+#include "store/safetensors_index.h"
 #include "store/tensor_check.h"
 #include "store/torch_file.h"
 
 namespace tg {
 namespace {
 
-// `missing a, b and 3 more; ` or nothing.
+// `missing a, b; ` or nothing.
 std::string listed(const char* what, const std::vector<std::string>& names) {
-  constexpr size_t max_shown = 5;
-  if (names.empty()) return "";
-  std::string text = what;
-  for (size_t i = 0; i < std::min(names.size(), max_shown); ++i)
-    text += (i == 0 ? " " : ", ") + names[i];
-  if (names.size() > max_shown) text += fmt::format(", … and {} more", names.size() - max_shown);
-  return text + "; ";
+  return names.empty() ? "" : fmt::format("{} {}; ", what, names_text(names));
 }
 
 }  // namespace
@@ -34,18 +29,28 @@ WeightsFormat weights_format(const std::string& path) {
   const std::string magic = source.read(0, 4);
   // The second is torch.save's format before zips, for which load_torch has an error of its own.
   // Read as a safetensors header length, either would be tens of megabytes.
-  const bool torch = magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a";
-  return torch ? WeightsFormat::torch : WeightsFormat::safetensors;
+  if (magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a") return WeightsFormat::torch;
+  // A header of so odd a length has zeros behind its first byte.
+  const bool json = magic[0] == '{' && magic[1] != '\0' && magic[2] != '\0' && magic[3] != '\0';
+  return json ? WeightsFormat::safetensors_index : WeightsFormat::safetensors;
 }
 
-NamedTensors load_weights(const std::string& path) {
-  return weights_format(path) == WeightsFormat::torch ? load_torch(path) : load_safetensors(path);
+StateDict load_weights(const std::string& path) {
+  switch (weights_format(path)) {
+    case WeightsFormat::torch:
+      return load_torch(path);
+    case WeightsFormat::safetensors_index:
+      return {load_safetensors_index(path), {}, {}};
+    case WeightsFormat::safetensors:
+      break;
+  }
+  return {load_safetensors(path), {}, {}};
 }
 
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
                ExitCode misfit) {
   std::unordered_map<std::string_view, const at::Tensor*> found;
-  std::vector<std::string> missing, unexpected, misshapen;
+  std::vector<std::string> missing, unexpected, misshapen, no_numbers;
   for (const auto& [name, tensor] : from) found.emplace(name, &tensor);
   for (const auto& [name, tensor] : into) {
     const auto match = found.find(name);
@@ -55,6 +60,9 @@ void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& 
       misshapen.push_back(fmt::format("{} (expected {}, found {})", name,
                                       shape_text(tensor.sizes()),
                                       shape_text(match->second->sizes())));
+    else if (!match->second->is_floating_point())
+      no_numbers.push_back(
+          fmt::format("{} ({})", name, c10::toString(match->second->scalar_type())));
   }
   std::unordered_map<std::string_view, size_t> expected;
   for (const auto& [name, tensor] : into) expected.emplace(name, 0);
@@ -62,11 +70,18 @@ void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& 
     if (!expected.count(name)) unexpected.push_back(shown(name));
 
   const std::string misfits = listed("missing", missing) + listed("unexpected", unexpected) +
-                              listed("other shapes:", misshapen);
+                              listed("other shapes:", misshapen) +
+                              listed("no floating-point numbers:", no_numbers);
   REQUIRE(misfits.empty(), misfit,
           "{}: the weights do not fit the model: {}check the model's settings", path, misfits);
   const torch::NoGradGuard no_grad;
   for (auto& [name, tensor] : into) tensor.copy_(*found.at(name));
+  if (const auto name = first_nonfinite(into)) {
+    fail(ExitCode::internal,
+         "{}: {} is not finite (expected finite numbers, found NaN or infinity); the model is not "
+         "used and nothing is written. train_gpt inspect counts such numbers",
+         path, *name);
+  }
 }
 
 }  // namespace tg

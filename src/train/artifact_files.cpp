@@ -48,18 +48,13 @@ Artifact artifact_of(const std::string& path) {
   return is_zlib(head) && length > file.size() ? Artifact::int8_zlib : Artifact::none;
 }
 
-void read_artifact_into(const ParameterTable& table, const std::string& path,
-                        std::int64_t most_elements, ExitCode misfit) {
-  NamedTensors into;
-  for (const auto& part : unbanked(table)) into.emplace_back(part.name, part.value);
-  copy_into(read_artifact(path, most_elements), into, path, misfit);
-}
-
 void load_artifact(const ParameterTable& table, const std::string& path,
                    Communicator& communicator) {
   const at::NoGradGuard no_grad;
   if (communicator.rank() == 0) {
-    read_artifact_into(table, path, table.element_count(), ExitCode::bad_data);
+    NamedTensors into;
+    for (const auto& part : unbanked(table)) into.emplace_back(part.name, part.value);
+    copy_into(read_artifact(path, table.element_count()), into, path);
   } else {
     for (const auto& part : unbanked(table)) part.value.zero_();
   }

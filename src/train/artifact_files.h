@@ -2,7 +2,6 @@
 // The quantised artifact of a parameter table, to a file and back.
 #include <string>
 
-#include "base/error.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
@@ -21,15 +20,10 @@ std::string artifact_name(Artifact artifact);
 // The format of the file at `path`, by content; none: it is no artifact. Errors: missing_input, io.
 Artifact artifact_of(const std::string& path);
 
-// Sets the exported parameters to what the artifact at `path`, of either format, holds; one of up
-// to `most_elements` is read. Errors: missing_input, io; bad_data (a damaged file); `misfit` (other
-// names or shapes).
-void read_artifact_into(const ParameterTable& table, const std::string& path,
-                        std::int64_t most_elements, ExitCode misfit);
-
-// The same of an artifact of this very model. Rank 0
-// reads it for all ranks, which need not see its disk. Collective. Errors: missing_input, io;
-// bad_data.
+// Sets the exported parameters to what the artifact at `path`, of either format and of this very
+// model, holds. Rank 0 reads it for all ranks, which need not see its disk. Collective. Errors:
+// missing_input, io; bad_data (a damaged file, other names or shapes); internal (a weight that is
+// not finite).
 void load_artifact(const ParameterTable& table, const std::string& path,
                    Communicator& communicator);
 

@@ -6,32 +6,14 @@
 #include "base/error.h"
 #include "model/init.h"
 #include "store/safetensors.h"
+#include "store/tensor_check.h"
 #include "store/torch_file.h"
-#include "store/weights_file.h"
-#include "train/artifact_files.h"
+#include "train/load_model.h"
+#include "train/model_path.h"
 
 namespace tg {
 
 namespace {
-
-// INIT_FROM is a whole model, or one that a run exported: without what is never exported, which
-// then keeps its initial values.
-void load_into(const ParameterTable& table, const NamedTensors& from, const std::string& path,
-               ExitCode misfit) {
-  const auto in_file = [&](const Parameter& row) {
-    return std::any_of(from.begin(), from.end(),
-                       [&](const auto& named) { return named.first == row.name; });
-  };
-  const auto& rows = table.rows();
-  const bool whole = std::any_of(rows.begin(), rows.end(), [&](const Parameter& row) {
-    return !row.exported && in_file(row);
-  });
-  NamedTensors into;
-  for (const auto& row : rows) {
-    if (whole || row.exported) into.emplace_back(row.name, row.value.detach());
-  }
-  copy_into(from, into, path, misfit);
-}
 
 ParameterTable uninitialized(const Settings& settings, at::ScalarType storage, at::Device device) {
   return make_parameters(settings.model, storage, device,
@@ -51,61 +33,47 @@ ParameterTable zero_heads(const Settings& settings, at::ScalarType storage, at::
 
 }  // namespace
 
-ParameterTable initial_weights(const Settings& settings, const Machine& machine) {
+ParameterTable drawn_weights(const Settings& settings, const Machine& machine) {
   auto table = uninitialized(settings, machine.storage, machine.device);
   initialize(table, settings.model, settings.data.seed);
-  const auto& path = settings.runtime.init_from;
-  if (!path.empty()) load_into(table, load_weights(path), path, ExitCode::bad_data);
+  return table;
+}
+
+ParameterTable initial_weights(const Settings& settings, const Machine& machine) {
+  auto table = drawn_weights(settings, machine);
+  if (!settings.runtime.init_from.empty()) load_model(table, settings, ExitCode::bad_data);
   return table;
 }
 
 ParameterTable trained_weights(const Settings& settings, const Machine& machine) {
   const at::NoGradGuard no_grad;
   auto table = zero_heads(settings, machine.storage, machine.device);
-  const auto& path = settings.runtime.init_from;
-  if (artifact_of(path) == Artifact::none) {
-    load_into(table, load_weights(path), path, ExitCode::config);
-  } else {
-    // That of a larger model is read, too, to name what differs.
-    constexpr std::int64_t kTimesLarger = 16, kLeast = 1 << 24;
-    read_artifact_into(table, path, std::max(kTimesLarger * table.element_count(), kLeast),
-                       ExitCode::config);
-  }
+  load_model(table, settings, ExitCode::config);
   return table;
 }
 
 ParameterTable stored_weights(const Settings& settings, at::Device device) {
   const at::NoGradGuard no_grad;
-  const auto& path = settings.runtime.init_from;
-  const auto from = load_weights(path);
-  const auto tokens = std::find_if(
-      from.begin(), from.end(), [](const auto& named) { return named.first == "tok_emb.weight"; });
+  const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
+  REQUIRE(model.artifact == Artifact::none, ExitCode::usage,
+          "{}: expected a model that is not quantised (.safetensors, .pt), found an artifact",
+          model.path);
+  const auto from = read_weights(settings, model);
+  const auto tokens = std::ranges::find(from, "tok_emb.weight", &NamedTensors::value_type::first);
   // A run has tables of one of the two.
   const bool half = tokens != from.end() && tokens->second.scalar_type() == at::kBFloat16;
   auto table = zero_heads(settings, half ? at::kBFloat16 : at::kFloat, device);
-  load_into(table, from, path, ExitCode::config);
+  load_into(table, from, model.path, ExitCode::config);
   return table;
 }
 
 void require_finite(const ParameterTable& table) {
-  std::vector<at::Tensor> finite;
-  for (const auto& [name, value] : table.named_values()) {
-    if (value.numel() == 0) {  // skip_weights of one layer
-      finite.push_back(at::ones({}, value.options().dtype(at::kBool)));
-      continue;
-    }
-    // Both are NaN where one value is; unlike isfinite() this needs no memory of the value's size.
-    const auto [least, greatest] = at::aminmax(value);
-    finite.push_back(least.isfinite() & greatest.isfinite());
-  }
-  const auto all = at::stack(finite).cpu();  // the device is waited for once
-  for (std::size_t i = 0; i < finite.size(); ++i) {
-    REQUIRE(all.const_data_ptr<bool>()[i], ExitCode::internal,
-            "{}: the final weights are not finite (expected finite numbers, found NaN or "
-            "infinity); no model was written. Lower MATRIX_LR, SCALAR_LR and TIED_EMBED_LR, or set "
-            "GRAD_CLIP_NORM",
-            table.rows()[i].name);
-  }
+  const auto name = first_nonfinite(table.named_values());
+  REQUIRE(!name, ExitCode::internal,
+          "{}: the final weights are not finite (expected finite numbers, found NaN or infinity); "
+          "no model was written. Lower MATRIX_LR, SCALAR_LR and TIED_EMBED_LR, or set "
+          "GRAD_CLIP_NORM",
+          *name);
 }
 
 ModelWritten write_model(const ParameterTable& table, const std::string& dir) {

@@ -18,8 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array<std::string_view, 3> begun = {"config.json", "log.txt", "metrics.jsonl"};
-constexpr std::array<std::string_view, 4> models = {"final_model.pt", "final_model.safetensors",
-                                                    "final_model.int6.ptz", "final_model.int8.ptz"};
 
 constexpr std::string_view events = "tensorboard";
 constexpr std::array<std::string_view, 2> folders = {"checkpoints", events};
@@ -27,7 +25,7 @@ constexpr std::array<std::string_view, 2> folders = {"checkpoints", events};
 template <class Function>
 void for_each_name(Function&& function) {
   for (const auto name : begun) function(name);
-  for (const auto name : models) function(name);
+  for (const auto name : kFinalModels) function(name);
 }
 
 std::size_t stem_size(std::string_view name) {

@@ -2,10 +2,15 @@
 // The names of a run's files in OUTPUT_DIR, where there may be files of an earlier run of the same
 // RUN_ID. log.txt, metrics.jsonl, config.json, checkpoints/, tensorboard/ and final_model.* always
 // belong to the same run.
+#include <array>
 #include <string>
 #include <string_view>
 
 namespace tg {
+
+// The files of a run's final model, as it is and quantised.
+inline constexpr std::array<std::string_view, 4> kFinalModels = {
+    "final_model.safetensors", "final_model.pt", "final_model.int6.ptz", "final_model.int8.ptz"};
 
 // Whether a run writes a file of this name, in OUTPUT_DIR or with its checkpoints: log.txt,
 // config.new.json, trace_rank0.json, finished.json.

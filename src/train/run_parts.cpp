@@ -15,11 +15,27 @@ namespace tg {
 
 namespace {
 
+bool is_training(ModelUse use) {
+  return use == ModelUse::training || use == ModelUse::resuming;
+}
+
+ParameterTable parameters_for(ModelUse use, const Settings& settings, const Machine& machine) {
+  switch (use) {
+    case ModelUse::training:
+      return initial_weights(settings, machine);
+    case ModelUse::resuming:
+      return drawn_weights(settings, machine);
+    case ModelUse::test_time_training:
+    case ModelUse::inference:
+      break;
+  }
+  return trained_weights(settings, machine);
+}
+
 ParameterTable load_parameters(const Settings& settings, const Machine& machine,
                                Communicator& communicator, ModelUse use) {
   const PeerWatch::Work making(communicator.watch(), "making the initial weights");
-  auto parameters = use == ModelUse::training ? initial_weights(settings, machine)
-                                              : trained_weights(settings, machine);
+  auto parameters = parameters_for(use, settings, machine);
   if (use == ModelUse::inference) {
     for (auto row : parameters.rows()) row.value.requires_grad_(false);
   }
@@ -52,7 +68,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .record_quirks = settings.runtime.record_quirks,
              .padding = machine.padding,
              .recompute = settings.runtime.activation_recompute,
-             .fp8 = use == ModelUse::training ? settings.runtime.fp8 : Fp8Parts{},
+             .fp8 = is_training(use) ? settings.runtime.fp8 : Fp8Parts{},
              .has_fp8 = machine.fp8,
              .step_tokens = most_tokens_per_step(settings, communicator.world_size())}) {}
 
@@ -66,11 +82,12 @@ TextMaking text_making(const Machine& machine, Communicator& communicator) {
           .once_per_host = [&](const auto& make) { return communicator.once_per_host(make); }};
 }
 
-RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator)
+RunParts::RunParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+                   ModelUse use)
     : tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size),
                          text_making(machine, communicator))),
       validation(make_validation(settings, tokens, machine, communicator)),
-      weights(settings, machine, communicator, ModelUse::training),
+      weights(settings, machine, communicator, use),
       optimizer(weights.parameters, settings.model, settings.optim,
                 {.matrices = machine.matrices,
                  .record_quirks = settings.runtime.record_quirks,

@@ -18,9 +18,10 @@
 
 namespace tg {
 
-// What a model is for. A run trains INIT_FROM's weights or ones drawn from SEED; the others use the
-// trained weights of INIT_FROM, for inference without gradients.
-enum class ModelUse { training, test_time_training, inference };
+// What a model is for. A run trains INIT_FROM's weights or ones drawn from SEED, and resumes with
+// those of its checkpoint, whatever has become of INIT_FROM; the others use the trained weights of
+// INIT_FROM, for inference without gradients.
+enum class ModelUse { training, resuming, test_time_training, inference };
 
 // The weights, and the model that computes with them.
 struct ModelParts {
@@ -42,7 +43,9 @@ TextMaking text_making(const Machine& machine, Communicator& communicator);
 
 // Collective. Errors: those of the data, the tokenizer and INIT_FROM.
 struct RunParts {
-  RunParts(const Settings& settings, const Machine& machine, Communicator& communicator);
+  // `use`: training or resuming.
+  RunParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+           ModelUse use);
 
   SpanLog spans;
   TokenSplits tokens;

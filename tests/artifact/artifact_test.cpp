@@ -81,7 +81,7 @@ const std::vector<std::string> kKeepFp32 = {"resid_mix", "q_gain", "skip_weight"
 
 TEST(Artifact, Int6IsThatOfPythonToTheBit) {
   const auto& folder = pythons_files();
-  write_artifact_int6(artifact_tensors(load_torch(folder / "weights.pt")),
+  write_artifact_int6(artifact_tensors(load_torch(folder / "weights.pt").tensors),
                       folder / "ours.int6.ptz");
   run_python(folder, kImports + R"(
 theirs, ours = reference.load('theirs.int6.ptz'), reference.load('ours.int6.ptz')
@@ -90,7 +90,7 @@ assert not wrong, wrong
 assert {'passthrough', 'passthrough_ctrl'} <= {k for k in ours['m'].values() if isinstance(k, str)}
 torch.save(reference.int6_weights(theirs), 'read.pt')
 )");
-  const NamedTensors expected = load_torch(folder / "read.pt");
+  const NamedTensors expected = load_torch(folder / "read.pt").tensors;
   for (const char* file : {"ours.int6.ptz", "theirs.int6.ptz"})
     expect_same(read_artifact(folder / file, kPlenty), expected);
 }
@@ -100,7 +100,7 @@ TEST(Artifact, Int8ZlibIsThatOfPythonToTheBitAndOfSmallTensorsHasNoMetadataOfRow
   const auto& folder = pythons_files();
   const std::string small = folder / "small.int8.ptz";
   write_artifact_int8_zlib({{"q_gain", at::ones({3}), Quantization::keep_fp32}}, {"gain"}, small);
-  const NamedTensors weights = load_torch(folder / "weights.pt");
+  const NamedTensors weights = load_torch(folder / "weights.pt").tensors;
   const auto stats =
       write_artifact_int8_zlib(artifact_tensors(weights), kKeepFp32, folder / "ours.int8.ptz");
   run_python(folder, kImports + R"(
@@ -116,11 +116,11 @@ small = list(reference.load('small.int8.ptz'))
 assert small == ['__quant_format__', 'quantized', 'scales', 'dtypes', 'passthrough'], small
 )");
   expect_same(read_artifact(small, 3), {{"q_gain", at::ones({3})}});
-  const NamedTensors expected = load_torch(folder / "read.pt");
+  const NamedTensors expected = load_torch(folder / "read.pt").tensors;
   for (const char* file : {"ours.int8.ptz", "theirs.int8.ptz"})
     expect_same(read_artifact(folder / file, kPlenty), expected);
 
-  const NamedTensors sizes = load_torch(folder / "sizes.pt");
+  const NamedTensors sizes = load_torch(folder / "sizes.pt").tensors;
   EXPECT_EQ(static_cast<int64_t>(stats.payload_bytes), sizes[0].second.item<int64_t>());
   EXPECT_EQ(static_cast<int64_t>(stats.weight_bytes), sizes[1].second.item<int64_t>());
   const std::string file = file_bytes(folder / "ours.int8.ptz");

@@ -29,7 +29,7 @@ class HelpTest(RunTest):
         self.assertEqual(self.prints("help", "train"), train)
         self.assertEqual(self.prints("--seed", "1", "--help"), train)
         inspect = self.prints("inspect", "--help")
-        self.assertIn("train_gpt inspect [--quantization] FILE", inspect)
+        self.assertIn("train_gpt inspect [--quantization] [--weights raw|ema] MODEL", inspect)
         self.assertEqual(self.prints("help", "inspect"), inspect)
 
     def test_version(self):
@@ -50,13 +50,13 @@ class UsageTest(RunTest):
         self.refuses(64, f"unknown command 'trian'; did you mean train? {hint}", "trian", "--seed", "1")
         self.refuses(64, f"unknown command 'inspec'; did you mean inspect? {hint}", "help", "inspec")
 
-    def test_inspect_takes_one_file(self):
+    def test_inspect_takes_one_model(self):
         for words, found in (([], "none"), (["a", "b"], "'a b'"), (["--all"], "'--all'")):
-            self.refuses(64, f"train_gpt inspect: expected one FILE, found {found}; see train_gpt inspect --help",
+            self.refuses(64, f"train_gpt inspect: expected one MODEL, found {found}; see train_gpt inspect --help",
                          "inspect", *words)
 
     def test_inspect_fails_as_the_readers_do(self):
-        self.refuses(66, "none.safetensors: cannot be opened (No such file or directory)", "inspect",
+        self.refuses(66, "cannot open none.safetensors (No such file or directory)", "inspect",
                      "none.safetensors")
         (self.folder / "short.pt").write_bytes(b"PK\3\4")
         self.refuses(65, "short.pt: expected an archive of torch.save; too short", "inspect", "short.pt")

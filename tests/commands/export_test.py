@@ -165,7 +165,7 @@ class ExportTest(RunTest):
         (other / "config.json").write_text("{}")
         for code, word, flags in (
                 (64, "expected --hf DIR", ["--init-from", weights]),
-                (64, "expected --init-from FILE", ["--hf", new]),
+                (64, "expected --init-from MODEL", ["--hf", new]),
                 (64, "unknown flag --no-such", ["--hf", new, "--init-from", weights, "--no-such", "1"]),
                 (65, "cut.safetensors", ["--hf", new, "--init-from", cut]),
                 (78, "qo_bank", ["--hf", new, "--init-from", weights, "--model-dim", "64"]),

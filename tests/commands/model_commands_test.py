@@ -130,7 +130,7 @@ class EvalTest(ModelTest):
         (self.folder / "short.ptz").write_bytes(whole[:len(whole) // 2])
         self.refuses(65, "short.ptz", "eval", "--init-from", "short.ptz")
         self.refuses(66, "none.ptz", "eval", "--init-from", "none.ptz")
-        self.refuses(64, "expected --init-from FILE", "eval")
+        self.refuses(64, "expected --init-from MODEL", "eval")
         (self.folder / "config.json").write_text("[]")
         self.refuses(78, "config.json: expected the config.json of the run", "eval", "--init-from", "short.ptz")
         (self.folder / "config.json").unlink()

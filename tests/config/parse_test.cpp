@@ -234,8 +234,8 @@ TEST(Parse, BadInputNamesSettingValueOriginAndWhatIsExpected) {
        "64 VE_LAYERS='1,b' (--ve-layers): expected integers with commas between them"},
       {{"--config", "/no/such/file"},
        {},
-       "66 --config /no/such/file: no such file, or it cannot be read"},
-      {{"--config", "/"}, {}, "66 --config /: no such file, or it cannot be read"},
+       "66 cannot open /no/such/file (No such file or directory)"},
+      {{"--config", "/"}, {}, "66 cannot open / (expected a file, found a folder)"},
   };
   for (const auto& [flags, environment, expected] : cases) {
     EXPECT_EQ(failure_of([&] { parse(flags, environment); }), expected);

@@ -121,6 +121,7 @@ FP8=0
 ACTIVATION_RECOMPUTE=0
 MEMORY_LIMIT_GB=0.0
 INIT_FROM=
+WEIGHTS=auto
 OUTPUT_DIR=
 PROFILE=0
 PROFILE_START=10
@@ -225,7 +226,7 @@ TEST(Settings, OfAConfigFileTheModelsAreThoseNotOfItsRunAndMachine) {
   EXPECT_EQ(values.at("TIE_EMBEDDINGS"), "1");
   EXPECT_EQ(values.at("TOKENIZER_PATH"), settings.data.tokenizer_path);
   for (const char* name :
-       {"RUN_ID", "DEVICE", "FP8", "ARTIFACT", "INIT_FROM", "FROM_ANOTHER_VERSION"})
+       {"RUN_ID", "DEVICE", "FP8", "ARTIFACT", "INIT_FROM", "WEIGHTS", "FROM_ANOTHER_VERSION"})
     EXPECT_FALSE(values.contains(name)) << name;
   // What is read back is what was written.
   const char* const none[] = {"train_gpt"};

@@ -207,7 +207,7 @@ TEST(ShardSet, NamesAShardThatIsAFolder) {
   const TempDir dir;
   std::filesystem::create_directory(dir / "fineweb_train_000000.bin");
   expect_part(error_of(ExitCode::missing_input, [&] { ShardSet(dir.path(), "train", 1024); }),
-              "fineweb_train_000000.bin (a file expected, found a directory)");
+              "fineweb_train_000000.bin (expected a regular file, found a folder)");
 }
 
 TEST(ShardSet, NamesShardPlaceAndIdOfATokenBeyondTheVocabulary) {

@@ -162,8 +162,7 @@ TEST(Tokenizer, SaysWhichFileIsMissing) {
   const auto missing = dir / "no.model";
   expect_start(error_of(ExitCode::missing_input, [&] { Tokenizer{missing}; }),
                "cannot open " + missing + " (No such file");
-  expect_part(error_of(ExitCode::missing_input, [&] { Tokenizer{dir.path()}; }),
-              "found a directory");
+  expect_part(error_of(ExitCode::missing_input, [&] { Tokenizer{dir.path()}; }), "found a folder");
 }
 
 TEST(Tokenizer, RefusesAnyOtherVocabularySize) {

@@ -51,6 +51,25 @@ TEST_F(CheckpointReader, ReadsEachByteOnceAndTellsItPartByPart) {
   EXPECT_EQ(most_at_once, 4 << 20);
 }
 
+TEST_F(CheckpointReader, ReadsThoseWantedAndHashesAllBytes) {
+  const auto wanted = [](std::string_view name) { return name != "a"; };
+  expect_same(read_checkpoint(folder_.path(), manifest_, wanted), {first_[0], second_[0]});
+  auto bytes = file_bytes(folder_ / kFirst);
+  bytes[bytes.size() - 6] ^= 1;  // of "a" in front of "bytes"
+  put_file(folder_ / kFirst, bytes);
+  expect_error([&] { read_checkpoint(folder_.path(), manifest_, wanted); }, ExitCode::bad_data,
+               "bytes have changed");
+}
+
+TEST_F(CheckpointReader, ReadsToTheEndWhatIsRemovedMeanwhile) {
+  auto expected = first_;
+  expected.insert(expected.end(), second_.begin(), second_.end());
+  const ProgressListener listener(
+      [&](std::int64_t) { std::filesystem::remove_all(folder_.path()); });
+  expect_same(read(), expected);
+  EXPECT_FALSE(std::filesystem::exists(folder_.path()));
+}
+
 TEST_F(CheckpointReader, EveryFlippedByteIsFound) {
   const auto whole = file_bytes(folder_ / kFirst);
   const auto data = whole.size() - 3 * sizeof(float) - 5;

@@ -100,10 +100,11 @@ TEST(SafetensorsAttack, IsRefusedWhereverItIsTruncated) {
   }
 }
 
-TEST(SafetensorsAttack, DistinguishesMissingFromUnreadable) {
+TEST(SafetensorsAttack, WhatIsNoFileIsMissing) {
   const TempFolder folder;
   expect_error([&] { load_safetensors(folder / "none"); }, ExitCode::missing_input, "none");
-  expect_error([&] { load_safetensors(folder.path()); }, ExitCode::io, "regular file");
+  expect_error([&] { load_safetensors(folder.path()); }, ExitCode::missing_input,
+               "expected a regular file, found a folder");
 }
 
 }  // namespace

@@ -58,7 +58,7 @@ void expect_nested(const PickleValue& found) {
 TEST(TorchFile, ReadsBackEveryDtypeShapeAndStride) {
   const TempFolder folder;
   save_torch(folder / "w.pt", every_kind());
-  expect_same(load_torch(folder / "w.pt"), every_kind());
+  expect_same(load_torch(folder / "w.pt").tensors, every_kind());
 }
 
 TEST(TorchFile, ReadsBackNestedPlainDataFromFilesAndMemory) {
@@ -76,7 +76,7 @@ TEST(TorchFile, HoldsManyTensors) {
   NamedTensors tensors;
   for (int i = 0; i < 700; ++i) tensors.emplace_back("t" + std::to_string(i), at::full({2}, i));
   save_torch(folder / "w.pt", tensors);
-  expect_same(load_torch(folder / "w.pt"), tensors);
+  expect_same(load_torch(folder / "w.pt").tensors, tensors);
 }
 
 // In one program, since it takes a second to load torch.
@@ -116,7 +116,6 @@ torch.save({'w': plain, 'm': {'a': 'passthrough', 'b': {'type': 'int6'}}, 'x': [
             'big': 2**40, 'one': [1], 't': (1, 2, 3, 4), 'empty': ()}, 'nested.pt')
 torch.save(ramp, 'tensor.pt')
 torch.save({1: ramp}, 'keys.pt')
-torch.save({'w': ramp, 'step': 3}, 'mixed.pt')
 torch.save({'w': torch.zeros(1).expand(1000)}, 'expanded.pt')
 torch.save({'w': torch.ones(2, dtype=torch.complex64)}, 'complex.pt')
 torch.save(torch.nn.Linear(2, 2), 'object.pt')
@@ -137,12 +136,12 @@ torch.save(plain, 'nocrc.pt')
                            {"scalar", at::scalar_tensor(7, at::kLong)}};
   for (const char* name : {"plain.pt", "ordered.pt", "nocrc.pt"}) {
     SCOPED_TRACE(name);
-    const NamedTensors found = load_torch(folder / name);
+    const NamedTensors found = load_torch(folder / name).tensors;
     expect_same(found, plain);
     EXPECT_EQ(found[0].second.storage().data(), found[1].second.storage().data());
     EXPECT_FALSE(found[6].second.requires_grad());
   }
-  const NamedTensors module = load_torch(folder / "module.pt");
+  const NamedTensors module = load_torch(folder / "module.pt").tensors;
   ASSERT_EQ(module.size(), 2u);
   EXPECT_EQ(module[0].first, "0.weight");
 
@@ -158,12 +157,66 @@ torch.save(plain, 'nocrc.pt')
   const std::pair<const char*, const char*> refused[] = {
       {"tensor.pt", "expected a dict, found tensor"},
       {"keys.pt", "a key of kind int"},
-      {"mixed.pt", "'step': expected a tensor, found int"},
       {"expanded.pt", "does not fit"},
       {"complex.pt", "torch.ComplexFloatStorage"},
       {"object.pt", "torch.nn.modules.linear.Linear"},
       {"old.pt", "from before 1.6"},
       {"protocol4.pt", "protocol 2"}};
+  for (const auto& [name, message] : refused)
+    expect_error([&] { load_torch(folder / name); }, ExitCode::bad_data, message);
+}
+
+// As trainers save them: beside an optimizer's state, with keys that are no str, and objects.
+TEST(TorchFile, FindsTheStateDictAmongWhatElseARunKeeps) {
+  const TempFolder folder;
+  run_python(folder, R"(
+import argparse, collections, numpy, pathlib, torch
+w = collections.OrderedDict(a=torch.arange(3.), b=torch.ones(2, dtype=torch.bfloat16))
+layer = torch.nn.Linear(2, 2)
+optimizer = torch.optim.AdamW(layer.parameters())
+layer(torch.ones(2)).sum().backward()
+optimizer.step()
+beside = {'optimizer': optimizer.state_dict(), 'step': numpy.int64(7), 'loss': numpy.float64(2.5),
+          'args': argparse.Namespace(lr=1e-3, out=pathlib.PurePosixPath('x')), 'rng': numpy.arange(4),
+          'counts': collections.defaultdict(int, x=1), 'seen': {1, 2}, 'dtype': torch.float16,
+          'scale': torch.tensor(1.), 'complex': torch.ones(2, dtype=torch.complex64), 5: 'five',
+          'bytes': b'ab', 'big': 2**40}
+torch.save(w, 'plain.pt')
+for key in ('model', 'state_dict', 'model_state_dict'):
+    torch.save({**beside, key: w}, key + '.pt')
+torch.save({'step': 3, 'model': {'epoch': 1, 'state_dict': w}}, 'twice.pt')
+torch.save({'model': 'gpt', 'state_dict': w}, 'named.pt')
+torch.save({'model': {'layers': 2}, 'state_dict': w}, 'config.pt')
+torch.save({**w, 'step': numpy.int64(3), 'name': 'gpt', 'args': argparse.Namespace()}, 'flat.pt')
+torch.save({'model': w, 'state_dict': w}, 'both.pt')
+torch.save({'model': {'a': 1}, 'step': 3}, 'none.pt')
+torch.save({'model': {'a': torch.ones(2, dtype=torch.complex64)}}, 'inside.pt')
+)");
+  const NamedTensors expected{{"a", at::arange(3, at::kFloat)},
+                              {"b", at::ones({2}, at::kBFloat16)}};
+  using Keys = std::vector<std::string>;
+  const Keys beside{"optimizer", "step",  "loss",  "args",    "rng",   "counts",
+                    "seen",      "dtype", "scale", "complex", "bytes", "big"};
+  const std::tuple<const char*, Keys, Keys> cases[] = {
+      {"plain.pt", {}, {}},
+      {"model.pt", {"model"}, beside},
+      {"state_dict.pt", {"state_dict"}, beside},
+      {"model_state_dict.pt", {"model_state_dict"}, beside},
+      {"twice.pt", {"model", "state_dict"}, {"step", "epoch"}},
+      {"named.pt", {"state_dict"}, {"model"}},
+      {"config.pt", {"state_dict"}, {"model"}},
+      {"flat.pt", {}, {"step", "name", "args"}}};
+  for (const auto& [name, under, left_out] : cases) {
+    SCOPED_TRACE(name);
+    const auto found = load_torch(folder / name);
+    expect_same(found.tensors, expected);
+    EXPECT_EQ(found.under, under);
+    EXPECT_EQ(found.left_out, left_out);
+  }
+  const std::pair<const char*, const char*> refused[] = {
+      {"both.pt", "tensors under both 'model' and 'state_dict'"},
+      {"none.pt", "expected a dict of tensors, found none"},
+      {"inside.pt", "torch.ComplexFloatStorage"}};
   for (const auto& [name, message] : refused)
     expect_error([&] { load_torch(folder / name); }, ExitCode::bad_data, message);
 }

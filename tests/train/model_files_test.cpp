@@ -39,7 +39,7 @@ class ModelFilesTest : public testing::Test {
 TEST_F(ModelFilesTest, BothFilesHoldEveryParameterButTheMultiTokenHeads) {
   write_model(trained, dir.path());
   for (const char* name : {"final_model.pt", "final_model.safetensors"}) {
-    const auto stored = load_weights(dir / name);
+    const auto stored = load_weights(dir / name).tensors;
     EXPECT_EQ(stored.size() + 2, trained.rows().size()) << name;
     for (const auto& [parameter, value] : stored) {
       EXPECT_FALSE(is_mtp_head(parameter)) << name;

@@ -1,6 +1,9 @@
 #pragma once
 // A file descriptor that closes itself, with whole reads: what the system call did not do in one go
-// is asked for again, and errors name the file.
+// is asked for again, and errors name the file. All input is opened here, so that a path that
+// cannot be read has the same exit code whatever it was to be read as.
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,8 +13,11 @@ namespace tg {
 
 class File {
  public:
-  // Errors: missing_input (not there, no permission, a directory).
+  // A regular file. Errors: missing_input (not there, no permission, a folder, a pipe, a device);
+  // io.
   static File open(const std::string& path);
+  // The same, or a pipe or a device, for read_some() alone.
+  static File open_stream(const std::string& path);
   // The standard input; never closed.
   static File standard_input();
   // An empty file in `dir` without a name, to append to and to read: it is gone when it is closed,
@@ -33,6 +39,8 @@ class File {
     bool operator==(const Version&) const = default;
   };
   Version version() const;
+  // Whether the path still names this file.
+  bool has_name() const;
   // Asks the kernel to read these bytes into the page cache; does not block.
   void prefetch(std::int64_t offset, std::int64_t bytes) const;
   // Up to bytes.size() bytes from `offset`; fewer only at the end of the file. Safe from any
@@ -45,12 +53,15 @@ class File {
 
  private:
   File(std::string path, int descriptor, bool owned);
+  struct stat status() const;
+
   std::string path_;
   int descriptor_;
   bool owned_;
 };
 
-// The whole of a small file (at most `limit` bytes). Errors: missing_input, bad_data (larger), io.
+// The whole of a small regular file (at most `limit` bytes). Errors: missing_input, bad_data
+// (larger), io.
 std::string read_whole_file(const std::string& path, std::int64_t limit);
 
 }  // namespace tg

@@ -1,19 +1,47 @@
-#include "data/file.h"
+#include "base/file.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
+#include "base/file_lock.h"
 #include "base/file_writer.h"
 
 namespace tg {
+
+namespace {
+
+// The path leads to nothing that this user can read. Other errors are the machine's.
+bool is_of_path(int error) {
+  constexpr int of_path[] = {ENOENT, ENOTDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENXIO};
+  return std::ranges::find(of_path, error) != std::end(of_path);
+}
+
+const char* kind_of(mode_t mode) {
+  if (S_ISDIR(mode)) return "folder";
+  return S_ISFIFO(mode) ? "pipe" : "device";
+}
+
+int open_descriptor(const std::string& path, int flags) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | flags);
+  if (descriptor < 0) {
+    const int error = errno;
+    fail(is_of_path(error) ? ExitCode::missing_input : ExitCode::io, "cannot open {} ({})", path,
+         std::strerror(error));
+  }
+  return descriptor;
+}
+
+}  // namespace
 
 File::File(std::string path, int descriptor, bool owned)
     : path_(std::move(path)), descriptor_(descriptor), owned_(owned) {}
@@ -28,13 +56,18 @@ File::~File() {
 }
 
 File File::open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  REQUIRE(descriptor >= 0, ExitCode::missing_input, "cannot open {} ({})", path,
-          std::strerror(errno));
-  File file(path, descriptor, true);
-  struct stat status {};
-  REQUIRE(::fstat(descriptor, &status) == 0 && !S_ISDIR(status.st_mode), ExitCode::missing_input,
-          "cannot open {} (a file expected, found a directory)", path);
+  // Opening a pipe would otherwise wait for its writer.
+  File file(path, open_descriptor(path, O_NONBLOCK), true);
+  const auto mode = file.status().st_mode;
+  REQUIRE(S_ISREG(mode), ExitCode::missing_input,
+          "cannot open {} (expected a regular file, found a {})", path, kind_of(mode));
+  return file;
+}
+
+File File::open_stream(const std::string& path) {
+  File file(path, open_descriptor(path, 0), true);
+  REQUIRE(!S_ISDIR(file.status().st_mode), ExitCode::missing_input,
+          "cannot open {} (expected a file, found a folder)", path);
   return file;
 }
 
@@ -61,13 +94,22 @@ std::int64_t File::size() const {
   return version().size;
 }
 
-File::Version File::version() const {
+struct stat File::status() const {
   struct stat status {};
   REQUIRE(::fstat(descriptor_, &status) == 0, ExitCode::io, "cannot examine {} ({})", path_,
           std::strerror(errno));
-  return {.size = status.st_size,
-          .inode = static_cast<std::int64_t>(status.st_ino),
-          .modified_ns = status.st_mtim.tv_sec * 1'000'000'000 + status.st_mtim.tv_nsec};
+  return status;
+}
+
+File::Version File::version() const {
+  const auto now = status();
+  return {.size = now.st_size,
+          .inode = static_cast<std::int64_t>(now.st_ino),
+          .modified_ns = now.st_mtim.tv_sec * 1'000'000'000 + now.st_mtim.tv_nsec};
+}
+
+bool File::has_name() const {
+  return tg::has_name(descriptor_, path_);
 }
 
 void File::prefetch(std::int64_t offset, std::int64_t bytes) const {

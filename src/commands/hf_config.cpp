@@ -1,0 +1,61 @@
+#include "commands/hf_config.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <type_traits>
+#include <utility>
+
+#include "config/text.h"
+
+namespace tg {
+namespace {
+
+constexpr const char* kModelType = "train_gpt";
+
+}  // namespace
+
+nlohmann::json hf_config(const Settings& settings) {
+  nlohmann::json config = {
+      {"model_type", kModelType},
+      {"architectures", {"TrainGptForCausalLM"}},
+      {"auto_map",
+       {{"AutoConfig", "modeling_train_gpt.TrainGptConfig"},
+        {"AutoModelForCausalLM", "modeling_train_gpt.TrainGptForCausalLM"}}},
+      // transformers has nothing to tie: where TIE_EMBEDDINGS is set, the model has no second
+      // table.
+      {"tie_word_embeddings", false},
+      {"train_seq_len", settings.run.train_seq_len.last()},
+  };
+  settings.model.visit([&](const char* name, const auto& value, const Limit&, const char*) {
+    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
+      config[name] = choice_name(value);
+    } else {
+      config[name] = value;
+    }
+  });
+  return config;
+}
+
+bool is_hf_config(const nlohmann::json& config) {
+  const auto type = config.find("model_type");
+  return type != config.end() && *type == nlohmann::json(kModelType);
+}
+
+// Values are moved: a copy of deeply nested ones would overflow the stack.
+nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
+  auto settings = nlohmann::json::object();
+  const auto take = [&](const std::string& name) {
+    const auto found = config.find(name);
+    if (found != config.end()) settings[env_name(name)] = std::move(*found);
+  };
+  ModelConfig().visit([&](const char* name, auto&, const Limit&, const char*) { take(name); });
+  take("train_seq_len");
+  const auto tokenizer = folder + "/tokenizer.model";
+  std::error_code ignored;
+  if (std::filesystem::exists(tokenizer, ignored)) settings["TOKENIZER_PATH"] = tokenizer;
+  nlohmann::json of_run;
+  of_run["settings"] = std::move(settings);
+  return of_run;
+}
+
+}  // namespace tg

@@ -1,0 +1,19 @@
+#pragma once
+// The config.json of a model for transformers.
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "config/settings.h"
+
+namespace tg {
+
+// As modeling_train_gpt.py reads it: the model's settings in lower case, and train_seq_len.
+nlohmann::json hf_config(const Settings& settings);
+
+// Whether export or, of such a model, transformers wrote it.
+bool is_hf_config(const nlohmann::json& config);
+// The settings in such a file, in the form of a run's config.json. TOKENIZER_PATH is the
+// tokenizer.model in its `folder`, where there is one.
+nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder);
+
+}  // namespace tg

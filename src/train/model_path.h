@@ -1,0 +1,34 @@
+#pragma once
+// A model as people name it: INIT_FROM of a run and of the commands, and inspect's argument.
+#include <string>
+
+#include "comm/communicator.h"
+#include "config/settings.h"
+
+namespace tg {
+
+enum class ModelKind {
+  file,               // of weights, or an artifact
+  checkpoint,         // the folder of one
+  newest_checkpoint,  // the newest valid one in a folder of checkpoints, to which a run may add
+};
+
+struct ModelPath {
+  ModelKind kind;
+  std::string path;  // the file, or that folder
+  Artifact artifact = Artifact::none;
+};
+
+// `path` is a file; a checkpoint's folder; a run's folder, which stands for its final model or,
+// without one or where `weights` chooses, for its newest checkpoint; a folder of checkpoints; or a
+// folder that transformers wrote. Errors: missing_input (none of these, or it cannot be read);
+// usage (`weights` chooses where there is one set of weights); io.
+ModelPath find_model(const std::string& path, WeightsChoice weights);
+
+// Sets INIT_FROM to the model that it stands for, which a line says, as rank 0 finds it: a run that
+// goes on meanwhile gives every rank the same model. For one rank a newest checkpoint stays to be
+// found when it is read. Collective. Errors: those of find_model(); with several ranks also those
+// of reading a newest checkpoint.
+ModelPath choose_model(Settings& settings, Communicator& communicator);
+
+}  // namespace tg
