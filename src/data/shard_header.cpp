@@ -42,7 +42,7 @@ ShardHeader read_shard_header(const File& file) {
   REQUIRE(got == shard_header_bytes, ExitCode::bad_data,
           "Unexpected shard header for {}: expected {} bytes, found {}; the file is cut short",
           path, shard_header_bytes, got);
-  const auto [magic, version, tokens] = std::array{header[0], header[1], header[2]};
+  const std::int32_t magic = header[0], version = header[1], tokens = header[2];
   const auto* const format = std::ranges::find_if(
       formats, [&](const Format& f) { return f.magic == magic && f.version == version; });
   if (format == std::end(formats)) {

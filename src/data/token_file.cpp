@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/shown.h"
 #include "data/npy_header.h"
 #include "data/shard_header.h"
 
@@ -17,7 +18,7 @@ IntegerType integer_type(const std::string& dtype, const std::string& path) {
   REQUIRE(!dtype.starts_with('>'), ExitCode::bad_data,
           "{} is big-endian (expected little-endian token ids, found '{}'); write it with "
           ".astype('<u2')",
-          path, dtype);
+          path, shown(dtype, 40));
   for (const int bytes : {1, 2, 4, 8}) {
     for (const char kind : {'u', 'i'}) {
       if (dtype == fmt::format("{}{}{}", bytes == 1 ? '|' : '<', kind, bytes))
@@ -27,7 +28,7 @@ IntegerType integer_type(const std::string& dtype, const std::string& path) {
   fail(ExitCode::bad_data,
        "{} holds no token ids (expected integers, found elements of dtype {}); write them with "
        ".astype('<u2')",
-       path, dtype.empty() ? "of several fields" : "'" + dtype + "'");
+       path, dtype.empty() ? "of several fields" : "'" + shown(dtype, 40) + "'");
 }
 
 }  // namespace

@@ -101,7 +101,8 @@ struct Bench {
   Bench(const Settings& chosen, const Machine& where)
       : settings(chosen),
         machine(where),
-        tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size))),
+        tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size),
+                           {.threads = where.cores})),
         table(initial_weights(settings, machine)),
         model(settings.model, table, {.compute = machine.compute, .padding = machine.padding}),
         optimizer(table, settings.model, settings.optim, {.matrices = machine.matrices}, alone) {}

@@ -442,6 +442,7 @@ TEST(MakeShardsFromTokens, RefusesOtherFilesInOneLineAndWritesNothing) {
       {"a.npy", good + "xy", "expected 3 ids of 2 bytes, found 8 bytes"},
       {"a.npy", npy("<u2", "(9223372036854775807,)", six), "found 6 bytes"},
       {"a.npy", npy(">u2", "(3,)", six), "is big-endian"},
+      {"a.npy", npy(">\nu2", "(3,)", six), "is big-endian"},
       {"a.npy", npy("<f2", "(3,)", six), "found elements of dtype '<f2'"},
       {"a.npy", npy("<u2", "(3,)", six, 1, true), "is in Fortran order"},
       {"a.npy", npy("<u2", "(3, 1)", six), "is an array of 2 dimensions (expected 1)"},
