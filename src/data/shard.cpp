@@ -159,7 +159,7 @@ void ShardSet::read(int shard, std::int64_t offset, std::span<std::uint16_t> out
          "token id out of range in {} at token {} (expected below {}, found {}); {}", path(shard),
          offset + bad->index, expected, bad->value, why);
   };
-  if (bad->value >= vocab_size_) {
+  if (std::stoll(bad->value) >= vocab_size_) {
     refuse(fmt::format("vocab_size={}", vocab_size_),
            "the shards and VOCAB_SIZE do not belong together");
   }
