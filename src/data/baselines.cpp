@@ -113,8 +113,8 @@ Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Token
   const Counts val_counts = count(val, table);
   for (const auto id : table.unknown_ids) {
     REQUIRE(val_counts.token[id] == 0, ExitCode::bad_data,
-            "no baselines in bits per byte: ids do not tell the bytes of {} unknown pieces in {}; "
-            "train the tokenizer with --byte_fallback=true",
+            "no baselines in bits per byte: {} unknown pieces in {} may hide spaces; train the "
+            "tokenizer with --byte_fallback=true",
             val_counts.token[id], val.pattern());
   }
   REQUIRE(val_counts.bytes > 0, ExitCode::bad_data, "the validation split {} stands for no text",

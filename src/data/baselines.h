@@ -16,7 +16,7 @@ struct Baselines {
 };
 
 // The shards' ids are the tokenizer's pieces. Errors: those of reading; bad_data (no bytes to
-// predict, or unknown pieces to predict).
+// predict, or unknown pieces that may hide spaces).
 Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Tokenizer& tokenizer);
 // A log line for each: "baseline byte_unigram val_bpb:3.1234".
 void log_baselines(const Baselines& scores);

@@ -24,7 +24,7 @@ struct ByteTable {
   std::vector<std::int16_t> base_bytes;
   std::vector<std::uint8_t> leading_space;
   std::vector<std::uint8_t> boundary;
-  // Unknown and unused pieces: ids do not tell which text they stand for.
+  // Unknown and unused pieces, where they may hide spaces: with them ids do not tell the bytes.
   std::vector<std::uint16_t> unknown_ids{};
 
   // Of the two kinds above; else empty.

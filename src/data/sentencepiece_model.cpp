@@ -213,14 +213,13 @@ SpaceMarks SentencePieceModel::find_spaces() const {
   SpaceMarks spaces{.mark = proto_.marks_spaces ? space_mark : " "};
   spaces.first_is_added = !proto_.space_as_suffix && (proto_.adds_space || proto_.removes_spaces);
   spaces.last_is_added = proto_.space_as_suffix && proto_.adds_space;
-  bool known = false, has_bytes = false;
+  bool known = false;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     known |= kinds_[id] == PieceKind::normal && pieces_[id] == spaces.mark;
-    has_bytes |= kinds_[id] == PieceKind::byte;
   }
   // A model of words has no piece for a space and an unknown word together.
   known &= proto_.type != ModelType::word;
-  spaces.may_be_spelled = !known && has_bytes;
+  spaces.may_be_spelled = !known;
   return spaces;
 }
 

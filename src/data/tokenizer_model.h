@@ -15,7 +15,7 @@ struct SpaceMarks {
   std::string_view mark = " ";  // a space in a piece
   // The first, or the last, mark of a document is no space of its text: the normaliser adds it.
   bool first_is_added = false, last_is_added = false;
-  bool may_be_spelled = false;  // by the byte pieces of the mark, where it is no piece alone
+  bool may_be_spelled = false;  // a space alone, no piece, by byte pieces; unknown without those
 };
 
 class TokenizerModel {

@@ -34,15 +34,15 @@ using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 class Validation {
  public:
   // Reads all tokens that any rank will score, so that a bad one is found before training. Errors:
-  // those of the tokens. Without `bytes`, or with unknown pieces to predict, there is no bpb.
+  // those of the tokens. Without `bytes`, or with ids that hide bytes, there is no bpb.
   Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
              std::optional<ByteTable> bytes, at::Device device, Communicator& communicator);
 
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
   const std::optional<ByteTable>& bytes() const { return bytes_; }
-  // How many tokens to predict are unknown pieces. One that the strided order scores again counts
-  // once.
+  // How many tokens to predict are among ByteTable::unknown_ids. One that the strided order scores
+  // again counts once.
   std::int64_t unknown_tokens() const { return unknown_tokens_; }
   // Sequences of `seq_len`, each rank its share of them. Waits for the device at the end, and
   // before each call of `on_progress`: every VAL_PROGRESS_LOG_EVERY batches and after the last one,

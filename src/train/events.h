@@ -29,8 +29,8 @@ struct TokenizerFacts {
   std::string format;         // "sentencepiece" or "gpt2"
   int pieces = 0;             // at most VOCAB_SIZE
   std::string normalisation;  // what it changes of a text; empty: nothing
-  // Unknown pieces to predict in the validation split. With any there is no val_bpb: ids do not
-  // tell their bytes.
+  // Unknown pieces to predict in the validation split that may hide spaces: with any there is no
+  // val_bpb.
   std::int64_t unknown_tokens = 0;
 };
 

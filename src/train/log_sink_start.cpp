@@ -30,8 +30,8 @@ void LogSink::tokenizer_lines(const TokenizerFacts& tokenizer) const {
              settings_.data.tokenizer_path);
   } else {
     log_info(
-        "val_bpb:unavailable ({} of the validation tokens are unknown pieces, whose bytes ids do "
-        "not tell; train the tokenizer with --byte_fallback=true)",
+        "val_bpb:unavailable ({} of the validation tokens are unknown pieces, which may hide "
+        "spaces: no piece is a space alone; train the tokenizer with --byte_fallback=true)",
         tokenizer.unknown_tokens);
   }
   const auto vocab = settings_.model.vocab_size;

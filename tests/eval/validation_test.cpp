@@ -247,8 +247,8 @@ TEST_F(ValidationTest, ATokenBeyondTheVocabularyIsNamedBeforeAnyIsScored) {
   }
 }
 
-// Ids do not tell which characters an unknown piece stands for.
-TEST_F(ValidationTest, UnknownPiecesLeaveNoBitsPerByte) {
+// An unknown piece may hide spaces.
+TEST_F(ValidationTest, UnknownPiecesThatMayBeSpacesLeaveNoBitsPerByte) {
   write_shards({100});
   auto tokens = shards[0];
   std::ranges::replace(tokens, 5, 6);
