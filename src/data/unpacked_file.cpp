@@ -60,8 +60,12 @@ UnpackedFile::UnpackedFile(const std::string& path)
 
 std::size_t UnpackedFile::read(std::span<char> to) {
   if (!compression_) {
-    if (rest_.empty() && !fill()) return 0;
-    const auto count = rest_.copy(to.data(), to.size());
+    if (rest_.empty()) {
+      const auto got = file_.read_some(to);
+      read_ += got;
+      return static_cast<std::size_t>(got);
+    }
+    const auto count = rest_.copy(to.data(), to.size());  // what the constructor has read
     rest_.remove_prefix(count);
     return count;
   }
