@@ -46,11 +46,11 @@ ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size) {
                   .first_is_added = spaces.first_is_added};
   if (spaces.last_is_added) table.trailing_space.assign(size, 0);
   if (spaces.may_be_spelled) table.spelled_space = spelling_of(spaces.mark, tokenizer);
-  const bool hides_spaces = spaces.may_be_spelled && table.spelled_space.empty();
+  table.unknown_hide_spaces = spaces.may_be_spelled && table.spelled_space.empty();
   for (int id = 0; id < tokenizer.pieces(); ++id) {
     const auto kind = tokenizer.kind(id);
-    const bool unknown = kind == Tokenizer::Kind::unknown || kind == Tokenizer::Kind::unused;
-    if (hides_spaces && unknown) table.unknown_ids.push_back(static_cast<std::uint16_t>(id));
+    if (kind == Tokenizer::Kind::unknown || kind == Tokenizer::Kind::unused)
+      table.unknown_ids.push_back(static_cast<std::uint16_t>(id));
     const auto text = piece_text(tokenizer, id);
     if (text.empty()) continue;
     const auto index = static_cast<std::size_t>(id);

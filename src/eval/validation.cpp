@@ -31,7 +31,7 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
       batch_loss_(device, replays_evaluations(settings)),
       predictions_(count_predictions(settings, *tokens_)),
       unknown_tokens_(read_all()) {
-  if (unknown_tokens_ > 0) bytes_.reset();
+  if (unknown_tokens_ > 0 && bytes_->unknown_hide_spaces) bytes_.reset();
   if (bytes_ && bytes_->by_pairs() && io_.val_bytecount_device == CountDevice::cuda) {
     device_bytes_ = to_device(*bytes_, device);
   }

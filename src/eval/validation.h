@@ -34,7 +34,7 @@ using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 class Validation {
  public:
   // Reads all tokens that any rank will score, so that a bad one is found before training. Errors:
-  // those of the tokens. Without `bytes`, or with ids that hide bytes, there is no bpb.
+  // those of the tokens. Without `bytes`, or with ids that may hide spaces, there is no bpb.
   Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
              std::optional<ByteTable> bytes, at::Device device, Communicator& communicator);
 

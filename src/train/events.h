@@ -29,9 +29,8 @@ struct TokenizerFacts {
   std::string format;         // "sentencepiece" or "gpt2"
   int pieces = 0;             // at most VOCAB_SIZE
   std::string normalisation;  // what it changes of a text; empty: nothing
-  // Unknown pieces to predict in the validation split that may hide spaces: with any there is no
-  // val_bpb.
-  std::int64_t unknown_tokens = 0;
+  std::int64_t unknown_tokens = 0;  // to predict in the validation split, of 0 bytes each
+  bool has_val_bpb = true;          // those do not hide spaces
 };
 
 // What was resolved from the settings, the data and the machine.

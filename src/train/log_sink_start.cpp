@@ -25,13 +25,19 @@ void LogSink::operator()(const SizePadded& event) const {
 }
 
 void LogSink::tokenizer_lines(const TokenizerFacts& tokenizer) const {
-  if (tokenizer.unknown_tokens == 0) {
+  if (tokenizer.has_val_bpb) {
     log_info("val_bpb:enabled tokenizer_kind={} tokenizer_path={}", tokenizer.format,
              settings_.data.tokenizer_path);
   } else {
     log_info(
         "val_bpb:unavailable ({} of the validation tokens are unknown pieces, which may hide "
         "spaces: no piece is a space alone; train the tokenizer with --byte_fallback=true)",
+        tokenizer.unknown_tokens);
+  }
+  if (tokenizer.has_val_bpb && tokenizer.unknown_tokens > 0) {
+    log_warn(
+        "val_bpb reads too high: {} of the validation tokens are unknown pieces, which count 0 "
+        "bytes; train the tokenizer with --byte_fallback=true",
         tokenizer.unknown_tokens);
   }
   const auto vocab = settings_.model.vocab_size;

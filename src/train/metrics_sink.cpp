@@ -52,11 +52,11 @@ void MetricsSink::operator()(const RunStarted& event) {
   if (!event.fp8.empty()) start["fp8"] = event.fp8;
   if (event.peak_flops > 0) start["peak_flops"] = event.peak_flops;
   if (event.tokenizer) {
-    const auto& [format, pieces, normalisation, unknown_tokens] = *event.tokenizer;
-    start["tokenizer"] = format;
-    start["tokenizer_pieces"] = pieces;
-    start["val_unknown_tokens"] = unknown_tokens;
-    if (!normalisation.empty()) start["tokenizer_normalises"] = normalisation;
+    const auto& tokenizer = *event.tokenizer;
+    start["tokenizer"] = tokenizer.format;
+    start["tokenizer_pieces"] = tokenizer.pieces;
+    start["val_unknown_tokens"] = tokenizer.unknown_tokens;
+    if (!tokenizer.normalisation.empty()) start["tokenizer_normalises"] = tokenizer.normalisation;
   }
   write(start);
 }

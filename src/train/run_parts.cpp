@@ -118,7 +118,8 @@ std::optional<TokenizerFacts> describe(const Vocabulary& vocabulary, const Valid
   return TokenizerFacts{.format = vocabulary.format,
                         .pieces = vocabulary.pieces,
                         .normalisation = vocabulary.normalisation,
-                        .unknown_tokens = validation.unknown_tokens()};
+                        .unknown_tokens = validation.unknown_tokens(),
+                        .has_val_bpb = validation.bytes().has_value()};
 }
 
 std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,

@@ -61,8 +61,11 @@ class TokenizersTest(ModelTest):
         self.train(output="normalising", **RUN)
         self.assertIn("tokenizer_normalises:extra_whitespaces (val_bpb is of the normalised text)", self.lines)
 
-    def test_unknown_pieces_count_nothing_and_the_audit_sees_them(self):
+    def test_unknown_pieces_count_nothing_which_a_warning_says_and_the_audit_sees(self):
         out, events = self.run_with(ODD, "odd")
+        unknown = next(event["val_unknown_tokens"] for event in events if event["event"] == "start")
+        self.assertGreater(unknown, 0)
+        self.assertEqual([f"{unknown} of the validation tokens are unknown pieces" in line for line in self.warnings], [True])
         self.assertTrue(all("val_bpb" in event for event in events if event["event"] in ("val", "final")))
         self.refuses(65, "documents val_bpb counts other bytes than their text has", "eval", "--init-from",
                      out / "final_model.pt", "--audit", EVAL_STRIDE=0)

@@ -133,21 +133,23 @@ TEST(ByteTable, CountsThreeBytesOfAMarkWhereSpacesAreWrittenAsTheyAre) {
 }
 
 // Without byte pieces, spaces and what else is no piece become one unknown piece.
-TEST(ByteTable, KnowsTheUnknownPiecesThatMayHideSpaces) {
+TEST(ByteTable, KnowsTheUnknownPiecesAndWhetherTheyMayHideSpaces) {
   const TempDir dir;
   std::string model = read_file(fixtures + "data_odd.model");
   const std::string space = "\x0a\x03\xe2\x96\x81", other = "\x0a\x03zqy";
   ASSERT_NE(model.find(space), std::string::npos);
   model.replace(model.find(space), space.size(), other);
   write_file(dir / "m", model);
-  const auto count = [](const std::string& path, const char* text) {
+  const auto expect = [](const std::string& path, const char* text, int unknown, bool hide) {
     const Tokenizer tokenizer(path);
-    return count_unknown(make_byte_table(tokenizer, 0), encode(tokenizer, text));
+    const auto table = make_byte_table(tokenizer, 0);
+    EXPECT_EQ(count_unknown(table, encode(tokenizer, text)), unknown) << path << text;
+    EXPECT_EQ(table.unknown_hide_spaces, hide) << path;
   };
-  EXPECT_EQ(count(fixtures + "data_odd.model", "the  work"), 0);
-  EXPECT_EQ(count(fixtures + "data_odd.model", "the \u2603 work"), 0);
-  EXPECT_EQ(count(dir / "m", "a \u2603 b"), 1);
-  EXPECT_EQ(count(fixtures + "data_words.model", "a \u2603 b"), 0);
+  expect(fixtures + "data_odd.model", "the  work", 0, false);
+  expect(fixtures + "data_odd.model", "the \u2603 work", 1, false);
+  expect(dir / "m", "a \u2603 b", 1, true);
+  expect(fixtures + "data_words.model", "a \u2603 b", 0, false);
   EXPECT_EQ(make_byte_table(Tokenizer(dir / "m"), 0).unknown_ids.size(), 2U) << "one is unused";
 }
 

@@ -255,6 +255,7 @@ TEST_F(ValidationTest, UnknownPiecesThatMayBeSpacesLeaveNoBitsPerByte) {
   tokens[70] = 5;
   test::write_file(dir / "fineweb_val_000000.bin", test::shard_bytes(tokens));
   bytes.unknown_ids = {4000, 5};
+  bytes.unknown_hide_spaces = true;
   for (const auto device : {CountDevice::cpu, CountDevice::cuda}) {
     settings.io.val_bytecount_device = device;
     settings.run.val_tokens = 64;
@@ -263,6 +264,10 @@ TEST_F(ValidationTest, UnknownPiecesThatMayBeSpacesLeaveNoBitsPerByte) {
     settings.run.val_tokens = 80;
     EXPECT_EQ(make(bytes).unknown_tokens(), 1);
     EXPECT_FALSE(make(bytes).score(model, kTrainLength).bpb);
+    auto others = bytes;
+    others.unknown_hide_spaces = false;
+    EXPECT_EQ(make(others).unknown_tokens(), 1);
+    EXPECT_TRUE(make(others).score(model, kTrainLength).bpb);
   }
 }
 
