@@ -19,14 +19,15 @@ namespace {
 using tg::ExitCode;
 
 cxxopts::Options declare_options() {
-  cxxopts::Options options("make_shards",
-                           "Tokenizes text into shards: BOS before each document, no EOS.\n"
-                           "Each FILE is UTF-8 text, also packed as .gz, .zst or .xz; '-' is "
-                           "standard input. In a FILE.jsonl or FILE.json each line is an object "
-                           "whose \"text\" is a document; FILE.json may be an array of such. Of a "
-                           "folder all .txt, .jsonl and .json are read, subfolders too, sorted by "
-                           "path.\nWith --from-tokens each FILE holds token ids instead: those with "
-                           "the word val in their names are for validation.\n");
+  cxxopts::Options options(
+      "make_shards",
+      "Tokenizes text into shards: BOS before each document, no EOS.\n"
+      "Each FILE is UTF-8 text, also packed as .gz, .zst or .xz; '-' is "
+      "standard input. In a FILE.jsonl or FILE.json each line is an object "
+      "whose \"text\" is a document; FILE.json may be an array of such. Of a "
+      "folder all .txt, .jsonl and .json are read, subfolders too, sorted by "
+      "path.\nWith --from-tokens each FILE holds token ids instead: those with "
+      "the word val in their names are for validation.\n");
   options.positional_help("FILE...").custom_help(
       "--tokenizer FILE --out DIR [OPTION...] FILE...|-\n  make_shards --from-tokens "
       "--out DIR [OPTION...]");

@@ -24,8 +24,8 @@ struct ByteTable {
   std::vector<std::int16_t> base_bytes;
   std::vector<std::uint8_t> leading_space;
   std::vector<std::uint8_t> boundary;
-  // Unknown and unused pieces: ids do not tell which text they stand for, and they count 0 bytes, as
-  // in the reference implementation.
+  // Unknown and unused pieces: ids do not tell which text they stand for, and they count 0 bytes,
+  // as in the reference implementation.
   std::vector<std::uint16_t> unknown_ids{};
   bool unknown_hide_spaces = false;  // they may be ordinary text, and counts with them are wrong
 

@@ -33,8 +33,7 @@ IntegerType integer_type(const std::string& dtype, const std::string& path) {
 
 }  // namespace
 
-TokenFile::TokenFile(const std::string& path, int limit)
-    : file_(File::open(path)), limit_(limit) {
+TokenFile::TokenFile(const std::string& path, int limit) : file_(File::open(path)), limit_(limit) {
   if (path.ends_with(".npy")) {
     open_npy();
   } else {

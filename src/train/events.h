@@ -26,9 +26,9 @@ struct RanksJoined {
 
 // What TOKENIZER_PATH is, and what val_bpb is with it.
 struct TokenizerFacts {
-  std::string format;         // "sentencepiece" or "gpt2"
-  int pieces = 0;             // at most VOCAB_SIZE
-  std::string normalisation;  // what it changes of a text; empty: nothing
+  std::string format;               // "sentencepiece" or "gpt2"
+  int pieces = 0;                   // at most VOCAB_SIZE
+  std::string normalisation;        // what it changes of a text; empty: nothing
   std::int64_t unknown_tokens = 0;  // to predict in the validation split, of 0 bytes each
   bool has_val_bpb = true;          // those do not hide spaces
 };

@@ -53,7 +53,7 @@ TEST(Baselines, AreRefusedWhereUnknownPiecesMayHideSpaces) {
   const auto unknown = static_cast<std::uint16_t>(tokenizer.unknown_id());
   const auto shards_of = [&](const char* split, std::uint16_t id) {
     write_file(dir / fmt::format("fineweb_{}_000000.bin", split),
-               test::shard_bytes({1, 100, id, 101}));
+               test::shard_bytes(std::vector<std::uint16_t>{1, 100, id, 101}));
     return ShardSet(dir.path(), split, tokenizer.pieces());
   };
   const auto known = shards_of("train", 102), val = shards_of("val", unknown);

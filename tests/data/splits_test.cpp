@@ -57,7 +57,7 @@ TEST(Splits, OpensTheShardsOfThePrefixAndTakesThoseOfAnotherForNoText) {
               "set SHARD_PREFIX=edu");
   data.shard_prefix = "edu";
   EXPECT_EQ(open_splits(data, 512).train->pattern(), dir / "edu_train_*.bin");
-  EXPECT_EQ(open_validation(data, 512)->tokens(0), 5);
+  EXPECT_EQ(open_validation(data, 512).val->tokens(0), 5);
 }
 
 TEST(Splits, ComplainsOfTrainingShardsFirstAndOfAFolderWithNothing) {

@@ -285,7 +285,8 @@ TEST(TextCorpus, IsReadByEachThatMayNotOpenTheOthersTokens) {
   write_file(dir / "a.txt", txt(500));
   const TextCorpus alone({dir / "a.txt"}, model, 512, 1);
   for (const std::string address : {"", "/proc/1/fd/99999 7 /proc/1/fd/99998 8 "}) {
-    const TextCorpus other({dir / "a.txt"}, model, 512, 1, "text", [&](const auto&) { return address; });
+    const TextCorpus other({dir / "a.txt"}, model, 512, 1, "text",
+                           [&](const auto&) { return address; });
     EXPECT_TRUE(all(*other.train()) == all(*alone.train()));
   }
 }
@@ -303,7 +304,8 @@ TEST(TextCorpus, EndsAllReadersOfAHostByTheErrorOrTheEndOfWhoMakesTheTokens) {
 
   const EndlessText text(dir / "b.txt");
   Host other_host;
-  auto maker = std::make_unique<TextCorpus>(Files{dir / "b.txt"}, model, 512, 2, "text", other_host.once());
+  auto maker =
+      std::make_unique<TextCorpus>(Files{dir / "b.txt"}, model, 512, 2, "text", other_host.once());
   const TextCorpus reader({dir / "b.txt"}, model, 512, 2, "text", other_host.once());
   EXPECT_EQ(reader.train()->tokens_up_to(100), 100);
   std::promise<::pid_t> id;
