@@ -131,7 +131,8 @@ class FoldersTest(SourcesTest):
         models = ((run / "final_model.pt", {}), (run, {}), (run / "checkpoints" / "step-00000008", {}),
                   (run, dict(WEIGHTS="raw")), (run, dict(WEIGHTS="ema", through=mpirun(2))))
         final, by_run, by_step, raw, two = [
-            train_losses(self.train(output=f"from{i}", INIT_FROM=model, ITERATIONS=1, **settings))
+            train_losses(self.train(output=f"from{i}", INIT_FROM=model, ITERATIONS=1, GRAD_ACCUM_STEPS=None,
+                                    **settings))
             for i, (model, settings) in enumerate(models)]
         self.assertEqual(final, by_run)
         self.assertEqual(final, by_step)

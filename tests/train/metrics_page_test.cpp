@@ -27,6 +27,7 @@ std::vector<RunEvent> full_events() {
   return {RanksJoined{},
           with<RunStarted>([](auto& e) {
             e.train_tokens = 1, e.schedule_iterations = 1, e.fp8 = "mlp", e.peak_flops = 1;
+            e.tokenizer = TokenizerFacts{.format = "gpt2", .normalisation = "nfkc"};
           }),
           SizePadded{},
           with<MicroBatchCut>([](auto& e) { e.usable = 1; }),

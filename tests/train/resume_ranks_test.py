@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,12 @@ def rank_of(process, rank):
         if f"OMPI_COMM_WORLD_RANK={rank}\0" in pathlib.Path(f"/proc/{pid}/environ").read_text():
             return pid
     raise AssertionError(f"no rank {rank}")
+
+
+def is_pending(signal_number, pid):
+    """Whether the process was sent that signal and has not seen it yet."""
+    pending = re.search(r"^ShdPnd:\s*(\w+)$", pathlib.Path(f"/proc/{pid}/status").read_text(), re.M)[1]
+    return int(pending, 16) >> (signal_number - 1) & 1 == 1
 
 
 class RanksTest(RunTest):
@@ -133,11 +140,19 @@ class RanksTest(RunTest):
         whole = self.losses_of_two()
         process = self.launch("-n", 2, output="launched", **STEPS)
         read_until(process, "step:4/")
+        # The ranks stand still until they are told, so that they stop with steps left to do.
+        ranks = children_named("train_gpt", process.pid)
+        for rank in ranks:
+            os.kill(rank, signal.SIGSTOP)
         process.send_signal(signal.SIGTERM)
+        while not all(is_pending(signal.SIGUSR1, rank) for rank in ranks):
+            time.sleep(0.01)
+        for rank in ranks:
+            os.kill(rank, signal.SIGCONT)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, STOPPED, errors)
         process = self.launch("-n", 2, "--restarts", 2, output="launched", **STEPS)
-        read_until(process, "step:8/")
+        read_until(process, "step:7/")
         os.kill(children_named("train_gpt", process.pid)[-1], signal.SIGKILL)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)

@@ -121,7 +121,7 @@ class TextTest(RunTest):
         self.expect_those_of_shards(self.json_lines)
 
     def test_packed_files_and_arrays_of_another_key(self):
-        lines = self.lines  # before a run, whose lines these are then
+        lines = self.json_lines
         plain = self.losses("lines", lines)
         packed = self.folder / "documents.jsonl.gz"
         packed.write_bytes(gzip.compress(lines.read_bytes()))
