@@ -282,7 +282,7 @@ std::string dense_text(std::size_t bytes) {
 
 // In a process of its own: the most memory that a process had does not fall.
 TEST(UnigramModel, TokenisesALongTextInMemoryThatIsNotManyTimesTheText) {
-  constexpr std::size_t bytes = 16'000'000;
+  constexpr std::size_t bytes = 6'000'000;
   const auto text = long_text(bytes / 2) + dense_text(bytes / 2);
   const Tokenizer tokenizer(fixtures + "data_unigram.model");
   const pid_t child = ::fork();
@@ -303,7 +303,7 @@ TEST(UnigramModel, TokenisesALongTextInMemoryThatIsNotManyTimesTheText) {
 }
 
 TEST(UnigramModel, GivesALongTextTheIdsOfTheLibrary) {
-  const auto text = long_text(3'000'000) + dense_text(1'500'000);
+  const auto text = long_text(1'600'000) + dense_text(800'000);
   for (const char* name : {"data_unigram", "data_odd"}) {
     const auto path = fixtures + name + ".model";
     sentencepiece::SentencePieceProcessor library;
