@@ -7,7 +7,7 @@ import statistics
 import struct
 import unittest
 
-from harness import BUILD, RunTest, gpu_count, mpirun, read_until, train_losses
+from harness import BUILD, OF_RANKS, RunTest, gpu_count, mpirun, read_until, train_losses
 
 
 def safetensors_header(path):
@@ -17,6 +17,8 @@ def safetensors_header(path):
 
 @unittest.skipUnless(gpu_count(), "no GPU")
 class GpuTest(RunTest):
+    small = OF_RANKS
+
     def train_on_gpu(self, **settings):
         return train_losses(self.train(DEVICE="cuda", **settings))
 

@@ -5,7 +5,8 @@ import shutil
 import signal
 import unittest
 
-from harness import BUILD, RunTest, children_named, end, gpu_count, mpirun, read_events, read_until, train_losses
+from harness import (BUILD, OF_RANKS, RunTest, children_named, end, gpu_count, mpirun, read_events, read_until,
+                     train_losses)
 
 UNAVAILABLE = 69
 NOTED = ["bash", "-c", 'echo $$ >"$OUTPUT_DIR.pid$OMPI_COMM_WORLD_RANK"; exec "$0" "$@"']
@@ -13,6 +14,8 @@ NOTED = ["bash", "-c", 'echo $$ >"$OUTPUT_DIR.pid$OMPI_COMM_WORLD_RANK"; exec "$
 
 @unittest.skipIf(gpu_count() < 2, "fewer than two GPUs")
 class SilentRankTest(RunTest):
+    small = OF_RANKS
+
     def test_a_stopped_rank_is_named_and_the_last_collectives_are_saved(self):
         self.assert_a_stopped_rank_is_named()
 
@@ -42,6 +45,8 @@ class SilentRankTest(RunTest):
 
 @unittest.skipIf(gpu_count() < 2, "fewer than two GPUs")
 class DeterministicRanksTest(RunTest):
+    small = OF_RANKS
+
     def test_give_the_same_bits_again(self):
         def losses(output):
             return train_losses(self.train(output=output, through=mpirun(2), DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1,
@@ -95,6 +100,8 @@ class DeterministicRanksTest(RunTest):
 
 @unittest.skipIf(gpu_count() < 2, "fewer than two GPUs")
 class SlowRankTest(RunTest):
+    small = OF_RANKS
+
     def test_a_step_longer_than_the_timeout_is_healthy(self):
         # Thousands of small micro-batches, launched kernel by kernel.
         micro_batches, timeout_s = 250, 1
