@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <algorithm>
+
 namespace tg {
 namespace {
 
@@ -68,6 +70,37 @@ std::string take_utf8(std::string& bytes) {
   }
   bytes.erase(0, bytes.size() - rest.size());
   return text;
+}
+
+std::string as_utf8(std::string bytes) {
+  auto text = take_utf8(bytes);
+  for (std::size_t i = 0; i < bytes.size(); ++i) text += "\uFFFD";  // a last character cut off
+  return text;
+}
+
+std::int64_t count_utf8_characters(std::string_view text) {
+  return std::ranges::count_if(text, [](char byte) { return !continues_utf8_character(byte); });
+}
+
+void append_utf8(std::string& text, char32_t character) {
+  const auto continuation = [&](unsigned shift) {
+    text += static_cast<char>(0x80 | (character >> shift & 0x3f));
+  };
+  if (character < 0x80) {
+    text += static_cast<char>(character);
+  } else if (character < 0x800) {
+    text += static_cast<char>(0xc0 | character >> 6);
+    continuation(0);
+  } else if (character < 0x10000) {
+    text += static_cast<char>(0xe0 | character >> 12);
+    continuation(6);
+    continuation(0);
+  } else {
+    text += static_cast<char>(0xf0 | character >> 18);
+    continuation(12);
+    continuation(6);
+    continuation(0);
+  }
 }
 
 }  // namespace tg

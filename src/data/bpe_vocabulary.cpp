@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/shown.h"
+#include "base/utf8.h"
 #include "data/text_lines.h"
 
 namespace tg {
@@ -66,11 +67,8 @@ struct ByteSpelling {
   }
   std::string spelled(std::string_view bytes) const {
     std::string text;
-    for (const char byte : bytes) {
-      const auto point = point_of[static_cast<unsigned char>(byte)];
-      if (point >= 0x80) text += static_cast<char>(0xc0 | point >> 6);
-      text += static_cast<char>(point >= 0x80 ? 0x80 | (point & 0x3f) : point);
-    }
+    for (const char byte : bytes)
+      append_utf8(text, static_cast<char32_t>(point_of[static_cast<unsigned char>(byte)]));
     return text;
   }
 };

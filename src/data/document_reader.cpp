@@ -14,13 +14,6 @@ bool is_blank(std::string_view text) {
   return text.find_first_not_of(" \t\r\n\v\f") == std::string_view::npos;
 }
 
-// U+FFFD for each byte that is not UTF-8.
-std::string as_utf8(std::string text) {
-  std::string clean = take_utf8(text);
-  for (std::size_t i = 0; i < text.size(); ++i) clean += "\uFFFD";  // a last character cut off
-  return clean;
-}
-
 }  // namespace
 
 DocumentReader::DocumentReader(std::vector<std::string> paths, Separator separator,

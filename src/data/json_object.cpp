@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/shown.h"
+#include "base/utf8.h"
 
 namespace tg {
 namespace {
@@ -31,27 +32,6 @@ bool is_high_surrogate(unsigned unit) {
 }
 bool is_low_surrogate(unsigned unit) {
   return unit >= 0xdc00 && unit < 0xe000;
-}
-
-void append_utf8(std::string& text, unsigned character) {
-  const auto continuation = [&](unsigned shift) {
-    text += static_cast<char>(0x80 | (character >> shift & 0x3f));
-  };
-  if (character < 0x80) {
-    text += static_cast<char>(character);
-  } else if (character < 0x800) {
-    text += static_cast<char>(0xc0 | character >> 6);
-    continuation(0);
-  } else if (character < 0x10000) {
-    text += static_cast<char>(0xe0 | character >> 12);
-    continuation(6);
-    continuation(0);
-  } else {
-    text += static_cast<char>(0xf0 | character >> 18);
-    continuation(12);
-    continuation(6);
-    continuation(0);
-  }
 }
 
 // Appends what the escape \uXXXX at `at`, or a pair of them, means. → its end.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace tg {
 namespace {
 
@@ -23,16 +25,12 @@ constexpr Range letters[] = {
     {0xac00, 0xd7a3},  // Hangul syllables
 };
 
-bool is_continuation(char byte) {
-  return (static_cast<unsigned char>(byte) & 0xc0) == 0x80;
-}
-
 // Whether the whole of `character` is one of these letters in UTF-8.
 bool is_letter(std::string_view character) {
   const auto byte = [&](std::size_t i) {
     return static_cast<char32_t>(static_cast<unsigned char>(character[i]));
   };
-  if (!std::all_of(character.begin() + 1, character.end(), is_continuation)) return false;
+  if (!std::all_of(character.begin() + 1, character.end(), continues_utf8_character)) return false;
   char32_t code = 0;
   if (character.size() == 1 && byte(0) < 0x80) {
     code = byte(0);
@@ -47,10 +45,10 @@ bool is_letter(std::string_view character) {
 
 // The character that ends before `at`, and the one that begins there.
 bool is_between_letters(std::string_view text, std::size_t at) {
-  if (is_continuation(text[at])) return false;
+  if (continues_utf8_character(text[at])) return false;
   std::size_t begin = at - 1, end = at + 1;
-  while (begin > 0 && is_continuation(text[begin])) --begin;
-  while (end < text.size() && is_continuation(text[end])) ++end;
+  while (begin > 0 && continues_utf8_character(text[begin])) --begin;
+  while (end < text.size() && continues_utf8_character(text[end])) ++end;
   return is_letter(text.substr(begin, at - begin)) && is_letter(text.substr(at, end - at));
 }
 

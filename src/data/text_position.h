@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace tg {
 
 // A place in a text, as editors count.
@@ -18,8 +20,7 @@ struct TextPosition {
       column = 1;
       text.remove_prefix(last + 1);
     }
-    // All but the bytes that continue a character.
-    column += std::ranges::count_if(text, [](char byte) { return (byte & '\xc0') != '\x80'; });
+    column += count_utf8_characters(text);
   }
 };
 

@@ -56,11 +56,7 @@ class Decoder {
     // As a continuation: the decoder drops a space at the beginning, the text's as well as an added
     // one.
     auto bytes = tokenizer_.decode_continued(ids);
-    if (tokenizer_.byte_level()) {
-      auto text = take_utf8(bytes);
-      for (std::size_t i = 0; i < bytes.size(); ++i) text += "\uFFFD";
-      return text;
-    }
+    if (tokenizer_.byte_level()) return as_utf8(std::move(bytes));
     auto text = replaced(bytes, space_mark, " ");
     spelled_spaces_ += (std::ssize(bytes) - std::ssize(text)) / 2;  // three bytes are now one
     return text;

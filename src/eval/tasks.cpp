@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "eval/continuations.h"
 
 namespace tg {
@@ -80,10 +81,6 @@ std::array<double, kCount> add_other_ranks(const std::array<double, kCount>& own
   return all;
 }
 
-std::int64_t count_characters(const std::string& text) {
-  return std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; });
-}
-
 // Which is the largest quotient; those by 0 are never.
 std::size_t best_of(std::span<const ContinuationScore> scores,
                     const std::array<std::int64_t, 4>& divisors) {
@@ -118,7 +115,7 @@ HellaSwagScore hellaswag_score(Gpt& model, const Tokenizer& tokenizer,
       const auto& ending = own[i].endings[k];
       tokens[k] = rows[4 * i + k].scored;
       any[k] = tokens[k] > 0 ? 1 : 0;
-      characters[k] = count_characters(ending);
+      characters[k] = count_utf8_characters(ending);
       bytes[k] = std::ssize(ending);
     }
     const auto of_four = std::span(scores).subspan(4 * i, 4);

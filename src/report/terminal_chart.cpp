@@ -6,6 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "base/utf8.h"
+
 namespace tg {
 namespace {
 
@@ -74,12 +76,8 @@ class Dots {
   }
   std::string line(std::size_t row) const {
     std::string text;
-    for (std::size_t x = 0; x < columns_; ++x) {
-      const unsigned code = 0x2800 + bits_[row * columns_ + x];
-      text += static_cast<char>(0xe0 | code >> 12);
-      text += static_cast<char>(0x80 | (code >> 6 & 0x3f));
-      text += static_cast<char>(0x80 | (code & 0x3f));
-    }
+    for (std::size_t x = 0; x < columns_; ++x)
+      append_utf8(text, U'\u2800' + bits_[row * columns_ + x]);
     return text;
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/shown.h"
+#include "base/utf8.h"
 #include "report/terminal_chart.h"
 
 namespace tg {
@@ -48,7 +49,7 @@ std::string fitted(const std::string& line, std::size_t columns) {
   const auto text = shown(line, line.size());
   if (text.size() <= columns) return text;
   auto end = columns > 3 ? columns - 3 : 0;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  while (end > 0 && continues_utf8_character(text[end])) --end;
   return text.substr(0, end) + "...";
 }
 
