@@ -1,7 +1,5 @@
 #include "data/byte_count.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <string_view>
 
@@ -14,10 +12,10 @@ namespace {
 std::vector<std::uint16_t> spelling_of(std::string_view mark, const Tokenizer& tokenizer) {
   std::vector<std::uint16_t> ids;
   for (const char byte : mark) {
-    const auto name = fmt::format("<0x{:02X}>", static_cast<unsigned char>(byte));
     for (int id = 0; id < tokenizer.pieces(); ++id) {
-      const bool is_it = tokenizer.kind(id) == Tokenizer::Kind::byte && tokenizer.piece(id) == name;
-      if (is_it) ids.push_back(static_cast<std::uint16_t>(id));
+      const bool is_byte = tokenizer.kind(id) == Tokenizer::Kind::byte;
+      if (is_byte && byte_of_piece(tokenizer.piece(id)) == byte)
+        ids.push_back(static_cast<std::uint16_t>(id));
     }
   }
   return ids;
@@ -31,7 +29,7 @@ std::string piece_text(const Tokenizer& tokenizer, int id) {
     case Tokenizer::Kind::normal:
       return replaced(piece, tokenizer.spaces().mark, " ");
     case Tokenizer::Kind::byte:
-      return {static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16))};  // <0x41>
+      return {byte_of_piece(piece)};
     default:
       return {};
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/replaced.h"
 
 namespace tg {
 namespace {
@@ -59,21 +60,14 @@ constexpr Format kFormats[] = {
     {"\xfe\xff"sv, 0, "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >OUT.utf8.txt"},
 };
 
-void replace(std::string& text, std::string_view what, const std::string& by) {
-  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + by.size())) {
-    text.replace(at, what.size(), by);
-  }
-}
-
 std::string command_for(const Format& format, const UnpackedFile& file,
                         const std::string& text_key) {
   const std::string unpacked(without_compression(file.path()));
-  std::string command = format.command;
-  replace(command, "KEY", text_key);
-  replace(command, "OUT", std::filesystem::path(unpacked).replace_extension().string());
+  const auto out = std::filesystem::path(unpacked).replace_extension().string();
+  auto command = replaced(replaced(format.command, "KEY", text_key), "OUT", out);
   // tar unpacks by itself.
   const bool as_it_is = !file.is_compressed() || format.command == kUntar;
-  replace(command, "FILE", as_it_is ? file.path() : unpacked);
+  command = replaced(command, "FILE", as_it_is ? file.path() : unpacked);
   return as_it_is ? command : "unpack it, then " + command;
 }
 

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/replaced.h"
 #include "base/shown.h"
 #include "data/letter_split.h"
 
@@ -38,18 +39,6 @@ std::string normalisation_of(const ModelProto& proto) {
 // The library's own, whose rules join no two letters; others are of who trained the model.
 constexpr std::string_view own_normalizers[] = {"identity", "nfkc", "nmt_nfkc", "nfkc_cf",
                                                 "nmt_nfkc_cf"};
-
-// Spaces in the place of their marks.
-std::string with_spaces(std::string_view pieces) {
-  std::string text;
-  while (true) {
-    const auto mark = pieces.find(space_mark);
-    text += pieces.substr(0, mark);
-    if (mark == std::string_view::npos) return text;
-    text += ' ';
-    pieces.remove_prefix(mark + space_mark.size());
-  }
-}
 
 }  // namespace
 
@@ -113,7 +102,7 @@ std::string SentencePieceModel::joined_pieces(std::string_view text) const {
   for (const auto& piece : encoded.pieces()) {
     const int id = static_cast<int>(piece.id());
     if (kinds_[static_cast<std::size_t>(id)] == PieceKind::byte) {
-      all += static_cast<char>(std::stoi(piece.piece().substr(3, 2), nullptr, 16));  // "<0xE4>"
+      all += byte_of_piece(piece.piece());
     } else {
       all += piece.piece();
     }
@@ -145,7 +134,7 @@ void SentencePieceModel::encode_long(std::string_view text, std::vector<std::uin
   bool has_bytes = false;
   for (std::size_t id = 0; id < pieces_.size(); ++id) {
     if (kinds_[id] != PieceKind::byte) continue;
-    bytes[std::stoul(pieces_[id].substr(3, 2), nullptr, 16)] = static_cast<std::uint16_t>(id);
+    bytes[static_cast<unsigned char>(byte_of_piece(pieces_[id]))] = static_cast<std::uint16_t>(id);
     has_bytes = true;
   }
   bool after_unknown = false;
@@ -197,7 +186,7 @@ std::string SentencePieceModel::keeping_flags() const {
 }
 
 std::string SentencePieceModel::normalized(std::string_view text) const {
-  auto left = with_spaces(joined_pieces(text));
+  auto left = replaced(joined_pieces(text), space_mark, " ");
   if (!proto_.adds_space) return left;
   if (proto_.space_as_suffix) {
     if (left.ends_with(' ')) left.pop_back();

@@ -10,6 +10,11 @@ namespace tg {
 
 enum class PieceKind : std::uint8_t { normal, unknown, control, unused, byte };
 
+// What a piece of the kind `byte`, such as "<0xE4>", stands for.
+inline char byte_of_piece(const std::string& piece) {
+  return static_cast<char>(std::stoi(piece.substr(3, 2), nullptr, 16));
+}
+
 // How the pieces have the spaces of a text.
 struct SpaceMarks {
   std::string_view mark = " ";  // a space in a piece
