@@ -1,3 +1,5 @@
+#include "tests/data/make_shards.h"
+
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -15,43 +17,21 @@
 namespace tg {
 namespace {
 
+using test::all_tokens;
 using test::error_of;
 using test::expect_part;
 using test::expect_start;
+using test::Ids;
+using test::kModel;
+using test::Outcome;
 using test::read_file;
+using test::run;
 using test::TempDir;
 using test::write_file;
-using Ids = std::vector<std::uint16_t>;
-
-const std::string kModel = std::string(TEST_DATA_DIR) + "/data_bpe.model";
-
-struct Outcome {
-  int code = 0;
-  std::string out, err;
-};
-
-// The real program; `arguments` go through a shell.
-Outcome run_without_tokenizer(const TempDir& dir, const std::string& arguments) {
-  const std::string command =
-      fmt::format("{} {} >{} 2>{}", MAKE_SHARDS, arguments, dir / "stdout", dir / "stderr");
-  const int status = std::system(command.c_str());
-  return {WEXITSTATUS(status), read_file(dir / "stdout"), read_file(dir / "stderr")};
-}
-
-Outcome run(const TempDir& dir, const std::string& arguments, const std::string& model = kModel) {
-  return run_without_tokenizer(dir, fmt::format("--tokenizer {} {}", model, arguments));
-}
 
 std::string sentence(int index) {
   return fmt::format(
       "Document {} grants you a copyright licence to reproduce the work, über alles.", index);
-}
-
-Ids all_tokens(const std::string& dir, const std::string& split, int vocab_size = 512) {
-  const ShardSet shards(dir, split, vocab_size);
-  Ids tokens(static_cast<std::size_t>(shards.total_tokens()));
-  shards.read_at(0, tokens);
-  return tokens;
 }
 
 // The documents of a split, decoded.
@@ -345,131 +325,6 @@ TEST(MakeShards, RefusesWhatItCannotDoInOneLineWithItsExitCode) {
     expect_start(outcome.err, fmt::format("ERROR exit={} rank=0: ", wrong.code));
     expect_part(outcome.err, fill(wrong.part));
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-  }
-}
-
-// A .npy file as numpy.save writes it.
-std::string npy(const std::string& dtype, const std::string& shape, const std::string& elements,
-                int version = 1, bool fortran_order = false) {
-  auto dictionary = fmt::format("{{'descr': '{}', 'fortran_order': {}, 'shape': {}, }}", dtype,
-                                fortran_order ? "True" : "False", shape);
-  dictionary.resize(version == 1 ? 117 : 115, ' ');
-  dictionary += '\n';
-  std::string bytes = "\x93NUMPY";
-  bytes += {static_cast<char>(version), '\0', static_cast<char>(dictionary.size()), '\0'};
-  if (version > 1) bytes += {'\0', '\0'};
-  return bytes + dictionary + elements;
-}
-
-template <typename T>
-std::string npy_of(const std::string& dtype, const Ids& ids, int version = 1) {
-  return npy(dtype, fmt::format("({},)", ids.size()),
-             test::bytes_of(std::vector<T>(ids.begin(), ids.end())), version);
-}
-
-TEST(MakeShardsFromTokens, TakesHeaderlessFilesAndShardsOfBothKindsByTheirNames) {
-  const TempDir dir;
-  const Ids train = test::counting(3'000'000), more = test::counting(40, 50'000);
-  write_file(dir / "train.bin", test::bytes_of(train));
-  write_file(dir / "more.bin",
-             test::shard_bytes(std::vector<std::uint32_t>(more.begin(), more.end()), 20240801, 7));
-  write_file(dir / "tiny_val_000000.bin", test::shard_bytes(test::counting(30)));
-  const auto outcome = run_without_tokenizer(
-      dir, fmt::format("--from-tokens --shard-tokens 2000000 --out {} {} {} {}", dir / "out",
-                       dir / "train.bin", dir / "more.bin", dir / "tiny_val_000000.bin"));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out,
-            "make_shards train: tokens:3000040 shards:2\nmake_shards val: tokens:30 shards:1\n");
-  auto expected = train;
-  expected.insert(expected.end(), more.begin(), more.end());
-  EXPECT_TRUE(all_tokens(dir / "out", "train", 1 << 16) == expected);
-  EXPECT_EQ(all_tokens(dir / "out", "val"), test::counting(30));
-}
-
-TEST(MakeShardsFromTokens, TakesNumPysIntegersAndTheEndOfEachFileForValidation) {
-  const TempDir dir;
-  const Ids ids = test::counting(100, 1);
-  const std::string files[] = {
-      npy_of<std::uint8_t>("|u1", ids),     npy_of<std::int8_t>("|i1", ids, 2),
-      npy_of<std::uint16_t>("<u2", ids, 3), npy_of<std::int16_t>("<i2", ids),
-      npy_of<std::uint32_t>("<u4", ids),    npy_of<std::int32_t>("<i4", ids),
-      npy_of<std::uint64_t>("<u8", ids),    npy_of<std::int64_t>("<i8", ids)};
-  for (const std::string& bytes : files) {
-    write_file(dir / "ids.npy", bytes);
-    const auto outcome = run_without_tokenizer(
-        dir, fmt::format("--from-tokens --val-fraction 0.3 --force --vocab-size 101 --out {} {}",
-                         dir / "out", dir / "ids.npy"));
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(all_tokens(dir / "out", "train"), test::counting(70, 1));
-    EXPECT_EQ(all_tokens(dir / "out", "val"), test::counting(30, 71));
-  }
-}
-
-TEST(MakeShardsFromTokens, BeginsValidationWithADocumentWhereATokenizerTellsThem) {
-  const TempDir dir;
-  const int bos = Tokenizer(kModel).bos_id();
-  Ids ids(100, 300);
-  for (const std::size_t at : {0, 60, 80, 90}) ids[at] = static_cast<std::uint16_t>(bos);
-  write_file(dir / "ids.bin", test::bytes_of(ids));
-  const auto outcome =
-      run(dir, fmt::format("--from-tokens --baselines --name-prefix mine --val-fraction 0.3 "
-                           "--out {} {}",
-                           dir / "out", dir / "ids.bin"));
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(ShardSet(dir / "out", "train", 512, "mine").total_tokens(), 80);
-  EXPECT_EQ(ShardSet(dir / "out", "val", 512, "mine").total_tokens(), 20);
-  expect_part(outcome.out, "baseline");
-}
-
-TEST(MakeShardsFromTokens, RefusesOtherFilesInOneLineAndWritesNothing) {
-  const TempDir dir;
-  const std::string six("\1\0\2\0\3\0", 6), good = npy("<u2", "(3,)", six);
-  const struct {
-    std::string name, bytes, part, arguments = "";
-  } cases[] = {
-      {"a.bin", "", "holds no tokens"},
-      {"a.bin", "abc", "expected an even number of bytes, found 3"},
-      {"a.bin", good, "begins as a .npy file"},
-      {"a.bin", test::shard_bytes(test::counting(8), 20240520, 2), "Unexpected shard header"},
-      {"a.bin", test::shard_bytes(test::counting(8)) + "x", "Shard size mismatch"},
-      {"a.txt", six, "expected .bin or .npy"},
-      {"a.npy", six, "is no .npy file"},
-      {"a.npy", "", "is no .npy file"},
-      {"a.npy", good.substr(0, 6), "unknown .npy version"},
-      {"a.npy", npy("<u2", "(3,)", six, 4), "found 4.0"},
-      {"a.npy", good.substr(0, 60), "header is cut short"},
-      {"a.npy", good.substr(0, good.size() - 1), "expected 3 ids of 2 bytes, found 5 bytes"},
-      {"a.npy", good + "xy", "expected 3 ids of 2 bytes, found 8 bytes"},
-      {"a.npy", npy("<u2", "(9223372036854775807,)", six), "found 6 bytes"},
-      {"a.npy", npy(">u2", "(3,)", six), "is big-endian"},
-      {"a.npy", npy(">\nu2", "(3,)", six), "is big-endian"},
-      {"a.npy", npy("<f2", "(3,)", six), "found elements of dtype '<f2'"},
-      {"a.npy", npy("<u2", "(3,)", six, 1, true), "is in Fortran order"},
-      {"a.npy", npy("<u2", "(3, 1)", six), "is an array of 2 dimensions (expected 1)"},
-      {"a.npy", npy("<u2", "()", "ab"), "of 0 dimensions"},
-      {"a.npy", npy("<u2", "(0,)", ""), "holds no tokens"},
-      {"a.npy", npy("<u2", "(-3,)", six), "header is damaged"},
-      {"a.npy", npy("<u2', 'descr': '<u2", "(3,)", six), "header is damaged"},
-      {"a.npy", npy("<i2", "(3,)", std::string("\1\0\xff\xff\3\0", 6)),
-       "at token 1 (expected 0 to 65535, found -1)"},
-      {"a.npy", npy("<i4", "(1,)", std::string("\0\0\1\0", 4)),
-       "at token 0 (expected 0 to 65535, found 65536); shards hold 16-bit ids"},
-      {"a.npy", good, "at token 2 (expected 0 to 2, found 3)", "--vocab-size 3"},
-      {"a.npy", npy("<u2", "(1,)", std::string("\0\2", 2)),
-       "at token 0 (expected 0 to 511, found 512)", "--tokenizer " + kModel},
-      {"val.npy", good, "no training tokens"},
-      {"a.npy", good, "no validation tokens"},
-  };
-  for (const auto& wrong : cases) {
-    write_file(dir / wrong.name, wrong.bytes);
-    const auto outcome =
-        run_without_tokenizer(dir, fmt::format("--from-tokens --out {} {} {}", dir / "out",
-                                               wrong.arguments, dir / wrong.name));
-    EXPECT_EQ(outcome.code, 65) << wrong.part << "\n" << outcome.err;
-    expect_start(outcome.err, "ERROR exit=65 rank=0: ");
-    expect_part(outcome.err, wrong.part);
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_TRUE(!std::filesystem::exists(dir / "out") || std::filesystem::is_empty(dir / "out"));
   }
 }
 
