@@ -1,6 +1,7 @@
 """Runs the real programs on real text: what every end-to-end test here shares."""
 
 import atexit
+import contextlib
 import functools
 import json
 import os
@@ -176,6 +177,14 @@ def children_named(name, pid):
     if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
         found.append(pid)
     return found
+
+
+@contextlib.contextmanager
+def silent_port():
+    """A port at which nobody listens, in another test neither, as long as this is open."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def free_port():

@@ -13,7 +13,7 @@ import time
 import unittest
 
 from harness import (BUILD, OF_RANKS, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_events, read_until,
-                     write_shard)
+                     silent_port, write_shard)
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 HANGS_S = 100  # far longer than any wait here
@@ -189,6 +189,10 @@ class MeetingTest(FaultTest):
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_a_rank_that_never_comes_is_waited_for_aloud_and_named(self):
+        with silent_port() as port:
+            self.assert_it_is_waited_for_and_named(port)
+
+    def assert_it_is_waited_for_and_named(self, silent):
         by_address = dict(WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
         # As sbatch leaves them to a program that it starts without srun.
         by_file = dict(SLURM_NTASKS=4, SLURM_JOB_ID=5, SLURM_NNODES=1)
@@ -201,7 +205,7 @@ class MeetingTest(FaultTest):
             # Other places: what the rank above leaves there would be heard.
             (dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
              f"ranks 0, 2-3 of 4 {srun}", r"rank 0 did not come to file \S+ within 4 s"),
-            (dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=free_port())),
+            (dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=silent)),
              r"rank 0 of 2 \(WORLD_SIZE\) at MASTER_ADDR:MASTER_PORT 127\.0\.0\.1:\d+; start each", "expected rank 0 listening there"),
         )
         # Below five seconds, after which a line is promised at the latest.
@@ -213,8 +217,9 @@ class MeetingTest(FaultTest):
                 self.assertRegex(errors, rf"^WARN rank=\d: waiting for {waits_for}.*\nERROR exit=69 rank=\d: .*{named}.*\n$")
 
     def test_libtorchs_own_words_are_there_for_who_asks(self):
-        done = self.run_gpt(RANK=1, WORLD_SIZE=2, LOCAL_RANK=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(),
-                            COMM_TIMEOUT_S=1, TORCH_CPP_LOG_LEVEL="WARNING")
+        with silent_port() as port:
+            done = self.run_gpt(RANK=1, WORLD_SIZE=2, LOCAL_RANK=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
+                                COMM_TIMEOUT_S=1, TORCH_CPP_LOG_LEVEL="WARNING")
         self.assertIn("[c10d] The client socket has timed out", done.stderr)
 
     def test_several_nodes_without_an_address(self):
