@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/shown.h"
 #include "store/crc32.h"
-#include "store/tensor_check.h"
 
 namespace tg {
 namespace {

@@ -9,6 +9,7 @@
 #include "base/stop_signal.h"
 #include "store/checkpoint_folder.h"
 #include "store/finished_marker.h"
+#include "train/run_files.h"
 
 namespace tg {
 
@@ -29,10 +30,6 @@ Manifest manifest_of(const Settings& settings, const Machine& machine, int world
 
 }  // namespace
 
-std::string checkpoints_folder(const std::string& output_dir) {
-  return output_dir + "/checkpoints";
-}
-
 Checkpoints::Checkpoints(const Settings& settings, const Machine& machine,
                          Communicator& communicator, const Store& store,
                          const std::string& output_dir, const FrozenTexts& data,
@@ -48,7 +45,7 @@ Checkpoints::Checkpoints(const Settings& settings, const Machine& machine,
       end_(store, communicator.rank(), communicator.world_size(),
            [] { return stop_signal() != 0; }) {}
 
-void Checkpoints::begin(RunState& state, double elapsed_ms) {
+void Checkpoints::begin(SavedState& state, double elapsed_ms) {
   saved_at_ms_ = elapsed_ms;
   if (settings_.runtime.checkpoint_every.count > 0) snapshot_.copy_tensors(state);
 }
@@ -60,7 +57,8 @@ bool Checkpoints::due(std::int64_t step, double elapsed_ms) const {
                  : step % count == 0;
 }
 
-void Checkpoints::save(RunState& state, double elapsed_ms, const std::function<void()>& read_back) {
+void Checkpoints::save(SavedState& state, double elapsed_ms,
+                       const std::function<void()>& read_back) {
   const auto began = Clock::now();
   collect();
   snapshot_.copy_tensors(state);
@@ -74,7 +72,7 @@ void Checkpoints::save(RunState& state, double elapsed_ms, const std::function<v
   stall_ms_ = milliseconds_since(began) - step_ms;
 }
 
-void Checkpoints::copy(RunState& state) {
+void Checkpoints::copy(SavedState& state) {
   if (copied_step_ == state.step) return;
   snapshot_.copy_tensors(state);
   snapshot_.copy_scalars(state);
@@ -110,13 +108,13 @@ void Checkpoints::collect() {
   }
 }
 
-void Checkpoints::stop(RunState& state) {
+void Checkpoints::stop(SavedState& state) {
   collect();
   copy(state);
   save_and_end();
 }
 
-void Checkpoints::begin_evaluations(RunState& state) {
+void Checkpoints::begin_evaluations(SavedState& state) {
   collect();
   copy(state);
   if (settings_.runtime.checkpoint_every.count > 0 && started_step_ != copied_step_) start();

@@ -12,12 +12,9 @@
 #include "train/machine.h"
 #include "train/report.h"
 #include "train/run_end.h"
-#include "train/run_state.h"
+#include "train/saved_state.h"
 
 namespace tg {
-
-// A run's folder of checkpoints.
-std::string checkpoints_folder(const std::string& output_dir);
 
 // All ranks call each function for the same steps.
 class Checkpoints {
@@ -30,31 +27,31 @@ class Checkpoints {
 
   // Before the clock starts, at `elapsed_ms` of training time: allocates host memory, where
   // CHECKPOINT_EVERY asks for checkpoints.
-  void begin(RunState& state, double elapsed_ms);
+  void begin(SavedState& state, double elapsed_ms);
   // Whether CHECKPOINT_EVERY wants one after `step`; `elapsed_ms`: rank 0's training time as all
   // ranks know it.
   bool due(std::int64_t step, double elapsed_ms) const;
   // After a step was launched: begins to copy the state, calls `read_back`, which waits for the
   // step, and leaves the rest to the writer. Waits for an earlier checkpoint that is still being
   // written.
-  void save(RunState& state, double elapsed_ms, const std::function<void()>& read_back);
+  void save(SavedState& state, double elapsed_ms, const std::function<void()>& read_back);
   // The end of the copies, for which changes of the state on the device must wait.
   const c10::Event& state_copied() const { return snapshot_.copied(); }
   // Reports a checkpoint that is written.
   void report_written();
 
   // Between two steps: saves the state and ends the process with `stopped`. Errors: io.
-  [[noreturn]] void stop(RunState& state);
+  [[noreturn]] void stop(SavedState& state);
 
   // The last step is done. From now on a signal to any rank ends the process as stop() does, with
   // the state as it is now. With CHECKPOINT_EVERY it is saved at once.
-  void begin_evaluations(RunState& state);
+  void begin_evaluations(SavedState& state);
   // The run's results are complete: signals no longer stop it. Notes that the run is finished,
   // where it has checkpoints. Collective.
   void finish();
 
  private:
-  void copy(RunState& state);
+  void copy(SavedState& state);
   void start();
   SavedCheckpoint take();
   void collect();

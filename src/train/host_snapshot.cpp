@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "device/event.h"
+
 namespace tg {
 
 namespace {
@@ -61,7 +63,7 @@ at::Tensor HostSnapshot::buffer_for(const std::string& name, const at::Tensor& v
   return buffer;
 }
 
-void HostSnapshot::copy_tensors(RunState& state) {
+void HostSnapshot::copy_tensors(SavedState& state) {
   const at::NoGradGuard no_grad;
   share_.clear();
   ShareVisitor visitor(rank_, world_size_, [&](const std::string& name, const at::Tensor& value) {
@@ -80,7 +82,7 @@ void HostSnapshot::copy_tensors(RunState& state) {
   tensors_ = share_.size();
 }
 
-void HostSnapshot::copy_scalars(RunState& state) {
+void HostSnapshot::copy_scalars(SavedState& state) {
   share_.resize(tensors_);
   if (rank_ != 0) return;
   state.for_each_scalar([&](const std::string& name, StateScalar value) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "store/named_tensors.h"
-#include "train/run_state.h"
+#include "train/saved_state.h"
 
 namespace tg {
 
@@ -25,9 +25,9 @@ class HostSnapshot {
   // are queued on a stream of their own, to pinned memory, and neither the host nor the current
   // stream waits: what changes the tensors next must wait for copied(). Memory is allocated by the
   // first call and reused.
-  void copy_tensors(RunState& state);
+  void copy_tensors(SavedState& state);
   // Copies the scalars as they are now.
-  void copy_scalars(RunState& state);
+  void copy_scalars(SavedState& state);
 
   // The end of the copies in their stream.
   const c10::Event& copied() const { return copied_; }

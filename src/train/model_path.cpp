@@ -13,7 +13,6 @@
 #include "store/finished_marker.h"
 #include "train/artifact_files.h"
 #include "train/checkpoint_model.h"
-#include "train/checkpoints.h"
 #include "train/run_files.h"
 
 namespace tg {

@@ -14,7 +14,6 @@
 #include "base/file_lock.h"
 #include "base/log.h"
 #include "store/atomic_file.h"
-#include "train/checkpoints.h"
 #include "train/run_files.h"
 
 namespace tg {

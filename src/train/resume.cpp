@@ -15,8 +15,8 @@
 #include "store/checkpoint_reader.h"
 #include "store/finished_marker.h"
 #include "store/safetensors.h"
-#include "train/checkpoints.h"
 #include "train/data_identity.h"
+#include "train/run_files.h"
 
 namespace tg {
 
@@ -227,7 +227,7 @@ void go_back_to(const ResumePoint& point, const std::string& output_dir) {
   set_aside_newer(root, point.manifest.step);
 }
 
-void load_checkpoint(ResumePoint& point, RunState& state) {
+void load_checkpoint(ResumePoint& point, SavedState& state) {
   const at::NoGradGuard no_grad;
   Loader loader(point);
   state.visit(loader);

@@ -10,7 +10,7 @@
 #include "store/checkpoint_manifest.h"
 #include "store/named_tensors.h"
 #include "train/machine.h"
-#include "train/run_state.h"
+#include "train/saved_state.h"
 
 namespace tg {
 
@@ -51,6 +51,6 @@ void go_back_to(const ResumePoint& point, const std::string& output_dir);
 
 // Sets the state to the checkpoint's, saved by any number of ranks, and frees the point's tensors.
 // Errors: bad_data.
-void load_checkpoint(ResumePoint& point, RunState& state);
+void load_checkpoint(ResumePoint& point, SavedState& state);
 
 }  // namespace tg

@@ -58,6 +58,10 @@ bool is_run_file(std::string_view name) {
   return found;
 }
 
+std::string checkpoints_folder(const std::string& output_dir) {
+  return output_dir + "/checkpoints";
+}
+
 RunFiles::RunFiles(std::string dir, bool continues) : dir_(std::move(dir)), earlier_(false) {
   for_each_name([&](std::string_view name) {
     const auto path = fmt::format("{}/{}", dir_, name);

@@ -16,6 +16,9 @@ inline constexpr std::array<std::string_view, 4> kFinalModels = {
 // config.new.json, trace_rank0.json, finished.json.
 bool is_run_file(std::string_view name);
 
+// A run's folder of checkpoints.
+std::string checkpoints_folder(const std::string& output_dir);
+
 class RunFiles {
  public:
   // `dir` exists. `continues`: its files are this run's own, which goes on from a checkpoint.

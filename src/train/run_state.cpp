@@ -8,21 +8,6 @@ namespace tg {
 
 namespace {
 
-// Passes every part of the state to a function each for scalars and tensors.
-class Reader final : public StateVisitor {
- public:
-  std::function<void(const std::string&, StateScalar)> scalar = [](const auto&, auto) {};
-  std::function<void(const std::string&, const at::Tensor&)> tensor = [](const auto&, const auto&) {
-  };
-
-  void operator()(const std::string& name, std::int64_t& value) override { scalar(name, value); }
-  void operator()(const std::string& name, double& value) override { scalar(name, value); }
-  void operator()(const std::string& name, bool& value) override { scalar(name, value); }
-  void operator()(const std::string& name, const at::Tensor& value, Placement) override {
-    tensor(name, value);
-  }
-};
-
 // Writes a snapshot's values into the state, which is visited in the order it was saved in.
 class Writer final : public StateVisitor {
  public:
@@ -153,24 +138,10 @@ void RunState::visit_average(StateVisitor& visitor) {
   visit_sharded(visitor, "average.", *average);
 }
 
-void RunState::for_each_tensor(
-    const std::function<void(const std::string&, const at::Tensor&)>& function) {
-  Reader reader;
-  reader.tensor = function;
-  visit(reader);
-}
-
-void RunState::for_each_scalar(
-    const std::function<void(const std::string&, StateScalar)>& function) {
-  Reader reader;
-  reader.scalar = function;
-  visit(reader);
-}
-
 RunSnapshot RunState::save(bool on_host) {
   const at::NoGradGuard no_grad;
   RunSnapshot snapshot;
-  Reader reader;
+  StateReader reader;
   reader.scalar = [&](const auto& name, StateScalar value) {
     snapshot.scalars.emplace_back(name, value);
   };

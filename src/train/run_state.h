@@ -3,11 +3,9 @@
 // happened in between.
 #include <ATen/ATen.h>
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "config/batch_shape.h"
@@ -20,25 +18,9 @@
 #include "train/events.h"
 #include "train/finite_watch.h"
 #include "train/run_clock.h"
+#include "train/saved_state.h"
 
 namespace tg {
-
-using StateScalar = std::variant<std::int64_t, double, bool>;
-
-// Whether every rank has a tensor of the state, with the same values, or this rank alone.
-enum class Placement { replicated, sharded };
-
-// Is called with every part of the state by name, always in the same order. It may change scalars
-// and write to tensors, with immediate effect. A scalar that counts tensors is visited before them.
-class StateVisitor {
- public:
-  virtual ~StateVisitor() = default;
-  virtual void operator()(const std::string& name, std::int64_t& value) = 0;
-  virtual void operator()(const std::string& name, double& value) = 0;
-  virtual void operator()(const std::string& name, bool& value) = 0;
-  virtual void operator()(const std::string& name, const at::Tensor& value,
-                          Placement placement = Placement::replicated) = 0;
-};
 
 // A copy of the state, which shares no storage with it.
 struct RunSnapshot {
@@ -46,10 +28,9 @@ struct RunSnapshot {
   NamedTensors tensors;
 };
 
-// Between two steps, with nothing under way on the device and the clock stopped. The schedules
-// follow from step and clock, training draws no random numbers, and gradients are zero, but for
-// those that the optimizer keeps.
-class RunState {
+// The schedules follow from step and clock, training draws no random numbers, and gradients are
+// zero, but for those that the optimizer keeps.
+class RunState final : public SavedState {
  public:
   // The parameters, the optimizer, the scales and the feeder are the run's own and must outlive
   // this.
@@ -57,7 +38,6 @@ class RunState {
            const ParameterTable& parameters, const Optimizer& optimizer,
            const Fp8Scales& fp8_scales, Feeder& feeder);
 
-  std::int64_t step = 0;    // steps done, their metrics read back
   std::int64_t tokens = 0;  // that these steps trained on, over all ranks
   bool fake_quant = false;  // QAT has begun
   RunClock clock;
@@ -75,9 +55,7 @@ class RunState {
   // "parameter.NAME", "optimizer.NAME" as Optimizer names its state, "model.NAME" as Fp8Scales
   // names its own, "average.NAME". Scalars are the same on every rank, but for the clock: rank 0's
   // counts.
-  void for_each_tensor(const std::function<void(const std::string&, const at::Tensor&)>& function);
-  void for_each_scalar(const std::function<void(const std::string&, StateScalar)>& function);
-  void visit(StateVisitor& visitor);
+  void visit(StateVisitor& visitor) override;
 
   // All but the gradients that the optimizer keeps: the reference implementation's warm-up, which
   // rewinds all else, leaves its own in them. The copy is on the same devices, or with `on_host` in
