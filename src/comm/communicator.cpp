@@ -69,7 +69,7 @@ std::string Communicator::once_per_host(const std::function<std::string()>& make
   const auto key =
       fmt::format("once/{}/{}", host.empty() ? fmt::format("rank {}", rank_) : host, made_once_++);
   return run_collective([&] {
-    if (store_->add(key + "/asked", 1) > 1) return text_of(store_->get(key + "/made"));
+    if (store_->add(key + "/claimed", 1) > 1) return text_of(store_->get(key + "/made"));
     std::string made;
     try {
       made = make();
@@ -187,12 +187,13 @@ std::string Communicator::broadcast(const std::string& text) {
 
 std::optional<int> Communicator::first_rank_with(bool value) {
   if (!backend_) return value ? std::optional(0) : std::nullopt;
-  const auto places_behind = at::scalar_tensor(value ? world_size_ - rank_ : 0,
-                                               at::TensorOptions(device_).dtype(at::kLong));
-  max(places_behind).wait();
-  const auto most = run_collective([&] { return places_behind.cpu(); });
-  const auto behind = static_cast<int>(*most.const_data_ptr<std::int64_t>());
-  return behind == 0 ? std::nullopt : std::optional(world_size_ - behind);
+  // The highest is the lowest rank's; 0: there is none.
+  const auto priority = at::scalar_tensor(value ? world_size_ - rank_ : 0,
+                                          at::TensorOptions(device_).dtype(at::kLong));
+  max(priority).wait();
+  const auto on_host = run_collective([&] { return priority.cpu(); });
+  const auto highest = static_cast<int>(*on_host.const_data_ptr<std::int64_t>());
+  return highest == 0 ? std::nullopt : std::optional(world_size_ - highest);
 }
 
 void Communicator::begin_training() {

@@ -43,7 +43,7 @@ std::optional<double> HealthReport::idle_s() const {
   return worker ? worker : last_to_join;
 }
 
-std::string HealthReport::last_heard(std::size_t rank) const {
+std::string HealthReport::last_heartbeat(std::size_t rank) const {
   if (!ranks[rank]) return "";
   const std::chrono::duration<double> ago = std::chrono::steady_clock::now() - ranks[rank]->at;
   return fmt::format(" ({:.0f} s ago: {})", ago.count(), describe(ranks[rank]->heartbeat));
@@ -53,7 +53,7 @@ std::string HealthReport::text() const {
   std::string silent, alive, all;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     if (!answered(rank)) {
-      silent += fmt::format(" {}{}", rank, last_heard(rank));
+      silent += fmt::format(" {}{}", rank, last_heartbeat(rank));
       continue;
     }
     const auto& heartbeat = ranks[rank]->heartbeat;

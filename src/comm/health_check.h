@@ -22,12 +22,12 @@ struct Heartbeat {
 
 // The last heartbeat of every rank, as one rank received them.
 struct HealthReport {
-  struct Heard {
+  struct Received {
     Heartbeat heartbeat;  // possibly of an earlier round
     std::chrono::steady_clock::time_point at;
   };
   std::int64_t round = 0;
-  std::vector<std::optional<Heard>> ranks;  // empty: no heartbeat yet
+  std::vector<std::optional<Received>> ranks;  // empty: no heartbeat yet
 
   bool answered(std::size_t rank) const {
     return ranks[rank] && ranks[rank]->heartbeat.round >= round;
@@ -40,7 +40,7 @@ struct HealthReport {
   // work.
   std::string text() const;
   // A rank's last heartbeat in brackets, or empty: " (5 s ago: step 8, reading tokens)".
-  std::string last_heard(std::size_t rank) const;
+  std::string last_heartbeat(std::size_t rank) const;
 };
 
 }  // namespace tg

@@ -33,8 +33,8 @@ struct PeerWatch::State {
   at::Tensor device_count;
   std::int64_t device_count_seen = 0;
   bool stopping = false, health_thread_done = false;
-  bool check_wanted = false;
-  bool check_done = false;  // the one that was wanted last
+  bool check_requested = false;
+  bool check_done = false;  // the one that was requested last
   HealthReport report;      // of the last health check
 
   // All but heartbeat() and record_text() expect the mutex to be held.

@@ -63,7 +63,7 @@ HealthReport collect(const Store& store, HealthReport report,
 // Has the health thread make a check, waits for its report and takes the peers' progress from it.
 void PeerWatch::check_health(State& state, std::unique_lock<std::mutex>& lock) {
   state.check_done = false;
-  state.check_wanted = true;
+  state.check_requested = true;
   state.changed.notify_all();
   state.changed.wait_for(lock, kCheckTime, [&] { return state.stopping || state.check_done; });
   if (const auto idle_s = state.report.idle_s(); state.check_done && idle_s) {
@@ -73,15 +73,14 @@ void PeerWatch::check_health(State& state, std::unique_lock<std::mutex>& lock) {
 }
 
 void PeerWatch::end_process(State& state, std::unique_lock<std::mutex>& lock) {
-  const auto blame =
+  const auto cause =
       state.check_done ? state.report.text()
-                       : "the place where the ranks met does not answer either: rank 0 is stopped "
-                         "or gone" +
-                             state.report.last_heard(0);
+                       : "the rendezvous store does not answer either: rank 0 is stopped or gone" +
+                             state.report.last_heartbeat(0);
   const Seconds idle = Clock::now() - state.idle_since();
   error_line(static_cast<int>(ExitCode::unavailable),
              fmt::format("no progress of the other ranks for {:.0f} s (COMM_TIMEOUT_S); {}{}",
-                         idle.count(), blame, state.record_text()));
+                         idle.count(), cause, state.record_text()));
   lock.unlock();
   if (state.rank == 0) std::this_thread::sleep_for(kRank0ExitDelay);
   ::_exit(static_cast<int>(ExitCode::unavailable));
@@ -123,15 +122,15 @@ void PeerWatch::serve_health_checks(State& state) {
   };
   std::unique_lock lock(state.mutex);
   while (!state.stopping) {
-    const bool wanted = std::exchange(state.check_wanted, false);
+    const bool requested = std::exchange(state.check_requested, false);
     auto report = state.report;
     lock.unlock();
     bool done = false;
     try {
       answer_others();
-      if (wanted) {
+      if (requested) {
         report.round = round;
-        state.store->set(check_key(round), bytes_of("wanted"));
+        state.store->set(check_key(round), bytes_of("requested"));
         answer();
         report = collect(state.store, std::move(report), answer_others);
         done = true;
@@ -146,7 +145,7 @@ void PeerWatch::serve_health_checks(State& state) {
     }
     state.changed.notify_all();
     state.changed.wait_for(lock, kPollInterval,
-                           [&] { return state.stopping || state.check_wanted; });
+                           [&] { return state.stopping || state.check_requested; });
   }
   state.health_thread_done = true;
   state.changed.notify_all();

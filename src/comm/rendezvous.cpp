@@ -31,7 +31,7 @@ std::string get(const Rendezvous& rendezvous, const std::string& key, int from_r
   } catch (const std::exception&) {
     if (!rendezvous.file.path.empty()) unlink_store_file(rendezvous.file);
     fail(ExitCode::unavailable,
-         "rank {} did not come to {} within {:.0f} s; see whether it started, and its own message",
+         "rank {} did not join at {} within {:.0f} s; see whether it started, and its own message",
          from_rank, rendezvous.endpoint,
          std::chrono::duration<double>(rendezvous.store->getTimeout()).count());
   }
@@ -48,7 +48,7 @@ Rendezvous join_rendezvous(const LaunchInfo& launch, double timeout_s, NoticeTim
   if (launch.world_size == 1) return {{}, "none needed"};
   if (!launch.master_addr.empty()) return tcp_rendezvous(launch, timeout_s, notices);
   REQUIRE(launch.one_node && !launch.job.empty(), ExitCode::usage,
-          "{} ranks (by {}{}) need a place to meet; set MASTER_ADDR to the first rank's host, for "
+          "{} ranks (by {}{}) need a rendezvous; set MASTER_ADDR to the first rank's host, for "
           "all ranks",
           launch.world_size, launch.launcher, launch.one_node ? "" : ", on several nodes");
   return file_rendezvous(launch, timeout_s);

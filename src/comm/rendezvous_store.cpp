@@ -28,7 +28,7 @@ std::string private_directory() {
   const auto parent = std::filesystem::temp_directory_path(none);
   REQUIRE(
       !none, ExitCode::cannot_create,
-      "no folder for temporary files ({}), in which the ranks could meet; set TMPDIR to one, or "
+      "no folder for temporary files ({}), for the rendezvous of the ranks; set TMPDIR to one, or "
       "set MASTER_ADDR",
       none.message());
   const auto folder = fmt::format("{}/train_gpt-{}", parent.string(), ::geteuid());
@@ -39,7 +39,7 @@ std::string private_directory() {
   REQUIRE(::lstat(folder.c_str(), &status) == 0 && S_ISDIR(status.st_mode) &&
               status.st_uid == ::geteuid() && (status.st_mode & 0077) == 0,
           ExitCode::cannot_create,
-          "{} must be a folder that only you can enter, for the ranks to meet in (expected mode "
+          "{} must be a folder that only you can enter, for the rendezvous (expected mode "
           "0700, found {:o} of user {}); remove it, set TMPDIR, or set MASTER_ADDR",
           folder, status.st_mode & 07777, status.st_uid);
   return folder;
@@ -101,7 +101,7 @@ Rendezvous file_rendezvous(const LaunchInfo& launch, double timeout_s) {
   auto store = c10::make_intrusive<c10d::FileStore>(
       fmt::format("/proc/self/fd/{}", file.descriptor), launch.world_size);
   store->setTimeout(milliseconds(timeout_s));
-  if (store->add("come", 1) == launch.world_size) unlink_store_file(file);
+  if (store->add("joined", 1) == launch.world_size) unlink_store_file(file);
   return {std::move(store), "file " + file.path, file};
 }
 
@@ -124,7 +124,7 @@ Rendezvous tcp_rendezvous(const LaunchInfo& launch, double timeout_s, NoticeTime
     return {c10::make_intrusive<c10d::PrefixStore>(prefix, std::move(store)), "tcp " + endpoint};
   } catch (const std::exception& error) {
     fail(ExitCode::unavailable,
-         "the ranks cannot meet at MASTER_ADDR:MASTER_PORT {} ({}); expected {}; choose another "
+         "no rendezvous at MASTER_ADDR:MASTER_PORT {} ({}); expected {}; choose another "
          "MASTER_PORT, or check the address",
          endpoint, first_line(error.what()),
          options.isServer ? "a free port of this host" : "rank 0 listening there");

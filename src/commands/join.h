@@ -20,9 +20,9 @@ struct Joined {
   RanksJoined event() const;
 };
 
-// Checks the settings that `use` reads, sets up log, environment and machine, and meets the other
-// ranks, which must have the same settings. Rank 0 prints `notices` once the settings are checked.
-// Errors: usage and config (settings, launch, machine), unavailable.
+// Checks the settings that `use` reads, sets up log, environment and machine, and joins the
+// rendezvous of the ranks, which must have the same settings. Rank 0 prints `notices` once the
+// settings are checked. Errors: usage and config (settings, launch, machine), unavailable.
 Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse use,
                   const std::vector<std::string>& notices = {});
 // The same for a command of one process. Errors: also usage, under a launcher of several.

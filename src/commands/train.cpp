@@ -40,16 +40,15 @@ void train_command(int argc, const char* const* argv) {
   if (beginning.resume) keep_schedule(*beginning.resume, settings.run);
   if (!beginning.resume && !settings.runtime.init_from.empty())
     choose_model(settings, communicator);
-  Trainer({.settings = settings,
-           .origins = origins,
-           .machine = joined.machine,
-           .ranks = joined.event(),
-           .store = joined.rendezvous.store,
-           .output_dir = output_dir.path(),
-           .resume = std::move(beginning.resume),
-           .lr_trace = lr_trace},
-          communicator)
-      .run();
+  train({.settings = settings,
+         .origins = origins,
+         .machine = joined.machine,
+         .communicator = communicator,
+         .ranks = joined.event(),
+         .store = joined.rendezvous.store,
+         .output_dir = output_dir.path(),
+         .resume = std::move(beginning.resume),
+         .lr_trace = lr_trace});
 }
 
 }  // namespace tg

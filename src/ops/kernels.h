@@ -25,6 +25,10 @@ inline bool is_aligned(const at::Tensor& x) {
 inline bool is_aligned_contiguous(const at::Tensor& x) {
   return x.is_contiguous() && is_aligned(x);
 }
+// Whether nothing else refers to x or its memory, so that an operation may write to it.
+inline bool is_sole_owner(const at::Tensor& x) {
+  return x.defined() && x.use_count() == 1 && x.storage().use_count() == 1;
+}
 // x itself or a copy; undefined if x is.
 inline at::Tensor aligned_contiguous(const at::Tensor& x) {
   return !x.defined() || is_aligned_contiguous(x) ? x : x.clone(at::MemoryFormat::Contiguous);

@@ -19,9 +19,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kPoll = std::chrono::milliseconds(10);
 
-// What one rank tells rank 0, and rank 0 all others: "BYTES XXH3", or why there is no file.
+// What a rank reports to rank 0, "BYTES XXH3" or why there is no file; and rank 0's outcome.
 constexpr std::string_view kFailed = "failed ";
-// The key of what rank 0 tells; the others' is their rank.
+// The key of rank 0's outcome; that of a rank's report is its number.
 constexpr std::string_view kOutcome = "outcome";
 
 std::string encode(const FileDigest& digest) {
@@ -93,12 +93,12 @@ SavedCheckpoint CheckpointWriter::write(std::int64_t step, HostSnapshot& snapsho
   });
   const auto began = Clock::now();
   const auto own = write_share(step, snapshot);
-  auto result = rank_ == 0 ? publish(step, own) : hear_of(step, own);
+  auto result = rank_ == 0 ? publish(step, own) : wait_for_outcome(step, own);
   result.write_ms = milliseconds_since(began);
   return result;
 }
 
-// → what this rank tells the others.
+// → this rank's report.
 std::string CheckpointWriter::write_share(std::int64_t step, HostSnapshot& snapshot) const {
   try {
     const auto& share = snapshot.wait();
@@ -108,18 +108,18 @@ std::string CheckpointWriter::write_share(std::int64_t step, HostSnapshot& snaps
   }
 }
 
-// Rank 0's: once every rank has ended its share, so that nobody writes to what is published here,
-// or removed.
+// Rank 0's: once every rank has ended its share, so that none writes to what is published or
+// removed.
 SavedCheckpoint CheckpointWriter::publish(std::int64_t step, const std::string& own) {
   SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
   auto manifest = manifest_;
   manifest.step = step;
   for (int rank = 0; rank < manifest.world_size; ++rank) {
-    const auto told = rank == 0 ? own : wait_for(key(std::to_string(rank)));
-    if (told.starts_with(kFailed) && result.error.empty()) {
-      result.error = told.substr(kFailed.size());
+    const auto report = rank == 0 ? own : wait_for(key(std::to_string(rank)));
+    if (report.starts_with(kFailed) && result.error.empty()) {
+      result.error = report.substr(kFailed.size());
     }
-    manifest.files.push_back({file_of(rank), decode(told)});
+    manifest.files.push_back({file_of(rank), decode(report)});
     result.bytes += manifest.files.back().digest.bytes;
   }
   try {
@@ -140,7 +140,7 @@ SavedCheckpoint CheckpointWriter::publish(std::int64_t step, const std::string& 
 }
 
 // The other ranks': rank 0 decides for all.
-SavedCheckpoint CheckpointWriter::hear_of(std::int64_t step, const std::string& own) {
+SavedCheckpoint CheckpointWriter::wait_for_outcome(std::int64_t step, const std::string& own) {
   SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
   store_->set(key(std::to_string(rank_)), bytes_of(own));
   const auto outcome = wait_for(key(kOutcome));

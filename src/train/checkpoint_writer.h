@@ -21,9 +21,10 @@ struct SavedCheckpoint {
 
 // Every rank writes its share of the state, rank 0 then the manifest; the folder gets its name when
 // all of it is on the disk, and older checkpoints beyond `keep` are removed after that. The ranks
-// agree through the store, so that nothing of training waits for a disk: rank 0 hears from every
-// rank, however long that takes, before it publishes or removes anything, and all others take its
-// word. A rank that no longer writes is the watch's to end, when others wait for it in take().
+// agree through the store, so that nothing of training waits for a disk: rank 0 waits for every
+// rank's digest, however long that takes, before it publishes or removes anything, and broadcasts
+// the outcome. A rank that no longer writes is the watch's to end, when others wait for it in
+// take().
 class CheckpointWriter {
  public:
   // `root`: the folder of the checkpoints. `manifest`: of every checkpoint, without step and files.
@@ -50,7 +51,7 @@ class CheckpointWriter {
   SavedCheckpoint write(std::int64_t step, HostSnapshot& snapshot);
   std::string write_share(std::int64_t step, HostSnapshot& snapshot) const;
   SavedCheckpoint publish(std::int64_t step, const std::string& own);
-  SavedCheckpoint hear_of(std::int64_t step, const std::string& own);
+  SavedCheckpoint wait_for_outcome(std::int64_t step, const std::string& own);
   std::string key(std::string_view what) const;
   std::string wait_for(const std::string& key);
 
@@ -61,7 +62,7 @@ class CheckpointWriter {
   const int rank_;
   std::int64_t number_ = 0;  // of checkpoints started
   std::thread thread_;
-  std::atomic<bool> waits_ = false;  // for another rank's word
+  std::atomic<bool> waits_ = false;  // for another rank's key in the store
   std::atomic<bool> ended_ = false;
   std::atomic<std::int64_t> bytes_written_ = 0, reports_ = 0;  // of progress, since the last look
   SavedCheckpoint result_;                                     // once ended

@@ -132,7 +132,7 @@ void Checkpoints::finish() {
                          .max_wallclock_seconds = settings_.run.max_wallclock_seconds});
 }
 
-// Every rank does the same here, whatever it has taken before.
+// Every rank makes the same calls of the writer, whatever it has taken before.
 void Checkpoints::save_and_end() {
   silence_other_threads();  // they would only report the ranks that have ended
   if (writer_.started()) take();
@@ -152,7 +152,7 @@ void Checkpoints::save_and_end() {
                 "{}, and its state could not be saved ({}); an earlier checkpoint, if there "
                 "is one, is untouched",
                 why, error_);
-  end_.leave(Error(error_.empty() ? ExitCode::stopped : ExitCode::io, text));
+  end_.exit_together(Error(error_.empty() ? ExitCode::stopped : ExitCode::io, text));
 }
 
 }  // namespace tg

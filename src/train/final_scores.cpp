@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/elapsed.h"
 #include "config/derived.h"
 #include "eval/sliding_window.h"
 #include "eval/test_time_training.h"
@@ -57,11 +58,11 @@ void FinalScores::emit_score(const std::string& name, std::int64_t stride, Score
   wait_for_device(communicator_, machine_.device);
   const auto began = std::chrono::steady_clock::now();
   const auto scored = score();
-  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - began;
+  const double spent_ms = milliseconds_since(began);
   emit_(FinalScored{.line_name = name,
                     .name = name + "_exact",
                     .score = scored,
-                    .eval_ms = spent.count(),
+                    .eval_ms = spent_ms,
                     .stride = stride,
                     .exact_line = true});
 }

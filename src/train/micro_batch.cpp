@@ -44,38 +44,40 @@ std::int64_t agreed_rows(const std::vector<std::int64_t>& choices, std::int64_t 
   return rows;
 }
 
-RowsFit measured_rows(const Settings& settings, const Machine& machine, Communicator& communicator,
-                      RunParts& parts, const BatchShape& shape) {
+RowsFit measured_rows(Run& run, const BatchShape& shape) {
+  auto& parts = run.parts;
+  const auto& settings = run.settings;
+  const auto device = run.machine.device;
   const auto& parameters = parts.weights.parameters;
   // All copies that the run will keep; they are made after the warm-up.
-  WeightAverage average(parameters, settings.averaging, communicator,
+  WeightAverage average(parameters, settings.averaging, run.communicator,
                         settings.runtime.record_quirks);
   average.allocate_all();
   const auto pass = [&](std::int64_t rows_at_once) {
-    parts.step.rehearse_passes(any_tokens(rows_at_once, shape.seq_len, machine.device));
+    parts.step.rehearse_passes(any_tokens(rows_at_once, shape.seq_len, device));
     zero_all_gradients(parameters);
   };
   pass(1);  // the update reads the gradients
   const auto spare = kSpareBytes + bytes_of_update(parts, average);
   const auto choices = divisors(shape.rows());
-  const auto fit = fit_rows(choices, spare, machine.device, pass);
-  const auto agreed = agreed_rows(choices, fit.rows, machine.device, communicator);
+  const auto fit = fit_rows(choices, spare, device, pass);
+  const auto agreed = agreed_rows(choices, fit.rows, device, run.communicator);
   return agreed == fit.rows ? fit : measure_rows(agreed, pass);
 }
 
 }  // namespace
 
-void choose_parts(const Settings& settings, const Machine& machine, Communicator& communicator,
-                  RunParts& parts, Report& report) {
-  for (const auto& shape : batch_shapes(settings, communicator.world_size())) {
+void choose_parts(Run& run) {
+  const auto device = run.machine.device;
+  for (const auto& shape : batch_shapes(run.settings, run.communicator.world_size())) {
     const auto rows = shape.rows();
     RowsFit fit{.rows = rows};
-    if (machine.device.is_cuda()) {
-      const PeerWatch::Scope launching(watch_of_launches(communicator, machine.device));
-      fit = measured_rows(settings, machine, communicator, parts, shape);
+    if (device.is_cuda()) {
+      const PeerWatch::Scope launching(watch_of_launches(run.communicator, device));
+      fit = measured_rows(run, shape);
     }
-    parts.step.set_parts(shape, rows / fit.rows);
-    report.emit(MicroBatchCut{rows, rows / fit.rows, fit.peak, fit.usable});
+    run.parts.step.set_parts(shape, rows / fit.rows);
+    run.report.emit(MicroBatchCut{rows, rows / fit.rows, fit.peak, fit.usable});
   }
 }
 

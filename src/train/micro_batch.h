@@ -1,6 +1,5 @@
 #pragma once
-#include "train/report.h"
-#include "train/run_parts.h"
+#include "train/run.h"
 
 namespace tg {
 
@@ -9,7 +8,6 @@ namespace tg {
 // real passes; on a CPU, where nothing is measured, into one. Weights, optimizer and loader stay as
 // they are. All ranks take the number of the one with the least memory. Collective. Errors: memory
 // (not even one sequence fits).
-void choose_parts(const Settings& settings, const Machine& machine, Communicator& communicator,
-                  RunParts& parts, Report& report);
+void choose_parts(Run& run);
 
 }  // namespace tg

@@ -13,7 +13,7 @@ class Pace {
   void ended(std::int64_t steps, double elapsed_ms);
 
   // Steps take another time from now on.
-  void forget() { ends_.clear(); }
+  void reset() { ends_.clear(); }
 
   // Whether enough steps have ended for an estimate.
   bool known() const { return ends_.size() >= kFewest; }

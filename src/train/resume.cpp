@@ -76,7 +76,7 @@ ComputeDtype dtype_of_auto(const ResumePoint& point) {
 
 // The checkpoint's frozen settings. Older programs saved COMPUTE_DTYPE and FP8 as they were set:
 // the first shows in the tensors; of FP8 nothing tells whether the machine could do it, and it is
-// taken to be as it is here.
+// taken to be as it is on this machine.
 FrozenTexts saved_settings(const ResumePoint& point, const Settings& settings,
                            const Settings& as_computed) {
   auto saved = point.manifest.settings;
@@ -110,7 +110,7 @@ std::optional<Error> read(ResumePoint& point, const Settings& settings, const Ma
 // Whether every rank has read the checkpoint. The first rank that has not says why.
 bool read_by_all(ResumePoint& point, const Settings& settings, const Machine& machine,
                  Communicator& communicator) {
-  // All come here at the same time, and reading shows its progress, which starting does not.
+  // All ranks call this at the same time, and reading shows its progress, which starting does not.
   const PeerWatch::Timeout timeout(communicator.watch(), settings.runtime.comm_timeout_s);
   const auto fault = read(point, settings, machine, communicator);
   const auto failed = communicator.first_rank_with(fault.has_value());

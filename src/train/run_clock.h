@@ -54,7 +54,7 @@ class RunClock {
   // Rank 0's clock at the end of `steps` steps, which all ranks have read.
   void add_rank_0_time(std::int64_t steps, double elapsed_ms) { pace_.ended(steps, elapsed_ms); }
   // The next step takes another time than those before.
-  void pace_changes() { pace_.forget(); }
+  void pace_changes() { pace_.reset(); }
 
   Decisions decide(std::int64_t step, double elapsed_ms, const WeightAverage& average) const;
   // Rank 0's training time at the end of `step` steps, the same on every rank. It is estimated from

@@ -11,25 +11,25 @@ namespace tg {
 namespace {
 
 // Keys of the store: how the run ends; rank 0 has printed its line.
-const std::string kWay = "run_end/way", kLine = "run_end/line";
+const std::string kOutcome = "run_end/outcome", kLine = "run_end/line";
 const std::string kStopped = "stopped", kFinished = "finished";
 
 constexpr auto kPoll = std::chrono::milliseconds(20);
-constexpr int kPollsOfStore = 10;    // the store is asked at every tenth poll
+constexpr int kPollsOfStore = 10;    // the store is read at every tenth poll
 constexpr int kPollsOfOthers = 250;  // 5 s
 
-// The rank has come to leave().
+// Set by a rank that has called exit_together().
 std::string key_of(int rank) {
   return fmt::format("run_end/rank_{}", rank);
 }
 
 }  // namespace
 
-RunEnd::RunEnd(const Store& store, int rank, int world_size, std::function<bool()> told)
+RunEnd::RunEnd(const Store& store, int rank, int world_size, std::function<bool()> stop_requested)
     : store_(store ? store->clone() : store),
       rank_(rank),
       world_size_(world_size),
-      told_(std::move(told)) {}
+      stop_requested_(std::move(stop_requested)) {}
 
 void RunEnd::watch(std::function<void()> stop) {
   thread_ = std::jthread(
@@ -37,29 +37,29 @@ void RunEnd::watch(std::function<void()> stop) {
 }
 
 void RunEnd::poll(const std::stop_token& closed, const std::function<void()>& stop) {
-  for (int polls = 0; !closed.stop_requested() && decided() != Way::finished; ++polls) {
-    const bool asked =
-        told_() || decided() == Way::stopped || (polls % kPollsOfStore == 0 && said_to_stop());
-    if (asked && decide(Way::stopped) == Way::stopped) return stop();
+  for (int polls = 0; !closed.stop_requested() && decided() != Outcome::finished; ++polls) {
+    const bool is_stopped = stop_requested_() || decided() == Outcome::stopped ||
+                            (polls % kPollsOfStore == 0 && is_stopped_in_store());
+    if (is_stopped && decide(Outcome::stopped) == Outcome::stopped) return stop();
     std::this_thread::sleep_for(kPoll);
   }
 }
 
 bool RunEnd::finish() {
-  const auto way = decide(Way::finished);
+  const auto outcome = decide(Outcome::finished);
   thread_.join();
-  return way == Way::finished;
+  return outcome == Outcome::finished;
 }
 
-// The first rank's wish that reaches the store is the decision.
-RunEnd::Way RunEnd::decide(Way wanted) {
+// The first proposal that reaches the store is the decision.
+RunEnd::Outcome RunEnd::decide(Outcome proposed) {
   const std::lock_guard lock(mutex_);
-  if (decided_ != Way::undecided) return decided_;
-  if (!store_) return decided_ = wanted;
+  if (decided_ != Outcome::undecided) return decided_;
+  if (!store_) return decided_ = proposed;
   try {
-    const auto word = bytes_of(wanted == Way::stopped ? kStopped : kFinished);
-    const auto first = text_of(store_->compareSet(kWay, {}, word));
-    return decided_ = first == kStopped ? Way::stopped : Way::finished;
+    const auto value = bytes_of(proposed == Outcome::stopped ? kStopped : kFinished);
+    const auto first = text_of(store_->compareSet(kOutcome, {}, value));
+    return decided_ = first == kStopped ? Outcome::stopped : Outcome::finished;
   } catch (const std::exception& error) {
     fail(ExitCode::unavailable,
          "a peer was lost at the end of the run ({}); the rank that failed first says why",
@@ -67,37 +67,37 @@ RunEnd::Way RunEnd::decide(Way wanted) {
   }
 }
 
-RunEnd::Way RunEnd::decided() {
+RunEnd::Outcome RunEnd::decided() {
   const std::lock_guard lock(mutex_);
   return decided_;
 }
 
 // False where the store is gone, with its rank: the next collective says so.
-bool RunEnd::said_to_stop() const {
+bool RunEnd::is_stopped_in_store() const {
   try {
-    return store_ && store_->check({kWay}) && text_of(store_->get(kWay)) == kStopped;
+    return store_ && store_->check({kOutcome}) && text_of(store_->get(kOutcome)) == kStopped;
   } catch (const std::exception&) {
     return false;
   }
 }
 
-void RunEnd::leave(const Error& error) const {
+void RunEnd::exit_together(const Error& error) const {
   if (!store_) end_process(error, [] {});
   if (rank_ != 0) {
-    say(key_of(rank_));
+    set(key_of(rank_));
     wait_for({kLine});
     end_process(error.exit_code());
   }
   std::vector<std::string> others;
   for (int rank = 1; rank < world_size_; ++rank) others.push_back(key_of(rank));
   wait_for(others);
-  end_process(error, [this] { say(kLine); });
+  end_process(error, [this] { set(kLine); });
 }
 
-void RunEnd::say(const std::string& key) const {
+void RunEnd::set(const std::string& key) const {
   try {
     store_->set(key, bytes_of("1"));
-  } catch (const std::exception&) {  // rank 0 has left with the store
+  } catch (const std::exception&) {  // rank 0 has exited, and with it the store
   }
 }
 
@@ -106,7 +106,7 @@ void RunEnd::wait_for(const std::vector<std::string>& keys) const {
     for (int polls = 0; polls < kPollsOfOthers && !store_->check(keys); ++polls) {
       std::this_thread::sleep_for(kPoll);
     }
-  } catch (const std::exception&) {  // rank 0 has left with the store
+  } catch (const std::exception&) {  // rank 0 has exited, and with it the store
   }
 }
 

@@ -13,14 +13,15 @@
 namespace tg {
 
 // A run whose steps are done ends with its results, or is stopped by a signal to any rank before
-// every rank has them. Whichever is said first, in the store, holds for all ranks.
+// every rank has them. The outcome that is first set in the store holds for all ranks.
 class RunEnd {
  public:
-  // `store`: null for a single rank. `told`: whether this rank was told to stop.
-  RunEnd(const Store& store, int rank, int world_size, std::function<bool()> told);
+  // `store`: null for a single rank. `stop_requested`: whether this rank was
+  // told to stop.
+  RunEnd(const Store& store, int rank, int world_size, std::function<bool()> stop_requested);
 
   // From now on `stop` is called, in a thread of its own, once this rank or another was told to
-  // stop. It should end the process by leave().
+  // stop. It should end the process by exit_together().
   void watch(std::function<void()> stop);
   // Every rank has its results: to be called behind a barrier, and before another one, since the
   // store may be in rank 0's process. → true: the run has ended with them, and nothing stops it any
@@ -29,26 +30,26 @@ class RunEnd {
   bool finish();
 
   // Ends this process, as every rank must: rank 0 with its line, the others behind it with the exit
-  // code alone. Nobody goes before all have come, since to a rank that still computes that would be
-  // a lost peer; but 5 s are enough. Wants silence_other_threads().
-  [[noreturn]] void leave(const Error& error) const;
+  // code alone. A rank waits until all have called this, 5 s at most, since to one that still
+  // computes its exit would be a lost peer. Wants silence_other_threads().
+  [[noreturn]] void exit_together(const Error& error) const;
 
  private:
-  enum class Way { undecided, stopped, finished };
+  enum class Outcome { undecided, stopped, finished };
 
   void poll(const std::stop_token& closed, const std::function<void()>& stop);
-  Way decide(Way wanted);
-  Way decided();
-  bool said_to_stop() const;
-  void say(const std::string& key) const;
+  Outcome decide(Outcome proposed);
+  Outcome decided();
+  bool is_stopped_in_store() const;
+  void set(const std::string& key) const;
   void wait_for(const std::vector<std::string>& keys) const;
 
   const Store store_;
   const int rank_, world_size_;
-  const std::function<bool()> told_;
+  const std::function<bool()> stop_requested_;
   std::mutex mutex_;
-  Way decided_ = Way::undecided;  // as far as this rank knows
-  std::jthread thread_;           // polls; the last member, so that it ends first
+  Outcome decided_ = Outcome::undecided;  // as far as this rank knows
+  std::jthread thread_;                   // polls; the last member, so that it ends first
 };
 
 }  // namespace tg

@@ -4,9 +4,7 @@
 
 #include "train/readback.h"
 #include "train/repetition_watch.h"
-#include "train/report.h"
-#include "train/run_parts.h"
-#include "train/run_state.h"
+#include "train/run.h"
 #include "train/stall_watch.h"
 
 namespace tg {
@@ -28,16 +26,10 @@ struct LaunchedStep {
 // Reports steps whose metrics have been read back, and warns of what they show.
 class StepReporter {
  public:
-  StepReporter(const Settings& settings, int world_size, const RunParts& parts, RunState& state,
-               Report& report)
-      : settings_(settings),
-        world_size_(world_size),
-        parts_(parts),
-        state_(state),
-        report_(report) {}
+  explicit StepReporter(Run& run) : run_(run) {}
 
   // The clock starts: the wait for tokens counts from here.
-  void start() { waited_before_ms_ = parts_.feeder.waited_ms(); }
+  void start() { waited_before_ms_ = run_.parts.feeder.waited_ms(); }
   // Errors: those of FiniteWatch; io.
   void step_ended(const LaunchedStep& launched, const StepMetrics& metrics);
   // By all ranks together, in steps that train on `trained` tokens and of which the last has just
@@ -47,11 +39,7 @@ class StepReporter {
  private:
   std::optional<std::int64_t> pass_of(std::int64_t tokens_read) const;
 
-  const Settings& settings_;
-  const int world_size_;
-  const RunParts& parts_;
-  RunState& state_;
-  Report& report_;
+  Run& run_;
   StallWatch stall_watch_;
   RepetitionWatch repetition_watch_;
   bool first_step_reported_ = false;

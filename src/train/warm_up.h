@@ -1,7 +1,5 @@
 #pragma once
-#include "train/report.h"
-#include "train/run_parts.h"
-#include "train/run_state.h"
+#include "train/run.h"
 
 namespace tg {
 
@@ -9,7 +7,6 @@ namespace tg {
 // implementation, so that kernels are chosen and memory is allocated before the clock starts; then
 // the state is rewound. A run that resumes takes two of them, which choose and allocate the same.
 // Collective.
-void warm_up(const Settings& settings, bool resumes, at::Device device, Communicator& communicator,
-             TrainStep& train_step, RunState& state, Report& report);
+void warm_up(Run& run);
 
 }  // namespace tg

@@ -268,7 +268,7 @@ TEST(Communicator, OutOfMemoryIsNotReportedAsALostPeer) {
 
 TEST(Communicator, TimesItsWaitsForALateRank) {
   std::promise<::pid_t> first;  // rank 0's thread, once all that it still does is to wait
-  std::optional<Event> came;    // rank 1
+  std::optional<Event> joined;  // rank 1
   std::array<std::vector<Communicator::CollectiveWait>, 2> waits;
   as_ranks(2, [&](Communicator& communicator) {
     const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -277,7 +277,7 @@ TEST(Communicator, TimesItsWaitsForALateRank) {
     communicator.time_collective_waits(true);
     if (rank == 1) {
       test::wait_until_asleep(first.get_future().get());
-      came.emplace(compute_stream(at::kCPU));
+      joined.emplace(compute_stream(at::kCPU));
     }
     auto pending = communicator.sum(at::ones({10}, at::kFloat));
     if (rank == 0) first.set_value(::gettid());
@@ -288,11 +288,11 @@ TEST(Communicator, TimesItsWaitsForALateRank) {
     communicator.barrier();
     EXPECT_TRUE(communicator.take_collective_waits().empty());
   });
-  ASSERT_TRUE(came);
+  ASSERT_TRUE(joined);
   for (const auto& of_rank : waits) ASSERT_EQ(of_rank.size(), 1u);
-  EXPECT_GE(waits[0][0].first.ms_until(*came), 0);
-  EXPECT_GE(came->ms_until(waits[0][0].second), 0);
-  EXPECT_GE(came->ms_until(waits[1][0].first), 0);
+  EXPECT_GE(waits[0][0].first.ms_until(*joined), 0);
+  EXPECT_GE(joined->ms_until(waits[0][0].second), 0);
+  EXPECT_GE(joined->ms_until(waits[1][0].first), 0);
   EXPECT_GE(waits[1][0].first.ms_until(waits[1][0].second), 0);
 }
 

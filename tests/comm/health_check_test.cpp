@@ -19,7 +19,7 @@ HealthReport report_of(std::vector<Heartbeat> heartbeats) {
   HealthReport report;
   report.round = kRound;
   for (auto& heartbeat : heartbeats) {
-    report.ranks.push_back(HealthReport::Heard{heartbeat, std::chrono::steady_clock::now()});
+    report.ranks.push_back(HealthReport::Received{heartbeat, std::chrono::steady_clock::now()});
   }
   return report;
 }

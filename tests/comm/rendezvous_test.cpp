@@ -52,17 +52,17 @@ TEST_F(RendezvousTest, ARankThatNeverJoinsIsNamedWithinTheTimeout) {
       std::jthread rank_1([&] {
         const auto message = test::error_of(ExitCode::unavailable,
                                             [&] { require_same(second, launch(1), "A=1\n"); });
-        test::expect_start(message, "rank 2 did not come to ");
+        test::expect_start(message, "rank 2 did not join at ");
       });
       const auto message =
           test::error_of(ExitCode::unavailable, [&] { require_same(first, launch(0), "A=1\n"); });
-      test::expect_start(message, "rank 2 did not come to " + first.endpoint + " within 1 s; ");
+      test::expect_start(message, "rank 2 did not join at " + first.endpoint + " within 1 s; ");
     });
     EXPECT_TRUE(at_address || std::filesystem::is_empty(folder()));
   }
 }
 
-TEST_F(RendezvousTest, TheLowestRankThatIsThereSaysWhichAreNot) {
+TEST_F(RendezvousTest, TheLowestRankThatHasJoinedNamesThoseThatHaveNot) {
   const int port = free_port();
   for (const bool at_address : {false, true}) {
     const auto launch = [&](int rank) {
@@ -72,16 +72,16 @@ TEST_F(RendezvousTest, TheLowestRankThatIsThereSaysWhichAreNot) {
     for (const int rank : {0, 1, 3}) ranks.push_back(join_rendezvous(launch(rank), kTimeout_s));
     const auto line = [&](int rank) { return waiting_line(ranks[0], launch(rank)); };
     std::vector<std::jthread> waiting;
-    const auto come = [&](std::size_t i, int rank) {
+    const auto join = [&](std::size_t i, int rank) {
       waiting.emplace_back([&, i, rank] { require_same(ranks[i], launch(rank), "A=1\n"); });
       ranks[i].store->clone()->wait({fmt::format("settings/{}", rank)});
     };
-    come(2, 3);
+    join(2, 3);
     EXPECT_EQ(line(3), "waiting for ranks 0-2, 4 of 5 (OMPI_COMM_WORLD_SIZE); mpirun starts them");
-    come(1, 1);
+    join(1, 1);
     EXPECT_EQ(line(3), "");
     EXPECT_EQ(line(1), "waiting for ranks 0, 2, 4 of 5 (OMPI_COMM_WORLD_SIZE); mpirun starts them");
-    come(0, 0);
+    join(0, 0);
     EXPECT_EQ(line(1), "");
     EXPECT_EQ(line(0), "waiting for ranks 2, 4 of 5 (OMPI_COMM_WORLD_SIZE); mpirun starts them");
     for (const int rank : {2, 4}) {
@@ -100,7 +100,7 @@ TEST_F(RendezvousTest, ARank0ThatSetsNothingIsNamedWithinTheTimeout) {
   test::expect_own_timeout([&] {
     const auto message = test::error_of(
         ExitCode::unavailable, [&] { broadcast_from_rank_0(rendezvous, launch, "run_id", ""); });
-    test::expect_start(message, "rank 0 did not come to " + rendezvous.endpoint);
+    test::expect_start(message, "rank 0 did not join at " + rendezvous.endpoint);
   });
 }
 
@@ -109,8 +109,8 @@ TEST_F(RendezvousTest, SeveralNodesNeedAnAddress) {
   launch.one_node = false;
   const auto message =
       test::error_of(ExitCode::usage, [&] { join_rendezvous(launch, kTimeout_s); });
-  test::expect_start(
-      message, "8 ranks (by openmpi, on several nodes) need a place to meet; set MASTER_ADDR");
+  test::expect_start(message,
+                     "8 ranks (by openmpi, on several nodes) need a rendezvous; set MASTER_ADDR");
   test::expect_part(message, "set MASTER_ADDR to the first rank's host");
   // A job without a name could join another job's ranks.
   launch = launch_of(1, 8);

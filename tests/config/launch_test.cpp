@@ -101,7 +101,7 @@ TEST(Launch, TheFirstLauncherPresentDecides) {
   EXPECT_EQ(launched(all).launcher, "env");
 }
 
-TEST(Launch, TakesTheMeetingPlaceOrItsDefault) {
+TEST(Launch, TakesTheRendezvousAddressOrItsDefault) {
   EXPECT_EQ(launched(torchrun).master_addr, "node0");
   EXPECT_EQ(launched(torchrun).master_port, 1234);
   EXPECT_EQ(launched(openmpi).master_addr, "");

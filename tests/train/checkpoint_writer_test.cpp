@@ -55,7 +55,7 @@ class CheckpointWriterTest : public testing::Test {
     }
     for (int rank = 0; rank < kWorld; ++rank) {
       const bool written =
-          rank == last || test::comes([&] { return fs::exists(share(step, rank)); });
+          rank == last || test::eventually([&] { return fs::exists(share(step, rank)); });
       EXPECT_TRUE(written) << rank;
     }
     for (int rank = 0; rank < kWorld; ++rank) EXPECT_EQ(has_ended(rank), rank == last) << rank;

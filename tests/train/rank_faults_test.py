@@ -147,7 +147,7 @@ class SilentRankTest(FaultTest):
             self.assertEqual([read_events(run.out)[-1][name] for name in ("event", "code")], ["exit", UNAVAILABLE])
         return errors[0]
 
-    def test_a_stopped_rank_is_named_wherever_the_ranks_met(self):
+    def test_a_stopped_rank_is_named_with_any_rendezvous(self):
         def address():
             return dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
 
@@ -155,14 +155,14 @@ class SilentRankTest(FaultTest):
         # The runs start one after another, and wait for their timeouts together.
         with concurrent.futures.ThreadPoolExecutor() as waiting:
             messages = {}
-            for name, victim, timeout_s, place, words in (
+            for name, victim, timeout_s, rendezvous, words in (
                 # Of a store that is stopped with its rank, the watch only knows that.
                 ("store stopped", 0, 7, address(), "rank 0 is stopped or gone"),
                 ("store alive", 1, 3, address(), named.format(1, 0)),
                 ("rank 0 by file", 0, 3, {}, named.format(0, 1)),
                 ("rank 1 by file", 1, 3, {}, named.format(1, 0)),
             ):
-                run = self.training(name.replace(" ", "-"), COMM_TIMEOUT_S=timeout_s, **place)
+                run = self.training(name.replace(" ", "-"), COMM_TIMEOUT_S=timeout_s, **rendezvous)
                 os.kill(run.pids[victim], signal.SIGSTOP)
                 messages[name] = words, waiting.submit(self.message_of_other, run, victim, timeout_s)
             for name, (words, message) in messages.items():
@@ -170,7 +170,7 @@ class SilentRankTest(FaultTest):
                     self.assertIn(words, message.result())
 
 
-class MeetingTest(FaultTest):
+class RendezvousTest(FaultTest):
     def test_ranks_with_different_settings(self):
         done = self.run_gpt(":", "-np", 1, "-x", "MODEL_DIM=64", BUILD / "train_gpt", through=mpirun(1), MODEL_DIM=32)
         errors = self.assert_ends(
@@ -188,7 +188,7 @@ class MeetingTest(FaultTest):
         self.assert_ends(done, UNAVAILABLE, rf"^ERROR exit=69 rank=0: .*MASTER_PORT.*127\.0\.0\.1:{port}\b.*in use")
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
-    def test_a_rank_that_never_comes_is_waited_for_aloud_and_named(self):
+    def test_a_rank_that_never_joins_is_waited_for_aloud_and_named(self):
         with silent_port() as port:
             self.assert_it_is_waited_for_and_named(port)
 
@@ -199,12 +199,12 @@ class MeetingTest(FaultTest):
         srun = r"\(SLURM_NTASKS\); start with srun"
         runs = (
             (dict(RANK=0, LOCAL_RANK=0, **by_address),
-             r"rank 1 of 2 \(WORLD_SIZE\); start each with its RANK", r"rank 1 did not come to tcp \S+ within 4 s"),
+             r"rank 1 of 2 \(WORLD_SIZE\); start each with its RANK", r"rank 1 did not join at tcp \S+ within 4 s"),
             (dict(SLURM_PROCID=0, SLURM_LOCALID=0, **by_file),
-             f"ranks 1-3 of 4 {srun}", r"rank 1 did not come to file \S+ within 4 s"),
-            # Other places: what the rank above leaves there would be heard.
+             f"ranks 1-3 of 4 {srun}", r"rank 1 did not join at file \S+ within 4 s"),
+            # Another job, whose store does not have the rank above.
             (dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
-             f"ranks 0, 2-3 of 4 {srun}", r"rank 0 did not come to file \S+ within 4 s"),
+             f"ranks 0, 2-3 of 4 {srun}", r"rank 0 did not join at file \S+ within 4 s"),
             (dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=silent)),
              r"rank 0 of 2 \(WORLD_SIZE\) at MASTER_ADDR:MASTER_PORT 127\.0\.0\.1:\d+; start each", "expected rank 0 listening there"),
         )

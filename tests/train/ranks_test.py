@@ -135,7 +135,7 @@ class WorldSizeTest(RanksTest):
             try:
                 while not (line := process.stdout.readline()).startswith("step:1/"):
                     self.assertNotEqual(line, "", "the run ended early")
-                # The file where the ranks meet is gone once they train.
+                # The store's file is unlinked once all ranks have joined.
                 room = self.temporary / f"train_gpt-{os.geteuid()}"
                 self.assertEqual(room.stat().st_mode & 0o777, 0o700)
                 self.assert_nothing_left()
@@ -221,8 +221,8 @@ class LauncherTest(RanksTest):
                             through=[TORCHRUN, "--no-python", "--nproc-per-node", "2", "--max-restarts", "1",
                                      "--standalone", "bash", "-c", first_dies])
         self.assert_trained_as_alone(events)
-        met = re.compile(r"ranks:2 by:env meeting:tcp \S+:\d+ collectives:gloo").fullmatch
-        self.assertEqual(sum(met(line) is not None for line in self.lines), 2)
+        joined = re.compile(r"ranks:2 by:env meeting:tcp \S+:\d+ collectives:gloo").fullmatch
+        self.assertEqual(sum(joined(line) is not None for line in self.lines), 2)
         self.assertEqual(sum(line.startswith("model_params:") for line in self.lines), 2)
 
     def test_variables_of_slurm(self):

@@ -25,29 +25,29 @@ class Ranks {
     for (int rank = 0; rank < world; ++rank) {
       auto& own = *ranks_.emplace_back(std::make_unique<Rank>());
       own.end.emplace(world == 1 ? Store() : store(rank), rank, world,
-                      [&own] { return own.told.load(); });
+                      [&own] { return own.stop_requested.load(); });
       own.end->watch([&own] { ++own.stops; });
     }
   }
 
-  void tell(int rank) { ranks_[static_cast<std::size_t>(rank)]->told = true; }
+  void signal(int rank) { ranks_[static_cast<std::size_t>(rank)]->stop_requested = true; }
   bool all_stopped() const {
     return std::ranges::all_of(ranks_, [](const auto& rank) { return rank->stops == 1; });
   }
   bool any_stopped() const {
     return std::ranges::any_of(ranks_, [](const auto& rank) { return rank->stops > 0; });
   }
-  // Every rank calls `arrive`, finish() and `leave` → results of finish() by rank.
+  // Every rank calls `before`, finish() and `after` → results of finish() by rank.
   std::vector<char> finish(
-      const std::function<void(int rank)>& arrive,
-      const std::function<void(int rank)>& leave = [](int) {}) {
+      const std::function<void(int rank)>& before,
+      const std::function<void(int rank)>& after = [](int) {}) {
     std::vector<char> finished(ranks_.size());
     std::vector<std::jthread> threads;
     for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
       threads.emplace_back([&, rank] {
-        arrive(static_cast<int>(rank));
+        before(static_cast<int>(rank));
         finished[rank] = ranks_[rank]->end->finish();
-        leave(static_cast<int>(rank));
+        after(static_cast<int>(rank));
       });
     }
     threads.clear();
@@ -56,7 +56,7 @@ class Ranks {
 
  private:
   struct Rank {
-    std::atomic<bool> told = false;
+    std::atomic<bool> stop_requested = false;
     std::atomic<int> stops = 0;
     std::optional<RunEnd> end;
   };
@@ -79,15 +79,15 @@ TEST(RunEnd, WithoutASignalAllFinish) {
 
 // Rank 0 still evaluates when the signal comes, and the others wait for it at the end.
 TEST(RunEnd, ASignalStopsThoseThatAreDoneToo) {
-  for (int told = 0; told < kWorld; ++told) {
+  for (int signalled = 0; signalled < kWorld; ++signalled) {
     Ranks ranks(in_memory());
     std::barrier barrier(kWorld);
     std::atomic<int> done = 0;
     const auto finished = ranks.finish([&](int rank) {
       if (rank == 0) {
-        EXPECT_TRUE(test::comes([&] { return done == kWorld - 1; }));
-        ranks.tell(told);
-        EXPECT_TRUE(test::comes([&] { return ranks.all_stopped(); }));
+        EXPECT_TRUE(test::eventually([&] { return done == kWorld - 1; }));
+        ranks.signal(signalled);
+        EXPECT_TRUE(test::eventually([&] { return ranks.all_stopped(); }));
       }
       ++done;
       barrier.arrive_and_wait();
@@ -103,15 +103,16 @@ TEST(RunEnd, ASignalAtTheVeryEndHasTheSameOutcomeOnAllRanks) {
     const auto path = folder / std::to_string(round);
     Ranks ranks([&](int) { return Store(c10::make_intrusive<c10d::FileStore>(path, kWorld)); });
     std::barrier barrier(kWorld);
-    const int told = round % kWorld, moment = round / kWorld % 4;
+    const int signalled = round % kWorld, moment = round / kWorld % 4;
     const auto finished = ranks.finish([&](int rank) {
-      const bool tells = rank == told;
-      if (tells && moment == 0) ranks.tell(told);
-      if (tells && moment == 1) std::this_thread::sleep_for(std::chrono::milliseconds(round));
+      const bool is_signalled = rank == signalled;
+      if (is_signalled && moment == 0) ranks.signal(signalled);
+      if (is_signalled && moment == 1)
+        std::this_thread::sleep_for(std::chrono::milliseconds(round));
       barrier.arrive_and_wait();
-      if (tells && moment > 0) ranks.tell(told);
-      // The poll of the told rank may come first, or the others' ends.
-      if (tells && moment == 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (is_signalled && moment > 0) ranks.signal(signalled);
+      // The poll of the signalled rank may be first, or the others' ends.
+      if (is_signalled && moment == 3) std::this_thread::sleep_for(std::chrono::milliseconds(20));
     });
     EXPECT_EQ(finished, std::vector<char>(kWorld, finished[0])) << "round " << round;
     EXPECT_EQ(ranks.all_stopped(), !finished[0]) << "round " << round;
@@ -119,33 +120,33 @@ TEST(RunEnd, ASignalAtTheVeryEndHasTheSameOutcomeOnAllRanks) {
   }
 }
 
-// Takes its time to say that the run is stopped.
+// Sets the outcome "stopped" only once go_on() is called.
 class SlowStore final : public c10d::HashStore {
  public:
   std::vector<std::uint8_t> compareSet(const std::string& key,
                                        const std::vector<std::uint8_t>& expected,
                                        const std::vector<std::uint8_t>& desired) override {
     if (text_of(desired) == "stopped") {
-      saying_ = true;
-      EXPECT_TRUE(test::comes([this] { return go_on_.load(); }));
+      setting_ = true;
+      EXPECT_TRUE(test::eventually([this] { return go_on_.load(); }));
     }
     return HashStore::compareSet(key, expected, desired);
   }
-  bool saying() const { return saying_; }
+  bool is_setting() const { return setting_; }
   void go_on() { go_on_ = true; }
 
  private:
-  std::atomic<bool> saying_ = false, go_on_ = false;
+  std::atomic<bool> setting_ = false, go_on_ = false;
 };
 
-TEST(RunEnd, ARankThatSaysThatItStopsTooLateFinishesToo) {
+TEST(RunEnd, ARankThatIsStoppedTooLateFinishesToo) {
   const auto store = c10::make_intrusive<SlowStore>();
   Ranks ranks([&](int) { return Store(store); });
   std::atomic<int> finished_before = 0;
-  ranks.tell(1);
-  ASSERT_TRUE(test::comes([&] { return store->saying(); }));
+  ranks.signal(1);
+  ASSERT_TRUE(test::eventually([&] { return store->is_setting(); }));
   const std::jthread others_first([&] {
-    EXPECT_TRUE(test::comes([&] { return finished_before == kWorld - 1; }));
+    EXPECT_TRUE(test::eventually([&] { return finished_before == kWorld - 1; }));
     store->go_on();
   });
   const auto finished = ranks.finish([](int) {}, [&](int) { ++finished_before; });

@@ -55,7 +55,7 @@ class SlowRankTest(FaultTest):
     def stop_rank_0(self, temporary):
         """Once it has told the other, which asks after half the timeout, that it writes."""
         rank_0 = int((temporary / "pid0").read_text())
-        # The file where they meet, which has no name any more.
+        # The file of their store, which has no name any more.
         store, = [file for file in pathlib.Path(f"/proc/{rank_0}/fd").iterdir()
                   if os.path.realpath(file).startswith(f"{temporary}/train_gpt-")]
         while b"writing the model" not in store.read_bytes():

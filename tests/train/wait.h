@@ -6,9 +6,9 @@
 
 namespace tg::test {
 
-// Whether it comes, within a time that is long for any machine.
-inline bool comes(const std::function<bool()>& event,
-                  std::chrono::milliseconds within = std::chrono::seconds(60)) {
+// Whether it happens, within a time that is long for any machine.
+inline bool eventually(const std::function<bool()>& event,
+                       std::chrono::milliseconds within = std::chrono::seconds(60)) {
   const auto until = std::chrono::steady_clock::now() + within;
   while (!event()) {
     if (std::chrono::steady_clock::now() > until) return false;

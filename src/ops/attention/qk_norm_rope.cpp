@@ -17,11 +17,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Whether the kernel may write to x: nothing else refers to its memory, and it is aligned and
-// contiguous.
-bool is_sole_owner(const at::Tensor& x) {
-  return x.defined() && x.use_count() == 1 && x.storage().use_count() == 1 &&
-         is_aligned_contiguous(x);
+bool may_overwrite(const at::Tensor& x) {
+  return is_sole_owner(x) && is_aligned_contiguous(x);
 }
 
 // qkv [B, T, (heads + 2·KV)·hd] as [B, T, heads + 2·KV, hd], and of that v [B, T, KV, hd].
@@ -110,7 +107,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
     at::Tensor first_dv;
     if (first_v.defined())
       first_dv =
-          is_sole_owner(upstream[4]) ? upstream[4] : at::empty(first_v.sizes(), first_v.options());
+          may_overwrite(upstream[4]) ? upstream[4] : at::empty(first_v.sizes(), first_v.options());
     const auto later_first_dv = value_residual ? readable_heads(upstream[4]) : at::Tensor();
     const auto dq = readable_heads(upstream[0]), dk = readable_heads(upstream[1]),
                dv = readable_heads(upstream[2]), exclusive_dv = readable_heads(upstream[3]);

@@ -99,8 +99,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
 
     const bool mixed = in[kMix].defined();
     // Accumulates into the later blocks' dx0 in place where nothing else holds it.
-    const bool reuse = mixed && upstream[2].defined() && upstream[2].use_count() == 1 &&
-                       upstream[2].storage().use_count() == 1;
+    const bool reuse = mixed && is_sole_owner(upstream[2]);
     const auto dresidual = aligned_contiguous(upstream[0]), dy = aligned_contiguous(upstream[1]);
     const auto dx0_later = mixed ? aligned_contiguous(upstream[2]) : at::Tensor();
     const auto dsum = context->saved_data["keep_sum"].toBool()

@@ -1,0 +1,25 @@
+#pragma once
+// What a run leaves behind: its final weights, as they are and quantised, and their scores.
+#include "train/final_scores.h"
+#include "train/run.h"
+
+namespace tg {
+
+class FinalOutputs {
+ public:
+  explicit FinalOutputs(Run& run);
+  // Once the steps are done: applies the average, writes final_model.* and ARTIFACT, scores what
+  // they hold, and ends the checkpoints. Collective. Errors: internal (a weight that is not
+  // finite), those of writing; stopped.
+  void write();
+
+ private:
+  void apply_average();
+  void write_final_model();
+  void write_and_score_artifact();
+
+  Run& run_;
+  FinalScores scores_;
+};
+
+}  // namespace tg

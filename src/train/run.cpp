@@ -1,0 +1,94 @@
+#include "train/run.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "config/derived.h"
+#include "train/data_identity.h"
+
+namespace tg {
+
+namespace {
+
+// Before anything is changed in OUTPUT_DIR.
+std::optional<ResumePoint> with_same_data(RunSetup& setup, const FrozenTexts& data,
+                                          const TokenSource& training, int rank) {
+  auto resume = std::move(setup.resume);
+  if (!resume) return resume;
+  require_same_data(*resume, setup.settings.data, data, training.known_tokens());
+  if (rank == 0) go_back_to(*resume, setup.output_dir);
+  return resume;
+}
+
+// The step behind which this run's own files go on.
+std::optional<std::int64_t> continued_step(const std::optional<ResumePoint>& resume) {
+  return resume && resume->same_run ? std::optional(resume->manifest.step) : std::nullopt;
+}
+
+std::string how_to_go_on(const Settings& settings, const Origins& origins) {
+  std::string with;
+  if (origins.at("run_id") == "default" && origins.at("output_dir") == "default") {
+    with = " with RUN_ID=" + settings.data.run_id;
+  }
+  if (settings.runtime.resume != "auto")
+    with += (with.empty() ? " with" : " and") + std::string(" RESUME=auto");
+  return fmt::format("start the same command again{} to go on", with);
+}
+
+void report_start(Run& run, const RanksJoined& ranks) {
+  auto& report = run.report;
+  if (const auto& resume = run.resume) {
+    const auto& manifest = resume->manifest;
+    report.emit(Resumed{manifest.step, resume->checkpoint, static_cast<int>(manifest.world_size)});
+  }
+  if (ranks.world_size > 1) report.emit(ranks);
+  report.emit(describe(run.parts, run.settings, run.machine, ranks.world_size));
+  for (const auto& padded : padded_sizes(run.settings.model, run.machine.padding)) {
+    report.emit(padded);
+  }
+  const auto& weights = run.parts.weights;
+  for (const auto& notice : weights.parameters.pattern_notices()) {
+    report.emit(SettingWarning{notice});
+  }
+  if (const auto notice = fp8_head_notice(run.settings, run.machine, weights.model.fp8_parts())) {
+    report.emit(SettingWarning{*notice});
+  }
+}
+
+}  // namespace
+
+Run::Run(RunSetup setup)
+    : settings(setup.settings),
+      machine(setup.machine),
+      communicator(setup.communicator),
+      output_dir(setup.output_dir),
+      parts(settings, machine, communicator,
+            setup.resume ? ModelUse::resuming : ModelUse::training),
+      data(data_identity(settings.data, *parts.tokens.train)),
+      resume(with_same_data(setup, data, *parts.tokens.train, communicator.rank())),
+      state(settings, machine.device, communicator, parts.weights.parameters, parts.optimizer,
+            parts.weights.model.fp8_scales(), parts.feeder),
+      report(output_dir, settings, setup.origins, machine, communicator, continued_step(resume)),
+      checkpoints(settings, machine, communicator, setup.store, output_dir, data,
+                  how_to_go_on(settings, setup.origins), report) {
+  state.clock.replay(setup.lr_trace);
+  if (settings.runtime.profile == ProfileMode::on) {
+    trace.emplace(fmt::format("{}/trace_rank{}.json", output_dir, communicator.rank()),
+                  settings.runtime, machine.device, parts.spans);
+  }
+  communicator.time_collective_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
+  report_start(*this, setup.ranks);
+}
+
+void Run::free_step_memory() {
+  if (measures_memory(settings)) parts.step.release_graphs();
+}
+
+Score Run::score() {
+  free_step_memory();
+  return parts.validation.score(parts.weights.model, settings.run.train_seq_len.last(),
+                                [this](const ValidationProgress& done) { report.emit(done); });
+}
+
+}  // namespace tg

@@ -1,0 +1,99 @@
+#include "train/step_launcher.h"
+
+#include <ATen/record_function.h>
+
+#include <utility>
+
+#include "config/derived.h"
+#include "optim/schedule.h"
+#include "train/peer_waits.h"
+
+namespace tg {
+
+void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions& decided) {
+  auto& state = run_.state;
+  auto& parts = run_.parts;
+  if (auto* watch = run_.communicator.watch()) watch->set_step(step);
+  const double lr_scale = state.clock.lr_scale(step, elapsed_ms);
+  apply(step, lr_scale, decided);
+  RECORD_USER_SCOPE("train_step");
+  const PeerWatch::Scope launching(watch_of_launches(run_.communicator, run_.machine.device));
+  parts.phases.begin_step(parts.feeder);
+  const auto metrics = run_step(step, lr_scale);
+  const bool swa_started = update_average(step + 1, lr_scale);
+  const auto before = launched_ ? launched_->tokens : state.tokens;
+  const auto tokens = before + tokens_of_step(decided.shape);
+  LaunchedStep launched{.step = step + 1,
+                        .clock_steps = state.step,
+                        .tokens = tokens,
+                        .seq_len = decided.shape.seq_len,
+                        .lr_scale = lr_scale,
+                        .ended = Event(compute_stream(run_.machine.device)),
+                        .metrics = Readback(metrics),
+                        .record = parts.phases.end_step(parts.feeder),
+                        .val_ms = std::exchange(validation_ms_, 0),
+                        .tokens_read = reporter_.tokens_read(tokens)};
+  read_back();
+  launched_.emplace(std::move(launched));
+  if (run_.machine.device.is_cpu()) read_back();
+  if (swa_started) run_.report.emit(SwaStarted{step + 1});
+}
+
+// The shape of the batches and QAT, as of this step.
+void StepLauncher::apply(std::int64_t step, double lr_scale, const Decisions& decided) {
+  auto& state = run_.state;
+  const auto& shape = decided.shape;
+  if (shape != state.shape()) {
+    // The step takes a while longer: what was read ahead is read again, graphs are captured anew.
+    state.set_shape(shape);
+    state.clock.pace_changes();
+    run_.report.emit(BatchesChanged{step, tokens_of_step(shape), shape.seq_len});
+  }
+  if (!state.fake_quant && decided.fake_quant) {
+    state.fake_quant = true;
+    run_.report.emit(LateQatStarted{step, lr_scale});
+  }
+}
+
+at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {
+  const auto& optim = run_.settings.optim;
+  return run_.parts.step.run({.lr_scale = lr_scale,
+                              .momentum = muon_momentum(optim, step),
+                              .clip_norm = optim.grad_clip_norm,
+                              .clock_ms = run_.state.clock.last_step_ms(),
+                              .fake_quant = run_.state.fake_quant,
+                              .state_copied = &run_.checkpoints.state_copied()});
+}
+
+// → whether that is to be reported as the start of SWA.
+bool StepLauncher::update_average(std::int64_t steps_done, double lr_scale) {
+  auto& average = *run_.state.average;
+  const auto phase = run_.parts.phases.enter(Phase::optimizer);
+  return average.update(steps_done, lr_scale) &&
+         (average.collects_swa() || run_.settings.runtime.record_quirks);
+}
+
+std::int64_t StepLauncher::tokens_of_step(const BatchShape& shape) const {
+  return tokens_per_step(run_.settings, run_.communicator.world_size(), shape);
+}
+
+void StepLauncher::read_back() {
+  if (!launched_) return;
+  auto launched = std::move(*launched_);
+  launched_.reset();
+  const auto metrics = [&] {
+    const PeerWatch::Scope waiting(run_.communicator.watch());
+    return StepMetrics::of(launched.metrics.wait());
+  }();
+  auto& state = run_.state;
+  state.step = launched.step;
+  state.tokens = launched.tokens;
+  state.clock.step_ended(launched.ended);
+  state.clock.add_rank_0_time(launched.clock_steps, metrics.clock_ms);
+  rank_0_ms_ = metrics.clock_ms;
+  stop_requested_ |= metrics.stop;
+  reporter_.step_ended(launched, metrics);
+  run_.checkpoints.report_written();
+}
+
+}  // namespace tg
