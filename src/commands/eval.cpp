@@ -54,7 +54,7 @@ struct EvalOptions {
          "also print the val_bpb of byte and token unigrams and of a token bigram, from the "
          "training shards");
     line("hellaswag", s.hellaswag, anything, role::option.path(),
-         "HellaSwag's JSON lines (ctx, endings, label): which ending is the likeliest");
+         "HellaSwag's JSON lines (ctx, endings, label): which ending is the most likely");
     line("lambada", s.lambada, anything, role::option.path(),
          "LAMBADA's JSON lines (text), as OpenAI published them: predict the last word");
   }

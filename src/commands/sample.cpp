@@ -42,13 +42,13 @@ struct SampleOptions {
     line("prompt", s.prompt, anything, role::option, "text to continue; needed, and may be empty");
     line("tokens", s.tokens, within(1, 1 << 30), role::option, "tokens to draw");
     line("temperature", s.temperature, at_least(0), role::option,
-         "of the softmax; 0: always the likeliest token");
+         "temperature of the softmax; 0: always the most likely token");
     line("top_k", s.top_k, at_least(0), role::option,
-         "draw from the k likeliest tokens only; 0: from all");
+         "draw from the k most likely tokens only; 0: from all");
     line("top_p", s.top_p, within(0, 1), role::option,
-         "draw from the likeliest tokens that add up to p only");
+         "draw from the most likely tokens whose probabilities add up to p only");
     line("kv_cache", s.kv_cache, anything, role::option,
-         "keep keys and values; 0: compute all tokens for each new one");
+         "cache keys and values (KV cache); 0: recompute all tokens for each new one");
   }
 };
 

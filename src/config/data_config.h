@@ -34,7 +34,7 @@ struct DataConfig {
     line("seed", s.seed, at_least(0), role::frozen,
          "seed of initial weights and of everything drawn later");
     line("loader_order", s.loader_order, anything, role::frozen,
-         "how tokens are dealt to micro-batches and ranks");
+         "how tokens are distributed to micro-batches and ranks");
   }
 };
 

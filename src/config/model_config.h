@@ -54,15 +54,17 @@ struct ModelConfig {
          "hidden channels of the MLP as a multiple of MODEL_DIM");
     line("mlp_negative_slope", s.mlp_negative_slope, within(-1000, 1000), role::frozen,
          "slope of the leaky ReLU; 0: ReLU, squared");
-    line("tie_embeddings", s.tie_embeddings, anything, role::frozen, "the head is the token table");
-    line("rope_base", s.rope_base, above(0), role::frozen, "base of the rotary frequencies");
+    line("tie_embeddings", s.tie_embeddings, anything, role::frozen,
+         "the head shares the token embedding's weights");
+    line("rope_base", s.rope_base, above(0), role::frozen, "base of the rotary (RoPE) frequencies");
     line("rope_dims", s.rope_dims, within(0, most_channels), role::frozen,
-         "rotated channels of a head; 0: all of them");
-    line("logit_softcap", s.logit_softcap, above(0), role::frozen, "c in c tanh(z / c)");
+         "rotated channels of a head (RoPE); 0: all of them");
+    line("logit_softcap", s.logit_softcap, above(0), role::frozen,
+         "c in c tanh(z / c), which bounds the logits z");
     line("qk_gain_init", s.qk_gain_init, at_least(0), role::frozen,
          "initial gain of each query head; 0: no gain");
     line("bigram_vocab_size", s.bigram_vocab_size, within(0, 1 << 30), role::frozen,
-         "rows of the bigram table; 0: none");
+         "rows of the bigram hash embedding; 0: none");
     line("bigram_dim", s.bigram_dim, within(1, most_channels),
          role::frozen_if(mode::has_bigram)
              .warned_if(mode::bigram_stays_zero,
@@ -70,34 +72,36 @@ struct ModelConfig {
                         "begin at zero, as in the record where MODEL_DIM or BIGRAM_DIM is under "
                         "64, and so no gradient ever reaches them; use 64 or more for both, "
                         "BIGRAM_DIM=MODEL_DIM, or BIGRAM_VOCAB_SIZE=0"),
-         "channels of the bigram table");
+         "channels of the bigram embedding");
     line("xsa_last_n", s.xsa_last_n, within(0, most_parts), role::frozen,
-         "last blocks that subtract their own value");
+         "last blocks with exclusive self-attention (XSA): output without its component along the "
+         "token's own value");
     line("ln_scale", s.ln_scale, anything, role::frozen,
-         "divide the normed input of block i by the root of i + 1");
-    line("ve_enabled", s.ve_enabled, anything, role::frozen, "value embedding");
+         "divide the normalised input of block i by the square root of i + 1");
+    line("ve_enabled", s.ve_enabled, anything, role::frozen,
+         "value embedding: a token embedding added to attention's values");
     line("ve_dim", s.ve_dim, within(1, most_channels), role::frozen_if(mode::has_value_embedding),
          "channels of the value embedding");
     line("ve_layers", s.ve_layers, anything, role::frozen_if(mode::has_value_embedding),
          "blocks that add the value embedding");
     line("dtg_enabled", s.dtg_enabled, anything, role::frozen,
-         "gate that lets a token pass by a block");
+         "gate that lets a token bypass a block");
     line("gated_attention", s.gated_attention, anything, role::frozen,
          "gate on each head's output");
     line("value_residual", s.value_residual, anything, role::frozen,
-         "mix the first block's values into the others'");
+         "mix the first block's values into the other blocks'");
     line("mtp_num_heads", s.mtp_num_heads, within(0, most_parts), role::frozen,
-         "heads that predict further tokens");
+         "heads of multi-token prediction, which predict further tokens");
     line("mtp_loss_weight", s.mtp_loss_weight, at_least(0), role::frozen_if(mode::has_mtp_heads),
-         "weight of their mean loss");
+         "weight of the mean loss of multi-token prediction");
     line("unet_skips", s.unet_skips, anything, role::frozen,
-         "skips from the first half of the blocks to the second");
+         "skip connections from the first half of the blocks to the second");
     line("smear_gate", s.smear_gate, anything, role::frozen,
-         "mix each token's input with the one before");
+         "mix each token's embedding with the previous token's");
     line("layer_scales", s.layer_scales, anything, role::frozen,
          "learned scales of attention and MLP outputs");
     line("resid_mix", s.resid_mix, anything, role::frozen,
-         "shares of stream and first input: by channel or by block");
+         "weights that mix residual stream and embedding: per channel or per block");
   }
 };
 

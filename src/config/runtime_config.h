@@ -34,23 +34,23 @@ struct IoConfig {
     line("train_prefetch_workers", s.train_prefetch_workers, within(1, 256), role::free,
          "threads that read them");
     line("train_copy_stream", s.train_copy_stream, anything, role::free,
-         "copy training batches on a stream of their own");
+         "copy training batches on a separate CUDA stream");
     line("val_prefetch", s.val_prefetch, anything, role::free,
          "read validation batches ahead in a thread");
     line("val_prefetch_queue", s.val_prefetch_queue, within(1, 4096), role::free,
          "validation batches kept ready");
     line("val_copy_stream", s.val_copy_stream, anything, role::free,
-         "copy validation batches on a stream of their own");
+         "copy validation batches on a separate CUDA stream");
     line("val_bytecount_device", s.val_bytecount_device, anything, role::free,
          "where the bytes of val_bpb are counted");
     line("val_progress_log_every", s.val_progress_log_every, at_least(0), role::free,
-         "batches between lines; 0: none");
+         "validation batches between progress lines; 0: none");
     line("training_timing_breakdown", s.training_timing_breakdown, anything, role::free,
          "time the phases of a step: 1 synchronises around each, events does not");
     line("training_timing_every", s.training_timing_every, at_least(1),
          role::free.ineffective_if(mode::times_no_phases,
                                    "has no effect without TRAINING_TIMING_BREAKDOWN"),
-         "steps between such lines");
+         "steps between lines of these times");
   }
 };
 
@@ -86,21 +86,21 @@ struct RuntimeConfig {
     line("device", s.device, anything, role::free.of_run(),
          "where to train; auto: the GPU where there is one");
     line("compute_dtype", s.compute_dtype, anything, role::frozen,
-         "number format; auto: bf16 on CUDA, fp32 on the CPU; fp32 means everything; fp16 scales "
-         "the "
-         "loss");
+         "dtype of activations and GEMMs; auto: bf16 on CUDA, fp32 on the CPU; fp32 means "
+         "everything; fp16 scales the loss");
     line("attention", s.attention, anything, role::free.of_run(),
          "attention kernel; auto: cuDNN where it can, else flash, else math");
-    line("fused", s.fused, anything, role::free, "own kernels; 0: plain ATen everywhere");
+    line("fused", s.fused, anything, role::free,
+         "this program's own CUDA kernels; 0: plain ATen everywhere");
     line("graphs", s.graphs, anything, role::free,
-         "replay passes, validation and (one GPU) the update as CUDA graphs");
+         "replay forward and backward passes, validation and (one GPU) the optimizer step as CUDA "
+         "graphs");
     line("pad_vocab", s.pad_vocab, anything, role::free,
          "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
     line("fp8", s.fp8, anything, role::frozen.of_run(),
-         "compute these matrix products of training in FP8, on a Hopper GPU; 1: all of them");
+         "compute these GEMMs of training in FP8, on a Hopper GPU; 1: all of them");
     line("activation_recompute", s.activation_recompute, anything, role::free,
-         "activations computed again in backward to save memory: the MLP's (light), or whole "
-         "blocks'");
+         "activations recomputed in backward to save memory: the MLP's (light), or whole blocks'");
     line("memory_limit_gb", s.memory_limit_gb, within(0, 1 << 20),
          role::free.ineffective_if(mode::limits_no_gpu,
                                    "has no effect with DEVICE=cpu: it limits a GPU's memory"),
@@ -109,8 +109,7 @@ struct RuntimeConfig {
          "initial weights: a run's folder, a checkpoint's, or a file; empty: drawn from SEED");
     line("weights", s.weights, anything, role::free.of_run(),
          "of a checkpoint in INIT_FROM: raw, as trained, or ema, their average; auto: those that "
-         "its "
-         "run would end with");
+         "its run would end with");
     line("output_dir", s.output_dir, anything, role::free.of_rank().path(),
          "where results go; empty: logs/RUN_ID");
     line("profile", s.profile, anything, role::free.of_rank(),
@@ -124,13 +123,13 @@ struct RuntimeConfig {
                                              "has no effect without PROFILE=1"),
          "profiled steps");
     line("deterministic", s.deterministic, anything, role::free,
-         "the same bits in every run, at some cost");
+         "bitwise the same results in every run, at some cost");
     line("on_nonfinite", s.on_nonfinite, anything, role::free,
-         "a loss or gradient that is no number: stop, or skip the step");
+         "a loss or gradient that is not finite: stop, or skip the step");
     line("nonfinite_limit", s.nonfinite_limit, at_least(1), role::free,
-         "skipped steps in a row that end a run with ON_NONFINITE=skip");
+         "consecutive skipped steps that end a run with ON_NONFINITE=skip");
     line("comm_timeout_s", s.comm_timeout_s, above(0), role::free,
-         "seconds before a silent rank is given up");
+         "seconds without progress before a rank counts as lost");
     line(
         "checkpoint_every", s.checkpoint_every, at_least(0),
         role::free.ineffective_if(mode::saves_without_name,
@@ -139,14 +138,14 @@ struct RuntimeConfig {
         "steps, or minutes of training time (5m), between checkpoints; 0: none");
     line("keep", s.keep, at_least(1),
          role::free.ineffective_if(mode::saves_nothing, "has no effect without CHECKPOINT_EVERY"),
-         "checkpoints kept, the newest");
+         "newest checkpoints that are kept");
     line(
         "resume", s.resume, anything, role::free.path(),
         "auto: from OUTPUT_DIR's newest valid checkpoint, if any; never; or a checkpoint's folder");
     line("artifact", s.artifact, anything, role::free.of_run(),
          "quantised file written at the end");
     line("record_quirks", s.record_quirks, anything, role::frozen.compatibility(),
-         "repeat the Python scripts' own mistakes, for comparison");
+         "reproduce known bugs of the reference implementation, to compare losses with it");
     line("tensorboard", s.tensorboard, anything, role::free.of_rank(),
          "also write the scalars of metrics.jsonl for TensorBoard, in OUTPUT_DIR/tensorboard");
   }

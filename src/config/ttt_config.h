@@ -26,11 +26,12 @@ struct TttConfig {
     line("ttt_chunk_tokens", s.ttt_chunk_tokens, within(1, most_tokens), role::free,
          "tokens of a chunk");
     line("ttt_freeze_blocks", s.ttt_freeze_blocks, at_least(0), role::free,
-         "first blocks that are left alone");
-    line("ttt_momentum", s.ttt_momentum, fraction, role::free, "momentum, kept across chunks");
-    line("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), role::free, "rows of a batch");
+         "first blocks that stay frozen");
+    line("ttt_momentum", s.ttt_momentum, fraction, role::free,
+         "momentum of SGD, kept across chunks");
+    line("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), role::free, "sequences of a batch");
     line("ttt_grad_clip", s.ttt_grad_clip, at_least(0), role::free,
-         "largest norm of its gradient; 0: no clipping");
+         "maximum norm of its gradient; 0: no clipping");
   }
 };
 
