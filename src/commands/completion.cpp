@@ -1,8 +1,8 @@
 #include "commands/completion.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <map>
 
 #include "config/settings.h"
@@ -11,13 +11,10 @@ namespace tg {
 namespace {
 
 // The words after a flag, as bash's compgen completes them: -W "auto cuda cpu", -f (files), or
-// nothing for numbers.
+// nothing for numbers and names.
 std::string values_of(const Entry& entry) {
-  if (entry.expected == "text") return "-f";
-  if (entry.expected.find('|') == std::string::npos) return "";
-  std::string words = entry.expected;
-  std::replace(words.begin(), words.end(), '|', ' ');
-  return fmt::format("-W \"{}\"", words);
+  if (entry.role.is_path) return "-f";
+  return entry.words.empty() ? "" : fmt::format("-W \"{}\"", fmt::join(entry.words, " "));
 }
 
 std::string flags_text(const std::vector<Entry>& entries) {

@@ -45,18 +45,18 @@ struct EvalOptions {
 
   bool tasks() const { return !hellaswag.empty() || !lambada.empty(); }
 
-  template <class V>
-  void visit(V&& v) {
-    v("audit", audit, anything,
-      "compare the bytes that val_bpb counts with those of the decoded text; exit 65 if they "
-      "differ");
-    v("baselines", baselines, anything,
-      "also print the val_bpb of byte and token unigrams and of a token bigram, from the training "
-      "shards");
-    v("hellaswag", hellaswag, anything,
-      "HellaSwag's JSON lines (ctx, endings, label): which ending is the likeliest");
-    v("lambada", lambada, anything,
-      "LAMBADA's JSON lines (text), as OpenAI published them: predict the last word");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("audit", s.audit, anything, role::option,
+         "compare the bytes that val_bpb counts with those of the decoded text; exit 65 if they "
+         "differ");
+    line("baselines", s.baselines, anything, role::option,
+         "also print the val_bpb of byte and token unigrams and of a token bigram, from the "
+         "training shards");
+    line("hellaswag", s.hellaswag, anything, role::option.path(),
+         "HellaSwag's JSON lines (ctx, endings, label): which ending is the most likely");
+    line("lambada", s.lambada, anything, role::option.path(),
+         "LAMBADA's JSON lines (text), as OpenAI published them: predict the last word");
   }
 };
 

@@ -44,9 +44,10 @@ constexpr const char* help =
 struct ExportOptions {
   std::string hf;
 
-  template <class V>
-  void visit(V&& v) {
-    v("hf", hf, anything, "folder to write for transformers; needed, new or empty");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("hf", s.hf, anything, role::option.path(),
+         "folder to write for transformers; needed, new or empty");
   }
 };
 

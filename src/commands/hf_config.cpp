@@ -26,11 +26,11 @@ nlohmann::json hf_config(const Settings& settings) {
       {"tie_word_embeddings", false},
       {"train_seq_len", settings.run.train_seq_len.last()},
   };
-  settings.model.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    if constexpr (std::is_enum_v<std::remove_cvref_t<decltype(value)>>) {
-      config[name] = choice_name(value);
+  for_each_setting(settings.model, [&]<class T>(const Setting<const T>& setting) {
+    if constexpr (std::is_enum_v<T>) {
+      config[setting.name] = choice_name(setting.value);
     } else {
-      config[name] = value;
+      config[setting.name] = setting.value;
     }
   });
   return config;
@@ -48,7 +48,7 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
     const auto found = config.find(name);
     if (found != config.end()) settings[env_name(name)] = std::move(*found);
   };
-  ModelConfig().visit([&](const char* name, auto&, const Limit&, const char*) { take(name); });
+  for_each_setting(ModelConfig(), [&](const auto& setting) { take(setting.name); });
   take("train_seq_len");
   const auto tokenizer = folder + "/tokenizer.model";
   std::error_code ignored;

@@ -23,9 +23,9 @@ constexpr const char* help =
 struct QuantizeOptions {
   std::string out;
 
-  template <class V>
-  void visit(V&& v) {
-    v("out", out, anything, "the artifact's file");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("out", s.out, anything, role::option.path(), "the artifact's file");
   }
 };
 

@@ -48,11 +48,11 @@ constexpr std::size_t kMostRuns = ServedRuns::kMost;
 struct ReportOptions {
   std::string out, serve;
 
-  template <class V>
-  void visit(V&& v) {
-    v("out", out, anything, "the HTML file");
-    v("serve", serve, anything,
-      "the port of 127.0.0.1 to serve the page at; none or 0: a free one");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("out", s.out, anything, role::option.path(), "the HTML file");
+    line("serve", s.serve, anything, role::option,
+         "the port of 127.0.0.1 to serve the page at; none or 0: a free one");
   }
 };
 

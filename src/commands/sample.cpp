@@ -37,15 +37,18 @@ struct SampleOptions {
   double top_p = 1;
   bool kv_cache = true;
 
-  template <class V>
-  void visit(V&& v) {
-    v("prompt", prompt, anything, "text to continue; needed, and may be empty");
-    v("tokens", tokens, within(1, 1 << 30), "tokens to draw");
-    v("temperature", temperature, at_least(0), "of the softmax; 0: always the likeliest token");
-    v("top_k", top_k, at_least(0), "draw from the k likeliest tokens only; 0: from all");
-    v("top_p", top_p, within(0, 1), "draw from the likeliest tokens that add up to p only");
-    v("kv_cache", kv_cache, anything,
-      "keep keys and values; 0: compute all tokens for each new one");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("prompt", s.prompt, anything, role::option, "text to continue; needed, and may be empty");
+    line("tokens", s.tokens, within(1, 1 << 30), role::option, "tokens to draw");
+    line("temperature", s.temperature, at_least(0), role::option,
+         "temperature of the softmax; 0: always the most likely token");
+    line("top_k", s.top_k, at_least(0), role::option,
+         "draw from the k most likely tokens only; 0: from all");
+    line("top_p", s.top_p, within(0, 1), role::option,
+         "draw from the most likely tokens whose probabilities add up to p only");
+    line("kv_cache", s.kv_cache, anything, role::option,
+         "cache keys and values (KV cache); 0: recompute all tokens for each new one");
   }
 };
 

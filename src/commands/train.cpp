@@ -7,8 +7,8 @@
 
 #include "comm/communicator.h"
 #include "commands/join.h"
+#include "config/ineffective_settings.h"
 #include "config/parse.h"
-#include "config/unbuilt.h"
 #include "train/lr_trace.h"
 #include "train/model_path.h"
 #include "train/output_dir.h"
@@ -31,7 +31,7 @@ void train_command(int argc, const char* const* argv) {
   // A closed standard output (`| head`) is no reason to end training: log.txt is still written.
   std::signal(SIGPIPE, SIG_IGN);
   const auto joined =
-      join_ranks(settings, origins, SettingsUse::training, notices(settings, origins));
+      join_ranks(settings, origins, SettingsUse::training, ineffective_settings(settings, origins));
   const OutputDir output_dir(settings, joined.rendezvous, joined.launch);
   Communicator communicator(joined.rendezvous, joined.launch, joined.machine.device,
                             settings.runtime.comm_timeout_s, output_dir.path() + "/comm_traces");

@@ -25,10 +25,10 @@ class Conflicts {
 };
 
 void check_ranges(const Settings& settings, Conflicts& conflicts) {
-  settings.visit([&](const char* name, const auto& value, const Limit& limit, const char*) {
-    using T = std::remove_cvref_t<decltype(value)>;
-    conflicts.unless(is_allowed(value, limit), "{}={}: expected {}", env_name(name),
-                     value_text(value), expected_text<T>(limit));
+  for_each_setting(settings, [&]<class T>(const Setting<const T>& setting) {
+    conflicts.unless(is_allowed(setting.value, setting.limit), "{}={}: expected {}",
+                     env_name(setting.name), value_text(setting.value),
+                     expected_text<T>(setting.limit));
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include "config/choices.h"
 #include "config/limits.h"
+#include "config/role.h"
 
 namespace tg {
 
@@ -17,29 +18,23 @@ struct DataConfig {
   std::int64_t seed = 1337;
   LoaderOrder loader_order = LoaderOrder::stream;
 
-  template <class V>
-  void visit(V&& v) {
-    list(*this, v);
-  }
-  template <class V>
-  void visit(V&& v) const {
-    list(*this, v);
-  }
-
- private:
-  template <class Self, class V>
-  static void list(Self& s, V& v) {
-    v("data_path", s.data_path, anything,
-      "folder of shards; .txt, .jsonl or .json, each also .gz, .zst or .xz, or a folder of such "
-      "text; synthetic:zipf");
-    v("shard_prefix", s.shard_prefix, anything,
-      "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
-    v("tokenizer_path", s.tokenizer_path, anything,
-      "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
-    v("text_key", s.text_key, anything, "key of the text in the objects of .jsonl and .json");
-    v("run_id", s.run_id, anything, "name of the run; empty: a random UUID, shared by all ranks");
-    v("seed", s.seed, at_least(0), "seed of initial weights and of everything drawn later");
-    v("loader_order", s.loader_order, anything, "how tokens are dealt to micro-batches and ranks");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("data_path", s.data_path, anything, role::free.path(),
+         "folder of shards; .txt, .jsonl or .json, each also .gz, .zst or .xz, or a folder of such "
+         "text; synthetic:zipf");
+    line("shard_prefix", s.shard_prefix, anything, role::free,
+         "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
+    line("tokenizer_path", s.tokenizer_path, anything, role::free.path(),
+         "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
+    line("text_key", s.text_key, anything, role::free,
+         "key of the text in the objects of .jsonl and .json");
+    line("run_id", s.run_id, anything, role::free.of_rank(),
+         "name of the run; empty: a random UUID, shared by all ranks");
+    line("seed", s.seed, at_least(0), role::frozen,
+         "seed of initial weights and of everything drawn later");
+    line("loader_order", s.loader_order, anything, role::frozen,
+         "how tokens are distributed to micro-batches and ranks");
   }
 };
 

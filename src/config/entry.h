@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/setting.h"
 #include "config/text.h"
 
 namespace tg {
@@ -14,26 +15,33 @@ namespace tg {
 struct Entry {
   std::string member;
   bool is_bool;
-  std::string expected;  // what it takes: expected_text
-  std::string value;     // when the entry was made: its default
+  std::vector<std::string_view> words;  // of which it takes one; empty: other values
+  std::string expected;                 // what it takes: expected_text
+  std::string value;                    // when the entry was made: its default
   std::string help;
+  Role role;
   std::function<bool(std::string_view)> assign;  // false: no such value
 };
 
-// Of a group with `visit`, such as Settings, which must outlive the entries.
+// Of a group of settings, which must outlive the entries.
 template <class Group>
 std::vector<Entry> entries_of(Group& group) {
   std::vector<Entry> entries;
-  group.visit([&](const char* name, auto& member, const Limit& limit, const char* help) {
-    using T = std::remove_reference_t<decltype(member)>;
-    auto assign = [&member, limit](std::string_view text) {
+  for_each_setting(group, [&]<class T>(const Setting<T>& setting) {
+    auto assign = [&member = setting.value, limit = setting.limit](std::string_view text) {
       T value{};
       if (!read_value(text, value) || !is_allowed(value, limit)) return false;
       member = std::move(value);
       return true;
     };
-    entries.push_back(
-        {name, std::is_same_v<T, bool>, expected_text<T>(limit), value_text(member), help, assign});
+    entries.push_back({.member = setting.name,
+                       .is_bool = std::is_same_v<T, bool>,
+                       .words = words_of_type<T>(),
+                       .expected = expected_text<T>(setting.limit),
+                       .value = value_text(setting.value),
+                       .help = setting.help,
+                       .role = setting.role,
+                       .assign = std::move(assign)});
   });
   return entries;
 }

@@ -1,9 +1,5 @@
 #include "config/frozen_settings.h"
 
-#include <algorithm>
-#include <iterator>
-#include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -12,107 +8,6 @@
 
 namespace tg {
 namespace {
-
-struct Rule {
-  std::string_view setting;
-  bool (*frozen)(const Settings&);
-};
-
-constexpr bool never(const Settings&) {
-  return false;
-}
-constexpr bool if_tied(const Settings& s) {
-  return s.model.tie_embeddings;
-}
-constexpr bool if_untied(const Settings& s) {
-  return !s.model.tie_embeddings;
-}
-constexpr bool if_swa_is_applied(const Settings& s) {
-  const auto& a = s.averaging;
-  return !a.lawa_enabled && !a.ema_enabled && !s.runtime.record_quirks;
-}
-
-// What is not listed here is frozen always, but for TttConfig and IoConfig, all of which is free.
-constexpr Rule rules[] = {
-    // Free.
-    {"run_id", never},
-    {"output_dir", never},
-    {"iterations", never},
-    {"warmdown_iters", never},
-    {"warmup_steps", never},
-    {"max_wallclock_seconds", never},
-    {"val_batch_size", never},
-    {"val_tokens", never},
-    {"val_loss_every", never},
-    {"train_log_every", never},
-    {"eval_seq_len", never},
-    {"eval_stride", never},
-    {"device", never},
-    {"attention", never},
-    {"fused", never},
-    {"graphs", never},
-    {"pad_vocab", never},
-    {"activation_recompute", never},
-    {"memory_limit_gb", never},
-    {"lr_trace", never},
-    {"profile", never},
-    {"profile_start", never},
-    {"profile_steps", never},
-    {"tensorboard", never},
-    {"deterministic", never},
-    {"on_nonfinite", never},
-    {"comm_timeout_s", never},
-    {"nonfinite_limit", never},
-    {"checkpoint_every", never},
-    {"keep", never},
-    {"resume", never},
-    {"artifact", never},
-    {"int8_keep_float_fp32_name_patterns", never},
-    // Counts only where a run begins.
-    {"init_from", never},
-    {"weights", never},
-    // Frozen as what follows from them: data and tokenizer by their content, micro-batches.
-    {"data_path", never},
-    {"shard_prefix", never},
-    {"tokenizer_path", never},
-    {"text_key", never},
-    {"grad_accum_steps", never},
-    // The schedule's length, where it does not follow the clock or a trace.
-    {"schedule_iterations",
-     [](const Settings& s) { return s.run.schedule_iterations > 0 && s.optim.lr_trace.empty(); }},
-    // Without effect, always or where the part that they belong to is switched off.
-    {"muon_beta2", never},
-    {"late_qat", never},
-    {"bigram_dim", [](const Settings& s) { return s.model.bigram_vocab_size > 0; }},
-    {"ve_dim", [](const Settings& s) { return s.model.ve_enabled; }},
-    {"ve_layers", [](const Settings& s) { return s.model.ve_enabled; }},
-    {"mtp_loss_weight", [](const Settings& s) { return s.model.mtp_num_heads > 0; }},
-    {"tied_embed_lr", if_tied},
-    {"tied_embed_init_std", if_tied},
-    {"embed_lr", if_untied},
-    {"head_lr",
-     [](const Settings& s) {
-       const bool steps_mtp_heads = s.model.mtp_num_heads > 0 && !s.runtime.record_quirks;
-       return if_untied(s) || steps_mtp_heads;
-     }},
-    {"muon_momentum_warmup_start",
-     [](const Settings& s) { return s.optim.muon_momentum_warmup_steps > 0; }},
-    // LAWA goes before EMA, which it needs until it has two copies.
-    {"ema_enabled", [](const Settings& s) { return !s.averaging.lawa_enabled; }},
-    {"ema_decay",
-     [](const Settings& s) { return s.averaging.ema_enabled || s.averaging.lawa_enabled; }},
-    {"swa_enabled", if_swa_is_applied},
-    {"swa_every",
-     [](const Settings& s) { return s.averaging.swa_enabled && if_swa_is_applied(s); }},
-    {"lawa_k", [](const Settings& s) { return s.averaging.lawa_enabled; }},
-    {"lawa_freq", [](const Settings& s) { return s.averaging.lawa_enabled; }},
-    {"late_qat_threshold", [](const Settings& s) { return !s.averaging.qat_enabled; }},
-};
-
-bool is_frozen(std::string_view name, const Settings& settings) {
-  const auto* const rule = std::ranges::find(rules, name, &Rule::setting);
-  return rule == std::end(rules) || rule->frozen(settings);
-}
 
 // One value of those that mean the same.
 Settings normalised(Settings settings) {
@@ -127,13 +22,9 @@ Settings normalised(Settings settings) {
 FrozenTexts texts_of(const Settings& given) {
   const auto settings = normalised(given);
   FrozenTexts frozen;
-  settings.visit_groups([&](const char*, const auto& group) {
-    using Group = std::remove_cvref_t<decltype(group)>;
-    if constexpr (!std::is_same_v<Group, TttConfig> && !std::is_same_v<Group, IoConfig>) {
-      group.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-        if (is_frozen(name, settings)) frozen[env_name(name)] = value_text(value);
-      });
-    }
+  for_each_setting(settings, [&](const auto& setting) {
+    if (setting.role.is_frozen(settings))
+      frozen[env_name(setting.name)] = value_text(setting.value);
   });
   return frozen;
 }
@@ -141,12 +32,13 @@ FrozenTexts texts_of(const Settings& given) {
 // A checkpoint's texts by the rules of this program. What it cannot read stays as it is.
 FrozenTexts reread(FrozenTexts saved) {
   Settings settings;
-  settings.visit([&](const char* name, auto& value, const Limit& limit, const char*) {
-    const auto found = saved.find(env_name(name));
-    auto read = value;
-    if (found == saved.end() || !read_value(found->second, read) || !is_allowed(read, limit))
+  for_each_setting(settings, [&](const auto& setting) {
+    const auto found = saved.find(env_name(setting.name));
+    auto read = setting.value;
+    if (found == saved.end() || !read_value(found->second, read) ||
+        !is_allowed(read, setting.limit))
       return;
-    value = std::move(read);
+    setting.value = std::move(read);
     saved.erase(found);
   });
   saved.merge(texts_of(settings));

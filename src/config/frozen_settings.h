@@ -3,7 +3,7 @@
 // that is model, optimizer, averaging, number formats, seed, batch and order (training data and
 // tokenizer: train/data_identity.h). Free are the length of the run, validation, logging, overlap,
 // devices, kernels, checkpoints and outputs; and what has no effect, such as the settings of a part
-// that is switched off.
+// that is switched off. Which is which is part of each setting's role.
 #include <map>
 #include <string>
 #include <vector>

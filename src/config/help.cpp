@@ -27,13 +27,16 @@ std::string text_of(const Entry& entry, const std::string& env) {
 }  // namespace
 
 std::string help_text() {
-  std::string text = head;
-  Settings().visit_groups([&](const char* title, auto group) {
+  std::string text = head, compatibility;
+  Settings defaults;
+  Settings::visit_groups(defaults, [&](const char* title, auto& group) {
     text += fmt::format("\n{}\n", title);
-    for (const Entry& entry : entries_of(group))
-      text += text_of(entry, "  " + env_name(entry.member));
+    for (const Entry& entry : entries_of(group)) {
+      auto& to = entry.role.is_compatibility ? compatibility : text;
+      to += text_of(entry, "  " + env_name(entry.member));
+    }
   });
-  return text;
+  return text + "\nCompatibility with the Python reference implementation\n" + compatibility;
 }
 
 std::string options_text(const std::vector<Entry>& options) {

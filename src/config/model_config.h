@@ -5,6 +5,8 @@
 
 #include "config/choices.h"
 #include "config/limits.h"
+#include "config/mode.h"
+#include "config/role.h"
 
 namespace tg {
 
@@ -38,55 +40,68 @@ struct ModelConfig {
   bool layer_scales = true;
   ResidMix resid_mix = ResidMix::vector;
 
-  template <class V>
-  void visit(V&& v) {
-    list(*this, v);
-  }
-  template <class V>
-  void visit(V&& v) const {
-    list(*this, v);
-  }
-
- private:
-  template <class Self, class V>
-  static void list(Self& s, V& v) {
-    v("vocab_size", s.vocab_size, within(2, most_parts), "tokens in the vocabulary");
-    v("num_layers", s.num_layers, within(1, most_parts), "blocks");
-    v("num_heads", s.num_heads, within(1, most_parts), "query heads of a block");
-    v("num_kv_heads", s.num_kv_heads, within(1, most_parts),
-      "key and value heads; divides NUM_HEADS");
-    v("model_dim", s.model_dim, within(1, most_channels), "channels; a multiple of NUM_HEADS");
-    v("mlp_mult", s.mlp_mult, Limit{.low = 0, .high = 1024, .low_open = true},
-      "hidden channels of the MLP as a multiple of MODEL_DIM");
-    v("mlp_negative_slope", s.mlp_negative_slope, within(-1000, 1000),
-      "slope of the leaky ReLU; 0: ReLU, squared");
-    v("tie_embeddings", s.tie_embeddings, anything, "the head is the token table");
-    v("rope_base", s.rope_base, above(0), "base of the rotary frequencies");
-    v("rope_dims", s.rope_dims, within(0, most_channels),
-      "rotated channels of a head; 0: all of them");
-    v("logit_softcap", s.logit_softcap, above(0), "c in c tanh(z / c)");
-    v("qk_gain_init", s.qk_gain_init, at_least(0), "initial gain of each query head; 0: no gain");
-    v("bigram_vocab_size", s.bigram_vocab_size, within(0, 1 << 30),
-      "rows of the bigram table; 0: none");
-    v("bigram_dim", s.bigram_dim, within(1, most_channels), "channels of the bigram table");
-    v("xsa_last_n", s.xsa_last_n, within(0, most_parts),
-      "last blocks that subtract their own value");
-    v("ln_scale", s.ln_scale, anything, "divide the normed input of block i by the root of i + 1");
-    v("ve_enabled", s.ve_enabled, anything, "value embedding");
-    v("ve_dim", s.ve_dim, within(1, most_channels), "channels of the value embedding");
-    v("ve_layers", s.ve_layers, anything, "blocks that add the value embedding");
-    v("dtg_enabled", s.dtg_enabled, anything, "gate that lets a token pass by a block");
-    v("gated_attention", s.gated_attention, anything, "gate on each head's output");
-    v("value_residual", s.value_residual, anything,
-      "mix the first block's values into the others'");
-    v("mtp_num_heads", s.mtp_num_heads, within(0, most_parts), "heads that predict further tokens");
-    v("mtp_loss_weight", s.mtp_loss_weight, at_least(0), "weight of their mean loss");
-    v("unet_skips", s.unet_skips, anything,
-      "skips from the first half of the blocks to the second");
-    v("smear_gate", s.smear_gate, anything, "mix each token's input with the one before");
-    v("layer_scales", s.layer_scales, anything, "learned scales of attention and MLP outputs");
-    v("resid_mix", s.resid_mix, anything,
-      "shares of stream and first input: by channel or by block");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("vocab_size", s.vocab_size, within(2, most_parts), role::frozen,
+         "tokens in the vocabulary");
+    line("num_layers", s.num_layers, within(1, most_parts), role::frozen, "blocks");
+    line("num_heads", s.num_heads, within(1, most_parts), role::frozen, "query heads of a block");
+    line("num_kv_heads", s.num_kv_heads, within(1, most_parts), role::frozen,
+         "key and value heads; divides NUM_HEADS");
+    line("model_dim", s.model_dim, within(1, most_channels), role::frozen,
+         "channels; a multiple of NUM_HEADS");
+    line("mlp_mult", s.mlp_mult, Limit{.low = 0, .high = 1024, .low_open = true}, role::frozen,
+         "hidden channels of the MLP as a multiple of MODEL_DIM");
+    line("mlp_negative_slope", s.mlp_negative_slope, within(-1000, 1000), role::frozen,
+         "slope of the leaky ReLU; 0: ReLU, squared");
+    line("tie_embeddings", s.tie_embeddings, anything, role::frozen,
+         "the head shares the token embedding's weights");
+    line("rope_base", s.rope_base, above(0), role::frozen, "base of the rotary (RoPE) frequencies");
+    line("rope_dims", s.rope_dims, within(0, most_channels), role::frozen,
+         "rotated channels of a head (RoPE); 0: all of them");
+    line("logit_softcap", s.logit_softcap, above(0), role::frozen,
+         "c in c tanh(z / c), which bounds the logits z");
+    line("qk_gain_init", s.qk_gain_init, at_least(0), role::frozen,
+         "initial gain of each query head; 0: no gain");
+    line("bigram_vocab_size", s.bigram_vocab_size, within(0, 1 << 30), role::frozen,
+         "rows of the bigram hash embedding; 0: none");
+    line("bigram_dim", s.bigram_dim, within(1, most_channels),
+         role::frozen_if(mode::has_bigram)
+             .warned_if(mode::bigram_stays_zero,
+                        "leaves bigram.embed.weight and bigram.proj.weight without effect: both "
+                        "begin at zero, as in the record where MODEL_DIM or BIGRAM_DIM is under "
+                        "64, and so no gradient ever reaches them; use 64 or more for both, "
+                        "BIGRAM_DIM=MODEL_DIM, or BIGRAM_VOCAB_SIZE=0"),
+         "channels of the bigram embedding");
+    line("xsa_last_n", s.xsa_last_n, within(0, most_parts), role::frozen,
+         "last blocks with exclusive self-attention (XSA): output without its component along the "
+         "token's own value");
+    line("ln_scale", s.ln_scale, anything, role::frozen,
+         "divide the normalised input of block i by the square root of i + 1");
+    line("ve_enabled", s.ve_enabled, anything, role::frozen,
+         "value embedding: a token embedding added to attention's values");
+    line("ve_dim", s.ve_dim, within(1, most_channels), role::frozen_if(mode::has_value_embedding),
+         "channels of the value embedding");
+    line("ve_layers", s.ve_layers, anything, role::frozen_if(mode::has_value_embedding),
+         "blocks that add the value embedding");
+    line("dtg_enabled", s.dtg_enabled, anything, role::frozen,
+         "gate that lets a token bypass a block");
+    line("gated_attention", s.gated_attention, anything, role::frozen,
+         "gate on each head's output");
+    line("value_residual", s.value_residual, anything, role::frozen,
+         "mix the first block's values into the other blocks'");
+    line("mtp_num_heads", s.mtp_num_heads, within(0, most_parts), role::frozen,
+         "heads of multi-token prediction, which predict further tokens");
+    line("mtp_loss_weight", s.mtp_loss_weight, at_least(0), role::frozen_if(mode::has_mtp_heads),
+         "weight of the mean loss of multi-token prediction");
+    line("unet_skips", s.unet_skips, anything, role::frozen,
+         "skip connections from the first half of the blocks to the second");
+    line("smear_gate", s.smear_gate, anything, role::frozen,
+         "mix each token's embedding with the previous token's");
+    line("layer_scales", s.layer_scales, anything, role::frozen,
+         "learned scales of attention and MLP outputs");
+    line("resid_mix", s.resid_mix, anything, role::frozen,
+         "weights that mix residual stream and embedding: per channel or per block");
   }
 };
 

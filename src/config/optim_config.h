@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "config/limits.h"
+#include "config/mode.h"
+#include "config/role.h"
 
 namespace tg {
 
@@ -28,42 +30,45 @@ struct OptimConfig {
   double muon_beta2 = 0.95;
   std::string lr_trace;
 
-  template <class V>
-  void visit(V&& v) {
-    list(*this, v);
-  }
-  template <class V>
-  void visit(V&& v) const {
-    list(*this, v);
-  }
-
- private:
-  template <class Self, class V>
-  static void list(Self& s, V& v) {
-    v("embed_lr", s.embed_lr, at_least(0), "learning rate of the tables, head untied");
-    v("head_lr", s.head_lr, at_least(0), "learning rate of an untied head");
-    v("tied_embed_lr", s.tied_embed_lr, at_least(0), "learning rate of the tables, head tied");
-    v("tied_embed_init_std", s.tied_embed_init_std, at_least(0),
-      "initial spread of a tied token table");
-    v("matrix_lr", s.matrix_lr, at_least(0), "learning rate of the banks (Muon)");
-    v("scalar_lr", s.scalar_lr, at_least(0), "learning rate of scalars and projections (AdamW)");
-    v("muon_momentum", s.muon_momentum, fraction, "Muon's momentum after its warm-up");
-    v("muon_momentum_warmup_start", s.muon_momentum_warmup_start, fraction,
-      "Muon's momentum at step 0");
-    v("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0),
-      "steps between the two; 0: MUON_MOMENTUM at once");
-    v("muon_backend_steps", s.muon_backend_steps, within(1, 100), "Newton-Schulz iterations");
-    v("muon_wd", s.muon_wd, at_least(0), "weight decay of the banks");
-    v("adam_wd", s.adam_wd, at_least(0), "weight decay of tables, scalars and projections");
-    v("beta1", s.beta1, fraction, "Adam's decay of the mean");
-    v("beta2", s.beta2, fraction, "Adam's decay of the square");
-    v("adam_eps", s.adam_eps, above(0), "Adam's epsilon, outside the root");
-    v("grad_clip_norm", s.grad_clip_norm, at_least(0),
-      "largest norm of the gradient; 0: no clipping");
-    v("muon_beta2", s.muon_beta2, fraction, "accepted, without effect");
-    v("lr_trace", s.lr_trace, anything,
-      "metrics.jsonl of a run whose steps and learning-rate scales are repeated, without its "
-      "clock");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("embed_lr", s.embed_lr, at_least(0), role::frozen_if(mode::unties_embeddings),
+         "learning rate of the embeddings, head untied");
+    line("head_lr", s.head_lr, at_least(0), role::frozen_if(mode::steps_heads),
+         "learning rate of an untied head, and of those of multi-token prediction");
+    line("tied_embed_lr", s.tied_embed_lr, at_least(0), role::frozen_if(mode::ties_embeddings),
+         "learning rate of the embeddings, head tied");
+    line("tied_embed_init_std", s.tied_embed_init_std, at_least(0),
+         role::frozen_if(mode::ties_embeddings),
+         "standard deviation of a tied token embedding's initial values");
+    line("matrix_lr", s.matrix_lr, at_least(0), role::frozen,
+         "learning rate of the blocks' matrices (Muon)");
+    line("scalar_lr", s.scalar_lr, at_least(0), role::frozen,
+         "learning rate of scalars and projections (AdamW)");
+    line("muon_momentum", s.muon_momentum, fraction, role::frozen,
+         "Muon's momentum after its warm-up");
+    line("muon_momentum_warmup_start", s.muon_momentum_warmup_start, fraction,
+         role::frozen_if(mode::warms_momentum_up), "Muon's momentum at step 0");
+    line("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0), role::frozen,
+         "steps of that warm-up; 0: MUON_MOMENTUM at once");
+    line("muon_backend_steps", s.muon_backend_steps, within(1, 100), role::frozen,
+         "Newton-Schulz iterations");
+    line("muon_wd", s.muon_wd, at_least(0), role::frozen,
+         "weight decay of the blocks' matrices (Muon)");
+    line("adam_wd", s.adam_wd, at_least(0), role::frozen,
+         "weight decay of embeddings, scalars and projections (AdamW)");
+    line("beta1", s.beta1, fraction, role::frozen, "decay of AdamW's first moment");
+    line("beta2", s.beta2, fraction, role::frozen, "decay of AdamW's second moment");
+    line("adam_eps", s.adam_eps, above(0), role::frozen,
+         "AdamW's epsilon, outside the square root");
+    line("grad_clip_norm", s.grad_clip_norm, at_least(0), role::frozen,
+         "maximum norm of the gradient; 0: no clipping");
+    line("muon_beta2", s.muon_beta2, fraction,
+         role::free.compatibility().ineffective_if(role::always, "has no effect"),
+         "accepted and ignored");
+    line("lr_trace", s.lr_trace, anything, role::free.path(),
+         "metrics.jsonl of a run whose steps and learning-rate scales are repeated, without its "
+         "clock");
   }
 };
 
@@ -90,33 +95,38 @@ struct AveragingConfig {
   bool late_qat = false;
   std::vector<std::string> int8_keep_float_fp32_name_patterns = default_control_patterns();
 
-  template <class V>
-  void visit(V&& v) {
-    list(*this, v);
-  }
-  template <class V>
-  void visit(V&& v) const {
-    list(*this, v);
-  }
-
- private:
-  template <class Self, class V>
-  static void list(Self& s, V& v) {
-    v("ema_enabled", s.ema_enabled, anything, "running mean of the weights");
-    v("ema_decay", s.ema_decay, fraction, "share of the old mean at each step");
-    v("swa_enabled", s.swa_enabled, anything, "mean of late weights, where EMA and LAWA are off");
-    v("swa_every", s.swa_every, at_least(1), "steps between its samples");
-    v("lawa_enabled", s.lawa_enabled, anything, "mean of the latest copies; goes before EMA");
-    v("lawa_k", s.lawa_k, at_least(1), "copies kept");
-    v("lawa_freq", s.lawa_freq, at_least(1), "steps between copies");
-    v("qat_enabled", s.qat_enabled, anything, "round weights to six bits in training forwards");
-    v("late_qat_threshold", s.late_qat_threshold, at_least(0),
-      "learning-rate scale below which that starts by itself; 0: never");
-    v("control_tensor_name_patterns", s.control_tensor_name_patterns, anything,
-      "parts of names: AdamW steps these at SCALAR_LR, the artifact keeps them exact");
-    v("late_qat", s.late_qat, anything, "accepted, without effect: see LATE_QAT_THRESHOLD");
-    v("int8_keep_float_fp32_name_patterns", s.int8_keep_float_fp32_name_patterns, anything,
-      "parts of the names that ARTIFACT=int8_zlib keeps in fp32");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("ema_enabled", s.ema_enabled, anything, role::frozen_if(mode::averages_without_lawa),
+         "exponential moving average of the weights (EMA)");
+    line("ema_decay", s.ema_decay, fraction, role::frozen_if(mode::updates_ema),
+         "decay of EMA: weight of the old average at each step");
+    line("swa_enabled", s.swa_enabled, anything, role::frozen_if(mode::may_apply_swa),
+         "stochastic weight averaging (SWA): mean of late weights, where EMA and LAWA are off");
+    line("swa_every", s.swa_every, at_least(1), role::frozen_if(mode::applies_swa),
+         "steps between SWA's samples");
+    line("lawa_enabled", s.lawa_enabled, anything, role::frozen,
+         "latest weight averaging (LAWA): mean of the latest copies; takes precedence over EMA");
+    line("lawa_k", s.lawa_k, at_least(1), role::frozen_if(mode::averages_by_lawa),
+         "copies that LAWA keeps");
+    line("lawa_freq", s.lawa_freq, at_least(1), role::frozen_if(mode::averages_by_lawa),
+         "steps between LAWA's copies");
+    line("qat_enabled", s.qat_enabled, anything, role::frozen,
+         "quantisation-aware training (QAT): round weights to six bits in training's forward "
+         "passes");
+    line("late_qat_threshold", s.late_qat_threshold, at_least(0),
+         role::frozen_if(mode::starts_without_qat),
+         "learning-rate scale below which QAT starts by itself; 0: never");
+    line("control_tensor_name_patterns", s.control_tensor_name_patterns, anything, role::frozen,
+         "substrings of parameter names: AdamW updates those parameters at SCALAR_LR, the artifact "
+         "keeps them in floating point");
+    line("late_qat", s.late_qat, anything,
+         role::free.compatibility().ineffective_if(role::always,
+                                                   "has no effect: LATE_QAT_THRESHOLD decides"),
+         "accepted and ignored: LATE_QAT_THRESHOLD decides");
+    line("int8_keep_float_fp32_name_patterns", s.int8_keep_float_fp32_name_patterns, anything,
+         role::free.ineffective_if(mode::keeps_no_int8, "has no effect without ARTIFACT=int8_zlib"),
+         "substrings of the names that ARTIFACT=int8_zlib keeps in fp32");
   }
 };
 

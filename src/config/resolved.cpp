@@ -1,23 +1,14 @@
 #include "config/resolved.h"
 
-#include <array>
 #include <cassert>
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "base/is_in.h"
 #include "config/env_file.h"
 #include "config/text.h"
 
 namespace tg {
 namespace {
-
-constexpr std::array<std::string_view, 6> of_one_run = {
-    "run_id", "output_dir", "profile", "profile_start", "profile_steps", "tensorboard"};
-
-// Those and these say nothing of the model.
-constexpr std::array<std::string_view, 6> of_one_machine = {"init_from", "weights",   "artifact",
-                                                            "device",    "attention", "fp8"};
 
 std::string line_of(const std::string& name, const std::string& value) {
   return name + "=" + quoted_value(value) + "\n";
@@ -42,9 +33,9 @@ std::string json_text(const nlohmann::json& value) {
 nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
   nlohmann::json json = {{"settings", nlohmann::json::object()},
                          {"origins", nlohmann::json::object()}};
-  settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    using T = std::remove_cvref_t<decltype(value)>;
-    const std::string key = env_name(name);
+  for_each_setting(settings, [&]<class T>(const Setting<const T>& setting) {
+    const T& value = setting.value;
+    const std::string key = env_name(setting.name);
     if constexpr (std::is_enum_v<T>) {
       json["settings"][key] = choice_name(value);
     } else if constexpr (std::is_same_v<T, Every>) {
@@ -61,7 +52,7 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
     } else {
       json["settings"][key] = value;
     }
-    const auto origin = origins.find(name);
+    const auto origin = origins.find(setting.name);
     json["origins"][key] = origin == origins.end() ? "default" : origin->second;
   });
   return json;
@@ -69,8 +60,8 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
 
 std::string settings_text(const Settings& settings) {
   std::string text;
-  settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    text += line_of(env_name(name), value_text(value));
+  for_each_setting(settings, [&](const auto& setting) {
+    text += line_of(env_name(setting.name), value_text(setting.value));
   });
   return text;
 }
@@ -91,19 +82,19 @@ std::optional<std::vector<Assignment>> model_settings(const nlohmann::json& conf
   const auto found = config.find("settings");
   if (found == config.end() || !found->is_object()) return std::nullopt;
   std::vector<Assignment> assignments;
-  Settings().visit([&](const char* name, const auto&, const Limit&, const char*) {
-    const auto value = found->find(env_name(name));
-    if (value == found->end() || is_in(of_one_run, name) || is_in(of_one_machine, name)) return;
-    assignments.push_back({env_name(name), json_text(*value), 0});
+  for_each_setting(Settings(), [&](const auto& setting) {
+    const auto value = found->find(env_name(setting.name));
+    if (value == found->end() || setting.role.scope != Scope::model) return;
+    assignments.push_back({env_name(setting.name), json_text(*value), 0});
   });
   return assignments;
 }
 
 std::string experiment_text(const Settings& settings) {
   std::string text;
-  settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    if (is_in(of_one_run, name)) return;
-    text += line_of(env_name(name), value_text(value));
+  for_each_setting(settings, [&](const auto& setting) {
+    if (setting.role.scope == Scope::rank) return;
+    text += line_of(env_name(setting.name), value_text(setting.value));
   });
   return text;
 }
@@ -111,9 +102,9 @@ std::string experiment_text(const Settings& settings) {
 std::string setting_text(const Settings& settings, std::string_view member) {
   std::string text;
   [[maybe_unused]] bool found = false;
-  settings.visit([&](const char* name, const auto& value, const Limit&, const char*) {
-    if (member != name) return;
-    text = value_text(value);
+  for_each_setting(settings, [&](const auto& setting) {
+    if (member != setting.name) return;
+    text = value_text(setting.value);
     found = true;
   });
   assert(found);

@@ -19,12 +19,10 @@ std::string settings_text(const Settings& settings);
 // program's defaults; nothing where `config` has no settings.
 std::optional<std::string> changed_settings_text(const nlohmann::json& config);
 // The settings in `config`, a run's config.json, with which its model is used later: those that
-// this program has, but for the ones of that one run (RUN_ID, OUTPUT_DIR, profiling, INIT_FROM,
-// WEIGHTS, ARTIFACT) and of its machine (DEVICE, ATTENTION, FP8). Nothing where `config` has no
-// settings.
+// this program has and whose scope is the model. Nothing where `config` has no settings.
 std::optional<std::vector<Assignment>> model_settings(const nlohmann::json& config);
 // The lines of settings_text without those that may differ between ranks and runs of one
-// experiment: RUN_ID, OUTPUT_DIR and profiling.
+// experiment, whose scope is the rank.
 std::string experiment_text(const Settings& settings);
 // One setting's value as text, by member name.
 std::string setting_text(const Settings& settings, std::string_view member);

@@ -7,6 +7,8 @@
 #include "config/every.h"
 #include "config/fp8_parts.h"
 #include "config/limits.h"
+#include "config/mode.h"
+#include "config/role.h"
 
 namespace tg {
 
@@ -23,35 +25,32 @@ struct IoConfig {
   TimingBreakdown training_timing_breakdown = TimingBreakdown::off;
   std::int64_t training_timing_every = 200;
 
-  template <class V>
-  void visit(V&& v) {
-    list(*this, v);
-  }
-  template <class V>
-  void visit(V&& v) const {
-    list(*this, v);
-  }
-
- private:
-  template <class Self, class V>
-  static void list(Self& s, V& v) {
-    v("train_prefetch", s.train_prefetch, anything, "read training batches ahead in a thread");
-    v("train_prefetch_queue", s.train_prefetch_queue, within(1, 4096),
-      "training batches kept ready");
-    v("train_prefetch_workers", s.train_prefetch_workers, within(1, 256), "threads that read them");
-    v("train_copy_stream", s.train_copy_stream, anything,
-      "copy training batches on a stream of their own");
-    v("val_prefetch", s.val_prefetch, anything, "read validation batches ahead in a thread");
-    v("val_prefetch_queue", s.val_prefetch_queue, within(1, 4096), "validation batches kept ready");
-    v("val_copy_stream", s.val_copy_stream, anything,
-      "copy validation batches on a stream of their own");
-    v("val_bytecount_device", s.val_bytecount_device, anything,
-      "where the bytes of val_bpb are counted");
-    v("val_progress_log_every", s.val_progress_log_every, at_least(0),
-      "batches between lines; 0: none");
-    v("training_timing_breakdown", s.training_timing_breakdown, anything,
-      "time the phases of a step: 1 synchronises around each, events does not");
-    v("training_timing_every", s.training_timing_every, at_least(1), "steps between such lines");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("train_prefetch", s.train_prefetch, anything, role::free,
+         "read training batches ahead in a thread");
+    line("train_prefetch_queue", s.train_prefetch_queue, within(1, 4096), role::free,
+         "training batches kept ready");
+    line("train_prefetch_workers", s.train_prefetch_workers, within(1, 256), role::free,
+         "threads that read them");
+    line("train_copy_stream", s.train_copy_stream, anything, role::free,
+         "copy training batches on a separate CUDA stream");
+    line("val_prefetch", s.val_prefetch, anything, role::free,
+         "read validation batches ahead in a thread");
+    line("val_prefetch_queue", s.val_prefetch_queue, within(1, 4096), role::free,
+         "validation batches kept ready");
+    line("val_copy_stream", s.val_copy_stream, anything, role::free,
+         "copy validation batches on a separate CUDA stream");
+    line("val_bytecount_device", s.val_bytecount_device, anything, role::free,
+         "where the bytes of val_bpb are counted");
+    line("val_progress_log_every", s.val_progress_log_every, at_least(0), role::free,
+         "validation batches between progress lines; 0: none");
+    line("training_timing_breakdown", s.training_timing_breakdown, anything, role::free,
+         "time the phases of a step: 1 synchronises around each, events does not");
+    line("training_timing_every", s.training_timing_every, at_least(1),
+         role::free.ineffective_if(mode::times_no_phases,
+                                   "has no effect without TRAINING_TIMING_BREAKDOWN"),
+         "steps between lines of these times");
   }
 };
 
@@ -82,60 +81,73 @@ struct RuntimeConfig {
   bool record_quirks = false;
   bool tensorboard = false;
 
-  template <class V>
-  void visit(V&& v) {
-    list(*this, v);
-  }
-  template <class V>
-  void visit(V&& v) const {
-    list(*this, v);
-  }
-
- private:
-  template <class Self, class V>
-  static void list(Self& s, V& v) {
-    v("device", s.device, anything, "where to train; auto: the GPU where there is one");
-    v("compute_dtype", s.compute_dtype, anything,
-      "number format; auto: bf16 on CUDA, fp32 on the CPU; fp32 means everything; fp16 scales the "
-      "loss");
-    v("attention", s.attention, anything,
-      "attention kernel; auto: cuDNN where it can, else flash, else math");
-    v("fused", s.fused, anything, "own kernels; 0: plain ATen everywhere");
-    v("graphs", s.graphs, anything,
-      "replay passes, validation and (one GPU) the update as CUDA graphs");
-    v("pad_vocab", s.pad_vocab, anything,
-      "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
-    v("fp8", s.fp8, anything,
-      "compute these matrix products of training in FP8, on a Hopper GPU; 1: all of them");
-    v("activation_recompute", s.activation_recompute, anything,
-      "activations computed again in backward to save memory: the MLP's (light), or whole blocks'");
-    v("memory_limit_gb", s.memory_limit_gb, within(0, 1 << 20),
-      "GPU memory to use at most, in GiB, CUDA's own included; 0: all of it");
-    v("init_from", s.init_from, anything,
-      "initial weights: a run's folder, a checkpoint's, or a file; empty: drawn from SEED");
-    v("weights", s.weights, anything,
-      "of a checkpoint in INIT_FROM: raw, as trained, or ema, their average; auto: those that its "
-      "run would end with");
-    v("output_dir", s.output_dir, anything, "where results go; empty: logs/RUN_ID");
-    v("profile", s.profile, anything, "write a trace, or mark phases for Nsight (nvtx)");
-    v("profile_start", s.profile_start, at_least(0), "first profiled step");
-    v("profile_steps", s.profile_steps, at_least(1), "profiled steps");
-    v("deterministic", s.deterministic, anything, "the same bits in every run, at some cost");
-    v("on_nonfinite", s.on_nonfinite, anything,
-      "a loss or gradient that is no number: stop, or skip the step");
-    v("nonfinite_limit", s.nonfinite_limit, at_least(1),
-      "skipped steps in a row that end a run with ON_NONFINITE=skip");
-    v("comm_timeout_s", s.comm_timeout_s, above(0), "seconds before a silent rank is given up");
-    v("checkpoint_every", s.checkpoint_every, at_least(0),
-      "steps, or minutes of training time (5m), between checkpoints; 0: none");
-    v("keep", s.keep, at_least(1), "checkpoints kept, the newest");
-    v("resume", s.resume, anything,
-      "auto: from OUTPUT_DIR's newest valid checkpoint, if any; never; or a checkpoint's folder");
-    v("artifact", s.artifact, anything, "quantised file written at the end");
-    v("record_quirks", s.record_quirks, anything,
-      "repeat the Python scripts' own mistakes, for comparison");
-    v("tensorboard", s.tensorboard, anything,
-      "also write the scalars of metrics.jsonl for TensorBoard, in OUTPUT_DIR/tensorboard");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("device", s.device, anything, role::free.of_run(),
+         "where to train; auto: the GPU where there is one");
+    line("compute_dtype", s.compute_dtype, anything, role::frozen,
+         "dtype of activations and GEMMs; auto: bf16 on CUDA, fp32 on the CPU; fp32 means "
+         "everything; fp16 scales the loss");
+    line("attention", s.attention, anything, role::free.of_run(),
+         "attention kernel; auto: cuDNN where it can, else flash, else math");
+    line("fused", s.fused, anything, role::free,
+         "this program's own CUDA kernels; 0: plain ATen everywhere");
+    line("graphs", s.graphs, anything, role::free,
+         "replay forward and backward passes, validation and (one GPU) the optimizer step as CUDA "
+         "graphs");
+    line("pad_vocab", s.pad_vocab, anything, role::free,
+         "on a GPU, compute with a vocabulary padded to a multiple of 64; 0: never");
+    line("fp8", s.fp8, anything, role::frozen.of_run(),
+         "compute these GEMMs of training in FP8, on a Hopper GPU; 1: all of them");
+    line("activation_recompute", s.activation_recompute, anything, role::free,
+         "activations recomputed in backward to save memory: the MLP's (light), or whole blocks'");
+    line("memory_limit_gb", s.memory_limit_gb, within(0, 1 << 20),
+         role::free.ineffective_if(mode::limits_no_gpu,
+                                   "has no effect with DEVICE=cpu: it limits a GPU's memory"),
+         "GPU memory to use at most, in GiB, CUDA's own included; 0: all of it");
+    line("init_from", s.init_from, anything, role::free.of_run().path(),
+         "initial weights: a run's folder, a checkpoint's, or a file; empty: drawn from SEED");
+    line("weights", s.weights, anything, role::free.of_run(),
+         "of a checkpoint in INIT_FROM: raw, as trained, or ema, their average; auto: those that "
+         "its run would end with");
+    line("output_dir", s.output_dir, anything, role::free.of_rank().path(),
+         "where results go; empty: logs/RUN_ID");
+    line("profile", s.profile, anything, role::free.of_rank(),
+         "write a trace, or mark phases for Nsight (nvtx)");
+    line("profile_start", s.profile_start, at_least(0),
+         role::free.of_rank().ineffective_if(mode::writes_no_trace,
+                                             "has no effect without PROFILE=1"),
+         "first profiled step");
+    line("profile_steps", s.profile_steps, at_least(1),
+         role::free.of_rank().ineffective_if(mode::writes_no_trace,
+                                             "has no effect without PROFILE=1"),
+         "profiled steps");
+    line("deterministic", s.deterministic, anything, role::free,
+         "bitwise the same results in every run, at some cost");
+    line("on_nonfinite", s.on_nonfinite, anything, role::free,
+         "a loss or gradient that is not finite: stop, or skip the step");
+    line("nonfinite_limit", s.nonfinite_limit, at_least(1), role::free,
+         "consecutive skipped steps that end a run with ON_NONFINITE=skip");
+    line("comm_timeout_s", s.comm_timeout_s, above(0), role::free,
+         "seconds without progress before a rank counts as lost");
+    line(
+        "checkpoint_every", s.checkpoint_every, at_least(0),
+        role::free.ineffective_if(mode::saves_without_name,
+                                  "without RUN_ID or OUTPUT_DIR: each start draws a RUN_ID of its "
+                                  "own and so finds no checkpoint to resume from; set one of them"),
+        "steps, or minutes of training time (5m), between checkpoints; 0: none");
+    line("keep", s.keep, at_least(1),
+         role::free.ineffective_if(mode::saves_nothing, "has no effect without CHECKPOINT_EVERY"),
+         "newest checkpoints that are kept");
+    line(
+        "resume", s.resume, anything, role::free.path(),
+        "auto: from OUTPUT_DIR's newest valid checkpoint, if any; never; or a checkpoint's folder");
+    line("artifact", s.artifact, anything, role::free.of_run(),
+         "quantised file written at the end");
+    line("record_quirks", s.record_quirks, anything, role::frozen.compatibility(),
+         "reproduce known bugs of the reference implementation, to compare losses with it");
+    line("tensorboard", s.tensorboard, anything, role::free.of_rank(),
+         "also write the scalars of metrics.jsonl for TensorBoard, in OUTPUT_DIR/tensorboard");
   }
 };
 

@@ -1,16 +1,18 @@
 #pragma once
 // Every setting of the program. A setting is declared twice, side by side: as a member with its
-// default, and as a line in `visit` with name, range and help. Parsing, help, checks and
-// config.json are visitors: v(name, member, Limit, help). The text forms of
+// default, and as a line in `visit` with name, range, role and help. Parsing, help, checks,
+// config.json and resuming read these lines (for_each_setting). The text forms of
 // `matrix_lr` are MATRIX_LR (environment, --config files) and --matrix-lr (flags).
 #include <map>
 #include <string>
+#include <type_traits>
 
 #include "config/data_config.h"
 #include "config/model_config.h"
 #include "config/optim_config.h"
 #include "config/run_config.h"
 #include "config/runtime_config.h"
+#include "config/setting.h"
 #include "config/ttt_config.h"
 
 namespace tg {
@@ -25,23 +27,15 @@ struct Settings {
   IoConfig io;
   RuntimeConfig runtime;
 
-  template <class V>
-  void visit(V&& v) {
-    groups(*this, [&](const char*, auto& group) { group.visit(v); });
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    visit_groups(s, [&](const char*, auto& group) {
+      std::remove_cvref_t<decltype(group)>::visit(group, line);
+    });
   }
-  template <class V>
-  void visit(V&& v) const {
-    groups(*this, [&](const char*, const auto& group) { group.visit(v); });
-  }
-  // f(title, struct), in the order of the help text.
-  template <class F>
-  void visit_groups(F&& f) const {
-    groups(*this, f);
-  }
-
- private:
+  // f(title, group), in the order of the help text.
   template <class Self, class F>
-  static void groups(Self& s, F&& f) {
+  static void visit_groups(Self& s, F&& f) {
     f("Data", s.data);
     f("Run", s.run);
     f("Model", s.model);

@@ -64,6 +64,19 @@ bool read_value(std::string_view text, E& value) {
 
 std::string limit_text(const Limit& limit);  // " of at least 1", " above 0", " in [0, 1)"
 
+// The words of which a setting of type T takes one; of other types none.
+template <class T>
+std::vector<std::string_view> words_of_type() {
+  if constexpr (std::is_same_v<T, bool>) {
+    return {"0", "1", "true", "false"};
+  } else if constexpr (std::is_enum_v<T>) {
+    constexpr auto words = choices_of(T{});
+    return {words.begin(), words.end()};
+  } else {
+    return {};
+  }
+}
+
 // The values that a setting of type T takes: "an integer of at least 1", "auto|cuda|cpu".
 template <class T>
 std::string expected_text(const Limit& limit) {
@@ -71,8 +84,8 @@ std::string expected_text(const Limit& limit) {
     return "an integer" + limit_text(limit);
   } else if constexpr (std::is_same_v<T, double>) {
     return "a number" + limit_text(limit);
-  } else if constexpr (std::is_same_v<T, bool>) {
-    return "0|1|true|false";
+  } else if constexpr (std::is_same_v<T, bool> || std::is_enum_v<T>) {
+    return fmt::format("{}", fmt::join(words_of_type<T>(), "|"));
   } else if constexpr (std::is_same_v<T, Every>) {
     return "a number of steps, or of minutes with m (100, 5m)";
   } else if constexpr (std::is_same_v<T, CountOrAuto>) {
@@ -83,8 +96,6 @@ std::string expected_text(const Limit& limit) {
            "which it counts (1024,2048@0.5)";
   } else if constexpr (std::is_same_v<T, Fp8Parts>) {
     return "0, 1, or some of mlp, qkv, out and head with commas between them";
-  } else if constexpr (std::is_enum_v<T>) {
-    return fmt::format("{}", fmt::join(choices_of(T{}), "|"));
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
     return "integers with commas between them";
   } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "config/limits.h"
+#include "config/role.h"
 
 namespace tg {
 
@@ -16,28 +17,21 @@ struct TttConfig {
   std::int64_t ttt_batch_seqs = 32;
   double ttt_grad_clip = 1;
 
-  template <class V>
-  void visit(V&& v) {
-    list(*this, v);
-  }
-  template <class V>
-  void visit(V&& v) const {
-    list(*this, v);
-  }
-
- private:
-  template <class Self, class V>
-  static void list(Self& s, V& v) {
-    v("ttt_enabled", s.ttt_enabled, anything,
-      "score validation chunk by chunk, training on what was scored");
-    v("ttt_lr", s.ttt_lr, at_least(0), "learning rate of the first chunk");
-    v("ttt_epochs", s.ttt_epochs, at_least(0), "passes over a scored chunk");
-    v("ttt_chunk_tokens", s.ttt_chunk_tokens, within(1, most_tokens), "tokens of a chunk");
-    v("ttt_freeze_blocks", s.ttt_freeze_blocks, at_least(0), "first blocks that are left alone");
-    v("ttt_momentum", s.ttt_momentum, fraction, "momentum, kept across chunks");
-    v("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), "rows of a batch");
-    v("ttt_grad_clip", s.ttt_grad_clip, at_least(0),
-      "largest norm of its gradient; 0: no clipping");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("ttt_enabled", s.ttt_enabled, anything, role::free,
+         "score validation chunk by chunk, training on what was scored");
+    line("ttt_lr", s.ttt_lr, at_least(0), role::free, "learning rate of the first chunk");
+    line("ttt_epochs", s.ttt_epochs, at_least(0), role::free, "passes over a scored chunk");
+    line("ttt_chunk_tokens", s.ttt_chunk_tokens, within(1, most_tokens), role::free,
+         "tokens of a chunk");
+    line("ttt_freeze_blocks", s.ttt_freeze_blocks, at_least(0), role::free,
+         "first blocks that stay frozen");
+    line("ttt_momentum", s.ttt_momentum, fraction, role::free,
+         "momentum of SGD, kept across chunks");
+    line("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), role::free, "sequences of a batch");
+    line("ttt_grad_clip", s.ttt_grad_clip, at_least(0), role::free,
+         "maximum norm of its gradient; 0: no clipping");
   }
 };
 

@@ -319,6 +319,7 @@ class CompletionTest(ModelTest):
         self.assertEqual(self.complete("--seed", ""), [])
         (self.folder / "a_model.pt").touch()
         self.assertEqual(self.complete("eval", "--init-from", "a_mo"), ["a_model.pt"])
+        self.assertEqual(self.complete("sample", "--prompt", "a_mo"), [], "a text that is no path")
 
 
 if __name__ == "__main__":

@@ -48,11 +48,12 @@ TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
   const auto settings = settings_of({"MTP_NUM_HEADS=1"});
   const auto frozen = frozen_settings(settings, 1);
   const std::set<std::string> free = {"lr_trace", "muon_beta2", "embed_lr"};
-  const auto expect_frozen = [&](const std::string& name, const auto&, const Limit&, const char*) {
-    EXPECT_EQ(frozen.contains(env_name(name)), !free.contains(name)) << name;
+  const auto expect_frozen = [&](const auto& setting) {
+    EXPECT_EQ(frozen.contains(env_name(setting.name)), !free.contains(setting.name))
+        << setting.name;
   };
-  settings.model.visit(expect_frozen);
-  settings.optim.visit(expect_frozen);
+  for_each_setting(settings.model, expect_frozen);
+  for_each_setting(settings.optim, expect_frozen);
 }
 
 TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {

@@ -34,11 +34,11 @@ struct ToolOptions {
   std::int64_t tokens = 5;
   bool cache = true;
 
-  template <class V>
-  void visit(V&& v) {
-    v("prompt", prompt, anything, "text");
-    v("tokens", tokens, at_least(1), "how many");
-    v("cache", cache, anything, "whether");
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("prompt", s.prompt, anything, role::option, "text");
+    line("tokens", s.tokens, at_least(1), role::option, "how many");
+    line("cache", s.cache, anything, role::option, "whether");
   }
 };
 
@@ -158,13 +158,23 @@ TEST(Parse, HelpAndVersionLookAtNothingElse) {
 
 TEST(Parse, HelpNamesEverySettingWithItsDefaultAndRange) {
   const std::string help = help_text();
-  Settings().visit([&](const char* name, const auto&, const Limit&, const char* text) {
-    EXPECT_NE(help.find(text), std::string::npos) << name;
+  for_each_setting(Settings(), [&](const auto& setting) {
+    EXPECT_NE(help.find(setting.help), std::string::npos) << setting.name;
   });
   EXPECT_NE(help.find("\nOptimizer\n"), std::string::npos);
   EXPECT_NE(help.find("--matrix-lr  MATRIX_LR\n"), std::string::npos);
   EXPECT_NE(help.find("takes a number of at least 0; default 0.025\n"), std::string::npos);
   EXPECT_NE(help.find("takes auto|cuda|cpu; default auto\n"), std::string::npos);
+}
+
+TEST(Parse, HelpHasTheCompatibilitySettingsInALastGroupOfTheirOwn) {
+  const std::string help = help_text();
+  const auto group = help.find("\nCompatibility with the Python reference implementation\n");
+  ASSERT_NE(group, std::string::npos);
+  for_each_setting(Settings(), [&](const auto& setting) {
+    const auto at = help.find("--" + flag_name(setting.name) + "  ");
+    EXPECT_EQ(at > group, setting.role.is_compatibility) << setting.name;
+  });
 }
 
 struct BadInput {

@@ -144,7 +144,8 @@ TEST(Settings, HaveTheRecordsNamesAndDefaults) {
 
 TEST(Settings, AreNamedOnceAndSayWhatTheyDo) {
   std::set<std::string> names;
-  Settings().visit([&](const char* name, const auto& value, const Limit& limit, const char* help) {
+  for_each_setting(Settings(), [&](const auto& setting) {
+    const auto& [name, value, limit, role, help] = setting;
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_GT(std::string(help).size(), 5u) << name;
     EXPECT_TRUE(is_allowed(value, limit)) << name << ": the default is out of range";

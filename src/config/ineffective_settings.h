@@ -8,6 +8,6 @@
 namespace tg {
 
 // One line for each setting that was set and has no effect, or none yet.
-std::vector<std::string> notices(const Settings& settings, const Origins& origins);
+std::vector<std::string> ineffective_settings(const Settings& settings, const Origins& origins);
 
 }  // namespace tg

@@ -1,0 +1,23 @@
+#include "config/ineffective_settings.h"
+
+#include <fmt/format.h>
+
+#include "config/text.h"
+
+namespace tg {
+
+std::vector<std::string> ineffective_settings(const Settings& settings, const Origins& origins) {
+  std::vector<std::string> lines;
+  for_each_setting(settings, [&](const auto& setting) {
+    const Ineffective& ineffective = setting.role.ineffective;
+    if (ineffective.when == nullptr || !ineffective.when(settings)) return;
+    const auto origin = origins.find(setting.name);
+    const bool given = origin != origins.end() && origin->second != "default";
+    if (!given && !ineffective.default_too) return;
+    lines.push_back(fmt::format("{}={} {}", env_name(setting.name), value_text(setting.value),
+                                ineffective.text));
+  });
+  return lines;
+}
+
+}  // namespace tg

@@ -1,0 +1,102 @@
+#include "config/mode.h"
+
+#include "config/derived.h"
+#include "config/settings.h"
+
+namespace tg::mode {
+
+bool has_bigram(const Settings& s) {
+  return s.model.bigram_vocab_size > 0;
+}
+
+bool has_value_embedding(const Settings& s) {
+  return s.model.ve_enabled;
+}
+
+bool has_mtp_heads(const Settings& s) {
+  return s.model.mtp_num_heads > 0;
+}
+
+bool ties_embeddings(const Settings& s) {
+  return s.model.tie_embeddings;
+}
+
+bool unties_embeddings(const Settings& s) {
+  return !s.model.tie_embeddings;
+}
+
+bool steps_heads(const Settings& s) {
+  return unties_embeddings(s) || (has_mtp_heads(s) && !s.runtime.record_quirks);
+}
+
+bool warms_momentum_up(const Settings& s) {
+  return s.optim.muon_momentum_warmup_steps > 0;
+}
+
+bool has_schedule_length(const Settings& s) {
+  return s.run.schedule_iterations > 0 && !follows_lr_trace(s);
+}
+
+bool follows_lr_trace(const Settings& s) {
+  return !s.optim.lr_trace.empty();
+}
+
+bool bigram_stays_zero(const Settings& s) {
+  const ModelConfig& m = s.model;
+  return has_bigram(s) && m.bigram_dim != m.model_dim &&
+         !is_drawn_projection(m.model_dim, m.bigram_dim) && s.runtime.init_from.empty();
+}
+
+bool averages_by_lawa(const Settings& s) {
+  return s.averaging.lawa_enabled;
+}
+
+bool averages_without_lawa(const Settings& s) {
+  return !s.averaging.lawa_enabled;
+}
+
+bool updates_ema(const Settings& s) {
+  return s.averaging.ema_enabled || s.averaging.lawa_enabled;
+}
+
+bool may_apply_swa(const Settings& s) {
+  return !updates_ema(s) && !s.runtime.record_quirks;
+}
+
+bool applies_swa(const Settings& s) {
+  return s.averaging.swa_enabled && may_apply_swa(s);
+}
+
+bool starts_without_qat(const Settings& s) {
+  return !s.averaging.qat_enabled;
+}
+
+bool keeps_no_int8(const Settings& s) {
+  return s.runtime.artifact != Artifact::int8_zlib;
+}
+
+bool windows_do_not_overlap(const Settings& s) {
+  return s.run.eval_stride >= eval_length(s);
+}
+
+bool times_no_phases(const Settings& s) {
+  return s.io.training_timing_breakdown == TimingBreakdown::off;
+}
+
+bool writes_no_trace(const Settings& s) {
+  return s.runtime.profile != ProfileMode::on;
+}
+
+bool saves_without_name(const Settings& s) {
+  return !saves_nothing(s) && s.data.run_id.empty() && s.runtime.output_dir.empty();
+}
+
+bool saves_nothing(const Settings& s) {
+  return s.runtime.checkpoint_every.count == 0;
+}
+
+bool limits_no_gpu(const Settings& s) {
+  return s.runtime.memory_limit_gb > 0 && s.runtime.device == DeviceChoice::cpu;
+}
+
+}  // namespace tg::mode

@@ -1,0 +1,44 @@
+#pragma once
+// What is switched on in a run, and so which settings have an effect. Declared apart from Settings,
+// whose groups name these conditions beside the settings that they are about.
+
+namespace tg {
+
+struct Settings;
+
+namespace mode {
+
+// The model and its optimizer.
+bool has_bigram(const Settings& settings);
+bool has_value_embedding(const Settings& settings);
+bool has_mtp_heads(const Settings& settings);
+bool ties_embeddings(const Settings& settings);
+bool unties_embeddings(const Settings& settings);
+bool steps_heads(const Settings& settings);  // an untied one, or those of multi-token prediction
+bool warms_momentum_up(const Settings& settings);
+bool has_schedule_length(const Settings& settings);  // SCHEDULE_ITERATIONS, and no trace instead
+bool follows_lr_trace(const Settings& settings);
+// BIGRAM_DIM's table and projection both begin at zero, so that no gradient ever reaches them.
+bool bigram_stays_zero(const Settings& settings);
+
+// Averaging and quantisation. LAWA takes precedence over EMA, which it needs until it has two
+// copies, and both over SWA.
+bool averages_by_lawa(const Settings& settings);
+bool averages_without_lawa(const Settings& settings);
+bool updates_ema(const Settings& settings);
+bool may_apply_swa(const Settings& settings);
+bool applies_swa(const Settings& settings);
+bool starts_without_qat(const Settings& settings);
+bool keeps_no_int8(const Settings& settings);
+
+// Evaluation, timing and checkpoints.
+bool windows_do_not_overlap(const Settings& settings);
+bool times_no_phases(const Settings& settings);
+bool writes_no_trace(const Settings& settings);
+bool saves_nothing(const Settings& settings);
+// No later start finds its checkpoints, since each draws a RUN_ID of its own.
+bool saves_without_name(const Settings& settings);
+bool limits_no_gpu(const Settings& settings);
+
+}  // namespace mode
+}  // namespace tg

@@ -1,0 +1,76 @@
+#pragma once
+// What a setting is to those who treat all settings alike: resuming, the comparison of ranks, the
+// use of a model after its run, warnings, --help and the completion.
+#include <type_traits>
+
+namespace tg {
+
+struct Settings;
+using Condition = bool (*)(const Settings&);
+
+// Whom a setting's value concerns.
+enum class Scope {
+  model,  // also who uses the run's model later, with the config.json of the run
+  run,    // this run and its machine alone
+  rank,   // likewise, and its ranks may differ
+};
+
+// The warning about a setting without effect: "NAME=value " and `text`.
+struct Ineffective {
+  Condition when = nullptr;  // null: never
+  const char* text = nullptr;
+  bool default_too = false;  // else only if the setting was given
+};
+
+struct Role {
+  Condition is_frozen;  // whether a resumed run must have the value of the checkpoint's run
+  Scope scope = Scope::model;
+  bool is_path = false;
+  bool is_compatibility = false;  // accepted as the reference implementation accepts it
+  Ineffective ineffective = {};
+
+  // No default: whoever declares a setting says whether it is frozen.
+  constexpr explicit Role(Condition frozen) : is_frozen(frozen) {}
+
+  constexpr Role of_run() const { return with(&Role::scope, Scope::run); }
+  constexpr Role of_rank() const { return with(&Role::scope, Scope::rank); }
+  constexpr Role path() const { return with(&Role::is_path, true); }
+  constexpr Role compatibility() const { return with(&Role::is_compatibility, true); }
+  // Warns where `when` holds and the setting was given.
+  constexpr Role ineffective_if(Condition when, const char* text) const {
+    return with(&Role::ineffective, {.when = when, .text = text});
+  }
+  // Warns where `when` holds, also of the default.
+  constexpr Role warned_if(Condition when, const char* text) const {
+    return with(&Role::ineffective, {.when = when, .text = text, .default_too = true});
+  }
+
+ private:
+  template <class T>
+  constexpr Role with(T Role::*member, std::type_identity_t<T> value) const {
+    Role role = *this;
+    role.*member = value;
+    return role;
+  }
+};
+
+namespace role {
+
+constexpr bool always(const Settings&) {
+  return true;
+}
+constexpr bool never(const Settings&) {
+  return false;
+}
+
+inline constexpr Role frozen(always);
+// Frozen only where it has an effect.
+constexpr Role frozen_if(Condition has_effect) {
+  return Role(has_effect);
+}
+inline constexpr Role free(never);
+// A command's own flag: no run has it.
+inline constexpr Role option = free.of_rank();
+
+}  // namespace role
+}  // namespace tg

@@ -1,0 +1,89 @@
+#include "config/ineffective_settings.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/config/helpers.h"
+
+namespace tg {
+namespace {
+
+std::vector<std::string> warnings_of(const std::vector<std::string>& variables) {
+  const auto result = parse({}, variables);
+  return ineffective_settings(result.settings, result.origins);
+}
+
+TEST(IneffectiveSettings, AreNoneByDefault) {
+  EXPECT_EQ(warnings_of({}), std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"SEED=1", "LATE_QAT_THRESHOLD=0", "RESUME=never"}),
+            std::vector<std::string>());
+}
+
+TEST(IneffectiveSettings, AreParametersThatNoGradientEverReaches) {
+  const auto lines = warnings_of({"BIGRAM_DIM=32"});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with(
+      "BIGRAM_DIM=32 leaves bigram.embed.weight and bigram.proj.weight without effect: both begin "
+      "at zero"))
+      << lines[0];
+  EXPECT_EQ(warnings_of({"MODEL_DIM=32", "BIGRAM_DIM=64"}).size(), 1u);
+  // Without a projection the table learns from zero; weights from a file begin where they are.
+  for (const std::vector<std::string>& alive :
+       {std::vector<std::string>{"MODEL_DIM=32", "BIGRAM_DIM=32"},
+        {"MODEL_DIM=64", "BIGRAM_DIM=80"},
+        {"BIGRAM_DIM=32", "BIGRAM_VOCAB_SIZE=0"},
+        {"BIGRAM_DIM=32", "INIT_FROM=weights.pt"}}) {
+    EXPECT_EQ(warnings_of(alive), std::vector<std::string>()) << alive.back();
+  }
+}
+
+TEST(IneffectiveSettings, AreNamedWithTheReason) {
+  EXPECT_EQ(warnings_of({"MUON_BETA2=0.95"}),
+            std::vector<std::string>{"MUON_BETA2=0.95 has no effect"});
+  EXPECT_EQ(warnings_of({"LATE_QAT=1"}),
+            std::vector<std::string>{"LATE_QAT=1 has no effect: LATE_QAT_THRESHOLD decides"});
+  EXPECT_EQ(warnings_of({"INT8_KEEP_FLOAT_FP32_NAME_PATTERNS=a"}),
+            std::vector<std::string>{
+                "INT8_KEEP_FLOAT_FP32_NAME_PATTERNS=a has no effect without ARTIFACT=int8_zlib"});
+  EXPECT_EQ(
+      warnings_of({"EVAL_STRIDE=2048"}),
+      std::vector<std::string>{
+          "EVAL_STRIDE=2048 is not below the evaluation's row: no sliding-window evaluation"});
+}
+
+TEST(IneffectiveSettings, AreThoseOfATimingOrTraceThatIsOff) {
+  EXPECT_EQ(warnings_of({"TRAINING_TIMING_EVERY=5"}),
+            std::vector<std::string>{
+                "TRAINING_TIMING_EVERY=5 has no effect without TRAINING_TIMING_BREAKDOWN"});
+  EXPECT_EQ(warnings_of({"TRAINING_TIMING_EVERY=5", "TRAINING_TIMING_BREAKDOWN=events"}).size(),
+            0u);
+  EXPECT_EQ(warnings_of({"PROFILE_START=5", "PROFILE_STEPS=2"}).size(), 2u);
+  EXPECT_EQ(warnings_of({"PROFILE_START=5", "PROFILE=1"}).size(), 0u);
+}
+
+TEST(IneffectiveSettings, AreCheckpointsThatNoLaterRunFinds) {
+  const auto lines = warnings_of({"CHECKPOINT_EVERY=5m"});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("CHECKPOINT_EVERY=5m without RUN_ID or OUTPUT_DIR:"));
+  for (const auto* name : {"RUN_ID=a", "OUTPUT_DIR=a"}) {
+    EXPECT_EQ(warnings_of({"CHECKPOINT_EVERY=5", name}), std::vector<std::string>());
+  }
+  EXPECT_EQ(warnings_of({"KEEP=5"}),
+            std::vector<std::string>{"KEEP=5 has no effect without CHECKPOINT_EVERY"});
+}
+
+TEST(IneffectiveSettings, AreAGpusMemoryLimitOnTheCpu) {
+  const auto lines = warnings_of({"DEVICE=cpu", "MEMORY_LIMIT_GB=8"});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("MEMORY_LIMIT_GB=8.0 has no effect with DEVICE=cpu"))
+      << lines[0];
+  EXPECT_EQ(warnings_of({"MEMORY_LIMIT_GB=8"}).size(), 0u);
+  EXPECT_EQ(warnings_of({"DEVICE=cpu", "MEMORY_LIMIT_GB=0"}).size(), 0u);
+}
+
+TEST(IneffectiveSettings, AreNotThoseThatHaveAnEffect) {
+  EXPECT_EQ(warnings_of({"COMPUTE_DTYPE=fp16", "ACTIVATION_RECOMPUTE=block"}).size(), 0u);
+  EXPECT_EQ(warnings_of({"FP8=1", "VAL_PREFETCH=1"}).size(), 0u);
+}
+
+}  // namespace
+}  // namespace tg
