@@ -11,10 +11,18 @@ import sys
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
 LAYERS = "base config device data ops model comm optim store artifact eval train report commands".split()
 # Files that are a library beside their layer's, without suffix.
-LIBRARIES = {"data/feeder": "feeder"}
-# Folders that compile without LibTorch's headers, and their exceptions: the copy to the device.
-WITHOUT_TORCH = {"base", "config", "data"}
-WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
+FILES = "append_file atomic_file byte_source crc32 json_fields jsonl".split()
+RUN_LOG = (
+    "end_events event_fields event_file event_json event_schema events metrics_reader score_events "
+    "start_events step_events warning_events"
+).split()
+LIBRARIES = {
+    "data/feeder": "feeder",
+    **{f"store/{stem}": "files" for stem in FILES},
+    **{f"store/{stem}": "run_log" for stem in RUN_LOG},
+}
+# Libraries that compile without LibTorch's headers.
+WITHOUT_TORCH = {"base", "config", "data", "files", "run_log", "report"}
 # Kernels and their launchers' headers compile without LibTorch too.
 KERNELS = re.compile(r"ops/.*(\.cuh?|_(kernel|hopper)\.h)|device/launch\.h")
 # The only files that read the environment.
@@ -71,8 +79,8 @@ def check_include(source, name, src):
     layer = layer_of(relative)
     if layer is None:
         return
-    if layer in WITHOUT_TORCH and relative.as_posix() not in WITH_TORCH and TORCH.match(name):
-        yield f"{layer}/ does without LibTorch, but includes {name}"
+    if library_of(relative) in WITHOUT_TORCH and TORCH.match(name):
+        yield f"{library_of(relative)} does without LibTorch, but includes {name}"
     if KERNELS.fullmatch(relative.as_posix()) and TORCH.match(name):
         yield f"kernels do without LibTorch, but include {name}"
     target = included(source, name, src)

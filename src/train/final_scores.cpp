@@ -60,7 +60,8 @@ void FinalScores::emit_score(const std::string& name, std::int64_t stride, Score
   const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - began;
   emit_(FinalScored{.line_name = name,
                     .name = name + "_exact",
-                    .score = scored,
+                    .loss = scored.loss,
+                    .bpb = scored.bpb,
                     .eval_ms = spent.count(),
                     .stride = stride,
                     .exact_line = true});

@@ -59,7 +59,11 @@ Trainer::Trainer(RunSetup setup, Communicator& communicator)
       resume_(with_same_data(setup, data_, *parts_.tokens.train, communicator.rank())),
       state_(settings_, machine_.device, communicator, parts_.weights.parameters, parts_.optimizer,
              parts_.weights.model.fp8_scales(), parts_.feeder),
-      report_(output_dir_, settings_, setup.origins, machine_, communicator,
+      report_(output_dir_, settings_, setup.origins,
+              {.rank = communicator.rank(),
+               .world_size = communicator.world_size(),
+               .device = machine_.device_name,
+               .versions = version_text()},
               continued_step(resume_)),
       checkpoints_(settings_, machine_, communicator, setup.store, output_dir_, data_,
                    how_to_go_on(settings_, setup.origins), report_),
@@ -250,7 +254,10 @@ Score Trainer::score() {
   make_room();
   return parts_.validation.score(
       parts_.weights.model, settings_.run.train_seq_len.last(),
-      [this](const ValidationProgress& so_far) { report_.emit(so_far); });
+      [this](const ValidationProgress& so_far) {
+        report_.emit(ValidationProgressed{so_far.batch, so_far.batches, so_far.mean_loss,
+                                          so_far.predictions});
+      });
 }
 
 void Trainer::validate(std::int64_t step) {
@@ -262,21 +269,22 @@ void Trainer::validate(std::int64_t step) {
   const double spent = milliseconds_since(began);
   state_.validation_ms += spent;
   validation_before_step_ms_ += spent;
-  report_.emit(Validated{step, scored, state_.clock.elapsed_ms(), spent});
+  report_.emit(Validated{step, scored.loss, scored.bpb, state_.clock.elapsed_ms(), spent});
   state_.add_validation(step, scored.loss);
   state_.clock.start();
 }
 
 void Trainer::finish() {
   report_.emit(LoopEnded{state_.clock.elapsed_ms(), state_.validation_ms});
-  report_.emit(MemoryMeasured{peak_memory(machine_.device)});
+  const auto peak = peak_memory(machine_.device);
+  report_.emit(MemoryMeasured{peak.allocated, peak.reserved});
   const auto line = state_.average->apply();
   require_finite(parts_.weights.parameters);
   if (!line.empty()) {
     report_.emit(AverageApplied{line});
     const auto began = std::chrono::steady_clock::now();
     const auto scored = score();
-    report_.emit(FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored,
+    report_.emit(FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored.loss, scored.bpb,
                              milliseconds_since(began)});
   }
   if (communicator_.rank() == 0) {
