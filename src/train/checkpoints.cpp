@@ -9,6 +9,7 @@
 #include "base/stop_signal.h"
 #include "store/checkpoint_folder.h"
 #include "store/finished_marker.h"
+#include "train/output_dir.h"
 
 namespace tg {
 
@@ -28,10 +29,6 @@ Manifest manifest_of(const Settings& settings, const Machine& machine, int world
 }
 
 }  // namespace
-
-std::string checkpoints_folder(const std::string& output_dir) {
-  return output_dir + "/checkpoints";
-}
 
 Checkpoints::Checkpoints(const Settings& settings, const Machine& machine,
                          Communicator& communicator, const Store& store,

@@ -16,9 +16,6 @@
 
 namespace tg {
 
-// A run's folder of checkpoints.
-std::string checkpoints_folder(const std::string& output_dir);
-
 // All ranks call each function for the same steps.
 class Checkpoints {
  public:

@@ -13,7 +13,7 @@
 #include "store/finished_marker.h"
 #include "train/artifact_files.h"
 #include "train/checkpoint_model.h"
-#include "train/checkpoints.h"
+#include "train/output_dir.h"
 #include "train/run_files.h"
 
 namespace tg {

@@ -15,8 +15,8 @@
 #include "store/checkpoint_reader.h"
 #include "store/finished_marker.h"
 #include "store/safetensors.h"
-#include "train/checkpoints.h"
 #include "train/data_identity.h"
+#include "train/output_dir.h"
 
 namespace tg {
 
