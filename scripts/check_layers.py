@@ -2,7 +2,8 @@
 """usage: check_layers.py [ROOT]
 
 Checks the rules of docs/architecture.md that a compiler does not: who includes and links whom, who
-reads or changes the environment, who waits for the device. Prints each breach as FILE:LINE and exits 1.
+links LibTorch, who reads or changes the environment, who waits for the device. Prints each breach as
+FILE:LINE and exits 1.
 """
 import pathlib
 import re
@@ -11,10 +12,18 @@ import sys
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
 LAYERS = "base config device data ops model comm optim store artifact eval train report commands".split()
 # Files that are a library beside their layer's, without suffix.
-LIBRARIES = {"data/feeder": "feeder"}
-# Folders that compile without LibTorch's headers, and their exceptions: the copy to the device.
-WITHOUT_TORCH = {"base", "config", "data"}
-WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
+FILES = "append_file atomic_file byte_source crc32 json_fields jsonl".split()
+RUN_LOG = (
+    "end_events event_fields event_file event_json event_schema events metrics_reader score_events "
+    "start_events step_events warning_events"
+).split()
+LIBRARIES = {
+    "data/feeder": "feeder",
+    **{f"store/{stem}": "files" for stem in FILES},
+    **{f"store/{stem}": "run_log" for stem in RUN_LOG},
+}
+# Libraries that neither compile nor link with LibTorch.
+WITHOUT_TORCH = {"base", "config", "data", "files", "run_log", "report"}
 # Kernels and their launchers' headers compile without LibTorch too.
 KERNELS = re.compile(r"ops/.*(\.cuh?|_(kernel|hopper)\.h)|device/launch\.h")
 # The only files that read the environment.
@@ -71,8 +80,8 @@ def check_include(source, name, src):
     layer = layer_of(relative)
     if layer is None:
         return
-    if layer in WITHOUT_TORCH and relative.as_posix() not in WITH_TORCH and TORCH.match(name):
-        yield f"{layer}/ does without LibTorch, but includes {name}"
+    if library_of(relative) in WITHOUT_TORCH and TORCH.match(name):
+        yield f"{library_of(relative)} does without LibTorch, but includes {name}"
     if KERNELS.fullmatch(relative.as_posix()) and TORCH.match(name):
         yield f"kernels do without LibTorch, but include {name}"
     target = included(source, name, src)
@@ -133,6 +142,43 @@ def check_links(cmake, includes, src):
                 yield f"{where}: {name} links {other}, which it does not include"
 
 
+def all_links(src):
+    """{library: (its CMakeLists.txt, the targets that it links, LibTorch as "torch")}."""
+    call = re.compile(r"\b(train_gpt_layer|train_gpt_use_torch|target_link_libraries)\((\w+)([^)]*)\)")
+    links = {}
+    for cmake in sorted(src.rglob("CMakeLists.txt")):
+        for function, name, rest in call.findall(cmake.read_text(encoding="utf-8")):
+            words = rest.split()
+            targets = links.setdefault(name, (cmake, []))[1]
+            if function == "train_gpt_use_torch" or (function == "train_gpt_layer" and "TORCH" in words):
+                targets.append("torch")
+            if function == "train_gpt_layer":
+                words = words[words.index("LINK") + 1 :] if "LINK" in words else []
+            targets += ["torch" if re.match("torch(_|::)", word) else word for word in words]
+    return links
+
+
+def path_to_torch(name, links, seen):
+    """[name, ..., "torch"]: by whom LibTorch comes; None where it does not."""
+    if name == "torch":
+        return [name]
+    seen.add(name)
+    for target in links.get(name, (None, []))[1]:
+        rest = path_to_torch(target, links, seen) if target not in seen else None
+        if rest:
+            return [name, *rest]
+    return None
+
+
+def check_torch_links(src):
+    links = all_links(src)
+    for name in sorted(WITHOUT_TORCH & links.keys()):
+        path = path_to_torch(name, links, set())
+        if path:
+            where = links[name][0].relative_to(src)
+            yield f"src/{where}: {name} does without LibTorch, but links it: {' > '.join(path)}"
+
+
 def check_circles(includes):
     """Folders include each other in one direction only, those within a layer too."""
     uses = {}
@@ -162,6 +208,7 @@ def check(root):
             breaches += check_source(path, src)
         elif path.name == "CMakeLists.txt":
             breaches += check_links(path, includes, src)
+    breaches += check_torch_links(src)
     breaches += check_circles(includes)
     for folder in sorted(path.name for path in src.iterdir() if path.is_dir()):
         if folder not in LAYERS:

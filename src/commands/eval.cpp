@@ -177,7 +177,7 @@ void eval_command(int argc, const char* const* argv) {
                             settings.runtime.comm_timeout_s);
   const auto model = choose_model(settings, communicator);
   settings.runtime.artifact = model.artifact;
-  const LogSink log(settings, machine, joined.launch.world_size);
+  LogSink log(settings, joined.launch.world_size);
   const auto emit = [&](const RunEvent& event) {
     if (communicator.rank() == 0) std::visit(log, event);
   };

@@ -7,7 +7,7 @@
 #include "config/check.h"
 #include "config/launch.h"
 #include "config/settings.h"
-#include "train/events.h"
+#include "store/events.h"
 #include "train/machine.h"
 
 namespace tg {

@@ -49,7 +49,7 @@ void quantize_command(int argc, const char* const* argv) {
   Communicator alone;
   choose_model(settings, alone);
   const auto parameters = stored_weights(settings, joined.machine.device);
-  LogSink(settings, joined.machine, 1)(write_artifact(parameters, settings, options.out));
+  LogSink(settings, 1)(write_artifact(parameters, settings, options.out));
 }
 
 }  // namespace tg

@@ -32,7 +32,9 @@ void train_command(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const auto joined =
       join_ranks(settings, origins, SettingsUse::training, ineffective_settings(settings, origins));
-  const OutputDir output_dir(settings, joined.rendezvous, joined.launch);
+  const OutputDir output_dir(settings, joined.launch.rank, [&](const auto& key, const auto& value) {
+    return broadcast_from_rank_0(joined.rendezvous, joined.launch, key, value);
+  });
   Communicator communicator(joined.rendezvous, joined.launch, joined.machine.device,
                             settings.runtime.comm_timeout_s, output_dir.path() + "/comm_traces");
   auto beginning = find_beginning(settings, joined.machine, output_dir.path(), communicator);

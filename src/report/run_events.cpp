@@ -6,17 +6,22 @@
 
 #include "base/error.h"
 #include "base/is_in.h"
+#include "store/events.h"
 
 namespace tg {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 7> kMarks = {
-    "checkpoint", "resume", "batches", "late_qat", "swa", "skipped_step", "stopping_early"};
-constexpr std::array<std::string_view, 3> kLists = {"warning", "final", "artifact"};
-constexpr std::array<std::string_view, 5> kLast = {"data", "start", "first_step", "closing",
-                                                   "memory"};
+constexpr auto kMarks = std::to_array<std::string_view>(
+    {CheckpointSaved::kEvent.name, Resumed::kEvent.name, BatchesChanged::kEvent.name,
+     LateQatStarted::kEvent.name, SwaStarted::kEvent.name, StepSkipped::kEvent.name,
+     StoppedEarly::kEvent.name});
+constexpr auto kLists = std::to_array<std::string_view>(
+    {SettingWarning::kEvent.name, FinalScored::kEvent.name, ArtifactWritten::kEvent.name});
+constexpr auto kLast = std::to_array<std::string_view>(
+    {DataPlanned::kEvent.name, RunStarted::kEvent.name, FirstStepEnded::kEvent.name,
+     LoopEnded::kEvent.name, MemoryMeasured::kEvent.name});
 
 }  // namespace
 
@@ -37,15 +42,15 @@ void RunEvents::Ends::append_to(json& list) const {
 
 void RunEvents::add(const json& event, const std::string& place) {
   const auto& name = event["event"].get_ref<const std::string&>();
-  if (name == "train") {
+  if (name == StepEnded::kEvent.name) {
     REQUIRE(begun(), ExitCode::bad_data,
             "{}: expected a \"start\" event before the first \"train\", found none", place);
     tables_.add_train(event, place);
   }
   status_.add(event);
-  if (name == "start") tables_.set_defaults(event);
-  if (name == "timing") tables_.add_timing(event);
-  if (name == "val") tables_.add_val(event);
+  if (name == RunStarted::kEvent.name) tables_.set_defaults(event);
+  if (name == StepTimed::kEvent.name) tables_.add_timing(event);
+  if (name == Validated::kEvent.name) tables_.add_val(event);
   if (is_in(kMarks, name) || is_in(kLists, name)) {
     ++counts_[name];
     lists_[name].add(event);

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "store/events.h"
+
 namespace tg {
 namespace {
 
@@ -31,17 +33,18 @@ double patience_s(double longest_s) {
 
 void RunStatus::add(const json& event) {
   const auto& name = event["event"].get_ref<const std::string&>();
-  exit_ = name == "exit" ? event : json();  // a run that goes on has not ended
-  if (name == "train") {
+  exit_ = name == RunEnded::kEvent.name ? event : json();  // a run that goes on has not ended
+  if (name == StepEnded::kEvent.name) {
     const double ms = 1000 * seconds(event, "train_time_ms");
     if (steps_) longest_s_ = std::max(longest_s_, (ms - last_ms_) / 1000);
     last_ms_ = ms;
     step_ = event["step"].get<std::int64_t>();
     steps_ = true;
   }
-  if (name == "resume") step_ = event["step"].get<std::int64_t>();
-  if (name == "val") longest_s_ = std::max(longest_s_, seconds(event, "val_time_ms"));
-  if (name == "closing") closing_ = true;
+  if (name == Resumed::kEvent.name) step_ = event["step"].get<std::int64_t>();
+  if (name == Validated::kEvent.name)
+    longest_s_ = std::max(longest_s_, seconds(event, "val_time_ms"));
+  if (name == LoopEnded::kEvent.name) closing_ = true;
 }
 
 const char* RunStatus::work() const {

@@ -4,9 +4,9 @@
 
 namespace tg {
 
-// Checks the fields of an event that the report uses (docs/metrics.md lists all): present where it
-// cannot do without, and of their type. A number may be null: it was not finite. Events that it
-// does not know pass. Errors: bad_data, beginning with `place`.
+// Checks an event's fields by its schema (store/events.h; docs/metrics.md lists them): present
+// where required, and of their type. A number may be null: it was not finite. Other events and
+// fields, of other versions, pass. Errors: bad_data, beginning with `place`.
 void check_fields(const nlohmann::json& event, const std::string& place);
 
 }  // namespace tg

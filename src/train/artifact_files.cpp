@@ -19,11 +19,19 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
   }
   const auto format = settings.runtime.artifact;
   const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;
+  const auto stats = format == Artifact::int6 ? write_artifact_int6(tensors, path)
+                                              : write_artifact_int8_zlib(tensors, keep_fp32, path);
   return {.path = path,
           .format = format,
-          .stats = format == Artifact::int6 ? write_artifact_int6(tensors, path)
-                                            : write_artifact_int8_zlib(tensors, keep_fp32, path),
-          .code_bytes = code_bytes()};
+          .bytes = stats.file_bytes,
+          .code_bytes = code_bytes(),
+          .torch_bytes = stats.torch_bytes,
+          .payload_bytes = stats.payload_bytes,
+          .weight_bytes = stats.weight_bytes,
+          .quantize_ms = 1000 * stats.quantize_s,
+          .serialize_ms = 1000 * stats.serialize_s,
+          .compress_ms = 1000 * stats.compress_s,
+          .write_ms = 1000 * stats.write_s};
 }
 
 std::string artifact_name(Artifact artifact) {

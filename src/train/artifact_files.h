@@ -5,7 +5,7 @@
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
-#include "train/events.h"
+#include "store/events.h"
 
 namespace tg {
 

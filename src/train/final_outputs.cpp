@@ -15,7 +15,8 @@ FinalOutputs::FinalOutputs(Run& run)
 
 void FinalOutputs::write() {
   run_.report.emit(LoopEnded{run_.state.clock.elapsed_ms(), run_.state.validation_ms});
-  run_.report.emit(MemoryMeasured{peak_memory(run_.machine.device)});
+  const auto peak = peak_memory(run_.machine.device);
+  run_.report.emit(MemoryMeasured{peak.allocated, peak.reserved});
   apply_average();
   write_final_model();
   run_.free_step_memory();
@@ -33,7 +34,7 @@ void FinalOutputs::apply_average() {
   const auto began = std::chrono::steady_clock::now();
   const auto scored = run_.score();
   run_.report.emit(
-      FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored, milliseconds_since(began)});
+      FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored.loss, scored.bpb, milliseconds_since(began)});
 }
 
 void FinalOutputs::write_final_model() {

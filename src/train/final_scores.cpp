@@ -61,7 +61,8 @@ void FinalScores::emit_score(const std::string& name, std::int64_t stride, Score
   const double spent_ms = milliseconds_since(began);
   emit_(FinalScored{.line_name = name,
                     .name = name + "_exact",
-                    .score = scored,
+                    .loss = scored.loss,
+                    .bpb = scored.bpb,
                     .eval_ms = spent_ms,
                     .stride = stride,
                     .exact_line = true});

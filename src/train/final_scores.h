@@ -8,7 +8,7 @@
 #include "data/token_source.h"
 #include "eval/split_tokens.h"
 #include "eval/validation.h"
-#include "train/events.h"
+#include "store/events.h"
 #include "train/machine.h"
 #include "train/run_parts.h"
 

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "config/runtime_config.h"
-#include "train/events.h"
+#include "store/events.h"
 #include "train/train_step.h"
 
 namespace tg {

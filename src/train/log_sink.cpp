@@ -1,6 +1,7 @@
 #include "train/log_sink.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/log.h"
 #include "config/derived.h"
@@ -10,8 +11,8 @@ namespace tg {
 namespace {
 
 // " val_bpb:1.2345" or nothing.
-std::string bpb_text(const Score& score) {
-  return score.bpb ? fmt::format(" val_bpb:{:.4f}", *score.bpb) : "";
+std::string bpb_text(std::optional<double> bpb) {
+  return bpb ? fmt::format(" val_bpb:{:.4f}", *bpb) : "";
 }
 
 constexpr double kMiB = 1024.0 * 1024.0;
@@ -56,9 +57,9 @@ std::string LogSink::progress_text(const StepEnded& event) const {
       fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}:{:02}:{:02}", step,
                   run.iterations, event.loss, rate, left / 3600, left / 60 % 60, left % 60);
   if (event.pass) line += fmt::format("  pass {}", *event.pass);
-  if (machine_.peak_flops > 0) {
+  if (peak_flops_ > 0) {
     const double flops = rate * event.flops_per_token;
-    line += fmt::format("  MFU {:.1f}%", 100 * flops / (world_size_ * machine_.peak_flops));
+    line += fmt::format("  MFU {:.1f}%", 100 * flops / (world_size_ * peak_flops_));
   }
   return line;
 }
@@ -66,11 +67,14 @@ std::string LogSink::progress_text(const StepEnded& event) const {
 void LogSink::operator()(const StepTimed& event) const {
   if (event.step > 10 && event.step % settings_.io.training_timing_every != 0) return;
   const bool events = settings_.io.training_timing_breakdown == TimingBreakdown::events;
-  auto values = event.named_values();
-  values.resize(events ? StepTimed::kLineFields : StepTimed::kReferenceFields);
+  std::size_t left = events ? StepTimed::kLineFields : StepTimed::kReferenceFields;
   std::string line =
       fmt::format("timing_breakdown step:{} micro_steps:{}", event.step, event.micro_steps);
-  for (const auto& [name, ms] : values) line += fmt::format(" {}:{:.2f}", name, ms);
+  event.visit([&](const char* name, const auto& value, FieldRule rule, const char*) {
+    if (rule.unit != Unit::ms || left == 0) return;
+    line += fmt::format(" {}:{:.2f}", name, static_cast<double>(value));
+    --left;
+  });
   log_info(
       "{} (per_optimizer_step; forward/backward/batch averaged over micro_steps; "
       "grad_accum_steps={})",
@@ -137,12 +141,12 @@ void LogSink::operator()(const TokensRepeated& event) const {
 void LogSink::operator()(const Validated& event) const {
   const auto steps = settings_.run.iterations;
   log_info("step:{}/{} val_loss:{:.4f}{} train_time:{:.0f}ms step_avg:{:.2f}ms", event.step, steps,
-           event.score.loss, bpb_text(event.score), event.elapsed_ms,
+           event.loss, bpb_text(event.bpb), event.elapsed_ms,
            event.elapsed_ms / static_cast<double>(std::max<std::int64_t>(event.step, 1)));
   log_info("val_stage_time_ms:{:.0f}ms step:{}/{}", event.val_ms, event.step, steps);
 }
 
-void LogSink::operator()(const ValidationProgress& event) const {
+void LogSink::operator()(const ValidationProgressed& event) const {
   const auto ranks = world_size_ == 1 ? std::string("all") : fmt::format("rank0/{}", world_size_);
   log_info("val_progress:{} batch {}/{} partial_mean_loss:{:.4f} tokens_seen:{:.0f}", ranks,
            event.batch, event.batches, event.mean_loss, event.predictions);
@@ -173,8 +177,8 @@ void LogSink::operator()(const LoopEnded& event) const {
 
 void LogSink::operator()(const MemoryMeasured& event) const {
   log_info("peak memory allocated: {:.0f} MiB reserved: {:.0f} MiB",
-           static_cast<double>(event.peak.allocated) / kMiB,
-           static_cast<double>(event.peak.reserved) / kMiB);
+           static_cast<double>(event.peak_allocated) / kMiB,
+           static_cast<double>(event.peak_reserved) / kMiB);
 }
 
 void LogSink::operator()(const AverageApplied& event) const {
@@ -182,31 +186,29 @@ void LogSink::operator()(const AverageApplied& event) const {
 }
 
 void LogSink::operator()(const FinalScored& event) const {
-  const auto& [loss, bpb] = event.score;
   const auto stride = event.stride > 0 ? fmt::format(" stride:{}", event.stride) : "";
-  log_info("{} val_loss:{:.4f}{}{} eval_time:{:.0f}ms", event.line_name, loss,
-           bpb_text(event.score), stride, event.eval_ms);
+  log_info("{} val_loss:{:.4f}{}{} eval_time:{:.0f}ms", event.line_name, event.loss,
+           bpb_text(event.bpb), stride, event.eval_ms);
   if (!event.exact_line) return;
-  log_info("{} val_loss:{:.8f}{}", event.name, loss,
-           bpb ? fmt::format(" val_bpb:{:.8f}", *bpb) : "");
+  log_info("{} val_loss:{:.8f}{}", event.name, event.loss,
+           event.bpb ? fmt::format(" val_bpb:{:.8f}", *event.bpb) : "");
 }
 
 void LogSink::operator()(const ArtifactWritten& event) const {
-  const auto& stats = event.stats;
   const bool int6 = event.format == Artifact::int6;
   const char* const format = int6 ? "int6+lzma" : "int8+zlib";
   const auto payload = int6 ? ""
                             : fmt::format(" (payload:{} raw_torch:{} payload_ratio:{:.2f}x)",
-                                          stats.payload_bytes, stats.torch_bytes,
-                                          static_cast<double>(stats.weight_bytes) /
-                                              static_cast<double>(stats.payload_bytes));
-  log_info("Serialized model {}: {} bytes{}", format, stats.file_bytes, payload);
+                                          event.payload_bytes, event.torch_bytes,
+                                          static_cast<double>(event.weight_bytes) /
+                                              static_cast<double>(event.payload_bytes));
+  log_info("Serialized model {}: {} bytes{}", format, event.bytes, payload);
   log_info("Total submission size {}: {} bytes", format, event.total_bytes());
   log_info(
       "artifact_time quantize:{:.0f}ms serialize:{:.0f}ms compress:{:.0f}ms write:{:.0f}ms "
       "limit:{} bytes",
-      1000 * stats.quantize_s, 1000 * stats.serialize_s, 1000 * stats.compress_s,
-      1000 * stats.write_s, ArtifactWritten::kLimitBytes);
+      event.quantize_ms, event.serialize_ms, event.compress_ms, event.write_ms,
+      ArtifactWritten::kLimitBytes);
   if (event.total_bytes() <= ArtifactWritten::kLimitBytes) return;
   log_warn(
       "{}: with the code {} bytes, {} more than the limit of {}; train a smaller model "

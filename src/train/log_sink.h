@@ -4,18 +4,17 @@
 #include <string>
 
 #include "config/settings.h"
-#include "train/events.h"
-#include "train/machine.h"
+#include "store/events.h"
 
 namespace tg {
 
 class LogSink {
  public:
-  LogSink(const Settings& settings, const Machine& machine, int world_size)
-      : settings_(settings), machine_(machine), world_size_(world_size) {}
+  LogSink(const Settings& settings, int world_size)
+      : settings_(settings), world_size_(world_size) {}
 
   void operator()(const RanksJoined& event) const;
-  void operator()(const RunStarted& event) const;
+  void operator()(const RunStarted& event);
   void operator()(const SizePadded& event) const;
   void operator()(const MicroBatchCut& event) const;
   // All of at most 20 steps, else every tenth and the last.
@@ -36,7 +35,7 @@ class LogSink {
   void operator()(const TokensStalled& event) const;
   void operator()(const TokensRepeated& event) const;
   void operator()(const Validated& event) const;
-  void operator()(const ValidationProgress& event) const;
+  void operator()(const ValidationProgressed& event) const;
   void operator()(const ValidationSummary& event) const;
   void operator()(const TraceWritten& event) const;
   void operator()(const StoppedEarly& event) const;
@@ -51,18 +50,19 @@ class LogSink {
 
   // Of RunStarted, and of a command that scores.
   void tokenizer_lines(const TokenizerFacts& tokenizer) const;
-  // The terminal's line: rate of all ranks, time left, MFU of all ranks' GPUs where it is known.
+  // The terminal's line: rate of all ranks, time left, MFU of all ranks' GPUs where RunStarted told
+  // their peak.
   std::string progress_text(const StepEnded& event) const;
 
  private:
   void data_lines(const RunStarted& event) const;
   void model_lines(const RunStarted& event) const;
   void optimizer_lines() const;
-  void io_lines() const;
+  void io_lines(bool on_gpu) const;
 
   const Settings& settings_;
-  const Machine& machine_;
   int world_size_;
+  double peak_flops_ = 0;  // as RunStarted's
 };
 
 }  // namespace tg

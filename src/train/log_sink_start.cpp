@@ -12,11 +12,12 @@ void LogSink::operator()(const RanksJoined& event) const {
            event.endpoint, event.collectives);
 }
 
-void LogSink::operator()(const RunStarted& event) const {
+void LogSink::operator()(const RunStarted& event) {
+  peak_flops_ = event.peak_flops;
   data_lines(event);
   model_lines(event);
   optimizer_lines();
-  io_lines();
+  io_lines(event.on_gpu);
 }
 
 void LogSink::operator()(const SizePadded& event) const {
@@ -98,17 +99,16 @@ void LogSink::optimizer_lines() const {
   log_info("seed:{}", settings_.data.seed);
 }
 
-void LogSink::io_lines() const {
+void LogSink::io_lines(bool on_gpu) const {
   const auto io = effective_io(settings_);
-  const bool gpu = machine_.device.is_cuda();
   if (io.training_timing_breakdown != TimingBreakdown::off) {
     log_info("training_timing_breakdown:enabled log_every:{}", io.training_timing_every);
   }
   log_info("train_io:prefetch:{} copy_stream:{}", py_repr(io.train_prefetch),
-           py_repr(gpu && io.train_copy_stream));
+           py_repr(on_gpu && io.train_copy_stream));
   log_info("val_io:overlap:{} prefetch:{} copy_stream:{} prefetch_queue:{} bytecount_device:{}",
-           py_repr(io.val_prefetch || (gpu && io.val_copy_stream)), py_repr(io.val_prefetch),
-           py_repr(gpu && io.val_copy_stream), io.val_prefetch_queue,
+           py_repr(io.val_prefetch || (on_gpu && io.val_copy_stream)), py_repr(io.val_prefetch),
+           py_repr(on_gpu && io.val_copy_stream), io.val_prefetch_queue,
            choice_name(io.val_bytecount_device));
 }
 

@@ -4,7 +4,7 @@
 
 #include "config/settings.h"
 #include "model/parameters.h"
-#include "train/events.h"
+#include "store/events.h"
 #include "train/machine.h"
 
 namespace tg {

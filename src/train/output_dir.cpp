@@ -98,10 +98,10 @@ FolderLock::~FolderLock() {
   ::close(descriptor_);
 }
 
-OutputDir::OutputDir(Settings& settings, const Rendezvous& rendezvous, const LaunchInfo& launch) {
+OutputDir::OutputDir(Settings& settings, int rank, const FromRank0& from_rank_0) {
   auto& run_id = settings.data.run_id;
   auto& dir = settings.runtime.output_dir;
-  if (launch.rank == 0) {
+  if (rank == 0) {
     if (run_id.empty()) run_id = random_uuid();
     const bool is_default = dir.empty();
     if (is_default) dir = "logs/" + run_id;
@@ -112,8 +112,8 @@ OutputDir::OutputDir(Settings& settings, const Rendezvous& rendezvous, const Lau
     }
     if (is_default) link_log(dir);
   }
-  run_id = broadcast_from_rank_0(rendezvous, launch, "run_id", run_id);
-  dir = broadcast_from_rank_0(rendezvous, launch, "output_dir", dir);
+  run_id = from_rank_0("run_id", run_id);
+  dir = from_rank_0("output_dir", dir);
   path_ = dir;
 }
 

@@ -1,9 +1,9 @@
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "base/leftover.h"
-#include "comm/rendezvous.h"
 #include "config/settings.h"
 
 namespace tg {
@@ -26,6 +26,9 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
+// Rank 0's value of that key on every rank; the other ranks' `value` is ignored.
+using FromRank0 = std::function<std::string(const std::string& key, const std::string& value)>;
+
 // A run's OUTPUT_DIR, held for this run alone. Rank 0 chooses, creates and locks it for all ranks;
 // its folder is every rank's.
 class OutputDir {
@@ -33,7 +36,7 @@ class OutputDir {
   // Gives a run without RUN_ID a random one (a uuid), resolves OUTPUT_DIR (logs/RUN_ID by default,
   // with logs/RUN_ID.txt linked to its log), creates the folder and removes what killed runs left
   // half written in it. Errors: cannot_create (it cannot be written, or another run writes there).
-  OutputDir(Settings& settings, const Rendezvous& rendezvous, const LaunchInfo& launch);
+  OutputDir(Settings& settings, int rank, const FromRank0& from_rank_0);
 
   const std::string& path() const { return path_; }
 

@@ -8,6 +8,7 @@
 #include "base/uptime.h"
 #include "config/resolved.h"
 #include "store/jsonl.h"
+#include "train/metrics_sink.h"
 #include "train/tensorboard_sink.h"
 
 namespace tg {
@@ -22,13 +23,14 @@ void fresh(const std::string& path) {
 // The steps behind `step` are trained again.
 void cut_metrics(const std::string& path, std::int64_t step) {
   const bool cut = truncate_behind(path, [&](const nlohmann::json& event) {
-    return event.value("event", "") == "train" && event.value("step", std::int64_t{-1}) == step;
+    return event.value("event", "") == StepEnded::kEvent.name &&
+           event.value("step", std::int64_t{-1}) == step;
   });
   if (!cut) log_warn("{}: has no step {}; this run's events follow what is there", path, step);
 }
 
-std::string header_text(const Settings& settings, const Machine& machine) {
-  return settings_text(settings) + version_text() + "device " + machine.device_name;
+std::string header_text(const Settings& settings, const Report::Process& process) {
+  return settings_text(settings) + process.versions + "device " + process.device;
 }
 
 bool is_of_one_rank(const RunEvent& event) {
@@ -38,9 +40,8 @@ bool is_of_one_rank(const RunEvent& event) {
 }  // namespace
 
 Report::Report(const std::string& dir, const Settings& settings, const Origins& origins,
-               const Machine& machine, const Communicator& communicator,
-               std::optional<std::int64_t> continues_at)
-    : rank_(communicator.rank()), log_(settings, machine, communicator.world_size()) {
+               const Process& process, std::optional<std::int64_t> continues_at)
+    : rank_(process.rank), log_(settings, process.world_size) {
   if (rank_ != 0) return;
   files_.emplace(dir, continues_at.has_value());
   const auto metrics = files_->path("metrics.jsonl"), log = files_->path("log.txt"),
@@ -53,17 +54,17 @@ Report::Report(const std::string& dir, const Settings& settings, const Origins& 
     fresh(metrics);
     std::error_code ignored;
     std::filesystem::remove_all(events, ignored);
-    open_log_file(log, header_text(settings, machine));
+    open_log_file(log, header_text(settings, process));
   }
   if (settings.runtime.tensorboard) {
     tensorboard_ = std::make_unique<TensorboardSink>(events, settings, continues_at);
   }
-  metrics_.emplace(metrics, [this](const nlohmann::json& event) {
+  metrics_ = std::make_unique<MetricsSink>(metrics, [this](const nlohmann::json& event) {
     if (tensorboard_) tensorboard_->write(event);
   });
   auto config = settings_json(settings, origins);
-  config["versions"] = version_text();
-  config["device"] = machine.device_name;
+  config["versions"] = process.versions;
+  config["device"] = process.device;
   write_json_file(files_->path("config.json"), config);
   listen_to_ending([this](const Ending& ending) {
     (*metrics_)(RunEnded{ending.exit_code, ending.step, ending.what});

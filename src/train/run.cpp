@@ -69,7 +69,12 @@ Run::Run(RunSetup setup)
       resume(with_same_data(setup, data, *parts.tokens.train, communicator.rank())),
       state(settings, machine.device, communicator, parts.weights.parameters, parts.optimizer,
             parts.weights.model.fp8_scales(), parts.feeder),
-      report(output_dir, settings, setup.origins, machine, communicator, continued_step(resume)),
+      report(output_dir, settings, setup.origins,
+             {.rank = communicator.rank(),
+              .world_size = communicator.world_size(),
+              .device = machine.device_name,
+              .versions = version_text()},
+             continued_step(resume)),
       checkpoints(settings, machine, communicator, setup.store, output_dir, data,
                   how_to_go_on(settings, setup.origins), report) {
   state.clock.replay(setup.lr_trace);
@@ -88,7 +93,10 @@ void Run::free_step_memory() {
 Score Run::score() {
   free_step_memory();
   return parts.validation.score(parts.weights.model, settings.run.train_seq_len.last(),
-                                [this](const ValidationProgress& done) { report.emit(done); });
+                                [this](const ValidationProgress& done) {
+                                  report.emit(ValidationProgressed{
+                                      done.batch, done.batches, done.mean_loss, done.predictions});
+                                });
 }
 
 }  // namespace tg

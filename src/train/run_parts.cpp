@@ -164,6 +164,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
           .attention_kernel = std::string(attention_name(machine.attention)),
           .device = machine.device_name,
           .compute_dtype = machine.compute_name,
+          .on_gpu = machine.device.is_cuda(),
           .fp8 = fp8.any() ? value_text(fp8) : "",
           .threads = machine.threads,
           .peak_flops = machine.peak_flops};

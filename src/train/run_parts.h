@@ -11,7 +11,7 @@
 #include "eval/validation.h"
 #include "model/gpt.h"
 #include "optim/optimizer.h"
-#include "train/events.h"
+#include "store/events.h"
 #include "train/machine.h"
 #include "train/phases.h"
 #include "train/train_step.h"

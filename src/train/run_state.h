@@ -15,7 +15,7 @@
 #include "model/parameters.h"
 #include "optim/averaging.h"
 #include "optim/optimizer.h"
-#include "train/events.h"
+#include "store/events.h"
 #include "train/finite_watch.h"
 #include "train/run_clock.h"
 #include "train/saved_state.h"

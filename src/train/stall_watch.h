@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "train/events.h"
+#include "store/events.h"
 
 namespace tg {
 

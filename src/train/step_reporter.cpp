@@ -5,6 +5,31 @@
 #include "config/derived.h"
 
 namespace tg {
+namespace {
+
+// Batch, forward and backward as means over the micro-steps, as the reference implementation's.
+StepTimed timed(std::int64_t step, std::int64_t micro_steps, const StepTimes& times,
+                double val_ms) {
+  const auto n = static_cast<double>(micro_steps);
+  return {.step = step,
+          .micro_steps = micro_steps,
+          .batch_cpu_ms = times.batch_cpu / n,
+          .batch_h2d_ms = times.batch_h2d / n,
+          .forward_ms = times.forward / n,
+          .backward_ms = times.backward / n,
+          // The reference implementation reduces the gradients within this phase.
+          .grad_clip_ms = times.reduce + times.grad_clip,
+          .optimizer_ms = times.optimizer,
+          .val_ms = val_ms,
+          .explicit_sync_ms = times.explicit_sync,
+          .data_wait_ms = times.data_wait,
+          .comm_ms = times.comm,
+          .host_ms = times.host,
+          .phases_ms = times.phases(),
+          .step_ms = times.step};
+}
+
+}  // namespace
 
 void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& metrics) {
   const auto step = launched.step;
@@ -14,8 +39,8 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
   const auto skipped = run_.state.finite_watch.after_step(step, metrics);
   if (skipped) report.emit(*skipped);
   if (launched.record) {
-    report.emit(StepTimed{step, micro_steps(settings, run_.communicator.world_size()),
-                          launched.record->times(), launched.val_ms});
+    report.emit(timed(step, micro_steps(settings, run_.communicator.world_size()),
+                      launched.record->times(), launched.val_ms));
   }
   if (!std::exchange(first_step_reported_, true)) report.first_step();
   const auto pass = pass_of(launched.tokens_read);

@@ -10,21 +10,26 @@
 #include "base/error.h"
 #include "base/is_in.h"
 #include "config/resolved.h"
+#include "store/events.h"
 
 namespace tg {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 5> at_a_step = {"train", "timing", "val", "skipped_step",
-                                                       "checkpoint"};
-constexpr std::array<std::string_view, 4> at_the_end = {"memory", "final", "closing", "artifact"};
+// Events whose numbers are written: at their step, or at the last one.
+constexpr auto at_a_step = std::to_array<std::string_view>(
+    {StepEnded::kEvent.name, StepTimed::kEvent.name, Validated::kEvent.name,
+     StepSkipped::kEvent.name, CheckpointSaved::kEvent.name});
+constexpr auto at_the_end =
+    std::to_array<std::string_view>({MemoryMeasured::kEvent.name, FinalScored::kEvent.name,
+                                     LoopEnded::kEvent.name, ArtifactWritten::kEvent.name});
 
 // train, train_loss → train/loss; of a `final` one with its name: final/NAME/loss
 std::string tag_of(const json& event, std::string_view field) {
   const auto& name = event["event"].get_ref<const std::string&>();
-  const bool is_final = name == "final";
-  const std::string prefix = (is_final ? "val" : name) + "_";
+  const bool is_final = name == FinalScored::kEvent.name;
+  const std::string prefix = (is_final ? Validated::kEvent.name : name) + "_";
   if (field.starts_with(prefix)) field.remove_prefix(prefix.size());
   return is_final ? fmt::format("final/{}/{}", event["name"].get_ref<const std::string&>(), field)
                   : fmt::format("{}/{}", name, field);
@@ -87,13 +92,13 @@ void TensorboardSink::add_derived(const json& train, EventFile::Scalars& scalars
 
 void TensorboardSink::write(const json& event) {
   const auto& name = event["event"].get_ref<const std::string&>();
-  if (name == "start") {
+  if (name == RunStarted::kEvent.name) {
     peak_flops_ = event.value("peak_flops", 0.0) * event["world_size"].get<double>();
   }
   if (!is_in(at_a_step, name) && !is_in(at_the_end, name)) return;
   step_ = event.value("step", step_);
   auto scalars = scalars_of(event);
-  if (name == "train") add_derived(event, scalars);
+  if (name == StepEnded::kEvent.name) add_derived(event, scalars);
   file_.write_scalars(step_, scalars);
 }
 

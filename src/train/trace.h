@@ -9,7 +9,7 @@
 
 #include "base/span_log.h"
 #include "config/runtime_config.h"
-#include "train/events.h"
+#include "store/events.h"
 
 namespace tg {
 

@@ -69,7 +69,7 @@ void TrainLoop::validate(std::int64_t step) {
   const double spent_ms = milliseconds_since(began);
   state.validation_ms += spent_ms;
   steps_.add_validation_time(spent_ms);
-  run_.report.emit(Validated{step, scored, state.clock.elapsed_ms(), spent_ms});
+  run_.report.emit(Validated{step, scored.loss, scored.bpb, state.clock.elapsed_ms(), spent_ms});
   state.add_validation(step, scored.loss);
   state.clock.start();
 }

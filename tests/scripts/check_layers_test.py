@@ -75,6 +75,31 @@ class CheckLayers(unittest.TestCase):
             "src/data/a.cpp:1:", "LibTorch", **{"data/a.cpp": "#include <torch/types.h>\n"}
         )
 
+    def test_link_of_libtorch_where_it_is_not_wanted(self):
+        """Nothing there says its name: it comes with what the report links, and with what that links."""
+        self.expect_breach(
+            "src/report/CMakeLists.txt:",
+            "report > store > device > torch",
+            **{
+                "report/page.h": '#include "store/zip.h"\n',
+                "report/CMakeLists.txt": "train_gpt_layer(report LINK store)\n",
+                "store/zip.h": "",
+                "store/CMakeLists.txt": "target_link_libraries(store PRIVATE device)\n",
+                "device/CMakeLists.txt": "train_gpt_layer(device TORCH ONLY a.cpp)\n",
+            },
+        )
+
+    def test_link_of_libtorch_by_its_own_targets(self):
+        for link in (
+            "train_gpt_layer(data TORCH LINK base config)",
+            "train_gpt_layer(data LINK base config torch::cpu)",
+            "train_gpt_layer(data LINK base config)\ntarget_link_libraries(data\n  PUBLIC torch::cuda)",
+            "train_gpt_layer(data LINK base config)\ntrain_gpt_use_torch(data torch_pch)",
+        ):
+            self.expect_breach(
+                "src/data/CMakeLists.txt:", "data > torch", **{"data/CMakeLists.txt": link + "\n"}
+            )
+
     def test_environment_read_elsewhere(self):
         self.expect_breach(
             "src/main.cpp:1:", "environment", **{"main.cpp": 'auto v = getenv("SEED");\n'}
@@ -109,7 +134,7 @@ class CheckLayers(unittest.TestCase):
         self.expect_breach(
             "src/data/CMakeLists.txt:",
             "data links ops",
-            **{"data/CMakeLists.txt": "train_gpt_layer(data TORCH LINK\n  base config ops)\n"},
+            **{"data/CMakeLists.txt": "train_gpt_layer(data LINK\n  base config ops)\n"},
         )
 
     def test_include_of_what_is_not_linked(self):

@@ -30,8 +30,7 @@ std::vector<nlohmann::json> metrics_of(const std::vector<RunEvent>& events) {
 
 // What LogSink writes to standard output and standard error.
 std::string log_of(const RunEvent& event, const Settings& settings = {}) {
-  const Machine machine;
-  const LogSink sink(settings, machine, /*world_size=*/1);
+  LogSink sink(settings, /*world_size=*/1);
   turn_off_progress();
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
@@ -50,7 +49,7 @@ TEST(MetricsSink, WritesTheKnownEventsWithTheirKeys) {
                                            .flops_per_token = 2e6,
                                            .token_offset = 1024,
                                            .pass = {}},
-                                 Validated{3, {.loss = 6.5, .bpb = 4.25}, 70, 8}});
+                                 Validated{3, 6.5, 4.25, 70, 8}});
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(
       lines[0].dump(),
@@ -61,16 +60,21 @@ TEST(MetricsSink, WritesTheKnownEventsWithTheirKeys) {
 }
 
 TEST(MetricsSink, EveryEventHasAName) {
-  const auto lines = metrics_of({RunStarted{},     WarmUpStepEnded{},    FirstStepEnded{},
-                                 StepEnded{},      StepTimed{},          StepSkipped{},
-                                 BatchesChanged{}, LateQatStarted{},     SwaStarted{},
-                                 SettingWarning{}, TokensStalled{},      TokensRepeated{},
-                                 Validated{},      ValidationProgress{}, ValidationSummary{},
-                                 TraceWritten{},   StoppedEarly{},       LoopEnded{},
-                                 MemoryMeasured{}, AverageApplied{},     FinalScored{},
-                                 ModelWritten{},   ArtifactWritten{},    RanksJoined{},
-                                 Resumed{},        CheckpointSaved{},    CheckpointFailed{},
-                                 SizePadded{},     MicroBatchCut{},      RunEnded{}});
+  const auto lines = metrics_of({RunStarted{},        WarmUpStepEnded{},
+                                 FirstStepEnded{},    StepEnded{},
+                                 StepTimed{},         StepSkipped{},
+                                 BatchesChanged{},    LateQatStarted{},
+                                 SwaStarted{},        SettingWarning{},
+                                 TokensStalled{},     TokensRepeated{},
+                                 Validated{},         ValidationProgressed{},
+                                 ValidationSummary{}, TraceWritten{},
+                                 StoppedEarly{},      LoopEnded{},
+                                 MemoryMeasured{},    AverageApplied{},
+                                 FinalScored{},       ModelWritten{},
+                                 ArtifactWritten{},   RanksJoined{},
+                                 Resumed{},           CheckpointSaved{},
+                                 CheckpointFailed{},  SizePadded{},
+                                 MicroBatchCut{},     RunEnded{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
   EXPECT_EQ(
@@ -140,8 +144,12 @@ TEST(LogSink, StepsBeyondTheTenthComeAsTrainLogEverySays) {
 
 TEST(LogSink, TheUtilizationOfSeveralGpusIsThatOfAllTheirPeaks) {
   const Settings settings;
-  Machine machine;
-  machine.peak_flops = 5e9;
+  RunStarted started;
+  started.peak_flops = 5e9;
+  LogSink sink(settings, /*world_size=*/2);
+  testing::internal::CaptureStdout();
+  sink(started);
+  testing::internal::GetCapturedStdout();
   // A step of 1 s uses the peak of one GPU.
   const StepEnded event{.step = 1,
                         .loss = 6,
@@ -152,8 +160,7 @@ TEST(LogSink, TheUtilizationOfSeveralGpusIsThatOfAllTheirPeaks) {
                         .flops_per_token = 5e6,
                         .token_offset = {},
                         .pass = {}};
-  EXPECT_NE(LogSink(settings, machine, 2).progress_text(event).find("  MFU 50.0%"),
-            std::string::npos);
+  EXPECT_NE(sink.progress_text(event).find("  MFU 50.0%"), std::string::npos);
 }
 
 // The numbers of that tag in a folder's event file, in order.
@@ -205,9 +212,9 @@ TEST(RepetitionWatch, WarnsOnceAtTheFifthPass) {
 TEST(LogSink, WarnsOfAnArtifactThatExceedsTheLimitWithItsCode) {
   ArtifactWritten event{.path = "out/final_model.int6.ptz", .format = Artifact::int6};
   event.code_bytes = 400'000;
-  event.stats.file_bytes = 15'600'000;
+  event.bytes = 15'600'000;
   EXPECT_EQ(log_of(event).find("more than the limit"), std::string::npos);
-  event.stats.file_bytes += 7;
+  event.bytes += 7;
   const auto text = log_of(event);
   EXPECT_NE(text.find("Total submission size int6+lzma: 16000007 bytes"), std::string::npos)
       << text;

@@ -1,0 +1,73 @@
+#pragma once
+// How an event says what it is in metrics.jsonl: its kEvent has the name, and its `visit` calls a
+// visitor with each field: name, value, rule and what docs/metrics.md says of it. Whatever writes,
+// reads or documents events goes by these.
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tg {
+
+struct EventName {
+  const char* name;
+  const char* when;  // it happens
+};
+
+enum class Unit { none, steps, tokens, parameters, ms, bytes, nats, bits_per_byte, flops, flop_s };
+constexpr std::string_view unit_text(Unit unit) {
+  constexpr std::string_view texts[] = {"",      "steps", "tokens",    "parameters", "ms",
+                                        "bytes", "nats",  "bits/byte", "FLOP",       "FLOP/s"};
+  return texts[static_cast<std::size_t>(unit)];
+}
+
+struct FieldRule {
+  constexpr FieldRule(Unit of, bool is_required = false) : unit(of), required(is_required) {}
+
+  Unit unit;
+  bool required;  // a reader cannot do without it
+};
+constexpr FieldRule required(Unit unit = Unit::none) {
+  return {unit, true};
+}
+
+// JSON's types; a number that is not finite is null.
+enum class FieldType { count, number, text, counts_by_name };
+using CountsByName = std::map<std::string, std::uint64_t>;
+
+template <class T>
+struct TypeOf;
+template <std::integral T>
+requires(!std::same_as<T, bool>) struct TypeOf<T>
+    : std::integral_constant<FieldType, FieldType::count> {
+};
+template <std::floating_point T>
+struct TypeOf<T> : std::integral_constant<FieldType, FieldType::number> {};
+template <std::convertible_to<std::string_view> T>
+struct TypeOf<T> : std::integral_constant<FieldType, FieldType::text> {};
+template <>
+struct TypeOf<CountsByName> : std::integral_constant<FieldType, FieldType::counts_by_name> {};
+// Absent where there is none.
+template <class T>
+struct TypeOf<std::optional<T>> : TypeOf<T> {};
+
+// Of a value that says by 0 or "" that there is none.
+template <class T>
+std::optional<T> if_any(const T& value) {
+  return value == T{} ? std::nullopt : std::optional(value);
+}
+
+struct AnyVisitor {
+  template <class T>
+  void operator()(const char* name, const T& value, FieldRule rule, const char* doc) const;
+};
+// A struct with a schema.
+template <class T>
+concept EventType = requires(const T& event) {
+  { T::kEvent } -> std::convertible_to<EventName>;
+  event.visit(AnyVisitor{});
+};
+
+}  // namespace tg
