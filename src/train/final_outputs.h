@@ -1,5 +1,5 @@
 #pragma once
-// What a run leaves behind: its final weights, as they are and quantised, and their scores.
+// What a run writes at its end: its final weights, as they are and quantised, and their scores.
 #include "train/final_scores.h"
 #include "train/run.h"
 

@@ -21,7 +21,7 @@ std::optional<ResumePoint> with_same_data(RunSetup& setup, const FrozenTexts& da
   return resume;
 }
 
-// The step behind which this run's own files go on.
+// The step after which this run's own files continue.
 std::optional<std::int64_t> continued_step(const std::optional<ResumePoint>& resume) {
   return resume && resume->same_run ? std::optional(resume->manifest.step) : std::nullopt;
 }
