@@ -81,8 +81,8 @@ std::string head(const json& run) {
 }
 
 double planned_tokens(const json& run) {
-  const auto data = run.find("data");
-  if (data != run.end() && data->contains("planned_tokens")) return (*data)["planned_tokens"];
+  const auto planned = run.value("data", json::object()).value("planned_tokens", json());
+  if (planned.is_number()) return planned;
   return setting(run, "ITERATIONS") * run["start"]["tokens_per_step"].get<double>();
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "store/events.h"
 #include "store/metrics_reader.h"
 
 namespace tg {
@@ -12,7 +13,7 @@ std::vector<TracedStep> read_lr_trace(const std::string& path) {
   std::int64_t tokens_before = 0;
   MetricsReader reader(path);
   while (const auto event = reader.next()) {
-    if (event->at("event") != "train") continue;
+    if (event->at("event") != StepEnded::kEvent.name) continue;
     const auto step = event->at("step").get<std::int64_t>();
     const auto& scale = event->at("lr_scale");
     REQUIRE(step == std::ssize(steps) + 1 && scale.is_number(), ExitCode::bad_data,

@@ -92,6 +92,13 @@ TEST(TerminalView, SaysHowFarTheRunIsAndWhatIsLeft) {
   EXPECT_EQ(text.find('\x1b'), text.npos) << "a terminal would obey it";
 }
 
+TEST(TerminalView, PlansByTheSettingsWhereTheEventHasNoNumber) {
+  auto run = run_of({1, 5, 10, 40});
+  const auto text = terminal_view(run, 120, 30);
+  run["data"] = {{"event", "data"}, {"planned_tokens", nullptr}};
+  EXPECT_EQ(terminal_view(run, 120, 30), text);
+}
+
 TEST(TerminalView, OfARunThatDoesNotTrainPromisesNoTime) {
   auto run = run_of({1, 5, 10, 40});
   run["status"] = {{"kind", "stopped"}, {"text", "stopped at step 40, exit 75"}};
