@@ -44,9 +44,9 @@ struct SampleOptions {
     line("temperature", s.temperature, at_least(0), role::option,
          "temperature of the softmax; 0: always the most likely token");
     line("top_k", s.top_k, at_least(0), role::option,
-         "draw from the k most likely tokens only; 0: from all");
+         "draw only from the k most likely tokens; 0: from all");
     line("top_p", s.top_p, within(0, 1), role::option,
-         "draw from the most likely tokens whose probabilities add up to p only");
+         "draw only from the most likely tokens, whose probabilities add up to p");
     line("kv_cache", s.kv_cache, anything, role::option,
          "cache keys and values (KV cache); 0: recompute all tokens for each new one");
   }

@@ -71,7 +71,7 @@ bool starts_without_qat(const Settings& s) {
   return !s.averaging.qat_enabled;
 }
 
-bool keeps_no_int8(const Settings& s) {
+bool writes_no_int8_artifact(const Settings& s) {
   return s.runtime.artifact != Artifact::int8_zlib;
 }
 

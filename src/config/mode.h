@@ -29,7 +29,7 @@ bool updates_ema(const Settings& settings);
 bool may_apply_swa(const Settings& settings);
 bool applies_swa(const Settings& settings);
 bool starts_without_qat(const Settings& settings);
-bool keeps_no_int8(const Settings& settings);
+bool writes_no_int8_artifact(const Settings& settings);
 
 // Evaluation, timing and checkpoints.
 bool windows_do_not_overlap(const Settings& settings);

@@ -35,7 +35,7 @@ struct OptimConfig {
     line("embed_lr", s.embed_lr, at_least(0), role::frozen_if(mode::unties_embeddings),
          "learning rate of the embeddings, head untied");
     line("head_lr", s.head_lr, at_least(0), role::frozen_if(mode::steps_heads),
-         "learning rate of an untied head, and of those of multi-token prediction");
+         "learning rate of an untied head and of the heads of multi-token prediction");
     line("tied_embed_lr", s.tied_embed_lr, at_least(0), role::frozen_if(mode::ties_embeddings),
          "learning rate of the embeddings, head tied");
     line("tied_embed_init_std", s.tied_embed_init_std, at_least(0),
@@ -125,7 +125,8 @@ struct AveragingConfig {
                                                    "has no effect: LATE_QAT_THRESHOLD decides"),
          "accepted and ignored: LATE_QAT_THRESHOLD decides");
     line("int8_keep_float_fp32_name_patterns", s.int8_keep_float_fp32_name_patterns, anything,
-         role::free.ineffective_if(mode::keeps_no_int8, "has no effect without ARTIFACT=int8_zlib"),
+         role::free.ineffective_if(mode::writes_no_int8_artifact,
+                                   "has no effect without ARTIFACT=int8_zlib"),
          "substrings of the names that ARTIFACT=int8_zlib keeps in fp32");
   }
 };

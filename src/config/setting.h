@@ -9,8 +9,6 @@ namespace tg {
 // A setting, or an option of one command, as its group declares it.
 template <class T>
 struct Setting {
-  using Value = std::remove_const_t<T>;
-
   const char* name;  // of the member: matrix_lr
   T& value;          // const where the group is
   Limit limit;
