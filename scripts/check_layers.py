@@ -12,9 +12,10 @@ import sys
 LAYERS = "base config device data ops model comm optim store artifact eval train report commands".split()
 # Files that are a library beside their layer's, without suffix.
 LIBRARIES = {"data/feeder": "feeder"}
-# Folders that compile without LibTorch's headers, and their exceptions: the copy to the device.
+# Folders that compile without LibTorch's headers, and their exceptions: the type that names tensors,
+# the copy to the device.
 WITHOUT_TORCH = {"base", "config", "data"}
-WITH_TORCH = {"data/feeder.h", "data/feeder.cpp"}
+WITH_TORCH = {"base/named_tensors.h", "data/feeder.h", "data/feeder.cpp"}
 # Kernels and their launchers' headers compile without LibTorch too.
 KERNELS = re.compile(r"ops/.*(\.cuh?|_(kernel|hopper)\.h)|device/launch\.h")
 # The only files that read the environment.

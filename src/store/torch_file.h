@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 #include "store/pickle_value.h"
 #include "store/state_dict.h"
 
