@@ -15,8 +15,6 @@ namespace tg {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kPoll = std::chrono::milliseconds(10);
 
 // What one rank tells rank 0, and rank 0 all others: "BYTES XXH3", or why there is no file.
