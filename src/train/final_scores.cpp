@@ -1,8 +1,8 @@
 #include "train/final_scores.h"
 
 #include <algorithm>
-#include <chrono>
 
+#include "base/elapsed.h"
 #include "config/derived.h"
 #include "eval/sliding_window.h"
 #include "eval/test_time_training.h"
@@ -13,15 +13,7 @@ namespace tg {
 namespace {
 
 std::string prefix_of(Artifact artifact) {
-  switch (artifact) {
-    case Artifact::int6:
-      return "final_int6_";
-    case Artifact::int8_zlib:
-      return "final_int8_zlib_";
-    case Artifact::none:
-      break;
-  }
-  return "final_";
+  return artifact == Artifact::none ? "final_" : fmt::format("final_{}_", choice_name(artifact));
 }
 
 EvalMode eval_mode(const Settings& settings) {
@@ -55,13 +47,12 @@ const SplitTokens& FinalScores::tokens() {
 template <class ScoreIt>
 void FinalScores::emit_score(const std::string& name, std::int64_t stride, ScoreIt score) {
   wait_for_device(communicator_, machine_.device);
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   const auto scored = score();
-  const std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - began;
   emit_(FinalScored{.line_name = name,
                     .name = name + "_exact",
                     .score = scored,
-                    .eval_ms = spent.count(),
+                    .eval_ms = milliseconds_since(began),
                     .stride = stride,
                     .exact_line = true});
 }
