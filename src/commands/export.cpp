@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "comm/communicator.h"
 #include "commands/hf_config.h"
 #include "commands/hf_tokenizer.h"
@@ -18,7 +19,7 @@
 #include "data/tokenizer.h"
 #include "modeling_train_gpt.h"
 #include "store/atomic_file.h"
-#include "store/jsonl.h"
+#include "store/json_file.h"
 #include "store/safetensors.h"
 #include "train/machine.h"
 #include "train/model_files.h"
@@ -51,11 +52,11 @@ struct ExportOptions {
 };
 
 void make_empty_folder(const std::string& folder) {
+  create_folders(folder, "; choose another folder");
   std::error_code error;
-  fs::create_directories(folder, error);
-  const bool empty = !error && fs::is_empty(folder, error);
-  REQUIRE(!error, ExitCode::cannot_create, "{}: cannot be created ({}); choose another folder",
-          folder, error.message());
+  const bool empty = fs::is_empty(folder, error);
+  REQUIRE(!error, ExitCode::cannot_create, "{}: cannot be read ({}); choose another folder", folder,
+          error.message());
   REQUIRE(empty, ExitCode::cannot_create,
           "{}: not empty (expected a new or an empty folder); choose another one", folder);
 }
