@@ -42,15 +42,6 @@ constexpr const char* help =
     "transformers saves of it is a MODEL again.\n"
     "\n";
 
-struct ExportOptions {
-  std::string hf;
-
-  template <class V>
-  void visit(V&& v) {
-    v("hf", hf, anything, "folder to write for transformers; needed, new or empty");
-  }
-};
-
 void make_empty_folder(const std::string& folder) {
   create_folders(folder, "; choose another folder");
   std::error_code error;
@@ -106,17 +97,11 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
       folder, parameters, tokenizer_names);
 }
 
-std::vector<Entry> export_options() {
-  static ExportOptions defaults;
-  return entries_of(defaults);
-}
-
 void export_command(int argc, const char* const* argv) {
   ExportOptions options;
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
-  REQUIRE(!options.hf.empty(), ExitCode::usage,
-          "train_gpt export: expected --hf DIR, found none; see train_gpt export --help");
+  require_flag(!options.hf.empty(), "export", "--hf DIR");
   auto& settings = parsed->settings;
   check_settings(settings, /*world_size=*/1, SettingsUse::weights);
   Communicator alone;

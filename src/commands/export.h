@@ -1,13 +1,21 @@
 #pragma once
 #include <string>
-#include <vector>
 
-#include "config/entry.h"
+#include "config/limits.h"
 #include "config/settings.h"
 
 namespace tg {
 
-std::vector<Entry> export_options();
+// Its own flags.
+struct ExportOptions {
+  std::string hf;
+
+  template <class V>
+  void visit(V&& v) {
+    v("hf", hf, anything, "folder to write for transformers; needed, new or empty");
+  }
+};
+
 // `train_gpt export --hf DIR --init-from MODEL [--SETTING VALUE]...`: export_hf(), and a line on
 // standard output. Errors: those of parse_model_command and of export_hf; usage (no DIR).
 void export_command(int argc, const char* const* argv);
