@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
 #include <utility>
 
+#include "base/elapsed.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "ops/quantize/quantize.h"
@@ -17,19 +17,6 @@ namespace tg {
 namespace {
 
 constexpr int64_t kMaxUnquantized = 65536;  // elements
-
-// Seconds since the last call, or since it was made.
-class Lap {
- public:
-  double operator()() {
-    const Clock::time_point before = std::exchange(at_, Clock::now());
-    return std::chrono::duration<double>(at_ - before).count();
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point at_ = Clock::now();
-};
 
 // Tensors on the way into a dict of the artifact: on the CPU, counted, and finite in their dtype
 // there.
@@ -142,15 +129,15 @@ PickleDict int8_value(const std::vector<ArtifactTensor>& tensors,
 // `lap` began with the quantisation.
 ArtifactStats write(const PickleDict& value, std::string (*compress)(std::string_view),
                     const std::string& path, ArtifactStats stats, Lap lap) {
-  stats.quantize_s = lap();
+  stats.quantize_s = seconds(lap());
   const std::string archive = torch_value_bytes(value);
   stats.torch_bytes = archive.size();
-  stats.serialize_s = lap();
+  stats.serialize_s = seconds(lap());
   const std::string compressed = compress(archive);
   stats.file_bytes = compressed.size();
-  stats.compress_s = lap();
+  stats.compress_s = seconds(lap());
   write_file_atomically(path, compressed);
-  stats.write_s = lap();
+  stats.write_s = seconds(lap());
   return stats;
 }
 

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/named_tensors.h"
 #include "ops/quantize/quantize.h"
-#include "store/named_tensors.h"
 
 namespace tg {
 

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +14,7 @@
 #include "base/error.h"
 #include "base/file_lock.h"
 #include "base/file_writer.h"
+#include "base/is_in.h"
 
 namespace tg {
 
@@ -23,7 +23,7 @@ namespace {
 // The path leads to nothing that this user can read. Other errors are the machine's.
 bool is_of_path(int error) {
   constexpr int of_path[] = {ENOENT, ENOTDIR, EACCES, EPERM, ELOOP, ENAMETOOLONG, ENXIO};
-  return std::ranges::find(of_path, error) != std::end(of_path);
+  return is_in(of_path, error);
 }
 
 const char* kind_of(mode_t mode) {

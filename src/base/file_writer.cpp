@@ -6,10 +6,8 @@
 #include <cassert>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <utility>
 
-#include "base/error.h"
 #include "base/file_lock.h"
 
 namespace tg {
@@ -95,16 +93,6 @@ std::size_t write_fully(int descriptor, const void* bytes, std::size_t count) {
   const auto* const from = static_cast<const char*>(bytes);
   return repeat(count,
                 [&](std::size_t done) { return ::write(descriptor, from + done, count - done); });
-}
-
-void sync_folder(const std::string& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) return;
-  const int result = ::fsync(descriptor);
-  const int error = errno;
-  ::close(descriptor);
-  REQUIRE(result == 0 || error == EINVAL || error == ENOTSUP, ExitCode::io,
-          "{}: fsync of the folder failed ({})", folder, std::strerror(error));
 }
 
 }  // namespace tg

@@ -48,8 +48,5 @@ bool remove_abandoned(const std::string& temporary);
 // Writes to the end of a file or pipe → the bytes written: fewer than `count`, with errno, where it
 // fails.
 std::size_t write_fully(int descriptor, const void* bytes, std::size_t count);
-// Makes renames and new names in the folder durable. No error where the folder cannot be opened for
-// reading, or the file system has no fsync of folders. Errors: io.
-void sync_folder(const std::string& folder);
 
 }  // namespace tg

@@ -75,15 +75,19 @@ void open_file(const std::string& path, bool truncate, std::optional<std::string
   state.before_file.clear();
 }
 
-// Or keeps it until there is a file.
-void write_to_file(const std::string& line) {
+// Writes `text` as a line to the file, or keeps it until there is one. → the line. The file comes
+// first: it then has every line that standard output has, even if the run is killed.
+std::string line_in_file(std::string_view text) {
   Log& state = log_state();
+  progress_line("");
+  auto line = as_line(text);
   const std::lock_guard lock(state.file_mutex);
   if (state.file) {
     state.file->info(line);
   } else {
     state.before_file.push_back(line);
   }
+  return line;
 }
 
 }  // namespace
@@ -107,10 +111,7 @@ void continue_log_file(const std::string& path) {
 void log_line(std::string_view text) {
   Log& state = log_state();
   if (state.rank != 0) return;
-  progress_line("");
-  const auto line = as_line(text);
-  // The file first: it then has every line that standard output has, even if the run is killed.
-  write_to_file(line);
+  const auto line = line_in_file(text);
   if (!state.out_lost) {
     state.out->info(line);
     if (std::ferror(stdout) != 0 && !state.out_lost.exchange(true)) {
@@ -123,11 +124,7 @@ void log_line(std::string_view text) {
 
 void note_line(std::string_view text) {
   Log& state = log_state();
-  if (state.rank != 0) return;
-  progress_line("");
-  const auto line = as_line(text);
-  write_to_file(line);
-  state.err->info(line);
+  if (state.rank == 0) state.err->info(line_in_file(text));
 }
 
 void warn_line(std::string_view text) {

@@ -18,6 +18,7 @@
 #include "commands/sample.h"
 #include "commands/train.h"
 #include "commands/watch.h"
+#include "config/entry.h"
 #include "config/launch.h"
 #include "config/parse.h"
 #include "config/suggest.h"
@@ -38,15 +39,18 @@ void completion_command(int argc, const char* const* argv);
 
 constexpr Command commands[] = {
     {"train", "trains a model; the default", train_command, nullptr, true},
-    {"eval", "prints every score of a trained model", eval_command, eval_options, true},
+    {"eval", "prints every score of a trained model", eval_command, default_entries<EvalOptions>,
+     true},
     {"quantize", "writes the quantised artifact of a trained model", quantize_command,
-     quantize_options, true},
-    {"sample", "continues a text with a trained model", sample_command, sample_options, true},
+     default_entries<QuantizeOptions>, true},
+    {"sample", "continues a text with a trained model", sample_command,
+     default_entries<SampleOptions>, true},
     {"inspect", "prints the tensors of a weights file and the settings of its run",
      inspect_command},
-    {"export", "writes a trained model for transformers", export_command, export_options, true},
+    {"export", "writes a trained model for transformers", export_command,
+     default_entries<ExportOptions>, true},
     {"report", "shows the curves of runs in a browser: one HTML file, or a page that follows them",
-     report_command, report_options},
+     report_command, default_entries<ReportOptions>},
     {"watch", "shows a run in this terminal, while it trains", watch_command},
     {"completion", "prints a completion script for bash", completion_command},
     {"help", "prints the help of a command: train_gpt help COMMAND", help_command},

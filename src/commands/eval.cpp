@@ -1,9 +1,8 @@
 #include "commands/eval.h"
 
-#include <chrono>
 #include <csignal>
-#include <utility>
 
+#include "base/elapsed.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "comm/communicator.h"
@@ -37,28 +36,6 @@ constexpr const char* help =
     "With --hellaswag or --lambada scored on those files alone: DATA_PATH is not read. The model\n"
     "reads at most EVAL_SEQ_LEN tokens of a row. docs/scores.md says what the numbers are.\n"
     "\n";
-
-struct EvalOptions {
-  bool audit = false;
-  bool baselines = false;
-  std::string hellaswag, lambada;
-
-  bool tasks() const { return !hellaswag.empty() || !lambada.empty(); }
-
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
-    line("audit", s.audit, anything, role::option,
-         "compare the bytes that val_bpb counts with those of the decoded text; exit 65 if they "
-         "differ");
-    line("baselines", s.baselines, anything, role::option,
-         "also print the val_bpb of byte and token unigrams and of a token bigram, from the "
-         "training shards");
-    line("hellaswag", s.hellaswag, anything, role::option.path(),
-         "HellaSwag's JSON lines (ctx, endings, label): which ending is the most likely");
-    line("lambada", s.lambada, anything, role::option.path(),
-         "LAMBADA's JSON lines (text), as OpenAI published them: predict the last word");
-  }
-};
 
 void audit(const Settings& settings, const TokenSource& tokens, std::int64_t predictions) {
   const auto& path = settings.data.tokenizer_path;
@@ -103,11 +80,7 @@ void score_tasks(const EvalOptions& options, const Settings& settings, const Mac
   if (!options.lambada.empty()) lambada = read_lambada(options.lambada);
   ModelParts weights(settings, machine, communicator, ModelUse::inference);
   const auto context = eval_length(settings);
-  auto began = std::chrono::steady_clock::now();
-  const auto spent_ms = [&] {
-    const auto now = std::chrono::steady_clock::now();
-    return std::chrono::duration<double, std::milli>(now - std::exchange(began, now)).count();
-  };
+  Lap lap;
   if (!hellaswag.empty()) {
     const auto score = hellaswag_score(weights.model, tokenizer, hellaswag,
                                        {options.hellaswag, context}, machine.device, communicator);
@@ -115,14 +88,15 @@ void score_tasks(const EvalOptions& options, const Settings& settings, const Mac
     log_info(
         "hellaswag examples:{} acc:{:.4f} acc_norm:{:.4f} acc_bytes:{:.4f} acc_token:{:.4f} "
         "eval_time:{:.0f}ms",
-        hellaswag.size(), score.acc, score.acc_norm, score.acc_bytes, score.acc_token, spent_ms());
+        hellaswag.size(), score.acc, score.acc_norm, score.acc_bytes, score.acc_token,
+        milliseconds(lap()));
   }
   if (!lambada.empty()) {
     const auto score = lambada_score(weights.model, tokenizer, lambada, {options.lambada, context},
                                      machine.device, communicator);
     log_truncated(options.lambada, score.truncated, context);
     log_info("lambada examples:{} acc:{:.4f} perplexity:{:.4f} eval_time:{:.0f}ms", lambada.size(),
-             score.acc, score.perplexity, spent_ms());
+             score.acc, score.perplexity, milliseconds(lap()));
   }
 }
 
@@ -155,11 +129,6 @@ bool trains_with_qat(const Settings& settings, const ModelPath& model, int rank)
 }
 
 }  // namespace
-
-std::vector<Entry> eval_options() {
-  static EvalOptions defaults;
-  return entries_of(defaults);
-}
 
 void eval_command(int argc, const char* const* argv) {
   EvalOptions options;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
 #include "comm/communicator.h"
 #include "commands/hf_config.h"
 #include "commands/hf_tokenizer.h"
@@ -18,7 +19,7 @@
 #include "data/tokenizer.h"
 #include "modeling_train_gpt.h"
 #include "store/atomic_file.h"
-#include "store/jsonl.h"
+#include "store/json_file.h"
 #include "store/safetensors.h"
 #include "train/machine.h"
 #include "train/model_files.h"
@@ -41,22 +42,12 @@ constexpr const char* help =
     "transformers saves of it is a MODEL again.\n"
     "\n";
 
-struct ExportOptions {
-  std::string hf;
-
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
-    line("hf", s.hf, anything, role::option.path(),
-         "folder to write for transformers; needed, new or empty");
-  }
-};
-
 void make_empty_folder(const std::string& folder) {
+  create_folders(folder, "; choose another folder");
   std::error_code error;
-  fs::create_directories(folder, error);
-  const bool empty = !error && fs::is_empty(folder, error);
-  REQUIRE(!error, ExitCode::cannot_create, "{}: cannot be created ({}); choose another folder",
-          folder, error.message());
+  const bool empty = fs::is_empty(folder, error);
+  REQUIRE(!error, ExitCode::cannot_create, "{}: cannot be read ({}); choose another folder", folder,
+          error.message());
   REQUIRE(empty, ExitCode::cannot_create,
           "{}: not empty (expected a new or an empty folder); choose another one", folder);
 }
@@ -106,17 +97,11 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
       folder, parameters, tokenizer_names);
 }
 
-std::vector<Entry> export_options() {
-  static ExportOptions defaults;
-  return entries_of(defaults);
-}
-
 void export_command(int argc, const char* const* argv) {
   ExportOptions options;
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
-  REQUIRE(!options.hf.empty(), ExitCode::usage,
-          "train_gpt export: expected --hf DIR, found none; see train_gpt export --help");
+  require_flag(!options.hf.empty(), "export", "--hf DIR");
   auto& settings = parsed->settings;
   check_settings(settings, /*world_size=*/1, SettingsUse::weights);
   Communicator alone;

@@ -1,13 +1,22 @@
 #pragma once
 #include <string>
-#include <vector>
 
-#include "config/entry.h"
+#include "config/setting.h"
 #include "config/settings.h"
 
 namespace tg {
 
-std::vector<Entry> export_options();
+// Its own flags.
+struct ExportOptions {
+  std::string hf;
+
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("hf", s.hf, anything, role::option.path(),
+         "folder to write for transformers; needed, new or empty");
+  }
+};
+
 // `train_gpt export --hf DIR --init-from MODEL [--SETTING VALUE]...`: export_hf(), and a line on
 // standard output. Errors: those of parse_model_command and of export_hf; usage (no DIR).
 void export_command(int argc, const char* const* argv);

@@ -88,10 +88,7 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
     return std::nullopt;
   }
   const auto& init_from = parsed.settings.runtime.init_from;
-  REQUIRE(!init_from.empty(), ExitCode::usage,
-          "train_gpt {0}: expected --init-from MODEL, a trained one, found none; see train_gpt {0} "
-          "--help",
-          argv[0]);
+  require_flag(!init_from.empty(), argv[0], "--init-from MODEL, a trained one");
   inputs.run_config =
       file_of_run(find_model(init_from, parsed.settings.runtime.weights), "config.json");
   const auto config = read_config(inputs.run_config);
@@ -111,6 +108,11 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
       inputs.run_config, init_from);
   inputs.run_settings = *of_run;
   return parse_settings(argc, argv, inputs);
+}
+
+void require_flag(bool given, std::string_view command, std::string_view flag) {
+  REQUIRE(given, ExitCode::usage,
+          "train_gpt {0}: expected {1}, found none; see train_gpt {0} --help", command, flag);
 }
 
 Tokenizer open_tokenizer(const Settings& settings, std::string_view command) {

@@ -39,6 +39,9 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
                                                const std::string& help,
                                                std::vector<Entry> options = {});
 
+// A flag that the command needs, such as "--out FILE". Errors: usage, unless `given`.
+void require_flag(bool given, std::string_view command, std::string_view flag);
+
 // The tokenizer of TOKENIZER_PATH; its vocabulary may be padded. `command`: for messages. Errors:
 // usage (no TOKENIZER_PATH), config (more pieces than VOCAB_SIZE), those of Tokenizer.
 Tokenizer open_tokenizer(const Settings& settings, std::string_view command);

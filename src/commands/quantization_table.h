@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 
 namespace tg {
 

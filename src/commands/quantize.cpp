@@ -20,29 +20,14 @@ constexpr const char* help =
     "Prints the artifact's size and that of artifact and code together, as a run does at its end.\n"
     "\n";
 
-struct QuantizeOptions {
-  std::string out;
-
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
-    line("out", s.out, anything, role::option.path(), "the artifact's file");
-  }
-};
-
 }  // namespace
-
-std::vector<Entry> quantize_options() {
-  static QuantizeOptions defaults;
-  return entries_of(defaults);
-}
 
 void quantize_command(int argc, const char* const* argv) {
   QuantizeOptions options;
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
   auto& settings = parsed->settings;
-  REQUIRE(!options.out.empty(), ExitCode::usage,
-          "train_gpt quantize: expected --out FILE, found none; see train_gpt quantize --help");
+  require_flag(!options.out.empty(), "quantize", "--out FILE");
   REQUIRE(settings.runtime.artifact != Artifact::none, ExitCode::usage,
           "ARTIFACT=none: expected int6 or int8_zlib");
   const auto joined = join_alone(settings, parsed->origins, SettingsUse::weights, "quantize");

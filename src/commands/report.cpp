@@ -45,17 +45,6 @@ constexpr const char* help =
 
 constexpr std::size_t kMostRuns = ServedRuns::kMost;
 
-struct ReportOptions {
-  std::string out, serve;
-
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
-    line("out", s.out, anything, role::option.path(), "the HTML file");
-    line("serve", s.serve, anything, role::option,
-         "the port of 127.0.0.1 to serve the page at; none or 0: a free one");
-  }
-};
-
 struct Arguments {
   std::vector<std::string> runs;
   std::string out;
@@ -159,15 +148,11 @@ void serve_report(const Arguments& arguments) {
 
 }  // namespace
 
-std::vector<Entry> report_options() {
-  static ReportOptions defaults;
-  return entries_of(defaults);
-}
-
 void report_command(int argc, const char* const* argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"}) {
-    return print_text(help + std::string("Options\n") + options_text(report_options()));
+    return print_text(help + std::string("Options\n") +
+                      options_text(default_entries<ReportOptions>()));
   }
   const auto arguments = parse_arguments(words);
   arguments.port ? serve_report(arguments) : write_report(arguments);

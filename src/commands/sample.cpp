@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cstdio>
 #include <string>
 #include <string_view>
 
+#include "base/elapsed.h"
 #include "base/error.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
@@ -29,43 +29,14 @@ constexpr const char* help =
     "sees at most TRAIN_SEQ_LEN tokens. SEED decides the draw.\n"
     "\n";
 
-struct SampleOptions {
-  std::string prompt;
-  std::int64_t tokens = 200;
-  double temperature = 0.8;
-  std::int64_t top_k = 0;
-  double top_p = 1;
-  bool kv_cache = true;
-
-  template <class Self, class Line>
-  static void visit(Self& s, const Line& line) {
-    line("prompt", s.prompt, anything, role::option, "text to continue; needed, and may be empty");
-    line("tokens", s.tokens, within(1, 1 << 30), role::option, "tokens to draw");
-    line("temperature", s.temperature, at_least(0), role::option,
-         "temperature of the softmax; 0: always the most likely token");
-    line("top_k", s.top_k, at_least(0), role::option,
-         "draw only from the k most likely tokens; 0: from all");
-    line("top_p", s.top_p, within(0, 1), role::option,
-         "draw only from the most likely tokens, whose probabilities add up to p");
-    line("kv_cache", s.kv_cache, anything, role::option,
-         "cache keys and values (KV cache); 0: recompute all tokens for each new one");
-  }
-};
-
 }  // namespace
-
-std::vector<Entry> sample_options() {
-  static SampleOptions defaults;
-  return entries_of(defaults);
-}
 
 void sample_command(int argc, const char* const* argv) {
   SampleOptions options;
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
   auto& [settings, origins, no_help, no_version] = *parsed;
-  REQUIRE(origins.at("prompt") != "default", ExitCode::usage,
-          "train_gpt sample: expected --prompt TEXT, found none; see train_gpt sample --help");
+  require_flag(origins.at("prompt") != "default", "sample", "--prompt TEXT");
   const auto tokenizer = open_tokenizer(settings, "sample");
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
   const auto joined = join_alone(settings, origins, SettingsUse::sampling, "sample");
@@ -74,7 +45,7 @@ void sample_command(int argc, const char* const* argv) {
   const ModelParts weights(settings, joined.machine, alone, ModelUse::inference);
 
   print_text(options.prompt);
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   generate(weights.model, tokenizer, options.prompt,
            {.sampling = {.temperature = options.temperature,
                          .top_k = options.top_k,
@@ -85,9 +56,9 @@ void sample_command(int argc, const char* const* argv) {
             .kv_cache = options.kv_cache},
            joined.machine.device, print_text);
   print_text("\n");
-  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began;
-  fmt::print(stderr, "{} tokens in {:.2f} s: {:.1f} tokens/s\n", options.tokens, spent.count(),
-             static_cast<double>(options.tokens) / spent.count());
+  const double spent_s = seconds_since(began);
+  fmt::print(stderr, "{} tokens in {:.2f} s: {:.1f} tokens/s\n", options.tokens, spent_s,
+             static_cast<double>(options.tokens) / spent_s);
 }
 
 }  // namespace tg

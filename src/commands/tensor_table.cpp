@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "store/safetensors_header.h"
+#include "store/dtype_names.h"
 #include "store/tensor_check.h"
 
 namespace tg {

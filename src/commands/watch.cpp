@@ -58,7 +58,7 @@ std::string view(const nlohmann::json& record) {
 void watch_run(const RunPath& path) {
   RunFollower run(path);
   for (;;) {
-    const auto began = std::chrono::steady_clock::now();
+    const auto began = Clock::now();
     run.follow();
     if (run.error()) run.require_begun();
     print_screen(

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <set>
 
+#include "base/is_in.h"
+
 namespace tg {
 
 std::int64_t parts_of_batch(const RunConfig& run, int world_size) {
@@ -66,7 +68,7 @@ std::vector<BatchShape> batch_shapes(const Settings& settings, int world_size) {
     for (const double step : steps) {
       const auto shape = batch_shape(settings, world_size,
                                      {.step = static_cast<std::int64_t>(step), .share = share});
-      if (std::ranges::find(shapes, shape) == shapes.end()) shapes.push_back(shape);
+      if (!is_in(shapes, shape)) shapes.push_back(shape);
     }
   }
   return shapes;

@@ -46,4 +46,11 @@ std::vector<Entry> entries_of(Group& group) {
   return entries;
 }
 
+// With the defaults of a group that lives as long as the program.
+template <class Group>
+std::vector<Entry> default_entries() {
+  static Group defaults;
+  return entries_of(defaults);
+}
+
 }  // namespace tg

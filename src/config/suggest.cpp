@@ -4,6 +4,8 @@
 #include <cassert>
 #include <cctype>
 
+#include "base/is_in.h"
+
 namespace tg {
 namespace {
 
@@ -58,9 +60,8 @@ std::vector<std::string> names_with_words(std::string_view wanted,
   std::vector<std::string> found;
   for (const auto& name : names) {
     const auto words = words_of(name);
-    const bool has_all = std::ranges::all_of(wanted_words, [&](std::string_view word) {
-      return std::ranges::find(words, word) != words.end();
-    });
+    const bool has_all = std::ranges::all_of(
+        wanted_words, [&](std::string_view word) { return is_in(words, word); });
     if (!wanted_words.empty() && has_all && found.size() < kMostSuggestions) found.push_back(name);
   }
   return found;
@@ -109,7 +110,7 @@ std::vector<std::string> meant_settings(std::string_view wrong,
   }
   if (2 * slips > length) return {};
   for (const auto& [names, settings] : kSynonyms) {
-    if (std::ranges::find(names, nearest) != names.end()) return settings;
+    if (is_in(names, nearest)) return settings;
   }
   return {nearest};
 }

@@ -2,6 +2,8 @@
 
 #include <c10/core/StreamGuard.h>
 
+#include "base/elapsed.h"
+
 namespace tg {
 
 AllocateTokens token_allocator(at::Device device) {
@@ -34,10 +36,9 @@ Feeder::Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy
 }
 
 bool Feeder::fetch(HostBatch& batch) {
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   const bool mine = source_->next(batch);
-  const std::chrono::duration<double, std::milli> waited = std::chrono::steady_clock::now() - began;
-  waited_ms_ += waited.count();
+  waited_ms_ += milliseconds_since(began);
   return mine;
 }
 

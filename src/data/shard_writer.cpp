@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "data/shard.h"
 
 namespace tg {

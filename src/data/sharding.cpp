@@ -1,11 +1,12 @@
 #include "data/sharding.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/folder.h"
+#include "base/is_in.h"
 #include "base/log.h"
 #include "data/document_encoder.h"
 #include "data/document_shuffle.h"
@@ -23,10 +24,7 @@ namespace {
 constexpr int gpt2_merges = 50'000, gpt2_pieces = 256 + gpt2_merges + 1;
 
 void prepare_directory(const ShardingOptions& options) {
-  std::error_code error;
-  std::filesystem::create_directories(options.out_dir, error);
-  REQUIRE(!error, ExitCode::cannot_create, "cannot create {} ({})", options.out_dir,
-          error.message());
+  create_folders(options.out_dir);
   const auto old = find_shards(options.out_dir, options.name_prefix);
   REQUIRE(
       old.empty() || options.force, ExitCode::cannot_create,
@@ -108,9 +106,7 @@ class SplitWriter {
   }
   void commit() { shards_.commit(); }
 
-  bool wrote(const std::string& path) const {
-    return std::ranges::find(shards_.paths(), path) != shards_.paths().end();
-  }
+  bool wrote(const std::string& path) const { return is_in(shards_.paths(), path); }
   const ShardingReport::Split& report() const { return report_; }
 
  private:

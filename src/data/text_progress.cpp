@@ -29,12 +29,12 @@ void TextProgress::show(std::int64_t text_bytes, std::int64_t tokens, std::int64
   const auto now = Clock::now();
   if (now - shown_ < std::chrono::milliseconds(100)) return;
   shown_ = now;
-  const double seconds = std::chrono::duration<double>(now - began_).count();
+  const double spent_s = seconds(now - began_);
   const double megabytes = static_cast<double>(text_bytes) / 1e6;
   const std::string share =
       total_bytes_ > 0 ? fmt::format(" ({}%)", 100 * bytes_read / total_bytes_) : "";
   progress_line(fmt::format("{} {:.1f} MB{} {:.2f} M tokens {:.1f} MB/s", doing_, megabytes, share,
-                            static_cast<double>(tokens) / 1e6, megabytes / seconds));
+                            static_cast<double>(tokens) / 1e6, megabytes / spent_s));
 }
 
 void TextProgress::clear() {

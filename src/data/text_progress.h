@@ -1,10 +1,11 @@
 #pragma once
 // The progress line of text that is being tokenised: shown on a terminal alone, at most ten times a
 // second.
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "base/elapsed.h"
 
 namespace tg {
 
@@ -20,8 +21,6 @@ class TextProgress {
   static void clear();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   const std::string doing_;
   const std::int64_t total_bytes_;  // 0: unknown
   const Clock::time_point began_ = Clock::now();

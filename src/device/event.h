@@ -3,7 +3,7 @@
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <chrono>
+#include "base/elapsed.h"
 
 namespace tg {
 
@@ -23,11 +23,10 @@ class Event {
   // Milliseconds to `later`, an event of the same device type. On a GPU both must have completed.
   double ms_until(const Event& later) const {
     if (event_.device_type() != c10::DeviceType::CPU) return event_.elapsedTime(later.event_);
-    return std::chrono::duration<double, std::milli>(later.host_ - host_).count();
+    return milliseconds(later.host_ - host_);
   }
 
  private:
-  using Clock = std::chrono::steady_clock;
   c10::Event event_;
   Clock::time_point host_;
 };

@@ -1,7 +1,8 @@
 #pragma once
-#include <chrono>
 #include <cstdint>
 #include <string>
+
+#include "base/elapsed.h"
 
 namespace tg {
 
@@ -18,7 +19,7 @@ class EtaLine {
 
  private:
   std::string name_;
-  std::chrono::steady_clock::time_point began_;
+  Clock::time_point began_;
 };
 
 }  // namespace tg

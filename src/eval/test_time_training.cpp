@@ -49,12 +49,8 @@ std::int64_t TestTimeTraining::fitting_rows() {
   return fit.rows;
 }
 
-double TestTimeTraining::seconds() const {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-}
-
 Score TestTimeTraining::run() {
-  began_ = std::chrono::steady_clock::now();
+  began_ = Clock::now();
   const auto& ttt = options_.config;
   std::size_t windows = 0;
   for (const auto& chunk : chunks_) windows += chunk.size();
@@ -80,7 +76,7 @@ Score TestTimeTraining::run() {
   const PeerWatch::Scope waiting(communicator_.watch());
   const auto score = sums_.score();
   log_info("ttt_sliding:done val_loss={:.6f} val_bpb={} elapsed={:.1f}s", score.loss,
-           score.bpb ? fmt::format("{:.6f}", *score.bpb) : "none", seconds());
+           score.bpb ? fmt::format("{:.6f}", *score.bpb) : "none", seconds_since(began_));
   return score;
 }
 
@@ -89,7 +85,7 @@ void TestTimeTraining::log_chunk(std::int64_t chunk, const ScoreSums& own) const
   log_info(
       "  ttt_chunk [{}/{}] {} time={:.1f}s", chunk + 1, chunks_.size(),
       score.bpb ? fmt::format("bpb={:.6f}", *score.bpb) : fmt::format("loss={:.6f}", score.loss),
-      seconds());
+      seconds_since(began_));
 }
 
 void TestTimeTraining::train_on(std::int64_t chunk) {

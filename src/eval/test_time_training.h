@@ -1,4 +1,5 @@
 #pragma once
+#include "base/elapsed.h"
 #include "config/settings.h"
 #include "eval/micro_step.h"
 #include "eval/ttt_chunks.h"
@@ -35,7 +36,6 @@ class TestTimeTraining {
   std::int64_t fitting_rows();
   void train_batch(std::int64_t begin, std::int64_t rows);
   void log_chunk(std::int64_t chunk, const ScoreSums& own) const;
-  double seconds() const;
 
   Gpt& model_;
   const SplitTokens& tokens_;
@@ -49,7 +49,7 @@ class TestTimeTraining {
   const ForwardMode mode_;
   MicroStep micro_step_;
   std::int64_t rows_at_once_;  // of a batch
-  std::chrono::steady_clock::time_point began_;
+  Clock::time_point began_;
 };
 
 }  // namespace tg

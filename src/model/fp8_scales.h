@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "model/named_tensors.h"
+#include "base/named_tensors.h"
 #include "ops/gemm/fp8.h"
 
 namespace tg {

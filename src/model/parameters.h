@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/named_tensors.h"
 #include "config/settings.h"
-#include "model/named_tensors.h"
 #include "ops/quantize/quantize.h"
 
 namespace tg {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "model/named_tensors.h"
+#include "base/named_tensors.h"
 #include "optim/shard.h"
 #include "optim/step_scalars.h"
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "base/named_tensors.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
-#include "model/named_tensors.h"
 #include "model/parameters.h"
 #include "optim/shard.h"
 

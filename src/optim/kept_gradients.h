@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "model/named_tensors.h"
+#include "base/named_tensors.h"
 #include "model/parameters.h"
 
 namespace tg {

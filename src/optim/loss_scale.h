@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "model/named_tensors.h"
+#include "base/named_tensors.h"
 
 namespace tg {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "base/named_tensors.h"
 #include "comm/communicator.h"
-#include "model/named_tensors.h"
 #include "optim/step_scalars.h"
 
 namespace tg {

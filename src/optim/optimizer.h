@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/named_tensors.h"
 #include "config/settings.h"
-#include "model/named_tensors.h"
 #include "model/parameters.h"
 #include "optim/adamw.h"
 #include "optim/kept_gradients.h"

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "base/named_tensors.h"
 #include "comm/communicator.h"
-#include "model/named_tensors.h"
 #include "model/parameters.h"
 
 namespace tg {

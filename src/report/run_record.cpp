@@ -3,6 +3,7 @@
 #include <map>
 
 #include "store/json_fields.h"
+#include "store/json_file.h"
 
 namespace tg {
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "base/progress.h"
 
 namespace tg {
@@ -40,7 +41,7 @@ std::string_view file_of(std::string_view temporary) {
 
 AtomicFile::AtomicFile(const std::string& path)
     : file_(path, fmt::format("{}{}{}", path, kTemporary, ::getpid())) {
-  REQUIRE(file_.create(), disk_trouble(errno) ? ExitCode::io : ExitCode::cannot_create,
+  REQUIRE(file_.create(), creation_error(errno),
           "{}: cannot be created ({}); choose an existing, writable folder", path,
           std::strerror(errno));
 }
@@ -100,10 +101,6 @@ void write_file_atomically(const std::string& path, std::string_view bytes) {
   AtomicFile file(path);
   file.write(bytes.data(), bytes.size());
   file.commit();
-}
-
-bool disk_trouble(int error) {
-  return error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
 }
 
 }  // namespace tg

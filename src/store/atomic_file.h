@@ -47,7 +47,4 @@ void remove_abandoned_files(const std::string& folder,
 
 void write_file_atomically(const std::string& path, std::string_view bytes);
 
-// Whether this errno tells of a full or broken disk: ExitCode::io rather than cannot_create.
-bool disk_trouble(int error);
-
 }  // namespace tg

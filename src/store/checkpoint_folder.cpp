@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "base/file_writer.h"
+#include "base/folder.h"
 #include "base/log.h"
 
 namespace tg {
@@ -180,13 +180,6 @@ void remove_incomplete_checkpoints(const std::string& root) {
       if (error) log_warn("{}: cannot be renamed to {} ({})", folder, complete, error.message());
     }
   }
-}
-
-void create_folders(const std::string& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  REQUIRE(!error, disk_trouble(error.value()) ? ExitCode::io : ExitCode::cannot_create,
-          "{}: cannot be created ({})", path, error.message());
 }
 
 }  // namespace tg

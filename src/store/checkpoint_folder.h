@@ -36,7 +36,4 @@ void set_aside_newer(const std::string& root, std::int64_t step);
 // removed is a warning.
 void remove_incomplete_checkpoints(const std::string& root);
 
-// mkdir -p. Errors: cannot_create, io (the disk is full or broken).
-void create_folders(const std::string& path);
-
 }  // namespace tg

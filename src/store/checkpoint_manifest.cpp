@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "store/json_fields.h"
-#include "store/jsonl.h"
+#include "store/json_file.h"
 
 namespace tg {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
+#include "base/named_tensors.h"
 #include "store/checkpoint_manifest.h"
-#include "store/named_tensors.h"
 #include "store/safetensors.h"
 
 namespace tg {

@@ -14,7 +14,9 @@
 #include <protozero/pbf_reader.hpp>
 #include <protozero/pbf_writer.hpp>
 
+#include "base/elapsed.h"
 #include "base/error.h"
+#include "base/little_endian.h"
 #include "store/byte_source.h"
 #include "store/crc32.h"
 
@@ -23,8 +25,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using protozero::pbf_writer;
-
-static_assert(std::endian::native == std::endian::little, "records are little-endian");
 
 // Field numbers of tensorboard/compat/proto: event, summary, tensor, tensor_shape.
 namespace event {
@@ -55,16 +55,11 @@ constexpr std::size_t kHeader = 12, kFooter = 4;
 constexpr std::uint64_t kMaxRecord = 16 << 20;
 
 double now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return seconds(std::chrono::system_clock::now().time_since_epoch());
 }
 
 std::uint32_t masked_crc(const void* bytes, std::size_t count) {
   return std::rotr(crc32c(bytes, count), 15) + 0xa282ead8u;
-}
-
-template <class T>
-void append(std::string& to, T number) {
-  to.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
 pbf_writer begin_event(std::string& bytes, std::int64_t step) {
@@ -96,13 +91,13 @@ std::vector<std::string> event_files(const std::string& folder) {
 
 // Readers take a folder's files in the order of their names, which begin with seconds.
 std::string next_name(const std::string& folder) {
-  auto seconds = static_cast<std::int64_t>(now());
+  auto first = static_cast<std::int64_t>(now());
   for (const auto& name : event_files(folder)) {
     std::int64_t before = 0;
     std::from_chars(name.data() + kPrefix.size(), name.data() + name.size(), before);
-    seconds = std::max(seconds, before + 1);
+    first = std::max(first, before + 1);
   }
-  return fmt::format("{}{:010}.{}.{}", kPrefix, seconds, host_name(), ::getpid());
+  return fmt::format("{}{:010}.{}.{}", kPrefix, first, host_name(), ::getpid());
 }
 
 bool has_scalar(std::string_view bytes, std::string_view tag, std::int64_t step) {
@@ -170,10 +165,10 @@ void EventFile::renamed(const std::string& folder) {
 void EventFile::write(const std::string& event) {
   std::string record;
   record.reserve(kHeader + event.size() + kFooter);
-  append(record, static_cast<std::uint64_t>(event.size()));
-  append(record, masked_crc(record.data(), record.size()));
+  append_number(record, static_cast<std::uint64_t>(event.size()));
+  append_number(record, masked_crc(record.data(), record.size()));
   record += event;
-  append(record, masked_crc(event.data(), event.size()));
+  append_number(record, masked_crc(event.data(), event.size()));
   file_.write(record);
 }
 

@@ -4,9 +4,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/folder.h"
 #include "store/checkpoint_folder.h"
 #include "store/json_fields.h"
-#include "store/jsonl.h"
+#include "store/json_file.h"
 
 namespace tg {
 namespace {

@@ -6,19 +6,16 @@
 #include <utility>
 
 #include "base/error.h"
-#include "store/byte_source.h"
 
 namespace tg {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::uint64_t kMaxBytes = 1 << 20;
-constexpr int kMaxDepth = 4;
-
 std::string shown(const json& value) {
-  const auto text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
-  return text.size() > 100 ? text.substr(0, 100) + "..." : text;
+  auto text = value.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+  if (text.size() > 100) text.replace(100, text.npos, "...");
+  return text;
 }
 
 bool is_plain_name(std::string_view name) {
@@ -30,22 +27,6 @@ bool is_plain_name(std::string_view name) {
 }
 
 }  // namespace
-
-json read_json_file(const std::string& path) {
-  const FileSource source(path);
-  REQUIRE(source.size() <= kMaxBytes, ExitCode::bad_data, "{}: expected at most {} bytes, found {}",
-          path, kMaxBytes, source.size());
-  // An array in memory takes 100 times the bytes of its brackets.
-  const auto check_depth = [&](int depth, json::parse_event_t, json&) {
-    REQUIRE(depth <= kMaxDepth, ExitCode::bad_data, "{}: expected JSON nested {} deep, found more",
-            path, kMaxDepth);
-    return true;
-  };
-  auto value = json::parse(source.read(0, source.size()), check_depth, /*allow_exceptions=*/false);
-  REQUIRE(!value.is_discarded(), ExitCode::bad_data, "{}: expected JSON, found something else",
-          path);
-  return value;
-}
 
 JsonFields::JsonFields(const json& object, std::string where)
     : object_(object), where_(std::move(where)) {

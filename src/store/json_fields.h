@@ -5,10 +5,6 @@
 
 namespace tg {
 
-// A small JSON file from outside: at most 1 MiB, nested at most 4 deep. Errors: missing_input, io,
-// bad_data.
-nlohmann::json read_json_file(const std::string& path);
-
 // Fields of a JSON object, checked. Errors: bad_data, beginning with `where`.
 class JsonFields {
  public:

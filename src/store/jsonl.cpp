@@ -10,15 +10,10 @@
 #include <utility>
 
 #include "base/error.h"
-#include "store/atomic_file.h"
+#include "store/json_file.h"
 
 namespace tg {
 namespace {
-
-// Bytes that are not UTF-8 (a path in the settings) become U+FFFD instead of an exception.
-std::string dump(const nlohmann::json& value, int indent) {
-  return value.dump(indent, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
 
 // The offset at which the last complete line ends. Reads backwards in blocks, only the last line.
 int64_t end_of_last_line(int fd, int64_t size) {
@@ -42,7 +37,7 @@ JsonLines::JsonLines(std::string path) : file_(std::move(path), "line") {
 }
 
 void JsonLines::write(const nlohmann::json& value) {
-  file_.write(dump(value, -1));
+  file_.write(json_text(value, -1) + "\n");
 }
 
 bool truncate_behind(const std::string& path,
@@ -58,10 +53,6 @@ bool truncate_behind(const std::string& path,
   REQUIRE(::truncate(path.c_str(), end) == 0, ExitCode::io, "{}: cannot be truncated ({})", path,
           std::strerror(errno));
   return true;
-}
-
-void write_json_file(const std::string& path, const nlohmann::json& value) {
-  write_file_atomically(path, dump(value, 2));
 }
 
 }  // namespace tg

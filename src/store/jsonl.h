@@ -31,7 +31,4 @@ class JsonLines {
 bool truncate_behind(const std::string& path,
                      const std::function<bool(const nlohmann::json&)>& is_last);
 
-// Indented, with a final newline, through AtomicFile. Errors: cannot_create, io.
-void write_json_file(const std::string& path, const nlohmann::json& value);
-
 }  // namespace tg

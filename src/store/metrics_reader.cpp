@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "store/event_fields.h"
+#include "store/json_file.h"
 
 namespace tg {
 namespace {
@@ -12,24 +13,12 @@ using nlohmann::json;
 
 constexpr std::size_t kMaxLine = 64 << 10;
 constexpr std::size_t kBlock = 1 << 20;
-constexpr int kMaxDepth = 4;
 
 std::string shown(std::string_view line) {
   constexpr std::size_t kMost = 60;
   const std::string text(line.substr(0, kMost));
   return json(text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) +
          (line.size() > kMost ? "..." : "");
-}
-
-// `discarded` where it is no JSON, or deeper than any event.
-json parse_line(std::string_view line) {
-  bool too_deep = false;
-  const auto check_depth = [&](int depth, json::parse_event_t, json&) {
-    too_deep |= depth > kMaxDepth;
-    return !too_deep;
-  };
-  auto value = json::parse(line, check_depth, /*allow_exceptions=*/false);
-  return too_deep ? json(json::value_t::discarded) : value;
 }
 
 }  // namespace
@@ -65,7 +54,7 @@ std::optional<json> MetricsReader::next() {
   const auto line = next_line();
   if (!line) return std::nullopt;
   last_.assign(line->data(), line->size() + 1);
-  auto event = parse_line(*line);
+  auto event = parse_json(*line).value_or(json(json::value_t::discarded));
   const bool named = event.is_object() && event.contains("event") && event["event"].is_string();
   REQUIRE(named, ExitCode::bad_data,
           "{}: expected an event, a JSON object with a string \"event\", found {}", place(),

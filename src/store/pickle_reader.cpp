@@ -5,20 +5,14 @@
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/little_endian.h"
+#include "store/dtype_names.h"
 #include "store/pickle_nodes.h"
 #include "store/tensor_check.h"
 
 namespace tg {
 namespace pickle {
 namespace {
-
-constexpr std::pair<std::string_view, c10::ScalarType> kStorages[] = {
-    {"FloatStorage", c10::ScalarType::Float}, {"DoubleStorage", c10::ScalarType::Double},
-    {"HalfStorage", c10::ScalarType::Half},   {"BFloat16Storage", c10::ScalarType::BFloat16},
-    {"LongStorage", c10::ScalarType::Long},   {"IntStorage", c10::ScalarType::Int},
-    {"ShortStorage", c10::ScalarType::Short}, {"CharStorage", c10::ScalarType::Char},
-    {"ByteStorage", c10::ScalarType::Byte},   {"BoolStorage", c10::ScalarType::Bool},
-};
 
 class Machine {
  public:
@@ -45,94 +39,62 @@ class Machine {
   void step(char opcode) {
     switch (opcode) {
       case 'N':
-        push({});
-        break;
+        return push({});
       case '\x88':
-        push({.kind = Kind::boolean, .integer = 1});
-        break;
       case '\x89':
-        push({.kind = Kind::boolean, .integer = 0});
-        break;
+        return push({.kind = Kind::boolean, .integer = opcode == '\x88'});
       case 'K':
-        push_integer(number<uint8_t>());
-        break;
+        return push_integer(number<uint8_t>());
       case 'M':
-        push_integer(number<uint16_t>());
-        break;
+        return push_integer(number<uint16_t>());
       case 'J':
-        push_integer(number<int32_t>());
-        break;
+        return push_integer(number<int32_t>());
       case '\x8a':
-        push_long();
-        break;
+        return push_long();
       case 'G':
-        push({.kind = Kind::real,
-              .real = std::bit_cast<double>(__builtin_bswap64(number<uint64_t>()))});
-        break;
+        return push({.kind = Kind::real,
+                     .real = std::bit_cast<double>(__builtin_bswap64(number<uint64_t>()))});
       case 'X':
-        push({.kind = Kind::text, .text = take(number<uint32_t>())});
-        break;
+        return push({.kind = Kind::text, .text = take(number<uint32_t>())});
       case 'c':
-        push_global();
-        break;
+        return push_global();
       case '(':
-        marks_.push_back(stack_.size());
-        break;
+        return marks_.push_back(stack_.size());
       case ')':
-        push({.kind = Kind::tuple});
-        break;
+        return push({.kind = Kind::tuple});
       case '\x85':
-        push_tuple(pop(1));
-        break;
       case '\x86':
-        push_tuple(pop(2));
-        break;
       case '\x87':
-        push_tuple(pop(3));
-        break;
+        return push_tuple(pop(static_cast<size_t>(opcode - '\x84')));
       case 't':
-        push_tuple(pop_to_mark());
-        break;
+        return push_tuple(pop_to_mark());
       case ']':
-        push({.kind = Kind::list});
-        break;
+        return push({.kind = Kind::list});
       case '}':
-        push({.kind = Kind::dict});
-        break;
+        return push({.kind = Kind::dict});
       case 'a':
-        extend(Kind::list, pop(1));
-        break;
+        return extend(Kind::list, pop(1));
       case 'e':
-        extend(Kind::list, pop_to_mark());
-        break;
+        return extend(Kind::list, pop_to_mark());
       case 's':
-        extend(Kind::dict, pop(2));
-        break;
+        return extend(Kind::dict, pop(2));
       case 'u':
-        extend(Kind::dict, pop_to_mark());
-        break;
+        return extend(Kind::dict, pop_to_mark());
       case 'q':
-        memo_.insert_or_assign(number<uint8_t>(), &top());
-        break;
+        return remember(number<uint8_t>());
       case 'r':
-        memo_.insert_or_assign(number<uint32_t>(), &top());
-        break;
+        return remember(number<uint32_t>());
       case 'h':
-        recall(number<uint8_t>());
-        break;
+        return recall(number<uint8_t>());
       case 'j':
-        recall(number<uint32_t>());
-        break;
+        return recall(number<uint32_t>());
       case 'Q':
-        push_storage(*pop(1)[0]);
-        break;
+        return push_storage(*pop(1)[0]);
       case 'R':
       case '\x81':  // cls.__new__(cls, *args)
-        call(opcode);
-        break;
+        return call(opcode);
       case 'b':
-        ignore_attributes();
-        break;
+        return ignore_attributes();
       default:
         throw Malformed(fmt::format("opcode 0x{:02x} is none of those that torch.save writes",
                                     static_cast<unsigned char>(opcode)));
@@ -148,9 +110,7 @@ class Machine {
   }
   template <typename T>
   T number() {
-    T value;
-    std::memcpy(&value, take(sizeof value).data(), sizeof value);
-    return value;
+    return number_at<T>(take(sizeof(T)));
   }
   std::string_view line() {
     const size_t end = pickle_.find('\n', at_);
@@ -199,6 +159,7 @@ class Machine {
           fmt::format("{} items added to a {}", items.size(), kind_name(container.kind)));
     container.items.insert(container.items.end(), items.begin(), items.end());
   }
+  void remember(uint32_t index) { memo_.insert_or_assign(index, &top()); }
   void recall(uint32_t index) {
     const auto found = memo_.find(index);
     if (found == memo_.end()) throw Malformed(fmt::format("nothing is stored as {}", index));
@@ -308,18 +269,6 @@ PickleValue read_pickle(std::string_view pickle, const std::string& file,
 StateDict read_state_dict(std::string_view pickle, const std::string& file,
                           const StorageLoader& load) {
   return read_with(pickle::state_dict_of, pickle, file, load);
-}
-
-std::optional<c10::ScalarType> storage_dtype(std::string_view storage_class) {
-  for (const auto& [known, dtype] : pickle::kStorages)
-    if (known == storage_class) return dtype;
-  return std::nullopt;
-}
-
-std::optional<std::string_view> storage_class(c10::ScalarType dtype) {
-  for (const auto& [name, known] : pickle::kStorages)
-    if (known == dtype) return name;
-  return std::nullopt;
 }
 
 }  // namespace tg

@@ -7,7 +7,6 @@
 #include <c10/core/ScalarType.h>
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -29,9 +28,5 @@ PickleValue read_pickle(std::string_view pickle, const std::string& file,
 // of classes), of which nothing is loaded. Errors: bad_data.
 StateDict read_state_dict(std::string_view pickle, const std::string& file,
                           const StorageLoader& load);
-
-// torch.FloatStorage <-> Float, …; nothing for other dtypes.
-std::optional<c10::ScalarType> storage_dtype(std::string_view storage_class);
-std::optional<std::string_view> storage_class(c10::ScalarType dtype);
 
 }  // namespace tg

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <unordered_set>
 
+#include "base/is_in.h"
 #include "store/pickle_nodes.h"
 #include "store/tensor_check.h"
 
@@ -16,7 +17,7 @@ constexpr std::string_view kWrappers[] = {"model", "state_dict", "model_state_di
 constexpr int kMaxWrappers = 4;  // around each other; a search in a hostile graph stays short
 
 bool is_wrapper(const Node& key) {
-  return key.kind == Kind::text && std::ranges::find(kWrappers, key.text) != std::end(kWrappers);
+  return key.kind == Kind::text && is_in(kWrappers, key.text);
 }
 
 // Calls visit(key, value) for each item; true where one of the calls was.

@@ -1,12 +1,12 @@
 #include "store/pickle_writer.h"
 
 #include <bit>
-#include <cstring>
 #include <limits>
 #include <unordered_map>
 
 #include "base/error.h"
-#include "store/pickle_reader.h"
+#include "base/little_endian.h"
+#include "store/dtype_names.h"
 
 namespace tg {
 namespace {
@@ -38,9 +38,8 @@ class PickleWriter {
   void operator()(const std::string& text) {
     REQUIRE(text.size() <= std::numeric_limits<uint32_t>::max(), ExitCode::internal,
             "a string of {} bytes is too long for a pickle", text.size());
-    const auto size = static_cast<uint32_t>(text.size());
-    std::string code(1 + sizeof size, 'X');
-    std::memcpy(code.data() + 1, &size, sizeof size);
+    std::string code = "X";
+    append_number(code, static_cast<uint32_t>(text.size()));
     shared(code + text);
   }
   void operator()(const at::Tensor& tensor) {
@@ -89,7 +88,7 @@ class PickleWriter {
   template <typename T>
   void number(char opcode, T value) {
     out_.bytes += opcode;
-    out_.bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+    append_number(out_.bytes, value);
   }
   void global(std::string_view module, std::string_view name) {
     shared(fmt::format("c{}\n{}\n", module, name));

@@ -4,20 +4,17 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <algorithm>
-#include <bit>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/little_endian.h"
 #include "store/byte_source.h"
+#include "store/dtype_names.h"
 #include "store/tensor_check.h"
 
 namespace tg {
 namespace {
-
-static_assert(std::endian::native == std::endian::little,
-              "tensors are stored as they are in memory");
 
 constexpr uint64_t kMaxHeader = 100'000'000;  // as in safetensors' own library
 
@@ -103,18 +100,18 @@ void check_offsets(const std::vector<SafetensorsEntry>& entries, const std::vect
 // → the header, and where the tensors' bytes begin.
 std::pair<SafetensorsHeader, uint64_t> read_header(const ByteSource& source) {
   const std::string& path = source.name();
-  uint64_t length = 0;
-  REQUIRE(source.holds(0, sizeof length), ExitCode::bad_data,
+  constexpr size_t kLength = sizeof(uint64_t);
+  REQUIRE(source.holds(0, kLength), ExitCode::bad_data,
           "{}: expected a safetensors file, found {} bytes", path, source.size());
-  source.read(0, &length, sizeof length);
-  REQUIRE(length <= kMaxHeader && source.holds(sizeof length, length), ExitCode::bad_data,
+  const auto length = number_at<uint64_t>(source.read(0, kLength));
+  REQUIRE(length <= kMaxHeader && source.holds(kLength, length), ExitCode::bad_data,
           "{}: expected a safetensors header of at most {} bytes, found a length of {}", path,
-          std::min(kMaxHeader, source.size() - sizeof length), length);
-  const std::string text = source.read(sizeof length, length);
+          std::min(kMaxHeader, source.size() - kLength), length);
+  const std::string text = source.read(kLength, length);
   REQUIRE(text.starts_with('{'), ExitCode::bad_data,
           "{}: expected a safetensors header that begins with '{{'", path);
   SafetensorsHeader header = parse_safetensors_header(text, path);
-  const uint64_t data = sizeof length + length;
+  const uint64_t data = kLength + length;
   check_offsets(header.entries, file_order(header.entries), source.size() - data, path);
   return {std::move(header), data};
 }

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/named_tensors.h"
 #include "store/atomic_file.h"
 #include "store/byte_source.h"
-#include "store/named_tensors.h"
 #include "store/safetensors_header.h"
 
 namespace tg {

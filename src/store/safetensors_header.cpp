@@ -3,21 +3,13 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <utility>
 
 #include "base/error.h"
+#include "store/dtype_names.h"
 #include "store/tensor_check.h"
 
 namespace tg {
 namespace {
-
-constexpr std::pair<std::string_view, c10::ScalarType> kDtypes[] = {
-    {"F32", c10::ScalarType::Float}, {"F64", c10::ScalarType::Double},
-    {"F16", c10::ScalarType::Half},  {"BF16", c10::ScalarType::BFloat16},
-    {"I64", c10::ScalarType::Long},  {"I32", c10::ScalarType::Int},
-    {"I16", c10::ScalarType::Short}, {"I8", c10::ScalarType::Char},
-    {"U8", c10::ScalarType::Byte},   {"BOOL", c10::ScalarType::Bool},
-};
 
 // Handles the events of nlohmann's SAX parser, which keeps no stack of its own. The position is the
 // depth (1: names, 2: a tensor's fields, 3: a field's list) and the last key of each depth; any
@@ -57,7 +49,8 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
       header_.metadata.emplace(field_, text);
     } else if (depth_ == 2 && field_ == "dtype") {
       const auto dtype = safetensors_dtype(text);
-      if (!dtype) bad_tensor("has dtype '{}', expected one of {}", shown(text), known_dtypes());
+      if (!dtype)
+        bad_tensor("has dtype '{}', expected one of {}", shown(text), safetensors_names());
       entry().dtype = *dtype;
     } else {
       refuse("a string");
@@ -118,13 +111,6 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
     for (const char* field : {"dtype", "shape", "data_offsets"})
       if (!fields_.count(field)) bad_tensor("lacks {}", field);
   }
-  static std::string known_dtypes() {
-    std::string names;
-    for (const auto& [name, dtype] : kDtypes)
-      names += (names.empty() ? "" : ", ") + std::string(name);
-    return names;
-  }
-
   const std::string& file_;
   SafetensorsHeader& header_;
   int depth_ = 0;
@@ -141,18 +127,6 @@ SafetensorsHeader parse_safetensors_header(std::string_view json, const std::str
   HeaderEvents events(file, header);
   nlohmann::json::sax_parse(json.begin(), json.end(), &events);
   return header;
-}
-
-std::optional<c10::ScalarType> safetensors_dtype(std::string_view name) {
-  for (const auto& [known, dtype] : kDtypes)
-    if (known == name) return dtype;
-  return std::nullopt;
-}
-
-std::optional<std::string_view> safetensors_name(c10::ScalarType dtype) {
-  for (const auto& [name, known] : kDtypes)
-    if (known == dtype) return name;
-  return std::nullopt;
 }
 
 }  // namespace tg

@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,9 +26,5 @@ struct SafetensorsHeader {
 // Strict: an object of tensors (dtype, shape, data_offsets, each once) and of __metadata__
 // (strings), no name twice. Does not check the offsets. Errors: bad_data, naming `file`.
 SafetensorsHeader parse_safetensors_header(std::string_view json, const std::string& file);
-
-// F32, F64, F16, BF16, I64, I32, I16, I8, U8, BOOL; nothing for others.
-std::optional<c10::ScalarType> safetensors_dtype(std::string_view name);
-std::optional<std::string_view> safetensors_name(c10::ScalarType dtype);
 
 }  // namespace tg

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/shown.h"
 #include "store/json_fields.h"
+#include "store/json_file.h"
 #include "store/safetensors.h"
 
 namespace tg {

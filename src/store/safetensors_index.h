@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 
 namespace tg {
 

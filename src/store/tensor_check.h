@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/named_tensors.h"
 #include "base/shown.h"
-#include "store/named_tensors.h"
 
 namespace tg {
 

@@ -142,10 +142,6 @@ std::string torch_value_bytes(const PickleValue& value) {
   return archive;
 }
 
-PickleValue load_torch_value(const std::string& path) {
-  return read_archive(FileSource(path), read_pickle);
-}
-
 PickleValue parse_torch_value(std::string_view bytes, const std::string& name) {
   return read_archive(MemorySource(bytes, name), read_pickle);
 }

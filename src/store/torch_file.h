@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 #include "store/pickle_value.h"
 #include "store/state_dict.h"
 
@@ -20,9 +20,8 @@ void save_torch(const std::string& path, const NamedTensors& tensors);
 // Errors: missing_input, io, bad_data.
 StateDict load_torch(const std::string& path);
 
-// The same for any plain data, in files and in memory (`name` is for messages).
+// The same for any plain data, in memory too (`name` is for messages).
 void save_torch_value(const std::string& path, const PickleValue& value);
-PickleValue load_torch_value(const std::string& path);
 std::string torch_value_bytes(const PickleValue& value);
 PickleValue parse_torch_value(std::string_view bytes, const std::string& name);
 

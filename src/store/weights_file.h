@@ -3,7 +3,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 #include "store/state_dict.h"
 
 namespace tg {

@@ -1,11 +1,11 @@
 #include "store/wrapped_names.h"
 
-#include <algorithm>
 #include <iterator>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/is_in.h"
 #include "base/shown.h"
 
 namespace tg {
@@ -22,8 +22,7 @@ class Unwrapper {
       const auto part =
           name.substr(0, name.find('.') == name.npos ? name.npos : name.find('.') + 1);
       name.remove_prefix(part.size());
-      const bool wraps = std::ranges::find(kAnywhere, part) != std::end(kAnywhere) ||
-                         (rest.empty() && part == kInFront);
+      const bool wraps = is_in(kAnywhere, part) || (rest.empty() && part == kInFront);
       if (wraps)
         note(part);
       else
@@ -35,7 +34,7 @@ class Unwrapper {
 
  private:
   void note(std::string_view part) {
-    if (std::ranges::find(taken_off_, part) == taken_off_.end()) taken_off_.emplace_back(part);
+    if (!is_in(taken_off_, part)) taken_off_.emplace_back(part);
   }
 
   std::vector<std::string> taken_off_;

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 
 namespace tg {
 

@@ -1,8 +1,7 @@
 #include "store/zip_reader.h"
 
-#include <cstring>
-
 #include "base/error.h"
+#include "base/little_endian.h"
 #include "base/shown.h"
 #include "store/crc32.h"
 
@@ -13,19 +12,12 @@ constexpr uint64_t kMaxDirectory = 64 << 20;  // some 700,000 records
 constexpr uint64_t kEndSize = 22, kEnd64Size = 56, kLocatorSize = 20, kLocalSize = 30,
                    kEntrySize = 46;
 
-template <typename T>
-T number(std::string_view bytes, size_t at) {
-  T value;
-  std::memcpy(&value, bytes.data() + at, sizeof value);
-  return value;
-}
-
 // Replaces fields of all ones by those in the zip64 extra field, which has only these, in this
 // order. False if one is missing.
 bool widen(std::string_view extra, uint64_t& size, uint64_t& packed, uint64_t& offset) {
   while (extra.size() >= 4) {
-    const auto id = number<uint16_t>(extra, 0);
-    const size_t length = number<uint16_t>(extra, 2);
+    const auto id = number_at<uint16_t>(extra);
+    const size_t length = number_at<uint16_t>(extra, 2);
     if (length > extra.size() - 4) return false;
     std::string_view field = extra.substr(4, length);
     extra.remove_prefix(4 + length);
@@ -33,7 +25,7 @@ bool widen(std::string_view extra, uint64_t& size, uint64_t& packed, uint64_t& o
     for (uint64_t* value : {&size, &packed, &offset}) {
       if (*value != 0xffffffff) continue;
       if (field.size() < 8) return false;
-      *value = number<uint64_t>(field, 0);
+      *value = number_at<uint64_t>(field);
       field.remove_prefix(8);
     }
   }
@@ -51,18 +43,18 @@ ZipReader::Directory ZipReader::find_directory() const {
   const uint64_t end_at = source_.size() - kEndSize;
   const std::string end = source_.read(end_at, kEndSize);
   if (!end.starts_with("PK\5\6")) bad("its end is missing (truncated, or bytes appended)");
-  Directory directory{number<uint32_t>(end, 16), number<uint32_t>(end, 12),
-                      number<uint16_t>(end, 10)};
+  Directory directory{number_at<uint32_t>(end, 16), number_at<uint32_t>(end, 12),
+                      number_at<uint16_t>(end, 10)};
   uint64_t limit = end_at;
   if (end_at >= kLocatorSize) {
     const std::string locator = source_.read(end_at - kLocatorSize, kLocatorSize);
     if (locator.starts_with("PK\6\7")) {
-      const auto end64_at = number<uint64_t>(locator, 8);
+      const auto end64_at = number_at<uint64_t>(locator, 8);
       if (!source_.holds(end64_at, kEnd64Size)) bad("its zip64 directory is out of range");
       const std::string end64 = source_.read(end64_at, kEnd64Size);
       if (!end64.starts_with("PK\6\6")) bad("its zip64 directory is missing");
-      directory = {number<uint64_t>(end64, 48), number<uint64_t>(end64, 40),
-                   number<uint64_t>(end64, 32)};
+      directory = {number_at<uint64_t>(end64, 48), number_at<uint64_t>(end64, 40),
+                   number_at<uint64_t>(end64, 32)};
       limit = end64_at;
     }
   }
@@ -79,12 +71,13 @@ ZipReader::ZipReader(const ByteSource& source) : source_(source) {
   uint64_t total = 0;
   for (uint64_t i = 0; i < directory.count; ++i) {
     if (rest.size() < kEntrySize || !rest.starts_with("PK\1\2")) bad("its directory is broken");
-    const auto flags = number<uint16_t>(rest, 8), method = number<uint16_t>(rest, 10);
-    uint64_t packed = number<uint32_t>(rest, 20), size = number<uint32_t>(rest, 24);
-    uint64_t local = number<uint32_t>(rest, 42);
-    const size_t name_size = number<uint16_t>(rest, 28), extra_size = number<uint16_t>(rest, 30);
-    const size_t comment_size = number<uint16_t>(rest, 32);
-    const uint32_t crc = number<uint32_t>(rest, 16);
+    const auto flags = number_at<uint16_t>(rest, 8), method = number_at<uint16_t>(rest, 10);
+    uint64_t packed = number_at<uint32_t>(rest, 20), size = number_at<uint32_t>(rest, 24);
+    uint64_t local = number_at<uint32_t>(rest, 42);
+    const size_t name_size = number_at<uint16_t>(rest, 28),
+                 extra_size = number_at<uint16_t>(rest, 30);
+    const size_t comment_size = number_at<uint16_t>(rest, 32);
+    const uint32_t crc = number_at<uint32_t>(rest, 16);
     rest.remove_prefix(kEntrySize);
     if (name_size + extra_size + comment_size > rest.size()) bad("its directory is broken");
     const std::string_view name = rest.substr(0, name_size);
@@ -116,10 +109,10 @@ uint64_t ZipReader::data_offset(uint64_t local_header, std::string_view name) co
   if (!source_.holds(local_header, kLocalSize + name.size()))
     bad("a record's header is out of range");
   const std::string header = source_.read(local_header, kLocalSize + name.size());
-  if (!header.starts_with("PK\3\4") || number<uint16_t>(header, 26) != name.size() ||
+  if (!header.starts_with("PK\3\4") || number_at<uint16_t>(header, 26) != name.size() ||
       header.substr(kLocalSize) != name)
     bad("the header of '" + shown(name) + "' is not where the directory says");
-  return local_header + kLocalSize + name.size() + number<uint16_t>(header, 28);
+  return local_header + kLocalSize + name.size() + number_at<uint16_t>(header, 28);
 }
 
 const ZipRecord* ZipReader::find(const std::string& name) const {

@@ -1,9 +1,8 @@
 #include "train/artifact_files.h"
 
-#include <cstring>
-
 #include "artifact/read_artifact.h"
 #include "artifact/write_artifact.h"
+#include "base/little_endian.h"
 #include "store/byte_source.h"
 #include "store/compressed.h"
 #include "store/weights_file.h"
@@ -35,23 +34,16 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
 }
 
 std::string artifact_name(Artifact artifact) {
-  switch (artifact) {
-    case Artifact::int6:
-      return "final_model.int6.ptz";
-    case Artifact::int8_zlib:
-      return "final_model.int8.ptz";
-    case Artifact::none:
-      break;
-  }
-  return "";
+  if (artifact == Artifact::none) return "";
+  return artifact == Artifact::int6 ? "final_model.int6.ptz" : "final_model.int8.ptz";
 }
 
 Artifact artifact_of(const std::string& path) {
   const FileSource file(path);
-  std::uint64_t length = 0;  // of a header, where it is a safetensors file: may begin as zlib does
-  if (!file.holds(0, sizeof(length))) return Artifact::none;
-  const auto head = file.read(0, sizeof(length));
-  std::memcpy(&length, head.data(), sizeof(length));
+  if (!file.holds(0, sizeof(std::uint64_t))) return Artifact::none;
+  const auto head = file.read(0, sizeof(std::uint64_t));
+  // Of a header, where it is a safetensors file: may begin as zlib does.
+  const auto length = number_at<std::uint64_t>(head);
   if (is_xz(head)) return Artifact::int6;
   return is_zlib(head) && length > file.size() ? Artifact::int8_zlib : Artifact::none;
 }

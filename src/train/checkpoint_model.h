@@ -2,8 +2,8 @@
 // The model in a checkpoint, for programs that use no other part of a run's state.
 #include <string>
 
+#include "base/named_tensors.h"
 #include "config/choices.h"
-#include "store/named_tensors.h"
 
 namespace tg {
 

@@ -15,8 +15,6 @@ namespace tg {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr auto kPoll = std::chrono::milliseconds(10);
 
 // What a rank reports to rank 0, "BYTES XXH3" or why there is no file; and rank 0's outcome.

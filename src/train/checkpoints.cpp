@@ -1,7 +1,5 @@
 #include "train/checkpoints.h"
 
-#include <chrono>
-
 #include "base/elapsed.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -14,8 +12,6 @@
 namespace tg {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // Of every checkpoint of the run, without step and files.
 Manifest manifest_of(const Settings& settings, const Machine& machine, int world_size,

@@ -1,7 +1,6 @@
 #include "train/final_scores.h"
 
 #include <algorithm>
-#include <chrono>
 
 #include "base/elapsed.h"
 #include "config/derived.h"
@@ -14,15 +13,7 @@ namespace tg {
 namespace {
 
 std::string prefix_of(Artifact artifact) {
-  switch (artifact) {
-    case Artifact::int6:
-      return "final_int6_";
-    case Artifact::int8_zlib:
-      return "final_int8_zlib_";
-    case Artifact::none:
-      break;
-  }
-  return "final_";
+  return artifact == Artifact::none ? "final_" : fmt::format("final_{}_", choice_name(artifact));
 }
 
 EvalMode eval_mode(const Settings& settings) {
@@ -56,14 +47,13 @@ const SplitTokens& FinalScores::tokens() {
 template <class ScoreIt>
 void FinalScores::emit_score(const std::string& name, std::int64_t stride, ScoreIt score) {
   wait_for_device(communicator_, machine_.device);
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   const auto scored = score();
-  const double spent_ms = milliseconds_since(began);
   emit_(FinalScored{.line_name = name,
                     .name = name + "_exact",
                     .loss = scored.loss,
                     .bpb = scored.bpb,
-                    .eval_ms = spent_ms,
+                    .eval_ms = milliseconds_since(began),
                     .stride = stride,
                     .exact_line = true});
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 #include "train/saved_state.h"
 
 namespace tg {

@@ -3,9 +3,9 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/named_tensors.h"
 #include "config/settings.h"
 #include "model/parameters.h"
-#include "store/named_tensors.h"
 #include "train/model_path.h"
 
 namespace tg {

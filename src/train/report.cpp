@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/uptime.h"
 #include "config/resolved.h"
+#include "store/json_file.h"
 #include "store/jsonl.h"
 #include "train/metrics_sink.h"
 #include "train/tensorboard_sink.h"

@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 
+#include "base/named_tensors.h"
 #include "comm/communicator.h"
 #include "config/frozen_settings.h"
 #include "config/settings.h"
 #include "store/checkpoint_manifest.h"
-#include "store/named_tensors.h"
 #include "train/machine.h"
 #include "train/saved_state.h"
 

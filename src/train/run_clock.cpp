@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/is_in.h"
 #include "config/derived.h"
 #include "config/text.h"
 #include "train/readback.h"
@@ -19,7 +20,7 @@ void RunClock::replay(const std::vector<TracedStep>& trace) {
   for (const auto& step : trace) {
     const BatchShape shape{.tokens = step.tokens / micro_batches(settings_, world),
                            .seq_len = step.seq_len};
-    REQUIRE(std::ranges::find(known, shape) != known.end(), ExitCode::config,
+    REQUIRE(is_in(known, shape), ExitCode::config,
             "LR_TRACE: its step {} has {} tokens in rows of {}, which neither "
             "TRAIN_BATCH_TOKENS={} nor TRAIN_SEQ_LEN={} gives; set those of that run",
             shapes_.size() + 1, step.tokens, step.seq_len,

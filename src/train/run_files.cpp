@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "base/file_writer.h"
+#include "base/folder.h"
 
 namespace tg {
 

@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "base/named_tensors.h"
 #include "config/batch_shape.h"
 #include "config/settings.h"
 #include "data/feeder.h"
-#include "model/named_tensors.h"
 #include "model/parameters.h"
 #include "optim/averaging.h"
 #include "optim/optimizer.h"

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "base/error.h"
+#include "base/folder.h"
 #include "base/is_in.h"
 #include "config/resolved.h"
 #include "store/events.h"
@@ -55,9 +54,7 @@ std::string as_code(const std::string& text) {
 }
 
 const std::string& made_folder(const std::string& folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  REQUIRE(!error, ExitCode::cannot_create, "{}: cannot be created ({})", folder, error.message());
+  create_folders(folder);
   return folder;
 }
 

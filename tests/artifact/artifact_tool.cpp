@@ -11,13 +11,14 @@
 #include "artifact/read_artifact.h"
 #include "artifact/write_artifact.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/program.h"
 #include "store/torch_file.h"
 
 namespace tg {
 namespace {
 
-constexpr int64_t kMaxElements = int64_t{1} << 30;
+constexpr int64_t kMaxElements = int64_t{1} << 30, kMaxBytes = int64_t{1} << 32;
 
 Quantization kind_named(const std::string& name) {
   if (name == "int6") return Quantization::int6;
@@ -25,7 +26,7 @@ Quantization kind_named(const std::string& name) {
 }
 
 void write(const std::string& in, const std::string& out) {
-  const PickleValue value = load_torch_value(in);
+  const PickleValue value = parse_torch_value(read_whole_file(in, kMaxBytes), in);
   const PickleDict& all = value.as_dict(in);
   std::vector<ArtifactTensor> tensors;
   for (const auto& [name, tensor] : all.find("tensors")->as_dict(in).items) {

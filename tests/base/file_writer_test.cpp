@@ -11,6 +11,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/folder.h"
+
 namespace tg {
 namespace {
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/resolved.h"
-#include "store/jsonl.h"
+#include "store/json_file.h"
 #include "store/safetensors.h"
 #include "store/torch_file.h"
 #include "tests/store/store_testing.h"

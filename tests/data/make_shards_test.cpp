@@ -310,7 +310,7 @@ TEST(MakeShards, RefusesWhatItCannotDoInOneLineWithItsExitCode) {
       {.arguments = "--out DIR/o DIR/in",
        .code = 65,
        .part = "no validation documents (expected at least 1 of 1)"},
-      {.arguments = "--out DIR/in/sub DIR/in", .code = 73, .part = "cannot create DIR/in/sub"},
+      {.arguments = "--out DIR/in/sub DIR/in", .code = 73, .part = "DIR/in/sub: cannot be created"},
       {.arguments = "--out /dev/full DIR/in", .code = 73, .part = "/dev/full"},
   };
   for (const auto& wrong : cases) {

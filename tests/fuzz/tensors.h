@@ -2,7 +2,7 @@
 // Small tensors for seeds, and what every reader of tensors must give.
 #include <ATen/core/Tensor.h>
 
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 #include "store/pickle_value.h"
 
 namespace tg::fuzz {

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <nlohmann/json.hpp>
 
+#include "store/json_file.h"
 #include "tests/store/store_testing.h"
 
 namespace tg {

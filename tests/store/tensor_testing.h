@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "store/named_tensors.h"
+#include "base/named_tensors.h"
 
 namespace tg {
 

@@ -64,7 +64,7 @@ TEST(TorchFile, ReadsBackEveryDtypeShapeAndStride) {
 TEST(TorchFile, ReadsBackNestedPlainDataFromFilesAndMemory) {
   const TempFolder folder;
   save_torch_value(folder / "v.pt", nested());
-  expect_nested(load_torch_value(folder / "v.pt"));
+  expect_nested(parse_torch_value(file_bytes(folder / "v.pt"), "v.pt"));
   const std::string bytes = torch_value_bytes(nested());
   EXPECT_EQ(bytes, file_bytes(folder / "v.pt"));
   expect_nested(parse_torch_value(bytes, "memory"));
@@ -145,14 +145,15 @@ torch.save(plain, 'nocrc.pt')
   ASSERT_EQ(module.size(), 2u);
   EXPECT_EQ(module[0].first, "0.weight");
 
-  const PickleValue value = load_torch_value(folder / "nested.pt");
+  const PickleValue value = parse_torch_value(file_bytes(folder / "nested.pt"), "nested.pt");
   const PickleDict& all = value.as_dict("");
   EXPECT_EQ(all.find("m")->as_dict("").find("b")->as_dict("").find("type")->as_string(""), "int6");
   EXPECT_EQ(std::get<int64_t>(*all.find("big")), int64_t{1} << 40);
   EXPECT_EQ(std::get<PickleList>(*all.find("x")).items.size(), 4u);
   EXPECT_EQ(std::get<PickleList>(*all.find("one")).items.size(), 1u);
   EXPECT_EQ(std::get<PickleList>(*all.find("t")).items.size(), 4u);
-  EXPECT_TRUE(load_torch_value(folder / "tensor.pt").as_tensor("").equal(ramp));
+  EXPECT_TRUE(
+      parse_torch_value(file_bytes(folder / "tensor.pt"), "tensor.pt").as_tensor("").equal(ramp));
 
   const std::pair<const char*, const char*> refused[] = {
       {"tensor.pt", "expected a dict, found tensor"},

@@ -94,18 +94,12 @@ struct SoftmaxGradientEpilogue {
 
     __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<Element>& smem) {
-#pragma unroll
-      for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
-        float gradient[8];
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-          float weight, slope;
-          softcap_weight(accumulators[4 * chunk + i], softcap, weight, slope);
-          sums[mma][i / 2 % 2] += weight;
-          gradient[i] = weight * slope;
-        }
-        output.store(smem, subtile, chunk, gradient);
-      }
+      store_each(output, smem, subtile, accumulators, [&](float logit, int row) {
+        float weight, slope;
+        softcap_weight(logit, softcap, weight, slope);
+        sums[mma][row] += weight;
+        return weight * slope;
+      });
     }
     __device__ void end_subtile(int subtile) const {
       if (subtile != block_n / kSubtileN - 1) return;

@@ -28,7 +28,6 @@ struct DotEpilogue {
     __device__ Tile(const DotEpilogue& of, const TileInfo& tile)
         : epilogue(of), thread_rows(tile), first_part(tile.column / kSubtileN) {}
 
-    __device__ void transform(Accumulators<block_n>&) const {}
     __device__ void store_subtile(int, int mma, const float* accumulators,
                                   const SubtileView<Element>& smem) {
       float of_rows[2] = {};

@@ -30,10 +30,10 @@ struct ResidualEpilogue {
     __device__ Tile(const ResidualEpilogue& of, const TileInfo& tile)
         : epilogue(of), thread_rows(tile), part(tile.column / block_n) {}
 
-    __device__ void transform(Accumulators<block_n>&) const {}
-    __device__ void store_subtile(int, int mma, const float* accumulators,
+    __device__ void store_subtile(int subtile, int mma, const float* accumulators,
                                   const SubtileView<Element>& smem) {
-      combine_with_c(smem, accumulators, [&](float branch, float x, int row) {
+      OutputTile<Element> output;
+      combine_with_c(output, smem, subtile, accumulators, [&](float branch, float x, int row) {
         const float sum = branch + x;
         sums[mma][row] = fmaf(sum, sum, sums[mma][row]);
         return sum;

@@ -1,26 +1,46 @@
 #pragma once
 // For epilogues that read C.
-#include "ops/gemm/hopper/gemm_launch.cuh"
+#include "ops/gemm/hopper/fp8_tile.cuh"
 
 namespace tg::cuda::hopper {
 
-// Stores op(accumulator, C's element, row) for the 32 accumulators of one wgmma tile of a subtile,
-// in order; row 0 is the first of the thread's two. For 16-bit elements.
-template <typename T, typename Op>
-__device__ void combine_with_c(const SubtileView<T>& smem, const float* accumulators, Op op) {
+// C's elements at a thread's accumulators of `chunk` and the next; `chunk` counts up by 2.
+template <typename Element, bool fp8 = is_transposed<Element>>
+struct InputChunks {
+  unsigned words[4];
+
+  __device__ void load(const SubtileView<Element>& smem, int chunk) { smem.load(chunk, words); }
+  __device__ float operator()(int, int i) const {
+    return i % 2 == 0 ? low_of<Element>(words[i / 2]) : high_of<Element>(words[i / 2]);
+  }
+};
+
+// In e4m3.
+template <typename Element>
+struct InputChunks<Element, true> {
+  unsigned words[4];
+
+  __device__ void load(const SubtileView<Element>& smem, int chunk) {
+    if (chunk % 4 == 0) smem.load(chunk, words);
+  }
+  __device__ float operator()(int chunk, int i) const {
+    const float2 column = from_e4m3_pair(words[chunk % 4 + i / 4] >> i % 2 * 16);
+    return i / 2 % 2 == 0 ? column.x : column.y;
+  }
+};
+
+// As store_each(): op(accumulator, C's element, row).
+template <typename Element, typename Op>
+__device__ void combine_with_c(OutputTile<Element>& output, const SubtileView<Element>& smem,
+                               int subtile, const float* accumulators, Op op) {
+  InputChunks<Element> input;
 #pragma unroll
   for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
-    unsigned c[4];
-    smem.load(chunk, c);
+    input.load(smem, chunk);
     float d[8];
 #pragma unroll
-    for (int w = 0; w < 4; ++w) {
-      const float low = low_of<T>(c[w]), high = high_of<T>(c[w]);
-      const float* const x = accumulators + 4 * chunk + 2 * w;
-      d[2 * w] = op(x[0], low, w % 2);
-      d[2 * w + 1] = op(x[1], high, w % 2);
-    }
-    smem.store_rounded(chunk, d);
+    for (int i = 0; i < 8; ++i) d[i] = op(accumulators[4 * chunk + i], input(chunk, i), i / 2 % 2);
+    output.store(smem, subtile, chunk, d);
   }
 }
 

@@ -26,6 +26,7 @@ struct Fp8Rows {
 // A consumer thread's part of a tile of D, and of Fp8Rows where D is in FP8.
 template <typename Element, bool fp8 = is_transposed<Element>>
 struct OutputTile {
+  OutputTile() = default;
   __device__ OutputTile(const Fp8Rows&, int, int) {}
   // `values`: of a thread's accumulators of `chunk` and the next, a row's two columns and the other
   // row's in turns; of FP8 divided by the scale.
@@ -97,5 +98,19 @@ struct OutputTile<Element, true> {
     (upper ? a : b) = received;
   }
 };
+
+// Stores op(accumulator, row) for the 32 accumulators of one wgmma tile of a subtile, in order; row
+// 0 is the first of the thread's two.
+template <typename Element, typename Op>
+__device__ void store_each(OutputTile<Element>& output, const SubtileView<Element>& smem,
+                           int subtile, const float* accumulators, Op op) {
+#pragma unroll
+  for (int chunk = 0; chunk < kSubtileN / 8; chunk += 2) {
+    float d[8];
+#pragma unroll
+    for (int i = 0; i < 8; ++i) d[i] = op(accumulators[4 * chunk + i], i / 2 % 2);
+    output.store(smem, subtile, chunk, d);
+  }
+}
 
 }  // namespace tg::cuda::hopper

@@ -305,7 +305,8 @@ __device__ void run_consumer(SharedStorage<Operand, Element, block_n>& shared, c
                              lane);
 #pragma unroll
     for (auto& mma : accumulators.mma) mma.fence();
-    tile_epilogue.transform(accumulators);
+    if constexpr (requires { tile_epilogue.transform(accumulators); })
+      tile_epilogue.transform(accumulators);
 
 #pragma unroll
     for (int subtile = 0; subtile < shared.subtiles; ++subtile) {

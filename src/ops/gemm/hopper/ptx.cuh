@@ -250,134 +250,92 @@ struct WgmmaAccumulators {
   }
 };
 
+// Of asm in a function with WgmmaAccumulators d: its operands, and the registers %0 to %(n/2 - 1).
 #define TG_ACCUMULATORS4(i) \
   "+f"(d.values[i]), "+f"(d.values[i + 1]), "+f"(d.values[i + 2]), "+f"(d.values[i + 3])
 #define TG_ACCUMULATORS16(i) \
   TG_ACCUMULATORS4(i), TG_ACCUMULATORS4(i + 4), TG_ACCUMULATORS4(i + 8), TG_ACCUMULATORS4(i + 12)
+#define TG_ACCUMULATORS64 TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16)
+#define TG_ACCUMULATORS128 TG_ACCUMULATORS64, TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48)
+#define TG_ACCUMULATORS192 TG_ACCUMULATORS128, TG_ACCUMULATORS16(64), TG_ACCUMULATORS16(80)
+#define TG_REGISTERS64                                                   \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15" \
+  ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define TG_REGISTERS128                                                              \
+  TG_REGISTERS64                                                                     \
+  ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47" \
+  ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define TG_REGISTERS192                                                              \
+  TG_REGISTERS128                                                                    \
+  ", %64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79" \
+  ", %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+// `predicate` is the register of `accumulate`; `operands` follow the accumulators in the
+// instruction, and the rest are those registers'.
+#define TG_WGMMA(n, k_and_types, predicate, operands, ...)                             \
+  asm volatile("{ .reg .pred accumulate; setp.ne.b32 accumulate, " predicate           \
+               ", 0; "                                                                 \
+               "wgmma.mma_async.sync.aligned.m64n" #n k_and_types " {" TG_REGISTERS##n \
+               "}, " operands "; }"                                                    \
+               : TG_ACCUMULATORS##n:__VA_ARGS__                                        \
+               : "memory")
+// Of T, fp16 or bf16.
+#define TG_WGMMA_16_BIT(n, T, ...)               \
+  if constexpr (std::is_same_v<T, __half>)       \
+    TG_WGMMA(n, "k16.f32.f16.f16", __VA_ARGS__); \
+  else                                           \
+    TG_WGMMA(n, "k16.f32.bf16.bf16", __VA_ARGS__)
+
 // d = a·b, plus d where `accumulate` is not 0; K is kWgmmaKBytes. a and b are descriptors of
 // operands of T, bf16, fp16 or e4m3: a is K-major, b K-major or, of 16 bits, N-major.
-#define TG_WGMMA192(shape_and_types, majorness, ...)                                               \
-  asm volatile(                                                                                    \
-      "{\n"                                                                                        \
-      ".reg .pred accumulate;\n"                                                                   \
-      "setp.ne.b32 accumulate, %98, 0;\n"                                                          \
-      "wgmma.mma_async.sync.aligned.m64n192" shape_and_types                                       \
-      " "                                                                                          \
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                    \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "           \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "           \
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "           \
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "           \
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95}, "          \
-      "%96, %97, accumulate, 1, 1" majorness                                                       \
-      ";\n"                                                                                        \
-      "}\n"                                                                                        \
-      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48), \
-        TG_ACCUMULATORS16(64), TG_ACCUMULATORS16(80)                                               \
-      : "l"(a), "l"(b), "r"(accumulate)__VA_OPT__(, ) __VA_ARGS__                                  \
-      : "memory")
 template <typename T, bool n_major_b>
 __device__ inline void wgmma(WgmmaAccumulators<192>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
   if constexpr (std::is_same_v<T, __nv_fp8_e4m3>)
-    TG_WGMMA192("k32.f32.e4m3.e4m3", "");
-  else if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA192("k16.f32.f16.f16", ", 0, %99", "n"(n_major_b ? 1 : 0));
+    TG_WGMMA(192, "k32.f32.e4m3.e4m3", "%98", "%96, %97, accumulate, 1, 1", "l"(a), "l"(b),
+             "r"(accumulate));
   else
-    TG_WGMMA192("k16.f32.bf16.bf16", ", 0, %99", "n"(n_major_b ? 1 : 0));
+    TG_WGMMA_16_BIT(192, T, "%98", "%96, %97, accumulate, 1, 1, 0, %99", "l"(a), "l"(b),
+                    "r"(accumulate), "n"(n_major_b ? 1 : 0));
 }
-#undef TG_WGMMA192
-#define TG_WGMMA128(shape_and_types, majorness, ...)                                              \
-  asm volatile(                                                                                   \
-      "{\n"                                                                                       \
-      ".reg .pred accumulate;\n"                                                                  \
-      "setp.ne.b32 accumulate, %66, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n128" shape_and_types                                      \
-      " "                                                                                         \
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                   \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "          \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "          \
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "         \
-      "%64, %65, accumulate, 1, 1" majorness                                                      \
-      ";\n"                                                                                       \
-      "}\n"                                                                                       \
-      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48) \
-      : "l"(a), "l"(b), "r"(accumulate)__VA_OPT__(, ) __VA_ARGS__                                 \
-      : "memory")
 template <typename T, bool n_major_b>
 __device__ inline void wgmma(WgmmaAccumulators<128>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
   if constexpr (std::is_same_v<T, __nv_fp8_e4m3>)
-    TG_WGMMA128("k32.f32.e4m3.e4m3", "");
-  else if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA128("k16.f32.f16.f16", ", 0, %67", "n"(n_major_b ? 1 : 0));
+    TG_WGMMA(128, "k32.f32.e4m3.e4m3", "%66", "%64, %65, accumulate, 1, 1", "l"(a), "l"(b),
+             "r"(accumulate));
   else
-    TG_WGMMA128("k16.f32.bf16.bf16", ", 0, %67", "n"(n_major_b ? 1 : 0));
+    TG_WGMMA_16_BIT(128, T, "%66", "%64, %65, accumulate, 1, 1, 0, %67", "l"(a), "l"(b),
+                    "r"(accumulate), "n"(n_major_b ? 1 : 0));
 }
-#undef TG_WGMMA128
-// 64 columns of bf16 or fp16.
-#define TG_WGMMA64(type, a_operand, majorness, ...)                                 \
-  asm volatile(                                                                     \
-      "{\n"                                                                         \
-      ".reg .pred accumulate;\n"                                                    \
-      "setp.ne.b32 accumulate, %32, 0;\n"                                           \
-      "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type                   \
-      " "                                                                           \
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "     \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, " \
-      "%31}, " a_operand ", %33, accumulate, 1, 1, " majorness                      \
-      ";\n"                                                                         \
-      "}\n"                                                                         \
-      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16)                                 \
-      : "r"(accumulate), "l"(b), __VA_ARGS__                                        \
-      : "memory")
-// Both operands K-major, or A M-major and B N-major.
+// Both operands K-major, or A M-major and B N-major; of 16 bits.
 template <typename T, bool mn_major>
 __device__ inline void wgmma(WgmmaAccumulators<64>& d, std::uint64_t a, std::uint64_t b,
                              int accumulate) {
-  if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA64("f16", "%34", "%35, %35", "l"(a), "n"(mn_major ? 1 : 0));
-  else
-    TG_WGMMA64("bf16", "%34", "%35, %35", "l"(a), "n"(mn_major ? 1 : 0));
+  TG_WGMMA_16_BIT(64, T, "%34", "%32, %33, accumulate, 1, 1, %35, %35", "l"(a), "l"(b),
+                  "r"(accumulate), "n"(mn_major ? 1 : 0));
 }
 // A: 64 rows by 16 columns in registers, a thread's as those of accumulators (WgmmaAccumulators),
 // in pairs. B is N-major.
-#define TG_A_WORDS "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
-template <typename T>
-__device__ inline void wgmma_of_registers(WgmmaAccumulators<64>& d, const unsigned* a,
+template <typename T, int n>
+__device__ inline void wgmma_of_registers(WgmmaAccumulators<n>& d, const unsigned* a,
                                           std::uint64_t b, int accumulate) {
-  if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA64("f16", "{%34, %35, %36, %37}", "1", TG_A_WORDS);
-  else
-    TG_WGMMA64("bf16", "{%34, %35, %36, %37}", "1", TG_A_WORDS);
+  static_assert(n == 64 || n == 128);
+  if constexpr (n == 64) {
+    TG_WGMMA_16_BIT(64, T, "%37", "{%32, %33, %34, %35}, %36, accumulate, 1, 1, 1", "r"(a[0]),
+                    "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+  } else {
+    TG_WGMMA_16_BIT(128, T, "%69", "{%64, %65, %66, %67}, %68, accumulate, 1, 1, 1", "r"(a[0]),
+                    "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate));
+  }
 }
-#undef TG_WGMMA64
-#define TG_WGMMA128_OF_REGISTERS(type)                                                            \
-  asm volatile(                                                                                   \
-      "{\n"                                                                                       \
-      ".reg .pred accumulate;\n"                                                                  \
-      "setp.ne.b32 accumulate, %64, 0;\n"                                                         \
-      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type                                \
-      " "                                                                                         \
-      "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                   \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "          \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "          \
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63}, "         \
-      "{%66, %67, %68, %69}, %65, accumulate, 1, 1, 1;\n"                                         \
-      "}\n"                                                                                       \
-      : TG_ACCUMULATORS16(0), TG_ACCUMULATORS16(16), TG_ACCUMULATORS16(32), TG_ACCUMULATORS16(48) \
-      : "r"(accumulate), "l"(b), TG_A_WORDS                                                       \
-      : "memory")
-template <typename T>
-__device__ inline void wgmma_of_registers(WgmmaAccumulators<128>& d, const unsigned* a,
-                                          std::uint64_t b, int accumulate) {
-  if constexpr (std::is_same_v<T, __half>)
-    TG_WGMMA128_OF_REGISTERS("f16");
-  else
-    TG_WGMMA128_OF_REGISTERS("bf16");
-}
-#undef TG_WGMMA128_OF_REGISTERS
-#undef TG_A_WORDS
+#undef TG_WGMMA_16_BIT
+#undef TG_WGMMA
+#undef TG_REGISTERS192
+#undef TG_REGISTERS128
+#undef TG_REGISTERS64
+#undef TG_ACCUMULATORS192
+#undef TG_ACCUMULATORS128
+#undef TG_ACCUMULATORS64
 #undef TG_ACCUMULATORS16
 #undef TG_ACCUMULATORS4
 

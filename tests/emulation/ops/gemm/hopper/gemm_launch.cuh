@@ -166,7 +166,7 @@ void run_epilogue(const GemmProblem& problem, const Epilogue& epilogue, const Ti
       accumulators.mma[mma].values[i] = products.values[row * block_n + column];
     }
   typename Epilogue::Tile tile(epilogue, at);
-  tile.transform(accumulators);
+  if constexpr (requires { tile.transform(accumulators); }) tile.transform(accumulators);
   for (int subtile = 0; subtile < block_n / kSubtileN; ++subtile) {
     const auto for_each = [&](auto visit) {
       __syncthreads();

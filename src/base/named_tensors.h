@@ -1,5 +1,5 @@
 #pragma once
-// Tensors with the names that checkpoints and model files give them.
+// Tensors with the names that checkpoints and model files give them, in the order of the file.
 #include <ATen/core/Tensor.h>
 
 #include <string>
