@@ -11,6 +11,7 @@
 #include "model/block.h"
 #include "model/inference.h"
 #include "model/parameters.h"
+#include "model/plan.h"
 
 namespace tg {
 
@@ -26,6 +27,8 @@ class Gpt {
   // The caller owns the parameters, which must outlive the model. Allocates the large matrices'
   // gradients, as zeros, at fixed addresses, where they require one.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
+  Gpt(const Gpt&) = delete;
+  Gpt& operator=(const Gpt&) = delete;
 
   std::int64_t vocab_size() const { return config_.vocab_size; }
 
@@ -76,8 +79,8 @@ class Gpt {
   Weight head(std::int64_t rows, bool training = false) const;
   // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
-  // A layer's projection of that embedding [B, T, KV·hd], or undefined.
-  at::Tensor layer_values(const at::Tensor& embedded, std::int64_t layer) const;
+  // A visit's projection of that embedding [B, T, KV·hd], or undefined.
+  at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
   const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
   // Of the inputs' positions.
   RopeTable rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache,
@@ -86,9 +89,10 @@ class Gpt {
   const ModelConfig config_;
   const Numerics numerics_;
   const ComputeSizes sizes_;
+  const Plan plan_;
   const ParameterTable& table_;
   WeightCopies weights_;
-  std::vector<Block> blocks_;
+  const Blocks blocks_;
   mutable std::unordered_map<std::int64_t, RopeTable> rope_tables_;  // by sequence length
 };
 

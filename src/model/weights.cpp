@@ -1,7 +1,5 @@
 #include "model/weights.h"
 
-#include <fmt/format.h>
-
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/quantize/fake_quant.h"
 
@@ -22,12 +20,55 @@ at::Tensor gradient_of(const at::Tensor& parameter) {
 at::Tensor rows_of(const at::Tensor& bank, std::int64_t first, std::int64_t count) {
   return bank.defined() ? bank.narrow(0, first, count) : bank;
 }
-Weight layer_of(const Weight& bank, std::int64_t layer) {
-  return {bank.value[layer], bank.gradient.defined() ? bank.gradient[layer] : bank.gradient};
+Weight block_of(const Weight& bank, std::int64_t block) {
+  return {bank.value[block], bank.gradient.defined() ? bank.gradient[block] : bank.gradient};
 }
-LayerWeights layer_of(const LayerWeights& banks, std::int64_t layer) {
-  return {layer_of(banks.qkv, layer), layer_of(banks.out, layer), layer_of(banks.up, layer),
-          layer_of(banks.down, layer)};
+BlockWeights block_of(const BlockWeights& banks, std::int64_t block) {
+  return {block_of(banks.qkv, block), block_of(banks.out, block), block_of(banks.up, block),
+          block_of(banks.down, block)};
+}
+
+WeightSource source_of(const at::Tensor& parameter) {
+  return {parameter.detach(), gradient_of(parameter)};
+}
+WeightSource source_of(const ParameterTable& table, const BlockMatrices& matrices) {
+  const auto bank = source_of(table[matrices.bank]);
+  const auto blocks = bank.value.size(0) / matrices.kinds, first = matrices.kind * blocks;
+  return {rows_of(bank.value, first, blocks), rows_of(bank.gradient, first, blocks)};
+}
+
+RowScales output_scales(const Plan& plan, const ParameterTable& table,
+                        ParameterId BlockPlan::*scale) {
+  RowScales scales;
+  for (const auto& block : plan.blocks) {
+    if (block.*scale) scales.parameters.push_back(source_of(table[block.*scale]));
+  }
+  return scales;
+}
+
+// Of the blocks' own values in a value residual. The first visit's values are its own alone: there
+// the weight is 1; a blend's parameter keeps a gradient of 0, and is stepped as such.
+RowScales value_weights(const Plan& plan, const ParameterTable& table) {
+  RowScales scales;
+  const auto first = plan.visits.front().block;
+  for (std::int64_t i = 0; i < std::ssize(plan.blocks); ++i) {
+    const auto& [weights, blend] = plan.blocks[static_cast<std::size_t>(i)].value_mix;
+    if (!weights) return {};
+    if (blend) scales.offset = 1, scales.factor = -1;
+    const auto parameter = table[weights];
+    if (i == first) {
+      if (blend) gradient_of(parameter);
+      scales.parameters.push_back({at::full({1}, blend ? 0 : 1, parameter.options()), {}});
+      continue;
+    }
+    const auto own = [&](const at::Tensor& x) {
+      if (!x.defined()) return x;
+      return blend ? x.view({1}) : x.narrow(0, 1, 1);
+    };
+    const auto source = source_of(parameter);
+    scales.parameters.push_back({own(source.value), own(source.gradient)});
+  }
+  return scales;
 }
 
 }  // namespace
@@ -57,98 +98,55 @@ at::Tensor RowScales::columns() const {
   return (offset + factor * at::stack(values)).unsqueeze(-1);
 }
 
-RowScales WeightCopies::layer_scales(const ParameterTable& table, std::int64_t layers,
-                                     const char* name) {
-  RowScales scales;
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const auto scale = table.find(fmt::format("blocks.{}.{}", i, name));
-    if (scale.defined()) scales.parameters.push_back({scale.detach(), gradient_of(scale)});
-  }
-  return scales;
-}
-
-RowScales WeightCopies::value_weights(const ParameterTable& table, std::int64_t layers) {
-  RowScales scales;
-  for (std::int64_t i = 0; i < layers; ++i) {
-    const auto lambdas = table.find(fmt::format("blocks.{}.attn.vr_lambda", i));
-    const auto blend = table.find(fmt::format("blocks.{}.attn.value_blend", i));
-    if (lambdas.defined() && i > 0)
-      scales.parameters.push_back(
-          {lambdas.detach().narrow(0, 1, 1), rows_of(gradient_of(lambdas), 1, 1)});
-    if (!blend.defined()) continue;
-    scales.offset = 1, scales.factor = -1;
-    const auto gradient = gradient_of(blend);  // layer 0's stays 0, and is stepped as such
-    const auto as_row = [](const at::Tensor& x) { return x.defined() ? x.view({1}) : x; };
-    if (i > 0) scales.parameters.push_back({as_row(blend.detach()), as_row(gradient)});
-  }
-  return scales;
-}
-
-WeightCopies::WeightCopies(const ModelConfig& config, const ParameterTable& table,
+WeightCopies::WeightCopies(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
                            const Numerics& numerics)
     : numerics_(numerics) {
   const at::NoGradGuard no_grad;
   const auto sizes = compute_sizes(config, numerics.padding);
-  const auto layers = config.num_layers;
-  const auto matrices = [&](const char* bank, std::int64_t first) {
-    return matrices_of(table[bank], first, layers);
-  };
-  // qo_bank is the query matrices, then the output matrices.
-  LayerWeights banks;
-  banks.qkv = make_qkv(config, table, sizes);
-  banks.out = make_copy(
-      matrices("qo_bank", layers), {layers, sizes.dim, config.num_heads * sizes.head_dim},
-      {2, config.num_heads, sizes.v_runs}, true, layer_scales(table, layers, "attn_scale"));
-  banks.up = make_copy(matrices("mlp_up_bank", 0), {layers, sizes.hidden, sizes.dim}, {}, true);
-  banks.down = make_copy(matrices("mlp_down_bank", 0), {layers, sizes.dim, sizes.hidden}, {}, true,
-                         layer_scales(table, layers, "mlp_scale"));
-  for (std::int64_t i = 0; i < layers; ++i) layers_.push_back(layer_of(banks, i));
-  training_layers_ = layers_;
-  if (const auto head = table.find("lm_head.weight"); head.defined())
-    head_ = make_head(head, sizes);
+  const auto blocks = std::ssize(plan.blocks);
+  const auto& matrices = plan.matrices;
+  BlockWeights banks;
+  banks.qkv = make_qkv(config, plan, table, sizes);
+  banks.out = make_copy(source_of(table, matrices.out),
+                        {blocks, sizes.dim, config.num_heads * sizes.head_dim},
+                        {2, config.num_heads, sizes.v_runs}, true,
+                        output_scales(plan, table, &BlockPlan::attn_scale));
+  banks.up = make_copy(source_of(table, matrices.up), {blocks, sizes.hidden, sizes.dim}, {}, true);
+  banks.down = make_copy(source_of(table, matrices.down), {blocks, sizes.dim, sizes.hidden}, {},
+                         true, output_scales(plan, table, &BlockPlan::mlp_scale));
+  for (std::int64_t i = 0; i < blocks; ++i) blocks_.push_back(block_of(banks, i));
+  for (const auto& visit : plan.visits) training_visits_.push_back(of(visit, /*training=*/false));
+  if (plan.head.weight) head_ = make_head(table[plan.head.weight], sizes);
   training_head_ = head_;
-  if (numerics_.fp8.any()) make_fp8(banks, config.logit_softcap);
-  for (std::int64_t k = 0; k < config.mtp_num_heads; ++k)
-    mtp_heads_.push_back(make_head(table[fmt::format("mtp_heads.{}.weight", k)], sizes));
+  if (numerics_.fp8.any()) make_fp8(banks, plan, config.logit_softcap);
+  for (const auto& head : plan.head.multi_token)
+    mtp_heads_.push_back(make_head(table[head], sizes));
   cast();
 }
 
-WeightSource WeightCopies::matrices_of(const at::Tensor& bank, std::int64_t first,
-                                       std::int64_t count) {
-  return {bank.detach().narrow(0, first, count), rows_of(gradient_of(bank), first, count)};
-}
-
-Weight WeightCopies::make_qkv(const ModelConfig& config, const ParameterTable& table,
-                              const ComputeSizes& sizes) {
-  const auto layers = config.num_layers, heads = config.num_heads, kv_heads = config.num_kv_heads;
-  const auto &queries = table["qo_bank"], &keys_values = table["kv_bank"];
-  const auto options = queries.options().requires_grad(false);
-  const std::vector<std::int64_t> shape{layers, (heads + 2 * kv_heads) * sizes.head_dim, sizes.dim};
-  Weight qkv{at::zeros(shape, options.dtype(numerics_.compute)), {}};
-  if (queries.requires_grad()) {
-    qkv.gradient = at::zeros(shape, options);
+Weight WeightCopies::make_qkv(const ModelConfig& config, const Plan& plan,
+                              const ParameterTable& table, const ComputeSizes& sizes) {
+  const auto blocks = std::ssize(plan.blocks);
+  const auto heads = config.num_heads, kv_heads = config.num_kv_heads;
+  const auto queries = source_of(table, plan.matrices.queries);
+  const std::vector<std::int64_t> shape{blocks, (heads + 2 * kv_heads) * sizes.head_dim, sizes.dim};
+  Weight qkv{at::zeros(shape, queries.value.options().dtype(numerics_.compute)), {}};
+  if (queries.gradient.defined()) {
+    qkv.gradient = at::zeros(shape, queries.gradient.options());
     gradient_buffers_.push_back(qkv.gradient);
   }
-  // From `layer` on the rows of `count` heads from `head` on.
-  const auto copy = [&](const WeightSource& from, std::int64_t layer, std::int64_t head,
-                        std::int64_t count, const std::vector<ChannelRun>& runs,
-                        const RowScales& scales = {}) {
-    const auto part_of = [&](const at::Tensor& x) {
-      if (!x.defined()) return x;
-      return x.narrow(0, layer, from.value.size(0))
-          .narrow(1, head * sizes.head_dim, count * sizes.head_dim);
+  // The rows of `count` heads from `head` on.
+  const auto copy = [&](const WeightSource& from, std::int64_t head, std::int64_t count,
+                        const std::vector<ChannelRun>& runs, const RowScales& scales = {}) {
+    const auto rows = [&](const at::Tensor& x) {
+      return x.defined() ? x.narrow(1, head * sizes.head_dim, count * sizes.head_dim) : x;
     };
-    copy_into({part_of(qkv.value), part_of(qkv.gradient)}, from, {1, count, runs}, true, scales);
+    copy_into({rows(qkv.value), rows(qkv.gradient)}, from, {1, count, runs}, true, scales);
   };
-  copy(matrices_of(queries, 0, layers), 0, 0, heads, sizes.qk_runs);
-  // kv_bank is the key matrices, then the value matrices.
-  copy(matrices_of(keys_values, 0, layers), 0, heads, kv_heads, sizes.qk_runs);
-  const auto weights = value_weights(table, layers);
-  const auto weighted = std::ssize(weights.parameters), first_value = heads + kv_heads;
-  copy(matrices_of(keys_values, layers, layers - weighted), 0, first_value, kv_heads, sizes.v_runs);
-  if (weighted > 0)
-    copy(matrices_of(keys_values, 2 * layers - weighted, weighted), layers - weighted, first_value,
-         kv_heads, sizes.v_runs, weights);
+  copy(queries, 0, heads, sizes.qk_runs);
+  copy(source_of(table, plan.matrices.keys), heads, kv_heads, sizes.qk_runs);
+  copy(source_of(table, plan.matrices.values), heads + kv_heads, kv_heads, sizes.v_runs,
+       value_weights(plan, table));
   return qkv;
 }
 
@@ -175,38 +173,38 @@ void WeightCopies::copy_into(const Weight& target, const WeightSource& source,
     gradient_slices_.push_back(slices);
 }
 
-void WeightCopies::make_fp8(const LayerWeights& banks, double logit_softcap) {
+void WeightCopies::make_fp8(const BlockWeights& banks, const Plan& plan, double logit_softcap) {
   const auto& fp8 = numerics_.fp8;
   const struct {
     bool wanted;
-    Weight LayerWeights::*matrix;
-  } kinds[] = {{fp8.qkv, &LayerWeights::qkv},
-               {fp8.out, &LayerWeights::out},
-               {fp8.mlp, &LayerWeights::up},
-               {fp8.mlp, &LayerWeights::down}};
-  const auto layers = static_cast<std::int64_t>(layers_.size());
+    Weight BlockWeights::*matrix;
+  } kinds[] = {{fp8.qkv, &BlockWeights::qkv},
+               {fp8.out, &BlockWeights::out},
+               {fp8.mlp, &BlockWeights::up},
+               {fp8.mlp, &BlockWeights::down}};
   const bool has_head = head_.value.defined();
-  const auto of_layers = layers * static_cast<std::int64_t>(std::size(kinds));
+  const auto of_visits = std::ssize(plan.visits) * std::ssize(kinds);
   fp8_scales_ =
-      Fp8Scales(of_layers + 2 * has_head, numerics_.step_tokens, banks.qkv.value.device());
-  if (has_head) guess_head_scales(of_layers, logit_softcap);
+      Fp8Scales(of_visits + 2 * has_head, numerics_.step_tokens, banks.qkv.value.device());
+  if (has_head) guess_head_scales(of_visits, logit_softcap);
   if (!numerics_.has_fp8) return;
   std::int64_t product = 0;
   for (const auto& [wanted, matrix] : kinds) {
     if (!wanted) continue;
     const auto bank = empty_fp8_weights((banks.*matrix).value);
     fp8_banks_.push_back({(banks.*matrix).value, bank});
-    for (std::int64_t i = 0; i < layers; ++i, ++product) {
-      (training_layers_[static_cast<std::size_t>(i)].*matrix).fp8 = {
-          .value = bank.value[i],
-          .transposed = bank.transposed[i],
-          .scale = bank.scale[i],
+    for (const auto& visit : plan.visits) {
+      (training_visits_[static_cast<std::size_t>(visit.index)].*matrix).fp8 = {
+          .value = bank.value[visit.block],
+          .transposed = bank.transposed[visit.block],
+          .scale = bank.scale[visit.block],
           .input = fp8_scales_.input(product),
           .output_gradient = fp8_scales_.output_gradient(product)};
+      ++product;
     }
   }
   if (fp8.head && has_head && supports_fp8_head(head_.value, logit_softcap))
-    make_fp8_head(of_layers);
+    make_fp8_head(of_visits);
 }
 
 Fp8Parts WeightCopies::fp8_parts() const {
@@ -238,7 +236,7 @@ void WeightCopies::make_fp8_head(std::int64_t product) {
 }
 
 Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& sizes) {
-  return make_copy({parameter.detach(), gradient_of(parameter)}, {sizes.vocab, sizes.dim}, {},
+  return make_copy(source_of(parameter), {sizes.vocab, sizes.dim}, {},
                    /*is_bank=*/false);
 }
 
@@ -274,7 +272,7 @@ void WeightCopies::unscale_gradient(const Copy& copy) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto of_matrix = products[static_cast<std::int64_t>(i)];
     const auto& target = parameters[i].gradient;
-    target.add_(of_matrix.sum_to_size(target.sizes()), copy.scales.factor);
+    if (target.defined()) target.add_(of_matrix.sum_to_size(target.sizes()), copy.scales.factor);
   }
   gradient.mul_(copy.scales.columns());
 }

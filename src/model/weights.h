@@ -8,7 +8,7 @@
 #include "config/settings.h"
 #include "model/fp8_scales.h"
 #include "model/padding.h"
-#include "model/parameters.h"
+#include "model/plan.h"
 #include "ops/gemm/linear.h"
 
 namespace tg {
@@ -25,10 +25,10 @@ struct Numerics {
   std::int64_t step_tokens = 1;  // that a training step's loss is the mean of; for FP8
 };
 
-// The matrices of one layer: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM, with the
+// The matrices of one block: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM, with the
 // values' rows times their weight in a value residual; out [D, heads·hd] with its rows times
 // attn_scale, up [H, D], down [D, H] with its rows times mlp_scale. All sizes are compute_sizes().
-struct LayerWeights {
+struct BlockWeights {
   Weight qkv, out, up, down;
 };
 
@@ -37,6 +37,7 @@ struct WeightSource {
   at::Tensor value, gradient;
 };
 // Of the matrices of a bank: offset + factor·parameter, of [rows] or [1] each; none where empty.
+// A source without a gradient is a constant.
 struct RowScales {
   std::vector<WeightSource> parameters{};
   double offset = 0, factor = 1;
@@ -52,7 +53,8 @@ struct RowScales {
 // matrices are copied in FP8 as well, for training passes.
 class WeightCopies {
  public:
-  WeightCopies(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
+  WeightCopies(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
+               const Numerics& numerics);
 
   // QAT: whether cast() rounds to the quantiser's levels. It takes effect when cast() runs or is
   // captured; a replay of cast() repeats the captured work.
@@ -66,13 +68,14 @@ class WeightCopies {
 
   // A small matrix under autograd, which linear() casts, rounded as cast() rounds.
   at::Tensor small(const at::Tensor& parameter) const;
-  // `training`: with the copies in FP8 that there are.
-  const LayerWeights& layer(std::int64_t i, bool training) const {
-    return (training ? training_layers_ : layers_)[static_cast<std::size_t>(i)];
+  // Of the visit's block. `training`: with the copies in FP8 that there are.
+  const BlockWeights& of(const Visit& visit, bool training) const {
+    return training ? training_visits_[static_cast<std::size_t>(visit.index)]
+                    : blocks_[static_cast<std::size_t>(visit.block)];
   }
   Fp8Scales& fp8_scales() { return fp8_scales_; }
   Fp8Parts fp8_parts() const;  // that training passes compute in FP8
-  // The untied head [V, D]; undefined with tied embeddings. `training` as layer()'s.
+  // The untied head [V, D]; undefined with tied embeddings. `training` as of()'s.
   const Weight& head(bool training) const { return training ? training_head_ : head_; }
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
 
@@ -98,16 +101,12 @@ class WeightCopies {
                    bool is_bank, const RowScales& scales = {});
   void copy_into(const Weight& target, const WeightSource& source, const Placement& placement,
                  bool is_bank, const RowScales& scales = {});
-  static WeightSource matrices_of(const at::Tensor& bank, std::int64_t first, std::int64_t count);
-  Weight make_qkv(const ModelConfig& config, const ParameterTable& table,
+  Weight make_qkv(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
                   const ComputeSizes& sizes);
-  static RowScales layer_scales(const ParameterTable& table, std::int64_t layers, const char* name);
-  // Of the layers' own values, from layer 1 on: the first layer's are only its own.
-  static RowScales value_weights(const ParameterTable& table, std::int64_t layers);
-  // Copies in FP8 for training passes the matrices of all layers, `banks`, and the head's. The
-  // scales have places for all of them and an untied head, in FP8 or not: a run may resume on
-  // another GPU.
-  void make_fp8(const LayerWeights& banks, double logit_softcap);
+  // Copies in FP8 for training passes the matrices of all blocks, `banks`, and the head's. The
+  // scales have places for all visits' products and an untied head's, in FP8 or not: a run may
+  // resume on another GPU.
+  void make_fp8(const BlockWeights& banks, const Plan& plan, double logit_softcap);
   void guess_head_scales(std::int64_t product, double logit_softcap);
   void make_fp8_head(std::int64_t product);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
@@ -123,7 +122,7 @@ class WeightCopies {
   std::vector<at::Tensor> gradient_buffers_;
   std::vector<std::pair<at::Tensor, Fp8Weight>> fp8_banks_;  // what is rounded, and to what
   Fp8Scales fp8_scales_;
-  std::vector<LayerWeights> layers_, training_layers_;
+  std::vector<BlockWeights> blocks_, training_visits_;
   Weight head_, training_head_;
   std::vector<Weight> mtp_heads_;
 };

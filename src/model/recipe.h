@@ -1,0 +1,23 @@
+#pragma once
+#include <vector>
+
+#include "config/settings.h"
+#include "model/declarations.h"
+#include "model/draws.h"
+#include "model/plan.h"
+
+namespace tg {
+
+// All that tells one model from another: its parameters, the order in which their initial values
+// are drawn, and what is computed with them.
+struct Recipe {
+  std::vector<Declaration> parameters;  // the rows of make_parameters()
+  std::vector<Draw> draws;
+  Plan plan;
+};
+
+// The recipe of the record and the GPT-124M speedrun, with every part in which they differ a
+// setting.
+Recipe make_recipe(const ModelConfig& config, const ParameterOptions& options = {});
+
+}  // namespace tg
