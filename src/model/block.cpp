@@ -44,12 +44,12 @@ Stream Blocks::visit(const Visit& visit, const Stream& in, const PassInputs& pas
                        in)
           : run(visit, in, pass);
   if (out.branch.defined())
-    out.branch_gradient_scaling = weights_.of(visit, pass.training).down.fp8.output_gradient;
+    out.branch_gradient_scaling = weights_.of(visit, pass.fp8).down.fp8.output_gradient;
   return out;
 }
 
 Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass) const {
-  const auto& weights = weights_.of(visit, pass.training);
+  const auto& weights = weights_.of(visit, pass.fp8);
   const auto [shares, skip_weight] = mix(visit);
   const auto entry = residual_norm({.x = in.x,
                                     .branch = in.branch,

@@ -97,11 +97,9 @@ at::Tensor Gpt::visit_values(const Visit& visit, const at::Tensor& embedded) con
 }
 
 at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
-                             DecodeCache* cache, std::int64_t context, bool training) const {
-  const PassInputs pass{.rope = rope_rows(inputs_bt, cache, context),
-                        .training = training,
-                        .only = only,
-                        .cache = cache};
+                             DecodeCache* cache, std::int64_t context, bool fp8) const {
+  const PassInputs pass{
+      .rope = rope_rows(inputs_bt, cache, context), .fp8 = fp8, .only = only, .cache = cache};
   const auto embedded = value_embedding(inputs_bt);
   const auto x0 = embed(inputs_bt, cache);
   Stream stream{.x0 = x0, .x = x0};
@@ -118,15 +116,15 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
   return residual_norm({.x = stream.x,
                         .branch = stream.branch,
                         .channels = config_.model_dim,
-                        .y_scaling = weights_.head(training).fp8.input,
+                        .y_scaling = weights_.head(fp8).fp8.input,
                         .branch_gradient_scaling = stream.branch_gradient_scaling},
                        1.0,
                        /*keep_sum=*/false)
       .y;
 }
 
-Weight Gpt::head(std::int64_t rows, bool training) const {
-  if (plan_.head.weight) return weights_.head(training);
+Weight Gpt::head(std::int64_t rows, bool fp8) const {
+  if (plan_.head.weight) return weights_.head(fp8);
   return {pad_to(table_[plan_.embedding.tokens], {rows, sizes_.dim}), /*gradient=*/{}};
 }
 
@@ -151,14 +149,14 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode) const {
-  const auto states = final_states(inputs_bt, {}, nullptr, 0, mode.training);
-  auto loss = linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab, mode.training),
-                                   targets_bt.flatten(),
-                                   {.cap = config_.logit_softcap,
-                                    .scale = mode.scale,
-                                    .vocab = config_.vocab_size,
-                                    .grad_scale = mode.grad_scale});
-  if (mode.training && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
+  const auto states = final_states(inputs_bt, {}, nullptr, 0, mode.fp8);
+  auto loss =
+      linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab, mode.fp8), targets_bt.flatten(),
+                           {.cap = config_.logit_softcap,
+                            .scale = mode.scale,
+                            .vocab = config_.vocab_size,
+                            .grad_scale = mode.grad_scale});
+  if (mode.auxiliary_losses && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
     loss = loss + multi_token_loss(states, targets_bt, mode);
   }
   return loss;

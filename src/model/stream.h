@@ -33,8 +33,8 @@ struct Stream {
 };
 
 struct PassInputs {
-  RopeTable rope;         // of the inputs' positions
-  bool training = false;  // with the products in FP8 that there are
+  RopeTable rope;    // of the inputs' positions
+  bool fp8 = false;  // with the products in FP8 that there are
   // The positions that are scored, if not all: the last visit's queries, attention output and MLP
   // serve no others. Never in passes with gradients.
   std::optional<Positions> only{};

@@ -178,8 +178,9 @@ class RandomModel {
     double sum = 0;
     for (int part = 0; part < 2; ++part) {
       const auto tokens = ids(kLength + 1);
+      const bool trains = dice_.below(4) != 0;
       const auto loss = model_.loss(tokens.slice(1, 0, -1), tokens.slice(1, 1),
-                                    {.training = dice_.below(4) != 0, .scale = 0.5});
+                                    {.auxiliary_losses = trains, .fp8 = trains, .scale = 0.5});
       loss.backward();
       sum += loss.item<double>();
     }

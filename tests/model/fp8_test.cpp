@@ -41,7 +41,7 @@ class Fp8Model : public testing::Test {
     }
     double loss(bool training = true) {
       const auto ids = test::integers({kRows, kLength + 1}, config.vocab_size, 3);
-      const auto loss = model.loss(ids.slice(1, 0, -1), ids.slice(1, 1), {.training = training});
+      const auto loss = model.loss(ids.slice(1, 0, -1), ids.slice(1, 1), {.fp8 = training});
       if (training) loss.backward();
       return loss.item<double>();
     }

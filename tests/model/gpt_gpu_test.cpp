@@ -101,7 +101,7 @@ Gradients train(const Shape& shape, const ParameterTable& source, at::ScalarType
                                    at::device(test::kGpu).dtype(at::kFloat));
   const auto loss = model.loss(tokens.slice(1, 0, -1).contiguous().to(test::kGpu),
                                tokens.slice(1, 1).contiguous().to(test::kGpu),
-                               {.training = true, .scale = 0.5, .grad_scale = grad_scale});
+                               {.auxiliary_losses = true, .scale = 0.5, .grad_scale = grad_scale});
   loss.backward();
   model.collect_gradients();
   set_fused(true);
@@ -186,8 +186,9 @@ Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts
     for (const auto& row : table.rows()) {
       if (row.value.grad().defined()) row.value.mutable_grad().zero_();
     }
-    const auto loss = model.loss(tokens.slice(1, 0, -1).contiguous(),
-                                 tokens.slice(1, 1).contiguous(), {.training = true});
+    const auto loss =
+        model.loss(tokens.slice(1, 0, -1).contiguous(), tokens.slice(1, 1).contiguous(),
+                   {.auxiliary_losses = true, .fp8 = true});
     loss.backward();
     model.collect_gradients();
     model.fp8_scales().update();
