@@ -17,8 +17,8 @@ constexpr Initial constant(double number) {
   return {Law::constant, number};
 }
 
-// The record and the GPT-124M speedrun, with every part in which they differ a setting. Of
-// VALUE_RESIDUAL=blend, which only the speedrun has, its initial weights follow.
+// The record and the GPT-124M speedrun, with every part in which they differ a setting.
+// VALUE_RESIDUAL=blend, which only the speedrun has, says whose initial weights it gets.
 class GptRecipe {
  public:
   using Shape = Declarations::Shape;
@@ -33,7 +33,7 @@ class GptRecipe {
     if (config_.unet_skips)
       skips = declare_.control("skip_weights", {layers_ / 2, dim_}, constant(1));
     for (std::int64_t i = 0; i < layers_; ++i) block(i);
-    for (std::int64_t i = 0; i < layers_; ++i) visit(i, skips);
+    visits(skips);
     value_embedding();
     heads();
     return {declare_.take(), speedrun_ ? speedrun_draws() : record_draws(), std::move(plan_)};
@@ -57,7 +57,7 @@ class GptRecipe {
   void embedding() {
     auto& plan = plan_.embedding;
     const Initial tied{Law::normal, options_.tied_embed_init_std}, untied{Law::torch_default};
-    plan.tokens = declare_.table("tok_emb.weight", {config_.vocab_size, dim_},
+    plan.tokens = declare_.table(kTokenTable, {config_.vocab_size, dim_},
                                  config_.tie_embeddings ? tied : untied);
     if (const auto rows = config_.bigram_vocab_size, channels = config_.bigram_dim; rows > 0) {
       plan.bigrams = declare_.table("bigram.embed.weight", {rows, channels}, kZero);
@@ -101,19 +101,22 @@ class GptRecipe {
   }
 
   // Each block once. U-Net skips: the first half keeps its outputs, the second half adds them, the
-  // newest first; the first skip is the output of the visit just before, which is nowhere else.
-  void visit(std::int64_t i, ParameterId skips) {
+  // newest first. The newest is the output of the visit just before, which needs no slot.
+  void visits(ParameterId skips) {
     const std::int64_t kept = config_.unet_skips ? layers_ / 2 : 0;
-    Visit visit{.index = i,
-                .block = i,
-                .norm_scale = config_.ln_scale ? 1.0 / std::sqrt(static_cast<double>(i + 1)) : 1.0,
-                .exclusive = i >= layers_ - config_.xsa_last_n,
-                .last = i + 1 == layers_};
-    if (i > 0 && i < kept) visit.keep_input = i - 1;
-    if (i >= kept && i < 2 * kept) visit.skip = {.weights = skips, .row = i - kept};
-    if (i > kept && i < 2 * kept) visit.skip.slot = 2 * kept - 1 - i;
-    plan_.visits.push_back(visit);
     plan_.slots = std::max<std::int64_t>(kept - 1, 0);
+    for (std::int64_t i = 0; i < layers_; ++i) {
+      const auto root = std::sqrt(static_cast<double>(i + 1));
+      Visit visit{.index = i,
+                  .block = i,
+                  .norm_scale = config_.ln_scale ? 1.0 / root : 1.0,
+                  .exclusive = i >= layers_ - config_.xsa_last_n,
+                  .last = i + 1 == layers_};
+      if (i > 0 && i < kept) visit.keep_input = i - 1;
+      if (i >= kept && i < 2 * kept) visit.skip = {.weights = skips, .row = i - kept};
+      if (i > kept && i < 2 * kept) visit.skip.slot = 2 * kept - 1 - i;
+      plan_.visits.push_back(visit);
+    }
   }
 
   void value_embedding() {
@@ -132,8 +135,7 @@ class GptRecipe {
   void heads() {
     const Shape shape{config_.vocab_size, dim_};
     if (!config_.tie_embeddings)
-      plan_.head.weight =
-          declare_.head("lm_head.weight", shape, ParamGroup::head, /*exported=*/true);
+      plan_.head.weight = declare_.head(kHead, shape, ParamGroup::head, /*exported=*/true);
     const auto group = options_.record_quirks ? ParamGroup::none : ParamGroup::head;
     for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
       plan_.head.multi_token.push_back(

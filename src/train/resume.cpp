@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/text.h"
+#include "model/recipe.h"
 #include "store/checkpoint_folder.h"
 #include "store/checkpoint_reader.h"
 #include "store/finished_marker.h"
@@ -64,11 +65,11 @@ std::optional<Error> fault_of(const std::function<void()>& reading) {
 
 // Of a checkpoint: embedding tables are stored in bf16 where the run computed in it, else in fp32.
 ComputeDtype dtype_of_auto(const ResumePoint& point) {
+  const auto tokens = fmt::format("parameter.{}", kTokenTable);
   for (const auto& file : point.manifest.files) {
     const auto path = point.checkpoint + "/" + file.name;
     for (const auto& entry : load_safetensors_header(path).entries) {
-      if (entry.name == "parameter.tok_emb.weight" && entry.dtype == at::kBFloat16)
-        return ComputeDtype::bf16;
+      if (entry.name == tokens && entry.dtype == at::kBFloat16) return ComputeDtype::bf16;
     }
   }
   return ComputeDtype::fp32;
