@@ -1,6 +1,9 @@
 #include "model/fp8_weights.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "ops/loss/linear_cross_entropy.h"
@@ -10,14 +13,30 @@ namespace tg {
 namespace {
 
 struct Kind {
+  const char* name;
   bool Fp8Parts::*part;
   Weight BlockWeights::*matrix;
 };
-// In the order of their products' scales.
-constexpr Kind kKinds[] = {{&Fp8Parts::qkv, &BlockWeights::qkv},
-                           {&Fp8Parts::out, &BlockWeights::out},
-                           {&Fp8Parts::mlp, &BlockWeights::up},
-                           {&Fp8Parts::mlp, &BlockWeights::down}};
+// In the order of their products' scales: first those in FP8.
+std::array<Kind, 4> kinds_of(const Fp8Parts& parts) {
+  std::array<Kind, 4> kinds{{{"qkv", &Fp8Parts::qkv, &BlockWeights::qkv},
+                             {"out", &Fp8Parts::out, &BlockWeights::out},
+                             {"up", &Fp8Parts::mlp, &BlockWeights::up},
+                             {"down", &Fp8Parts::mlp, &BlockWeights::down}}};
+  std::ranges::stable_partition(kinds, [&](const Kind& kind) { return parts.*kind.part; });
+  return kinds;
+}
+
+// The head takes two (Fp8Scales::set_head).
+std::vector<std::string> products_of(const Plan& plan, const Fp8Parts& parts, bool has_head) {
+  std::vector<std::string> names;
+  for (const auto& kind : kinds_of(parts)) {
+    for (const auto& visit : plan.visits)
+      names.push_back(fmt::format("visits.{}.{}", visit.index, kind.name));
+  }
+  if (has_head) names.insert(names.end(), {"head", "head.scaled_input"});
+  return names;
+}
 
 Weight of_block(const Weight& bank, std::int64_t block) {
   return {bank.value[block], bank.gradient.defined() ? bank.gradient[block] : bank.gradient};
@@ -36,20 +55,21 @@ Fp8Weights::Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWe
   for (const auto& visit : plan.visits) visits_.push_back(banks.of_block(visit.block));
   if (!numerics.fp8.any()) return;
   const bool has_head = head.value.defined();
-  const auto of_visits = std::ssize(plan.visits) * std::ssize(kKinds);
-  scales_ = Fp8Scales(of_visits + 2 * has_head, numerics.step_tokens, banks.qkv.value.device());
-  if (has_head) guess_head_scales(of_visits, numerics.step_tokens, logit_softcap);
+  const auto products = products_of(plan, numerics.fp8, has_head);
+  const auto head_product = std::ssize(products) - 2;
+  scales_ = Fp8Scales(products, numerics.step_tokens, banks.qkv.value.device());
+  if (has_head) guess_head_scales(head_product, numerics.step_tokens, logit_softcap);
   if (!numerics.has_fp8) return;
   parts_ = numerics.fp8;
   add_matrices(plan, banks, numerics.fp8);
   parts_.head = parts_.head && has_head && supports_fp8_head(head.value, logit_softcap);
-  if (parts_.head) add_head(of_visits);
+  if (parts_.head) add_head(head_product);
 }
 
 void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks, const Fp8Parts& wanted) {
   std::int64_t product = 0;
-  for (const auto& [part, matrix] : kKinds) {
-    if (!(wanted.*part)) continue;
+  for (const auto& [name, part, matrix] : kinds_of(wanted)) {
+    if (!(wanted.*part)) break;
     const auto bank = empty_fp8_weights((banks.*matrix).value);
     banks_.push_back({(banks.*matrix).value, bank});
     for (const auto& visit : plan.visits) {

@@ -131,6 +131,9 @@ bool lies_in(const std::string& root, const std::string& checkpoint) {
   return fs::equivalent(fs::path(checkpoint) / "..", root, ignored);
 }
 
+// Older programs saved the scales of all FP8 products as one tensor, a column each.
+constexpr const char* kFp8Scales = "model.fp8_scales";
+
 // Writes the tensors of a checkpoint's files into the state.
 class Loader final : public StateVisitor {
  public:
@@ -142,6 +145,7 @@ class Loader final : public StateVisitor {
   void operator()(const std::string& name, double& value) override { read(name, value); }
   void operator()(const std::string& name, bool& value) override { read(name, value); }
   void operator()(const std::string& name, const at::Tensor& value, Placement) override {
+    if (name.starts_with(kFp8Scales)) take_older_scale(name);
     const auto& found = find(name, value.sizes());
     REQUIRE(
         found.scalar_type() == value.scalar_type(), ExitCode::config,
@@ -161,6 +165,15 @@ class Loader final : public StateVisitor {
     value = *found.const_data_ptr<Value>();
   }
 
+  // The products' names are visited in the order of the columns.
+  void take_older_scale(const std::string& name) {
+    const auto found = tensors_.find(kFp8Scales);
+    if (found == tensors_.end() || found->second.dim() != 2) return;
+    const auto& columns = found->second;
+    if (older_scales_ < columns.size(1))
+      tensors_[name] = columns.select(1, older_scales_++).contiguous();
+  }
+
   const at::Tensor& find(const std::string& name, at::IntArrayRef sizes) const {
     const auto found = tensors_.find(name);
     REQUIRE(found != tensors_.end(), ExitCode::bad_data,
@@ -173,6 +186,7 @@ class Loader final : public StateVisitor {
 
   const std::string checkpoint_;
   std::unordered_map<std::string, at::Tensor> tensors_;
+  std::int64_t older_scales_ = 0;  // columns that were taken
 };
 
 }  // namespace

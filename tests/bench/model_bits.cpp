@@ -197,7 +197,7 @@ class RandomModel {
     if (model_.fp8_scales().defined()) {
       all_.add(model_.fp8_scales().amax());
       model_.fp8_scales().update();
-      for (const auto& [name, value] : model_.fp8_scales().state()) all_.add(value);
+      all_.add(model_.fp8_scales().scales());
     }
     return sum;
   }

@@ -180,8 +180,8 @@ Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts
              .step_tokens = shape.rows * shape.length});
   Fp8Steps steps{.gradients = {}, .parts = model.fp8_parts()};
   auto& found = steps.gradients;
-  const auto scales = model.fp8_scales().state();
-  if (!scales.empty()) steps.scales_at_first = scales[0].second.clone();
+  const auto& scales = model.fp8_scales().scales();
+  if (scales.defined()) steps.scales_at_first = scales.clone();
   for (int step = 0; step < 2; ++step) {
     for (const auto& row : table.rows()) {
       if (row.value.grad().defined()) row.value.mutable_grad().zero_();
@@ -197,7 +197,7 @@ Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts
       if (row.value.grad().defined()) found[row.name] = row.value.grad().to(at::kDouble);
     }
   }
-  if (!scales.empty()) steps.scales = scales[0].second;
+  if (scales.defined()) steps.scales = scales;
   return steps;
 }
 
