@@ -1,21 +1,10 @@
 #include "eval/ttt_parameters.h"
 
-#include <fmt/format.h>
-
-#include <string_view>
-
 #include "optim/gradient_norm.h"
 
 namespace tg {
 
 namespace {
-
-bool is_of_blocks(std::string_view name, std::int64_t first_blocks) {
-  for (std::int64_t i = 0; i < first_blocks; ++i) {
-    if (name.starts_with(fmt::format("blocks.{}.", i))) return true;
-  }
-  return false;
-}
 
 // The part's gradient is where its values are, in a tensor of the same layout.
 at::Tensor gradient_of(const at::Tensor& parameter, const at::Tensor& value) {
@@ -52,7 +41,8 @@ TttParameters::TttParameters(const ParameterTable& table, std::int64_t frozen_bl
     if (!row.exported) continue;
     const bool bank = row.value.dim() == 3;
     for (const auto& part : row.parts) {
-      const bool frozen = is_of_blocks(part.name, frozen_blocks) && !(bank && record_quirks);
+      const bool of_first = part.block >= 0 && part.block < frozen_blocks;
+      const bool frozen = of_first && !(bank && record_quirks);
       (frozen ? frozen_ : unfrozen_) += part.value.numel();
       if (frozen) continue;
       parts_.push_back({row.value, part.value});

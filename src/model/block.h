@@ -2,65 +2,45 @@
 #include <ATen/ATen.h>
 
 #include "model/attention.h"
+#include "model/stream.h"
 
 namespace tg {
 
-// The residual stream between blocks. The output of the last MLP is still a separate branch: the
-// next norm's kernel adds it in the same pass over memory.
-struct Residual {
-  at::Tensor x;          // [B, T, D]
-  at::Tensor branch;     // x + branch is the block's output
-  at::Tensor x0;         // the first block's input
-  at::Tensor first_v{};  // the first layer's values [B, T, KV, hd], or undefined
-  // Of the FP8 product that `branch` is; undefined: of no such.
-  Fp8Scaling branch_gradient_scaling{};
-
-  // Adds the branch to x → the block's output.
-  const at::Tensor& add_branch();
-};
-
-// One transformer block:
+// The transformer blocks of a plan. A visit of one:
 //   h = m0·(x + w·skip) + m1·x0
-//   h += a·attention(rms(h)·s),  h += b·W_down(leaky(W_up·rms(h)·s)²),  s = 1/√(layer+1) with
-//   LN_SCALE; a and b are in attention's output matrix and in W_down (LayerWeights)
-// With DTG a gate per token scales the update: x_in + σ(gate(x_in))·(h − x_in), where x_in is the
-// first line's h.
-class Block {
+//   h += a·attention(rms(h)·s),  h += b·W_down(leaky(W_up·rms(h)·s)²)
+// with s its norm scale; a and b are in attention's output matrix and in W_down (BlockWeights).
+// With an update gate each token's update is scaled: x_in + σ(gate(x_in))·(h − x_in), where x_in is
+// the first line's h.
+class Blocks {
  public:
-  Block(const ModelConfig& config, const ComputeSizes& sizes, const ParameterTable& table,
-        std::int64_t layer, ActivationRecompute recompute = ActivationRecompute::off);
+  // Everything must outlive it.
+  Blocks(const ModelConfig& config, const Plan& plan, const ComputeSizes& sizes,
+         const ParameterTable& table, const WeightCopies& weights, ActivationRecompute recompute);
 
-  // Without a weight [D] there is none; with a weight alone it is the block's own input, the output
-  // of the last block that a U-Net pushes, and part of m0.
-  struct Skip {
-    at::Tensor x, weight;  // x [B, T, D]
-    bool is_input() const { return weight.defined() && !x.defined(); }
-  };
   // Passes with gradients keep what `recompute` says for backward: `light` not the MLP's
-  // activation, `block` nothing but the inputs. `previous_output`, if not null, receives the
-  // previous block's output, for a later block's skip. With `pass.only` the output is of these
-  // positions alone: for the last block, whose others no block reads.
-  Residual forward(const Residual& in, const Skip& skip, at::Tensor* previous_output,
-                   const LayerWeights& weights, const RopeTable& rope_table,
-                   const at::Tensor& value_embedding, const InferencePass& pass = {}) const;
+  // activation, `block` nothing but the stream.
+  Stream visit(const Visit& visit, const Stream& in, const PassInputs& pass) const;
 
  private:
-  Residual run(const Residual& in, const Skip& skip, at::Tensor* previous_output,
-               const LayerWeights& weights, const RopeTable& rope_table,
-               const at::Tensor& value_embedding, const InferencePass& pass) const;
-  Residual run_recomputed(const Residual& in, const Skip& skip, at::Tensor* previous_output,
-                          const LayerWeights& weights, const RopeTable& rope_table,
-                          const at::Tensor& value_embedding) const;
-  // A parameter [..., MODEL_DIM] in the width that the block computes with.
+  Stream run(const Visit& visit, const Stream& in, const PassInputs& pass) const;
+  // A parameter [..., MODEL_DIM] in the width that the blocks compute with.
   at::Tensor widened(const at::Tensor& parameter) const;
-  // m0 and m1, [2, D] or [2].
-  at::Tensor mix(const Skip& skip) const;
+  // Of the visit's input: m0 and m1, [2, D] or [2], and w; where x itself is the skip, w is in m0.
+  struct Mix {
+    at::Tensor shares, skip_weight;
+  };
+  Mix mix(const Visit& visit) const;
+  // σ(gate(x)) [B, T, 1], without a gradient for x.
+  at::Tensor update_share(const Gate& gate, const at::Tensor& x) const;
 
+  const Plan& plan_;
+  const ParameterTable& table_;
+  const WeightCopies& weights_;
   Attention attention_;
   ActivationRecompute recompute_;
   std::int64_t dim_, padded_dim_;
-  double norm_scale_, negative_slope_;
-  at::Tensor resid_mix_, dtg_weight_, dtg_bias_;
+  double negative_slope_;
 };
 
 }  // namespace tg

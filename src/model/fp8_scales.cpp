@@ -10,10 +10,12 @@ constexpr double kFirstInputScale = 1.0 / 16, kFirstGradientPart = 1.0 / 64;
 
 }  // namespace
 
-Fp8Scales::Fp8Scales(std::int64_t products, std::int64_t tokens, at::Device device)
-    : scales_(empty_fp8_scales({2, products}, device)),
-      amax_(at::zeros({2, products}, scales_.options())),
-      per_scale_(at::full({2, products}, kFp8Max / kHeadroom, scales_.options())) {
+Fp8Scales::Fp8Scales(const std::vector<std::string>& products, std::int64_t tokens,
+                     at::Device device)
+    : products_(products),
+      scales_(empty_fp8_scales({2, std::ssize(products)}, device)),
+      amax_(at::zeros(scales_.sizes(), scales_.options())),
+      per_scale_(at::full(scales_.sizes(), kFp8Max / kHeadroom, scales_.options())) {
   scales_[0].fill_(kFirstInputScale);
   scales_[1].fill_(kFirstGradientPart / static_cast<double>(tokens));
 }
@@ -37,8 +39,10 @@ void Fp8Scales::update() {
 }
 
 NamedTensors Fp8Scales::state() const {
-  if (!defined()) return {};
-  return {{"fp8_scales", scales_}};
+  NamedTensors state;
+  for (const auto& product : products_)
+    state.emplace_back("fp8_scales." + product, scales_.select(1, std::ssize(state)));
+  return state;
 }
 
 }  // namespace tg

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "base/named_tensors.h"
 #include "ops/gemm/fp8.h"
@@ -19,9 +21,9 @@ class Fp8Scales {
   static constexpr double kHeadroom = 4, kE5m2Headroom = 16;
 
   Fp8Scales() = default;  // without FP8
-  // `products`: products x·Wᵀ of the model. `tokens`: that a step's loss is the mean of, to which
-  // its gradients are inversely proportional.
-  Fp8Scales(std::int64_t products, std::int64_t tokens, at::Device device);
+  // `products`: names of the model's products x·Wᵀ. `tokens`: that a step's loss is the mean of, to
+  // which its gradients are inversely proportional.
+  Fp8Scales(const std::vector<std::string>& products, std::int64_t tokens, at::Device device);
 
   bool defined() const { return scales_.defined(); }
   // Of the product's input x, and of the gradient of its output.
@@ -35,11 +37,13 @@ class Fp8Scales {
   // The largest magnitudes since the last update(), [2, products] fp32; of several ranks, to be
   // made the largest of all.
   const at::Tensor& amax() const { return amax_; }
+  const at::Tensor& scales() const { return scales_; }  // of the same shape
   // Forgets these magnitudes.
   void drop_amax();
   // After each step. A tensor that was not finite, or all zeros, keeps its scale.
   void update();
-  // What a run resumes from after update(), by name, sharing storage.
+  // What a run resumes from after update(), sharing storage: of each product the two scales [2], in
+  // the order of scales()' columns.
   NamedTensors state() const;
 
  private:
@@ -47,6 +51,7 @@ class Fp8Scales {
     return {scales_[row][product], amax_[row][product], std::make_shared<Fp8Scaling::Cached>()};
   }
 
+  std::vector<std::string> products_;
   at::Tensor scales_, amax_;
   at::Tensor per_scale_;  // the amax that has a scale of 1
 };

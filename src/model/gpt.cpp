@@ -1,11 +1,11 @@
 #include "model/gpt.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "config/derived.h"
+#include "model/recipe.h"
 #include "ops/embedding/bigram_hash.h"
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/embedding/token_embedding.h"
@@ -20,11 +20,10 @@ Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics&
     : config_(config),
       numerics_(numerics),
       sizes_(compute_sizes(config, numerics.padding)),
+      plan_(make_recipe(config).plan),
       table_(table),
-      weights_(config, table, numerics) {
-  for (std::int64_t i = 0; i < config_.num_layers; ++i)
-    blocks_.emplace_back(config_, sizes_, table_, i, numerics_.recompute);
-}
+      weights_(config_, plan_, table_, numerics_),
+      blocks_(config_, plan_, sizes_, table_, weights_, numerics_.recompute) {}
 
 const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const {
   const auto found = rope_tables_.find(seq_len);
@@ -58,90 +57,75 @@ at::Tensor Gpt::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) con
     const auto begin = cache->last_ids.size(1);
     return embed(with_last, nullptr).narrow(1, begin, inputs_bt.size(1)).contiguous();
   }
+  const auto& plan = plan_.embedding;
   at::Tensor bigram;
-  if (config_.bigram_vocab_size > 0) {
+  if (plan.bigrams) {
     const auto rows = bigram_hash(inputs_bt, config_.bigram_vocab_size);
-    bigram = embedding_lookup(table_["bigram.embed.weight"], rows).to(numerics_.compute);
-    const auto projection = table_.find("bigram.proj.weight");
-    if (projection.defined()) {
-      const auto weight = weights_.small(projection);
+    bigram = embedding_lookup(table_[plan.bigrams], rows).to(numerics_.compute);
+    if (plan.bigram_projection) {
+      const auto weight = weights_.small(table_[plan.bigram_projection]);
       bigram = linear(bigram, {pad_to(weight, {sizes_.dim, weight.size(1)}), {}});
     }
   }
-  return token_embedding({.table_vd = pad_last(table_["tok_emb.weight"], sizes_.dim),
+  return token_embedding({.table_vd = pad_last(table_[plan.tokens], sizes_.dim),
                           .ids_bt = inputs_bt,
                           .bigram_btd = pad_last(bigram, sizes_.dim),
-                          .bigram_scale = table_.find("bigram.scale"),
-                          .smear_gate_d = pad_last(table_.find("smear.gate"), sizes_.dim),
+                          .bigram_scale = table_[plan.bigram_scale],
+                          .smear_gate_d = pad_last(table_[plan.smear_gate], sizes_.dim),
                           .channels = config_.model_dim,
                           .dtype = numerics_.compute});
 }
 
 at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt) const {
-  const auto table = table_.find("ve_shared.embed.weight");
+  const auto table = table_[plan_.value_embedding.table];
   return table.defined() ? embedding_lookup(table, inputs_bt).to(numerics_.compute) : table;
 }
 
-at::Tensor Gpt::layer_values(const at::Tensor& embedded, std::int64_t layer) const {
-  const auto found = std::find(config_.ve_layers.begin(), config_.ve_layers.end(), layer);
-  if (!embedded.defined() || found == config_.ve_layers.end()) return {};
-  const auto own_scale = fmt::format("ve_layer_scales.{}", found - config_.ve_layers.begin());
-  const auto scale = table_["ve_shared.scale"] * table_[own_scale];
-  // Scales the small matrix rather than its output for every token.
-  const auto projection = table_.find("ve_shared.proj.weight");
+at::Tensor Gpt::visit_values(const Visit& visit, const at::Tensor& embedded) const {
+  if (!visit.value_scale) return {};
+  const auto& plan = plan_.value_embedding;
+  const auto scale = table_[plan.scale] * table_[visit.value_scale];
   const auto kv_heads = config_.num_kv_heads, head = sizes_.head_dim;
-  if (!projection.defined()) {
+  if (!plan.projection) {
     // In fp32, as the scale's gradient, a sum over all tokens.
     const auto scaled = (embedded.to(scale.scalar_type()) * scale).to(numerics_.compute);
     return pad_heads(scaled, -1, kv_heads, head);
   }
-  const auto weight = pad_heads(weights_.small(projection) * scale, 0, kv_heads, head);
+  // Scales the small matrix rather than its output for every token.
+  const auto weight = pad_heads(weights_.small(table_[plan.projection]) * scale, 0, kv_heads, head);
   return linear(embedded, {weight, {}});
 }
 
 at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
-                             DecodeCache* cache, std::int64_t context, bool training) const {
-  const auto rope = rope_rows(inputs_bt, cache, context);
+                             DecodeCache* cache, std::int64_t context, bool fp8) const {
+  const PassInputs pass{
+      .rope = rope_rows(inputs_bt, cache, context), .fp8 = fp8, .only = only, .cache = cache};
   const auto embedded = value_embedding(inputs_bt);
-  const auto skip_weights = pad_last(table_.find("skip_weights"), sizes_.dim);
-  // U-Net skips: the first half of the blocks pushes its outputs, the second half pops them. The
-  // last output pushed is the first popped, by the next block, whose input it is.
-  const std::int64_t pushing = config_.unet_skips ? config_.num_layers / 2 : 0;
-
   const auto x0 = embed(inputs_bt, cache);
-  Residual residual{.x = x0, .branch = {}, .x0 = x0};
-  std::vector<at::Tensor> skips;
-  for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-    const auto layer = static_cast<std::size_t>(i);
-    at::Tensor previous_output;
-    Block::Skip skip;
-    if (i >= pushing && i < 2 * pushing) skip.weight = skip_weights[i - pushing];
-    if (i > pushing && !skips.empty()) {
-      skip.x = skips.back();
-      skips.pop_back();
-    }
-    InferencePass pass;
-    if (i + 1 == config_.num_layers) pass.only = only;
-    if (cache != nullptr) pass.cache = &cache->layers[layer], pass.cached = cache->length;
-    const bool push_previous = i > 0 && i < pushing;
-    residual =
-        blocks_[layer].forward(residual, skip, push_previous ? &previous_output : nullptr,
-                               weights_.layer(i, training), rope, layer_values(embedded, i), pass);
-    if (push_previous) skips.push_back(previous_output);
+  Stream stream{.x0 = x0, .x = x0};
+  std::vector<at::Tensor> kept(static_cast<std::size_t>(plan_.slots));
+  const auto slot = [&](std::int64_t i) -> at::Tensor& {
+    return kept[static_cast<std::size_t>(i)];
+  };
+  for (const auto& visit : plan_.visits) {
+    if (visit.skip.slot) stream.skip = std::exchange(slot(*visit.skip.slot), {});
+    stream.values = visit_values(visit, embedded);
+    stream = blocks_.visit(visit, stream, pass);
+    if (visit.keep_input) slot(*visit.keep_input) = std::exchange(stream.input, {});
   }
-  return residual_norm({.x = residual.x,
-                        .branch = residual.branch,
+  return residual_norm({.x = stream.x,
+                        .branch = stream.branch,
                         .channels = config_.model_dim,
-                        .y_scaling = weights_.head(training).fp8.input,
-                        .branch_gradient_scaling = residual.branch_gradient_scaling},
+                        .y_scaling = weights_.head(fp8).fp8.input,
+                        .branch_gradient_scaling = stream.branch_gradient_scaling},
                        1.0,
                        /*keep_sum=*/false)
       .y;
 }
 
-Weight Gpt::head(std::int64_t rows, bool training) const {
-  if (!config_.tie_embeddings) return weights_.head(training);
-  return {pad_to(table_["tok_emb.weight"], {rows, sizes_.dim}), /*gradient=*/{}};
+Weight Gpt::head(std::int64_t rows, bool fp8) const {
+  if (plan_.head.weight) return weights_.head(fp8);
+  return {pad_to(table_[plan_.embedding.tokens], {rows, sizes_.dim}), /*gradient=*/{}};
 }
 
 at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
@@ -165,14 +149,14 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode) const {
-  const auto states = final_states(inputs_bt, {}, nullptr, 0, mode.training);
-  auto loss = linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab, mode.training),
-                                   targets_bt.flatten(),
-                                   {.cap = config_.logit_softcap,
-                                    .scale = mode.scale,
-                                    .vocab = config_.vocab_size,
-                                    .grad_scale = mode.grad_scale});
-  if (mode.training && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
+  const auto states = final_states(inputs_bt, {}, nullptr, 0, mode.fp8);
+  auto loss =
+      linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab, mode.fp8), targets_bt.flatten(),
+                           {.cap = config_.logit_softcap,
+                            .scale = mode.scale,
+                            .vocab = config_.vocab_size,
+                            .grad_scale = mode.grad_scale});
+  if (mode.auxiliary_losses && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
     loss = loss + multi_token_loss(states, targets_bt, mode);
   }
   return loss;
@@ -199,12 +183,13 @@ at::Tensor Gpt::logits(const at::Tensor& inputs_bt, const Positions& only,
 }
 
 DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity) const {
-  DecodeCache cache{.layers = {}, .capacity = capacity, .length = 0, .last_ids = {}};
-  const auto options = table_["qo_bank"].options().dtype(numerics_.compute).requires_grad(false);
+  DecodeCache cache{.visits = {}, .capacity = capacity, .length = 0, .last_ids = {}};
+  const auto options = table_[plan_.matrices.keys.bank].options().dtype(numerics_.compute);
   const auto empty = [&] {
-    return at::empty({batch, capacity, config_.num_kv_heads, sizes_.head_dim}, options);
+    return at::empty({batch, capacity, config_.num_kv_heads, sizes_.head_dim},
+                     options.requires_grad(false));
   };
-  for (std::int64_t i = 0; i < config_.num_layers; ++i) cache.layers.push_back({empty(), empty()});
+  for (std::size_t i = 0; i < plan_.visits.size(); ++i) cache.visits.push_back({empty(), empty()});
   return cache;
 }
 

@@ -11,12 +11,14 @@
 #include "model/block.h"
 #include "model/inference.h"
 #include "model/parameters.h"
+#include "model/plan.h"
 
 namespace tg {
 
 struct ForwardMode {
-  bool training = false;  // adds the multi-token heads' losses; uses FP8 if numerics.fp8 does
-  double scale = 1.0;     // multiplies the loss, and so every gradient
+  bool auxiliary_losses = false;  // adds those of the multi-token heads
+  bool fp8 = false;               // computes in FP8 what numerics.fp8 names
+  double scale = 1.0;             // multiplies the loss, and so every gradient
   // Multiplies the gradients alone (loss scaling): [] fp32 on the device; undefined: 1.
   at::Tensor grad_scale{};
 };
@@ -26,6 +28,8 @@ class Gpt {
   // The caller owns the parameters, which must outlive the model. Allocates the large matrices'
   // gradients, as zeros, at fixed addresses, where they require one.
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
+  Gpt(const Gpt&) = delete;
+  Gpt& operator=(const Gpt&) = delete;
 
   std::int64_t vocab_size() const { return config_.vocab_size; }
 
@@ -35,10 +39,10 @@ class Gpt {
   void cast_weights() { weights_.cast(); }
   // Adds the gradients of Q, K and V to the banks'; call it when a step's gradients are complete.
   void collect_gradients() { weights_.collect_gradients(); }
-  // Of the FP8 products of training passes; undefined without any.
+  // Of the FP8 products; undefined without any.
   Fp8Scales& fp8_scales() { return weights_.fp8_scales(); }
-  // The products that training passes compute in FP8: those that numerics.fp8 names and that this
-  // model and GPU have a kernel for.
+  // The products that passes with ForwardMode::fp8 compute so: those that numerics.fp8 names and
+  // that this model and GPU have a kernel for.
   Fp8Parts fp8_parts() const { return weights_.fp8_parts(); }
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
@@ -67,17 +71,17 @@ class Gpt {
   // that of rows of `context` tokens, or of the cache's capacity; 0: of T.
   at::Tensor final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only = {},
                           DecodeCache* cache = nullptr, std::int64_t context = 0,
-                          bool training = false) const;
+                          bool fp8 = false) const;
   // Softcapped, without the padding's columns [..., V] fp32.
   at::Tensor softcapped(const at::Tensor& logits) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               const ForwardMode& mode) const;
   // The head for training and scoring, padded, or with `rows` rows where it is the token table.
-  Weight head(std::int64_t rows, bool training = false) const;
+  Weight head(std::int64_t rows, bool fp8 = false) const;
   // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
-  // A layer's projection of that embedding [B, T, KV·hd], or undefined.
-  at::Tensor layer_values(const at::Tensor& embedded, std::int64_t layer) const;
+  // A visit's projection of that embedding [B, T, KV·hd], or undefined.
+  at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
   const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
   // Of the inputs' positions.
   RopeTable rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache,
@@ -86,9 +90,10 @@ class Gpt {
   const ModelConfig config_;
   const Numerics numerics_;
   const ComputeSizes sizes_;
+  const Plan plan_;
   const ParameterTable& table_;
   WeightCopies weights_;
-  std::vector<Block> blocks_;
+  const Blocks blocks_;
   mutable std::unordered_map<std::int64_t, RopeTable> rope_tables_;  // by sequence length
 };
 

@@ -1,18 +1,19 @@
 #include "model/init.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <fmt/format.h>
 
 #include <cmath>
+
+#include "model/recipe.h"
 
 namespace tg {
 
 namespace {
 
 // Draws in fp32 on the CPU, as Python does before it moves the model.
-class Draw {
+class Generator {
  public:
-  explicit Draw(std::int64_t seed)
+  explicit Generator(std::int64_t seed)
       : generator_(at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed))) {}
 
   // Each result is valid until the next draw.
@@ -47,124 +48,49 @@ class Draw {
   at::Tensor drawn_;
 };
 
-// The order of draws, module by module: what its constructor draws, and what the script then
-// overwrites that with. Of the draws only those stay that the row asks for. Names are those of the
-// scripts' modules; an absent parameter draws nothing.
-class Initializer {
- public:
-  Initializer(ParameterTable& table, const ModelConfig& config, std::int64_t seed)
-      : table_(table), config_(config), draw_(seed) {}
-
-  // What is drawn is overwritten by the draws.
-  void constants() {
-    for (const auto& row : table_.rows()) {
-      for (const auto& [name, value, initial, quantization] : row.parts) {
-        value.fill_(initial.law == Law::constant ? initial.number : 0.0);
-        if (initial.law == Law::first_row) value.select(0, 0).fill_(initial.number);
-      }
+// What is drawn is overwritten by the draws.
+void set_constants(const ParameterTable& table) {
+  for (const auto& row : table.rows()) {
+    for (const auto& part : row.parts) {
+      const auto& [law, number] = part.initial;
+      part.value.fill_(law == Law::constant ? number : 0.0);
+      if (law == Law::first_row) part.value.select(0, 0).fill_(number);
     }
   }
+}
 
-  void record() {
-    embedding("tok_emb.weight");
-    embedding("bigram.embed.weight");
-    linear("bigram.proj.weight");
-    for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-      gate(of_block(i, "attn.attn_gate"));
-      gate(of_block(i, "dtg_gate"));
+// Of what a constructor draws only that stays that the part asks for.
+void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
+  const auto& part = table.rows()[static_cast<std::size_t>(draw.parameter.row)].parts[draw.part];
+  const auto& [law, number] = part.initial;
+  const auto& value = part.value;
+  const auto shape = value.sizes();
+  switch (draw.as) {
+    case Draw::As::embedding: {
+      const auto drawn = generator.normal(shape);
+      if (law == Law::torch_default) value.copy_(drawn);
+      break;
     }
-    embedding("ve_shared.embed.weight");
-    overwrite("ve_shared.embed.weight");
-    linear("ve_shared.proj.weight");
-    linear("lm_head.weight");
-    for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k)
-      linear(fmt::format("mtp_heads.{}.weight", k));
-    overwrite("tok_emb.weight");
-    for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-      for (const char* name :
-           {"attn.c_q.weight", "attn.c_k.weight", "attn.c_v.weight", "mlp.fc.weight"}) {
-        overwrite(of_block(i, name));
-      }
+    case Draw::As::linear: {
+      const auto inputs = draw.weight ? table[draw.weight].size(-1) : shape.back();
+      const auto drawn = generator.linear(shape, inputs);
+      if (law == Law::torch_default) value.copy_(drawn);
+      break;
     }
-    overwrite("bigram.proj.weight");
-    overwrite("ve_shared.proj.weight");
+    case Draw::As::initial:
+      if (law == Law::normal) value.copy_(generator.normal(shape, number));
+      if (law == Law::orthogonal) value.copy_(generator.orthogonal(shape[0], shape[1]));
+      break;
   }
-
-  // After the script's own draws those of what it does not have.
-  void speedrun() {
-    embedding("tok_emb.weight");
-    for (std::int64_t i = 0; i < config_.num_layers; ++i) {
-      for (const char* name : {"attn.c_q.weight", "attn.c_k.weight", "attn.c_v.weight",
-                               "attn.proj.weight", "mlp.fc.weight", "mlp.proj.weight"}) {
-        linear(of_block(i, name));
-      }
-    }
-    overwrite("tok_emb.weight");
-    overwrite("ve_shared.embed.weight");
-    overwrite("bigram.proj.weight");
-    overwrite("ve_shared.proj.weight");
-  }
-
- private:
-  // The constructors of torch.nn.Embedding and torch.nn.Linear.
-  void embedding(const std::string& name) {
-    if (const auto* const part = find(name)) keep_default(*part, draw_.normal(part->value.sizes()));
-  }
-  void linear(const std::string& name) {
-    const auto* const part = find(name);
-    if (part == nullptr) return;
-    const auto shape = part->value.sizes();
-    keep_default(*part, draw_.linear(shape, shape.back()));
-  }
-  // A Linear with a bias.
-  void gate(const std::string& module) {
-    const auto* const weight = find(module + ".weight");
-    if (weight == nullptr) return;
-    const auto shape = weight->value.sizes();
-    linear(weight->name);
-    keep_default(*find(module + ".bias"), draw_.linear({shape[0]}, shape[1]));
-  }
-  static void keep_default(const ParameterPart& part, const at::Tensor& drawn) {
-    if (part.initial.law == Law::torch_default) part.value.copy_(drawn);
-  }
-
-  void overwrite(const std::string& name) {
-    const auto* const part = find(name);
-    if (part == nullptr) return;
-    const auto& [law, number] = part->initial;
-    const auto shape = part->value.sizes();
-    if (law == Law::normal) part->value.copy_(draw_.normal(shape, number));
-    if (law == Law::orthogonal) part->value.copy_(draw_.orthogonal(shape[0], shape[1]));
-  }
-
-  const ParameterPart* find(const std::string& name) const {
-    for (const auto& row : table_.rows()) {
-      for (const auto& part : row.parts) {
-        if (part.name == name) return &part;
-      }
-    }
-    return nullptr;
-  }
-  static std::string of_block(std::int64_t i, const char* name) {
-    return fmt::format("blocks.{}.{}", i, name);
-  }
-
-  ParameterTable& table_;
-  const ModelConfig& config_;
-  Draw draw_;
-};
+}
 
 }  // namespace
 
 void initialize(ParameterTable& table, const ModelConfig& config, std::int64_t seed) {
   const at::NoGradGuard no_grad;
-  Initializer initializer(table, config, seed);
-  initializer.constants();
-  if (config.value_residual == ValueResidual::blend) {
-    initializer.speedrun();
-  } else {
-    initializer.record();
-  }
+  set_constants(table);
+  Generator generator(seed);
+  for (const auto& draw : make_recipe(config).draws) make(draw, table, generator);
 }
 
 }  // namespace tg

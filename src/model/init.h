@@ -7,10 +7,8 @@
 namespace tg {
 
 // Sets every parameter to its initial value as its row says (ParameterPart::initial), drawn from
-// the CPU generator of `seed` in the order in which the Python script draws, so that the same seed
-// gives the same weights (to the last bits of the QR). Two orders: the record's, and with
-// VALUE_RESIDUAL=blend, which only the GPT-124M speedrun has, that script's, where what that script
-// does not have is drawn last.
+// the CPU generator of `seed` in the order in which the Python script draws (Recipe::draws), so
+// that the same seed gives the same weights (to the last bits of the QR).
 void initialize(ParameterTable& table, const ModelConfig& config, std::int64_t seed);
 
 }  // namespace tg

@@ -43,12 +43,19 @@ struct Initial {
   double number = 0;
 };
 
+// A row of the table, as its declaration returned it (declarations.h). By default: none.
+struct ParameterId {
+  std::int64_t row = -1;
+  explicit operator bool() const { return row >= 0; }
+};
+
 // A parameter, or one matrix of a bank, by its name in the scripts' unbanked state dict.
 struct ParameterPart {
   std::string name;
   at::Tensor value;  // a view without gradient: writing to it sets the parameter
   Initial initial;
   Quantization quantization;
+  std::int64_t block = -1;  // whose it is; -1: no block's
 };
 
 struct Parameter {
@@ -72,6 +79,10 @@ class ParameterTable {
   void add(Parameter row);
 
   const std::vector<Parameter>& rows() const { return rows_; }
+  // Undefined where there is none.
+  at::Tensor operator[](ParameterId id) const {
+    return id ? rows_[static_cast<std::size_t>(id.row)].value : at::Tensor();
+  }
   const at::Tensor& operator[](const std::string& name) const;
   // The parameter, or an undefined tensor where the settings leave it out.
   at::Tensor find(const std::string& name) const;
@@ -104,7 +115,7 @@ struct ParameterOptions {
   bool record_quirks = false;  // the multi-token heads are in group `none`, not `head`
 };
 
-// All parameters that the settings ask for, in the Python state dict's names and shapes,
+// All parameters that the recipe declares (recipe.h), in the Python state dict's names and shapes,
 // uninitialised. `storage` is the dtype of embedding tables (bf16 in bf16 runs); everything else is
 // fp32, or fp64 when storage is.
 ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage, at::Device device,

@@ -9,6 +9,7 @@
 
 #include "artifact/read_artifact.h"
 #include "base/log.h"
+#include "model/recipe.h"
 #include "store/tensor_check.h"
 #include "store/weights_file.h"
 #include "store/wrapped_names.h"
@@ -51,7 +52,7 @@ bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
 
 // Others' files have the table of a tied head under both names. → whether it was there twice.
 bool erase_tied_head(NamedTensors& tensors) {
-  const auto head = named(tensors, "lm_head.weight"), table = named(tensors, "tok_emb.weight");
+  const auto head = named(tensors, kHead), table = named(tensors, kTokenTable);
   if (head == tensors.end() || table == tensors.end() || !same_bytes(head->second, table->second))
     return false;
   tensors.erase(head);
@@ -98,7 +99,7 @@ NamedTensors read_weights(const Settings& settings, const ModelPath& model) {
   auto file = load_weights(model.path);
   const auto taken_off = unwrap_names(file.tensors, model.path);
   if (settings.model.tie_embeddings && erase_tied_head(file.tensors))
-    file.left_out.emplace_back("lm_head.weight");
+    file.left_out.emplace_back(kHead);
   note(model.path, facts_of(file, taken_off));
   return std::move(file.tensors);
 }

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "build_info.h"
-#include "config/derived.h"
 #include "config/text.h"
 #include "device/gpu.h"
 #include "ops/fused.h"
@@ -147,19 +146,6 @@ MemoryPeak peak_memory(at::Device device) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   return {usage.ru_maxrss * 1024, usage.ru_maxrss * 1024};
-}
-
-double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len) {
-  const double dim = static_cast<double>(model.model_dim);
-  const double kv_dim = static_cast<double>(model.num_kv_heads * head_dim(model));
-  const double block =
-      2 * dim * dim + 2 * dim * kv_dim + 2 * dim * static_cast<double>(mlp_hidden(model));
-  const double layers = static_cast<double>(model.num_layers);
-  const double heads =
-      static_cast<double>(model.vocab_size) * dim * static_cast<double>(1 + model.mtp_num_heads);
-  // q·kᵀ and p·v over half of T on average, forward and twice backward.
-  const double attention = 6 * layers * dim * static_cast<double>(seq_len);
-  return 6 * (layers * block + heads) + attention;
 }
 
 std::string program_version() {

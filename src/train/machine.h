@@ -40,10 +40,6 @@ Settings settings_as_computed(Settings settings, const Machine& machine);
 // The most memory in use since the start: of the device, or on a CPU of the process.
 MemoryPeak peak_memory(at::Device device);
 
-// Floating-point operations of training on one token: 6 for each weight of a product, and
-// attention's.
-double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len);
-
 // One item a line: program, commit, LibTorch, CUDA, cuDNN and NCCL, GPUs.
 std::string version_text();
 // Its first lines, the same on every machine: program, commit, LibTorch.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "model/init.h"
+#include "model/recipe.h"
 #include "store/safetensors.h"
 #include "store/tensor_check.h"
 #include "store/torch_file.h"
@@ -59,7 +60,7 @@ ParameterTable stored_weights(const Settings& settings, at::Device device) {
           "{}: expected a model that is not quantised (.safetensors, .pt), found an artifact",
           model.path);
   const auto from = read_weights(settings, model);
-  const auto tokens = std::ranges::find(from, "tok_emb.weight", &NamedTensors::value_type::first);
+  const auto tokens = std::ranges::find(from, kTokenTable, &NamedTensors::value_type::first);
   // A run has tables of one of the two.
   const bool half = tokens != from.end() && tokens->second.scalar_type() == at::kBFloat16;
   auto table = zero_heads(settings, half ? at::kBFloat16 : at::kFloat, device);

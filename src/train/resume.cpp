@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "config/text.h"
+#include "model/recipe.h"
 #include "store/checkpoint_folder.h"
 #include "store/checkpoint_reader.h"
 #include "store/finished_marker.h"
@@ -64,11 +65,11 @@ std::optional<Error> fault_of(const std::function<void()>& reading) {
 
 // Of a checkpoint: embedding tables are stored in bf16 where the run computed in it, else in fp32.
 ComputeDtype dtype_of_auto(const ResumePoint& point) {
+  const auto tokens = fmt::format("parameter.{}", kTokenTable);
   for (const auto& file : point.manifest.files) {
     const auto path = point.checkpoint + "/" + file.name;
     for (const auto& entry : load_safetensors_header(path).entries) {
-      if (entry.name == "parameter.tok_emb.weight" && entry.dtype == at::kBFloat16)
-        return ComputeDtype::bf16;
+      if (entry.name == tokens && entry.dtype == at::kBFloat16) return ComputeDtype::bf16;
     }
   }
   return ComputeDtype::fp32;
@@ -130,6 +131,9 @@ bool lies_in(const std::string& root, const std::string& checkpoint) {
   return fs::equivalent(fs::path(checkpoint) / "..", root, ignored);
 }
 
+// Older programs saved the scales of all FP8 products as one tensor, a column each.
+constexpr const char* kFp8Scales = "model.fp8_scales";
+
 // Writes the tensors of a checkpoint's files into the state.
 class Loader final : public StateVisitor {
  public:
@@ -141,6 +145,7 @@ class Loader final : public StateVisitor {
   void operator()(const std::string& name, double& value) override { read(name, value); }
   void operator()(const std::string& name, bool& value) override { read(name, value); }
   void operator()(const std::string& name, const at::Tensor& value, Placement) override {
+    if (name.starts_with(kFp8Scales)) take_older_scale(name);
     const auto& found = find(name, value.sizes());
     REQUIRE(
         found.scalar_type() == value.scalar_type(), ExitCode::config,
@@ -160,6 +165,15 @@ class Loader final : public StateVisitor {
     value = *found.const_data_ptr<Value>();
   }
 
+  // The products' names are visited in the order of the columns.
+  void take_older_scale(const std::string& name) {
+    const auto found = tensors_.find(kFp8Scales);
+    if (found == tensors_.end() || found->second.dim() != 2) return;
+    const auto& columns = found->second;
+    if (older_scales_ < columns.size(1))
+      tensors_[name] = columns.select(1, older_scales_++).contiguous();
+  }
+
   const at::Tensor& find(const std::string& name, at::IntArrayRef sizes) const {
     const auto found = tensors_.find(name);
     REQUIRE(found != tensors_.end(), ExitCode::bad_data,
@@ -172,6 +186,7 @@ class Loader final : public StateVisitor {
 
   const std::string checkpoint_;
   std::unordered_map<std::string, at::Tensor> tensors_;
+  std::int64_t older_scales_ = 0;  // columns that were taken
 };
 
 }  // namespace

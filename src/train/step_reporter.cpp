@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "config/derived.h"
+#include "model/flops.h"
 
 namespace tg {
 namespace {

@@ -41,7 +41,7 @@ class Fp8Model : public testing::Test {
     }
     double loss(bool training = true) {
       const auto ids = test::integers({kRows, kLength + 1}, config.vocab_size, 3);
-      const auto loss = model.loss(ids.slice(1, 0, -1), ids.slice(1, 1), {.training = training});
+      const auto loss = model.loss(ids.slice(1, 0, -1), ids.slice(1, 1), {.fp8 = training});
       if (training) loss.backward();
       return loss.item<double>();
     }
@@ -53,7 +53,7 @@ class Fp8Model : public testing::Test {
       }
       return found;
     }
-    at::Tensor scales() { return model.fp8_scales().state().at(0).second; }
+    at::Tensor scales() { return model.fp8_scales().scales(); }
 
     ModelConfig config;
     ParameterTable table;
@@ -165,8 +165,27 @@ TEST_F(Fp8Model, AHeadThatIsNotInFp8IsNeitherRoundedNorSaid) {
   EXPECT_EQ(nothing.scales().sizes(), asked.scales().sizes());
 }
 
+TEST_F(Fp8Model, AScaleIsKeptByTheNameOfItsVisitAndMatrix) {
+  auto config = small_config();
+  config.num_layers = 2;
+  config.tie_embeddings = false;
+  for (const bool has_fp8 : {true, false}) {
+    Made made({.mlp = true, .head = true}, ActivationRecompute::off, has_fp8, config);
+    const auto state = made.model.fp8_scales().state();
+    std::vector<std::string> names;
+    for (const auto& [name, value] : state) names.push_back(name.substr(name.find('.') + 1));
+    // First those in FP8: so are the columns of older checkpoints.
+    EXPECT_EQ(names,
+              (std::vector<std::string>{
+                  "visits.0.up", "visits.1.up", "visits.0.down", "visits.1.down", "visits.0.qkv",
+                  "visits.1.qkv", "visits.0.out", "visits.1.out", "head", "head.scaled_input"}));
+    state[1].second.fill_(7);
+    EXPECT_EQ(made.scales().select(1, 1).min().item<double>(), 7);
+  }
+}
+
 TEST(Fp8Scales, OfAHeadsGradientHaveTheRangeOfE5m2) {
-  Fp8Scales scales(3, 128, at::kCPU);
+  Fp8Scales scales({"other", "head", "head.scaled_input"}, 128, at::kCPU);
   scales.set_head(1, /*gradient=*/1e-13, /*scaled_input=*/1e-3);
   const auto scale = [](const Fp8Scaling& of) { return of.scale.item<double>(); };
   const auto expect_scales = [&](double gradient, double scaled_input) {

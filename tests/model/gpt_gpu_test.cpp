@@ -101,7 +101,7 @@ Gradients train(const Shape& shape, const ParameterTable& source, at::ScalarType
                                    at::device(test::kGpu).dtype(at::kFloat));
   const auto loss = model.loss(tokens.slice(1, 0, -1).contiguous().to(test::kGpu),
                                tokens.slice(1, 1).contiguous().to(test::kGpu),
-                               {.training = true, .scale = 0.5, .grad_scale = grad_scale});
+                               {.auxiliary_losses = true, .scale = 0.5, .grad_scale = grad_scale});
   loss.backward();
   model.collect_gradients();
   set_fused(true);
@@ -180,14 +180,15 @@ Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts
              .step_tokens = shape.rows * shape.length});
   Fp8Steps steps{.gradients = {}, .parts = model.fp8_parts()};
   auto& found = steps.gradients;
-  const auto scales = model.fp8_scales().state();
-  if (!scales.empty()) steps.scales_at_first = scales[0].second.clone();
+  const auto& scales = model.fp8_scales().scales();
+  if (scales.defined()) steps.scales_at_first = scales.clone();
   for (int step = 0; step < 2; ++step) {
     for (const auto& row : table.rows()) {
       if (row.value.grad().defined()) row.value.mutable_grad().zero_();
     }
-    const auto loss = model.loss(tokens.slice(1, 0, -1).contiguous(),
-                                 tokens.slice(1, 1).contiguous(), {.training = true});
+    const auto loss =
+        model.loss(tokens.slice(1, 0, -1).contiguous(), tokens.slice(1, 1).contiguous(),
+                   {.auxiliary_losses = true, .fp8 = true});
     loss.backward();
     model.collect_gradients();
     model.fp8_scales().update();
@@ -196,7 +197,7 @@ Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts
       if (row.value.grad().defined()) found[row.name] = row.value.grad().to(at::kDouble);
     }
   }
-  if (!scales.empty()) steps.scales = scales[0].second;
+  if (scales.defined()) steps.scales = scales;
   return steps;
 }
 

@@ -32,7 +32,7 @@ class AgainstPython : public testing::TestWithParam<std::string> {
   at::Tensor train(Gpt& model) const {
     model.set_fake_quant(GetParam() == "switches");
     model.cast_weights();
-    const auto loss = model.loss(inputs, targets, {.training = true});
+    const auto loss = model.loss(inputs, targets, {.auxiliary_losses = true});
     loss.backward();
     model.collect_gradients();
     return loss;
@@ -121,7 +121,7 @@ TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
     Gpt model(config, table, {.compute = at::kDouble});
     const auto tokens = test::integers({2, 9}, config.vocab_size, 2);
     const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);
-    const ForwardMode mode{.training = true};
+    const ForwardMode mode{.auxiliary_losses = true};
     model.loss(inputs, targets, mode).backward();
     model.collect_gradients();
     const at::NoGradGuard no_grad;
@@ -196,9 +196,9 @@ TEST(Gpt, MultiTokenHeadsCountInTrainingOnly) {
     return Gpt(config, table, {}).loss(inputs, targets, mode).item<double>();
   };
   const double plain = loss({});
-  EXPECT_GT(loss({.training = true}), plain);
+  EXPECT_GT(loss({.auxiliary_losses = true}), plain);
   config.mtp_loss_weight = 0;
-  EXPECT_EQ(loss({.training = true}), plain);
+  EXPECT_EQ(loss({.auxiliary_losses = true}), plain);
 }
 
 TEST(Gpt, TheReferencesQatSkipsTheBanks) {
@@ -208,7 +208,7 @@ TEST(Gpt, TheReferencesQatSkipsTheBanks) {
     Gpt model(config, table, {.record_quirks = quirks});
     model.set_fake_quant(fake_quant);
     model.cast_weights();
-    return model.loss(inputs, targets, {.training = true}).item<double>();
+    return model.loss(inputs, targets, {.auxiliary_losses = true}).item<double>();
   };
   auto table = test::random_parameters(config, at::kFloat, 6);
   EXPECT_NE(loss(table, false, true), loss(table, false, false));
@@ -230,10 +230,10 @@ TEST(Gpt, QatDoesNotRoundATiedHead) {
   const auto table = test::random_parameters(config, at::kFloat, 7);
   const auto [inputs, targets] = random_tokens(config, 2, 8);
   Gpt model(config, table, {.record_quirks = true});
-  const auto plain = model.loss(inputs, targets, {.training = true});
+  const auto plain = model.loss(inputs, targets, {.auxiliary_losses = true});
   model.set_fake_quant(true);
   model.cast_weights();
-  EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.training = true}), plain));
+  EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.auxiliary_losses = true}), plain));
 }
 
 TEST(Gpt, LongSequencesIncreaseTheRopeBase) {

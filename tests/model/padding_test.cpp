@@ -111,7 +111,7 @@ Run run(const ModelConfig& config, const Padding& padding, bool fake_quant) {
   for (const std::uint64_t seed : {2, 3}) {
     const auto tokens = test::integers({2, 13}, config.vocab_size, seed);
     const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);
-    const auto loss = model.loss(inputs, targets, {.training = true, .scale = 0.5});
+    const auto loss = model.loss(inputs, targets, {.auxiliary_losses = true, .scale = 0.5});
     loss.backward();
     found.loss = loss.detach();
     found.token_losses = model.token_losses(inputs, targets);

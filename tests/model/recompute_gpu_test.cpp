@@ -55,7 +55,7 @@ Run train(const ModelConfig& config, const ParameterTable& source, at::ScalarTyp
   Gpt model(config, table, {.compute = compute, .recompute = recompute});
   at::Tensor loss;
   CapturedGraph passes("the passes",
-                       {[&] { loss = model.loss(inputs, targets, {.training = true}); },
+                       {[&] { loss = model.loss(inputs, targets, {.auxiliary_losses = true}); },
                         [&] {
                           loss.backward();
                           loss = loss.detach();

@@ -39,8 +39,8 @@ Gradients train(const ModelConfig& config, ActivationRecompute recompute, bool f
   Gradients found;
   for (const std::uint64_t seed : {3, 4}) {
     const auto tokens = test::integers({2, 17}, config.vocab_size, seed);
-    const auto loss =
-        model.loss(tokens.slice(1, 0, -1), tokens.slice(1, 1), {.training = true, .scale = 0.5});
+    const auto loss = model.loss(tokens.slice(1, 0, -1), tokens.slice(1, 1),
+                                 {.auxiliary_losses = true, .scale = 0.5});
     loss.backward();
     found[fmt::format("loss {}", seed)] = loss.detach();
   }

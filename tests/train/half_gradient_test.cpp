@@ -40,7 +40,7 @@ Gradients gradients(const ModelConfig& config, at::ScalarType compute, const at:
   const double share = static_cast<double>(inputs.numel()) / static_cast<double>(step_tokens);
   model
       .loss(inputs, targets,
-            {.training = true, .scale = share, .grad_scale = scale.gradient_scale()})
+            {.auxiliary_losses = true, .scale = share, .grad_scale = scale.gradient_scale()})
       .backward();
   model.collect_gradients();
   Gradients found;

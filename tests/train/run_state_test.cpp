@@ -4,6 +4,8 @@
 #include <set>
 
 #include "tests/train/train_steps.h"
+#include "train/host_snapshot.h"
+#include "train/resume.h"
 
 namespace tg {
 namespace {
@@ -166,6 +168,31 @@ TEST_F(RunStateTest, EveryScalarAndTensorIsRestoredWhateverItWas) {
   state.restore(snapshot);
   EXPECT_EQ(scalars_of(state), scalars);
   expect_same(copies_of(state), tensors);
+}
+
+// Their programs saved all products' scales as one tensor [2, products].
+TEST_F(RunStateTest, OlderCheckpointsResumeWithTheirFp8Scales) {
+  auto state = make_state();
+  train(state);
+  HostSnapshot snapshot(at::kCPU, /*rank=*/0, /*world_size=*/1);
+  snapshot.copy_tensors(state);
+  snapshot.copy_scalars(state);
+  ResumePoint point{.checkpoint = "older", .manifest = {}};
+  at::Tensor scales;
+  for (const auto& [name, value] : snapshot.wait()) {
+    if (!name.starts_with("model.fp8_scales.")) {
+      point.tensors.emplace_back(name, value);
+      continue;
+    }
+    const auto column = value.unsqueeze(1);
+    scales = scales.defined() ? at::cat({scales, column}, 1) : column;
+  }
+  ASSERT_TRUE(at::equal(scales, rank.model().fp8_scales().scales()));
+  point.tensors.emplace_back("model.fp8_scales", scales);
+  train(state);
+  ASSERT_FALSE(at::equal(scales, rank.model().fp8_scales().scales()));
+  load_checkpoint(point, state);
+  EXPECT_TRUE(at::equal(scales, rank.model().fp8_scales().scales()));
 }
 
 TEST_F(RunStateTest, GradientsThatTheOptimizerKeepsAreStateButTheWarmUpDoesNotRewindThem) {

@@ -20,7 +20,7 @@ std::pair<double, double> by_hand(const Settings& settings, std::int64_t count,
     tokens.read_at(i * distance, read);
     const auto ids = at::tensor(std::vector<std::int64_t>(read.begin(), read.end()), at::kLong);
     const auto loss = model.loss(ids.slice(0, 0, -1).view({-1, seq_len}),
-                                 ids.slice(0, 1).view({-1, seq_len}), {.training = true});
+                                 ids.slice(0, 1).view({-1, seq_len}), {.auxiliary_losses = true});
     loss_sum += loss.item<double>();
     loss.backward();
   }
@@ -65,7 +65,7 @@ TEST(TrainStep, Fp8ScalesAreThoseOfAllRanksMicroBatches) {
     test::as_ranks(world, [&](Communicator& communicator) {
       test::TrainingRank rank(settings, communicator);
       const auto metrics = rank.step();
-      const auto scales = rank.model().fp8_scales().state().at(0).second;
+      const auto scales = rank.model().fp8_scales().scales();
       if (world == 1) {
         alone = scales.clone();
         loss = metrics.loss;

@@ -1,0 +1,84 @@
+#include "model/declarations.h"
+
+#include <fmt/format.h>
+
+#include "config/derived.h"
+
+namespace tg {
+
+namespace {
+
+// A single layer has no skips: its skip_weights are [0, D].
+ParamGroup group_of_control(const Declarations::Shape& shape) {
+  const bool matrix = shape.size() == 2 && shape[0] * shape[1] > 0;
+  return matrix ? ParamGroup::muon : ParamGroup::scalar;
+}
+
+}  // namespace
+
+ParameterId Declarations::table(const std::string& name, const Shape& shape, Initial initial) {
+  return whole({.name = name, .shape = shape, .group = ParamGroup::embedding, .is_table = true},
+               initial, Quantization::int8);
+}
+
+ParameterId Declarations::projection(const std::string& name, std::int64_t outputs,
+                                     std::int64_t inputs) {
+  if (outputs == inputs) return {};
+  const Initial initial{is_drawn_projection(outputs, inputs) ? Law::orthogonal : Law::constant};
+  return whole({.name = name, .shape = {outputs, inputs}, .group = ParamGroup::scalar}, initial,
+               Quantization::int6);
+}
+
+ParameterId Declarations::control(const std::string& name, const Shape& shape, Initial initial) {
+  return whole({.name = name, .shape = shape, .group = group_of_control(shape)}, initial,
+               Quantization::int8);
+}
+
+ParameterId Declarations::of_block(std::int64_t block, const std::string& name, const Shape& shape,
+                                   Initial initial, Quantization quantization) {
+  return whole({.name = fmt::format("blocks.{}.{}", block, name),
+                .shape = shape,
+                .group = group_of_control(shape)},
+               initial, quantization, block);
+}
+
+ParameterId Declarations::head(const std::string& name, const Shape& shape, ParamGroup group,
+                               bool exported) {
+  return whole({.name = name, .shape = shape, .group = group, .exported = exported},
+               {Law::constant, 0}, Quantization::int8);
+}
+
+std::vector<BlockMatrices> Declarations::bank(const std::string& name, std::int64_t blocks,
+                                              const Shape& shape, const std::vector<Kind>& kinds) {
+  const auto count = std::ssize(kinds);
+  Declaration bank{
+      .name = name, .shape = {count * blocks, shape[0], shape[1]}, .group = ParamGroup::muon};
+  for (std::int64_t i = 0; i < blocks; ++i) {
+    auto matrix = i;
+    for (const auto& kind : kinds) {
+      bank.parts.push_back({.name = fmt::format("blocks.{}.{}.weight", i, kind.name),
+                            .initial = kind.initial,
+                            .quantization = Quantization::int6,
+                            .block = i,
+                            .matrix = matrix});
+      matrix += blocks;
+    }
+  }
+  const auto id = add(std::move(bank));
+  std::vector<BlockMatrices> matrices;
+  for (std::int64_t kind = 0; kind < count; ++kind) matrices.push_back({id, kind, count});
+  return matrices;
+}
+
+ParameterId Declarations::whole(Declaration declaration, Initial initial, Quantization quantization,
+                                std::int64_t block) {
+  declaration.parts = {{declaration.name, initial, quantization, block}};
+  return add(std::move(declaration));
+}
+
+ParameterId Declarations::add(Declaration declaration) {
+  all_.push_back(std::move(declaration));
+  return {std::ssize(all_) - 1};
+}
+
+}  // namespace tg

@@ -1,0 +1,74 @@
+#pragma once
+// What a recipe says of its parameters: the rows of the parameter table before there are tensors.
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/parameters.h"
+
+namespace tg {
+
+struct DeclaredPart {
+  std::string name;
+  Initial initial;
+  Quantization quantization;  // unless a control pattern names it
+  std::int64_t block = -1;    // ParameterPart::block
+  std::int64_t matrix = -1;   // which of a bank; -1: the whole parameter
+};
+struct Declaration {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  ParamGroup group;       // unless a control pattern names it
+  bool is_table = false;  // stored in the tables' dtype
+  bool exported = true;
+  std::vector<DeclaredPart> parts{};
+};
+
+// The matrices of one kind, one a block, in a bank that has `kinds` of them, one after the other.
+struct BlockMatrices {
+  ParameterId bank;
+  std::int64_t kind = 0, kinds = 1;
+
+  // A block's among the bank's parts, which are block by block.
+  std::size_t part(std::int64_t block) const {
+    return static_cast<std::size_t>(block * kinds + kind);
+  }
+};
+
+// Declares one parameter after the other; the table has the same order. The scripts' quantiser
+// takes int6 where a name contains .mlp., .attn. or .proj., else int8.
+class Declarations {
+ public:
+  using Shape = std::vector<std::int64_t>;
+  // One matrix of each block, "blocks.i.NAME.weight".
+  struct Kind {
+    const char* name;
+    Initial initial;
+  };
+
+  // An embedding table.
+  ParameterId table(const std::string& name, const Shape& shape, Initial initial);
+  // From `inputs` to `outputs` channels; none where they are equal.
+  ParameterId projection(const std::string& name, std::int64_t outputs, std::int64_t inputs);
+  // Gains, scales, mixes and gates: a matrix among them is Muon's where no control pattern names
+  // it.
+  ParameterId control(const std::string& name, const Shape& shape, Initial initial);
+  // The same of a block, "blocks.i.NAME".
+  ParameterId of_block(std::int64_t block, const std::string& name, const Shape& shape,
+                       Initial initial, Quantization quantization);
+  ParameterId head(const std::string& name, const Shape& shape, ParamGroup group, bool exported);
+  // [kinds·blocks, rows, columns].
+  std::vector<BlockMatrices> bank(const std::string& name, std::int64_t blocks, const Shape& shape,
+                                  const std::vector<Kind>& kinds);
+
+  std::vector<Declaration> take() { return std::move(all_); }
+
+ private:
+  ParameterId add(Declaration declaration);
+  ParameterId whole(Declaration declaration, Initial initial, Quantization quantization,
+                    std::int64_t block = -1);
+
+  std::vector<Declaration> all_;
+};
+
+}  // namespace tg

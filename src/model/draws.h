@@ -1,0 +1,50 @@
+#pragma once
+// The random draws of the initial weights, in the order in which the reference implementation makes
+// them of its generator.
+#include <cstdint>
+#include <vector>
+
+#include "model/plan.h"
+
+namespace tg {
+
+struct Draw {
+  enum class As {
+    embedding,  // torch.nn.Embedding's constructor
+    linear,     // torch.nn.Linear's
+    initial,    // what then overwrites that: the parameter's own Initial
+  };
+  As as;
+  ParameterId parameter;
+  std::size_t part = 0;  // of it
+  ParameterId weight{};  // of a Linear's bias: whose inputs say how it is drawn
+};
+
+// Appends to a list. What is none draws nothing.
+class DrawList {
+ public:
+  void embedding(ParameterId table) { add({Draw::As::embedding, table}); }
+  void linear(ParameterId weight) { add({Draw::As::linear, weight}); }
+  void linear(const Gate& gate) {
+    linear(gate.weight);
+    add({.as = Draw::As::linear, .parameter = gate.bias, .weight = gate.weight});
+  }
+  void linear(const BlockMatrices& matrices, std::int64_t block) {
+    add({Draw::As::linear, matrices.bank, matrices.part(block)});
+  }
+  void initial(ParameterId parameter) { add({Draw::As::initial, parameter}); }
+  void initial(const BlockMatrices& matrices, std::int64_t block) {
+    add({Draw::As::initial, matrices.bank, matrices.part(block)});
+  }
+
+  std::vector<Draw> take() { return std::move(all_); }
+
+ private:
+  void add(const Draw& draw) {
+    if (draw.parameter) all_.push_back(draw);
+  }
+
+  std::vector<Draw> all_;
+};
+
+}  // namespace tg

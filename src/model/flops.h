@@ -1,0 +1,12 @@
+#pragma once
+#include <cstdint>
+
+#include "config/settings.h"
+
+namespace tg {
+
+// Floating-point operations of training on one token: 6 for each weight of a product, and
+// attention's.
+double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len);
+
+}  // namespace tg

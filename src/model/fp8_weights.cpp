@@ -1,0 +1,113 @@
+#include "model/fp8_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "ops/loss/linear_cross_entropy.h"
+
+namespace tg {
+
+namespace {
+
+struct Kind {
+  const char* name;
+  bool Fp8Parts::*part;
+  Weight BlockWeights::*matrix;
+};
+// In the order of their products' scales: first those in FP8.
+std::array<Kind, 4> kinds_of(const Fp8Parts& parts) {
+  std::array<Kind, 4> kinds{{{"qkv", &Fp8Parts::qkv, &BlockWeights::qkv},
+                             {"out", &Fp8Parts::out, &BlockWeights::out},
+                             {"up", &Fp8Parts::mlp, &BlockWeights::up},
+                             {"down", &Fp8Parts::mlp, &BlockWeights::down}}};
+  std::ranges::stable_partition(kinds, [&](const Kind& kind) { return parts.*kind.part; });
+  return kinds;
+}
+
+// The head takes two (Fp8Scales::set_head).
+std::vector<std::string> products_of(const Plan& plan, const Fp8Parts& parts, bool has_head) {
+  std::vector<std::string> names;
+  for (const auto& kind : kinds_of(parts)) {
+    for (const auto& visit : plan.visits)
+      names.push_back(fmt::format("visits.{}.{}", visit.index, kind.name));
+  }
+  if (has_head) names.insert(names.end(), {"head", "head.scaled_input"});
+  return names;
+}
+
+Weight of_block(const Weight& bank, std::int64_t block) {
+  return {bank.value[block], bank.gradient.defined() ? bank.gradient[block] : bank.gradient};
+}
+
+}  // namespace
+
+BlockWeights BlockWeights::of_block(std::int64_t block) const {
+  return {tg::of_block(qkv, block), tg::of_block(out, block), tg::of_block(up, block),
+          tg::of_block(down, block)};
+}
+
+Fp8Weights::Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWeights& banks,
+                       const Weight& head, double logit_softcap)
+    : head_(head) {
+  for (const auto& visit : plan.visits) visits_.push_back(banks.of_block(visit.block));
+  if (!numerics.fp8.any()) return;
+  const bool has_head = head.value.defined();
+  const auto products = products_of(plan, numerics.fp8, has_head);
+  const auto head_product = std::ssize(products) - 2;
+  scales_ = Fp8Scales(products, numerics.step_tokens, banks.qkv.value.device());
+  if (has_head) guess_head_scales(head_product, numerics.step_tokens, logit_softcap);
+  if (!numerics.has_fp8) return;
+  parts_ = numerics.fp8;
+  add_matrices(plan, banks, numerics.fp8);
+  parts_.head = parts_.head && has_head && supports_fp8_head(head.value, logit_softcap);
+  if (parts_.head) add_head(head_product);
+}
+
+void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks, const Fp8Parts& wanted) {
+  std::int64_t product = 0;
+  for (const auto& [name, part, matrix] : kinds_of(wanted)) {
+    if (!(wanted.*part)) break;
+    const auto bank = empty_fp8_weights((banks.*matrix).value);
+    banks_.push_back({(banks.*matrix).value, bank});
+    for (const auto& visit : plan.visits) {
+      (visits_[static_cast<std::size_t>(visit.index)].*matrix).fp8 = {
+          .value = bank.value[visit.block],
+          .transposed = bank.transposed[visit.block],
+          .scale = bank.scale[visit.block],
+          .input = scales_.input(product),
+          .output_gradient = scales_.output_gradient(product)};
+      ++product;
+    }
+  }
+}
+
+void Fp8Weights::guess_head_scales(std::int64_t product, std::int64_t tokens,
+                                   double logit_softcap) {
+  // Of logits near 0: weights e^−cap, of which the gradient has a quarter, a share of 4/(tokens·S),
+  // and an input's elements up to 8. A logit that is far from it saturates, or is lost, for one
+  // step. Beyond kMaxSoftcap the head is not computed in FP8.
+  const double weight = std::exp(-std::min(logit_softcap, cuda::kMaxSoftcap));
+  const double sum = weight * static_cast<double>(head_.value.size(0));
+  scales_.set_head(product, weight / 4, 8 * 4 / (static_cast<double>(tokens) * sum));
+}
+
+void Fp8Weights::add_head(std::int64_t product) {
+  const auto bank = head_.value.unsqueeze(0);
+  const auto rounded = empty_fp8_weights(bank);
+  banks_.push_back({bank, rounded});
+  head_.fp8 = {.value = rounded.value[0],
+               .transposed = rounded.transposed[0],
+               .scale = rounded.scale[0],
+               .input = scales_.input(product),
+               .output_gradient = scales_.output_gradient(product),
+               .scaled_input = scales_.input(product + 1)};
+}
+
+void Fp8Weights::round() {
+  for (const auto& [from, to] : banks_) round_weights(from, to);
+}
+
+}  // namespace tg

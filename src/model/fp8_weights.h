@@ -1,0 +1,55 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <utility>
+#include <vector>
+
+#include "model/fp8_scales.h"
+#include "model/numerics.h"
+#include "model/plan.h"
+#include "ops/gemm/linear.h"
+
+namespace tg {
+
+// The matrices of one block, or of all: qkv [(heads + 2·KV)·hd, D], concatenated for one GEMM, with
+// the values' rows times their weight in a value residual; out [D, heads·hd] with its rows times
+// attn_scale, up [H, D], down [D, H] with its rows times mlp_scale. All sizes are compute_sizes().
+struct BlockWeights {
+  Weight qkv, out, up, down;
+
+  BlockWeights of_block(std::int64_t block) const;  // of all blocks' [blocks, …]
+};
+
+// What passes that ask for FP8 multiply by: the matrices in the compute dtype, and beside them in
+// FP8 those that numerics.fp8 names. A weight is rounded once for all visits of its block; what it
+// is multiplied by has scales by visit. The scales have places for all visits' products and an
+// untied head's, in FP8 or not: a run may resume on another GPU.
+class Fp8Weights {
+ public:
+  Fp8Weights() = default;
+  // `banks`: of all blocks; `head`: undefined where it is tied.
+  Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWeights& banks,
+             const Weight& head, double logit_softcap);
+
+  // Rounds what the matrices are now.
+  void round();
+  const BlockWeights& of(const Visit& visit) const {
+    return visits_[static_cast<std::size_t>(visit.index)];
+  }
+  const Weight& head() const { return head_; }
+  Fp8Scales& scales() { return scales_; }
+  Fp8Parts parts() const { return parts_; }  // that are in FP8
+
+ private:
+  void add_matrices(const Plan& plan, const BlockWeights& banks, const Fp8Parts& wanted);
+  void guess_head_scales(std::int64_t product, std::int64_t tokens, double logit_softcap);
+  void add_head(std::int64_t product);
+
+  std::vector<BlockWeights> visits_;
+  Weight head_;
+  Fp8Scales scales_;
+  Fp8Parts parts_;
+  std::vector<std::pair<at::Tensor, Fp8Weight>> banks_;  // what is rounded, and to what
+};
+
+}  // namespace tg

@@ -1,0 +1,23 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+#include "config/settings.h"
+#include "model/padding.h"
+
+namespace tg {
+
+// How the passes compute.
+struct Numerics {
+  at::ScalarType compute = at::kFloat;  // of activations and GEMMs
+  bool record_quirks = false;  // RoPE frequencies and QAT round as in the reference implementation
+  Padding padding{};
+  // Which activations backward computes again.
+  ActivationRecompute recompute = ActivationRecompute::off;
+  Fp8Parts fp8{};                // products that passes compute in FP8 where they ask for it
+  bool has_fp8 = false;          // else they do so in `compute`, and the scales stay as they are
+  std::int64_t step_tokens = 1;  // that a training step's loss is the mean of; for FP8
+};
+
+}  // namespace tg

@@ -1,0 +1,93 @@
+#pragma once
+// What a model is, as data: its parts' parameters, and the visits of its blocks in the order of a
+// pass. A recipe (recipe.h) makes it of the settings, Gpt computes it, and only the recipe knows
+// what a number of a layer means. A parameter that is none leaves its term out.
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "model/declarations.h"
+#include "model/parameters.h"
+
+namespace tg {
+
+// σ(W·x + b).
+struct Gate {
+  ParameterId weight, bias;
+};
+
+// The first block's input, ops/embedding/token_embedding.h.
+struct EmbeddingPlan {
+  ParameterId tokens;
+  ParameterId bigrams, bigram_projection, bigram_scale;
+  ParameterId smear_gate;
+};
+
+// What attention adds to its values where a visit says so:
+//   scale · visit's scale · projection·table[ids]
+struct ValueEmbeddingPlan {
+  ParameterId table, projection, scale;
+};
+
+// The matrices of all blocks.
+struct MatricesPlan {
+  BlockMatrices queries, keys, values, out, up, down;
+};
+
+// Value residual: v = first·v_first + own·v, of the values v_first of the first visit, which are
+// its own alone.
+struct ValueMix {
+  ParameterId weights;  // [2], first and own; with `blend` [], first, and own is 1 − first
+  bool blend = false;
+};
+
+// What a block has besides its matrices, the same at every visit.
+struct BlockPlan {
+  ParameterId mix;  // m of its input, [2, D] or [2]
+  ParameterId q_gain;
+  ParameterId attn_scale, mlp_scale;  // of what attention and the MLP add
+  ValueMix value_mix;
+  Gate head_gate;    // of each head's output
+  Gate update_gate;  // of all that the block adds
+};
+
+// One pass through a block.
+struct Visit {
+  std::int64_t index;  // in the plan: of its KV cache and its FP8 scales
+  std::int64_t block;  // whose weights
+  double norm_scale;   // of its normed inputs
+
+  // Its input: m0·(x + w·skip) + m1·x0, of the output x of the visit before.
+  struct Skip {
+    ParameterId weights;  // w is its row `row`
+    std::int64_t row = 0;
+    std::optional<std::int64_t> slot{};  // where the skip was kept; none: it is x
+  } skip{};
+  std::optional<std::int64_t> keep_input{};  // the slot in which x is kept for a later skip
+
+  bool exclusive = false;     // attention subtracts the part along the own value
+  ParameterId value_scale{};  // of the value embedding; none: without it
+  bool last = false;          // its output is read at the scored positions alone
+};
+
+// Without a weight the head is the token table.
+struct HeadPlan {
+  ParameterId weight;
+  std::vector<ParameterId> multi_token{};
+};
+
+struct Plan {
+  EmbeddingPlan embedding;
+  ValueEmbeddingPlan value_embedding;
+  MatricesPlan matrices;
+  std::vector<BlockPlan> blocks{};
+  std::vector<Visit> visits{};
+  std::int64_t slots = 0;  // of kept outputs
+  HeadPlan head;
+
+  const BlockPlan& block(const Visit& visit) const {
+    return blocks[static_cast<std::size_t>(visit.block)];
+  }
+};
+
+}  // namespace tg

@@ -1,0 +1,58 @@
+#include "model/row_scales.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace tg {
+
+at::Tensor RowScales::columns() const {
+  std::vector<at::Tensor> values;
+  for (const auto& parameter : parameters) values.push_back(parameter.value);
+  return (offset + factor * at::stack(values)).unsqueeze(-1);
+}
+
+void RowScales::unscale(const at::Tensor& gradient, const at::Tensor& value) const {
+  const auto products = (gradient * value).sum(-1);  // [matrices, rows]
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const auto of_matrix = products[static_cast<std::int64_t>(i)];
+    const auto& target = parameters[i].gradient;
+    if (target.defined()) target.add_(of_matrix.sum_to_size(target.sizes()), factor);
+  }
+  gradient.mul_(columns());
+}
+
+RowScales output_scales(const Plan& plan, const ParameterTable& table,
+                        ParameterId BlockPlan::*scale) {
+  RowScales scales;
+  for (const auto& block : plan.blocks) {
+    if (block.*scale) scales.parameters.push_back(source_of(table[block.*scale]));
+  }
+  return scales;
+}
+
+RowScales value_scales(const Plan& plan, const ParameterTable& table) {
+  RowScales scales;
+  const auto first = plan.visits.front().block;
+  for (std::int64_t i = 0; i < std::ssize(plan.blocks); ++i) {
+    const auto& [weights, blend] = plan.blocks[static_cast<std::size_t>(i)].value_mix;
+    if (!weights) return {};
+    assert(i != first || std::ranges::count(plan.visits, i, &Visit::block) == 1);
+    if (blend) scales.offset = 1, scales.factor = -1;
+    const auto& parameter = table[weights];
+    if (i == first) {
+      // A blend's parameter keeps a gradient of 0, and is stepped as such.
+      if (blend) source_of(parameter);
+      scales.parameters.push_back({at::full({1}, blend ? 0 : 1, parameter.options()), {}});
+      continue;
+    }
+    const auto own = [&](const at::Tensor& x) {
+      if (!x.defined()) return x;
+      return blend ? x.view({1}) : x.narrow(0, 1, 1);
+    };
+    const auto [value, gradient] = source_of(parameter);
+    scales.parameters.push_back({own(value), own(gradient)});
+  }
+  return scales;
+}
+
+}  // namespace tg

@@ -1,0 +1,108 @@
+// What a recipe makes of the settings: the visits of a pass.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "model/recipe.h"
+#include "tests/model/fixtures.h"
+
+namespace tg {
+namespace {
+
+// As the reference implementation's stack: the first half pushes its outputs, each block of the
+// second half pops one and adds it to its input. → by visit the block whose output it adds.
+std::map<std::int64_t, std::int64_t> popped_outputs(std::int64_t layers) {
+  std::map<std::int64_t, std::int64_t> found;
+  std::vector<std::int64_t> stack;
+  for (std::int64_t i = 0; i < layers; ++i) {
+    if (i >= layers / 2 && !stack.empty()) {
+      found[i] = stack.back();
+      stack.pop_back();
+    }
+    if (i < layers / 2) stack.push_back(i);
+  }
+  return found;
+}
+
+TEST(Plan, TheSecondHalfAddsTheOutputsOfTheFirstInReverse) {
+  for (std::int64_t layers = 1; layers <= 9; ++layers) {
+    SCOPED_TRACE(layers);
+    ModelConfig config;
+    config.num_layers = layers;
+    config.ve_enabled = false;
+    config.xsa_last_n = 0;
+    const auto plan = make_recipe(config).plan;
+    std::map<std::int64_t, std::int64_t> kept, found;  // by slot, by visit: whose output
+    for (const auto& visit : plan.visits) {
+      const auto before = visit.index - 1;
+      if (const auto& [weights, row, slot] = visit.skip; weights) {
+        EXPECT_EQ(row, std::ssize(found));
+        found[visit.index] = slot ? kept.at(*slot) : before;
+      }
+      if (!visit.keep_input) continue;
+      EXPECT_LT(*visit.keep_input, plan.slots);
+      EXPECT_TRUE(kept.emplace(*visit.keep_input, before).second) << "a slot is written once";
+    }
+    EXPECT_EQ(found, popped_outputs(layers));
+    EXPECT_EQ(std::ssize(kept), plan.slots);
+  }
+}
+
+TEST(Plan, VisitsEachBlockOnceAndTheLastAlonePassesByWhatNobodyReads) {
+  const auto plan = make_recipe(test::tiny_record()).plan;
+  ASSERT_EQ(plan.visits.size(), plan.blocks.size());
+  for (std::int64_t i = 0; i < std::ssize(plan.visits); ++i) {
+    const auto& visit = plan.visits[static_cast<std::size_t>(i)];
+    EXPECT_EQ(visit.index, i);
+    EXPECT_EQ(visit.block, i);
+    EXPECT_EQ(visit.last, i == 4);
+    EXPECT_EQ(visit.exclusive, i >= 3);
+    EXPECT_EQ(static_cast<bool>(visit.value_scale), i == 1 || i == 4);
+    EXPECT_EQ(visit.norm_scale, 1 / std::sqrt(static_cast<double>(i + 1)));
+  }
+}
+
+// Every parameter that is declared is in the plan, and no other: what nothing reads would be
+// trained for nothing.
+TEST(Plan, HasEveryDeclaredParameterOnce) {
+  for (const auto& config : {test::tiny_record(), test::tiny_speedrun(), test::tiny_switches()}) {
+    const auto recipe = make_recipe(config);
+    const auto& [embedding, values, m, blocks, visits, slots, head] = recipe.plan;
+    std::vector<ParameterId> ids{embedding.tokens,
+                                 embedding.bigrams,
+                                 embedding.bigram_projection,
+                                 embedding.bigram_scale,
+                                 embedding.smear_gate,
+                                 values.table,
+                                 values.projection,
+                                 values.scale,
+                                 m.queries.bank,
+                                 m.keys.bank,
+                                 m.up.bank,
+                                 m.down.bank,
+                                 head.weight};
+    ids.insert(ids.end(), head.multi_token.begin(), head.multi_token.end());
+    for (const auto& block : blocks) {
+      ids.insert(ids.end(), {block.mix, block.q_gain, block.attn_scale, block.mlp_scale,
+                             block.value_mix.weights, block.head_gate.weight, block.head_gate.bias,
+                             block.update_gate.weight, block.update_gate.bias});
+    }
+    ParameterId skips;
+    for (const auto& visit : visits) {
+      ids.push_back(visit.value_scale);
+      if (visit.skip.weights) skips = visit.skip.weights;
+    }
+    ids.push_back(skips);
+    std::map<std::int64_t, int> count;
+    for (const auto id : ids) {
+      if (id) ++count[id.row];
+    }
+    for (std::size_t i = 0; i < recipe.parameters.size(); ++i)
+      EXPECT_EQ(count[static_cast<std::int64_t>(i)], 1) << recipe.parameters[i].name;
+    EXPECT_EQ(count.size(), recipe.parameters.size());
+  }
+}
+
+}  // namespace
+}  // namespace tg
