@@ -104,8 +104,8 @@ run_gpu_tests() {
       "$status, $(grep -oE '(PASSED|FAILED|SKIPPED) *\] [0-9]+ test' "$work/output" | tr -d ']' | xargs)"
   done < <(find build -name '*_tests' -type f -executable | LC_ALL=C sort)
   for name in gpu_test ranks_gpu_test; do
-    limited 280 "$python" tests/runner/run_unittest.py "tests/train/$name.py"
-    row "tests/train/$name" "$status, $(grep -E '^(OK|FAILED)' "$work/output")"
+    limited 280 "$python" tests/runner/run_unittest.py "tests/e2e/$name.py"
+    row "tests/e2e/$name" "$status, $(grep -E '^(OK|FAILED)' "$work/output")"
   done
   limited 10 "$python" tests/runner/skips.py --strict "$out/log.txt"
   row skips "$status, $(grep -c '^SKIPPED ' "$out/log.txt") tests"

@@ -17,7 +17,7 @@
 #include "base/ending.h"
 #include "base/error.h"
 #include "base/error_file.h"
-#include "base/shown.h"
+#include "base/escaped.h"
 
 namespace tg {
 namespace {
@@ -51,7 +51,7 @@ Log& log_state() {
 }
 
 std::string as_line(std::string_view text) {
-  return shown(text, text.size());
+  return escaped(text, text.size());
 }
 
 void open_file(const std::string& path, bool truncate, std::optional<std::string_view> header) {

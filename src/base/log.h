@@ -1,7 +1,7 @@
 #pragma once
 // Log lines are bare (no time stamp, no level): scripts that parse the Python programs' logs parse
 // ours. Standard output and the log file get the same lines; warnings and errors go to standard
-// error. What is logged is one line, in which shown() escapes what a terminal would obey: paths,
+// error. What is logged is one line, in which escaped() escapes what a terminal would obey: paths,
 // settings and text of files may hold anything. If one of them can no longer be written (a full
 // disk, or a closed pipe where the program ignores SIGPIPE), one warning says so and the others are
 // still written.

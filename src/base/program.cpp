@@ -13,8 +13,8 @@
 #include "base/error_file.h"
 #include "base/exhausted.h"
 #include "base/first_line.h"
-#include "base/leftover.h"
 #include "base/log.h"
+#include "base/remove_on_exit.h"
 #include "base/time_limit.h"
 
 namespace tg {
@@ -60,7 +60,7 @@ void take_the_end() {
 }
 
 [[noreturn]] void exit_with(ExitCode code) {
-  run_at_most(kRemovalTimeout, remove_leftovers);
+  run_at_most(kRemovalTimeout, remove_files_on_exit);
   if (code == ExitCode::unavailable) std::this_thread::sleep_for(kLostPeerDelay);
   std::fflush(nullptr);
   std::_Exit(static_cast<int>(code));

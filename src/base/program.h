@@ -12,8 +12,8 @@ namespace tg {
 // describe_error(). The stack is not unwound and no destructor runs, since destructors of a broken
 // run may never return: one joins a thread that reads from dead storage, another waits for ranks
 // that no longer exist. Therefore no frame below this one may catch an exception only to rethrow
-// it, and files that must be removed are each a Leftover. (If a thread ends the process without an
-// exception, as a joinable std::thread's destructor does, the line says only that.)
+// it, and files that must be removed are each a RemoveOnExit. (If a thread ends the process without
+// an exception, as a joinable std::thread's destructor does, the line says only that.)
 int run_program(const std::function<void()>& program);
 
 // Whether a thread ends the program, which may take seconds.

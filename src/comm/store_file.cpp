@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/file_lock.h"
+#include "files/file_lock.h"
 
 namespace tg {
 

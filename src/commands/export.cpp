@@ -8,22 +8,22 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/folder.h"
+#include "checkpoint/model_files.h"
+#include "checkpoint/model_path.h"
 #include "comm/communicator.h"
 #include "commands/hf_config.h"
 #include "commands/hf_tokenizer.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
 #include "config/check.h"
-#include "data/tokenizer.h"
+#include "files/atomic_file.h"
+#include "files/file.h"
+#include "files/folder.h"
+#include "files/json_file.h"
 #include "modeling_train_gpt.h"
-#include "store/atomic_file.h"
-#include "store/json_file.h"
-#include "store/safetensors.h"
-#include "train/machine.h"
-#include "train/model_files.h"
-#include "train/model_path.h"
+#include "process/machine.h"
+#include "text/tokenizer.h"
+#include "weights/safetensors.h"
 
 namespace tg {
 namespace {

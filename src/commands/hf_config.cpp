@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 namespace {

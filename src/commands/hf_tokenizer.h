@@ -1,7 +1,7 @@
 #pragma once
 #include <nlohmann/json.hpp>
 
-#include "data/bpe_vocabulary.h"
+#include "text/bpe_vocabulary.h"
 
 namespace tg {
 

@@ -9,18 +9,18 @@
 #include <utility>
 #include <vector>
 
-#include "artifact/read_artifact.h"
 #include "base/error.h"
+#include "checkpoint/checkpoint_model.h"
+#include "checkpoint/model_path.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
 #include "commands/quantization_table.h"
 #include "commands/tensor_table.h"
 #include "config/resolved.h"
-#include "config/text.h"
-#include "store/tensor_check.h"
-#include "store/weights_file.h"
-#include "train/checkpoint_model.h"
-#include "train/model_path.h"
+#include "config/types/text.h"
+#include "weights/read_artifact.h"
+#include "weights/tensor_check.h"
+#include "weights/weights_file.h"
 
 namespace tg {
 namespace {
@@ -86,7 +86,7 @@ std::string settings_text_of(const ModelPath& model) {
   std::string lines = fmt::format("\n{}: settings that are not at their defaults\n", path);
   for (std::string_view rest = *settings; !rest.empty();) {
     const auto end = rest.find('\n');
-    lines += "  " + shown(rest.substr(0, end), rest.size()) + "\n";
+    lines += "  " + escaped(rest.substr(0, end), rest.size()) + "\n";
     rest.remove_prefix(end + 1);
   }
   return lines;

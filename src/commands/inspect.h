@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "config/choices.h"
+#include "config/types/choices.h"
 
 namespace tg {
 

@@ -13,7 +13,7 @@
 #include "base/stop_signal.h"
 #include "config/environment.h"
 #include "config/resolved.h"
-#include "train/out_of_memory.h"
+#include "process/out_of_memory.h"
 
 namespace tg {
 namespace {

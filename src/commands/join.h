@@ -7,8 +7,8 @@
 #include "config/check.h"
 #include "config/launch.h"
 #include "config/settings.h"
-#include "store/events.h"
-#include "train/machine.h"
+#include "process/machine.h"
+#include "run_log/events.h"
 
 namespace tg {
 

@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/log.h"
 #include "commands/hf_config.h"
 #include "config/launch.h"
 #include "config/resolved.h"
-#include "store/metrics_reader.h"
-#include "train/machine.h"
+#include "files/file.h"
+#include "process/machine.h"
+#include "run_log/metrics_reader.h"
 
 namespace tg {
 

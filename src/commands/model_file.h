@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/model_path.h"
 #include "config/parse.h"
-#include "data/tokenizer.h"
-#include "train/model_path.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 

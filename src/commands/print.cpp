@@ -7,12 +7,12 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "base/shown.h"
+#include "base/escaped.h"
 
 namespace tg {
 
 void print_text(std::string_view text) {
-  print_screen(::isatty(STDOUT_FILENO) == 1 ? shown_lines(text) : std::string(text));
+  print_screen(::isatty(STDOUT_FILENO) == 1 ? escaped_lines(text) : std::string(text));
 }
 
 void print_screen(std::string_view text) {

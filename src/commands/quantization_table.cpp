@@ -9,7 +9,7 @@
 
 #include "commands/tensor_table.h"
 #include "ops/quantize/quantize.h"
-#include "store/tensor_check.h"
+#include "weights/tensor_check.h"
 
 namespace tg {
 namespace {
@@ -48,9 +48,9 @@ std::string quantization_text(const NamedTensors& tensors) {
                           (tensor.dim() == 2 || tensor.dim() == 3) &&
                           tensor.size(-1) <= kMaxColumns;
     if (!matrices) continue;
-    if (tensor.dim() == 2) rows.push_back(row_of(shown(name), tensor));
+    if (tensor.dim() == 2) rows.push_back(row_of(escaped(name), tensor));
     for (int64_t i = 0; tensor.dim() == 3 && i < tensor.size(0); ++i)
-      rows.push_back(row_of(fmt::format("{}[{}]", shown(name), i), tensor[i]));
+      rows.push_back(row_of(fmt::format("{}[{}]", escaped(name), i), tensor[i]));
   }
   return rows.size() > 1 ? table_text(rows, 3) : "no matrices\n";
 }

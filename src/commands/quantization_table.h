@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-#include "base/named_tensors.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

@@ -1,13 +1,13 @@
 #include "commands/quantize.h"
 
 #include "base/error.h"
+#include "checkpoint/artifact_files.h"
+#include "checkpoint/model_files.h"
+#include "checkpoint/model_path.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
-#include "train/artifact_files.h"
-#include "train/log_sink.h"
-#include "train/model_files.h"
-#include "train/model_path.h"
+#include "run_log/log_sink.h"
 
 namespace tg {
 namespace {

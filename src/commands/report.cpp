@@ -13,11 +13,11 @@
 #include "commands/print.h"
 #include "commands/run_path.h"
 #include "config/parse.h"
+#include "files/atomic_file.h"
 #include "report/http_server.h"
 #include "report/page.h"
 #include "report/run_follower.h"
 #include "report/served_runs.h"
-#include "store/atomic_file.h"
 
 namespace tg {
 namespace {

@@ -8,13 +8,13 @@
 
 #include "base/elapsed.h"
 #include "base/error.h"
+#include "checkpoint/model_path.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
-#include "data/tokenizer.h"
 #include "eval/generate.h"
-#include "train/model_path.h"
+#include "text/tokenizer.h"
 #include "train/run_parts.h"
 
 namespace tg {

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "store/dtype_names.h"
-#include "store/tensor_check.h"
+#include "weights/dtype_names.h"
+#include "weights/tensor_check.h"
 
 namespace tg {
 namespace {
@@ -86,7 +86,7 @@ std::string tensors_text(const NamedTensors& tensors) {
     const auto number = [&](double value) {
       return s.finite > 0 ? fmt::format("{:.6g}", value) : "-";
     };
-    rows.push_back({shown(name), dtype_name(tensor), shape_text(tensor.sizes()),
+    rows.push_back({escaped(name), dtype_name(tensor), shape_text(tensor.sizes()),
                     fmt::to_string(tensor.numel()), fmt::to_string(tensor.nbytes()), number(s.min),
                     number(s.max),
                     number(std::sqrt(s.sum_of_squares / static_cast<double>(s.finite))),

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "base/named_tensors.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

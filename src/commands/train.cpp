@@ -5,14 +5,14 @@
 #include <csignal>
 #include <utility>
 
+#include "checkpoint/model_path.h"
+#include "checkpoint/resume.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "config/ineffective_settings.h"
 #include "config/parse.h"
+#include "run_log/output_dir.h"
 #include "train/lr_trace.h"
-#include "train/model_path.h"
-#include "train/output_dir.h"
-#include "train/resume.h"
 #include "train/trainer.h"
 
 namespace tg {

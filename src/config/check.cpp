@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/derived.h"
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 namespace {

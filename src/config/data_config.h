@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <string>
 
-#include "config/choices.h"
-#include "config/limits.h"
 #include "config/role.h"
+#include "config/types/choices.h"
+#include "config/types/limits.h"
 
 namespace tg {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "config/setting.h"
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 

@@ -6,10 +6,10 @@
 #include <span>
 #include <sstream>
 
-#include "base/byte_order_mark.h"
 #include "base/error.h"
-#include "base/file.h"
-#include "config/text.h"
+#include "config/types/text.h"
+#include "files/byte_order_mark.h"
+#include "files/file.h"
 
 namespace tg {
 namespace {

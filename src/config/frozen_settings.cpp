@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "config/derived.h"
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 namespace {

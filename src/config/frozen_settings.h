@@ -1,9 +1,9 @@
 #pragma once
 // What must stay as it was when a run resumes from a checkpoint: what the losses to come depend on,
 // that is model, optimizer, averaging, number formats, seed, batch and order (training data and
-// tokenizer: train/data_identity.h). Free are the length of the run, validation, logging, overlap,
-// devices, kernels, checkpoints and outputs; and what has no effect, such as the settings of a part
-// that is switched off. Which is which is part of each setting's role.
+// tokenizer: checkpoint/data_identity.h). Free are the length of the run, validation, logging,
+// overlap, devices, kernels, checkpoints and outputs; and what has no effect, such as the settings
+// of a part that is switched off. Which is which is part of each setting's role.
 #include <map>
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@ namespace tg {
 using FrozenTexts = std::map<std::string, std::string>;  // by name
 
 // Settings, and what follows from them and the number of ranks. Values that mean the same have one
-// text. Wants COMPUTE_DTYPE and FP8 as the machine computes (train/machine.h,
+// text. Wants COMPUTE_DTYPE and FP8 as the machine computes (process/machine.h,
 // settings_as_computed).
 FrozenTexts frozen_settings(const Settings& settings, int world_size);
 

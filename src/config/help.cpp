@@ -1,7 +1,7 @@
 #include <string>
 
 #include "config/parse.h"
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 namespace {

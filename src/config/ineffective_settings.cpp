@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 namespace {

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "config/choices.h"
-#include "config/limits.h"
 #include "config/mode.h"
 #include "config/role.h"
+#include "config/types/choices.h"
+#include "config/types/limits.h"
 
 namespace tg {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "config/limits.h"
 #include "config/mode.h"
 #include "config/role.h"
+#include "config/types/limits.h"
 
 namespace tg {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/shown.h"
+#include "base/escaped.h"
 #include "config/env_file.h"
 #include "config/suggest.h"
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 namespace {
@@ -88,7 +88,7 @@ class Parser {
       result_.origins[entry.member] = std::move(origin);
     } else {
       problems_.push_back(fmt::format("{}='{}' ({}): expected {}", env_name(entry.member),
-                                      shown(text, 200), where, entry.expected));
+                                      escaped(text, 200), where, entry.expected));
     }
   }
 

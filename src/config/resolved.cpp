@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "config/env_file.h"
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 namespace {

@@ -2,11 +2,11 @@
 // Length of a run, and the batches of its steps and evaluations.
 #include <cstdint>
 
-#include "config/count_or_auto.h"
-#include "config/count_schedule.h"
-#include "config/limits.h"
 #include "config/mode.h"
 #include "config/role.h"
+#include "config/types/count_or_auto.h"
+#include "config/types/count_schedule.h"
+#include "config/types/limits.h"
 
 namespace tg {
 

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <string>
 
-#include "config/choices.h"
-#include "config/every.h"
-#include "config/fp8_parts.h"
-#include "config/limits.h"
 #include "config/mode.h"
 #include "config/role.h"
+#include "config/types/choices.h"
+#include "config/types/every.h"
+#include "config/types/fp8_parts.h"
+#include "config/types/limits.h"
 
 namespace tg {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <type_traits>
 
-#include "config/limits.h"
 #include "config/role.h"
+#include "config/types/limits.h"
 
 namespace tg {
 

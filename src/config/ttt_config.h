@@ -2,8 +2,8 @@
 // Test-time training: the model trains on validation tokens after it has scored them.
 #include <cstdint>
 
-#include "config/limits.h"
 #include "config/role.h"
+#include "config/types/limits.h"
 
 namespace tg {
 

@@ -7,7 +7,7 @@
 // Every score is the sum of -log2 p over the predicted tokens (all but the first), divided by the
 // bytes that the ByteTable counts for them, val_bpb's denominator.
 #include "data/shard.h"
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 

@@ -1,8 +1,8 @@
 #pragma once
 #include <string>
 
-#include "base/file.h"
-#include "base/xxh3.h"
+#include "files/file.h"
+#include "files/xxh3.h"
 
 namespace tg {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/file.h"
 #include "data/shard_header.h"
 #include "data/token_source.h"
+#include "files/file.h"
 
 namespace tg {
 

@@ -3,7 +3,7 @@
 // the number n of tokens. n ids follow, in as many bits as magic and version say.
 #include <cstdint>
 
-#include "base/file.h"
+#include "files/file.h"
 
 namespace tg {
 

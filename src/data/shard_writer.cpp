@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/folder.h"
 #include "data/shard.h"
+#include "files/folder.h"
 
 namespace tg {
 namespace {

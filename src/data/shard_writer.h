@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "base/file_writer.h"
+#include "files/file_writer.h"
 
 namespace tg {
 

@@ -4,18 +4,18 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/file.h"
-#include "base/folder.h"
 #include "base/is_in.h"
 #include "base/log.h"
-#include "data/document_encoder.h"
 #include "data/document_shuffle.h"
 #include "data/shard_writer.h"
 #include "data/splitmix64.h"
-#include "data/text_files.h"
-#include "data/text_progress.h"
 #include "data/token_files.h"
-#include "data/tokenizer.h"
+#include "files/file.h"
+#include "files/folder.h"
+#include "text/document_encoder.h"
+#include "text/text_files.h"
+#include "text/text_progress.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 namespace {

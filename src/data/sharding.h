@@ -6,15 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "data/document_reader.h"
-#include "data/document_split.h"
+#include "text/document_reader.h"
+#include "text/document_split.h"
 
 namespace tg {
 
 struct ShardingOptions {
   std::string tokenizer_path;  // with from_tokens it may be empty
   std::string out_dir;
-  // Folders stand for the text in them (data/text_files.h); "-": standard input.
+  // Folders stand for the text in them (text/text_files.h); "-": standard input.
   std::vector<std::string> files;
   std::string text_key = "text";  // of JSON's objects
   // The files hold token ids (data/token_files.h), below vocab_size if that is not 0, which are no

@@ -14,7 +14,7 @@
 #include <sstream>
 #include <vector>
 
-#include "base/file_lock.h"
+#include "files/file_lock.h"
 
 namespace tg {
 namespace {

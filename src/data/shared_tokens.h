@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "files/file.h"
 
 namespace tg {
 

@@ -9,12 +9,12 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "data/raw_documents.h"
 #include "data/shard.h"
 #include "data/synthetic_tokens.h"
-#include "data/text_files.h"
-#include "data/text_kind.h"
 #include "data/text_tokens.h"
+#include "text/raw_documents.h"
+#include "text/text_files.h"
+#include "text/text_kind.h"
 
 namespace tg {
 namespace {

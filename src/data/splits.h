@@ -3,7 +3,7 @@
 //   synthetic:zipf            random tokens (data/synthetic_tokens.h), drawn by SEED
 //   a file .txt, .jsonl or    text, tokenised while training runs (data/text_tokens.h)
 //     .json, also packed
-//   a folder of such files,   all of them, those of subfolders too (data/text_files.h)
+//   a folder of such files,   all of them, those of subfolders too (text/text_files.h)
 //     without shards
 //   any other folder          shards, SHARD_PREFIX_{train,val}_*.bin (data/shard.h)
 #include <memory>

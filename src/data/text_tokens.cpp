@@ -14,11 +14,11 @@
 
 #include "base/error.h"
 #include "config/data_config.h"
-#include "data/document_encoder.h"
-#include "data/document_split.h"
 #include "data/sampled_digest.h"
-#include "data/text_kind.h"
-#include "data/text_progress.h"
+#include "text/document_encoder.h"
+#include "text/document_split.h"
+#include "text/text_kind.h"
+#include "text/text_progress.h"
 
 namespace tg {
 namespace {

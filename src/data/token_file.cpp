@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/shown.h"
-#include "data/npy_header.h"
+#include "base/escaped.h"
 #include "data/shard_header.h"
+#include "files/npy_header.h"
 
 namespace tg {
 namespace {
@@ -18,7 +18,7 @@ IntegerType integer_type(const std::string& dtype, const std::string& path) {
   REQUIRE(!dtype.starts_with('>'), ExitCode::bad_data,
           "{} is big-endian (expected little-endian token ids, found '{}'); write it with "
           ".astype('<u2')",
-          path, shown(dtype, 40));
+          path, escaped(dtype, 40));
   for (const int bytes : {1, 2, 4, 8}) {
     for (const char kind : {'u', 'i'}) {
       if (dtype == fmt::format("{}{}{}", bytes == 1 ? '|' : '<', kind, bytes))
@@ -28,7 +28,7 @@ IntegerType integer_type(const std::string& dtype, const std::string& path) {
   fail(ExitCode::bad_data,
        "{} holds no token ids (expected integers, found elements of dtype {}); write them with "
        ".astype('<u2')",
-       path, dtype.empty() ? "of several fields" : "'" + shown(dtype, 40) + "'");
+       path, dtype.empty() ? "of several fields" : "'" + escaped(dtype, 40) + "'");
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "base/file.h"
 #include "data/token_ids.h"
+#include "files/file.h"
 
 namespace tg {
 

@@ -1,6 +1,6 @@
 #include "data/vocabulary.h"
 
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-#include "data/tokenizer.h"
 #include "eval/sampler.h"
 #include "model/gpt.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 

@@ -1,9 +1,9 @@
 #pragma once
 // Scores that models are compared by, of test files that the user has.
 #include "comm/communicator.h"
-#include "data/task_files.h"
-#include "data/tokenizer.h"
+#include "eval/task_files.h"
 #include "model/gpt.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 

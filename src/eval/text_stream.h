@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 

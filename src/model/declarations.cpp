@@ -24,7 +24,8 @@ ParameterId Declarations::table(const std::string& name, const Shape& shape, Ini
 ParameterId Declarations::projection(const std::string& name, std::int64_t outputs,
                                      std::int64_t inputs) {
   if (outputs == inputs) return {};
-  const Initial initial{is_drawn_projection(outputs, inputs) ? Law::orthogonal : Law::constant};
+  const Initial initial{is_drawn_projection(outputs, inputs) ? InitDist::orthogonal
+                                                             : InitDist::constant};
   return whole({.name = name, .shape = {outputs, inputs}, .group = ParamGroup::scalar}, initial,
                Quantization::int6);
 }
@@ -45,7 +46,7 @@ ParameterId Declarations::of_block(std::int64_t block, const std::string& name, 
 ParameterId Declarations::head(const std::string& name, const Shape& shape, ParamGroup group,
                                bool exported) {
   return whole({.name = name, .shape = shape, .group = group, .exported = exported},
-               {Law::constant, 0}, Quantization::int8);
+               {InitDist::constant, 0}, Quantization::int8);
 }
 
 std::vector<BlockMatrices> Declarations::bank(const std::string& name, std::int64_t blocks,

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/named_tensors.h"
 #include "ops/gemm/fp8.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

@@ -52,9 +52,9 @@ class Generator {
 void set_constants(const ParameterTable& table) {
   for (const auto& row : table.rows()) {
     for (const auto& part : row.parts) {
-      const auto& [law, number] = part.initial;
-      part.value.fill_(law == Law::constant ? number : 0.0);
-      if (law == Law::first_row) part.value.select(0, 0).fill_(number);
+      const auto& [dist, number] = part.initial;
+      part.value.fill_(dist == InitDist::constant ? number : 0.0);
+      if (dist == InitDist::first_row) part.value.select(0, 0).fill_(number);
     }
   }
 }
@@ -62,24 +62,24 @@ void set_constants(const ParameterTable& table) {
 // Of what a constructor draws only that stays that the part asks for.
 void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
   const auto& part = table.rows()[static_cast<std::size_t>(draw.parameter.row)].parts[draw.part];
-  const auto& [law, number] = part.initial;
+  const auto& [dist, number] = part.initial;
   const auto& value = part.value;
   const auto shape = value.sizes();
   switch (draw.as) {
     case Draw::As::embedding: {
       const auto drawn = generator.normal(shape);
-      if (law == Law::torch_default) value.copy_(drawn);
+      if (dist == InitDist::torch_default) value.copy_(drawn);
       break;
     }
     case Draw::As::linear: {
       const auto inputs = draw.weight ? table[draw.weight].size(-1) : shape.back();
       const auto drawn = generator.linear(shape, inputs);
-      if (law == Law::torch_default) value.copy_(drawn);
+      if (dist == InitDist::torch_default) value.copy_(drawn);
       break;
     }
     case Draw::As::initial:
-      if (law == Law::normal) value.copy_(generator.normal(shape, number));
-      if (law == Law::orthogonal) value.copy_(generator.orthogonal(shape[0], shape[1]));
+      if (dist == InitDist::normal) value.copy_(generator.normal(shape, number));
+      if (dist == InitDist::orthogonal) value.copy_(generator.orthogonal(shape[0], shape[1]));
       break;
   }
 }

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/named_tensors.h"
 #include "config/settings.h"
 #include "ops/quantize/quantize.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 
@@ -31,7 +31,7 @@ enum class GradientReduction {
 };
 
 // How a tensor begins.
-enum class Law {
+enum class InitDist {
   constant,       // `number` everywhere
   first_row,      // `number` in the first row or element, zero in the others
   torch_default,  // as torch.nn.Embedding and torch.nn.Linear begin
@@ -39,7 +39,7 @@ enum class Law {
   orthogonal,     // as torch.nn.init.orthogonal_
 };
 struct Initial {
-  Law law;
+  InitDist dist;
   double number = 0;
 };
 
@@ -49,7 +49,8 @@ struct ParameterId {
   explicit operator bool() const { return row >= 0; }
 };
 
-// A parameter, or one matrix of a bank, by its name in the scripts' unbanked state dict.
+// A parameter, or one matrix of a bank, by its name in the reference implementation's unbanked
+// state dict.
 struct ParameterPart {
   std::string name;
   at::Tensor value;  // a view without gradient: writing to it sets the parameter

@@ -11,10 +11,10 @@ namespace tg {
 
 namespace {
 
-constexpr Initial kZero{Law::constant, 0};
+constexpr Initial kZero{InitDist::constant, 0};
 
 constexpr Initial constant(double number) {
-  return {Law::constant, number};
+  return {InitDist::constant, number};
 }
 
 // The record and the GPT-124M speedrun, with every part in which they differ a setting.
@@ -41,7 +41,7 @@ class GptRecipe {
 
  private:
   void matrices() {
-    const Initial drawn{speedrun_ ? Law::torch_default : Law::orthogonal};
+    const Initial drawn{speedrun_ ? InitDist::torch_default : InitDist::orthogonal};
     const auto hidden = mlp_hidden(config_);
     const auto bank = [&](const char* name, const Shape& shape,
                           const std::vector<Declarations::Kind>& kinds) {
@@ -56,7 +56,8 @@ class GptRecipe {
 
   void embedding() {
     auto& plan = plan_.embedding;
-    const Initial tied{Law::normal, options_.tied_embed_init_std}, untied{Law::torch_default};
+    const Initial tied{InitDist::normal, options_.tied_embed_init_std},
+        untied{InitDist::torch_default};
     plan.tokens = declare_.table(kTokenTable, {config_.vocab_size, dim_},
                                  config_.tie_embeddings ? tied : untied);
     if (const auto rows = config_.bigram_vocab_size, channels = config_.bigram_dim; rows > 0) {
@@ -92,7 +93,8 @@ class GptRecipe {
     }
     // The shares of the stream, 1, and of the first block's input, 0.
     const bool by_channel = config_.resid_mix == ResidMix::vector;
-    plan.mix = of_block("resid_mix", by_channel ? Shape{2, dim_} : Shape{2}, {Law::first_row, 1});
+    plan.mix =
+        of_block("resid_mix", by_channel ? Shape{2, dim_} : Shape{2}, {InitDist::first_row, 1});
     if (config_.dtg_enabled) {
       plan.update_gate.weight = of_block("dtg_gate.weight", {1, dim_}, kZero);
       plan.update_gate.bias = of_block("dtg_gate.bias", {1}, constant(2));
@@ -123,7 +125,7 @@ class GptRecipe {
     if (!config_.ve_enabled || config_.ve_layers.empty()) return;
     auto& plan = plan_.value_embedding;
     plan.table = declare_.table("ve_shared.embed.weight", {config_.vocab_size, config_.ve_dim},
-                                {Law::normal, 0.01});
+                                {InitDist::normal, 0.01});
     plan.projection = declare_.projection("ve_shared.proj.weight", kv_dim_, config_.ve_dim);
     plan.scale = declare_.control("ve_shared.scale", {}, constant(0.1));
     for (std::size_t j = 0; j < config_.ve_layers.size(); ++j) {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "base/named_tensors.h"
 #include "optim/shard.h"
 #include "optim/step_scalars.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

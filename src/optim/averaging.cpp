@@ -37,7 +37,7 @@ void WeightAverage::update_ema() {
 }
 
 bool WeightAverage::takes_swa(std::int64_t step, double lr_scale) const {
-  constexpr double kSwaScale = 0.2;  // fixed in the scripts
+  constexpr double kSwaScale = 0.2;  // fixed in the reference implementation
   return config_.swa_enabled && lr_scale < kSwaScale && step % config_.swa_every == 0;
 }
 

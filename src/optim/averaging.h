@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "base/named_tensors.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
 #include "optim/shard.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 
@@ -19,7 +19,7 @@ namespace tg {
 // fewer than two copies falls back to EMA. Every rank averages its shards of what is sharded.
 class WeightAverage {
  public:
-  // With `record_quirks` SWA is never applied, as in the scripts.
+  // With `record_quirks` SWA is never applied, as in the reference implementation.
   WeightAverage(const ParameterTable& table, const AveragingConfig& config,
                 Communicator& communicator, bool record_quirks = false);
 

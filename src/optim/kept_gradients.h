@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/named_tensors.h"
 #include "model/parameters.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/named_tensors.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

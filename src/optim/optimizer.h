@@ -4,7 +4,6 @@
 #include <optional>
 #include <vector>
 
-#include "base/named_tensors.h"
 #include "config/settings.h"
 #include "model/parameters.h"
 #include "optim/adamw.h"
@@ -12,6 +11,7 @@
 #include "optim/loss_scale.h"
 #include "optim/muon.h"
 #include "optim/reduction.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

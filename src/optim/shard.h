@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 
-#include "base/named_tensors.h"
 #include "comm/communicator.h"
 #include "model/parameters.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/is_in.h"
-#include "store/events.h"
+#include "run_log/events.h"
 
 namespace tg {
 namespace {
@@ -25,7 +25,7 @@ constexpr auto kLast = std::to_array<std::string_view>(
 
 }  // namespace
 
-void RunEvents::Ends::add(json event) {
+void RunEvents::FirstAndLast::add(json event) {
   constexpr std::size_t kMost = 100;
   if (first_.size() < kMost) {
     first_.push_back(std::move(event));
@@ -35,7 +35,7 @@ void RunEvents::Ends::add(json event) {
   }
 }
 
-void RunEvents::Ends::append_to(json& list) const {
+void RunEvents::FirstAndLast::append_to(json& list) const {
   for (const auto& event : first_) list.push_back(event);
   for (const auto& event : last_) list.push_back(event);
 }

@@ -24,7 +24,7 @@ class RunEvents {
 
  private:
   // The first and the last hundred of a kind of event.
-  class Ends {
+  class FirstAndLast {
    public:
     void add(nlohmann::json event);
     void append_to(nlohmann::json& list) const;
@@ -36,7 +36,7 @@ class RunEvents {
 
   RunStatus status_;
   StepTables tables_;
-  std::map<std::string, Ends> lists_;
+  std::map<std::string, FirstAndLast> lists_;
   std::map<std::string, nlohmann::json> last_;
   std::map<std::string, std::int64_t> counts_;
 };

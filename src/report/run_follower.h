@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "report/run_events.h"
 #include "report/run_record.h"
-#include "store/metrics_reader.h"
+#include "run_log/metrics_reader.h"
 
 namespace tg {
 

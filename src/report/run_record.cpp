@@ -2,8 +2,8 @@
 
 #include <map>
 
-#include "store/json_fields.h"
-#include "store/json_file.h"
+#include "files/json_fields.h"
+#include "files/json_file.h"
 
 namespace tg {
 

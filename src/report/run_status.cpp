@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "store/events.h"
+#include "run_log/events.h"
 
 namespace tg {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/shown.h"
+#include "base/escaped.h"
 #include "base/utf8.h"
 #include "report/terminal_chart.h"
 
@@ -46,7 +46,7 @@ std::string duration(double seconds) {
 
 // At most so many bytes of a line, which may hold text of a file; no character is cut.
 std::string fitted(const std::string& line, std::size_t columns) {
-  const auto text = shown(line, line.size());
+  const auto text = escaped(line, line.size());
   if (text.size() <= columns) return text;
   auto end = columns > 3 ? columns - 3 : 0;
   while (end > 0 && continues_utf8_character(text[end])) --end;
@@ -55,7 +55,7 @@ std::string fitted(const std::string& line, std::size_t columns) {
 
 // The same of a text of at most `most` lines, broken at spaces.
 std::vector<std::string> wrapped(std::string text, std::size_t columns, std::size_t most) {
-  text = shown(text, text.size());
+  text = escaped(text, text.size());
   std::vector<std::string> lines;
   while (lines.size() + 1 < most && text.size() > columns) {
     const auto space = text.rfind(' ', columns);

@@ -3,8 +3,8 @@
 #include <chrono>
 
 #include "base/elapsed.h"
-#include "train/artifact_files.h"
-#include "train/model_files.h"
+#include "checkpoint/artifact_files.h"
+#include "checkpoint/model_files.h"
 
 namespace tg {
 
@@ -33,8 +33,8 @@ void FinalOutputs::apply_average() {
   run_.report.emit(AverageApplied{line});
   const auto began = std::chrono::steady_clock::now();
   const auto scored = run_.score();
-  run_.report.emit(
-      FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored.loss, scored.bpb, milliseconds_since(began)});
+  run_.report.emit(FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored.loss,
+                               scored.bpb, milliseconds_since(began)});
 }
 
 void FinalOutputs::write_final_model() {

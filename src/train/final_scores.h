@@ -8,8 +8,8 @@
 #include "data/token_source.h"
 #include "eval/split_tokens.h"
 #include "eval/validation.h"
-#include "store/events.h"
-#include "train/machine.h"
+#include "process/machine.h"
+#include "run_log/events.h"
 #include "train/run_parts.h"
 
 namespace tg {

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "config/runtime_config.h"
-#include "store/events.h"
+#include "run_log/events.h"
 #include "train/train_step.h"
 
 namespace tg {

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "store/events.h"
-#include "store/metrics_reader.h"
+#include "run_log/events.h"
+#include "run_log/metrics_reader.h"
 
 namespace tg {
 

@@ -4,8 +4,8 @@
 
 #include <utility>
 
+#include "checkpoint/data_identity.h"
 #include "config/derived.h"
-#include "train/data_identity.h"
 
 namespace tg {
 

@@ -4,13 +4,13 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/checkpoints.h"
+#include "checkpoint/resume.h"
 #include "config/frozen_settings.h"
 #include "config/settings.h"
-#include "train/checkpoints.h"
+#include "process/machine.h"
+#include "run_log/report.h"
 #include "train/lr_trace.h"
-#include "train/machine.h"
-#include "train/report.h"
-#include "train/resume.h"
 #include "train/run_parts.h"
 #include "train/run_state.h"
 #include "train/trace.h"

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/is_in.h"
 #include "config/derived.h"
-#include "config/text.h"
+#include "config/types/text.h"
 #include "train/readback.h"
 
 namespace tg {

@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
+#include "checkpoint/model_files.h"
 #include "config/derived.h"
-#include "config/text.h"
+#include "config/types/text.h"
 #include "data/prefetch.h"
 #include "data/training_order.h"
 #include "ops/loss/linear_cross_entropy.h"
-#include "train/model_files.h"
 
 namespace tg {
 

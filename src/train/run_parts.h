@@ -11,8 +11,8 @@
 #include "eval/validation.h"
 #include "model/gpt.h"
 #include "optim/optimizer.h"
-#include "store/events.h"
-#include "train/machine.h"
+#include "process/machine.h"
+#include "run_log/events.h"
 #include "train/phases.h"
 #include "train/train_step.h"
 

@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
-#include "base/named_tensors.h"
+#include "checkpoint/saved_state.h"
 #include "config/batch_shape.h"
 #include "config/settings.h"
 #include "data/feeder.h"
 #include "model/parameters.h"
 #include "optim/averaging.h"
 #include "optim/optimizer.h"
-#include "store/events.h"
+#include "run_log/events.h"
 #include "train/finite_watch.h"
 #include "train/run_clock.h"
-#include "train/saved_state.h"
+#include "weights/named_tensors.h"
 
 namespace tg {
 

@@ -2,10 +2,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "run_log/repetition_watch.h"
+#include "run_log/stall_watch.h"
 #include "train/readback.h"
-#include "train/repetition_watch.h"
 #include "train/run.h"
-#include "train/stall_watch.h"
 
 namespace tg {
 

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "device/gpu.h"
-#include "store/atomic_file.h"
+#include "files/atomic_file.h"
 #include "train/trace_merge.h"
 
 namespace tg {

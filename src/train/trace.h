@@ -9,7 +9,7 @@
 
 #include "base/span_log.h"
 #include "config/runtime_config.h"
-#include "store/events.h"
+#include "run_log/events.h"
 
 namespace tg {
 

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include "base/leftover.h"
+#include "base/remove_on_exit.h"
 #include "tests/base/run_alone.h"
 
 namespace tg {
@@ -36,7 +36,7 @@ TEST_F(ProgramDeathTest, AFileThatIsNotWholeYetIsRemoved) {
   const std::string path = testing::TempDir() + "train_gpt_leftover";
   std::ofstream(path) << "half";
   const auto work = [&] {
-    const Leftover file(path);
+    const RemoveOnExit file(path);
     fail(ExitCode::io, "the disk is full");
   };
   EXPECT_EXIT(run_alone(work), testing::ExitedWithCode(74), "the disk is full");

@@ -14,13 +14,13 @@
 #include <thread>
 
 #include "base/program.h"
+#include "checkpoint/model_files.h"
 #include "config/check.h"
 #include "config/derived.h"
 #include "config/parse.h"
 #include "data/prefetch.h"
 #include "data/splits.h"
 #include "device/gpu.h"
-#include "train/model_files.h"
 #include "train/readback.h"
 #include "train/train_step.h"
 

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "base/xxh3.h"
+#include "files/xxh3.h"
 #include "model/gpt.h"
 #include "model/init.h"
 #include "model/parameters.h"

@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 
-#include "tests/data/files.h"
+#include "tests/files/testing.h"
 
 namespace tg {
 namespace {

@@ -9,7 +9,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "tests/base/asleep.h"
-#include "tests/data/files.h"
+#include "tests/files/testing.h"
 
 namespace tg {
 namespace {

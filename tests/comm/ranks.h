@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "comm/communicator.h"
-#include "tests/data/files.h"
+#include "tests/files/testing.h"
 
 namespace tg::test {
 

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "comm/rendezvous.h"
-#include "tests/data/files.h"
+#include "tests/files/testing.h"
 
 namespace tg::test {
 

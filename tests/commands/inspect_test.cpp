@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "config/resolved.h"
-#include "store/json_file.h"
-#include "store/safetensors.h"
-#include "store/torch_file.h"
-#include "tests/store/store_testing.h"
+#include "files/json_file.h"
+#include "tests/files/testing.h"
+#include "weights/safetensors.h"
+#include "weights/torch_file.h"
 
 namespace tg {
 namespace {

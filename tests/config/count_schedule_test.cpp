@@ -1,4 +1,4 @@
-#include "config/count_schedule.h"
+#include "config/types/count_schedule.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "config/resolved.h"
-#include "config/text.h"
+#include "config/types/text.h"
 #include "tests/config/helpers.h"
 
 namespace tg {

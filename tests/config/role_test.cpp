@@ -11,7 +11,7 @@
 #include <type_traits>
 
 #include "config/settings.h"
-#include "config/text.h"
+#include "config/types/text.h"
 
 namespace tg {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "data/byte_count.h"
-#include "tests/data/files.h"
+#include "tests/data/shards.h"
 
 namespace tg {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/token_order.h"
-#include "tests/data/files.h"
+#include "tests/data/shards.h"
 
 namespace tg::test {
 

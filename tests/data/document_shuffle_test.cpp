@@ -6,7 +6,7 @@
 #include <csignal>
 
 #include "data/splitmix64.h"
-#include "tests/data/files.h"
+#include "tests/data/shards.h"
 
 namespace tg {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/shard.h"
-#include "tests/data/files.h"
+#include "tests/data/shards.h"
 
 namespace tg::test {
 

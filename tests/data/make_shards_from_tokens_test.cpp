@@ -1,8 +1,8 @@
 #include <filesystem>
 
 #include "data/shard_writer.h"
-#include "data/tokenizer.h"
 #include "tests/data/make_shards.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 namespace {

@@ -10,9 +10,9 @@
 #include "data/shard.h"
 #include "data/shard_writer.h"
 #include "data/sharding.h"
-#include "data/tokenizer.h"
-#include "tests/data/files.h"
-#include "tests/data/packed.h"
+#include "tests/data/shards.h"
+#include "tests/files/packed.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 namespace {

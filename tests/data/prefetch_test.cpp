@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "data/shard.h"
-#include "tests/data/files.h"
+#include "tests/data/shards.h"
 
 namespace tg {
 namespace {

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/data/files.h"
+#include "tests/data/shards.h"
 
 namespace tg {
 namespace {

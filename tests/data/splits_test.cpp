@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "data/tokenizer.h"
-#include "tests/data/files.h"
-#include "tests/data/packed.h"
+#include "tests/data/shards.h"
+#include "tests/files/packed.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <thread>
 
-#include "tests/data/files.h"
+#include "tests/data/shards.h"
 
 namespace tg {
 namespace {

@@ -11,8 +11,8 @@
 #include "data/shard.h"
 #include "data/sharding.h"
 #include "tests/base/asleep.h"
-#include "tests/data/files.h"
-#include "tests/data/packed.h"
+#include "tests/data/shards.h"
+#include "tests/files/packed.h"
 
 namespace tg {
 namespace {

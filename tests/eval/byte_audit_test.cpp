@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "tests/data/files.h"
+#include "tests/files/testing.h"
 
 namespace tg {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/utf8.h"
-#include "tests/data/files.h"
+#include "tests/files/testing.h"
 
 namespace tg {
 namespace {

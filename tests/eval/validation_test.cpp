@@ -5,7 +5,7 @@
 #include <numbers>
 
 #include "data/shard.h"
-#include "tests/data/files.h"
+#include "tests/data/shards.h"
 #include "tests/model/fixtures.h"
 
 namespace tg {

@@ -1,10 +1,10 @@
 // An artifact as it is handed in: packed.
-#include "artifact/read_artifact.h"
-#include "store/compressed.h"
-#include "store/torch_file.h"
+#include "files/compressed.h"
 #include "tests/fuzz/artifact_seeds.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
+#include "weights/read_artifact.h"
+#include "weights/torch_file.h"
 
 namespace tg::fuzz {
 

@@ -2,14 +2,14 @@
 // packed anew. The first byte, 6 or 8, is the format.
 #include <lzma.h>
 
-#include "artifact/read_artifact.h"
-#include "store/compressed.h"
-#include "store/pickle_writer.h"
-#include "store/zip_reader.h"
+#include "files/compressed.h"
+#include "files/zip_reader.h"
 #include "tests/fuzz/artifact_seeds.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
-#include "tests/store/zip_testing.h"
+#include "tests/weights/zip_testing.h"
+#include "weights/pickle_writer.h"
+#include "weights/read_artifact.h"
 
 namespace tg::fuzz {
 namespace {

@@ -2,7 +2,7 @@
 // What an artifact of each format holds before it is packed.
 #include <ATen/ATen.h>
 
-#include "store/pickle_value.h"
+#include "weights/pickle_value.h"
 
 namespace tg::fuzz {
 

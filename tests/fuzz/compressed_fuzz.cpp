@@ -1,5 +1,5 @@
 // .xz and zlib streams.
-#include "store/compressed.h"
+#include "files/compressed.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {

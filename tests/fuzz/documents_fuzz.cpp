@@ -2,8 +2,8 @@
 #include <cstdlib>
 
 #include "base/utf8.h"
-#include "data/document_reader.h"
 #include "tests/fuzz/target.h"
+#include "text/document_reader.h"
 
 namespace tg::fuzz {
 namespace {

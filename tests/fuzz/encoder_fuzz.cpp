@@ -1,8 +1,8 @@
 // Text tokenised by a thread of its own, invalid bytes replaced: every id is a piece.
 #include <cstdlib>
 
-#include "data/document_encoder.h"
 #include "tests/fuzz/target.h"
+#include "text/document_encoder.h"
 
 namespace tg::fuzz {
 

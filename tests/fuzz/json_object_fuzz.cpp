@@ -2,8 +2,8 @@
 #include <cstdlib>
 
 #include "base/utf8.h"
-#include "data/json_object.h"
 #include "tests/fuzz/target.h"
+#include "text/json_object.h"
 
 namespace tg::fuzz {
 

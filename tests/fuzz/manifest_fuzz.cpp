@@ -1,7 +1,7 @@
 // A checkpoint's manifest, and the mark of a finished run beside it.
 #include "base/error.h"
-#include "store/checkpoint_reader.h"
-#include "store/finished_marker.h"
+#include "checkpoint/checkpoint_reader.h"
+#include "checkpoint/finished_marker.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {

@@ -1,6 +1,6 @@
 // The scan of a tokenizer's protobuf, before the library reads it.
-#include "data/model_proto.h"
 #include "tests/fuzz/target.h"
+#include "text/model_proto.h"
 
 namespace tg::fuzz {
 

@@ -2,10 +2,10 @@
 #include <ATen/ATen.h>
 
 #include "base/error.h"
-#include "store/pickle_reader.h"
-#include "store/pickle_writer.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
+#include "weights/pickle_reader.h"
+#include "weights/pickle_writer.h"
 
 namespace tg::fuzz {
 

@@ -1,7 +1,7 @@
 // A safetensors file.
-#include "store/safetensors.h"
 #include "tests/fuzz/target.h"
 #include "tests/fuzz/tensors.h"
+#include "weights/safetensors.h"
 
 namespace tg::fuzz {
 

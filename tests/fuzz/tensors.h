@@ -2,8 +2,8 @@
 // Small tensors for seeds, and what every reader of tensors must give.
 #include <ATen/core/Tensor.h>
 
-#include "base/named_tensors.h"
-#include "store/pickle_value.h"
+#include "weights/named_tensors.h"
+#include "weights/pickle_value.h"
 
 namespace tg::fuzz {
 

@@ -1,6 +1,6 @@
 // .gz, .zst and .xz as streams.
-#include "data/unpacked_file.h"
-#include "tests/data/packed.h"
+#include "files/unpacked_file.h"
+#include "tests/files/packed.h"
 #include "tests/fuzz/target.h"
 
 namespace tg::fuzz {

@@ -8,8 +8,8 @@
 #include "model/gpt.h"
 #include "model/init.h"
 #include "model/parameters.h"
-#include "store/safetensors.h"
 #include "tests/ops/tensors.h"
+#include "weights/safetensors.h"
 
 namespace tg::test {
 

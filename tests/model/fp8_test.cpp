@@ -1,7 +1,7 @@
 // Training passes with FP8 products, on the CPU by their reference.
 #include <fmt/format.h>
 
-#include "config/text.h"
+#include "config/types/text.h"
 #include "model/gpt.h"
 #include "tests/model/fixtures.h"
 

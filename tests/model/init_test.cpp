@@ -51,7 +51,7 @@ void expect_fixture(const std::string& name, const ModelConfig& config, std::int
   for (const auto& row : table.rows()) {
     ASSERT_TRUE(expected.contains(row.name)) << row.name;
     // The draws are the same bits; a QR may round differently from one processor to another.
-    const double tolerance = row.parts[0].initial.law == Law::orthogonal ? 2e-6 : 0;
+    const double tolerance = row.parts[0].initial.dist == InitDist::orthogonal ? 2e-6 : 0;
     EXPECT_TRUE(test::is_close(row.value, expected.at(row.name), 0, tolerance)) << row.name;
   }
 }

@@ -32,16 +32,16 @@ std::string text_of(GradientReduction reduction) {
 }
 
 std::string text_of(const Initial& initial) {
-  switch (initial.law) {
-    case Law::constant:
+  switch (initial.dist) {
+    case InitDist::constant:
       return fmt::format("{}", initial.number);
-    case Law::first_row:
+    case InitDist::first_row:
       return fmt::format("{},then_0", initial.number);
-    case Law::torch_default:
+    case InitDist::torch_default:
       return "torch_default";
-    case Law::normal:
+    case InitDist::normal:
       return fmt::format("normal_{}", initial.number);
-    case Law::orthogonal:
+    case InitDist::orthogonal:
       break;
   }
   return "orthogonal";

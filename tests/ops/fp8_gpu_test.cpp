@@ -52,12 +52,12 @@ TEST_F(Fp8RoundGpu, GivesTheReferencesBytesAndMagnitude) {
     const auto x = matrix(1, count, 1, 40).flatten();
     // A power of two: dividing by it rounds nothing.
     const auto scaling = test::fp8_weight(matrix(16, 16, 2), 1.0 / 8).fp8.output_gradient;
-    const auto found = fp8_rounded(x, scaling);
+    const auto found = to_fp8(x, scaling);
     const auto expected = (x.to(at::kFloat) * 8).clamp(-kFp8Max, kFp8Max).to(at::kFloat8_e4m3fn);
     EXPECT_TRUE(at::equal(found.view(at::kByte), expected.view(at::kByte))) << count;
     EXPECT_EQ(scaling.amax.item<float>(), x.abs().max().item<float>()) << count;
     x[count / 2] = std::numeric_limits<float>::quiet_NaN();
-    fp8_rounded(x, scaling);
+    to_fp8(x, scaling);
     EXPECT_TRUE(std::isnan(scaling.amax.item<float>())) << count;
   }
 }
@@ -232,9 +232,9 @@ class Fp8CopiesGpu : public OnHopper<> {
   static void expect_cached(const Fp8Scaling& by_kernel, const at::Tensor& x,
                             const at::Tensor& row_scale = {}, const at::Tensor& key = {}) {
     const auto alone = scaling(by_kernel.scale.item<double>(), false);
-    const auto expected = fp8_rounded(scaled_rows(x, row_scale), alone);
+    const auto expected = to_fp8(scaled_rows(x, row_scale), alone);
     ASSERT_TRUE(by_kernel.cached->rounded.defined());
-    const auto found = fp8_rounded(key.defined() ? key : x, by_kernel);
+    const auto found = to_fp8(key.defined() ? key : x, by_kernel);
     EXPECT_TRUE(at::equal(found.view(at::kByte), expected.view(at::kByte)));
     EXPECT_EQ(by_kernel.amax.item<float>(), alone.amax.item<float>());
   }

@@ -15,18 +15,18 @@ Fp8Scaling scaling_of(double scale) {
 TEST(Fp8, RoundsToFourBitsSaturatesAndKeepsTheLargestMagnitude) {
   const auto scaling = scaling_of(0.5);
   const auto x = test::tensor_of({0, 1, -1.03125, 1.0625, 300, -1000, 0.001}, {7}, at::kBFloat16);
-  const auto rounded = fp8_rounded(x, scaling).to(at::kDouble) * 0.5;
+  const auto rounded = to_fp8(x, scaling).to(at::kDouble) * 0.5;
   // 1.0625 / 0.5 is halfway between 2 and 2.25, of which 2 is even; 0.001 is half of 2^-9 · 0.5.
   EXPECT_TRUE(
       test::is_close(rounded, test::tensor_of({0, 1, -1, 1, 224, -224, 0.0009765625}, {7}), 0, 0));
   EXPECT_EQ(scaling.amax.item<float>(), 1000);
-  fp8_rounded(at::ones({2}), scaling);
+  to_fp8(at::ones({2}), scaling);
   EXPECT_EQ(scaling.amax.item<float>(), 1000);
 }
 
 TEST(Fp8, ATensorThatIsNotFiniteShows) {
   const auto scaling = scaling_of(1);
-  fp8_rounded(at::full({4}, std::numeric_limits<double>::quiet_NaN()), scaling);
+  to_fp8(at::full({4}, std::numeric_limits<double>::quiet_NaN()), scaling);
   EXPECT_FALSE(std::isfinite(scaling.amax.item<float>()));
 }
 
@@ -36,14 +36,14 @@ TEST(Fp8, WhatIsCachedIsTakenOnceAndForItsTensorAlone) {
   const auto x = at::ones({16}, at::kBFloat16), other = at::ones({16}, at::kBFloat16);
   const auto rounded = at::full({16}, 2.0, at::kFloat).to(at::kFloat8_e4m3fn);
   const auto first_of = [](const at::Tensor& of) { return of.to(at::kFloat)[0].item<float>(); };
-  empty_rounded(x, scaling).copy_(rounded);
-  EXPECT_EQ(first_of(fp8_rounded(x, scaling)), 2);
-  EXPECT_EQ(first_of(fp8_rounded(x, scaling)), 1);
-  empty_rounded(x, scaling).copy_(rounded);
-  EXPECT_EQ(first_of(fp8_rounded(other, scaling)), 1);
-  empty_rounded(x, scaling).copy_(rounded);
+  empty_fp8_like(x, scaling).copy_(rounded);
+  EXPECT_EQ(first_of(to_fp8(x, scaling)), 2);
+  EXPECT_EQ(first_of(to_fp8(x, scaling)), 1);
+  empty_fp8_like(x, scaling).copy_(rounded);
+  EXPECT_EQ(first_of(to_fp8(other, scaling)), 1);
+  empty_fp8_like(x, scaling).copy_(rounded);
   *scaling.cached = {};
-  EXPECT_EQ(first_of(fp8_rounded(x, scaling)), 1);
+  EXPECT_EQ(first_of(to_fp8(x, scaling)), 1);
 }
 
 TEST(Fp8, EveryMatrixOfABankHasItsOwnScale) {
@@ -73,7 +73,7 @@ TEST(Fp8, LinearMultipliesTheRoundedOperandsAndAccumulatesTheExactGradient) {
   };
   const auto w = dequantised(fp8.value, fp8.scale);
   const auto again = [&](const at::Tensor& tensor, const Fp8Scaling& scaling) {
-    return dequantised(fp8_rounded(tensor, scaling), scaling.scale);
+    return dequantised(to_fp8(tensor, scaling), scaling.scale);
   };
   EXPECT_TRUE(test::is_close(y, at::matmul(again(x.detach(), fp8.input), w.t()), 1.0 / 256, 1e-2));
   EXPECT_TRUE(

@@ -165,8 +165,8 @@ TEST_P(LinearCrossEntropyFp8Gpu, IsNearBf16) {
 TEST_P(LinearCrossEntropyFp8Gpu, TheTargetsLogitIsNotRounded) {
   hide_targets_from_rounding();
   const auto head = fp8_head();
-  const auto rounded_x = fp8_rounded(x, head.fp8.input).to(at::kDouble) *
-                         head.fp8.input.scale.to(at::kDouble),
+  const auto rounded_x =
+                 to_fp8(x, head.fp8.input).to(at::kDouble) * head.fp8.input.scale.to(at::kDouble),
              rounded_weight = head.fp8.value.to(at::kDouble) * head.fp8.scale.to(at::kDouble);
   const auto rounded = logits_of(rounded_x, rounded_weight);
   const auto index = targets.unsqueeze(1);

@@ -329,7 +329,8 @@ double own_norm(const ParameterTable& table, int rank, int step) {
 TEST(Reduction, WithTheScriptsQuirksEachRankClipsItsOwnGradients) {
   constexpr double kMaxNorm = 1.0;
   for (const int world : {1, 2, 5}) {
-    // As the scripts divide by a rank's own micro-batches, its norm is that of W times as much.
+    // As the reference implementation divides by a rank's own micro-batches, its norm is that of W
+    // times as much.
     auto sums = make_table();
     std::vector<double> norms, factors;
     for (int rank = 0; rank < world; ++rank) {

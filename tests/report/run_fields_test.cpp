@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "report/run_follower.h"
-#include "store/event_json.h"
-#include "store/events.h"
-#include "tests/data/files.h"
+#include "run_log/event_json.h"
+#include "run_log/events.h"
+#include "tests/files/testing.h"
 
 namespace tg {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/data/files.h"
+#include "tests/files/testing.h"
 
 namespace tg {
 namespace {

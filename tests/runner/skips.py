@@ -14,7 +14,7 @@ import subprocess
 import sys
 from typing import Callable
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "train"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 from harness import gpu_count
 
 SKIPPED = re.compile(r"^SKIPPED (.+?): (.+)$", re.MULTILINE)  # as run_unittest.py and gtest_main.cpp write it

@@ -83,7 +83,7 @@ class BenchLoss(unittest.TestCase):
                                   check=False).stdout.split()
 
         scripts = output(".", "bash", "-c", "source scripts/common.sh; source scripts/gpu_common.sh; visible_gpus")
-        tests = output("tests/train", "python3", "-c", "import harness; print(harness.gpu_count())")
+        tests = output("tests/e2e", "python3", "-c", "import harness; print(harness.gpu_count())")
         return scripts, int(tests[0])
 
     def test_scripts_and_tests_see_the_gpus_that_a_program_sees(self):

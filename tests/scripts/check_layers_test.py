@@ -17,7 +17,7 @@ CLEAN = {
     "src/ops/rope.h": "#include <ATen/ATen.h>\n// like getenv() or x.item(), but in a comment\n",
     "src/ops/rope.cpp": '#include "rope.h"\nauto s = "getenv(x).item()";\n',
     "src/eval/score.cpp": "double f() { return loss.item<double>(); }\n",
-    "src/train/report.cpp": "double f() { return loss.item<double>(); }\n",
+    "src/run_log/report.cpp": "double f() { return loss.item<double>(); }\n",
     "src/main.cpp": '#include "train/trainer.h"\nint main(int, char**, char** envp) {}\n',
 }
 

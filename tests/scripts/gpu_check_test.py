@@ -30,8 +30,8 @@ class GpuCheck(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
         shutil.copytree(SOURCE / "scripts", self.folder / "scripts")
         shutil.copytree(SOURCE / "tests" / "runner", self.folder / "tests" / "runner")
-        (self.folder / "tests" / "train").mkdir()
-        shutil.copy(SOURCE / "tests" / "train" / "harness.py", self.folder / "tests" / "train")
+        (self.folder / "tests" / "e2e").mkdir()
+        shutil.copy(SOURCE / "tests" / "e2e" / "harness.py", self.folder / "tests" / "e2e")
         (self.folder / "build").mkdir()
         shutil.copy("/bin/true", self.folder / "build" / "train_gpt")
 
@@ -44,7 +44,7 @@ class GpuCheck(unittest.TestCase):
             (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")
             (self.folder / name).chmod(0o755)
         for name, bodies in (("gpu_test.py", of_one), ("ranks_gpu_test.py", of_two)):
-            (self.folder / "tests" / "train" / name).write_text(SUITE.format(*bodies))
+            (self.folder / "tests" / "e2e" / name).write_text(SUITE.format(*bodies))
         environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", PYTHON=sys.executable)
         environment.pop("CUDA_VISIBLE_DEVICES", None)
         done = subprocess.run([self.folder / "scripts" / "gpu_check.sh", "tests"], env=environment, capture_output=True,

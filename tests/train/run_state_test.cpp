@@ -3,9 +3,9 @@
 #include <map>
 #include <set>
 
+#include "checkpoint/host_snapshot.h"
+#include "checkpoint/resume.h"
 #include "tests/train/train_steps.h"
-#include "train/host_snapshot.h"
-#include "train/resume.h"
 
 namespace tg {
 namespace {

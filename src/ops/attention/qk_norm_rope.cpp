@@ -119,7 +119,7 @@ struct FusedQkNormRope : torch::autograd::Function<FusedQkNormRope> {
       partials = at::empty({cuda::qk_norm_rope_backward_blocks(shape), sums.size(0)}, fp32);
     }
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["gradient_scaling"]);
-    const auto rounded = empty_rounded(d_qkv, scaling);
+    const auto rounded = empty_fp8_like(d_qkv, scaling);
     const bool embedded = context->saved_data["embedded"].toBool();
     const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
     const auto q_sum = q_gradient ? std::exchange(q_gradient->sum, {}) : at::Tensor();

@@ -49,8 +49,8 @@ Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& ta
 // second: qk_norm_rope by the kernels. If `inverse_rms` [B, T, heads + KV] fp32 is defined, `qkv`
 // has the result already, but for a gain kept away from 0, and these are row_scale/rms of q and k;
 // undefined, qkv is the plain projection. The gradient of `qkv` is that of the plain projection in
-// both cases. With `gradient_scaling`, and inverse_rms in bf16, it is in FP8 (empty_rounded()), and
-// in bf16 only where an embedding's is a part of it.
+// both cases. With `gradient_scaling`, and inverse_rms in bf16, it is in FP8 (empty_fp8_like()),
+// and in bf16 only where an embedding's is a part of it.
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
                                   const RopeTable& table);
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,

@@ -11,9 +11,10 @@ struct RopeTable {
 };
 
 struct RopeOptions {
-  std::int64_t dims;              // even, at most the head size
-  double base = 1e4;              // frequency k is base^(-2k/dims)
-  bool bf16_frequencies = false;  // the scripts' bf16 runs round them for T <= 1024
+  std::int64_t dims;  // even, at most the head size
+  double base = 1e4;  // frequency k is base^(-2k/dims)
+  bool bf16_frequencies =
+      false;  // the reference implementation's bf16 runs round them for T <= 1024
 };
 
 // Beyond T = 1024 (a constant, whatever the training length) the base grows to

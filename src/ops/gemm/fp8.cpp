@@ -27,7 +27,7 @@ at::Tensor empty_fp8(const at::Tensor& x) {
 
 }  // namespace
 
-at::Tensor empty_rounded(const at::Tensor& x, const Fp8Scaling& scaling) {
+at::Tensor empty_fp8_like(const at::Tensor& x, const Fp8Scaling& scaling) {
   if (!scaling.defined()) return {};
   const auto rounded = empty_fp8(x);
   if (scaling.cached) *scaling.cached = {x.detach(), rounded};
@@ -43,7 +43,7 @@ at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling) {
   return is_of_x ? cached.rounded.view(x.sizes()) : at::Tensor();
 }
 
-at::Tensor fp8_rounded(const at::Tensor& x_in, const Fp8Scaling& scaling) {
+at::Tensor to_fp8(const at::Tensor& x_in, const Fp8Scaling& scaling) {
   const at::NoGradGuard no_grad;
   const auto x = aligned_contiguous(x_in);
   if (const auto cached = fp8_cached(x, scaling); cached.defined()) return cached;

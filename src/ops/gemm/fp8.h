@@ -42,10 +42,10 @@ struct Fp8Weight {
 at::Tensor fp8_cached(const at::Tensor& x, const Fp8Scaling& scaling);
 // x of any shape, bf16 for the kernels → e4m3(x / scale), contiguous: what is cached of x, or a
 // pass over x.
-at::Tensor fp8_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
-// For operations whose kernels round x as they compute it, to the bytes that fp8_rounded() would
+at::Tensor to_fp8(const at::Tensor& x, const Fp8Scaling& scaling);
+// For operations whose kernels round x as they compute it, to the bytes that to_fp8() would
 // give: what they write, cached; and how they take it. Undefined and null where `scaling` is.
-at::Tensor empty_rounded(const at::Tensor& x, const Fp8Scaling& scaling);
+at::Tensor empty_fp8_like(const at::Tensor& x, const Fp8Scaling& scaling);
 cuda::Fp8Copy fp8_copy(const at::Tensor& rounded, const Fp8Scaling& scaling);
 // a [..., K] and b [N, K] in FP8 → scale_a · scale_b · a·bᵀ [..., N] in bf16. `fast`: the tensor
 // cores accumulate with 14 bits, else in fp32.

@@ -35,7 +35,7 @@ void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const a
 at::Tensor linear_forward(const at::Tensor& x, const Weight& weight) {
   const auto& fp8 = weight.fp8;
   if (!fp8.defined()) return gemm(x, weight.value.t());
-  return fp8_matmul(fp8_rounded(x, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
+  return fp8_matmul(to_fp8(x, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
 }
 
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy) {
@@ -45,7 +45,7 @@ at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::
   if (!in_fp8) accumulate_gemm(weight.gradient, rows.t(), as_rows(x));
   if (!fp8.defined()) return gemm(rows, weight.value).view(x.sizes());
   const auto& scale = fp8.output_gradient.scale;
-  const auto rounded = fp8_rounded(rows, fp8.output_gradient);
+  const auto rounded = to_fp8(rows, fp8.output_gradient);
   if (in_fp8)
     accumulate_fp8_gemm(weight.gradient, fp8_transposed(rounded), scale, fp8_transposed(x),
                         fp8.input.scale);
@@ -55,7 +55,7 @@ at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::
 GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight) {
   const auto& fp8 = weight.fp8;
   if (!fp8.defined()) return {x, weight.value};
-  return {fp8_rounded(x, fp8.input), fp8.value, fp8_gemm(fp8.input.scale, fp8.scale)};
+  return {to_fp8(x, fp8.input), fp8.value, fp8_gemm(fp8.input.scale, fp8.scale)};
 }
 
 namespace {

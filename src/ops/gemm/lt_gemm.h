@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/freed.h"
+#include "base/deleter.h"
 #include "ops/gemm/gemm_problem.h"
 
 namespace tg {
@@ -34,10 +34,11 @@ class LtGemm {
               const at::Tensor& workspace) const;
 
  private:
-  using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, Freed<cublasLtMatmulDescDestroy>>;
-  using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Freed<cublasLtMatrixLayoutDestroy>>;
+  using Operation = std::unique_ptr<cublasLtMatmulDescOpaque_t, Deleter<cublasLtMatmulDescDestroy>>;
+  using Layout =
+      std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Deleter<cublasLtMatrixLayoutDestroy>>;
   using Preference =
-      std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Freed<cublasLtMatmulPreferenceDestroy>>;
+      std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Deleter<cublasLtMatmulPreferenceDestroy>>;
 
   static Layout layout(at::ScalarType dtype, std::int64_t rows, std::int64_t columns);
   void set_scales(const at::Tensor& scale_a, const at::Tensor& scale_b) const;

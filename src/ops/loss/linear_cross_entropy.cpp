@@ -102,7 +102,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     const auto& gradient_scale = fp8.output_gradient.scale;
     if (fp8.defined())
       accumulate_fp8_gemm(of.gradient, saved[4], gradient_scale,
-                          fp8_transposed(fp8_rounded(x_scaled, fp8.scaled_input)),
+                          fp8_transposed(to_fp8(x_scaled, fp8.scaled_input)),
                           fp8.scaled_input.scale);
     else
       accumulate_gemm(of.gradient, unnormalised.t(), x_scaled);

@@ -55,7 +55,7 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
 
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x_in, const Weights& of,
                             bool recompute) {
-    const auto x = fp8_rounded(x_in, of.up.fp8.input);
+    const auto x = to_fp8(x_in, of.up.fp8.input);
     const auto activation = activate(x, of);
     const at::Tensor none;
     context->save_for_backward({x, recompute ? none : activation.transposed,
@@ -77,7 +77,7 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
     } else {
       torch::autograd::impl::bump_version(transposed);  // it is overwritten
     }
-    const auto dy = fp8_rounded(as_rows(upstream[0]), down.output_gradient);
+    const auto dy = to_fp8(as_rows(upstream[0]), down.output_gradient);
     accumulate_fp8_gemm(of.down.gradient, fp8_transposed(dy), down.output_gradient.scale,
                         transposed, down.input.scale);
     const auto d_hidden = differentiate(dy, of, transposed, signs);

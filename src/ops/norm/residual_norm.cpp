@@ -56,7 +56,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto row_scale =
         scales ? at::empty({rows.count}, in[kX].options().dtype(at::kFloat)) : at::Tensor();
     const auto next = residual.defined() ? residual : in[kX].variable_data();
-    const auto y_rounded = empty_rounded(writes_y ? y : next, y_scaling);
+    const auto y_rounded = empty_fp8_like(writes_y ? y : next, y_scaling);
     cuda::residual_norm_forward(pointers(in), rows, mutable_data(sum), mutable_data(residual),
                                 mutable_data(y), mutable_fp32_data(row_scale),
                                 fp8_copy(y_rounded, y_scaling), current_stream(in[kX]));
@@ -116,7 +116,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const auto terms = pointers(in);
     const auto columns = cuda::residual_norm_columns(terms, rows);
     const auto scaling = from_capsule<Fp8Scaling>(context->saved_data["branch_gradient_scaling"]);
-    const auto rounded = wanted[kBranch] ? empty_rounded(d[kBranch], scaling) : at::Tensor();
+    const auto rounded = wanted[kBranch] ? empty_fp8_like(d[kBranch], scaling) : at::Tensor();
     const int blocks = cuda::residual_norm_blocks(terms, rows, rounded.defined());
     const auto fp32 = in[kX].options().dtype(at::kFloat);
     const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();

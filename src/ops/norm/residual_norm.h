@@ -31,7 +31,7 @@ struct ResidualTerms {
   std::int64_t channels = 0;
   NormedRows normed = NormedRows::written;
   // Of the FP8 products that read y and whose output is the branch: the kernels round the normed
-  // rows and the branch's gradient for them (empty_rounded()), in bf16 with D a multiple of 16.
+  // rows and the branch's gradient for them (empty_fp8_like()), in bf16 with D a multiple of 16.
   Fp8Scaling y_scaling{}, branch_gradient_scaling{};
 };
 struct ResidualNorm {

@@ -1,0 +1,69 @@
+#include "base/escaped.h"
+
+#include <fmt/format.h>
+
+#include "base/utf8.h"
+
+namespace tg {
+
+namespace {
+
+// The code point of one character in UTF-8.
+char32_t code_point(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return byte(0);
+  char32_t code = byte(0) & (0x7fU >> character.size());
+  for (std::size_t i = 1; i < character.size(); ++i) code = code << 6 | (byte(i) & 0x3fU);
+  return code;
+}
+
+bool within(char32_t code, char32_t first, char32_t last) {
+  return code >= first && code <= last;
+}
+
+bool is_obeyed(char32_t code) {
+  const bool control = code < 0x20 || within(code, 0x7f, 0x9f);
+  const bool line_end = within(code, 0x2028, 0x2029);
+  const bool direction = code == 0x61c || within(code, 0x200e, 0x200f) ||
+                         within(code, 0x202a, 0x202e) || within(code, 0x2066, 0x2069);
+  return control || line_end || direction;
+}
+
+// Appends the first character of `text`, which is not empty → its bytes.
+std::size_t append_first(std::string& out, std::string_view text) {
+  const auto character = first_utf8_character(text);
+  if (character.empty()) {
+    out += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    return 1;
+  }
+  const auto code = code_point(character);
+  if (!is_obeyed(code)) {
+    out += character;
+  } else if (code < 0x80) {
+    out += fmt::format("\\x{:02x}", static_cast<unsigned>(code));
+  } else {
+    out += fmt::format("\\u{:04x}", static_cast<unsigned>(code));
+  }
+  return character.size();
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text, std::size_t most) {
+  std::string out;
+  std::size_t at = 0;
+  while (at < text.size() && at < most) at += append_first(out, text.substr(at));
+  return at < text.size() ? out + "..." : out;
+}
+
+std::string escaped_lines(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const bool stays = text[at] == '\n' || text[at] == '\t';
+    if (stays) out += text[at];
+    at += stays ? 1 : append_first(out, text.substr(at));
+  }
+  return out;
+}
+
+}  // namespace tg

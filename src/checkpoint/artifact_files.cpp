@@ -1,0 +1,68 @@
+#include "checkpoint/artifact_files.h"
+
+#include "files/byte_source.h"
+#include "files/compressed.h"
+#include "files/little_endian.h"
+#include "process/machine.h"
+#include "weights/read_artifact.h"
+#include "weights/weights_file.h"
+#include "weights/write_artifact.h"
+
+namespace tg {
+
+ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
+                               const std::string& path) {
+  std::vector<ArtifactTensor> tensors;
+  for (const auto& part : unbanked(table)) {
+    tensors.push_back({part.name, part.value, part.quantization});
+  }
+  const auto format = settings.runtime.artifact;
+  const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;
+  const auto stats = format == Artifact::int6 ? write_artifact_int6(tensors, path)
+                                              : write_artifact_int8_zlib(tensors, keep_fp32, path);
+  return {.path = path,
+          .format = format,
+          .bytes = stats.file_bytes,
+          .code_bytes = code_bytes(),
+          .torch_bytes = stats.torch_bytes,
+          .payload_bytes = stats.payload_bytes,
+          .weight_bytes = stats.weight_bytes,
+          .quantize_ms = 1000 * stats.quantize_s,
+          .serialize_ms = 1000 * stats.serialize_s,
+          .compress_ms = 1000 * stats.compress_s,
+          .write_ms = 1000 * stats.write_s};
+}
+
+std::string artifact_name(Artifact artifact) {
+  if (artifact == Artifact::none) return "";
+  return artifact == Artifact::int6 ? "final_model.int6.ptz" : "final_model.int8.ptz";
+}
+
+Artifact artifact_of(const std::string& path) {
+  const FileSource file(path);
+  if (!file.holds(0, sizeof(std::uint64_t))) return Artifact::none;
+  const auto head = file.read(0, sizeof(std::uint64_t));
+  // Of a header, where it is a safetensors file: may begin as zlib does.
+  const auto length = number_at<std::uint64_t>(head);
+  if (is_xz(head)) return Artifact::int6;
+  return is_zlib(head) && length > file.size() ? Artifact::int8_zlib : Artifact::none;
+}
+
+void load_artifact(const ParameterTable& table, const std::string& path,
+                   Communicator& communicator) {
+  const at::NoGradGuard no_grad;
+  if (communicator.rank() == 0) {
+    NamedTensors into;
+    for (const auto& part : unbanked(table)) into.emplace_back(part.name, part.value);
+    copy_into(read_artifact(path, table.element_count()), into, path);
+  } else {
+    for (const auto& part : unbanked(table)) part.value.zero_();
+  }
+  if (communicator.world_size() == 1) return;
+  // A sum in which all others are zero: rank 0's values.
+  for (const auto& row : table.rows()) {
+    if (row.exported) communicator.sum(row.value.detach()).wait();
+  }
+}
+
+}  // namespace tg

@@ -1,0 +1,30 @@
+#pragma once
+// The quantised artifact of a parameter table, to a file and back.
+#include <string>
+
+#include "comm/communicator.h"
+#include "config/settings.h"
+#include "model/parameters.h"
+#include "run_log/events.h"
+
+namespace tg {
+
+// Quantises what is exported, where it is, and writes it in the format of ARTIFACT (int6 or
+// int8_zlib). Errors: cannot_create, io.
+ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
+                               const std::string& path);
+
+// The name of such a file: final_model.int6.ptz; empty for none.
+std::string artifact_name(Artifact artifact);
+
+// The format of the file at `path`, by content; none: it is no artifact. Errors: missing_input, io.
+Artifact artifact_of(const std::string& path);
+
+// Sets the exported parameters to what the artifact at `path`, of either format and of this very
+// model, holds. Rank 0 reads it for all ranks, which need not see its disk. Collective. Errors:
+// missing_input, io; bad_data (a damaged file, other names or shapes); internal (a weight that is
+// not finite).
+void load_artifact(const ParameterTable& table, const std::string& path,
+                   Communicator& communicator);
+
+}  // namespace tg

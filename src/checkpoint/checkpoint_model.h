@@ -1,0 +1,25 @@
+#pragma once
+// The model in a checkpoint, for programs that use no other part of a run's state.
+#include <string>
+
+#include "config/types/choices.h"
+#include "weights/named_tensors.h"
+
+namespace tg {
+
+struct CheckpointModel {
+  std::string folder;
+  NamedTensors weights;  // by the parameters' names, on the CPU, in their dtypes
+  std::string which;     // "the weights as trained" or "the average (EMA) of the weights"
+};
+
+// Raw weights, or the average that the run would apply at its end: LAWA, EMA or SWA, whichever it
+// keeps (WeightAverage::apply); with `automatic` that where there is one. `ema` is that average
+// alone. Every byte is checked first. Errors: missing_input (no checkpoint, or its run removed it
+// meanwhile); bad_data; io; usage (`ema` of one without averages).
+CheckpointModel read_checkpoint_model(const std::string& folder, WeightsChoice choice);
+// Of the newest valid checkpoint in `root`; one that is damaged is skipped with a warning, one that
+// its run removes or replaces meanwhile is looked for again. Errors: as above.
+CheckpointModel read_newest_model(const std::string& root, WeightsChoice choice);
+
+}  // namespace tg

@@ -1,0 +1,161 @@
+#include "checkpoint/checkpoint_writer.h"
+
+#include <chrono>
+#include <sstream>
+
+#include "base/elapsed.h"
+#include "base/error.h"
+#include "base/first_line.h"
+#include "base/progress.h"
+#include "checkpoint/checkpoint_folder.h"
+#include "comm/convert.h"
+#include "weights/safetensors.h"
+
+namespace tg {
+
+namespace {
+
+constexpr auto kPoll = std::chrono::milliseconds(10);
+
+// What a rank reports to rank 0, "BYTES XXH3" or why there is no file; and rank 0's outcome.
+constexpr std::string_view kFailed = "failed ";
+// The key of rank 0's outcome; that of a rank's report is its number.
+constexpr std::string_view kOutcome = "outcome";
+
+std::string encode(const FileDigest& digest) {
+  return fmt::format("{} {}", digest.bytes, digest.xxh3);
+}
+
+FileDigest decode(const std::string& text) {
+  FileDigest digest;
+  std::istringstream(text) >> digest.bytes >> digest.xxh3;
+  return digest;
+}
+
+std::string file_of(int rank) {
+  return fmt::format("rank-{:05}.safetensors", rank);
+}
+
+}  // namespace
+
+CheckpointWriter::CheckpointWriter(std::string root, Manifest manifest, std::size_t keep,
+                                   const Store& store, int rank)
+    : root_(std::move(root)),
+      manifest_(std::move(manifest)),
+      keep_(keep),
+      store_(store ? store->clone() : store),
+      rank_(rank) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  if (started()) thread_.join();
+}
+
+void CheckpointWriter::start(std::int64_t step, HostSnapshot& snapshot) {
+  ++number_;
+  ended_ = false;
+  thread_ = std::thread([this, step, &snapshot] {
+    try {
+      result_ = write(step, snapshot);
+    } catch (const std::exception& error) {
+      store_lost_ = first_line(error.what());
+    }
+    ended_ = true;
+  });
+}
+
+SavedCheckpoint CheckpointWriter::take(PeerWatch* watch) {
+  while (!ended_) {
+    if (waits_) {
+      const PeerWatch::Scope waiting(watch);
+      while (waits_ && !ended_) std::this_thread::sleep_for(kPoll);
+    } else {
+      const PeerWatch::Work writing(watch, "writing a checkpoint to " + root_);
+      while (!waits_ && !ended_) {
+        if (reports_.exchange(0) > 0) report_progress(bytes_written_.exchange(0));
+        std::this_thread::sleep_for(kPoll);
+      }
+    }
+  }
+  thread_.join();
+  REQUIRE(
+      store_lost_.empty(), ExitCode::unavailable,
+      "a peer was lost while a checkpoint was written ({}); the rank that failed first says why",
+      store_lost_);
+  return result_;
+}
+
+SavedCheckpoint CheckpointWriter::write(std::int64_t step, HostSnapshot& snapshot) {
+  const ProgressListener listener([this](std::int64_t bytes) {
+    bytes_written_ += bytes;
+    ++reports_;
+  });
+  const auto began = Clock::now();
+  const auto own = write_share(step, snapshot);
+  auto result = rank_ == 0 ? publish(step, own) : wait_for_outcome(step, own);
+  result.write_ms = milliseconds_since(began);
+  return result;
+}
+
+// → this rank's report.
+std::string CheckpointWriter::write_share(std::int64_t step, HostSnapshot& snapshot) const {
+  try {
+    const auto& share = snapshot.wait();
+    return encode(save_safetensors(begin_checkpoint(root_, step) + "/" + file_of(rank_), share));
+  } catch (const std::exception& error) {
+    return std::string(kFailed) + error.what();
+  }
+}
+
+// Rank 0's: once every rank has ended its share, so that none writes to what is published or
+// removed.
+SavedCheckpoint CheckpointWriter::publish(std::int64_t step, const std::string& own) {
+  SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
+  auto manifest = manifest_;
+  manifest.step = step;
+  for (int rank = 0; rank < manifest.world_size; ++rank) {
+    const auto report = rank == 0 ? own : wait_for(key(std::to_string(rank)));
+    if (report.starts_with(kFailed) && result.error.empty()) {
+      result.error = report.substr(kFailed.size());
+    }
+    manifest.files.push_back({file_of(rank), decode(report)});
+    result.bytes += manifest.files.back().digest.bytes;
+  }
+  try {
+    if (result.error.empty()) publish_checkpoint(root_, manifest);
+  } catch (const std::exception& error) {
+    result.error = error.what();
+  }
+  if (result.error.empty()) {
+    prune_checkpoints(root_, keep_);
+  } else {
+    remove_incomplete_checkpoints(root_);
+  }
+  if (store_) {
+    store_->set(key(kOutcome),
+                bytes_of(result.error.empty() ? "saved" : std::string(kFailed) + result.error));
+  }
+  return result;
+}
+
+// The other ranks': rank 0 decides for all.
+SavedCheckpoint CheckpointWriter::wait_for_outcome(std::int64_t step, const std::string& own) {
+  SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
+  store_->set(key(std::to_string(rank_)), bytes_of(own));
+  const auto outcome = wait_for(key(kOutcome));
+  if (outcome.starts_with(kFailed)) result.error = outcome.substr(kFailed.size());
+  return result;
+}
+
+std::string CheckpointWriter::key(std::string_view what) const {
+  return fmt::format("checkpoint/{}/{}", number_, what);
+}
+
+// Polled: a blocking get() would hold the store's lock, or fail after the store's own timeout.
+std::string CheckpointWriter::wait_for(const std::string& key) {
+  waits_ = true;
+  while (!store_->check({key})) std::this_thread::sleep_for(kPoll);
+  waits_ = false;
+  return text_of(store_->get(key));
+}
+
+}  // namespace tg

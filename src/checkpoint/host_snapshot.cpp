@@ -1,0 +1,98 @@
+#include "checkpoint/host_snapshot.h"
+
+#include <c10/core/StreamGuard.h>
+
+#include <algorithm>
+
+#include "device/event.h"
+
+namespace tg {
+
+namespace {
+
+// Calls `mine` for every tensor of this rank's share. Replicated tensors are dealt out in the order
+// of the visit, each to the rank with the fewest bytes so far.
+class ShareVisitor final : public StateVisitor {
+ public:
+  using OnTensor = std::function<void(const std::string&, const at::Tensor&)>;
+  ShareVisitor(int rank, int world_size, OnTensor mine)
+      : rank_(rank), dealt_bytes_(static_cast<std::size_t>(world_size)), mine_(std::move(mine)) {}
+
+  void operator()(const std::string&, std::int64_t&) override {}
+  void operator()(const std::string&, double&) override {}
+  void operator()(const std::string&, bool&) override {}
+  void operator()(const std::string& name, const at::Tensor& value, Placement placement) override {
+    if (placement == Placement::sharded || deal(value.nbytes()) == rank_) mine_(name, value);
+  }
+
+ private:
+  int deal(std::size_t bytes) {
+    const auto least = std::min_element(dealt_bytes_.begin(), dealt_bytes_.end());
+    *least += bytes;
+    return static_cast<int>(least - dealt_bytes_.begin());
+  }
+
+  int rank_;
+  std::vector<std::size_t> dealt_bytes_;
+  OnTensor mine_;
+};
+
+at::Tensor as_tensor(StateScalar value) {
+  return std::visit(
+      [](auto number) {
+        return at::scalar_tensor(number, c10::CppTypeToScalarType<decltype(number)>::value);
+      },
+      value);
+}
+
+}  // namespace
+
+HostSnapshot::HostSnapshot(at::Device device, int rank, int world_size)
+    : device_(device), rank_(rank), world_size_(world_size), copied_(device.type()) {
+  if (device.is_cuda()) {
+    stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+  }
+}
+
+at::Tensor HostSnapshot::buffer_for(const std::string& name, const at::Tensor& value) {
+  auto& buffer = buffers_[name];
+  if (!buffer.defined() || buffer.sizes() != value.sizes()) {
+    buffer =
+        at::empty(value.sizes(), value.options().device(at::kCPU).pinned_memory(device_.is_cuda()));
+  }
+  return buffer;
+}
+
+void HostSnapshot::copy_tensors(SavedState& state) {
+  const at::NoGradGuard no_grad;
+  share_.clear();
+  ShareVisitor visitor(rank_, world_size_, [&](const std::string& name, const at::Tensor& value) {
+    share_.emplace_back(name, buffer_for(name, value)).second.copy_(value, /*non_blocking=*/true);
+  });
+  if (stream_) {
+    c10::Event written(device_.type());
+    written.record(compute_stream(device_));
+    written.block(*stream_);
+    const c10::StreamGuard on_stream(*stream_);
+    state.visit(visitor);
+    copied_.record(*stream_);
+  } else {
+    state.visit(visitor);
+  }
+  tensors_ = share_.size();
+}
+
+void HostSnapshot::copy_scalars(SavedState& state) {
+  share_.resize(tensors_);
+  if (rank_ != 0) return;
+  state.for_each_scalar([&](const std::string& name, StateScalar value) {
+    share_.emplace_back(name, as_tensor(value));
+  });
+}
+
+const NamedTensors& HostSnapshot::wait() {
+  copied_.synchronize();  // returns at once where nothing was recorded
+  return share_;
+}
+
+}  // namespace tg

@@ -1,0 +1,49 @@
+#pragma once
+// A copy of a run's state in host memory, taken while training goes on.
+#include <c10/core/Event.h>
+#include <c10/core/Stream.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/saved_state.h"
+#include "weights/named_tensors.h"
+
+namespace tg {
+
+// This rank's share of a state: its sharded tensors, a part of the replicated ones (each is in one
+// rank's share), and rank 0's scalars, as tensors []. The shares of all ranks hold the whole state,
+// whatever the number of ranks that reads them.
+class HostSnapshot {
+ public:
+  HostSnapshot(at::Device device, int rank, int world_size);
+
+  // Copies the tensors as they are after the work queued on the current stream. On a GPU the copies
+  // are queued on a stream of their own, to pinned memory, and neither the host nor the current
+  // stream waits: what changes the tensors next must wait for copied(). Memory is allocated by the
+  // first call and reused.
+  void copy_tensors(SavedState& state);
+  // Copies the scalars as they are now.
+  void copy_scalars(SavedState& state);
+
+  // The end of the copies in their stream.
+  const c10::Event& copied() const { return copied_; }
+  // Waits for the copies → the share, valid until the next copy.
+  const NamedTensors& wait();
+
+ private:
+  at::Tensor buffer_for(const std::string& name, const at::Tensor& value);
+
+  at::Device device_;
+  int rank_, world_size_;
+  std::map<std::string, at::Tensor> buffers_;  // by the tensor's name
+  NamedTensors share_;
+  std::size_t tensors_ = 0;            // of the share; scalars follow
+  std::optional<c10::Stream> stream_;  // a GPU's
+  c10::Event copied_;
+};
+
+}  // namespace tg

@@ -1,0 +1,124 @@
+#include "checkpoint/load_model.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "base/log.h"
+#include "checkpoint/checkpoint_model.h"
+#include "model/recipe.h"
+#include "weights/read_artifact.h"
+#include "weights/tensor_check.h"
+#include "weights/weights_file.h"
+#include "weights/wrapped_names.h"
+
+namespace tg {
+
+namespace {
+
+using Facts = std::vector<std::string>;
+
+void note(const std::string& model, const Facts& facts) {
+  if (!facts.empty()) log_note("{}: {}", model, fmt::join(facts, "; "));
+}
+
+// What of a file that others wrote is taken.
+Facts facts_of(const StateDict& file, const std::vector<std::string>& taken_off) {
+  Facts facts;
+  if (!file.under.empty())
+    facts.push_back(fmt::format("the weights under '{}'", fmt::join(file.under, "', '")));
+  if (!file.left_out.empty()) facts.push_back(fmt::format("without {}", names_text(file.left_out)));
+  if (!taken_off.empty())
+    facts.push_back(fmt::format("{} taken off the names", fmt::join(taken_off, ", ")));
+  return facts;
+}
+
+auto named(const NamedTensors& tensors, std::string_view name) {
+  return std::ranges::find(tensors, name, &NamedTensors::value_type::first);
+}
+
+bool has(const NamedTensors& tensors, std::string_view name) {
+  return named(tensors, name) != tensors.end();
+}
+
+bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
+  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
+         std::memcmp(a.contiguous().const_data_ptr(), b.contiguous().const_data_ptr(),
+                     a.nbytes()) == 0;
+}
+
+// Others' files have the table of a tied head under both names. → whether it was there twice.
+bool erase_tied_head(NamedTensors& tensors) {
+  const auto head = named(tensors, kHead), table = named(tensors, kTokenTable);
+  if (head == tensors.end() || table == tensors.end() || !same_bytes(head->second, table->second))
+    return false;
+  tensors.erase(head);
+  return true;
+}
+
+// The tensors of the table that a file of weights sets. It is a whole model, or one that a run
+// exported: without what is never exported, which then keeps its initial values. Its matrices are
+// in banks, or each has a name of its own, as in artifacts and for transformers.
+NamedTensors tensors_to_set(const ParameterTable& table, const NamedTensors& from) {
+  const auto& rows = table.rows();
+  NamedTensors into;
+  const auto parts = unbanked(table);
+  const bool by_parts = std::ranges::any_of(parts, [&](const ParameterPart& part) {
+    return !table.find(part.name).defined() && has(from, part.name);
+  });
+  if (by_parts) {
+    for (const auto& part : parts) into.emplace_back(part.name, part.value);
+    return into;
+  }
+  const bool whole = std::ranges::any_of(
+      rows, [&](const Parameter& row) { return !row.exported && has(from, row.name); });
+  for (const auto& row : rows) {
+    if (whole || row.exported) into.emplace_back(row.name, row.value.detach());
+  }
+  return into;
+}
+
+}  // namespace
+
+NamedTensors read_weights(const Settings& settings, const ModelPath& model) {
+  const auto& given = settings.runtime.init_from;
+  const auto choice = settings.runtime.weights;
+  if (model.kind == ModelKind::checkpoint) {
+    auto checkpoint = read_checkpoint_model(model.path, choice);
+    note(given, {checkpoint.which});
+    return std::move(checkpoint.weights);
+  }
+  if (model.kind == ModelKind::newest_checkpoint) {
+    auto checkpoint = read_newest_model(model.path, choice);
+    note(given, {"the newest checkpoint, " + checkpoint.folder, checkpoint.which});
+    return std::move(checkpoint.weights);
+  }
+  auto file = load_weights(model.path);
+  const auto taken_off = unwrap_names(file.tensors, model.path);
+  if (settings.model.tie_embeddings && erase_tied_head(file.tensors))
+    file.left_out.emplace_back(kHead);
+  note(model.path, facts_of(file, taken_off));
+  return std::move(file.tensors);
+}
+
+void load_into(const ParameterTable& table, const NamedTensors& from, const std::string& path,
+               ExitCode misfit) {
+  auto into = tensors_to_set(table, from);
+  copy_into(from, into, path, misfit);
+}
+
+void load_model(const ParameterTable& table, const Settings& settings, ExitCode misfit) {
+  const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
+  // An artifact of a larger model is read, too, to name what differs.
+  constexpr std::int64_t kTimesLarger = 16, kLeast = 1 << 24;
+  const auto from =
+      model.artifact == Artifact::none
+          ? read_weights(settings, model)
+          : read_artifact(model.path, std::max(kTimesLarger * table.element_count(), kLeast));
+  load_into(table, from, model.path, misfit);
+}
+
+}  // namespace tg

@@ -1,0 +1,28 @@
+#pragma once
+// The model of INIT_FROM, on its way into a parameter table.
+#include <string>
+
+#include "base/error.h"
+#include "checkpoint/model_path.h"
+#include "config/settings.h"
+#include "model/parameters.h"
+#include "weights/named_tensors.h"
+
+namespace tg {
+
+// The weights of `model`, INIT_FROM's and no artifact, by their bare names, on the CPU. A line says
+// which model was chosen in a folder, which weights of a checkpoint, and what was taken off others'
+// names. Errors: those of reading it.
+NamedTensors read_weights(const Settings& settings, const ModelPath& model);
+
+// Sets the table to these weights of `path`: of all parameters or of those that are exported; the
+// matrices in banks or each by its own name, as in artifacts and for transformers. Errors: those of
+// copy_into().
+void load_into(const ParameterTable& table, const NamedTensors& from, const std::string& path,
+               ExitCode misfit);
+
+// Sets the table to the model of INIT_FROM, of any kind. Errors: those of find_model() and of
+// reading it; `misfit`, naming the tensors that do not fit; internal (a weight that is not finite).
+void load_model(const ParameterTable& table, const Settings& settings, ExitCode misfit);
+
+}  // namespace tg

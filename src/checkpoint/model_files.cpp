@@ -1,0 +1,99 @@
+#include "checkpoint/model_files.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "checkpoint/load_model.h"
+#include "checkpoint/model_path.h"
+#include "model/init.h"
+#include "model/recipe.h"
+#include "weights/safetensors.h"
+#include "weights/tensor_check.h"
+#include "weights/torch_file.h"
+
+namespace tg {
+
+namespace {
+
+ParameterTable uninitialized(const Settings& settings, at::ScalarType storage, at::Device device) {
+  return make_parameters(settings.model, storage, device,
+                         {.control_patterns = settings.averaging.control_tensor_name_patterns,
+                          .tied_embed_init_std = settings.optim.tied_embed_init_std,
+                          .record_quirks = settings.runtime.record_quirks});
+}
+
+// Multi-token heads that the model does not have stay zero.
+ParameterTable zero_heads(const Settings& settings, at::ScalarType storage, at::Device device) {
+  auto table = uninitialized(settings, storage, device);
+  for (const auto& row : table.rows()) {
+    if (!row.exported) row.value.detach().zero_();
+  }
+  return table;
+}
+
+}  // namespace
+
+ParameterTable drawn_weights(const Settings& settings, const Machine& machine) {
+  auto table = uninitialized(settings, machine.storage, machine.device);
+  initialize(table, settings.model, settings.data.seed);
+  return table;
+}
+
+ParameterTable initial_weights(const Settings& settings, const Machine& machine) {
+  auto table = drawn_weights(settings, machine);
+  if (!settings.runtime.init_from.empty()) load_model(table, settings, ExitCode::bad_data);
+  return table;
+}
+
+ParameterTable trained_weights(const Settings& settings, const Machine& machine) {
+  const at::NoGradGuard no_grad;
+  auto table = zero_heads(settings, machine.storage, machine.device);
+  load_model(table, settings, ExitCode::config);
+  return table;
+}
+
+ParameterTable stored_weights(const Settings& settings, at::Device device) {
+  const at::NoGradGuard no_grad;
+  const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
+  REQUIRE(model.artifact == Artifact::none, ExitCode::usage,
+          "{}: expected a model that is not quantised (.safetensors, .pt), found an artifact",
+          model.path);
+  const auto from = read_weights(settings, model);
+  const auto tokens = std::ranges::find(from, kTokenTable, &NamedTensors::value_type::first);
+  // A run has tables of one of the two.
+  const bool half = tokens != from.end() && tokens->second.scalar_type() == at::kBFloat16;
+  auto table = zero_heads(settings, half ? at::kBFloat16 : at::kFloat, device);
+  load_into(table, from, model.path, ExitCode::config);
+  return table;
+}
+
+void require_finite(const ParameterTable& table) {
+  const auto name = first_nonfinite(table.named_values());
+  REQUIRE(!name, ExitCode::internal,
+          "{}: the final weights are not finite (expected finite numbers, found NaN or infinity); "
+          "no model was written. Lower MATRIX_LR, SCALAR_LR and TIED_EMBED_LR, or set "
+          "GRAD_CLIP_NORM",
+          *name);
+}
+
+ModelWritten write_model(const ParameterTable& table, const std::string& dir) {
+  NamedTensors exported;
+  ModelWritten event;
+  for (const auto& row : table.rows()) {
+    if (row.exported) {
+      exported.emplace_back(row.name, row.value.detach().cpu());
+    } else {
+      event.excluded_parameters += row.value.numel();
+    }
+  }
+  const auto safetensors = dir + "/final_model.safetensors", torch = dir + "/final_model.pt";
+  save_safetensors(safetensors, exported);
+  save_torch(torch, exported);
+  event.safetensors_bytes = std::filesystem::file_size(safetensors);
+  event.torch_bytes = std::filesystem::file_size(torch);
+  event.code_bytes = code_bytes();
+  return event;
+}
+
+}  // namespace tg

@@ -1,0 +1,39 @@
+#pragma once
+// The model's weights on their way in and out of a run.
+#include <string>
+
+#include "config/settings.h"
+#include "model/parameters.h"
+#include "process/machine.h"
+#include "run_log/events.h"
+
+namespace tg {
+
+// INIT_FROM is a model as find_model() takes it; a line says which one was chosen in a folder,
+// which of a checkpoint's weights, and what was taken off the names of others' files.
+
+// All parameters as they are drawn from SEED.
+ParameterTable drawn_weights(const Settings& settings, const Machine& machine);
+
+// The same, then INIT_FROM's where it is set. Errors: those of find_model() and of reading it;
+// bad_data where names or shapes differ; internal (a weight that is not finite).
+ParameterTable initial_weights(const Settings& settings, const Machine& machine);
+
+// The parameters of the trained model in INIT_FROM; multi-token heads that it does not have are
+// zero. Errors: the same; config, naming the tensors that do not fit.
+ParameterTable trained_weights(const Settings& settings, const Machine& machine);
+
+// The same of a model that is no artifact, on `device`, with embedding tables in the dtype that the
+// file has them in, as they were in its run: what an artifact records, whatever this machine
+// computes in. Errors: also usage (an artifact).
+ParameterTable stored_weights(const Settings& settings, at::Device device);
+
+// Before a model is written or scored as the final one. The same on every rank. Errors: internal,
+// naming the first parameter with a value that is not finite.
+void require_finite(const ParameterTable& table);
+
+// Writes final_model.safetensors and final_model.pt to `dir`, without the multi-token heads.
+// Errors: cannot_create, io.
+ModelWritten write_model(const ParameterTable& table, const std::string& dir);
+
+}  // namespace tg

@@ -1,0 +1,117 @@
+#include "checkpoint/model_path.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "checkpoint/artifact_files.h"
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/checkpoint_model.h"
+#include "checkpoint/finished_marker.h"
+#include "run_log/run_files.h"
+
+namespace tg {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool is_file(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool is_listable(const std::string& folder) {
+  std::error_code ignored;
+  return fs::is_directory(folder, ignored) && ::access(folder.c_str(), R_OK | X_OK) == 0;
+}
+
+ModelPath file_model(const std::string& path) {
+  return {ModelKind::file, path, artifact_of(path)};
+}
+
+std::optional<ModelPath> final_model(const std::string& folder) {
+  for (const auto name : kFinalModels) {
+    const auto path = fmt::format("{}/{}", folder, name);
+    if (is_file(path)) return file_model(path);
+  }
+  return std::nullopt;
+}
+
+std::optional<ModelPath> newest_checkpoint(const std::string& folder) {
+  for (const auto& root : {checkpoints_folder(folder), folder}) {
+    if (is_listable(root) && !checkpoint_steps(root).empty())
+      return ModelPath{ModelKind::newest_checkpoint, root};
+  }
+  return std::nullopt;
+}
+
+std::optional<ModelPath> transformers_model(const std::string& folder) {
+  for (const auto* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    const auto path = folder + "/" + name;
+    if (is_file(path)) return file_model(path);
+  }
+  return std::nullopt;
+}
+
+ModelPath model_in(const std::string& folder, WeightsChoice weights) {
+  REQUIRE(is_listable(folder), ExitCode::missing_input, "cannot open {} ({})", folder,
+          std::strerror(errno));
+  if (is_file(folder + "/manifest.json")) return {ModelKind::checkpoint, folder};
+  auto model = final_model(folder);
+  if (!model || weights != WeightsChoice::automatic) {
+    if (const auto checkpoint = newest_checkpoint(folder)) return *checkpoint;
+  }
+  if (!model) model = transformers_model(folder);
+  REQUIRE(model, ExitCode::missing_input,
+          "{}: expected a model (in a run's folder final_model.safetensors or a checkpoint, in a "
+          "checkpoint's manifest.json, in one of transformers model.safetensors), found none",
+          folder);
+  return *model;
+}
+
+// What to know of the final model in a run's folder: the run was lengthened, and has not ended
+// again.
+std::string goes_on(const std::string& folder) {
+  const auto checkpoint = newest_checkpoint(folder);
+  if (!checkpoint || read_finished(checkpoint->path)) return "";
+  return fmt::format("; its run has gone on since, to step {}",
+                     checkpoint_steps(checkpoint->path).front());
+}
+
+}  // namespace
+
+ModelPath find_model(const std::string& path, WeightsChoice weights) {
+  std::error_code ignored;
+  const auto model = fs::is_directory(path, ignored) ? model_in(path, weights) : file_model(path);
+  REQUIRE(weights == WeightsChoice::automatic || model.kind != ModelKind::file, ExitCode::usage,
+          "WEIGHTS={} chooses in a checkpoint, which has raw weights and their average (expected "
+          "one, found {}); leave it out",
+          choice_name(weights), model.path);
+  return model;
+}
+
+ModelPath choose_model(Settings& settings, Communicator& communicator) {
+  auto& init_from = settings.runtime.init_from;
+  const auto weights = settings.runtime.weights;
+  auto model = find_model(init_from, weights);  // on every rank, since each says what is wrong
+  if (communicator.world_size() > 1) {
+    if (communicator.rank() == 0 && model.kind == ModelKind::newest_checkpoint) {
+      const PeerWatch::Work reading(communicator.watch(), "reading " + model.path);
+      model.path = read_newest_model(model.path, weights).folder;
+    }
+    model = find_model(communicator.broadcast(model.path), WeightsChoice::automatic);
+  }
+  if (model.kind == ModelKind::newest_checkpoint || model.path == init_from) return model;
+  log_note("{}: the model is {}{}", init_from, model.path,
+           model.kind == ModelKind::file ? goes_on(init_from) : "");
+  init_from = model.path;
+  return model;
+}
+
+}  // namespace tg

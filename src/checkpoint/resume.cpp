@@ -1,0 +1,251 @@
+#include "checkpoint/resume.h"
+
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/checkpoint_reader.h"
+#include "checkpoint/data_identity.h"
+#include "checkpoint/finished_marker.h"
+#include "config/types/text.h"
+#include "model/recipe.h"
+#include "run_log/run_files.h"
+#include "weights/safetensors.h"
+
+namespace tg {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Rank 0's choice as text for all ranks; no folder that RESUME can name is either of these.
+const std::string kNew = "never", kFinished;
+
+bool is_finished(const Settings& settings, const std::string& root) {
+  const auto finished = read_finished(root);
+  if (!finished) return false;
+  const bool same_limits = finished->iterations == settings.run.iterations &&
+                           finished->max_wallclock_seconds == settings.run.max_wallclock_seconds;
+  if (!same_limits) return false;
+  log_info(
+      "finished: step {} of {} was its last, and its results are complete in {}; raise ITERATIONS "
+      "to go on, or set RESUME=never for a new run",
+      finished->step, finished->iterations, fs::path(root).parent_path().string());
+  return true;
+}
+
+// Rank 0's: where the run may begin, the best first.
+std::vector<std::string> candidates(const Settings& settings, const std::string& root) {
+  const auto& resume = settings.runtime.resume;
+  remove_incomplete_checkpoints(root);
+  if (resume == "never") return {};
+  if (resume != "auto") return {resume};
+  if (is_finished(settings, root)) return {kFinished};
+  std::vector<std::string> folders;
+  for (const auto step : checkpoint_steps(root)) folders.push_back(checkpoint_folder(root, step));
+  return folders;
+}
+
+// Why the reading fails; nothing: it does not.
+std::optional<Error> fault_of(const std::function<void()>& reading) {
+  try {
+    reading();
+    return {};
+  } catch (const Error& error) {
+    return error;
+  }
+}
+
+// Of a checkpoint: embedding tables are stored in bf16 where the run computed in it, else in fp32.
+ComputeDtype dtype_of_auto(const ResumePoint& point) {
+  const auto tokens = fmt::format("parameter.{}", kTokenTable);
+  for (const auto& file : point.manifest.files) {
+    const auto path = point.checkpoint + "/" + file.name;
+    for (const auto& entry : load_safetensors_header(path).entries) {
+      if (entry.name == tokens && entry.dtype == at::kBFloat16) return ComputeDtype::bf16;
+    }
+  }
+  return ComputeDtype::fp32;
+}
+
+// The checkpoint's frozen settings. Older programs saved COMPUTE_DTYPE and FP8 as they were set:
+// the first shows in the tensors; of FP8 nothing tells whether the machine could do it, and it is
+// taken to be as it is on this machine.
+FrozenTexts saved_settings(const ResumePoint& point, const Settings& settings,
+                           const Settings& as_computed) {
+  auto saved = point.manifest.settings;
+  if (saved.contains(kTrainingData)) return saved;
+  const auto replace = [&](const char* name, const auto& was_set, const auto& computed) {
+    const auto found = saved.find(name);
+    if (found != saved.end() && found->second == value_text(was_set))
+      found->second = value_text(computed);
+  };
+  replace("COMPUTE_DTYPE", ComputeDtype::automatic, dtype_of_auto(point));
+  replace("FP8", settings.runtime.fp8, as_computed.runtime.fp8);
+  return saved;
+}
+
+// Reads the checkpoint, if its settings are as these → why it cannot be read; nothing: it is.
+std::optional<Error> read(ResumePoint& point, const Settings& settings, const Machine& machine,
+                          Communicator& ranks) {
+  const PeerWatch::Work reading(ranks.watch(), "reading " + point.checkpoint);
+  auto as_computed = settings_as_computed(settings, machine);
+  FrozenTexts saved;
+  auto fault = fault_of([&] {
+    point.manifest = read_manifest(point.checkpoint);
+    saved = saved_settings(point, settings, as_computed);
+  });
+  if (fault) return fault;
+  keep_schedule(point, as_computed.run);
+  require_resumable(point.checkpoint, saved, as_computed, ranks.world_size());
+  return fault_of([&] { point.tensors = read_checkpoint(point.checkpoint, point.manifest); });
+}
+
+// Whether every rank has read the checkpoint. The first rank that has not says why.
+bool read_by_all(ResumePoint& point, const Settings& settings, const Machine& machine,
+                 Communicator& communicator) {
+  // All ranks call this at the same time, and reading shows its progress, which starting does not.
+  const PeerWatch::Timeout timeout(communicator.watch(), settings.runtime.comm_timeout_s);
+  const auto fault = read(point, settings, machine, communicator);
+  const auto failed = communicator.first_rank_with(fault.has_value());
+  if (!failed) return true;
+  const bool own = failed == communicator.rank();
+  if (settings.runtime.resume == "auto") {
+    if (own) log_warn("{} is skipped: {}", point.checkpoint, fault->what());
+    return false;
+  }
+  if (own) throw Error(*fault);
+  fail(ExitCode::unavailable, "{}: rank {} cannot read it, and says why", point.checkpoint,
+       *failed);
+}
+
+bool is_in_folder(const std::string& root, const std::string& checkpoint) {
+  std::error_code ignored;
+  return fs::equivalent(fs::path(checkpoint) / "..", root, ignored);
+}
+
+// Older programs saved the scales of all FP8 products as one tensor, a column each.
+constexpr const char* kFp8Scales = "model.fp8_scales";
+
+// Writes the tensors of a checkpoint's files into the state.
+class Loader final : public StateVisitor {
+ public:
+  explicit Loader(ResumePoint& point) : checkpoint_(point.checkpoint) {
+    for (auto& named : std::exchange(point.tensors, {})) tensors_.insert(std::move(named));
+  }
+
+  void operator()(const std::string& name, std::int64_t& value) override { read(name, value); }
+  void operator()(const std::string& name, double& value) override { read(name, value); }
+  void operator()(const std::string& name, bool& value) override { read(name, value); }
+  void operator()(const std::string& name, const at::Tensor& value, Placement) override {
+    if (name.starts_with(kFp8Scales)) take_older_scale(name);
+    const auto& found = find(name, value.sizes());
+    REQUIRE(
+        found.scalar_type() == value.scalar_type(), ExitCode::config,
+        "{}: '{}' was saved in {}, and this run has it in {}; resume with the COMPUTE_DTYPE and "
+        "on the kind of device that it was saved with, or set RESUME=never for a new run",
+        checkpoint_, name, c10::toString(found.scalar_type()), c10::toString(value.scalar_type()));
+    value.copy_(found);
+  }
+
+ private:
+  template <class Value>
+  void read(const std::string& name, Value& value) {
+    const auto& found = find(name, {});
+    REQUIRE(found.scalar_type() == c10::CppTypeToScalarType<Value>::value, ExitCode::bad_data,
+            "{}: '{}' is {}; it was saved by another program", checkpoint_, name,
+            c10::toString(found.scalar_type()));
+    value = *found.const_data_ptr<Value>();
+  }
+
+  // The products' names are visited in the order of the columns.
+  void take_older_scale(const std::string& name) {
+    const auto found = tensors_.find(kFp8Scales);
+    if (found == tensors_.end() || found->second.dim() != 2) return;
+    const auto& columns = found->second;
+    if (older_scales_ < columns.size(1))
+      tensors_[name] = columns.select(1, older_scales_++).contiguous();
+  }
+
+  const at::Tensor& find(const std::string& name, at::IntArrayRef sizes) const {
+    const auto found = tensors_.find(name);
+    REQUIRE(found != tensors_.end(), ExitCode::bad_data,
+            "{}: has no '{}'; it was saved by another program", checkpoint_, name);
+    REQUIRE(found->second.sizes() == sizes, ExitCode::bad_data,
+            "{}: '{}' has shape {} (expected {}); it was saved by another program", checkpoint_,
+            name, fmt::join(found->second.sizes(), "×"), fmt::join(sizes, "×"));
+    return found->second;
+  }
+
+  const std::string checkpoint_;
+  std::unordered_map<std::string, at::Tensor> tensors_;
+  std::int64_t older_scales_ = 0;  // columns that were taken
+};
+
+}  // namespace
+
+Beginning find_beginning(const Settings& settings, const Machine& machine,
+                         const std::string& output_dir, Communicator& communicator) {
+  const auto root = checkpoints_folder(output_dir);
+  std::vector<std::string> choices;
+  if (communicator.rank() == 0) choices = candidates(settings, root);
+  for (std::size_t i = 0;; ++i) {
+    const auto chosen = communicator.broadcast(i < choices.size() ? choices[i] : kNew);
+    if (chosen == kNew) return {};
+    if (chosen == kFinished) return {.resume = {}, .finished = true};
+    ResumePoint point{chosen, {}, is_in_folder(root, chosen)};
+    if (!read_by_all(point, settings, machine, communicator)) continue;
+    if (communicator.rank() == 0 && point.manifest.program != program_line()) {
+      log_warn("{} was saved by {}, and this is {}: losses may differ in their last digits", chosen,
+               point.manifest.program, program_line());
+    }
+    return {.resume = std::move(point)};
+  }
+}
+
+void keep_schedule(const ResumePoint& point, RunConfig& run) {
+  const auto& saved = point.manifest.settings;
+  const auto found = saved.find(env_name("schedule_iterations"));
+  if (run.schedule_iterations > 0 || found == saved.end()) return;
+  const bool is_read = read_value(found->second, run.schedule_iterations);
+  REQUIRE(is_read, ExitCode::bad_data,
+          "{}: SCHEDULE_ITERATIONS is '{}' (expected a number of steps)", point.checkpoint,
+          found->second);
+}
+
+void require_same_data(const ResumePoint& point, const DataConfig& data,
+                       const FrozenTexts& identity, std::optional<std::int64_t> train_tokens) {
+  const auto& saved = point.manifest.settings;
+  auto now = identity;
+  if (!saved.contains(kTrainingData)) {
+    now = {{"DATA_PATH", data.data_path}, {"TOKENIZER_PATH", data.tokenizer_path}};
+    if (train_tokens) now["training tokens"] = value_text(*train_tokens);
+  }
+  const auto found = differences(saved, now);
+  REQUIRE(found.empty(), ExitCode::config,
+          "{}: saved with other data ({}); resume with the same data, which may be under another "
+          "path, or set RESUME=never for a new run",
+          point.checkpoint, fmt::join(found, "; "));
+}
+
+void go_back_to(const ResumePoint& point, const std::string& output_dir) {
+  if (!point.same_run) return;
+  const auto root = checkpoints_folder(output_dir);
+  remove_finished(root);
+  set_aside_newer(root, point.manifest.step);
+}
+
+void load_checkpoint(ResumePoint& point, SavedState& state) {
+  const at::NoGradGuard no_grad;
+  Loader loader(point);
+  state.visit(loader);
+}
+
+}  // namespace tg

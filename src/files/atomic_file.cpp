@@ -1,0 +1,106 @@
+#include "files/atomic_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+#include "base/progress.h"
+#include "files/folder.h"
+
+namespace tg {
+namespace {
+
+// On slow storage progress is reported after each of these parts: without the syncs in between, the
+// system would take all bytes into its cache at once and write them in one fsync of many minutes.
+constexpr size_t kPart = 1 << 20, kSyncedAtOnce = 16 << 20;
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+constexpr std::string_view kTemporary = ".tmp.";
+
+// NAME of NAME.tmp.PID; empty: another kind of name.
+std::string_view file_of(std::string_view temporary) {
+  const auto at = temporary.rfind(kTemporary);
+  if (at == std::string_view::npos) return {};
+  const auto pid = temporary.substr(at + kTemporary.size());
+  const bool is_number = !pid.empty() && pid.find_first_not_of("0123456789") == pid.npos;
+  return is_number ? temporary.substr(0, at) : std::string_view();
+}
+
+}  // namespace
+
+AtomicFile::AtomicFile(const std::string& path)
+    : file_(path, fmt::format("{}{}{}", path, kTemporary, ::getpid())) {
+  REQUIRE(file_.create(), creation_error(errno),
+          "{}: cannot be created ({}); choose an existing, writable folder", path,
+          std::strerror(errno));
+}
+
+void AtomicFile::require(bool done, const char* doing) const {
+  REQUIRE(done, ExitCode::io, "{}: {} failed ({}); what was there before is untouched",
+          file_.path(), doing, std::strerror(errno));
+}
+
+void AtomicFile::write(const void* bytes, size_t count) {
+  assert(file_.is_open());
+  const auto* from = static_cast<const char*>(bytes);
+  while (count > 0) {
+    const size_t part = std::min(count, kPart);
+    xxh3_.add(from, part);
+    require(file_.write(from, part), "writing");
+    bytes_ += part;
+    from += part;
+    count -= part;
+    report_progress(static_cast<std::int64_t>(part));
+    unsynced_ += part;
+    if (unsynced_ < kSyncedAtOnce) continue;
+    require(file_.sync_data(), "fdatasync");
+    report_progress(0);
+    unsynced_ = 0;
+  }
+}
+
+FileDigest AtomicFile::commit() {
+  assert(file_.is_open());
+  require(file_.sync(), "fsync");
+  report_progress(0);
+  require(file_.close(), "closing");
+  const bool renamed = file_.rename();
+  REQUIRE(renamed || errno != EISDIR, ExitCode::cannot_create, "{}: is a folder, expected a file",
+          file_.path());
+  require(renamed, "renaming");
+  sync_folder(folder_of(file_.path()));
+  return {bytes_, xxh3_.value()};
+}
+
+void remove_abandoned_files(const std::string& folder,
+                            const std::function<bool(std::string_view name)>& is_own) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<std::string> abandoned;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const auto name = entry->path().filename().string();
+    const auto file = file_of(name);
+    if (!file.empty() && is_own(file)) abandoned.push_back(entry->path().string());
+  }
+  for (const auto& path : abandoned) remove_abandoned(path);
+}
+
+void write_file_atomically(const std::string& path, std::string_view bytes) {
+  AtomicFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.commit();
+}
+
+}  // namespace tg

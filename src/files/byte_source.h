@@ -1,0 +1,62 @@
+#pragma once
+// Random access to the bytes of a file or of memory. Files are read, never mapped: truncating a
+// mapped file would kill the process.
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "files/file.h"
+
+namespace tg {
+
+class ByteSource {
+ public:
+  virtual ~ByteSource() = default;
+  ByteSource(const ByteSource&) = delete;
+  ByteSource& operator=(const ByteSource&) = delete;
+
+  const std::string& name() const { return name_; }  // for messages
+  uint64_t size() const { return size_; }
+  bool holds(uint64_t offset, uint64_t count) const {
+    return count <= size_ && offset <= size_ - count;
+  }
+  // Reads exactly `count` bytes; the caller has checked holds(). Errors: io.
+  virtual void read(uint64_t offset, void* to, size_t count) const = 0;
+  std::string read(uint64_t offset, size_t count) const;
+
+ protected:
+  explicit ByteSource(std::string name) : name_(std::move(name)) {}
+  uint64_t size_ = 0;
+
+ private:
+  std::string name_;
+};
+
+class FileSource final : public ByteSource {
+ public:
+  // Errors: those of File::open().
+  explicit FileSource(const std::string& path);
+  using ByteSource::read;
+  void read(uint64_t offset, void* to, size_t count) const override;
+  // Takes the size that the file has grown to. → false where it has shrunk, or where its name is
+  // now another file's or nobody's; nothing is changed then.
+  bool grow();
+
+ private:
+  File file_;
+};
+
+// Refers to the bytes, does not copy them.
+class MemorySource final : public ByteSource {
+ public:
+  MemorySource(std::string_view bytes, std::string name);
+  using ByteSource::read;
+  void read(uint64_t offset, void* to, size_t count) const override;
+
+ private:
+  std::string_view bytes_;
+};
+
+}  // namespace tg

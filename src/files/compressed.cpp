@@ -1,0 +1,155 @@
+#include "files/compressed.h"
+
+#include <lzma.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cstdint>
+#include <new>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/cores.h"
+#include "base/error.h"
+#include "base/progress.h"
+#include "files/decompressor.h"
+
+namespace tg {
+namespace {
+
+constexpr size_t kPart = 1 << 20;
+constexpr int kMostThreads = 16;  // some 25 MB each
+constexpr std::string_view kXzMagic("\xFD\x37\x7A\x58\x5A\0", 6), kZlibMagic("\x78\xDA");
+
+// What a coder puts out, part by part.
+class Output {
+ public:
+  Output(size_t max_size, std::string name)
+      : part_(kPart), max_size_(max_size), name_(std::move(name)) {}
+
+  std::span<char> part() { return part_; }
+  // The first `count` bytes of the part.
+  void take(size_t count) {
+    REQUIRE(count <= max_size_ - bytes_.size(), ExitCode::bad_data,
+            "{}: expected at most {} bytes when unpacked, found more", name_, max_size_);
+    bytes_.append(part_.data(), count);
+    report_progress(0);
+  }
+  std::string bytes() && { return std::move(bytes_); }
+
+ private:
+  std::vector<char> part_;
+  std::string bytes_;
+  size_t max_size_;
+  std::string name_;
+};
+
+struct XzStream : lzma_stream {
+  XzStream() : lzma_stream(LZMA_STREAM_INIT) {}
+  ~XzStream() { lzma_end(this); }
+  XzStream(const XzStream&) = delete;
+  XzStream& operator=(const XzStream&) = delete;
+
+  // All of `bytes`; returns how it ended.
+  lzma_ret run(std::string_view bytes, Output& output) {
+    next_in = reinterpret_cast<const uint8_t*>(bytes.data());
+    avail_in = bytes.size();
+    lzma_ret result = LZMA_OK;
+    while (result == LZMA_OK) {
+      next_out = reinterpret_cast<uint8_t*>(output.part().data());
+      avail_out = kPart;
+      result = lzma_code(this, LZMA_FINISH);
+      output.take(kPart - avail_out);
+    }
+    return result;
+  }
+};
+
+struct DeflateStream : z_stream {
+  DeflateStream() : z_stream{} {
+    if (deflateInit(this, 9) != Z_OK) throw std::bad_alloc();
+  }
+  ~DeflateStream() { deflateEnd(this); }
+  DeflateStream(const DeflateStream&) = delete;
+  DeflateStream& operator=(const DeflateStream&) = delete;
+
+  // All of `bytes`, by parts, since zlib counts 32 bits; returns how it ended.
+  int run(std::string_view bytes, Output& output) {
+    int result = Z_OK;
+    while (result == Z_OK) {
+      if (avail_in == 0) {
+        const std::string_view part = bytes.substr(0, kPart);
+        bytes.remove_prefix(part.size());
+        // zlib's field is not const, though it only reads.
+        next_in = reinterpret_cast<Bytef*>(const_cast<char*>(part.data()));
+        avail_in = static_cast<uInt>(part.size());
+      }
+      next_out = reinterpret_cast<Bytef*>(output.part().data());
+      avail_out = kPart;
+      result = deflate(this, bytes.empty() ? Z_FINISH : Z_NO_FLUSH);
+      output.take(kPart - avail_out);
+    }
+    return result;
+  }
+};
+
+// One whole stream and nothing after it.
+std::string decompress(Compression compression, std::string_view bytes, size_t max_size,
+                       const std::string& name) {
+  Output output(max_size, name);
+  const auto stream = make_decompressor(compression);
+  Decompressor::Step step;
+  do {
+    step = stream->step(bytes, output.part());
+    bytes.remove_prefix(step.taken);
+    output.take(step.made);
+  } while (!step.ended && step.fault.empty() && step.taken + step.made > 0);
+  REQUIRE(step.ended, ExitCode::bad_data, "{}: expected a whole {} stream; {}", name,
+          suffix_of(compression), step.fault.empty() ? "it is cut short" : step.fault);
+  REQUIRE(bytes.empty(), ExitCode::bad_data, "{}: expected one {} stream, found {} bytes after it",
+          name, suffix_of(compression), bytes.size());
+  return std::move(output).bytes();
+}
+
+}  // namespace
+
+std::string compress_xz(std::string_view bytes) {
+  Output output(SIZE_MAX, "");
+  lzma_mt options{};
+  options.preset = 6;
+  options.check = LZMA_CHECK_CRC64;
+  options.block_size = 1 << 20;
+  options.threads = static_cast<uint32_t>(std::min(available_cores(), kMostThreads));
+  XzStream stream;
+  lzma_ret result = lzma_stream_encoder_mt(&stream, &options);
+  if (result == LZMA_OK) result = stream.run(bytes, output);
+  if (result == LZMA_MEM_ERROR) throw std::bad_alloc();
+  assert(result == LZMA_STREAM_END);
+  return std::move(output).bytes();
+}
+
+std::string compress_zlib(std::string_view bytes) {
+  Output output(SIZE_MAX, "");
+  DeflateStream stream;
+  [[maybe_unused]] const int result = stream.run(bytes, output);
+  assert(result == Z_STREAM_END);
+  return std::move(output).bytes();
+}
+
+std::string decompress_xz(std::string_view bytes, size_t max_size, const std::string& name) {
+  return decompress(Compression::xz, bytes, max_size, name);
+}
+std::string decompress_zlib(std::string_view bytes, size_t max_size, const std::string& name) {
+  return decompress(Compression::zlib, bytes, max_size, name);
+}
+
+bool is_xz(std::string_view bytes) {
+  return bytes.starts_with(kXzMagic);
+}
+bool is_zlib(std::string_view bytes) {
+  return bytes.starts_with(kZlibMagic);
+}
+
+}  // namespace tg

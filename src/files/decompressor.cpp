@@ -1,0 +1,166 @@
+#include "files/decompressor.h"
+
+#include <lzma.h>
+#include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstdint>
+#include <limits>
+#include <new>
+
+namespace tg {
+namespace {
+
+constexpr int kWindowBits = 27;  // 128 MiB: preset 9 of xz needs 65, zstd --ultra -22 all
+constexpr std::uint64_t kXzMemory = std::uint64_t{1} << kWindowBits;
+
+constexpr std::string_view kDamaged = "it is damaged";
+constexpr std::string_view kOtherBegin = "it begins otherwise";
+constexpr std::string_view kTooMuchMemory = "it needs more than 128 MiB to unpack";
+
+// gzip and zlib.
+class Inflate final : public Decompressor {
+ public:
+  explicit Inflate(bool gzip) {
+    constexpr int window_bits = 15, as_gzip = 16;
+    if (inflateInit2(&stream_, gzip ? window_bits + as_gzip : window_bits) != Z_OK)
+      throw std::bad_alloc();
+  }
+  ~Inflate() override { inflateEnd(&stream_); }
+  Inflate(const Inflate&) = delete;
+  Inflate& operator=(const Inflate&) = delete;
+
+  Step step(std::string_view packed, std::span<char> to) override {
+    // zlib counts 32 bits, and its field is not const, though it only reads.
+    constexpr std::size_t most = std::numeric_limits<uInt>::max();
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(packed.data()));
+    stream_.avail_in = static_cast<uInt>(std::min(packed.size(), most));
+    stream_.next_out = reinterpret_cast<Bytef*>(to.data());
+    stream_.avail_out = static_cast<uInt>(std::min(to.size(), most));
+    const auto in = stream_.avail_in, out = stream_.avail_out;
+    const int result = inflate(&stream_, Z_NO_FLUSH);
+    if (result == Z_MEM_ERROR) throw std::bad_alloc();
+    const bool fine = result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
+    return {.taken = in - stream_.avail_in,
+            .made = out - stream_.avail_out,
+            .ended = result == Z_STREAM_END,
+            .fault = fine ? std::string_view() : kDamaged};
+  }
+
+ private:
+  z_stream stream_{};
+};
+
+class Unxz final : public Decompressor {
+ public:
+  Unxz() {
+    const auto result = lzma_stream_decoder(&stream_, kXzMemory, 0);
+    if (result == LZMA_MEM_ERROR) throw std::bad_alloc();
+    assert(result == LZMA_OK);
+  }
+  ~Unxz() override { lzma_end(&stream_); }
+  Unxz(const Unxz&) = delete;
+  Unxz& operator=(const Unxz&) = delete;
+
+  Step step(std::string_view packed, std::span<char> to) override {
+    stream_.next_in = reinterpret_cast<const std::uint8_t*>(packed.data());
+    stream_.avail_in = packed.size();
+    stream_.next_out = reinterpret_cast<std::uint8_t*>(to.data());
+    stream_.avail_out = to.size();
+    const auto result = lzma_code(&stream_, LZMA_RUN);
+    return {.taken = packed.size() - stream_.avail_in,
+            .made = to.size() - stream_.avail_out,
+            .ended = result == LZMA_STREAM_END,
+            .fault = fault_of(result)};
+  }
+
+ private:
+  static std::string_view fault_of(lzma_ret result) {
+    switch (result) {
+      case LZMA_OK:
+      case LZMA_STREAM_END:
+      case LZMA_BUF_ERROR:
+        return {};
+      case LZMA_MEM_ERROR:
+        throw std::bad_alloc();
+      case LZMA_FORMAT_ERROR:
+        return kOtherBegin;
+      case LZMA_MEMLIMIT_ERROR:
+        return kTooMuchMemory;
+      case LZMA_OPTIONS_ERROR:
+        return "it uses options that this liblzma does not know";
+      default:
+        return kDamaged;
+    }
+  }
+
+  lzma_stream stream_ = LZMA_STREAM_INIT;
+};
+
+class Unzstd final : public Decompressor {
+ public:
+  Unzstd() : stream_(ZSTD_createDStream()) {
+    if (stream_ == nullptr) throw std::bad_alloc();
+    ZSTD_DCtx_setParameter(stream_, ZSTD_d_windowLogMax, kWindowBits);
+  }
+  ~Unzstd() override { ZSTD_freeDStream(stream_); }
+  Unzstd(const Unzstd&) = delete;
+  Unzstd& operator=(const Unzstd&) = delete;
+
+  Step step(std::string_view packed, std::span<char> to) override {
+    ZSTD_inBuffer in{packed.data(), packed.size(), 0};
+    ZSTD_outBuffer out{to.data(), to.size(), 0};
+    const auto result = ZSTD_decompressStream(stream_, &out, &in);
+    return {.taken = in.pos,
+            .made = out.pos,
+            .ended = result == 0,
+            .fault = ZSTD_isError(result) != 0 ? fault_of(ZSTD_getErrorCode(result))
+                                               : std::string_view()};
+  }
+
+ private:
+  static std::string_view fault_of(ZSTD_ErrorCode error) {
+    switch (error) {
+      case ZSTD_error_memory_allocation:
+        throw std::bad_alloc();
+      case ZSTD_error_prefix_unknown:
+        return kOtherBegin;
+      case ZSTD_error_frameParameter_windowTooLarge:
+        return kTooMuchMemory;
+      case ZSTD_error_dictionary_wrong:
+        return "it needs a dictionary";
+      default:
+        return kDamaged;
+    }
+  }
+
+  ZSTD_DStream* stream_;
+};
+
+}  // namespace
+
+std::unique_ptr<Decompressor> make_decompressor(Compression compression) {
+  switch (compression) {
+    case Compression::gzip:
+      return std::make_unique<Inflate>(true);
+    case Compression::zlib:
+      return std::make_unique<Inflate>(false);
+    case Compression::xz:
+      return std::make_unique<Unxz>();
+    case Compression::zstd:
+      return std::make_unique<Unzstd>();
+  }
+  assert(false);
+  return nullptr;
+}
+
+std::string_view suffix_of(Compression compression) {
+  constexpr std::array<std::string_view, 4> suffixes = {".gz", "zlib", ".xz", ".zst"};
+  return suffixes.at(static_cast<std::size_t>(compression));
+}
+
+}  // namespace tg

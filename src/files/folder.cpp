@@ -1,0 +1,34 @@
+#include "files/folder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace tg {
+
+ExitCode creation_error(int error) {
+  const bool disk = error == ENOSPC || error == EDQUOT || error == EIO || error == EFBIG;
+  return disk ? ExitCode::io : ExitCode::cannot_create;
+}
+
+void create_folders(const std::string& path, std::string_view advice) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  REQUIRE(!error, creation_error(error.value()), "{}: cannot be created ({}){}", path,
+          error.message(), advice);
+}
+
+void sync_folder(const std::string& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  const int result = ::fsync(descriptor);
+  const int error = errno;
+  ::close(descriptor);
+  REQUIRE(result == 0 || error == EINVAL || error == ENOTSUP, ExitCode::io,
+          "{}: fsync of the folder failed ({})", folder, std::strerror(error));
+}
+
+}  // namespace tg

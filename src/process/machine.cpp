@@ -1,0 +1,177 @@
+#include "process/machine.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/resource.h>
+#include <torch/version.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "build_info.h"
+#include "config/types/text.h"
+#include "device/gpu.h"
+#include "ops/fused.h"
+#include "process/peak_flops.h"
+#include "process/threads.h"
+
+namespace tg {
+
+namespace {
+
+at::Device choose_device(DeviceChoice wanted, const std::vector<std::string>& gpus,
+                         int local_rank) {
+  if (wanted == DeviceChoice::cpu) return at::kCPU;
+  if (gpus.empty()) {
+    REQUIRE(
+        wanted != DeviceChoice::cuda, ExitCode::usage,
+        "DEVICE=cuda: no usable NVIDIA GPU found (built with CUDA: {}); use DEVICE=cpu, or check "
+        "nvidia-smi and the driver",
+        cuda_version().empty() ? "no" : cuda_version());
+    return at::kCPU;
+  }
+  REQUIRE(local_rank < static_cast<int>(gpus.size()), ExitCode::usage,
+          "local rank {} has no GPU: {} found; start at most one rank a GPU", local_rank,
+          gpus.size());
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(local_rank));
+}
+
+at::ScalarType choose_compute(ComputeDtype wanted, at::Device device) {
+  switch (wanted) {
+    case ComputeDtype::automatic:
+      return device.is_cuda() ? at::kBFloat16 : at::kFloat;
+    case ComputeDtype::bf16:
+      return at::kBFloat16;
+    case ComputeDtype::fp16:
+      return at::kHalf;
+    case ComputeDtype::tf32:
+    case ComputeDtype::fp32:
+      return at::kFloat;
+  }
+  return at::kFloat;
+}
+
+// In fp16 a gradient's range would not fit the matrices' optimizer, once the loss scale is divided
+// out.
+at::ScalarType choose_matrices(at::ScalarType compute, at::Device device) {
+  if (compute != at::kHalf) return compute;
+  return device.is_cuda() && has_bf16_tensor_cores() ? at::kBFloat16 : at::kFloat;
+}
+
+// False, with a warning, where FP8's kernels or tensor cores are missing: no run fails for want of
+// a faster product.
+bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Machine& machine,
+                bool warns) {
+  if (!runtime.fp8.any()) return false;
+  const auto without = [&](const std::string& want) {
+    if (warns)
+      log_warn("FP8={} needs {}: products are in {}", value_text(runtime.fp8), want,
+               machine.compute_name);
+    return false;
+  };
+  const auto sizes = compute_sizes(model, machine.padding);
+  const auto qkv = (model.num_heads + 2 * model.num_kv_heads) * sizes.head_dim;
+  const auto attended = model.num_heads * sizes.head_dim;
+  const auto on_device = at::TensorOptions(machine.device).dtype(machine.compute);
+  if (!machine.device.is_cuda() || !use_hopper_kernels(at::empty({0}, on_device)))
+    return without("an H100 or H200 and FUSED=1");
+  // TMA and cuBLAS read rows of multiples of 16 bytes.
+  constexpr std::int64_t kMultiple = 16;
+  for (const auto size : {sizes.dim, sizes.hidden, qkv, attended}) {
+    if (size % kMultiple != 0)
+      return without(fmt::format("sizes that are multiples of {}, and one is {}", kMultiple, size));
+  }
+  return true;
+}
+
+// Dense products a second, in relation to those of bf16; those of fp32 are on another unit of the
+// GPU, whose peak is not known here.
+double peak_share(const Machine& machine, bool tf32) {
+  if (tf32) return 0.5;
+  return machine.compute == at::kFloat ? 0 : 1;
+}
+
+}  // namespace
+
+Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
+                       const LaunchInfo& launch) {
+  const auto gpus = runtime.device == DeviceChoice::cpu ? std::vector<std::string>{} : gpu_names();
+  Machine machine;
+  machine.device = choose_device(runtime.device, gpus, launch.local_rank);
+  machine.threads = set_threads(launch, machine.device.is_cuda());
+  machine.cores = threads_of_rank(find_cores(launch), launch.local_size, /*gpu=*/false);
+  machine.compute = choose_compute(runtime.compute_dtype, machine.device);
+  machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
+
+  machine.padding = choose_padding(runtime.pad_vocab, machine.device, machine.compute);
+  machine.attention =
+      choose_attention(std::string(choice_name(runtime.attention)), machine.device, machine.compute,
+                       compute_sizes(model, machine.padding).head_dim, runtime.deterministic);
+  use_attention(machine.attention);
+  set_fused(runtime.fused);
+  const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;
+  machine.compute_name = tf32 ? "TF32" : c10::toString(machine.compute);
+
+  auto& context = at::globalContext();
+  context.setFloat32MatmulPrecision(tf32 ? "high" : "highest");
+  context.setDeterministicAlgorithms(runtime.deterministic, /*warn_only=*/false);
+
+  if (machine.device.is_cuda()) {
+    use_gpu(launch.local_rank);
+    if (runtime.memory_limit_gb > 0) {
+      limit_gpu_memory(static_cast<std::int64_t>(runtime.memory_limit_gb * (1 << 30)));
+    }
+    machine.device_name = gpus[static_cast<std::size_t>(launch.local_rank)];
+    machine.peak_flops = peak_share(machine, tf32) * peak_bf16_flops(machine.device_name);
+  } else {
+    machine.device_name = fmt::format("CPU, {} threads", at::get_num_threads());
+  }
+  machine.matrices = choose_matrices(machine.compute, machine.device);
+  machine.fp8 = choose_fp8(runtime, model, machine, /*warns=*/launch.rank == 0);
+  return machine;
+}
+
+Settings settings_as_computed(Settings settings, const Machine& machine) {
+  auto& runtime = settings.runtime;
+  if (runtime.compute_dtype == ComputeDtype::automatic)
+    runtime.compute_dtype =
+        machine.compute == at::kBFloat16 ? ComputeDtype::bf16 : ComputeDtype::fp32;
+  if (!machine.fp8) runtime.fp8 = {};
+  return settings;
+}
+
+MemoryPeak peak_memory(at::Device device) {
+  if (device.is_cuda()) return gpu_memory_peak();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return {usage.ru_maxrss * 1024, usage.ru_maxrss * 1024};
+}
+
+std::string program_version() {
+  return fmt::format("train_gpt commit {}\nLibTorch {}\n", kGitCommit, TORCH_VERSION);
+}
+
+std::string program_line() {
+  return fmt::format("train_gpt commit {}, LibTorch {}", kGitCommit, TORCH_VERSION);
+}
+
+std::string version_text() {
+  std::string text = program_version();
+  if (cuda_version().empty()) {
+    text += "CUDA none (built without)\n";
+  } else {
+    text += fmt::format("CUDA {}\ncuDNN {}\nNCCL {}\n", cuda_version(), cudnn_version(),
+                        nccl_version());
+  }
+  const auto gpus = gpu_names();
+  text +=
+      fmt::format("GPUs {}\n", gpus.empty() ? "none" : fmt::format("{}", fmt::join(gpus, ", ")));
+  return text;
+}
+
+std::int64_t code_bytes() {
+  return kCodeBytes;
+}
+
+}  // namespace tg

@@ -1,0 +1,43 @@
+#include "process/out_of_memory.h"
+
+#include "config/derived.h"
+#include "model/parameters.h"
+
+namespace tg {
+
+namespace {
+
+// What to try, the most useful first.
+std::string remedies(const Settings& settings) {
+  const bool measured = measures_memory(settings);
+  std::string text = measured ? "" : "set GRAD_ACCUM_STEPS=auto (micro-batches in parts that fit)";
+  if (settings.runtime.activation_recompute != ActivationRecompute::block) {
+    text += fmt::format("{}ACTIVATION_RECOMPUTE=block (activations are computed again)",
+                        measured ? "set " : " or ");
+  }
+  if (!text.empty()) text += ", which keep the losses; or ";
+  return text +
+         (measured ? "lower TRAIN_SEQ_LEN"
+                   : "lower TRAIN_BATCH_TOKENS or raise GRAD_ACCUM_STEPS, lower "
+                     "VAL_BATCH_SIZE") +
+         ", or choose a smaller MODEL_DIM";
+}
+
+}  // namespace
+
+Error explain_out_of_memory(const Settings& settings, std::string_view what) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  const auto tokens = micro_batch_tokens(settings, /*world_size=*/1);
+  const auto length = settings.run.train_seq_len.largest();
+  // Shapes alone: nothing is allocated to count them.
+  const auto parameters = make_parameters(settings.model, at::kFloat, at::kMeta).element_count();
+  // In 16 bits, the least that they can take.
+  const double logits = 2.0 * static_cast<double>(length * settings.model.vocab_size);
+  return {ExitCode::memory,
+          fmt::format("out of memory with {} parameters and micro-batches of {} tokens ({} "
+                      "sequences of {}, whose logits alone take {:.0f} MiB each): {}; {}",
+                      parameters, tokens, tokens / length, length, logits / kMiB, what,
+                      remedies(settings))};
+}
+
+}  // namespace tg

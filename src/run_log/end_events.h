@@ -1,0 +1,148 @@
+#pragma once
+// Events at the end of a run.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "config/types/choices.h"
+#include "run_log/event_schema.h"
+
+namespace tg {
+
+struct TraceWritten {
+  static constexpr EventName kEvent{"trace", "PROFILE=1"};
+
+  std::string path;
+  std::string error;  // why there is no file; empty: there is one
+
+  template <class V>
+  void visit(V&& v) const {
+    v("path", path, Unit::none, "of the trace");
+    v("error", if_any(error), Unit::none, "why it could not be written; else absent");
+  }
+};
+
+struct StoppedEarly {  // by MAX_WALLCLOCK_SECONDS
+  static constexpr EventName kEvent{"stopping_early", "MAX_WALLCLOCK_SECONDS ended the run"};
+
+  std::int64_t step = 0;
+  double elapsed_ms = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("step", step, required(Unit::steps), "");
+    v("train_time_ms", elapsed_ms, Unit::ms, "validation excluded");
+  }
+};
+
+struct LoopEnded {
+  static constexpr EventName kEvent{"closing", "end of the steps"};
+
+  double train_ms = 0, val_ms = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("train_time_ms", train_ms, Unit::ms, "validation excluded");
+    v("val_time_ms", val_ms, Unit::ms, "of all validations");
+  }
+};
+
+// Of the GPU, or on a CPU of the process.
+struct MemoryMeasured {
+  static constexpr EventName kEvent{"memory", "end"};
+
+  std::int64_t peak_allocated = 0, peak_reserved = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("peak_allocated_bytes", peak_allocated, Unit::bytes, "of the GPU, or of the process");
+    v("peak_reserved_bytes", peak_reserved, Unit::bytes, "of the GPU, or of the process");
+  }
+};
+
+struct AverageApplied {
+  static constexpr EventName kEvent{"average", "an average became the weights"};
+
+  std::string line;  // WeightAverage::apply()'s, such as "ema:applying EMA weights"
+
+  template <class V>
+  void visit(V&& v) const {
+    v("name", line.substr(0, line.find(':')), Unit::none, "ema, swa or lawa");
+    v("text", line, Unit::none, "the log line");
+  }
+};
+
+struct ModelWritten {
+  static constexpr EventName kEvent{"model", "end"};
+
+  std::uint64_t torch_bytes = 0, safetensors_bytes = 0;  // of final_model.pt, .safetensors
+  std::int64_t excluded_parameters = 0;                  // of the multi-token heads
+  std::int64_t code_bytes = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("file_bytes",
+      CountsByName{{"final_model.pt", torch_bytes}, {"final_model.safetensors", safetensors_bytes}},
+      Unit::bytes, "by file name");
+    v("code_bytes", code_bytes, Unit::bytes, "of the code as a submission counts it");
+    v("excluded_params", if_any(excluded_parameters), Unit::parameters,
+      "of multi-token heads that the files leave out; absent without");
+  }
+};
+
+// The quantised artifact.
+struct ArtifactWritten {
+  static constexpr EventName kEvent{"artifact", "end, with ARTIFACT"};
+
+  std::string path;
+  Artifact format = Artifact::int6;  // or int8_zlib
+  std::uint64_t bytes = 0;           // of the file
+  std::int64_t code_bytes = 0;
+  std::uint64_t torch_bytes = 0;    // of the torch.save archive before compression
+  std::uint64_t payload_bytes = 0;  // of all tensors in it
+  std::uint64_t weight_bytes = 0;   // of all tensors before quantisation
+  double quantize_ms = 0, serialize_ms = 0, compress_ms = 0, write_ms = 0;
+
+  // The challenge's limit for artifact and code together.
+  static constexpr std::int64_t kLimitBytes = 16'000'000;
+  std::int64_t total_bytes() const { return static_cast<std::int64_t>(bytes) + code_bytes; }
+
+  template <class V>
+  void visit(V&& v) const {
+    v("path", path, Unit::none, "of the file");
+    v("format", choice_name(format), Unit::none, "int6 or int8_zlib");
+    v("bytes", bytes, Unit::bytes, "of the file");
+    v("code_bytes", code_bytes, Unit::bytes, "of the code as a submission counts it");
+    v("total_bytes", total_bytes(), required(Unit::bytes), "of both");
+    v("limit_bytes", kLimitBytes, required(Unit::bytes), "of the challenge, for both");
+    v("torch_bytes", torch_bytes, Unit::bytes, "of the archive before compression");
+    v("payload_bytes", payload_bytes, Unit::bytes, "of all tensors in it");
+    v("weight_bytes", weight_bytes, Unit::bytes, "of all tensors before quantisation");
+    v("quantize_ms", quantize_ms, Unit::ms, "with the copy from the device");
+    v("serialize_ms", serialize_ms, Unit::ms, "");
+    v("compress_ms", compress_ms, Unit::ms, "");
+    v("write_ms", write_ms, Unit::ms, "");
+  }
+};
+
+// The process ends, and can still say so: the last event.
+struct RunEnded {
+  static constexpr EventName kEvent{
+      "exit",
+      "the last: the process ends. After a second signal, SIGKILL or an abort of a library there "
+      "is none"};
+
+  int exit_code = 0;
+  std::optional<std::int64_t> step{};  // done so far, where that is known
+  std::string error;                   // the error's message; empty with exit code 0
+
+  template <class V>
+  void visit(V&& v) const {
+    constexpr std::size_t kMostText = 4096;  // a line's readers have limits
+    v("code", exit_code, required(), "[faults.md](faults.md) lists them");
+    v("step", step, Unit::steps, "done; absent where an error came before the first");
+    v("text", if_any(error.substr(0, kMostText)), Unit::none, "of the error; else absent");
+  }
+};
+
+}  // namespace tg

@@ -1,0 +1,45 @@
+#pragma once
+// What happens in a run, each event once, as plain values with a schema. LogSink renders it as a
+// log line, MetricsSink as an object of metrics.jsonl; a new event does not compile until LogSink
+// renders it and it has a schema, from which MetricsSink, the reader and docs/metrics.md follow.
+#include <concepts>
+#include <cstddef>
+#include <utility>
+#include <variant>
+
+#include "run_log/end_events.h"
+#include "run_log/event_schema.h"
+#include "run_log/score_events.h"
+#include "run_log/start_events.h"
+#include "run_log/step_events.h"
+#include "run_log/warning_events.h"
+
+namespace tg {
+
+template <EventType... Events>
+using OneEvent = std::variant<Events...>;
+using RunEvent =
+    OneEvent<RanksJoined, RunStarted, SizePadded, MicroBatchCut, WarmUpStepEnded, Resumed,
+             FirstStepEnded, StepEnded, StepTimed, StepSkipped, CheckpointSaved, BatchesChanged,
+             LateQatStarted, SwaStarted, SettingWarning, TokensStalled, TokensRepeated,
+             CheckpointFailed, Validated, ValidationProgressed, ValidationSummary, TraceWritten,
+             StoppedEarly, LoopEnded, MemoryMeasured, AverageApplied, FinalScored, ModelWritten,
+             ArtifactWritten, RunEnded>;
+
+// Calls f with each object that the event is in metrics.jsonl: one, but of the start two.
+template <EventType E, class F>
+void for_each_object(const E& event, F&& f) {
+  if constexpr (std::same_as<E, RunStarted>) f(event.data());
+  f(event);
+}
+
+// Calls f with every kind of event that metrics.jsonl has, without values.
+template <class F>
+void for_each_event(F&& f) {
+  const auto each = [&]<std::size_t... i>(std::index_sequence<i...>) {
+    (for_each_object(std::variant_alternative_t<i, RunEvent>{}, f), ...);
+  };
+  each(std::make_index_sequence<std::variant_size_v<RunEvent>>{});
+}
+
+}  // namespace tg

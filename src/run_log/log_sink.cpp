@@ -1,0 +1,229 @@
+#include "run_log/log_sink.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/log.h"
+#include "config/derived.h"
+
+namespace tg {
+
+namespace {
+
+// " val_bpb:1.2345" or nothing.
+std::string bpb_text(std::optional<double> bpb) {
+  return bpb ? fmt::format(" val_bpb:{:.4f}", *bpb) : "";
+}
+
+constexpr double kMiB = 1024.0 * 1024.0;
+
+}  // namespace
+
+void LogSink::operator()(const MicroBatchCut& event) const {
+  const auto measured = event.usable == 0 ? std::string(" (not measured on a CPU)")
+                                          : fmt::format(" peak:{:.0f} of {:.0f} MiB",
+                                                        static_cast<double>(event.peak) / kMiB,
+                                                        static_cast<double>(event.usable) / kMiB);
+  log_info("micro_batch:{} sequences parts:{}{}", event.sequences, event.parts, measured);
+}
+
+void LogSink::operator()(const WarmUpStepEnded& event) const {
+  const auto [step, steps] = event;
+  if (steps <= 20 || step % 10 == 0 || step == steps) log_info("warmup_step:{}/{}", step, steps);
+}
+
+void LogSink::operator()(const StepEnded& event) const {
+  const auto every = settings_.run.train_log_every;
+  const auto step = event.step;
+  if (every > 0 && (step <= 10 || step % every == 0)) {
+    log_info("step:{}/{} train_loss:{:.4f} train_time:{:.0f}ms step_avg:{:.2f}ms", step,
+             settings_.run.iterations, event.loss, event.elapsed_ms,
+             event.elapsed_ms / static_cast<double>(step));
+  }
+  progress_line(progress_text(event));
+}
+
+std::string LogSink::progress_text(const StepEnded& event) const {
+  const auto& run = settings_.run;
+  const auto step = event.step;
+  const double step_ms = event.elapsed_ms / static_cast<double>(step);
+  const double rate = static_cast<double>(event.tokens) / event.elapsed_ms * 1000;
+  double left_ms = static_cast<double>(run.iterations - step) * step_ms;
+  if (run.max_wallclock_seconds > 0) {
+    left_ms = std::min(left_ms, run.max_wallclock_seconds * 1000 - event.elapsed_ms);
+  }
+  const auto left = static_cast<long>(std::max(left_ms, 0.0) / 1000);
+  std::string line =
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}:{:02}:{:02}", step,
+                  run.iterations, event.loss, rate, left / 3600, left / 60 % 60, left % 60);
+  if (event.pass) line += fmt::format("  pass {}", *event.pass);
+  if (peak_flops_ > 0) {
+    const double flops = rate * event.flops_per_token;
+    line += fmt::format("  MFU {:.1f}%", 100 * flops / (world_size_ * peak_flops_));
+  }
+  return line;
+}
+
+void LogSink::operator()(const StepTimed& event) const {
+  if (event.step > 10 && event.step % settings_.io.training_timing_every != 0) return;
+  const bool events = settings_.io.training_timing_breakdown == TimingBreakdown::events;
+  std::size_t left = events ? StepTimed::kLineFields : StepTimed::kReferenceFields;
+  std::string line =
+      fmt::format("timing_breakdown step:{} micro_steps:{}", event.step, event.micro_steps);
+  event.visit([&](const char* name, const auto& value, FieldRule rule, const char*) {
+    if (rule.unit != Unit::ms || left == 0) return;
+    line += fmt::format(" {}:{:.2f}", name, static_cast<double>(value));
+    --left;
+  });
+  log_info(
+      "{} (per_optimizer_step; forward/backward/batch averaged over micro_steps; "
+      "grad_accum_steps={})",
+      line, event.micro_steps);
+}
+
+void LogSink::operator()(const StepSkipped& event) const {
+  if (event.loss_scale) {
+    log_info("loss_scale:{} overflow at step:{}, update skipped ({} so far)", *event.loss_scale / 2,
+             event.step, event.total);
+    return;
+  }
+  log_warn("step {}: loss {} and gradient norm {} are not finite, update skipped ({} so far)",
+           event.step, event.loss, event.grad_norm, event.total);
+}
+
+void LogSink::operator()(const Resumed& event) const {
+  log_info("resume:step:{} from {} (saved by {} rank{})", event.step, event.checkpoint,
+           event.world_size, event.world_size == 1 ? "" : "s");
+}
+
+void LogSink::operator()(const CheckpointSaved& event) const {
+  log_info("checkpoint:{} bytes:{} stall_ms:{:.2f} write_ms:{:.0f}", event.checkpoint, event.bytes,
+           event.stall_ms, event.write_ms);
+}
+
+void LogSink::operator()(const CheckpointFailed& event) const {
+  log_warn("step {}: no checkpoint ({}); training goes on", event.step, event.error);
+}
+
+void LogSink::operator()(const BatchesChanged& event) const {
+  log_info("batches:changed step:{} tokens_per_step:{} train_seq_len:{}", event.step,
+           event.tokens_per_step, event.seq_len);
+}
+
+void LogSink::operator()(const LateQatStarted& event) const {
+  log_info("late_qat:enabled step:{} scale:{:.4f}", event.step, event.lr_scale);
+}
+
+void LogSink::operator()(const SwaStarted& event) const {
+  log_info("swa:start step:{}", event.step);
+}
+
+void LogSink::operator()(const SettingWarning& event) const {
+  warn_line(event.text);
+}
+
+void LogSink::operator()(const TokensStalled& event) const {
+  log_warn(
+      "steps {} to {}: training waited for tokens, data_wait_ms:{:.0f} of {:.0f} ({:.1f}%); the "
+      "storage of DATA_PATH is slower than training, and TRAIN_PREFETCH=1, a larger "
+      "TRAIN_PREFETCH_QUEUE or more TRAIN_PREFETCH_WORKERS hide what is not lasting",
+      event.first_step, event.last_step, event.waited_ms, event.elapsed_ms,
+      100 * event.waited_ms / event.elapsed_ms);
+}
+
+void LogSink::operator()(const TokensRepeated& event) const {
+  log_warn(
+      "step {} begins pass {} over the training tokens: val_loss may rise; give more text, or "
+      "train for fewer steps",
+      event.step, event.pass);
+}
+
+void LogSink::operator()(const Validated& event) const {
+  const auto steps = settings_.run.iterations;
+  log_info("step:{}/{} val_loss:{:.4f}{} train_time:{:.0f}ms step_avg:{:.2f}ms", event.step, steps,
+           event.loss, bpb_text(event.bpb), event.elapsed_ms,
+           event.elapsed_ms / static_cast<double>(std::max<std::int64_t>(event.step, 1)));
+  log_info("val_stage_time_ms:{:.0f}ms step:{}/{}", event.val_ms, event.step, steps);
+}
+
+void LogSink::operator()(const ValidationProgressed& event) const {
+  const auto ranks = world_size_ == 1 ? std::string("all") : fmt::format("rank0/{}", world_size_);
+  log_info("val_progress:{} batch {}/{} partial_mean_loss:{:.4f} tokens_seen:{:.0f}", ranks,
+           event.batch, event.batches, event.mean_loss, event.predictions);
+}
+
+void LogSink::operator()(const ValidationSummary& event) const {
+  log_info("best_val_loss:{:.4f} step:{} last_val_loss:{:.4f} step:{}", event.best_loss,
+           event.best_step, event.last_loss, event.last_step);
+}
+
+void LogSink::operator()(const TraceWritten& event) const {
+  if (event.error.empty()) {
+    log_info("trace:{}", event.path);
+  } else {
+    log_warn("no trace: {}", event.error);
+  }
+}
+
+void LogSink::operator()(const StoppedEarly& event) const {
+  log_info("stopping_early: wallclock_cap train_time:{:.0f}ms step:{}/{}", event.elapsed_ms,
+           event.step, settings_.run.iterations);
+}
+
+void LogSink::operator()(const LoopEnded& event) const {
+  log_info("timing_train_loop_ms:{:.0f}ms timing_val_total_ms:{:.0f}ms", event.train_ms,
+           event.val_ms);
+}
+
+void LogSink::operator()(const MemoryMeasured& event) const {
+  log_info("peak memory allocated: {:.0f} MiB reserved: {:.0f} MiB",
+           static_cast<double>(event.peak_allocated) / kMiB,
+           static_cast<double>(event.peak_reserved) / kMiB);
+}
+
+void LogSink::operator()(const AverageApplied& event) const {
+  log_line(event.line);
+}
+
+void LogSink::operator()(const FinalScored& event) const {
+  const auto stride = event.stride > 0 ? fmt::format(" stride:{}", event.stride) : "";
+  log_info("{} val_loss:{:.4f}{}{} eval_time:{:.0f}ms", event.line_name, event.loss,
+           bpb_text(event.bpb), stride, event.eval_ms);
+  if (!event.exact_line) return;
+  log_info("{} val_loss:{:.8f}{}", event.name, event.loss,
+           event.bpb ? fmt::format(" val_bpb:{:.8f}", *event.bpb) : "");
+}
+
+void LogSink::operator()(const ArtifactWritten& event) const {
+  const bool int6 = event.format == Artifact::int6;
+  const char* const format = int6 ? "int6+lzma" : "int8+zlib";
+  const auto payload = int6 ? ""
+                            : fmt::format(" (payload:{} raw_torch:{} payload_ratio:{:.2f}x)",
+                                          event.payload_bytes, event.torch_bytes,
+                                          static_cast<double>(event.weight_bytes) /
+                                              static_cast<double>(event.payload_bytes));
+  log_info("Serialized model {}: {} bytes{}", format, event.bytes, payload);
+  log_info("Total submission size {}: {} bytes", format, event.total_bytes());
+  log_info(
+      "artifact_time quantize:{:.0f}ms serialize:{:.0f}ms compress:{:.0f}ms write:{:.0f}ms "
+      "limit:{} bytes",
+      event.quantize_ms, event.serialize_ms, event.compress_ms, event.write_ms,
+      ArtifactWritten::kLimitBytes);
+  if (event.total_bytes() <= ArtifactWritten::kLimitBytes) return;
+  log_warn(
+      "{}: with the code {} bytes, {} more than the limit of {}; train a smaller model "
+      "(NUM_LAYERS, "
+      "MODEL_DIM, VOCAB_SIZE, BIGRAM_VOCAB_SIZE)",
+      event.path, event.total_bytes(), event.total_bytes() - ArtifactWritten::kLimitBytes,
+      ArtifactWritten::kLimitBytes);
+}
+
+void LogSink::operator()(const ModelWritten& event) const {
+  if (event.excluded_parameters > 0) {
+    log_info("export_excluding_mtp_params:{}", event.excluded_parameters);
+  }
+  log_info("Serialized model: {} bytes", event.torch_bytes);
+  log_info("Code size: {} bytes", event.code_bytes);
+}
+
+}  // namespace tg

@@ -1,0 +1,68 @@
+#pragma once
+// Events as log lines, in the reference implementation's format, and as the terminal's progress
+// line.
+#include <string>
+
+#include "config/settings.h"
+#include "run_log/events.h"
+
+namespace tg {
+
+class LogSink {
+ public:
+  LogSink(const Settings& settings, int world_size)
+      : settings_(settings), world_size_(world_size) {}
+
+  void operator()(const RanksJoined& event) const;
+  void operator()(const RunStarted& event);
+  void operator()(const SizePadded& event) const;
+  void operator()(const MicroBatchCut& event) const;
+  // All of at most 20 steps, else every tenth and the last.
+  void operator()(const WarmUpStepEnded& event) const;
+  void operator()(const FirstStepEnded&) const {}  // its StepEnded has a line
+  // Steps up to 10 and every TRAIN_LOG_EVERY; the progress line at every step.
+  void operator()(const StepEnded& event) const;
+  // Steps up to 10 and every TRAINING_TIMING_EVERY.
+  void operator()(const StepTimed& event) const;
+  void operator()(const StepSkipped& event) const;
+  void operator()(const Resumed& event) const;
+  void operator()(const CheckpointSaved& event) const;
+  void operator()(const CheckpointFailed& event) const;
+  void operator()(const BatchesChanged& event) const;
+  void operator()(const LateQatStarted& event) const;
+  void operator()(const SwaStarted& event) const;
+  void operator()(const SettingWarning& event) const;
+  void operator()(const TokensStalled& event) const;
+  void operator()(const TokensRepeated& event) const;
+  void operator()(const Validated& event) const;
+  void operator()(const ValidationProgressed& event) const;
+  void operator()(const ValidationSummary& event) const;
+  void operator()(const TraceWritten& event) const;
+  void operator()(const StoppedEarly& event) const;
+  void operator()(const LoopEnded& event) const;
+  void operator()(const MemoryMeasured& event) const;
+  void operator()(const AverageApplied& event) const;
+  void operator()(const FinalScored& event) const;
+  void operator()(const ModelWritten& event) const;
+  // Warns where artifact and code exceed the limit.
+  void operator()(const ArtifactWritten& event) const;
+  void operator()(const RunEnded&) const {}  // an error has its line on standard error
+
+  // Of RunStarted, and of a command that scores.
+  void tokenizer_lines(const TokenizerFacts& tokenizer) const;
+  // The terminal's line: rate of all ranks, time left, MFU of all ranks' GPUs where RunStarted told
+  // their peak.
+  std::string progress_text(const StepEnded& event) const;
+
+ private:
+  void data_lines(const RunStarted& event) const;
+  void model_lines(const RunStarted& event) const;
+  void optimizer_lines() const;
+  void io_lines(bool on_gpu) const;
+
+  const Settings& settings_;
+  int world_size_;
+  double peak_flops_ = 0;  // as RunStarted's
+};
+
+}  // namespace tg

@@ -1,0 +1,115 @@
+// LogSink: the lines at the start of a run.
+#include "base/log.h"
+#include "base/python_format.h"
+#include "config/derived.h"
+#include "config/types/text.h"
+#include "run_log/log_sink.h"
+
+namespace tg {
+
+void LogSink::operator()(const RanksJoined& event) const {
+  log_info("ranks:{} by:{} meeting:{} collectives:{}", event.world_size, event.launcher,
+           event.endpoint, event.collectives);
+}
+
+void LogSink::operator()(const RunStarted& event) {
+  peak_flops_ = event.peak_flops;
+  data_lines(event);
+  model_lines(event);
+  optimizer_lines();
+  io_lines(event.on_gpu);
+}
+
+void LogSink::operator()(const SizePadded& event) const {
+  log_info("pad_{}:{} {} padded to {}", event.name, event.size,
+           event.name == "vocab" ? "rows" : "channels", event.padded);
+}
+
+void LogSink::tokenizer_lines(const TokenizerFacts& tokenizer) const {
+  if (tokenizer.has_val_bpb) {
+    log_info("val_bpb:enabled tokenizer_kind={} tokenizer_path={}", tokenizer.format,
+             settings_.data.tokenizer_path);
+  } else {
+    log_info(
+        "val_bpb:unavailable ({} of the validation tokens are unknown pieces, which may hide "
+        "spaces: no piece is a space alone; train the tokenizer with --byte_fallback=true)",
+        tokenizer.unknown_tokens);
+  }
+  if (tokenizer.has_val_bpb && tokenizer.unknown_tokens > 0) {
+    log_warn(
+        "val_bpb reads too high: {} of the validation tokens are unknown pieces, which count 0 "
+        "bytes; train the tokenizer with --byte_fallback=true",
+        tokenizer.unknown_tokens);
+  }
+  const auto vocab = settings_.model.vocab_size;
+  if (tokenizer.pieces < vocab) {
+    log_info("tokenizer_pieces:{} (the other {} ids of VOCAB_SIZE={} are no token, of 0 bytes)",
+             tokenizer.pieces, vocab - tokenizer.pieces, vocab);
+  }
+  if (!tokenizer.normalisation.empty()) {
+    log_info("tokenizer_normalises:{} (val_bpb is of the normalised text)",
+             tokenizer.normalisation);
+  }
+}
+
+void LogSink::data_lines(const RunStarted& event) const {
+  if (event.tokenizer) tokenizer_lines(*event.tokenizer);
+  log_info("train_loader:dataset:{} train_shards:{}", event.dataset, event.train_shards);
+  log_info("val_loader:shards pattern={} tokens:{}", event.val_pattern, event.val_tokens);
+  if (!event.train_tokens) {
+    log_info("train_tokens:unknown (they are counted while training runs)");
+    return;
+  }
+  const bool capped = settings_.run.max_wallclock_seconds > 0;
+  log_info("train_tokens:{} passes_planned:{:.2f}{}", *event.train_tokens,
+           event.planned_tokens / static_cast<double>(*event.train_tokens),
+           capped ? " (MAX_WALLCLOCK_SECONDS may end the run sooner)" : "");
+}
+
+void LogSink::model_lines(const RunStarted& event) const {
+  const auto& model = settings_.model;
+  log_info("model_params:{}", event.parameters);
+  log_info("mtp_num_heads:{} mtp_loss_weight:{} mtp_params:{}", model.mtp_num_heads,
+           py_repr(model.mtp_loss_weight), event.mtp_parameters);
+  std::vector<std::int64_t> exclusive;
+  for (auto i = model.num_layers - model.xsa_last_n; i < model.num_layers; ++i)
+    exclusive.push_back(i);
+  log_info("XSA:last_{} active_layers:{}", model.xsa_last_n, py_repr(exclusive));
+  log_info("world_size:{} grad_accum_steps:{}", event.world_size, event.micro_steps);
+  log_info("micro_batches:{} tokens_per_step:{}", event.micro_batches, event.tokens_per_step);
+  log_info("attention_mode:gqa num_heads:{} num_kv_heads:{}", model.num_heads, model.num_kv_heads);
+  log_info("attention_kernel:{} device:{} compute_dtype:{}", event.attention_kernel, event.device,
+           event.compute_dtype);
+  if (!event.fp8.empty()) log_info("fp8:{}", event.fp8);
+  log_info("threads:{}", event.threads);
+}
+
+void LogSink::optimizer_lines() const {
+  const auto& optim = settings_.optim;
+  const auto& run = settings_.run;
+  const bool tied = settings_.model.tie_embeddings;
+  log_info("tie_embeddings:{} embed_lr:{} head_lr:{} matrix_lr:{} scalar_lr:{}", py_repr(tied),
+           py_repr(tied ? optim.tied_embed_lr : optim.embed_lr),
+           py_repr(tied ? 0.0 : optim.head_lr), py_repr(optim.matrix_lr), py_repr(optim.scalar_lr));
+  log_info(
+      "train_batch_tokens:{} train_seq_len:{} iterations:{} warmup_steps:{} "
+      "max_wallclock_seconds:{:.3f}",
+      value_text(run.train_batch_tokens), value_text(run.train_seq_len), run.iterations,
+      run.warmup_steps, run.max_wallclock_seconds);
+  log_info("seed:{}", settings_.data.seed);
+}
+
+void LogSink::io_lines(bool on_gpu) const {
+  const auto io = effective_io(settings_);
+  if (io.training_timing_breakdown != TimingBreakdown::off) {
+    log_info("training_timing_breakdown:enabled log_every:{}", io.training_timing_every);
+  }
+  log_info("train_io:prefetch:{} copy_stream:{}", py_repr(io.train_prefetch),
+           py_repr(on_gpu && io.train_copy_stream));
+  log_info("val_io:overlap:{} prefetch:{} copy_stream:{} prefetch_queue:{} bytecount_device:{}",
+           py_repr(io.val_prefetch || (on_gpu && io.val_copy_stream)), py_repr(io.val_prefetch),
+           py_repr(on_gpu && io.val_copy_stream), io.val_prefetch_queue,
+           choice_name(io.val_bytecount_device));
+}
+
+}  // namespace tg

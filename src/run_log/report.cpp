@@ -1,0 +1,97 @@
+#include "run_log/report.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/ending.h"
+#include "base/log.h"
+#include "base/uptime.h"
+#include "config/resolved.h"
+#include "files/json_file.h"
+#include "files/jsonl.h"
+#include "run_log/metrics_sink.h"
+#include "run_log/tensorboard_sink.h"
+
+namespace tg {
+
+namespace {
+
+void fresh(const std::string& path) {
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);  // a run that failed before its first step wrote it
+}
+
+// The steps behind `step` are trained again.
+void cut_metrics(const std::string& path, std::int64_t step) {
+  const bool cut = truncate_behind(path, [&](const nlohmann::json& event) {
+    return event.value("event", "") == StepEnded::kEvent.name &&
+           event.value("step", std::int64_t{-1}) == step;
+  });
+  if (!cut) log_warn("{}: has no step {}; this run's events follow what is there", path, step);
+}
+
+std::string header_text(const Settings& settings, const Report::Process& process) {
+  return settings_text(settings) + process.versions + "device " + process.device;
+}
+
+bool is_of_one_rank(const RunEvent& event) {
+  return std::holds_alternative<TokensStalled>(event);
+}
+
+}  // namespace
+
+Report::Report(const std::string& dir, const Settings& settings, const Origins& origins,
+               const Process& process, std::optional<std::int64_t> continues_at)
+    : rank_(process.rank), log_(settings, process.world_size) {
+  if (rank_ != 0) return;
+  files_.emplace(dir, continues_at.has_value());
+  const auto metrics = files_->path("metrics.jsonl"), log = files_->path("log.txt"),
+             events = files_->path("tensorboard");
+  if (continues_at) {
+    cut_metrics(metrics, *continues_at);
+    cut_tensorboard(events, *continues_at);
+    continue_log_file(log);
+  } else {
+    fresh(metrics);
+    std::error_code ignored;
+    std::filesystem::remove_all(events, ignored);
+    open_log_file(log, header_text(settings, process));
+  }
+  if (settings.runtime.tensorboard) {
+    tensorboard_ = std::make_unique<TensorboardSink>(events, settings, continues_at);
+  }
+  metrics_ = std::make_unique<MetricsSink>(metrics, [this](const nlohmann::json& event) {
+    if (tensorboard_) tensorboard_->write(event);
+  });
+  auto config = settings_json(settings, origins);
+  config["versions"] = process.versions;
+  config["device"] = process.device;
+  write_json_file(files_->path("config.json"), config);
+  listen_to_ending([this](const Ending& ending) {
+    (*metrics_)(RunEnded{ending.exit_code, ending.step, ending.what});
+  });
+}
+
+Report::~Report() {
+  if (rank_ == 0) listen_to_ending(nullptr);
+}
+
+void Report::emit(const RunEvent& event) {
+  if (rank_ != 0 && !is_of_one_rank(event)) return;
+  std::visit(log_, event);
+  if (metrics_) std::visit(*metrics_, event);
+}
+
+void Report::first_step() {
+  take_names();
+  emit(FirstStepEnded{process_uptime_ms()});
+}
+
+void Report::take_names() {
+  if (!files_) return;
+  files_->take_names();
+  metrics_->renamed(files_->path("metrics.jsonl"));
+  if (tensorboard_) tensorboard_->renamed(files_->path("tensorboard"));
+}
+
+}  // namespace tg

@@ -1,0 +1,133 @@
+#include "run_log/run_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "base/error.h"
+#include "files/folder.h"
+
+namespace tg {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::array<std::string_view, 3> begun = {"config.json", "log.txt", "metrics.jsonl"};
+
+constexpr std::string_view events = "tensorboard";
+constexpr std::array<std::string_view, 2> folders = {"checkpoints", events};
+
+template <class Function>
+void for_each_name(Function&& function) {
+  for (const auto name : begun) function(name);
+  for (const auto name : kFinalModels) function(name);
+}
+
+std::size_t stem_size(std::string_view name) {
+  return std::min(name.find('.'), name.size());
+}
+
+// log.txt, 3 → log.3.txt; checkpoints, 3 → checkpoints.3
+std::string with_label(std::string_view name, std::string_view label) {
+  const auto stem = stem_size(name);
+  return fmt::format("{}.{}{}", name.substr(0, stem), label, name.substr(stem));
+}
+
+// log.3.txt of log.txt → 3
+std::optional<int> number_in(std::string_view file, std::string_view name) {
+  const auto stem = name.substr(0, stem_size(name)), extension = name.substr(stem.size());
+  if (!file.starts_with(fmt::format("{}.", stem))) return {};
+  file.remove_prefix(stem.size() + 1);
+  int number = 0;
+  const auto [end, error] = std::from_chars(file.data(), file.data() + file.size(), number);
+  const bool is_number = error == std::errc() && std::string_view(end, file.end()) == extension;
+  return is_number ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace
+
+bool is_run_file(std::string_view name) {
+  bool found = name.starts_with("trace_rank") || name == "finished.json";
+  for_each_name(
+      [&](std::string_view own) { found |= name == own || name == with_label(own, "new"); });
+  return found;
+}
+
+std::string checkpoints_folder(const std::string& output_dir) {
+  return output_dir + "/checkpoints";
+}
+
+RunFiles::RunFiles(std::string dir, bool continues) : dir_(std::move(dir)), earlier_(false) {
+  for_each_name([&](std::string_view name) {
+    const auto path = fmt::format("{}/{}", dir_, name);
+    std::error_code ignored;
+    REQUIRE(!fs::is_directory(path, ignored), ExitCode::cannot_create,
+            "{}: is a folder, expected a file that the run may write; choose another OUTPUT_DIR",
+            path);
+    earlier_ |= !continues && exists(name);
+  });
+  for (const auto folder : folders) earlier_ |= !continues && has_content(folder);
+}
+
+bool RunFiles::exists(std::string_view name) const {
+  std::error_code ignored;
+  const auto status = fs::symlink_status(fmt::format("{}/{}", dir_, name), ignored);
+  return status.type() != fs::file_type::not_found;
+}
+
+bool RunFiles::has_content(std::string_view folder) const {
+  std::error_code ignored;
+  return fs::directory_iterator(fmt::format("{}/{}", dir_, folder), ignored) !=
+         fs::directory_iterator();
+}
+
+std::string RunFiles::path(std::string_view name) const {
+  return fmt::format("{}/{}", dir_, earlier_ ? with_label(name, "new") : name);
+}
+
+void RunFiles::rename(const std::string& from, const std::string& to) const {
+  std::error_code error;
+  fs::rename(dir_ + "/" + from, dir_ + "/" + to, error);
+  REQUIRE(!error, ExitCode::io, "{}/{}: cannot be renamed to {} ({})", dir_, from, to,
+          error.message());
+}
+
+int RunFiles::next_number() const {
+  int highest = 0;
+  std::error_code error;
+  const fs::directory_iterator entries(dir_, error);
+  REQUIRE(!error, ExitCode::io, "{}: cannot be listed ({}), to number a former run's files", dir_,
+          error.message());
+  for (const auto& entry : entries) {
+    const auto file = entry.path().filename().string();
+    for_each_name([&](std::string_view name) {
+      highest = std::max(highest, number_in(file, name).value_or(0));
+    });
+    for (const auto folder : folders) {
+      highest = std::max(highest, number_in(file, folder).value_or(0));
+    }
+  }
+  return highest + 1;
+}
+
+void RunFiles::take_names() {
+  if (!earlier_) return;
+  const auto number = std::to_string(next_number());
+  for_each_name([&](std::string_view name) {
+    if (exists(name)) rename(std::string(name), with_label(name, number));
+  });
+  for (const auto folder : folders) {
+    if (has_content(folder)) rename(std::string(folder), with_label(folder, number));
+  }
+  for (const auto name : begun) rename(with_label(name, "new"), std::string(name));
+  if (exists(with_label(events, "new"))) rename(with_label(events, "new"), std::string(events));
+  earlier_ = false;
+  sync_folder(dir_);
+}
+
+}  // namespace tg

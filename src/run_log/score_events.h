@@ -1,0 +1,82 @@
+#pragma once
+// Events of scores on the validation split.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "run_log/event_schema.h"
+
+namespace tg {
+
+struct Validated {
+  static constexpr EventName kEvent{"val", "every validation"};
+
+  std::int64_t step = 0;
+  double loss = 0;
+  std::optional<double> bpb;
+  double elapsed_ms = 0;  // training time
+  double val_ms = 0;      // spent on this validation
+
+  template <class V>
+  void visit(V&& v) const {
+    v("step", step, required(Unit::steps), "");
+    v("val_loss", loss, required(Unit::nats), "mean of a token");
+    v("val_bpb", bpb, Unit::bits_per_byte, "absent without a tokenizer");
+    v("val_time_ms", val_ms, Unit::ms, "that it took");
+  }
+};
+
+// What this rank has scored so far.
+struct ValidationProgressed {
+  static constexpr EventName kEvent{"val_progress", "every VAL_PROGRESS_LOG_EVERY batches"};
+
+  std::int64_t batch = 0, batches = 0;  // batch from 1
+  double mean_loss = 0, predictions = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("batch", batch, Unit::none, "of rank 0, from 1");
+    v("batches", batches, Unit::none, "of rank 0");
+    v("partial_mean_loss", mean_loss, Unit::nats, "of rank 0 so far");
+    v("tokens_seen", predictions, Unit::tokens, "of rank 0 so far");
+  }
+};
+
+struct ValidationSummary {
+  static constexpr EventName kEvent{"val_summary", "end"};
+
+  std::int64_t best_step = 0, last_step = 0;
+  double best_loss = 0, last_loss = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("best_val_loss", best_loss, Unit::nats, "");
+    v("best_step", best_step, Unit::steps, "its step");
+    v("last_val_loss", last_loss, Unit::nats, "");
+    v("last_step", last_step, Unit::steps, "its step");
+  }
+};
+
+// A score of the final weights.
+struct FinalScored {
+  static constexpr EventName kEvent{"final", "a score of the final weights"};
+
+  std::string line_name;  // in the log: "DIAGNOSTIC post_ema"
+  std::string name;       // in the metrics: "DIAGNOSTIC_post_ema"
+  double loss = 0;
+  std::optional<double> bpb;
+  double eval_ms = 0;
+  std::int64_t stride = 0;  // of a sliding window, else 0
+  bool exact_line = false;  // a second line repeats the score in eight digits, under `name`
+
+  template <class V>
+  void visit(V&& v) const {
+    v("name", name, required(), "of the score, as in log.txt");
+    v("val_loss", loss, required(Unit::nats), "mean of a token");
+    v("val_bpb", bpb, Unit::bits_per_byte, "absent without a tokenizer");
+    v("eval_time_ms", eval_ms, Unit::ms, "that it took");
+    v("stride", if_any(stride), Unit::tokens, "of sliding windows; else absent");
+  }
+};
+
+}  // namespace tg

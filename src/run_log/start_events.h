@@ -1,0 +1,178 @@
+#pragma once
+// Events at the start of a run.
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "run_log/event_schema.h"
+
+namespace tg {
+
+// How several ranks found each other, and what reduces their gradients.
+struct RanksJoined {
+  static constexpr EventName kEvent{"ranks", "start, several ranks"};
+
+  int world_size = 1;
+  std::string launcher, endpoint, collectives;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("world_size", world_size, Unit::none, "ranks");
+    v("launcher", launcher, Unit::none, "what started them");
+    v("endpoint", endpoint, Unit::none, "of the rendezvous");
+    v("collectives", collectives, Unit::none, "what reduces their gradients");
+  }
+};
+
+// What TOKENIZER_PATH is, and what val_bpb is with it.
+struct TokenizerFacts {
+  std::string format;               // "sentencepiece" or "gpt2"
+  int pieces = 0;                   // at most VOCAB_SIZE
+  std::string normalisation;        // what it changes of a text; empty: nothing
+  std::int64_t unknown_tokens = 0;  // to predict in the validation split, of 0 bytes each
+  bool has_val_bpb = true;          // those do not hide spaces
+};
+
+// What ITERATIONS steps read, and of what.
+struct DataPlanned {
+  static constexpr EventName kEvent{"data", "start"};
+
+  double planned_tokens = 0;
+  std::optional<std::int64_t> train_tokens;  // in one pass; unknown while text is being tokenised
+
+  template <class V>
+  void visit(V&& v) const {
+    v("planned_tokens", planned_tokens, Unit::tokens, "that ITERATIONS steps read");
+    v("train_tokens", train_tokens, Unit::tokens,
+      "in one pass; absent while text is being tokenised");
+  }
+};
+
+// What was resolved from the settings, the data and the machine. In metrics.jsonl the event of its
+// data() precedes it.
+struct RunStarted {
+  static constexpr EventName kEvent{"start",
+                                    "start: what was resolved; the settings are in config.json"};
+
+  std::string dataset;  // the last component of DATA_PATH
+  int train_shards = 0;
+  std::optional<std::int64_t> train_tokens;  // in one pass; unknown while text is being tokenised
+  double planned_tokens = 0;                 // that ITERATIONS steps read
+  std::string val_pattern;
+  std::int64_t val_tokens = 0;
+  std::optional<TokenizerFacts> tokenizer;
+  std::int64_t parameters = 0, mtp_parameters = 0;
+  int world_size = 1;
+  std::int64_t micro_steps = 1;  // of one rank
+  std::int64_t micro_batches = 1, tokens_per_step = 0;
+  std::optional<std::int64_t> schedule_iterations{};  // absent where it follows the clock
+  std::string attention_kernel, device, compute_dtype;
+  bool on_gpu = false;
+  std::string fp8;  // the products that are in FP8, as the setting names them; empty: none
+  std::string threads;
+  double peak_flops = 0;  // of one rank's GPU, a second; 0: unknown
+
+  DataPlanned data() const { return {planned_tokens, train_tokens}; }
+
+  template <class V>
+  void visit(V&& v) const {
+    const auto fact = [&](auto TokenizerFacts::*member) {
+      return tokenizer ? std::optional((*tokenizer).*member) : std::nullopt;
+    };
+    v("dataset", dataset, Unit::none, "the last component of DATA_PATH");
+    v("train_shards", train_shards, Unit::none, "files of the training split");
+    v("val_pattern", val_pattern, Unit::none, "files of the validation split");
+    v("val_tokens", val_tokens, Unit::tokens, "that a validation predicts");
+    v("model_params", parameters, Unit::parameters, "of the model");
+    v("mtp_params", mtp_parameters, Unit::parameters, "of them in multi-token heads");
+    v("tokens_per_step", tokens_per_step, required(Unit::tokens), "of all ranks");
+    v("world_size", world_size, required(), "ranks");
+    v("micro_steps", micro_steps, Unit::none, "of a rank in a step");
+    v("micro_batches", micro_batches, Unit::none, "of all ranks in a step");
+    v("schedule_iterations", schedule_iterations, Unit::steps,
+      "of the schedule; absent where it follows the clock");
+    v("attention_kernel", attention_kernel, Unit::none, "what computes attention");
+    v("device", device, Unit::none, "name of a rank's GPU, or the CPU");
+    v("compute_dtype", compute_dtype, Unit::none, "of activations and products");
+    v("fp8", if_any(fp8), Unit::none, "the products that are in FP8; absent where none is");
+    v("threads", threads, Unit::none, "how many compute on the CPU");
+    v("peak_flops", if_any(peak_flops), Unit::flop_s,
+      "dense, of one rank's GPU; absent where unknown");
+    v("tokenizer", fact(&TokenizerFacts::format), Unit::none,
+      "sentencepiece or gpt2; absent without TOKENIZER_PATH");
+    v("tokenizer_pieces", fact(&TokenizerFacts::pieces), Unit::none,
+      "that have an id; absent likewise");
+    v("val_unknown_tokens", fact(&TokenizerFacts::unknown_tokens), Unit::tokens,
+      "unknown pieces to predict in the validation split, of 0 bytes each; absent likewise");
+    v("tokenizer_normalises", tokenizer ? if_any(tokenizer->normalisation) : std::nullopt,
+      Unit::none, "what of the text it changes; absent where nothing");
+  }
+};
+
+// A size that the model computes with, larger than the settings' because a GPU is slow at that one.
+struct SizePadded {
+  static constexpr EventName kEvent{"padding", "start, each size that is padded on a GPU"};
+
+  std::string name;
+  std::int64_t size = 0, padded = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("name", name, Unit::none, "vocab, model_dim, head_dim or mlp");
+    v("size", size, Unit::none, "by the settings");
+    v("padded", padded, Unit::none, "what is computed with");
+  }
+};
+
+// GRAD_ACCUM_STEPS=auto: micro-batches of `sequences` are computed in parts.
+struct MicroBatchCut {
+  static constexpr EventName kEvent{"micro_batch", "start, GRAD_ACCUM_STEPS=auto"};
+
+  std::int64_t sequences = 0, parts = 1;
+  // Bytes of the GPU that the passes over a part take with all else, and that there are; 0 on a
+  // CPU, where nothing is measured.
+  std::int64_t peak = 0, usable = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    const auto measured = [&](std::int64_t size) {
+      return usable > 0 ? std::optional(size) : std::nullopt;
+    };
+    v("sequences", sequences, Unit::none, "of a micro-batch");
+    v("parts", parts, Unit::none, "that it is cut into");
+    v("peak_bytes", measured(peak), Unit::bytes,
+      "reserved at most during a part's passes; absent on a CPU");
+    v("usable_bytes", measured(usable), Unit::bytes, "of the GPU; absent on a CPU");
+  }
+};
+
+struct WarmUpStepEnded {
+  static constexpr EventName kEvent{"warmup_step", "every warm-up step"};
+
+  std::int64_t step = 0, steps = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("step", step, Unit::steps, "from 1");
+    v("steps", steps, Unit::steps, "in all");
+  }
+};
+
+// The run goes on from a checkpoint; its next step is `step` + 1.
+struct Resumed {
+  static constexpr EventName kEvent{
+      "resume", "the run goes on from a checkpoint; the events behind that step are gone"};
+
+  std::int64_t step = 0;
+  std::string checkpoint;
+  int world_size = 1;  // of the run that saved it
+
+  template <class V>
+  void visit(V&& v) const {
+    v("step", step, required(Unit::steps), "of the checkpoint");
+    v("checkpoint", checkpoint, Unit::none, "its folder");
+    v("saved_world_size", world_size, Unit::none, "ranks of the run that saved it");
+  }
+};
+
+}  // namespace tg

@@ -1,0 +1,101 @@
+#include "text/byte_level_bpe.h"
+
+#include <functional>
+#include <queue>
+#include <tuple>
+
+#include "text/pre_tokenizer.h"
+
+namespace tg {
+namespace {
+
+// A word's pieces so far, as a list: a merge gives the left one the new id and removes the right.
+struct Node {
+  int id;                      // -1: removed
+  std::uint32_t before, next;  // word size: none
+};
+
+// A merge that may be done; by id, then from left to right.
+struct Candidate {
+  std::uint16_t id;
+  std::uint32_t left;     // its node
+  int left_id, right_id;  // as they were when it was found
+
+  bool operator>(const Candidate& other) const {
+    return std::tie(id, left) > std::tie(other.id, other.left);
+  }
+};
+
+}  // namespace
+
+ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary) : merges_(std::move(vocabulary.merges)) {
+  pieces_ = std::move(vocabulary.pieces);
+  kinds_.assign(pieces_.size(), PieceKind::normal);
+  kinds_.back() = PieceKind::control;
+  for (std::size_t id = 0; id + 1 < pieces_.size(); ++id) {
+    if (pieces_[id].size() > 1) continue;
+    id_of_byte_[static_cast<unsigned char>(pieces_[id].front())] = static_cast<std::uint16_t>(id);
+  }
+  std::vector<std::uint16_t> merged;
+  for (std::size_t id = 0; id + 1 < pieces_.size(); ++id) {
+    merged.clear();
+    if (!vocabulary.whole_words) merge(pieces_[id], merged);
+    // Most words are found here, without merging.
+    if (vocabulary.whole_words || merged.size() == 1) {
+      words_.emplace(pieces_[id], static_cast<std::uint16_t>(id));
+    }
+  }
+}
+
+void ByteLevelBpe::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
+  for_each_word(text, [&](std::string_view word) {
+    const auto whole = words_.find(word);
+    if (whole != words_.end()) {
+      ids.push_back(whole->second);
+    } else {
+      merge(word, ids);
+    }
+  });
+}
+
+std::string ByteLevelBpe::decode(std::span<const std::uint16_t> ids) const {
+  std::string bytes;
+  for (const auto id : ids) {
+    if (id < pieces_.size() && kinds_[id] == PieceKind::normal) bytes += pieces_[id];
+  }
+  return bytes;
+}
+
+// A queue rather than a search for each merge: a word may be a megabyte of one letter.
+void ByteLevelBpe::merge(std::string_view word, std::vector<std::uint16_t>& ids) const {
+  const auto size = static_cast<std::uint32_t>(word.size());
+  std::vector<Node> nodes(size);
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
+  const auto add_candidate = [&](std::uint32_t left) {
+    if (left >= size || nodes[left].next >= size) return;
+    const int left_id = nodes[left].id, right_id = nodes[nodes[left].next].id;
+    const auto found = merges_.find(static_cast<std::uint32_t>(left_id) << 16 |
+                                    static_cast<std::uint32_t>(right_id));
+    if (found != merges_.end()) candidates.push({found->second, left, left_id, right_id});
+  };
+  for (std::uint32_t i = 0; i < size; ++i) {
+    nodes[i] = {id_of_byte_[static_cast<unsigned char>(word[i])], i == 0 ? size : i - 1, i + 1};
+  }
+  for (std::uint32_t i = 0; i < size; ++i) add_candidate(i);
+  while (!candidates.empty()) {
+    const auto [id, left, left_id, right_id] = candidates.top();
+    candidates.pop();
+    const auto right = nodes[left].next;
+    if (right >= size || nodes[left].id != left_id || nodes[right].id != right_id) continue;
+    nodes[left] = {id, nodes[left].before, nodes[right].next};
+    nodes[right].id = -1;
+    if (nodes[left].next < size) nodes[nodes[left].next].before = left;
+    add_candidate(nodes[left].before);
+    add_candidate(left);
+  }
+  for (std::uint32_t i = 0; i < size; i = nodes[i].next) {
+    ids.push_back(static_cast<std::uint16_t>(nodes[i].id));
+  }
+}
+
+}  // namespace tg

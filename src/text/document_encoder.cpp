@@ -1,0 +1,123 @@
+#include "text/document_encoder.h"
+
+#include <cassert>
+#include <utility>
+
+#include "base/error.h"
+
+namespace tg {
+namespace {
+
+// Small documents share a job, so that queueing costs little compared with tokenizing.
+constexpr std::size_t job_bytes = 1 << 18;
+// Long documents are split: this bounds memory, keeps all threads busy, and the tokenizer is 1.8
+// times as fast on 4 KiB as on 256 KiB at a time.
+constexpr std::size_t part_bytes = 1 << 12;
+
+}  // namespace
+
+void require_bos(const Tokenizer& tokenizer) {
+  REQUIRE(
+      tokenizer.bos_id() >= 0, ExitCode::config,
+      "the tokenizer has no BOS piece, which every document begins with; train it with a bos_id");
+}
+
+DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads)
+    : tokenizer_(tokenizer),
+      reader_(reader),
+      loss_(tokenizer),
+      most_in_flight_(2 * static_cast<std::size_t>(threads) + 1) {
+  assert(threads > 0);
+  require_bos(tokenizer);
+  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+}
+
+DocumentEncoder::~DocumentEncoder() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    jobs_.clear();
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+std::vector<DocumentEncoder::Part> DocumentEncoder::next() {
+  submit_more();
+  if (in_flight_.empty()) return {};
+  auto parts = in_flight_.front().get();
+  in_flight_.pop_front();
+  return parts;
+}
+
+void DocumentEncoder::submit_more() {
+  while (in_flight_.size() < most_in_flight_) {
+    auto texts = take_texts();
+    if (texts.empty()) return;
+    Job job([this, mine = std::move(texts)] { return encode(mine); });
+    in_flight_.push_back(job.get_future());
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back(std::move(job));
+    }
+    wake_.notify_one();
+  }
+}
+
+std::vector<DocumentEncoder::Text> DocumentEncoder::take_texts() {
+  std::vector<Text> texts;
+  std::size_t bytes = 0;
+  while (bytes < job_bytes) {
+    if (texts_.empty()) {
+      if (ended_) break;
+      auto document = reader_.next();
+      ended_ = !document.has_value();
+      if (ended_) {
+        loss_.finish();
+        break;
+      }
+      const auto shared = std::make_shared<const Document>(std::move(*document));
+      loss_.add(shared->text);
+      for (const std::string_view part : tokenizer_.split(shared->text, part_bytes)) {
+        texts_.push_back({shared, part, part.data() == shared->text.data()});
+      }
+    }
+    bytes += texts_.front().text.size();
+    texts.push_back(std::move(texts_.front()));
+    texts_.pop_front();
+  }
+  return texts;
+}
+
+std::vector<DocumentEncoder::Part> DocumentEncoder::encode(const std::vector<Text>& texts) const {
+  std::vector<Part> parts;
+  for (const Text& text : texts) {
+    Part part{.tokens = {},
+              .text_bytes = static_cast<std::int64_t>(text.text.size()),
+              .begins_document = text.begins_document};
+    if (part.begins_document) {
+      part.tokens.push_back(static_cast<std::uint16_t>(tokenizer_.bos_id()));
+      tokenizer_.encode(text.text, part.tokens);
+    } else {
+      tokenizer_.encode_continued(text.text, part.tokens);
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+void DocumentEncoder::work() {
+  while (true) {
+    Job job;
+    {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+      if (stop_) return;
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+    }
+    job();  // next() rethrows its exception from the future
+  }
+}
+
+}  // namespace tg

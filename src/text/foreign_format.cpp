@@ -1,0 +1,86 @@
+#include "text/foreign_format.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/replaced.h"
+
+namespace tg {
+namespace {
+
+using namespace std::string_view_literals;
+
+struct Format {
+  std::string_view magic;
+  std::size_t at;  // where magic is
+  const char* name;
+  const char* command;  // FILE, OUT (without its last suffix) and KEY are filled in
+};
+
+#define PRINT_ROWS(imports, batches)                                               \
+  "python3 -c \"import json, " imports "; [print(json.dumps(r)) for b in " batches \
+  " for r in b.to_pylist()]\" >OUT.jsonl"
+
+constexpr const char* kParquet =
+    PRINT_ROWS("pyarrow.parquet as p", "p.ParquetFile('FILE').iter_batches(columns=['KEY'])");
+constexpr const char* kArrowFile =
+    PRINT_ROWS("pyarrow as a",
+               "a.ipc.open_file(a.memory_map('FILE')).read_all().select(['KEY']).to_batches()");
+constexpr const char* kArrowStream =
+    PRINT_ROWS("pyarrow as a",
+               "a.ipc.open_stream(a.memory_map('FILE')).read_all().select(['KEY']).to_batches()");
+constexpr const char* kFeather =
+    PRINT_ROWS("pyarrow.feather as f", "f.read_table('FILE', columns=['KEY']).to_batches()");
+constexpr const char* kNumpy =
+    "python3 -c \"import json, numpy as n; [print(json.dumps({'KEY': str(t)})) for t in "
+    "n.load('FILE')]\" >OUT.jsonl";
+constexpr const char* kUnzip = "python3 -m zipfile -e FILE OUT (a folder, which is read whole)";
+constexpr const char* kUntar = "mkdir OUT && tar -xf FILE -C OUT (a folder, which is read whole)";
+
+constexpr Format kFormats[] = {
+    {"PAR1"sv, 0, "Parquet", kParquet},
+    {"PARE"sv, 0, "Parquet, encrypted", kParquet},
+    {"ARROW1"sv, 0, "an Arrow file", kArrowFile},
+    {"\xff\xff\xff\xff"sv, 0, "an Arrow stream", kArrowStream},
+    {"FEA1"sv, 0, "a Feather file", kFeather},
+    {"\x93NUMPY"sv, 0, "a NumPy array", kNumpy},
+    {"PK\3\4"sv, 0, "a zip archive", kUnzip},
+    {"PK\5\6"sv, 0, "an empty zip archive", kUnzip},
+    {"PK\7\x8"sv, 0, "a zip archive", kUnzip},
+    {"ustar"sv, 257, "a tar archive", kUntar},
+    {"BZh"sv, 0, "bzip2 data", "bzip2 -dk FILE"},
+    {"7z\xbc\xaf\x27\x1c"sv, 0, "a 7z archive", "7z x -oOUT FILE (a folder, which is read whole)"},
+    {"\x04\x22\x4d\x18"sv, 0, "lz4 data", "lz4 -d FILE"},
+    {"%PDF-"sv, 0, "PDF", "pdftotext FILE"},
+    // UTF-32's mark begins like UTF-16's.
+    {"\xff\xfe\0\0"sv, 0, "UTF-32", "iconv -f UTF-32 -t UTF-8 FILE >OUT.utf8.txt"},
+    {"\0\0\xfe\xff"sv, 0, "UTF-32", "iconv -f UTF-32 -t UTF-8 FILE >OUT.utf8.txt"},
+    {"\xff\xfe"sv, 0, "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >OUT.utf8.txt"},
+    {"\xfe\xff"sv, 0, "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >OUT.utf8.txt"},
+};
+
+std::string command_for(const Format& format, const UnpackedFile& file,
+                        const std::string& text_key) {
+  const std::string unpacked(without_compression(file.path()));
+  const auto out = std::filesystem::path(unpacked).replace_extension().string();
+  auto command = replaced(replaced(format.command, "KEY", text_key), "OUT", out);
+  // tar unpacks by itself.
+  const bool as_it_is = !file.is_compressed() || format.command == kUntar;
+  command = replaced(command, "FILE", as_it_is ? file.path() : unpacked);
+  return as_it_is ? command : "unpack it, then " + command;
+}
+
+}  // namespace
+
+void refuse_foreign_format(std::string_view head, const UnpackedFile& file,
+                           const std::string& text_key) {
+  const auto* const format = std::ranges::find_if(kFormats, [&](const Format& one) {
+    return head.size() >= one.at && head.substr(one.at).starts_with(one.magic);
+  });
+  if (format == std::end(kFormats)) return;
+  fail(ExitCode::bad_data, "{} is {} (expected text in UTF-8 or JSON); convert it: {}", file.path(),
+       format->name, command_for(*format, file, text_key));
+}
+
+}  // namespace tg

@@ -1,0 +1,122 @@
+#include "text/model_proto.h"
+
+#include <cstdint>
+
+namespace tg {
+namespace {
+
+// Field numbers of sentencepiece_model.proto.
+constexpr std::uint64_t piece_field = 1, trainer_field = 2, normalizer_field = 3;
+constexpr std::uint64_t piece_type_field = 3, user_defined_type = 4;  // of a piece
+constexpr std::uint64_t type_field = 3, suffix_field = 24;            // of the trainer
+constexpr std::uint64_t rules_field = 1, map_field = 2, prefix_field = 3, extra_field = 4,
+                        escape_field = 5;  // of the normalizer
+
+std::optional<std::uint64_t> take_varint(std::string_view& bytes) {
+  std::uint64_t value = 0;
+  for (int shift = 0; shift < 64; shift += 7) {
+    if (bytes.empty()) return {};
+    const auto byte = static_cast<unsigned char>(bytes.front());
+    bytes.remove_prefix(1);
+    value |= std::uint64_t{byte & 0x7fU} << shift;
+    if (byte < 0x80) return value;
+  }
+  return {};
+}
+
+struct Field {
+  std::uint64_t number = 0;
+  std::uint64_t value = 0;   // of a varint
+  std::string_view content;  // of a string or message
+};
+
+std::optional<Field> take_field(std::string_view& bytes) {
+  const auto tag = take_varint(bytes);
+  if (!tag) return {};
+  Field field{.number = *tag >> 3, .value = 0, .content = {}};
+  std::uint64_t length = 0;
+  switch (*tag & 7) {
+    case 0: {
+      const auto value = take_varint(bytes);
+      if (!value) return {};
+      field.value = *value;
+      return field;
+    }
+    case 1:
+      length = 8;
+      break;
+    case 5:
+      length = 4;
+      break;
+    case 2: {
+      const auto value = take_varint(bytes);
+      if (!value) return {};
+      length = *value;
+      break;
+    }
+    default:
+      return {};
+  }
+  if (length > bytes.size()) return {};
+  field.content = bytes.substr(0, length);
+  bytes.remove_prefix(length);
+  return field;
+}
+
+// Calls `visit` with each field; false if the bytes are not a complete message.
+template <class Visit>
+bool for_each_field(std::string_view bytes, Visit visit) {
+  while (!bytes.empty()) {
+    const auto field = take_field(bytes);
+    if (!field) return false;
+    visit(*field);
+  }
+  return true;
+}
+
+bool scan_piece(std::string_view bytes, ModelProto& model) {
+  model.user_defined.push_back(false);
+  return for_each_field(bytes, [&](const Field& field) {
+    if (field.number == piece_type_field)
+      model.user_defined.back() = field.value == user_defined_type;
+  });
+}
+
+bool scan_trainer(std::string_view bytes, ModelProto& model) {
+  return for_each_field(bytes, [&](const Field& field) {
+    if (field.number == type_field) model.type = static_cast<ModelType>(field.value);
+    if (field.number == suffix_field) model.space_as_suffix = field.value != 0;
+  });
+}
+
+bool scan_normalizer(std::string_view bytes, ModelProto& model) {
+  return for_each_field(bytes, [&](const Field& field) {
+    if (field.number == rules_field) model.rules = field.content;
+    if (field.number == map_field) model.has_rules = !field.content.empty();
+    if (field.number == prefix_field) model.adds_space = field.value != 0;
+    if (field.number == extra_field) model.removes_spaces = field.value != 0;
+    if (field.number == escape_field) model.marks_spaces = field.value != 0;
+  });
+}
+
+}  // namespace
+
+std::optional<ModelProto> scan_model_proto(std::string_view bytes) {
+  ModelProto model;
+  bool parts = true;
+  const bool whole = for_each_field(bytes, [&](const Field& field) {
+    if (field.number == piece_field) {
+      parts = parts && scan_piece(field.content, model);
+    } else if (field.number == trainer_field) {
+      model.has_trainer = true;
+      parts = parts && scan_trainer(field.content, model);
+    } else if (field.number == normalizer_field) {
+      model.has_normalizer = true;
+      parts = parts && scan_normalizer(field.content, model);
+    }
+  });
+  if (!whole || !parts) return {};
+  return model;
+}
+
+}  // namespace tg

@@ -1,0 +1,54 @@
+#pragma once
+#include <memory>
+#include <string>
+
+#include "text/model_proto.h"
+#include "text/tokenizer_model.h"
+#include "text/unigram_path.h"
+
+namespace sentencepiece {
+class SentencePieceProcessor;
+}
+
+namespace tg {
+
+// A SentencePiece model, as its library reads it.
+class SentencePieceModel final : public TokenizerModel {
+ public:
+  // Of a file's `bytes`; `path` for messages. Errors: bad_data (cut short or no SentencePiece
+  // model); config (ids do not fit 16 bits).
+  SentencePieceModel(std::string_view bytes, const std::string& path);
+  ~SentencePieceModel() override;
+
+  std::string_view format() const override { return "sentencepiece"; }
+  bool byte_level() const override { return false; }
+  SpaceMarks spaces() const override { return spaces_; }
+  std::string normalisation() const override { return normalisation_; }
+  int bos_id() const override;
+  int unknown_id() const override;
+  void encode(std::string_view text, std::vector<std::uint16_t>& ids) const override;
+  void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override;
+  std::string decode(std::span<const std::uint16_t> ids) const override;
+  std::string decode_continued(std::span<const std::uint16_t> ids) const override;
+  std::string keeping_flags() const override;
+  std::string normalized(std::string_view text) const override;
+  bool splittable() const override { return splittable_; }
+
+ private:
+  SpaceMarks find_spaces() const;
+  // A unigram model's long text, in memory that does not grow with it.
+  void encode_long(std::string_view text, std::vector<std::uint16_t>& ids) const;
+  std::string joined_pieces(std::string_view text) const;
+  std::unique_ptr<const UnigramPieces> unigram_pieces();
+  bool find_whether_splittable() const;
+
+  std::unique_ptr<sentencepiece::SentencePieceProcessor> processor_;
+  ModelProto proto_;
+  SpaceMarks spaces_;
+  std::string normalisation_;
+  bool splittable_ = false;
+  std::unique_ptr<const UnigramPieces> unigram_;  // null: encode_long() is not for this model
+  std::vector<std::string> whole_;                // pieces that the normaliser leaves as they are
+};
+
+}  // namespace tg

@@ -1,0 +1,62 @@
+#include "text/text_buffer.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace tg {
+namespace {
+
+// Of a packed file less, since its unpacker has a window of some 2 MiB.
+constexpr std::size_t kPart = 1 << 20, kPackedPart = 1 << 17;
+constexpr std::size_t kLargestDocument = std::size_t{1} << 30;  // the tokenizer counts in int
+
+bool is_control(char byte) {
+  const bool spaces = byte >= '\t' && byte <= '\r';
+  return byte >= 0 && byte < ' ' && !spaces && byte != '\x1b';
+}
+
+}  // namespace
+
+bool TextBuffer::fill() {
+  if (ended_) return false;
+  buffer_.erase(0, begin_);
+  offset_ += static_cast<std::int64_t>(begin_);
+  begin_ = 0;
+  REQUIRE(buffer_.size() <= kLargestDocument, ExitCode::bad_data,
+          "a document of {} at byte {} is too long (at most {} bytes); choose another document "
+          "separator",
+          file_.path(), offset_, kLargestDocument);
+  const std::size_t before = buffer_.size();
+  buffer_.resize(before + (file_.is_compressed() ? kPackedPart : kPart));
+  const auto got = file_.read(std::span(buffer_).subspan(before));
+  buffer_.resize(before + got);
+  ended_ = got == 0;
+  return !ended_;
+}
+
+void TextBuffer::fill_to(std::size_t bytes) {
+  while (text().size() < bytes && fill()) {
+  }
+}
+
+void TextBuffer::take(std::size_t bytes) {
+  begin_ += bytes;
+}
+
+void TextBuffer::take_counted(std::size_t bytes) {
+  position_.advance(text().substr(0, bytes));
+  take(bytes);
+}
+
+// Of random bytes a tenth are control characters, of text in any encoding of single bytes none.
+bool TextBuffer::looks_like_text(std::int64_t at) const {
+  constexpr std::size_t kAround = 4096;
+  const auto middle = static_cast<std::size_t>(at - offset_);
+  const auto begin = middle - std::min(middle, kAround);
+  const auto sample = std::string_view(buffer_).substr(begin, middle - begin + kAround);
+  const auto controls = static_cast<std::size_t>(std::ranges::count_if(sample, is_control));
+  return sample.find('\0') == std::string_view::npos && 50 * controls <= sample.size();
+}
+
+}  // namespace tg

@@ -1,0 +1,35 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "files/byte_order_mark.h"
+
+namespace tg {
+
+struct TextLine {
+  std::string_view text;  // without its end, \n or \r\n
+  std::int64_t number;    // from 1
+};
+
+// The lines of a file's text, one after another, without a byte order mark; the end of the last
+// line begins no other.
+class TextLines {
+ public:
+  explicit TextLines(std::string_view text) : rest_(without_byte_order_mark(text)) {}
+
+  std::optional<TextLine> next() {
+    if (rest_.empty()) return {};
+    const auto end = rest_.find('\n');
+    auto line = rest_.substr(0, end);
+    rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    return TextLine{.text = line, .number = ++number_};
+  }
+
+ private:
+  std::string_view rest_;
+  std::int64_t number_ = 0;
+};
+
+}  // namespace tg

@@ -1,0 +1,87 @@
+#include "weights/weights_file.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/grad_mode.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/error.h"
+#include "files/byte_source.h"
+#include "weights/safetensors.h"
+#include "weights/safetensors_index.h"
+#include "weights/tensor_check.h"
+#include "weights/torch_file.h"
+
+namespace tg {
+namespace {
+
+// `missing a, b; ` or nothing.
+std::string listed(const char* what, const std::vector<std::string>& names) {
+  return names.empty() ? "" : fmt::format("{} {}; ", what, names_text(names));
+}
+
+}  // namespace
+
+WeightsFormat weights_format(const std::string& path) {
+  const FileSource source(path);
+  if (!source.holds(0, 4)) return WeightsFormat::safetensors;
+  const std::string magic = source.read(0, 4);
+  // The second is torch.save's format before zips, for which load_torch has an error of its own.
+  // Read as a safetensors header length, either would be tens of megabytes.
+  if (magic == "PK\3\4" || magic == "\x80\x02\x8a\x0a") return WeightsFormat::torch;
+  // A header of so odd a length has zeros behind its first byte.
+  const bool json = magic[0] == '{' && magic[1] != '\0' && magic[2] != '\0' && magic[3] != '\0';
+  return json ? WeightsFormat::safetensors_index : WeightsFormat::safetensors;
+}
+
+StateDict load_weights(const std::string& path) {
+  switch (weights_format(path)) {
+    case WeightsFormat::torch:
+      return load_torch(path);
+    case WeightsFormat::safetensors_index:
+      return {load_safetensors_index(path), {}, {}};
+    case WeightsFormat::safetensors:
+      break;
+  }
+  return {load_safetensors(path), {}, {}};
+}
+
+void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,
+               ExitCode misfit) {
+  std::unordered_map<std::string_view, const at::Tensor*> found;
+  std::vector<std::string> missing, unexpected, misshapen, no_numbers;
+  for (const auto& [name, tensor] : from) found.emplace(name, &tensor);
+  for (const auto& [name, tensor] : into) {
+    const auto match = found.find(name);
+    if (match == found.end())
+      missing.push_back(name);
+    else if (match->second->sizes() != tensor.sizes())
+      misshapen.push_back(fmt::format("{} (expected {}, found {})", name,
+                                      shape_text(tensor.sizes()),
+                                      shape_text(match->second->sizes())));
+    else if (!match->second->is_floating_point())
+      no_numbers.push_back(
+          fmt::format("{} ({})", name, c10::toString(match->second->scalar_type())));
+  }
+  std::unordered_map<std::string_view, size_t> expected;
+  for (const auto& [name, tensor] : into) expected.emplace(name, 0);
+  for (const auto& [name, tensor] : from)
+    if (!expected.count(name)) unexpected.push_back(escaped(name));
+
+  const std::string misfits = listed("missing", missing) + listed("unexpected", unexpected) +
+                              listed("other shapes:", misshapen) +
+                              listed("no floating-point numbers:", no_numbers);
+  REQUIRE(misfits.empty(), misfit,
+          "{}: the weights do not fit the model: {}check the model's settings", path, misfits);
+  const torch::NoGradGuard no_grad;
+  for (auto& [name, tensor] : into) tensor.copy_(*found.at(name));
+  if (const auto name = first_nonfinite(into)) {
+    fail(ExitCode::internal,
+         "{}: {} is not finite (expected finite numbers, found NaN or infinity); the model is not "
+         "used and nothing is written. train_gpt inspect counts such numbers",
+         path, *name);
+  }
+}
+
+}  // namespace tg

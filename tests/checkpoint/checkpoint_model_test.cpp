@@ -1,0 +1,135 @@
+#include "checkpoint/checkpoint_model.h"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/host_snapshot.h"
+#include "tests/files/testing.h"
+#include "tests/train/train_steps.h"
+#include "weights/safetensors.h"
+
+namespace tg::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A run of a few steps whose checkpoints hold a whole state.
+class CheckpointModelTest : public testing::Test {
+ protected:
+  // After `steps` steps saves the state as one rank does, and as two that share it.
+  void train(const std::function<void(AveragingConfig&)>& set, int steps) {
+    settings = test::tiny_settings(test::tiny_switches());
+    auto& averaging = settings.averaging;
+    averaging.ema_enabled = averaging.swa_enabled = averaging.lawa_enabled = false;
+    set(averaging);
+    rank.emplace(settings, alone);
+    state.emplace(settings, at::kCPU, alone, rank->table(), rank->optimizer(),
+                  rank->model().fp8_scales(), rank->feeder());
+    state->start_average();
+    for (int i = 1; i <= steps; ++i) {
+      rank->step();
+      state->average->update(i, /*lr_scale=*/0.1);
+    }
+    for (const int files : {1, 2}) save(files, files);
+  }
+
+  void save(std::int64_t step, int files) {
+    HostSnapshot snapshot(at::kCPU, /*rank=*/0, /*world_size=*/1);
+    snapshot.copy_tensors(*state);
+    snapshot.copy_scalars(*state);
+    std::vector<NamedTensors> shares(static_cast<std::size_t>(files));
+    std::size_t i = 0;
+    for (const auto& named : snapshot.wait()) shares[i++ % shares.size()].push_back(named);
+    const auto folder = begin_checkpoint(root(), step);
+    Manifest manifest{
+        .step = step, .world_size = files, .program = "", .settings = {}, .files = {}};
+    for (i = 0; i < shares.size(); ++i) {
+      const auto name = "rank-" + std::to_string(i);
+      manifest.files.push_back({name, save_safetensors(folder + "/" + name, shares[i])});
+    }
+    publish_checkpoint(root(), manifest);
+  }
+
+  std::string root() const { return dir / "checkpoints"; }
+  std::string folder_of(std::int64_t step) const { return checkpoint_folder(root(), step); }
+  NamedTensors copies() const {
+    NamedTensors all;
+    for (const auto& [name, value] : rank->table().named_values())
+      all.emplace_back(name, value.clone());
+    return all;
+  }
+  static void expect_same(const NamedTensors& found, const NamedTensors& expected) {
+    std::map<std::string, at::Tensor> by_name(found.begin(), found.end());
+    ASSERT_EQ(by_name.size(), expected.size());
+    for (const auto& [name, value] : expected)
+      EXPECT_TRUE(test::is_same(by_name.at(name), value)) << name;
+  }
+  const TempDir dir;
+  Communicator alone;
+  Settings settings;
+  std::optional<test::TrainingRank> rank;
+  std::optional<RunState> state;
+};
+
+TEST_F(CheckpointModelTest, IsWhatItsRunWouldEndWithToTheBit) {
+  struct Case {
+    std::string which;
+    int steps;
+    std::function<void(AveragingConfig&)> set;
+  };
+  const auto ema = [](auto& a) { a.ema_enabled = true; };
+  const auto lawa = [](auto& a) {
+    a.lawa_enabled = true;
+    a.lawa_freq = 1;
+    a.lawa_k = 3;
+  };
+  const auto swa = [](auto& a) {
+    a.swa_enabled = true;
+    a.swa_every = 2;
+  };
+  const Case cases[] = {
+      {"the average (EMA) of the weights", 3, ema},
+      {"the average (LAWA, k=3) of the weights", 4, lawa},
+      {"the average (EMA) of the weights", 1, lawa},  // of one copy there is no mean
+      {"the average (SWA, k=2) of the weights", 5, swa},
+      {"the weights as trained", 1, swa},  // SWA has not begun
+      {"the weights as trained", 2, [](auto&) {}},
+  };
+  for (const auto& [which, steps, set] : cases) {
+    SCOPED_TRACE(which + ", step " + std::to_string(steps));
+    train(set, steps);
+    const auto raw = copies();
+    const bool averages = !state->average->apply().empty();
+    for (const auto step : {1, 2}) {
+      const auto model = read_checkpoint_model(folder_of(step), WeightsChoice::automatic);
+      EXPECT_EQ(model.which, which);
+      expect_same(model.weights, copies());
+      expect_same(read_checkpoint_model(folder_of(step), WeightsChoice::raw).weights, raw);
+      if (averages) {
+        expect_same(read_checkpoint_model(folder_of(step), WeightsChoice::ema).weights, copies());
+      } else {
+        expect_error([&] { read_checkpoint_model(folder_of(step), WeightsChoice::ema); },
+                     ExitCode::usage, "has no average");
+      }
+    }
+  }
+}
+
+TEST_F(CheckpointModelTest, TheNewestValidOneIsTaken) {
+  train([](auto&) {}, 1);
+  EXPECT_EQ(read_newest_model(root(), WeightsChoice::automatic).folder, folder_of(2));
+  write_file(folder_of(2) + "/rank-1", "damaged");
+  EXPECT_EQ(read_newest_model(root(), WeightsChoice::automatic).folder, folder_of(1));
+  expect_error([&] { read_checkpoint_model(folder_of(2), WeightsChoice::automatic); },
+               ExitCode::bad_data, "rank-1");
+  fs::remove(folder_of(1) + "/manifest.json");
+  expect_error([&] { read_newest_model(root(), WeightsChoice::automatic); }, ExitCode::bad_data,
+               "expected a valid checkpoint, found none (");
+  expect_error([&] { read_newest_model(dir / "none", WeightsChoice::automatic); },
+               ExitCode::missing_input, "expected a valid checkpoint, found none");
+}
+
+}  // namespace
+}  // namespace tg::test

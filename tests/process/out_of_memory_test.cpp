@@ -1,0 +1,39 @@
+#include "process/out_of_memory.h"
+
+#include <gtest/gtest.h>
+
+namespace tg {
+namespace {
+
+std::string message(const Settings& settings) {
+  return explain_out_of_memory(settings, "CUDA out of memory").what();
+}
+
+bool has(const std::string& text, const char* words) {
+  return text.find(words) != std::string::npos;
+}
+
+TEST(OutOfMemory, TheMessageSaysWhatWouldHelpThatIsNotYetSet) {
+  Settings settings;
+  settings.model.vocab_size = 1024;
+  const auto usual = message(settings);
+  EXPECT_TRUE(has(usual,
+                  "micro-batches of 98304 tokens (48 sequences of 2048, whose logits alone "
+                  "take 4 MiB each): CUDA out of memory; set GRAD_ACCUM_STEPS=auto"))
+      << usual;
+  EXPECT_TRUE(has(usual, "ACTIVATION_RECOMPUTE=block")) << usual;
+  EXPECT_TRUE(has(usual, "lower TRAIN_BATCH_TOKENS")) << usual;
+
+  settings.run.grad_accum_steps = {.automatic = true};
+  const auto measured = message(settings);
+  EXPECT_TRUE(has(measured, "; set ACTIVATION_RECOMPUTE=block")) << measured;
+  EXPECT_FALSE(has(measured, "TRAIN_BATCH_TOKENS")) << measured;
+
+  settings.runtime.activation_recompute = ActivationRecompute::block;
+  const auto both = message(settings);
+  EXPECT_TRUE(has(both, "; lower TRAIN_SEQ_LEN, or choose a smaller MODEL_DIM")) << both;
+  EXPECT_FALSE(has(both, "ACTIVATION_RECOMPUTE")) << both;
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,194 @@
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "data/byte_count.h"
+#include "tests/text/documents.h"
+#include "text/tokenizer.h"
+
+namespace tg {
+namespace {
+
+using test::error_of;
+using test::expect_part;
+using test::expect_start;
+using test::read_file;
+using test::TempDir;
+using test::write_file;
+using Ids = std::vector<std::uint16_t>;
+
+Ids encode(const Tokenizer& tokenizer, std::string_view text) {
+  Ids ids;
+  tokenizer.encode(text, ids);
+  return ids;
+}
+
+const nlohmann::json& told() {
+  static const auto all =
+      nlohmann::json::parse(read_file(std::string(TEST_DATA_DIR) + "/gpt2_tokens.json"));
+  return all;
+}
+
+// The same vocabulary in both of its files.
+class AgainstPythons : public testing::TestWithParam<const char*> {
+ protected:
+  Tokenizer open(const std::string& name, int vocab_size = 0) const {
+    write_file(dir / name, told()[GetParam()].get<std::string>());
+    return Tokenizer(dir / name, vocab_size);
+  }
+  TempDir dir;
+};
+
+TEST_P(AgainstPythons, EncodesEveryTextAlikeAndDecodesItToItself) {
+  const auto tokenizer = open("vocabulary");
+  EXPECT_EQ(tokenizer.format(), "gpt2");
+  EXPECT_EQ(tokenizer.pieces(), 701);
+  EXPECT_EQ(tokenizer.bos_id(), 700);
+  for (const auto& sample : told()["samples"]) {
+    const auto text = sample["text"].get<std::string>();
+    const auto ids = encode(tokenizer, text);
+    EXPECT_EQ(ids, sample["ids"].get<Ids>()) << sample["text"];
+    EXPECT_EQ(tokenizer.decode(ids), text);
+  }
+}
+
+TEST_P(AgainstPythons, EncodesThousandsOfDocumentsAlikeAndCountsTheirBytes) {
+  EXPECT_EQ(test::digest_of_documents(open("vocabulary")), told()["documents"]);
+}
+
+TEST_P(AgainstPythons, CountsTheBytesOfEachPieceAndOfEveryTextWithItsSpaces) {
+  const auto tokenizer = open("vocabulary");
+  const auto table = make_byte_table(tokenizer, 704);
+  auto counts = told()["byte_counts"].get<std::vector<std::int16_t>>();
+  counts.resize(704);
+  EXPECT_EQ(table.base_bytes, counts);
+  EXPECT_EQ(table.leading_space, std::vector<std::uint8_t>(704));
+  for (const auto& sample : told()["samples"]) {
+    Ids ids{700};
+    const auto text = sample["text"].get<std::string>();
+    tokenizer.encode(text, ids);
+    EXPECT_EQ(count_bytes(table, ids), std::ssize(text));
+  }
+}
+
+TEST_P(AgainstPythons, EncodesPartsAsTheWhole) {
+  const auto tokenizer = open("vocabulary");
+  std::string text;
+  for (const auto& sample : told()["samples"]) text += sample["text"].get<std::string>() + " word ";
+  const auto whole = encode(tokenizer, text);
+  for (const std::size_t size : {1, 50, 999}) {
+    const auto parts = tokenizer.split(text, size);
+    EXPECT_GT(parts.size(), text.size() / (size + 2000));
+    Ids joined;
+    for (const auto part : parts) tokenizer.encode_continued(part, joined);
+    EXPECT_EQ(joined, whole) << size;
+  }
+}
+
+TEST_P(AgainstPythons, KeepsBytesThatAreNoUtf8) {
+  const auto tokenizer = open("vocabulary");
+  std::mt19937 random(1);
+  for (int i = 0; i < 300; ++i) {
+    std::string bytes(random() % 40, ' ');
+    for (auto& byte : bytes) byte = static_cast<char>(random() % 3 == 0 ? random() : 'a');
+    EXPECT_EQ(tokenizer.decode(encode(tokenizer, bytes)), bytes);
+  }
+}
+
+TEST_P(AgainstPythons, MayBePaddedButNotCut) {
+  EXPECT_EQ(open("vocabulary", 701).pieces(), 701);
+  EXPECT_EQ(open("vocabulary", 704).pieces(), 701);
+  expect_start(error_of(ExitCode::config, [&] { open("vocabulary", 700); }),
+               "VOCAB_SIZE=700 does not match tokenizer vocab_size=701");
+}
+
+// One of a million letters has as many merges: without a queue, hours.
+TEST_P(AgainstPythons, TakesTimeInProportionToALongWord) {
+  const auto tokenizer = open("vocabulary");
+  for (const auto& word : {std::string(1'000'000, 'e'), std::string(1'000'000, ' ')}) {
+    EXPECT_EQ(tokenizer.decode(encode(tokenizer, word)), word);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, AgainstPythons, testing::Values("merge_list", "rank_table"));
+
+Ids ids_by_merges(const std::string& merges, std::string_view text) {
+  const TempDir dir;
+  write_file(dir / "vocab.bpe", "#version: 0.2\n" + merges);
+  return encode(Tokenizer(dir / "vocab.bpe"), text);
+}
+
+// By hand: 'a' is id 64 ('!' is 0), 'b' 65, 'c' 66, a space 220 (the 33rd of the others).
+TEST(ByteLevelBpe, MergesTheEarliestPairFirstAndFromLeftToRight) {
+  EXPECT_EQ(ids_by_merges("", "ab c"), (Ids{64, 65, 220, 66}));
+  EXPECT_EQ(ids_by_merges("b c\na b\n", "abc"), (Ids{64, 256}));
+  EXPECT_EQ(ids_by_merges("a b\nb c\n", "abc"), (Ids{256, 66}));
+  EXPECT_EQ(ids_by_merges("a a\n", "aaaaa"), (Ids{256, 256, 64}));
+  EXPECT_EQ(ids_by_merges("a a\naa a\n", "aaaaa"), (Ids{256, 257}));
+  EXPECT_EQ(ids_by_merges("\u0120 a\n", "b a  a"), (Ids{65, 256, 220, 256}));
+  // A piece that its own merges do not make.
+  EXPECT_EQ(ids_by_merges("a b\nb c\na bc\n", "abc"), (Ids{256, 66}));
+}
+
+TEST(ByteLevelBpe, TreatsCarriageReturnsAndAMissingLastEndAsLines) {
+  EXPECT_EQ(ids_by_merges("a b\r\nab c", "abc"), (Ids{257}));
+}
+
+std::string refusal(const std::string& name, const std::string& content,
+                    ExitCode code = ExitCode::bad_data) {
+  const TempDir dir;
+  write_file(dir / name, content);
+  const auto message = error_of(code, [&] { Tokenizer{dir / name}; });
+  expect_start(message, "tokenizer " + dir / name);
+  return message.substr(("tokenizer " + dir / name).size());
+}
+
+TEST(MergeList, RefusesALineByItsNumber) {
+  const std::string head = "#version: 0.2\n";
+  expect_start(refusal("merges.txt", "a b\n"),
+               " line 1: expected \"#version: 0.2\", found \"a b\"");
+  for (const char* line : {"ab", "a", "a b c", "a  b", " a b", "a bc", "a ", "", "a \u4e00",
+                           "a \xff", "a \x01", "a \x1b[m"}) {
+    expect_start(refusal("file", head + "a b\n" + line + "\n"),
+                 " line 3: expected two pieces that earlier lines make");
+  }
+  expect_part(refusal("file", head + "a \x1b[m\n"), "found \"a \\x1b[m\"");
+  expect_start(refusal("file", head + "a b\na b\n"),
+               " line 3 makes a piece that is there already, id 256");
+  std::string doubling = head, piece = "a";
+  for (; piece.size() <= 1024; piece += piece) doubling += piece + " " + piece + "\n";
+  expect_start(refusal("file", doubling), " line 12 makes a piece of 2048 bytes");
+}
+
+TEST(MergeList, RefusesMorePiecesThanIdsOf16Bits) {
+  std::string merges = "#version: 0.2\n";
+  const std::string letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  std::vector<std::string> two;
+  for (const char a : letters)
+    for (const char b : letters) {
+      two.push_back({a, b});
+      merges += std::string{a, ' ', b, '\n'};
+    }
+  for (std::size_t i = 0; i < 65'000; ++i)
+    merges += two[i / two.size()] + " " + two[i % two.size()] + "\n";
+  expect_start(refusal("file", merges, ExitCode::config),
+               " line 65281 is too much for 16-bit token ids (at most 65536 pieces)");
+}
+
+TEST(RankTable, RefusesALineByItsNumber) {
+  const std::string expected = " line 2: expected a piece in base64, a space and its rank";
+  for (const char* line :
+       {"YQ==", "YQ== x", "YQ== 1 2", "YQ 1", "Y*== 1", " 1", "==== 1", "YQ== -1"})
+    expect_start(refusal("small.tiktoken", std::string("YQ== 0\n") + line + "\n"), expected);
+  expect_start(refusal("file", "YQ== 0\nYg== 2\n"),
+               " line 2: expected rank 1, since ranks are ids");
+  expect_start(refusal("file", "YQ== 0\nYQ== 1\n"),
+               " line 2 makes a piece that is there already, id 0");
+  expect_start(refusal("file", "YQ== 0\n"), ": the byte 0x00 is no piece");
+}
+
+TEST(Tokenizer, SaysThatMergesAreNeededBesideAJsonVocabulary) {
+  expect_part(refusal("encoder.json", R"({"!": 0})"), "is JSON (expected");
+}
+
+}  // namespace
+}  // namespace tg

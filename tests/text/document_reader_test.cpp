@@ -1,0 +1,386 @@
+#include "text/document_reader.h"
+
+#include <algorithm>
+
+#include "tests/files/packed.h"
+#include "tests/files/testing.h"
+#include "text/document_encoder.h"
+
+namespace tg {
+namespace {
+
+using test::error_of;
+using test::expect_part;
+using test::expect_start;
+using test::TempDir;
+using test::write_file;
+using Ids = std::vector<std::uint16_t>;
+
+TEST(DocumentReader, FindsSeparatorsAcrossReads) {
+  const TempDir dir;
+  // Reads are 1 MiB: the empty line ends just before, at or after the end of the first.
+  for (const std::size_t length : {1048574U, 1048575U, 1048576U}) {
+    write_file(dir / "in", std::string(length, 'x') + "\n\nsecond\n\nthird");
+    DocumentReader reader({dir / "in"}, Separator::blank_line, false);
+    EXPECT_EQ(reader.next()->text.size(), length);
+    EXPECT_EQ(reader.next()->text, "second");
+    EXPECT_EQ(reader.next()->text, "third");
+    EXPECT_FALSE(reader.next());
+  }
+}
+
+std::vector<std::string> documents_of(DocumentReader&& reader) {
+  std::vector<std::string> texts;
+  while (auto document = reader.next()) texts.push_back(std::move(document->text));
+  return texts;
+}
+std::vector<std::string> documents_of(const std::string& path, Separator separator) {
+  return documents_of(DocumentReader({path}, separator, false));
+}
+
+TEST(DocumentReader, AnEmptyLineIsTwoLineEndsOfAnyKindAndMoreOfThemAreNoText) {
+  const TempDir dir;
+  using Texts = std::vector<std::string>;
+  const struct {
+    std::string text;
+    Texts documents;
+  } cases[] = {
+      {"a\nb\n\nc\n", {"a\nb", "c\n"}}, {"a\r\nb\r\n\r\nc\r\n", {"a\r\nb", "c\r\n"}},
+      {"a\rb\r\rc\r", {"a\rb", "c\r"}}, {"a\n\n\nb\n\n\n\nc", {"a", "b", "c"}},
+      {"a\r\n\r\n\r\nb", {"a", "b"}},   {"a\n\r\nb\r\n\nc", {"a", "b", "c"}},
+      {"\n\n\na\n\n\n", {"a"}},         {"\r\n", {}},
+  };
+  for (const auto& [text, documents] : cases) {
+    write_file(dir / "in", text);
+    EXPECT_EQ(documents_of(dir / "in", Separator::blank_line), documents) << text;
+  }
+}
+
+TEST(DocumentReader, LineEndsAcrossReadsAreOneSeparator) {
+  const TempDir dir;
+  for (std::size_t length = (1 << 20) - 6; length <= (1 << 20); ++length) {
+    write_file(dir / "in", std::string(length, 'x') + "\r\n\r\n\r\nsecond");
+    const auto texts = documents_of(dir / "in", Separator::blank_line);
+    ASSERT_EQ(texts.size(), 2u) << length;
+    EXPECT_EQ(texts[0].size(), length);
+    EXPECT_EQ(texts[1], "second");
+  }
+}
+
+TEST(DocumentReader, ALineIsADocumentWithoutItsEnd) {
+  const TempDir dir;
+  write_file(dir / "in", "one\r\ntwo\n\r\nthree");
+  EXPECT_EQ(documents_of(dir / "in", Separator::line),
+            (std::vector<std::string>{"one", "two", "three"}));
+}
+
+TEST(DocumentReader, AByteOrderMarkIsNoText) {
+  const TempDir dir;
+  const std::string mark = "\xEF\xBB\xBF";
+  write_file(dir / "in", mark + "a" + mark + "\n\nb");
+  EXPECT_EQ(documents_of(dir / "in", Separator::blank_line),
+            (std::vector<std::string>{"a" + mark, "b"}));
+  EXPECT_EQ(documents_of(dir / "in", Separator::file), (std::vector{"a" + mark + "\n\nb"}));
+  write_file(dir / "in.jsonl", mark + "{\"text\": \"a\"}\r\n");
+  EXPECT_EQ(documents_of(dir / "in.jsonl", Separator::file), (std::vector<std::string>{"a"}));
+  write_file(dir / "mark", mark);
+  EXPECT_TRUE(documents_of(dir / "mark", Separator::file).empty());
+  // The place of an error counts the file's bytes.
+  write_file(dir / "wrong", mark + "ab\xff");
+  expect_part(error_of(ExitCode::bad_data, [&] { documents_of(dir / "wrong", Separator::file); }),
+              "at byte 5");
+}
+
+TEST(DocumentReader, TakesADocumentFromEachLineOfAJsonlFileWhateverTheSeparator) {
+  const TempDir dir;
+  write_file(dir / "in.jsonl",
+             "{\"id\": 1, \"text\": \"one\\n\\ntwo\"}\n\n  \r\n"
+             "{\"text\": \"\\u00fcber \\ud83d\\ude00\", \"text2\": null}\r\n"
+             "{\"text\": \" \\n\"}\n{\"text\": \"last\"}");
+  write_file(dir / "in.txt", "a\n\nb\nc");
+  const std::vector<std::string> from_jsonl = {"one\n\ntwo", "\u00fcber \U0001f600", "last"};
+  const auto from_txt = [](Separator separator) -> std::vector<std::string> {
+    if (separator == Separator::file) return {"a\n\nb\nc"};
+    if (separator == Separator::line) return {"a", "b", "c"};
+    return {"a", "b\nc"};
+  };
+  for (const auto separator : {Separator::file, Separator::blank_line, Separator::line}) {
+    DocumentReader reader({dir / "in.jsonl", dir / "in.txt", dir / "in.jsonl"}, separator, false);
+    auto expected = from_jsonl;
+    for (const std::string& text : from_txt(separator)) expected.push_back(text);
+    expected.insert(expected.end(), from_jsonl.begin(), from_jsonl.end());
+    for (const std::string& text : expected) EXPECT_EQ(reader.next()->text, text);
+    EXPECT_FALSE(reader.next());
+  }
+}
+
+TEST(DocumentReader, NamesFileLineAndByteOfAJsonlLineWithoutADocument) {
+  const TempDir dir;
+  const std::string first = "{\"text\": \"fine\"}\n\n";  // 18 bytes, two lines
+  const struct {
+    std::string line;
+    int byte;
+    std::string found;
+  } cases[] = {
+      {.line = "no json", .byte = 18, .found = "found no JSON)"},
+      {.line = "{\"text\": \"cut", .byte = 31, .found = "found no JSON)"},
+      {.line = "{\"text\": \"a\"} x", .byte = 32, .found = "found no JSON)"},
+      {.line = "[\"text\"]", .byte = 18, .found = "found JSON array)"},
+      {.line = "\"text\"", .byte = 18, .found = "found JSON string)"},
+      {.line = "{\"texts\": \"a\"}",
+       .byte = 18,
+       .found = "found an object with the keys \"texts\")"},
+      {.line = "{\"text\": [\"a\"]}", .byte = 18, .found = "found a \"text\" that is array)"},
+      {.line = "{\"text\": null}", .byte = 18, .found = "found a \"text\" that is null)"},
+      {.line = std::string(100000, '['), .byte = 18, .found = "found JSON array)"},
+      {.line = "{\"a\":" + std::string(100000, '['), .byte = 100023, .found = "found no JSON)"},
+  };
+  for (const auto& wrong : cases) {
+    write_file(dir / "in.jsonl", first + wrong.line + "\n{\"text\": \"more\"}\n");
+    DocumentReader reader({dir / "in.jsonl"}, Separator::file, false);
+    EXPECT_EQ(reader.next()->text, "fine");
+    const auto message = error_of(ExitCode::bad_data, [&] { reader.next(); });
+    expect_start(message,
+                 fmt::format("{} line 3 holds no document at byte {} (expected a JSON object with "
+                             "a string \"text\", ",
+                             dir / "in.jsonl", wrong.byte));
+    expect_part(message, wrong.found);
+  }
+  write_file(dir / "in.jsonl", first + "{\"text\": \"\xff\"}");
+  DocumentReader strict({dir / "in.jsonl"}, Separator::file, false);
+  strict.next();
+  expect_start(error_of(ExitCode::bad_data, [&] { strict.next(); }),
+               (dir / "in.jsonl") + " is not UTF-8 at byte 28 (found 0xff)");
+  DocumentReader lenient({dir / "in.jsonl"}, Separator::file, true);
+  lenient.next();
+  EXPECT_EQ(lenient.next()->text, "\uFFFD");
+}
+
+TEST(DocumentReader, ReadsPackedFilesAsItReadsThemUnpacked) {
+  const TempDir dir;
+  const std::string mark = "\xEF\xBB\xBF";
+  const std::string txt = mark + "a\r\nb\r\n\r\n\r\nc\r\n";
+  const std::string lines = mark + "{\"text\": \"a\"}\r\n\r\n{\"text\": \"b\\n\"}";
+  for (const auto& [suffix, pack] : test::kPackers) {
+    write_file(dir / "in.txt" + suffix, pack(txt));
+    EXPECT_EQ(documents_of(dir / "in.txt" + suffix, Separator::blank_line),
+              (std::vector<std::string>{"a\r\nb", "c\r\n"}));
+    write_file(dir / "in.jsonl" + suffix, pack(lines.substr(0, 20)) + pack(lines.substr(20)));
+    EXPECT_EQ(documents_of(dir / "in.jsonl" + suffix, Separator::file),
+              (std::vector<std::string>{"a", "b\n"}));
+    write_file(dir / "wrong" + suffix, pack("good \xff"));
+    expect_part(error_of(ExitCode::bad_data,
+                         [&] { documents_of(dir / "wrong" + suffix, Separator::file); }),
+                "is not UTF-8 at byte 5 of what it unpacks to (found 0xff); convert it, or pass "
+                "--replace-invalid");
+  }
+}
+
+TEST(DocumentReader, CountsTheBytesOfTheFilesAsTheyAreStored) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += fmt::format("line {}\n\n", i);
+  write_file(dir / "a.txt", text);
+  write_file(dir / "b.txt.gz", test::gzip(text));
+  DocumentReader reader({dir / "a.txt", dir / "b.txt.gz"}, Separator::blank_line, false);
+  int documents = 0;
+  while (reader.next()) ++documents;
+  EXPECT_EQ(documents, 2000);
+  EXPECT_EQ(reader.bytes_read(), std::ssize(text) + std::ssize(test::gzip(text)));
+}
+
+TEST(DocumentReader, ReadsJsonAsLinesOrAsAnArray) {
+  const TempDir dir;
+  const std::vector<std::string> expected = {"one", "t]}w\"o,", "\u00fc"};
+  const std::string objects[] = {"{\"text\": \"one\", \"n\": [1, {\"a\": NaN}]}",
+                                 "{\"id\": \"\\\\\", \"text\": \"t]}w\\\"o,\"}",
+                                 "{\n  \"text\": \"\u00fc\"\n}"};
+  for (const std::string& space : {std::string(), std::string("\n  "), std::string(9000, ' ')}) {
+    const auto array = "\xEF\xBB\xBF" + space + "[" + space + objects[0] + space + "," +
+                       objects[1] + space + "," + space + objects[2] + space + "]" + space;
+    write_file(dir / "in.json", array);
+    EXPECT_EQ(documents_of(dir / "in.json", Separator::line), expected);
+    write_file(dir / "in.json.zst", test::zstd(array));
+    EXPECT_EQ(documents_of(dir / "in.json.zst", Separator::file), expected);
+  }
+  write_file(dir / "in.json", "\n" + objects[0] + "\n\n" + objects[1]);
+  EXPECT_EQ(documents_of(dir / "in.json", Separator::file),
+            std::vector(expected.begin(), expected.begin() + 2));
+  for (const std::string none : {"", " \n", "[]", "[ ]\n"}) {
+    write_file(dir / "in.json", none);
+    EXPECT_TRUE(documents_of(dir / "in.json", Separator::file).empty()) << none;
+  }
+}
+
+TEST(DocumentReader, FindsTheElementsOfAnArrayAcrossReads) {
+  const TempDir dir;
+  // Reads are 1 MiB: their ends lie within strings, behind backslashes and between elements.
+  std::string array = "[";
+  std::vector<std::string> expected;
+  for (int i = 0; i < 40; ++i) {
+    expected.push_back(std::string(static_cast<std::size_t>(60'000 + 7 * i), '"') + "]},");
+    array += i == 0 ? "" : ",\n";
+    array += "{\"text\": \"";
+    for (const char c : expected.back()) array += c == '"' ? "\\\"" : std::string(1, c);
+    array += "\"}";
+  }
+  write_file(dir / "in.json", array + "]");
+  EXPECT_TRUE(documents_of(dir / "in.json", Separator::file) == expected);
+}
+
+TEST(DocumentReader, RefusesOtherJsonWithItsPlace) {
+  const TempDir dir;
+  const struct {
+    std::string text, message;
+  } cases[] = {
+      {"\"text\"",
+       " line 1 column 1: expected lines of JSON objects, or an array of them, found "
+       "\"text\""},
+      {"  7", " line 1 column 3: expected lines"},
+      {"text", " line 1 column 1: expected lines"},
+      {"{\n  \"text\": \"a\"\n}", " line 1 holds no document at byte 1 ("},
+      {"{\"data\": [{\"text\": \"a\"}]}", " line 1 holds no document at byte 0 ("},
+      {"[\"a\"]", " line 1 column 2: expected an object in the array, found \"a\"]"},
+      {"[[]]", " line 1 column 2: expected an object in the array"},
+      {"[\n{\"text\": \"a\"},\n]", " line 3 column 1: expected an object in the array, found ]"},
+      {"[{\"text\": \"a\"} {}]",
+       " line 1 column 16: expected a comma or the array's end, found {}]"},
+      {"[{\"text\": \"a\"}",
+       " line 1 column 15: expected a comma or the array's end, found the end "
+       "of the file"},
+      {"[\n{\"text\": \"a\"", " line 2 column 13: expected the end of the object, found the end"},
+      {"[", " line 1 column 2: expected an object in the array, found the end of the file"},
+      {"[{\"text\": \"a\"}]\n[]", " line 2 column 1: expected nothing behind the array, found []"},
+      {"[{\"text\": \"a\"},\n\n {\"title\": 1}]", " line 3 holds no document at byte 18 ("},
+      {"[{\"text\": \"a\"},\n{\"text\": \"b\",\n \"c\" 1}]",
+       " line 3 holds no document at byte 35 ("},
+  };
+  for (const auto& [text, message] : cases) {
+    write_file(dir / "in.json", text);
+    expect_start(
+        error_of(ExitCode::bad_data, [&] { documents_of(dir / "in.json", Separator::file); }),
+        (dir / "in.json") + message);
+  }
+}
+
+TEST(DocumentReader, ALoneSurrogateIsRefusedOrReplacedWithOneWarning) {
+  const TempDir dir;
+  const std::string first = "{\"text\": \"fine\"}\n";
+  const std::string lines = first + "{\"n\": \"\u00fc\", \"text\": \"a \\ud83d b\"}\n" +
+                            "{\"text\": \"\\udc00\", \"other\": \"\\ud800\"}\n";
+  const std::string array =
+      "[" + first + ",\n{\"text\":\n \"a \\ud83d b\"},{\"text\": \"\\udc00\"}]";
+  const std::pair<std::string, std::string> cases[] = {
+      {"in.jsonl", " line 2 column 23 is a lone surrogate, \\ud83d (expected a pair"},
+      {"in.json", " line 4 column 5 is a lone surrogate, \\ud83d (expected a pair"}};
+  write_file(dir / "in.jsonl", lines);
+  write_file(dir / "in.json", array);
+  for (const auto& [name, what] : cases) {
+    const auto message =
+        error_of(ExitCode::bad_data, [&] { documents_of(dir / name, Separator::file); });
+    expect_start(message, (dir / name) + what);
+    expect_part(message, "--replace-invalid");
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(documents_of(DocumentReader({dir / name}, Separator::file, true)),
+              (std::vector<std::string>{"fine", "a \uFFFD b", "\uFFFD"}));
+    const auto warning = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::count(warning.begin(), warning.end(), '\n'), 1) << warning;
+  }
+}
+
+TEST(DocumentReader, TakesTheTextOfAnotherKey) {
+  const TempDir dir;
+  write_file(dir / "in.jsonl", "{\"text\": 1, \"content\": \"a\"}\n{\"content\": \"b\"}");
+  EXPECT_EQ(documents_of(DocumentReader({dir / "in.jsonl"}, Separator::file, false, "content")),
+            (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(DocumentReader, RefusesOtherFormatsByNameWithTheCommandThatConvertsThem) {
+  const TempDir dir;
+  using namespace std::string_literals;
+  const struct {
+    std::string head, name, command;
+  } cases[] = {
+      {"PAR1", "Parquet", "p.ParquetFile('{}').iter_batches(columns=['content'])"},
+      {"ARROW1\0\0"s, "an Arrow file", "a.ipc.open_file(a.memory_map('{}'))"},
+      {"\xff\xff\xff\xff\x10\0\0\0"s, "an Arrow stream", "a.ipc.open_stream(a.memory_map('{}'))"},
+      {"FEA1", "a Feather file", "f.read_table('{}', columns=['content'])"},
+      {"\x93NUMPY\1\0"s, "a NumPy array", "n.load('{}')"},
+      {"PK\3\4", "a zip archive", "python3 -m zipfile -e {} "},
+      {"BZh9", "bzip2 data", "bzip2 -dk {}"},
+      {"\xff\xfe\x61\0"s, "UTF-16", "iconv -f UTF-16 -t UTF-8 {} >"},
+      {"\xff\xfe\0\0a\0\0\0"s, "UTF-32", "iconv -f UTF-32 -t UTF-8 {} >"},
+      {std::string(257, 'a') + "ustar", "a tar archive", "tar -xf {} -C "},
+  };
+  for (const auto& one : cases) {
+    for (const std::string name : {"in.other", "in.txt", "in.jsonl", "in.json"}) {
+      write_file(dir / name, one.head + std::string(100, '\xe4'));
+      const auto message = error_of(ExitCode::bad_data, [&] {
+        documents_of(DocumentReader({dir / name}, Separator::file, true, "content"));
+      });
+      expect_start(message, (dir / name) + " is " + one.name + " (expected text");
+      expect_part(message, fmt::format(fmt::runtime(one.command), dir / name));
+      EXPECT_EQ(message.find("--replace-invalid"), std::string::npos);
+    }
+    write_file(dir / "in.txt.gz", test::gzip(one.head + std::string(100, 'x')));
+    expect_part(
+        error_of(ExitCode::bad_data, [&] { documents_of(dir / "in.txt.gz", Separator::file); }),
+        one.name);
+  }
+}
+
+TEST(DocumentReader, AdvisesToReplaceBytesOnlyInWhatLooksLikeText) {
+  const TempDir dir;
+  std::string random(5000, '\0');
+  std::uint32_t state = 1;
+  for (char& byte : random) {
+    state = state * 1664525 + 1013904223;
+    byte = static_cast<char>(state >> 24);
+  }
+  const std::string latin = "Stra\xdf\x65, \x1b[1mfett\x1b[0m\r\n\f";
+  const std::pair<std::string, bool> cases[] = {{latin, true},
+                                                {std::string(5000, '\xe4'), true},
+                                                {"\xff", true},
+                                                {random, false},
+                                                {std::string("\xff\0\1\2", 4), false},
+                                                {"abc\xff" + std::string(3, '\0'), false}};
+  for (const auto& [bytes, text] : cases) {
+    for (const std::string name : {"in", "in.txt", "in.jsonl"}) {
+      write_file(dir / name, (name == "in.jsonl" ? "{\"text\": \"" : "") + bytes + "\"}");
+      for (const auto separator : {Separator::file, Separator::line}) {
+        const auto message =
+            error_of(ExitCode::bad_data, [&] { documents_of(dir / name, separator); });
+        if (name == "in.jsonl" && message.find("no JSON") != std::string::npos) continue;
+        expect_part(message, " is not UTF-8 at byte ");
+        EXPECT_EQ(message.find("--replace-invalid") != std::string::npos, text) << message;
+      }
+    }
+  }
+}
+
+TEST(DocumentEncoder, ALongDocumentGetsTheTokensOfItsWholeText) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 1000; ++i)
+    text +=
+        fmt::format("Sentence {} grants you a copyright licence to reproduce the work, über alles.",
+                    i) +
+        (i % 7 == 0 ? "\n" : "  ");
+  write_file(dir / "text", text);
+  for (const std::string name : {"data_bpe", "data_exact", "data_odd"}) {
+    const Tokenizer tokenizer(std::string(TEST_DATA_DIR) + "/" + name + ".model");
+    Ids expected = {static_cast<std::uint16_t>(tokenizer.bos_id())};
+    tokenizer.encode(text, expected);
+    DocumentReader reader({dir / "text"}, Separator::file, false);
+    DocumentEncoder encoder(tokenizer, reader, 2);
+    Ids tokens;
+    for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next()) {
+      for (const auto& part : parts)
+        tokens.insert(tokens.end(), part.tokens.begin(), part.tokens.end());
+    }
+    EXPECT_EQ(tokens, expected) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tg

@@ -1,0 +1,57 @@
+// usage: artifact_tool write|read IN OUT
+//
+// write: IN is a torch.save file {"tensors": {NAME: tensor}, "kinds": {NAME: int6|int8|control}},
+// OUT becomes the int6 artifact. read: IN is an artifact, OUT becomes a torch.save file of its
+// weights.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+
+#include "base/error.h"
+#include "base/program.h"
+#include "files/file.h"
+#include "weights/read_artifact.h"
+#include "weights/torch_file.h"
+#include "weights/write_artifact.h"
+
+namespace tg {
+namespace {
+
+constexpr int64_t kMaxElements = int64_t{1} << 30, kMaxBytes = int64_t{1} << 32;
+
+Quantization kind_named(const std::string& name) {
+  if (name == "int6") return Quantization::int6;
+  return name == "int8" ? Quantization::int8 : Quantization::keep_fp32;
+}
+
+void write(const std::string& in, const std::string& out) {
+  const PickleValue value = parse_torch_value(read_whole_file(in, kMaxBytes), in);
+  const PickleDict& all = value.as_dict(in);
+  std::vector<ArtifactTensor> tensors;
+  for (const auto& [name, tensor] : all.find("tensors")->as_dict(in).items) {
+    const std::string& kind = all.find("kinds")->as_dict(in).find(name)->as_string(in);
+    tensors.push_back({name, tensor.as_tensor(in), kind_named(kind)});
+  }
+  const ArtifactStats stats = write_artifact_int6(tensors, out);
+  fmt::print(
+      "bytes: weights {} payload {} torch {} file {}; seconds: quantize {:.3f} serialize {:.3f} "
+      "compress {:.3f} write {:.3f}\n",
+      stats.weight_bytes, stats.payload_bytes, stats.torch_bytes, stats.file_bytes,
+      stats.quantize_s, stats.serialize_s, stats.compress_s, stats.write_s);
+}
+
+}  // namespace
+}  // namespace tg
+
+int main(int argc, char** argv) {
+  return tg::run_program([&] {
+    const std::string verb = argc == 4 ? argv[1] : "";
+    REQUIRE(verb == "write" || verb == "read", tg::ExitCode::usage,
+            "expected write or read, an input and an output");
+    if (verb == "write")
+      tg::write(argv[2], argv[3]);
+    else
+      tg::save_torch(argv[3], tg::read_artifact(argv[2], tg::kMaxElements));
+  });
+}
