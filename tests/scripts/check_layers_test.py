@@ -17,7 +17,6 @@ CLEAN = {
     "src/ops/rope.h": "#include <ATen/ATen.h>\n// like getenv() or x.item(), but in a comment\n",
     "src/ops/rope.cpp": '#include "rope.h"\nauto s = "getenv(x).item()";\n',
     "src/eval/score.cpp": "double f() { return loss.item<double>(); }\n",
-    "src/run_log/report.cpp": "double f() { return loss.item<double>(); }\n",
     "src/main.cpp": '#include "train/trainer.h"\nint main(int, char**, char** envp) {}\n',
 }
 
@@ -79,12 +78,12 @@ class CheckLayers(unittest.TestCase):
         """Nothing there says its name: it comes with what the report links, and with what that links."""
         self.expect_breach(
             "src/report/CMakeLists.txt:",
-            "report > store > device > torch",
+            "report > weights > device > torch",
             **{
-                "report/page.h": '#include "store/zip.h"\n',
-                "report/CMakeLists.txt": "train_gpt_layer(report LINK store)\n",
-                "store/zip.h": "",
-                "store/CMakeLists.txt": "target_link_libraries(store PRIVATE device)\n",
+                "report/page.h": '#include "weights/zip.h"\n',
+                "report/CMakeLists.txt": "train_gpt_layer(report LINK weights)\n",
+                "weights/zip.h": "",
+                "weights/CMakeLists.txt": "target_link_libraries(weights PRIVATE device)\n",
                 "device/CMakeLists.txt": "train_gpt_layer(device TORCH ONLY a.cpp)\n",
             },
         )
