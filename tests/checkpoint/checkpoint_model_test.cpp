@@ -8,6 +8,7 @@
 #include "checkpoint/host_snapshot.h"
 #include "tests/files/testing.h"
 #include "tests/train/train_steps.h"
+#include "train/run_state.h"
 #include "weights/safetensors.h"
 
 namespace tg::test {

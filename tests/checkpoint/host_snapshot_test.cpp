@@ -7,6 +7,7 @@
 #include "checkpoint/resume.h"
 #include "tests/files/testing.h"
 #include "tests/train/train_steps.h"
+#include "train/run_state.h"
 #include "weights/safetensors.h"
 
 namespace tg {

@@ -11,7 +11,7 @@
 #include "weights/safetensors.h"
 #include "weights/torch_file.h"
 
-namespace tg {
+namespace tg::test {
 namespace {
 
 NamedTensors some_tensors() {
@@ -35,7 +35,7 @@ constexpr const char* expected_tables =
     "all          4         8     30\n";
 
 TEST(Inspect, PrintsTheTensorsOfBothFormats) {
-  const TempFolder folder;
+  const TempDir folder;
   save_safetensors(folder / "w.safetensors", some_tensors());
   EXPECT_EQ(inspect_text(folder / "w.safetensors"),
             folder / "w.safetensors" + ": safetensors\n\n" + expected_tables);
@@ -44,7 +44,7 @@ TEST(Inspect, PrintsTheTensorsOfBothFormats) {
 }
 
 TEST(Inspect, CountsElementsThatAreNotFinite) {
-  const TempFolder folder;
+  const TempDir folder;
   // More elements than are converted at once, and the last ones count.
   at::Tensor many = at::ones({(1 << 20) + 2}, at::kBFloat16);
   many[0] = NAN;
@@ -59,7 +59,7 @@ TEST(Inspect, CountsElementsThatAreNotFinite) {
 }
 
 TEST(Inspect, EscapesControlCharactersOfNames) {
-  const TempFolder folder;
+  const TempDir folder;
   save_safetensors(folder / "w", {{"a\x1b[2J", at::ones(1)}});
   EXPECT_NE(inspect_text(folder / "w").find("\na\\x1b[2J  F32"), std::string::npos);
 }
@@ -70,7 +70,7 @@ std::string settings_part(const std::string& text) {
 }
 
 TEST(Inspect, PrintsTheSettingsOfTheRun) {
-  const TempFolder folder;
+  const TempDir folder;
   Settings settings;
   settings.model.num_layers = 4;
   settings.data.data_path = "a\x1b b";
@@ -88,10 +88,10 @@ TEST(Inspect, PrintsTheSettingsOfTheRun) {
 }
 
 TEST(Inspect, NamesAConfigThatIsNoRuns) {
-  const TempFolder folder;
+  const TempDir folder;
   save_safetensors(folder / "w.safetensors", some_tensors());
   for (const std::string config : {"{\"hidden_size\": 768}", "not json", "[1]", ""}) {
-    put_file(folder / "config.json", config);
+    write_file(folder / "config.json", config);
     EXPECT_EQ(settings_part(inspect_text(folder / "w.safetensors")),
               "config.json: not the config.json of a run\n")
         << config;
@@ -99,11 +99,11 @@ TEST(Inspect, NamesAConfigThatIsNoRuns) {
 }
 
 TEST(Inspect, FailsAsTheReadersDo) {
-  const TempFolder folder;
+  const TempDir folder;
   expect_error([&] { inspect_text(folder / "none"); }, ExitCode::missing_input, "none");
-  put_file(folder / "w", "neither of the two formats");
+  write_file(folder / "w", "neither of the two formats");
   expect_error([&] { inspect_text(folder / "w"); }, ExitCode::bad_data, "safetensors");
 }
 
 }  // namespace
-}  // namespace tg
+}  // namespace tg::test
