@@ -131,7 +131,7 @@ train_tokenizer() {
     --model_type=bpe --vocab_size=1024 --byte_fallback=true --character_coverage=0.9995 \
     --split_digits=true --normalization_rule_name=identity --remove_extra_whitespaces=false \
     --input_sentence_size=500000 --num_threads="$(nproc)" --minloglevel=1
-  mv "$data/partial/tokenizer.model" "$text/tokenizer.model"
+  mv "$data/partial/tokenizer.model" "$data/tokenizer.model"
 }
 
 list_documents() { list_validation && list_training; }
@@ -141,7 +141,7 @@ write_shards() {
   begin_stage "shards: a twentieth of the Python documentation for validation, the rest for training"
   list_documents >"$data/partial/documents.txt"
   mapfile -t documents <"$data/partial/documents.txt"
-  build/make_shards --tokenizer "$text/tokenizer.model" --out "$data/partial/shards" \
+  build/make_shards --tokenizer "$data/tokenizer.model" --out "$data/partial/shards" \
     --val-documents "$(list_validation | wc -l)" --threads "$(nproc)" --baselines "${documents[@]}" |
     tee "$data/partial/make_shards.txt"
   rm -rf "$data/shards"
@@ -155,7 +155,7 @@ fi
 SECONDS=0
 [[ -d $data/text ]] || fetch_text
 if [[ ! -d $data/more_text ]] && { [[ ${MORE_TEXT-} == 1 ]] || have_gpu; }; then fetch_more_text; fi
-[[ -f $text/tokenizer.model ]] || train_tokenizer
+[[ -f $data/tokenizer.model ]] || train_tokenizer
 # Again if the documents have changed: with a GPU there is more text.
 if [[ ! -d $data/shards ]] || ! list_documents | cmp -s - "$data/documents.txt"; then write_shards; fi
 rm -rf "$data/partial"
@@ -184,6 +184,6 @@ cat <<END
 Bits per byte of validation text, after the same training text: lower is better.
   results    logs/$RUN_ID/ (final_model.safetensors, final_model.pt, final_model.int6.ptz,
              metrics.jsonl, config.json)
-  shards     $data/shards/, tokenizer $text/tokenizer.model
+  shards     $data/shards/, tokenizer $data/tokenizer.model
   next       build/train_gpt --help; other presets in configs/; your own text: README.md
 END
