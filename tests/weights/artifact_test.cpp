@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kPlenty = 10'000'000;
 const std::string kImports =
     "import sys; sys.dont_write_bytecode = True\n"
-    "sys.path.insert(0, '" SOURCE_DIR "/tests/artifact')\nimport reference, torch\n";
+    "sys.path.insert(0, '" SOURCE_DIR "/tests/weights')\nimport reference, torch\n";
 
 // What Python makes for these tests, once, since it takes a second to load torch. weights.pt: large
 // tensors of each kind, shapes with remainders, rows of zeros, constants and outliers, sizes about
