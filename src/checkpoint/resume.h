@@ -17,7 +17,7 @@ namespace tg {
 struct ResumePoint {
   std::string checkpoint;  // its folder
   Manifest manifest;
-  bool same_run = true;       // it lies in this run's OUTPUT_DIR, whose files go on
+  bool same_run = true;       // it is in this run's OUTPUT_DIR, whose files go on
   NamedTensors tensors = {};  // all of its files', until load_checkpoint()
 };
 

@@ -82,7 +82,7 @@ Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& 
                    /*is_bank=*/false);
 }
 
-at::Tensor WeightCopies::rounded(const at::Tensor& parameter, bool is_bank) const {
+at::Tensor WeightCopies::fake_quantized(const at::Tensor& parameter, bool is_bank) const {
   // The reference implementation's QAT skips the banks and has one level more than its quantiser
   // (-32).
   const bool rounds = fake_quant_ && !(is_bank && numerics_.record_quirks);
@@ -92,7 +92,7 @@ at::Tensor WeightCopies::rounded(const at::Tensor& parameter, bool is_bank) cons
 void WeightCopies::cast() {
   const at::NoGradGuard no_grad;
   for (const auto& copy : copies_) {
-    auto parameter = rounded(copy.source.value, copy.is_bank);
+    auto parameter = fake_quantized(copy.source.value, copy.is_bank);
     if (!copy.scales.empty()) parameter = parameter * copy.scales.columns();
     for (const auto& [from, to] : placed(parameter, copy.value, copy.placement)) to.copy_(from);
   }
@@ -105,12 +105,12 @@ void WeightCopies::collect_gradients() {
   for (const auto& buffer : gradient_buffers_) buffer.zero_();
   for (const auto& [source, value, placement, is_bank, scales] : copies_) {
     if (!scales.empty() && source.gradient.defined())
-      scales.unscale(source.gradient, rounded(source.value, is_bank));
+      scales.unscale(source.gradient, fake_quantized(source.value, is_bank));
   }
 }
 
 at::Tensor WeightCopies::small(const at::Tensor& parameter) const {
-  return rounded(parameter, /*is_bank=*/false);
+  return fake_quantized(parameter, /*is_bank=*/false);
 }
 
 }  // namespace tg

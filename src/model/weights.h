@@ -60,7 +60,7 @@ class WeightCopies {
   Weight make_qkv(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
                   const ComputeSizes& sizes);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
-  at::Tensor rounded(const at::Tensor& parameter, bool is_bank) const;
+  at::Tensor fake_quantized(const at::Tensor& parameter, bool is_bank) const;
 
   const Numerics numerics_;
   bool fake_quant_ = false;
