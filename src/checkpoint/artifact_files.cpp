@@ -27,10 +27,10 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
           .torch_bytes = stats.torch_bytes,
           .payload_bytes = stats.payload_bytes,
           .weight_bytes = stats.weight_bytes,
-          .quantize_ms = 1000 * stats.quantize_s,
-          .serialize_ms = 1000 * stats.serialize_s,
-          .compress_ms = 1000 * stats.compress_s,
-          .write_ms = 1000 * stats.write_s};
+          .quantize_ms = stats.quantize_ms,
+          .serialize_ms = stats.serialize_ms,
+          .compress_ms = stats.compress_ms,
+          .write_ms = stats.write_ms};
 }
 
 std::string artifact_name(Artifact artifact) {

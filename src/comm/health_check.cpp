@@ -45,8 +45,8 @@ std::optional<double> HealthReport::idle_s() const {
 
 std::string HealthReport::last_heartbeat(std::size_t rank) const {
   if (!ranks[rank]) return "";
-  const std::chrono::duration<double> ago = std::chrono::steady_clock::now() - ranks[rank]->at;
-  return fmt::format(" ({:.0f} s ago: {})", ago.count(), describe(ranks[rank]->heartbeat));
+  return fmt::format(" ({:.0f} s ago: {})", seconds_since(ranks[rank]->at),
+                     describe(ranks[rank]->heartbeat));
 }
 
 std::string HealthReport::text() const {

@@ -1,10 +1,11 @@
 #pragma once
 // The messages of a health check between ranks, and the conclusion drawn from them.
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "base/elapsed.h"
 
 namespace tg {
 
@@ -24,7 +25,7 @@ struct Heartbeat {
 struct HealthReport {
   struct Received {
     Heartbeat heartbeat;  // possibly of an earlier round
-    std::chrono::steady_clock::time_point at;
+    Clock::time_point at;
   };
   std::int64_t round = 0;
   std::vector<std::optional<Received>> ranks;  // empty: no heartbeat yet

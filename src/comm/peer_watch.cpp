@@ -24,9 +24,11 @@ void PeerWatch::State::poll_device() {
 Heartbeat PeerWatch::State::heartbeat(std::int64_t round) {
   const std::lock_guard lock(mutex);
   poll_device();
-  const Seconds idle = Clock::now() - last_progress;
-  Heartbeat own{
-      .round = round, .step = step, .waits = is_waiting(), .idle_s = idle.count(), .work = ""};
+  Heartbeat own{.round = round,
+                .step = step,
+                .waits = is_waiting(),
+                .idle_s = seconds_since(last_progress),
+                .work = ""};
   if (!works.empty()) {
     const auto& work = works.back();
     own.work = work.doing;

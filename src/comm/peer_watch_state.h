@@ -15,7 +15,6 @@
 namespace tg {
 
 struct PeerWatch::State {
-  using Clock = std::chrono::steady_clock;
   using Seconds = std::chrono::duration<double>;
 
   Store store;

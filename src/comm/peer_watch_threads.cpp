@@ -16,7 +16,6 @@ namespace tg {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 constexpr auto kPollInterval = std::chrono::milliseconds(300);

@@ -3,6 +3,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/elapsed.h"
 #include "base/error.h"
 #include "comm/convert.h"
 #include "comm/rendezvous_store.h"
@@ -32,8 +33,7 @@ std::string get(const Rendezvous& rendezvous, const std::string& key, int from_r
     if (!rendezvous.file.path.empty()) unlink_store_file(rendezvous.file);
     fail(ExitCode::unavailable,
          "rank {} did not join at {} within {:.0f} s; see whether it started, and its own message",
-         from_rank, rendezvous.endpoint,
-         std::chrono::duration<double>(rendezvous.store->getTimeout()).count());
+         from_rank, rendezvous.endpoint, seconds(rendezvous.store->getTimeout()));
   }
 }
 

@@ -15,6 +15,7 @@
 #include "files/file.h"
 #include "process/machine.h"
 #include "run_log/metrics_reader.h"
+#include "run_log/step_events.h"
 
 namespace tg {
 
@@ -71,7 +72,7 @@ std::optional<bool> ended_with_qat(const Settings& settings, const ModelPath& mo
   if (!fs::exists(path, ignored)) return std::nullopt;
   MetricsReader events(path);
   while (const auto event = events.next())
-    if ((*event)["event"] == "late_qat") return true;
+    if ((*event)["event"] == LateQatStarted::kEvent.name) return true;
   return false;
 }
 

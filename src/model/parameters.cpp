@@ -7,6 +7,8 @@
 #include <cassert>
 #include <cstdlib>
 
+#include "base/is_in.h"
+
 namespace tg {
 
 namespace {
@@ -50,7 +52,7 @@ std::vector<std::string> ParameterTable::pattern_notices() const {
   std::vector<std::string> unmatched, left_to_muon, lines;
   const auto& usual = default_control_patterns();
   for (const auto& pattern : control_patterns_) {
-    const bool known = std::find(usual.begin(), usual.end(), pattern) != usual.end();
+    const bool known = is_in(usual, pattern);
     const bool found = std::any_of(rows_.begin(), rows_.end(), [&](const Parameter& row) {
       return contains(row.name, pattern);
     });

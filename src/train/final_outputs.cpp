@@ -1,7 +1,5 @@
 #include "train/final_outputs.h"
 
-#include <chrono>
-
 #include "base/elapsed.h"
 #include "checkpoint/artifact_files.h"
 #include "checkpoint/model_files.h"
@@ -31,7 +29,7 @@ void FinalOutputs::apply_average() {
   require_finite(run_.parts.weights.parameters);
   if (line.empty()) return;
   run_.report.emit(AverageApplied{line});
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   const auto scored = run_.score();
   run_.report.emit(FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored.loss,
                                scored.bpb, milliseconds_since(began)});

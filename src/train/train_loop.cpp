@@ -1,7 +1,5 @@
 #include "train/train_loop.h"
 
-#include <chrono>
-
 #include "base/elapsed.h"
 #include "base/log.h"
 #include "base/stop_signal.h"
@@ -64,7 +62,7 @@ void TrainLoop::validate(std::int64_t step) {
   steps_.read_back();
   wait_for_device(run_.communicator, run_.machine.device);
   state.clock.stop();
-  const auto began = std::chrono::steady_clock::now();
+  const auto began = Clock::now();
   const auto scored = run_.score();
   const double spent_ms = milliseconds_since(began);
   state.validation_ms += spent_ms;

@@ -129,15 +129,15 @@ PickleDict int8_value(const std::vector<ArtifactTensor>& tensors,
 // `lap` began with the quantisation.
 ArtifactStats write(const PickleDict& value, std::string (*compress)(std::string_view),
                     const std::string& path, ArtifactStats stats, Lap lap) {
-  stats.quantize_s = seconds(lap());
+  stats.quantize_ms = milliseconds(lap());
   const std::string archive = torch_value_bytes(value);
   stats.torch_bytes = archive.size();
-  stats.serialize_s = seconds(lap());
+  stats.serialize_ms = milliseconds(lap());
   const std::string compressed = compress(archive);
   stats.file_bytes = compressed.size();
-  stats.compress_s = seconds(lap());
+  stats.compress_ms = milliseconds(lap());
   write_file_atomically(path, compressed);
-  stats.write_s = seconds(lap());
+  stats.write_ms = milliseconds(lap());
   return stats;
 }
 

@@ -22,8 +22,8 @@ struct ArtifactStats {
   size_t torch_bytes = 0;    // of the torch.save archive before compression
   size_t payload_bytes = 0;  // of all tensors in it
   size_t weight_bytes = 0;   // of all tensors before quantisation
-  // Seconds; quantize_s counts the copy from the device.
-  double quantize_s = 0, serialize_s = 0, compress_s = 0, write_s = 0;
+  double quantize_ms = 0;    // with the copy from the device
+  double serialize_ms = 0, compress_ms = 0, write_ms = 0;
 };
 
 // final_model.int6.ptz: .xz of {"w": tensors, "m": metadata}. Up to 65,536 elements fp16

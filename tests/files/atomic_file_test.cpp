@@ -1,11 +1,9 @@
 #include "files/atomic_file.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <csignal>
 
 #include "base/progress.h"
+#include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 
 namespace tg::test {
@@ -97,15 +95,11 @@ TEST(AtomicFile, TellsSizeAndXxh3OfWhatWasWritten) {
 TEST(AtomicFile, KeepsTheOldFileWhenWritingFails) {
   const TempDir folder;
   write_file(folder / "file", "old");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limited{4096, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  const std::string bytes(10000, 'x');
-  expect_error([&] { write_file_atomically(folder / "file", bytes); }, ExitCode::io, "untouched");
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
+  {
+    const FileSizeLimit limit(4096);
+    const std::string bytes(10000, 'x');
+    expect_error([&] { write_file_atomically(folder / "file", bytes); }, ExitCode::io, "untouched");
+  }
   EXPECT_EQ(read_file(folder / "file"), "old");
   EXPECT_EQ(files_in(folder), 1u);
 }

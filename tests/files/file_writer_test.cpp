@@ -2,16 +2,15 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
 #include "files/folder.h"
+#include "tests/files/file_size_limit.h"
 
 namespace tg {
 namespace {
@@ -75,22 +74,18 @@ TEST_F(FileWriterTest, SaysWhatFailsByErrno) {
 
 // A limit on file sizes fails writes midway as a full disk does.
 TEST_F(FileWriterTest, CountsTheBytesBeforeAFailure) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limited{6, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  const int descriptor = ::open(path_.c_str(), O_WRONLY | O_CREAT, 0666);
-  EXPECT_EQ(write_fully(descriptor, "1234", 4), 4u);
-  EXPECT_EQ(write_fully(descriptor, "5678", 4), 2u);
-  EXPECT_EQ(errno, EFBIG);
-  ::close(descriptor);
-  FileWriter file(path_, temporary_);
-  EXPECT_TRUE(file.create());
-  EXPECT_FALSE(file.write("12345678", 8));
-  EXPECT_EQ(errno, EFBIG);
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
+  {
+    const test::FileSizeLimit limit(6);
+    const int descriptor = ::open(path_.c_str(), O_WRONLY | O_CREAT, 0666);
+    EXPECT_EQ(write_fully(descriptor, "1234", 4), 4u);
+    EXPECT_EQ(write_fully(descriptor, "5678", 4), 2u);
+    EXPECT_EQ(errno, EFBIG);
+    ::close(descriptor);
+    FileWriter file(path_, temporary_);
+    EXPECT_TRUE(file.create());
+    EXPECT_FALSE(file.write("12345678", 8));
+    EXPECT_EQ(errno, EFBIG);
+  }
   EXPECT_EQ(content(path_), "123456");
 }
 

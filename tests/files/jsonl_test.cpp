@@ -1,13 +1,11 @@
 #include "files/jsonl.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <nlohmann/json.hpp>
 
 #include "files/json_file.h"
+#include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 
 namespace tg::test {
@@ -51,17 +49,13 @@ TEST(JsonLines, GoesOnWhenTheDiskIsFullAndWarnsOnce) {
   const TempDir folder;
   JsonLines lines(folder / "m.jsonl");
   lines.write(1);
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limited{4096, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  testing::internal::CaptureStderr();
-  lines.write(std::string(5000, 'x'));  // part of it fits
-  lines.write(std::string(5000, 'y'));
+  {
+    const FileSizeLimit limit(4096);
+    testing::internal::CaptureStderr();
+    lines.write(std::string(5000, 'x'));  // part of it fits
+    lines.write(std::string(5000, 'y'));
+  }
   const std::string warnings = testing::internal::GetCapturedStderr();
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
   lines.write(2);
   EXPECT_EQ(read_file(folder / "m.jsonl"), "1\n2\n");
   EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 1) << warnings;

@@ -1,12 +1,11 @@
 // Artifacts against those that Python makes of the same weights: the same tensors, metadata and
 // dequantised weights, to the bit.
 #include <ATen/ATen.h>
-#include <sys/resource.h>
 
-#include <csignal>
 #include <mutex>
 
 #include "files/compressed.h"
+#include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
 #include "weights/read_artifact.h"
@@ -238,17 +237,14 @@ TEST(Artifact, AFullDiskLeavesNoFileAndKeepsAnOldOne) {
   const TempDir folder;
   const std::vector<ArtifactTensor> tensors = {{"a", at::randn({300, 300}), Quantization::int6}};
   write_file(folder / "old", "old");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limited{4096, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  for (const char* name : {"new", "old"}) {
-    expect_error([&] { write_artifact_int6(tensors, folder / name); }, ExitCode::io, name);
-    expect_error([&] { write_artifact_int8_zlib(tensors, {}, folder / name); }, ExitCode::io, name);
+  {
+    const FileSizeLimit limit(4096);
+    for (const char* name : {"new", "old"}) {
+      expect_error([&] { write_artifact_int6(tensors, folder / name); }, ExitCode::io, name);
+      expect_error([&] { write_artifact_int8_zlib(tensors, {}, folder / name); }, ExitCode::io,
+                   name);
+    }
   }
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(read_file(folder / "old"), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }

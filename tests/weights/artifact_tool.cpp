@@ -35,10 +35,10 @@ void write(const std::string& in, const std::string& out) {
   }
   const ArtifactStats stats = write_artifact_int6(tensors, out);
   fmt::print(
-      "bytes: weights {} payload {} torch {} file {}; seconds: quantize {:.3f} serialize {:.3f} "
-      "compress {:.3f} write {:.3f}\n",
+      "bytes: weights {} payload {} torch {} file {}; ms: quantize {:.0f} serialize {:.0f} "
+      "compress {:.0f} write {:.0f}\n",
       stats.weight_bytes, stats.payload_bytes, stats.torch_bytes, stats.file_bytes,
-      stats.quantize_s, stats.serialize_s, stats.compress_s, stats.write_s);
+      stats.quantize_ms, stats.serialize_ms, stats.compress_ms, stats.write_ms);
 }
 
 }  // namespace

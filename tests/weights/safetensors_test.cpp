@@ -1,12 +1,10 @@
 #include "weights/safetensors.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
 
@@ -78,18 +76,14 @@ TEST(Safetensors, KeepsTheOldFileOnAFullDisk) {
   const TempDir folder;
   save_safetensors(folder / "w.safetensors", {{"w", at::ones({2})}});
   const std::string old = read_file(folder / "w.safetensors");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limited{4096, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  expect_error(
-      [&] {
-        save_safetensors(folder / "w.safetensors", {{"w", at::ones({10000})}});
-      },
-      ExitCode::io, "w.safetensors");
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
+  {
+    const FileSizeLimit limit(4096);
+    expect_error(
+        [&] {
+          save_safetensors(folder / "w.safetensors", {{"w", at::ones({10000})}});
+        },
+        ExitCode::io, "w.safetensors");
+  }
   EXPECT_EQ(read_file(folder / "w.safetensors"), old);
 }
 

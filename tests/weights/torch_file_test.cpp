@@ -1,11 +1,8 @@
 #include "weights/torch_file.h"
 
-#include <sys/resource.h>
-
-#include <csignal>
-
 #include "files/crc32.h"
 #include "files/zip_reader.h"
+#include "tests/files/file_size_limit.h"
 #include "tests/files/testing.h"
 #include "tests/weights/tensor_testing.h"
 
@@ -226,20 +223,14 @@ TEST(TorchFile, KeepsTheOldFileOnAFullDisk) {
   const TempDir folder;
   save_torch(folder / "w.pt", {{"w", at::ones({2})}});
   const std::string old = read_file(folder / "w.pt");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
   for (rlim_t limit : {100, 4096, 40000}) {  // in the pickle, in a tensor, in the directory
-    const rlimit limited{limit, before.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
+    const FileSizeLimit limited(limit);
     expect_error(
         [&] {
           save_torch(folder / "w.pt", {{"w", at::ones({9800})}});
         },
         ExitCode::io, "w.pt");
   }
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
   EXPECT_EQ(read_file(folder / "w.pt"), old);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
 }
