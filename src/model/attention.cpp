@@ -62,8 +62,8 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInp
   return visit.exclusive ? exclusive_attention(y, exclusive_v) : y;
 }
 
-QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v,
-                            const at::Tensor& row_scale) const {
+QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values,
+                            const at::Tensor& first_v) const {
   const auto& block = plan_.block(visit);
   return {.heads = heads_,
           .kv_heads = kv_heads_,
@@ -72,29 +72,28 @@ QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values, const 
           .value_residual = static_cast<bool>(block.value_mix.weights),
           .first_v = first_v,
           .first_weight = first_v.defined() ? first_weight(block.value_mix, table_) : at::Tensor(),
-          .row_scale = row_scale,
           .channels = head_dim_};
 }
 
-NormedRows Attention::input(const Visit& visit, const BlockWeights& weights, const Stream& in,
+NormedForm Attention::input(const Visit& visit, const BlockWeights& weights, const Stream& in,
                             const PassInputs& pass) const {
-  if (!use_hopper_kernels(in.x) || pass.scored(visit) || plan_.block(visit).head_gate.weight)
-    return NormedRows::written;
-  if (qkv_proj_norm_rope_reads_fp8(in.x, weights.qkv, inputs(visit, in.values, in.first_v, {}),
+  if (!use_hopper_kernels(in.x0) || pass.scored(visit) || plan_.block(visit).head_gate.weight)
+    return NormedForm::written;
+  if (qkv_proj_norm_rope_reads_fp8(in.x0, weights.qkv, inputs(visit, in.values, in.first_v),
                                    pass.rope))
-    return NormedRows::in_fp8;
-  return weights.qkv.fp8.defined() || in.values.defined() ? NormedRows::written
-                                                          : NormedRows::as_row_scale;
+    return NormedForm::in_fp8;
+  return weights.qkv.fp8.defined() || in.values.defined() ? NormedForm::written
+                                                          : NormedForm::scaled_by_row;
 }
 
-Attention::Output Attention::forward(const Visit& visit, const at::Tensor& n_btd,
-                                     const at::Tensor& row_scale, const BlockWeights& weights,
-                                     const Stream& in, const PassInputs& pass) const {
+Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_btd,
+                                     const BlockWeights& weights, const Stream& in,
+                                     const PassInputs& pass) const {
   const auto& block = plan_.block(visit);
   auto values = in.values;
   if (values.defined() && in.first_v.defined())
     values = values * own_weight(block.value_mix, table_).to(values.scalar_type());
-  const auto qkv = inputs(visit, values, in.first_v, row_scale);
+  const auto qkv = inputs(visit, values, in.first_v);
   const auto scored = pass.scored(visit);
   const auto heads = scored ? qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, pass.rope,
                                                             scored->from, scored->count())
@@ -103,8 +102,9 @@ Attention::Output Attention::forward(const Visit& visit, const at::Tensor& n_btd
   const auto y_dots = gated ? nullptr : std::make_shared<InputDots>();
   auto y = attend(visit, heads, pass, y_dots);
   if (gated) {
-    const Weight weight{pad_last(table_[block.head_gate.weight], padded_dim_), {}};
-    const auto gate = linear(pass.scored_rows(n_btd, visit), weight) + table_[block.head_gate.bias];
+    const auto weight = table_[block.head_gate.weight];
+    const auto n = pass.scored_rows(n_btd.columns(0, padded_dim_), visit);
+    const auto gate = linear(n, {pad_last(weight, padded_dim_), {}}) + table_[block.head_gate.bias];
     y = y * gate.sigmoid().to(y.scalar_type()).unsqueeze(-1);
   }
   return {y.flatten(2, 3), heads.first_v, y_dots};

@@ -7,7 +7,6 @@
 #include "model/weights.h"
 #include "ops/attention/qk_norm_rope.h"
 #include "ops/norm/input_dots.h"
-#include "ops/norm/residual_norm.h"
 
 namespace tg {
 
@@ -23,16 +22,15 @@ class Attention {
     at::Tensor first_v;   // Stream::first_v, for the next visit
     InputDotsPtr y_dots;  // for the backward pass of the output projection
   };
-  // n [B, T, D] normalised, or still to be so by row_scale (ResidualNorm), of the visit's input.
-  Output forward(const Visit& visit, const at::Tensor& n_btd, const at::Tensor& row_scale,
-                 const BlockWeights& weights, const Stream& in, const PassInputs& pass) const;
+  // n [B, T, D], of the visit's input.
+  Output forward(const Visit& visit, const NormedInput& n_btd, const BlockWeights& weights,
+                 const Stream& in, const PassInputs& pass) const;
   // The form in which forward() with these takes n.
-  NormedRows input(const Visit& visit, const BlockWeights& weights, const Stream& in,
+  NormedForm input(const Visit& visit, const BlockWeights& weights, const Stream& in,
                    const PassInputs& pass) const;
 
  private:
-  QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v,
-                   const at::Tensor& row_scale) const;
+  QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v) const;
   at::Tensor attend(const Visit& visit, const Qkv& heads, const PassInputs& pass,
                     const InputDotsPtr& y_dots) const;
 

@@ -1,5 +1,7 @@
 #include "model/block.h"
 
+#include <cassert>
+
 #include "ops/mlp/mlp.h"
 #include "ops/norm/linear_residual_norm.h"
 #include "ops/pad.h"
@@ -36,56 +38,83 @@ at::Tensor Blocks::update_share(const Gate& gate, const at::Tensor& x) const {
   return (linear(x.detach(), weight) + table_[gate.bias]).sigmoid().to(x.scalar_type());
 }
 
+at::Tensor Blocks::mlp(const NormedInput& x, const BlockWeights& weights) const {
+  const bool light = recompute_ == ActivationRecompute::light;
+  return tg::mlp(x, weights.up, weights.down, negative_slope_, light);
+}
+
 Stream Blocks::visit(const Visit& visit, const Stream& in, const PassInputs& pass) const {
+  const auto run = [this, &visit, pass](const Stream& from) {
+    return visit.lanes.residual ? run_lanes(visit, from, pass) : this->run(visit, from, pass);
+  };
   const bool recomputes = recompute_ == ActivationRecompute::block && at::GradMode::is_enabled();
-  auto out =
-      recomputes
-          ? recomputed([this, &visit, pass](const Stream& from) { return run(visit, from, pass); },
-                       in)
-          : run(visit, in, pass);
-  if (out.branch.defined())
-    out.branch_gradient_scaling = weights_.of(visit, pass.fp8).down.fp8.output_gradient;
-  return out;
+  return recomputes ? recomputed(run, in) : run(in);
+}
+
+MixTerms Blocks::entry(const Visit& visit, const Stream& in) const {
+  const auto [shares, skip_weight] = mix(visit);
+  auto terms = in.lanes[0];
+  if (in.skip.defined()) terms.push_back({.tensor = in.skip, .weight = skip_weight});
+  terms.push_back({.tensor = in.x0, .shares = shares});
+  return terms;
+}
+
+NormOptions Blocks::attention_norm(const Visit& visit, const Stream& in,
+                                   const PassInputs& pass) const {
+  const auto& weights = weights_.of(visit, pass.fp8);
+  return {.scale = visit.norm_scale,
+          .channels = dim_,
+          .form = attention_.input(visit, weights, in, pass),
+          .rounding = weights.qkv.fp8.input};
 }
 
 Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass) const {
   const auto& weights = weights_.of(visit, pass.fp8);
-  const auto [shares, skip_weight] = mix(visit);
-  const auto entry = residual_norm({.x = in.x,
-                                    .branch = in.branch,
-                                    .skip = in.skip,
-                                    .skip_weight = skip_weight,
-                                    .x0 = in.x0,
-                                    .mix = shares,
-                                    .channels = dim_,
-                                    .normed = attention_.input(visit, weights, in, pass),
-                                    .y_scaling = weights.qkv.fp8.input,
-                                    .branch_gradient_scaling = in.branch_gradient_scaling},
-                                   visit.norm_scale, /*keep_sum=*/visit.keep_input.has_value());
-
-  const auto attended = attention_.forward(visit, entry.y, entry.row_scale, weights, in, pass);
+  const auto entry = residual_norm(this->entry(visit, in), attention_norm(visit, in, pass),
+                                   /*keep=*/visit.keep_input ? in.lanes[0].size() : 0);
+  const auto attended = attention_.forward(visit, entry.y, weights, in, pass);
   const auto x = pass.scored_rows(entry.x, visit).contiguous();
-  const auto middle =
-      linear_residual_norm(attended.y, weights.out,
-                           {.x = x,
-                            .channels = dim_,
-                            .normed = mlp_input(x, weights.up, weights.down),
-                            .y_scaling = weights.up.fp8.input,
-                            .branch_gradient_scaling = weights.out.fp8.output_gradient},
-                           visit.norm_scale, attended.y_dots);
-  const bool light = recompute_ == ActivationRecompute::light;
-  const auto branch =
-      mlp(middle.y, weights.up, weights.down, negative_slope_, light, middle.row_scale);
+  const auto middle = linear_residual_norm(attended.y, weights.out, x,
+                                           {.scale = visit.norm_scale,
+                                            .channels = dim_,
+                                            .form = mlp_input(x, weights.up, weights.down),
+                                            .rounding = weights.up.fp8.input},
+                                           attended.y_dots);
+  const auto branch = mlp(middle.y, weights);
 
-  Stream out{.x0 = entry.x0,
-             .x = middle.x,
-             .branch = branch,
-             .first_v = attended.first_v,
-             .input = entry.sum};
-  if (const auto& gate = plan_.block(visit).update_gate; gate.weight) {
-    out.x = x + update_share(gate, x) * (middle.x + branch - x);
-    out.branch.reset();
-  }
+  Stream out{.x0 = entry.x0, .first_v = attended.first_v, .input = entry.sum};
+  if (const auto& gate = plan_.block(visit).update_gate; gate.weight)
+    out.lanes = {{{.tensor = x + update_share(gate, x) * (middle.x + branch - x)}}};
+  else
+    out.lanes = {{{.tensor = middle.x},
+                  {.tensor = branch, .gradient_scaling = weights.down.fp8.output_gradient}}};
+  return out;
+}
+
+Stream Blocks::run_lanes(const Visit& visit, const Stream& in, const PassInputs& pass) const {
+  const auto& weights = weights_.of(visit, pass.fp8);
+  // The other form of a skip is in the mix, which lane 0 is without.
+  assert(!visit.keep_input && (!visit.skip.weights || visit.skip.slot));
+  const auto first = entry(visit, in);
+  // With the skip, before the mix.
+  const auto attends = residual_norm(first, attention_norm(visit, in, pass), first.size() - 1);
+  const auto attended = attention_.forward(visit, attends.y, weights, in, pass);
+  auto second = in.lanes.back();
+  for (auto& term : second) term.tensor = pass.scored_rows(term.tensor, visit);
+  const auto feeds = residual_norm(second, {.scale = visit.norm_scale, .channels = dim_});
+
+  const auto residual = table_[visit.lanes.residual][visit.lanes.row],
+             post = table_[visit.lanes.post][visit.lanes.row];
+  const MixTerm attention{.tensor = linear(attended.y, weights.out)},
+      mlp{.tensor = this->mlp(feeds.y, weights)};
+  Stream out{.x0 = attends.x0, .first_v = attended.first_v};
+  const auto add_lane = [&](std::int64_t k, const at::Tensor& lane) {
+    out.lanes.push_back({{.tensor = lane, .weight = residual[k]},
+                         {.tensor = attention.tensor, .weight = post[0][k]},
+                         {.tensor = mlp.tensor, .weight = post[1][k]}});
+  };
+  add_lane(0, pass.scored_rows(attends.sum, visit));
+  add_lane(1, feeds.x);
   return out;
 }
 

@@ -11,7 +11,7 @@ namespace tg {
 //   h += a·attention(rms(h)·s),  h += b·W_down(leaky(W_up·rms(h)·s)²)
 // with s its norm scale; a and b are in attention's output matrix and in W_down (BlockWeights).
 // With an update gate each token's update is scaled: x_in + σ(gate(x_in))·(h − x_in), where x_in is
-// the first line's h.
+// the first line's h. With two lanes as LaneMix says, of h for attention and lane 1 for the MLP.
 class Blocks {
  public:
   // Everything must outlive it.
@@ -24,6 +24,10 @@ class Blocks {
 
  private:
   Stream run(const Visit& visit, const Stream& in, const PassInputs& pass) const;
+  Stream run_lanes(const Visit& visit, const Stream& in, const PassInputs& pass) const;
+  // The terms of the first line, and the norm of attention's input.
+  MixTerms entry(const Visit& visit, const Stream& in) const;
+  NormOptions attention_norm(const Visit& visit, const Stream& in, const PassInputs& pass) const;
   // A parameter [..., MODEL_DIM] in the width that the blocks compute with.
   at::Tensor widened(const at::Tensor& parameter) const;
   // Of the visit's input: m0 and m1, [2, D] or [2], and w; where x itself is the skip, w is in m0.
@@ -31,6 +35,7 @@ class Blocks {
     at::Tensor shares, skip_weight;
   };
   Mix mix(const Visit& visit) const;
+  at::Tensor mlp(const NormedInput& x, const BlockWeights& weights) const;
   // σ(gate(x)) [B, T, 1], without a gradient for x.
   at::Tensor update_share(const Gate& gate, const at::Tensor& x) const;
 

@@ -2,11 +2,12 @@
 #include <cstdint>
 
 #include "config/settings.h"
+#include "model/plan.h"
 
 namespace tg {
 
 // Floating-point operations of training on one token: 6 for each weight of a product, and
 // attention's.
-double training_flops_per_token(const ModelConfig& model, std::int64_t seq_len);
+double training_flops_per_token(const ModelConfig& model, const Plan& plan, std::int64_t seq_len);
 
 }  // namespace tg

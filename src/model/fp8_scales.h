@@ -27,8 +27,10 @@ class Fp8Scales {
 
   bool defined() const { return scales_.defined(); }
   // Of the product's input x, and of the gradient of its output.
-  Fp8Scaling input(std::int64_t product) const { return of(0, product); }
-  Fp8Scaling output_gradient(std::int64_t product) const { return of(1, product); }
+  Fp8Scaling input(std::int64_t product) const { return {scales_[0][product], amax_[0][product]}; }
+  Fp8Scaling output_gradient(std::int64_t product) const {
+    return {scales_[1][product], amax_[1][product], std::make_shared<Fp8Scaling::Cached>()};
+  }
   // Of a head (ops/loss/linear_cross_entropy.h), which takes this product and the next: guesses of
   // the first step's largest magnitudes of G/4 and of its input scaled by 4c/S, whose scaling is
   // input(product + 1).
@@ -47,10 +49,6 @@ class Fp8Scales {
   NamedTensors state() const;
 
  private:
-  Fp8Scaling of(std::int64_t row, std::int64_t product) const {
-    return {scales_[row][product], amax_[row][product], std::make_shared<Fp8Scaling::Cached>()};
-  }
-
   std::vector<std::string> products_;
   at::Tensor scales_, amax_;
   at::Tensor per_scale_;  // the amax that has a scale of 1

@@ -17,10 +17,14 @@
 namespace tg {
 
 Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
+    : Gpt(config, make_recipe(config).plan, table, numerics) {}
+
+Gpt::Gpt(const ModelConfig& config, Plan plan, const ParameterTable& table,
+         const Numerics& numerics)
     : config_(config),
       numerics_(numerics),
       sizes_(compute_sizes(config, numerics.padding)),
-      plan_(make_recipe(config).plan),
+      plan_(std::move(plan)),
       table_(table),
       weights_(config_, plan_, table_, numerics_),
       blocks_(config_, plan_, sizes_, table_, weights_, numerics_.recompute) {}
@@ -96,13 +100,19 @@ at::Tensor Gpt::visit_values(const Visit& visit, const at::Tensor& embedded) con
   return linear(embedded, {weight, {}});
 }
 
-at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
-                             DecodeCache* cache, std::int64_t context, bool fp8) const {
+Lane Gpt::final_lane(const Stream& stream) const {
+  if (stream.lanes.size() == 1 || plan_.head.lane == FinalLane::first) return stream.lanes[0];
+  if (plan_.head.lane == FinalLane::second) return stream.lanes[1];
+  return {{.tensor = (residual_sum(stream.lanes[0]) + residual_sum(stream.lanes[1])) / 2}};
+}
+
+NormedInput Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
+                              DecodeCache* cache, std::int64_t context, bool fp8) const {
   const PassInputs pass{
       .rope = rope_rows(inputs_bt, cache, context), .fp8 = fp8, .only = only, .cache = cache};
   const auto embedded = value_embedding(inputs_bt);
   const auto x0 = embed(inputs_bt, cache);
-  Stream stream{.x0 = x0, .x = x0};
+  Stream stream{.x0 = x0, .lanes = {{{.tensor = x0}}}};
   std::vector<at::Tensor> kept(static_cast<std::size_t>(plan_.slots));
   const auto slot = [&](std::int64_t i) -> at::Tensor& {
     return kept[static_cast<std::size_t>(i)];
@@ -113,13 +123,8 @@ at::Tensor Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Po
     stream = blocks_.visit(visit, stream, pass);
     if (visit.keep_input) slot(*visit.keep_input) = std::exchange(stream.input, {});
   }
-  return residual_norm({.x = stream.x,
-                        .branch = stream.branch,
-                        .channels = config_.model_dim,
-                        .y_scaling = weights_.head(fp8).fp8.input,
-                        .branch_gradient_scaling = stream.branch_gradient_scaling},
-                       1.0,
-                       /*keep_sum=*/false)
+  return residual_norm(final_lane(stream),
+                       {.channels = config_.model_dim, .rounding = weights_.head(fp8).fp8.input})
       .y;
 }
 
@@ -151,13 +156,13 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode) const {
   const auto states = final_states(inputs_bt, {}, nullptr, 0, mode.fp8);
   auto loss =
-      linear_cross_entropy(states.flatten(0, 1), head(sizes_.vocab, mode.fp8), targets_bt.flatten(),
+      linear_cross_entropy(states.flat(), head(sizes_.vocab, mode.fp8), targets_bt.flatten(),
                            {.cap = config_.logit_softcap,
                             .scale = mode.scale,
                             .vocab = config_.vocab_size,
                             .grad_scale = mode.grad_scale});
   if (mode.auxiliary_losses && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
-    loss = loss + multi_token_loss(states, targets_bt, mode);
+    loss = loss + multi_token_loss(states.rows(), targets_bt, mode);
   }
   return loss;
 }

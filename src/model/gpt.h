@@ -27,11 +27,14 @@ class Gpt {
  public:
   // The caller owns the parameters, which must outlive the model. Allocates the large matrices'
   // gradients, as zeros, at fixed addresses, where they require one.
+  Gpt(const ModelConfig& config, Plan plan, const ParameterTable& table, const Numerics& numerics);
+  // By the plan of make_recipe().
   Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
   std::int64_t vocab_size() const { return config_.vocab_size; }
+  const Plan& plan() const { return plan_; }
 
   // QAT: whether matrices are rounded to the quantiser's levels. Call cast_weights() afterwards.
   void set_fake_quant(bool on) { weights_.set_fake_quant(on); }
@@ -67,11 +70,13 @@ class Gpt {
  private:
   // `cache`: ids that precede the inputs; may be null.
   at::Tensor embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
-  // The last block's output, normalised [B, T, D]; with `only`, of these positions alone. RoPE is
+  // The last visit's output, normalised [B, T, D]; with `only`, of these positions alone. RoPE is
   // that of rows of `context` tokens, or of the cache's capacity; 0: of T.
-  at::Tensor final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only = {},
-                          DecodeCache* cache = nullptr, std::int64_t context = 0,
-                          bool fp8 = false) const;
+  NormedInput final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only = {},
+                           DecodeCache* cache = nullptr, std::int64_t context = 0,
+                           bool fp8 = false) const;
+  // What is normalised for the head.
+  Lane final_lane(const Stream& stream) const;
   // Softcapped, without the padding's columns [..., V] fp32.
   at::Tensor softcapped(const at::Tensor& logits) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,

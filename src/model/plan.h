@@ -51,6 +51,15 @@ struct BlockPlan {
   Gate update_gate;  // of all that the block adds
 };
 
+// Two lanes of the residual stream: attention reads and skips enter lane 0, the MLP reads lane 1,
+// neither waits for the other, and
+//   lane k = residual[k]·lane k + post[0, k]·attention + post[1, k]·MLP
+// Lanes that there are not yet are both the stream.
+struct LaneMix {
+  ParameterId residual, post;  // [2] and [2, 2], each its row `row`
+  std::int64_t row = 0;
+};
+
 // One pass through a block.
 struct Visit {
   std::int64_t index;  // in the plan: of its KV cache and its FP8 scales
@@ -65,15 +74,20 @@ struct Visit {
   } skip{};
   std::optional<std::int64_t> keep_input{};  // the slot in which x is kept for a later skip
 
+  LaneMix lanes{};            // none: one lane, in which the MLP follows attention
   bool exclusive = false;     // attention subtracts the part along the own value
   ParameterId value_scale{};  // of the value embedding; none: without it
   bool last = false;          // its output is read at the scored positions alone
 };
 
+// What is normalised for the head where there are two lanes: their mean, or one of them.
+enum class FinalLane { mean, first, second };
+
 // Without a weight the head is the token table.
 struct HeadPlan {
   ParameterId weight;
   std::vector<ParameterId> multi_token{};
+  FinalLane lane = FinalLane::mean;
 };
 
 struct Plan {

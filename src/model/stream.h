@@ -2,33 +2,37 @@
 // What one visit of a block passes to the next, and what all visits of a pass read.
 #include <ATen/ATen.h>
 
-#include <array>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "model/inference.h"
 #include "model/plan.h"
 #include "ops/attention/rope.h"
-#include "ops/gemm/fp8.h"
+#include "ops/norm/residual_norm.h"
 
 namespace tg {
 
-struct Stream {
-  at::Tensor x0{};  // [B, T, D] as x, skip, branch and input are; the first visit's input
-  at::Tensor x{};
-  at::Tensor skip{};     // an earlier output that the next visit adds, or undefined
-  at::Tensor branch{};   // x + branch is the last visit's output: the next norm's kernel adds it
-  at::Tensor values{};   // [B, T, KV·hd], the next visit's value embedding, or undefined
-  at::Tensor first_v{};  // [B, T, KV, hd], the first visit's values, or undefined
-  at::Tensor input{};    // the last visit's input x, where the plan keeps it, else undefined
-  // Of the FP8 product that `branch` is; undefined: of no such.
-  Fp8Scaling branch_gradient_scaling{};
+// The last visit's output as a sum of terms, which the next norm's kernel adds.
+using Lane = MixTerms;
 
-  // All of its tensors. x0 is before x: where they are one tensor, autograd adds the gradients of
-  // recomputed()'s inputs in this order, as it does without it.
-  static constexpr auto tensors() {
-    return std::to_array({&Stream::x0, &Stream::x, &Stream::skip, &Stream::branch, &Stream::values,
-                          &Stream::first_v, &Stream::input});
+struct Stream {
+  at::Tensor x0{};            // [B, T, D] as lanes, skip and input are; the first visit's input
+  std::vector<Lane> lanes{};  // one, or two after a visit with a LaneMix
+  at::Tensor skip{};          // an earlier output that the next visit adds, or undefined
+  at::Tensor values{};        // [B, T, KV·hd], the next visit's value embedding, or undefined
+  at::Tensor first_v{};       // [B, T, KV, hd], the first visit's values, or undefined
+  at::Tensor input{};         // the last visit's input x, where the plan keeps it, else undefined
+
+  // Calls f with each of its tensors. x0 is before the lanes: where they are one tensor, autograd
+  // adds the gradients of recomputed()'s inputs in this order, as it does without it.
+  template <class F>
+  void for_each_tensor(F&& f) {
+    f(x0);
+    for (auto& lane : lanes) {
+      for (auto& term : lane) f(term.tensor), f(term.weight), f(term.shares);
+    }
+    for (auto* x : {&skip, &values, &first_v, &input}) f(*x);
   }
 };
 
@@ -50,7 +54,7 @@ struct PassInputs {
   }
 };
 
-// visit(in) by recomputed() of recompute.h, without branch_gradient_scaling.
+// visit(in) by recomputed() of recompute.h.
 Stream recomputed(std::function<Stream(const Stream&)> visit, const Stream& in);
 
 }  // namespace tg

@@ -25,11 +25,11 @@
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/linear_residual_norm.h"
-#include "ops/norm/residual_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/optim/muon_update.h"
 #include "ops/optim/newton_schulz.h"
 #include "tests/ops/fp8.h"
+#include "tests/ops/residual_chain.h"
 
 namespace tg {
 namespace {
@@ -104,8 +104,9 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
             {make({r.vocab, 128}), make.ids({b, t}, r.vocab)},
             [](const auto& in) { return Tensors{embedding_lookup(in[0], in[1])}; });
   const auto residual = [&](const auto& in) {
-    const auto out = residual_norm({in[0], in[1], in[2], in[3], in[4], in[5]}, 0.5, false);
-    return Tensors{out.x, out.y, out.x0};
+    const auto out = residual_norm(
+        test::ResidualChain{in[0], in[1], in[2], in[3], in[4], in[5]}.terms(), {.scale = 0.5});
+    return Tensors{out.x, out.y.rows(), out.x0};
   };
   const at::Tensor none;
   const auto mix = [&] { return record ? make.fp32({2, r.dim}) : make.fp32({2}); };
@@ -187,10 +188,9 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
             {make({b, t, r.dim}), make({b, t, r.dim})}, [&](const auto& in) {
               const auto dots = std::make_shared<InputDots>();
               dots->wanted = true;
-              const auto normed = linear_residual_norm(
-                  in[0], projection, {.x = in[1], .normed = NormedRows::as_row_scale},
-                  /*norm_scale=*/1, dots);
-              return Tensors{normed.x, normed.y};
+              const auto out = linear_residual_norm(in[0], projection, in[1],
+                                                    {.form = NormedForm::scaled_by_row}, dots);
+              return Tensors{out.x, out.y.tensor()};
             });
 
   const double head_flops = 2.0 * static_cast<double>(b * t * r.dim * r.vocab);

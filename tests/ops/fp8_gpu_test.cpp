@@ -10,9 +10,9 @@
 
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/mlp/mlp.h"
-#include "ops/norm/residual_norm.h"
 #include "tests/ops/fp8.h"
 #include "tests/ops/on_gpu.h"
+#include "tests/ops/residual_chain.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -105,8 +105,8 @@ class Fp8MlpGpu : public OnHopper<::testing::TestWithParam<Shape>> {
     if (!fp8) up.fp8 = down.fp8 = {};
     const auto x = matrix(s.rows, s.dim, 3).set_requires_grad(true);
     at::manual_seed(5);
-    const auto y =
-        mlp(x, up, down, s.slope, recompute, s.scaled ? row_scale_of(s.rows) : at::Tensor());
+    const auto in = s.scaled ? NormedInput::scaled_by_row(x, row_scale_of(s.rows)) : x;
+    const auto y = mlp(in, up, down, s.slope, recompute);
     y.backward(matrix(s.rows, s.dim, 4));
     Results found{y.detach(), x.grad(), up.gradient, down.gradient, {}};
     for (const auto& amax : magnitudes) found.amax.push_back(amax.item<float>());
@@ -228,59 +228,59 @@ class Fp8CopiesGpu : public OnHopper<> {
     return {at::full({}, scale, fp32), at::zeros({}, fp32),
             cached ? std::make_shared<Fp8Scaling::Cached>() : nullptr};
   }
-  // What is cached of `key`, x unless given, is the rounding of x or of its scaled rows.
-  static void expect_cached(const Fp8Scaling& by_kernel, const at::Tensor& x,
-                            const at::Tensor& row_scale = {}, const at::Tensor& key = {}) {
+  // `found`, which a kernel has rounded, is the rounding of x.
+  static void expect_rounded(const at::Tensor& found, const Fp8Scaling& by_kernel,
+                             const at::Tensor& x) {
     const auto alone = scaling(by_kernel.scale.item<double>(), false);
-    const auto expected = to_fp8(scaled_rows(x, row_scale), alone);
-    ASSERT_TRUE(by_kernel.cached->rounded.defined());
-    const auto found = to_fp8(key.defined() ? key : x, by_kernel);
+    const auto expected = to_fp8(x, alone);
     EXPECT_TRUE(at::equal(found.view(at::kByte), expected.view(at::kByte)));
     EXPECT_EQ(by_kernel.amax.item<float>(), alone.amax.item<float>());
+  }
+  static void expect_cached(const Fp8Scaling& by_kernel, const at::Tensor& x) {
+    ASSERT_TRUE(by_kernel.cached->rounded.defined());
+    expect_rounded(to_fp8(x, by_kernel), by_kernel, x);
   }
 };
 
 TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
   // A warp with two and three packs of a row, a block per row; partial packs.
   for (const std::int64_t width : {16, 512, 528, 768, 1024, 2048}) {
-    for (const auto& [mixed, skips, normed] : {std::tuple{true, true, NormedRows::written},
-                                               {true, false, NormedRows::as_row_scale},
-                                               {true, false, NormedRows::in_fp8},
-                                               {false, false, NormedRows::in_fp8},
-                                               {false, false, NormedRows::written}}) {
-      SCOPED_TRACE(fmt::format("{} {} {} {}", width, mixed, skips, static_cast<int>(normed)));
+    for (const auto& [mixed, skips, form] : {std::tuple{true, true, NormedForm::written},
+                                             {true, false, NormedForm::scaled_by_row},
+                                             {true, false, NormedForm::in_fp8},
+                                             {false, false, NormedForm::in_fp8},
+                                             {false, false, NormedForm::written}}) {
+      SCOPED_TRACE(fmt::format("{} {} {} {}", width, mixed, skips, static_cast<int>(form)));
       const std::int64_t rows = 1111;
       const auto vector = [&](std::uint64_t seed) {
         return matrix(1, width, seed)[0].to(at::kFloat);
       };
-      const auto y_scaling = scaling(1.0 / 16), gradient_scaling = scaling(1.0 / 128);
+      const bool scales = form == NormedForm::scaled_by_row;
+      const auto y_scaling = scaling(1.0 / 16, false), gradient_scaling = scaling(1.0 / 128);
       const auto branch = matrix(rows, width, 2).set_requires_grad(true);
-      ResidualTerms terms{.x = matrix(rows, width, 1).set_requires_grad(true),
-                          .branch = branch,
-                          .skip = skips ? matrix(rows, width, 4) : at::Tensor(),
-                          .skip_weight = skips ? vector(5) : at::Tensor(),
-                          .x0 = matrix(rows, width, 6),
-                          .mix = mixed ? at::stack({vector(7), vector(8)}) : at::Tensor(),
-                          .normed = normed,
-                          .y_scaling = y_scaling,
-                          .branch_gradient_scaling = gradient_scaling};
+      test::ResidualChain chain{.x = matrix(rows, width, 1).set_requires_grad(true),
+                                .branch = branch,
+                                .skip = skips ? matrix(rows, width, 4) : at::Tensor(),
+                                .skip_weight = skips ? vector(5) : at::Tensor(),
+                                .x0 = matrix(rows, width, 6),
+                                .mix = mixed ? at::stack({vector(7), vector(8)}) : at::Tensor(),
+                                .branch_gradient_scaling = gradient_scaling};
+      NormOptions norm{.scale = 0.5, .form = form, .rounding = scales ? Fp8Scaling() : y_scaling};
       const auto gradient_of = [&](const ResidualNorm& out) {
         torch::autograd::variable_list upstream{matrix(rows, width, 9), matrix(rows, width, 10)};
-        return torch::autograd::grad({out.x, out.y}, {branch}, upstream)[0];
+        return torch::autograd::grad({out.x, out.y.tensor()}, {branch}, upstream)[0];
       };
-      const auto out = residual_norm(terms, 0.5, /*keep_sum=*/false);
-      EXPECT_EQ(out.row_scale.defined(), normed == NormedRows::as_row_scale);
+      const auto out = residual_norm(chain.terms(), norm);
+      EXPECT_EQ(out.y.form(), form);
       const auto gradient = gradient_of(out);
       expect_cached(gradient_scaling, gradient);
-      if (normed != NormedRows::in_fp8) {
-        expect_cached(y_scaling, out.y, out.row_scale);
-        continue;
-      }
-      terms.normed = NormedRows::written;
-      terms.y_scaling = terms.branch_gradient_scaling = {};
-      const auto written = residual_norm(terms, 0.5, /*keep_sum=*/false);
-      EXPECT_EQ(out.y.const_data_ptr(), out.x.const_data_ptr());
-      expect_cached(y_scaling, written.y, {}, out.y);
+      if (scales) continue;
+      norm = {.scale = 0.5};
+      chain.branch_gradient_scaling = {};
+      const auto written = residual_norm(chain.terms(), norm);
+      expect_rounded(out.y.rounded(y_scaling), y_scaling, written.y.rows());
+      if (form != NormedForm::in_fp8) continue;
+      EXPECT_EQ(out.y.tensor().const_data_ptr(), out.x.const_data_ptr());
       EXPECT_TRUE(at::equal(gradient, gradient_of(written)));
     }
   }

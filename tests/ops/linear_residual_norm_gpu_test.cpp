@@ -42,7 +42,7 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     weight.narrow(0, of.width - of.padding, of.padding).zero_();
   }
 
-  // `d_normed` is the gradient of the normed rows: y is given that times row_scale, as ResidualNorm
+  // `d_normed` is the gradient of the normed rows: y is given that times row_scale, as NormedInput
   // wants it.
   Results run() const {
     const auto in_leaf = in.detach().set_requires_grad(true),
@@ -50,18 +50,19 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const Weight of{weight, at::zeros_like(weight, at::kFloat)};
     const auto in_dots = std::make_shared<InputDots>();
     in_dots->wanted = in.size(-1) % 64 == 0;
-    const auto out = linear_residual_norm(in_leaf, of,
-                                          {.x = x_leaf,
-                                           .channels = GetParam().width - GetParam().padding,
-                                           .normed = NormedRows::as_row_scale},
-                                          kNormScale, in_dots);
-    EXPECT_TRUE(out.row_scale.defined());
-    const auto scale = out.row_scale.view({1, -1, 1});
-    const auto gradients = torch::autograd::grad({out.x, out.y}, {in_leaf, x_leaf},
+    const auto out = linear_residual_norm(in_leaf, of, x_leaf, norm(), in_dots);
+    EXPECT_TRUE(out.y.row_scale().defined());
+    const auto scale = out.y.row_scale().view({1, -1, 1});
+    const auto gradients = torch::autograd::grad({out.x, out.y.tensor()}, {in_leaf, x_leaf},
                                                  {d_x, (d_normed * scale).to(at::kBFloat16)});
     return {out.x.detach(), out.x.detach().to(at::kDouble) * scale,
             gradients[0],   gradients[1],
             of.gradient,    in_dots->sums};
+  }
+  static NormOptions norm() {
+    return {.scale = kNormScale,
+            .channels = GetParam().width - GetParam().padding,
+            .form = NormedForm::scaled_by_row};
   }
   Results exact() const {
     const auto leaf = [](const at::Tensor& of) {
@@ -128,13 +129,9 @@ TEST_P(LinearResidualNormGpu, EqualsTheSeparateOperations) {
   const auto fused = run();
   const Weight of{weight, {}};
   const at::NoGradGuard no_grad;
-  const auto separate = residual_norm({.x = x,
-                                       .branch = linear(in, of),
-                                       .channels = GetParam().width - GetParam().padding,
-                                       .normed = NormedRows::as_row_scale},
-                                      kNormScale, /*keep_sum=*/false);
+  const auto separate = residual_norm({{.tensor = x}, {.tensor = linear(in, of)}}, norm());
   EXPECT_LT(test::worst_row(fused.x, separate.x.cpu().to(at::kDouble)), 2 * kRounding);
-  const auto normed = separate.x.to(at::kDouble) * separate.row_scale.view({1, -1, 1});
+  const auto normed = separate.x.to(at::kDouble) * separate.y.row_scale().view({1, -1, 1});
   EXPECT_LT(test::worst_row(fused.normed, normed.cpu()), 2 * kRounding);
 }
 

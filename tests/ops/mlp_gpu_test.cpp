@@ -42,12 +42,15 @@ class MlpGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const auto gradient_of = [](const at::Tensor& w) { return at::zeros_like(w, at::kFloat); };
     const Weight up_weight{up, gradient_of(up)}, down_weight{down, gradient_of(down)};
     const auto in = x.detach().set_requires_grad(true);
-    const auto y = mlp(in, up_weight, down_weight, slope, /*recompute=*/false, row_scale);
+    const auto y = mlp(scaled(in), up_weight, down_weight, slope);
     y.backward(dy);
     return {.y = y.detach(),
             .dx = in.grad(),
             .d_up = up_weight.gradient,
             .d_down = down_weight.gradient};
+  }
+  NormedInput scaled(const at::Tensor& rows) const {
+    return row_scale.defined() ? NormedInput::scaled_by_row(rows, row_scale) : rows;
   }
   Results exact(double slope) const {
     const auto scale = row_scale.defined() ? row_scale.to(at::kDouble).unsqueeze(1)
@@ -81,8 +84,8 @@ TEST_P(MlpGpu, MatchesTheReferenceInFp64) {
   EXPECT_LE(test::worst_row(found.d_down, right.d_down), tolerance);
 
   const at::NoGradGuard no_grad;
-  const auto rows = scaled_rows(x, row_scale);
-  const auto separate = linear(leaky_relu_squared(linear(rows, {up, {}}), c.slope), {down, {}});
+  const auto separate =
+      linear(leaky_relu_squared(linear(scaled(x), {up, {}}), c.slope), {down, {}});
   EXPECT_EQ(at::equal(found.y, separate), !fused) << "not the path that was meant";
 }
 
@@ -95,7 +98,7 @@ TEST_P(MlpGpu, GivesTheSameBitsAgainAndWithoutGradients) {
   EXPECT_TRUE(at::equal(first.d_up, second.d_up));
   EXPECT_TRUE(at::equal(first.d_down, second.d_down));
   const at::NoGradGuard no_grad;
-  EXPECT_TRUE(at::equal(mlp(x, {up, {}}, {down, {}}, c.slope, false, row_scale), first.y));
+  EXPECT_TRUE(at::equal(mlp(scaled(x), {up, {}}, {down, {}}, c.slope), first.y));
 }
 
 INSTANTIATE_TEST_SUITE_P(

@@ -139,11 +139,12 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .value_residual = c.residual,
             .first_v = in.first_v,
             .first_weight = in.first_weight,
-            .row_scale = in.row_scale,
             .channels = c.head.channels};
   }
   static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
-    return qkv_proj_norm_rope(in.x, weight, besides_projection(c, in), table);
+    return qkv_proj_norm_rope(
+        in.row_scale.defined() ? NormedInput::scaled_by_row(in.x, in.row_scale) : in.x, weight,
+        besides_projection(c, in), table);
   }
 
   struct Results {

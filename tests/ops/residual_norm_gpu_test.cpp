@@ -6,6 +6,7 @@
 #include "ops/fused.h"
 #include "ops/norm/residual_norm.h"
 #include "tests/ops/on_gpu.h"
+#include "tests/ops/residual_chain.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -111,27 +112,31 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
       return leaf(name, given, shape, true);
     };
     const bool mixed = call.mix != Mix::none;
-    const ResidualTerms terms{
-        .x = data("x", true),
-        .branch = data("branch", call.branch),
-        .skip = data("skip", call.skip),
-        .skip_weight = parameter("skip_weight", call.skip, {width}),
-        .x0 = data("x0", mixed),
-        .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
-                                       : parameter("mix", mixed, {2}),
-        .channels = call.padded ? width - 3 : 0,
-        .normed = call.defers ? NormedRows::as_row_scale : NormedRows::written};
-    auto out = residual_norm(terms, 0.5, call.keep_sum);
-    EXPECT_EQ(out.row_scale.defined(), call.defers && dtype == at::kBFloat16);
-    if (out.row_scale.defined()) {
-      EXPECT_EQ(out.y.const_data_ptr(), out.x.const_data_ptr());
-      out.y = out.y.to(at::kFloat) * out.row_scale.view({rows, 1});
+    const test::ResidualChain terms{.x = data("x", true),
+                                    .branch = data("branch", call.branch),
+                                    .skip = data("skip", call.skip),
+                                    .skip_weight = parameter("skip_weight", call.skip, {width}),
+                                    .x0 = data("x0", mixed),
+                                    .mix = call.mix == Mix::vector
+                                               ? parameter("mix", mixed, {2, width})
+                                               : parameter("mix", mixed, {2})};
+    const auto out =
+        residual_norm(terms.terms(),
+                      {.scale = 0.5,
+                       .channels = call.padded ? width - 3 : 0,
+                       .form = call.defers ? NormedForm::scaled_by_row : NormedForm::written},
+                      call.keep_sum ? terms.keep() : 0);
+    auto y = out.y.tensor();
+    EXPECT_EQ(out.y.row_scale().defined(), call.defers && dtype == at::kBFloat16);
+    if (out.y.row_scale().defined()) {
+      EXPECT_EQ(y.const_data_ptr(), out.x.const_data_ptr());
+      y = y.to(at::kFloat) * out.y.row_scale().view({rows, 1});
     }
-    Named all{{"x'", out.x}, {"y", out.y}};
+    Named all{{"x'", out.x}, {"y", y}};
     if (call.keep_sum) all.emplace_back("s", out.sum);
     torch::autograd::variable_list outputs, upstream;
     for (const auto& [letter, output] :
-         {std::pair{'s', out.sum}, {'x', out.x}, {'y', out.y}, {'0', out.x0}}) {
+         {std::pair{'s', out.sum}, {'x', out.x}, {'y', y}, {'0', out.x0}}) {
       const auto gradient = make({rows, width}, GetParam().dtype, dtype);
       if (!output.defined() || call.unused.find(letter) != std::string::npos) continue;
       outputs.push_back(output);
@@ -214,9 +219,11 @@ TEST_P(ResidualNormGpu, TheGradientOfX0IsThatOfAllBlocks) {
     const auto before = upstream.clone();
     ResidualNorm out{.sum = {}, .x = x0, .y = {}, .x0 = x0};
     for (int block = 0; block < 3; ++block) {
-      out = residual_norm({.x = out.x, .branch = out.y, .x0 = out.x0, .mix = mix}, 1, false);
+      const auto y = out.y.tensor();
+      out = residual_norm(
+          test::ResidualChain{.x = out.x, .branch = y, .x0 = out.x0, .mix = mix}.terms());
     }
-    torch::autograd::variable_list outputs{out.y}, gradients{upstream};
+    torch::autograd::variable_list outputs{out.y.tensor()}, gradients{upstream};
     if (last) outputs.push_back(out.x0), gradients.push_back(upstream);
     torch::autograd::backward(outputs, gradients);
     EXPECT_TRUE(at::equal(upstream, before)) << "the caller's gradient was written to";
@@ -235,10 +242,10 @@ TEST_P(ResidualNormGpu, FrozenTensorsGetNoGradient) {
   };
   const auto x = data(1), branch = data(2), x0 = data(3);
   const auto mix = test::normal({2, 512}, 5, at::kFloat).to(kDevice);
-  const ResidualTerms terms{.x = x, .branch = branch, .x0 = x0, .mix = mix};
+  const test::ResidualChain terms{.x = x, .branch = branch, .x0 = x0, .mix = mix};
   const auto gradient_of_mix = [&] {
     mix.mutable_grad().reset();
-    residual_norm(terms, 1, false).y.sum().backward();
+    residual_norm(terms.terms()).y.tensor().sum().backward();
     return mix.grad();
   };
   mix.set_requires_grad(true);
@@ -251,10 +258,10 @@ TEST_P(ResidualNormGpu, FrozenTensorsGetNoGradient) {
 TEST_P(ResidualNormGpu, TakesStridedRowsAndUnalignedAddresses) {
   const auto wide = test::normal({6, 1028}, 1, GetParam().dtype).to(kDevice);
   const auto x = wide.narrow(1, 2, 512), branch = wide.narrow(1, 515, 512);
-  const auto found = residual_norm({.x = x, .branch = branch}, 1, false);
-  const auto expected = residual_norm({.x = x.clone(), .branch = branch.clone()}, 1, false);
+  const auto found = residual_norm({{.tensor = x}, {.tensor = branch}});
+  const auto expected = residual_norm({{.tensor = x.clone()}, {.tensor = branch.clone()}});
   EXPECT_TRUE(at::equal(found.x, expected.x));
-  EXPECT_TRUE(at::equal(found.y, expected.y));
+  EXPECT_TRUE(at::equal(found.y.rows(), expected.y.rows()));
 }
 
 constexpr Case kFp32{.dtype = at::kFloat, .tolerance = 1e-5};

@@ -1,15 +1,18 @@
 #include "ops/norm/residual_norm.h"
 
 #include "tests/ops/gradcheck.h"
+#include "tests/ops/residual_chain.h"
 
 namespace tg {
 namespace {
+
+using test::ResidualChain;
 
 constexpr double kEpsilon = 1.1920929e-07;
 
 enum class Mix { scalar, vector };
 
-ResidualTerms all_terms(std::int64_t rows, std::int64_t width, Mix mix) {
+ResidualChain all_terms(std::int64_t rows, std::int64_t width, Mix mix) {
   const auto data = [&](std::uint64_t seed) { return test::normal({rows, width}, seed); };
   const auto parameter = [&](std::uint64_t seed) { return test::normal({width}, seed); };
   return {.x = data(1),
@@ -20,12 +23,17 @@ ResidualTerms all_terms(std::int64_t rows, std::int64_t width, Mix mix) {
           .mix = mix == Mix::vector ? test::normal({2, width}, 7) : test::normal({2}, 7)};
 }
 
+// With the sum of x and branch.
+ResidualNorm kept(const ResidualChain& in, double scale) {
+  return residual_norm(in.terms(), {.scale = scale}, in.keep());
+}
+
 at::Tensor all(const ResidualNorm& out) {
-  return at::cat({out.sum.flatten(), out.x.flatten(), out.y.flatten(), out.x0.flatten()});
+  return at::cat({out.sum.flatten(), out.x.flatten(), out.y.rows().flatten(), out.x0.flatten()});
 }
 
 // s, x', y and x0 one after another, from the formula.
-at::Tensor closed_form(const ResidualTerms& in, double norm_scale) {
+at::Tensor closed_form(const ResidualChain& in, double norm_scale) {
   const auto x = test::values_of(in.x), branch = test::values_of(in.branch),
              skip = test::values_of(in.skip), skip_weight = test::values_of(in.skip_weight),
              x0 = test::values_of(in.x0), mix = test::values_of(in.mix);
@@ -53,7 +61,7 @@ at::Tensor closed_form(const ResidualTerms& in, double norm_scale) {
 TEST(ResidualNorm, AddsMixesAndNorms) {
   for (const auto mix : {Mix::vector, Mix::scalar}) {
     const auto in = all_terms(5, 24, mix);
-    const auto out = residual_norm(in, 0.25, /*keep_sum=*/true);
+    const auto out = kept(in, 0.25);
     EXPECT_TRUE(test::is_close(all(out), closed_form(in, 0.25), 1e-12, 1e-14));
   }
 }
@@ -62,20 +70,20 @@ TEST(ResidualNorm, AnUndefinedTensorOmitsItsTerm) {
   const auto in = all_terms(3, 16, Mix::scalar);
   // Values that make a term vanish from the closed form.
   const auto zeros = at::zeros({3, 16}, at::kDouble), ones = at::ones({16}, at::kDouble);
-  const ResidualTerms neutral{.x = in.x,
+  const ResidualChain neutral{.x = in.x,
                               .branch = zeros,
                               .skip = zeros,
                               .skip_weight = ones,
                               .x0 = zeros,
                               .mix = test::tensor_of({1, 0}, {2})};
-  const auto check = [&](const ResidualTerms& terms) {
+  const auto check = [&](const ResidualChain& terms) {
     auto whole = neutral;
     if (terms.branch.defined()) whole.branch = terms.branch;
     if (terms.skip.defined()) whole.skip = terms.skip;
     if (terms.skip_weight.defined()) whole.skip_weight = terms.skip_weight;
     if (terms.x0.defined()) whole.x0 = terms.x0;
     if (terms.mix.defined()) whole.mix = terms.mix;
-    auto out = residual_norm(terms, 1, true);
+    auto out = kept(terms, 1);
     if (!out.x0.defined()) out.x0 = whole.x0;
     EXPECT_TRUE(test::is_close(all(out), closed_form(whole, 1), 1e-12, 1e-14));
   };
@@ -83,33 +91,33 @@ TEST(ResidualNorm, AnUndefinedTensorOmitsItsTerm) {
   check({.x = in.x, .branch = in.branch});
   check({.x = in.x, .skip = in.skip, .skip_weight = in.skip_weight});
   check({.x = in.x, .x0 = in.x0, .mix = in.mix});
-  EXPECT_FALSE(residual_norm({.x = in.x}, 1, false).sum.defined());
+  EXPECT_FALSE(residual_norm({{.tensor = in.x}}).sum.defined());
   // Nothing to add or mix: the residual is not copied.
-  EXPECT_EQ(residual_norm({.x = in.x}, 1, false).x.data_ptr(), in.x.data_ptr());
+  EXPECT_EQ(residual_norm({{.tensor = in.x}}).x.data_ptr(), in.x.data_ptr());
 }
 
 TEST(ResidualNorm, RoundsParametersToTheDtypeOfTheData) {
   const auto fine = all_terms(4, 16, Mix::vector);
   const auto with_parameters = [&](at::ScalarType dtype) {
-    return ResidualTerms{.x = fine.x.to(at::kBFloat16),
+    return ResidualChain{.x = fine.x.to(at::kBFloat16),
                          .branch = fine.branch.to(at::kBFloat16),
                          .skip = fine.skip.to(at::kBFloat16),
                          .skip_weight = fine.skip_weight.to(dtype),
                          .x0 = fine.x0.to(at::kBFloat16),
                          .mix = fine.mix.to(dtype)};
   };
-  const auto out = all(residual_norm(with_parameters(at::kFloat), 1, true));
+  const auto out = all(kept(with_parameters(at::kFloat), 1));
   EXPECT_EQ(out.scalar_type(), at::kBFloat16);
-  EXPECT_TRUE(test::is_same(out, all(residual_norm(with_parameters(at::kBFloat16), 1, true))));
+  EXPECT_TRUE(test::is_same(out, all(kept(with_parameters(at::kBFloat16), 1))));
 }
 
 // f(terms) as a function of all their tensors.
 template <class F>
-testing::AssertionResult gradient_is_right(const F& f, const ResidualTerms& in) {
+testing::AssertionResult gradient_is_right(const F& f, const ResidualChain& in) {
   const auto of_tensors = [&](const at::Tensor& x, const at::Tensor& branch, const at::Tensor& skip,
                               const at::Tensor& skip_weight, const at::Tensor& x0,
                               const at::Tensor& mix) {
-    return f(ResidualTerms{
+    return f(ResidualChain{
         .x = x, .branch = branch, .skip = skip, .skip_weight = skip_weight, .x0 = x0, .mix = mix});
   };
   return test::gradient_is_right(of_tensors, in.x, in.branch, in.skip, in.skip_weight, in.x0,
@@ -117,16 +125,41 @@ testing::AssertionResult gradient_is_right(const F& f, const ResidualTerms& in) 
 }
 
 TEST(ResidualNorm, GradientsAreRight) {
-  const auto f = [](const ResidualTerms& terms) { return all(residual_norm(terms, 0.5, true)); };
+  const auto f = [](const ResidualChain& terms) { return all(kept(terms, 0.5)); };
   EXPECT_TRUE(gradient_is_right(f, all_terms(3, 8, Mix::vector)));
   EXPECT_TRUE(gradient_is_right(f, all_terms(3, 8, Mix::scalar)));
 }
 
+// What no kernel computes: weights on every term, a scalar, of channels and one a row, in any
+// order; two sums that share terms.
+TEST(ResidualNorm, EveryTermMayHaveAWeightAndAnySumMayBeKept) {
+  const auto data = [](std::uint64_t seed) { return test::normal({3, 8}, seed); };
+  const auto f = [](const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
+                    const at::Tensor& scalar, const at::Tensor& vector, const at::Tensor& row) {
+    const auto first = residual_norm({{.tensor = a, .weight = scalar},
+                                      {.tensor = b, .weight = row},
+                                      {.tensor = c, .weight = vector}},
+                                     {.scale = 0.5}, /*keep=*/2);
+    const auto second = residual_norm({{.tensor = b, .weight = vector}, {.tensor = c}});
+    return at::cat({first.sum, first.x, first.y.rows(), second.x, second.y.rows()});
+  };
+  const auto a = data(1), b = data(2), c = data(3), scalar = test::normal({}, 4),
+             vector = test::normal({8}, 5), row = test::normal({3, 1}, 6);
+  const auto kept = scalar * a + row * b, x = kept + vector * c, second = vector * b + c;
+  const auto norm = [](const at::Tensor& of) {
+    return of / (of.square().mean(-1, true) + kEpsilon).sqrt();
+  };
+  EXPECT_TRUE(test::is_close(f(a, b, c, scalar, vector, row),
+                             at::cat({kept, x, 0.5 * norm(x), second, norm(second)}), 1e-12,
+                             1e-14));
+  EXPECT_TRUE(test::gradient_is_right(f, a, b, c, scalar, vector, row));
+}
+
 TEST(ResidualNorm, TheGradientOfX0IsThatOfAllBlocks) {
-  const auto three_blocks = [](ResidualTerms terms) {
+  const auto three_blocks = [](ResidualChain terms) {
     for (int block = 0; block < 3; ++block) {
-      const auto out = residual_norm(terms, 1, false);
-      terms.x = out.x, terms.x0 = out.x0, terms.branch = out.y;
+      const auto out = residual_norm(terms.terms());
+      terms.x = out.x, terms.x0 = out.x0, terms.branch = out.y.rows();
     }
     return terms.branch;
   };

@@ -184,7 +184,8 @@ bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, co
 }
 
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
-                       const RopeTable& table, const Fp8Scaling& gradient_scaling) {
+                       const RopeTable& table, const Fp8Scaling& gradient_scaling,
+                       const at::Tensor& row_scale) {
   const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
   const auto q_gradient = inverse_rms.defined() && (head_dim == 64 || head_dim == 128)
                               ? std::make_shared<QueryGradient>()
@@ -193,13 +194,12 @@ Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, con
       qkv, optional_tensor(inverse_rms), table.cos, table.sin, optional_tensor(in.q_gain),
       optional_tensor(readable_heads(in.value_embedding, in.kv_heads)),
       optional_tensor(readable_heads(in.first_v)), optional_tensor(in.first_weight),
-      optional_tensor(in.row_scale), in.value_residual, in.heads, in.kv_heads, in.channels,
+      optional_tensor(row_scale), in.value_residual, in.heads, in.kv_heads, in.channels,
       gradient_scaling, q_gradient);
   return {out[0], out[1], out[2], out[3], out.size() > 4 ? out[4] : at::Tensor(), q_gradient};
 }
 
 Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& table) {
-  assert(!in.row_scale.defined());
   const auto head_dim = qkv.size(2) / (in.heads + 2 * in.kv_heads);
   if (qk_norm_rope_kernels_support(qkv, head_dim, in, table))
     return fused_qk_norm_rope(aligned_contiguous(qkv), {}, in, table);

@@ -18,9 +18,6 @@ struct QkvInputs {
   bool value_residual = false;
   at::Tensor first_v = {};       // [B, T, KV, hd], of the previous layer; undefined in the first
   at::Tensor first_weight = {};  // [] fp32, of first_v; the layer's own is in the projection
-  // [B, T] fp32: of the projection's x, whose rows are still to be multiplied by it, a constant to
-  // autograd (ResidualNorm). For qkv_proj_norm_rope() alone; undefined: 1.
-  at::Tensor row_scale = {};
   // Of a head, where the others are padding, zero everywhere: what rms_norm's mean is over. 0: all.
   std::int64_t channels = 0;
 };
@@ -49,11 +46,13 @@ Qkv qk_norm_rope(const at::Tensor& qkv, const QkvInputs& in, const RopeTable& ta
 // second: qk_norm_rope by the kernels. If `inverse_rms` [B, T, heads + KV] fp32 is defined, `qkv`
 // has the result already, but for a gain kept away from 0, and these are row_scale/rms of q and k;
 // undefined, qkv is the plain projection. The gradient of `qkv` is that of the plain projection in
-// both cases. With `gradient_scaling`, and inverse_rms in bf16, it is in FP8 (empty_fp8_like()),
+// both cases; with row_scale [B, T] fp32 (NormedInput) that of the unscaled one. With
+// `gradient_scaling`, and inverse_rms in bf16, it is in FP8 (empty_fp8_like()),
 // and in bf16 only where an embedding's is a part of it.
 bool qk_norm_rope_kernels_support(const at::Tensor& x, std::int64_t head_dim, const QkvInputs& in,
                                   const RopeTable& table);
 Qkv fused_qk_norm_rope(const at::Tensor& qkv, const at::Tensor& inverse_rms, const QkvInputs& in,
-                       const RopeTable& table, const Fp8Scaling& gradient_scaling = {});
+                       const RopeTable& table, const Fp8Scaling& gradient_scaling = {},
+                       const at::Tensor& row_scale = {});
 
 }  // namespace tg

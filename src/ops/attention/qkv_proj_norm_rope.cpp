@@ -19,7 +19,9 @@ using torch::autograd::variable_list;
 // that it gets from fused_qk_norm_rope(), which those of `in` get theirs from, is that of the plain
 // x·weightᵀ.
 struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
-  static variable_list forward(AutogradContext* context, const at::Tensor& x, const Weight& weight,
+  // `normed`: x, with its rounding or the scale of its rows.
+  static variable_list forward(AutogradContext* context, const at::Tensor& x,
+                               const NormedInput& normed, const Weight& weight,
                                const RopeTable& table, const QkvInputs& in) {
     const auto batch = x.size(0), tokens = x.size(1);
     const auto qkv = at::empty({batch, tokens, weight.value.size(0)}, x.options());
@@ -27,7 +29,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
         at::empty({batch, tokens, in.heads + in.kv_heads}, x.options().dtype(at::kFloat));
     const auto embedding = readable_heads(in.value_embedding, in.kv_heads),
                first_v = readable_heads(in.first_v);
-    const auto operands = gemm_operands(x, weight);
+    const auto operands = gemm_operands(normed, weight);
     cuda::qkv_proj_norm_rope(
         qkv_shape(qkv, table.cos, in.heads, in.kv_heads, in.channels), static_cast<int>(x.size(2)),
         const_data(operands.x), const_data(operands.weight), operands.fp8,
@@ -39,7 +41,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
          .embedding = head_vectors(embedding),
          .first_v = head_vectors(first_v),
          .first_weight = const_fp32_data(in.first_weight),
-         .row_scale = const_fp32_data(in.row_scale)},
+         .row_scale = const_fp32_data(normed.row_scale())},
         mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
     context->save_for_backward({operands.x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
@@ -51,7 +53,8 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
     const auto dx = linear_backward(context->get_saved_variables()[0], weight, upstream[0]);
-    return {dx, at::Tensor(), at::Tensor(), at::Tensor()};
+    const at::Tensor none;
+    return {dx, none, none, none, none};
   }
 };
 
@@ -61,8 +64,6 @@ bool supported(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
   return supports_hopper_gemm(x, weight.value) &&
          qk_norm_rope_kernels_support(x, head_dim, in, table) &&
          cuda::qkv_proj_norm_rope_supports(head_dim, table.cos.size(1)) &&
-         // The gradient of the embedding is that of v, unscaled.
-         !(in.row_scale.defined() && in.value_embedding.defined()) &&
          (weight.gradient.defined() || !at::GradMode::is_enabled());
 }
 
@@ -73,31 +74,34 @@ bool qkv_proj_norm_rope_reads_fp8(const at::Tensor& x, const Weight& weight, con
   return weight.fp8.defined() && supported(x, weight, in, table);
 }
 
-Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table) {
-  assert(!in.row_scale.defined() || !weight.fp8.defined());
-  if (supported(x, weight, in, table)) {
+  const bool scaled = x.form() == NormedForm::scaled_by_row;
+  assert(!scaled || !weight.fp8.defined());
+  // The gradient of the embedding is that of v, unscaled.
+  const bool scales_embedding = scaled && in.value_embedding.defined();
+  if (supported(x.tensor(), weight, in, table) && !scales_embedding) {
     // Else autograd would not call backward, which adds the weight's gradient.
-    assert(x.requires_grad() || !at::GradMode::is_enabled());
-    const auto out = FusedQkvProjNormRope::apply(aligned_contiguous(x), weight, table, in);
-    return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient);
+    assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
+    const auto out =
+        FusedQkvProjNormRope::apply(aligned_contiguous(x.tensor()), x, weight, table, in);
+    return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
   }
-  auto of_normed = in;
-  of_normed.row_scale = at::Tensor();
-  return qk_norm_rope(linear(scaled_rows(x, in.row_scale), weight), of_normed, table);
+  return qk_norm_rope(linear(x, weight), in, table);
 }
 
-Qkv qkv_proj_norm_rope_of_queries(const at::Tensor& x_in, const Weight& weight, const QkvInputs& in,
-                                  const RopeTable& table, std::int64_t first, std::int64_t count) {
+Qkv qkv_proj_norm_rope_of_queries(const NormedInput& normed, const Weight& weight,
+                                  const QkvInputs& in, const RopeTable& table, std::int64_t first,
+                                  std::int64_t count) {
   const at::NoGradGuard no_grad;
-  if (count == x_in.size(1)) return qkv_proj_norm_rope(x_in, weight, in, table);
-  const auto x = scaled_rows(x_in, in.row_scale);
+  if (count == normed.tensor().size(1)) return qkv_proj_norm_rope(normed, weight, in, table);
+  const auto x = normed.rows();
   // Two projections: one without queries, one of queries alone.
   const auto rows = weight.value.size(0), heads_and_kv = in.heads + 2 * in.kv_heads;
   const auto q_rows = rows / heads_and_kv * in.heads;
   auto of_kv = in;
   of_kv.heads = 0;
-  of_kv.q_gain = of_kv.row_scale = at::Tensor();
+  of_kv.q_gain = at::Tensor();
   auto qkv =
       qkv_proj_norm_rope(x, {weight.value.narrow(0, q_rows, rows - q_rows), {}}, of_kv, table);
   qkv.q = qkv_proj_norm_rope(

@@ -6,17 +6,16 @@ namespace tg {
 
 // qk_norm_rope(linear(x, weight)), x [B, T, D]; weight's gradient as linear()'s. On Hopper, in bf16
 // and fp16 and with heads of 64 or 128, q and k are normalised and rotated in the GEMM's epilogue:
-// the plain projection of q and k never leaves the registers. With weight.fp8, which takes no
-// row_scale, all three products there are of FP8 operands.
-Qkv qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+// the plain projection of q and k never leaves the registers. With weight.fp8, which takes no rows
+// scaled by row, all three products there are of FP8 operands.
+Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table);
-// Whether it does so, and x may be ResidualNorm::y of rows that are in FP8 alone
-// (NormedRows::in_fp8): then only what is cached of it is read.
+// Whether it does so, and x may be in FP8 alone.
 bool qkv_proj_norm_rope_reads_fp8(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
                                   const RopeTable& table);
 // The same without a gradient, with the queries of positions [first, first + count) alone: q [B,
 // count, heads, hd]; k and v are of all T.
-Qkv qkv_proj_norm_rope_of_queries(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+Qkv qkv_proj_norm_rope_of_queries(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                                   const RopeTable& table, std::int64_t first, std::int64_t count);
 
 }  // namespace tg

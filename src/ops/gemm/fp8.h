@@ -15,8 +15,8 @@ inline constexpr double kFp8Max = 448, kE5m2Max = 57344;  // of e4m3, of e5m2
 // is raised to the largest |x|, from which a later scale follows. [] fp32 each, at fixed addresses.
 struct Fp8Scaling {
   at::Tensor scale{}, amax{};
-  // x and its rounding, or that of its scaled rows (ResidualNorm), where the operation that
-  // computed x wrote both for the product that reads it.
+  // A gradient x and its rounding, where the backward pass that computed x wrote both for the
+  // product that reads it: autograd hands on x alone.
   struct Cached {
     at::Tensor x, rounded;
   };

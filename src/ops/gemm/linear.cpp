@@ -13,13 +13,6 @@ at::Tensor as_rows(const at::Tensor& x) {
   return x.reshape({-1, x.size(-1)});
 }
 
-at::Tensor scaled_rows(const at::Tensor& x, const at::Tensor& row_scale) {
-  if (!row_scale.defined()) return x;
-  auto sizes = x.sizes().vec();
-  sizes.back() = 1;
-  return (x * row_scale.detach().view(sizes)).to(x.scalar_type());
-}
-
 void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b) {
   at::Tensor out = accumulator;
   if (a.scalar_type() == accumulator.scalar_type()) {
@@ -32,10 +25,10 @@ void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const a
   }
 }
 
-at::Tensor linear_forward(const at::Tensor& x, const Weight& weight) {
+at::Tensor linear_forward(const NormedInput& x, const Weight& weight) {
   const auto& fp8 = weight.fp8;
-  if (!fp8.defined()) return gemm(x, weight.value.t());
-  return fp8_matmul(to_fp8(x, fp8.input), fp8.input.scale, fp8.value, fp8.scale);
+  if (!fp8.defined()) return gemm(x.rows(), weight.value.t());
+  return fp8_matmul(x.rounded(fp8.input), fp8.input.scale, fp8.value, fp8.scale);
 }
 
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy) {
@@ -52,10 +45,10 @@ at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::
   return fp8_matmul(rounded, scale, fp8.transposed, fp8.scale).view(x.sizes());
 }
 
-GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight) {
+GemmOperands gemm_operands(const NormedInput& x, const Weight& weight) {
   const auto& fp8 = weight.fp8;
-  if (!fp8.defined()) return {x, weight.value};
-  return {to_fp8(x, fp8.input), fp8.value, fp8_gemm(fp8.input.scale, fp8.scale)};
+  if (!fp8.defined()) return {x.tensor(), weight.value};
+  return {x.rounded(fp8.input), fp8.value, fp8_gemm(fp8.input.scale, fp8.scale)};
 }
 
 namespace {
@@ -64,14 +57,17 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& weight) {
+  // `in`: x, and its rounding.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
+                            const Weight& weight) {
     context->save_for_backward({x, weight.value});  // autograd sees that neither changes meanwhile
     context->saved_data["weight"] = in_capsule(weight);
-    return linear_forward(x, weight);
+    return linear_forward(in, weight);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
-    return {linear_backward(context->get_saved_variables()[0], weight, upstream[0]), at::Tensor()};
+    const at::Tensor none;
+    return {linear_backward(context->get_saved_variables()[0], weight, upstream[0]), none, none};
   }
 };
 
@@ -100,11 +96,14 @@ struct CastingLinear : torch::autograd::Function<CastingLinear> {
 
 }  // namespace
 
-at::Tensor linear(const at::Tensor& x, const Weight& weight) {
+at::Tensor linear(const NormedInput& in, const Weight& weight) {
+  const auto written = in.written();
+  const auto& x = written.tensor();
   if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
-  if (!weight.gradient.defined() || !at::GradMode::is_enabled()) return linear_forward(x, weight);
+  if (!weight.gradient.defined() || !at::GradMode::is_enabled())
+    return linear_forward(written, weight);
   assert(x.requires_grad());  // else autograd would not call backward
-  return AccumulatingLinear::apply(x, weight);
+  return AccumulatingLinear::apply(x, written, weight);
 }
 
 }  // namespace tg

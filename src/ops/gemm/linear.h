@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "ops/gemm/fp8.h"
+#include "ops/gemm/normed_input.h"
 
 namespace tg {
 
@@ -18,26 +19,23 @@ struct Weight {
 // of `value`: that of an fp32 parameter is never rounded to half precision, where the sum over a
 // step's tokens would overflow in fp16. With `fp8`, x·Wᵀ and dx are products of FP8 operands; dW is
 // not.
-at::Tensor linear(const at::Tensor& x, const Weight& weight);
-
-// The rows of x [..., D] times row_scale [rows] fp32, which is a constant to autograd; x itself
-// where that is undefined.
-at::Tensor scaled_rows(const at::Tensor& x, const at::Tensor& row_scale);
+at::Tensor linear(const NormedInput& x, const Weight& weight);
 
 // For autograd Functions with a weight. x as a matrix [rows, in]:
 at::Tensor as_rows(const at::Tensor& x);
 // accumulator += a·b, rounded to the accumulator's dtype only:
 void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b);
 // → x·Wᵀ; autograd follows `value`, not `fp8`:
-at::Tensor linear_forward(const at::Tensor& x, const Weight& weight);
+at::Tensor linear_forward(const NormedInput& x, const Weight& weight);
 // → dx = dy·W, and accumulates dW into weight.gradient. With x in FP8, gemm_operands()' on Hopper,
 // dW is of FP8 operands as well.
 at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::Tensor& dy);
-// What a kernel multiplies for x·Wᵀ: x and W, or both in FP8 with their scales.
+// What a kernel that scales rows itself multiplies for x·Wᵀ: x and W, or both in FP8 with their
+// scales.
 struct GemmOperands {
   at::Tensor x, weight;
   cuda::Fp8Gemm fp8{};
 };
-GemmOperands gemm_operands(const at::Tensor& x, const Weight& weight);
+GemmOperands gemm_operands(const NormedInput& x, const Weight& weight);
 
 }  // namespace tg

@@ -51,9 +51,10 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
             .target_factor = mutable_fp32_data(rows[1])};
   }
 
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const Weight& of,
-                            const at::Tensor& targets, double cap, double scale, std::int64_t vocab,
-                            const OptionalTensor& grad_scale) {
+  // `in`: x, and its rounding.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
+                            const Weight& of, const at::Tensor& targets, double cap, double scale,
+                            std::int64_t vocab, const OptionalTensor& grad_scale) {
     const auto& weight = of.value;
     const auto count = x.size(0), width = weight.size(0);
     const auto fp32 = x.options().dtype(at::kFloat);
@@ -67,7 +68,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
         {cuda::cross_entropy_partial_sums(static_cast<int>(width), fp8.defined()), count}, fp32);
     const variable_list saved{x, weight, targets, unnormalised, transposed, rows};
     auto problem = problem_of(saved, cap, vocab);
-    const auto operands = gemm_operands(x, of);
+    const auto operands = gemm_operands(in, of);
     problem.gemm_x = const_data(operands.x);
     problem.gemm_weight = const_data(operands.weight);
     problem.fp8 = operands.fp8;
@@ -115,7 +116,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
                                   : gemm(unnormalised, weight);
     cuda::finish_input_gradient(problem, c, mutable_data(dx), stream);
     const at::Tensor none;
-    return {dx, none, none, none, none, none, none};
+    return {dx, none, none, none, none, none, none, none};
   }
 };
 
@@ -125,14 +126,16 @@ bool supports_fp8_head(const at::Tensor& head_vd, double cap) {
   return supports_head(head_vd, cap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
 }
 
-at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
+at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options) {
   const auto& [cap, scale, vocab, grad_scale] = options;
+  const auto in = in_nd.written();
+  const auto& x_nd = in.tensor();
   if (supported(x_nd, weight, cap)) {
     assert(x_nd.requires_grad());  // else autograd would not call backward
-    return FusedLinearCrossEntropy::apply(aligned_contiguous(x_nd), weight, targets_n.contiguous(),
-                                          cap, scale, vocab == 0 ? weight.value.size(0) : vocab,
-                                          optional_tensor(grad_scale));
+    return FusedLinearCrossEntropy::apply(
+        aligned_contiguous(x_nd), in, weight, targets_n.contiguous(), cap, scale,
+        vocab == 0 ? weight.value.size(0) : vocab, optional_tensor(grad_scale));
   }
   return softcap_cross_entropy(linear(x_nd, {weight.value, weight.gradient}), targets_n, cap, scale,
                                vocab, grad_scale);

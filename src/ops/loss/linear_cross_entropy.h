@@ -18,7 +18,8 @@ struct CrossEntropyOptions {
   at::Tensor grad_scale{};
 };
 
-// softcap_cross_entropy(x·Wᵀ, targets): x [N, D], weight [at least vocab, D], targets [N] int64 →
+// softcap_cross_entropy(x·Wᵀ, targets): x [N, D], never in FP8 alone, weight [at least vocab, D],
+// targets [N] int64 →
 // [] fp32. Weight gradients as linear()'s.
 //
 // On Hopper, in bf16, with kMinFusedColumns, a cap up to cuda::kMaxSoftcap and `weight.gradient`,
@@ -34,7 +35,7 @@ struct CrossEntropyOptions {
 // ended higher (docs/benchmarks.md). G is in e5m2: its elements span the range of e^s. c·x/S has
 // one scale for all tokens: a token whose S is above the least of the step's by e^7 loses bits in
 // dW, by e^10 all but its target's own term.
-at::Tensor linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight,
+at::Tensor linear_cross_entropy(const NormedInput& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options);
 
 // Whether that form serves a head [V, D] in the compute dtype with this cap, in FP8: only then is

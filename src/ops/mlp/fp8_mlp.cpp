@@ -53,9 +53,10 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
     return rows;
   }
 
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x_in, const Weights& of,
-                            bool recompute) {
-    const auto x = to_fp8(x_in, of.up.fp8.input);
+  // `in`: x_in, and its rounding.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x_in, const NormedInput& in,
+                            const Weights& of, bool recompute) {
+    const auto x = in.rounded(of.up.fp8.input);
     const auto activation = activate(x, of);
     const at::Tensor none;
     context->save_for_backward({x, recompute ? none : activation.transposed,
@@ -84,17 +85,20 @@ struct Fp8Mlp : torch::autograd::Function<Fp8Mlp> {
     accumulate_fp8_gemm(of.up.gradient, transposed, up.output_gradient.scale, fp8_transposed(x),
                         up.input.scale);
     const auto dx = fp8_matmul(d_hidden, up.output_gradient.scale, up.transposed, up.scale);
-    return {dx.view_as(upstream[0]), at::Tensor(), at::Tensor()};
+    const at::Tensor none;
+    return {dx.view_as(upstream[0]), none, none, none};
   }
 };
 
 }  // namespace
 
-at::Tensor fp8_mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope,
+at::Tensor fp8_mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,
                    bool recompute) {
+  assert(x.form() != NormedForm::scaled_by_row);
   // Else autograd would not call backward.
-  assert(x.requires_grad() || !at::GradMode::is_enabled());
-  return Fp8Mlp::apply(x, Fp8Mlp::Weights{up, down, static_cast<float>(slope)}, recompute);
+  assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
+  return Fp8Mlp::apply(x.tensor(), x, Fp8Mlp::Weights{up, down, static_cast<float>(slope)},
+                       recompute);
 }
 
 }  // namespace tg

@@ -109,28 +109,32 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
 
 }  // namespace
 
-at::Tensor mlp(const at::Tensor& x_in, const Weight& up, const Weight& down, double slope,
-               bool recompute, const at::Tensor& row_scale) {
+at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, double slope,
+               bool recompute) {
   assert(up.fp8.defined() == down.fp8.defined());
   const bool grad = at::GradMode::is_enabled();
   const bool trains = up.gradient.defined() && down.gradient.defined();
-  if (in_fp8(x_in, up, down) && (trains || !grad))
-    return fp8_mlp(scaled_rows(x_in, row_scale), up, down, slope, recompute);
-  const bool fused = supported(x_in, up, down) && !up.fp8.defined() && (trains || !grad);
-  const auto x = fused ? aligned_contiguous(x_in) : scaled_rows(x_in, row_scale);
-  if (fused && !grad)
-    return linear_forward(FusedMlp::activate(x, row_scale, up.value, slope, {}), down);
-  if (grad && trains) {
+  const bool scaled = in.form() == NormedForm::scaled_by_row;
+  if (in_fp8(in.tensor(), up, down) && (trains || !grad))
+    return fp8_mlp(scaled ? in.written() : in, up, down, slope, recompute);
+  if (supported(in.tensor(), up, down) && !up.fp8.defined() && (trains || !grad)) {
+    const auto x = aligned_contiguous(in.tensor());
+    if (!grad)
+      return linear_forward(FusedMlp::activate(x, in.row_scale(), up.value, slope, {}), down);
     assert(x.requires_grad());  // else autograd would not call backward
-    if (fused) return FusedMlp::apply(x, optional_tensor(row_scale), up, down, slope, recompute);
-    if (recompute) return RecomputingMlp::apply(x, up, down, slope);
+    return FusedMlp::apply(x, optional_tensor(in.row_scale()), up, down, slope, recompute);
+  }
+  const auto x = in.written();
+  if (grad && trains && recompute) {
+    assert(x.tensor().requires_grad());
+    return RecomputingMlp::apply(x.tensor(), up, down, slope);
   }
   return linear(leaky_relu_squared(linear(x, up), slope), down);
 }
 
-NormedRows mlp_input(const at::Tensor& x, const Weight& up, const Weight& down) {
-  if (!use_hopper_kernels(x)) return NormedRows::written;
-  return in_fp8(x, up, down) ? NormedRows::in_fp8 : NormedRows::as_row_scale;
+NormedForm mlp_input(const at::Tensor& x, const Weight& up, const Weight& down) {
+  if (!supported(x, up, down)) return NormedForm::written;
+  return in_fp8(x, up, down) ? NormedForm::in_fp8 : NormedForm::scaled_by_row;
 }
 
 }  // namespace tg

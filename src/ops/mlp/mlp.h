@@ -1,6 +1,5 @@
 #pragma once
 #include "ops/gemm/linear.h"
-#include "ops/norm/residual_norm.h"
 
 namespace tg {
 
@@ -10,11 +9,9 @@ namespace tg {
 // instead of x·upᵀ. With `fp8` there all six products are of FP8 operands, weight gradients
 // included, and nothing of width F is in 16 bits (fp8_mlp.h). `recompute`: the activation is not
 // saved but computed again in backward, from x·upᵀ, on Hopper by the first GEMM; the same bits.
-// `row_scale` [rows of x] fp32, if defined: mlp(row_scale ⊙ x), with row_scale a constant to
-// autograd.
-at::Tensor mlp(const at::Tensor& x, const Weight& up, const Weight& down, double slope,
-               bool recompute = false, const at::Tensor& row_scale = {});
+at::Tensor mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,
+               bool recompute = false);
 // The form in which mlp() of these weights takes the normed rows of x.
-NormedRows mlp_input(const at::Tensor& x, const Weight& up, const Weight& down);
+NormedForm mlp_input(const at::Tensor& x, const Weight& up, const Weight& down);
 
 }  // namespace tg

@@ -30,32 +30,31 @@ at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
   return dx;
 }
 
-// → x', x' again with y's gradient, row_scale (ResidualNorm).
+// → x', x' again with y's gradient; writes row_scale (NormedInput).
 struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNorm> {
   static variable_list forward(AutogradContext* context, const at::Tensor& in, const at::Tensor& x,
-                               const Weight& weight, double norm_scale, std::int64_t channels,
-                               const InputDotsPtr& in_dots) {
+                               const Weight& weight, const NormOptions& norm,
+                               const at::Tensor& row_scale, const InputDotsPtr& in_dots) {
     const auto width = x.size(-1), rows = x.numel() / width;
     const auto fp32 = x.options().dtype(at::kFloat);
-    const auto residual = at::empty_like(x), row_scale = at::empty({rows}, fp32);
+    const auto residual = at::empty_like(x);
     const auto squares =
         at::empty({rows, cuda::linear_residual_parts(static_cast<int>(width))}, fp32);
-    cuda::linear_residual_norm({.rows = static_cast<int>(rows),
-                                .in_width = static_cast<int>(in.size(-1)),
-                                .width = static_cast<int>(width),
-                                .channels = static_cast<int>(channels == 0 ? width : channels),
-                                .norm_scale = static_cast<float>(norm_scale)},
-                               const_data(in), const_data(weight.value), const_data(x),
-                               mutable_data(residual), mutable_fp32_data(squares),
-                               mutable_fp32_data(row_scale), current_stream(x));
+    cuda::linear_residual_norm(
+        {.rows = static_cast<int>(rows),
+         .in_width = static_cast<int>(in.size(-1)),
+         .width = static_cast<int>(width),
+         .channels = static_cast<int>(norm.channels == 0 ? width : norm.channels),
+         .norm_scale = static_cast<float>(norm.scale)},
+        const_data(in), const_data(weight.value), const_data(x), mutable_data(residual),
+        mutable_fp32_data(squares), mutable_fp32_data(row_scale), current_stream(x));
     context->save_for_backward({in, weight.value, residual});
     context->saved_data["weight"] = in_capsule(weight);
-    context->saved_data["norm_scale"] = norm_scale;
-    context->saved_data["channels"] = channels;
+    context->saved_data["norm_scale"] = norm.scale;
+    context->saved_data["channels"] = norm.channels;
     context->saved_data["in_dots"] = in_capsule(in_dots);
-    context->mark_non_differentiable({row_scale});
     context->set_materialize_grads(false);
-    return {residual, residual.variable_data(), row_scale};
+    return {residual, residual.variable_data()};
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -84,28 +83,27 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
   }
 };
 
-bool supported(const at::Tensor& in, const Weight& weight, const ResidualTerms& of) {
-  return of.normed == NormedRows::as_row_scale && !of.skip.defined() && !of.mix.defined() &&
-         in.scalar_type() == at::kBFloat16 && of.x.scalar_type() == at::kBFloat16 &&
-         supports_hopper_gemm(in, weight.value) && !weight.fp8.defined() &&
-         of.x.size(-1) <= cuda::kMaxResidualNormWidth &&
+bool supported(const at::Tensor& in, const Weight& weight, const at::Tensor& x,
+               const NormOptions& norm) {
+  return norm.form == NormedForm::scaled_by_row && in.scalar_type() == at::kBFloat16 &&
+         x.scalar_type() == at::kBFloat16 && supports_hopper_gemm(in, weight.value) &&
+         !weight.fp8.defined() && x.size(-1) <= cuda::kMaxResidualNormWidth &&
          (weight.gradient.defined() || !at::GradMode::is_enabled());
 }
 
 }  // namespace
 
-ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight,
-                                  const ResidualTerms& terms, double norm_scale,
-                                  const InputDotsPtr& in_dots) {
-  if (!supported(in, weight, terms)) {
-    auto with_branch = terms;
-    with_branch.branch = linear(in, weight);
-    return residual_norm(with_branch, norm_scale, /*keep_sum=*/false);
+ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight, const at::Tensor& x,
+                                  const NormOptions& norm, const InputDotsPtr& in_dots) {
+  if (!supported(in, weight, x, norm)) {
+    const auto branch = linear(in, weight);
+    return residual_norm(
+        {{.tensor = x}, {.tensor = branch, .gradient_scaling = weight.fp8.output_gradient}}, norm);
   }
-  const auto out =
-      FusedLinearResidualNorm::apply(aligned_contiguous(in), aligned_contiguous(terms.x), weight,
-                                     norm_scale, terms.channels, in_dots);
-  return {.sum = {}, .x = out[0], .y = out[1], .row_scale = out[2], .x0 = terms.x0};
+  const auto row_scale = at::empty({x.numel() / x.size(-1)}, x.options().dtype(at::kFloat));
+  const auto out = FusedLinearResidualNorm::apply(aligned_contiguous(in), aligned_contiguous(x),
+                                                  weight, norm, row_scale, in_dots);
+  return {.sum = {}, .x = out[0], .y = NormedInput::scaled_by_row(out[1], row_scale), .x0 = {}};
 }
 
 }  // namespace tg

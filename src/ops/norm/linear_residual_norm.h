@@ -5,13 +5,11 @@
 
 namespace tg {
 
-// residual_norm() whose branch is linear(in, weight): `terms` has none. Where the normed rows are
-// wanted as_row_scale and there is no other term, in bf16 on Hopper without FP8, the GEMM's
-// epilogue adds the residual and sums the squares of its rows: the branch is never written, and
-// there is no pass after it. The backward pass then leaves `in_dots` where they are wanted, of `in`
-// with a multiple of 64 channels.
-ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight,
-                                  const ResidualTerms& terms, double norm_scale,
-                                  const InputDotsPtr& in_dots = {});
+// residual_norm() of x and linear(in, weight). Where the normed rows are wanted scaled_by_row, in
+// bf16 on Hopper without FP8, the GEMM's epilogue adds the residual and sums the squares of its
+// rows: the branch is never written, and there is no pass after it. The backward pass then leaves
+// `in_dots` where they are wanted, of `in` with a multiple of 64 channels.
+ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight, const at::Tensor& x,
+                                  const NormOptions& norm, const InputDotsPtr& in_dots = {});
 
 }  // namespace tg

@@ -6,6 +6,7 @@
 #include <array>
 #include <cassert>
 #include <cstdint>
+#include <optional>
 
 #include "ops/norm/residual_norm_rows.h"
 #include "ops/norm/rms_norm.h"
@@ -22,6 +23,24 @@ using torch::autograd::variable_list;
 enum : std::size_t { kX, kBranch, kSkip, kSkipWeight, kX0, kMix, kTensors };
 using Tensors = std::array<at::Tensor, kTensors>;
 
+// The terms in the form that the kernels compute, or none.
+std::optional<Tensors> for_kernels(const MixTerms& terms) {
+  Tensors in;
+  auto next = terms.begin();
+  const auto is_plain = [&] { return next != terms.end() && next->is_plain(); };
+  if (is_plain()) in[kX] = (next++)->tensor;
+  if (is_plain()) in[kBranch] = (next++)->tensor;
+  if (next != terms.end() && next->weight.defined() && next->weight.dim() == 1) {
+    in[kSkip] = next->tensor;
+    in[kSkipWeight] = (next++)->weight;
+  }
+  if (next != terms.end() && next->shares.defined()) {
+    in[kX0] = next->tensor;
+    in[kMix] = (next++)->shares;
+  }
+  return in[kX].defined() && next == terms.end() ? std::optional(in) : std::nullopt;
+}
+
 cuda::ResidualNormTerms pointers(const Tensors& of) {
   return {.x = const_data(of[kX]),
           .branch = const_data(of[kBranch]),
@@ -32,42 +51,36 @@ cuda::ResidualNormTerms pointers(const Tensors& of) {
           .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
 }
 
+// How y is handed on, besides what autograd follows; undefined: it is not.
+struct Handed {
+  bool writes = false;
+  at::Tensor row_scale{}, rounded{};  // written to
+};
+
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
-  // → x', y, then x0 if there is a mix, then s if keep_sum, then row_scale if it
-  // is asked for. An output
-  // that equals an input or another output is an alias of it, so that its gradient passes through
-  // backward().
+  // → x', y, then x0 if there is a mix, then s if keep_sum. An output that equals an input or
+  // another output is an alias of it, so that its gradient passes through backward().
   static variable_list forward(AutogradContext* context, const OptionalTensor& x,
                                const OptionalTensor& branch, const OptionalTensor& skip,
                                const OptionalTensor& skip_weight, const OptionalTensor& x0,
-                               const OptionalTensor& mix, double norm_scale, bool keep_sum,
-                               std::int64_t channels, NormedRows normed,
-                               const Fp8Scaling& y_scaling,
-                               const Fp8Scaling& branch_gradient_scaling) {
+                               const OptionalTensor& mix, const NormOptions& norm, bool keep_sum,
+                               const Handed& y_to, const Fp8Scaling& branch_gradient_scaling) {
     Tensors in{or_undefined(x),           or_undefined(branch), or_undefined(skip),
                or_undefined(skip_weight), or_undefined(x0),     or_undefined(mix)};
     const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
-    const bool adds = in[kBranch].defined(), writes_y = normed == NormedRows::written,
-               scales = normed == NormedRows::as_row_scale;
+    const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
-    const auto residual = like(adds || skips || mixed), y = like(writes_y);
-    const auto rows = residual_norm_rows(in[kX], norm_scale, channels);
-    const auto row_scale =
-        scales ? at::empty({rows.count}, in[kX].options().dtype(at::kFloat)) : at::Tensor();
+    const auto residual = like(adds || skips || mixed), y = like(y_to.writes);
+    const auto rows = residual_norm_rows(in[kX], norm.scale, norm.channels);
     const auto next = residual.defined() ? residual : in[kX].variable_data();
-    const auto y_rounded = empty_fp8_like(writes_y ? y : next, y_scaling);
     cuda::residual_norm_forward(pointers(in), rows, mutable_data(sum), mutable_data(residual),
-                                mutable_data(y), mutable_fp32_data(row_scale),
-                                fp8_copy(y_rounded, y_scaling), current_stream(in[kX]));
+                                mutable_data(y), mutable_fp32_data(y_to.row_scale),
+                                fp8_copy(y_to.rounded, norm.rounding), current_stream(in[kX]));
 
-    variable_list out{next, writes_y ? y : next.variable_data()};
+    variable_list out{next, y_to.writes ? y : next.variable_data()};
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
-    if (scales) {
-      out.push_back(row_scale);
-      context->mark_non_differentiable({row_scale});
-    }
 
     // Backward recomputes t for the mix's gradient from tensors that are saved anyway. Without a
     // mix it needs only x', which the next block saves, too.
@@ -79,10 +92,10 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     }
     context->save_for_backward({in.begin(), in.end()});
     context->saved_data["given"] = given;
-    context->saved_data["norm_scale"] = norm_scale;
+    context->saved_data["norm_scale"] = norm.scale;
     context->saved_data["keep_sum"] = keep_sum;
-    context->saved_data["channels"] = channels;
-    context->saved_data["dy_is_scaled"] = scales;
+    context->saved_data["channels"] = norm.channels;
+    context->saved_data["dy_is_scaled"] = y_to.row_scale.defined();
     context->saved_data["branch_gradient_scaling"] = in_capsule(branch_gradient_scaling);
     context->set_materialize_grads(false);
     return out;
@@ -140,63 +153,92 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                     : sums.narrow(0, columns - 2, 2);
     }
     if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 2 * width, width);
-    variable_list gradients(kTensors + 6);
+    variable_list gradients(kTensors + 4);
     for (std::size_t i = 0; i < kTensors; ++i)
       if (wanted[i]) gradients[i] = d[i];
     return gradients;
   }
 };
 
-bool supported(const ResidualTerms& terms) {
-  const auto& x = terms.x;
+bool supported(const Tensors& in) {
+  const auto& x = in[kX];
   const auto width = x.dim() > 0 ? x.size(-1) : 0;
-  const auto data = [&](const at::Tensor& other) {
-    return !other.defined() ||
-           (other.scalar_type() == x.scalar_type() && other.sizes() == x.sizes());
+  const auto data = [&](std::size_t i) {
+    return !in[i].defined() ||
+           (in[i].scalar_type() == x.scalar_type() && in[i].sizes() == x.sizes());
   };
-  const auto fp32 = [](const at::Tensor& parameter) {
-    return !parameter.defined() || parameter.scalar_type() == at::kFloat;
+  const auto fp32 = [&](std::size_t i) {
+    return !in[i].defined() || in[i].scalar_type() == at::kFloat;
   };
-  return x.numel() > 0 && width % 8 == 0 && width <= cuda::kMaxResidualNormWidth &&
-         data(terms.branch) && data(terms.skip) && data(terms.x0) && fp32(terms.skip_weight) &&
-         fp32(terms.mix);
+  return use_kernels(x) && x.numel() > 0 && width % 8 == 0 &&
+         width <= cuda::kMaxResidualNormWidth && data(kBranch) && data(kSkip) && data(kX0) &&
+         fp32(kSkipWeight) && fp32(kMix);
 }
 
-ResidualNorm reference(const ResidualTerms& of, double norm_scale, bool keep_sum) {
-  const auto cast = [&](const at::Tensor& parameter) { return parameter.to(of.x.scalar_type()); };
-  auto x = of.x;
-  if (of.branch.defined()) x = x + of.branch;
-  const auto sum = keep_sum ? x : at::Tensor();
-  if (of.skip.defined()) x = at::addcmul(x, cast(of.skip_weight), of.skip);
-  if (of.mix.defined()) {
-    const auto mix = cast(of.mix);
-    x = at::addcmul(mix[0] * x, mix[1], of.x0);
+ResidualNorm fused(const Tensors& in, const Fp8Scaling& branch_gradient_scaling,
+                   const NormOptions& norm, bool keep_sum) {
+  const auto& x = in[kX];
+  const auto form = x.scalar_type() == at::kBFloat16 ? norm.form : NormedForm::written;
+  const bool scales = form == NormedForm::scaled_by_row;
+  assert(form == NormedForm::in_fp8 ? norm.rounding.defined()
+                                    : !scales || !norm.rounding.defined());
+  const auto rows = x.numel() / x.size(-1);
+  const Handed y_to{
+      .writes = form == NormedForm::written,
+      .row_scale = scales ? at::empty({rows}, x.options().dtype(at::kFloat)) : at::Tensor(),
+      .rounded = empty_fp8_like(x, norm.rounding)};
+  const auto input = [](const at::Tensor& of) { return optional_tensor(aligned_contiguous(of)); };
+  const auto out = FusedResidualNorm::apply(input(x), input(in[kBranch]), input(in[kSkip]),
+                                            input(in[kSkipWeight]), input(in[kX0]), input(in[kMix]),
+                                            norm, keep_sum, y_to, branch_gradient_scaling);
+  return {.sum = keep_sum ? out.back() : at::Tensor(),
+          .x = out[0],
+          .y = scales                       ? NormedInput::scaled_by_row(out[1], y_to.row_scale)
+               : form == NormedForm::in_fp8 ? NormedInput::in_fp8(out[1], y_to.rounded)
+                                            : NormedInput(out[1], y_to.rounded),
+          .x0 = in[kMix].defined() ? out[2] : at::Tensor()};
+}
+
+at::Tensor added(const at::Tensor& sum, const MixTerm& term) {
+  const auto cast = [&](const at::Tensor& parameter) {
+    return parameter.to(term.tensor.scalar_type());
+  };
+  if (term.shares.defined()) {
+    const auto shares = cast(term.shares);
+    return at::addcmul(shares[0] * sum, shares[1], term.tensor);
   }
-  const auto y = rms_norm(x, of.channels);
-  return {.sum = sum, .x = x, .y = norm_scale == 1 ? y : y * norm_scale, .x0 = of.x0};
+  if (!term.weight.defined()) return sum.defined() ? sum + term.tensor : term.tensor;
+  const auto weight = cast(term.weight);
+  return sum.defined() ? at::addcmul(sum, weight, term.tensor) : weight * term.tensor;
+}
+
+ResidualNorm reference(const MixTerms& terms, const NormOptions& norm, std::size_t keep) {
+  ResidualNorm out;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    out.x = added(out.x, terms[i]);
+    if (i + 1 == keep) out.sum = out.x;
+  }
+  const auto y = rms_norm(out.x, norm.channels);
+  out.y = norm.scale == 1 ? y : y * norm.scale;
+  if (terms.back().shares.defined()) out.x0 = terms.back().tensor;
+  return out;
 }
 
 }  // namespace
 
-ResidualNorm residual_norm(const ResidualTerms& terms, double norm_scale, bool keep_sum) {
-  assert(terms.skip.defined() == terms.skip_weight.defined());
-  assert(terms.x0.defined() || !terms.mix.defined());
-  if (use_kernels(terms.x) && supported(terms)) {
-    const bool mixed = terms.mix.defined();
-    const auto normed = terms.x.scalar_type() == at::kBFloat16 ? terms.normed : NormedRows::written;
-    assert(normed != NormedRows::in_fp8 || terms.y_scaling.cached);
-    const auto input = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
-    const auto out = FusedResidualNorm::apply(
-        input(terms.x), input(terms.branch), input(terms.skip), input(terms.skip_weight),
-        input(mixed ? terms.x0 : at::Tensor()), input(terms.mix), norm_scale, keep_sum,
-        terms.channels, normed, terms.y_scaling, terms.branch_gradient_scaling);
-    return {.sum = keep_sum ? out[mixed ? 3 : 2] : at::Tensor(),
-            .x = out[0],
-            .y = out[1],
-            .row_scale = normed == NormedRows::as_row_scale ? out.back() : at::Tensor(),
-            .x0 = mixed ? out[2] : terms.x0};
-  }
-  return reference(terms, norm_scale, keep_sum);
+at::Tensor residual_sum(const MixTerms& terms) {
+  at::Tensor sum;
+  for (const auto& term : terms) sum = added(sum, term);
+  return sum;
+}
+
+ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm, std::size_t keep) {
+  assert(!terms.empty() && !terms[0].shares.defined());
+  const auto in = for_kernels(terms);
+  if (!in || !supported(*in)) return reference(terms, norm, keep);
+  const bool has_branch = (*in)[kBranch].defined();
+  if (keep > 0 && keep != (has_branch ? 2 : 1)) return reference(terms, norm, keep);
+  return fused(*in, has_branch ? terms[kBranch].gradient_scaling : Fp8Scaling(), norm, keep > 0);
 }
 
 }  // namespace tg

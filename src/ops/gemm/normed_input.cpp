@@ -1,0 +1,59 @@
+#include "ops/gemm/normed_input.h"
+
+#include <cassert>
+#include <utility>
+
+namespace tg {
+
+namespace {
+
+at::Tensor scaled(const at::Tensor& x, const at::Tensor& row_scale) {
+  auto sizes = x.sizes().vec();
+  sizes.back() = 1;
+  return (x * row_scale.detach().view(sizes)).to(x.scalar_type());
+}
+
+}  // namespace
+
+NormedInput NormedInput::scaled_by_row(at::Tensor x, at::Tensor row_scale) {
+  NormedInput input(std::move(x));
+  input.form_ = NormedForm::scaled_by_row;
+  input.row_scale_ = std::move(row_scale);
+  return input;
+}
+
+NormedInput NormedInput::in_fp8(at::Tensor x, at::Tensor rounded) {
+  assert(rounded.defined());
+  NormedInput input(std::move(x), std::move(rounded));
+  input.form_ = NormedForm::in_fp8;
+  return input;
+}
+
+at::Tensor NormedInput::rows() const {
+  assert(form_ != NormedForm::in_fp8);
+  return row_scale_.defined() ? scaled(tensor_, row_scale_) : tensor_;
+}
+
+at::Tensor NormedInput::columns(std::int64_t first, std::int64_t count) const {
+  assert(form_ != NormedForm::in_fp8);
+  const auto part = tensor_.narrow(-1, first, count);
+  return row_scale_.defined() ? scaled(part, row_scale_) : part;
+}
+
+at::Tensor NormedInput::rounded(const Fp8Scaling& scaling) const {
+  return rounded_.defined() ? rounded_ : to_fp8(rows(), scaling);
+}
+
+NormedInput NormedInput::written() const {
+  return form_ == NormedForm::written ? *this : NormedInput(rows());
+}
+
+NormedInput NormedInput::flat() const {
+  auto flat = *this;
+  for (auto* x : {&flat.tensor_, &flat.rounded_}) {
+    if (x->defined()) *x = x->flatten(0, -2);
+  }
+  return flat;
+}
+
+}  // namespace tg

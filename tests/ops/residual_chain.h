@@ -1,0 +1,26 @@
+#pragma once
+// The terms between two blocks, by name.
+#include <utility>
+
+#include "ops/norm/residual_norm.h"
+
+namespace tg::test {
+
+// x + branch + skip_weight ⊙ skip, mixed with x0; an undefined tensor leaves its term out.
+struct ResidualChain {
+  at::Tensor x{}, branch{}, skip{}, skip_weight{}, x0{}, mix{};
+  Fp8Scaling branch_gradient_scaling{};
+
+  MixTerms terms() const {
+    MixTerms terms{{.tensor = x}};
+    if (branch.defined())
+      terms.push_back({.tensor = branch, .gradient_scaling = branch_gradient_scaling});
+    if (skip.defined()) terms.push_back({.tensor = skip, .weight = skip_weight});
+    if (mix.defined()) terms.push_back({.tensor = x0, .shares = mix});
+    return terms;
+  }
+  // With the sum of x and branch.
+  std::size_t keep() const { return branch.defined() ? 2 : 1; }
+};
+
+}  // namespace tg::test
