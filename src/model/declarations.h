@@ -71,4 +71,9 @@ class Declarations {
   std::vector<Declaration> all_;
 };
 
+// The declared parameters, uninitialised, as make_parameters() of parameters.h.
+ParameterTable make_parameters(
+    const std::vector<Declaration>& declarations, at::ScalarType storage, at::Device device,
+    std::vector<std::string> control_patterns = default_control_patterns());
+
 }  // namespace tg

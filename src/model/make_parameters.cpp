@@ -1,14 +1,16 @@
 // The tensors that a recipe declares.
+#include <utility>
+
 #include "model/recipe.h"
 
 namespace tg {
 
-ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage, at::Device device,
-                               const ParameterOptions& options) {
+ParameterTable make_parameters(const std::vector<Declaration>& declarations, at::ScalarType storage,
+                               at::Device device, std::vector<std::string> control_patterns) {
   const auto tables = at::TensorOptions(device).dtype(storage);
   const auto others = tables.dtype(storage == at::kDouble ? at::kDouble : at::kFloat);
-  ParameterTable table(options.control_patterns);
-  for (const auto& declared : make_recipe(config, options).parameters) {
+  ParameterTable table(std::move(control_patterns));
+  for (const auto& declared : declarations) {
     const auto value = at::empty(declared.shape, declared.is_table ? tables : others);
     const auto view = value.detach();
     std::vector<ParameterPart> parts;
@@ -27,6 +29,12 @@ ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage
                .parts = std::move(parts)});
   }
   return table;
+}
+
+ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage, at::Device device,
+                               const ParameterOptions& options) {
+  return make_parameters(make_recipe(config, options).parameters, storage, device,
+                         options.control_patterns);
 }
 
 }  // namespace tg
