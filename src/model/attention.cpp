@@ -75,20 +75,22 @@ QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values,
           .channels = head_dim_};
 }
 
-NormedForm Attention::input(const Visit& visit, const BlockWeights& weights, const Stream& in,
-                            const PassInputs& pass) const {
-  if (!use_hopper_kernels(in.x0) || pass.scored(visit) || plan_.block(visit).head_gate.weight)
-    return NormedForm::written;
-  if (qkv_proj_norm_rope_reads_fp8(in.x0, weights.qkv, inputs(visit, in.values, in.first_v),
-                                   pass.rope))
-    return NormedForm::in_fp8;
-  return weights.qkv.fp8.defined() || in.values.defined() ? NormedForm::written
-                                                          : NormedForm::scaled_by_row;
+Kernel Attention::choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
+                             const PassInputs& pass) const {
+  return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(visit, {}, {}), pass.rope);
+}
+
+NormedForm Attention::input(const Visit& visit, const PassInputs& pass, Kernel qkv) const {
+  if (pass.scored(visit) || plan_.block(visit).head_gate.weight) return NormedForm::written;
+  if (qkv == Kernel::hopper_fp8) return NormedForm::in_fp8;
+  // The gradient of a value embedding is that of v, unscaled.
+  return qkv == Kernel::hopper && !visit.value_scale ? NormedForm::scaled_by_row
+                                                     : NormedForm::written;
 }
 
 Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_btd,
                                      const BlockWeights& weights, const Stream& in,
-                                     const PassInputs& pass) const {
+                                     const PassInputs& pass, Kernel qkv_kernel) const {
   const auto& block = plan_.block(visit);
   auto values = in.values;
   if (values.defined() && in.first_v.defined())
@@ -97,7 +99,7 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   const auto scored = pass.scored(visit);
   const auto heads = scored ? qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, pass.rope,
                                                             scored->from, scored->count())
-                            : qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope);
+                            : qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
   const bool gated = static_cast<bool>(block.head_gate.weight);
   const auto y_dots = gated ? nullptr : std::make_shared<InputDots>();
   auto y = attend(visit, heads, pass, y_dots);

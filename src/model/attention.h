@@ -24,10 +24,12 @@ class Attention {
   };
   // n [B, T, D], of the visit's input.
   Output forward(const Visit& visit, const NormedInput& n_btd, const BlockWeights& weights,
-                 const Stream& in, const PassInputs& pass) const;
-  // The form in which forward() with these takes n.
-  NormedForm input(const Visit& visit, const BlockWeights& weights, const Stream& in,
-                   const PassInputs& pass) const;
+                 const Stream& in, const PassInputs& pass, Kernel qkv) const;
+  // What computes the QKV projection of a visit whose rows are like those of x [B, T, D], and the
+  // form in which that takes n.
+  Kernel choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
+                    const PassInputs& pass) const;
+  NormedForm input(const Visit& visit, const PassInputs& pass, Kernel qkv) const;
 
  private:
   QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v) const;

@@ -38,9 +38,26 @@ at::Tensor Blocks::update_share(const Gate& gate, const at::Tensor& x) const {
   return (linear(x.detach(), weight) + table_[gate.bias]).sigmoid().to(x.scalar_type());
 }
 
-at::Tensor Blocks::mlp(const NormedInput& x, const BlockWeights& weights) const {
+VisitKernels Blocks::choose_kernels(const Visit& visit, const at::Tensor& x,
+                                    const PassInputs& pass) const {
+  const auto& weights = weights_.of(visit, pass.fp8);
+  const auto qkv = attention_.choose_qkv(visit, weights, x, pass);
+  const auto mlp = choose_mlp(x, weights.up, weights.down);
+  const auto feeds = mlp_input(mlp);
+  return {.qkv = qkv,
+          .out = choose_linear_residual_norm(x, weights.out, feeds),
+          .mlp = mlp,
+          .attention_input = attention_.input(visit, pass, qkv),
+          .mlp_input = feeds};
+}
+
+NormOptions Blocks::norm(const Visit& visit, NormedForm form, const Weight& weight) const {
+  return {.scale = visit.norm_scale, .channels = dim_, .form = form, .rounding = weight.fp8.input};
+}
+
+at::Tensor Blocks::mlp(const NormedInput& x, const BlockWeights& weights, Kernel kernel) const {
   const bool light = recompute_ == ActivationRecompute::light;
-  return tg::mlp(x, weights.up, weights.down, negative_slope_, light);
+  return tg::mlp(x, weights.up, weights.down, negative_slope_, light, kernel);
 }
 
 Stream Blocks::visit(const Visit& visit, const Stream& in, const PassInputs& pass) const {
@@ -59,28 +76,18 @@ MixTerms Blocks::entry(const Visit& visit, const Stream& in) const {
   return terms;
 }
 
-NormOptions Blocks::attention_norm(const Visit& visit, const Stream& in,
-                                   const PassInputs& pass) const {
-  const auto& weights = weights_.of(visit, pass.fp8);
-  return {.scale = visit.norm_scale,
-          .channels = dim_,
-          .form = attention_.input(visit, weights, in, pass),
-          .rounding = weights.qkv.fp8.input};
-}
-
 Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass) const {
   const auto& weights = weights_.of(visit, pass.fp8);
-  const auto entry = residual_norm(this->entry(visit, in), attention_norm(visit, in, pass),
-                                   /*keep=*/visit.keep_input ? in.lanes[0].size() : 0);
-  const auto attended = attention_.forward(visit, entry.y, weights, in, pass);
+  const auto kernels = choose_kernels(visit, in.x0, pass);
+  const auto entry =
+      residual_norm(this->entry(visit, in), norm(visit, kernels.attention_input, weights.qkv),
+                    /*keep=*/visit.keep_input ? in.lanes[0].size() : 0);
+  const auto attended = attention_.forward(visit, entry.y, weights, in, pass, kernels.qkv);
   const auto x = pass.scored_rows(entry.x, visit).contiguous();
-  const auto middle = linear_residual_norm(attended.y, weights.out, x,
-                                           {.scale = visit.norm_scale,
-                                            .channels = dim_,
-                                            .form = mlp_input(x, weights.up, weights.down),
-                                            .rounding = weights.up.fp8.input},
-                                           attended.y_dots);
-  const auto branch = mlp(middle.y, weights);
+  const auto middle =
+      linear_residual_norm(attended.y, weights.out, x, norm(visit, kernels.mlp_input, weights.up),
+                           attended.y_dots, kernels.out);
+  const auto branch = mlp(middle.y, weights, kernels.mlp);
 
   Stream out{.x0 = entry.x0, .first_v = attended.first_v, .input = entry.sum};
   if (const auto& gate = plan_.block(visit).update_gate; gate.weight)
@@ -95,18 +102,19 @@ Stream Blocks::run_lanes(const Visit& visit, const Stream& in, const PassInputs&
   const auto& weights = weights_.of(visit, pass.fp8);
   // The other form of a skip is in the mix, which lane 0 is without.
   assert(!visit.keep_input && (!visit.skip.weights || visit.skip.slot));
+  const auto kernels = choose_kernels(visit, in.x0, pass);
   const auto first = entry(visit, in);
-  // With the skip, before the mix.
-  const auto attends = residual_norm(first, attention_norm(visit, in, pass), first.size() - 1);
-  const auto attended = attention_.forward(visit, attends.y, weights, in, pass);
+  const auto attends = residual_norm(first, norm(visit, kernels.attention_input, weights.qkv),
+                                     /*keep=*/first.size() - 1);  // with the skip, before the mix
+  const auto attended = attention_.forward(visit, attends.y, weights, in, pass, kernels.qkv);
   auto second = in.lanes.back();
   for (auto& term : second) term.tensor = pass.scored_rows(term.tensor, visit);
-  const auto feeds = residual_norm(second, {.scale = visit.norm_scale, .channels = dim_});
+  const auto feeds = residual_norm(second, norm(visit, kernels.mlp_input, weights.up));
 
   const auto residual = table_[visit.lanes.residual][visit.lanes.row],
              post = table_[visit.lanes.post][visit.lanes.row];
   const MixTerm attention{.tensor = linear(attended.y, weights.out)},
-      mlp{.tensor = this->mlp(feeds.y, weights)};
+      mlp{.tensor = this->mlp(feeds.y, weights, kernels.mlp)};
   Stream out{.x0 = attends.x0, .first_v = attended.first_v};
   const auto add_lane = [&](std::int64_t k, const at::Tensor& lane) {
     out.lanes.push_back({{.tensor = lane, .weight = residual[k]},

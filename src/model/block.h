@@ -3,6 +3,7 @@
 
 #include "model/attention.h"
 #include "model/stream.h"
+#include "model/visit_kernels.h"
 
 namespace tg {
 
@@ -21,13 +22,18 @@ class Blocks {
   // Passes with gradients keep what `recompute` says for backward: `light` not the MLP's
   // activation, `block` nothing but the stream.
   Stream visit(const Visit& visit, const Stream& in, const PassInputs& pass) const;
+  // Of a visit whose rows are like those of x [B, T, D], with gradients or without as autograd is
+  // now.
+  VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x,
+                              const PassInputs& pass) const;
 
  private:
   Stream run(const Visit& visit, const Stream& in, const PassInputs& pass) const;
   Stream run_lanes(const Visit& visit, const Stream& in, const PassInputs& pass) const;
-  // The terms of the first line, and the norm of attention's input.
+  // The terms of the first line.
   MixTerms entry(const Visit& visit, const Stream& in) const;
-  NormOptions attention_norm(const Visit& visit, const Stream& in, const PassInputs& pass) const;
+  // For the GEMM of `weight`, which takes its rows in that form.
+  NormOptions norm(const Visit& visit, NormedForm form, const Weight& weight) const;
   // A parameter [..., MODEL_DIM] in the width that the blocks compute with.
   at::Tensor widened(const at::Tensor& parameter) const;
   // Of the visit's input: m0 and m1, [2, D] or [2], and w; where x itself is the skip, w is in m0.
@@ -35,7 +41,7 @@ class Blocks {
     at::Tensor shares, skip_weight;
   };
   Mix mix(const Visit& visit) const;
-  at::Tensor mlp(const NormedInput& x, const BlockWeights& weights) const;
+  at::Tensor mlp(const NormedInput& x, const BlockWeights& weights, Kernel kernel) const;
   // σ(gate(x)) [B, T, 1], without a gradient for x.
   at::Tensor update_share(const Gate& gate, const at::Tensor& x) const;
 

@@ -4,6 +4,7 @@
 // inside the model the sizes that it computes with (padding.h).
 #include <ATen/ATen.h>
 
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -47,6 +48,8 @@ class Gpt {
   // The products that passes with ForwardMode::fp8 compute so: those that numerics.fp8 names and
   // that this model and GPU have a kernel for.
   Fp8Parts fp8_parts() const { return weights_.fp8_parts(); }
+  // What computes the operations of training on [batch, tokens], "norm:cuda qkv:hopper …".
+  std::string kernels(std::int64_t batch, std::int64_t tokens) const;
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,

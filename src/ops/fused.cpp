@@ -10,6 +10,11 @@ namespace {
 bool fused_on = true;
 }
 
+const char* kernel_name(Kernel kernel) {
+  constexpr const char* kNames[] = {"aten", "cuda", "hopper", "hopper_fp8"};
+  return kNames[static_cast<std::size_t>(kernel)];
+}
+
 void set_fused(bool on) {
   fused_on = on;
 }

@@ -3,6 +3,11 @@
 
 namespace tg {
 
+// Whose code computes an operation: LibTorch's, an own kernel's, an own Hopper GEMM's with the
+// operation in its prologue or epilogue, or that GEMM's with FP8 operands.
+enum class Kernel { aten, cuda, hopper, hopper_fp8 };
+const char* kernel_name(Kernel kernel);
+
 // Switches all own kernels on or off (FUSED=0), process-wide. Operations then run their ATen
 // reference.
 void set_fused(bool on);

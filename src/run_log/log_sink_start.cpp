@@ -80,6 +80,7 @@ void LogSink::model_lines(const RunStarted& event) const {
   log_info("attention_mode:gqa num_heads:{} num_kv_heads:{}", model.num_heads, model.num_kv_heads);
   log_info("attention_kernel:{} device:{} compute_dtype:{}", event.attention_kernel, event.device,
            event.compute_dtype);
+  log_info("kernels: {}", event.kernels);
   if (!event.fp8.empty()) log_info("fp8:{}", event.fp8);
   log_info("threads:{}", event.threads);
 }

@@ -66,7 +66,7 @@ struct RunStarted {
   std::int64_t micro_steps = 1;  // of one rank
   std::int64_t micro_batches = 1, tokens_per_step = 0;
   std::optional<std::int64_t> schedule_iterations{};  // absent where it follows the clock
-  std::string attention_kernel, device, compute_dtype;
+  std::string attention_kernel, kernels, device, compute_dtype;
   bool on_gpu = false;
   std::string fp8;  // the products that are in FP8, as the setting names them; empty: none
   std::string threads;
@@ -92,6 +92,8 @@ struct RunStarted {
     v("schedule_iterations", schedule_iterations, Unit::steps,
       "of the schedule; absent where it follows the clock");
     v("attention_kernel", attention_kernel, Unit::none, "what computes attention");
+    v("kernels", kernels, Unit::none,
+      "what computes the other operations: aten is LibTorch, the others are own kernels");
     v("device", device, Unit::none, "name of a rank's GPU, or the CPU");
     v("compute_dtype", compute_dtype, Unit::none, "of activations and products");
     v("fp8", if_any(fp8), Unit::none, "the products that are in FP8; absent where none is");

@@ -145,6 +145,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
     if (!row.exported) mtp_parameters += row.value.numel();
   }
   const auto fp8 = parts.weights.model.fp8_parts();
+  const auto shape = batch_shape(settings, world_size, /*progress=*/{});
   return {.dataset = std::filesystem::weakly_canonical(settings.data.data_path).filename().string(),
           .train_shards = parts.tokens.train->count(),
           .train_tokens = parts.tokens.train->known_tokens(),
@@ -162,6 +163,7 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
                                      ? std::nullopt
                                      : std::optional(schedule_iterations(settings.run)),
           .attention_kernel = std::string(attention_name(machine.attention)),
+          .kernels = parts.weights.model.kernels(shape.rows(), shape.seq_len),
           .device = machine.device_name,
           .compute_dtype = machine.compute_name,
           .on_gpu = machine.device.is_cuda(),

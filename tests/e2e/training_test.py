@@ -28,6 +28,7 @@ class TrainingTest(RunTest):
             r"^XSA:last_1 active_layers:\[3\]$",
             r"^world_size:1 grad_accum_steps:8$",
             r"^attention_mode:gqa num_heads:4 num_kv_heads:2$",
+            r"^kernels: norm:aten qkv:aten out:aten mlp:aten head:aten$",
             r"^tie_embeddings:True embed_lr:0\.035 head_lr:0\.0 matrix_lr:0\.025 scalar_lr:0\.025$",
             r"^train_batch_tokens:1024 train_seq_len:32 iterations:24 warmup_steps:1 max_wallclock_seconds:0\.000$",
             r"^seed:1337$",

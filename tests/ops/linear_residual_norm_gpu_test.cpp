@@ -50,7 +50,9 @@ class LinearResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>>
     const Weight of{weight, at::zeros_like(weight, at::kFloat)};
     const auto in_dots = std::make_shared<InputDots>();
     in_dots->wanted = in.size(-1) % 64 == 0;
-    const auto out = linear_residual_norm(in_leaf, of, x_leaf, norm(), in_dots);
+    const auto out =
+        linear_residual_norm(in_leaf, of, x_leaf, norm(), in_dots,
+                             choose_linear_residual_norm(x_leaf, of, NormedForm::scaled_by_row));
     EXPECT_TRUE(out.y.row_scale().defined());
     const auto scale = out.y.row_scale().view({1, -1, 1});
     const auto gradients = torch::autograd::grad({out.x, out.y.tensor()}, {in_leaf, x_leaf},

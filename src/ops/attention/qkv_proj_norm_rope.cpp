@@ -58,36 +58,37 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   }
 };
 
-bool supported(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
-               const RopeTable& table) {
-  const auto head_dim = weight.value.size(0) / (in.heads + 2 * in.kv_heads);
-  return supports_hopper_gemm(x, weight.value) &&
-         qk_norm_rope_kernels_support(x, head_dim, in, table) &&
-         cuda::qkv_proj_norm_rope_supports(head_dim, table.cos.size(1)) &&
-         (weight.gradient.defined() || !at::GradMode::is_enabled());
-}
-
 }  // namespace
 
-bool qkv_proj_norm_rope_reads_fp8(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
-                                  const RopeTable& table) {
-  return weight.fp8.defined() && supported(x, weight, in, table);
+Kernel choose_qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+                                 const RopeTable& table) {
+  const auto head_dim = weight.value.size(0) / (in.heads + 2 * in.kv_heads);
+  if (!qk_norm_rope_kernels_support(x, head_dim, in, table)) return Kernel::aten;
+  const bool in_gemm = supports_hopper_gemm(x, weight.value) &&
+                       cuda::qkv_proj_norm_rope_supports(head_dim, table.cos.size(1)) &&
+                       (weight.gradient.defined() || !at::GradMode::is_enabled());
+  if (!in_gemm) return Kernel::cuda;
+  return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
+}
+
+Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
+                       const RopeTable& table, Kernel kernel) {
+  if (kernel == Kernel::aten || kernel == Kernel::cuda)
+    return qk_norm_rope(linear(x, weight), in, table);
+  [[maybe_unused]] const bool scaled = x.form() == NormedForm::scaled_by_row;
+  assert(!scaled || kernel == Kernel::hopper);
+  assert(!scaled || !in.value_embedding.defined());  // whose gradient is that of v, unscaled
+  // Else autograd would not call backward, which adds the weight's gradient.
+  assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
+  const auto out =
+      FusedQkvProjNormRope::apply(aligned_contiguous(x.tensor()), x, weight, table, in);
+  return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
 }
 
 Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table) {
-  const bool scaled = x.form() == NormedForm::scaled_by_row;
-  assert(!scaled || !weight.fp8.defined());
-  // The gradient of the embedding is that of v, unscaled.
-  const bool scales_embedding = scaled && in.value_embedding.defined();
-  if (supported(x.tensor(), weight, in, table) && !scales_embedding) {
-    // Else autograd would not call backward, which adds the weight's gradient.
-    assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
-    const auto out =
-        FusedQkvProjNormRope::apply(aligned_contiguous(x.tensor()), x, weight, table, in);
-    return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
-  }
-  return qk_norm_rope(linear(x, weight), in, table);
+  return qkv_proj_norm_rope(x, weight, in, table,
+                            choose_qkv_proj_norm_rope(x.tensor(), weight, in, table));
 }
 
 Qkv qkv_proj_norm_rope_of_queries(const NormedInput& normed, const Weight& weight,

@@ -1,5 +1,6 @@
 #pragma once
 #include "ops/attention/qk_norm_rope.h"
+#include "ops/fused.h"
 #include "ops/gemm/linear.h"
 
 namespace tg {
@@ -9,10 +10,14 @@ namespace tg {
 // the plain projection of q and k never leaves the registers. With weight.fp8, which takes no rows
 // scaled by row, all three products there are of FP8 operands.
 Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
+                       const RopeTable& table, Kernel kernel);
+// That of this projection, for rows like those of x [B, T, D], with gradients or without as
+// autograd is now. cuda: the GEMM is LibTorch's.
+Kernel choose_qkv_proj_norm_rope(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
+                                 const RopeTable& table);
+// By the kernel of choose_qkv_proj_norm_rope().
+Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,
                        const RopeTable& table);
-// Whether it does so, and x may be in FP8 alone.
-bool qkv_proj_norm_rope_reads_fp8(const at::Tensor& x, const Weight& weight, const QkvInputs& in,
-                                  const RopeTable& table);
 // The same without a gradient, with the queries of positions [first, first + count) alone: q [B,
 // count, heads, hd]; k and v are of all T.
 Qkv qkv_proj_norm_rope_of_queries(const NormedInput& x, const Weight& weight, const QkvInputs& in,

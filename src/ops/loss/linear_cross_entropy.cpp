@@ -25,11 +25,6 @@ bool supports_head(const at::Tensor& weight, double cap) {
          cap <= cuda::kMaxSoftcap && supports_hopper_gemm(weight, weight);
 }
 
-bool supported(const at::Tensor& x, const Weight& weight, double cap) {
-  return at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
-         supports_head(weight.value, cap) && supports_hopper_gemm(x, weight.value);
-}
-
 struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
   static cuda::LinearCrossEntropy problem_of(const variable_list& saved, double cap,
                                              std::int64_t vocab) {
@@ -126,12 +121,20 @@ bool supports_fp8_head(const at::Tensor& head_vd, double cap) {
   return supports_head(head_vd, cap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
 }
 
+Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, double cap) {
+  const bool in_gemm = at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
+                       supports_head(weight.value, cap) && supports_hopper_gemm(x, weight.value);
+  if (!in_gemm) return use_kernels(x) && cap <= cuda::kMaxSoftcap ? Kernel::cuda : Kernel::aten;
+  return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
+}
+
 at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options) {
   const auto& [cap, scale, vocab, grad_scale] = options;
   const auto in = in_nd.written();
   const auto& x_nd = in.tensor();
-  if (supported(x_nd, weight, cap)) {
+  const auto kernel = choose_linear_cross_entropy(x_nd, weight, cap);
+  if (kernel == Kernel::hopper || kernel == Kernel::hopper_fp8) {
     assert(x_nd.requires_grad());  // else autograd would not call backward
     return FusedLinearCrossEntropy::apply(
         aligned_contiguous(x_nd), in, weight, targets_n.contiguous(), cap, scale,

@@ -1,4 +1,5 @@
 #pragma once
+#include "ops/fused.h"
 #include "ops/gemm/linear.h"
 #include "ops/loss/softcap_cross_entropy_kernel.h"
 
@@ -38,6 +39,9 @@ struct CrossEntropyOptions {
 at::Tensor linear_cross_entropy(const NormedInput& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options);
 
+// What computes it, for rows like those of x, with gradients or without as autograd is now. cuda:
+// softcap_cross_entropy's, after LibTorch's GEMM.
+Kernel choose_linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight, double cap);
 // Whether that form serves a head [V, D] in the compute dtype with this cap, in FP8: only then is
 // weight.fp8 read, and x in FP8.
 bool supports_fp8_head(const at::Tensor& head_vd, double cap);

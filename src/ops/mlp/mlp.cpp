@@ -18,13 +18,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-bool supported(const at::Tensor& x, const Weight& up, const Weight& down) {
-  return supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value);
-}
-bool in_fp8(const at::Tensor& x, const Weight& up, const Weight& down) {
-  return up.fp8.defined() && supported(x, up, down);
-}
-
 struct FusedMlp : torch::autograd::Function<FusedMlp> {
   // leaky_relu_squared(x·upᵀ); also writes `signs` if defined.
   static at::Tensor activate(const at::Tensor& x, const at::Tensor& row_scale, const at::Tensor& up,
@@ -107,17 +100,34 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
   }
 };
 
+bool trains(const Weight& up, const Weight& down) {
+  return up.gradient.defined() && down.gradient.defined();
+}
+
 }  // namespace
 
-at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, double slope,
-               bool recompute) {
+Kernel choose_mlp(const at::Tensor& x, const Weight& up, const Weight& down) {
   assert(up.fp8.defined() == down.fp8.defined());
+  const bool supported = supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value) &&
+                         (trains(up, down) || !at::GradMode::is_enabled());
+  if (!supported) return Kernel::aten;
+  return up.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
+}
+
+NormedForm mlp_input(Kernel kernel) {
+  return kernel == Kernel::hopper_fp8 ? NormedForm::in_fp8
+         : kernel == Kernel::hopper   ? NormedForm::scaled_by_row
+                                      : NormedForm::written;
+}
+
+at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, double slope,
+               bool recompute, Kernel kernel) {
   const bool grad = at::GradMode::is_enabled();
-  const bool trains = up.gradient.defined() && down.gradient.defined();
-  const bool scaled = in.form() == NormedForm::scaled_by_row;
-  if (in_fp8(in.tensor(), up, down) && (trains || !grad))
+  if (kernel == Kernel::hopper_fp8) {
+    const bool scaled = in.form() == NormedForm::scaled_by_row;
     return fp8_mlp(scaled ? in.written() : in, up, down, slope, recompute);
-  if (supported(in.tensor(), up, down) && !up.fp8.defined() && (trains || !grad)) {
+  }
+  if (kernel == Kernel::hopper) {
     const auto x = aligned_contiguous(in.tensor());
     if (!grad)
       return linear_forward(FusedMlp::activate(x, in.row_scale(), up.value, slope, {}), down);
@@ -125,16 +135,16 @@ at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, doub
     return FusedMlp::apply(x, optional_tensor(in.row_scale()), up, down, slope, recompute);
   }
   const auto x = in.written();
-  if (grad && trains && recompute) {
+  if (grad && trains(up, down) && recompute) {
     assert(x.tensor().requires_grad());
     return RecomputingMlp::apply(x.tensor(), up, down, slope);
   }
   return linear(leaky_relu_squared(linear(x, up), slope), down);
 }
 
-NormedForm mlp_input(const at::Tensor& x, const Weight& up, const Weight& down) {
-  if (!supported(x, up, down)) return NormedForm::written;
-  return in_fp8(x, up, down) ? NormedForm::in_fp8 : NormedForm::scaled_by_row;
+at::Tensor mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,
+               bool recompute) {
+  return mlp(x, up, down, slope, recompute, choose_mlp(x.tensor(), up, down));
 }
 
 }  // namespace tg

@@ -1,4 +1,5 @@
 #pragma once
+#include "ops/fused.h"
 #include "ops/gemm/linear.h"
 
 namespace tg {
@@ -10,8 +11,13 @@ namespace tg {
 // included, and nothing of width F is in 16 bits (fp8_mlp.h). `recompute`: the activation is not
 // saved but computed again in backward, from x·upᵀ, on Hopper by the first GEMM; the same bits.
 at::Tensor mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,
+               bool recompute, Kernel kernel);
+// That of these weights, for rows like those of x, with gradients or without as autograd is now.
+Kernel choose_mlp(const at::Tensor& x, const Weight& up, const Weight& down);
+// By the kernel of choose_mlp().
+at::Tensor mlp(const NormedInput& x, const Weight& up, const Weight& down, double slope,
                bool recompute = false);
-// The form in which mlp() of these weights takes the normed rows of x.
-NormedForm mlp_input(const at::Tensor& x, const Weight& up, const Weight& down);
+// The form in which it takes the normed rows.
+NormedForm mlp_input(Kernel kernel);
 
 }  // namespace tg

@@ -83,19 +83,20 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
   }
 };
 
-bool supported(const at::Tensor& in, const Weight& weight, const at::Tensor& x,
-               const NormOptions& norm) {
-  return norm.form == NormedForm::scaled_by_row && in.scalar_type() == at::kBFloat16 &&
-         x.scalar_type() == at::kBFloat16 && supports_hopper_gemm(in, weight.value) &&
-         !weight.fp8.defined() && x.size(-1) <= cuda::kMaxResidualNormWidth &&
-         (weight.gradient.defined() || !at::GradMode::is_enabled());
-}
-
 }  // namespace
 
+Kernel choose_linear_residual_norm(const at::Tensor& x, const Weight& weight, NormedForm form) {
+  const bool in_gemm = form == NormedForm::scaled_by_row && x.scalar_type() == at::kBFloat16 &&
+                       supports_hopper_gemm(x, weight.value) && !weight.fp8.defined() &&
+                       x.size(-1) <= cuda::kMaxResidualNormWidth &&
+                       (weight.gradient.defined() || !at::GradMode::is_enabled());
+  return in_gemm ? Kernel::hopper : choose_residual_norm(x);
+}
+
 ResidualNorm linear_residual_norm(const at::Tensor& in, const Weight& weight, const at::Tensor& x,
-                                  const NormOptions& norm, const InputDotsPtr& in_dots) {
-  if (!supported(in, weight, x, norm)) {
+                                  const NormOptions& norm, const InputDotsPtr& in_dots,
+                                  Kernel kernel) {
+  if (kernel != Kernel::hopper) {
     const auto branch = linear(in, weight);
     return residual_norm(
         {{.tensor = x}, {.tensor = branch, .gradient_scaling = weight.fp8.output_gradient}}, norm);

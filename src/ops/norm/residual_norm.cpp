@@ -162,7 +162,6 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
 
 bool supported(const Tensors& in) {
   const auto& x = in[kX];
-  const auto width = x.dim() > 0 ? x.size(-1) : 0;
   const auto data = [&](std::size_t i) {
     return !in[i].defined() ||
            (in[i].scalar_type() == x.scalar_type() && in[i].sizes() == x.sizes());
@@ -170,8 +169,7 @@ bool supported(const Tensors& in) {
   const auto fp32 = [&](std::size_t i) {
     return !in[i].defined() || in[i].scalar_type() == at::kFloat;
   };
-  return use_kernels(x) && x.numel() > 0 && width % 8 == 0 &&
-         width <= cuda::kMaxResidualNormWidth && data(kBranch) && data(kSkip) && data(kX0) &&
+  return choose_residual_norm(x) == Kernel::cuda && data(kBranch) && data(kSkip) && data(kX0) &&
          fp32(kSkipWeight) && fp32(kMix);
 }
 
@@ -225,6 +223,13 @@ ResidualNorm reference(const MixTerms& terms, const NormOptions& norm, std::size
 }
 
 }  // namespace
+
+Kernel choose_residual_norm(const at::Tensor& x) {
+  const auto width = x.dim() > 0 ? x.size(-1) : 0;
+  const bool supported =
+      use_kernels(x) && x.numel() > 0 && width % 8 == 0 && width <= cuda::kMaxResidualNormWidth;
+  return supported ? Kernel::cuda : Kernel::aten;
+}
 
 at::Tensor residual_sum(const MixTerms& terms) {
   at::Tensor sum;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/fused.h"
 #include "ops/gemm/normed_input.h"
 
 namespace tg {
@@ -54,6 +55,9 @@ struct ResidualNorm {
 // rounded x'.
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm = {},
                            std::size_t keep = 0);
+
+// That of the terms that kernels compute, for rows like those of x.
+Kernel choose_residual_norm(const at::Tensor& x);
 
 // x' alone.
 at::Tensor residual_sum(const MixTerms& terms);
