@@ -5,25 +5,25 @@
 namespace tg {
 
 void CapturedGraph::run(std::size_t part) {
-  if (uses_graphs_ && warmed_up_ && part == 0 && !graphs_.captured()) capture();
-  if (graphs_.captured()) return graphs_.replay(part);
+  auto& form = forms_[selected_];
+  if (uses_graphs_ && form.warmed_up && part == 0 && !form.graphs.captured()) capture(form);
+  if (form.graphs.captured()) return form.graphs.replay(part);
   parts_[part]();
-  if (part + 1 == parts_.size()) warmed_up_ = true;
+  if (part + 1 == parts_.size()) form.warmed_up = true;
 }
 
-void CapturedGraph::capture() {
-  const auto obstacle = graphs_.capture(parts_);
-  if (obstacle.empty()) return;
+void CapturedGraph::capture(Form& form) {
+  const auto obstacle = form.graphs.capture(parts_);
+  if (obstacle.empty()) {
+    ++captures_;
+    return;
+  }
   uses_graphs_ = false;
+  for (auto& [key, other] : forms_) other.graphs.invalidate();
   log_warn(
       "{} cannot be captured as CUDA graphs ({}); every kernel is launched on its own, as with "
       "GRAPHS=0",
       name_, obstacle);
-}
-
-void CapturedGraph::invalidate() {
-  graphs_.invalidate();
-  warmed_up_ = false;
 }
 
 }  // namespace tg

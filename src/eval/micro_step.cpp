@@ -9,11 +9,14 @@ MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, boo
               {[this, &model, mode] {
                  auto of_part = mode;
                  of_part.scale /= static_cast<double>(parts_);
-                 loss_ = model.loss(batch_.inputs, batch_.targets, of_part);
+                 history_ = model.loss(batch_.inputs, batch_.targets, of_part);
+                 const auto loss = history_.detach();
+                 if (!loss_.defined()) loss_ = at::empty_like(loss);
+                 loss_.copy_(loss);
                },
                [this] {
-                 loss_.backward();
-                 loss_ = loss_.detach();
+                 history_.backward();
+                 history_.reset();
                }},
               device, graphs) {}
 
@@ -42,11 +45,11 @@ at::Tensor MicroStep::forward(const DeviceBatch& batch, std::int64_t part) {
     take_part(batch, part);
   }
   passes_.run(0);
-  return loss_.detach();
+  return loss_;
 }
 
 void MicroStep::invalidate() {
-  loss_ = at::Tensor();  // it may be in the graphs' memory
+  history_.reset();  // it may be in the graphs' memory
   passes_.invalidate();
 }
 

@@ -17,20 +17,24 @@ class MicroStep {
   void set_parts(std::int64_t parts);
   std::int64_t parts() const { return parts_; }
 
-  // → the part's share of the mean loss times mode.scale, [] fp32, valid until any graph is
-  // replayed. All batches have one address and one shape.
+  // → the part's share of the mean loss times mode.scale, [] fp32, valid until the next forward
+  // pass. All batches have one address and one shape.
   at::Tensor forward(const DeviceBatch& batch, std::int64_t part = 0);
   void backward() { passes_.run(1); }
-  // To be called when the model's computation changes, as when QAT begins.
+  // See CapturedGraph: `form` is a form of the model's computation.
+  void select(std::int64_t form) { passes_.select(form); }
+  // To be called when the model's computation changes for good, as when QAT begins.
   void invalidate();
+  std::int64_t captures() const { return passes_.captures(); }
 
  private:
   void take_part(const DeviceBatch& whole, std::int64_t part);
 
   CapturedGraph passes_;
   std::int64_t parts_ = 1;
-  DeviceBatch batch_;  // what the passes read: the whole, or at an address of its own a part of it
-  at::Tensor loss_;    // of the last forward pass, with its history until the backward pass
+  DeviceBatch batch_;   // what the passes read: the whole, or at an address of its own a part of it
+  at::Tensor history_;  // the loss of the forward pass, until the backward pass
+  at::Tensor loss_;     // the same without its history, at one address
 };
 
 }  // namespace tg

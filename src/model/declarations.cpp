@@ -16,9 +16,10 @@ ParamGroup group_of_control(const Declarations::Shape& shape) {
 
 }  // namespace
 
-ParameterId Declarations::table(const std::string& name, const Shape& shape, Initial initial) {
-  return whole({.name = name, .shape = shape, .group = ParamGroup::embedding, .is_table = true},
-               initial, Quantization::int8);
+ParameterId Declarations::table(const std::string& name, const Shape& shape, ParamGroup group,
+                                Initial initial) {
+  return whole({.name = name, .shape = shape, .group = group, .is_table = true}, initial,
+               Quantization::int8);
 }
 
 ParameterId Declarations::projection(const std::string& name, std::int64_t outputs,

@@ -47,7 +47,7 @@ class Declarations {
   };
 
   // An embedding table.
-  ParameterId table(const std::string& name, const Shape& shape, Initial initial);
+  ParameterId table(const std::string& name, const Shape& shape, ParamGroup group, Initial initial);
   // From `inputs` to `outputs` channels; none where they are equal.
   ParameterId projection(const std::string& name, std::int64_t outputs, std::int64_t inputs);
   // Gains, scales, mixes and gates: a matrix among them is Muon's where no control pattern names

@@ -24,18 +24,9 @@ bool contains(const std::string& name, const std::string& pattern) {
 }  // namespace
 
 GradientReduction Parameter::reduction() const {
-  switch (group) {
-    case ParamGroup::muon:
-      return GradientReduction::reduce_scatter;
-    case ParamGroup::none:
-      return GradientReduction::none;
-    case ParamGroup::embedding:
-    case ParamGroup::scalar:
-    case ParamGroup::head:
-      break;
-  }
-  return value.numel() < kShardedElements ? GradientReduction::all_reduce
-                                          : GradientReduction::reduce_scatter;
+  if (group == ParamGroup::none) return GradientReduction::none;
+  return group.by_matrix() || value.numel() >= kShardedElements ? GradientReduction::reduce_scatter
+                                                                : GradientReduction::all_reduce;
 }
 
 void ParameterTable::add(Parameter row) {

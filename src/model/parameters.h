@@ -14,14 +14,32 @@
 
 namespace tg {
 
-// Who updates a parameter. optim/param_groups.h has each group's settings.
-enum class ParamGroup {
-  muon,       // matrices, [n, rows, columns] or [rows, columns]
-  embedding,  // AdamW at the tables' rate
-  scalar,     // AdamW at SCALAR_LR
-  head,       // Adam at HEAD_LR, never decayed
-  none,       // no optimizer at all
+// By which formula a parameter is updated. A step takes those of a lower value first.
+enum class UpdateRule { none, adamw, muon };
+
+// How a parameter is updated: the rule, and the settings that it goes by.
+struct ParamGroup {
+  UpdateRule rule = UpdateRule::none;
+  double OptimConfig::*lr = nullptr;            // the base rate
+  double OptimConfig::*weight_decay = nullptr;  // decoupled; null: never decayed
+
+  // Whether the rule takes whole matrices, [n, rows, columns] or [rows, columns].
+  bool by_matrix() const { return rule == UpdateRule::muon; }
+  bool operator==(const ParamGroup&) const = default;
+
+  static const ParamGroup muon, embedding, tied_embedding, scalar, head;
+  static const ParamGroup none;  // no optimizer at all
 };
+inline constexpr ParamGroup ParamGroup::muon{UpdateRule::muon, &OptimConfig::matrix_lr,
+                                             &OptimConfig::muon_wd};
+inline constexpr ParamGroup ParamGroup::embedding{UpdateRule::adamw, &OptimConfig::embed_lr,
+                                                  &OptimConfig::adam_wd};
+inline constexpr ParamGroup ParamGroup::tied_embedding{
+    UpdateRule::adamw, &OptimConfig::tied_embed_lr, &OptimConfig::adam_wd};
+inline constexpr ParamGroup ParamGroup::scalar{UpdateRule::adamw, &OptimConfig::scalar_lr,
+                                               &OptimConfig::adam_wd};
+inline constexpr ParamGroup ParamGroup::head{UpdateRule::adamw, &OptimConfig::head_lr};
+inline constexpr ParamGroup ParamGroup::none{};
 
 // Where the sum of all ranks' gradients goes.
 enum class GradientReduction {
@@ -66,7 +84,7 @@ struct Parameter {
   bool exported = true;                // part of the final model's files
   std::vector<ParameterPart> parts{};  // the whole, each element in one of them
 
-  // What Muon steps and what is large is sharded, all else that is stepped replicated.
+  // What is stepped by matrices and what is large is sharded, all else that is stepped replicated.
   GradientReduction reduction() const;
 };
 

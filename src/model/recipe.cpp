@@ -58,10 +58,10 @@ class GptRecipe {
     auto& plan = plan_.embedding;
     const Initial tied{InitDist::normal, options_.tied_embed_init_std},
         untied{InitDist::torch_default};
-    plan.tokens = declare_.table(kTokenTable, {config_.vocab_size, dim_},
+    plan.tokens = declare_.table(kTokenTable, {config_.vocab_size, dim_}, tables_,
                                  config_.tie_embeddings ? tied : untied);
     if (const auto rows = config_.bigram_vocab_size, channels = config_.bigram_dim; rows > 0) {
-      plan.bigrams = declare_.table("bigram.embed.weight", {rows, channels}, kZero);
+      plan.bigrams = declare_.table("bigram.embed.weight", {rows, channels}, tables_, kZero);
       plan.bigram_projection = declare_.projection("bigram.proj.weight", dim_, channels);
       plan.bigram_scale = declare_.control("bigram.scale", {}, constant(0.05));
     }
@@ -125,7 +125,7 @@ class GptRecipe {
     if (!config_.ve_enabled || config_.ve_layers.empty()) return;
     auto& plan = plan_.value_embedding;
     plan.table = declare_.table("ve_shared.embed.weight", {config_.vocab_size, config_.ve_dim},
-                                {InitDist::normal, 0.01});
+                                tables_, {InitDist::normal, 0.01});
     plan.projection = declare_.projection("ve_shared.proj.weight", kv_dim_, config_.ve_dim);
     plan.scale = declare_.control("ve_shared.scale", {}, constant(0.1));
     for (std::size_t j = 0; j < config_.ve_layers.size(); ++j) {
@@ -191,6 +191,8 @@ class GptRecipe {
   const std::int64_t layers_ = config_.num_layers, dim_ = config_.model_dim,
                      kv_dim_ = config_.num_kv_heads * head_dim(config_);
   const bool speedrun_ = config_.value_residual == ValueResidual::blend;
+  const ParamGroup tables_ =
+      config_.tie_embeddings ? ParamGroup::tied_embedding : ParamGroup::embedding;
   Declarations declare_;
   Plan plan_;
 };

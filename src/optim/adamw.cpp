@@ -2,21 +2,30 @@
 
 namespace tg {
 
-AdamW::AdamW(std::vector<Shard> parameters, const AdamWOptions& options)
-    : parameters_(std::move(parameters)), options_(options) {
-  for (const auto& [name, value, first_chunk] : parameters_) {
+AdamW::AdamW(ParameterRows rows, const AdamWOptions& options, Communicator& communicator)
+    : GroupOptimizer(std::move(rows), communicator), options_(options) {
+  for (const auto& [name, value, first_chunk] : shards_) {
     exp_avgs_.push_back(at::zeros_like(value));
     exp_avg_sqs_.push_back(at::zeros_like(value));
     steps_.push_back(at::zeros({}, value.options().dtype(at::kFloat)));
   }
 }
 
-void AdamW::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients) {
+std::vector<ParameterGather> AdamW::step(const StepScalars& scalars,
+                                         const std::vector<at::Tensor>& gradients,
+                                         const at::Tensor&) {
+  update(scalars, gradients);
+  std::vector<ParameterGather> gathers;
+  for (const auto* row : rows_) gathers.emplace_back(*row, communicator_);
+  return gathers;
+}
+
+void AdamW::update(const StepScalars& scalars, const std::vector<at::Tensor>& gradients) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> values, used, exp_avgs, exp_avg_sqs, steps;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
     if (!gradients[i].defined()) continue;
-    values.push_back(parameters_[i].value);
+    values.push_back(shards_[i].value);
     used.push_back(gradients[i]);
     exp_avgs.push_back(exp_avgs_[i]);
     exp_avg_sqs.push_back(exp_avg_sqs_[i]);
@@ -30,28 +39,9 @@ void AdamW::step(const StepScalars& scalars, const std::vector<at::Tensor>& grad
                     /*grad_scale=*/{}, /*found_inf=*/scalars.skip);
 }
 
-NamedTensors AdamW::moments(bool sharded) const {
-  NamedTensors state;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& parameter = parameters_[i];
-    if (parameter.first_chunk.has_value() != sharded) continue;
-    for (auto& [name, value] : parameter.named(exp_avgs_[i]))
-      state.emplace_back("exp_avg." + name, value);
-    for (auto& [name, value] : parameter.named(exp_avg_sqs_[i]))
-      state.emplace_back("exp_avg_sq." + name, value);
-  }
-  return state;
-}
-
-NamedTensors AdamW::replicated_state() const {
-  auto state = moments(/*sharded=*/false);
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    state.emplace_back("step." + parameters_[i].name, steps_[i]);
-  return state;
-}
-
-NamedTensors AdamW::sharded_state() const {
-  return moments(/*sharded=*/true);
+std::vector<RuleState> AdamW::state() const {
+  return {
+      {"exp_avg", exp_avgs_}, {"exp_avg_sq", exp_avg_sqs_}, {"step", steps_, /*of_shard=*/false}};
 }
 
 }  // namespace tg

@@ -1,11 +1,5 @@
 #pragma once
-#include <ATen/ATen.h>
-
-#include <vector>
-
-#include "optim/shard.h"
-#include "optim/step_scalars.h"
-#include "weights/named_tensors.h"
+#include "optim/group_optimizer.h"
 
 namespace tg {
 
@@ -16,27 +10,22 @@ struct AdamWOptions {
 };
 
 // AdamW (Loshchilov and Hutter 2019) with bias correction and ε outside the root, as torch's fused
-// one, for parameters of one dtype, or this rank's shards of them. State is kept in the parameters'
-// dtype.
-class AdamW {
+// one. State is kept in the parameters' dtype: "exp_avg", "exp_avg_sq" and, [] fp32, "step".
+class AdamW final : public GroupOptimizer {
  public:
-  AdamW(std::vector<Shard> parameters, const AdamWOptions& options);
+  AdamW(ParameterRows rows, const AdamWOptions& options, Communicator& communicator);
 
-  // gradients: of each parameter, of its shape and dtype. One whose gradient is undefined is left
-  // alone, undecayed.
-  void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients);
-
-  // Sharing storage: "exp_avg.NAME", "exp_avg_sq.NAME" and "step.NAME"; of shards the first two,
-  // for each chunk (Shard::named), are sharded_state(), all else is replicated_state().
-  NamedTensors replicated_state() const;
-  NamedTensors sharded_state() const;
+  // A parameter whose gradient is undefined is left alone, undecayed.
+  std::vector<ParameterGather> step(const StepScalars& scalars,
+                                    const std::vector<at::Tensor>& gradients,
+                                    const at::Tensor& clip) override;
 
  private:
-  NamedTensors moments(bool sharded) const;
+  std::vector<RuleState> state() const override;
+  void update(const StepScalars& scalars, const std::vector<at::Tensor>& gradients);
 
-  std::vector<Shard> parameters_;
+  const AdamWOptions options_;
   std::vector<at::Tensor> exp_avgs_, exp_avg_sqs_, steps_;
-  AdamWOptions options_;
 };
 
 }  // namespace tg

@@ -4,28 +4,27 @@
 #include <cmath>
 
 #include "ops/optim/muon_update.h"
-#include "ops/optim/newton_schulz.h"
 #include "ops/pad.h"
-#include "optim/shard.h"
 
 namespace tg {
 
-Muon::Muon(NamedTensors banks, const MuonOptions& options, Communicator& communicator)
-    : banks_(std::move(banks)), options_(options), communicator_(communicator) {
+Muon::Muon(ParameterRows rows, MuonOptions options, Communicator& communicator)
+    : GroupOptimizer(std::move(rows), communicator), options_(std::move(options)) {
   const auto world = communicator.world_size();
-  for (const auto& [name, bank] : banks_) {
-    const auto chunks = chunks_of_rank(bank.size(0), communicator);
-    const auto buffer = bank.options().dtype(options_.dtype).requires_grad(false);
+  for (std::size_t i = 0; i < rows_.size(); ++i) {
+    const auto& bank = banks_.emplace_back(as_chunks(rows_[i]->value.detach(), rows_[i]->group));
     const auto buffers = [&](std::int64_t matrices) {
-      return at::zeros({matrices, bank.size(1), bank.size(2)}, buffer);
+      return empty_chunks(bank, matrices, options_.dtype).zero_();
     };
-    momentum_.push_back(buffers(chunks.count));
-    gathered_.push_back(world == 1 ? at::Tensor() : buffers(chunks.per_rank * world));
+    momentum_.push_back(buffers(shards_[i].value.size(0)));
+    const auto per_rank = chunks_of_rank(bank.size(0), communicator).per_rank;
+    gathered_.push_back(world == 1 ? at::Tensor() : buffers(per_rank * world));
   }
 }
 
-void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients,
-                const at::Tensor& clip) {
+std::vector<ParameterGather> Muon::step(const StepScalars& scalars,
+                                        const std::vector<at::Tensor>& gradients,
+                                        const at::Tensor& clip) {
   const at::NoGradGuard no_grad;
   // A skipped step keeps the momentum and changes no weight (rate 0).
   const auto skip = scalars.skip.to(at::kBool);
@@ -45,14 +44,15 @@ void Muon::step(const StepScalars& scalars, const std::vector<at::Tensor>& gradi
     pending[i - 1].wait();
     apply(i - 1, updates[i - 1], rate);
   }
+  return {};
 }
 
 at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& gradient, const at::Tensor& mu,
                            const at::Tensor& clip, const at::Tensor& skip) {
   if (gradient.size(0) == 0) return gradient;  // more ranks than matrices
   const auto ahead = nesterov_momentum(momentum_[bank], gradient, mu, clip, skip);
-  return newton_schulz(ahead, options_.newton_schulz_steps,
-                       row_multiple(ahead.device(), ahead.scalar_type()));
+  return orthogonalize(ahead, {.steps = options_.steps,
+                               .multiple = row_multiple(ahead.device(), ahead.scalar_type())});
 }
 
 Pending Muon::gather(std::size_t bank, const at::Tensor& mine) {
@@ -64,21 +64,10 @@ Pending Muon::gather(std::size_t bank, const at::Tensor& mine) {
 }
 
 void Muon::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rate) {
-  const auto bank = banks_[i].second.detach();
+  const auto& bank = banks_[i];
   const double shape = static_cast<double>(bank.size(-2)) / static_cast<double>(bank.size(-1));
   decayed_step(bank, updates.narrow(0, 0, bank.size(0)), rate, options_.weight_decay,
                std::sqrt(std::max(1.0, shape)));
-}
-
-NamedTensors Muon::state() const {
-  NamedTensors state;
-  for (std::size_t i = 0; i < banks_.size(); ++i) {
-    const auto& [name, bank] = banks_[i];
-    const auto first = chunks_of_rank(bank.size(0), communicator_).first;
-    const Shard shard{"momentum." + name, momentum_[i], first};
-    for (auto& named : shard.named(momentum_[i])) state.push_back(std::move(named));
-  }
-  return state;
 }
 
 }  // namespace tg

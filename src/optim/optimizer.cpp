@@ -1,69 +1,65 @@
 #include "optim/optimizer.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
-#include <map>
 
+#include "optim/adamw.h"
 #include "optim/gradient_norm.h"
-#include "optim/param_groups.h"
+#include "optim/muon.h"
 
 namespace tg {
 
 namespace {
 
-using Rows = std::vector<const Parameter*>;
-
-Rows of_group(const ParameterTable& table, ParamGroup group) {
-  Rows found;
+// What each GroupOptimizer updates; groups, and the rows of each, in the table's order.
+std::vector<ParameterRows> updated_together(const ParameterTable& table) {
+  std::vector<ParameterRows> all;
   for (const auto& row : table.rows()) {
-    if (row.group == group) found.push_back(&row);
+    if (row.group == ParamGroup::none) continue;
+    const auto rows = std::ranges::find_if(all, [&](const ParameterRows& others) {
+      const auto& other = *others.front();
+      return other.group == row.group && other.value.scalar_type() == row.value.scalar_type();
+    });
+    (rows == all.end() ? all.emplace_back() : *rows).push_back(&row);
   }
-  return found;
+  return all;
 }
 
-// Those of one dtype together, as AdamW takes them.
-std::map<at::ScalarType, Rows> by_dtype(const Rows& rows) {
-  std::map<at::ScalarType, Rows> parts;
-  for (const auto* row : rows) parts[row->value.scalar_type()].push_back(row);
-  return parts;
-}
-
-std::vector<Shard> shards_of(const Rows& rows, const Communicator& communicator) {
-  std::vector<Shard> shards;
-  for (const auto* row : rows) shards.push_back(shard_of(*row, communicator));
-  return shards;
-}
-
-NamedTensors banks_of(const Rows& rows) {
-  NamedTensors banks;
-  for (const auto* row : rows)
-    banks.emplace_back(row->name, as_chunks(row->value.detach(), row->group));
-  return banks;
-}
-
-MuonOptions muon_options(const ModelConfig& model, const OptimConfig& optim, at::ScalarType dtype) {
-  const auto [lr, weight_decay] = rate_of(ParamGroup::muon, optim, model.tie_embeddings);
-  return {lr, weight_decay, optim.muon_backend_steps, dtype};
+std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const OptimConfig& config,
+                                             at::ScalarType matrices, Communicator& communicator) {
+  const auto& group = rows.front()->group;
+  const double lr = config.*group.lr;
+  const double weight_decay = group.weight_decay == nullptr ? 0.0 : config.*group.weight_decay;
+  switch (group.rule) {
+    case UpdateRule::adamw:
+      return std::make_unique<AdamW>(
+          rows, AdamWOptions{lr, weight_decay, config.beta1, config.beta2, config.adam_eps},
+          communicator);
+    case UpdateRule::muon:
+      return std::make_unique<Muon>(
+          rows, MuonOptions{lr, weight_decay, muon_quintic(config.muon_backend_steps), matrices},
+          communicator);
+    case UpdateRule::none:
+      break;
+  }
+  std::abort();  // updated_together() leaves them out
 }
 
 }  // namespace
 
-Optimizer::Optimizer(const ParameterTable& table, const ModelConfig& model,
-                     const OptimConfig& optim, const OptimizerOptions& options,
-                     Communicator& communicator)
+Optimizer::Optimizer(const ParameterTable& table, const OptimConfig& optim,
+                     const OptimizerOptions& options, Communicator& communicator)
     : table_(table),
       communicator_(communicator),
       record_quirks_(options.record_quirks),
       reduction_(table, communicator, options.matrices),
-      kept_(table, communicator.rank()),
-      banks_(of_group(table, ParamGroup::muon)),
-      muon_(banks_of(banks_), muon_options(model, optim, options.matrices), communicator) {
-  for (const auto group : {ParamGroup::embedding, ParamGroup::scalar, ParamGroup::head}) {
-    const auto [lr, weight_decay] = rate_of(group, optim, model.tie_embeddings);
-    const AdamWOptions adamw{lr, weight_decay, optim.beta1, optim.beta2, optim.adam_eps};
-    for (const auto& [dtype, rows] : by_dtype(of_group(table, group)))
-      adamw_.push_back({rows, AdamW(shards_of(rows, communicator), adamw)});
-  }
+      kept_(table, communicator.rank()) {
+  for (const auto& rows : updated_together(table))
+    groups_.push_back(optimizer_of(rows, optim, options.matrices, communicator));
+  for (const auto& group : groups_) in_step_order_.push_back(group.get());
+  std::ranges::stable_sort(in_step_order_, {},
+                           [](const auto* group) { return group->rows().front()->group.rule; });
   if (options.scaled_tokens > 0) {
     loss_scale_.emplace(table.rows().front().value.device(), options.scaled_tokens);
   }
@@ -92,23 +88,17 @@ at::Tensor Optimizer::clip(double max_norm) {
   }
   const auto norm = reduction_.norm();
   clip_ = max_norm > 0 ? clip_factor(norm, max_norm) : at::ones_like(norm);
-  if (max_norm > 0) reduction_.scale_all_but_banks(clip_);
+  if (max_norm > 0) reduction_.scale_all_but_matrices(clip_);
   return norm;
-}
-
-std::vector<at::Tensor> Optimizer::gradients_of(const Rows& rows) const {
-  std::vector<at::Tensor> gradients;
-  for (const auto* row : rows) gradients.push_back(reduction_.gradient(*row));
-  return gradients;
 }
 
 void Optimizer::step(const StepScalars& scalars) {
   std::vector<ParameterGather> gathers;
-  for (auto& [rows, adamw] : adamw_) {
-    adamw.step(scalars, gradients_of(rows));
-    for (const auto* row : rows) gathers.emplace_back(*row, communicator_);
+  for (auto* group : in_step_order_) {
+    std::vector<at::Tensor> gradients;
+    for (const auto* row : group->rows()) gradients.push_back(reduction_.gradient(*row));
+    std::ranges::move(group->step(scalars, gradients, clip_), std::back_inserter(gathers));
   }
-  muon_.step(scalars, gradients_of(banks_), clip_);
   for (auto& gather : gathers) gather.wait();
   kept_.end_step(scalars.skip);
   if (loss_scale_) loss_scale_->update(scalars.skip);
@@ -126,16 +116,16 @@ void Optimizer::zero_gradients() {
 
 NamedTensors Optimizer::replicated_state() const {
   NamedTensors all;
-  for (const auto& group : adamw_)
-    std::ranges::move(group.adamw.replicated_state(), std::back_inserter(all));
+  for (const auto& group : groups_)
+    std::ranges::move(group->replicated_state(), std::back_inserter(all));
   if (loss_scale_) std::ranges::move(loss_scale_->state(), std::back_inserter(all));
   return all;
 }
 
 NamedTensors Optimizer::sharded_state() const {
-  auto all = muon_.state();
-  for (const auto& group : adamw_)
-    std::ranges::move(group.adamw.sharded_state(), std::back_inserter(all));
+  NamedTensors all;
+  for (const auto& group : groups_)
+    std::ranges::move(group->sharded_state(), std::back_inserter(all));
   return all;
 }
 

@@ -1,15 +1,15 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "config/settings.h"
 #include "model/parameters.h"
-#include "optim/adamw.h"
+#include "optim/group_optimizer.h"
 #include "optim/kept_gradients.h"
 #include "optim/loss_scale.h"
-#include "optim/muon.h"
 #include "optim/reduction.h"
 #include "weights/named_tensors.h"
 
@@ -21,13 +21,13 @@ struct OptimizerOptions {
   std::int64_t scaled_tokens = 0;        // LossScale's; 0: the loss is not scaled
 };
 
-// All optimizers of a run, dealt out by the parameter table (Parameter::group): Muon and AdamW at
-// each group's rate, of what is sharded on each rank its share. What is in group `none` is never
-// updated, and its gradients accumulate from step to step (KeptGradients).
+// All parameters' updates, each as its row in the table says (Parameter::group), of what is sharded
+// on each rank its share. What is in group `none` is never updated, and its gradients accumulate
+// from step to step (KeptGradients).
 class Optimizer {
  public:
-  Optimizer(const ParameterTable& table, const ModelConfig& model, const OptimConfig& optim,
-            const OptimizerOptions& options, Communicator& communicator);
+  Optimizer(const ParameterTable& table, const OptimConfig& optim, const OptimizerOptions& options,
+            Communicator& communicator);
 
   // What the gradients are to be multiplied by until reduce(), [] fp32 on the device, at a fixed
   // address; undefined without loss scaling.
@@ -58,24 +58,16 @@ class Optimizer {
   NamedTensors kept_gradients() const { return kept_.state(); }
 
  private:
-  using Rows = std::vector<const Parameter*>;
-  struct AdamWGroup {
-    Rows rows;
-    AdamW adamw;
-  };
-  // As Reduction::gradient().
-  std::vector<at::Tensor> gradients_of(const Rows& rows) const;
-
   const ParameterTable& table_;
   Communicator& communicator_;
   bool record_quirks_;
   Reduction reduction_;
   KeptGradients kept_;
   at::Tensor local_norm_;  // with record_quirks: of this rank's own gradients
-  at::Tensor clip_;        // the factor that the banks' gradients still need
-  std::vector<AdamWGroup> adamw_;
-  Rows banks_;
-  Muon muon_;
+  at::Tensor clip_;        // the factor that the matrices' gradients still need
+  std::vector<std::unique_ptr<GroupOptimizer>> groups_;  // in the table's order
+  // By rule, Muon last: what AdamW's groups gather travels under its iterations.
+  std::vector<GroupOptimizer*> in_step_order_;
   std::optional<LossScale> loss_scale_;
 };
 

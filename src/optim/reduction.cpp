@@ -36,7 +36,7 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
     switch (row.reduction()) {
       case GradientReduction::reduce_scatter: {
         const auto own = row.value.scalar_type();
-        const bool bank = row.group == ParamGroup::muon;
+        const bool bank = row.group.by_matrix();
         const bool head = row.group == ParamGroup::head && own == at::kFloat;
         sharded_.push_back({.row = &row,
                             .dtype = bank || head ? matrices : own,
@@ -160,12 +160,11 @@ void Reduction::scale_local(const at::Tensor& factor) {
   at::_foreach_mul_(local_gradients(), factor);
 }
 
-void Reduction::scale_all_but_banks(const at::Tensor& factor) {
+void Reduction::scale_all_but_matrices(const at::Tensor& factor) {
   const at::NoGradGuard no_grad;
   auto scaled = gradients_of(replicated_);
   for (const auto& sharded : sharded_) {
-    if (sharded.mine.defined() && sharded.row->group != ParamGroup::muon)
-      scaled.push_back(sharded.mine);
+    if (sharded.mine.defined() && !sharded.row->group.by_matrix()) scaled.push_back(sharded.mine);
   }
   if (!scaled.empty()) at::_foreach_mul_(scaled, factor);
 }

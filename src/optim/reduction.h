@@ -31,8 +31,8 @@ class Reduction {
   at::Tensor local_norm() const;
   // Scales this rank's own gradients, before reduce().
   void scale_local(const at::Tensor& factor);
-  // Scales what reduce() gave, but for the banks', which Muon scales.
-  void scale_all_but_banks(const at::Tensor& factor);
+  // Scales what reduce() gave, but for what is updated by matrices, whose rules scale.
+  void scale_all_but_matrices(const at::Tensor& factor);
 
   // After the last use of the shards: one rank's copies of its banks would stay in memory.
   void drop_shards();

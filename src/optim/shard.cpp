@@ -21,7 +21,7 @@ ChunkRange chunks_of_rank(std::int64_t n, const Communicator& communicator) {
 }
 
 at::Tensor as_chunks(const at::Tensor& tensor, ParamGroup group) {
-  if (group != ParamGroup::muon) return tensor.view({std::gcd(tensor.numel(), kChunks), -1});
+  if (!group.by_matrix()) return tensor.view({std::gcd(tensor.numel(), kChunks), -1});
   return tensor.dim() == 2 ? tensor.unsqueeze(0) : tensor;
 }
 

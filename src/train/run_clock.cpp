@@ -54,6 +54,7 @@ Decisions RunClock::decide(std::int64_t step, double elapsed_ms,
   return {.stop = cap_ms > 0 && elapsed_ms >= cap_ms,
           .fake_quant = scale < settings_.averaging.late_qat_threshold,
           .swa = average.takes_swa(step + 1, scale),
+          .stage = 0,
           .shape = shape_at(step, elapsed_ms)};
 }
 

@@ -22,6 +22,7 @@ namespace tg {
 // What depends on the training time so far.
 struct Decisions {
   bool stop, fake_quant, swa;
+  std::int64_t stage;  // the form of the model that a step runs: all recipes have one
   BatchShape shape;
   bool operator==(const Decisions&) const = default;
 };

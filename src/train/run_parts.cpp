@@ -88,7 +88,7 @@ RunParts::RunParts(const Settings& settings, const Machine& machine, Communicato
                          text_making(machine, communicator))),
       validation(make_validation(settings, tokens, machine, communicator)),
       weights(settings, machine, communicator, use),
-      optimizer(weights.parameters, settings.model, settings.optim,
+      optimizer(weights.parameters, settings.optim,
                 {.matrices = machine.matrices,
                  .record_quirks = settings.runtime.record_quirks,
                  .scaled_tokens = machine.compute == at::kHalf

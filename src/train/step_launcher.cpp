@@ -19,7 +19,7 @@ void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions&
   RECORD_USER_SCOPE("train_step");
   const PeerWatch::Scope launching(watch_of_launches(run_.communicator, run_.machine.device));
   parts.phases.begin_step(parts.feeder);
-  const auto metrics = run_step(step, lr_scale);
+  const auto metrics = run_step(step, lr_scale, decided.stage);
   const bool swa_started = update_average(step + 1, lr_scale);
   const auto before = launched_ ? launched_->tokens : state.tokens;
   const auto tokens = before + tokens_of_step(decided.shape);
@@ -55,13 +55,14 @@ void StepLauncher::apply(std::int64_t step, double lr_scale, const Decisions& de
   }
 }
 
-at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {
+at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale, std::int64_t stage) {
   const auto& optim = run_.settings.optim;
   return run_.parts.step.run({.lr_scale = lr_scale,
                               .momentum = muon_momentum(optim, step),
                               .clip_norm = optim.grad_clip_norm,
                               .clock_ms = run_.state.clock.last_step_ms(),
                               .fake_quant = run_.state.fake_quant,
+                              .stage = stage,
                               .state_copied = &run_.checkpoints.state_copied()});
 }
 

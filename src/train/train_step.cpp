@@ -45,8 +45,8 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
              optimizer_.reduce(reduced_, clip_norm_);
            },
            [this] {
-             norm_ = optimizer_.clip(clip_norm_);
-             skip_ = (reduced_[0] + norm_).isfinite().logical_not().to(at::kFloat);
+             norm_.copy_(optimizer_.clip(clip_norm_));
+             skip_.copy_((reduced_[0] + norm_).isfinite().logical_not());
            },
            [this] {
              optimizer_.step({.lr_scale = lr_scale_, .momentum = momentum_, .skip = skip_});
@@ -56,7 +56,9 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
           device, graphs && communicator.world_size() == 1),
       reduced_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
       lr_scale_(at::zeros({}, reduced_.options())),
-      momentum_(at::zeros({}, reduced_.options())) {}
+      momentum_(at::zeros({}, reduced_.options())),
+      norm_(at::zeros({}, reduced_.options())),
+      skip_(at::zeros({}, reduced_.options())) {}
 
 at::Tensor TrainStep::run(const StepPlan& plan) {
   set(plan);
@@ -119,13 +121,16 @@ void TrainStep::rehearse_update() {
   once_a_step_.invalidate();
 }
 
-// Sets what the captured graphs read, and invalidates those that no longer match.
+// Sets what the captured graphs read, selects those of the stage, and invalidates what no longer
+// matches: stages return after the warm-up, the clipping and rounding of before do not.
 void TrainStep::set(const StepPlan& plan) {
   communicator_.take_collective_waits();  // drops those between the steps
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
   const bool other_clipping = std::exchange(clip_norm_, plan.clip_norm) != plan.clip_norm;
   if (other_rounding) micro_step_.invalidate();
   if (other_rounding || other_clipping) once_a_step_.invalidate();
+  micro_step_.select(plan.stage);
+  once_a_step_.select(plan.stage);
   model_.set_fake_quant(fake_quant_);
   reduced_.zero_();
   lr_scale_.fill_(plan.lr_scale);

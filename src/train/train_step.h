@@ -18,6 +18,7 @@ struct StepPlan {
   double clip_norm = 0.0;  // 0: no clipping
   double clock_ms = 0.0;   // rank 0's is broadcast to all ranks with the metrics
   bool fake_quant = false;
+  std::int64_t stage = 0;                    // see Decisions
   const c10::Event* state_copied = nullptr;  // before which weights and optimizer state stay
 };
 
@@ -47,6 +48,9 @@ class TrainStep {
 
   // → StepMetrics, [6] fp32 on the device.
   at::Tensor run(const StepPlan& plan);
+
+  // Of the passes and of the update, see CapturedGraph.
+  std::int64_t captures() const { return micro_step_.captures() + once_a_step_.captures(); }
 
   // From now on each micro-batch of that shape is computed in `parts` of its rows, see MicroStep.
   void set_parts(const BatchShape& shape, std::int64_t parts);

@@ -105,7 +105,7 @@ struct Bench {
                            {.threads = where.cores})),
         table(initial_weights(settings, machine)),
         model(settings.model, table, {.compute = machine.compute, .padding = machine.padding}),
-        optimizer(table, settings.model, settings.optim, {.matrices = machine.matrices}, alone) {}
+        optimizer(table, settings.optim, {.matrices = machine.matrices}, alone) {}
 
   std::unique_ptr<Feeder> feeder(const Variant& variant, const TokenSource& source) const {
     const auto micro = micro_batches(settings, 1);

@@ -27,7 +27,7 @@
 #include "ops/norm/linear_residual_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/optim/muon_update.h"
-#include "ops/optim/newton_schulz.h"
+#include "ops/optim/orthogonalize.h"
 #include "tests/ops/fp8.h"
 #include "tests/ops/residual_chain.h"
 
@@ -261,8 +261,9 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   const double n = static_cast<double>(std::max(r.dim, r.hidden));
   const double iteration_flops = 5.0 * static_cast<double>(r.layers) * 2 * m * m * (2 * n + m);
   timer.row("newton_schulz of the up bank", gemms(iteration_flops, no_backward),
-            {make({r.layers, r.hidden, r.dim})},
-            [](const auto& in) { return Tensors{newton_schulz(in[0], 5)}; });
+            {make({r.layers, r.hidden, r.dim})}, [](const auto& in) {
+              return Tensors{orthogonalize(in[0], {.steps = muon_quintic(5)})};
+            });
   // The same between its two elementwise parts, as a step runs them.
   const auto bank = make.fp32({r.layers, r.hidden, r.dim}).detach();
   const auto momentum = make({r.layers, r.hidden, r.dim}).detach();
@@ -271,7 +272,8 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("muon of the up bank", own_gemms(iteration_flops, no_backward),
             {make({r.layers, r.hidden, r.dim}).detach()}, [&](const auto& in) {
               const auto ahead = nesterov_momentum(momentum, in[0], scalar, scalar, never);
-              decayed_step(bank, newton_schulz(ahead, 5), scalar, 0.04, 1.7);
+              decayed_step(bank, orthogonalize(ahead, {.steps = muon_quintic(5)}), scalar, 0.04,
+                           1.7);
               return Tensors{bank};
             });
 }

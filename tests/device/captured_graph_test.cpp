@@ -45,6 +45,16 @@ TEST_F(CapturedGraphTest, OnTheCpuEveryPartRunsEachTime) {
   EXPECT_EQ(warnings_of([&] { expect_every_part_each_time(make(at::kCPU, true)); }), "");
 }
 
+TEST_F(CapturedGraphTest, EveryFormRunsEachTime) {
+  auto work = make(at::kCPU, true);
+  for (const std::int64_t form : {0, 1, 0}) {
+    work.select(form);
+    run(work, 2);
+  }
+  EXPECT_EQ(ran, "abababababab");
+  EXPECT_EQ(work.captures(), 0);
+}
+
 // Capture fails without a GPU, and with one on the default stream, which is current here.
 TEST_F(CapturedGraphTest, WorkThatCannotBeCapturedRunsEagerlyAfterOneWarning) {
   auto work = make(at::kCUDA, true);
@@ -55,13 +65,16 @@ TEST_F(CapturedGraphTest, WorkThatCannotBeCapturedRunsEagerlyAfterOneWarning) {
       << warnings;
   EXPECT_EQ(std::count(warnings.begin(), warnings.end(), '\n'), 1) << warnings;
   EXPECT_FALSE(work.uses_graphs());
+  EXPECT_EQ(work.captures(), 0);
   EXPECT_EQ(warnings_of([&] {
               run(work, 1);
               work.invalidate();
               run(work, 2);
+              work.select(1);  // another form does not try again
+              run(work, 2);
             }),
             "");
-  EXPECT_EQ(ran, "ababababab");
+  EXPECT_EQ(ran, "ababababababab");
 }
 
 }  // namespace

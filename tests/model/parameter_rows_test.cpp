@@ -10,20 +10,12 @@
 namespace tg {
 namespace {
 
-std::string text_of(ParamGroup group) {
-  switch (group) {
-    case ParamGroup::muon:
-      return "muon";
-    case ParamGroup::embedding:
-      return "embedding";
-    case ParamGroup::scalar:
-      return "scalar";
-    case ParamGroup::head:
-      return "head";
-    case ParamGroup::none:
-      break;
-  }
-  return "none";
+std::string text_of(const ParamGroup& group) {
+  if (group == ParamGroup::muon) return "muon";
+  if (group == ParamGroup::embedding) return "embedding";
+  if (group == ParamGroup::tied_embedding) return "tied";
+  if (group == ParamGroup::scalar) return "scalar";
+  return group == ParamGroup::head ? "head" : "none";
 }
 
 std::string text_of(GradientReduction reduction) {
@@ -123,8 +115,8 @@ mlp_up_bank                 [11,1536,512]  fp32 muon      reduce_scatter exporte
 - blocks.i.mlp.fc.weight    [1536,512]                                            orthogonal   int6
 mlp_down_bank               [11,512,1536]  fp32 muon      reduce_scatter exported
 - blocks.i.mlp.proj.weight  [512,1536]                                            0            int6
-tok_emb.weight              [1024,512]     bf16 embedding all_reduce     exported normal_0.005 int8
-bigram.embed.weight         [1536,128]     bf16 embedding all_reduce     exported 0            int8
+tok_emb.weight              [1024,512]     bf16 tied      all_reduce     exported normal_0.005 int8
+bigram.embed.weight         [1536,128]     bf16 tied      all_reduce     exported 0            int8
 bigram.proj.weight          [512,128]      fp32 scalar    all_reduce     exported orthogonal   int6
 bigram.scale                []             fp32 scalar    all_reduce     exported 0.05         int8
 smear.gate                  [512]          fp32 scalar    all_reduce     exported 0            keep
@@ -133,7 +125,7 @@ blocks.i.attn.q_gain        [8]            fp32 scalar    all_reduce     exporte
 blocks.i.attn_scale         [512]          fp32 scalar    all_reduce     exported 1            keep
 blocks.i.mlp_scale          [512]          fp32 scalar    all_reduce     exported 1            keep
 blocks.i.resid_mix          [2,512]        fp32 scalar    all_reduce     exported 1,then_0     keep
-ve_shared.embed.weight      [1024,128]     bf16 embedding all_reduce     exported normal_0.01  int8
+ve_shared.embed.weight      [1024,128]     bf16 tied      all_reduce     exported normal_0.01  int8
 ve_shared.proj.weight       [256,128]      fp32 scalar    all_reduce     exported orthogonal   int6
 ve_shared.scale             []             fp32 scalar    all_reduce     exported 0.1          keep
 ve_layer_scales.0           [1]            fp32 scalar    all_reduce     exported 1            keep

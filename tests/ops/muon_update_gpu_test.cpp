@@ -5,7 +5,7 @@
 
 #include "ops/fused.h"
 #include "ops/optim/muon_update.h"
-#include "ops/optim/newton_schulz.h"
+#include "ops/optim/orthogonalize.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
@@ -80,8 +80,8 @@ TEST_F(MuonUpdateGpu, EveryLayoutTakesTheKernels) {
         {"a transposed view", x.mT().contiguous().mT()},
         {"a view of a padded one",
          at::constant_pad_nd(x, {0, 8, 0, 3}).narrow(1, 0, 40).narrow(2, 0, 24)},
-        {"of a tall bank", newton_schulz(x, 5)},
-        {"of a padded bank", newton_schulz(x, 5, 16)}}) {
+        {"of a tall bank", orthogonalize(x, {.steps = muon_quintic(5)})},
+        {"of a padded bank", orthogonalize(x, {.steps = muon_quintic(5), .multiple = 16})}}) {
     expect_kernels_bits(layout, view, [&](const at::Tensor& u) {
       auto stepped = p.clone();
       decayed_step(stepped, u, scalar(0.025), 0.04, 1.7);

@@ -1,5 +1,6 @@
 #include "optim/adamw.h"
 
+#include "tests/comm/ranks.h"
 #include "tests/optim/helpers.h"
 
 namespace tg {
@@ -8,12 +9,23 @@ namespace {
 constexpr AdamWOptions kOptions{
     .lr = 0.03, .weight_decay = 0.1, .beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8};
 
-// Replicated parameters.
-std::vector<Shard> whole(const NamedTensors& parameters) {
-  std::vector<Shard> shards;
-  for (const auto& [name, value] : parameters) shards.push_back({name, value.detach()});
-  return shards;
-}
+// AdamW on one rank.
+class AdamWAlone {
+ public:
+  explicit AdamWAlone(const NamedTensors& parameters, const AdamWOptions& options = kOptions)
+      : table_(test::table_of(parameters, ParamGroup::scalar)),
+        adamw_(test::rows_of(table_), options, alone_) {}
+  void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients) {
+    adamw_.step(scalars, gradients, /*clip=*/{});
+  }
+  NamedTensors state() const { return adamw_.replicated_state(); }
+  NamedTensors sharded_state() const { return adamw_.sharded_state(); }
+
+ private:
+  Communicator alone_;
+  ParameterTable table_;
+  AdamW adamw_;
+};
 
 // One element through the textbook's steps, in fp64.
 struct Element {
@@ -33,7 +45,7 @@ struct Element {
 void expect_textbook(at::ScalarType dtype, const AdamWOptions& options, double gradient_size,
                      double tolerance) {
   const auto parameter = test::leaf({3, 5}, 1, dtype);
-  AdamW adamw(whole({{"w", parameter}}), options);
+  AdamWAlone adamw({{"w", parameter}}, options);
   std::vector<Element> elements;
   for (const double value : test::values_of(parameter)) elements.push_back({value});
   for (int step = 0; step < 7; ++step) {
@@ -66,8 +78,8 @@ TEST(AdamW, EpsilonStandsOutsideTheRoot) {
 
 TEST(AdamW, HalfPrecisionWeightsKeepHalfPrecisionState) {
   const auto parameter = test::leaf({4}, 2, at::kBFloat16);
-  AdamW adamw(whole({{"w", parameter}}), kOptions);
-  const auto state = adamw.replicated_state();
+  AdamWAlone adamw({{"w", parameter}});
+  const auto state = adamw.state();
   EXPECT_EQ(test::named(state, "exp_avg.w").scalar_type(), at::kBFloat16);
   EXPECT_EQ(test::named(state, "exp_avg_sq.w").scalar_type(), at::kBFloat16);
   EXPECT_EQ(test::named(state, "step.w").scalar_type(), at::kFloat);
@@ -77,8 +89,8 @@ TEST(AdamW, HalfPrecisionWeightsKeepHalfPrecisionState) {
 
 TEST(AdamW, StateSharesStorageAndCountsSteps) {
   const auto parameter = test::leaf({2}, 3);
-  AdamW adamw(whole({{"w", parameter}}), kOptions);
-  const auto state = adamw.replicated_state();
+  AdamWAlone adamw({{"w", parameter}});
+  const auto state = adamw.state();
   ASSERT_EQ(state.size(), 3u);
   const auto gradient = test::tensor_of({1, -2}, {2}, at::kFloat);
   adamw.step(test::scalars(1), {gradient});
@@ -90,13 +102,13 @@ TEST(AdamW, StateSharesStorageAndCountsSteps) {
 
 TEST(AdamW, AParameterWithoutAGradientIsLeftAloneUndecayed) {
   const auto idle = test::leaf({3}, 4), busy = test::leaf({3}, 5);
-  AdamW adamw(whole({{"idle", idle}, {"busy", busy}}), kOptions);
+  AdamWAlone adamw({{"idle", idle}, {"busy", busy}});
   const auto before = idle.detach().clone(), busy_before = busy.detach().clone();
   adamw.step(test::scalars(1), {at::Tensor(), at::ones({3})});
   EXPECT_TRUE(test::is_same(idle.detach(), before));
   EXPECT_FALSE(at::equal(busy.detach(), busy_before));
-  EXPECT_EQ(test::named(adamw.replicated_state(), "step.idle").item<double>(), 0);
-  AdamW alone(whole({{"idle", idle}}), kOptions);
+  EXPECT_EQ(test::named(adamw.state(), "step.idle").item<double>(), 0);
+  AdamWAlone alone({{"idle", idle}});
   alone.step(test::scalars(1), {at::Tensor()});
   EXPECT_TRUE(test::is_same(idle.detach(), before));
 }
@@ -104,18 +116,18 @@ TEST(AdamW, AParameterWithoutAGradientIsLeftAloneUndecayed) {
 TEST(AdamW, ASkippedStepLeavesEveryBit) {
   for (const auto dtype : {at::kFloat, at::kBFloat16}) {
     const auto parameter = test::leaf({4, 3}, 6, dtype), twin = test::leaf({4, 3}, 6, dtype);
-    AdamW adamw(whole({{"w", parameter}}), kOptions), other(whole({{"w", twin}}), kOptions);
+    AdamWAlone adamw({{"w", parameter}}), other({{"w", twin}});
     const auto first = test::normal({4, 3}, 7), second = test::normal({4, 3}, 8);
-    const auto step = [&](AdamW& optimizer, const at::Tensor& gradient, double skip) {
+    const auto step = [&](AdamWAlone& optimizer, const at::Tensor& gradient, double skip) {
       optimizer.step(test::scalars(1, 0, skip), {gradient.to(dtype)});
     };
     step(adamw, first, 0);
-    const auto state = test::clones(adamw.replicated_state());
+    const auto state = test::clones(adamw.state());
     const auto value = parameter.detach().clone();
     step(adamw, at::full({4, 3}, std::nan("")), 1);
     step(adamw, first, 1);
     EXPECT_TRUE(test::is_same(parameter.detach(), value));
-    test::expect_same(adamw.replicated_state(), state);
+    test::expect_same(adamw.state(), state);
     // And what follows is as if it had not been.
     step(adamw, second, 0);
     step(other, first, 0);
@@ -124,40 +136,39 @@ TEST(AdamW, ASkippedStepLeavesEveryBit) {
   }
 }
 
+// A parameter that is large enough to be sharded, in two chunks, on three ranks.
 TEST(AdamW, AShardStepsAsItsPartOfTheWholeAndNamesItsStateByChunk) {
-  const auto parameter = test::leaf({6, 5}, 9), twin = test::leaf({6, 5}, 9);
-  AdamW all(whole({{"w", twin}}), kOptions);
-  AdamW part({{"w", parameter.detach().narrow(0, 2, 3), /*first_chunk=*/2}}, kOptions);
-  AdamW none({{"w", parameter.detach().narrow(0, 6, 0), /*first_chunk=*/6}}, kOptions);
-  const auto before = parameter.detach().clone();
-  for (std::uint64_t step = 0; step < 3; ++step) {
-    const auto gradient = test::normal({6, 5}, 20 + step).to(at::kFloat);
-    all.step(test::scalars(1), {gradient});
-    part.step(test::scalars(1), {gradient.narrow(0, 2, 3)});
-    none.step(test::scalars(1), {gradient.narrow(0, 6, 0)});
-  }
-  // fp32: where a vector of the CPU's kernel ends, it rounds otherwise.
-  EXPECT_TRUE(test::is_close(parameter.detach().narrow(0, 2, 3), twin.detach().narrow(0, 2, 3),
-                             1e-6, 1e-6));
-  for (const std::int64_t row : {0, 1, 5})
-    EXPECT_TRUE(test::is_same(parameter.detach()[row], before[row])) << row;
-
-  const auto expected = all.replicated_state();
-  const auto state = part.sharded_state();
-  ASSERT_EQ(state.size(), 6u);
-  for (const std::int64_t chunk : {2, 3, 4}) {
-    for (const std::string moment : {"exp_avg.w", "exp_avg_sq.w"}) {
-      EXPECT_TRUE(test::is_close(test::named(state, moment + "." + std::to_string(chunk)),
-                                 test::named(expected, moment)[chunk], 1e-6, 1e-6))
-          << moment << " " << chunk;
+  constexpr std::int64_t kElements = (1 << 20) + 6;
+  const auto drawn = [](std::uint64_t seed) {
+    return test::normal({kElements / 47}, seed, at::kFloat).repeat(48).narrow(0, 0, kElements);
+  };
+  const auto gradient = [&](std::uint64_t step) { return drawn(20 + step).view({2, -1}); };
+  const auto twin = drawn(9).set_requires_grad(true);
+  AdamWAlone all({{"w", twin}});
+  for (std::uint64_t step = 0; step < 3; ++step) all.step(test::scalars(1), {gradient(step)});
+  test::as_ranks(3, [&](Communicator& communicator) {
+    const int rank = communicator.rank(), chunks = rank < 2 ? 1 : 0;
+    const auto parameter = drawn(9).set_requires_grad(true);
+    const auto table = test::table_of({{"w", parameter}}, ParamGroup::scalar);
+    AdamW adamw(test::rows_of(table), kOptions, communicator);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const auto own = gradient(step).narrow(0, rank, chunks);
+      for (auto& gather : adamw.step(test::scalars(1), {own}, /*clip=*/{})) gather.wait();
     }
-  }
-  // The steps are counted alike on every rank, also on one without a chunk.
-  EXPECT_TRUE(none.sharded_state().empty());
-  for (const auto* adamw : {&part, &none}) {
-    ASSERT_EQ(adamw->replicated_state().size(), 1u);
-    EXPECT_EQ(test::named(adamw->replicated_state(), "step.w").item<double>(), 3);
-  }
+    // fp32: where a vector of the CPU's kernel ends, it rounds otherwise.
+    EXPECT_TRUE(test::is_close(parameter, twin, 1e-6, 1e-6));
+    const auto state = adamw.sharded_state();
+    EXPECT_EQ(state.size(), 2u * static_cast<unsigned>(chunks));
+    for (const auto& [name, value] : state) {
+      const auto expected = test::named(all.sharded_state(), name);
+      EXPECT_TRUE(test::is_close(value, expected, 1e-6, 1e-6)) << name << " on rank " << rank;
+      EXPECT_TRUE(name.ends_with("w." + std::to_string(rank))) << name;
+    }
+    // The steps are counted alike on every rank, also on one without a chunk.
+    const auto replicated = adamw.replicated_state();
+    ASSERT_EQ(replicated.size(), 1u);
+    EXPECT_EQ(test::named(replicated, "step.w").item<double>(), 3);
+  });
 }
 
 }  // namespace

@@ -25,6 +25,20 @@ inline void set_gradient(const at::Tensor& parameter, const at::Tensor& gradient
   at::Tensor(parameter).mutable_grad() = gradient.to(parameter.scalar_type());
 }
 
+// A table of these leaves, all of one group.
+inline ParameterTable table_of(const NamedTensors& parameters, ParamGroup group) {
+  ParameterTable table;
+  for (const auto& [name, value] : parameters)
+    table.add({.name = name, .value = value, .group = group});
+  return table;
+}
+
+inline ParameterRows rows_of(const ParameterTable& table) {
+  ParameterRows rows;
+  for (const auto& row : table.rows()) rows.push_back(&row);
+  return rows;
+}
+
 inline at::Tensor named(const NamedTensors& state, const std::string& name) {
   for (const auto& [key, value] : state) {
     if (key == name) return value;

@@ -1,29 +1,34 @@
 #include "optim/muon.h"
 
-#include "ops/optim/newton_schulz.h"
 #include "tests/optim/helpers.h"
 
 namespace tg {
 namespace {
 
-constexpr MuonOptions kOptions{
-    .lr = 0.05, .weight_decay = 0.2, .newton_schulz_steps = 5, .dtype = at::kFloat};
+const MuonOptions kOptions{
+    .lr = 0.05, .weight_decay = 0.2, .steps = muon_quintic(5), .dtype = at::kFloat};
+
+at::Tensor orthogonalized(const at::Tensor& x) {
+  return orthogonalize(x, {.steps = muon_quintic(5)});
+}
 
 // Muon on one rank, fed with the gradients that its banks hold.
 class MuonAlone {
  public:
-  MuonAlone(NamedTensors banks, const MuonOptions& options)
-      : banks_(banks), dtype_(options.dtype), muon_(std::move(banks), options, alone_) {}
+  MuonAlone(const NamedTensors& banks, const MuonOptions& options)
+      : table_(test::table_of(banks, ParamGroup::muon)),
+        dtype_(options.dtype),
+        muon_(test::rows_of(table_), options, alone_) {}
   void step(const StepScalars& scalars) {
     std::vector<at::Tensor> gradients;
-    for (const auto& [name, bank] : banks_) gradients.push_back(bank.grad().to(dtype_));
+    for (const auto& row : table_.rows()) gradients.push_back(row.value.grad().to(dtype_));
     muon_.step(scalars, gradients, at::ones({}, at::kFloat));
   }
-  NamedTensors state() const { return muon_.state(); }
+  NamedTensors state() const { return muon_.sharded_state(); }
 
  private:
   Communicator alone_;
-  NamedTensors banks_;
+  ParameterTable table_;
   at::ScalarType dtype_;
   Muon muon_;
 };
@@ -33,7 +38,7 @@ void step_by_hand(at::Tensor& weight, at::Tensor& momentum, const at::Tensor& gr
                   double lr, double weight_decay) {
   const auto g = gradient.to(momentum.scalar_type());
   momentum = momentum * mu + g;
-  const auto update = newton_schulz(g + momentum * mu, 5);
+  const auto update = orthogonalized(g + momentum * mu);
   const double rows = static_cast<double>(weight.size(-2));
   const double columns = static_cast<double>(weight.size(-1));
   const double shape = std::sqrt(std::max(1.0, rows / columns));
@@ -103,7 +108,7 @@ TEST(Muon, HalfPrecisionUpdatesLookAheadByTheMomentumItself) {
   // in bf16 (129, 4096), of norm 4096. With μ rounded to 0.98828 the first would be 128.
   const auto parameter = at::zeros({1, 1, 2}).set_requires_grad(true);
   MuonAlone muon({{"bank", parameter}},
-                 {.lr = 1, .weight_decay = 0, .newton_schulz_steps = 0, .dtype = at::kBFloat16});
+                 {.lr = 1, .weight_decay = 0, .steps = {}, .dtype = at::kBFloat16});
   test::set_gradient(parameter, test::tensor_of({131, 0}, {1, 1, 2}));
   muon.step(test::scalars(0, 0.99));
   test::set_gradient(parameter, test::tensor_of({0, 2064}, {1, 1, 2}));
@@ -125,7 +130,7 @@ TEST(Muon, TallMatricesStepFurther) {
     const auto step = (before - parameter.detach()) / 0.05;
     // Weights of about 1 round by 1e-7, twenty times that after the division; a change in the last
     // bits of the iteration's input grows to 1e-5.
-    EXPECT_TRUE(test::is_close(step, newton_schulz(gradient, 5) * factor, 0, 5e-5));
+    EXPECT_TRUE(test::is_close(step, orthogonalized(gradient) * factor, 0, 5e-5));
   }
 }
 

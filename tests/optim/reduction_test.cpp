@@ -101,8 +101,8 @@ struct Training {
   Training(Communicator& communicator, at::ScalarType reduce_dtype = at::kFloat,
            bool record_quirks = false)
       : table(make_table(record_quirks)),
-        optimizer(table, ModelConfig(), rates(),
-                  {.matrices = reduce_dtype, .record_quirks = record_quirks}, communicator) {}
+        optimizer(table, rates(), {.matrices = reduce_dtype, .record_quirks = record_quirks},
+                  communicator) {}
 
   // → the norm. The update is skipped where the norm is not finite, as TrainStep does.
   double step(double max_norm) {

@@ -24,7 +24,7 @@ class TrainingRank {
       : settings_(settings),
         table_(random_parameters_on(device, settings)),
         model_(settings.model, table_, numerics_of(settings)),
-        optimizer_(table_, settings.model, settings.optim,
+        optimizer_(table_, settings.optim,
                    {.record_quirks = settings.runtime.record_quirks,
                     .scaled_tokens = settings.runtime.compute_dtype == ComputeDtype::fp16 ? 1 : 0},
                    communicator),

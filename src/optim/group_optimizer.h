@@ -1,0 +1,57 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "model/parameters.h"
+#include "optim/shard.h"
+#include "optim/step_scalars.h"
+#include "weights/named_tensors.h"
+
+namespace tg {
+
+using ParameterRows = std::vector<const Parameter*>;
+
+// One kind of state that a rule keeps.
+struct RuleState {
+  std::string name;                // "momentum": in files "momentum.NAME", NAME the parameter's
+  std::vector<at::Tensor> values;  // of each parameter
+  bool of_shard = true;            // [count, …] as the shard; else the same on every rank
+};
+
+// The optimizer of parameters that are updated together: of one group, and so by one rule
+// (UpdateRule), and of one dtype. It updates this rank's shards of what is sharded.
+class GroupOptimizer {
+ public:
+  virtual ~GroupOptimizer() = default;
+  GroupOptimizer(const GroupOptimizer&) = delete;
+  GroupOptimizer& operator=(const GroupOptimizer&) = delete;
+
+  const ParameterRows& rows() const { return rows_; }
+  // gradients: of each parameter as Reduction::gradient() gives it, undefined where there is none;
+  // `clip` [] fp32 scales those of matrices, all others are clipped already. → the gathers of
+  // updated shards that are under way. Collective.
+  virtual std::vector<ParameterGather> step(const StepScalars& scalars,
+                                            const std::vector<at::Tensor>& gradients,
+                                            const at::Tensor& clip) = 0;
+
+  // By name, sharing storage; of shards for each chunk (Shard::named).
+  NamedTensors replicated_state() const;
+  NamedTensors sharded_state() const { return shard_state(/*sharded=*/true); }
+
+ protected:
+  // The parameters, at least one, and the communicator must outlive this.
+  GroupOptimizer(ParameterRows rows, Communicator& communicator);
+  virtual std::vector<RuleState> state() const = 0;
+
+  const ParameterRows rows_;
+  const std::vector<Shard> shards_;  // of each
+  Communicator& communicator_;
+
+ private:
+  NamedTensors shard_state(bool sharded) const;
+};
+
+}  // namespace tg
