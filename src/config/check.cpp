@@ -33,12 +33,14 @@ void check_ranges(const Settings& settings, Conflicts& conflicts) {
 }
 
 // The longest row that is computed with.
-std::int64_t longest_row(const Settings& settings, SettingsUse use) {
+std::int64_t longest_row(const Settings& settings, int world_size, SettingsUse use) {
   if (use == SettingsUse::weights) return 0;
   const auto& trained = settings.run.train_seq_len;
   if (use == SettingsUse::sampling) return trained.last();
   if (use == SettingsUse::tasks) return eval_length(settings);
-  return std::max(trained.largest(), eval_length(settings));
+  const auto scored = std::max(trained.largest(), eval_length(settings));
+  if (use == SettingsUse::scoring) return scored;
+  return std::max(scored, longest_training_row(settings, world_size));
 }
 
 void check_heads(const ModelConfig& m, std::int64_t longest, Conflicts& conflicts) {
@@ -85,25 +87,50 @@ void check_model(const ModelConfig& m, Conflicts& conflicts) {
 void check_training_batch(const Settings& settings, int world_size, Conflicts& conflicts) {
   const RunConfig& run = settings.run;
   const auto batches = parts_of_batch(run, world_size);
+  const auto why =
+      run.grad_accum_steps.count > 0
+          ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps.count, world_size)
+          : fmt::format("the number for world size {}", world_size);
   const auto fits = [&](std::int64_t tokens, std::int64_t seq_len) {
     conflicts.unless(
         tokens % (batches * seq_len) == 0,
         "TRAIN_BATCH_TOKENS={} is no multiple of {}: {} micro-batches ({}) of whole rows of "
         "TRAIN_SEQ_LEN={}",
-        tokens, batches * seq_len, batches,
-        run.grad_accum_steps.count > 0
-            ? fmt::format("GRAD_ACCUM_STEPS={} on {} ranks", run.grad_accum_steps.count, world_size)
-            : fmt::format("the number for world size {}", world_size),
-        seq_len);
+        tokens, batches * seq_len, batches, why, seq_len);
+  };
+  const auto fits_in_rows = [&](std::int64_t tokens) {
+    conflicts.unless(tokens % batches == 0,
+                     "TRAIN_BATCH_TOKENS={} is no multiple of {} rows ({}), as "
+                     "LOADER_ORDER=documents reads them",
+                     tokens, batches, why);
+    conflicts.unless(static_cast<double>(tokens / batches) <= most_tokens_in_row,
+                     "TRAIN_BATCH_TOKENS={} in {} rows ({}): LOADER_ORDER=documents expects rows "
+                     "of at most {} tokens",
+                     tokens, batches, why, static_cast<std::int64_t>(most_tokens_in_row));
   };
   for (const auto& batch : run.train_batch_tokens.stages()) {
-    for (const auto& row : run.train_seq_len.stages()) fits(batch.count, row.count);
+    if (settings.data.loader_order == LoaderOrder::documents) {
+      fits_in_rows(batch.count);
+    } else {
+      for (const auto& row : run.train_seq_len.stages()) fits(batch.count, row.count);
+    }
   }
   for (const auto& row : run.train_seq_len.stages()) {
     conflicts.unless(settings.model.mtp_num_heads < row.count,
                      "MTP_NUM_HEADS={} looks further ahead than TRAIN_SEQ_LEN={}",
                      settings.model.mtp_num_heads, row.count);
   }
+}
+
+void check_documents(const Settings& settings, Conflicts& conflicts) {
+  const auto& length = settings.run.train_seq_len;
+  conflicts.unless(length.constant() || settings.data.loader_order != LoaderOrder::documents,
+                   "TRAIN_SEQ_LEN={} changes, and with LOADER_ORDER=documents rows change with "
+                   "TRAIN_BATCH_TOKENS alone: expected one number",
+                   value_text(length));
+  const auto bos = settings.data.bos_id.count;  // 0 with auto
+  conflicts.unless(mode::reads_no_documents(settings) || bos < settings.model.vocab_size,
+                   "BOS_ID={} is no token of VOCAB_SIZE={}", bos, settings.model.vocab_size);
 }
 
 void check_validation_batch(const Settings& settings, int world_size, Conflicts& conflicts) {
@@ -121,7 +148,7 @@ void check_validation_batch(const Settings& settings, int world_size, Conflicts&
         run.val_tokens, run.val_batch_size);
   }
   const auto shares = world_size * micro_steps(settings, world_size);
-  const auto longest = longest_row(settings, SettingsUse::scoring);
+  const auto longest = longest_row(settings, world_size, SettingsUse::scoring);
   conflicts.unless(
       run.val_batch_size / shares >= longest,
       "VAL_BATCH_SIZE={} split in {} ({} ranks, {} micro-steps) is less than one row of {} "
@@ -195,9 +222,10 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
   if (conflicts.any()) return conflicts.take();
   const bool trains = use >= SettingsUse::training, scores = use >= SettingsUse::scoring,
              computes = use >= SettingsUse::sampling;
-  check_heads(settings.model, longest_row(settings, use), conflicts);
+  check_heads(settings.model, longest_row(settings, world_size, use), conflicts);
   check_model(settings.model, conflicts);
   if (trains) check_training_batch(settings, world_size, conflicts);
+  if (scores) check_documents(settings, conflicts);
   if (scores) check_validation_batch(settings, world_size, conflicts);
   if (scores) check_test_time_training(settings, conflicts);
   if (computes) check_machine(settings.runtime, conflicts);

@@ -2,12 +2,19 @@
 // Training and validation data.
 #include <cstdint>
 #include <string>
+#include <string_view>
 
+#include "config/mode.h"
 #include "config/role.h"
 #include "config/types/choices.h"
+#include "config/types/count_or_auto.h"
 #include "config/types/limits.h"
 
 namespace tg {
+
+// Values of DATA_PATH (data/synthetic_tokens.h).
+inline constexpr std::string_view synthetic_zipf = "synthetic:zipf",
+                                  synthetic_documents = "synthetic:documents";
 
 struct DataConfig {
   std::string data_path = "./data/datasets/fineweb10B_sp1024";
@@ -17,12 +24,13 @@ struct DataConfig {
   std::string run_id;
   std::int64_t seed = 1337;
   LoaderOrder loader_order = LoaderOrder::stream;
+  CountOrAuto bos_id{.automatic = true};
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("data_path", s.data_path, anything, role::free.path(),
          "folder of shards; .txt, .jsonl or .json, each also .gz, .zst or .xz, or a folder of such "
-         "text; synthetic:zipf");
+         "text; synthetic:zipf or synthetic:documents");
     line("shard_prefix", s.shard_prefix, anything, role::free,
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path(),
@@ -35,6 +43,13 @@ struct DataConfig {
          "seed of initial weights and of everything drawn later");
     line("loader_order", s.loader_order, anything, role::frozen,
          "how tokens are distributed to micro-batches and ranks");
+    line("bos_id", s.bos_id, within(0, most_parts - 1),
+         role::frozen_if(mode::reads_documents)
+             .ineffective_if(mode::reads_no_documents,
+                             "has no effect without LOADER_ORDER=documents or "
+                             "DATA_PATH=synthetic:documents"),
+         "token with which a document begins; auto: the tokenizer's BOS, else 50256 where "
+         "VOCAB_SIZE is at least 50257, else 1");
   }
 };
 

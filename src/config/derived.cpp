@@ -28,6 +28,12 @@ std::int64_t micro_batch_tokens(const Settings& settings, int world_size) {
   return settings.run.train_batch_tokens.largest() / parts_of_batch(settings.run, world_size);
 }
 
+std::int64_t longest_training_row(const Settings& settings, int world_size) {
+  return settings.data.loader_order == LoaderOrder::documents
+             ? micro_batch_tokens(settings, world_size)
+             : settings.run.train_seq_len.largest();
+}
+
 bool batches_change(const RunConfig& run) {
   return !run.train_batch_tokens.constant() || !run.train_seq_len.constant();
 }
@@ -51,8 +57,9 @@ RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapse
 
 BatchShape batch_shape(const Settings& settings, int world_size, const RunProgress& progress) {
   const auto& run = settings.run;
-  return {.tokens = run.train_batch_tokens.at(progress) / parts_of_batch(run, world_size),
-          .seq_len = run.train_seq_len.at(progress)};
+  const auto tokens = run.train_batch_tokens.at(progress) / parts_of_batch(run, world_size);
+  const bool one_row = settings.data.loader_order == LoaderOrder::documents;
+  return {.tokens = tokens, .seq_len = one_row ? tokens : run.train_seq_len.at(progress)};
 }
 
 std::vector<BatchShape> batch_shapes(const Settings& settings, int world_size) {

@@ -15,12 +15,16 @@ std::int64_t parts_of_batch(const RunConfig& run, int world_size);
 // tokens on any number of ranks, and one for each rank beyond. In the strided order every rank
 // reads a micro-batch in every round, so 8 is rounded up to whole rounds.
 std::int64_t micro_batches(const Settings& settings, int world_size);
-// Rounds of a rank, ceil(M / W). In the last round of the stream order some ranks may have no
-// micro-batch.
+// Rounds of a rank, ceil(M / W). In the last round of the stream and documents orders some ranks
+// may have no micro-batch.
 std::int64_t micro_steps(const Settings& settings, int world_size);
 // L, the tokens of a micro-batch, of the largest where TRAIN_BATCH_TOKENS changes:
 // TRAIN_BATCH_TOKENS / M, with M before it is rounded up.
 std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
+
+// The longest row that is trained on: TRAIN_SEQ_LEN's largest, or a whole micro-batch in the
+// documents order.
+std::int64_t longest_training_row(const Settings& settings, int world_size);
 
 // The steps that the schedule counts in: SCHEDULE_ITERATIONS, else ITERATIONS.
 std::int64_t schedule_iterations(const RunConfig& run);

@@ -54,8 +54,10 @@ FrozenTexts frozen_settings(const Settings& settings, int world_size) {
   // In the strided order a rank's position depends on the number of ranks.
   if (settings.data.loader_order == LoaderOrder::strided)
     frozen["ranks (LOADER_ORDER=strided)"] = ranks;
-  // Each rank clips its own gradients, and keeps its own of the multi-token heads.
-  const bool differ = settings.optim.grad_clip_norm > 0 || settings.model.mtp_num_heads > 0;
+  // Each rank clips its own gradients, and keeps its own of the multi-token heads; a round of the
+  // documents order has a row for each rank.
+  const bool differ = settings.optim.grad_clip_norm > 0 || settings.model.mtp_num_heads > 0 ||
+                      settings.data.loader_order == LoaderOrder::documents;
   if (settings.runtime.record_quirks && differ) frozen["ranks (RECORD_QUIRKS=1)"] = ranks;
   return frozen;
 }

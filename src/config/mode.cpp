@@ -5,6 +5,14 @@
 
 namespace tg::mode {
 
+bool reads_documents(const Settings& s) {
+  return s.data.loader_order == LoaderOrder::documents || s.data.data_path == synthetic_documents;
+}
+
+bool reads_no_documents(const Settings& s) {
+  return !reads_documents(s);
+}
+
 bool has_bigram(const Settings& s) {
   return s.model.bigram_vocab_size > 0;
 }

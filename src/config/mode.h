@@ -8,6 +8,10 @@ struct Settings;
 
 namespace mode {
 
+// The data.
+bool reads_documents(const Settings& settings);  // whose beginnings matter, and so BOS_ID
+bool reads_no_documents(const Settings& settings);
+
 // The model and its optimizer.
 bool has_bigram(const Settings& settings);
 bool has_value_embedding(const Settings& settings);

@@ -4,6 +4,20 @@
 #include <utility>
 
 namespace tg {
+namespace {
+
+// What `work` throws; null: nothing.
+template <class F>
+std::exception_ptr error_of(F&& work) {
+  try {
+    work();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace
 
 PrefetchSource::PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
                                PrefetchOptions options, AllocateTokens allocate)
@@ -47,19 +61,17 @@ void PrefetchSource::work() {
     if (stopping_) return;
     const std::int64_t batch_index = next_to_read_++;
     Slot& mine = slot(batch_index);
-    const auto place = order_->advance();
     mine.batch.batch_index = batch_index;
-    mine.batch.after = order_->state();
-
-    lock.unlock();
-    std::exception_ptr error;
-    try {
-      fill(*order_, place, layout_, mine.batch);
-    } catch (...) {
-      error = std::current_exception();
+    std::optional<Place> place;
+    auto error = error_of([&] {
+      place = order_->advance();
+      mine.batch.after = order_->state();
+    });
+    if (!error) {
+      lock.unlock();
+      error = error_of([&] { fill(*order_, place, layout_, mine.batch); });
+      lock.lock();
     }
-    lock.lock();
-
     mine.error = error;
     mine.ready = true;
     filled_.notify_one();

@@ -85,12 +85,19 @@ void require_regular(const std::string& path) {
 }
 
 TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
-  REQUIRE(data.data_path == "synthetic:zipf", ExitCode::usage,
-          "DATA_PATH: no such synthetic data (expected synthetic:zipf, found {})", data.data_path);
+  const bool documents = data.data_path == synthetic_documents;
+  REQUIRE(documents || data.data_path == synthetic_zipf, ExitCode::usage,
+          "DATA_PATH: no such synthetic data (expected {} or {}, found {})", synthetic_zipf,
+          synthetic_documents, data.data_path);
   auto vocabulary = read_vocabulary(data, vocab_size);
   const auto seed = static_cast<std::uint64_t>(data.seed);
-  return {std::make_shared<SyntheticTokens>("train", vocabulary.pieces, seed),
-          std::make_shared<SyntheticTokens>("val", vocabulary.pieces, seed), std::move(vocabulary)};
+  const auto split = [&](std::string_view name) -> std::shared_ptr<const TokenSource> {
+    if (documents) {
+      return std::make_shared<SyntheticDocuments>(name, vocabulary.pieces, seed, vocabulary.bos_id);
+    }
+    return std::make_shared<SyntheticTokens>(name, vocabulary.pieces, seed);
+  };
+  return {split("train"), split("val"), std::move(vocabulary)};
 }
 
 TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size,

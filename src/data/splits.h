@@ -1,6 +1,7 @@
 #pragma once
 // The values of DATA_PATH:
 //   synthetic:zipf            random tokens (data/synthetic_tokens.h), drawn by SEED
+//   synthetic:documents       the same in documents
 //   a file .txt, .jsonl or    text, tokenised while training runs (data/text_tokens.h)
 //     .json, also packed
 //   a folder of such files,   all of them, those of subfolders too (text/text_files.h)

@@ -5,25 +5,31 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <numbers>
 #include <numeric>
 #include <utility>
 
+#include "config/data_config.h"
 #include "data/splitmix64.h"
 
 namespace tg {
 namespace {
+
+constexpr std::int64_t document_block = 1 << 20;  // tokens that begin with a document
 
 // Uniform in [0, bound), from the upper 32 bits.
 std::size_t scaled(std::uint64_t bits, std::size_t bound) {
   return ((bits >> 32) * bound) >> 32;
 }
 
-// The id of each frequency rank. Not std::shuffle, whose result depends on the standard library.
-std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed) {
+// The id of each frequency rank, all but `without`. Not std::shuffle, whose result depends on the
+// standard library.
+std::vector<std::uint16_t> shuffled_ids(std::size_t count, std::uint64_t seed, int without) {
   std::vector<std::uint16_t> ids(count);
   std::iota(ids.begin(), ids.end(), std::uint16_t{0});
   const std::uint64_t key = key_of(seed, "ids");
   for (std::size_t i = count; i > 1; --i) std::swap(ids[i - 1], ids[scaled(splitmix64(key, i), i)]);
+  std::erase(ids, without);
   return ids;
 }
 
@@ -44,13 +50,14 @@ std::uint32_t threshold(double share) {
 
 }  // namespace
 
-SyntheticTokens::SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed)
-    : pattern_(fmt::format("synthetic:zipf ({})", split)),
+SyntheticTokens::SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed,
+                                 int without)
+    : pattern_(fmt::format("{} ({})", synthetic_zipf, split)),
       total_(split == "val" ? synthetic_val_tokens : synthetic_train_tokens),
-      key_(key_of(seed, split)),
-      columns_(static_cast<std::size_t>(vocab_size)) {
+      key_(key_of(seed, split)) {
   assert(vocab_size > 0 && vocab_size <= 1 << 16);
-  const auto ids = shuffled_ids(columns_.size(), seed);
+  const auto ids = shuffled_ids(static_cast<std::size_t>(vocab_size), seed, without);
+  columns_.resize(ids.size());
   auto shares = zipf_shares(columns_.size());
   // A share below 1 fills part of its column, and `large` fills the rest. Shares decrease with the
   // rank, so those below 1 are at the end, except `large` itself once it has filled enough columns.
@@ -82,6 +89,44 @@ void SyntheticTokens::read_at(std::int64_t offset, std::span<std::uint16_t> out)
   for (std::uint16_t& token : out) {
     token = token_at(position);
     if (++position == total_) position = 0;
+  }
+}
+
+SyntheticDocuments::SyntheticDocuments(std::string_view split, int vocab_size, std::uint64_t seed,
+                                       int bos_id)
+    : pattern_(fmt::format("{} ({})", synthetic_documents, split)),
+      tokens_(split, vocab_size, seed, bos_id),
+      key_(key_of(seed, fmt::format("{} documents", split))),
+      bos_id_(static_cast<std::uint16_t>(bos_id)) {
+  assert(vocab_size > 1 && bos_id >= 0 && bos_id < 1 << 16);
+}
+
+// The normal number is Box and Muller's, of two uniform ones.
+std::int64_t SyntheticDocuments::length(std::int64_t block, std::uint64_t document) const {
+  constexpr double median = 500, sigma = 1.14;
+  const auto key = splitmix64(key_, static_cast<std::uint64_t>(block));
+  const auto uniform = [&](std::uint64_t index) {  // in (0, 1]
+    return static_cast<double>((splitmix64(key, index) >> 11) + 1) * 0x1p-53;
+  };
+  const double normal = std::sqrt(-2 * std::log(uniform(2 * document))) *
+                        std::cos(2 * std::numbers::pi * uniform(2 * document + 1));
+  return std::max<std::int64_t>(2, std::llround(median * std::exp(sigma * normal)));
+}
+
+void SyntheticDocuments::read_at(std::int64_t offset, std::span<std::uint16_t> out) const {
+  tokens_.read_at(offset, out);
+  const auto pass = tokens_.tokens(0);
+  while (!out.empty()) {
+    const auto position = offset % pass, block = position / document_block;
+    const auto block_begin = block * document_block;
+    const auto block_end = std::min(block_begin + document_block, pass);
+    const auto end = std::min(position + std::ssize(out), block_end);
+    auto begin = block_begin;
+    for (std::uint64_t document = 0; begin < end; begin += length(block, document++)) {
+      if (begin >= position) out[static_cast<std::size_t>(begin - position)] = bos_id_;
+    }
+    out = out.subspan(static_cast<std::size_t>(end - position));
+    offset += end - position;
   }
 }
 

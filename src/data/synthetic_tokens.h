@@ -1,6 +1,7 @@
 #pragma once
 // Random tokens, for runs where only speed and a falling loss matter. They are independent and
-// follow Zipf's law: the k-th most frequent id has weight 1 / (k + 3), k from 0.
+// follow Zipf's law: the k-th most frequent id has weight 1 / (k + 3), k from 0. What is read at a
+// position does not depend on who reads it, and when.
 #include <cstdint>
 #include <span>
 #include <string>
@@ -20,8 +21,8 @@ inline constexpr std::int64_t synthetic_val_tokens = 10'485'761;
 class SyntheticTokens final : public TokenSource {
  public:
   // split "train" or "val". The seed shuffles which id has which frequency, the same in both
-  // splits.
-  SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed);
+  // splits. `without`: an id that is none of them; -1: none.
+  SyntheticTokens(std::string_view split, int vocab_size, std::uint64_t seed, int without = -1);
 
   const std::string& pattern() const override { return pattern_; }
   std::string identity() const override { return pattern_; }  // besides VOCAB_SIZE and SEED
@@ -43,6 +44,33 @@ class SyntheticTokens final : public TokenSource {
   std::int64_t total_;
   std::uint64_t key_;
   std::vector<Column> columns_;  // one for each id
+};
+
+// The same tokens in documents, of which each begins with BOS, which is nowhere else. Their lengths
+// are log-normal as FineWeb's: median 500, σ of the logarithm 1.14, and so the mean 958. Every
+// 2^20 tokens a document begins, so that any position can be read directly.
+class SyntheticDocuments final : public TokenSource {
+ public:
+  // bos_id: below vocab_size, which is at least 2.
+  SyntheticDocuments(std::string_view split, int vocab_size, std::uint64_t seed, int bos_id);
+
+  const std::string& pattern() const override { return pattern_; }
+  // Besides VOCAB_SIZE, SEED and BOS_ID.
+  std::string identity() const override { return pattern_; }
+  std::int64_t tokens(int shard) const override { return tokens_.tokens(shard); }
+  std::int64_t tokens_up_to(std::int64_t limit) const override {
+    return tokens_.tokens_up_to(limit);
+  }
+
+  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override;
+
+ private:
+  std::int64_t length(std::int64_t block, std::uint64_t document) const;
+
+  std::string pattern_;
+  SyntheticTokens tokens_;
+  std::uint64_t key_;
+  std::uint16_t bos_id_;
 };
 
 }  // namespace tg

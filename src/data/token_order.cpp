@@ -11,6 +11,12 @@ void TokenOrder::resize(std::int64_t /*micro_batch_tokens*/) {
   assert(!"listed places have their sizes");
 }
 
+int TokenOrder::shard_at(std::int64_t position) const {
+  int shard = 0;
+  while (shard + 1 < source_.count() && source_.start(shard + 1) <= position) ++shard;
+  return shard;
+}
+
 StreamOrder::StreamOrder(const TokenSource& source, std::int64_t micro_batch_tokens,
                          std::int64_t micro_batches, int rank, int world_size)
     : TokenOrder(source),
@@ -105,8 +111,7 @@ void StridedOrder::resize(std::int64_t micro_batch_tokens) {
 
 // In the shard of base_, or in the next one if rank 0 has no whole round left there.
 StridedOrder::Round StridedOrder::base() const {
-  int shard = 0;
-  while (shard + 1 < source_.count() && source_.start(shard + 1) <= base_) ++shard;
+  const int shard = shard_at(base_);
   const Round found{shard, base_ - source_.start(shard)};
   return reads_from(found, /*rank=*/0) > 0 ? found : Round{(shard + 1) % source_.count(), 0};
 }

@@ -4,6 +4,8 @@
 //   reads
 //            micro-batch j. A step's tokens do not depend on W.
 //   strided  rank r starts at r * B * T of each shard, reads B * T + 1 tokens, advances B * T * W.
+//   documents  as stream, but each shard begins at its first document, and its last tokens, too few
+//            for a whole round, are dropped (data/documents_order.h).
 //   listed   a given list of places; validation reads in this order.
 // A round is one call of advance() or next() on every rank. Not thread-safe, except read().
 #include <cstdint>
@@ -19,9 +21,9 @@ namespace tg {
 // The position to resume from: behind the last batch that was consumed, not read ahead. The same on
 // every rank.
 struct LoaderState {
-  // stream: tokens of the stream consumed by all ranks together, before wrapping.
+  // stream, documents: where in the stream all ranks together are, before wrapping.
   std::int64_t token_offset = 0;
-  // stream: micro-batches of the unfinished step among them, 0 between steps.
+  // stream, documents: micro-batches of the unfinished step before it, 0 between steps.
   // strided: rounds since the beginning, or since micro-batches last changed their size, which was
   // at token_offset of the stream; each rank's own position follows from both.
   std::int64_t micro_batches = 0;
@@ -40,10 +42,11 @@ class TokenOrder {
   virtual ~TokenOrder() = default;
 
   // Advances by one round. → this rank's micro-batch; empty if it has none in this round. Cheap:
-  // the workers of a PrefetchSource call it under their lock.
+  // the workers of a PrefetchSource call it under their lock. Errors: those of reading, of an order
+  // that looks at tokens; it stays as it was.
   virtual std::optional<Place> advance() = 0;
   virtual LoaderState state() const = 0;
-  // Errors: config (a state that this order cannot have).
+  // Errors: config (a state that this order cannot have); those of reading.
   virtual void restore(const LoaderState& state) = 0;
   virtual std::int64_t span_tokens() const = 0;  // of the largest micro-batch: inputs + 1
   // Between two steps: micro-batches have L tokens from now on. Wants an L up to that of the
@@ -56,6 +59,9 @@ class TokenOrder {
   }
 
  protected:
+  // The shard of a position of the stream's first pass.
+  int shard_at(std::int64_t position) const;
+
   const TokenSource& source_;  // outlives the order
 };
 

@@ -1,21 +1,42 @@
 #include "data/training_order.h"
 
+#include <cassert>
+
 #include "config/derived.h"
+#include "data/documents_order.h"
 
 namespace tg {
 
+namespace {
+
+// In micro-batches of the largest shape.
+std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSource& tokens,
+                                       int rank, int world_size) {
+  const auto longest = micro_batch_tokens(settings, world_size);
+  const auto of_step = micro_batches(settings, world_size);
+  const bool quirks = settings.runtime.record_quirks;
+  switch (settings.data.loader_order) {
+    case LoaderOrder::documents:
+      assert(!settings.data.bos_id.automatic);
+      return std::make_unique<DocumentsOrder>(
+          tokens,
+          DocumentsOrder::Rows{
+              .tokens = longest, .of_step = of_step, .of_round = quirks ? world_size : of_step},
+          settings.data.bos_id.count, rank, world_size);
+    case LoaderOrder::strided:
+      // The speedrun's reference implementation trains on its first micro-batch twice.
+      return std::make_unique<StridedOrder>(tokens, longest, rank, world_size, quirks);
+    case LoaderOrder::stream:
+      break;
+  }
+  return std::make_unique<StreamOrder>(tokens, longest, of_step, rank, world_size);
+}
+
+}  // namespace
+
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size) {
-  const auto longest = micro_batch_tokens(settings, world_size);
-  std::unique_ptr<TokenOrder> order;
-  if (settings.data.loader_order == LoaderOrder::stream) {
-    order = std::make_unique<StreamOrder>(tokens, longest, micro_batches(settings, world_size),
-                                          rank, world_size);
-  } else {
-    // The speedrun's reference implementation trains on its first micro-batch twice.
-    order = std::make_unique<StridedOrder>(tokens, longest, rank, world_size,
-                                           settings.runtime.record_quirks);
-  }
+  auto order = make_order(settings, tokens, rank, world_size);
   order->resize(batch_shape(settings, world_size, {}).tokens);
   return order;
 }

@@ -8,7 +8,8 @@
 namespace tg {
 
 // The order that LOADER_ORDER names, in micro-batches of the run's first shape. `tokens` must
-// outlive it. Errors: those of StridedOrder.
+// outlive it. Wants BOS_ID as read_vocabulary() resolves it. Errors: those of StridedOrder and
+// DocumentsOrder.
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What data and scores need to know of VOCAB_SIZE and TOKENIZER_PATH.
+// What data and scores need to know of VOCAB_SIZE, TOKENIZER_PATH and BOS_ID.
 #include <optional>
 #include <string>
 
@@ -14,6 +14,8 @@ struct Vocabulary {
   std::string format{};              // the tokenizer's; empty without one
   std::string normalisation{};       // Tokenizer::normalisation()
   std::optional<ByteTable> bytes{};  // absent without a tokenizer
+  // Begins every document. BOS_ID=auto: the tokenizer's, else GPT-2's where its ids fit, else 1.
+  int bos_id = 1;
 };
 
 // Errors: those of Tokenizer.

@@ -47,7 +47,7 @@ std::int64_t Validation::read_all() const {
     tokens_->read_at(place.begin, tokens);
     if (bytes_) unknown += count_unknown(*bytes_, std::span(tokens).subspan(1));
   };
-  if (settings_.data.loader_order == LoaderOrder::stream) {
+  if (settings_.data.loader_order != LoaderOrder::strided) {
     constexpr std::int64_t chunk = 1 << 20;
     for (std::int64_t begin = 0; begin < predictions_; begin += chunk)
       read({begin, std::min(chunk, predictions_ - begin) + 1});
@@ -64,7 +64,7 @@ std::int64_t Validation::batch_rows(std::int64_t seq_len) const {
   const int world = communicator_.world_size();
   // A validation batch is the size of a rank's share of one micro-step, as in the reference
   // implementation.
-  const auto tokens = settings_.data.loader_order == LoaderOrder::stream
+  const auto tokens = settings_.data.loader_order != LoaderOrder::strided
                           ? settings_.run.val_batch_size / (world * micro_steps(settings_, world))
                           : micro_batch_tokens(settings_, world);
   return std::max<std::int64_t>(1, tokens / seq_len);
@@ -87,7 +87,7 @@ std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
 ValidationPlan Validation::plan(std::int64_t seq_len, std::int64_t at_once, int rank) const {
   const auto& run = settings_.run;
   const int world = communicator_.world_size();
-  if (settings_.data.loader_order == LoaderOrder::stream) {
+  if (settings_.data.loader_order != LoaderOrder::strided) {
     return plan_stream(predictions_, seq_len, at_once, rank, world);
   }
   return plan_strided(*tokens_, run.val_tokens / run.val_batch_size,

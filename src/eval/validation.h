@@ -25,10 +25,10 @@ struct ValidationProgress {
 };
 using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 
-// LOADER_ORDER decides the split's size and the place of each batch: `stream` cuts the whole
-// split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first shard on,
-// VAL_TOKENS in all. Batches are read by the same pipeline as training's, with VAL_PREFETCH,
-// VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or, with
+// LOADER_ORDER decides the split's size and the place of each batch: `stream` and `documents` cut
+// the whole split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first
+// shard on, VAL_TOKENS in all. Batches are read by the same pipeline as training's, with
+// VAL_PREFETCH, VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or, with
 // VAL_BYTECOUNT_DEVICE and a table by pairs, on the device. With GRAD_ACCUM_STEPS=auto
 // (measures_memory) a batch has at most as many sequences as fit in the GPU's memory.
 class Validation {

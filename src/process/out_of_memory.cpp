@@ -9,11 +9,13 @@ namespace {
 
 // What to try, the most useful first.
 std::string remedies(const Settings& settings) {
-  const bool measured = measures_memory(settings);
-  std::string text = measured ? "" : "set GRAD_ACCUM_STEPS=auto (micro-batches in parts that fit)";
+  const bool one_row = settings.data.loader_order == LoaderOrder::documents;  // has no parts
+  const bool measured = measures_memory(settings) && !one_row;
+  const bool divides = !measured && !one_row;
+  std::string text = divides ? "set GRAD_ACCUM_STEPS=auto (micro-batches in parts that fit)" : "";
   if (settings.runtime.activation_recompute != ActivationRecompute::block) {
     text += fmt::format("{}ACTIVATION_RECOMPUTE=block (activations are computed again)",
-                        measured ? "set " : " or ");
+                        divides ? " or " : "set ");
   }
   if (!text.empty()) text += ", which keep the losses; or ";
   return text +
@@ -28,7 +30,7 @@ std::string remedies(const Settings& settings) {
 Error explain_out_of_memory(const Settings& settings, std::string_view what) {
   constexpr double kMiB = 1024.0 * 1024.0;
   const auto tokens = micro_batch_tokens(settings, /*world_size=*/1);
-  const auto length = settings.run.train_seq_len.largest();
+  const auto length = longest_training_row(settings, /*world_size=*/1);
   // Shapes alone: nothing is allocated to count them.
   const auto parameters = make_parameters(settings.model, at::kFloat, at::kMeta).element_count();
   // In 16 bits, the least that they can take.

@@ -31,7 +31,8 @@ struct StepEnded {
   std::int64_t seq_len = 0;
   double flops_per_token = 0;          // of training on rows of seq_len
   std::optional<double> loss_scale{};  // in fp16
-  // Tokens of the stream that all ranks together have used; absent in the strided order.
+  // Tokens of the stream that all ranks together have used or passed over; absent in the strided
+  // order.
   std::optional<std::int64_t> token_offset;
   // The pass over the training tokens in which it ended, from 1; absent while their number is
   // unknown.

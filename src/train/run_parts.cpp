@@ -53,8 +53,8 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
     ahead = {static_cast<int>(io.train_prefetch_queue),
              static_cast<int>(io.train_prefetch_workers)};
   }
-  return make_source(std::move(order),
-                     {.seq_len = settings.run.train_seq_len.first(), .spans = &spans}, ahead,
+  const auto shape = batch_shape(settings, communicator.world_size(), {});
+  return make_source(std::move(order), {.seq_len = shape.seq_len, .spans = &spans}, ahead,
                      token_allocator(device));
 }
 

@@ -46,7 +46,7 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
   if (!std::exchange(first_step_reported_, true)) report.first_step();
   const auto pass = pass_of(launched.tokens_read);
   if (const auto repeated = repetition_watch_.after_step(step, pass)) report.emit(*repeated);
-  const bool streamed = settings.data.loader_order == LoaderOrder::stream;
+  const bool streamed = settings.data.loader_order != LoaderOrder::strided;
   report.emit(
       StepEnded{.step = step,
                 .loss = metrics.loss,
@@ -65,10 +65,10 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
   if (stalled) report.emit(*stalled);
 }
 
-// The feeder counts them in the stream order, where a micro-batch consumes one token more than it
-// trains on.
+// The feeder counts them but in the strided order: a micro-batch consumes one token more than it
+// trains on, and the documents order drops the end of a shard.
 std::int64_t StepReporter::tokens_read(std::int64_t trained) const {
-  const bool streamed = run_.settings.data.loader_order == LoaderOrder::stream;
+  const bool streamed = run_.settings.data.loader_order != LoaderOrder::strided;
   return streamed ? run_.parts.feeder.state().token_offset : trained;
 }
 

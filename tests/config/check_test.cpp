@@ -50,6 +50,20 @@ TEST(Check, AStridedStepIsWholeRoundsOfAllRanks) {
   EXPECT_EQ(tokens_per_step(accumulating, 3), 786432);
 }
 
+TEST(Check, AMicroBatchOfTheDocumentsOrderIsOneRow) {
+  const auto documents = with({"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=8000,16000@0.5",
+                               "TRAIN_SEQ_LEN=64", "EVAL_SEQ_LEN=64"});
+  for (const int world_size : {1, 2, 3, 5, 8}) {
+    EXPECT_EQ(find_conflicts(documents, world_size), std::vector<std::string>()) << world_size;
+    EXPECT_EQ(batch_shapes(documents, world_size),
+              (std::vector<BatchShape>{{1000, 1000}, {2000, 2000}}));
+    EXPECT_EQ(micro_batches(documents, world_size), 8);
+    EXPECT_EQ(longest_training_row(documents, world_size), 2000);
+  }
+  EXPECT_EQ(batch_shape(documents, 16, {}), (BatchShape{500, 500}));
+  EXPECT_EQ(longest_training_row(with({"TRAIN_SEQ_LEN=64,128@0.2"}), 1), 128);
+}
+
 TEST(Check, CountsOfTokensEndWhereProductsOfThemStillFitInto64Bits) {
   for (const std::string name : {"VAL_TOKENS", "VAL_BATCH_SIZE", "TRAIN_BATCH_TOKENS"}) {
     EXPECT_EQ(failure_of([&] { with({name + "=1099511627776"}); }), "") << name;
@@ -129,6 +143,27 @@ TEST(Check, NamesWhatDoesNotFit) {
        "VAL_BATCH_SIZE=524288 is no multiple of 6144: whole rows of TRAIN_SEQ_LEN=2048 on each of "
        "3 ranks, as "
        "LOADER_ORDER=strided reads them"},
+      {{"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=8196"},
+       3,
+       "TRAIN_BATCH_TOKENS=8196 is no multiple of 8 rows (the number for world size 3), as "
+       "LOADER_ORDER=documents reads them"},
+      {{"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=67108864", "GRAD_ACCUM_STEPS=2"},
+       1,
+       "TRAIN_BATCH_TOKENS=67108864 in 2 rows (GRAD_ACCUM_STEPS=2 on 1 ranks): "
+       "LOADER_ORDER=documents expects rows of at most 16777216 tokens"},
+      {{"LOADER_ORDER=documents", "BOS_ID=1024"}, 1, "BOS_ID=1024 is no token of VOCAB_SIZE=1024"},
+      {{"DATA_PATH=synthetic:documents", "BOS_ID=1024"},
+       1,
+       "BOS_ID=1024 is no token of VOCAB_SIZE=1024"},
+      {{"LOADER_ORDER=documents", "TRAIN_SEQ_LEN=64,128@0.2"},
+       1,
+       "TRAIN_SEQ_LEN=64,128@0.2 changes, and with LOADER_ORDER=documents rows change with "
+       "TRAIN_BATCH_TOKENS alone: expected one number"},
+      // A whole micro-batch is a row.
+      {{"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=16384", "TRAIN_SEQ_LEN=1024",
+        "EVAL_SEQ_LEN=0", "ROPE_DIMS=2"},
+       1,
+       "2 rotated channels cannot serve rows of 2048 tokens: expected at least 4 beyond 1024"},
       {{"MTP_NUM_HEADS=16", "TRAIN_SEQ_LEN=16"},
        1,
        "MTP_NUM_HEADS=16 looks further ahead than TRAIN_SEQ_LEN=16"},
@@ -171,6 +206,7 @@ TEST(Check, LetsPassWhatIsMerelyUnused) {
       {"EVAL_STRIDE=4096"},
       {"DEVICE=cpu", "COMPUTE_DTYPE=bf16"},
       {"VE_LAYERS="},
+      {"BOS_ID=40000"},
       {"ROPE_DIMS=2", "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0"},
   };
   for (const auto& variables : fine) {

@@ -110,6 +110,23 @@ TEST(FrozenSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {
             std::string::npos);
 }
 
+TEST(FrozenSettings, TheDocumentsOrderHasOneOrderOnAnyRanksButWithTheScriptsQuirks) {
+  const std::vector<std::string> documents = {"LOADER_ORDER=documents", "BOS_ID=1",
+                                              "GRAD_CLIP_NORM=0"};
+  auto quirks = documents;
+  quirks.push_back("RECORD_QUIRKS=1");
+  EXPECT_EQ(error_of(documents, documents, 2, 4), "");
+  EXPECT_NE(error_of(quirks, quirks, 2, 4).find("ranks (RECORD_QUIRKS=1)=2, now 4"),
+            std::string::npos);
+  auto other = documents;
+  other.push_back("BOS_ID=7");
+  EXPECT_NE(error_of(documents, other).find("(BOS_ID=1, now 7)"), std::string::npos);
+  EXPECT_EQ(error_of({"BOS_ID=1"}, {"BOS_ID=7"}), "");
+  // Of a program that had no BOS_ID.
+  auto saved = frozen_settings(Settings(), 1);
+  EXPECT_FALSE(saved.contains("BOS_ID"));
+}
+
 TEST(FrozenSettings, RanksAreFrozenWhereTheScriptsQuirksMakeLossesDependOnThem) {
   const std::vector<std::string> quirks = {"RECORD_QUIRKS=1"},
                                  none = {"RECORD_QUIRKS=1", "GRAD_CLIP_NORM=0"};

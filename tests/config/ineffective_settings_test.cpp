@@ -39,6 +39,11 @@ TEST(IneffectiveSettings, AreParametersThatNoGradientEverReaches) {
 TEST(IneffectiveSettings, AreNamedWithTheReason) {
   EXPECT_EQ(warnings_of({"MUON_BETA2=0.95"}),
             std::vector<std::string>{"MUON_BETA2=0.95 has no effect"});
+  EXPECT_EQ(warnings_of({"BOS_ID=2"}),
+            std::vector<std::string>{"BOS_ID=2 has no effect without LOADER_ORDER=documents or "
+                                     "DATA_PATH=synthetic:documents"});
+  EXPECT_EQ(warnings_of({"BOS_ID=2", "LOADER_ORDER=documents"}), std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"BOS_ID=2", "DATA_PATH=synthetic:documents"}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"LATE_QAT=1"}),
             std::vector<std::string>{"LATE_QAT=1 has no effect: LATE_QAT_THRESHOLD decides"});
   EXPECT_EQ(warnings_of({"INT8_KEEP_FLOAT_FP32_NAME_PATTERNS=a"}),

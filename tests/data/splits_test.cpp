@@ -185,8 +185,31 @@ TEST(Splits, MakesSyntheticTokensAndNamesTheKindsThatItKnows) {
   EXPECT_NE(tokens, others);
   for (const char* wrong : {"synthetic:other", "synthetic:", "synthetic:zipf2"}) {
     const auto message = error_of(ExitCode::usage, [&] { open_splits(config(wrong), 512); });
-    expect_part(message, fmt::format("(expected synthetic:zipf, found {})", wrong));
+    expect_part(message,
+                fmt::format("(expected synthetic:zipf or synthetic:documents, found {})", wrong));
   }
+}
+
+TEST(Splits, DocumentsBeginWithBosIdWhichAutoTakesFromTheTokenizerOrTheVocabulary) {
+  const auto bos_of = [](const DataConfig& data, int vocab_size) {
+    const auto splits = open_splits(data, vocab_size);
+    for (const auto& source : {splits.train, splits.val}) {
+      std::vector<std::uint16_t> tokens(1);
+      source->read_at(0, tokens);
+      EXPECT_EQ(tokens[0], splits.vocabulary.bos_id);
+    }
+    return splits.vocabulary.bos_id;
+  };
+  const TempDir dir;
+  write_file(dir / "vocab.bpe", "#version: 0.2\na b\n");  // 256 bytes, one merge and BOS
+  auto data = config("synthetic:documents", "");
+  EXPECT_EQ(bos_of(data, 512), 1);
+  EXPECT_EQ(bos_of(data, 50256), 1);
+  EXPECT_EQ(bos_of(data, 50257), 50256);
+  data.tokenizer_path = dir / "vocab.bpe";
+  EXPECT_EQ(bos_of(data, 512), 257);
+  data.bos_id = {.count = 7};
+  EXPECT_EQ(bos_of(data, 512), 7);
 }
 
 TEST(Splits, RefusesAnIdThatIsNoPieceOfATokenizerWithFewer) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "tests/data/shards.h"
@@ -90,6 +91,65 @@ TEST(SyntheticTokens, ShareTheMostFrequentIdsBetweenTheSplits) {
   };
   EXPECT_EQ(most_frequent("train", 3), most_frequent("val", 3));
   EXPECT_NE(most_frequent("train", 3), most_frequent("train", 4));
+}
+
+TEST(SyntheticDocuments, EachBeginsWithBosAndHasALogNormalLength) {
+  constexpr std::size_t count = 40'000'000;
+  const auto tokens = read(SyntheticDocuments("train", 1024, 5, 3), 0, count);
+  ASSERT_EQ(tokens[0], 3);
+  std::vector<double> lengths;
+  for (std::size_t i = 1, begin = 0; i < count; ++i) {
+    if (tokens[i] != 3) continue;
+    lengths.push_back(static_cast<double>(i - begin));
+    begin = i;
+  }
+  const auto n = static_cast<double>(lengths.size());
+  double sum = 0, logs = 0, squares = 0;
+  for (const double length : lengths) {
+    sum += length;
+    logs += std::log(length);
+    squares += std::log(length) * std::log(length);
+  }
+  // Of 42,000 draws; the blocks' ends cut one document in a thousand.
+  EXPECT_NEAR(sum / n, 957, 20);
+  EXPECT_NEAR(logs / n, std::log(500), 0.02);
+  EXPECT_NEAR(std::sqrt(squares / n - logs * logs / n / n), 1.14, 0.02);
+  std::ranges::nth_element(lengths, lengths.begin() + std::ssize(lengths) / 2);
+  EXPECT_NEAR(lengths[lengths.size() / 2], 500, 12);
+  EXPECT_GE(*std::ranges::min_element(lengths), 2);
+}
+
+TEST(SyntheticDocuments, AreTheZipfTokensOfTheOtherIds) {
+  const auto documents = read(SyntheticDocuments("val", 16, 5, 3), 777, 100'000);
+  const auto zipf = read(SyntheticTokens("val", 16, 5, /*without=*/3), 777, 100'000);
+  for (std::size_t i = 0; i < zipf.size(); ++i) {
+    ASSERT_NE(zipf[i], 3);
+    ASSERT_TRUE(documents[i] == 3 || documents[i] == zipf[i]) << i;
+  }
+  EXPECT_EQ(counts_of(zipf, 16).size() - 1, std::set(zipf.begin(), zipf.end()).size());
+}
+
+TEST(SyntheticDocuments, AreTheSameFromAnyOffsetAndBeginAgainAtTheirEnd) {
+  const SyntheticDocuments source("train", 512, 7, 1), again("train", 512, 7, 1);
+  constexpr std::int64_t begin = (3 << 20) - 5000;  // around a block's end
+  const Tokens whole = read(source, begin, 10'000);
+  EXPECT_EQ(whole[5000], 1);
+  for (const std::size_t part : {1UL, 77UL, 4999UL}) {
+    Tokens cut(whole.size());
+    for (std::size_t at = 0; at < cut.size(); at += part) {
+      again.read_at(begin + static_cast<std::int64_t>(at),
+                    std::span(cut).subspan(at, std::min(part, cut.size() - at)));
+    }
+    EXPECT_EQ(cut, whole) << part;
+  }
+  const auto end = source.tokens(0);
+  const Tokens around = read(source, end - 3000, 6000);
+  EXPECT_EQ(Tokens(around.begin() + 3000, around.end()), read(source, 0, 3000));
+  EXPECT_EQ(read(source, 2 * end + begin, 10'000), whole);
+  for (const auto& other :
+       {SyntheticDocuments("val", 512, 7, 1), SyntheticDocuments("train", 512, 8, 1)}) {
+    EXPECT_NE(read(other, begin, 10'000), whole) << other.pattern();
+  }
 }
 
 TEST(SyntheticTokens, AreOneShardThatBeginsAgainAtItsEnd) {

@@ -60,6 +60,12 @@ class SettingsTest(RunTest):
 
 
 class DataTest(RunTest):
+    def test_shards_of_which_none_has_a_round_of_documents(self):
+        self.fails(BAD_DATA, "fineweb_train_*.bin: no shard is long enough", "expected, from its first document on, 262146 tokens",
+                   LOADER_ORDER="documents", TRAIN_BATCH_TOKENS=262144)
+        self.fails(BAD_DATA, "no document begins", "BOS_ID=65535", LOADER_ORDER="documents", BOS_ID=65535, VOCAB_SIZE=65536,
+                   TOKENIZER_PATH="")
+
     def shards_with(self, name, **shard):
         folder = self.folder / name
         folder.mkdir()

@@ -71,7 +71,7 @@ class WorldSizeTest(RanksTest):
         self.assert_same_scores(expected, events)
         self.assert_same_weights(weights, self.weights())
         self.assertIn(f"world_size:{ranks} grad_accum_steps:{-(-8 // ranks)}", self.lines)
-        self.assertIn("micro_batches:8 tokens_per_step:1024", self.lines)
+        self.assertIn(f"micro_batches:8 tokens_per_step:{settings.get('TRAIN_BATCH_TOKENS', 1024)}", self.lines)
         self.assert_nothing_left()
         return events
 
@@ -93,6 +93,25 @@ class WorldSizeTest(RanksTest):
             with self.subTest(ranks=ranks, **chosen):
                 expected = self.train(output=f"switch{ranks}", ITERATIONS=6, **chosen)
                 self.train_as_one(ranks, expected, self.weights(), ITERATIONS=6, **chosen)
+
+    def test_so_do_they_in_the_documents_order(self):
+        # Seven steps of eight rows of 512 fit in a shard of 30,000 tokens.
+        chosen = dict(LOADER_ORDER="documents", TRAIN_BATCH_TOKENS=4096)
+        expected = self.train(output="documents", **chosen)
+        weights = self.weights()
+        offsets = self.offsets(expected)
+        passed = [after - before - (4096 + 8) for before, after in zip([0] + offsets, offsets)]
+        self.assertEqual(passed[1:7], [0] * 6)
+        self.assertGreater(passed[7], 0)
+        self.assertEqual({event["seq_len"] for event in expected if event["event"] == "train"}, {512})
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                self.train_as_one(ranks, expected, weights, **chosen)
+        # The Python script's rounds have a row for each rank: one rank reads one more of the shard.
+        quirks = dict(chosen, RECORD_QUIRKS=1, GRAD_CLIP_NORM=0)
+        alone = self.offsets(self.train(output="rounds1", **quirks))
+        self.assertEqual(alone[:7], offsets[:7])
+        self.assertLess(alone[7], offsets[7])
 
     def test_so_do_they_while_they_tell_the_time_in_collectives(self):
         events = self.train_as_one(2, of_one["events"], of_one["weights"], TRAINING_TIMING_BREAKDOWN="events")

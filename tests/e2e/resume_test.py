@@ -79,14 +79,26 @@ def edit_manifests(folder, change):
 
 class OneRankTest(ResumeTest):
     def test_kills_on_both_sides_of_a_change_of_the_batches_leave_no_trace(self):
-        # Strided positions depend on the size that micro-batches had before.
-        schedule = dict(RICH, LOADER_ORDER="strided", TRAIN_BATCH_TOKENS="1024,2048@5,1536@0.8",
-                        TRAIN_SEQ_LEN="16,32@5")
-        whole = self.train(output="whole-schedule", **schedule)
-        for step in (4, 8):
-            done = self.kill_after(f"step:{step}/", output="killed-schedule", **schedule)
-            self.assertEqual(done.returncode, -signal.SIGKILL)
-        self.assertEqual(results(self.train(output="killed-schedule", **schedule)), results(whole))
+        # Strided positions depend on the size that micro-batches had before; of documents a shard ends on the way.
+        for order, batches in (("strided", dict(TRAIN_BATCH_TOKENS="1024,2048@5,1536@0.8", TRAIN_SEQ_LEN="16,32@5")),
+                               ("documents", dict(TRAIN_BATCH_TOKENS="3072,4096@5,2048@0.8", GRAD_ACCUM_STEPS=None))):
+            with self.subTest(order):
+                schedule = dict(RICH, LOADER_ORDER=order, **batches)
+                whole = self.train(output=f"whole-{order}", **schedule)
+                model = (self.out / "final_model.safetensors").read_bytes()
+                for step in (4, 8):
+                    done = self.kill_after(f"step:{step}/", output=f"killed-{order}", **schedule)
+                    self.assertEqual(done.returncode, -signal.SIGKILL)
+                self.assertEqual(results(self.train(output=f"killed-{order}", **schedule)), results(whole))
+                self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
+
+    def test_the_token_that_begins_documents_is_the_tokenizers_and_stays(self):
+        documents = dict(LOADER_ORDER="documents", ITERATIONS=2, VAL_LOSS_EVERY=0, CHECKPOINT_EVERY=1)
+        self.train(output="bos", **documents)
+        self.assertEqual(json.loads((self.out / "config.json").read_text())["settings"]["BOS_ID"], 1)
+        self.fails(CONFIG, "BOS_ID=1, now 7", output="bos", **dict(documents, ITERATIONS=4, BOS_ID=7))
+        self.train(output="bos", **dict(documents, ITERATIONS=4, BOS_ID=1))
+        self.assertEqual([event["step"] for event in read_events(self.out) if event["event"] == "resume"], [2])
 
     def test_three_kills_leave_no_trace_in_losses_and_model(self):
         whole = self.whole()

@@ -35,5 +35,18 @@ TEST(OutOfMemory, TheMessageSaysWhatWouldHelpThatIsNotYetSet) {
   EXPECT_FALSE(has(both, "ACTIVATION_RECOMPUTE")) << both;
 }
 
+TEST(OutOfMemory, AMicroBatchOfOneRowHasNoParts) {
+  Settings settings;
+  settings.model.vocab_size = 1024;
+  settings.data.loader_order = LoaderOrder::documents;
+  for (const bool measured : {false, true}) {
+    settings.run.grad_accum_steps = {.automatic = measured};
+    const auto text = message(settings);
+    EXPECT_TRUE(has(text, "(1 sequences of 98304, whose logits alone take 192 MiB each)")) << text;
+    EXPECT_TRUE(has(text, "; set ACTIVATION_RECOMPUTE=block")) << text;
+    EXPECT_TRUE(has(text, "or lower TRAIN_BATCH_TOKENS or raise GRAD_ACCUM_STEPS")) << text;
+  }
+}
+
 }  // namespace
 }  // namespace tg
