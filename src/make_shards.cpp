@@ -58,6 +58,9 @@ cxxopts::Options declare_options() {
       "PREFIX")("replace-invalid",
                 "turn bytes that are not UTF-8, and lone surrogates in JSON, into U+FFFD instead "
                 "of stopping")("force", "replace shards that are in DIR already")(
+      "caseops",
+      "write a capital as an operator before the small letter (train_gpt's CASEOPS_ENABLED=1); the "
+      "tokenizer has U+E001 to U+E004 as pieces")(
       "own-merges", "the vocab.bpe or .tiktoken table has not GPT-2's 50000 merges but its own")(
       "from-tokens",
       "FILE.npy is an array of integers, FILE.bin uint16 ids or a shard; without a name for "
@@ -117,6 +120,7 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   options.name_prefix = given["name-prefix"].as<std::string>();
   options.replace_invalid = given.count("replace-invalid") > 0;
   options.force = given.count("force") > 0;
+  options.caseops = given.count("caseops") > 0;
   options.own_merges = given.count("own-merges") > 0;
   REQUIRE(options.shard_tokens >= 1 && options.shard_tokens <= 2147483647, ExitCode::usage,
           "--shard-tokens: expected 1 to 2147483647, found {}", options.shard_tokens);
@@ -147,7 +151,7 @@ void print_split(const char* name, const tg::ShardingReport::Split& split, bool 
 }
 
 void print_baselines(const tg::ShardingOptions& options) {
-  const tg::Tokenizer tokenizer(options.tokenizer_path);
+  const tg::Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops);
   const auto& prefix = options.name_prefix;
   const tg::ShardSet train(options.out_dir, "train", tokenizer.pieces(), prefix);
   const tg::ShardSet val(options.out_dir, "val", tokenizer.pieces(), prefix);

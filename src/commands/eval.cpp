@@ -43,7 +43,7 @@ void audit(const Settings& settings, const TokenSource& tokens, std::int64_t pre
           "--audit needs a tokenizer (expected the path of one, found an empty "
           "TOKENIZER_PATH)");
   const auto vocab = static_cast<int>(settings.model.vocab_size);
-  const Tokenizer tokenizer(path, vocab);
+  const auto tokenizer = make_tokenizer(settings.data, vocab);
   const auto found = audit_bytes(tokens, predictions, tokenizer, make_byte_table(tokenizer, vocab));
   log_info("audit documents:{} tokens:{} counted_bytes:{} text_bytes:{}", found.documents,
            found.tokens, found.counted, found.text);
@@ -105,8 +105,8 @@ void print_baselines(const Settings& settings) {
   REQUIRE(!settings.data.tokenizer_path.empty(), ExitCode::usage,
           "--baselines needs a tokenizer (expected the path of one, found an empty "
           "TOKENIZER_PATH)");
-  const Tokenizer tokenizer(settings.data.tokenizer_path, vocab);
   const auto& data = settings.data;
+  const auto tokenizer = make_tokenizer(data, vocab);
   ShardSet train(data.data_path, "train", vocab, data.shard_prefix);
   ShardSet val(data.data_path, "val", vocab, data.shard_prefix);
   train.set_pieces(tokenizer.pieces());

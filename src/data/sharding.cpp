@@ -148,7 +148,7 @@ ShardingReport commit(const ShardingOptions& options, SplitWriter& train, SplitW
 ShardingReport shard_tokens(const ShardingOptions& options) {
   std::optional<Tokenizer> tokenizer;
   if (!options.tokenizer_path.empty()) {
-    tokenizer.emplace(options.tokenizer_path, options.vocab_size);
+    tokenizer.emplace(options.tokenizer_path, options.vocab_size, options.caseops);
   }
   const int vocab_size = tokenizer ? tokenizer->pieces() : options.vocab_size;
   TokenFiles files({.paths = options.files,
@@ -171,7 +171,7 @@ ShardingReport shard_tokens(const ShardingOptions& options) {
 ShardingReport shard_text(const ShardingOptions& options) {
   const auto files = find_files(options.files);
   TextProgress progress("make_shards", files);
-  const Tokenizer tokenizer(options.tokenizer_path);
+  const Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops);
   require_whole_merges(tokenizer, options);
   DocumentReader reader(files, options.separator, options.replace_invalid, options.text_key);
   DocumentEncoder encoder(tokenizer, reader, options.threads);

@@ -101,7 +101,7 @@ TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, 
           "empty TOKENIZER_PATH); set TOKENIZER_PATH, or give shards",
           data.data_path);
   auto vocabulary = read_vocabulary(data, vocab_size);
-  const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, making.threads,
+  const TextCorpus corpus(std::move(files), make_tokenizer(data, vocab_size), making.threads,
                           data.text_key, making.once_per_host);
   return {corpus.train(), corpus.val(), std::move(vocabulary)};
 }

@@ -1,13 +1,15 @@
 #include "data/vocabulary.h"
 
-#include "text/tokenizer.h"
-
 namespace tg {
+
+Tokenizer make_tokenizer(const DataConfig& data, int vocab_size) {
+  return Tokenizer(data.tokenizer_path, vocab_size, data.caseops_enabled);
+}
 
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size) {
   Vocabulary vocabulary{.pieces = vocab_size};
   if (data.tokenizer_path.empty()) return vocabulary;
-  const Tokenizer tokenizer(data.tokenizer_path, vocab_size);
+  const auto tokenizer = make_tokenizer(data, vocab_size);
   vocabulary.pieces = tokenizer.pieces();
   vocabulary.format = tokenizer.format();
   vocabulary.normalisation = tokenizer.normalisation();

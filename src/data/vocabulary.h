@@ -16,6 +16,9 @@ struct Vocabulary {
   std::optional<ByteTable> bytes{};  // absent without a tokenizer
 };
 
+// The tokenizer of TOKENIZER_PATH and CASEOPS_ENABLED. vocab_size, errors: as Tokenizer's.
+Tokenizer make_tokenizer(const DataConfig& data, int vocab_size = 0);
+
 // Errors: those of Tokenizer.
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size);
 

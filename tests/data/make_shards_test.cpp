@@ -34,9 +34,11 @@ std::string sentence(int index) {
       "Document {} grants you a copyright licence to reproduce the work, über alles.", index);
 }
 
+const std::string kCaseOpsModel = std::string(TEST_DATA_DIR) + "/data_caseops.model";
+
 // The documents of a split, decoded.
-std::vector<std::string> documents(const std::string& dir, const std::string& split) {
-  const Tokenizer tokenizer(kModel);
+std::vector<std::string> documents(const std::string& dir, const std::string& split,
+                                   const Tokenizer& tokenizer = Tokenizer(kModel)) {
   std::vector<Ids> found;
   for (const std::uint16_t id : all_tokens(dir, split)) {
     if (id == tokenizer.bos_id()) {
@@ -82,6 +84,29 @@ TEST(MakeShards, WritesTheSameFilesWithAnyNumberOfThreads) {
   EXPECT_EQ(val[0], sentence(9));
   EXPECT_EQ(val[2], sentence(29));
   EXPECT_TRUE(train[27] == long_text);
+}
+
+TEST(MakeShards, WritesCapitalsAsOperatorsAndGivesThemBack) {
+  const TempDir dir;
+  const std::string text =
+      "McDonald of NASA said: \"I grant YOU a licence.\"\nThe Work\naB xYZ \ue001 \ue004 É\n"
+      "small\n";
+  write_file(dir / "in", text);
+  const auto outcome = run(dir,
+                           fmt::format("--caseops --document-separator line --val-documents 1 "
+                                       "--out {} {}",
+                                       dir / "out", dir / "in"),
+                           kCaseOpsModel);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Tokenizer tokenizer(kCaseOpsModel, 0, /*caseops=*/true);
+  std::string again;
+  for (const char* split : {"val", "train"})
+    for (const auto& document : documents(dir / "out", split, tokenizer)) again += document + "\n";
+  EXPECT_EQ(again, text);
+  const auto refused =
+      run(dir, fmt::format("--caseops --force --out {} {}", dir / "out", dir / "in"));
+  EXPECT_EQ(refused.code, 78);
+  expect_part(refused.err, "is not for CaseOps (expected U+E001 to U+E004 as pieces");
 }
 
 class MakeShuffledShards : public testing::Test {

@@ -34,7 +34,7 @@ using Documents = std::vector<std::string>;
 class ByteAuditTest : public testing::Test {
  protected:
   static Tokenizer open(const std::string& name) {
-    return Tokenizer(TEST_DATA_DIR "/" + name + ".model");
+    return Tokenizer(TEST_DATA_DIR "/" + name + ".model", 0, /*caseops=*/name == "data_caseops");
   }
   static std::vector<std::uint16_t> encode(const Tokenizer& tokenizer, const Documents& documents) {
     std::vector<std::uint16_t> ids;
@@ -81,6 +81,17 @@ TEST_F(ByteAuditTest, SpacesAreOneByteHoweverTheTokenizerWritesThem) {
     EXPECT_EQ(found.differ, 0) << name;
     EXPECT_EQ(found.spelled_spaces > 0, name != std::string("data_exact")) << name;
   }
+}
+
+TEST_F(ByteAuditTest, OperatorsOfCapitalsAreNoBytesOfTheText) {
+  const auto other = open("data_caseops");
+  const auto found =
+      audit_bytes(Tokens(encode(other, {"The NASA of \ue001 and \ue004\ue004.", "aB", "left out"})),
+                  1000, other, make_byte_table(other, 0));
+  EXPECT_EQ(found.documents, 2);
+  EXPECT_EQ(found.text, 27 + 2);
+  EXPECT_EQ(found.counted, found.text);
+  EXPECT_EQ(found.differ, 0);
 }
 
 TEST_F(ByteAuditTest, ATableThatCountsOtherwiseIsSeen) {

@@ -13,6 +13,7 @@ std::vector<std::string> seeds() {
           fixture("data_exact.model"),
           fixture("data_words.model"),
           fixture("data_suffix.model"),
+          fixture("data_caseops.model"),
           gpt2["merge_list"].get<std::string>(),
           gpt2["rank_table"].get<std::string>()};
 }
@@ -27,6 +28,12 @@ void read(std::string_view bytes) {
   tokenizer.decode(ids);
   ids.insert(ids.begin(), 0);
   count_bytes(make_byte_table(tokenizer, 0), ids);
+  const Tokenizer caseops(file.path(), 0, /*caseops=*/true);  // of others an Error
+  ids.clear();
+  caseops.encode("The NASA,\t\u00e9\ue001  xY", ids);
+  caseops.decode(ids);
+  ids.insert(ids.begin(), 0);
+  count_bytes(make_byte_table(caseops, 0), ids);
 }
 
 }  // namespace tg::fuzz
