@@ -14,6 +14,7 @@ struct DataConfig {
   std::string shard_prefix = "fineweb";
   std::string tokenizer_path = "./data/tokenizers/fineweb_1024_bpe.model";
   bool caseops_enabled = false;
+  ByteCountSource byte_counts = ByteCountSource::automatic;
   std::string text_key = "text";
   std::string run_id;
   std::int64_t seed = 1337;
@@ -31,6 +32,10 @@ struct DataConfig {
     line("caseops_enabled", s.caseops_enabled, anything, role::frozen,
          "capitals are operators before small letters (CaseOps), in shards and wherever the "
          "tokenizer meets text; it needs U+E001 to U+E004 as pieces");
+    line("byte_counts", s.byte_counts, anything, role::free,
+         "bytes of val_bpb: of the text before normalisation, from PREFIX_val_bytes_*.bin beside "
+         "the shards, or of what the tokenizer leaves of it; auto: those files where there are "
+         "any");
     line("text_key", s.text_key, anything, role::free,
          "key of the text in the objects of .jsonl and .json");
     line("run_id", s.run_id, anything, role::free.of_rank(),

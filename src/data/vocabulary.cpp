@@ -13,7 +13,8 @@ Vocabulary read_vocabulary(const DataConfig& data, int vocab_size) {
   vocabulary.pieces = tokenizer.pieces();
   vocabulary.format = tokenizer.format();
   vocabulary.normalisation = tokenizer.normalisation();
-  vocabulary.bytes = make_byte_table(tokenizer, vocab_size);
+  vocabulary.bytes = {.table = make_byte_table(tokenizer, vocab_size),
+                      .bos_id = tokenizer.bos_id()};
   return vocabulary;
 }
 

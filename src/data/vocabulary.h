@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/data_config.h"
-#include "data/byte_count.h"
+#include "data/text_bytes.h"
 
 namespace tg {
 
@@ -13,7 +13,7 @@ struct Vocabulary {
   int pieces = 0;
   std::string format{};              // the tokenizer's; empty without one
   std::string normalisation{};       // Tokenizer::normalisation()
-  std::optional<ByteTable> bytes{};  // absent without a tokenizer
+  std::optional<TextBytes> bytes{};  // absent without a tokenizer and a sidecar
 };
 
 // The tokenizer of TOKENIZER_PATH and CASEOPS_ENABLED. vocab_size, errors: as Tokenizer's.

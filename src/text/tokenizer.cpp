@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 #include "base/error.h"
 #include "files/file.h"
@@ -80,6 +81,24 @@ void Tokenizer::encode(std::string_view text, std::vector<std::uint16_t>& ids) c
 void Tokenizer::encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const {
   if (case_operators_.empty()) return model_->encode_continued(part, ids);
   model_->encode_continued(encode_case(part), ids);
+}
+
+void Tokenizer::encode_counted(std::string_view text, bool continued,
+                               std::vector<std::uint16_t>& ids,
+                               std::vector<std::uint16_t>& bytes) const {
+  std::vector<std::string> parts;
+  const bool caseops = !case_operators_.empty();
+  model_->encode_parts(caseops ? encode_case(text) : text, continued, ids, parts);
+  CaseDecoder decoder;
+  for (const auto& part : parts) {
+    const auto count = caseops ? decoder.add(part).size() : part.size();
+    constexpr auto kMost = std::numeric_limits<std::uint16_t>::max();
+    REQUIRE(count <= kMost, ExitCode::bad_data,
+            "a byte sidecar cannot hold {} bytes of text of one token (expected at most {}); "
+            "shorten such white space, or write shards without --byte-sidecar",
+            count, kMost);
+    bytes.push_back(static_cast<std::uint16_t>(count));
+  }
 }
 
 std::string Tokenizer::decode(std::span<const std::uint16_t> ids) const {

@@ -61,6 +61,12 @@ class Tokenizer {
   std::vector<std::string_view> split(std::string_view text, std::size_t size) const;
   void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const;
 
+  // As encode() or, `continued`, encode_continued(); appends for each id the bytes of the text that
+  // it stands for, as a byte sidecar has them (data/text_bytes.h). Errors: bad_data (more than
+  // 65,535).
+  void encode_counted(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
+                      std::vector<std::uint16_t>& bytes) const;
+
   // The vocabulary itself, whose text with CaseOps is the coded one.
   const TokenizerModel& model() const { return *model_; }
 

@@ -164,7 +164,7 @@ TEST(Splits, TokenisesTextOfCaseOpsAndCountsTheBytesOfItsCapitals) {
   std::vector<std::uint16_t> tokens(static_cast<std::size_t>(splits.val->tokens(0)));
   splits.val->read_at(0, tokens);
   EXPECT_EQ(tokenizer.decode(tokens), "The NASA licence Xy 19");
-  EXPECT_EQ(count_bytes(*splits.vocabulary.bytes, tokens), 22);
+  EXPECT_EQ(count_bytes(*splits.vocabulary.bytes->table, tokens), 22);
 }
 
 TEST(Splits, NeedsATokenizerOfTheVocabularysSizeForText) {

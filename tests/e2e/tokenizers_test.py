@@ -20,7 +20,7 @@ def text_files():
 
 
 def shard_numbers(folder, split):
-    """→ the numbers of all files of a split."""
+    """→ the numbers of all files of a split, or of its byte sidecar."""
     files = sorted(folder.glob(f"fineweb_{split}_[0-9]*.bin"))
     return [number[0] for file in files for number in struct.iter_unpack("<H", file.read_bytes()[1024:])]
 
@@ -114,6 +114,49 @@ class TokenizersTest(ModelTest):
         self.refuses(78, "is not for CaseOps", *sample, out / "final_model.pt", "--tokenizer-path", TOKENIZER,
                      "--vocab-size", VOCAB)
         self.prints("eval", "--init-from", out / "final_model.pt", "--baselines", EVAL_STRIDE=0)
+
+    def test_a_sidecar_counts_the_bytes_of_the_text_before_normalisation(self):
+        for tokenizer, flags in ((TOKENIZER, ()), (CASEOPS, ("--caseops",))):
+            with self.subTest(tokenizer.name):
+                name = f"{tokenizer.stem}.sidecar"
+                settings = {"CASEOPS_ENABLED": len(flags)}
+                out, events = self.run_with(tokenizer, name, "--byte-sidecar", "--shard-tokens", "9999", *flags, **settings)
+                shards = self.folder / f"{name}.shards"
+                entries = shard_numbers(shards, "val_bytes")
+                start = next(event for event in events if event["event"] == "start")
+                predictions = start["val_tokens"]
+                expected = sum(entries[1:predictions + 1])
+                counts = [counted_bytes(event, predictions) for event in events if event["event"] == "final"]
+                self.assertEqual([round(count) for count in counts], [expected, expected])
+                pattern = f"{shards}/fineweb_val_bytes_*.bin"
+                self.assertIn(f"val_bytes:sidecar pattern={pattern}", self.lines)
+                self.assertIn("tokenizer_normalises:extra_whitespaces (val_bpb is of the text before that)", self.lines)
+                self.assertEqual(start["byte_sidecar"], pattern)
+                _, shared = self.run_with(tokenizer, name, through=mpirun(2), **settings)
+                for event in (event for event in shared if event["event"] == "final"):
+                    self.assertAlmostEqual(counted_bytes(event, predictions), expected, delta=0.5)
+                init = ("eval", "--init-from", out / "final_model.pt")
+                scores = [self.bits_per_byte(*init, **more) for more in ({}, {"BYTE_COUNTS": "tokenizer"})]
+                self.assertLess(scores[0], scores[1])  # the text before has more bytes
+                self.assertIn("audit differ:", self.prints(*init, "--audit", EVAL_STRIDE=0))
+                without_tokenizer = self.bits_per_byte(*init, TOKENIZER_PATH="", CASEOPS_ENABLED=0)
+                self.assertEqual(without_tokenizer, scores[0])
+
+    def bits_per_byte(self, *words, **settings):
+        """→ the last val_bpb that a command prints."""
+        return float(self.prints(*words, EVAL_STRIDE=0, **settings).split("val_bpb:")[-1].split()[0])
+
+    def test_a_sidecar_of_other_shards_is_refused(self):
+        shards = self.make_shards(TOKENIZER, "refused", "--byte-sidecar")
+        run = dict(RUN, DATA_PATH=shards)
+        sidecar = shards / "fineweb_val_bytes_000000.bin"
+        entries = shard_numbers(shards, "val_bytes")
+        write_shard(sidecar, [1, *entries[1:]])
+        self.fails(65, sidecar.parent, "expected 0 bytes for BOS, token 0 of the split, found 1", **run)
+        write_shard(sidecar, entries[1:])
+        self.fails(65, sidecar, f"expected {len(entries)} entries, one a token, found {len(entries) - 1}", **run)
+        sidecar.unlink()
+        self.fails(66, "BYTE_COUNTS=sidecar", **run, BYTE_COUNTS="sidecar")
 
     def test_an_audit_of_no_document_is_no_success(self):
         out, _ = self.run_with(WORDS, "data_words")

@@ -1,4 +1,5 @@
 // A tokenizer, the text that it encodes and decodes, and the bytes that its pieces stand for.
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "data/byte_count.h"
@@ -29,9 +30,11 @@ void read(std::string_view bytes) {
   ids.insert(ids.begin(), 0);
   count_bytes(make_byte_table(tokenizer, 0), ids);
   const Tokenizer caseops(file.path(), 0, /*caseops=*/true);  // of others an Error
+  std::vector<std::uint16_t> counts;
   ids.clear();
-  caseops.encode("The NASA,\t\u00e9\ue001  xY", ids);
+  caseops.encode_counted("The NASA,\t\u00e9\ue001  xY", false, ids, counts);
   caseops.decode(ids);
+  if (ids.size() != counts.size()) std::abort();
   ids.insert(ids.begin(), 0);
   count_bytes(make_byte_table(caseops, 0), ids);
 }

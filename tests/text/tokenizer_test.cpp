@@ -71,6 +71,15 @@ TEST_P(AgainstPython, CountsTheBytesOfEachPieceAndOfTheNormalisedText) {
   }
 }
 
+TEST_P(AgainstPython, CountsTheBytesOfTheTextThatATokenStandsFor) {
+  for (const auto& sample : told["samples"]) {
+    Ids ids{static_cast<std::uint16_t>(tokenizer.bos_id())}, bytes{0};
+    tokenizer.encode_counted(sample["text"].get<std::string>(), false, ids, bytes);
+    EXPECT_EQ(ids, sample["ids"].get<Ids>());
+    EXPECT_EQ(bytes, sample["span_bytes"].get<Ids>()) << sample["text"];
+  }
+}
+
 // Where a window begins changes no token's bytes.
 TEST_P(AgainstPython, CountsATokenByTheThreeBeforeIt) {
   const ByteTable table = make_byte_table(tokenizer, 0);
@@ -270,21 +279,24 @@ TEST(ModelProto, ReadsEveryWireTypeAndStopsAtNonsense) {
   }
 }
 
-// The parts of a text give its ids.
+// The parts of a text give its ids and their bytes.
 void expect_splits(const Tokenizer& tokenizer) {
   std::string text;
   const char* words[] = {"licence", "and", "Wort", "(c)", "2004", "x-y", "NASA",
                          "über",    "  ",  "\n",   "☃",   ".",    "McX"};
   for (unsigned i = 0; i < 4000; ++i) text += std::string(words[i * 7919U % 97 % 13]) + " ";
-  const auto whole = encode(tokenizer, text);
+  Ids whole, whole_bytes;
+  tokenizer.encode_counted(text, false, whole, whole_bytes);
+  EXPECT_EQ(encode(tokenizer, text), whole);
   for (const std::size_t size : {1, 2, 10, 333, 5000}) {
     const auto parts = tokenizer.split(text, size);
     EXPECT_GT(parts.size(), text.size() / (size + 200));
-    Ids joined;
+    Ids joined, counted, bytes;
     std::string text_again;
     for (const auto part : parts) {
       const bool continued = !text_again.empty();
       text_again += part;
+      tokenizer.encode_counted(part, continued, counted, bytes);
       if (continued) {
         tokenizer.encode_continued(part, joined);
       } else {
@@ -293,6 +305,8 @@ void expect_splits(const Tokenizer& tokenizer) {
     }
     EXPECT_EQ(text_again, text);
     EXPECT_EQ(joined, whole) << size;
+    EXPECT_EQ(counted, whole) << size;
+    EXPECT_EQ(bytes, whole_bytes) << size;
   }
 }
 
