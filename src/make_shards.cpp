@@ -58,6 +58,12 @@ cxxopts::Options declare_options() {
       "PREFIX")("replace-invalid",
                 "turn bytes that are not UTF-8, and lone surrogates in JSON, into U+FFFD instead "
                 "of stopping")("force", "replace shards that are in DIR already")(
+      "byte-sidecar",
+      "also write PREFIX_val_bytes_000000.bin, ..., the bytes of text that each token of the "
+      "validation split stands for, by which train_gpt counts bits per byte")(
+      "caseops",
+      "write a capital as an operator before the small letter (train_gpt's CASEOPS_ENABLED=1); the "
+      "tokenizer has U+E001 to U+E004 as pieces")(
       "own-merges", "the vocab.bpe or .tiktoken table has not GPT-2's 50000 merges but its own")(
       "from-tokens",
       "FILE.npy is an array of integers, FILE.bin uint16 ids or a shard; without a name for "
@@ -83,7 +89,7 @@ tg::Separator parse_separator(const std::string& name) {
 // What counts for text alone, or for tokens alone.
 void check_kind(const cxxopts::ParseResult& given, bool from_tokens) {
   const std::vector<const char*> of_text = {"document-separator", "val-documents", "shuffle",
-                                            "replace-invalid"};
+                                            "replace-invalid", "byte-sidecar"};
   const std::vector<const char*> of_tokens = {"vocab-size"};
   for (const char* other : from_tokens ? of_text : of_tokens) {
     REQUIRE(given.count(other) == 0, ExitCode::usage, "--{} is for {}; see make_shards --help",
@@ -117,6 +123,8 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   options.name_prefix = given["name-prefix"].as<std::string>();
   options.replace_invalid = given.count("replace-invalid") > 0;
   options.force = given.count("force") > 0;
+  options.byte_sidecar = given.count("byte-sidecar") > 0;
+  options.caseops = given.count("caseops") > 0;
   options.own_merges = given.count("own-merges") > 0;
   REQUIRE(options.shard_tokens >= 1 && options.shard_tokens <= 2147483647, ExitCode::usage,
           "--shard-tokens: expected 1 to 2147483647, found {}", options.shard_tokens);
@@ -147,7 +155,7 @@ void print_split(const char* name, const tg::ShardingReport::Split& split, bool 
 }
 
 void print_baselines(const tg::ShardingOptions& options) {
-  const tg::Tokenizer tokenizer(options.tokenizer_path);
+  const tg::Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops);
   const auto& prefix = options.name_prefix;
   const tg::ShardSet train(options.out_dir, "train", tokenizer.pieces(), prefix);
   const tg::ShardSet val(options.out_dir, "val", tokenizer.pieces(), prefix);
@@ -166,6 +174,8 @@ void run(int argc, char** argv) {
   const bool no_val = options.val_documents == 0 && options.val_fraction == 0;
   REQUIRE(!baselines || (!options.tokenizer_path.empty() && !no_val), ExitCode::usage,
           "--baselines needs a tokenizer and a validation split");
+  REQUIRE(!options.byte_sidecar || !no_val, ExitCode::usage,
+          "--byte-sidecar needs a validation split");
   const tg::ShardingReport report = tg::make_shards(options);
   print_split("train", report.train, options.from_tokens);
   print_split("val", report.val, options.from_tokens);

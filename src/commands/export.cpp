@@ -16,13 +16,13 @@
 #include "commands/model_file.h"
 #include "commands/print.h"
 #include "config/check.h"
+#include "data/vocabulary.h"
 #include "files/atomic_file.h"
 #include "files/file.h"
 #include "files/folder.h"
 #include "files/json_file.h"
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
-#include "text/tokenizer.h"
 #include "weights/safetensors.h"
 
 namespace tg {
@@ -66,7 +66,8 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   std::vector<std::pair<std::string, std::string>> tokenizer_files;  // name, content
   const auto& tokenizer_path = settings.data.tokenizer_path;
   if (!tokenizer_path.empty()) {
-    const Tokenizer tokenizer(tokenizer_path, static_cast<int>(settings.model.vocab_size));
+    const auto tokenizer =
+        make_tokenizer(settings.data, static_cast<int>(settings.model.vocab_size));
     if (tokenizer.bos_id() >= 0) generation["bos_token_id"] = tokenizer.bos_id();
     constexpr std::int64_t kMaxSize = 1 << 30;
     auto bytes = read_whole_file(tokenizer_path, kMaxSize);

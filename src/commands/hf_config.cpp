@@ -33,6 +33,7 @@ nlohmann::json hf_config(const Settings& settings) {
       config[setting.name] = setting.value;
     }
   });
+  if (settings.data.caseops_enabled) config["caseops_enabled"] = true;
   return config;
 }
 
@@ -50,6 +51,7 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
   };
   for_each_setting(ModelConfig(), [&](const auto& setting) { take(setting.name); });
   take("train_seq_len");
+  take("caseops_enabled");
   const auto tokenizer = folder + "/tokenizer.model";
   std::error_code ignored;
   if (std::filesystem::exists(tokenizer, ignored)) settings["TOKENIZER_PATH"] = tokenizer;

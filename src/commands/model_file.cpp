@@ -12,6 +12,7 @@
 #include "commands/hf_config.h"
 #include "config/launch.h"
 #include "config/resolved.h"
+#include "data/vocabulary.h"
 #include "files/file.h"
 #include "process/machine.h"
 #include "run_log/metrics_reader.h"
@@ -122,7 +123,7 @@ Tokenizer open_tokenizer(const Settings& settings, std::string_view command) {
           "train_gpt {} needs a tokenizer (expected the path of one, found an empty "
           "TOKENIZER_PATH); give --tokenizer-path",
           command);
-  Tokenizer tokenizer(path);
+  auto tokenizer = make_tokenizer(settings.data);
   REQUIRE(tokenizer.pieces() <= settings.model.vocab_size, ExitCode::config,
           "{}: has {} pieces, more than VOCAB_SIZE={}; it is not this model's tokenizer", path,
           tokenizer.pieces(), settings.model.vocab_size);

@@ -20,6 +20,8 @@ struct DataConfig {
   std::string data_path = "./data/datasets/fineweb10B_sp1024";
   std::string shard_prefix = "fineweb";
   std::string tokenizer_path = "./data/tokenizers/fineweb_1024_bpe.model";
+  bool caseops_enabled = false;
+  ByteCountSource byte_counts = ByteCountSource::automatic;
   std::string text_key = "text";
   std::string run_id;
   std::int64_t seed = 1337;
@@ -35,6 +37,13 @@ struct DataConfig {
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path(),
          "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
+    line("caseops_enabled", s.caseops_enabled, anything, role::frozen,
+         "capitals are operators before small letters (CaseOps), in shards and wherever the "
+         "tokenizer meets text; it needs U+E001 to U+E004 as pieces");
+    line("byte_counts", s.byte_counts, anything, role::free,
+         "bytes of val_bpb: of the text before normalisation, from PREFIX_val_bytes_*.bin beside "
+         "the shards, or of what the tokenizer leaves of it; auto: those files where there are "
+         "any");
     line("text_key", s.text_key, anything, role::free,
          "key of the text in the objects of .jsonl and .json");
     line("run_id", s.run_id, anything, role::free.of_rank(),

@@ -120,15 +120,19 @@ Baselines text_baselines(const ShardSet& train, const ShardSet& val, const Token
   REQUIRE(val_counts.bytes > 0, ExitCode::bad_data, "the validation split {} stands for no text",
           val.pattern());
   const auto bytes = static_cast<double>(val_counts.bytes);
-  return {.byte_unigram = unigram_bits(byte_histogram(train_counts, tokenizer, table),
-                                       byte_histogram(val_counts, tokenizer, table)) /
-                          bytes,
+  std::optional<double> byte_unigram;
+  if (tokenizer.case_operators().empty()) {
+    byte_unigram = unigram_bits(byte_histogram(train_counts, tokenizer, table),
+                                byte_histogram(val_counts, tokenizer, table)) /
+                   bytes;
+  }
+  return {.byte_unigram = byte_unigram,
           .token_unigram = unigram_bits(train_counts.token, val_counts.token) / bytes,
           .token_bigram = bigram_bits(train_counts, val_counts) / bytes};
 }
 
 void log_baselines(const Baselines& scores) {
-  log_info("baseline byte_unigram val_bpb:{:.4f}", scores.byte_unigram);
+  if (scores.byte_unigram) log_info("baseline byte_unigram val_bpb:{:.4f}", *scores.byte_unigram);
   log_info("baseline token_unigram val_bpb:{:.4f}", scores.token_unigram);
   log_info("baseline token_bigram val_bpb:{:.4f}", scores.token_bigram);
 }

@@ -12,7 +12,8 @@
 namespace tg {
 
 struct Baselines {
-  double byte_unigram = 0, token_unigram = 0, token_bigram = 0;
+  std::optional<double> byte_unigram;  // absent with CaseOps: ids do not tell a text's capitals
+  double token_unigram = 0, token_bigram = 0;
 };
 
 // The shards' ids are the tokenizer's pieces. Errors: those of reading; bad_data (no bytes to

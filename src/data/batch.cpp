@@ -8,12 +8,16 @@
 namespace tg {
 namespace {
 
-std::int64_t count_targets(const ByteTable& table, const TokenOrder& order, std::int64_t begin,
+std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, std::int64_t begin,
                            std::span<const std::uint16_t> tokens) {
+  if (bytes.sidecar) return sidecar_bytes(*bytes.sidecar, begin + 1, std::ssize(tokens) - 1);
+  const ByteTable& table = *bytes.table;
   std::vector<std::uint16_t> before;
-  if (!table.by_pairs()) {
-    before.resize(static_cast<std::size_t>(std::min(begin, ByteCounter::context - 1)));
+  std::int64_t wanted = table.by_pairs() ? 0 : ByteCounter::context - 1;
+  while (std::ssize(before) < std::min(begin, wanted)) {
+    before.resize(static_cast<std::size_t>(std::min(begin, wanted)));
     order.read(begin - std::ssize(before), before);
+    if (table.may_escape(before.front())) wanted = 2 * std::ssize(before);
   }
   return count_bytes(table, tokens, before);
 }

@@ -9,7 +9,7 @@
 
 #include "base/span_log.h"
 #include "config/batch_shape.h"
-#include "data/byte_count.h"
+#include "data/text_bytes.h"
 #include "data/token_order.h"
 
 namespace tg {
@@ -27,7 +27,7 @@ struct HostBatch {
   TokenBuffer buffer;            // empty before the first next()
   std::int64_t tokens = 0;       // B * T + 1; 0: this rank has no micro-batch in this round
   std::int64_t seq_len = 0;      // T
-  std::int64_t text_bytes = 0;   // of text in the targets, if the layout has a byte table
+  std::int64_t text_bytes = 0;   // of text in the targets, if the layout counts them
   std::int64_t batch_index = 0;  // round of this source, from 0
   LoaderState after;             // to resume behind this batch
 
@@ -45,7 +45,7 @@ struct HostBatch {
 // How fill() reads a batch.
 struct BatchLayout {
   std::int64_t seq_len;              // T
-  const ByteTable* bytes = nullptr;  // counts the targets' bytes; outlives the source
+  const TextBytes* bytes = nullptr;  // counts the targets' bytes; outlives the source
   SpanLog* spans = nullptr;          // receives a span per read; outlives the source
 };
 

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "base/replaced.h"
+#include "text/caseops.h"
 
 namespace tg {
 namespace {
@@ -59,6 +60,8 @@ ByteTable make_byte_table(const Tokenizer& tokenizer, int vocab_size) {
     table.base_bytes[index] = static_cast<std::int16_t>(text.size() - leads);
     if (spaces.last_is_added) table.trailing_space[index] = !is_byte && text.ends_with(' ');
   }
+  table.case_operators = tokenizer.case_operators();
+  for (const auto id : table.case_operators) table.base_bytes[id] = 0;
   return table;
 }
 
@@ -68,7 +71,19 @@ std::int64_t count_unknown(const ByteTable& table, std::span<const std::uint16_t
   return count;
 }
 
+std::optional<int> ByteCounter::bytes_of_operator(std::uint16_t id) {
+  const bool is_text = escaped_;
+  escaped_ = !is_text && table_.may_escape(id);
+  if (std::ranges::find(table_.case_operators, id) == table_.case_operators.end()) return {};
+  return is_text ? static_cast<int>(kCaseOperatorBytes) : 0;
+}
+
 int ByteCounter::correction(std::uint16_t id) {
+  if (const auto bytes = bytes_of_operator(id)) {
+    behind_space_ = false;
+    spelled_ = 0;
+    return *bytes;
+  }
   const auto& spelling = table_.spelled_space;
   if (table_.boundary[id] != 0) {
     const bool added = behind_space_ && !table_.trailing_space.empty();

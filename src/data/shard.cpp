@@ -66,13 +66,17 @@ void check_unchanged(const File& file, const File::Version& before) {
 }  // namespace
 
 bool is_shard_name(std::string_view name, std::string_view prefix, std::string_view split) {
-  return name.ends_with(".bin") && name.starts_with(fmt::format("{}_{}_", prefix, split));
+  const auto begin = fmt::format("{}_{}", prefix, split);
+  if (!name.starts_with(begin) || !name.ends_with(".bin")) return false;
+  const auto rest = name.substr(begin.size());
+  return rest.starts_with('_') && rest.find("_bytes_") == std::string_view::npos;
 }
 
 std::optional<std::string> prefix_of_shard(const std::string& name, std::string_view split) {
   const auto at = name.rfind(fmt::format("_{}_", split));
-  if (at == std::string::npos || !name.ends_with(".bin")) return {};
-  return name.substr(0, at);
+  if (at == std::string::npos) return {};
+  auto prefix = name.substr(0, at);
+  return is_shard_name(name, prefix, split) ? std::optional(std::move(prefix)) : std::nullopt;
 }
 
 ShardSet::ShardSet(const std::string& dir, std::string_view split, int vocab_size,

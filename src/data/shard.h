@@ -18,7 +18,10 @@
 
 namespace tg {
 
-// Whether a file's name is PREFIX_SPLIT_*.bin.
+// Names a byte sidecar's files, PREFIX_val_bytes_*.bin (data/text_bytes.h), as a split's.
+inline constexpr std::string_view kSidecarSplit = "val_bytes";
+
+// Whether a file's name is PREFIX_SPLIT_*.bin, and not PREFIX_SPLIT*_bytes_*.bin.
 bool is_shard_name(std::string_view name, std::string_view prefix, std::string_view split);
 // The PREFIX of such a name; empty: it is none.
 std::optional<std::string> prefix_of_shard(const std::string& name, std::string_view split);

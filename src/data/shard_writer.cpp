@@ -25,8 +25,8 @@ std::vector<std::string> find_shards(const std::string& dir, const std::string& 
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(dir, error)) {
     const std::string name = entry.path().filename().string();
-    if (is_shard_name(name, prefix, "train") || is_shard_name(name, prefix, "val"))
-      found.push_back(entry.path().string());
+    const auto is_of = [&](std::string_view split) { return is_shard_name(name, prefix, split); };
+    if (is_of("train") || is_of("val") || is_of(kSidecarSplit)) found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   return found;

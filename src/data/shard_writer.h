@@ -11,7 +11,8 @@
 
 namespace tg {
 
-// The shards `prefix`_{train,val}_*.bin in `dir`, in order of their names.
+// The shards `prefix`_{train,val}_*.bin in `dir` and the files of a byte sidecar, in order of their
+// names.
 std::vector<std::string> find_shards(const std::string& dir, const std::string& prefix);
 
 class ShardWriter {

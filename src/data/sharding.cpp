@@ -4,11 +4,9 @@
 #include <filesystem>
 
 #include "base/error.h"
-#include "base/is_in.h"
 #include "base/log.h"
-#include "data/document_shuffle.h"
 #include "data/shard_writer.h"
-#include "data/splitmix64.h"
+#include "data/split_writer.h"
 #include "data/token_files.h"
 #include "files/file.h"
 #include "files/folder.h"
@@ -70,51 +68,6 @@ std::vector<std::string> find_files(const std::vector<std::string>& paths) {
   return files;
 }
 
-// A split's documents on their way to its shards.
-class SplitWriter {
- public:
-  SplitWriter(const ShardingOptions& options, const std::string& split)
-      : shards_(options.out_dir, options.name_prefix, split, options.shard_tokens) {
-    if (options.shuffle_seed) {
-      shuffle_.emplace(options.out_dir, key_of(*options.shuffle_seed, split));
-    }
-  }
-
-  void append(const DocumentEncoder::Part& part) {
-    report_.documents += part.begins_document;
-    report_.tokens += std::ssize(part.tokens);
-    report_.text_bytes += part.text_bytes;
-    if (shuffle_) {
-      shuffle_->append(part.tokens, part.begins_document);
-    } else {
-      shards_.append(part.tokens);
-    }
-  }
-
-  void append(std::span<const std::uint16_t> tokens) {
-    report_.tokens += std::ssize(tokens);
-    shards_.append(tokens);
-  }
-
-  // Completes the shards, without their names yet.
-  void finish() {
-    if (shuffle_) {
-      shuffle_->take([this](std::span<const std::uint16_t> tokens) { shards_.append(tokens); });
-    }
-    shards_.finish();
-    report_.shards = std::ssize(shards_.paths());
-  }
-  void commit() { shards_.commit(); }
-
-  bool wrote(const std::string& path) const { return is_in(shards_.paths(), path); }
-  const ShardingReport::Split& report() const { return report_; }
-
- private:
-  ShardWriter shards_;
-  std::optional<DocumentShuffle> shuffle_;
-  ShardingReport::Split report_;
-};
-
 void require_both_splits(const ShardingOptions& options, const ShardingReport::Split& train,
                          const ShardingReport::Split& val) {
   const std::int64_t documents = train.documents + val.documents;
@@ -148,7 +101,7 @@ ShardingReport commit(const ShardingOptions& options, SplitWriter& train, SplitW
 ShardingReport shard_tokens(const ShardingOptions& options) {
   std::optional<Tokenizer> tokenizer;
   if (!options.tokenizer_path.empty()) {
-    tokenizer.emplace(options.tokenizer_path, options.vocab_size);
+    tokenizer.emplace(options.tokenizer_path, options.vocab_size, options.caseops);
   }
   const int vocab_size = tokenizer ? tokenizer->pieces() : options.vocab_size;
   TokenFiles files({.paths = options.files,
@@ -171,10 +124,14 @@ ShardingReport shard_tokens(const ShardingOptions& options) {
 ShardingReport shard_text(const ShardingOptions& options) {
   const auto files = find_files(options.files);
   TextProgress progress("make_shards", files);
-  const Tokenizer tokenizer(options.tokenizer_path);
+  const Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops);
   require_whole_merges(tokenizer, options);
   DocumentReader reader(files, options.separator, options.replace_invalid, options.text_key);
-  DocumentEncoder encoder(tokenizer, reader, options.threads);
+  const auto is_val = [&](std::int64_t document) {
+    return is_validation_document(document, options.val_documents, options.val_fraction);
+  };
+  DocumentEncoder encoder(tokenizer, reader, options.threads,
+                          options.byte_sidecar ? is_val : DocumentEncoder::BytesWanted());
   prepare_directory(options);
   SplitWriter train(options, "train");
   SplitWriter val(options, "val");
@@ -183,11 +140,7 @@ ShardingReport shard_text(const ShardingOptions& options) {
   SplitWriter* split = &train;
   for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next()) {
     for (const auto& part : parts) {
-      if (part.begins_document) {
-        const bool is_val =
-            is_validation_document(documents++, options.val_documents, options.val_fraction);
-        split = is_val ? &val : &train;
-      }
+      if (part.begins_document) split = is_val(documents++) ? &val : &train;
       split->append(part);
     }
     progress.show(train.report().text_bytes + val.report().text_bytes,

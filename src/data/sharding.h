@@ -13,6 +13,8 @@ namespace tg {
 
 struct ShardingOptions {
   std::string tokenizer_path;  // with from_tokens it may be empty
+  bool caseops = false;        // the tokenizer's text is text/caseops.h's
+  bool byte_sidecar = false;   // also data/text_bytes.h's files of the validation split; of text
   std::string out_dir;
   // Folders stand for the text in them (text/text_files.h); "-": standard input.
   std::vector<std::string> files;

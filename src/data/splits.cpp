@@ -108,7 +108,7 @@ TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, 
           "empty TOKENIZER_PATH); set TOKENIZER_PATH, or give shards",
           data.data_path);
   auto vocabulary = read_vocabulary(data, vocab_size);
-  const TextCorpus corpus(std::move(files), data.tokenizer_path, vocab_size, making.threads,
+  const TextCorpus corpus(std::move(files), make_tokenizer(data, vocab_size), making.threads,
                           data.text_key, making.once_per_host);
   return {corpus.train(), corpus.val(), std::move(vocabulary)};
 }
@@ -120,8 +120,12 @@ std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_s
   auto files = synthetic ? std::vector<std::string>() : text_files(data);
   if (data.text_key != DataConfig().text_key && std::ranges::none_of(files, is_json_named))
     log_warn_once("TEXT_KEY={} has no effect: {} has no JSON", data.text_key, data.data_path);
+  if (!synthetic && files.empty()) return std::nullopt;
+  REQUIRE(data.byte_counts != ByteCountSource::sidecar, ExitCode::config,
+          "BYTE_COUNTS=sidecar and DATA_PATH={}, which has none (expected shards with "
+          "{}_{}_*.bin beside them); set BYTE_COUNTS=auto",
+          data.data_path, data.shard_prefix, kSidecarSplit);
   if (synthetic) return synthetic_splits(data, vocab_size);
-  if (files.empty()) return std::nullopt;
   return text_splits(data, std::move(files), vocab_size, making);
 }
 
@@ -135,6 +139,10 @@ TokenSplits open_shards(const DataConfig& data, int vocab_size, bool with_train)
   auto vocabulary = read_vocabulary(data, vocab_size);
   if (train) train->set_pieces(vocabulary.pieces);
   val->set_pieces(vocabulary.pieces);
+  if (auto sidecar = open_sidecar(data, *val)) {
+    if (!vocabulary.bytes) vocabulary.bytes.emplace();
+    vocabulary.bytes->sidecar = std::move(sidecar);
+  }
   return {train, val, std::move(vocabulary)};
 }
 

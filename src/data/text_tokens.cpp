@@ -37,8 +37,8 @@ std::string name_of(const std::vector<std::string>& files) {
 // The tokens, what makes them where that is this process, and the readers that wait for them.
 class TextCorpus::Work {
  public:
-  Work(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
-       int threads, const std::string& text_key, const OncePerHost& once_per_host);
+  Work(std::vector<std::string> files, Tokenizer tokenizer, int threads,
+       const std::string& text_key, const OncePerHost& once_per_host);
   ~Work();
 
   class Split final : public TokenSource {
@@ -110,15 +110,14 @@ class TextCorpus::Work {
   std::thread thread_;
 };
 
-TextCorpus::Work::Work(std::vector<std::string> files, const std::string& tokenizer_path,
-                       int vocab_size, int threads, const std::string& text_key,
-                       const OncePerHost& once_per_host)
+TextCorpus::Work::Work(std::vector<std::string> files, Tokenizer tokenizer, int threads,
+                       const std::string& text_key, const OncePerHost& once_per_host)
     : train(*this, SharedTokens::train, name_of(files) + " (train)"),
       val(*this, SharedTokens::val, name_of(files) + " (val)"),
       files_(std::move(files)),
       name_(name_of(files_)),
       text_key_(text_key),
-      tokenizer_(tokenizer_path, vocab_size),
+      tokenizer_(std::move(tokenizer)),
       progress_("tokenizing " + name_ + ":", files_) {
   require_bos(tokenizer_);
   std::shared_ptr<SharedTokens> own;
@@ -257,10 +256,9 @@ void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16
   }
 }
 
-TextCorpus::TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path,
-                       int vocab_size, int threads, const std::string& text_key,
-                       const OncePerHost& once_per_host)
-    : work_(std::make_shared<Work>(std::move(files), tokenizer_path, vocab_size, threads, text_key,
+TextCorpus::TextCorpus(std::vector<std::string> files, Tokenizer tokenizer, int threads,
+                       const std::string& text_key, const OncePerHost& once_per_host)
+    : work_(std::make_shared<Work>(std::move(files), std::move(tokenizer), threads, text_key,
                                    once_per_host)) {}
 
 std::shared_ptr<const TokenSource> TextCorpus::train() const {

@@ -8,6 +8,7 @@
 
 #include "data/shared_tokens.h"
 #include "data/token_source.h"
+#include "text/tokenizer.h"
 
 namespace tg {
 
@@ -19,11 +20,9 @@ class TextCorpus {
   // Starts to tokenise `files`, in order, in one process of the host: others, which the same
   // `once_per_host` connects with it, read its tokens and have no threads. text_key: of JSON's
   // objects, the text.
-  // Errors: those of the tokenizer (missing_input, bad_data, config: other than vocab_size, no
-  // BOS), in every process.
-  TextCorpus(std::vector<std::string> files, const std::string& tokenizer_path, int vocab_size,
-             int threads, const std::string& text_key = "text",
-             const OncePerHost& once_per_host = once_alone);
+  // Errors: config (the tokenizer has no BOS), in every process.
+  TextCorpus(std::vector<std::string> files, Tokenizer tokenizer, int threads,
+             const std::string& text_key = "text", const OncePerHost& once_per_host = once_alone);
 
   // Sources of one shard each, which may outlive the corpus; the last of the three to be destroyed
   // stops the threads. A read blocks until its tokens are made, or the text has ended. tokens() and

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/data_config.h"
-#include "data/byte_count.h"
+#include "data/text_bytes.h"
 
 namespace tg {
 
@@ -13,10 +13,13 @@ struct Vocabulary {
   int pieces = 0;
   std::string format{};              // the tokenizer's; empty without one
   std::string normalisation{};       // Tokenizer::normalisation()
-  std::optional<ByteTable> bytes{};  // absent without a tokenizer
+  std::optional<TextBytes> bytes{};  // absent without a tokenizer and a sidecar
   // Begins every document. BOS_ID=auto: the tokenizer's, else GPT-2's where its ids fit, else 1.
   int bos_id = 1;
 };
+
+// The tokenizer of TOKENIZER_PATH and CASEOPS_ENABLED. vocab_size, errors: as Tokenizer's.
+Tokenizer make_tokenizer(const DataConfig& data, int vocab_size = 0);
 
 // Errors: those of Tokenizer.
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size);

@@ -80,14 +80,16 @@ std::int64_t count_document(const ByteTable& table, std::uint16_t boundary,
 }  // namespace
 
 ByteAudit audit_bytes(const TokenSource& source, std::int64_t predictions,
-                      const Tokenizer& tokenizer, const ByteTable& table) {
+                      const Tokenizer& tokenizer, const TextBytes& bytes) {
   ByteAudit audit;
   Decoder decoder(tokenizer);
   std::optional<std::uint16_t> boundary;  // before the document; none: it began before the split
-  std::vector<std::uint16_t> document, chunk;
+  std::vector<std::uint16_t> document, chunk, entries;
+  std::int64_t in_sidecar = 0;  // of the document
   const auto add_document = [&] {
     if (!boundary || document.empty()) return;
-    const auto counted = count_document(table, *boundary, document);
+    const auto counted =
+        bytes.sidecar ? in_sidecar : count_document(*bytes.table, *boundary, document);
     const auto text = std::ssize(decoder.text(document));
     ++audit.documents;
     audit.tokens += std::ssize(document);
@@ -101,16 +103,20 @@ ByteAudit audit_bytes(const TokenSource& source, std::int64_t predictions,
   for (std::int64_t begin = 0; begin < all; begin += kChunk) {
     chunk.resize(static_cast<std::size_t>(std::min(kChunk, all - begin)));
     source.read_at(begin, chunk);
+    entries.resize(chunk.size());
+    if (bytes.sidecar) bytes.sidecar->read_at(begin, entries);
     for (std::int64_t i = 0; i < std::ssize(chunk); ++i) {
       const auto id = chunk[static_cast<std::size_t>(i)];
       if (tokenizer.kind(id) != Tokenizer::Kind::control) {
         document.push_back(id);
+        in_sidecar += entries[static_cast<std::size_t>(i)];
         continue;
       }
       add_document();
       if (begin + i > predictions) return audit;
       boundary = id;
       document.clear();
+      in_sidecar = 0;
     }
   }
   if (audit.documents == 0) add_document();

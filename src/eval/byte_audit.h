@@ -1,15 +1,15 @@
 #pragma once
-// Whether the byte table, the denominator of bits per byte, counts the bytes that the text has.
+// Whether the denominator of bits per byte is the number of bytes that the text has.
 #include <cstdint>
 
-#include "data/byte_count.h"
+#include "data/text_bytes.h"
 #include "data/token_source.h"
 
 namespace tg {
 
 struct ByteAudit {
   std::int64_t documents = 0, tokens = 0;
-  std::int64_t counted = 0;         // bytes by the table
+  std::int64_t counted = 0;         // bytes of val_bpb
   std::int64_t text = 0;            // bytes of the documents' texts
   std::int64_t differ = 0;          // documents of which both are not the same
   std::int64_t spelled_spaces = 0;  // spaces that SentencePiece's decoder leaves as U+2581
@@ -18,8 +18,8 @@ struct ByteAudit {
 // Of the documents that begin within the split's first predictions + 1 tokens: each begins behind a
 // control piece (BOS or EOS) and ends before the next. The split's last one, which may be cut,
 // counts where it is the only one. Their texts are what the tokenizer's library decodes them to, in
-// which the table has no part. Errors: those of reading.
+// which what counts has no part. Errors: those of reading.
 ByteAudit audit_bytes(const TokenSource& tokens, std::int64_t predictions,
-                      const Tokenizer& tokenizer, const ByteTable& table);
+                      const Tokenizer& tokenizer, const TextBytes& bytes);
 
 }  // namespace tg

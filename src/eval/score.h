@@ -9,7 +9,7 @@ namespace tg {
 
 struct Score {
   double loss;                // mean negative log-likelihood of a token, in nats
-  std::optional<double> bpb;  // Σnll / ln 2 / Σbytes; absent without a tokenizer
+  std::optional<double> bpb;  // Σnll / ln 2 / Σbytes; absent without tokenizer and sidecar
 };
 
 // Sums over what was scored, in fp64 on the device until score() asks: Σnll, tokens, bytes.

@@ -5,16 +5,23 @@
 namespace tg {
 
 SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
-                         const ByteTable* bytes, at::Device device)
+                         const TextBytes* bytes, at::Device device)
     : predictions_(predictions) {
   const auto host = at::zeros({predictions + 1 + length}, at::kUInt16);
   auto* const tokens = host.mutable_data_ptr<std::uint16_t>();
   source.read_at(0, {tokens, static_cast<std::size_t>(predictions + 1)});
   tokens_ = host.to(device);
   if (bytes == nullptr) return;
+  if (bytes->sidecar) {
+    const auto entries = at::empty({predictions}, at::kUInt16);
+    bytes->sidecar->read_at(
+        1, {entries.mutable_data_ptr<std::uint16_t>(), static_cast<std::size_t>(predictions)});
+    bytes_ = entries.to(at::kInt).to(device);
+    return;
+  }
   const auto counts = at::empty({predictions}, at::kShort);
   auto* const count = counts.mutable_data_ptr<std::int16_t>();
-  ByteCounter counter(*bytes);
+  ByteCounter counter(*bytes->table);
   counter.next(tokens[0]);
   for (std::int64_t i = 0; i < predictions; ++i)
     count[i] = static_cast<std::int16_t>(counter.next(tokens[i + 1]));

@@ -1,19 +1,20 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "data/byte_count.h"
+#include "data/text_bytes.h"
 #include "data/token_source.h"
 
 namespace tg {
 
-// A split's first tokens on the device, and how many bytes of text each stands for, two bytes each,
-// to be read again and again: a window of 2,048 at every 64 tokens reads each of them 32 times.
+// A split's first tokens on the device, and how many bytes of text each stands for, two bytes each
+// (four of a sidecar, whose counts are larger), to be read again and again: a window of 2,048 at
+// every 64 tokens reads each of them 32 times.
 class SplitTokens {
  public:
   // predictions + 1 tokens, and zeros after them for a last window of `length`. `bytes` may be
   // null. Errors: those of reading (bad_data, missing_input, io).
   SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
-              const ByteTable* bytes, at::Device device);
+              const TextBytes* bytes, at::Device device);
 
   std::int64_t predictions() const { return predictions_; }
   // Rows of `length` tokens, `stride` apart, from `begin` on → views [rows, length] uint16: what
@@ -25,14 +26,14 @@ class SplitTokens {
     return inputs(begin + 1, rows, length, stride);
   }
   bool has_bytes() const { return bytes_.defined(); }
-  // The bytes of these targets, [rows, length] int16.
+  // The bytes of these targets, [rows, length] int16 or int32.
   at::Tensor target_bytes(std::int64_t begin, std::int64_t rows, std::int64_t length,
                           std::int64_t stride) const;
 
  private:
   std::int64_t predictions_;
   at::Tensor tokens_;  // [predictions + 1 + length] uint16
-  at::Tensor bytes_;   // [predictions] int16, of the token after each; undefined without a table
+  at::Tensor bytes_;   // [predictions] of the token after each; undefined where nothing counts
 };
 
 }  // namespace tg

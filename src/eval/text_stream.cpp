@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/utf8.h"
+#include "text/caseops.h"
 
 namespace tg {
 
@@ -10,13 +11,24 @@ TextStream::TextStream(const Tokenizer& tokenizer, std::span<const std::uint16_t
                        OnText on_text)
     : tokenizer_(tokenizer),
       on_text_(std::move(on_text)),
-      continues_(!tokenizer.decode(prompt).empty()) {
+      continues_(!tokenizer.model().decode(prompt).empty()) {
+  if (!tokenizer.case_operators().empty()) pass_on_capitals(prompt);
   // Where there is no text yet, they decide whether the first word loses its space.
   if (!continues_) waiting_.assign(prompt.begin(), prompt.end());
 }
 
+// An operator's letters may come with any later token.
+void TextStream::pass_on_capitals(std::span<const std::uint16_t> prompt) {
+  CaseDecoder decoder;
+  decoder.add(tokenizer_.model().decode(prompt));
+  on_text_ = [decoder, on_text = std::move(on_text_)](std::string_view coded) mutable {
+    const auto text = decoder.add(coded);
+    if (!text.empty()) on_text(text);
+  };
+}
+
 void TextStream::add_bytes(std::uint16_t id) {
-  bytes_ += tokenizer_.decode({&id, 1});
+  bytes_ += tokenizer_.model().decode({&id, 1});
   const auto text = take_utf8(bytes_);
   if (!text.empty()) on_text_(text);
 }
@@ -25,7 +37,8 @@ void TextStream::add(std::uint16_t id) {
   if (tokenizer_.byte_level()) return add_bytes(id);
   waiting_.push_back(id);
   auto passed_on = waiting_.size();
-  auto text = continues_ ? tokenizer_.decode_continued(waiting_) : tokenizer_.decode(waiting_);
+  const auto& model = tokenizer_.model();
+  auto text = continues_ ? model.decode_continued(waiting_) : model.decode(waiting_);
   if (!continues_ && text.empty()) return;
   // The bytes of a character that is not whole are decoded as U+FFFD each: wait for the others.
   if (text.ends_with("\uFFFD")) {
@@ -33,7 +46,7 @@ void TextStream::add(std::uint16_t id) {
     if (!continues_ || waiting_.size() < kMostBytes) return;
     // Four that are no whole character: the first is the beginning of none.
     passed_on = 1;
-    text = tokenizer_.decode_continued(std::span(waiting_).first(passed_on));
+    text = model.decode_continued(std::span(waiting_).first(passed_on));
   }
   waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(passed_on));
   continues_ = true;

@@ -24,6 +24,7 @@ class TextStream {
   void add(std::uint16_t id);
 
  private:
+  void pass_on_capitals(std::span<const std::uint16_t> prompt);
   void add_bytes(std::uint16_t id);
 
   const Tokenizer& tokenizer_;

@@ -20,7 +20,7 @@ std::int64_t count_predictions(const Settings& settings, const TokenSource& toke
 }  // namespace
 
 Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
-                       std::optional<ByteTable> bytes, at::Device device,
+                       std::optional<TextBytes> bytes, at::Device device,
                        Communicator& communicator)
     : settings_(settings),
       io_(effective_io(settings)),
@@ -31,13 +31,13 @@ Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSour
       batch_loss_(device, replays_evaluations(settings)),
       predictions_(count_predictions(settings, *tokens_)),
       unknown_tokens_(read_all()) {
-  if (unknown_tokens_ > 0 && bytes_->unknown_hide_spaces) bytes_.reset();
+  if (unknown_tokens_ > 0 && bytes_->table->unknown_hide_spaces) bytes_.reset();
   if (bytes_ && bytes_->by_pairs() && io_.val_bytecount_device == CountDevice::cuda) {
-    device_bytes_ = to_device(*bytes_, device);
+    device_bytes_ = to_device(*bytes_->table, device);
   }
 }
 
-// → how many targets are unknown pieces, each counted once.
+// → how many targets are unknown pieces of 0 bytes, each counted once.
 std::int64_t Validation::read_all() const {
   const PeerWatch::Work reading(communicator_.watch(), "checking the validation tokens");
   std::vector<std::uint16_t> tokens;
@@ -45,7 +45,9 @@ std::int64_t Validation::read_all() const {
   const auto read = [&](const Place& place) {
     tokens.resize(static_cast<std::size_t>(place.tokens));
     tokens_->read_at(place.begin, tokens);
-    if (bytes_) unknown += count_unknown(*bytes_, std::span(tokens).subspan(1));
+    if (!bytes_) return;
+    check_sidecar(*bytes_, place.begin, tokens);
+    if (!bytes_->sidecar) unknown += count_unknown(*bytes_->table, std::span(tokens).subspan(1));
   };
   if (settings_.data.loader_order != LoaderOrder::strided) {
     constexpr std::int64_t chunk = 1 << 20;

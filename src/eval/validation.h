@@ -29,20 +29,22 @@ using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 // the whole split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first
 // shard on, VAL_TOKENS in all. Batches are read by the same pipeline as training's, with
 // VAL_PREFETCH, VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or, with
-// VAL_BYTECOUNT_DEVICE and a table by pairs, on the device. With GRAD_ACCUM_STEPS=auto
-// (measures_memory) a batch has at most as many sequences as fit in the GPU's memory.
+// VAL_BYTECOUNT_DEVICE and where pairs of tokens tell them, on the device. With
+// GRAD_ACCUM_STEPS=auto (measures_memory) a batch has at most as many sequences as fit in the GPU's
+// memory.
 class Validation {
  public:
-  // Reads all tokens that any rank will score, so that a bad one is found before training. Errors:
-  // those of the tokens. Without `bytes`, or with ids that may hide spaces, there is no bpb.
+  // Reads all tokens that any rank will score and their bytes in a sidecar, so that a bad one is
+  // found before training. Errors: those of the tokens and of check_sidecar(). Without `bytes`, or
+  // with ids that may hide spaces, there is no bpb.
   Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
-             std::optional<ByteTable> bytes, at::Device device, Communicator& communicator);
+             std::optional<TextBytes> bytes, at::Device device, Communicator& communicator);
 
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
-  const std::optional<ByteTable>& bytes() const { return bytes_; }
-  // How many tokens to predict are among ByteTable::unknown_ids. One that the strided order scores
-  // again counts once.
+  const std::optional<TextBytes>& bytes() const { return bytes_; }
+  // How many tokens to predict are among ByteTable::unknown_ids and count 0 bytes. One that the
+  // strided order scores again counts once.
   std::int64_t unknown_tokens() const { return unknown_tokens_; }
   // Sequences of `seq_len`, each rank its share of them. Waits for the device at the end, and
   // before each call of `on_progress`: every VAL_PROGRESS_LOG_EVERY batches and after the last one,
@@ -58,7 +60,7 @@ class Validation {
   const Settings& settings_;
   IoConfig io_;
   std::shared_ptr<const TokenSource> tokens_;
-  std::optional<ByteTable> bytes_;
+  std::optional<TextBytes> bytes_;
   std::optional<DeviceByteTable> device_bytes_;
   at::Device device_;
   Communicator& communicator_;

@@ -41,14 +41,16 @@ void LogSink::tokenizer_lines(const TokenizerFacts& tokenizer) const {
         "bytes; train the tokenizer with --byte_fallback=true",
         tokenizer.unknown_tokens);
   }
+  if (!tokenizer.byte_sidecar.empty())
+    log_info("val_bytes:sidecar pattern={}", tokenizer.byte_sidecar);
   const auto vocab = settings_.model.vocab_size;
   if (tokenizer.pieces < vocab) {
     log_info("tokenizer_pieces:{} (the other {} ids of VOCAB_SIZE={} are no token, of 0 bytes)",
              tokenizer.pieces, vocab - tokenizer.pieces, vocab);
   }
   if (!tokenizer.normalisation.empty()) {
-    log_info("tokenizer_normalises:{} (val_bpb is of the normalised text)",
-             tokenizer.normalisation);
+    log_info("tokenizer_normalises:{} (val_bpb is of the {})", tokenizer.normalisation,
+             tokenizer.byte_sidecar.empty() ? "normalised text" : "text before that");
   }
 }
 

@@ -21,7 +21,7 @@ struct Validated {
   void visit(V&& v) const {
     v("step", step, required(Unit::steps), "");
     v("val_loss", loss, required(Unit::nats), "mean of a token");
-    v("val_bpb", bpb, Unit::bits_per_byte, "absent without a tokenizer");
+    v("val_bpb", bpb, Unit::bits_per_byte, "absent without tokenizer and sidecar");
     v("val_time_ms", val_ms, Unit::ms, "that it took");
   }
 };
@@ -73,7 +73,7 @@ struct FinalScored {
   void visit(V&& v) const {
     v("name", name, required(), "of the score, as in log.txt");
     v("val_loss", loss, required(Unit::nats), "mean of a token");
-    v("val_bpb", bpb, Unit::bits_per_byte, "absent without a tokenizer");
+    v("val_bpb", bpb, Unit::bits_per_byte, "absent without tokenizer and sidecar");
     v("eval_time_ms", eval_ms, Unit::ms, "that it took");
     v("stride", if_any(stride), Unit::tokens, "of sliding windows; else absent");
   }

@@ -31,6 +31,7 @@ struct TokenizerFacts {
   std::string normalisation;        // what it changes of a text; empty: nothing
   std::int64_t unknown_tokens = 0;  // to predict in the validation split, of 0 bytes each
   bool has_val_bpb = true;          // those do not hide spaces
+  std::string byte_sidecar{};       // files that count the bytes; empty: the tokenizer counts
 };
 
 // What ITERATIONS steps read, and of what.
@@ -108,6 +109,8 @@ struct RunStarted {
       "unknown pieces to predict in the validation split, of 0 bytes each; absent likewise");
     v("tokenizer_normalises", tokenizer ? if_any(tokenizer->normalisation) : std::nullopt,
       Unit::none, "what of the text it changes; absent where nothing");
+    v("byte_sidecar", tokenizer ? if_any(tokenizer->byte_sidecar) : std::nullopt, Unit::none,
+      "files of the byte sidecar that val_bpb counts by; absent where the tokenizer counts");
   }
 };
 

@@ -58,6 +58,14 @@ void ByteLevelBpe::encode(std::string_view text, std::vector<std::uint16_t>& ids
   });
 }
 
+void ByteLevelBpe::encode_parts(std::string_view text, bool /*continued*/,
+                                std::vector<std::uint16_t>& ids,
+                                std::vector<std::string>& parts) const {
+  const auto before = ids.size();
+  encode(text, ids);
+  for (std::size_t i = before; i < ids.size(); ++i) parts.push_back(pieces_[ids[i]]);
+}
+
 std::string ByteLevelBpe::decode(std::span<const std::uint16_t> ids) const {
   std::string bytes;
   for (const auto id : ids) {

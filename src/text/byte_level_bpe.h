@@ -23,6 +23,8 @@ class ByteLevelBpe final : public TokenizerModel {
   void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override {
     encode(part, ids);
   }
+  void encode_parts(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
+                    std::vector<std::string>& parts) const override;
   std::string decode(std::span<const std::uint16_t> ids) const override;
   std::string decode_continued(std::span<const std::uint16_t> ids) const override {
     return decode(ids);

@@ -22,9 +22,11 @@ void require_bos(const Tokenizer& tokenizer) {
       "the tokenizer has no BOS piece, which every document begins with; train it with a bos_id");
 }
 
-DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads)
+DocumentEncoder::DocumentEncoder(const Tokenizer& tokenizer, DocumentReader& reader, int threads,
+                                 BytesWanted bytes_wanted)
     : tokenizer_(tokenizer),
       reader_(reader),
+      bytes_wanted_(std::move(bytes_wanted)),
       loss_(tokenizer),
       most_in_flight_(2 * static_cast<std::size_t>(threads) + 1) {
   assert(threads > 0);
@@ -78,8 +80,10 @@ std::vector<DocumentEncoder::Text> DocumentEncoder::take_texts() {
       }
       const auto shared = std::make_shared<const Document>(std::move(*document));
       loss_.add(shared->text);
+      const bool wanted = bytes_wanted_ && bytes_wanted_(documents_);
+      ++documents_;
       for (const std::string_view part : tokenizer_.split(shared->text, part_bytes)) {
-        texts_.push_back({shared, part, part.data() == shared->text.data()});
+        texts_.push_back({shared, part, part.data() == shared->text.data(), wanted});
       }
     }
     bytes += texts_.front().text.size();
@@ -89,20 +93,29 @@ std::vector<DocumentEncoder::Text> DocumentEncoder::take_texts() {
   return texts;
 }
 
+DocumentEncoder::Part DocumentEncoder::encode(const Text& text) const {
+  Part part{.tokens = {},
+            .bytes = {},
+            .text_bytes = static_cast<std::int64_t>(text.text.size()),
+            .begins_document = text.begins_document};
+  if (part.begins_document) {
+    part.tokens.push_back(static_cast<std::uint16_t>(tokenizer_.bos_id()));
+    if (text.bytes_wanted) part.bytes.push_back(0);
+  }
+  if (text.bytes_wanted) {
+    tokenizer_.encode_counted(text.text, !part.begins_document, part.tokens, part.bytes);
+  } else if (part.begins_document) {
+    tokenizer_.encode(text.text, part.tokens);
+  } else {
+    tokenizer_.encode_continued(text.text, part.tokens);
+  }
+  return part;
+}
+
 std::vector<DocumentEncoder::Part> DocumentEncoder::encode(const std::vector<Text>& texts) const {
   std::vector<Part> parts;
-  for (const Text& text : texts) {
-    Part part{.tokens = {},
-              .text_bytes = static_cast<std::int64_t>(text.text.size()),
-              .begins_document = text.begins_document};
-    if (part.begins_document) {
-      part.tokens.push_back(static_cast<std::uint16_t>(tokenizer_.bos_id()));
-      tokenizer_.encode(text.text, part.tokens);
-    } else {
-      tokenizer_.encode_continued(text.text, part.tokens);
-    }
-    parts.push_back(std::move(part));
-  }
+  parts.reserve(texts.size());
+  for (const Text& text : texts) parts.push_back(encode(text));
   return parts;
 }
 

@@ -243,4 +243,20 @@ void SentencePieceModel::encode_continued(std::string_view part,
   ids.insert(ids.end(), guarded.begin() + std::ssize(guard), guarded.end());
 }
 
+void SentencePieceModel::encode_parts(std::string_view text, bool continued,
+                                      std::vector<std::uint16_t>& ids,
+                                      std::vector<std::string>& parts) const {
+  std::vector<std::uint16_t> guard;
+  std::string guarded;
+  if (continued) {
+    encode(guard_word, guard);
+    text = guarded.append(guard_word).append(text);
+  }
+  const auto encoded = processor_->EncodeAsImmutableProto({text.data(), text.size()});
+  for (std::size_t i = guard.size(); i < encoded.pieces_size(); ++i) {
+    ids.push_back(static_cast<std::uint16_t>(encoded.pieces(static_cast<int>(i)).id()));
+    parts.emplace_back(encoded.pieces(static_cast<int>(i)).surface());
+  }
+}
+
 }  // namespace tg

@@ -28,6 +28,9 @@ class SentencePieceModel final : public TokenizerModel {
   int unknown_id() const override;
   void encode(std::string_view text, std::vector<std::uint16_t>& ids) const override;
   void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const override;
+  // A unigram model's long text takes the library's memory here.
+  void encode_parts(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
+                    std::vector<std::string>& parts) const override;
   std::string decode(std::span<const std::uint16_t> ids) const override;
   std::string decode_continued(std::span<const std::uint16_t> ids) const override;
   std::string keeping_flags() const override;

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 
 #include "base/error.h"
 #include "files/file.h"
 #include "text/bpe_vocabulary.h"
 #include "text/byte_level_bpe.h"
+#include "text/caseops.h"
 #include "text/sentencepiece_model.h"
 
 namespace tg {
@@ -39,7 +41,7 @@ std::string read_tokenizer_file(const std::string& path) {
   return bytes;
 }
 
-Tokenizer::Tokenizer(const std::string& path, int vocab_size)
+Tokenizer::Tokenizer(const std::string& path, int vocab_size, bool caseops)
     : path_(path), model_(open_model(path)) {
   const int count = pieces();
   const bool padded = byte_level() && vocab_size > count;
@@ -48,6 +50,70 @@ Tokenizer::Tokenizer(const std::string& path, int vocab_size)
       "VOCAB_SIZE={} does not match tokenizer vocab_size={}; set VOCAB_SIZE={} or choose another "
       "TOKENIZER_PATH than {}",
       vocab_size, count, count, path);
+  if (caseops) find_case_operators();
+}
+
+void Tokenizer::find_case_operators() {
+  for (const auto& op : kCaseOperators) {
+    const auto code = 0xe001 + case_operators_.size();
+    for (int id = 0; id < pieces(); ++id) {
+      if (piece(id).find(op) == std::string::npos) continue;
+      REQUIRE(piece(id) == op && kind(id) == Kind::normal, ExitCode::config,
+              "tokenizer {} is not for CaseOps (expected U+{:X} as a piece of its own, found it in "
+              "piece {}); train it with --user_defined_symbols, or leave out CASEOPS_ENABLED=1 or "
+              "--caseops",
+              path_, code, id);
+      case_operators_.push_back(static_cast<std::uint16_t>(id));
+    }
+    REQUIRE(case_operators_.size() == code - 0xe000, ExitCode::config,
+            "tokenizer {} is not for CaseOps (expected U+E001 to U+E004 as pieces, found no "
+            "U+{:X}); train it with --user_defined_symbols, or leave out CASEOPS_ENABLED=1 or "
+            "--caseops",
+            path_, code);
+  }
+}
+
+void Tokenizer::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
+  if (case_operators_.empty()) return model_->encode(text, ids);
+  model_->encode(encode_case(text), ids);
+}
+
+void Tokenizer::encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const {
+  if (case_operators_.empty()) return model_->encode_continued(part, ids);
+  model_->encode_continued(encode_case(part), ids);
+}
+
+void Tokenizer::encode_counted(std::string_view text, bool continued,
+                               std::vector<std::uint16_t>& ids,
+                               std::vector<std::uint16_t>& bytes) const {
+  std::vector<std::string> parts;
+  const bool caseops = !case_operators_.empty();
+  model_->encode_parts(caseops ? encode_case(text) : text, continued, ids, parts);
+  CaseDecoder decoder;
+  for (const auto& part : parts) {
+    const auto count = caseops ? decoder.add(part).size() : part.size();
+    constexpr auto kMost = std::numeric_limits<std::uint16_t>::max();
+    REQUIRE(count <= kMost, ExitCode::bad_data,
+            "a byte sidecar cannot hold {} bytes of text of one token (expected at most {}); "
+            "shorten such white space, or write shards without --byte-sidecar",
+            count, kMost);
+    bytes.push_back(static_cast<std::uint16_t>(count));
+  }
+}
+
+std::string Tokenizer::decode(std::span<const std::uint16_t> ids) const {
+  auto text = model_->decode(ids);
+  return case_operators_.empty() ? text : CaseDecoder().add(text);
+}
+
+std::string Tokenizer::decode_continued(std::span<const std::uint16_t> ids) const {
+  auto text = model_->decode_continued(ids);
+  return case_operators_.empty() ? text : CaseDecoder().add(text);
+}
+
+std::string Tokenizer::normalized(std::string_view text) const {
+  if (case_operators_.empty()) return model_->normalized(text);
+  return CaseDecoder().add(model_->normalized(encode_case(text)));
 }
 
 std::vector<std::string_view> Tokenizer::split(std::string_view text, std::size_t size) const {

@@ -42,6 +42,10 @@ class TokenizerModel {
   virtual int unknown_id() const = 0;
   virtual void encode(std::string_view text, std::vector<std::uint16_t>& ids) const = 0;
   virtual void encode_continued(std::string_view part, std::vector<std::uint16_t>& ids) const = 0;
+  // As encode() or, `continued`, encode_continued(); appends for each id the part of `text` that it
+  // stands for. The parts follow each other; what normalisation takes at the ends is in none.
+  virtual void encode_parts(std::string_view text, bool continued, std::vector<std::uint16_t>& ids,
+                            std::vector<std::string>& parts) const = 0;
   virtual std::string decode(std::span<const std::uint16_t> ids) const = 0;
   virtual std::string decode_continued(std::span<const std::uint16_t> ids) const = 0;
   virtual std::string keeping_flags() const { return {}; }

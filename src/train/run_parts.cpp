@@ -115,11 +115,13 @@ std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& pa
 
 std::optional<TokenizerFacts> describe(const Vocabulary& vocabulary, const Validation& validation) {
   if (vocabulary.format.empty()) return {};
+  const auto& sidecar = vocabulary.bytes->sidecar;
   return TokenizerFacts{.format = vocabulary.format,
                         .pieces = vocabulary.pieces,
                         .normalisation = vocabulary.normalisation,
                         .unknown_tokens = validation.unknown_tokens(),
-                        .has_val_bpb = validation.bytes().has_value()};
+                        .has_val_bpb = validation.bytes().has_value(),
+                        .byte_sidecar = sidecar ? sidecar->pattern() : ""};
 }
 
 std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,

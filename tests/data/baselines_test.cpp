@@ -35,7 +35,8 @@ TEST(Baselines, AreTheEntropiesOfTheirCounts) {
   // 15 predictions: 8 spaces, 7 letters. Scored: space, letter, letter: 3 bytes.
   const double p_space = 9.0 / (15 + 512), p_letter = 8.0 / (15 + 512);
   EXPECT_NEAR(scores.token_unigram, -(std::log2(p_space) + 2 * std::log2(p_letter)) / 3, 1e-12);
-  EXPECT_NEAR(scores.byte_unigram, -(std::log2(9.0 / 271) + 2 * std::log2(8.0 / 271)) / 3, 1e-12);
+  EXPECT_NEAR(scores.byte_unigram.value(), -(std::log2(9.0 / 271) + 2 * std::log2(8.0 / 271)) / 3,
+              1e-12);
   // letter -> space 8 of 8, space -> letter 7 of 7, letter -> letter never.
   EXPECT_NEAR(scores.token_bigram,
               -(std::log2((8 + 10 * p_space) / 18) + std::log2((7 + 10 * p_letter) / 17) +

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "data/shard.h"
 #include "data/shard_writer.h"
@@ -34,9 +36,11 @@ std::string sentence(int index) {
       "Document {} grants you a copyright licence to reproduce the work, über alles.", index);
 }
 
+const std::string kCaseOpsModel = std::string(TEST_DATA_DIR) + "/data_caseops.model";
+
 // The documents of a split, decoded.
-std::vector<std::string> documents(const std::string& dir, const std::string& split) {
-  const Tokenizer tokenizer(kModel);
+std::vector<std::string> documents(const std::string& dir, const std::string& split,
+                                   const Tokenizer& tokenizer = Tokenizer(kModel)) {
   std::vector<Ids> found;
   for (const std::uint16_t id : all_tokens(dir, split)) {
     if (id == tokenizer.bos_id()) {
@@ -84,6 +88,104 @@ TEST(MakeShards, WritesTheSameFilesWithAnyNumberOfThreads) {
   EXPECT_TRUE(train[27] == long_text);
 }
 
+// A sidecar's entries as the shards are read.
+Ids sidecar(const std::string& dir) {
+  return all_tokens(dir, std::string(kSidecarSplit), 1 << 16);
+}
+
+TEST(MakeShards, WritesCapitalsAsOperatorsAndGivesThemBack) {
+  const TempDir dir;
+  const std::string text =
+      "McDonald of NASA said: \"I grant YOU a licence.\"\nThe Work\naB xYZ \ue001 \ue004 É\n"
+      "small\n";
+  write_file(dir / "in", text);
+  const auto outcome = run(dir,
+                           fmt::format("--caseops --document-separator line --val-documents 1 "
+                                       "--out {} {}",
+                                       dir / "out", dir / "in"),
+                           kCaseOpsModel);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Tokenizer tokenizer(kCaseOpsModel, 0, /*caseops=*/true);
+  std::string again;
+  for (const char* split : {"val", "train"})
+    for (const auto& document : documents(dir / "out", split, tokenizer)) again += document + "\n";
+  EXPECT_EQ(again, text);
+  const auto refused =
+      run(dir, fmt::format("--caseops --force --out {} {}", dir / "out", dir / "in"));
+  EXPECT_EQ(refused.code, 78);
+  expect_part(refused.err, "is not for CaseOps (expected U+E001 to U+E004 as pieces");
+}
+
+// Those of tests/fixtures/caseops.py, for documents that are read as a whole and in parts.
+TEST(MakeShards, WritesTheBytesOfTextThatEachTokenStandsFor) {
+  const TempDir dir;
+  const auto told =
+      nlohmann::json::parse(read_file(std::string(TEST_DATA_DIR) + "/data_tokens.json"));
+  for (const std::string name : {"data_caseops", "data_bpe", "data_suffix"}) {
+    std::string lines;
+    Ids tokens, bytes;
+    for (const auto& sample : told[name]["samples"]) {
+      if (sample["text"] == "") continue;
+      lines += nlohmann::json{{"text", sample["text"]}}.dump() + "\n";
+      for (const auto& id : sample["ids"]) tokens.push_back(id);
+      for (const auto& count : sample["span_bytes"]) bytes.push_back(count);
+    }
+    write_file(dir / "in.jsonl", lines + lines);
+    const auto outcome = run(
+        dir,
+        fmt::format("{} --byte-sidecar --force --val-documents {} --shard-tokens 50 --out {} {}",
+                    name == "data_caseops" ? "--caseops" : "", std::ranges::count(lines, '\n'),
+                    dir / "out", dir / "in.jsonl"),
+        std::string(TEST_DATA_DIR) + "/" + name + ".model");
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(all_tokens(dir / "out", "val"), tokens) << name;
+    EXPECT_EQ(all_tokens(dir / "out", "train"), tokens) << name;
+    EXPECT_EQ(sidecar(dir / "out"), bytes) << name;
+  }
+}
+
+TEST(MakeShards, CountsEveryByteOfALongDocumentInItsPartsAndOfGpt2sPieces) {
+  const TempDir dir;
+  std::string text = " ";
+  for (int i = 0; i < 3000; ++i) text += sentence(i) + (i % 7 == 0 ? " NASA" : "\n");
+  write_file(dir / "a.txt", text);
+  write_file(dir / "b.txt", "short");
+  write_file(dir / "vocab.bpe", nlohmann::json::parse(read_file(std::string(TEST_DATA_DIR) +
+                                                                "/gpt2_tokens.json"))["merge_list"]
+                                    .get<std::string>());
+  const struct {
+    std::string flags, model;
+    std::int64_t lost;  // bytes: the space at the begin
+  } cases[] = {{.flags = "--caseops", .model = kCaseOpsModel, .lost = 1},
+               {.flags = "--threads 3", .model = kModel, .lost = 1},
+               {.flags = "--own-merges", .model = dir / "vocab.bpe", .lost = 0}};
+  for (const auto& [flags, model, lost] : cases) {
+    const auto outcome =
+        run(dir,
+            fmt::format("{} --byte-sidecar --force --val-documents 1 --shard-tokens 9999 --out "
+                        "{} {} {}",
+                        flags, dir / "out", dir / "a.txt", dir / "b.txt"),
+            model);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const auto bytes = sidecar(dir / "out");
+    EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}), std::ssize(text) - lost)
+        << model;
+    EXPECT_EQ(ShardSet(dir / "out", kSidecarSplit, 1 << 16).count(),
+              ShardSet(dir / "out", "val", 512 + 300).count());
+  }
+}
+
+TEST(MakeShards, RefusesATokenOfMoreBytesThanASidecarHolds) {
+  const TempDir dir;
+  write_file(dir / "a.txt", "one" + std::string(65'536, ' ') + "the");
+  write_file(dir / "b.txt", "three");
+  const auto outcome = run(dir, fmt::format("--byte-sidecar --val-documents 1 --out {} {} {}",
+                                            dir / "out", dir / "a.txt", dir / "b.txt"));
+  EXPECT_EQ(outcome.code, 65);
+  expect_part(outcome.err, "cannot hold 65539 bytes of text of one token (expected at most 65535)");
+  EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
+}
+
 class MakeShuffledShards : public testing::Test {
  protected:
   // 200 documents, every tenth for validation.
@@ -113,6 +215,19 @@ TEST_F(MakeShuffledShards, HaveTheSameDocumentsInAnotherOrder) {
     std::ranges::sort(shuffled);
     EXPECT_EQ(plain, shuffled);
   }
+}
+
+TEST_F(MakeShuffledShards, HaveASidecarInTheirOrder) {
+  const auto outcome = make("out", "--byte-sidecar --shuffle 7 " + (dir / "in"));
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Tokenizer tokenizer(kModel);
+  Ids expected;
+  for (const auto& document : documents(dir / "out", "val")) {
+    Ids ids;
+    expected.push_back(0);
+    tokenizer.encode_counted(document, false, ids, expected);
+  }
+  EXPECT_EQ(sidecar(dir / "out"), expected);
 }
 
 TEST_F(MakeShuffledShards, DependOnTheSeedAlone) {
@@ -268,8 +383,10 @@ TEST(MakeShards, NeverMixesItsShardsWithOlderOnes) {
   EXPECT_EQ(refused.code, 73);
   expect_part(refused.err, "replace them with --force");
   EXPECT_EQ(find_shards(dir / "out", "fineweb"), many);
+  ASSERT_EQ(run(dir, arguments + " 1000 --force --byte-sidecar").code, 0);
+  EXPECT_EQ(find_shards(dir / "out", "fineweb").size(), 3U);
   ASSERT_EQ(run(dir, arguments + " 1000 --force").code, 0);
-  EXPECT_EQ(find_shards(dir / "out", "fineweb").size(), 2U);
+  EXPECT_EQ(find_shards(dir / "out", "fineweb").size(), 2U) << "the sidecar is of other shards";
 }
 
 TEST(MakeShards, RefusesWhatItCannotDoInOneLineWithItsExitCode) {
@@ -296,6 +413,12 @@ TEST(MakeShards, RefusesWhatItCannotDoInOneLineWithItsExitCode) {
       {.arguments = "--out DIR/o --baselines --val-fraction 0 DIR/in",
        .code = 64,
        .part = "--baselines needs"},
+      {.arguments = "--out DIR/o --byte-sidecar --val-fraction 0 DIR/in",
+       .code = 64,
+       .part = "--byte-sidecar needs a validation split"},
+      {.arguments = "--out DIR/o --from-tokens --byte-sidecar DIR/in",
+       .code = 64,
+       .part = "--byte-sidecar is for text"},
       {.arguments = "--out DIR/o --vocab-size 9 DIR/in", .code = 64, .part = "--vocab-size is for"},
       {.arguments = "--out DIR/o --from-tokens --shuffle 1 DIR/in",
        .code = 64,

@@ -152,6 +152,21 @@ TEST(Splits, TakesTheTextOfItsKeyAndSaysWhereThatHasNoEffect) {
             "WARN rank=0: TEXT_KEY=content has no effect: " + (dir / "b.txt") + " has no JSON\n");
 }
 
+TEST(Splits, TokenisesTextOfCaseOpsAndCountsTheBytesOfItsCapitals) {
+  const TempDir dir;
+  std::string text;
+  for (int i = 0; i < 20; ++i) text += fmt::format("The NASA licence Xy {}\n\n", i);
+  write_file(dir / "a.txt", text);
+  auto data = config(dir / "a.txt", std::string(TEST_DATA_DIR) + "/data_caseops.model");
+  data.caseops_enabled = true;
+  const auto splits = open_splits(data, 420);
+  const Tokenizer tokenizer(data.tokenizer_path, 0, /*caseops=*/true);
+  std::vector<std::uint16_t> tokens(static_cast<std::size_t>(splits.val->tokens(0)));
+  splits.val->read_at(0, tokens);
+  EXPECT_EQ(tokenizer.decode(tokens), "The NASA licence Xy 19");
+  EXPECT_EQ(count_bytes(*splits.vocabulary.bytes->table, tokens), 22);
+}
+
 TEST(Splits, NeedsATokenizerOfTheVocabularysSizeForText) {
   const TempDir dir;
   write_documents(dir / "a.txt", 40);

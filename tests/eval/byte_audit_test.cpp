@@ -34,7 +34,7 @@ using Documents = std::vector<std::string>;
 class ByteAuditTest : public testing::Test {
  protected:
   static Tokenizer open(const std::string& name) {
-    return Tokenizer(TEST_DATA_DIR "/" + name + ".model");
+    return Tokenizer(TEST_DATA_DIR "/" + name + ".model", 0, /*caseops=*/name == "data_caseops");
   }
   static std::vector<std::uint16_t> encode(const Tokenizer& tokenizer, const Documents& documents) {
     std::vector<std::uint16_t> ids;
@@ -46,7 +46,8 @@ class ByteAuditTest : public testing::Test {
   }
   // Of the documents that begin within the first `predictions` + 1 tokens.
   ByteAudit audit(const Documents& documents, std::int64_t predictions = 1000) {
-    return audit_bytes(Tokens(encode(tokenizer, documents)), predictions, tokenizer, table);
+    return audit_bytes(Tokens(encode(tokenizer, documents)), predictions, tokenizer,
+                       {.table = table});
   }
 
   const Tokenizer tokenizer = open("data_bpe");
@@ -73,14 +74,43 @@ TEST_F(ByteAuditTest, SpacesAreOneByteHoweverTheTokenizerWritesThem) {
   const std::int64_t bytes = 31 + 1 + 1 + 23;
   for (const char* name : {"data_exact", "data_words", "data_suffix"}) {
     const auto other = open(name);
-    const auto found =
-        audit_bytes(Tokens(encode(other, documents)), 1000, other, make_byte_table(other, 0));
+    const auto found = audit_bytes(Tokens(encode(other, documents)), 1000, other,
+                                   {.table = make_byte_table(other, 0)});
     EXPECT_EQ(found.documents, 4) << name;
     EXPECT_EQ(found.text, bytes) << name;
     EXPECT_EQ(found.counted, bytes) << name;
     EXPECT_EQ(found.differ, 0) << name;
     EXPECT_EQ(found.spelled_spaces > 0, name != std::string("data_exact")) << name;
   }
+}
+
+TEST_F(ByteAuditTest, OperatorsOfCapitalsAreNoBytesOfTheText) {
+  const auto other = open("data_caseops");
+  const auto found =
+      audit_bytes(Tokens(encode(other, {"The NASA of \ue001 and \ue004\ue004.", "aB", "left out"})),
+                  1000, other, {.table = make_byte_table(other, 0)});
+  EXPECT_EQ(found.documents, 2);
+  EXPECT_EQ(found.text, 27 + 2);
+  EXPECT_EQ(found.counted, found.text);
+  EXPECT_EQ(found.differ, 0);
+}
+
+TEST_F(ByteAuditTest, ASidecarIsComparedByItsEntries) {
+  std::vector<std::uint16_t> ids, entries;
+  for (const char* document : {"The licence.", "Another.", "left out"}) {
+    ids.push_back(static_cast<std::uint16_t>(tokenizer.bos_id()));
+    entries.push_back(0);
+    tokenizer.encode_counted(document, false, ids, entries);
+  }
+  const auto audit_of = [&] {
+    return audit_bytes(Tokens(ids), 1000, tokenizer,
+                       {.table = {}, .sidecar = std::make_shared<Tokens>(entries)});
+  };
+  EXPECT_EQ(audit_of().counted, 20);
+  EXPECT_EQ(audit_of().differ, 0);
+  ++entries[1];
+  EXPECT_EQ(audit_of().counted, 21);
+  EXPECT_EQ(audit_of().differ, 1);
 }
 
 TEST_F(ByteAuditTest, ATableThatCountsOtherwiseIsSeen) {
@@ -103,7 +133,7 @@ TEST_F(ByteAuditTest, MistakesThatCancelAreSeen) {
 TEST_F(ByteAuditTest, CharactersThatTheTokenizerDoesNotKnowAreSeen) {
   const auto odd = open("data_odd");
   const auto found = audit_bytes(Tokens(encode(odd, {"a ☃ b", "the Work", "left out"})), 1000, odd,
-                                 make_byte_table(odd, 0));
+                                 {.table = make_byte_table(odd, 0)});
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.differ, 1);
 }
@@ -117,7 +147,7 @@ TEST_F(ByteAuditTest, IdsThatAreNoTextAreSeen) {
     ids.push_back(static_cast<std::uint16_t>(bytes.bos_id()));
     bytes.encode(document, ids);
   }
-  const auto found = audit_bytes(Tokens(ids), 1000, bytes, make_byte_table(bytes, 0));
+  const auto found = audit_bytes(Tokens(ids), 1000, bytes, {.table = make_byte_table(bytes, 0)});
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.counted, 4);
   EXPECT_EQ(found.differ, 1);
@@ -127,14 +157,14 @@ TEST_F(ByteAuditTest, ADocumentBeginsBehindAControlPiece) {
   const auto eos = static_cast<std::uint16_t>(2);
   ASSERT_EQ(tokenizer.kind(eos), Tokenizer::Kind::control);
   std::vector<std::uint16_t> ids;
-  EXPECT_EQ(audit_bytes(Tokens(ids), 1000, tokenizer, table).documents, 0);
+  EXPECT_EQ(audit_bytes(Tokens(ids), 1000, tokenizer, {.table = table}).documents, 0);
   tokenizer.encode("began before the split", ids);
-  EXPECT_EQ(audit_bytes(Tokens(ids), 1000, tokenizer, table).documents, 0);
+  EXPECT_EQ(audit_bytes(Tokens(ids), 1000, tokenizer, {.table = table}).documents, 0);
   for (const char* document : {"The licence.", "", "Another.", "left out"}) {
     ids.push_back(eos);
     tokenizer.encode(document, ids);
   }
-  const auto found = audit_bytes(Tokens(ids), 1000, tokenizer, table);
+  const auto found = audit_bytes(Tokens(ids), 1000, tokenizer, {.table = table});
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.counted, 20);
   EXPECT_EQ(found.differ, 0);

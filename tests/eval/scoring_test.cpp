@@ -2,6 +2,7 @@
 // so that another order of summation is 1e-15.
 #include <algorithm>
 #include <numbers>
+#include <numeric>
 
 #include "eval/sliding_window.h"
 #include "tests/comm/ranks.h"
@@ -109,6 +110,20 @@ TEST(SlidingWindow, IsTheMeanOfEveryWindowsOwnTokensOnAnyNumberOfRanks) {
   }
 }
 
+// Sliding windows over the split count so many bytes in all.
+void expect_bytes(const Tokens& tokens, const TextBytes& counting, double bytes) {
+  const SplitTokens split(test::ListedTokens(tokens), kPredictions, kLength, &counting, at::kCPU);
+  for (const int world : {1, 3}) {
+    test::as_ranks(world, [&](Communicator& communicator) {
+      TestModel model(test::tiny_record());
+      const WindowOptions options{.length = kLength, .stride = kStride};
+      const auto score = sliding_window_score(model.gpt, split, options, at::kCPU,
+                                              {.graphs = false}, communicator);
+      EXPECT_NEAR(score.loss * kPredictions / std::numbers::ln2 / *score.bpb, bytes, 1e-6);
+    });
+  }
+}
+
 // Of a table that needs tokens from before a window, in windows that reach past the end.
 TEST(SlidingWindow, CountsTheBytesOfEveryTokenOnce) {
   auto tokens = random_tokens(4);
@@ -120,16 +135,15 @@ TEST(SlidingWindow, CountsTheBytesOfEveryTokenOnce) {
     for (std::uint16_t k = 0; k < 3; ++k) tokens[i + k] = 1 + k;
   const auto bytes = static_cast<double>(count_bytes(table, tokens));
   ASSERT_LT(bytes, 3 * kPredictions);
-  const SplitTokens split(test::ListedTokens(tokens), kPredictions, kLength, &table, at::kCPU);
-  for (const int world : {1, 3}) {
-    test::as_ranks(world, [&](Communicator& communicator) {
-      TestModel model(test::tiny_record());
-      const WindowOptions options{.length = kLength, .stride = kStride};
-      const auto score = sliding_window_score(model.gpt, split, options, at::kCPU,
-                                              {.graphs = false}, communicator);
-      EXPECT_NEAR(score.loss * kPredictions / std::numbers::ln2 / *score.bpb, bytes, 1e-6);
-    });
-  }
+  const TextBytes by_table{.table = table};
+  expect_bytes(tokens, by_table, bytes);
+}
+
+TEST(SlidingWindow, CountsTheBytesOfASidecar) {
+  auto entries = random_tokens(6);
+  entries[20] = 60'000;
+  const double bytes = std::accumulate(entries.begin() + 1, entries.end(), 0.0);
+  expect_bytes(random_tokens(4), {.sidecar = std::make_shared<test::ListedTokens>(entries)}, bytes);
 }
 
 TEST(SlidingWindow, NoScoreChangesWhenLaterTokensDo) {

@@ -14,7 +14,7 @@ namespace {
 
 using Ids = std::vector<std::uint16_t>;
 
-class TextStreamOf : public testing::TestWithParam<const char*> {
+class TextStreamOf : public testing::TestWithParam<std::string> {
  protected:
   Ids encode(std::string_view text) const {
     Ids ids;
@@ -51,7 +51,8 @@ class TextStreamOf : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(std::string("\uFFFD\uFFFD\uFFFD").starts_with(rest)) << rest;
   }
 
-  const Tokenizer tokenizer{std::string(TEST_DATA_DIR "/") + GetParam() + ".model"};
+  const Tokenizer tokenizer{TEST_DATA_DIR "/" + GetParam() + ".model", 0,
+                            GetParam() == "data_caseops"};
 };
 
 TEST_P(TextStreamOf, IsTheTextOfAllTokens) {
@@ -60,6 +61,7 @@ TEST_P(TextStreamOf, IsTheTextOfAllTokens) {
     expect_text_of_decode(prompt, random_ids(3000));
     // From the text's beginning, which loses a space where the tokenizer adds one.
     expect_text_of_decode(prompt, encode(" leading space,  tabs\tand words"));
+    expect_text_of_decode(prompt, encode("IN capitals: McDonald, XYLOPHONES"));
   }
 }
 
@@ -69,7 +71,7 @@ TEST_P(TextStreamOf, TakesTimeInProportionToTheTokens) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, TextStreamOf,
-                         testing::Values("data_bpe", "data_exact", "data_odd"));
+                         testing::Values("data_bpe", "data_exact", "data_odd", "data_caseops"));
 
 // Byte pieces: nothing until the last of a character's bytes.
 TEST(TextStreamTest, PassesOnACharacterWithItsLastByte) {

@@ -50,9 +50,22 @@ class ValidationTest : public testing::Test {
     }
   }
 
-  Validation make(const std::optional<ByteTable>& table_of_bytes) const {
-    return Validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
-                      table_of_bytes, at::kCPU, alone);
+  Validation make(const std::optional<TextBytes>& counting) const {
+    return Validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab), counting,
+                      at::kCPU, alone);
+  }
+  Validation make(const ByteTable& table_of_bytes) const {
+    return make(TextBytes{.table = table_of_bytes});
+  }
+  // One for each shard, in which every token counts its id and 7 more, BOS (1) none.
+  std::shared_ptr<const TokenSource> write_sidecar() {
+    for (std::size_t i = 0; i < shards.size(); ++i) {
+      auto entries = shards[i];
+      for (auto& entry : entries) entry = entry == 1 ? 0 : entry + 7;
+      test::write_file(dir / (fmt::format("fineweb_val_bytes_{:06}.bin", i)),
+                       test::shard_bytes(entries));
+    }
+    return open_sidecar(settings.data, ShardSet(dir.path(), "val", kVocab));
   }
 
   // Adds the losses and bytes of `count` sequences of `length` from `first` on, one at a time.
@@ -155,6 +168,25 @@ TEST_F(ValidationTest, WeightsAreScoredAsTheyAreWhileTrainingRoundsThem) {
   add_by_hand(all, 0, 12, kTrainLength);
   ASSERT_GT(std::abs(loss_sum / predictions - exact), 1e-3);  // rounding is not lost in noise
   EXPECT_EQ(validation.score(model, kTrainLength).loss, exact);
+}
+
+TEST_F(ValidationTest, ASidecarCountsTheBytesInEitherOrder) {
+  write_shards({101, 60, 40});
+  const auto sidecar = write_sidecar();
+  for (const auto order : {LoaderOrder::stream, LoaderOrder::strided}) {
+    settings.data.loader_order = order;
+    settings.run.val_batch_size = 4 * kTrainLength;
+    settings.run.val_tokens = 3 * settings.run.val_batch_size;  // of the first shard
+    loss_sum = predictions = byte_count = 0;
+    add_by_hand(all, 0, 12, kTrainLength);
+    byte_count = 0;
+    for (std::size_t i = 1; i <= 96; ++i) byte_count += all[i] == 1 ? 0 : all[i] + 7;
+    for (const auto& counting : {TextBytes{.sidecar = sidecar, .bos_id = 1},
+                                 TextBytes{.table = bytes, .sidecar = sidecar, .bos_id = 1}})
+      expect_score(make(counting).score(model, kTrainLength));
+  }
+  test::error_of(ExitCode::bad_data,
+                 [&] { make(TextBytes{.sidecar = sidecar, .bos_id = all[40]}); });
 }
 
 TEST_F(ValidationTest, WithoutBytesThereIsNoBpb) {

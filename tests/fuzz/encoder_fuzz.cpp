@@ -1,4 +1,5 @@
-// Text tokenised by a thread of its own, invalid bytes replaced: every id is a piece.
+// Text tokenised by a thread of its own, invalid bytes replaced: every id is a piece, and has its
+// bytes where they are wanted, of every second document.
 #include <cstdlib>
 
 #include "tests/fuzz/target.h"
@@ -17,11 +18,15 @@ void read(std::string_view bytes) {
   static ScratchFile file;
   file.put(bytes);
   DocumentReader reader({file.path()}, Separator::blank_line, /*replace_invalid=*/true);
-  DocumentEncoder encoder(tokenizer, reader, 1);
+  DocumentEncoder encoder(tokenizer, reader, 1, [](std::int64_t n) { return n % 2 == 1; });
+  std::int64_t documents = 0;
   for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next())
-    for (const auto& part : parts)
+    for (const auto& part : parts) {
+      documents += part.begins_document ? 1 : 0;
+      if (part.bytes.size() != (documents % 2 == 0 ? part.tokens.size() : 0)) std::abort();
       for (const std::uint16_t id : part.tokens)
         if (id >= tokenizer.pieces()) std::abort();
+    }
 }
 
 }  // namespace tg::fuzz

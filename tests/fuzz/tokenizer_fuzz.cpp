@@ -1,4 +1,5 @@
 // A tokenizer, the text that it encodes and decodes, and the bytes that its pieces stand for.
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "data/byte_count.h"
@@ -13,6 +14,7 @@ std::vector<std::string> seeds() {
           fixture("data_exact.model"),
           fixture("data_words.model"),
           fixture("data_suffix.model"),
+          fixture("data_caseops.model"),
           gpt2["merge_list"].get<std::string>(),
           gpt2["rank_table"].get<std::string>()};
 }
@@ -27,6 +29,14 @@ void read(std::string_view bytes) {
   tokenizer.decode(ids);
   ids.insert(ids.begin(), 0);
   count_bytes(make_byte_table(tokenizer, 0), ids);
+  const Tokenizer caseops(file.path(), 0, /*caseops=*/true);  // of others an Error
+  std::vector<std::uint16_t> counts;
+  ids.clear();
+  caseops.encode_counted("The NASA,\t\u00e9\ue001  xY", false, ids, counts);
+  caseops.decode(ids);
+  if (ids.size() != counts.size()) std::abort();
+  ids.insert(ids.begin(), 0);
+  count_bytes(make_byte_table(caseops, 0), ids);
 }
 
 }  // namespace tg::fuzz

@@ -1,0 +1,66 @@
+#include "data/split_writer.h"
+
+#include "base/is_in.h"
+#include "data/shard.h"
+#include "data/splitmix64.h"
+
+namespace tg {
+
+// By the split's own key both streams have their documents in one order.
+SplitWriter::Stream::Stream(const ShardingOptions& options, const std::string& split,
+                            const std::string& name)
+    : shards(options.out_dir, options.name_prefix, name, options.shard_tokens) {
+  if (options.shuffle_seed) shuffle.emplace(options.out_dir, key_of(*options.shuffle_seed, split));
+}
+
+void SplitWriter::Stream::append(std::span<const std::uint16_t> numbers, bool begins_document) {
+  if (shuffle) {
+    shuffle->append(numbers, begins_document);
+  } else {
+    shards.append(numbers);
+  }
+}
+
+void SplitWriter::Stream::finish() {
+  if (shuffle) {
+    shuffle->take([this](std::span<const std::uint16_t> numbers) { shards.append(numbers); });
+  }
+  shards.finish();
+}
+
+SplitWriter::SplitWriter(const ShardingOptions& options, const std::string& split)
+    : tokens_(options, split, split) {
+  if (options.byte_sidecar && split == "val")
+    bytes_.emplace(options, split, std::string(kSidecarSplit));
+}
+
+void SplitWriter::append(const DocumentEncoder::Part& part) {
+  report_.documents += part.begins_document;
+  report_.tokens += std::ssize(part.tokens);
+  report_.text_bytes += part.text_bytes;
+  tokens_.append(part.tokens, part.begins_document);
+  if (bytes_) bytes_->append(part.bytes, part.begins_document);
+}
+
+void SplitWriter::append(std::span<const std::uint16_t> tokens) {
+  report_.tokens += std::ssize(tokens);
+  tokens_.shards.append(tokens);
+}
+
+void SplitWriter::finish() {
+  if (bytes_) bytes_->finish();
+  tokens_.finish();
+  report_.shards = std::ssize(tokens_.shards.paths());
+}
+
+// The sidecar first: shards without it would be read as if there were none.
+void SplitWriter::commit() {
+  if (bytes_) bytes_->shards.commit();
+  tokens_.shards.commit();
+}
+
+bool SplitWriter::wrote(const std::string& path) const {
+  return is_in(tokens_.shards.paths(), path) || (bytes_ && is_in(bytes_->shards.paths(), path));
+}
+
+}  // namespace tg
