@@ -99,6 +99,14 @@ ParameterTable weights(const ModelConfig& config, const ParameterOptions& option
   return table;
 }
 
+// As programs before rows had rates of their own numbered the groups.
+std::ptrdiff_t number_of(const ParamGroup& group) {
+  if (group == ParamGroup::tied_embedding) return number_of(ParamGroup::embedding);
+  const ParamGroup all[] = {ParamGroup::muon, ParamGroup::embedding, ParamGroup::scalar,
+                            ParamGroup::head, ParamGroup::none};
+  return std::ranges::find(all, group) - all;
+}
+
 void print_initial(std::int64_t seed) {
   Dice dice(static_cast<std::uint64_t>(seed));
   const auto config = random_config(dice, dice.coin());
@@ -108,8 +116,8 @@ void print_initial(std::int64_t seed) {
   const auto table = weights(config, options, dice.one_of({at::kFloat, at::kBFloat16}), seed);
   fmt::print("initial {} {} {}\n", seed, table.rows().size(), digest_of(table));
   for (const auto& row : table.rows()) {
-    fmt::print("  {} {} {} {}", row.name, fmt::join(row.value.sizes(), "x"),
-               static_cast<int>(row.group), row.exported);
+    fmt::print("  {} {} {} {}", row.name, fmt::join(row.value.sizes(), "x"), number_of(row.group),
+               row.exported);
     for (const auto& part : row.parts)
       fmt::print(" {}:{}", part.name, static_cast<int>(part.quantization));
     fmt::print("\n");

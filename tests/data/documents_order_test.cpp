@@ -259,7 +259,7 @@ TEST(DocumentsOrder, ReadsTextAsAShardWhoseEndItNeedNotKnow) {
   }
   write_file(dir / "a.txt", text);
   const std::string tokenizer = std::string(TEST_DATA_DIR) + "/data_bpe.model";
-  const auto train = TextCorpus({dir / "a.txt"}, tokenizer, 512, /*threads=*/1).train();
+  const auto train = TextCorpus({dir / "a.txt"}, Tokenizer(tokenizer, 512), /*threads=*/1).train();
   Tokens all(static_cast<std::size_t>(train->tokens(0)));
   train->read_at(0, all);
   const auto bos = all.front();
@@ -268,7 +268,7 @@ TEST(DocumentsOrder, ReadsTextAsAShardWhoseEndItNeedNotKnow) {
   ASSERT_GT(all.size(), 2 * 8 * span);  // and so three passes are read here
   const auto expected = expected_rows({all}, span, 8, 3 * (all.size() / span));
 
-  const auto fresh = TextCorpus({dir / "a.txt"}, tokenizer, 512, /*threads=*/1).train();
+  const auto fresh = TextCorpus({dir / "a.txt"}, Tokenizer(tokenizer, 512), /*threads=*/1).train();
   auto order = order_of(*fresh, span - 1, {}, bos);
   LoaderState middle;
   for (std::size_t row = 0; row < expected.size(); ++row) {
