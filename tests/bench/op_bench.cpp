@@ -188,9 +188,9 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
             {make({b, t, r.dim}), make({b, t, r.dim})}, [&](const auto& in) {
               const auto dots = std::make_shared<InputDots>();
               dots->wanted = true;
-              const auto out =
-                  linear_residual_norm(in[0], projection, in[1],
-                                       {.form = NormedForm::scaled_by_row}, dots, Kernel::hopper);
+              const auto out = linear_residual_norm(
+                  in[0], projection, in[1], {.form = NormedForm::scaled_by_row}, dots,
+                  choose_linear_residual_norm(in[1], projection, NormedForm::scaled_by_row));
               return Tensors{out.x, out.y.tensor()};
             });
 

@@ -23,6 +23,12 @@ class CapturedGraphGpu : public ::testing::Test {
     weight = at::randn({kColumns, kColumns}, at::kCUDA) / 16;
     result = at::zeros({kRows}, at::kCUDA);
   }
+  // What is left would count in other tests of this process.
+  void TearDown() override {
+    if (IsSkipped()) return;
+    at::cuda::clearCublasWorkspaces();
+    allocator::emptyCache();
+  }
   // Form n has n + 1 layers; what the first part leaves are all of their outputs.
   CapturedGraph make(bool graphs) {
     return {"the work",

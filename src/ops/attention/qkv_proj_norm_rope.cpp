@@ -80,8 +80,8 @@ Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInpu
   assert(!scaled || !in.value_embedding.defined());  // whose gradient is that of v, unscaled
   // Else autograd would not call backward, which adds the weight's gradient.
   assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
-  const auto out =
-      FusedQkvProjNormRope::apply(aligned_contiguous(x.tensor()), x, weight, table, in);
+  const auto rows = x.contiguous();
+  const auto out = FusedQkvProjNormRope::apply(rows.tensor(), rows, weight, table, in);
   return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
 }
 

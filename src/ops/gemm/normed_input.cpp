@@ -3,6 +3,8 @@
 #include <cassert>
 #include <utility>
 
+#include "ops/kernels.h"
+
 namespace tg {
 
 namespace {
@@ -46,6 +48,12 @@ at::Tensor NormedInput::rounded(const Fp8Scaling& scaling) const {
 
 NormedInput NormedInput::written() const {
   return form_ == NormedForm::written ? *this : NormedInput(rows());
+}
+
+NormedInput NormedInput::contiguous() const {
+  auto contiguous = *this;
+  contiguous.tensor_ = aligned_contiguous(tensor_);
+  return contiguous;
 }
 
 NormedInput NormedInput::flat() const {

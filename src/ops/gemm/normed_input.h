@@ -42,6 +42,8 @@ class NormedInput {
   at::Tensor rounded(const Fp8Scaling& scaling) const;
   // The same, written.
   NormedInput written() const;
+  // The same as kernels read tensor(), by aligned_contiguous() of ops/kernels.h.
+  NormedInput contiguous() const;
   // As matrices [rows, D].
   NormedInput flat() const;
 

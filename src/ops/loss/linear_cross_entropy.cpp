@@ -131,7 +131,7 @@ Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, do
 at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options) {
   const auto& [cap, scale, vocab, grad_scale] = options;
-  const auto in = in_nd.written();
+  const auto in = in_nd.written().contiguous();
   const auto& x_nd = in.tensor();
   const auto kernel = choose_linear_cross_entropy(x_nd, weight, cap);
   if (kernel == Kernel::hopper || kernel == Kernel::hopper_fp8) {
@@ -140,8 +140,8 @@ at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
         aligned_contiguous(x_nd), in, weight, targets_n.contiguous(), cap, scale,
         vocab == 0 ? weight.value.size(0) : vocab, optional_tensor(grad_scale));
   }
-  return softcap_cross_entropy(linear(x_nd, {weight.value, weight.gradient}), targets_n, cap, scale,
-                               vocab, grad_scale);
+  return softcap_cross_entropy(linear(in_nd, {weight.value, weight.gradient}), targets_n, cap,
+                               scale, vocab, grad_scale);
 }
 
 }  // namespace tg
