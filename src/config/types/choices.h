@@ -7,6 +7,7 @@
 namespace tg {
 
 enum class LoaderOrder { stream, strided, documents };
+enum class DocumentAttentionChoice { automatic, off, on };
 enum class ValueResidual { off, on, blend };
 enum class ResidMix { vector, scalar };
 enum class DeviceChoice { automatic, cuda, cpu };
@@ -27,6 +28,9 @@ concept ChoiceEnum = std::is_enum_v<E>;
 // The words of each list, in the order of its enumerators.
 constexpr auto choices_of(LoaderOrder) {
   return std::to_array<std::string_view>({"stream", "strided", "documents"});
+}
+constexpr auto choices_of(DocumentAttentionChoice) {
+  return std::to_array<std::string_view>({"auto", "0", "1"});
 }
 constexpr auto choices_of(ValueResidual) {
   return std::to_array<std::string_view>({"0", "1", "blend"});
