@@ -128,6 +128,11 @@ void check_documents(const Settings& settings, Conflicts& conflicts) {
                    "TRAIN_SEQ_LEN={} changes, and with LOADER_ORDER=documents rows change with "
                    "TRAIN_BATCH_TOKENS alone: expected one number",
                    value_text(length));
+  conflicts.unless(
+      !mode::segments_attention(settings) || !measures_memory(settings) ||
+          settings.data.loader_order == LoaderOrder::documents,
+      "DOCUMENT_ATTENTION=1 and GRAD_ACCUM_STEPS=auto, which divides micro-batches but not their "
+      "segments: expected LOADER_ORDER=documents, whose rows are whole, or a number");
   const auto bos = settings.data.bos_id.count;  // 0 with auto
   conflicts.unless(mode::reads_no_documents(settings) || bos < settings.model.vocab_size,
                    "BOS_ID={} is no token of VOCAB_SIZE={}", bos, settings.model.vocab_size);

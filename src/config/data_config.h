@@ -27,6 +27,8 @@ struct DataConfig {
   std::int64_t seed = 1337;
   LoaderOrder loader_order = LoaderOrder::stream;
   CountOrAuto bos_id{.automatic = true};
+  DocumentAttentionChoice document_attention = DocumentAttentionChoice::automatic;
+  CountOrAuto segment_limit{.automatic = true};
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
@@ -55,10 +57,19 @@ struct DataConfig {
     line("bos_id", s.bos_id, within(0, most_parts - 1),
          role::frozen_if(mode::reads_documents)
              .ineffective_if(mode::reads_no_documents,
-                             "has no effect without LOADER_ORDER=documents or "
-                             "DATA_PATH=synthetic:documents"),
+                             "has no effect without LOADER_ORDER=documents, "
+                             "DOCUMENT_ATTENTION=1 or DATA_PATH=synthetic:documents"),
          "token with which a document begins; auto: the tokenizer's BOS, else 50256 where "
          "VOCAB_SIZE is at least 50257, else 1");
+    line("document_attention", s.document_attention, anything, role::frozen,
+         "attention in training never crosses the beginning of a document; auto: 1 with "
+         "LOADER_ORDER=documents, else 0");
+    line("segment_limit", s.segment_limit, within(0, most_tokens_in_row),
+         role::frozen_if(mode::segments_attention)
+             .ineffective_if(mode::segments_no_attention,
+                             "has no effect without DOCUMENT_ATTENTION=1"),
+         "longest segment that DOCUMENT_ATTENTION leaves of a document, in tokens; auto: "
+         "TRAIN_SEQ_LEN; 0: any");
   }
 };
 

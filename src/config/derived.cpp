@@ -34,6 +34,11 @@ std::int64_t longest_training_row(const Settings& settings, int world_size) {
              : settings.run.train_seq_len.largest();
 }
 
+std::int64_t segment_limit(const Settings& settings) {
+  const auto& limit = settings.data.segment_limit;
+  return limit.automatic ? settings.run.train_seq_len.largest() : limit.count;
+}
+
 bool batches_change(const RunConfig& run) {
   return !run.train_batch_tokens.constant() || !run.train_seq_len.constant();
 }

@@ -26,6 +26,9 @@ std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
 // documents order.
 std::int64_t longest_training_row(const Settings& settings, int world_size);
 
+// SEGMENT_LIMIT, or TRAIN_SEQ_LEN if that is auto; 0: none.
+std::int64_t segment_limit(const Settings& settings);
+
 // The steps that the schedule counts in: SCHEDULE_ITERATIONS, else ITERATIONS.
 std::int64_t schedule_iterations(const RunConfig& run);
 // Whether the schedule follows the training time instead: with MAX_WALLCLOCK_SECONDS, unless

@@ -14,6 +14,10 @@ Settings normalised(Settings settings) {
   auto& model = settings.model;
   if (model.rope_dims == 0) model.rope_dims = head_dim(model);
   if (model.ve_layers.empty()) model.ve_enabled = false;
+  const bool segments = mode::segments_attention(settings);
+  settings.data.document_attention =
+      segments ? DocumentAttentionChoice::on : DocumentAttentionChoice::off;
+  settings.data.segment_limit = {.count = segment_limit(settings)};
   if (!schedule_follows_clock(settings.run))
     settings.run.schedule_iterations = schedule_iterations(settings.run);
   return settings;

@@ -6,11 +6,22 @@
 namespace tg::mode {
 
 bool reads_documents(const Settings& s) {
-  return s.data.loader_order == LoaderOrder::documents || s.data.data_path == synthetic_documents;
+  return s.data.loader_order == LoaderOrder::documents || segments_attention(s) ||
+         s.data.data_path == synthetic_documents;
 }
 
 bool reads_no_documents(const Settings& s) {
   return !reads_documents(s);
+}
+
+bool segments_attention(const Settings& s) {
+  const auto chosen = s.data.document_attention;
+  return chosen == DocumentAttentionChoice::on || (chosen == DocumentAttentionChoice::automatic &&
+                                                   s.data.loader_order == LoaderOrder::documents);
+}
+
+bool segments_no_attention(const Settings& s) {
+  return !segments_attention(s);
 }
 
 bool has_bigram(const Settings& s) {

@@ -11,6 +11,8 @@ namespace mode {
 // The data.
 bool reads_documents(const Settings& settings);  // whose beginnings matter, and so BOS_ID
 bool reads_no_documents(const Settings& settings);
+bool segments_attention(const Settings& settings);  // DOCUMENT_ATTENTION
+bool segments_no_attention(const Settings& settings);
 
 // The model and its optimizer.
 bool has_bigram(const Settings& settings);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,28 @@ std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, std:
   return count_bytes(table, tokens, before);
 }
 
+void replace_buffer(const TokenOrder& order, std::int64_t segment_capacity,
+                    const AllocateTokens& allocate, HostBatch& batch) {
+  auto buffer = allocate(HostBatch::stored(order.span_tokens(), segment_capacity));
+  std::copy_n(batch.buffer.get(), batch.tokens, buffer.get());
+  batch.buffer = std::move(buffer);
+  batch.segment_capacity = segment_capacity;
+}
+
+void store_segments(const TokenOrder& order, const SegmentRule& rule,
+                    const AllocateTokens& allocate, HostBatch& batch) {
+  auto boundaries = segment_starts(batch.inputs(), batch.seq_len, rule);
+  batch.segments = std::ssize(boundaries);
+  if (batch.segments > batch.segment_capacity) {
+    const auto more = more_segments(batch.segment_capacity, batch.segments);
+    replace_buffer(order, more, allocate, batch);
+  }
+  boundaries.resize(static_cast<std::size_t>(batch.segment_capacity + 1),
+                    static_cast<std::int32_t>(batch.tokens - 1));
+  std::memcpy(batch.buffer.get() + batch.boundaries_begin(), boundaries.data(),
+              boundaries.size() * sizeof(std::int32_t));
+}
+
 }  // namespace
 
 TokenBuffer allocate_on_heap(std::int64_t tokens) {
@@ -29,9 +52,19 @@ TokenBuffer allocate_on_heap(std::int64_t tokens) {
           [](std::uint16_t* buffer) { delete[] buffer; }};
 }
 
+void require_buffer(const TokenOrder& order, const BatchLayout& layout,
+                    const AllocateTokens& allocate, HostBatch& batch) {
+  if (batch.buffer) return;
+  const auto inputs = order.span_tokens() - 1;
+  const auto segments =
+      layout.segments ? usual_segments(inputs, layout.seq_len, *layout.segments) : 0;
+  replace_buffer(order, segments, allocate, batch);
+}
+
 void fill(const TokenOrder& order, const std::optional<Place>& place, const BatchLayout& layout,
-          HostBatch& batch) {
+          const AllocateTokens& allocate, HostBatch& batch) {
   batch.tokens = 0;
+  batch.segments = 0;
   batch.seq_len = layout.seq_len;
   batch.text_bytes = 0;
   if (!place) return;
@@ -43,6 +76,7 @@ void fill(const TokenOrder& order, const std::optional<Place>& place, const Batc
   if (layout.bytes != nullptr) {
     batch.text_bytes = count_targets(*layout.bytes, order, place->begin, tokens);
   }
+  if (layout.segments) store_segments(order, *layout.segments, allocate, batch);
 }
 
 OrderedSource::OrderedSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
@@ -55,11 +89,11 @@ void OrderedSource::reshape(const BatchShape& shape) {
 }
 
 bool OrderedSource::next(HostBatch& batch) {
-  if (!batch.buffer) batch.buffer = allocate_(order_->span_tokens());
+  require_buffer(*order_, layout_, allocate_, batch);
   const auto place = order_->advance();
   batch.batch_index = rounds_++;
   batch.after = order_->state();
-  fill(*order_, place, layout_, batch);
+  fill(*order_, place, layout_, allocate_, batch);
   return place.has_value();
 }
 

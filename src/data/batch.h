@@ -9,6 +9,7 @@
 
 #include "base/span_log.h"
 #include "config/batch_shape.h"
+#include "data/segments.h"
 #include "data/text_bytes.h"
 #include "data/token_order.h"
 
@@ -24,16 +25,27 @@ TokenBuffer allocate_on_heap(std::int64_t tokens);
 // one. So a source can fill buffers ahead, and a caller that copies from one asynchronously must
 // not pass the batch to next() before the copy is done.
 struct HostBatch {
-  TokenBuffer buffer;            // empty before the first next()
-  std::int64_t tokens = 0;       // B * T + 1; 0: this rank has no micro-batch in this round
-  std::int64_t seq_len = 0;      // T
-  std::int64_t text_bytes = 0;   // of text in the targets, if the layout counts them
-  std::int64_t batch_index = 0;  // round of this source, from 0
-  LoaderState after;             // to resume behind this batch
+  TokenBuffer buffer;                 // empty before the first next()
+  std::int64_t tokens = 0;            // B * T + 1; 0: this rank has no micro-batch in this round
+  std::int64_t seq_len = 0;           // T
+  std::int64_t text_bytes = 0;        // of text in the targets, if the layout counts them
+  std::int64_t batch_index = 0;       // round of this source, from 0
+  LoaderState after;                  // to resume behind this batch
+  std::int64_t segments = 0;          // of the inputs, if the layout has a rule
+  std::int64_t segment_capacity = 0;  // those that the buffer has room for; 0: without a rule
 
   // [B * T] each, views of the buffer that overlap in all but one token.
   std::span<const std::uint16_t> inputs() const { return part(0); }
   std::span<const std::uint16_t> targets() const { return part(1); }
+
+  // Behind the tokens the buffer has segment_capacity + 1 int32: where each segment begins, its
+  // end, B * T, and more of that, as of empty segments. From this place on, in uint16:
+  std::int64_t boundaries_begin() const { return tokens + tokens % 2; }
+  // How many uint16 of the buffer are in use, and of one that is full.
+  std::int64_t stored() const { return stored(tokens, segment_capacity); }
+  static std::int64_t stored(std::int64_t tokens, std::int64_t segment_capacity) {
+    return segment_capacity == 0 ? tokens : tokens + tokens % 2 + 2 * (segment_capacity + 1);
+  }
 
  private:
   std::span<const std::uint16_t> part(std::int64_t first) const {
@@ -44,15 +56,20 @@ struct HostBatch {
 
 // How fill() reads a batch.
 struct BatchLayout {
-  std::int64_t seq_len;              // T
-  const TextBytes* bytes = nullptr;  // counts the targets' bytes; outlives the source
-  SpanLog* spans = nullptr;          // receives a span per read; outlives the source
+  std::int64_t seq_len;                   // T
+  const TextBytes* bytes = nullptr;       // counts the targets' bytes; outlives the source
+  std::optional<SegmentRule> segments{};  // finds the inputs' segments
+  SpanLog* spans = nullptr;               // receives a span per read; outlives the source
 };
 
-// Reads the micro-batch at `place` into the batch's buffer, which has room for it; without a place
-// sets tokens to 0. Thread-safe for different batches.
+// Gives a batch that has no buffer one for the order's largest micro-batch.
+void require_buffer(const TokenOrder& order, const BatchLayout& layout,
+                    const AllocateTokens& allocate, HostBatch& batch);
+// Reads the micro-batch at `place` into the batch's buffer, which has room for its tokens; one
+// without room for its segments is replaced. Without a place sets tokens to 0. Thread-safe for
+// different batches.
 void fill(const TokenOrder& order, const std::optional<Place>& place, const BatchLayout& layout,
-          HostBatch& batch);
+          const AllocateTokens& allocate, HostBatch& batch);
 
 class BatchSource {
  public:
@@ -65,7 +82,7 @@ class BatchSource {
   virtual void restore(const LoaderState& state) = 0;
   // Between two steps: batches have another shape from now on. See TokenOrder::resize().
   virtual void reshape(const BatchShape& shape) = 0;
-  virtual std::int64_t span_tokens() const = 0;  // capacity of every buffer, in tokens
+  virtual std::int64_t span_tokens() const = 0;  // tokens that every buffer has room for
 };
 
 // Reads synchronously in next(), into the batch's own buffer.

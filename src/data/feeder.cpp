@@ -3,6 +3,7 @@
 #include <c10/core/StreamGuard.h>
 
 #include "base/elapsed.h"
+#include "base/log.h"
 
 namespace tg {
 
@@ -24,12 +25,7 @@ Feeder::Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy
                  Transfer{{}, {}, c10::Event(device.type()), c10::Event(device.type())}},
       ids_(at::empty({source_->span_tokens()}, at::TensorOptions(device).dtype(at::kLong))) {
   if (!device.is_cuda()) return;
-  const auto compute = compute_stream(device);
-  for (auto& transfer : transfers_) {
-    // The caching allocator may return memory that work on this stream still uses.
-    transfer.staging = at::empty_like(ids_, at::kUInt16);
-    transfer.widened.record(compute);
-  }
+  for (auto& transfer : transfers_) require_staging(transfer, ids_.numel());
   if (copy_stream) {
     copy_stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
   }
@@ -53,22 +49,53 @@ DeviceBatch Feeder::next() {
 
   const SpanScope span(spans_, "copy", batch.batch_index);
   const auto compute = compute_stream(device_);
-  const auto host = at::from_blob(transfer.host.buffer.get(), {batch.tokens}, at::kUInt16);
-  const auto ids = ids_.narrow(0, 0, batch.tokens);
+  const auto host = at::from_blob(transfer.host.buffer.get(), {batch.stored()}, at::kUInt16);
   if (device_.is_cuda()) {
+    require_staging(transfer, batch.stored());
     copy_to_gpu(transfer, host);
     transfer.copied.block(compute);
-    ids.copy_(transfer.staging.narrow(0, 0, batch.tokens));
+    widen(batch, transfer.staging);
     transfer.widened.record(compute);
   } else {
     Event began(compute);
-    ids.copy_(host);
+    widen(batch, host);
     if (times_copies_) copy_times_.emplace_back(std::move(began), Event(compute));
   }
-  return {.inputs = ids.narrow(0, 0, batch.tokens - 1).view({-1, batch.seq_len}),
-          .targets = ids.narrow(0, 1, batch.tokens - 1).view({-1, batch.seq_len}),
+  return {.inputs = ids_.narrow(0, 0, batch.tokens - 1).view({-1, batch.seq_len}),
+          .targets = ids_.narrow(0, 1, batch.tokens - 1).view({-1, batch.seq_len}),
+          .segments = segments_,
           .text_bytes = batch.text_bytes,
           .batch_index = batch.batch_index};
+}
+
+void Feeder::require_staging(Transfer& transfer, std::int64_t size) {
+  if (transfer.staging.defined() && transfer.staging.numel() >= size) return;
+  // The caching allocator may return memory that work on this stream still uses.
+  transfer.staging = at::empty({size}, ids_.options().dtype(at::kUInt16));
+  transfer.widened.record(compute_stream(device_));
+}
+
+// `stored`: the batch's buffer, or its copy on the device.
+void Feeder::widen(const HostBatch& batch, const at::Tensor& stored) {
+  ids_.narrow(0, 0, batch.tokens).copy_(stored.narrow(0, 0, batch.tokens));
+  if (batch.segment_capacity > 0) take_segments(batch, stored);
+}
+
+void Feeder::take_segments(const HostBatch& batch, const at::Tensor& stored) {
+  const auto size = batch.segment_capacity + 1;
+  const bool any = segments_.defined();
+  if (!any || segments_.numel() < size) {
+    if (any) {
+      log_info("segments: a batch has {}, and room for {} grows to {}", batch.segments,
+               segments_.numel() - 1, batch.segment_capacity);
+    }
+    segments_ = at::empty({size}, ids_.options().dtype(at::kInt));
+  }
+  segments_.narrow(0, 0, size)
+      .copy_(stored.narrow(0, batch.boundaries_begin(), 2 * size).view(at::kInt));
+  // Buffers that never had more segments have not grown.
+  const auto rest = segments_.numel() - size;
+  if (rest > 0) segments_.narrow(0, size, rest).fill_(batch.tokens - 1);
 }
 
 void Feeder::copy_to_gpu(Transfer& transfer, const at::Tensor& host) {

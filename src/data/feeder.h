@@ -15,9 +15,13 @@ namespace tg {
 
 // Inputs and targets [B, T] int64 on the device; undefined if the rank has no micro-batch in this
 // round. They are views of the feeder's memory, at the same address each time, and valid until its
-// next batch.
+// next batch. `segments`: where attention's segments of the flattened inputs begin, ascending, then
+// B * T, their end, up to its size [capacity + 1] int32; undefined without a SegmentRule. A batch
+// with more segments than the capacity, and all later ones, have a larger tensor at another
+// address.
 struct DeviceBatch {
   at::Tensor inputs, targets;
+  at::Tensor segments{};
   std::int64_t text_bytes = 0;   // see HostBatch
   std::int64_t batch_index = 0;  // see HostBatch
 };
@@ -64,16 +68,19 @@ class Feeder final : public BatchFeed {
 
  private:
   // One of two batches in transfer. The host buffer is reused after `copied`, the device's after
-  // `widened`, which the constructor records behind earlier uses of its memory.
+  // `widened`, which require_staging() records behind earlier uses of its memory.
   struct Transfer {
     HostBatch host;
-    at::Tensor staging;  // [span] uint16 on a GPU; undefined on a CPU
+    at::Tensor staging;  // uint16 on a GPU, for HostBatch::stored(); undefined on a CPU
     c10::Event copied, widened;
   };
 
   Transfer& next_transfer() { return transfers_[batches_ % transfers_.size()]; }
   bool fetch(HostBatch& batch);
+  void require_staging(Transfer& transfer, std::int64_t size);
   void copy_to_gpu(Transfer& transfer, const at::Tensor& host);
+  void widen(const HostBatch& batch, const at::Tensor& stored);
+  void take_segments(const HostBatch& batch, const at::Tensor& stored);
 
   std::unique_ptr<BatchSource> source_;
   at::Device device_;
@@ -82,6 +89,7 @@ class Feeder final : public BatchFeed {
   std::array<Transfer, 2> transfers_;
   std::size_t batches_ = 0;  // so far; batch n uses transfers_[n % 2]
   at::Tensor ids_;           // [span] int64
+  at::Tensor segments_;      // DeviceBatch::segments
   double waited_ms_ = 0;
   bool times_copies_ = false;
   std::vector<CopyTime> copy_times_;

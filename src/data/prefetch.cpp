@@ -27,7 +27,7 @@ PrefetchSource::PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLay
       ring_(static_cast<std::size_t>(options.queue)),
       worker_count_(static_cast<std::size_t>(options.workers)) {
   assert(options.queue > 0 && options.workers > 0);
-  for (auto& slot : ring_) slot.batch.buffer = allocate_(order_->span_tokens());
+  for (auto& slot : ring_) require_buffer(*order_, layout_, allocate_, slot.batch);
   start();
 }
 
@@ -69,7 +69,7 @@ void PrefetchSource::work() {
     });
     if (!error) {
       lock.unlock();
-      error = error_of([&] { fill(*order_, place, layout_, mine.batch); });
+      error = error_of([&] { fill(*order_, place, layout_, allocate_, mine.batch); });
       lock.lock();
     }
     mine.error = error;
@@ -81,7 +81,7 @@ void PrefetchSource::work() {
 }
 
 bool PrefetchSource::next(HostBatch& batch) {
-  if (!batch.buffer) batch.buffer = allocate_(order_->span_tokens());
+  require_buffer(*order_, layout_, allocate_, batch);
   std::unique_lock lock(mutex_);
   Slot& first = slot(consumed_);
   filled_.wait(lock, [&] { return first.ready; });

@@ -22,7 +22,7 @@ struct PrefetchOptions {
 class PrefetchSource final : public BatchSource {
  public:
   // Starts reading. Calls `allocate` once per slot of the queue, and next() calls it for a batch
-  // without a buffer.
+  // without a buffer; so do the workers, for a batch of more segments than its buffer has room for.
   PrefetchSource(std::unique_ptr<TokenOrder> order, const BatchLayout& layout,
                  PrefetchOptions options, AllocateTokens allocate = allocate_on_heap);
   ~PrefetchSource() override;

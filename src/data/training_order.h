@@ -1,8 +1,10 @@
 #pragma once
 // The order of the training tokens.
 #include <memory>
+#include <optional>
 
 #include "config/settings.h"
+#include "data/segments.h"
 #include "data/token_order.h"
 
 namespace tg {
@@ -12,5 +14,8 @@ namespace tg {
 // DocumentsOrder.
 std::unique_ptr<TokenOrder> make_training_order(const Settings& settings, const TokenSource& tokens,
                                                 int rank, int world_size);
+
+// The segments of its micro-batches, where DOCUMENT_ATTENTION wants them. BOS_ID as above.
+std::optional<SegmentRule> training_segments(const Settings& settings);
 
 }  // namespace tg

@@ -40,6 +40,9 @@ void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
 
 at::Tensor MicroStep::forward(const DeviceBatch& batch, std::int64_t part) {
   if (parts_ == 1) {
+    // Room for more segments is at another address.
+    const bool moved = batch_.segments.defined() && !batch_.segments.is_same(batch.segments);
+    if (moved) invalidate();
     batch_ = batch;
   } else {
     take_part(batch, part);

@@ -54,8 +54,9 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
              static_cast<int>(io.train_prefetch_workers)};
   }
   const auto shape = batch_shape(settings, communicator.world_size(), {});
-  return make_source(std::move(order), {.seq_len = shape.seq_len, .spans = &spans}, ahead,
-                     token_allocator(device));
+  const BatchLayout layout{
+      .seq_len = shape.seq_len, .segments = training_segments(settings), .spans = &spans};
+  return make_source(std::move(order), layout, ahead, token_allocator(device));
 }
 
 }  // namespace

@@ -159,6 +159,10 @@ TEST(Check, NamesWhatDoesNotFit) {
        1,
        "TRAIN_SEQ_LEN=64,128@0.2 changes, and with LOADER_ORDER=documents rows change with "
        "TRAIN_BATCH_TOKENS alone: expected one number"},
+      {{"DOCUMENT_ATTENTION=1", "GRAD_ACCUM_STEPS=auto"},
+       1,
+       "DOCUMENT_ATTENTION=1 and GRAD_ACCUM_STEPS=auto, which divides micro-batches but not their "
+       "segments: expected LOADER_ORDER=documents, whose rows are whole, or a number"},
       // A whole micro-batch is a row.
       {{"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=16384", "TRAIN_SEQ_LEN=1024",
         "EVAL_SEQ_LEN=0", "ROPE_DIMS=2"},
@@ -207,6 +211,7 @@ TEST(Check, LetsPassWhatIsMerelyUnused) {
       {"DEVICE=cpu", "COMPUTE_DTYPE=bf16"},
       {"VE_LAYERS="},
       {"BOS_ID=40000"},
+      {"LOADER_ORDER=documents", "GRAD_ACCUM_STEPS=auto"},
       {"ROPE_DIMS=2", "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0"},
   };
   for (const auto& variables : fine) {

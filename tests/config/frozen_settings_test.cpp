@@ -127,6 +127,25 @@ TEST(FrozenSettings, TheDocumentsOrderHasOneOrderOnAnyRanksButWithTheScriptsQuir
   EXPECT_FALSE(saved.contains("BOS_ID"));
 }
 
+TEST(FrozenSettings, SegmentsOfAttentionAreFrozenByTheirMeaning) {
+  const std::vector<std::string> documents = {"LOADER_ORDER=documents", "BOS_ID=1"};
+  const auto with = [&](std::vector<std::string> settings, const std::vector<std::string>& more) {
+    settings.insert(settings.end(), more.begin(), more.end());
+    return settings;
+  };
+  EXPECT_EQ(error_of(documents, with(documents, {"DOCUMENT_ATTENTION=1", "SEGMENT_LIMIT=2048"})),
+            "");
+  EXPECT_NE(error_of(documents, with(documents, {"DOCUMENT_ATTENTION=0"})), "");
+  EXPECT_NE(
+      error_of(documents, with(documents, {"SEGMENT_LIMIT=0"})).find("SEGMENT_LIMIT=2048, now 0"),
+      std::string::npos);
+  EXPECT_EQ(error_of({}, {"DOCUMENT_ATTENTION=0", "SEGMENT_LIMIT=7"}), "");
+  // Of a program without these settings.
+  auto saved = frozen_settings(Settings(), 1);
+  saved.erase("DOCUMENT_ATTENTION");
+  EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
+}
+
 TEST(FrozenSettings, RanksAreFrozenWhereTheScriptsQuirksMakeLossesDependOnThem) {
   const std::vector<std::string> quirks = {"RECORD_QUIRKS=1"},
                                  none = {"RECORD_QUIRKS=1", "GRAD_CLIP_NORM=0"};

@@ -40,8 +40,13 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
   EXPECT_EQ(warnings_of({"MUON_BETA2=0.95"}),
             std::vector<std::string>{"MUON_BETA2=0.95 has no effect"});
   EXPECT_EQ(warnings_of({"BOS_ID=2"}),
-            std::vector<std::string>{"BOS_ID=2 has no effect without LOADER_ORDER=documents or "
-                                     "DATA_PATH=synthetic:documents"});
+            std::vector<std::string>{"BOS_ID=2 has no effect without LOADER_ORDER=documents, "
+                                     "DOCUMENT_ATTENTION=1 or DATA_PATH=synthetic:documents"});
+  EXPECT_EQ(
+      warnings_of({"SEGMENT_LIMIT=64"}),
+      std::vector<std::string>{"SEGMENT_LIMIT=64 has no effect without DOCUMENT_ATTENTION=1"});
+  EXPECT_EQ(warnings_of({"SEGMENT_LIMIT=64", "BOS_ID=2", "DOCUMENT_ATTENTION=1"}),
+            std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "LOADER_ORDER=documents"}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "DATA_PATH=synthetic:documents"}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"LATE_QAT=1"}),

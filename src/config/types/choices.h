@@ -8,6 +8,7 @@ namespace tg {
 
 enum class LoaderOrder { stream, strided, documents };
 enum class ByteCountSource { automatic, sidecar, tokenizer };
+enum class DocumentAttentionChoice { automatic, off, on };
 enum class ValueResidual { off, on, blend };
 enum class ResidMix { vector, scalar };
 enum class DeviceChoice { automatic, cuda, cpu };
@@ -31,6 +32,9 @@ constexpr auto choices_of(LoaderOrder) {
 }
 constexpr auto choices_of(ByteCountSource) {
   return std::to_array<std::string_view>({"auto", "sidecar", "tokenizer"});
+}
+constexpr auto choices_of(DocumentAttentionChoice) {
+  return std::to_array<std::string_view>({"auto", "0", "1"});
 }
 constexpr auto choices_of(ValueResidual) {
   return std::to_array<std::string_view>({"0", "1", "blend"});

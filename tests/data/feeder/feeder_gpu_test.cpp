@@ -61,6 +61,11 @@ TEST_F(FeederGpuTest, NoBufferIsReusedTooEarly) {
   }
 }
 
+TEST_F(FeederGpuTest, SegmentsKeepTheirAddressUntilABatchHasMoreThanThereIsRoomFor) {
+  for (const int queue : {0, 3})
+    for (const bool copy_stream : {false, true}) expect_segments(queue, at::kCUDA, copy_stream);
+}
+
 TEST_F(FeederGpuTest, TheFirstCopyWaitsForEarlierWorkOnItsMemory) {
   for (int round = 0; round < 5; ++round) {
     const auto on_gpu = at::TensorOptions(at::kCUDA);

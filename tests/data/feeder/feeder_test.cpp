@@ -29,6 +29,20 @@ TEST_F(FeederTest, BatchesKeepTheirAddress) {
   for (int i = 0; i < 5; ++i) EXPECT_EQ(feeder.next().inputs.const_data_ptr(), address);
 }
 
+TEST_F(FeederTest, SegmentsKeepTheirAddressUntilABatchHasMoreThanThereIsRoomFor) {
+  for (const int queue : {0, 3}) {
+    testing::internal::CaptureStdout();
+    expect_segments(queue, at::kCPU, /*copy_stream=*/false);
+    EXPECT_EQ(testing::internal::GetCapturedStdout(),
+              "segments: a batch has 71, and room for 64 grows to 128\n");
+  }
+}
+
+TEST_F(FeederTest, WithoutARuleThereAreNoSegments) {
+  Feeder feeder(source(0), at::kCPU, false);
+  EXPECT_FALSE(feeder.next().segments.defined());
+}
+
 TEST_F(FeederTest, PrefetchChangesNoBatch) {
   expect_the_stream(source(0), at::kCPU, false, 200);
   expect_the_stream(source(1), at::kCPU, true, 200);

@@ -3,8 +3,10 @@
 // GPU.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "data/feeder.h"
@@ -12,6 +14,29 @@
 #include "data/token_source.h"
 
 namespace tg::test {
+
+// Micro-batches of 80 tokens in documents that begin with 1: eight of them, but 71 in the fifth of
+// every eight micro-batches.
+class Documents final : public TokenSource {
+ public:
+  static constexpr std::int64_t kLength = 80, kPass = 8 * (kLength + 1);
+
+  const std::string& pattern() const override { return name_; }
+  std::string identity() const override { return name_; }
+  std::int64_t tokens(int) const override { return kPass; }
+  std::int64_t tokens_up_to(std::int64_t limit) const override { return std::min(limit, kPass); }
+  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
+    for (auto& token : out) token = token_at(offset++ % kPass);
+  }
+  static std::uint16_t token_at(std::int64_t position) {
+    const auto batch = position / (kLength + 1), at = position % (kLength + 1);
+    const bool begins = batch == 4 ? at < 71 : at % 10 == 3;
+    return begins ? 1 : 9;
+  }
+
+ private:
+  std::string name_ = "documents";
+};
 
 class Feeding : public ::testing::Test {
  protected:
@@ -68,6 +93,34 @@ class Feeding : public ::testing::Test {
       ASSERT_TRUE(batch.inputs.flatten().equal(expected.slice(0, 0, -1))) << i;
       ASSERT_TRUE(batch.targets.flatten().equal(expected.slice(0, 1))) << i;
     }
+  }
+
+  // Expects every batch of Documents to have its segments at one address, and from the fifth on, of
+  // more segments, at another.
+  static void expect_segments(int queue, at::Device device, bool copy_stream) {
+    constexpr auto kLength = Documents::kLength;
+    const Documents tokens;
+    const SegmentRule rule{.bos_id = 1, .limit = 75};
+    std::optional<PrefetchOptions> ahead;
+    if (queue > 0) ahead = {.queue = queue, .workers = 2};
+    Feeder feeder(
+        make_source(std::make_unique<StreamOrder>(tokens, kLength, 8, /*rank=*/0,
+                                                  /*world_size=*/1),
+                    {.seq_len = kLength, .segments = rule}, ahead, token_allocator(device)),
+        device, copy_stream);
+    std::set<const void*> addresses;
+    for (std::int64_t i = 0; i < 24; ++i) {
+      const auto batch = feeder.next();
+      addresses.insert(batch.segments.const_data_ptr());
+      ASSERT_EQ(batch.segments.dtype(), at::kInt);
+      ASSERT_EQ(batch.segments.numel(), i < 4 ? 65 : 129) << i;
+      std::vector<std::uint16_t> inputs(kLength);
+      tokens.read_at(i * (kLength + 1), inputs);
+      auto expected = segment_starts(inputs, kLength, rule);
+      expected.resize(static_cast<std::size_t>(batch.segments.numel()), kLength);
+      ASSERT_TRUE(batch.segments.cpu().equal(at::tensor(expected, at::kInt))) << i;
+    }
+    EXPECT_EQ(addresses.size(), 2u);
   }
 
   std::chrono::microseconds delay_{0};

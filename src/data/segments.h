@@ -1,0 +1,25 @@
+#pragma once
+// The segments of a batch's rows, which attention does not cross.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tg {
+
+struct SegmentRule {
+  std::int64_t bos_id = 0;  // begins a document
+  std::int64_t limit = 0;   // the most tokens of a segment; 0: any number
+};
+
+// Positions in `inputs`, ascending, where segments begin: each row of `seq_len` tokens, each BOS
+// and, counted from each of these, every `limit` tokens.
+std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
+                                         std::int64_t seq_len, const SegmentRule& rule);
+
+// So many segments that batches seldom have more, a multiple of 64: documents of 256 tokens, a
+// quarter of FineWeb's mean, beside what the limit cuts.
+std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule);
+// Room for more than there was: at least twice `before`, and for `segments`.
+std::int64_t more_segments(std::int64_t before, std::int64_t segments);
+
+}  // namespace tg
