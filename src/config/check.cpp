@@ -32,15 +32,21 @@ void check_ranges(const Settings& settings, Conflicts& conflicts) {
   });
 }
 
-// The longest row that is computed with.
-std::int64_t longest_row(const Settings& settings, int world_size, SettingsUse use) {
+// What attention spans in training, at most.
+std::int64_t longest_training_context(const Settings& settings, int world_size) {
+  const auto row = longest_training_row(settings, world_size), limit = segment_limit(settings);
+  return mode::segments_attention(settings) && limit > 0 ? std::min(row, limit) : row;
+}
+
+// The most tokens that attention spans.
+std::int64_t longest_context(const Settings& settings, int world_size, SettingsUse use) {
   if (use == SettingsUse::weights) return 0;
   const auto& trained = settings.run.train_seq_len;
   if (use == SettingsUse::sampling) return trained.last();
   if (use == SettingsUse::tasks) return eval_length(settings);
   const auto scored = std::max(trained.largest(), eval_length(settings));
   if (use == SettingsUse::scoring) return scored;
-  return std::max(scored, longest_training_row(settings, world_size));
+  return std::max(scored, longest_training_context(settings, world_size));
 }
 
 void check_heads(const ModelConfig& m, std::int64_t longest, Conflicts& conflicts) {
@@ -153,7 +159,7 @@ void check_validation_batch(const Settings& settings, int world_size, Conflicts&
         run.val_tokens, run.val_batch_size);
   }
   const auto shares = world_size * micro_steps(settings, world_size);
-  const auto longest = longest_row(settings, world_size, SettingsUse::scoring);
+  const auto longest = longest_context(settings, world_size, SettingsUse::scoring);
   conflicts.unless(
       run.val_batch_size / shares >= longest,
       "VAL_BATCH_SIZE={} split in {} ({} ranks, {} micro-steps) is less than one row of {} "
@@ -227,7 +233,7 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
   if (conflicts.any()) return conflicts.take();
   const bool trains = use >= SettingsUse::training, scores = use >= SettingsUse::scoring,
              computes = use >= SettingsUse::sampling;
-  check_heads(settings.model, longest_row(settings, world_size, use), conflicts);
+  check_heads(settings.model, longest_context(settings, world_size, use), conflicts);
   check_model(settings.model, conflicts);
   if (trains) check_training_batch(settings, world_size, conflicts);
   if (scores) check_documents(settings, conflicts);

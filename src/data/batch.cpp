@@ -23,6 +23,10 @@ std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, std:
   return count_bytes(table, tokens, before);
 }
 
+std::int64_t row_of(const BatchLayout& layout, std::int64_t inputs) {
+  return layout.seq_len > 0 ? layout.seq_len : inputs;
+}
+
 void replace_buffer(const TokenOrder& order, std::int64_t segment_capacity,
                     const AllocateTokens& allocate, HostBatch& batch) {
   auto buffer = allocate(HostBatch::stored(order.span_tokens(), segment_capacity));
@@ -35,6 +39,7 @@ void store_segments(const TokenOrder& order, const SegmentRule& rule,
                     const AllocateTokens& allocate, HostBatch& batch) {
   auto boundaries = segment_starts(batch.inputs(), batch.seq_len, rule);
   batch.segments = std::ssize(boundaries);
+  batch.longest_segment = rule.limit == 0 ? batch.seq_len : std::min(rule.limit, batch.seq_len);
   if (batch.segments > batch.segment_capacity) {
     const auto more = more_segments(batch.segment_capacity, batch.segments);
     replace_buffer(order, more, allocate, batch);
@@ -57,7 +62,7 @@ void require_buffer(const TokenOrder& order, const BatchLayout& layout,
   if (batch.buffer) return;
   const auto inputs = order.span_tokens() - 1;
   const auto segments =
-      layout.segments ? usual_segments(inputs, layout.seq_len, *layout.segments) : 0;
+      layout.segments ? usual_segments(inputs, row_of(layout, inputs), *layout.segments) : 0;
   replace_buffer(order, segments, allocate, batch);
 }
 
@@ -65,10 +70,10 @@ void fill(const TokenOrder& order, const std::optional<Place>& place, const Batc
           const AllocateTokens& allocate, HostBatch& batch) {
   batch.tokens = 0;
   batch.segments = 0;
-  batch.seq_len = layout.seq_len;
   batch.text_bytes = 0;
   if (!place) return;
-  assert(place->tokens > 1 && (place->tokens - 1) % layout.seq_len == 0);
+  batch.seq_len = row_of(layout, place->tokens - 1);
+  assert(place->tokens > 1 && (place->tokens - 1) % batch.seq_len == 0);
   const SpanScope span(layout.spans, "read", batch.batch_index);
   const std::span tokens(batch.buffer.get(), static_cast<std::size_t>(place->tokens));
   order.read(place->begin, tokens);

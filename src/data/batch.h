@@ -32,6 +32,7 @@ struct HostBatch {
   std::int64_t batch_index = 0;       // round of this source, from 0
   LoaderState after;                  // to resume behind this batch
   std::int64_t segments = 0;          // of the inputs, if the layout has a rule
+  std::int64_t longest_segment = 0;   // that its rule allows
   std::int64_t segment_capacity = 0;  // those that the buffer has room for; 0: without a rule
 
   // [B * T] each, views of the buffer that overlap in all but one token.
@@ -56,7 +57,7 @@ struct HostBatch {
 
 // How fill() reads a batch.
 struct BatchLayout {
-  std::int64_t seq_len;                   // T
+  std::int64_t seq_len;                   // T; 0: each batch is one row
   const TextBytes* bytes = nullptr;       // counts the targets' bytes; outlives the source
   std::optional<SegmentRule> segments{};  // finds the inputs' segments
   SpanLog* spans = nullptr;               // receives a span per read; outlives the source

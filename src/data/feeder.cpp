@@ -64,6 +64,7 @@ DeviceBatch Feeder::next() {
   return {.inputs = ids_.narrow(0, 0, batch.tokens - 1).view({-1, batch.seq_len}),
           .targets = ids_.narrow(0, 1, batch.tokens - 1).view({-1, batch.seq_len}),
           .segments = segments_,
+          .longest_segment = batch.longest_segment,
           .text_bytes = batch.text_bytes,
           .batch_index = batch.batch_index};
 }

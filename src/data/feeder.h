@@ -18,10 +18,11 @@ namespace tg {
 // next batch. `segments`: where attention's segments of the flattened inputs begin, ascending, then
 // B * T, their end, up to its size [capacity + 1] int32; undefined without a SegmentRule. A batch
 // with more segments than the capacity, and all later ones, have a larger tensor at another
-// address.
+// address. None has more than `longest_segment` tokens.
 struct DeviceBatch {
   at::Tensor inputs, targets;
   at::Tensor segments{};
+  std::int64_t longest_segment = 0;
   std::int64_t text_bytes = 0;   // see HostBatch
   std::int64_t batch_index = 0;  // see HostBatch
 };

@@ -35,6 +35,22 @@ ValidationPlan plan_stream(std::int64_t predictions, std::int64_t seq_len, std::
   return plan;
 }
 
+ValidationPlan plan_rows(std::int64_t predictions, std::int64_t seq_len, std::int64_t at_once,
+                         int rank, int world_size, bool quirks) {
+  const std::int64_t row = at_once * seq_len;
+  ValidationPlan plan;
+  if (quirks) {
+    plan = plan_stream(predictions, seq_len, at_once, rank, world_size);
+    std::erase_if(plan.places, [&](const Place& place) { return place.tokens != row + 1; });
+  } else {
+    plan = plan_stream((predictions + row - 1) / row * row, row, 1, rank, world_size);
+    for (auto& place : plan.places)
+      place.tokens = std::min(place.tokens, predictions - place.begin + 1);
+  }
+  plan.count = std::ssize(plan.places);
+  return plan;
+}
+
 ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std::int64_t sequences,
                             std::int64_t seq_len, std::int64_t at_once, int rank, int world_size) {
   assert(at_once > 0);

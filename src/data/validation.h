@@ -25,6 +25,12 @@ std::int64_t trimmed_predictions(const TokenSource& source, std::int64_t train_l
 ValidationPlan plan_stream(std::int64_t predictions, std::int64_t seq_len, std::int64_t at_once,
                            int rank, int world_size);
 
+// Documents order: rows of `at_once` sequences, the last one of what is left, dealt in blocks as
+// sequences are in plan_stream(). With `quirks` as the reference implementation: of the sequences
+// that plan_stream() gives this rank, its whole rows alone.
+ValidationPlan plan_rows(std::int64_t predictions, std::int64_t seq_len, std::int64_t at_once,
+                         int rank, int world_size, bool quirks);
+
 // Strided order, from the first shard: each rank reads `batches` batches of `sequences`, each in
 // parts of at most `at_once` sequences, since the logits of a whole batch may not fit in memory.
 // Errors: those of StridedOrder.

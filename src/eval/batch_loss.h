@@ -15,8 +15,11 @@ class BatchLoss {
   at::Tensor operator()(const Gpt& model, const DeviceBatch& batch);
 
  private:
+  // Makes room for batches like this one.
+  void hold(const DeviceBatch& batch);
+
   const Gpt* model_ = nullptr;
-  at::Tensor inputs_, targets_;  // where the captured graph reads them
+  DeviceBatch batch_;  // where the captured graph reads it
   at::Tensor loss_;
   CapturedGraph pass_;
 };

@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "eval/batch_documents.h"
+
 namespace tg {
 
 MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, bool graphs)
@@ -9,7 +11,8 @@ MicroStep::MicroStep(Gpt& model, const ForwardMode& mode, at::Device device, boo
               {[this, &model, mode] {
                  auto of_part = mode;
                  of_part.scale /= static_cast<double>(parts_);
-                 history_ = model.loss(batch_.inputs, batch_.targets, of_part);
+                 history_ =
+                     model.loss(batch_.inputs, batch_.targets, of_part, documents_of(batch_));
                  const auto loss = history_.detach();
                  if (!loss_.defined()) loss_ = at::empty_like(loss);
                  loss_.copy_(loss);
@@ -27,6 +30,7 @@ void MicroStep::set_parts(std::int64_t parts) {
 }
 
 void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
+  assert(!whole.segments.defined());
   const auto rows = whole.inputs.size(0) / parts_;
   assert(rows * parts_ == whole.inputs.size(0));
   const auto copy = [&](at::Tensor& to, const at::Tensor& from) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "config/derived.h"
+#include "config/mode.h"
 #include "data/feeder.h"
 #include "data/prefetch.h"
 #include "device/fit_rows.h"
@@ -20,12 +21,13 @@ std::int64_t count_predictions(const Settings& settings, const TokenSource& toke
 }  // namespace
 
 Validation::Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
-                       std::optional<TextBytes> bytes, at::Device device,
+                       std::optional<TextBytes> bytes, int bos_id, at::Device device,
                        Communicator& communicator)
     : settings_(settings),
       io_(effective_io(settings)),
       tokens_(std::move(tokens)),
       bytes_(std::move(bytes)),
+      bos_id_(bos_id),
       device_(device),
       communicator_(communicator),
       batch_loss_(device, replays_evaluations(settings)),
@@ -66,15 +68,17 @@ std::int64_t Validation::batch_rows(std::int64_t seq_len) const {
   const int world = communicator_.world_size();
   // A validation batch is the size of a rank's share of one micro-step, as in the reference
   // implementation.
+  const auto shares =
+      in_long_rows() ? micro_batches(settings_, world) : world * micro_steps(settings_, world);
   const auto tokens = settings_.data.loader_order != LoaderOrder::strided
-                          ? settings_.run.val_batch_size / (world * micro_steps(settings_, world))
+                          ? settings_.run.val_batch_size / shares
                           : micro_batch_tokens(settings_, world);
   return std::max<std::int64_t>(1, tokens / seq_len);
 }
 
 std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
   const auto wanted = batch_rows(seq_len);
-  if (!measures_memory(settings_)) return wanted;
+  if (!measures_memory(settings_) || in_long_rows()) return wanted;
   auto& rows = fitting_rows_[seq_len];
   if (rows == 0) {
     rows = fit_rows(halves(wanted), kSpareBytes, device_, [&](std::int64_t at_once) {
@@ -86,9 +90,24 @@ std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
   return rows;
 }
 
+// Whether a row has several sequences.
+bool Validation::in_long_rows() const {
+  return settings_.data.loader_order == LoaderOrder::documents &&
+         mode::segments_attention(settings_);
+}
+
+BatchLayout Validation::layout(std::int64_t seq_len) const {
+  BatchLayout layout{.seq_len = in_long_rows() ? 0 : seq_len,
+                     .bytes = bytes_ && !device_bytes_ ? &*bytes_ : nullptr};
+  if (mode::segments_attention(settings_)) layout.segments = {.bos_id = bos_id_, .limit = seq_len};
+  return layout;
+}
+
 ValidationPlan Validation::plan(std::int64_t seq_len, std::int64_t at_once, int rank) const {
   const auto& run = settings_.run;
   const int world = communicator_.world_size();
+  if (in_long_rows())
+    return plan_rows(predictions_, seq_len, at_once, rank, world, settings_.runtime.record_quirks);
   if (settings_.data.loader_order != LoaderOrder::strided) {
     return plan_stream(predictions_, seq_len, at_once, rank, world);
   }
@@ -105,8 +124,7 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
   std::optional<PrefetchOptions> ahead;
   if (io_.val_prefetch) ahead = {.queue = static_cast<int>(io_.val_prefetch_queue), .workers = 1};
   Feeder feeder(make_source(std::make_unique<ListedOrder>(*tokens_, plan.places, plan.count),
-                            {.seq_len = seq_len, .bytes = host_counts ? &*bytes_ : nullptr}, ahead,
-                            token_allocator(device_)),
+                            layout(seq_len), ahead, token_allocator(device_)),
                 device_, io_.val_copy_stream);
 
   const auto batches = plan.count / plan.places_in_batch;

@@ -31,14 +31,17 @@ using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 // VAL_PREFETCH, VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or, with
 // VAL_BYTECOUNT_DEVICE and where pairs of tokens tell them, on the device. With
 // GRAD_ACCUM_STEPS=auto (measures_memory) a batch has at most as many sequences as fit in the GPU's
-// memory.
+// memory. With DOCUMENT_ATTENTION segments begin as in training, but with a limit of the sequences'
+// length; in the documents order a batch is one row, on any number of ranks the same one, in which
+// attention looks back over the sequences' ends.
 class Validation {
  public:
   // Reads all tokens that any rank will score and their bytes in a sidecar, so that a bad one is
   // found before training. Errors: those of the tokens and of check_sidecar(). Without `bytes`, or
   // with ids that may hide spaces, there is no bpb.
   Validation(const Settings& settings, std::shared_ptr<const TokenSource> tokens,
-             std::optional<TextBytes> bytes, at::Device device, Communicator& communicator);
+             std::optional<TextBytes> bytes, int bos_id, at::Device device,
+             Communicator& communicator);
 
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
@@ -56,12 +59,15 @@ class Validation {
   std::int64_t fitting_rows(const Gpt& model, std::int64_t seq_len);
   ValidationPlan plan(std::int64_t seq_len, std::int64_t at_once, int rank) const;
   std::int64_t read_all() const;
+  bool in_long_rows() const;
+  BatchLayout layout(std::int64_t seq_len) const;
 
   const Settings& settings_;
   IoConfig io_;
   std::shared_ptr<const TokenSource> tokens_;
   std::optional<TextBytes> bytes_;
   std::optional<DeviceByteTable> device_bytes_;
+  std::int64_t bos_id_;
   at::Device device_;
   Communicator& communicator_;
   BatchLoss batch_loss_;

@@ -1,5 +1,7 @@
 #include "model/attention.h"
 
+#include <cassert>
+
 #include "config/derived.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/qkv_proj_norm_rope.h"
@@ -43,8 +45,10 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInp
     return causal_attention(heads.q, heads.k, heads.v,
                             {.channels = head_dim_,
                              .exclusive_v = exclusive_v,
+                             .documents = pass.documents,
                              .q_gradient = heads.q_gradient,
                              .out_dots = y_dots});
+  assert(!pass.documents);
   auto k = heads.k, v = heads.v;
   std::int64_t cached = 0;
   if (pass.cache != nullptr) {

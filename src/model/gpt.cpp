@@ -38,7 +38,7 @@ std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens) const {
                      .to(numerics_.compute)
                      .expand({batch, tokens, sizes_.dim});
   const bool fp8 = fp8_parts().any();
-  const PassInputs pass{.rope = rope_table(tokens, x.device()), .fp8 = fp8};
+  const PassInputs pass{.rope = rope_table(tokens, tokens, x.device()), .fp8 = fp8};
   const auto visit = blocks_.choose_kernels(plan_.visits.front(), x, pass);
   const auto head = choose_linear_cross_entropy(x.flatten(0, 1), this->head(sizes_.vocab, fp8),
                                                 config_.logit_softcap);
@@ -47,26 +47,31 @@ std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens) const {
                      kernel_name(head));
 }
 
-const RopeTable& Gpt::rope_table(std::int64_t seq_len, at::Device device) const {
-  const auto found = rope_tables_.find(seq_len);
+const RopeTable& Gpt::rope_table(std::int64_t seq_len, std::int64_t context,
+                                 at::Device device) const {
+  const std::pair key(seq_len, context);
+  const auto found = rope_tables_.find(key);
   if (found != rope_tables_.end()) return found->second;
   const RopeOptions options{.dims = config_.rope_dims > 0 ? config_.rope_dims : head_dim(config_),
                             .base = config_.rope_base,
-                            .bf16_frequencies = numerics_.record_quirks};
+                            .bf16_frequencies = numerics_.record_quirks,
+                            .context = context};
   auto table = make_rope_table(seq_len, options, numerics_.compute, device);
   // The other channels of a padded half are rotated by 0: cos 1, sin 0.
   if (const auto added = sizes_.half_rope_dims - table.cos.size(1); added > 0) {
     table = {at::constant_pad_nd(table.cos, {0, added}, 1),
              at::constant_pad_nd(table.sin, {0, added})};
   }
-  return rope_tables_.emplace(seq_len, table).first->second;
+  return rope_tables_.emplace(key, table).first->second;
 }
 
-RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache,
+RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
                          std::int64_t context) const {
+  const auto* cache = pass.cache;
   const auto length = inputs_bt.size(1), begin = cache == nullptr ? 0 : cache->length;
   const auto row = cache == nullptr ? std::max(context, length) : cache->capacity;
-  const auto& whole = rope_table(row, inputs_bt.device());
+  const auto spanned = pass.documents ? pass.documents->longest : row;
+  const auto& whole = rope_table(row, spanned, inputs_bt.device());
   if (row == length) return whole;
   const auto of_inputs = [&](const at::Tensor& table) { return table.narrow(0, begin, length); };
   return {of_inputs(whole.cos), of_inputs(whole.sin)};
@@ -124,12 +129,11 @@ Lane Gpt::final_lane(const Stream& stream) const {
   return {{.tensor = (residual_sum(stream.lanes[0]) + residual_sum(stream.lanes[1])) / 2}};
 }
 
-NormedInput Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only,
-                              DecodeCache* cache, std::int64_t context, bool fp8) const {
-  const PassInputs pass{
-      .rope = rope_rows(inputs_bt, cache, context), .fp8 = fp8, .only = only, .cache = cache};
+NormedInput Gpt::final_states(const at::Tensor& inputs_bt, PassInputs pass,
+                              std::int64_t context) const {
+  pass.rope = rope_rows(inputs_bt, pass, context);
   const auto embedded = value_embedding(inputs_bt);
-  const auto x0 = embed(inputs_bt, cache);
+  const auto x0 = embed(inputs_bt, pass.cache);
   Stream stream{.x0 = x0, .lanes = {{{.tensor = x0}}}};
   std::vector<at::Tensor> kept(static_cast<std::size_t>(plan_.slots));
   const auto slot = [&](std::int64_t i) -> at::Tensor& {
@@ -141,8 +145,8 @@ NormedInput Gpt::final_states(const at::Tensor& inputs_bt, const std::optional<P
     stream = blocks_.visit(visit, stream, pass);
     if (visit.keep_input) slot(*visit.keep_input) = std::exchange(stream.input, {});
   }
-  return residual_norm(final_lane(stream),
-                       {.channels = config_.model_dim, .rounding = weights_.head(fp8).fp8.input})
+  return residual_norm(final_lane(stream), {.channels = config_.model_dim,
+                                            .rounding = weights_.head(pass.fp8).fp8.input})
       .y;
 }
 
@@ -171,8 +175,8 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 }
 
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
-                     const ForwardMode& mode) const {
-  const auto states = final_states(inputs_bt, {}, nullptr, 0, mode.fp8);
+                     const ForwardMode& mode, const std::optional<Documents>& documents) const {
+  const auto states = final_states(inputs_bt, {.fp8 = mode.fp8, .documents = documents});
   auto loss =
       linear_cross_entropy(states.flat(), head(sizes_.vocab, mode.fp8), targets_bt.flatten(),
                            {.cap = config_.logit_softcap,
@@ -188,7 +192,7 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
 at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                              const std::optional<Positions>& only) const {
   const at::NoGradGuard no_grad;
-  const auto z = linear(final_states(inputs_bt, only), head(sizes_.vocab)).flatten(0, 1);
+  const auto z = linear(final_states(inputs_bt, {.only = only}), head(sizes_.vocab)).flatten(0, 1);
   return softcap_nll(z, targets_bs.flatten(), config_.logit_softcap, config_.vocab_size)
       .view(targets_bs.sizes());
 }
@@ -201,7 +205,7 @@ at::Tensor Gpt::softcapped(const at::Tensor& logits) const {
 at::Tensor Gpt::logits(const at::Tensor& inputs_bt, const Positions& only,
                        std::int64_t context) const {
   const at::NoGradGuard no_grad;
-  const auto states = final_states(inputs_bt, only, nullptr, context);
+  const auto states = final_states(inputs_bt, {.only = only}, context);
   return softcapped(linear(states, head(sizes_.vocab)));
 }
 
@@ -220,7 +224,7 @@ at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const 
   const at::NoGradGuard no_grad;
   const auto count = ids_bn.size(1);
   assert(count > 0 && cache.length + count <= cache.capacity);
-  const auto states = final_states(ids_bn, Positions{count - 1, count}, &cache);
+  const auto states = final_states(ids_bn, {.only = Positions{count - 1, count}, .cache = &cache});
   cache.length += count;
   const auto so_far = cache.last_ids.defined() ? at::cat({cache.last_ids, ids_bn}, 1) : ids_bn;
   cache.last_ids = so_far.slice(1, -2);

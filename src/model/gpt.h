@@ -4,8 +4,9 @@
 // inside the model the sizes that it computes with (padding.h).
 #include <ATen/ATen.h>
 
+#include <map>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "config/settings.h"
@@ -52,8 +53,9 @@ class Gpt {
   std::string kernels(std::int64_t batch, std::int64_t tokens) const;
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
+  // `documents`: of the inputs, which attention does not cross.
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
-                  const ForwardMode& mode) const;
+                  const ForwardMode& mode, const std::optional<Documents>& documents = {}) const;
   // Cross-entropy of every target, without a gradient; inputs [B, T], targets [B, S] int64 → [B, S]
   // fp32. S is T, or with `only` the number of these positions: the last block's queries, attention
   // output and MLP and the head then serve no others. Like loss(), of the weights as of the last
@@ -75,9 +77,8 @@ class Gpt {
   at::Tensor embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
   // The last visit's output, normalised [B, T, D]; with `only`, of these positions alone. RoPE is
   // that of rows of `context` tokens, or of the cache's capacity; 0: of T.
-  NormedInput final_states(const at::Tensor& inputs_bt, const std::optional<Positions>& only = {},
-                           DecodeCache* cache = nullptr, std::int64_t context = 0,
-                           bool fp8 = false) const;
+  NormedInput final_states(const at::Tensor& inputs_bt, PassInputs pass,
+                           std::int64_t context = 0) const;
   // What is normalised for the head.
   Lane final_lane(const Stream& stream) const;
   // Softcapped, without the padding's columns [..., V] fp32.
@@ -90,9 +91,10 @@ class Gpt {
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
   // A visit's projection of that embedding [B, T, KV·hd], or undefined.
   at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
-  const RopeTable& rope_table(std::int64_t seq_len, at::Device device) const;
+  // `context`: that attention spans.
+  const RopeTable& rope_table(std::int64_t seq_len, std::int64_t context, at::Device device) const;
   // Of the inputs' positions.
-  RopeTable rope_rows(const at::Tensor& inputs_bt, const DecodeCache* cache,
+  RopeTable rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
                       std::int64_t context) const;
 
   const ModelConfig config_;
@@ -102,7 +104,7 @@ class Gpt {
   const ParameterTable& table_;
   WeightCopies weights_;
   const Blocks blocks_;
-  mutable std::unordered_map<std::int64_t, RopeTable> rope_tables_;  // by sequence length
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, RopeTable> rope_tables_;  // by arguments
 };
 
 }  // namespace tg

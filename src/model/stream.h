@@ -8,6 +8,7 @@
 
 #include "model/inference.h"
 #include "model/plan.h"
+#include "ops/attention/documents.h"
 #include "ops/attention/rope.h"
 #include "ops/norm/residual_norm.h"
 
@@ -37,12 +38,14 @@ struct Stream {
 };
 
 struct PassInputs {
-  RopeTable rope;    // of the inputs' positions
+  RopeTable rope{};  // of the inputs' positions
   bool fp8 = false;  // with the products in FP8 that there are
   // The positions that are scored, if not all: the last visit's queries, attention output and MLP
   // serve no others. Never in passes with gradients.
   std::optional<Positions> only{};
   DecodeCache* cache = nullptr;  // of the tokens before the pass's own; null: there are none
+  // Of the inputs: attention sees those of the own document alone. Neither with `only` nor `cache`.
+  std::optional<Documents> documents{};
 
   std::optional<Positions> scored(const Visit& visit) const {
     return visit.last ? only : std::nullopt;

@@ -75,7 +75,8 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
 
 Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator) {
-  return {settings, splits.val, splits.vocabulary.bytes, machine.device, communicator};
+  const auto& vocabulary = splits.vocabulary;
+  return {settings, splits.val, vocabulary.bytes, vocabulary.bos_id, machine.device, communicator};
 }
 
 TextMaking text_making(const Machine& machine, Communicator& communicator) {

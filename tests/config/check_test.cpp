@@ -164,8 +164,8 @@ TEST(Check, NamesWhatDoesNotFit) {
        "DOCUMENT_ATTENTION=1 and GRAD_ACCUM_STEPS=auto, which divides micro-batches but not their "
        "segments: expected LOADER_ORDER=documents, whose rows are whole, or a number"},
       // A whole micro-batch is a row.
-      {{"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=16384", "TRAIN_SEQ_LEN=1024",
-        "EVAL_SEQ_LEN=0", "ROPE_DIMS=2"},
+      {{"LOADER_ORDER=documents", "DOCUMENT_ATTENTION=0", "TRAIN_BATCH_TOKENS=16384",
+        "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0", "ROPE_DIMS=2"},
        1,
        "2 rotated channels cannot serve rows of 2048 tokens: expected at least 4 beyond 1024"},
       {{"MTP_NUM_HEADS=16", "TRAIN_SEQ_LEN=16"},
@@ -212,6 +212,8 @@ TEST(Check, LetsPassWhatIsMerelyUnused) {
       {"VE_LAYERS="},
       {"BOS_ID=40000"},
       {"LOADER_ORDER=documents", "GRAD_ACCUM_STEPS=auto"},
+      {"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=16384", "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0",
+       "ROPE_DIMS=2"},
       {"ROPE_DIMS=2", "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0"},
   };
   for (const auto& variables : fine) {

@@ -106,9 +106,9 @@ TEST_F(SidecarTest, CountsTheTargetsOfABatch) {
   HostBatch batch;
   batch.buffer = allocate_on_heap(3);
   const BatchLayout layout{.seq_len = 2, .bytes = &*splits.vocabulary.bytes};
-  fill(order, order.advance(), layout, batch);
+  fill(order, order.advance(), layout, allocate_on_heap, batch);
   EXPECT_EQ(batch.text_bytes, 7 + 50'000);
-  fill(order, order.advance(), layout, batch);
+  fill(order, order.advance(), layout, allocate_on_heap, batch);
   EXPECT_EQ(batch.text_bytes, 9);
 }
 
@@ -131,7 +131,7 @@ TEST(CaseOpsBytes, DoNotDependOnWhereABatchBegins) {
   batch.buffer = allocate_on_heap(2);
   std::int64_t counted = 0;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    fill(order, order.advance(), {.seq_len = 1, .bytes = &bytes}, batch);
+    fill(order, order.advance(), {.seq_len = 1, .bytes = &bytes}, allocate_on_heap, batch);
     counted += batch.text_bytes;
   }
   EXPECT_EQ(counted, std::ssize(text));

@@ -13,6 +13,37 @@ using test::next_of;
 using test::strided_order;
 using test::Tokens;
 
+// Rows of 3 sequences of 8: 4 of them, the last one of 2.
+TEST(PlanRows, AreTheSameOnAnyNumberOfRanksAndCoverTheSplitOnce) {
+  const auto whole = plan_rows(88, 8, 3, 0, 1, /*quirks=*/false).places;
+  ASSERT_EQ(whole.size(), 4U);
+  EXPECT_EQ(whole.back().begin, 72);
+  EXPECT_EQ(whole.back().tokens, 17);
+  for (int world = 1; world <= 6; ++world) {
+    std::vector<std::int64_t> begins;
+    for (int rank = 0; rank < world; ++rank) {
+      const auto plan = plan_rows(88, 8, 3, rank, world, /*quirks=*/false);
+      EXPECT_EQ(plan.count, std::ssize(plan.places));
+      for (const auto& place : plan.places) begins.push_back(place.begin);
+    }
+    EXPECT_EQ(begins, (std::vector<std::int64_t>{0, 24, 48, 72})) << world;
+  }
+}
+
+// Of 11 sequences rank 0 has 5 and rank 1 has 6: one and two rows of 3.
+TEST(PlanRows, WithTheScriptsQuirksAreEachRanksWholeOnes) {
+  const auto begins = [](int rank) {
+    std::vector<std::int64_t> found;
+    for (const auto& place : plan_rows(88, 8, 3, rank, 2, /*quirks=*/true).places) {
+      EXPECT_EQ(place.tokens, 25);
+      found.push_back(place.begin);
+    }
+    return found;
+  };
+  EXPECT_EQ(begins(0), std::vector<std::int64_t>{0});
+  EXPECT_EQ(begins(1), (std::vector<std::int64_t>{40, 64}));
+}
+
 TEST(ValidationPlan, KeepsWholeSequencesOfTheLongerLength) {
   const Corpus corpus({40, 61}, "val");
   const ShardSet shards(corpus.dir.path(), "val", 65536);

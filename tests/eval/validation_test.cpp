@@ -52,7 +52,7 @@ class ValidationTest : public testing::Test {
 
   Validation make(const std::optional<TextBytes>& counting) const {
     return Validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab), counting,
-                      at::kCPU, alone);
+                      /*bos_id=*/1, at::kCPU, alone);
   }
   Validation make(const ByteTable& table_of_bytes) const {
     return make(TextBytes{.table = table_of_bytes});
@@ -118,6 +118,33 @@ TEST_F(ValidationTest, StreamScoresEverySequenceOfTheTrimmedSplit) {
     ASSERT_EQ(predictions, 176);
     expect_score(validation.score(model, length));
   }
+}
+
+// Rows of four sequences, in each of which attention spans a document, at most a sequence's length.
+TEST_F(ValidationTest, DocumentsScoresLongRowsOfSegments) {
+  write_shards({101, 60, 30});
+  settings.data.loader_order = LoaderOrder::documents;
+  settings.run.val_batch_size = 8 * 4 * 16;
+  const at::NoGradGuard no_grad;
+  for (std::int64_t begin = 0; begin < 176; begin += 64) {
+    const auto length = std::min<std::int64_t>(64, 176 - begin);
+    auto ids = at::empty({1, length + 1}, at::kLong), starts = at::zeros({1, length}, at::kBool);
+    for (std::int64_t t = 0, last = 0; t <= length; ++t) {
+      const int id = all[static_cast<std::size_t>(begin + t)];
+      ids[0][t] = id;
+      if (t == length || (t > 0 && id != 1 && t - last != 16)) continue;
+      starts[0][t] = true;
+      last = t;
+    }
+    const auto loss = model.loss(ids.narrow(1, 0, length), ids.narrow(1, 1, length), {},
+                                 documents_in(starts, at::kCPU));
+    loss_sum += loss.item<double>() * static_cast<double>(length);
+  }
+  predictions = 176;
+  const auto score = make(bytes).score(model, 16);
+  EXPECT_NEAR(score.loss, loss_sum / predictions, kTolerance);
+  settings.data.document_attention = DocumentAttentionChoice::off;
+  EXPECT_GT(std::abs(make(bytes).score(model, 16).loss - score.loss), 1e-4);
 }
 
 TEST_F(ValidationTest, StreamTrimsToWholeSequencesOfTheLongerLength) {

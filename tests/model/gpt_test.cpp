@@ -108,6 +108,40 @@ TEST_P(AgainstPython, LaterTokensChangeNothingEarlier) {
 INSTANTIATE_TEST_SUITE_P(Models, AgainstPython, testing::Values("record", "switches", "speedrun"),
                          [](const auto& name) { return name.param; });
 
+// Positions are relative, and the speedrun reads no token before the own one but by attention.
+TEST(Gpt, ARowOfDocumentsLosesWhatEachDocumentLosesAlone) {
+  const auto config = test::tiny_speedrun();
+  const auto tokens = test::integers({1, 31}, config.vocab_size, 2);
+  const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);
+  const auto documents =
+      documents_at(at::tensor({0, 7, 7, 8, 30, 30}, at::kInt), 1, 30, /*longest=*/22);
+  const auto gradients = [&](const auto& loss_of) {
+    const auto table = test::random_parameters(config, at::kDouble, 1);
+    Gpt model(config, table, {.compute = at::kDouble});
+    const at::Tensor loss = loss_of(model);
+    loss.backward();
+    model.collect_gradients();
+    std::vector<at::Tensor> found{loss.detach()};
+    for (const auto& row : table.rows()) found.push_back(row.value.grad());
+    return found;
+  };
+  const auto together =
+      gradients([&](const Gpt& model) { return model.loss(inputs, targets, {}, documents); });
+  const auto alone = gradients([&](const Gpt& model) {
+    at::Tensor sum;
+    for (const auto& [begin, length] : {std::pair{0, 7}, {7, 1}, {8, 22}}) {
+      const auto loss =
+          model.loss(inputs.narrow(1, begin, length), targets.narrow(1, begin, length), {});
+      sum = sum.defined() ? sum + loss * length / 30.0 : loss * length / 30.0;
+    }
+    return sum;
+  });
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    const double largest = alone[i].abs().max().item<double>();
+    EXPECT_TRUE(test::is_close(together[i], alone[i], 1e-10, 1e-12 * largest)) << i;
+  }
+}
+
 // Two elements of every parameter, by central differences in fp64.
 TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
   constexpr double kStep = 1e-5;

@@ -168,6 +168,40 @@ TEST(Documents, AreWhereTheyStartAndTheRowsEnd) {
                                             .view({2, 9})));
 }
 
+// Of two rows of 2 · 2,178 tokens, with empty documents between them and at the end.
+TEST(Documents, AtKnownOffsetsAreTheSameAndHideWhatTheMaskHides) {
+  std::vector<int> offsets{0};
+  for (int row = 0; row < 2; ++row) {
+    for (const int length : {1, 63, 0, 64, 65, 2048, 0, 1985})
+      offsets.push_back(offsets.back() + length);
+  }
+  offsets.insert(offsets.end(), 3, offsets.back());
+  const std::int64_t tokens = offsets.back() / 2;
+  const auto documents = documents_at(at::tensor(offsets, at::kInt), 2, tokens, 2048);
+  auto starts = at::zeros({2 * tokens}, at::kBool);
+  for (const int offset : offsets)
+    if (offset < 2 * tokens) starts[offset] = true;
+  const auto same = documents_in(starts.view({2, tokens}), at::kCPU);
+  EXPECT_TRUE(at::equal(documents.ends, same.ends));
+  EXPECT_EQ(documents.longest, same.longest);
+
+  const auto heads = [&](std::uint64_t seed) {
+    return test::normal({2, tokens, 1, 2}, seed).set_requires_grad(true);
+  };
+  const auto q = heads(1), k = heads(2), v = heads(3),
+             upstream = test::normal({2, tokens, 1, 2}, 4);
+  const auto y = causal_attention(q, k, v, {.documents = documents});
+  const auto scores = at::matmul(q.transpose(1, 2), k.transpose(1, 2).mT()) / std::sqrt(2.0);
+  const auto exact =
+      at::matmul(scores.masked_fill(documents.hidden(), -1e300).softmax(-1), v.transpose(1, 2))
+          .transpose(1, 2);
+  EXPECT_TRUE(test::is_close(y, exact, 1e-12, 1e-12));
+  const auto found = torch::autograd::grad({y}, {q, k, v}, {upstream}),
+             right = torch::autograd::grad({exact}, {q, k, v}, {upstream});
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(test::is_close(found[i], right[i], 1e-11, 1e-12)) << "qkv"[i];
+}
+
 TEST(Documents, AttendEachToItselfAlone) {
   const auto leaf = [](at::IntArrayRef shape, std::uint64_t seed) {
     return test::normal(shape, seed).set_requires_grad(true);

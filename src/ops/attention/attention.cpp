@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "ops/attention/fused_attention.h"
@@ -58,9 +59,26 @@ bool runs_flash_on_gpu(const at::Tensor& q) {
   return q.is_cuda() && can_run(AttentionKernel::flash, q.device(), q.scalar_type(), q.size(3));
 }
 
+// One document after the other: a mask of a long row would not fit in memory.
+at::Tensor attention_by_document(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                                 const at::Tensor& v_bthd, double scale,
+                                 const Documents& documents) {
+  const auto q = q_bthd.flatten(0, 1), k = k_bthd.flatten(0, 1), v = v_bthd.flatten(0, 1);
+  const auto* offsets = documents.offsets.const_data_ptr<int>();
+  std::vector<at::Tensor> parts;
+  for (std::int64_t i = 0; i + 1 < documents.offsets.numel(); ++i) {
+    const std::int64_t begin = offsets[i], count = offsets[i + 1] - begin;
+    if (count == 0) continue;
+    const auto of = [&](const at::Tensor& x) { return x.narrow(0, begin, count).unsqueeze(0); };
+    parts.push_back(row_attention(of(q), of(k), of(v), scale).squeeze(0));
+  }
+  return at::cat(parts).view(q_bthd.sizes());
+}
+
 at::Tensor document_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               double scale, const Documents& documents) {
   if (runs_flash_on_gpu(q)) return flash_attention(q, k, v, scale, documents).y;
+  if (q.is_cpu()) return attention_by_document(q, k, v, scale, documents);
   return masked_attention(q, k, v, documents.hidden(), scale);
 }
 

@@ -26,7 +26,8 @@ struct AttentionOptions {
   std::int64_t channels = 0;  // of a head, where the others are padding: hd in the formula; 0: all
   at::Tensor exclusive_v = {};  // v again: the result is exclusive_attention(result, exclusive_v)
   // A query sees the keys of its own one alone: by the kernels named at fused_attention(), on
-  // another GPU in half precision FlashAttention's both ways, else with a mask.
+  // another GPU in half precision FlashAttention's both ways, on the CPU one by one, else with a
+  // mask.
   std::optional<Documents> documents = {};
   QueryGradientPtr q_gradient = {};  // q's gradient may go there (qk_norm_rope.h)
   InputDotsPtr out_dots = {};        // of the projection that takes the result as it is

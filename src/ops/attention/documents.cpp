@@ -26,6 +26,16 @@ Documents documents_in(const at::Tensor& starts, at::Device device) {
           .ends = ends.to(device, at::kInt)};
 }
 
+Documents documents_at(const at::Tensor& offsets, std::int64_t rows, std::int64_t seq_len,
+                       std::int64_t longest) {
+  const auto tokens = at::arange(rows * seq_len, offsets.options());
+  const auto next = at::searchsorted(offsets, tokens, /*out_int32=*/false, /*right=*/true);
+  const auto row_begin = at::arange(rows, offsets.options()).unsqueeze(1) * seq_len;
+  return {.offsets = offsets,
+          .longest = longest,
+          .ends = offsets.index_select(0, next).view({rows, seq_len}) - row_begin};
+}
+
 DocumentAttention flash_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                                   const at::Tensor& v_bthd, double scale,
                                   const Documents& documents) {

@@ -8,10 +8,10 @@ namespace {
 constexpr std::int64_t kTrainedLength = 1024;
 }
 
-double rope_base(std::int64_t seq_len, const RopeOptions& options) {
-  if (seq_len <= kTrainedLength || options.dims <= 2) return options.base;
+double rope_base(std::int64_t context, const RopeOptions& options) {
+  if (context <= kTrainedLength || options.dims <= 2) return options.base;
   const double dims = static_cast<double>(options.dims);
-  const double stretch = static_cast<double>(seq_len) / kTrainedLength;
+  const double stretch = static_cast<double>(context) / kTrainedLength;
   return options.base * std::pow(stretch, dims / (dims - 2));
 }
 
@@ -20,9 +20,10 @@ RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::
   // Angles are made on the CPU: the same bits on every device. In fp64 only for the gradient
   // checks.
   const auto angle_dtype = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const auto context = options.context > 0 ? options.context : seq_len;
   const auto exponent = at::arange(0, options.dims, 2, angle_dtype) / options.dims;
-  auto frequency = 1.0 / at::pow(rope_base(seq_len, options), exponent);
-  if (options.bf16_frequencies && dtype == at::kBFloat16 && seq_len <= kTrainedLength) {
+  auto frequency = 1.0 / at::pow(rope_base(context, options), exponent);
+  if (options.bf16_frequencies && dtype == at::kBFloat16 && context <= kTrainedLength) {
     frequency = frequency.to(at::kBFloat16).to(at::kFloat);
   }
   const auto angle = at::outer(at::arange(seq_len, angle_dtype), frequency);

@@ -14,15 +14,16 @@ struct RopeOptions {
   std::int64_t dims;  // even, at most the head size
   double base = 1e4;  // frequency k is base^(-2k/dims)
   bool bf16_frequencies =
-      false;  // the reference implementation's bf16 runs round them for T <= 1024
+      false;                 // the reference implementation's bf16 runs round them for T <= 1024
+  std::int64_t context = 0;  // tokens that attention spans, of rows of more; 0: T
 };
 
-// Beyond T = 1024 (a constant, whatever the training length) the base grows to
-// base·(T/1024)^(dims/(dims−2)): 22081.79 at T = 2048, dims = 16 and base 1e4. Angles in fp32, then
-// rounded to `dtype`.
+// Beyond a context of 1024 (a constant, whatever the training length) the base grows to
+// base·(context/1024)^(dims/(dims−2)): 22081.79 at 2048, dims = 16 and base 1e4. Angles in fp32,
+// then rounded to `dtype`.
 RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::ScalarType dtype,
                           at::Device device);
-double rope_base(std::int64_t seq_len, const RopeOptions& options);
+double rope_base(std::int64_t context, const RopeOptions& options);
 
 // x [B, T, heads, hd] → the same: (x1·cos + x2·sin, −x1·sin + x2·cos), the rest of the head
 // untouched.
