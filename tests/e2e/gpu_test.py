@@ -42,6 +42,21 @@ class GpuTest(RunTest):
         for found, expected in zip(train_losses(measured), train_losses(launched), strict=True):
             self.assertAlmostEqual(found, expected, delta=2e-3 * expected)
 
+    def test_documents_train_captured_as_launched_and_as_on_the_cpu(self):
+        chosen = dict(LOADER_ORDER="documents", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=8,
+                      TRAIN_BATCH_TOKENS=4096, VAL_LOSS_EVERY=4)
+        captured = self.train(DEVICE="cuda", **chosen)
+        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+        launched = self.train(output="launched", DEVICE="cuda", GRAPHS=0, **chosen)
+        self.assertEqual(train_losses(captured), train_losses(launched))
+        on_cpu = self.train(output="cpu", DEVICE="cpu", COMPUTE_DTYPE="fp32", **chosen)
+        losses = [[event.get("train_loss", event.get("val_loss")) for event in events
+                   if event["event"] in ("train", "val")] for events in (captured, on_cpu)]
+        for found, exact in zip(*losses, strict=True):
+            self.assertAlmostEqual(found, exact, delta=5e-3 * exact)
+        across = self.train(output="across", DEVICE="cuda", DOCUMENT_ATTENTION=0, **chosen)
+        self.assertNotEqual(train_losses(across), train_losses(captured))
+
     def test_skipping_ends_at_its_limit_and_no_model_that_is_not_finite_is_written(self):
         # The only finite gradient makes weights that are not; later steps are settled a step behind.
         endless = dict(DEVICE="cuda", MATRIX_LR=1e39, WARMUP_STEPS=0, output="nan")
