@@ -62,7 +62,8 @@ struct DataConfig {
          "token with which a document begins; auto: the tokenizer's BOS, else 50256 where "
          "VOCAB_SIZE is at least 50257, else 1");
     line("document_attention", s.document_attention, anything, role::frozen,
-         "attention in training and validation never crosses the beginning of a document; auto: 1 with "
+         "attention in training and validation never crosses the beginning of a document; auto: 1 "
+         "with "
          "LOADER_ORDER=documents, else 0");
     line("segment_limit", s.segment_limit, within(0, most_tokens_in_row),
          role::frozen_if(mode::segments_attention)

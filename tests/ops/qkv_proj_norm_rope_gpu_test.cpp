@@ -141,10 +141,11 @@ class QkvProjNormRopeGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
             .first_weight = in.first_weight,
             .channels = c.head.channels};
   }
+  static NormedInput normed(const Inputs& in) {
+    return in.row_scale.defined() ? NormedInput::scaled_by_row(in.x, in.row_scale) : in.x;
+  }
   static Qkv call(const Case& c, const Inputs& in, const Weight& weight, const RopeTable& table) {
-    return qkv_proj_norm_rope(
-        in.row_scale.defined() ? NormedInput::scaled_by_row(in.x, in.row_scale) : in.x, weight,
-        besides_projection(c, in), table);
+    return qkv_proj_norm_rope(normed(in), weight, besides_projection(c, in), table);
   }
 
   struct Results {
@@ -252,8 +253,8 @@ TEST_P(QkvProjNormRopeGpu, QueriesOfSomePositionsAreThoseOfAll) {
   const auto table = table_of(c, test::kGpu, c.dtype);
   const auto all = call(c, in, weight, table);
   const auto first = c.x.tokens / 2, count = (c.x.tokens + 2) / 3;
-  const auto some =
-      qkv_proj_norm_rope_of_queries(in.x, weight, besides_projection(c, in), table, first, count);
+  const auto some = qkv_proj_norm_rope_of_queries(normed(in), weight, besides_projection(c, in),
+                                                  table, first, count);
   const auto exact = [](const at::Tensor& x) { return x.to(at::kCPU, at::kDouble); };
   // The same roundings, but for one of scaled rows; a GEMM of another size may sum in another order
   // before them.
