@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/types/text.h"
 
@@ -32,12 +33,6 @@ void check_ranges(const Settings& settings, Conflicts& conflicts) {
   });
 }
 
-// What attention spans in training, at most.
-std::int64_t longest_training_context(const Settings& settings, int world_size) {
-  const auto row = longest_training_row(settings, world_size), limit = segment_limit(settings);
-  return mode::segments_attention(settings) && limit > 0 ? std::min(row, limit) : row;
-}
-
 // The most tokens that attention spans.
 std::int64_t longest_context(const Settings& settings, int world_size, SettingsUse use) {
   if (use == SettingsUse::weights) return 0;
@@ -46,7 +41,7 @@ std::int64_t longest_context(const Settings& settings, int world_size, SettingsU
   if (use == SettingsUse::tasks) return eval_length(settings);
   const auto scored = std::max(trained.largest(), eval_length(settings));
   if (use == SettingsUse::scoring) return scored;
-  return std::max(scored, longest_training_context(settings, world_size));
+  return std::max(scored, attention_context(settings, longest_training_row(settings, world_size)));
 }
 
 void check_heads(const ModelConfig& m, std::int64_t longest, Conflicts& conflicts) {

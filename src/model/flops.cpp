@@ -4,7 +4,7 @@
 
 namespace tg {
 
-double training_flops_per_token(const ModelConfig& model, const Plan& plan, std::int64_t seq_len) {
+double training_flops_per_token(const ModelConfig& model, const Plan& plan, std::int64_t context) {
   const double dim = static_cast<double>(model.model_dim);
   const double kv_dim = static_cast<double>(model.num_kv_heads * head_dim(model));
   const double block =
@@ -12,8 +12,8 @@ double training_flops_per_token(const ModelConfig& model, const Plan& plan, std:
   const double visits = static_cast<double>(plan.visits.size());
   const double heads =
       static_cast<double>(model.vocab_size) * dim * static_cast<double>(1 + model.mtp_num_heads);
-  // q·kᵀ and p·v over half of T on average, forward and twice backward.
-  const double attention = 6 * visits * dim * static_cast<double>(seq_len);
+  // q·kᵀ and p·v over half of it on average, forward and twice backward.
+  const double attention = 6 * visits * dim * static_cast<double>(context);
   return 6 * (visits * block + heads) + attention;
 }
 

@@ -103,7 +103,11 @@ class WorldSizeTest(RanksTest):
         passed = [after - before - (4096 + 8) for before, after in zip([0] + offsets, offsets)]
         self.assertEqual(passed[1:7], [0] * 6)
         self.assertGreater(passed[7], 0)
-        self.assertEqual({event["seq_len"] for event in expected if event["event"] == "train"}, {512})
+        trained = [event for event in expected if event["event"] == "train"]
+        self.assertEqual({event["seq_len"] for event in trained}, {512})
+        # Attention spans TRAIN_SEQ_LEN at most, as in the other order.
+        self.assertEqual({event["flops_per_token"] for event in trained},
+                         {event["flops_per_token"] for event in of_one["events"] if event["event"] == "train"})
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):
                 self.train_as_one(ranks, expected, weights, **chosen)
