@@ -4,7 +4,7 @@
 
 namespace tg {
 
-// What computes a visit of a block, and the forms in which its norms hand on their rows to that.
+// What computes a visit of a block, and the forms in which its norms pass their rows to that.
 struct VisitKernels {
   Kernel qkv, out, mlp;
   NormedForm attention_input, mlp_input;

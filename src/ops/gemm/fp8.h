@@ -16,7 +16,7 @@ inline constexpr double kFp8Max = 448, kE5m2Max = 57344;  // of e4m3, of e5m2
 struct Fp8Scaling {
   at::Tensor scale{}, amax{};
   // A gradient x and its rounding, where the backward pass that computed x wrote both for the
-  // product that reads it: autograd hands on x alone.
+  // product that reads it: autograd passes on x alone.
   struct Cached {
     at::Tensor x, rounded;
   };

@@ -10,6 +10,7 @@ namespace tg {
 namespace {
 
 at::Tensor scaled(const at::Tensor& x, const at::Tensor& row_scale) {
+  if (!row_scale.defined()) return x;
   auto sizes = x.sizes().vec();
   sizes.back() = 1;
   return (x * row_scale.detach().view(sizes)).to(x.scalar_type());
@@ -33,13 +34,12 @@ NormedInput NormedInput::in_fp8(at::Tensor x, at::Tensor rounded) {
 
 at::Tensor NormedInput::rows() const {
   assert(form_ != NormedForm::in_fp8);
-  return row_scale_.defined() ? scaled(tensor_, row_scale_) : tensor_;
+  return scaled(tensor_, row_scale_);
 }
 
 at::Tensor NormedInput::columns(std::int64_t first, std::int64_t count) const {
   assert(form_ != NormedForm::in_fp8);
-  const auto part = tensor_.narrow(-1, first, count);
-  return row_scale_.defined() ? scaled(part, row_scale_) : part;
+  return scaled(tensor_.narrow(-1, first, count), row_scale_);
 }
 
 at::Tensor NormedInput::rounded(const Fp8Scaling& scaling) const {

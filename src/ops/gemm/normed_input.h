@@ -8,7 +8,7 @@
 
 namespace tg {
 
-// How a norm hands its rows to the GEMMs that read them.
+// How a norm passes its rows to the GEMMs that read them.
 enum class NormedForm {
   written,
   scaled_by_row,  // the rows before the norm, and what each is to be multiplied by: the normed ones

@@ -124,7 +124,7 @@ bool supports_fp8_head(const at::Tensor& head_vd, double cap) {
 Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, double cap) {
   const bool in_gemm = at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
                        supports_head(weight.value, cap) && supports_hopper_gemm(x, weight.value);
-  if (!in_gemm) return use_kernels(x) && cap <= cuda::kMaxSoftcap ? Kernel::cuda : Kernel::aten;
+  if (!in_gemm) return choose_softcap_cross_entropy(x, weight.value.size(0), cap);
   return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
 }
 

@@ -49,8 +49,7 @@ at::Tensor forward_rows(const at::Tensor& padded, const at::Tensor& targets, dou
 }
 
 bool supported(const at::Tensor& logits, double cap) {
-  return use_kernels(logits) && cap <= cuda::kMaxSoftcap &&
-         logits.size(1) < std::numeric_limits<int>::max() / 2;
+  return choose_softcap_cross_entropy(logits, logits.size(1), cap) == Kernel::cuda;
 }
 
 cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, double cap,
@@ -136,6 +135,12 @@ at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& 
                                       optional_tensor(grad_scale));
   }
   return scaled_mean(softcap_nll(logits_nv, targets_n, cap, vocab), scale);
+}
+
+Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns, double cap) {
+  const bool supported =
+      use_kernels(x) && cap <= cuda::kMaxSoftcap && columns < std::numeric_limits<int>::max() / 2;
+  return supported ? Kernel::cuda : Kernel::aten;
 }
 
 at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,

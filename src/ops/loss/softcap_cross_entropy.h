@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "ops/fused.h"
+
 namespace tg {
 
 // Cross-entropy of softcapped logits, s = cap·tanh(z/cap) (Gemma 2): −log softmax(s)[target], in
@@ -20,6 +22,9 @@ namespace tg {
 at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& targets_n,
                                  double cap, double scale = 1, std::int64_t vocab = 0,
                                  const at::Tensor& grad_scale = {});
+
+// What computes it, of so many columns in the dtype and on the device of x.
+Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns, double cap);
 
 // −log softmax(s)[target] of every row, without a gradient → [N] fp32. Does not change the logits.
 at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,

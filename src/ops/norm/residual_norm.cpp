@@ -51,10 +51,10 @@ cuda::ResidualNormTerms pointers(const Tensors& of) {
           .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
 }
 
-// How y is handed on, besides what autograd follows; undefined: it is not.
-struct Handed {
-  bool writes = false;
-  at::Tensor row_scale{}, rounded{};  // written to
+// Where the kernel writes of y what autograd does not follow; undefined: it does not.
+struct NormOutputs {
+  bool writes_y = false;
+  at::Tensor row_scale{}, rounded{};
 };
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
@@ -64,21 +64,22 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
                                const OptionalTensor& branch, const OptionalTensor& skip,
                                const OptionalTensor& skip_weight, const OptionalTensor& x0,
                                const OptionalTensor& mix, const NormOptions& norm, bool keep_sum,
-                               const Handed& y_to, const Fp8Scaling& branch_gradient_scaling) {
+                               const NormOutputs& outputs,
+                               const Fp8Scaling& branch_gradient_scaling) {
     Tensors in{or_undefined(x),           or_undefined(branch), or_undefined(skip),
                or_undefined(skip_weight), or_undefined(x0),     or_undefined(mix)};
     const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
-    const auto residual = like(adds || skips || mixed), y = like(y_to.writes);
+    const auto residual = like(adds || skips || mixed), y = like(outputs.writes_y);
     const auto rows = residual_norm_rows(in[kX], norm.scale, norm.channels);
     const auto next = residual.defined() ? residual : in[kX].variable_data();
     cuda::residual_norm_forward(pointers(in), rows, mutable_data(sum), mutable_data(residual),
-                                mutable_data(y), mutable_fp32_data(y_to.row_scale),
-                                fp8_copy(y_to.rounded, norm.rounding), current_stream(in[kX]));
+                                mutable_data(y), mutable_fp32_data(outputs.row_scale),
+                                fp8_copy(outputs.rounded, norm.rounding), current_stream(in[kX]));
 
-    variable_list out{next, y_to.writes ? y : next.variable_data()};
+    variable_list out{next, outputs.writes_y ? y : next.variable_data()};
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
 
@@ -95,7 +96,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     context->saved_data["norm_scale"] = norm.scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->saved_data["channels"] = norm.channels;
-    context->saved_data["dy_is_scaled"] = y_to.row_scale.defined();
+    context->saved_data["dy_is_scaled"] = outputs.row_scale.defined();
     context->saved_data["branch_gradient_scaling"] = in_capsule(branch_gradient_scaling);
     context->set_materialize_grads(false);
     return out;
@@ -181,19 +182,19 @@ ResidualNorm fused(const Tensors& in, const Fp8Scaling& branch_gradient_scaling,
   assert(form == NormedForm::in_fp8 ? norm.rounding.defined()
                                     : !scales || !norm.rounding.defined());
   const auto rows = x.numel() / x.size(-1);
-  const Handed y_to{
-      .writes = form == NormedForm::written,
+  const NormOutputs outputs{
+      .writes_y = form == NormedForm::written,
       .row_scale = scales ? at::empty({rows}, x.options().dtype(at::kFloat)) : at::Tensor(),
       .rounded = empty_fp8_like(x, norm.rounding)};
   const auto input = [](const at::Tensor& of) { return optional_tensor(aligned_contiguous(of)); };
   const auto out = FusedResidualNorm::apply(input(x), input(in[kBranch]), input(in[kSkip]),
                                             input(in[kSkipWeight]), input(in[kX0]), input(in[kMix]),
-                                            norm, keep_sum, y_to, branch_gradient_scaling);
+                                            norm, keep_sum, outputs, branch_gradient_scaling);
   return {.sum = keep_sum ? out.back() : at::Tensor(),
           .x = out[0],
-          .y = scales                       ? NormedInput::scaled_by_row(out[1], y_to.row_scale)
-               : form == NormedForm::in_fp8 ? NormedInput::in_fp8(out[1], y_to.rounded)
-                                            : NormedInput(out[1], y_to.rounded),
+          .y = scales                       ? NormedInput::scaled_by_row(out[1], outputs.row_scale)
+               : form == NormedForm::in_fp8 ? NormedInput::in_fp8(out[1], outputs.rounded)
+                                            : NormedInput(out[1], outputs.rounded),
           .x0 = in[kMix].defined() ? out[2] : at::Tensor()};
 }
 

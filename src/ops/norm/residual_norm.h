@@ -25,7 +25,7 @@ struct NormOptions {
   double scale = 1;
   // Of D, where the last ones are padding, zero everywhere: what the mean is over. 0: all.
   std::int64_t channels = 0;
-  // How the kernels hand y on, in bf16; elsewhere it is written.
+  // How the kernels pass y on, in bf16; elsewhere it is written.
   NormedForm form = NormedForm::written;
   // Of the FP8 product that reads y: the kernels round its rows for it, in bf16 with D a multiple
   // of 16, written or in_fp8.
