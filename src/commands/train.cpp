@@ -22,6 +22,7 @@ namespace {
 
 // As config.json and checkpoints have it.
 void resolve_bos_id(Settings& settings) {
+  if (!settings.data.bos_id.automatic) return;
   const auto vocab_size = static_cast<int>(settings.model.vocab_size);
   settings.data.bos_id = {.count = read_vocabulary(settings.data, vocab_size).bos_id};
 }

@@ -31,14 +31,14 @@ Gpt::Gpt(const ModelConfig& config, Plan plan, const ParameterTable& table,
       weights_(config_, plan_, table_, numerics_),
       blocks_(config_, plan_, sizes_, table_, weights_, numerics_.recompute) {}
 
-std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens) const {
+std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens, std::int64_t context) const {
   const at::AutoGradMode as_in_training(true);
   // Rows without memory: only their shape, dtype and device count.
   const auto x = at::empty({1, 1, 1}, table_[plan_.embedding.tokens].options())
                      .to(numerics_.compute)
                      .expand({batch, tokens, sizes_.dim});
   const bool fp8 = fp8_parts().any();
-  const PassInputs pass{.rope = rope_table(tokens, tokens, x.device()), .fp8 = fp8};
+  const PassInputs pass{.rope = rope_table(tokens, context, x.device()), .fp8 = fp8};
   const auto visit = blocks_.choose_kernels(plan_.visits.front(), x, pass);
   const auto head = choose_linear_cross_entropy(x.flatten(0, 1), this->head(sizes_.vocab, fp8),
                                                 config_.logit_softcap);

@@ -49,8 +49,9 @@ class Gpt {
   // The products that passes with ForwardMode::fp8 compute so: those that numerics.fp8 names and
   // that this model and GPU have a kernel for.
   Fp8Parts fp8_parts() const { return weights_.fp8_parts(); }
-  // What computes the operations of training on [batch, tokens], "norm:cuda qkv:hopper …".
-  std::string kernels(std::int64_t batch, std::int64_t tokens) const;
+  // What computes the operations of training on [batch, tokens] whose attention spans `context`,
+  // "norm:cuda qkv:hopper …".
+  std::string kernels(std::int64_t batch, std::int64_t tokens, std::int64_t context) const;
 
   // Mean cross-entropy in nats over all B·T targets; inputs and targets [B, T] int64 → [] fp32.
   // `documents`: of the inputs, which attention does not cross.

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "checkpoint/model_files.h"
+#include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/types/text.h"
 #include "data/prefetch.h"
@@ -167,7 +168,8 @@ RunStarted describe(const RunParts& parts, const Settings& settings, const Machi
                                      ? std::nullopt
                                      : std::optional(schedule_iterations(settings.run)),
           .attention_kernel = std::string(attention_name(machine.attention)),
-          .kernels = parts.weights.model.kernels(shape.rows(), shape.seq_len),
+          .kernels = parts.weights.model.kernels(shape.rows(), shape.seq_len,
+                                                 attention_context(settings, shape.seq_len)),
           .device = machine.device_name,
           .compute_dtype = machine.compute_name,
           .on_gpu = machine.device.is_cuda(),
