@@ -1,12 +1,10 @@
 #include "data/document_shuffle.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
-#include <csignal>
 
 #include "data/splitmix64.h"
 #include "tests/data/shards.h"
+#include "tests/files/file_size_limit.h"
 
 namespace tg {
 namespace {
@@ -93,15 +91,10 @@ TEST(DocumentShuffle, TellsAFullDiskFromAFolderItMayNotUse) {
   });
   expect_part(refused, "cannot create a temporary file in /nowhere/at/all (No such file");
   const TempDir dir;
-  // A limit on file sizes fails writes as a full disk does.
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limited{250, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  const auto full = error_of(ExitCode::io, [&] { shuffled(documents, {dir.path(), kKey, kTiny}); });
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
+  const auto full = error_of(ExitCode::io, [&] {
+    const test::FileSizeLimit limit(250);
+    shuffled(documents, {dir.path(), kKey, kTiny});
+  });
   expect_part(full, "writing a temporary file in " + dir.path() + " failed (File too large)");
   EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "data/shard.h"
+#include "data/sharding.h"
 #include "tests/data/shards.h"
+#include "text/tokenizer.h"
 
 namespace tg::test {
 
@@ -39,6 +41,32 @@ inline Ids all_tokens(const std::string& dir, const std::string& split, int voca
   Ids tokens(static_cast<std::size_t>(shards.total_tokens()));
   shards.read_at(0, tokens);
   return tokens;
+}
+
+inline std::string sentence(int index) {
+  return fmt::format(
+      "Document {} grants you a copyright licence to reproduce the work, über alles.", index);
+}
+
+// The documents of a split, decoded.
+inline std::vector<std::string> documents(const std::string& dir, const std::string& split,
+                                          const Tokenizer& tokenizer = Tokenizer(kModel)) {
+  std::vector<Ids> found;
+  for (const std::uint16_t id : all_tokens(dir, split)) {
+    if (id == tokenizer.bos_id()) {
+      found.emplace_back();
+    } else {
+      found.back().push_back(id);
+    }
+  }
+  std::vector<std::string> texts;
+  for (const Ids& ids : found) texts.push_back(tokenizer.decode(ids));
+  return texts;
+}
+
+// A sidecar's entries as the shards are read.
+inline Ids sidecar(const std::string& dir) {
+  return all_tokens(dir, std::string(kSidecarSplit), 1 << 16);
 }
 
 }  // namespace tg::test

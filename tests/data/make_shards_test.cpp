@@ -1,26 +1,16 @@
 #include "tests/data/make_shards.h"
 
-#include <sys/resource.h>
-#include <sys/wait.h>
-
 #include <algorithm>
-#include <csignal>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
-#include "data/shard.h"
 #include "data/shard_writer.h"
-#include "data/sharding.h"
-#include "tests/data/shards.h"
 #include "tests/files/packed.h"
-#include "text/tokenizer.h"
 
 namespace tg {
 namespace {
 
-using test::all_tokens;
-using test::error_of;
+using test::documents;
 using test::expect_part;
 using test::expect_start;
 using test::Ids;
@@ -28,31 +18,10 @@ using test::kModel;
 using test::Outcome;
 using test::read_file;
 using test::run;
+using test::sentence;
+using test::sidecar;
 using test::TempDir;
 using test::write_file;
-
-std::string sentence(int index) {
-  return fmt::format(
-      "Document {} grants you a copyright licence to reproduce the work, über alles.", index);
-}
-
-const std::string kCaseOpsModel = std::string(TEST_DATA_DIR) + "/data_caseops.model";
-
-// The documents of a split, decoded.
-std::vector<std::string> documents(const std::string& dir, const std::string& split,
-                                   const Tokenizer& tokenizer = Tokenizer(kModel)) {
-  std::vector<Ids> found;
-  for (const std::uint16_t id : all_tokens(dir, split)) {
-    if (id == tokenizer.bos_id()) {
-      found.emplace_back();
-    } else {
-      found.back().push_back(id);
-    }
-  }
-  std::vector<std::string> texts;
-  for (const Ids& ids : found) texts.push_back(tokenizer.decode(ids));
-  return texts;
-}
 
 TEST(MakeShards, WritesTheSameFilesWithAnyNumberOfThreads) {
   const TempDir dir;
@@ -86,104 +55,6 @@ TEST(MakeShards, WritesTheSameFilesWithAnyNumberOfThreads) {
   EXPECT_EQ(val[0], sentence(9));
   EXPECT_EQ(val[2], sentence(29));
   EXPECT_TRUE(train[27] == long_text);
-}
-
-// A sidecar's entries as the shards are read.
-Ids sidecar(const std::string& dir) {
-  return all_tokens(dir, std::string(kSidecarSplit), 1 << 16);
-}
-
-TEST(MakeShards, WritesCapitalsAsOperatorsAndGivesThemBack) {
-  const TempDir dir;
-  const std::string text =
-      "McDonald of NASA said: \"I grant YOU a licence.\"\nThe Work\naB xYZ \ue001 \ue004 É\n"
-      "small\n";
-  write_file(dir / "in", text);
-  const auto outcome = run(dir,
-                           fmt::format("--caseops --document-separator line --val-documents 1 "
-                                       "--out {} {}",
-                                       dir / "out", dir / "in"),
-                           kCaseOpsModel);
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Tokenizer tokenizer(kCaseOpsModel, 0, /*caseops=*/true);
-  std::string again;
-  for (const char* split : {"val", "train"})
-    for (const auto& document : documents(dir / "out", split, tokenizer)) again += document + "\n";
-  EXPECT_EQ(again, text);
-  const auto refused =
-      run(dir, fmt::format("--caseops --force --out {} {}", dir / "out", dir / "in"));
-  EXPECT_EQ(refused.code, 78);
-  expect_part(refused.err, "is not for CaseOps (expected U+E001 to U+E004 as pieces");
-}
-
-// Those of tests/fixtures/caseops.py, for documents that are read as a whole and in parts.
-TEST(MakeShards, WritesTheBytesOfTextThatEachTokenStandsFor) {
-  const TempDir dir;
-  const auto told =
-      nlohmann::json::parse(read_file(std::string(TEST_DATA_DIR) + "/data_tokens.json"));
-  for (const std::string name : {"data_caseops", "data_bpe", "data_suffix"}) {
-    std::string lines;
-    Ids tokens, bytes;
-    for (const auto& sample : told[name]["samples"]) {
-      if (sample["text"] == "") continue;
-      lines += nlohmann::json{{"text", sample["text"]}}.dump() + "\n";
-      for (const auto& id : sample["ids"]) tokens.push_back(id);
-      for (const auto& count : sample["span_bytes"]) bytes.push_back(count);
-    }
-    write_file(dir / "in.jsonl", lines + lines);
-    const auto outcome = run(
-        dir,
-        fmt::format("{} --byte-sidecar --force --val-documents {} --shard-tokens 50 --out {} {}",
-                    name == "data_caseops" ? "--caseops" : "", std::ranges::count(lines, '\n'),
-                    dir / "out", dir / "in.jsonl"),
-        std::string(TEST_DATA_DIR) + "/" + name + ".model");
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_EQ(all_tokens(dir / "out", "val"), tokens) << name;
-    EXPECT_EQ(all_tokens(dir / "out", "train"), tokens) << name;
-    EXPECT_EQ(sidecar(dir / "out"), bytes) << name;
-  }
-}
-
-TEST(MakeShards, CountsEveryByteOfALongDocumentInItsPartsAndOfGpt2sPieces) {
-  const TempDir dir;
-  std::string text = " ";
-  for (int i = 0; i < 3000; ++i) text += sentence(i) + (i % 7 == 0 ? " NASA" : "\n");
-  write_file(dir / "a.txt", text);
-  write_file(dir / "b.txt", "short");
-  write_file(dir / "vocab.bpe", nlohmann::json::parse(read_file(std::string(TEST_DATA_DIR) +
-                                                                "/gpt2_tokens.json"))["merge_list"]
-                                    .get<std::string>());
-  const struct {
-    std::string flags, model;
-    std::int64_t lost;  // bytes: the space at the begin
-  } cases[] = {{.flags = "--caseops", .model = kCaseOpsModel, .lost = 1},
-               {.flags = "--threads 3", .model = kModel, .lost = 1},
-               {.flags = "--own-merges", .model = dir / "vocab.bpe", .lost = 0}};
-  for (const auto& [flags, model, lost] : cases) {
-    const auto outcome =
-        run(dir,
-            fmt::format("{} --byte-sidecar --force --val-documents 1 --shard-tokens 9999 --out "
-                        "{} {} {}",
-                        flags, dir / "out", dir / "a.txt", dir / "b.txt"),
-            model);
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-    const auto bytes = sidecar(dir / "out");
-    EXPECT_EQ(std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0}), std::ssize(text) - lost)
-        << model;
-    EXPECT_EQ(ShardSet(dir / "out", kSidecarSplit, 1 << 16).count(),
-              ShardSet(dir / "out", "val", 512 + 300).count());
-  }
-}
-
-TEST(MakeShards, RefusesATokenOfMoreBytesThanASidecarHolds) {
-  const TempDir dir;
-  write_file(dir / "a.txt", "one" + std::string(65'536, ' ') + "the");
-  write_file(dir / "b.txt", "three");
-  const auto outcome = run(dir, fmt::format("--byte-sidecar --val-documents 1 --out {} {} {}",
-                                            dir / "out", dir / "a.txt", dir / "b.txt"));
-  EXPECT_EQ(outcome.code, 65);
-  expect_part(outcome.err, "cannot hold 65539 bytes of text of one token (expected at most 65535)");
-  EXPECT_TRUE(std::filesystem::is_empty(dir / "out"));
 }
 
 class MakeShuffledShards : public testing::Test {
@@ -449,44 +320,6 @@ TEST(MakeShards, RefusesWhatItCannotDoInOneLineWithItsExitCode) {
     expect_part(outcome.err, fill(wrong.part));
     EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
   }
-}
-
-TEST(ShardWriter, LeavesNothingBehindUnlessItWasCommitted) {
-  const TempDir dir;
-  {
-    ShardWriter dropped(dir.path(), "fineweb", "train", 4);
-    dropped.append(test::counting(10));
-    dropped.finish();
-    EXPECT_TRUE(find_shards(dir.path(), "fineweb").empty());
-  }
-  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
-  ShardWriter kept(dir.path(), "fineweb", "train", 4);
-  kept.append(test::counting(10));
-  kept.commit();
-  const ShardSet shards(dir.path(), "train", 100);
-  EXPECT_EQ(shards.count(), 3);
-  EXPECT_EQ(shards.tokens(2), 2);
-  EXPECT_EQ(read_file(shards.path(0)), test::shard_bytes(test::counting(4)));
-}
-
-TEST(ShardWriter, TellsAFullDiskFromAFolderItMayNotUse) {
-  error_of(ExitCode::cannot_create, [] {
-    ShardWriter("/nowhere/at/all", "fineweb", "train", 4).append(test::counting(10));
-  });
-  const TempDir dir;
-  // A limit on file sizes fails writes as a full disk does.
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const auto old_handler = std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limited{1026, before.rlim_max};  // a header and one token
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limited), 0);
-  const auto error = error_of(ExitCode::io, [&] {
-    ShardWriter(dir.path(), "fineweb", "train", 4).append(test::counting(10));
-  });
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  std::signal(SIGXFSZ, old_handler);
-  expect_part(error, "fineweb_train_000000.bin.tmp failed (File too large)");
-  EXPECT_TRUE(std::filesystem::is_empty(dir.path()));
 }
 
 }  // namespace
