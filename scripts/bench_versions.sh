@@ -3,9 +3,12 @@
 #
 # What does a change bring? The programs of several build folders, the one before the change first, on
 # one GPU in turns: configs/record.env and configs/gpt124m.env, or the one named, in bf16 on synthetic
-# tokens; the median step times and their ratio to the first program's, two rounds of 14 steps by
-# default. Flags after -- go to each run; --training-timing-breakdown events adds the optimizer's ms. Logs
-# and the table go to $OUT (logs/bench_versions).
+# tokens; the median step times and their ratio to the first program's, seconds from launch to the first
+# step, and how far the losses are from the first program's; two rounds of 14 steps by default. Logs and the
+# table go to $OUT (logs/bench_versions). Flags after -- go to each run:
+#   --training-timing-breakdown events    the optimizer's ms too
+#   --deterministic 1                     losses that must be equal, if a change is to change no bit
+#   --eval-stride 64 --ttt-enabled 1      the seconds that scores take, too
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh

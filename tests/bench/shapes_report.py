@@ -1,7 +1,7 @@
 """usage: shapes_report.py FOLDER
 
-Compares the step times of runs that took turns, GROUP.VARIANT.ROUND.jsonl. The ratio is the time of a
-group's first variant to that of each.
+Compares runs that took turns, GROUP.VARIANT.ROUND.jsonl: step times, seconds to the first step, losses and
+the seconds of scores. Ratio and losses are against a group's first variant.
 """
 import pathlib
 import re
@@ -11,34 +11,57 @@ import sys
 from train_run import SETTLED, TrainRun
 
 
+class Variant:
+    """The runs of one program: step times in ms, seconds to the first step, the optimizer's ms where there is
+    a breakdown, what was padded, the losses of its first run, and seconds of scores by name."""
+
+    def __init__(self, log):
+        self.padded = re.findall(r"^pad_(.*)$", log, re.M)
+        self.times, self.first_s, self.optimizer, self.scores = [], [], [], {}
+        self.losses = None
+
+    def add(self, run):
+        self.times += run.steps
+        self.first_s.append(run.first_s)
+        self.optimizer += [timing["optimizer_ms"] for timing in run.phases]
+        self.losses = self.losses or run.losses
+        for name, seconds in run.scored_s.items():
+            self.scores.setdefault(name, []).append(seconds)
+
+
 def read_groups(folder):
-    """Step times in ms by group and variant, in the order in which the runs began; what was padded; the
-    optimizer's ms of runs with a breakdown of their time."""
+    """Variants by group and name, in the order in which the runs began."""
     groups = {}
     for metrics in sorted(folder.glob("*.jsonl"), key=lambda path: path.with_suffix(".log").stat().st_mtime):
         group, variant, _ = metrics.stem.split(".")
         log = metrics.with_suffix(".log").read_text()
-        times, padded, optimizer = groups.setdefault(group, {}).setdefault(
-            variant, ([], re.findall(r"^pad_(.*)$", log, re.M), [])
-        )
-        run = TrainRun(metrics)
-        times += run.steps
-        optimizer += [timing["optimizer_ms"] for timing in run.phases]
+        groups.setdefault(group, {}).setdefault(variant, Variant(log)).add(TrainRun(metrics))
     return groups
+
+
+def largest_difference(first, losses):
+    """Of the losses step by step; 0: the same to the last bit."""
+    return max(abs(a - b) for a, b in zip(first, losses, strict=True))
 
 
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    head = f"{'':22}{'ms a step':>11}{'ratio':>8}{'optimizer':>11}"
-    print(f"{head}  padded   (medians of the steps after {SETTLED})")
+    head = f"{'':22}{'ms a step':>11}{'ratio':>8}{'optimizer':>11}{'first step':>12}{'losses':>10}"
+    print(f"{head}  padded   (medians of the steps after {SETTLED}; losses: largest difference to the first's)")
     for group, variants in read_groups(pathlib.Path(sys.argv[1])).items():
-        first = None
-        for variant, (times, padded, optimizer) in variants.items():
-            ms = statistics.median(times)
-            first = first or ms
-            of_optimizer = f"{statistics.median(optimizer):.3f}" if optimizer else "-"
-            print(f"{group + ' ' + variant:22}{ms:11.2f}{first / ms:8.3f}{of_optimizer:>11}  {'; '.join(padded)}")
+        first = next(iter(variants.values()))
+        for name, variant in variants.items():
+            ms = statistics.median(variant.times)
+            ratio = statistics.median(first.times) / ms
+            of_optimizer = f"{statistics.median(variant.optimizer):.3f}" if variant.optimizer else "-"
+            print(
+                f"{group + ' ' + name:22}{ms:11.2f}{ratio:8.3f}{of_optimizer:>11}"
+                f"{statistics.median(variant.first_s):10.2f} s{largest_difference(first.losses, variant.losses):10.1e}"
+                f"  {'; '.join(variant.padded)}"
+            )
+            for score, seconds in variant.scores.items():
+                print(f"{'':22}{statistics.median(seconds):9.2f} s  {score}")
 
 
 if __name__ == "__main__":

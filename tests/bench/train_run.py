@@ -32,6 +32,8 @@ class TrainRun:
         self.tokens_per_step = events["start"][0]["tokens_per_step"]
         self.flops_per_token = events["train"][-1]["flops_per_token"]
         self.val_losses = [event["val_loss"] for event in events["val"]]
+        # Seconds that each score of the final weights took, by its name.
+        self.scored_s = {event["name"]: event["eval_time_ms"] / 1000 for event in events["final"]}
         # Of the GPU, or of the process; none of a run that did not reach its end.
         self.peak_bytes = [event["peak_allocated_bytes"] for event in events["memory"]]
         log = metrics.with_suffix(".log").read_text()
