@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "config/attention_context.h"
 #include "config/check.h"
+#include "config/mode.h"
 #include "config/resolved.h"
 #include "tests/config/helpers.h"
 
@@ -117,6 +119,16 @@ TEST(Presets, Gpt124mDiffersFromTheSpeedrunByItsActivationAlone) {
   EXPECT_EQ(settings.model.mlp_negative_slope, 0.5);
   settings.model.mlp_negative_slope = 0;
   EXPECT_EQ(settings_text(settings), settings_text(preset("speedrun_124m")));
+}
+
+TEST(Presets, Gpt124mDocumentsDiffersFromGpt124mByItsOrderAlone) {
+  auto settings = preset("gpt124m_documents");
+  EXPECT_EQ(settings.data.loader_order, LoaderOrder::documents);
+  EXPECT_TRUE(mode::segments_attention(settings));
+  EXPECT_EQ(attention_context(settings, 65536), 1024);
+  const auto gpt124m = preset("gpt124m");
+  settings.data.loader_order = gpt124m.data.loader_order;
+  EXPECT_EQ(settings_text(settings), settings_text(gpt124m));
 }
 
 }  // namespace
