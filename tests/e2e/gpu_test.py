@@ -2,12 +2,13 @@
 
 import json
 import re
+import shutil
 import signal
 import statistics
 import struct
 import unittest
 
-from harness import BUILD, OF_RANKS, RunTest, gpu_count, mpirun, read_until, train_losses
+from harness import BUILD, OF_RANKS, RunTest, gpu_count, mpirun, read_until, train_losses, write_shard
 
 
 def safetensors_header(path):
@@ -56,6 +57,20 @@ class GpuTest(RunTest):
             self.assertAlmostEqual(found, exact, delta=5e-3 * exact)
         across = self.train(output="across", DEVICE="cuda", DOCUMENT_ATTENTION=0, **chosen)
         self.assertNotEqual(train_losses(across), train_losses(captured))
+
+    def test_steps_are_captured_again_for_batches_of_more_documents(self):
+        folder = self.folder / "documents"
+        folder.mkdir()
+        shutil.copy(self.shards / "fineweb_val_000000.bin", folder)
+        # Three steps of documents of 300 tokens, then of 4: the room of a row of 512 is 64 segments.
+        tokens = [1 if (i % 300 if i < 12500 else i % 4) == 0 else 3 + i * 7919 % 500 for i in range(40000)]
+        write_shard(folder / "fineweb_train_000000.bin", tokens)
+        chosen = dict(DEVICE="cuda", DATA_PATH=folder, LOADER_ORDER="documents", DETERMINISTIC=1, NUM_HEADS=2,
+                      NUM_KV_HEADS=1, TRAIN_BATCH_TOKENS=4096)
+        captured = self.train(**chosen)
+        self.assertRegex("\n".join(self.lines), r"segments: a batch has \d+, and room for 64 grows to 128\n")
+        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+        self.assertEqual(train_losses(captured), train_losses(self.train(output="launched", GRAPHS=0, **chosen)))
 
     def test_skipping_ends_at_its_limit_and_no_model_that_is_not_finite_is_written(self):
         # The only finite gradient makes weights that are not; later steps are settled a step behind.
