@@ -60,7 +60,8 @@ add_library(torch::cpu ALIAS torch_any)
 
 if(TRAIN_GPT_WITH_CUDA)
   file(GLOB cuda_libraries ${site_packages}/nvidia/cu13/lib/libcudart.so.*
-                           ${site_packages}/nvidia/cu13/lib/libcublasLt.so.*)
+                           ${site_packages}/nvidia/cu13/lib/libcublasLt.so.*
+                           ${site_packages}/nvidia/cudnn/lib/libcudnn.so.*)
   add_library(torch_cuda_any INTERFACE)
   # Nothing refers to libtorch_cuda by symbol: its kernels register themselves, so it must not be dropped.
   target_link_libraries(torch_cuda_any INTERFACE torch_any -Wl,--no-as-needed
@@ -73,7 +74,7 @@ endif()
 # come from the toolkit of the compiler.
 set(cuda_include_flags "")
 foreach(dir IN ITEMS ${site_packages}/nvidia/cu13/include ${site_packages}/nvidia/cudnn/include
-                     ${site_packages}/nvidia/nccl/include ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+                     ${site_packages}/nvidia/nccl/include ${site_packages}/include ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
   list(APPEND cuda_include_flags -isystem${dir})
 endforeach()
 function(train_gpt_cuda_sources target)

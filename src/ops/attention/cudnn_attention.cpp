@@ -1,0 +1,192 @@
+#include "ops/attention/cudnn_attention.h"
+
+#include <ATen/Context.h>
+#include <ATen/cudnn/Handle.h>
+#include <cudnn_frontend.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+
+#include "ops/fused.h"
+
+namespace tg {
+
+namespace {
+
+namespace fe = cudnn_frontend;
+using fe::graph::Tensor_attributes;
+
+// Of the graph's tensors.
+enum Id : std::int64_t { q_id = 1, k_id, v_id, y_id, stats_id, lengths_id };
+constexpr std::int64_t offsets_of(std::int64_t id) {
+  return 100 + id;
+}
+
+// Tokens' heads, one segment after the other.
+struct Heads {
+  std::int64_t count, token_stride, head_stride;
+  auto operator<=>(const Heads&) const = default;
+};
+
+struct Problem {
+  at::ScalarType dtype;
+  std::int64_t segments, longest, tokens, head_dim;
+  Heads q, k, v;
+  double scale;
+  auto operator<=>(const Problem&) const = default;
+};
+
+// A graph that is ready to run; null where cuDNN has no kernel for it.
+struct Plan {
+  std::unique_ptr<fe::graph::Graph> graph;
+  at::Tensor workspace;
+};
+
+Heads heads_of(const at::Tensor& x_thd) {
+  return {x_thd.size(1), x_thd.stride(0), x_thd.stride(1)};
+}
+// As the kernel leaves its result.
+Heads contiguous_heads(std::int64_t heads, std::int64_t head_dim) {
+  return {heads, heads * head_dim, head_dim};
+}
+
+// cuDNN's softmax of documents: segment i has lengths[i] tokens, and its first element of a tensor
+// is that tensor's offsets[i].
+class Builder {
+ public:
+  explicit Builder(const Problem& problem)
+      : problem_(problem), graph_(std::make_unique<fe::graph::Graph>()) {
+    graph_
+        ->set_io_data_type(problem.dtype == at::kHalf ? fe::DataType_t::HALF
+                                                      : fe::DataType_t::BFLOAT16)
+        .set_intermediate_data_type(fe::DataType_t::FLOAT)
+        .set_compute_data_type(fe::DataType_t::FLOAT);
+  }
+
+  std::unique_ptr<fe::graph::Graph> build() {
+    const auto lengths = input(lengths_id, problem_.segments);
+    const auto [y, stats] = graph_->sdpa(graph_->tensor(heads(q_id, problem_.q)),
+                                         graph_->tensor(heads(k_id, problem_.k)),
+                                         graph_->tensor(heads(v_id, problem_.v)),
+                                         fe::graph::SDPA_attributes()
+                                             .set_name("attention")
+                                             .set_attn_scale(static_cast<float>(problem_.scale))
+                                             .set_generate_stats(true)
+                                             .set_padding_mask(true)
+                                             .set_seq_len_q(lengths)
+                                             .set_seq_len_kv(lengths)
+                                             .set_causal_mask(true));
+    const auto heads_of_y = contiguous_heads(problem_.q.count, problem_.head_dim);
+    y->set_output(true)
+        .set_uid(y_id)
+        .set_dim(dims(heads_of_y, problem_.head_dim))
+        .set_stride(strides(heads_of_y))
+        .set_ragged_offset(offsets(y_id));
+    // [heads, tokens].
+    const Heads of_stats{problem_.q.count, 1, problem_.tokens};
+    stats->set_output(true)
+        .set_uid(stats_id)
+        .set_data_type(fe::DataType_t::FLOAT)
+        .set_dim(dims(of_stats, 1))
+        .set_stride(strides(of_stats))
+        .set_ragged_offset(offsets(stats_id));
+    const auto handle = at::native::getCudnnHandle();
+    return graph_->build(handle, {fe::HeurMode_t::A}).is_good() ? std::move(graph_) : nullptr;
+  }
+
+ private:
+  // [count] int32.
+  std::shared_ptr<Tensor_attributes> input(std::int64_t id, std::int64_t count) {
+    return graph_->tensor(Tensor_attributes()
+                              .set_uid(id)
+                              .set_dim({count, 1, 1, 1})
+                              .set_stride({1, 1, 1, 1})
+                              .set_data_type(fe::DataType_t::INT32));
+  }
+  std::shared_ptr<Tensor_attributes> offsets(std::int64_t id) {
+    return input(offsets_of(id), problem_.segments + 1);
+  }
+  std::vector<std::int64_t> dims(const Heads& of, std::int64_t channels) const {
+    return {problem_.segments, of.count, problem_.longest, channels};
+  }
+  // The first is not read, since segments begin at offsets.
+  std::vector<std::int64_t> strides(const Heads& of) const {
+    return {problem_.tokens * of.token_stride, of.head_stride, of.token_stride, 1};
+  }
+  Tensor_attributes heads(std::int64_t id, const Heads& of) {
+    return Tensor_attributes()
+        .set_uid(id)
+        .set_dim(dims(of, problem_.head_dim))
+        .set_stride(strides(of))
+        .set_ragged_offset(offsets(id));
+  }
+
+  const Problem& problem_;
+  std::unique_ptr<fe::graph::Graph> graph_;
+};
+
+const Plan& plan_of(const Problem& problem, at::Device device) {
+  static std::map<Problem, Plan> plans;
+  const auto found = plans.find(problem);
+  if (found != plans.end()) return found->second;
+  Plan plan{Builder(problem).build(), {}};
+  std::int64_t bytes = 0;
+  if (plan.graph && plan.graph->get_workspace_size(bytes).is_good())
+    plan.workspace = at::empty({bytes}, at::TensorOptions(device).dtype(at::kByte));
+  return plans.emplace(problem, std::move(plan)).first->second;
+}
+
+bool supports(const at::Tensor& q, std::int64_t tokens, std::int64_t longest_stride) {
+  return use_hopper_kernels(q) && at::globalContext().userEnabledCuDNNSDP() &&
+         tokens * longest_stride <= std::numeric_limits<int>::max();  // offsets are int32
+}
+
+}  // namespace
+
+std::optional<DocumentAttention> cudnn_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                                                 const at::Tensor& v_bthd, double scale,
+                                                 const Documents& documents) {
+  const auto q = q_bthd.flatten(0, 1), k = k_bthd.flatten(0, 1), v = v_bthd.flatten(0, 1);
+  const auto tokens = q.size(0), heads = q.size(1), head_dim = q.size(2);
+  if (!supports(q, tokens, std::max({q.stride(0), k.stride(0), v.stride(0)}))) return {};
+  const Problem problem{.dtype = q.scalar_type(),
+                        .segments = documents.offsets.numel() - 1,
+                        .longest = documents.longest,
+                        .tokens = tokens,
+                        .head_dim = head_dim,
+                        .q = heads_of(q),
+                        .k = heads_of(k),
+                        .v = heads_of(v),
+                        .scale = scale};
+  const auto& plan = plan_of(problem, q.device());
+  if (!plan.graph) return {};
+
+  const auto y = at::empty({tokens, heads, head_dim}, q.options());
+  const auto logsumexp = at::empty({heads, tokens}, q.options().dtype(at::kFloat));
+  const auto lengths = documents.offsets.diff();
+  // Of most calls q, k and v are parts of one projection.
+  std::map<std::int64_t, at::Tensor> offsets;
+  std::unordered_map<std::int64_t, void*> tensors;
+  const auto bind = [&](std::int64_t id, const at::Tensor& x, std::int64_t token_stride) {
+    auto& scaled = offsets[token_stride];
+    if (!scaled.defined()) scaled = documents.offsets * token_stride;
+    tensors[id] = x.data_ptr();
+    tensors[offsets_of(id)] = scaled.data_ptr();
+  };
+  bind(q_id, q, q.stride(0));
+  bind(k_id, k, k.stride(0));
+  bind(v_id, v, v.stride(0));
+  bind(y_id, y, y.stride(0));
+  bind(stats_id, logsumexp, 1);
+  tensors[lengths_id] = lengths.data_ptr();
+  auto status =
+      plan.graph->execute(at::native::getCudnnHandle(), tensors, plan.workspace.data_ptr());
+  TORCH_CHECK(status.is_good(), "cuDNN's attention of documents: ", status.get_message());
+  return DocumentAttention{y.view(q_bthd.sizes()), logsumexp};
+}
+
+}  // namespace tg
