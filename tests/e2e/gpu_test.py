@@ -57,6 +57,9 @@ class GpuTest(RunTest):
             self.assertAlmostEqual(found, exact, delta=5e-3 * exact)
         across = self.train(output="across", DEVICE="cuda", DOCUMENT_ATTENTION=0, **chosen)
         self.assertNotEqual(train_losses(across), train_losses(captured))
+        fp8 = [train_losses(self.train(output=f"fp8-{graphs}", DEVICE="cuda", FP8=1, MODEL_DIM=128, GRAPHS=graphs,
+                                       **chosen)) for graphs in (0, 1)]
+        self.assertEqual(*fp8)
 
     def test_steps_are_captured_again_for_batches_of_more_documents(self):
         folder = self.folder / "documents"
