@@ -46,6 +46,7 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInp
                             {.channels = head_dim_,
                              .exclusive_v = exclusive_v,
                              .documents = pass.documents,
+                             .window = visit.window,
                              .q_gradient = heads.q_gradient,
                              .out_dots = y_dots});
   assert(!pass.documents);
@@ -57,12 +58,11 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInp
     cached = pass.cache->length;
     own.k.narrow(1, cached, length).copy_(k);
     own.v.narrow(1, cached, length).copy_(v);
-    k = own.k.narrow(1, 0, cached + length);
-    v = own.v.narrow(1, 0, cached + length);
+    k = own.k, v = own.v;
   }
-  const auto keys = scored ? cached + scored->to : k.size(1);
-  const auto y =
-      causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys), head_dim_);
+  const auto end = cached + (scored ? scored->to : heads.k.size(1));
+  const auto y = causal_attention_of_last(heads.q, k.narrow(1, 0, end), v.narrow(1, 0, end),
+                                          head_dim_, visit.window);
   return visit.exclusive ? exclusive_attention(y, exclusive_v) : y;
 }
 

@@ -38,11 +38,16 @@ struct TestModel {
 
 ModelConfig config_of(const std::string& name) {
   if (name == "record") return test::tiny_record();
+  if (name == "windows") {
+    auto config = test::tiny_record();
+    config.attention_window = {3, 0, 7, 1, 5};
+    return config;
+  }
   return name == "switches" ? test::tiny_switches() : test::tiny_speedrun();
 }
 
 TEST(TokenLosses, OfSomePositionsAreThoseOfAll) {
-  for (const char* name : {"record", "switches", "speedrun"}) {
+  for (const char* name : {"record", "switches", "speedrun", "windows"}) {
     const TestModel model(config_of(name));
     const auto inputs = test::integers({3, kLength}, kVocab, 2);
     const auto targets = test::integers({3, kLength}, kVocab, 3);
@@ -57,7 +62,7 @@ TEST(TokenLosses, OfSomePositionsAreThoseOfAll) {
 }
 
 TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
-  for (const char* name : {"record", "switches", "speedrun"}) {
+  for (const char* name : {"record", "switches", "speedrun", "windows"}) {
     const TestModel model(config_of(name));
     const auto ids = test::integers({2, kLength}, kVocab, 2);
     auto all_at_once = model.gpt.make_cache(2, kLength);

@@ -103,7 +103,7 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
   const int padded_tokens = shape.batch * shape.padded_len;
   const attention::Work work{out.row_stats,
                              out.row_stats + std::int64_t{padded_tokens} * shape.heads, out.q_sum,
-                             out.q_begun, in.document_ends};
+                             out.q_begun, in.visible_until};
   row_stats_kernel<T, head_dim>
       <<<blocks_for((std::int64_t{padded_tokens} * shape.heads / 8 + kHeadWarps - 1) / kHeadWarps,
                     8),
@@ -122,7 +122,7 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
                              .d_out = map(in.d_out, shape.heads, Storage::queries),
                              .d_k = map(contiguous(out.k), shape.kv_heads, 16),
                              .d_v = map(contiguous(out.v), shape.kv_heads, 16)};
-  const auto kernel = in.document_ends == nullptr ? attention::backward_kernel<T, head_dim, false>
+  const auto kernel = in.visible_until == nullptr ? attention::backward_kernel<T, head_dim, false>
                                                   : attention::backward_kernel<T, head_dim, true>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Storage));
   // The CTAs of a sequence wait for each other, so that all of a head's have their blocks at once.

@@ -22,8 +22,8 @@ struct AttentionTensors {
   // and if out has no data either, row_stats has the second of its parts already.
   const float* out_dots = nullptr;
   const float* logsumexp;  // [B, heads, T], natural, of the scaled scores
-  // [B, T]: where in its row a token's document ends, before which queries see it; null: nowhere.
-  const int* document_ends = nullptr;
+  // [B, T]: before which position of its row queries see a key, rising; null: the row's end.
+  const int* visible_until = nullptr;
 };
 struct AttentionGradients {
   void *q, *k, *v;  // contiguous; null q: it stays in q_sum, as query_sum.cuh describes

@@ -55,11 +55,11 @@ struct Maps {
 };
 // Workspaces: of rows, [B, heads, padded_len]: log2(e)·logsumexp, and delta, the dot products of
 // out and d_out. q_sum: see query_sum.cuh. q_begun: of its tiles, whether the first term is there.
-// document_ends: as AttentionTensors'.
+// visible_until: as AttentionTensors'.
 struct Work {
   float *logsumexp, *delta, *q_sum;
   int* q_begun;
-  const int* document_ends;
+  const int* visible_until;
 };
 
 // Blocks of keys come in pairs, the last with the first: then all have the same number of queries.
@@ -108,23 +108,23 @@ struct QueryTiles {
   }
 };
 
-// Where the document of a key ends, in its row; of one behind the row's end as of its last.
-__device__ inline int document_end(const AttentionShape& shape, const Work& work, int sequence,
-                                   int key) {
-  return work.document_ends[sequence * shape.seq_len + min(key, shape.seq_len - 1)];
+// Before which query of its row a key is seen; of one behind the row's end as of its last.
+__device__ inline int visible_until(const AttentionShape& shape, const Work& work, int sequence,
+                                    int key) {
+  return work.visible_until[sequence * shape.seq_len + min(key, shape.seq_len - 1)];
 }
 
-// The tiles of queries that see a block of keys: to the end of the row, or of the document of the
-// block's last key.
-template <bool documents>
+// The tiles of queries that see a block of keys: to the end of the row, or as far as the block's
+// last key is seen (`limited`).
+template <bool limited>
 __device__ QueryTiles tiles_that_see(const AttentionShape& shape, const Work& work,
                                      const KeyBlocks& blocks, int kv_head_of_all, int block,
                                      int per_block) {
   int end = blocks.blocks * per_block;
-  if constexpr (documents) {
+  if constexpr (limited) {
     const int sequence = kv_head_of_all / shape.kv_heads, next = (block + 1) * kKeys;
     const int queries = kKeys / per_block;
-    const int of_last = document_end(shape, work, sequence, next - 1);
+    const int of_last = visible_until(shape, work, sequence, next - 1);
     end = (max(of_last, next) + queries - 1) / queries;
   }
   return {blocks, block, per_block, end};
@@ -139,7 +139,7 @@ __device__ void load_rows(T* to, int box_rows, const CUtensorMap& map, int head,
     tma_load(to + column * box_rows, map, column, head, row, sequence, full);
 }
 
-template <bool documents, typename T, int head_dim>
+template <bool limited, typename T, int head_dim>
 __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
                              const AttentionShape& shape, const Work& work) {
   using Tiles = Storage<T, head_dim>;
@@ -157,7 +157,7 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
     load_rows<T, head_dim>(shared.k, kKeys, maps.k, kv_head, key, sequence, shared.kv_full);
     load_rows<T, head_dim>(shared.v, kKeys, maps.v, kv_head, key, sequence, shared.kv_full);
     const auto tiles =
-        tiles_that_see<documents>(shape, work, blocks, kv_head_of_all, block, kKeys / queries);
+        tiles_that_see<limited>(shape, work, blocks, kv_head_of_all, block, kKeys / queries);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
 #pragma unroll 1
       for (int n = 0; n < tiles.count(); ++n, ++tile) {
@@ -181,7 +181,7 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
 
 // Brings the consumers' terms of dQ to its sums in global memory: begins those of a block's own
 // queries and tells the other CTAs, and adds to others once they are begun.
-template <bool documents, typename T, int head_dim>
+template <bool limited, typename T, int head_dim>
 __device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShape& shape,
                                const Work& work) {
   constexpr int per_block = kKeys / Storage<T, head_dim>::queries;
@@ -190,7 +190,7 @@ __device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShap
   const int head_tiles = blocks.blocks * per_block;
   int written = 0;
   blocks.for_each([&](int kv_head, int block) {
-    const auto tiles = tiles_that_see<documents>(shape, work, blocks, kv_head, block, per_block);
+    const auto tiles = tiles_that_see<limited>(shape, work, blocks, kv_head, block, per_block);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
 #pragma unroll 1
       for (int n = 0; n < tiles.count(); ++n, ++written) {
