@@ -203,7 +203,8 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulasWhereTheProjectionLeftTheDot
   expect_gradients_of_formula(/*dots_given=*/true);
 }
 
-// More blocks of keys than the emulation's grid has CTAs; an odd number of them; partial blocks.
+// More blocks of keys than the emulation's grid has CTAs; an odd number of them; partial blocks. In
+// the last ones a head has more pairs of them than the emulation has multiprocessors.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionBackwardGpu,
     ::testing::Values(
@@ -220,7 +221,11 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{"window_of_a_block", 1, 301, 2, 2, 64, at::kHalf, false, 0, 128},
         AttentionCase{"window_of_two_tokens", 1, 200, 2, 1, 64, at::kHalf, false, 0, 2},
         AttentionCase{"window_in_documents", 2, 320, 2, 1, 64, at::kBFloat16, true, 150, 65},
-        AttentionCase{"wide_heads_with_a_window", 2, 300, 2, 1, 128, at::kBFloat16, false, 0, 129}),
+        AttentionCase{"wide_heads_with_a_window", 2, 300, 2, 1, 128, at::kBFloat16, false, 0, 129},
+        AttentionCase{"long", 1, 800, 2, 1, 64, at::kBFloat16},
+        AttentionCase{"two_long_rows", 2, 780, 2, 1, 64, at::kHalf, true},
+        AttentionCase{"long_wide_heads", 1, 800, 2, 1, 128, at::kBFloat16},
+        AttentionCase{"long_row_of_documents", 1, 1000, 2, 1, 64, at::kBFloat16, false, 90, 200}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
@@ -271,6 +276,43 @@ TEST_F(LastQueriesGpu, SeeTheirWindowAlone) {
     }
   }
 }
+
+// Of each block of keys or queries by itself, the largest: one block's mistake is nothing beside a
+// long row.
+double worst_relative_error_of_a_block(const at::Tensor& found, const at::Tensor& right) {
+  const auto by_block = [](const at::Tensor& x) {
+    const auto squares = x.to(at::kFloat).square().sum(at::IntArrayRef{2, 3});
+    const auto rest =
+        (cuda::kAttentionBlock - x.size(1) % cuda::kAttentionBlock) % cuda::kAttentionBlock;
+    return at::constant_pad_nd(squares, {0, rest}).view({-1, cuda::kAttentionBlock}).sum(1).sqrt();
+  };
+  const auto difference = found.to(at::kFloat) - right.to(at::kFloat);
+  return (by_block(difference) / by_block(right)).max().item<double>();
+}
+
+// Rows of more pairs of blocks than any GPU has multiprocessors.
+class LongRowGpu : public AttentionGpu {};
+
+TEST_P(LongRowGpu, GradientsAreThoseOfLibTorchsKernels) {
+  const Inputs inputs(GetParam());
+  const auto leaves = inputs.parts(inputs.qkv.to(test::kGpu));
+  ASSERT_TRUE(fused_attention_supports(leaves[0], leaves[1], leaves[2]));
+  const auto found = inputs.on_gpu();
+  set_fused(false);
+  const auto right = inputs.on_gpu();
+  set_fused(true);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_LT(worst_relative_error_of_a_block(found[i], right[i]), 0.03) << "qkv"[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, LongRowGpu,
+    ::testing::Values(AttentionCase{"documents", 1, 65601, 4, 2, 64, at::kBFloat16, true, 700},
+                      AttentionCase{"window", 2, 65536, 2, 1, 64, at::kBFloat16, false, 0, 1024},
+                      AttentionCase{"wide_heads_of_documents", 1, 98304, 2, 2, 128, at::kBFloat16,
+                                    false, 500, 300},
+                      AttentionCase{"whole", 1, 40000, 2, 1, 64, at::kBFloat16}),
+    [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
 }  // namespace tg

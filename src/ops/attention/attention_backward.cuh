@@ -34,7 +34,7 @@ class Consumer {
         thread_(static_cast<int>(threadIdx.x) % kWarpgroupThreads) {}
 
   __device__ void run() {
-    const KeyBlocks blocks(shape_);
+    const KeyBlocks blocks(shape_, work_.units);
     const int group = shape_.heads / shape_.kv_heads;
     int visited = 0;
     blocks.for_each([&](int kv_head, int block) {

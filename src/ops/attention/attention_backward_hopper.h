@@ -32,9 +32,6 @@ struct AttentionGradients {
   float *row_stats, *q_sum;
   int* q_begun;
 };
-// Whether the GPU has a multiprocessor for every pair of a sequence's blocks, whose CTAs wait for
-// each other.
-bool attention_backward_supports(std::int64_t seq_len);
 // The sums over keys in q's gradient are in no fixed order, so that its bits differ between calls.
 // Throws std::runtime_error where CUDA reports an error.
 void attention_backward(const AttentionShape& shape, const AttentionTensors& in,

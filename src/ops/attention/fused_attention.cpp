@@ -102,7 +102,7 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
          v.scalar_type() == q.scalar_type() && (q.size(3) == 64 || q.size(3) == 128) &&
          q.size(0) * q.size(1) * q.size(2) <
              std::numeric_limits<int>::max() / cuda::kAttentionBlock &&
-         q.size(1) > 1 && cuda::attention_backward_supports(q.size(1));
+         q.size(1) > 1;
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

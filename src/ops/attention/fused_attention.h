@@ -9,8 +9,7 @@ namespace tg {
 at::Tensor fused_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                            const at::Tensor& v_bthd, double scale, const AttentionOptions& options);
 // Whether it serves these: Hopper, heads of 64 or 128 in half precision, cuDNN in use
-// (use_attention), rows that attention_backward_supports(), and a gradient wanted, since else
-// nothing differs.
+// (use_attention), and a gradient wanted, since else nothing differs.
 bool fused_attention_supports(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                               const at::Tensor& v_bthd);
 
