@@ -13,6 +13,9 @@
 #include "commands/join.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
+#include "config/mode.h"
+#include "data/training_order.h"
+#include "data/vocabulary.h"
 #include "eval/generate.h"
 #include "text/tokenizer.h"
 #include "train/run_parts.h"
@@ -26,7 +29,9 @@ constexpr const char* help =
     "  train_gpt sample --init-from MODEL --prompt TEXT [--tokens N] [--temperature T] ...\n"
     "\n"
     "Prints prompt and continuation, as it is drawn; the speed goes to standard error. The model\n"
-    "sees at most TRAIN_SEQ_LEN tokens. SEED decides the draw.\n"
+    "sees at most TRAIN_SEQ_LEN tokens, and with DOCUMENT_ATTENTION=1 none before the last BOS. "
+    "SEED\n"
+    "decides the draw.\n"
     "\n";
 
 }  // namespace
@@ -38,6 +43,8 @@ void sample_command(int argc, const char* const* argv) {
   auto& [settings, origins, no_help, no_version] = *parsed;
   require_flag(origins.at("prompt") != "default", "sample", "--prompt TEXT");
   const auto tokenizer = open_tokenizer(settings, "sample");
+  if (mode::segments_attention(settings))
+    resolve_bos_id(settings.data, static_cast<int>(settings.model.vocab_size));
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
   const auto joined = join_alone(settings, origins, SettingsUse::sampling, "sample");
   Communicator alone;
@@ -53,7 +60,8 @@ void sample_command(int argc, const char* const* argv) {
                          .seed = static_cast<std::uint64_t>(settings.data.seed)},
             .tokens = options.tokens,
             .context = settings.run.train_seq_len.last(),
-            .kv_cache = options.kv_cache},
+            .kv_cache = options.kv_cache,
+            .segments = training_segments(settings)},
            joined.machine.device, print_text);
   print_text("\n");
   const double spent_s = seconds_since(began);

@@ -73,6 +73,11 @@ void check_model(const ModelConfig& m, Conflicts& conflicts) {
                    value_text(m.mlp_mult), m.model_dim);
   conflicts.unless(m.xsa_last_n <= m.num_layers, "XSA_LAST_N={} is more than NUM_LAYERS={}",
                    m.xsa_last_n, m.num_layers);
+  const auto windows = std::ssize(m.attention_window);
+  conflicts.unless(windows == 1 || windows == m.num_layers,
+                   "ATTENTION_WINDOW={} has {} values: expected one for all blocks, or one for "
+                   "each of NUM_LAYERS={}",
+                   value_text(m.attention_window), windows, m.num_layers);
   conflicts.unless(m.bigram_vocab_size != 1,
                    "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2");
   if (!m.ve_enabled) return;

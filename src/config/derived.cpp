@@ -132,6 +132,11 @@ std::int64_t head_dim(const ModelConfig& model) {
   return model.model_dim / model.num_heads;
 }
 
+std::int64_t attention_window(const ModelConfig& model, std::int64_t block) {
+  const auto& windows = model.attention_window;
+  return windows.size() == 1 ? windows.front() : windows.at(static_cast<std::size_t>(block));
+}
+
 bool is_drawn_projection(std::int64_t rows, std::int64_t columns) {
   constexpr std::int64_t kNarrowest = 64;
   return rows >= kNarrowest && columns >= kNarrowest;

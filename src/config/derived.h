@@ -61,6 +61,8 @@ double planned_tokens(const Settings& settings, int world_size);
 // int(MLP_MULT * MODEL_DIM).
 std::int64_t mlp_hidden(const ModelConfig& model);
 std::int64_t head_dim(const ModelConfig& model);
+// ATTENTION_WINDOW of a block.
+std::int64_t attention_window(const ModelConfig& model, std::int64_t block);
 // Whether the initial weights of an embedding's projection are random. As in the record, those of
 // narrow ones (a side under 64) are zero.
 bool is_drawn_projection(std::int64_t rows, std::int64_t columns);

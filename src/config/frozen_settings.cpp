@@ -1,5 +1,7 @@
 #include "config/frozen_settings.h"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "base/error.h"
@@ -14,6 +16,8 @@ Settings normalised(Settings settings) {
   auto& model = settings.model;
   if (model.rope_dims == 0) model.rope_dims = head_dim(model);
   if (model.ve_layers.empty()) model.ve_enabled = false;
+  auto& windows = model.attention_window;
+  if (std::ranges::adjacent_find(windows, std::not_equal_to()) == windows.end()) windows.resize(1);
   const bool segments = mode::segments_attention(settings);
   settings.data.document_attention =
       segments ? DocumentAttentionChoice::on : DocumentAttentionChoice::off;

@@ -21,6 +21,7 @@ struct ModelConfig {
   bool tie_embeddings = true;
   double rope_base = 1e4;
   std::int64_t rope_dims = 16;
+  std::vector<std::int64_t> attention_window = {0};
   double logit_softcap = 30;
   double qk_gain_init = 1.5;
   std::int64_t bigram_vocab_size = 2048;
@@ -59,6 +60,9 @@ struct ModelConfig {
     line("rope_base", s.rope_base, above(0), role::frozen, "base of the rotary (RoPE) frequencies");
     line("rope_dims", s.rope_dims, within(0, most_channels), role::frozen,
          "rotated channels of a head (RoPE); 0: all of them");
+    line("attention_window", s.attention_window, within(0, most_tokens_in_row), role::frozen,
+         "tokens that attention sees, the own and those before it; 0: all before. One number for "
+         "all blocks, or a list of one for each: 1024,1024,0,1024");
     line("logit_softcap", s.logit_softcap, above(0), role::frozen,
          "c in c tanh(z / c), which bounds the logits z");
     line("qk_gain_init", s.qk_gain_init, at_least(0), role::frozen,

@@ -39,7 +39,7 @@ void store_segments(const TokenOrder& order, const SegmentRule& rule,
                     const AllocateTokens& allocate, HostBatch& batch) {
   auto boundaries = segment_starts(batch.inputs(), batch.seq_len, rule);
   batch.segments = std::ssize(boundaries);
-  batch.longest_segment = rule.limit == 0 ? batch.seq_len : std::min(rule.limit, batch.seq_len);
+  batch.longest_segment = longest_segment(batch.seq_len, rule);
   if (batch.segments > batch.segment_capacity) {
     const auto more = more_segments(batch.segment_capacity, batch.segments);
     replace_buffer(order, more, allocate, batch);

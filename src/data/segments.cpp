@@ -28,6 +28,10 @@ std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
   return starts;
 }
 
+std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule) {
+  return rule.limit == 0 ? seq_len : std::min(rule.limit, seq_len);
+}
+
 std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule) {
   constexpr std::int64_t short_document = 256;
   const auto of_row = rule.limit > 0 ? (seq_len + rule.limit - 1) / rule.limit : 1;

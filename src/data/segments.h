@@ -16,6 +16,9 @@ struct SegmentRule {
 std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
                                          std::int64_t seq_len, const SegmentRule& rule);
 
+// The most tokens that a segment of such rows may have.
+std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule);
+
 // So many segments that batches seldom have more, a multiple of 64: documents of 256 tokens, a
 // quarter of FineWeb's mean, beside what the limit cuts.
 std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule);

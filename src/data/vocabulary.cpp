@@ -26,4 +26,8 @@ Vocabulary read_vocabulary(const DataConfig& data, int vocab_size) {
   return vocabulary;
 }
 
+void resolve_bos_id(DataConfig& data, int vocab_size) {
+  if (data.bos_id.automatic) data.bos_id = {.count = read_vocabulary(data, vocab_size).bos_id};
+}
+
 }  // namespace tg

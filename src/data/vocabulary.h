@@ -24,4 +24,7 @@ Tokenizer make_tokenizer(const DataConfig& data, int vocab_size = 0);
 // Errors: those of Tokenizer.
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size);
 
+// Gives BOS_ID=auto its number. Errors: those of Tokenizer.
+void resolve_bos_id(DataConfig& data, int vocab_size);
+
 }  // namespace tg

@@ -35,6 +35,20 @@ std::vector<std::uint16_t> encode_prompt(const Tokenizer& tokenizer, std::string
   return ids;
 }
 
+at::Tensor next_logits(const Gpt& model, std::span<const std::uint16_t> ids,
+                       const std::optional<SegmentRule>& segments, DecodeCache& cache,
+                       at::Device device) {
+  const auto part = [&](std::int64_t begin, std::int64_t end) {
+    return row_of(
+        ids.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+        device);
+  };
+  const auto begin = segments ? segment_starts(ids, std::ssize(ids), *segments).back() : 0;
+  if (begin > cache.length) cache.add(part(cache.length, begin));
+  if (begin == cache.length) cache.begin_segment();
+  return model.next_logits(part(cache.length, std::ssize(ids)), cache);
+}
+
 void generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view prompt,
               const GenerateOptions& options, at::Device device,
               const std::function<void(std::string_view)>& on_text) {
@@ -45,18 +59,16 @@ void generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view pro
   };
   keep_last(options.context);
   Sampler sampler(options.sampling);
-  auto cache = model.make_cache(1, options.context);
-  std::size_t cached = 0;  // of ids
+  const auto& segments = options.segments;
+  auto cache = model.make_cache(
+      1, options.context, segments ? longest_segment(options.context, *segments) : options.context);
   for (std::int64_t drawn = 0; drawn < options.tokens; ++drawn) {
     if (!options.kv_cache || std::ssize(ids) > options.context) {
       if (std::ssize(ids) > options.context)
         keep_last(std::max<std::int64_t>(options.context / 2, 1));
-      cache.length = 0;
-      cache.last_ids = at::Tensor();
-      cached = 0;
+      cache.clear();
     }
-    const auto logits = model.next_logits(row_of(std::span(ids).subspan(cached), device), cache);
-    cached = ids.size();
+    const auto logits = next_logits(model, ids, segments, cache, device);
     // A padded vocabulary has rows that are no token.
     const auto id = sampler.draw(logits[0].slice(0, 0, tokenizer.pieces()));
     ids.push_back(static_cast<std::uint16_t>(id));

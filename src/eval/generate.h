@@ -1,8 +1,10 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 
+#include "data/segments.h"
 #include "eval/sampler.h"
 #include "model/gpt.h"
 #include "text/tokenizer.h"
@@ -15,7 +17,15 @@ struct GenerateOptions {
   std::int64_t context =
       1024;              // tokens that the model sees at most, and the row whose RoPE it uses
   bool kv_cache = true;  // false: every token runs the whole row again
+  // Which earlier tokens a token does not see, as in training; none: it sees all of the context.
+  std::optional<SegmentRule> segments = {};
 };
+
+// Adds to the cache what it lacks of a row of `ids` → the logits of the token after them [1, V]
+// fp32. Of segments before the last one it only gets their ids: no later token sees them.
+at::Tensor next_logits(const Gpt& model, std::span<const std::uint16_t> ids,
+                       const std::optional<SegmentRule>& segments, DecodeCache& cache,
+                       at::Device device);
 
 // Continues `prompt`, token by token, and passes each new piece of text to `on_text` as soon as it
 // is whole UTF-8. A full context goes on with its later half. Errors: usage (a prompt that is no

@@ -46,23 +46,24 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInp
                             {.channels = head_dim_,
                              .exclusive_v = exclusive_v,
                              .documents = pass.documents,
+                             .window = visit.window,
                              .q_gradient = heads.q_gradient,
                              .out_dots = y_dots});
   assert(!pass.documents);
   auto k = heads.k, v = heads.v;
-  std::int64_t cached = 0;
+  std::int64_t cached = 0, first = 0;
   if (pass.cache != nullptr) {
     const auto& own = pass.cache->visits[static_cast<std::size_t>(visit.index)];
     const auto length = k.size(1);
     cached = pass.cache->length;
+    first = pass.cache->segment_begin;
     own.k.narrow(1, cached, length).copy_(k);
     own.v.narrow(1, cached, length).copy_(v);
-    k = own.k.narrow(1, 0, cached + length);
-    v = own.v.narrow(1, 0, cached + length);
+    k = own.k, v = own.v;
   }
-  const auto keys = scored ? cached + scored->to : k.size(1);
-  const auto y =
-      causal_attention_of_last(heads.q, k.narrow(1, 0, keys), v.narrow(1, 0, keys), head_dim_);
+  const auto end = cached + (scored ? scored->to : heads.k.size(1));
+  const auto y = causal_attention_of_last(heads.q, k.slice(1, first, end), v.slice(1, first, end),
+                                          head_dim_, visit.window);
   return visit.exclusive ? exclusive_attention(y, exclusive_v) : y;
 }
 

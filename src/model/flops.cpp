@@ -1,5 +1,7 @@
 #include "model/flops.h"
 
+#include <algorithm>
+
 #include "config/derived.h"
 
 namespace tg {
@@ -12,8 +14,15 @@ double training_flops_per_token(const ModelConfig& model, const Plan& plan, std:
   const double visits = static_cast<double>(plan.visits.size());
   const double heads =
       static_cast<double>(model.vocab_size) * dim * static_cast<double>(1 + model.mtp_num_heads);
-  // q·kᵀ and p·v over half of it on average, forward and twice backward.
-  const double attention = 6 * visits * dim * static_cast<double>(context);
+  // Twice the keys that a query sees on average: n, with a window of w ones 2w − w²/n.
+  double keys = 0;
+  for (const auto& visit : plan.visits) {
+    const auto seen = visit.window > 0 ? std::min(visit.window, context) : context;
+    const double n = static_cast<double>(context), w = static_cast<double>(seen);
+    keys += 2 * w - w * w / n;
+  }
+  // q·kᵀ and p·v, forward and twice backward.
+  const double attention = 6 * dim * keys;
   return 6 * (visits * block + heads) + attention;
 }
 

@@ -7,7 +7,7 @@
 namespace tg {
 
 // Floating-point operations of training on one token: 6 for each weight of a product, and those of
-// attention that spans `context` tokens.
+// attention that spans `context` tokens or a visit's window.
 double training_flops_per_token(const ModelConfig& model, const Plan& plan, std::int64_t context);
 
 }  // namespace tg

@@ -70,7 +70,8 @@ RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
   const auto* cache = pass.cache;
   const auto length = inputs_bt.size(1), begin = cache == nullptr ? 0 : cache->length;
   const auto row = cache == nullptr ? std::max(context, length) : cache->capacity;
-  const auto spanned = pass.documents ? pass.documents->longest : row;
+  auto spanned = cache == nullptr ? row : cache->context;
+  if (pass.documents) spanned = pass.documents->longest;
   const auto& whole = rope_table(row, spanned, inputs_bt.device());
   if (row == length) return whole;
   const auto of_inputs = [&](const at::Tensor& table) { return table.narrow(0, begin, length); };
@@ -209,8 +210,8 @@ at::Tensor Gpt::logits(const at::Tensor& inputs_bt, const Positions& only,
   return softcapped(linear(states, head(sizes_.vocab)));
 }
 
-DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity) const {
-  DecodeCache cache{.visits = {}, .capacity = capacity, .length = 0, .last_ids = {}};
+DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t context) const {
+  DecodeCache cache{.capacity = capacity, .context = context == 0 ? capacity : context};
   const auto options = table_[plan_.matrices.keys.bank].options().dtype(numerics_.compute);
   const auto empty = [&] {
     return at::empty({batch, capacity, config_.num_kv_heads, sizes_.head_dim},
@@ -225,9 +226,7 @@ at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const 
   const auto count = ids_bn.size(1);
   assert(count > 0 && cache.length + count <= cache.capacity);
   const auto states = final_states(ids_bn, {.only = Positions{count - 1, count}, .cache = &cache});
-  cache.length += count;
-  const auto so_far = cache.last_ids.defined() ? at::cat({cache.last_ids, ids_bn}, 1) : ids_bn;
-  cache.last_ids = so_far.slice(1, -2);
+  cache.add(ids_bn);
   // Memory-bound: a padded copy of the table would cost more than it gains.
   return softcapped(linear(states, head(config_.vocab_size)).squeeze(1));
 }

@@ -67,17 +67,17 @@ class Gpt {
   // [B, S, V] fp32. RoPE is that of rows of `context` ≥ T tokens.
   at::Tensor logits(const at::Tensor& inputs_bt, const Positions& only, std::int64_t context) const;
 
-  // For decoding up to `capacity` tokens of `batch` rows.
-  DecodeCache make_cache(std::int64_t batch, std::int64_t capacity) const;
+  // For decoding up to `capacity` tokens of `batch` rows. `context`: that attention spans; 0: all.
+  DecodeCache make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t context = 0) const;
   // Adds ids [B, n] int64 to those in the cache → the logits of the token after them, softcapped
-  // [B, V] fp32. RoPE is that of rows of the cache's capacity. At most `capacity` tokens in all.
+  // [B, V] fp32. RoPE is that of rows of the cache's context. At most `capacity` tokens in all.
   at::Tensor next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const;
 
  private:
   // `cache`: ids that precede the inputs; may be null.
   at::Tensor embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
   // The last visit's output, normalised [B, T, D]; with `only`, of these positions alone. RoPE is
-  // that of rows of `context` tokens, or of the cache's capacity; 0: of T.
+  // that of rows of `context` tokens, or of the cache's context; 0: of T.
   NormedInput final_states(const at::Tensor& inputs_bt, PassInputs pass,
                            std::int64_t context = 0) const;
   // What is normalised for the head.

@@ -21,10 +21,26 @@ struct KvCache {
 
 // What decoding token by token keeps between passes.
 struct DecodeCache {
-  std::vector<KvCache> visits;
-  std::int64_t capacity = 0;  // tokens
-  std::int64_t length = 0;    // tokens so far
-  at::Tensor last_ids;        // [B, at most 2] int64, undefined before the first token
+  std::vector<KvCache> visits{};
+  std::int64_t capacity = 0;       // tokens
+  std::int64_t context = 0;        // that attention spans: RoPE is that of rows of as many
+  std::int64_t length = 0;         // tokens so far
+  std::int64_t segment_begin = 0;  // the first token that queries from now on see
+  at::Tensor last_ids{};           // [B, at most 2] int64, undefined before the first token
+
+  // Adds ids [B, n] int64.
+  void add(const at::Tensor& ids_bn) {
+    const auto so_far = last_ids.defined() ? at::cat({last_ids, ids_bn}, 1) : ids_bn;
+    last_ids = so_far.slice(1, -2);
+    length += ids_bn.size(1);
+  }
+  // The next token begins a segment: queries from there on see none of the tokens so far, whose
+  // keys and values need not be in the cache.
+  void begin_segment() { segment_begin = length; }
+  void clear() {
+    length = segment_begin = 0;
+    last_ids = at::Tensor();
+  }
 };
 
 }  // namespace tg

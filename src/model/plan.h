@@ -74,8 +74,9 @@ struct Visit {
   } skip{};
   std::optional<std::int64_t> keep_input{};  // the slot in which x is kept for a later skip
 
-  LaneMix lanes{};            // none: one lane, in which the MLP follows attention
-  bool exclusive = false;     // attention subtracts the part along the own value
+  LaneMix lanes{};          // none: one lane, in which the MLP follows attention
+  std::int64_t window = 0;  // tokens that attention's queries see, the own included; 0: all before
+  bool exclusive = false;   // attention subtracts the part along the own value
   ParameterId value_scale{};  // of the value embedding; none: without it
   bool last = false;          // its output is read at the scored positions alone
 };

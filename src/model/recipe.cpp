@@ -112,6 +112,7 @@ class GptRecipe {
       Visit visit{.index = i,
                   .block = i,
                   .norm_scale = config_.ln_scale ? 1.0 / root : 1.0,
+                  .window = attention_window(config_, i),
                   .exclusive = i >= layers_ - config_.xsa_last_n,
                   .last = i + 1 == layers_};
       if (i > 0 && i < kept) visit.keep_input = i - 1;

@@ -247,8 +247,8 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
   // Some four in a row; the FLOPs are those of the pairs that see each other.
   const auto documents =
       documents_in(at::rand({b, t}) < 4.0 / static_cast<double>(t), make.device());
-  const double share =
-      documents.hidden().logical_not().sum().item<double>() * 2 / static_cast<double>(b * t * t);
+  const double share = hidden_keys(documents.ends).logical_not().sum().item<double>() * 2 /
+                       static_cast<double>(b * t * t);
   timer.row("causal_attention of documents",
             {Cost::Bound::attention, share * flops, share * 2.5 * flops, /*own_kernel=*/true},
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Kill one training run again and again: does it lose anything, and how soon does it go on?
 
-    soak.py [--program build/train_gpt] [--kills 100] [--seed 1] [--ranks 2]
+    soak.py [--program build/train_gpt] [--kills 100] [--seed 1] [--ranks 2] [SETTING=VALUE ...]
 
 Ranks train on synthetic tokens on the CPU under mpirun, with a checkpoint every 5 steps. mpirun or one of the
 ranks, chosen at random, gets SIGKILL or SIGTERM at a random moment, from the start of the processes on; then the
@@ -141,7 +141,9 @@ def main():
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--longest", type=float, default=3, help="seconds from a start to its kill, at most")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("settings", nargs="*", metavar="SETTING=VALUE", help="of the run, such as LOADER_ORDER=documents")
     options = parser.parse_args()
+    RUN.update(setting.split("=", 1) for setting in options.settings)
     program, choice = options.program.resolve(), random.Random(options.seed)
     with tempfile.TemporaryDirectory(prefix="train_gpt-soak-") as temporary:
         calm, harmed = pathlib.Path(temporary, "calm"), pathlib.Path(temporary, "harmed")

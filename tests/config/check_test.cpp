@@ -105,6 +105,14 @@ TEST(Check, NamesWhatDoesNotFit) {
        "2 rotated channels cannot serve rows of 2048 tokens: expected at least 4 beyond 1024"},
       {{"MLP_MULT=0.001"}, 1, "MLP_MULT=0.001 of MODEL_DIM=512 leaves the MLP no hidden channel"},
       {{"XSA_LAST_N=12"}, 1, "XSA_LAST_N=12 is more than NUM_LAYERS=11"},
+      {{"ATTENTION_WINDOW=1024,0"},
+       1,
+       "ATTENTION_WINDOW=1024,0 has 2 values: expected one for all blocks, or one for each of "
+       "NUM_LAYERS=11"},
+      {{"ATTENTION_WINDOW="},
+       1,
+       "ATTENTION_WINDOW= has 0 values: expected one for all blocks, or one for each of "
+       "NUM_LAYERS=11"},
       {{"BIGRAM_VOCAB_SIZE=1"},
        1,
        "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2"},
@@ -210,6 +218,8 @@ TEST(Check, LetsPassWhatIsMerelyUnused) {
       {"EVAL_STRIDE=4096"},
       {"DEVICE=cpu", "COMPUTE_DTYPE=bf16"},
       {"VE_LAYERS="},
+      {"ATTENTION_WINDOW=9999"},
+      {"ATTENTION_WINDOW=0,1,2,3,4,5,6,7,8,9,4096"},
       {"BOS_ID=40000"},
       {"LOADER_ORDER=documents", "GRAD_ACCUM_STEPS=auto"},
       {"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=16384", "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0",
@@ -229,6 +239,7 @@ TEST(Check, ConcernsOnlyTheSettingsThatAUseReads) {
   };
   const Case cases[] = {
       {{"XSA_LAST_N=20"}, Use::weights},
+      {{"ATTENTION_WINDOW=1,2"}, Use::weights},
       {{"MODEL_DIM=500"}, Use::weights},
       {{"COMPUTE_DTYPE=tf32", "DEVICE=cpu"}, Use::sampling},
       {{"ROPE_DIMS=2", "EVAL_SEQ_LEN=0"}, Use::sampling},

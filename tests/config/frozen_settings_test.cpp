@@ -98,6 +98,10 @@ TEST(FrozenSettings, ValuesThatMeanTheSameAreTheSame) {
   EXPECT_EQ(error_of({"ROPE_DIMS=0"}, {"ROPE_DIMS=64"}), "");  // the whole head
   EXPECT_NE(error_of({"ROPE_DIMS=0"}, {"ROPE_DIMS=16"}), "");
   EXPECT_EQ(error_of({"VE_LAYERS="}, {"VE_ENABLED=0"}), "");
+  EXPECT_EQ(
+      error_of({"NUM_LAYERS=3", "ATTENTION_WINDOW=9,9,9"}, {"NUM_LAYERS=3", "ATTENTION_WINDOW=9"}),
+      "");
+  EXPECT_NE(error_of({"ATTENTION_WINDOW=9"}, {"ATTENTION_WINDOW=8"}), "");
   EXPECT_EQ(error_of({"ADAM_EPS=1e-8"}, {"ADAM_EPS=0.00000001"}), "");
 }
 

@@ -242,6 +242,10 @@ TEST(Parse, BadInputNamesSettingValueOriginAndWhatIsExpected) {
       {{"--ve-layers", "1,b"},
        {},
        "64 VE_LAYERS='1,b' (--ve-layers): expected integers with commas between them"},
+      {{"--attention-window", "512,-1"},
+       {},
+       "64 ATTENTION_WINDOW='512,-1' (--attention-window): expected integers in [0, 16777216] with "
+       "commas between them"},
       {{"--config", "/no/such/file"},
        {},
        "66 cannot open /no/such/file (No such file or directory)"},

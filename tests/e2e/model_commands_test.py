@@ -231,6 +231,14 @@ class SampleTest(ModelTest):
         top = self.sample("--prompt", "You may", "--top-k", 1, "--train-seq-len", 16)
         self.assertEqual({top}, texts)
 
+    def test_windows_and_segments_hide_the_same_with_and_without_the_cache(self):
+        words = ["--prompt", "You may", "--temperature", 1.5]
+        whole = self.sample(*words)
+        for hide in (["--attention-window", "3,0,1,5"], ["--document-attention", 1, "--segment-limit", 3]):
+            texts = {self.sample(*words, *hide, "--kv-cache", cache) for cache in (0, 1)}
+            self.assertEqual(len(texts), 1, hide)
+            self.assertNotIn(whole, texts, hide)
+
     def test_characters_outside_the_vocabulary(self):
         # The fixture's tokenizer has pieces of the licence's letters, and bytes for all others.
         prompt = "Zwölf ☃ 日本語 👩‍🚀"

@@ -4,6 +4,8 @@
 #include <numbers>
 #include <numeric>
 
+#include "data/segments.h"
+#include "eval/generate.h"
 #include "eval/sliding_window.h"
 #include "tests/comm/ranks.h"
 #include "tests/eval/legality.h"
@@ -38,11 +40,16 @@ struct TestModel {
 
 ModelConfig config_of(const std::string& name) {
   if (name == "record") return test::tiny_record();
+  if (name == "windows") {
+    auto config = test::tiny_record();
+    config.attention_window = {3, 0, 7, 1, 5};
+    return config;
+  }
   return name == "switches" ? test::tiny_switches() : test::tiny_speedrun();
 }
 
 TEST(TokenLosses, OfSomePositionsAreThoseOfAll) {
-  for (const char* name : {"record", "switches", "speedrun"}) {
+  for (const char* name : {"record", "switches", "speedrun", "windows"}) {
     const TestModel model(config_of(name));
     const auto inputs = test::integers({3, kLength}, kVocab, 2);
     const auto targets = test::integers({3, kLength}, kVocab, 3);
@@ -57,7 +64,7 @@ TEST(TokenLosses, OfSomePositionsAreThoseOfAll) {
 }
 
 TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
-  for (const char* name : {"record", "switches", "speedrun"}) {
+  for (const char* name : {"record", "switches", "speedrun", "windows"}) {
     const TestModel model(config_of(name));
     const auto ids = test::integers({2, kLength}, kVocab, 2);
     auto all_at_once = model.gpt.make_cache(2, kLength);
@@ -73,6 +80,63 @@ TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
       logits = model.gpt.next_logits(ids.narrow(1, t, 1), cache);
     EXPECT_TRUE(test::is_close(logits, expected, 0, 1e-5)) << name;  // given in fp32
   }
+}
+
+// Of a row with documents, all at once: nll [n] of every target.
+std::vector<double> losses_in_documents(const Gpt& model, const Tokens& tokens,
+                                        const SegmentRule& rule) {
+  const at::NoGradGuard no_grad;
+  std::vector<double> losses;
+  double before = 0;
+  for (std::int64_t n = 1; n < std::ssize(tokens); ++n) {
+    auto starts = at::zeros({1, n}, at::kBool);
+    const std::span inputs(tokens.data(), static_cast<std::size_t>(n));
+    for (const auto start : segment_starts(inputs, n, rule)) starts[0][start] = true;
+    const auto mean =
+        model.loss(row(tokens, 0, n), row(tokens, 1, n), {}, documents_in(starts, at::kCPU));
+    const double sum = mean.item<double>() * static_cast<double>(n);
+    losses.push_back(sum - before);
+    before = sum;
+  }
+  return losses;
+}
+
+// BOS is 1. Two documents are longer than a segment, one begins with the last token but one.
+TEST(Decoding, SeesWhatARowOfDocumentsSees) {
+  auto tokens = random_tokens(4);
+  tokens.resize(33);
+  for (auto& token : tokens) token = std::max<std::uint16_t>(token, 2);
+  for (const std::size_t bos : {0, 3, 4, 20, 31}) tokens[bos] = 1;
+  for (const char* name : {"record", "windows"}) {
+    SCOPED_TRACE(name);
+    const TestModel model(config_of(name));
+    for (const std::int64_t limit : {0, 6}) {
+      const SegmentRule rule{.bos_id = 1, .limit = limit};
+      const auto expected = losses_in_documents(model.gpt, tokens, rule);
+      // A prompt of as many tokens, then token by token.
+      for (const std::int64_t prompt : {1, 4, 12, 32}) {
+        auto cache = model.gpt.make_cache(1, std::ssize(tokens));
+        for (auto n = static_cast<std::size_t>(prompt); n < tokens.size(); ++n) {
+          const auto logits =
+              next_logits(model.gpt, std::span(tokens).first(n), rule, cache, at::kCPU);
+          const double nll = -logits.log_softmax(-1)[0][tokens[n]].item<double>();
+          EXPECT_NEAR(nll, expected[n - 1], 1e-5) << n << " of " << prompt << ", " << limit;
+        }
+      }
+    }
+  }
+}
+
+TEST(Decoding, TakesTheRopeOfTheContextThatAttentionSpans) {
+  auto config = test::tiny_speedrun();
+  const TestModel model(config);
+  const auto ids = test::integers({1, 40}, kVocab, 2);
+  const auto logits = [&](std::int64_t capacity, std::int64_t context) {
+    auto cache = model.gpt.make_cache(1, capacity, context);
+    return model.gpt.next_logits(ids, cache);
+  };
+  EXPECT_TRUE(test::is_same(logits(1536, 1024), logits(40, 0)));
+  EXPECT_FALSE(test::is_close(logits(1536, 0), logits(40, 0), 0, 1e-5));
 }
 
 // Every token's nll as the window that scores it gives it.

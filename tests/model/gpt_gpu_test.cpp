@@ -57,9 +57,12 @@ std::vector<Shape> shapes() {
   auto rotated_heads_of_20 = odd({.heads = 6, .head_dim = 20, .vocab = 1024});
   rotated_heads_of_20.rope_dims = 0;
   const auto heads_of_110 = odd({.heads = 7, .head_dim = 110, .vocab = 1021});
+  auto windows = record();
+  windows.attention_window = {128, 0, 100, 699, 50};
   const auto heads_of_128 = odd({.heads = 2, .head_dim = 128, .vocab = 50257});
   return {{.name = "record", .config = record(), .rows = 2, .length = 2048},
           {.name = "speedrun", .config = speedrun(), .rows = 1, .length = 1024},
+          {.name = "windows", .config = windows, .rows = 2, .length = 700},
           {.name = "ragged", .config = record(), .rows = 3, .length = 100},
           {.name = "one_head_of_256", .config = one_head_of_256, .rows = 2, .length = 77},
           {.name = "heads_of_16", .config = heads_of_16, .rows = 2, .length = 130},

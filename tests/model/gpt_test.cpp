@@ -147,6 +147,7 @@ TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
   constexpr double kStep = 1e-5;
   auto record = test::tiny_record(), switches = test::tiny_switches();
   record.num_layers = switches.num_layers = 3;
+  switches.attention_window = {2, 0, 4};
   record.ve_layers = {1, 2};
   // DTG's gate sees a detached input: autograd leaves out a part of the slope on purpose.
   switches.dtg_enabled = false;
@@ -268,6 +269,47 @@ TEST(Gpt, QatDoesNotRoundATiedHead) {
   model.set_fake_quant(true);
   model.cast_weights();
   EXPECT_TRUE(test::is_same(model.loss(inputs, targets, {.auxiliary_losses = true}), plain));
+}
+
+// The speedrun reads no token before the own one but by attention: so a token is read no farther on
+// than all windows reach together.
+TEST(Gpt, EveryBlockSeesItsWindowAlone) {
+  auto config = test::tiny_speedrun();
+  constexpr std::int64_t kLength = 20, kChanged = 6;
+  const auto [inputs, targets] = random_tokens(config, 1, kLength);
+  const auto table = test::random_parameters(config, at::kDouble, 8);
+  auto changed = inputs.clone();
+  changed.select(1, kChanged).add_(1).remainder_(config.vocab_size);
+  // → how many tokens behind the changed one have another loss, but for rounding.
+  const auto reach = [&](const std::vector<std::int64_t>& windows) {
+    config.attention_window = windows;
+    const Gpt model(config, table, {.compute = at::kDouble});
+    const auto differs =
+        (model.token_losses(changed, targets) - model.token_losses(inputs, targets))
+            .abs()
+            .gt(1e-12)
+            .flatten();
+    EXPECT_FALSE(differs.narrow(0, 0, kChanged).any().item<bool>());
+    return differs.nonzero().max().item<std::int64_t>() - kChanged;
+  };
+  EXPECT_EQ(reach({0}), kLength - 1 - kChanged);
+  EXPECT_EQ(reach({1}), 0);
+  EXPECT_EQ(reach({3}), 3 * 2);
+  EXPECT_EQ(reach({1, 5, 3}), 4 + 2);
+  EXPECT_EQ(reach({1, 0, 1}), kLength - 1 - kChanged);
+}
+
+TEST(Gpt, AWindowOfTheWholeRowChangesNoBit) {
+  for (auto config : {test::tiny_record(), test::tiny_switches()}) {
+    const auto [inputs, targets] = random_tokens(config, 2, 12);
+    const auto table = test::random_parameters(config, at::kFloat, 8);
+    const auto losses = [&](std::int64_t window) {
+      config.attention_window = {window};
+      return Gpt(config, table, {}).token_losses(inputs, targets);
+    };
+    EXPECT_TRUE(test::is_same(losses(12), losses(0)));
+    EXPECT_FALSE(test::is_close(losses(11), losses(0), 0, 1e-6));
+  }
 }
 
 TEST(Gpt, LongSequencesIncreaseTheRopeBase) {

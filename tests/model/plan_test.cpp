@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "model/flops.h"
 #include "model/recipe.h"
 #include "tests/model/fixtures.h"
 
@@ -61,6 +62,43 @@ TEST(Plan, VisitsEachBlockOnceAndTheLastAlonePassesByWhatNobodyReads) {
     EXPECT_EQ(static_cast<bool>(visit.value_scale), i == 1 || i == 4);
     EXPECT_EQ(visit.norm_scale, 1 / std::sqrt(static_cast<double>(i + 1)));
   }
+}
+
+TEST(Plan, AVisitHasTheWindowOfItsBlockOrThatOfAll) {
+  auto config = test::tiny_record();
+  const auto windows = [&](const std::vector<std::int64_t>& setting) {
+    config.attention_window = setting;
+    std::vector<std::int64_t> found;
+    for (const auto& visit : make_recipe(config).plan.visits) found.push_back(visit.window);
+    return found;
+  };
+  using Windows = std::vector<std::int64_t>;
+  EXPECT_EQ(windows({0}), Windows(5, 0));
+  EXPECT_EQ(windows({7}), Windows(5, 7));
+  EXPECT_EQ(windows({7, 8, 0, 9, 1}), (Windows{7, 8, 0, 9, 1}));
+}
+
+// q·kᵀ and p·v of the pairs that see each other, 12 FLOPs of a channel for each.
+TEST(Plan, AttentionsFlopsAreThoseOfWhatItSees) {
+  auto config = test::tiny_record();
+  constexpr std::int64_t kContext = 4096;
+  const auto flops = [&](const std::vector<std::int64_t>& windows) {
+    config.attention_window = windows;
+    return training_flops_per_token(config, make_recipe(config).plan, kContext);
+  };
+  const auto pairs = [&](std::int64_t window) {
+    std::int64_t sum = 0;
+    for (std::int64_t query = 0; query < kContext; ++query) sum += std::min(query + 1, window);
+    return static_cast<double>(sum);
+  };
+  const auto of_windows = [&](double seen) {
+    return 12 * static_cast<double>(config.model_dim) * seen / kContext;
+  };
+  EXPECT_EQ(flops({kContext}), flops({0}));
+  EXPECT_EQ(flops({2 * kContext}), flops({0}));
+  const double saved = of_windows(3 * pairs(kContext) - pairs(1024) - 2 * pairs(100));
+  // But for half a pair of each query and of each of those whose windows begin in the row.
+  EXPECT_NEAR((flops({0}) - flops({0, 1024, 100, 0, 100})) / saved, 1, 1e-3);
 }
 
 // Every parameter that is declared is in the plan, and no other: what nothing reads would be

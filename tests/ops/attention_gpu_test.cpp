@@ -20,6 +20,7 @@ struct AttentionCase {
   at::ScalarType dtype;
   bool exclusive = false;
   std::int64_t document = 0;  // mean tokens of one; 0: a row is one
+  std::int64_t window = 0;    // 0: none
 };
 
 using Gradients = std::vector<at::Tensor>;
@@ -29,6 +30,7 @@ struct Inputs {
   std::int64_t heads, kv_heads;
   bool exclusive;
   at::Tensor starts;  // of documents; undefined: a row is one
+  std::int64_t window;
 
   explicit Inputs(const AttentionCase& of)
       : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
@@ -36,7 +38,8 @@ struct Inputs {
         d_out(test::normal({of.batch, of.tokens, of.heads, of.head_dim}, 2, of.dtype)),
         heads(of.heads),
         kv_heads(of.kv_heads),
-        exclusive(of.exclusive) {
+        exclusive(of.exclusive),
+        window(of.window) {
     if (of.document == 0) return;
     const auto draws = test::normal({of.batch, of.tokens}, 3, at::kDouble).abs();
     starts = draws.lt(draws.flatten().quantile(1.0 / of.document));
@@ -52,9 +55,10 @@ struct Inputs {
   // By causal_attention() on the GPU.
   Gradients on_gpu() const {
     const auto leaves = parts(qkv.to(test::kGpu));
-    const auto out = causal_attention(
-        leaves[0], leaves[1], leaves[2],
-        {.exclusive_v = exclusive ? leaves[2] : at::Tensor(), .documents = documents(test::kGpu)});
+    const auto out = causal_attention(leaves[0], leaves[1], leaves[2],
+                                      {.exclusive_v = exclusive ? leaves[2] : at::Tensor(),
+                                       .documents = documents(test::kGpu),
+                                       .window = window});
     return torch::autograd::grad({out}, leaves, {d_out.to(test::kGpu)});
   }
 
@@ -70,8 +74,9 @@ struct Inputs {
       return x.transpose(1, 2).repeat_interleave(heads / x.size(2), 1);
     };
     const auto q = by_head(qkv_heads[0]), k = by_head(qkv_heads[1]), v = by_head(qkv_heads[2]);
-    const auto hidden = starts.defined() ? documents(at::kCPU)->hidden()
-                                         : at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
+    const auto until = visible_until(qkv_heads[1], documents(at::kCPU), window);
+    const auto hidden =
+        until.defined() ? hidden_keys(until) : at::ones({q.size(2), q.size(2)}, at::kBool).triu(1);
     const auto scores =
         (at::matmul(q, k.transpose(2, 3)) / std::sqrt(q.size(3))).masked_fill(hidden, -INFINITY);
     return {at::matmul(at::softmax(scores, -1), v).transpose(1, 2), at::logsumexp(scores, -1)};
@@ -104,8 +109,8 @@ double relative_error(const at::Tensor& found, const at::Tensor& exact) {
   return (difference.norm() / exact.norm()).item<double>();
 }
 
-// cuDNN's backward pass, of documents FlashAttention's, has the same roundings: q, k, v, d_out, the
-// probabilities and their gradients are in half precision, all sums in fp32.
+// cuDNN's backward pass, of documents and windows FlashAttention's, has the same roundings: q, k,
+// v, d_out, the probabilities and their gradients are in half precision, all sums in fp32.
 TEST_P(AttentionGpu, GradientsAreAsNearTheFormulaAsThoseOfCudnn) {
   const Inputs inputs(GetParam());
   const auto dtype = GetParam().dtype;
@@ -160,7 +165,7 @@ void AttentionBackwardGpu::expect_gradients_of_formula(bool dots_given) const {
   workspace.q_begun.fill_(9);
   auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
        dv = at::empty(v.sizes(), v.options());
-  const auto ends = inputs.starts.defined() ? inputs.documents(test::kGpu)->ends : at::Tensor();
+  const auto until = visible_until(k, inputs.documents(test::kGpu), of.window);
   auto dy = d_out;
   at::Tensor exclusive_dv;
   if (of.exclusive) {
@@ -173,16 +178,17 @@ void AttentionBackwardGpu::expect_gradients_of_formula(bool dots_given) const {
   }
   const auto dots = dots_given ? dots_of(out, dy) : at::Tensor();
   const bool has_dots = dots_given || of.exclusive;
-  cuda::attention_backward(shape,
-                           {.q = head_vectors(q),
-                            .k = head_vectors(k),
-                            .v = head_vectors(v),
-                            .out = has_dots ? cuda::HeadVectors{} : head_vectors(out),
-                            .d_out = head_vectors(dy),
-                            .out_dots = const_fp32_data(dots),
-                            .logsumexp = const_fp32_data(logsumexp),
-                            .document_ends = ends.defined() ? ends.const_data_ptr<int>() : nullptr},
-                           workspace.gradients(dq, dk, dv), dtype_of(qkv), current_stream(qkv));
+  cuda::attention_backward(
+      shape,
+      {.q = head_vectors(q),
+       .k = head_vectors(k),
+       .v = head_vectors(v),
+       .out = has_dots ? cuda::HeadVectors{} : head_vectors(out),
+       .d_out = head_vectors(dy),
+       .out_dots = const_fp32_data(dots),
+       .logsumexp = const_fp32_data(logsumexp),
+       .visible_until = until.defined() ? until.const_data_ptr<int>() : nullptr},
+      workspace.gradients(dq, dk, dv), dtype_of(qkv), current_stream(qkv));
   const double bound = of.dtype == at::kHalf ? 2e-3 : 1e-2;
   EXPECT_LT(relative_error(dq, exact[0]), bound);
   EXPECT_LT(relative_error(dk, exact[1]), bound);
@@ -197,42 +203,115 @@ TEST_P(AttentionBackwardGpu, GradientsAreTheFormulasWhereTheProjectionLeftTheDot
   expect_gradients_of_formula(/*dots_given=*/true);
 }
 
-// More blocks of keys than the emulation's grid has CTAs; an odd number of them; partial blocks.
+// More blocks of keys than the emulation's grid has CTAs; an odd number of them; partial blocks. In
+// the last ones a head has more pairs of them than the emulation has multiprocessors.
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionBackwardGpu,
-    ::testing::Values(AttentionCase{"groups_of_two", 2, 256, 4, 2, 64, at::kBFloat16},
-                      AttentionCase{"ragged", 1, 301, 2, 1, 64, at::kHalf},
-                      AttentionCase{"two_tokens", 2, 2, 1, 1, 64, at::kBFloat16},
-                      AttentionCase{"wide_heads", 1, 256, 2, 1, 128, at::kBFloat16},
-                      AttentionCase{"ragged_wide_heads", 2, 170, 1, 1, 128, at::kHalf},
-                      AttentionCase{"exclusive", 2, 170, 4, 2, 64, at::kBFloat16, true},
-                      AttentionCase{"documents", 2, 320, 2, 1, 64, at::kBFloat16, false, 70},
-                      AttentionCase{"short_documents", 1, 301, 2, 2, 64, at::kHalf, false, 6},
-                      AttentionCase{"wide_heads_of_documents", 2, 300, 2, 1, 128, at::kBFloat16,
-                                    false, 100}),
+    ::testing::Values(
+        AttentionCase{"groups_of_two", 2, 256, 4, 2, 64, at::kBFloat16},
+        AttentionCase{"ragged", 1, 301, 2, 1, 64, at::kHalf},
+        AttentionCase{"two_tokens", 2, 2, 1, 1, 64, at::kBFloat16},
+        AttentionCase{"wide_heads", 1, 256, 2, 1, 128, at::kBFloat16},
+        AttentionCase{"ragged_wide_heads", 2, 170, 1, 1, 128, at::kHalf},
+        AttentionCase{"exclusive", 2, 170, 4, 2, 64, at::kBFloat16, true},
+        AttentionCase{"documents", 2, 320, 2, 1, 64, at::kBFloat16, false, 70},
+        AttentionCase{"short_documents", 1, 301, 2, 2, 64, at::kHalf, false, 6},
+        AttentionCase{"wide_heads_of_documents", 2, 300, 2, 1, 128, at::kBFloat16, false, 100},
+        AttentionCase{"window", 2, 320, 2, 1, 64, at::kBFloat16, false, 0, 100},
+        AttentionCase{"window_of_a_block", 1, 301, 2, 2, 64, at::kHalf, false, 0, 128},
+        AttentionCase{"window_of_two_tokens", 1, 200, 2, 1, 64, at::kHalf, false, 0, 2},
+        AttentionCase{"window_in_documents", 2, 320, 2, 1, 64, at::kBFloat16, true, 150, 65},
+        AttentionCase{"wide_heads_with_a_window", 2, 300, 2, 1, 128, at::kBFloat16, false, 0, 129},
+        AttentionCase{"long", 1, 800, 2, 1, 64, at::kBFloat16},
+        AttentionCase{"two_long_rows", 2, 780, 2, 1, 64, at::kHalf, true},
+        AttentionCase{"long_wide_heads", 1, 800, 2, 1, 128, at::kBFloat16},
+        AttentionCase{"long_row_of_documents", 1, 1000, 2, 1, 64, at::kBFloat16, false, 90, 200}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, AttentionGpu,
-    ::testing::Values(AttentionCase{"one_block", 1, 128, 1, 1, 64, at::kBFloat16},
-                      AttentionCase{"two_blocks_of_the_record", 2, 256, 8, 4, 64, at::kBFloat16},
-                      AttentionCase{"record", 1, 2048, 8, 4, 64, at::kBFloat16},
-                      AttentionCase{"exclusive", 1, 2048, 8, 4, 64, at::kBFloat16, true},
-                      AttentionCase{"ragged_exclusive", 3, 201, 4, 2, 64, at::kHalf, true},
-                      AttentionCase{"record_in_fp16", 1, 1024, 8, 4, 64, at::kHalf},
-                      AttentionCase{"ungrouped", 2, 384, 3, 3, 64, at::kBFloat16},
-                      AttentionCase{"groups_of_three", 3, 640, 6, 2, 64, at::kHalf},
-                      AttentionCase{"speedrun", 1, 1024, 6, 6, 128, at::kBFloat16},
-                      AttentionCase{"speedrun_in_fp16", 2, 384, 6, 6, 128, at::kHalf},
-                      AttentionCase{"ragged_wide_heads", 3, 201, 4, 2, 128, at::kBFloat16},
-                      AttentionCase{"wide_heads", 40, 300, 4, 4, 128, at::kBFloat16},
-                      AttentionCase{"ragged", 3, 201, 4, 2, 64, at::kBFloat16},
-                      AttentionCase{"two_tokens", 2, 2, 4, 2, 64, at::kBFloat16},
-                      AttentionCase{"more_work_than_processors", 48, 300, 8, 4, 64, at::kBFloat16},
-                      AttentionCase{"documents", 2, 2048, 8, 4, 64, at::kBFloat16, true, 300},
-                      AttentionCase{"short_documents", 3, 201, 4, 2, 64, at::kHalf, false, 6},
-                      AttentionCase{"wide_heads_of_documents", 2, 1024, 6, 6, 128, at::kBFloat16,
-                                    false, 300}),
+    ::testing::Values(
+        AttentionCase{"one_block", 1, 128, 1, 1, 64, at::kBFloat16},
+        AttentionCase{"two_blocks_of_the_record", 2, 256, 8, 4, 64, at::kBFloat16},
+        AttentionCase{"record", 1, 2048, 8, 4, 64, at::kBFloat16},
+        AttentionCase{"exclusive", 1, 2048, 8, 4, 64, at::kBFloat16, true},
+        AttentionCase{"ragged_exclusive", 3, 201, 4, 2, 64, at::kHalf, true},
+        AttentionCase{"record_in_fp16", 1, 1024, 8, 4, 64, at::kHalf},
+        AttentionCase{"ungrouped", 2, 384, 3, 3, 64, at::kBFloat16},
+        AttentionCase{"groups_of_three", 3, 640, 6, 2, 64, at::kHalf},
+        AttentionCase{"speedrun", 1, 1024, 6, 6, 128, at::kBFloat16},
+        AttentionCase{"speedrun_in_fp16", 2, 384, 6, 6, 128, at::kHalf},
+        AttentionCase{"ragged_wide_heads", 3, 201, 4, 2, 128, at::kBFloat16},
+        AttentionCase{"wide_heads", 40, 300, 4, 4, 128, at::kBFloat16},
+        AttentionCase{"ragged", 3, 201, 4, 2, 64, at::kBFloat16},
+        AttentionCase{"two_tokens", 2, 2, 4, 2, 64, at::kBFloat16},
+        AttentionCase{"more_work_than_processors", 48, 300, 8, 4, 64, at::kBFloat16},
+        AttentionCase{"documents", 2, 2048, 8, 4, 64, at::kBFloat16, true, 300},
+        AttentionCase{"short_documents", 3, 201, 4, 2, 64, at::kHalf, false, 6},
+        AttentionCase{"wide_heads_of_documents", 2, 1024, 6, 6, 128, at::kBFloat16, false, 300},
+        AttentionCase{"window", 2, 2048, 8, 4, 64, at::kBFloat16, true, 0, 1024},
+        AttentionCase{"short_window", 3, 201, 4, 2, 64, at::kHalf, false, 0, 7},
+        AttentionCase{"window_in_documents", 2, 2048, 8, 4, 64, at::kBFloat16, false, 700, 384},
+        AttentionCase{"wide_heads_with_a_window", 2, 1024, 6, 6, 128, at::kBFloat16, false, 0,
+                      128}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+class LastQueriesGpu : public test::OnGpu<> {};
+
+TEST_F(LastQueriesGpu, SeeTheirWindowAlone) {
+  const auto heads = [](std::int64_t count, std::uint64_t seed) {
+    return test::normal({2, 300, count, 64}, seed, at::kBFloat16);
+  };
+  const auto q = heads(4, 1), k = heads(2, 2), v = heads(2, 3);
+  for (const std::int64_t window : {0, 1, 50, 299, 400}) {
+    for (const std::int64_t count : {1, 7, 300}) {
+      const auto of_last = [&](at::Device device, at::ScalarType dtype) {
+        return causal_attention_of_last(q.narrow(1, 300 - count, count).to(device, dtype),
+                                        k.to(device, dtype), v.to(device, dtype), 0, window);
+      };
+      // The probabilities and the result are rounded.
+      EXPECT_LT(relative_error(of_last(test::kGpu, at::kBFloat16), of_last(at::kCPU, at::kDouble)),
+                5e-3)
+          << window << ", " << count;
+    }
+  }
+}
+
+// Of each block of keys or queries by itself, the largest: one block's mistake is nothing beside a
+// long row.
+double worst_relative_error_of_a_block(const at::Tensor& found, const at::Tensor& right) {
+  const auto by_block = [](const at::Tensor& x) {
+    const auto squares = x.to(at::kFloat).square().sum(at::IntArrayRef{2, 3});
+    const auto rest =
+        (cuda::kAttentionBlock - x.size(1) % cuda::kAttentionBlock) % cuda::kAttentionBlock;
+    return at::constant_pad_nd(squares, {0, rest}).view({-1, cuda::kAttentionBlock}).sum(1).sqrt();
+  };
+  const auto difference = found.to(at::kFloat) - right.to(at::kFloat);
+  return (by_block(difference) / by_block(right)).max().item<double>();
+}
+
+// Rows of more pairs of blocks than any GPU has multiprocessors.
+class LongRowGpu : public AttentionGpu {};
+
+TEST_P(LongRowGpu, GradientsAreThoseOfLibTorchsKernels) {
+  const Inputs inputs(GetParam());
+  const auto leaves = inputs.parts(inputs.qkv.to(test::kGpu));
+  ASSERT_TRUE(fused_attention_supports(leaves[0], leaves[1], leaves[2]));
+  const auto found = inputs.on_gpu();
+  set_fused(false);
+  const auto right = inputs.on_gpu();
+  set_fused(true);
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_LT(worst_relative_error_of_a_block(found[i], right[i]), 0.03) << "qkv"[i];
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, LongRowGpu,
+    ::testing::Values(AttentionCase{"documents", 1, 65601, 4, 2, 64, at::kBFloat16, true, 700},
+                      AttentionCase{"window", 2, 65536, 2, 1, 64, at::kBFloat16, false, 0, 1024},
+                      AttentionCase{"wide_heads_of_documents", 1, 98304, 2, 2, 128, at::kBFloat16,
+                                    false, 500, 300},
+                      AttentionCase{"whole", 1, 40000, 2, 1, 64, at::kBFloat16}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace

@@ -2,7 +2,10 @@
 
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <array>
+#include <optional>
+#include <vector>
 
 #include "base/error.h"
 #include "tests/ops/gradcheck.h"
@@ -168,38 +171,110 @@ TEST(Documents, AreWhereTheyStartAndTheRowsEnd) {
                                             .view({2, 9})));
 }
 
-// Of two rows of 2 · 2,178 tokens, with empty documents between them and at the end.
-TEST(Documents, AtKnownOffsetsAreTheSameAndHideWhatTheMaskHides) {
+// Of two rows of as many tokens, with empty documents between them and at the end.
+Documents documents_of(const std::vector<int>& lengths) {
   std::vector<int> offsets{0};
   for (int row = 0; row < 2; ++row) {
-    for (const int length : {1, 63, 0, 64, 65, 2048, 0, 1985})
-      offsets.push_back(offsets.back() + length);
+    for (const int length : lengths) offsets.push_back(offsets.back() + length);
   }
+  const auto longest = *std::max_element(lengths.begin(), lengths.end());
+  const auto tokens = offsets.back() / 2;
   offsets.insert(offsets.end(), 3, offsets.back());
-  const std::int64_t tokens = offsets.back() / 2;
-  const auto documents = documents_at(at::tensor(offsets, at::kInt), 2, tokens, 2048);
+  return documents_at(at::tensor(offsets, at::kInt), 2, tokens, longest);
+}
+const std::vector<int> kSomeLengths{1, 63, 0, 64, 65, 2048, 0, 7};
+
+TEST(Documents, AtKnownOffsetsAreTheSame) {
+  const auto documents = documents_of(kSomeLengths);
+  const auto tokens = documents.ends.size(1);
   auto starts = at::zeros({2 * tokens}, at::kBool);
-  for (const int offset : offsets)
-    if (offset < 2 * tokens) starts[offset] = true;
+  for (const double offset : test::values_of(documents.offsets))
+    if (const auto at = static_cast<std::int64_t>(offset); at < 2 * tokens) starts[at] = true;
   const auto same = documents_in(starts.view({2, tokens}), at::kCPU);
   EXPECT_TRUE(at::equal(documents.ends, same.ends));
   EXPECT_EQ(documents.longest, same.longest);
+}
 
+// What causal_attention() gives with documents and a window, against a mask made of them pair by
+// pair.
+void expect_masked_attention(const std::optional<Documents>& documents, std::int64_t tokens,
+                             std::int64_t window) {
   const auto heads = [&](std::uint64_t seed) {
     return test::normal({2, tokens, 1, 2}, seed).set_requires_grad(true);
   };
   const auto q = heads(1), k = heads(2), v = heads(3),
              upstream = test::normal({2, tokens, 1, 2}, 4);
-  const auto y = causal_attention(q, k, v, {.documents = documents});
+  const auto y = causal_attention(q, k, v, {.documents = documents, .window = window});
+
+  const auto positions = at::arange(tokens), queries = positions.unsqueeze(1);
+  auto hidden = positions.gt(queries).unsqueeze(0);
+  if (window > 0) hidden = hidden.logical_or(positions.le(queries - window));
+  if (documents) {
+    const auto document = at::searchsorted(documents->offsets, at::arange(2 * tokens).to(at::kInt),
+                                           /*out_int32=*/false, /*right=*/true)
+                              .view({2, tokens});
+    hidden = hidden.logical_or(document.unsqueeze(1).ne(document.unsqueeze(2)));
+  }
   const auto scores = at::matmul(q.transpose(1, 2), k.transpose(1, 2).mT()) / std::sqrt(2.0);
-  const auto exact =
-      at::matmul(scores.masked_fill(documents.hidden(), -1e300).softmax(-1), v.transpose(1, 2))
-          .transpose(1, 2);
+  const auto shares = scores.masked_fill(hidden.unsqueeze(1), -1e300).softmax(-1);
+  const auto exact = at::matmul(shares, v.transpose(1, 2)).transpose(1, 2);
   EXPECT_TRUE(test::is_close(y, exact, 1e-12, 1e-12));
   const auto found = torch::autograd::grad({y}, {q, k, v}, {upstream}),
              right = torch::autograd::grad({exact}, {q, k, v}, {upstream});
   for (std::size_t i = 0; i < 3; ++i)
     EXPECT_TRUE(test::is_close(found[i], right[i], 1e-11, 1e-12)) << "qkv"[i];
+}
+
+TEST(Documents, HideEachOthersKeysAndAWindowThoseOfTheirOwn) {
+  const auto documents = documents_of(kSomeLengths);
+  for (const std::int64_t window : {0, 700})
+    expect_masked_attention(documents, documents.ends.size(1), window);
+}
+
+TEST_P(CausalAttention, AWindowHidesAllButTheNearestKeys) {
+  for (const std::int64_t window : {1, 63, 64, 65, 130}) {
+    SCOPED_TRACE(window);
+    expect_masked_attention({}, 200, window);
+    const auto documents = documents_of({1, 63, 0, 64, 65, 0, 150});
+    expect_masked_attention(documents, 343, window);
+  }
+}
+
+TEST_P(CausalAttention, AWindowOfAllTokensIsNone) {
+  const auto q = test::normal({2, 18, 4, 8}, 1, at::kFloat),
+             k = test::normal({2, 18, 2, 8}, 2, at::kFloat),
+             v = test::normal({2, 18, 2, 8}, 3, at::kFloat);
+  EXPECT_TRUE(test::is_same(causal_attention(q, k, v, {.window = 18}), causal_attention(q, k, v)));
+  const auto documents = documents_of({7, 0, 11});
+  EXPECT_TRUE(test::is_same(causal_attention(q, k, v, {.documents = documents, .window = 11}),
+                            causal_attention(q, k, v, {.documents = documents})));
+}
+
+TEST_P(CausalAttention, TheLastQueriesSeeTheWindowThatTheySeeAmongAll) {
+  const auto q = test::normal({2, 40, 4, 6}, 1), k = test::normal({2, 40, 2, 6}, 2),
+             v = test::normal({2, 40, 2, 6}, 3);
+  for (const std::int64_t window : {1, 5, 39, 40, 60}) {
+    const auto all = causal_attention(q, k, v, {.window = window});
+    for (const std::int64_t count : {1, 7, 40}) {
+      const auto last = causal_attention_of_last(q.narrow(1, 40 - count, count), k, v, 0, window);
+      EXPECT_TRUE(test::is_close(last, all.narrow(1, 40 - count, count), 1e-12, 1e-12))
+          << window << ", " << count;
+    }
+  }
+}
+
+TEST(VisibleUntil, IsTheDocumentsEndOrTheWindows) {
+  const auto k = at::zeros({2, 9, 1, 2});
+  const auto expect = [&](const at::Tensor& found, const std::vector<int>& expected) {
+    EXPECT_TRUE(at::equal(found, at::tensor(expected, at::kInt).view({2, 9}))) << found;
+  };
+  expect(visible_until(k, some_documents(), 3), {3, 3, 3, 6, 7, 7, 7, 9, 9,  //
+                                                 1, 4, 5, 6, 7, 8, 9, 9, 9});
+  expect(visible_until(k, {}, 3), {3, 4, 5, 6, 7, 8, 9, 9, 9,  //
+                                   3, 4, 5, 6, 7, 8, 9, 9, 9});
+  expect(visible_until(k, some_documents(), 0), {3, 3, 3, 7, 7, 7, 7, 9, 9,  //
+                                                 1, 9, 9, 9, 9, 9, 9, 9, 9});
+  EXPECT_FALSE(visible_until(k, {}, 0).defined());
 }
 
 TEST(Documents, AttendEachToItselfAlone) {

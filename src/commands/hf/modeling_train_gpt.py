@@ -51,6 +51,13 @@ def bigram_hash(ids, rows):
     return F.pad(pairs % (rows - 1), (1, 0), value=rows - 1)
 
 
+def window_mask(length, window, device):
+    """[T, T] bool, whether a query sees a key: of `window` tokens, its own the last. None: all before it (window 0)."""
+    if window == 0 or window >= length:
+        return None
+    return torch.ones(length, length, dtype=torch.bool, device=device).tril().triu(1 - window)
+
+
 class ScaledEmbedding(nn.Module):
     """A table of `dim` columns, projected to `out` where these differ, times a learned scale."""
 
@@ -80,6 +87,8 @@ class Attention(nn.Module):
         super().__init__()
         dim, heads, kv_heads = config.model_dim, config.num_heads, config.num_kv_heads
         self.layer, self.config, self.head_dim = layer, config, dim // heads
+        windows = config.attention_window  # one for all layers, or one for each
+        self.window = windows[layer] if len(windows) > 1 else windows[0]
         self.c_q = nn.Linear(dim, dim, bias=False)
         self.c_k = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
         self.c_v = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
@@ -114,7 +123,8 @@ class Attention(nn.Module):
             q = q * self.q_gain[:, None]
         # Key and value heads each serve as many consecutive query heads.
         k, v = (part.repeat_interleave(config.num_heads // config.num_kv_heads, dim=2) for part in (k, v))
-        y = F.scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, k, v)), is_causal=True)
+        mask = window_mask(x.shape[1], self.window, x.device)
+        y = F.scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, k, v)), mask, is_causal=mask is None)
         y = y.transpose(1, 2)
         if self.layer >= config.num_layers - config.xsa_last_n:
             # Exclusive self attention: without the part along the token's own value.

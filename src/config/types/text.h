@@ -97,7 +97,7 @@ std::string expected_text(const Limit& limit) {
   } else if constexpr (std::is_same_v<T, Fp8Parts>) {
     return "0, 1, or some of mlp, qkv, out and head with commas between them";
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
-    return "integers with commas between them";
+    return fmt::format("integers{} with commas between them", limit_text(limit));
   } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
     return "words with commas between them";
   } else {
@@ -112,6 +112,9 @@ bool is_allowed(const T& value, const Limit& limit) {
     return limit.allows(static_cast<double>(value));
   } else if constexpr (std::is_same_v<T, Every> || std::is_same_v<T, CountOrAuto>) {
     return limit.allows(static_cast<double>(value.count));
+  } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
+    return std::ranges::all_of(
+        value, [&](std::int64_t count) { return limit.allows(static_cast<double>(count)); });
   } else if constexpr (std::is_same_v<T, CountSchedule>) {
     return std::ranges::all_of(value.stages(), [&](const CountSchedule::Stage& stage) {
       return limit.allows(static_cast<double>(stage.count));

@@ -2,12 +2,14 @@
 
 #include <ATen/Context.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "base/error.h"
+#include "ops/attention/cudnn_attention.h"
 #include "ops/attention/fused_attention.h"
 #include "ops/attention/xsa.h"
 
@@ -36,10 +38,14 @@ double scale_of(const at::Tensor& q, std::int64_t channels) {
 }
 
 at::Tensor row_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         double scale) {
-  return at::scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2),
-                                          /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true,
-                                          scale, /*enable_gqa=*/q.size(2) != k.size(2))
+                         double scale, std::int64_t window) {
+  const auto length = q.size(1);
+  std::optional<at::Tensor> seen;  // [queries, keys]; none: all that is before
+  if (window > 0 && window < length)
+    seen = at::ones({length, length}, q.options().dtype(at::kBool)).tril().triu(1 - window);
+  return at::scaled_dot_product_attention(
+             q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), seen, /*dropout_p=*/0.0,
+             /*is_causal=*/!seen, scale, /*enable_gqa=*/q.size(2) != k.size(2))
       .transpose(1, 2);
 }
 
@@ -61,8 +67,8 @@ bool runs_flash_on_gpu(const at::Tensor& q) {
 
 // One document after the other: a mask of a long row would not fit in memory.
 at::Tensor attention_by_document(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                                 const at::Tensor& v_bthd, double scale,
-                                 const Documents& documents) {
+                                 const at::Tensor& v_bthd, double scale, const Documents& documents,
+                                 std::int64_t window) {
   const auto q = q_bthd.flatten(0, 1), k = k_bthd.flatten(0, 1), v = v_bthd.flatten(0, 1);
   const auto* offsets = documents.offsets.const_data_ptr<int>();
   std::vector<at::Tensor> parts;
@@ -70,16 +76,29 @@ at::Tensor attention_by_document(const at::Tensor& q_bthd, const at::Tensor& k_b
     const std::int64_t begin = offsets[i], count = offsets[i + 1] - begin;
     if (count == 0) continue;
     const auto of = [&](const at::Tensor& x) { return x.narrow(0, begin, count).unsqueeze(0); };
-    parts.push_back(row_attention(of(q), of(k), of(v), scale).squeeze(0));
+    parts.push_back(row_attention(of(q), of(k), of(v), scale, window).squeeze(0));
   }
   return at::cat(parts).view(q_bthd.sizes());
 }
 
-at::Tensor document_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                              double scale, const Documents& documents) {
-  if (runs_flash_on_gpu(q)) return flash_attention(q, k, v, scale, documents).y;
-  if (q.is_cpu()) return attention_by_document(q, k, v, scale, documents);
-  return masked_attention(q, k, v, documents.hidden(), scale);
+at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           double scale, const std::optional<Documents>& documents,
+                           std::int64_t window) {
+  const bool sees_all_before = !documents && window == 0;
+  if (!sees_all_before && runs_flash_on_gpu(q)) {
+    std::optional<AttentionForward> found;
+    if (!wants_gradient(q, k, v)) found = cudnn_attention(q, k, v, scale, documents, window);
+    return found ? found->y : flash_attention(q, k, v, scale, documents, window).y;
+  }
+  if (!documents) return row_attention(q, k, v, scale, window);
+  if (q.is_cpu()) return attention_by_document(q, k, v, scale, *documents, window);
+  return masked_attention(q, k, v, hidden_keys(visible_until(k, documents, window)), scale);
+}
+
+// 0 where a window hides nothing.
+std::int64_t hiding_window(const at::Tensor& k, const AttentionOptions& options) {
+  const auto longest = options.documents ? options.documents->longest : k.size(1);
+  return options.window < longest ? options.window : 0;
 }
 
 }  // namespace
@@ -122,28 +141,30 @@ void use_attention(AttentionKernel kernel) {
 at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd, const AttentionOptions& options) {
   const double scale = scale_of(q_bthd, options.channels);
+  auto of = options;
+  of.window = hiding_window(k_bthd, options);
   if (fused_attention_supports(q_bthd, k_bthd, v_bthd))
-    return fused_attention(q_bthd, k_bthd, v_bthd, scale, options);
-  const auto y = options.documents
-                     ? document_attention(q_bthd, k_bthd, v_bthd, scale, *options.documents)
-                     : row_attention(q_bthd, k_bthd, v_bthd, scale);
-  return options.exclusive_v.defined() ? exclusive_attention(y, options.exclusive_v) : y;
+    return fused_attention(q_bthd, k_bthd, v_bthd, scale, of);
+  const auto y = plain_attention(q_bthd, k_bthd, v_bthd, scale, of.documents, of.window);
+  return of.exclusive_v.defined() ? exclusive_attention(y, of.exclusive_v) : y;
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
-                                    const at::Tensor& v_bthd, std::int64_t channels) {
+                                    const at::Tensor& v_bthd, std::int64_t channels,
+                                    std::int64_t window) {
   const at::NoGradGuard no_grad;
-  const auto queries = q_bshd.size(1), keys = k_bthd.size(1);
+  const auto queries = q_bshd.size(1), all = k_bthd.size(1);
+  // Before these are only keys that none of the queries sees.
+  const auto keys = window == 0 ? all : std::min(all, window + queries - 1);
+  const auto k = k_bthd.narrow(1, all - keys, keys), v = v_bthd.narrow(1, all - keys, keys);
+  if (window >= keys) window = 0;
   const double scale = scale_of(q_bshd, channels);
-  if (runs_flash_on_gpu(q_bshd)) {
-    // Its causal mask ends with the last key for the last query, unlike scaled_dot_product's.
-    return std::get<0>(at::_flash_attention_forward(
-        q_bshd, k_bthd, v_bthd, /*cum_seq_q=*/{}, /*cum_seq_k=*/{}, queries, keys,
-        /*dropout_p=*/0.0, /*is_causal=*/true, /*return_debug_mask=*/false, scale));
-  }
-  const auto later =
-      at::ones({queries, keys}, q_bshd.options().dtype(at::kBool)).triu(keys - queries + 1);
-  return masked_attention(q_bshd, k_bthd, v_bthd, later, scale);
+  if (runs_flash_on_gpu(q_bshd)) return flash_attention(q_bshd, k, v, scale, {}, window).y;
+  const auto own_key = keys - queries;  // of the first query
+  const auto all_true = at::ones({queries, keys}, q_bshd.options().dtype(at::kBool));
+  auto hidden = all_true.triu(own_key + 1);
+  if (window > 0) hidden = hidden.logical_or_(all_true.tril(own_key - window));
+  return masked_attention(q_bshd, k, v, hidden, scale);
 }
 
 }  // namespace tg

@@ -25,10 +25,12 @@ void use_attention(AttentionKernel kernel);
 struct AttentionOptions {
   std::int64_t channels = 0;  // of a head, where the others are padding: hd in the formula; 0: all
   at::Tensor exclusive_v = {};  // v again: the result is exclusive_attention(result, exclusive_v)
-  // A query sees the keys of its own one alone: by the kernels named at fused_attention(), on
-  // another GPU in half precision FlashAttention's both ways, on the CPU one by one, else with a
-  // mask.
+  // A query sees the keys of its own document alone, and of the keys before it only the nearest:
+  // of `window` with its own one; 0: all. By the kernels named at fused_attention(), on another GPU
+  // in half precision FlashAttention's both ways, else with a mask, on the CPU document by
+  // document.
   std::optional<Documents> documents = {};
+  std::int64_t window = 0;
   QueryGradientPtr q_gradient = {};  // q's gradient may go there (qk_norm_rope.h)
   InputDotsPtr out_dots = {};        // of the projection that takes the result as it is
 };
@@ -40,9 +42,10 @@ at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                             const at::Tensor& v_bthd, const AttentionOptions& options = {});
 
 // The same for the last S ≤ T positions' queries alone, without a gradient: q [B, S, heads, hd], k
-// and v [B, T, KV, hd] → [B, S, heads, hd]. Flash attention on a GPU in half precision, whatever
-// ATTENTION says, else math.
+// and v [B, T, KV, hd] → [B, S, heads, hd]; channels and window as in AttentionOptions. Flash
+// attention on a GPU in half precision, whatever ATTENTION says, else math.
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,
-                                    const at::Tensor& v_bthd, std::int64_t channels = 0);
+                                    const at::Tensor& v_bthd, std::int64_t channels = 0,
+                                    std::int64_t window = 0);
 
 }  // namespace tg

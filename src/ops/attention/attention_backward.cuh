@@ -21,7 +21,7 @@ __device__ inline float exp2_approx(float x) {
   return y;
 }
 
-template <typename T, int head_dim, bool documents>
+template <typename T, int head_dim, bool limited>
 class Consumer {
  public:
   __device__ Consumer(Storage<T, head_dim>& shared, const Maps& maps, const AttentionShape& shape,
@@ -34,14 +34,14 @@ class Consumer {
         thread_(static_cast<int>(threadIdx.x) % kWarpgroupThreads) {}
 
   __device__ void run() {
-    const KeyBlocks blocks(shape_);
+    const KeyBlocks blocks(shape_, work_.units);
     const int group = shape_.heads / shape_.kv_heads;
     int visited = 0;
     blocks.for_each([&](int kv_head, int block) {
       mbarrier_wait(shared_.kv_full, visited++ % 2);
       const auto tiles =
-          tiles_that_see<documents>(shape_, work_, blocks, kv_head, block, kKeys / queries);
-      if constexpr (documents) find_ends(kv_head / shape_.kv_heads, block * kKeys);
+          tiles_that_see<limited>(shape_, work_, blocks, kv_head, block, kKeys / queries);
+      if constexpr (limited) find_limits(kv_head / shape_.kv_heads, block * kKeys);
       bool first = true;
 #pragma unroll 1
       for (int steps = group * tiles.count(), n = 0; steps > 0; --steps) {
@@ -86,7 +86,7 @@ class Consumer {
 
       wgmma_wait<1>();
       p.fence();
-      if (distance < kKeys || (documents && distance + queries > block_end_)) mask(p, distance);
+      if (distance < kKeys || (limited && distance + queries > block_limit_)) mask(p, distance);
       exponentiate(p, shared_.logsumexp[stage]);
       wgmma_wait<0>();
       d_p.fence();
@@ -130,14 +130,14 @@ class Consumer {
     wgmma_commit();
   }
 
-  // Where documents end, counted from the block's first key: of the keys of this thread's two rows,
-  // and the first one of the block.
-  __device__ void find_ends(int sequence, int first_key) {
-    const auto end_of = [&](int key) {
-      return document_end(shape_, work_, sequence, first_key + key) - first_key;
+  // Before which queries, counted from the block's first key, keys are seen: those of this thread's
+  // two rows, and the first one of the block.
+  __device__ void find_limits(int sequence, int first_key) {
+    const auto limit_of = [&](int key) {
+      return visible_until(shape_, work_, sequence, first_key + key) - first_key;
     };
-    block_end_ = end_of(0);
-    for (int half = 0; half < 2; ++half) row_ends_[half] = end_of(row() + half * 8);
+    block_limit_ = limit_of(0);
+    for (int half = 0; half < 2; ++half) row_limits_[half] = limit_of(row() + half * 8);
   }
   // Of the accumulators, the first of the thread's two.
   __device__ int row() const {
@@ -149,7 +149,7 @@ class Consumer {
     for (int i = 0; i < queries / 2; ++i) {
       const int half = i / 2 % 2, query = distance + 2 * (thread_ % 4) + i / 4 * 8 + i % 2;
       bool hidden = row() + half * 8 > query;
-      if constexpr (documents) hidden = hidden || query >= row_ends_[half];
+      if constexpr (limited) hidden = hidden || query >= row_limits_[half];
       if (hidden) scores.values[i] = -INFINITY;
     }
   }
@@ -293,13 +293,13 @@ class Consumer {
   const AttentionShape& shape_;
   const Work& work_;
   const int warpgroup_, thread_;
-  int tile_ = 0;                          // of queries, counted through
-  int staged_ = -1;                       // tile whose dQ is in shared memory, not yet handed over
-  int block_end_ = 0, row_ends_[2] = {};  // find_ends()
+  int tile_ = 0;     // of queries, counted through
+  int staged_ = -1;  // tile whose dQ is in shared memory, not yet handed over
+  int block_limit_ = 0, row_limits_[2] = {};  // find_limits()
   KeyGradient d_k_, d_v_;
 };
 
-template <typename T, int head_dim, bool documents>
+template <typename T, int head_dim, bool limited>
 __global__ void __launch_bounds__(kThreads, 1)
     backward_kernel(const __grid_constant__ Maps maps, const __grid_constant__ AttentionShape shape,
                     const __grid_constant__ Work work) {
@@ -326,12 +326,12 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x < kWarpgroupThreads) {
     setmaxnreg_dealloc<kProducerRegisters>();
     if (threadIdx.x == 0)
-      run_producer<documents>(shared, maps, shape, work);
+      run_producer<limited>(shared, maps, shape, work);
     else if (threadIdx.x == kWarp)
-      run_sum_writer<documents>(shared, shape, work);
+      run_sum_writer<limited>(shared, shape, work);
   } else {
     setmaxnreg_alloc<kConsumerRegisters>();
-    Consumer<T, head_dim, documents>(shared, maps, shape, work).run();
+    Consumer<T, head_dim, limited>(shared, maps, shape, work).run();
   }
 }
 

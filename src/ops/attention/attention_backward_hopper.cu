@@ -1,7 +1,5 @@
 // Launches the kernel of attention_backward.cuh between a pass for what it needs of each row and
 // one that rounds dQ.
-#include <algorithm>
-
 #include "ops/attention/attention_backward.cuh"
 #include "ops/attention/head_vectors.cuh"
 #include "ops/attention/query_sum.cuh"
@@ -10,10 +8,6 @@
 namespace tg::cuda {
 
 namespace {
-
-int processors() {
-  return blocks_for(INT32_MAX, 1);
-}
 
 // out·d_out of a token, of its 64 channels each.
 template <int head_dim>
@@ -101,9 +95,14 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
             Stream stream) {
   using Storage = attention::Storage<T, head_dim>;
   const int padded_tokens = shape.batch * shape.padded_len;
-  const attention::Work work{out.row_stats,
-                             out.row_stats + std::int64_t{padded_tokens} * shape.heads, out.q_sum,
-                             out.q_begun, in.document_ends};
+  const int most_ctas = blocks_for(INT32_MAX, 1);
+  const auto blocks = attention::KeyBlocks::for_ctas(shape, most_ctas);
+  const attention::Work work{.logsumexp = out.row_stats,
+                             .delta = out.row_stats + std::int64_t{padded_tokens} * shape.heads,
+                             .q_sum = out.q_sum,
+                             .q_begun = out.q_begun,
+                             .visible_until = in.visible_until,
+                             .units = blocks.units};
   row_stats_kernel<T, head_dim>
       <<<blocks_for((std::int64_t{padded_tokens} * shape.heads / 8 + kHeadWarps - 1) / kHeadWarps,
                     8),
@@ -122,14 +121,12 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
                              .d_out = map(in.d_out, shape.heads, Storage::queries),
                              .d_k = map(contiguous(out.k), shape.kv_heads, 16),
                              .d_v = map(contiguous(out.v), shape.kv_heads, 16)};
-  const auto kernel = in.document_ends == nullptr ? attention::backward_kernel<T, head_dim, false>
+  const auto kernel = in.visible_until == nullptr ? attention::backward_kernel<T, head_dim, false>
                                                   : attention::backward_kernel<T, head_dim, true>;
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Storage));
-  // The CTAs of a sequence wait for each other, so that all of a head's have their blocks at once.
-  const attention::KeyBlocks blocks(shape);
-  const int ctas = std::min(blocks.count, processors() / blocks.pairs * blocks.pairs);
-  hopper::launch_cooperative(kernel, ctas, attention::kThreads, sizeof(Storage), stream, maps,
-                             shape, work);
+  // CTAs wait for each other, so that all run at once, one on a multiprocessor.
+  hopper::launch_cooperative(kernel, blocks.ctas(most_ctas), attention::kThreads, sizeof(Storage),
+                             stream, maps, shape, work);
   check_launch("attention_backward");
 
   if (out.q == nullptr) return;
@@ -141,10 +138,6 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
 }
 
 }  // namespace
-
-bool attention_backward_supports(std::int64_t seq_len) {
-  return seq_len <= std::int64_t{processors()} * 2 * kAttentionBlock;
-}
 
 void attention_backward(const AttentionShape& shape, const AttentionTensors& in,
                         const AttentionGradients& out, Dtype dtype, Stream stream) {

@@ -22,8 +22,8 @@ struct AttentionTensors {
   // and if out has no data either, row_stats has the second of its parts already.
   const float* out_dots = nullptr;
   const float* logsumexp;  // [B, heads, T], natural, of the scaled scores
-  // [B, T]: where in its row a token's document ends, before which queries see it; null: nowhere.
-  const int* document_ends = nullptr;
+  // [B, T]: before which position of its row queries see a key, rising; null: the row's end.
+  const int* visible_until = nullptr;
 };
 struct AttentionGradients {
   void *q, *k, *v;  // contiguous; null q: it stays in q_sum, as query_sum.cuh describes
@@ -32,9 +32,6 @@ struct AttentionGradients {
   float *row_stats, *q_sum;
   int* q_begun;
 };
-// Whether the GPU has a multiprocessor for every pair of a sequence's blocks, whose CTAs wait for
-// each other.
-bool attention_backward_supports(std::int64_t seq_len);
 // The sums over keys in q's gradient are in no fixed order, so that its bits differ between calls.
 // Throws std::runtime_error where CUDA reports an error.
 void attention_backward(const AttentionShape& shape, const AttentionTensors& in,

@@ -2,6 +2,8 @@
 // Of the kernel of attention_backward.cuh: what a CTA has in shared memory, which blocks of keys
 // are its own, in which order the tiles of queries that see them pass by, the producer, which loads
 // both, and the writer of dQ's sums.
+#include <algorithm>
+
 #include "ops/attention/query_sum.cuh"
 #include "ops/gemm/hopper/ptx.cuh"
 #include "ops/gemm/hopper/tile.cuh"
@@ -55,31 +57,49 @@ struct Maps {
 };
 // Workspaces: of rows, [B, heads, padded_len]: log2(e)·logsumexp, and delta, the dot products of
 // out and d_out. q_sum: see query_sum.cuh. q_begun: of its tiles, whether the first term is there.
-// document_ends: as AttentionTensors'.
+// visible_until: as AttentionTensors'.
 struct Work {
   float *logsumexp, *delta, *q_sum;
   int* q_begun;
-  const int* document_ends;
+  const int* visible_until;
+  int units;  // of a head (KeyBlocks)
 };
 
-// Blocks of keys come in pairs, the last with the first: then all have the same number of queries.
+// Which blocks of keys a CTA has. Blocks come in pairs, the last with the first: then all have the
+// same number of queries. All pairs of a head must run at once, since the first block of one waits
+// for the last blocks of others (QueryTiles). Where there are more pairs than CTAs, each block is a
+// unit of its own, and a head's last block comes first: then a unit waits for earlier ones alone,
+// which no CTA begins after it. The largest units come last there, and CTAs end as much as one of
+// them apart: 1 in 12 of the pass over 98,304 tokens of 4 KV heads, nothing with short documents.
 struct KeyBlocks {
-  int blocks, pairs, count;  // blocks and pairs of a sequence; pairs of all
+  int blocks;        // of a sequence
+  int units, count;  // of a head, of all
 
-  __host__ __device__ explicit KeyBlocks(const AttentionShape& of)
+  __host__ __device__ KeyBlocks(const AttentionShape& of, int units_of_head)
       : blocks(of.padded_len / kKeys),
-        pairs((blocks + 1) / 2),
-        count(of.batch * of.kv_heads * pairs) {}
+        units(units_of_head),
+        count(of.batch * of.kv_heads * units) {}
+
+  // Where so many CTAs can run at once.
+  __host__ static KeyBlocks for_ctas(const AttentionShape& of, int ctas) {
+    const int blocks = of.padded_len / kKeys, pairs = (blocks + 1) / 2;
+    return {of, pairs <= ctas ? pairs : blocks};
+  }
+  // Of the launch.
+  __host__ int ctas(int most) const {
+    return std::min(count, units <= most ? most / units * units : most);
+  }
 
   // visit(KV head, counted over all sequences, block) for those of this CTA.
   template <typename Visit>
   __device__ void for_each(Visit visit) const {
 #pragma unroll 1
-    for (int pair = blockIdx.x; pair < count; pair += gridDim.x) {
-      const int first = pair % pairs, last = blocks - 1 - first;
+    for (int unit = blockIdx.x; unit < count; unit += gridDim.x) {
+      const int of_head = unit % units, last = blocks - 1 - of_head;
+      const int first = units < blocks ? of_head : last;
 #pragma unroll 1
       for (int block = last;; block = first) {
-        visit(pair / pairs, block);
+        visit(unit / units, block);
         if (block == first) break;
       }
     }
@@ -89,8 +109,8 @@ struct KeyBlocks {
 // Tiles of queries in the order in which they pass by a block of keys: those of the block's own
 // tokens, then those of the later half of the sequence, then the ones between. The first are where
 // a sum of dQ begins: their terms are stored, and no other block adds to them before. So dQ's sums
-// need no zeros. A block waits for later ones alone, and the CTAs of a sequence run at the same
-// time and have its later blocks first: so every wait ends, and hardly a CTA does wait.
+// need no zeros. A block waits for later ones alone, which KeyBlocks begins first: so every wait
+// ends, and hardly a CTA does wait.
 struct QueryTiles {
   int first, own, later, end;  // own: how many are of the block's tokens
 
@@ -108,23 +128,23 @@ struct QueryTiles {
   }
 };
 
-// Where the document of a key ends, in its row; of one behind the row's end as of its last.
-__device__ inline int document_end(const AttentionShape& shape, const Work& work, int sequence,
-                                   int key) {
-  return work.document_ends[sequence * shape.seq_len + min(key, shape.seq_len - 1)];
+// Before which query of its row a key is seen; of one behind the row's end as of its last.
+__device__ inline int visible_until(const AttentionShape& shape, const Work& work, int sequence,
+                                    int key) {
+  return work.visible_until[sequence * shape.seq_len + min(key, shape.seq_len - 1)];
 }
 
-// The tiles of queries that see a block of keys: to the end of the row, or of the document of the
-// block's last key.
-template <bool documents>
+// The tiles of queries that see a block of keys: to the end of the row, or as far as the block's
+// last key is seen (`limited`).
+template <bool limited>
 __device__ QueryTiles tiles_that_see(const AttentionShape& shape, const Work& work,
                                      const KeyBlocks& blocks, int kv_head_of_all, int block,
                                      int per_block) {
   int end = blocks.blocks * per_block;
-  if constexpr (documents) {
+  if constexpr (limited) {
     const int sequence = kv_head_of_all / shape.kv_heads, next = (block + 1) * kKeys;
     const int queries = kKeys / per_block;
-    const int of_last = document_end(shape, work, sequence, next - 1);
+    const int of_last = visible_until(shape, work, sequence, next - 1);
     end = (max(of_last, next) + queries - 1) / queries;
   }
   return {blocks, block, per_block, end};
@@ -139,7 +159,7 @@ __device__ void load_rows(T* to, int box_rows, const CUtensorMap& map, int head,
     tma_load(to + column * box_rows, map, column, head, row, sequence, full);
 }
 
-template <bool documents, typename T, int head_dim>
+template <bool limited, typename T, int head_dim>
 __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
                              const AttentionShape& shape, const Work& work) {
   using Tiles = Storage<T, head_dim>;
@@ -147,7 +167,7 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
                 key_bytes = Tiles::key_tile * sizeof(T),
                 query_bytes = Tiles::query_tile * sizeof(T);
   const int group = shape.heads / shape.kv_heads;
-  const KeyBlocks blocks(shape);
+  const KeyBlocks blocks(shape, work.units);
   int visited = 0, tile = 0;
   blocks.for_each([&](int kv_head_of_all, int block) {
     const int sequence = kv_head_of_all / shape.kv_heads, kv_head = kv_head_of_all % shape.kv_heads;
@@ -157,7 +177,7 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
     load_rows<T, head_dim>(shared.k, kKeys, maps.k, kv_head, key, sequence, shared.kv_full);
     load_rows<T, head_dim>(shared.v, kKeys, maps.v, kv_head, key, sequence, shared.kv_full);
     const auto tiles =
-        tiles_that_see<documents>(shape, work, blocks, kv_head_of_all, block, kKeys / queries);
+        tiles_that_see<limited>(shape, work, blocks, kv_head_of_all, block, kKeys / queries);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
 #pragma unroll 1
       for (int n = 0; n < tiles.count(); ++n, ++tile) {
@@ -181,16 +201,16 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
 
 // Brings the consumers' terms of dQ to its sums in global memory: begins those of a block's own
 // queries and tells the other CTAs, and adds to others once they are begun.
-template <bool documents, typename T, int head_dim>
+template <bool limited, typename T, int head_dim>
 __device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShape& shape,
                                const Work& work) {
   constexpr int per_block = kKeys / Storage<T, head_dim>::queries;
   const int group = shape.heads / shape.kv_heads;
-  const KeyBlocks blocks(shape);
+  const KeyBlocks blocks(shape, work.units);
   const int head_tiles = blocks.blocks * per_block;
   int written = 0;
   blocks.for_each([&](int kv_head, int block) {
-    const auto tiles = tiles_that_see<documents>(shape, work, blocks, kv_head, block, per_block);
+    const auto tiles = tiles_that_see<limited>(shape, work, blocks, kv_head, block, per_block);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
 #pragma unroll 1
       for (int n = 0; n < tiles.count(); ++n, ++written) {

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/error.h"
 #include "ops/fused.h"
 
 namespace tg {
@@ -34,7 +35,7 @@ struct Heads {
 
 struct Problem {
   at::ScalarType dtype;
-  std::int64_t segments, longest, tokens, head_dim;
+  std::int64_t segments, longest, tokens, head_dim, window;
   Heads q, k, v;
   double scale;
   auto operator<=>(const Problem&) const = default;
@@ -69,17 +70,19 @@ class Builder {
 
   std::unique_ptr<fe::graph::Graph> build() {
     const auto lengths = input(lengths_id, problem_.segments);
-    const auto [y, stats] = graph_->sdpa(graph_->tensor(heads(q_id, problem_.q)),
-                                         graph_->tensor(heads(k_id, problem_.k)),
-                                         graph_->tensor(heads(v_id, problem_.v)),
-                                         fe::graph::SDPA_attributes()
-                                             .set_name("attention")
-                                             .set_attn_scale(static_cast<float>(problem_.scale))
-                                             .set_generate_stats(true)
-                                             .set_padding_mask(true)
-                                             .set_seq_len_q(lengths)
-                                             .set_seq_len_kv(lengths)
-                                             .set_causal_mask(true));
+    fe::graph::SDPA_attributes options;
+    options.set_name("attention")
+        .set_attn_scale(static_cast<float>(problem_.scale))
+        .set_generate_stats(true)
+        .set_padding_mask(true)
+        .set_seq_len_q(lengths)
+        .set_seq_len_kv(lengths)
+        .set_causal_mask(true);
+    if (problem_.window > 0) options.set_sliding_window_length(static_cast<int>(problem_.window));
+    const auto q = graph_->tensor(heads(q_id, problem_.q));
+    const auto k = graph_->tensor(heads(k_id, problem_.k));
+    const auto v = graph_->tensor(heads(v_id, problem_.v));
+    const auto [y, stats] = graph_->sdpa(q, k, v, options);
     const auto heads_of_y = contiguous_heads(problem_.q.count, problem_.head_dim);
     y->set_output(true)
         .set_uid(y_id)
@@ -140,53 +143,60 @@ const Plan& plan_of(const Problem& problem, at::Device device) {
   return plans.emplace(problem, std::move(plan)).first->second;
 }
 
-bool supports(const at::Tensor& q, std::int64_t tokens, std::int64_t longest_stride) {
-  return use_hopper_kernels(q) && at::globalContext().userEnabledCuDNNSDP() &&
-         tokens * longest_stride <= std::numeric_limits<int>::max();  // offsets are int32
+// [rows + 1] int32.
+at::Tensor row_offsets(const at::Tensor& x_bthd) {
+  const auto length = x_bthd.size(1);
+  return at::arange(0, (x_bthd.size(0) + 1) * length, length,
+                    at::TensorOptions(x_bthd.device()).dtype(at::kInt));
 }
 
 }  // namespace
 
-std::optional<DocumentAttention> cudnn_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                                                 const at::Tensor& v_bthd, double scale,
-                                                 const Documents& documents) {
+std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                                                const at::Tensor& v_bthd, double scale,
+                                                const std::optional<Documents>& documents,
+                                                std::int64_t window) {
+  if (!use_hopper_kernels(q_bthd) || !at::globalContext().userEnabledCuDNNSDP()) return {};
   const auto q = q_bthd.flatten(0, 1), k = k_bthd.flatten(0, 1), v = v_bthd.flatten(0, 1);
   const auto tokens = q.size(0), heads = q.size(1), head_dim = q.size(2);
-  if (!supports(q, tokens, std::max({q.stride(0), k.stride(0), v.stride(0)}))) return {};
-  const Problem problem{.dtype = q.scalar_type(),
-                        .segments = documents.offsets.numel() - 1,
-                        .longest = documents.longest,
-                        .tokens = tokens,
-                        .head_dim = head_dim,
-                        .q = heads_of(q),
-                        .k = heads_of(k),
-                        .v = heads_of(v),
-                        .scale = scale};
-  const auto& plan = plan_of(problem, q.device());
+  const auto widest = std::max({q.stride(0), k.stride(0), v.stride(0), heads * head_dim});
+  if (tokens * widest > std::numeric_limits<int>::max()) return {};  // offsets are int32
+  const auto begins = documents ? documents->offsets : row_offsets(q_bthd);
+  const auto& plan = plan_of({.dtype = q.scalar_type(),
+                              .segments = begins.numel() - 1,
+                              .longest = documents ? documents->longest : q_bthd.size(1),
+                              .tokens = tokens,
+                              .head_dim = head_dim,
+                              .window = window,
+                              .q = heads_of(q),
+                              .k = heads_of(k),
+                              .v = heads_of(v),
+                              .scale = scale},
+                             q.device());
   if (!plan.graph) return {};
 
-  const auto y = at::empty({tokens, heads, head_dim}, q.options());
-  const auto logsumexp = at::empty({heads, tokens}, q.options().dtype(at::kFloat));
-  const auto lengths = documents.offsets.diff();
-  // Of most calls q, k and v are parts of one projection.
-  std::map<std::int64_t, at::Tensor> offsets;
-  std::unordered_map<std::int64_t, void*> tensors;
+  const auto y = at::empty({tokens, heads, head_dim}, q.options().requires_grad(false));
+  const auto logsumexp = at::empty({heads, tokens}, y.options().dtype(at::kFloat));
+  const auto lengths = begins.diff();
+  std::map<std::int64_t, at::Tensor> offsets;  // by stride: q, k and v are mostly of one tensor
+  std::unordered_map<std::int64_t, void*> tensors{{lengths_id, lengths.data_ptr()}};
   const auto bind = [&](std::int64_t id, const at::Tensor& x, std::int64_t token_stride) {
-    auto& scaled = offsets[token_stride];
-    if (!scaled.defined()) scaled = documents.offsets * token_stride;
+    auto& of_stride = offsets[token_stride];
+    if (!of_stride.defined()) of_stride = begins * token_stride;
     tensors[id] = x.data_ptr();
-    tensors[offsets_of(id)] = scaled.data_ptr();
+    tensors[offsets_of(id)] = of_stride.data_ptr();
   };
   bind(q_id, q, q.stride(0));
   bind(k_id, k, k.stride(0));
   bind(v_id, v, v.stride(0));
   bind(y_id, y, y.stride(0));
   bind(stats_id, logsumexp, 1);
-  tensors[lengths_id] = lengths.data_ptr();
   auto status =
       plan.graph->execute(at::native::getCudnnHandle(), tensors, plan.workspace.data_ptr());
-  TORCH_CHECK(status.is_good(), "cuDNN's attention of documents: ", status.get_message());
-  return DocumentAttention{y.view(q_bthd.sizes()), logsumexp};
+  REQUIRE(status.is_good(), ExitCode::internal, "cuDNN's attention: {}", status.get_message());
+  return AttentionForward{
+      y.view(q_bthd.sizes()),
+      logsumexp.view({heads, q_bthd.size(0), q_bthd.size(1)}).transpose(0, 1)};
 }
 
 }  // namespace tg

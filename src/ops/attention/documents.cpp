@@ -4,12 +4,6 @@
 
 namespace tg {
 
-at::Tensor Documents::hidden() const {
-  const auto positions = at::arange(ends.size(1), ends.options());
-  const auto queries = positions.unsqueeze(1), keys = positions.unsqueeze(0);
-  return keys.gt(queries).logical_or(queries.ge(ends.unsqueeze(1))).unsqueeze(1);
-}
-
 Documents documents_in(const at::Tensor& starts, at::Device device) {
   assert(starts.is_cpu());
   const auto rows = starts.size(0), row = starts.size(1);
@@ -36,14 +30,20 @@ Documents documents_at(const at::Tensor& offsets, std::int64_t rows, std::int64_
           .ends = offsets.index_select(0, next).view({rows, seq_len}) - row_begin};
 }
 
-DocumentAttention flash_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                                  const at::Tensor& v_bthd, double scale,
-                                  const Documents& documents) {
-  const auto [y, logsumexp, state, unused, mask] = at::_flash_attention_forward(
-      q_bthd.flatten(0, 1), k_bthd.flatten(0, 1), v_bthd.flatten(0, 1), documents.offsets,
-      documents.offsets, documents.longest, documents.longest, /*dropout_p=*/0.0,
-      /*is_causal=*/true, /*return_debug_mask=*/false, scale);
-  return {y.view(q_bthd.sizes()), logsumexp};
+at::Tensor visible_until(const at::Tensor& k_bthd, const std::optional<Documents>& documents,
+                         std::int64_t window) {
+  const auto rows = k_bthd.size(0), length = k_bthd.size(1);
+  const auto ends = documents ? documents->ends : at::Tensor();
+  if (window == 0) return ends;
+  const auto of_window =
+      at::arange(window, window + length, k_bthd.options().dtype(at::kInt).requires_grad(false));
+  return documents ? at::minimum(ends, of_window) : of_window.clamp_max(length).repeat({rows, 1});
+}
+
+at::Tensor hidden_keys(const at::Tensor& visible_until) {
+  const auto positions = at::arange(visible_until.size(1), visible_until.options());
+  const auto queries = positions.unsqueeze(1), keys = positions.unsqueeze(0);
+  return keys.gt(queries).logical_or(queries.ge(visible_until.unsqueeze(1))).unsqueeze(1);
 }
 
 }  // namespace tg

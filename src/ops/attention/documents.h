@@ -1,6 +1,8 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
+
 namespace tg {
 
 // Documents in rows of tokens [B, T]: attention sees those of the own one alone. None is in two
@@ -10,8 +12,6 @@ struct Documents {
   at::Tensor offsets;
   std::int64_t longest;  // the most tokens of one
   at::Tensor ends;       // [B, T] int32: of a token, where in its row its document ends
-
-  at::Tensor hidden() const;  // [B, 1, T, T] bool: which queries do not see which keys
 };
 
 // starts [B, T] bool, on the CPU: whether a document begins with the token; one does with each row.
@@ -23,13 +23,12 @@ Documents documents_in(const at::Tensor& starts, at::Device device);
 Documents documents_at(const at::Tensor& offsets, std::int64_t rows, std::int64_t seq_len,
                        std::int64_t longest);
 
-// Causal attention of documents by LibTorch's FlashAttention (Dao 2023), on a GPU in half
-// precision, with a gradient; arguments as causal_attention()'s, and the scale of the scores.
-struct DocumentAttention {
-  at::Tensor y, logsumexp;  // [B, T, heads, hd], [heads, B·T] fp32
-};
-DocumentAttention flash_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
-                                  const at::Tensor& v_bthd, double scale,
-                                  const Documents& documents);
+// [B, T] int32 for keys k [B, T, KV, hd]: before which position of the row queries see a key: the
+// end of its document or, with a window, `window` tokens from it on, whichever comes first. Rises
+// along a row. Undefined without documents and window: up to the row's end.
+at::Tensor visible_until(const at::Tensor& k_bthd, const std::optional<Documents>& documents,
+                         std::int64_t window);
+// [B, 1, T, T] bool: which queries do not see which keys.
+at::Tensor hidden_keys(const at::Tensor& visible_until);
 
 }  // namespace tg

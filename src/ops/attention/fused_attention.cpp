@@ -18,34 +18,31 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct Forward {
-  at::Tensor y, logsumexp;  // [B, T, heads, hd], [B, heads, T] fp32
-};
-Forward cudnn_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale) {
+AttentionForward of_whole_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               double scale) {
   const auto results = at::_scaled_dot_product_cudnn_attention(
       q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), /*attn_bias=*/{},
       /*compute_log_sumexp=*/true, /*dropout_p=*/0.0, /*is_causal=*/true,
       /*return_debug_mask=*/false, scale);
   return {std::get<0>(results).transpose(1, 2), std::get<1>(results)};
 }
-Forward document_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                         double scale, const Documents& documents) {
-  auto result = cudnn_attention(q, k, v, scale, documents);
-  if (!result) result = flash_attention(q, k, v, scale, documents);
-  const auto& [y, logsumexp] = *result;
-  return {y, logsumexp.view({q.size(2), q.size(0), q.size(1)}).transpose(0, 1)};
+AttentionForward forward_pass(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                              double scale, const std::optional<Documents>& documents,
+                              std::int64_t window) {
+  if (!documents && window == 0) return of_whole_rows(q, k, v, scale);
+  const auto found = cudnn_attention(q, k, v, scale, documents, window);
+  return found ? *found : flash_attention(q, k, v, scale, documents, window);
 }
 
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const OptionalTensor& exclusive_v, double scale,
-                            const std::optional<Documents>& documents,
+                            const std::optional<Documents>& documents, std::int64_t window,
                             const QueryGradientPtr& q_gradient, const InputDotsPtr& out_dots) {
-    const auto [y, logsumexp] =
-        documents ? document_forward(q, k, v, scale, *documents) : cudnn_forward(q, k, v, scale);
+    const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
     // Exclusive attention's backward kernel leaves them in the workspace.
     if (out_dots) out_dots->wanted = !exclusive_v;
-    context->save_for_backward({q, k, v, y, logsumexp, documents ? documents->ends : at::Tensor()});
+    context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window)});
     context->saved_data["scale"] = scale;
     context->saved_data["exclusive"] = exclusive_v.has_value();
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
@@ -58,7 +55,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     const auto q = readable_heads(saved[0]), k = readable_heads(saved[1]),
                v = readable_heads(saved[2]), y = readable_heads(saved[3]);
     auto dy = readable_heads(upstream[0]);
-    const auto logsumexp = saved[4].contiguous(), ends = saved[5];
+    const auto logsumexp = saved[4].contiguous(), until = saved[5];
     const auto shape = attention_shape(q, k, context->saved_data["scale"].toDouble());
     const AttentionWorkspace workspace(shape, q.device());
     const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
@@ -85,31 +82,34 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
          .d_out = head_vectors(dy),
          .out_dots = const_fp32_data(dots),
          .logsumexp = const_fp32_data(logsumexp),
-         .document_ends = ends.defined() ? ends.const_data_ptr<int>() : nullptr},
+         .visible_until = until.defined() ? until.const_data_ptr<int>() : nullptr},
         workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));
     if (q_gradient) q_gradient->sum = workspace.q_sum;
     const at::Tensor none;
-    return {dq, dk, dv, exclusive_dv, none, none, none, none};
+    return {dq, dk, dv, exclusive_dv, none, none, none, none, none};
   }
 };
 
 }  // namespace
 
+bool wants_gradient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  return at::GradMode::is_enabled() &&
+         (q.requires_grad() || k.requires_grad() || v.requires_grad());
+}
+
 bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  const bool wants_gradient =
-      at::GradMode::is_enabled() && (q.requires_grad() || k.requires_grad() || v.requires_grad());
-  return wants_gradient && q.is_cuda() && use_hopper_kernels(q) &&
+  return wants_gradient(q, k, v) && q.is_cuda() && use_hopper_kernels(q) &&
          at::globalContext().userEnabledCuDNNSDP() && k.scalar_type() == q.scalar_type() &&
          v.scalar_type() == q.scalar_type() && (q.size(3) == 64 || q.size(3) == 128) &&
          q.size(0) * q.size(1) * q.size(2) <
              std::numeric_limits<int>::max() / cuda::kAttentionBlock &&
-         q.size(1) > 1 && cuda::attention_backward_supports(q.size(1));
+         q.size(1) > 1;
 }
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            double scale, const AttentionOptions& of) {
   return FusedAttention::apply(q, k, v, optional_tensor(of.exclusive_v), scale, of.documents,
-                               of.q_gradient, of.out_dots);
+                               of.window, of.q_gradient, of.out_dots);
 }
 
 }  // namespace tg

@@ -9,9 +9,6 @@ void qkv_proj_norm_rope(const QkvShape&, int, const void*, const void*, const Fp
                         const QkNormRopeInputs&, void*, float*, Dtype, Stream) {
   not_built();
 }
-bool attention_backward_supports(std::int64_t) {
-  not_built();
-}
 void attention_backward(const AttentionShape&, const AttentionTensors&, const AttentionGradients&,
                         Dtype, Stream) {
   not_built();

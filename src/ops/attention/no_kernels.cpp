@@ -31,8 +31,9 @@ void exclusive_attention_backward(const ExclusiveShape&, const HeadVectors&, con
 
 namespace tg {
 
-std::optional<DocumentAttention> cudnn_attention(const at::Tensor&, const at::Tensor&,
-                                                 const at::Tensor&, double, const Documents&) {
+std::optional<AttentionForward> cudnn_attention(const at::Tensor&, const at::Tensor&,
+                                                const at::Tensor&, double,
+                                                const std::optional<Documents>&, std::int64_t) {
   return {};
 }
 

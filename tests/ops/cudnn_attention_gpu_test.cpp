@@ -1,0 +1,99 @@
+// ops/attention/cudnn_attention.h against FlashAttention, which the other tests hold against the
+// formula.
+#include "ops/attention/cudnn_attention.h"
+
+#include <ATen/cuda/CUDAGraph.h>
+
+#include "ops/attention/attention.h"
+#include "tests/ops/on_gpu.h"
+#include "tests/ops/tensors.h"
+
+namespace tg {
+namespace {
+
+constexpr double kScale = 0.125;
+
+struct Case {
+  const char* name;
+  std::int64_t rows, heads, kv_heads, head_dim, window;
+  std::vector<int> lengths;  // of the documents in all rows
+  at::ScalarType dtype = at::kBFloat16;
+};
+
+std::vector<int> offsets_of(const std::vector<int>& lengths) {
+  std::vector<int> offsets{0};
+  for (const int length : lengths) offsets.push_back(offsets.back() + length);
+  return offsets;
+}
+
+class CudnnAttentionGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
+ protected:
+  void SetUp() override {
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    use_attention(AttentionKernel::cudnn);
+    const auto& of = GetParam();
+    const std::int64_t tokens = offsets_of(of.lengths).back();
+    // q, k and v are parts of one projection.
+    const auto qkv = test::normal({of.rows, tokens / of.rows, of.heads + 2 * of.kv_heads, of.head_dim},
+                                  1, of.dtype)
+                         .to(test::kGpu);
+    if (!use_hopper_kernels(qkv)) GTEST_SKIP() << "no Hopper GPU";
+    q = qkv.narrow(2, 0, of.heads);
+    k = qkv.narrow(2, of.heads, of.kv_heads);
+    v = qkv.narrow(2, of.heads + of.kv_heads, of.kv_heads);
+    documents = documents_at(at::tensor(offsets_of(of.lengths), at::kInt).to(test::kGpu), of.rows,
+                             tokens / of.rows, *std::max_element(of.lengths.begin(), of.lengths.end()));
+  }
+
+  // Of documents as they are now.
+  void expect_those_of_flash(const AttentionForward& found) const {
+    const auto [y, logsumexp] = flash_attention(q, k, v, kScale, documents, GetParam().window);
+    EXPECT_TRUE(test::is_close(found.y, y, 0.02, 0.01));
+    EXPECT_TRUE(test::is_close(found.logsumexp, logsumexp, 1e-4, 1e-4));
+  }
+
+  at::Tensor q, k, v;
+  Documents documents;
+};
+
+TEST_P(CudnnAttentionGpu, IsFlashAttentionsOfEachDocument) {
+  const auto found = cudnn_attention(q, k, v, kScale, documents, GetParam().window);
+  ASSERT_TRUE(found);
+  expect_those_of_flash(*found);
+}
+
+TEST_P(CudnnAttentionGpu, ReplaysForOtherDocuments) {
+  ASSERT_TRUE(cudnn_attention(q, k, v, kScale, documents, GetParam().window));
+  std::optional<AttentionForward> captured;
+  at::cuda::CUDAGraph graph;
+  at::cuda::device_synchronize();
+  {
+    const c10::cuda::CUDAStreamGuard guard(at::cuda::getStreamFromPool());
+    graph.capture_begin();
+    captured = cudnn_attention(q, k, v, kScale, documents, GetParam().window);
+    graph.capture_end();
+  }
+  // Those of each row the other way round.
+  auto lengths = GetParam().lengths;
+  const auto per_row = static_cast<std::ptrdiff_t>(lengths.size()) / GetParam().rows;
+  for (auto row = lengths.begin(); row != lengths.end(); row += per_row)
+    std::reverse(row, row + per_row);
+  documents.offsets.copy_(at::tensor(offsets_of(lengths), at::kInt));
+  graph.replay();
+  at::cuda::device_synchronize();
+  expect_those_of_flash(*captured);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Shapes, CudnnAttentionGpu,
+    ::testing::Values(
+        Case{"OneRow", 1, 8, 4, 64, 0, {1, 63, 64, 65, 0, 2048, 0, 319}},
+        Case{"OneRowOfWideHeads", 1, 6, 6, 128, 0, {1, 63, 64, 65, 0, 2048, 0, 319}},
+        Case{"Rows", 2, 4, 2, 64, 0, {500, 0, 12, 100, 400, 12}},
+        Case{"Window", 1, 4, 4, 64, 100, {1, 63, 64, 65, 0, 2048, 0, 319}},
+        Case{"Fp16", 1, 4, 1, 64, 0, {1, 63, 64, 65, 0, 1024, 0, 319}, at::kHalf}),
+    [](const auto& tested) { return std::string(tested.param.name); });
+
+}  // namespace
+}  // namespace tg
