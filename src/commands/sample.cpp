@@ -13,6 +13,7 @@
 #include "commands/join.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
+#include "data/vocabulary.h"
 #include "eval/generate.h"
 #include "text/tokenizer.h"
 #include "train/run_parts.h"
@@ -40,6 +41,7 @@ void sample_command(int argc, const char* const* argv) {
   const auto tokenizer = open_tokenizer(settings, "sample");
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
   const auto joined = join_alone(settings, origins, SettingsUse::sampling, "sample");
+  resolve_bos_id(settings);
   Communicator alone;
   choose_model(settings, alone);
   const ModelParts weights(settings, joined.machine, alone, ModelUse::inference);

@@ -100,7 +100,10 @@ at::Tensor Gpt::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) con
                           .bigram_scale = table_[plan.bigram_scale],
                           .smear_gate_d = pad_last(table_[plan.smear_gate], sizes_.dim),
                           .channels = config_.model_dim,
-                          .dtype = numerics_.compute});
+                          .dtype = numerics_.compute,
+                          .gated_smear = {.weight_1w = table_[plan.gated_smear_weight],
+                                          .lambda_1 = table_[plan.gated_smear_lambda],
+                                          .bos_id = numerics_.bos_id}});
 }
 
 at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt) const {
