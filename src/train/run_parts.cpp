@@ -140,9 +140,6 @@ std::optional<std::string> fp8_head_notice(const Settings& settings, const Machi
   const auto& wanted = settings.runtime.fp8;
   if (!wanted.head || !machine.fp8 || used.head) return {};
   const auto setting = value_text(wanted);
-  if (settings.model.tie_embeddings)
-    return fmt::format(
-        "FP8={} has no effect yet on a head that is the token table (TIE_EMBEDDINGS=1)", setting);
   return fmt::format(
       "FP8={} has no effect on the head: expected a vocabulary of {} or more, in multiples of {}, "
       "and LOGIT_SOFTCAP up to {}, found {} and {}",

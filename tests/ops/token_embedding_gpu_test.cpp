@@ -182,6 +182,29 @@ TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsOfAGatedSmearAreComputed) {
   }
 }
 
+TEST_P(TokenEmbeddingGpu, TheTablesGradientAccumulatesWhereAskedTo) {
+  const Inputs inputs({.batch = 3, .length = 100, .width = 512}, GetParam());
+  const auto dy = inputs.dy.to(test::kGpu);
+  TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu).set_requires_grad(true),
+                    .ids_bt = inputs.ids.to(test::kGpu),
+                    .bigram_btd = inputs.bigram.to(test::kGpu),
+                    .bigram_scale = inputs.scale.to(test::kGpu),
+                    .smear_gate_d = inputs.gate.to(test::kGpu)};
+  token_embedding(of).backward(dy);
+  const auto sum = at::ones({60, 512}, test::kGpu);
+  auto expected = sum.clone();
+  // As the leaf has it, which rounds it to its dtype.
+  expected.slice(0, 0, 50).add_(of.table_vd.grad(), 2);
+  of.table_vd = of.table_vd.detach().set_requires_grad(true);
+  of.table_gradient_vd = sum;
+  for (int i = 0; i < 2; ++i) token_embedding(of).backward(dy);
+  EXPECT_FALSE(of.table_vd.grad().defined());
+  const double rounding = GetParam() == at::kFloat  ? 0x1p-20
+                          : GetParam() == at::kHalf ? 0x1p-10
+                                                    : 0x1p-7;
+  EXPECT_TRUE(test::is_close(sum.cpu(), expected.cpu(), rounding, rounding));
+}
+
 // At the beginning of a document as at the beginning of a row, whatever came before.
 TEST_P(TokenEmbeddingGpu, ADocumentIsWhatItIsAlone) {
   const Inputs inputs({.batch = 1, .length = 48, .width = 512, .bigram = false, .window = 12},

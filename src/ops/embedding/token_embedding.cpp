@@ -23,7 +23,7 @@ at::ScalarType dtype_of_result(const TokenEmbedding& of) {
 }
 
 at::Tensor reference(const TokenEmbedding& of) {
-  auto x = embedding_lookup(of.table_vd, of.ids_bt).to(dtype_of_result(of));
+  auto x = embedding_lookup(of.table_vd, of.ids_bt, of.table_gradient_vd).to(dtype_of_result(of));
   if (of.bigram_btd.defined()) x = x + of.bigram_btd * of.bigram_scale.to(x.scalar_type());
   if (of.gated_smear.defined()) x = gated_smear(x, of.ids_bt, of.gated_smear);
   x = rms_norm(x, of.channels);
@@ -83,7 +83,8 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
                             const at::Tensor& ids, const OptionalTensor& bigram,
                             const OptionalTensor& scale, const OptionalTensor& gate,
                             const OptionalTensor& smear_weight, const OptionalTensor& smear_lambda,
-                            std::int64_t channels, at::ScalarType dtype, std::int64_t bos_id) {
+                            std::int64_t channels, at::ScalarType dtype, std::int64_t bos_id,
+                            const OptionalTensor& table_gradient) {
     const auto table = given_table.to(dtype);
     const variable_list saved{table,
                               ids,
@@ -96,6 +97,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
     context->save_for_backward(saved);
     context->saved_data["channels"] = channels;
     context->saved_data["bos_id"] = bos_id;
+    context->saved_data["table_gradient"] = table_gradient;  // which others change meanwhile
     auto shape = ids.sizes().vec();
     shape.push_back(table.size(1));
     auto y = at::empty(shape, table.options());
@@ -105,7 +107,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
-    if (!upstream[0].defined()) return variable_list(10);
+    if (!upstream[0].defined()) return variable_list(11);
     const auto saved = context->get_saved_variables();
     const auto &table = saved[0], &ids = saved[1];
     auto& data = context->saved_data;
@@ -135,16 +137,16 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
                       : at::Tensor();
     };
     const at::Tensor none;
-    return {needs(0) ? embedding_gradient(dsum, ids, table.size(0)) : none,
-            none,
-            dbigram,
-            sum(3, columns - 1),
-            sum(4, 0),
-            sum(5, 0),
-            sum(6, columns - 2),
-            none,
-            none,
-            none};
+    at::Tensor dtable;
+    if (needs(0)) {
+      if (const auto sum_so_far = data["table_gradient"].toOptional<at::Tensor>())
+        accumulate_embedding_gradient(*sum_so_far, dsum, ids);
+      else
+        dtable = embedding_gradient(dsum, ids, table.size(0));
+    }
+    return {
+        dtable, none, dbigram, sum(3, columns - 1), sum(4, 0), sum(5, 0), sum(6, columns - 2), none,
+        none,   none, none};
   }
 };
 
@@ -156,7 +158,8 @@ at::Tensor token_embedding(const TokenEmbedding& of) {
   return FusedTokenEmbedding::apply(
       aligned_contiguous(of.table_vd), of.ids_bt.contiguous(), optional(of.bigram_btd),
       optional(of.bigram_scale), optional(of.smear_gate_d), optional(of.gated_smear.weight_1w),
-      optional(of.gated_smear.lambda_1), of.channels, dtype_of_result(of), of.gated_smear.bos_id);
+      optional(of.gated_smear.lambda_1), of.channels, dtype_of_result(of), of.gated_smear.bos_id,
+      optional_tensor(of.table_gradient_vd));
 }
 
 }  // namespace tg

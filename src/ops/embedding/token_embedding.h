@@ -11,7 +11,8 @@ namespace tg {
 // The input of the first block: x = smear(rms_norm(table[ids] + scale·bigram), gate), or
 // x = rms_norm(gated_smear(table[ids] + scale·bigram)), see rms_norm.h, smear.h and gated_smear.h.
 // Differentiable in all inputs but ids; the table's gradient is embedding_gradient()
-// (embedding_lookup.h), not rounded to `dtype`.
+// (embedding_lookup.h), not rounded to `dtype`; with `table_gradient` it accumulates there, and
+// autograd gets none for the table.
 struct TokenEmbedding {
   at::Tensor table_vd;
   at::Tensor ids_bt;        // int64
@@ -22,6 +23,7 @@ struct TokenEmbedding {
   std::int64_t channels = 0;
   std::optional<at::ScalarType> dtype{};  // of the result; by default the table's
   SmearGate gated_smear{};                // of gated_smear(); not beside smear_gate_d
+  at::Tensor table_gradient_vd{};         // fp32, or undefined
 };
 
 // → [B, T, D].
