@@ -131,8 +131,10 @@ bool is_in_folder(const std::string& root, const std::string& checkpoint) {
   return fs::equivalent(fs::path(checkpoint) / "..", root, ignored);
 }
 
-// Older programs saved the scales of all FP8 products as one tensor, a column each.
+// Older programs saved the scales of all FP8 products as one tensor, a column each, and none of a
+// head that is the token table.
 constexpr const char* kFp8Scales = "model.fp8_scales";
+constexpr const char* kFp8HeadScales = "model.fp8_scales.head";
 
 // Writes the tensors of a checkpoint's files into the state.
 class Loader final : public StateVisitor {
@@ -146,6 +148,8 @@ class Loader final : public StateVisitor {
   void operator()(const std::string& name, bool& value) override { read(name, value); }
   void operator()(const std::string& name, const at::Tensor& value, Placement) override {
     if (name.starts_with(kFp8Scales)) take_older_scale(name);
+    // They stay as at the first step.
+    if (name.starts_with(kFp8HeadScales) && !tensors_.contains(name)) return;
     const auto& found = find(name, value.sizes());
     REQUIRE(
         found.scalar_type() == value.scalar_type(), ExitCode::config,

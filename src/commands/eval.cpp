@@ -12,6 +12,7 @@
 #include "config/derived.h"
 #include "data/baselines.h"
 #include "data/splits.h"
+#include "data/vocabulary.h"
 #include "eval/byte_audit.h"
 #include "eval/task_files.h"
 #include "eval/tasks.h"
@@ -151,6 +152,7 @@ void eval_command(int argc, const char* const* argv) {
   const auto& machine = joined.machine;
   Communicator communicator(joined.rendezvous, joined.launch, machine.device,
                             settings.runtime.comm_timeout_s);
+  resolve_bos_id(settings);
   const auto model = choose_model(settings, communicator);
   settings.runtime.artifact = model.artifact;
   LogSink log(settings, joined.launch.world_size);

@@ -105,6 +105,7 @@ void export_command(int argc, const char* const* argv) {
   require_flag(!options.hf.empty(), "export", "--hf DIR");
   auto& settings = parsed->settings;
   check_settings(settings, /*world_size=*/1, SettingsUse::weights);
+  resolve_bos_id(settings);
   Communicator alone;
   choose_model(settings, alone);
   print_text(export_hf(settings, options.hf) + "\n");

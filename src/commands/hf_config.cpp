@@ -34,6 +34,7 @@ nlohmann::json hf_config(const Settings& settings) {
     }
   });
   if (settings.data.caseops_enabled) config["caseops_enabled"] = true;
+  if (settings.model.smear_gate_enabled) config["bos_id"] = settings.data.bos_id.count;
   return config;
 }
 
@@ -52,6 +53,7 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
   for_each_setting(ModelConfig(), [&](const auto& setting) { take(setting.name); });
   take("train_seq_len");
   take("caseops_enabled");
+  take("bos_id");
   const auto tokenizer = folder + "/tokenizer.model";
   std::error_code ignored;
   if (std::filesystem::exists(tokenizer, ignored)) settings["TOKENIZER_PATH"] = tokenizer;

@@ -7,7 +7,8 @@
 
 namespace tg {
 
-// As modeling_train_gpt.py reads it: the model's settings in lower case, and train_seq_len.
+// As modeling_train_gpt.py reads it: the model's settings in lower case, and train_seq_len. Wants
+// BOS_ID as resolve_bos_id() leaves it.
 nlohmann::json hf_config(const Settings& settings);
 
 // Whether export or, of such a model, transformers wrote it.

@@ -13,8 +13,6 @@
 #include "commands/join.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
-#include "config/mode.h"
-#include "data/training_order.h"
 #include "data/vocabulary.h"
 #include "eval/generate.h"
 #include "text/tokenizer.h"
@@ -43,10 +41,9 @@ void sample_command(int argc, const char* const* argv) {
   auto& [settings, origins, no_help, no_version] = *parsed;
   require_flag(origins.at("prompt") != "default", "sample", "--prompt TEXT");
   const auto tokenizer = open_tokenizer(settings, "sample");
-  if (mode::segments_attention(settings))
-    resolve_bos_id(settings.data, static_cast<int>(settings.model.vocab_size));
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
   const auto joined = join_alone(settings, origins, SettingsUse::sampling, "sample");
+  resolve_bos_id(settings);
   Communicator alone;
   choose_model(settings, alone);
   const ModelParts weights(settings, joined.machine, alone, ModelUse::inference);

@@ -10,7 +10,6 @@
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "config/ineffective_settings.h"
-#include "config/mode.h"
 #include "config/parse.h"
 #include "data/vocabulary.h"
 #include "run_log/output_dir.h"
@@ -34,9 +33,7 @@ void train_command(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const auto joined =
       join_ranks(settings, origins, SettingsUse::training, ineffective_settings(settings, origins));
-  // As config.json and checkpoints have it.
-  if (mode::reads_documents(settings))
-    resolve_bos_id(settings.data, static_cast<int>(settings.model.vocab_size));
+  resolve_bos_id(settings);
   const OutputDir output_dir(settings, joined.launch.rank, [&](const auto& key, const auto& value) {
     return broadcast_from_rank_0(joined.rendezvous, joined.launch, key, value);
   });

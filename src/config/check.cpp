@@ -80,6 +80,11 @@ void check_model(const ModelConfig& m, Conflicts& conflicts) {
                    value_text(m.attention_window), windows, m.num_layers);
   conflicts.unless(m.bigram_vocab_size != 1,
                    "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2");
+  conflicts.unless(!m.smear_gate || !m.smear_gate_enabled,
+                   "SMEAR_GATE=1 and SMEAR_GATE_ENABLED=1 are two forms of one gate: expected one "
+                   "of them to be 0");
+  conflicts.unless(!m.smear_gate_enabled || m.gate_window <= m.model_dim,
+                   "GATE_WINDOW={} is more than MODEL_DIM={}", m.gate_window, m.model_dim);
   if (!m.ve_enabled) return;
   std::set<std::int64_t> seen;
   for (const auto layer : m.ve_layers) {

@@ -58,7 +58,8 @@ struct DataConfig {
          role::frozen_if(mode::reads_documents)
              .ineffective_if(mode::reads_no_documents,
                              "has no effect without LOADER_ORDER=documents, "
-                             "DOCUMENT_ATTENTION=1 or DATA_PATH=synthetic:documents"),
+                             "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1 or "
+                             "DATA_PATH=synthetic:documents"),
          "token with which a document begins; auto: the tokenizer's BOS, else 50256 where "
          "VOCAB_SIZE is at least 50257, else 1");
     line("document_attention", s.document_attention, anything, role::frozen,

@@ -7,7 +7,7 @@ namespace tg::mode {
 
 bool reads_documents(const Settings& s) {
   return s.data.loader_order == LoaderOrder::documents || segments_attention(s) ||
-         s.data.data_path == synthetic_documents;
+         has_smear_gate(s) || s.data.data_path == synthetic_documents;
 }
 
 bool reads_no_documents(const Settings& s) {
@@ -26,6 +26,10 @@ bool segments_no_attention(const Settings& s) {
 
 bool has_bigram(const Settings& s) {
   return s.model.bigram_vocab_size > 0;
+}
+
+bool has_smear_gate(const Settings& s) {
+  return s.model.smear_gate_enabled;
 }
 
 bool has_value_embedding(const Settings& s) {

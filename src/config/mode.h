@@ -16,6 +16,7 @@ bool segments_no_attention(const Settings& settings);
 
 // The model and its optimizer.
 bool has_bigram(const Settings& settings);
+bool has_smear_gate(const Settings& settings);  // SMEAR_GATE_ENABLED
 bool has_value_embedding(const Settings& settings);
 bool has_mtp_heads(const Settings& settings);
 bool ties_embeddings(const Settings& settings);

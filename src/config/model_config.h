@@ -38,6 +38,8 @@ struct ModelConfig {
   double mtp_loss_weight = 0.2;
   bool unet_skips = true;
   bool smear_gate = true;
+  bool smear_gate_enabled = false;
+  std::int64_t gate_window = 12;
   bool layer_scales = true;
   ResidMix resid_mix = ResidMix::vector;
 
@@ -102,6 +104,12 @@ struct ModelConfig {
          "skip connections from the first half of the blocks to the second");
     line("smear_gate", s.smear_gate, anything, role::frozen,
          "mix each token's embedding with the previous token's");
+    line("smear_gate_enabled", s.smear_gate_enabled, anything, role::frozen,
+         "add to each token's embedding a share of the previous token's, by a gate on its first "
+         "channels, within a document; SMEAR_GATE is another form of it");
+    line("gate_window", s.gate_window, within(1, most_channels),
+         role::frozen_if(mode::has_smear_gate),
+         "first channels that the gate of SMEAR_GATE_ENABLED=1 reads");
     line("layer_scales", s.layer_scales, anything, role::frozen,
          "learned scales of attention and MLP outputs");
     line("resid_mix", s.resid_mix, anything, role::frozen,

@@ -1,5 +1,7 @@
 #include "data/vocabulary.h"
 
+#include "config/mode.h"
+
 namespace tg {
 namespace {
 
@@ -26,8 +28,11 @@ Vocabulary read_vocabulary(const DataConfig& data, int vocab_size) {
   return vocabulary;
 }
 
-void resolve_bos_id(DataConfig& data, int vocab_size) {
-  if (data.bos_id.automatic) data.bos_id = {.count = read_vocabulary(data, vocab_size).bos_id};
+void resolve_bos_id(Settings& settings) {
+  auto& bos_id = settings.data.bos_id;
+  if (!bos_id.automatic || mode::reads_no_documents(settings)) return;
+  const auto vocab_size = static_cast<int>(settings.model.vocab_size);
+  bos_id = {.count = read_vocabulary(settings.data, vocab_size).bos_id};
 }
 
 }  // namespace tg

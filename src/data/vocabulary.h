@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "config/data_config.h"
+#include "config/settings.h"
 #include "data/text_bytes.h"
 
 namespace tg {
@@ -24,7 +24,8 @@ Tokenizer make_tokenizer(const DataConfig& data, int vocab_size = 0);
 // Errors: those of Tokenizer.
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size);
 
-// Gives BOS_ID=auto its number. Errors: those of Tokenizer.
-void resolve_bos_id(DataConfig& data, int vocab_size);
+// Makes BOS_ID=auto that number where something reads it (mode::reads_documents), as config.json
+// and checkpoints have it. Errors: those of Tokenizer.
+void resolve_bos_id(Settings& settings);
 
 }  // namespace tg

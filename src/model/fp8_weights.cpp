@@ -50,19 +50,20 @@ BlockWeights BlockWeights::of_block(std::int64_t block) const {
 }
 
 Fp8Weights::Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWeights& banks,
-                       const Weight& head, double logit_softcap)
+                       const Weight& head, const Logits& logits)
     : head_(head) {
   for (const auto& visit : plan.visits) visits_.push_back(banks.of_block(visit.block));
   if (!numerics.fp8.any()) return;
-  const bool has_head = head.value.defined();
+  const bool has_head = plan.head.weight || logits.columns >= kMinFusedColumns;
   const auto products = products_of(plan, numerics.fp8, has_head);
   const auto head_product = std::ssize(products) - 2;
   scales_ = Fp8Scales(products, numerics.step_tokens, banks.qkv.value.device());
-  if (has_head) guess_head_scales(head_product, numerics.step_tokens, logit_softcap);
+  if (has_head) guess_head_scales(head_product, numerics.step_tokens, logits);
   if (!numerics.has_fp8) return;
   parts_ = numerics.fp8;
   add_matrices(plan, banks, numerics.fp8);
-  parts_.head = parts_.head && has_head && supports_fp8_head(head.value, logit_softcap);
+  parts_.head =
+      parts_.head && head.value.defined() && supports_fp8_head(head.value, logits.softcap);
   if (parts_.head) add_head(head_product);
 }
 
@@ -85,12 +86,12 @@ void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks, const
 }
 
 void Fp8Weights::guess_head_scales(std::int64_t product, std::int64_t tokens,
-                                   double logit_softcap) {
+                                   const Logits& logits) {
   // Of logits near 0: weights e^−cap, of which the gradient has a quarter, a share of 4/(tokens·S),
   // and an input's elements up to 8. A logit that is far from it saturates, or is lost, for one
   // step. Beyond kMaxSoftcap the head is not computed in FP8.
-  const double weight = std::exp(-std::min(logit_softcap, cuda::kMaxSoftcap));
-  const double sum = weight * static_cast<double>(head_.value.size(0));
+  const double weight = std::exp(-std::min(logits.softcap, cuda::kMaxSoftcap));
+  const double sum = weight * static_cast<double>(logits.columns);
   scales_.set_head(product, weight / 4, 8 * 4 / (static_cast<double>(tokens) * sum));
 }
 

@@ -22,14 +22,20 @@ struct BlockWeights {
 
 // What passes that ask for FP8 multiply by: the matrices in the compute dtype, and beside them in
 // FP8 those that numerics.fp8 names. A weight is rounded once for all visits of its block; what it
-// is multiplied by has scales by visit. The scales have places for all visits' products and an
-// untied head's, in FP8 or not: a run may resume on another GPU.
+// is multiplied by has scales by visit. The scales have places for all visits' products and those
+// of a head that is untied or large enough for FP8, in FP8 or not: a run may resume on another GPU.
 class Fp8Weights {
  public:
+  // Of the head's logits.
+  struct Logits {
+    std::int64_t columns;
+    double softcap;
+  };
+
   Fp8Weights() = default;
-  // `banks`: of all blocks; `head`: undefined where it is tied.
+  // `banks`: of all blocks; `head`: WeightCopies::head()'s, without FP8.
   Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWeights& banks,
-             const Weight& head, double logit_softcap);
+             const Weight& head, const Logits& logits);
 
   // Rounds what the matrices are now.
   void round();
@@ -42,7 +48,7 @@ class Fp8Weights {
 
  private:
   void add_matrices(const Plan& plan, const BlockWeights& banks, const Fp8Parts& wanted);
-  void guess_head_scales(std::int64_t product, std::int64_t tokens, double logit_softcap);
+  void guess_head_scales(std::int64_t product, std::int64_t tokens, const Logits& logits);
   void add_head(std::int64_t product);
 
   std::vector<BlockWeights> visits_;

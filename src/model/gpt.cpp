@@ -101,7 +101,11 @@ at::Tensor Gpt::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) con
                           .bigram_scale = table_[plan.bigram_scale],
                           .smear_gate_d = pad_last(table_[plan.smear_gate], sizes_.dim),
                           .channels = config_.model_dim,
-                          .dtype = numerics_.compute});
+                          .dtype = numerics_.compute,
+                          .gated_smear = {.weight_1w = table_[plan.gated_smear_weight],
+                                          .lambda_1 = table_[plan.gated_smear_lambda],
+                                          .bos_id = numerics_.bos_id},
+                          .table_gradient_vd = weights_.table_gradient()});
 }
 
 at::Tensor Gpt::value_embedding(const at::Tensor& inputs_bt) const {
@@ -152,7 +156,7 @@ NormedInput Gpt::final_states(const at::Tensor& inputs_bt, PassInputs pass,
 }
 
 Weight Gpt::head(std::int64_t rows, bool fp8) const {
-  if (plan_.head.weight) return weights_.head(fp8);
+  if (const auto& head = weights_.head(fp8); head.value.defined()) return head;
   return {pad_to(table_[plan_.embedding.tokens], {rows, sizes_.dim}), /*gradient=*/{}};
 }
 

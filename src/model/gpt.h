@@ -86,7 +86,8 @@ class Gpt {
   at::Tensor softcapped(const at::Tensor& logits) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               const ForwardMode& mode) const;
-  // The head for training and scoring, padded, or with `rows` rows where it is the token table.
+  // The head for training and scoring, padded, or with `rows` rows where it is the token table and
+  // not padded once for all passes.
   Weight head(std::int64_t rows, bool fp8 = false) const;
   // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
   at::Tensor value_embedding(const at::Tensor& inputs_bt) const;

@@ -21,6 +21,7 @@ struct EmbeddingPlan {
   ParameterId tokens;
   ParameterId bigrams, bigram_projection, bigram_scale;
   ParameterId smear_gate;
+  ParameterId gated_smear_weight, gated_smear_lambda;
 };
 
 // What attention adds to its values where a visit says so:

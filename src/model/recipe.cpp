@@ -66,6 +66,11 @@ class GptRecipe {
       plan.bigram_scale = declare_.control("bigram.scale", {}, constant(0.05));
     }
     if (config_.smear_gate) plan.smear_gate = declare_.control("smear.gate", {dim_}, kZero);
+    if (config_.smear_gate_enabled) {
+      plan.gated_smear_weight =
+          declare_.control("smear_gate.weight", {1, config_.gate_window}, kZero);
+      plan.gated_smear_lambda = declare_.control("smear_lambda", {1}, kZero);
+    }
   }
 
   void block(std::int64_t i) {

@@ -1,5 +1,6 @@
 #include "model/weights.h"
 
+#include "ops/loss/linear_cross_entropy.h"
 #include "ops/quantize/fake_quant.h"
 
 namespace tg {
@@ -15,14 +16,20 @@ WeightCopies::WeightCopies(const ModelConfig& config, const Plan& plan, const Pa
   banks.qkv = make_qkv(config, plan, table, sizes);
   banks.out = make_copy(source_of(table, matrices.out),
                         {blocks, sizes.dim, config.num_heads * sizes.head_dim},
-                        {2, config.num_heads, sizes.v_runs}, true,
+                        {2, config.num_heads, sizes.v_runs}, Kind::bank,
                         output_scales(plan, table, &BlockPlan::attn_scale));
-  banks.up = make_copy(source_of(table, matrices.up), {blocks, sizes.hidden, sizes.dim}, {}, true);
+  banks.up =
+      make_copy(source_of(table, matrices.up), {blocks, sizes.hidden, sizes.dim}, {}, Kind::bank);
   banks.down = make_copy(source_of(table, matrices.down), {blocks, sizes.dim, sizes.hidden}, {},
-                         true, output_scales(plan, table, &BlockPlan::mlp_scale));
+                         Kind::bank, output_scales(plan, table, &BlockPlan::mlp_scale));
   for (std::int64_t i = 0; i < blocks; ++i) blocks_.push_back(banks.of_block(i));
-  if (plan.head.weight) head_ = make_head(table[plan.head.weight], sizes);
-  fp8_ = Fp8Weights(plan, numerics_, banks, head_, config.logit_softcap);
+  if (plan.head.weight) {
+    head_ = make_head(table[plan.head.weight], sizes);
+  } else {
+    head_ = make_tied_head(table[plan.embedding.tokens], sizes, config.logit_softcap);
+    table_gradient_ = head_.gradient;
+  }
+  fp8_ = Fp8Weights(plan, numerics_, banks, head_, {sizes.vocab, config.logit_softcap});
   for (const auto& head : plan.head.multi_token)
     mtp_heads_.push_back(make_head(table[head], sizes));
   cast();
@@ -45,7 +52,7 @@ Weight WeightCopies::make_qkv(const ModelConfig& config, const Plan& plan,
     const auto rows = [&](const at::Tensor& x) {
       return x.defined() ? x.narrow(1, head * sizes.head_dim, count * sizes.head_dim) : x;
     };
-    copy_into({rows(qkv.value), rows(qkv.gradient)}, from, {1, count, runs}, true, scales);
+    copy_into({rows(qkv.value), rows(qkv.gradient)}, from, {1, count, runs}, Kind::bank, scales);
   };
   copy(queries, 0, heads, sizes.qk_runs);
   copy(source_of(table, plan.matrices.keys), heads, kv_heads, sizes.qk_runs);
@@ -55,7 +62,7 @@ Weight WeightCopies::make_qkv(const ModelConfig& config, const Plan& plan,
 }
 
 Weight WeightCopies::make_copy(const WeightSource& source, at::IntArrayRef sizes,
-                               const CopyLayout& placement, bool is_bank, const RowScales& scales) {
+                               const CopyLayout& placement, Kind kind, const RowScales& scales) {
   const auto& parameter = source.value;
   Weight copy{at::zeros(sizes, parameter.options().dtype(numerics_.compute)), source.gradient};
   const bool padded = parameter.sizes() != sizes;
@@ -63,36 +70,52 @@ Weight WeightCopies::make_copy(const WeightSource& source, at::IntArrayRef sizes
     copy.gradient = at::zeros(sizes, source.gradient.options());
     gradient_buffers_.push_back(copy.gradient);
   }
-  copy_into({copy.value, padded ? copy.gradient : at::Tensor()}, source, placement, is_bank,
-            scales);
+  copy_into({copy.value, padded ? copy.gradient : at::Tensor()}, source, placement, kind, scales);
   return copy;
 }
 
 // `target.gradient`: a buffer whose slices are added to the source's gradient, or undefined.
 void WeightCopies::copy_into(const Weight& target, const WeightSource& source,
-                             const CopyLayout& placement, bool is_bank, const RowScales& scales) {
-  copies_.push_back({source, target.value, placement, is_bank, scales});
+                             const CopyLayout& placement, Kind kind, const RowScales& scales) {
+  copies_.push_back({source, target.value, placement, kind, scales});
   if (!target.gradient.defined()) return;
   for (const auto& slices : placed(source.gradient, target.gradient, placement))
     gradient_slices_.push_back(slices);
 }
 
 Weight WeightCopies::make_head(const at::Tensor& parameter, const ComputeSizes& sizes) {
-  return make_copy(source_of(parameter), {sizes.vocab, sizes.dim}, {},
-                   /*is_bank=*/false);
+  return make_copy(source_of(parameter), {sizes.vocab, sizes.dim}, {}, Kind::matrix);
 }
 
-at::Tensor WeightCopies::fake_quantized(const at::Tensor& parameter, bool is_bank) const {
+Weight WeightCopies::make_tied_head(const at::Tensor& table, const ComputeSizes& sizes,
+                                    double logit_softcap) {
+  if (!table.requires_grad()) return {};
+  const std::vector<std::int64_t> shape{sizes.vocab, sizes.dim};
+  const bool is_table = table.sizes() == shape && table.scalar_type() == numerics_.compute;
+  const auto value = is_table ? table.detach()
+                              : at::zeros(shape, table.detach().options().dtype(numerics_.compute));
+  if (!supports_fused_head(value, logit_softcap)) return {};
+  const auto source = source_of(table);
+  const auto gradient = at::zeros(shape, value.options().dtype(at::kFloat));
+  gradient_buffers_.push_back(gradient);
+  for (const auto& slices : placed(source.gradient, gradient, {}))
+    gradient_slices_.push_back(slices);
+  if (!is_table) copy_into({value, {}}, source, {}, Kind::table);
+  return {value, gradient};
+}
+
+at::Tensor WeightCopies::fake_quantized(const at::Tensor& parameter, Kind kind) const {
   // The reference implementation's QAT skips the banks and has one level more than its quantiser
   // (-32).
-  const bool rounds = fake_quant_ && !(is_bank && numerics_.record_quirks);
+  const bool rounds =
+      fake_quant_ && kind != Kind::table && !(kind == Kind::bank && numerics_.record_quirks);
   return rounds ? fake_quant(parameter, numerics_.record_quirks ? -32 : -31) : parameter;
 }
 
 void WeightCopies::cast() {
   const at::NoGradGuard no_grad;
   for (const auto& copy : copies_) {
-    auto parameter = fake_quantized(copy.source.value, copy.is_bank);
+    auto parameter = fake_quantized(copy.source.value, copy.kind);
     if (!copy.scales.empty()) parameter = parameter * copy.scales.columns();
     for (const auto& [from, to] : placed(parameter, copy.value, copy.placement)) to.copy_(from);
   }
@@ -103,14 +126,14 @@ void WeightCopies::collect_gradients() {
   const at::NoGradGuard no_grad;
   for (const auto& [gradient, buffered] : gradient_slices_) gradient.add_(buffered);
   for (const auto& buffer : gradient_buffers_) buffer.zero_();
-  for (const auto& [source, value, placement, is_bank, scales] : copies_) {
+  for (const auto& [source, value, placement, kind, scales] : copies_) {
     if (!scales.empty() && source.gradient.defined())
-      scales.unscale(source.gradient, fake_quantized(source.value, is_bank));
+      scales.unscale(source.gradient, fake_quantized(source.value, kind));
   }
 }
 
 at::Tensor WeightCopies::small(const at::Tensor& parameter) const {
-  return fake_quantized(parameter, /*is_bank=*/false);
+  return fake_quantized(parameter, Kind::matrix);
 }
 
 }  // namespace tg

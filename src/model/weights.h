@@ -15,9 +15,10 @@ namespace tg {
 
 // Copies of the large matrices in the compute dtype, cast once per step rather than in every
 // micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
-// gradients, from which collect_gradients() makes the parameters' own; those of Q, K and V, and of
-// padded copies, in buffers until then. Parameters that require no gradient, as for inference, get
-// none. With numerics.fp8, these matrices are copied in FP8 as well.
+// gradients, from which collect_gradients() makes the parameters' own; those of Q, K and V, of
+// padded copies and of a token table that is the head, in buffers until then. Parameters that
+// require no gradient, as for inference, get none. With numerics.fp8, these matrices are copied in
+// FP8 as well.
 class WeightCopies {
  public:
   WeightCopies(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
@@ -40,27 +41,34 @@ class WeightCopies {
   }
   Fp8Scales& fp8_scales() { return fp8_.scales(); }
   Fp8Parts fp8_parts() const { return fp8_.parts(); }  // that are in FP8
-  // The untied head [V, D]; undefined with tied embeddings. `fp8` as of()'s.
+  // The head [V, D]. Undefined where it is the token table and autograd adds up what both uses of
+  // that contribute: without supports_fused_head(). `fp8` as of()'s.
   const Weight& head(bool fp8) const { return fp8 ? fp8_.head() : head_; }
+  // Where the lookup's gradient is added to that head's, fp32; undefined: autograd has both, or the
+  // head has its own weight.
+  const at::Tensor& table_gradient() const { return table_gradient_; }
   const std::vector<Weight>& mtp_heads() const { return mtp_heads_; }
 
  private:
+  // What QAT tells apart: it never rounds the token table.
+  enum class Kind { bank, matrix, table };
   struct Copy {
     WeightSource source;
     at::Tensor value;
     CopyLayout placement;
-    bool is_bank;
+    Kind kind;
     RowScales scales;
   };
 
   Weight make_copy(const WeightSource& source, at::IntArrayRef sizes, const CopyLayout& placement,
-                   bool is_bank, const RowScales& scales = {});
+                   Kind kind, const RowScales& scales = {});
   void copy_into(const Weight& target, const WeightSource& source, const CopyLayout& placement,
-                 bool is_bank, const RowScales& scales = {});
+                 Kind kind, const RowScales& scales = {});
   Weight make_qkv(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
                   const ComputeSizes& sizes);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
-  at::Tensor fake_quantized(const at::Tensor& parameter, bool is_bank) const;
+  Weight make_tied_head(const at::Tensor& table, const ComputeSizes& sizes, double logit_softcap);
+  at::Tensor fake_quantized(const at::Tensor& parameter, Kind kind) const;
 
   const Numerics numerics_;
   bool fake_quant_ = false;
@@ -70,6 +78,7 @@ class WeightCopies {
   std::vector<at::Tensor> gradient_buffers_;
   std::vector<BlockWeights> blocks_;
   Weight head_;
+  at::Tensor table_gradient_;
   std::vector<Weight> mtp_heads_;
   Fp8Weights fp8_;
 };

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cassert>
 #include <filesystem>
 
 #include "checkpoint/model_files.h"
@@ -31,6 +32,12 @@ ParameterTable parameters_for(ModelUse use, const Settings& settings, const Mach
       break;
   }
   return trained_weights(settings, machine);
+}
+
+// Of resolve_bos_id(); read by the smear gate alone.
+std::int64_t resolved_bos_id(const Settings& settings) {
+  assert(!settings.model.smear_gate_enabled || !settings.data.bos_id.automatic);
+  return settings.data.bos_id.count;
 }
 
 ParameterTable load_parameters(const Settings& settings, const Machine& machine,
@@ -72,7 +79,8 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .recompute = settings.runtime.activation_recompute,
              .fp8 = is_training(use) ? settings.runtime.fp8 : Fp8Parts{},
              .has_fp8 = machine.fp8,
-             .step_tokens = most_tokens_per_step(settings, communicator.world_size())}) {}
+             .step_tokens = most_tokens_per_step(settings, communicator.world_size()),
+             .bos_id = resolved_bos_id(settings)}) {}
 
 Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator) {
@@ -132,9 +140,6 @@ std::optional<std::string> fp8_head_notice(const Settings& settings, const Machi
   const auto& wanted = settings.runtime.fp8;
   if (!wanted.head || !machine.fp8 || used.head) return {};
   const auto setting = value_text(wanted);
-  if (settings.model.tie_embeddings)
-    return fmt::format(
-        "FP8={} has no effect yet on a head that is the token table (TIE_EMBEDDINGS=1)", setting);
   return fmt::format(
       "FP8={} has no effect on the head: expected a vocabulary of {} or more, in multiples of {}, "
       "and LOGIT_SOFTCAP up to {}, found {} and {}",

@@ -25,7 +25,8 @@ enum class ModelUse { training, resuming, test_time_training, inference };
 
 // The weights, and the model that computes with them.
 struct ModelParts {
-  // Errors: those of initial_weights() or trained_weights().
+  // Wants BOS_ID as resolve_bos_id() leaves it. Errors: those of initial_weights() or
+  // trained_weights().
   ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
              ModelUse use);
 

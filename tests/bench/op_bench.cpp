@@ -1,9 +1,9 @@
-// usage: op_bench [record] [speedrun_124m]
+// usage: op_bench [record] [speedrun_124m] [heads]
 //
-// Times each operation of ops/ at the shapes of configs/record.env and configs/speedrun_124m.env in
-// bf16: milliseconds forward and backward, GB/s or TFLOP/s, their share of what a copy, a GEMM and
-// attention reach on this machine, and the time of the reference (FUSED=0). On a CPU the shapes are
-// tiny and each runs once: a test that every row works.
+// Times each operation of ops/ at the shapes of configs/record.env and configs/speedrun_124m.env,
+// and heads of 8,192 columns, in bf16: milliseconds forward and backward, GB/s or TFLOP/s, their
+// share of what a copy, a GEMM and attention reach on this machine, and the time of the reference
+// (FUSED=0). On a CPU the shapes are tiny and each runs once: a test that every row works.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -100,6 +100,16 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
       [](const auto& in) {
         return Tensors{token_embedding({in[0], in[1], in[2], in[3], in[4]})};
       });
+  if (record) {
+    timer.row(
+        "token_embedding with a smear gate", bytes(x + table, x + table),
+        {make({r.vocab, r.dim}), make.ids({b, t}, r.vocab), make.fp32({1, 12}), make.fp32({1})},
+        [](const auto& in) {
+          TokenEmbedding of{in[0], in[1], {}, {}, {}};
+          of.gated_smear = {in[2], in[3], /*bos_id=*/1};
+          return Tensors{token_embedding(of)};
+        });
+  }
   timer.row("embedding_lookup of 128", bytes(wide(128), wide(128)),
             {make({r.vocab, 128}), make.ids({b, t}, r.vocab)},
             [](const auto& in) { return Tensors{embedding_lookup(in[0], in[1])}; });
@@ -278,13 +288,43 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
             });
 }
 
+// Heads of kMinFusedColumns: without a pass over the logits, and with the one that
+// softcap_cross_entropy is.
+void heads(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int64_t columns) {
+  for (const std::int64_t dim : {512, 768}) {
+    const double flops = 2.0 * static_cast<double>(tokens * dim * columns);
+    const auto value = at::randn({columns, dim}, make.options) * 0.05;
+    const auto head = test::fp8_weight(value);
+    const Weight in_bf16{head.value, head.gradient};
+    const auto x = make({tokens, dim});
+    // As the norm before the head leaves it.
+    const auto rounded = to_fp8(x.detach(), head.fp8.input);
+    const Tensors inputs{x, make.ids({tokens}, columns)};
+    const auto row = [&](const char* form, const Operation& run) {
+      timer.row(fmt::format("{} x {}, {}", columns, dim, form), gemms(flops, 2 * flops), inputs,
+                run);
+    };
+    row("fused", [&](const auto& in) {
+      return Tensors{linear_cross_entropy(in[0], in_bf16, in[1], {.cap = 30})};
+    });
+    row("fused, FP8", [&](const auto& in) {
+      return Tensors{linear_cross_entropy({in[0], rounded}, head, in[1], {.cap = 30})};
+    });
+    row("unfused", [&](const auto& in) {
+      return Tensors{softcap_cross_entropy(linear(in[0], in_bf16), in[1], 30)};
+    });
+  }
+}
+
+constexpr std::string_view kHeads = "heads";
+
 void run(int argc, char** argv) {
   const std::vector<std::string_view> names(argv + 1, argv + argc);
   const at::Device device = at::hasCUDA() ? at::Device(at::kCUDA, 0) : at::Device(at::kCPU);
   for (const auto name : names) {
-    REQUIRE(std::any_of(std::begin(kRecipes), std::end(kRecipes),
-                        [&](const Recipe& recipe) { return name == recipe.name; }),
-            ExitCode::usage, "usage: op_bench [record] [speedrun_124m], got '{}'", name);
+    REQUIRE(name == kHeads || std::any_of(std::begin(kRecipes), std::end(kRecipes),
+                                          [&](const Recipe& r) { return name == r.name; }),
+            ExitCode::usage, "usage: op_bench [record] [speedrun_124m] [heads], got '{}'", name);
   }
   const Inputs make{at::TensorOptions(device).dtype(device.is_cuda() ? at::kBFloat16 : at::kFloat)};
   OpTimer timer(device);
@@ -307,6 +347,18 @@ void run(int argc, char** argv) {
     memory_bound(timer, recipe, make);
     gemms_and_attention(timer, recipe, make);
   }
+  if (!names.empty() && std::find(names.begin(), names.end(), kHeads) == names.end()) return;
+  const std::int64_t tokens = device.is_cuda() ? 65536 : 16, columns = device.is_cuda() ? 8192 : 64;
+  fmt::print("\n{}, of {} tokens\n", kHeads, tokens);
+  {
+    const at::NoGradGuard no_grad;
+    const auto plain = [&](at::IntArrayRef shape) { return at::randn(shape, make.options); };
+    timer.measure_ceilings({plain({tokens, 512})},
+                           {{plain({tokens, 512}), plain({columns, 512})},
+                            {plain({tokens, 768}), plain({columns, 768})}},
+                           {1, 64, 8, 64});
+  }
+  heads(timer, make, tokens, columns);
 }
 
 }  // namespace

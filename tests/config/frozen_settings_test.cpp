@@ -47,7 +47,7 @@ TEST(FrozenSettings, LengthLoggingValidationOverlapDevicesAndCheckpointsAreFree)
 TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
   const auto settings = settings_of({"MTP_NUM_HEADS=1"});
   const auto frozen = frozen_settings(settings, 1);
-  const std::set<std::string> free = {"lr_trace", "muon_beta2", "embed_lr"};
+  const std::set<std::string> free = {"lr_trace", "muon_beta2", "embed_lr", "gate_window"};
   const auto expect_frozen = [&](const auto& setting) {
     EXPECT_EQ(frozen.contains(env_name(setting.name)), !free.contains(setting.name))
         << setting.name;
@@ -60,6 +60,7 @@ TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
   const struct {
     std::string setting, without;  // the setting has no effect in a run with the other one
   } cases[] = {{"BIGRAM_DIM=64", "BIGRAM_VOCAB_SIZE=0"},
+               {"GATE_WINDOW=8", "SMEAR_GATE_ENABLED=0"},
                {"VE_DIM=64", "VE_ENABLED=0"},
                {"VE_LAYERS=1,2", "VE_ENABLED=0"},
                {"MTP_LOSS_WEIGHT=0.5", "MTP_NUM_HEADS=0"},

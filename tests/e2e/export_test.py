@@ -30,8 +30,9 @@ SPEEDRUN = {name: None for name in SMALL} | {
 # What neither preset switches on, rows long enough for another RoPE base, and an odd number of blocks.
 OTHERS = {
     "NUM_LAYERS": 5, "MODEL_DIM": 64, "BIGRAM_DIM": 80, "VE_LAYERS": "0,3", "VALUE_RESIDUAL": 1, "DTG_ENABLED": 1,
-    "GATED_ATTENTION": 1, "MTP_NUM_HEADS": 2, "TIE_EMBEDDINGS": 0, "RESID_MIX": "scalar", "XSA_LAST_N": 2,
-    "ROPE_DIMS": 8, "ATTENTION_WINDOW": "0,100,1,700,2048", "TRAIN_SEQ_LEN": 2048, "TRAIN_BATCH_TOKENS": 2048, "GRAD_ACCUM_STEPS": 1,
+    "GATED_ATTENTION": 1, "SMEAR_GATE": 0, "SMEAR_GATE_ENABLED": 1, "GATE_WINDOW": 7, "MTP_NUM_HEADS": 2,
+    "TIE_EMBEDDINGS": 0, "RESID_MIX": "scalar", "XSA_LAST_N": 2, "ROPE_DIMS": 8,
+    "ATTENTION_WINDOW": "0,100,1,700,2048", "TRAIN_SEQ_LEN": 2048, "TRAIN_BATCH_TOKENS": 2048, "GRAD_ACCUM_STEPS": 1,
     "VAL_BATCH_SIZE": 2048, "VAL_TOKENS": 2 * 2048, "WARMUP_STEPS": 0} | TRAINED
 MODELS = {"record": TRAINED, "speedrun": SPEEDRUN, "others": OTHERS}
 OF_MODEL = [*SMALL, "TOKENIZER_PATH"]  # from the run's config.json, not from the environment

@@ -1,5 +1,6 @@
 """The commands that use a trained model: eval, quantize, sample, and inspect of its artifact."""
 
+import json
 import os
 import pty
 import shutil
@@ -80,6 +81,22 @@ class EvalTest(ModelTest):
         # The run scored the same weights once more, in sequences of the same length.
         rounded = next(line for line in lines if line.startswith("DIAGNOSTIC post_ema"))
         self.assertIn(f"val_loss:{float(validation[0].split(':')[1]):.4f}", rounded)
+
+    def test_a_smear_gate_closes_at_the_bos_of_the_run(self):
+        out, lines = self.trained("gated", ARTIFACT="none", SMEAR_GATE=0, SMEAR_GATE_ENABLED=1)
+        self.assertEqual(json.loads((out / "config.json").read_text())["settings"]["BOS_ID"], 1)
+        weights = out / "final_model.safetensors"
+        scores = self.eval(weights)
+        scores.pop("final_validation_exact")
+        self.assertEqual(scores, exact_scores(lines))
+        # Found in the tokenizer again; or a token in the validation tokens, behind the shard's header.
+        token = int.from_bytes((self.shards / "fineweb_val_000000.bin").read_bytes()[1100:1102], "little")
+        for bos_id, is_same in (("auto", True), (token, False)):
+            other = self.eval(weights, "--bos-id", bos_id)
+            self.assertEqual(all(other[name] == score for name, score in scores.items()), is_same, bos_id)
+        texts = {self.prints("sample", "--init-from", weights, "--prompt", "You may", "--tokens", 9, "--temperature", 0,
+                             "--kv-cache", cache) for cache in (0, 1)}
+        self.assertEqual(len(texts), 1)
 
     def test_ranks_share_the_work(self):
         out, lines = self.trained("int6")

@@ -15,6 +15,7 @@ namespace tg {
 namespace {
 
 constexpr int kVocab = 40;
+constexpr std::int64_t kBos = 0;
 constexpr std::int64_t kLength = 16, kStride = 5, kPredictions = 160;
 constexpr double kTolerance = 1e-10;
 
@@ -33,7 +34,7 @@ at::Tensor row(const Tokens& tokens, std::int64_t begin, std::int64_t count) {
 struct TestModel {
   explicit TestModel(const ModelConfig& config)
       : table(test::random_parameters(config, at::kDouble, 1)),
-        gpt(config, table, {.compute = at::kDouble}) {}
+        gpt(config, table, {.compute = at::kDouble, .bos_id = kBos}) {}
   ParameterTable table;
   Gpt gpt;
 };
@@ -45,6 +46,7 @@ ModelConfig config_of(const std::string& name) {
     config.attention_window = {3, 0, 7, 1, 5};
     return config;
   }
+  if (name == "gated_smear") return test::tiny_gated_smear();
   return name == "switches" ? test::tiny_switches() : test::tiny_speedrun();
 }
 
@@ -64,9 +66,10 @@ TEST(TokenLosses, OfSomePositionsAreThoseOfAll) {
 }
 
 TEST(Decoding, TokenByTokenGivesTheLogitsOfTheWholeRow) {
-  for (const char* name : {"record", "switches", "speedrun", "windows"}) {
+  for (const char* name : {"record", "switches", "speedrun", "windows", "gated_smear"}) {
     const TestModel model(config_of(name));
     const auto ids = test::integers({2, kLength}, kVocab, 2);
+    ids.select(1, 9).fill_(kBos);
     auto all_at_once = model.gpt.make_cache(2, kLength);
     const auto expected = model.gpt.next_logits(ids, all_at_once);
     // The logits are those that the loss reads.

@@ -86,6 +86,15 @@ inline ModelConfig tiny_switches() {
   return c;
 }
 
+// The record's bigrams and value embeddings, with a smear gate that documents close.
+inline ModelConfig tiny_gated_smear() {
+  auto c = tiny_record();
+  c.smear_gate = false;
+  c.smear_gate_enabled = true;
+  c.gate_window = 5;
+  return c;
+}
+
 using Tensors = std::map<std::string, at::Tensor>;
 
 inline Tensors load_fixture(const std::string& name) {

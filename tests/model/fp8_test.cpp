@@ -165,6 +165,19 @@ TEST_F(Fp8Model, AHeadThatIsNotInFp8IsNeitherRoundedNorSaid) {
   EXPECT_EQ(nothing.scales().sizes(), asked.scales().sizes());
 }
 
+// In FP8 or not, as an untied one; a smaller one never is.
+TEST_F(Fp8Model, AHeadThatIsTheTokenTableHasScalesFromItsLeastColumnsOn) {
+  auto config = small_config();
+  config.num_layers = 1;
+  for (const std::int64_t vocab : {8191, 8192}) {
+    config.vocab_size = vocab;
+    Made made(kAll, ActivationRecompute::off, /*has_fp8=*/true, config);
+    EXPECT_EQ(made.model.fp8_scales().state().back().first,
+              vocab == 8192 ? "fp8_scales.head.scaled_input" : "fp8_scales.visits.0.down");
+    EXPECT_FALSE(made.model.fp8_parts().head);
+  }
+}
+
 TEST_F(Fp8Model, AScaleIsKeptByTheNameOfItsVisitAndMatrix) {
   auto config = small_config();
   config.num_layers = 2;

@@ -108,16 +108,20 @@ TEST_P(AgainstPython, LaterTokensChangeNothingEarlier) {
 INSTANTIATE_TEST_SUITE_P(Models, AgainstPython, testing::Values("record", "switches", "speedrun"),
                          [](const auto& name) { return name.param; });
 
-// Positions are relative, and the speedrun reads no token before the own one but by attention.
+// Positions are relative, and the speedrun reads no token before the own one but by attention; nor
+// does a smear gate across the beginning of a document.
 TEST(Gpt, ARowOfDocumentsLosesWhatEachDocumentLosesAlone) {
-  const auto config = test::tiny_speedrun();
+  constexpr std::int64_t kBos = 3;
+  auto config = test::tiny_speedrun();
+  config.smear_gate_enabled = true;
   const auto tokens = test::integers({1, 31}, config.vocab_size, 2);
+  tokens.index_fill_(1, at::tensor({7, 8}, at::kLong), kBos);
   const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);
   const auto documents =
       documents_at(at::tensor({0, 7, 7, 8, 30, 30}, at::kInt), 1, 30, /*longest=*/22);
   const auto gradients = [&](const auto& loss_of) {
     const auto table = test::random_parameters(config, at::kDouble, 1);
-    Gpt model(config, table, {.compute = at::kDouble});
+    Gpt model(config, table, {.compute = at::kDouble, .bos_id = kBos});
     const at::Tensor loss = loss_of(model);
     loss.backward();
     model.collect_gradients();
@@ -151,7 +155,10 @@ TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
   record.ve_layers = {1, 2};
   // DTG's gate sees a detached input: autograd leaves out a part of the slope on purpose.
   switches.dtg_enabled = false;
-  for (const auto& config : {record, switches, test::tiny_speedrun()}) {
+  auto gated = test::tiny_gated_smear();
+  gated.num_layers = 2;
+  gated.ve_layers = {1};
+  for (const auto& config : {record, switches, test::tiny_speedrun(), gated}) {
     const auto table = test::random_parameters(config, at::kDouble, 1);
     Gpt model(config, table, {.compute = at::kDouble});
     const auto tokens = test::integers({2, 9}, config.vocab_size, 2);

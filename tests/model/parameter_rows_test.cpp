@@ -205,6 +205,22 @@ TEST(ParameterRows, TheScriptsQuirkTakesMultiTokenHeadsFromEveryOptimizer) {
   EXPECT_EQ(lines_of(in_bf16(test::tiny_switches(), {.record_quirks = true})), expected);
 }
 
+TEST(ParameterRows, ASmearGateIsASmallControlTensorAndDrawsNothing) {
+  auto without = test::tiny_record();
+  without.smear_gate = false;
+  auto rows = lines_of(in_bf16(test::tiny_gated_smear()));
+  for (const char* row : {"smear_gate.weight [1,5] fp32 scalar all_reduce exported 0 keep",
+                          "smear_lambda [1] fp32 scalar all_reduce exported 0 keep"})
+    EXPECT_EQ(std::erase(rows, row), 1u) << row;
+  EXPECT_EQ(rows, lines_of(in_bf16(without)));
+
+  auto others = make_parameters(without, at::kFloat, at::kCPU);
+  initialize(others, without, 1);
+  auto gated = make_parameters(test::tiny_gated_smear(), at::kFloat, at::kCPU);
+  initialize(gated, test::tiny_gated_smear(), 1);
+  for (const auto& row : others.rows()) EXPECT_TRUE(at::equal(gated[row.name], row.value));
+}
+
 TEST(ParameterRows, TheSpreadOfATiedTableIsASetting) {
   const auto usual = lines_of(in_bf16(test::tiny_record()));
   const auto wide = lines_of(in_bf16(test::tiny_record(), {.tied_embed_init_std = 0.25}));

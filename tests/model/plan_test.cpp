@@ -104,7 +104,8 @@ TEST(Plan, AttentionsFlopsAreThoseOfWhatItSees) {
 // Every parameter that is declared is in the plan, and no other: what nothing reads would be
 // trained for nothing.
 TEST(Plan, HasEveryDeclaredParameterOnce) {
-  for (const auto& config : {test::tiny_record(), test::tiny_speedrun(), test::tiny_switches()}) {
+  for (const auto& config : {test::tiny_record(), test::tiny_speedrun(), test::tiny_switches(),
+                             test::tiny_gated_smear()}) {
     const auto recipe = make_recipe(config);
     const auto& [embedding, values, m, blocks, visits, slots, head] = recipe.plan;
     std::vector<ParameterId> ids{embedding.tokens,
@@ -112,6 +113,8 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
                                  embedding.bigram_projection,
                                  embedding.bigram_scale,
                                  embedding.smear_gate,
+                                 embedding.gated_smear_weight,
+                                 embedding.gated_smear_lambda,
                                  values.table,
                                  values.projection,
                                  values.scale,

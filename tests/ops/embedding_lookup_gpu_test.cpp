@@ -67,6 +67,12 @@ TEST_P(EmbeddingLookupGpu, GradientSumsTheRowsOfAnId) {
     EXPECT_TRUE(test::is_close(found.cpu(), exact, reference ? 4 * rounding() : rounding(),
                                reference ? 0.5 : 1e-3))
         << ids.numel() << " ids of " << vocab << ", width " << width;
+    // To what is there already: the same sum, added once; rows beyond the table stay.
+    const auto before = test::normal({vocab + 1, width}, 6, at::kFloat).cuda(),
+               sum = before.clone();
+    accumulate_embedding_gradient(sum, dy.cuda(), ids.cuda());
+    EXPECT_TRUE(at::equal(sum.slice(0, 0, vocab), before.slice(0, 0, vocab) + found));
+    EXPECT_TRUE(at::equal(sum[vocab], before[vocab]));
   }
 }
 

@@ -22,6 +22,22 @@ TEST(EmbeddingLookup, GradientSumsTheRowsOfAnId) {
   EXPECT_TRUE(test::is_close(embedding_gradient(dy, ids, 7), expected, 1e-14, 1e-14));
 }
 
+TEST(EmbeddingLookup, GradientAccumulatesWhereAskedToAndAutogradGetsNone) {
+  const auto table = test::normal({7, 3}, 1, at::kBFloat16).set_requires_grad(true);
+  const auto ids = test::integers({2, 5}, 4, 4);
+  const auto sum = test::normal({9, 3}, 2, at::kFloat);
+  auto expected = sum.clone();
+  for (const std::uint64_t seed : {3, 4}) {
+    const auto dy = test::normal({2, 5, 3}, seed, at::kBFloat16);
+    const auto y = embedding_lookup(table, ids, sum);
+    EXPECT_TRUE(test::is_same(y, at::embedding(table, ids)));
+    y.backward(dy);
+    expected.slice(0, 0, 7).add_(embedding_gradient(dy, ids, 7));
+  }
+  EXPECT_TRUE(test::is_same(sum, expected));
+  EXPECT_FALSE(table.grad().defined());
+}
+
 TEST(EmbeddingLookup, GradientIsRight) {
   const auto ids = test::integers({2, 5}, 7, 5);
   const auto f = [&](const at::Tensor& table) { return embedding_lookup(table, ids); };

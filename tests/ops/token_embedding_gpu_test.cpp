@@ -15,15 +15,19 @@ struct Shape {
   std::int64_t batch, length, width;
   bool bigram = true, gate = true;  // which optional inputs there are
   std::int64_t channels = 0;        // that the mean counts; 0: the width
+  std::int64_t window = 0;          // of the gated smear, instead of `gate`; 0: none
 };
 
 // Undefined without a gradient.
 struct Results {
-  at::Tensor y, d_table, d_bigram, d_scale, d_gate;
+  at::Tensor y, d_table, d_bigram, d_scale, d_gate, d_weight, d_lambda;
 };
 
+// Frequent enough that documents begin at most places of a run, one after the other as well.
+constexpr std::int64_t kBos = 7;
+
 struct Inputs {
-  at::Tensor table, ids, bigram, scale, gate, dy;
+  at::Tensor table, ids, bigram, scale, gate, weight, lambda, dy;
   std::int64_t channels;
 
   Inputs(const Shape& shape, at::ScalarType dtype)
@@ -31,12 +35,18 @@ struct Inputs {
         ids(test::integers({shape.batch, shape.length}, 50, 2)),
         dy(test::normal({shape.batch, shape.length, shape.width}, 5, dtype)),
         channels(shape.channels) {
-    const auto [batch, length, width, with_bigram, with_gate, counted] = shape;
+    const auto [batch, length, width, with_bigram, with_gate, counted, window] = shape;
     if (with_bigram) {
       bigram = test::normal({batch, length, width}, 3, dtype);
       scale = at::full({}, 0.4f);
     }
-    if (with_gate) gate = test::normal({width}, 4, at::kFloat);
+    if (window > 0) {
+      ids.masked_fill_(test::integers(ids.sizes(), 4, 6) == 0, kBos);
+      weight = test::normal({1, window}, 7, at::kFloat);
+      lambda = at::full({1}, 0.6f);
+    } else if (with_gate) {
+      gate = test::normal({width}, 4, at::kFloat);
+    }
   }
 
   // Computed in `dtype`; scale and gate are fp32, or fp64 if it is.
@@ -53,6 +63,7 @@ struct Inputs {
     of.bigram_scale = leaf(scale, parameter);
     of.smear_gate_d = leaf(gate, parameter);
     of.channels = channels;
+    of.gated_smear = {leaf(weight, parameter), leaf(lambda, parameter), kBos};
     const auto y = token_embedding(of);
     y.backward(dy.to(device, dtype));
     const auto gradient_of = [](const at::Tensor& x) { return x.defined() ? x.grad() : x; };
@@ -60,7 +71,9 @@ struct Inputs {
             .d_table = gradient_of(of.table_vd),
             .d_bigram = gradient_of(of.bigram_btd),
             .d_scale = gradient_of(of.bigram_scale),
-            .d_gate = gradient_of(of.smear_gate_d)};
+            .d_gate = gradient_of(of.smear_gate_d),
+            .d_weight = gradient_of(of.gated_smear.weight_1w),
+            .d_lambda = gradient_of(of.gated_smear.lambda_1)};
   }
 };
 
@@ -83,6 +96,14 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
       {.batch = 2, .length = 19, .width = 1000, .gate = false},
       // A padded width.
       {.batch = 2, .length = 19, .width = 776, .channels = 770},
+      // The gated smear: whole runs and their ends, one position, idle lanes, no bigrams, a padded
+      // width; windows of a lane, of several, and the largest.
+      {.batch = 3, .length = 160, .width = 512, .bigram = false, .window = 12},
+      {.batch = 2, .length = 77, .width = 768, .window = 1},
+      {.batch = 4, .length = 1, .width = 512, .window = 12},
+      {.batch = 5, .length = 33, .width = 16, .window = 16},
+      {.batch = 2, .length = 40, .width = 1024, .window = 128},
+      {.batch = 2, .length = 19, .width = 776, .bigram = false, .channels = 770, .window = 13},
   };
   for (const auto& shape : shapes) {
     const Inputs inputs(shape, dtype);
@@ -95,8 +116,9 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
       if (!right.defined()) return;
       EXPECT_TRUE(test::is_close(of_gpu.cpu(), right, rtol, atol)) << name;
     };
-    // The table's gradient sums rounded rows, some `batch·length/50` of size one.
-    const auto terms = static_cast<double>(shape.batch * shape.length / 10 + 5);
+    // The table's gradient sums rounded rows, some `batch·length/50` of size one; the BOS's more.
+    const auto terms =
+        static_cast<double>(shape.batch * shape.length / (shape.window > 0 ? 3 : 10) + 5);
     expect_close(found.y, exact.y, rounding, 4 * 0.5 * rounding, "y");
     expect_close(found.d_table, exact.d_table, rounding, terms * 0.5 * rounding, "d_table");
     expect_close(found.d_bigram, exact.d_bigram, rounding, 4 * 0.5 * rounding, "d_bigram");
@@ -104,6 +126,8 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
     const double error = 2e-6 * std::sqrt(double(exact.y.numel()));
     expect_close(found.d_scale, exact.d_scale, 2e-5, error, "d_scale");
     expect_close(found.d_gate, exact.d_gate, 2e-5, error, "d_gate");
+    expect_close(found.d_weight, exact.d_weight, 2e-5, error, "d_weight");
+    expect_close(found.d_lambda, exact.d_lambda, 2e-5, error, "d_lambda");
   }
 }
 
@@ -138,14 +162,88 @@ TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsAreComputed) {
   EXPECT_TRUE(at::equal(token_embedding(of), all.y));
 }
 
+TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsOfAGatedSmearAreComputed) {
+  const Inputs inputs({.batch = 2, .length = 50, .width = 512, .window = 12}, GetParam());
+  const auto all = inputs.run(test::kGpu, GetParam());
+  TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu),
+                    .ids_bt = inputs.ids.to(test::kGpu),
+                    .bigram_btd = inputs.bigram.to(test::kGpu),
+                    .bigram_scale = inputs.scale.to(test::kGpu),
+                    .smear_gate_d = {}};
+  of.gated_smear = {inputs.weight.to(test::kGpu), inputs.lambda.to(test::kGpu), kBos};
+  for (const auto& [input, expected] : {std::pair{&of.gated_smear.weight_1w, all.d_weight},
+                                        {&of.gated_smear.lambda_1, all.d_lambda},
+                                        {&of.bigram_scale, all.d_scale}}) {
+    input->set_requires_grad(true);
+    const auto found =
+        torch::autograd::grad({token_embedding(of)}, {*input}, {inputs.dy.to(test::kGpu)})[0];
+    EXPECT_TRUE(at::equal(found, expected));
+    input->set_requires_grad(false);
+  }
+}
+
+TEST_P(TokenEmbeddingGpu, TheTablesGradientAccumulatesWhereAskedTo) {
+  const Inputs inputs({.batch = 3, .length = 100, .width = 512}, GetParam());
+  const auto dy = inputs.dy.to(test::kGpu);
+  TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu).set_requires_grad(true),
+                    .ids_bt = inputs.ids.to(test::kGpu),
+                    .bigram_btd = inputs.bigram.to(test::kGpu),
+                    .bigram_scale = inputs.scale.to(test::kGpu),
+                    .smear_gate_d = inputs.gate.to(test::kGpu)};
+  token_embedding(of).backward(dy);
+  const auto sum = at::ones({60, 512}, test::kGpu);
+  auto expected = sum.clone();
+  // As the leaf has it, which rounds it to its dtype.
+  expected.slice(0, 0, 50).add_(of.table_vd.grad(), 2);
+  of.table_vd = of.table_vd.detach().set_requires_grad(true);
+  of.table_gradient_vd = sum;
+  for (int i = 0; i < 2; ++i) token_embedding(of).backward(dy);
+  EXPECT_FALSE(of.table_vd.grad().defined());
+  const double rounding = GetParam() == at::kFloat  ? 0x1p-20
+                          : GetParam() == at::kHalf ? 0x1p-10
+                                                    : 0x1p-7;
+  EXPECT_TRUE(test::is_close(sum.cpu(), expected.cpu(), rounding, rounding));
+}
+
+// At the beginning of a document as at the beginning of a row, whatever came before.
+TEST_P(TokenEmbeddingGpu, ADocumentIsWhatItIsAlone) {
+  const Inputs inputs({.batch = 1, .length = 48, .width = 512, .bigram = false, .window = 12},
+                      GetParam());
+  inputs.ids.fill_(3);
+  for (const std::int64_t begin : {15, 16, 17, 33}) inputs.ids.select(1, begin).fill_(kBos);
+  const auto whole = inputs.run(test::kGpu, GetParam());
+  at::Tensor d_table = at::zeros_like(whole.d_table);
+  for (const auto& [begin, end] : {std::pair{0, 15}, {15, 16}, {16, 17}, {17, 33}, {33, 48}}) {
+    auto part = inputs;
+    part.ids = inputs.ids.slice(1, begin, end);
+    part.dy = inputs.dy.slice(1, begin, end);
+    const auto alone = part.run(test::kGpu, GetParam());
+    EXPECT_TRUE(at::equal(alone.y, whole.y.slice(1, begin, end))) << begin;
+    d_table += alone.d_table;
+  }
+  // Sums of some 45 rounded rows.
+  const double rounding = GetParam() == at::kFloat  ? 0x1p-18
+                          : GetParam() == at::kHalf ? 0x1p-7
+                                                    : 0x1p-4;
+  EXPECT_TRUE(test::is_close(d_table, whole.d_table, rounding, rounding));
+}
+
 TEST_P(TokenEmbeddingGpu, GivesTheSameBitsAgain) {
-  const Inputs inputs({.batch = 4, .length = 1000, .width = 512}, GetParam());
-  const auto once = inputs.run(test::kGpu, GetParam()), twice = inputs.run(test::kGpu, GetParam());
-  EXPECT_TRUE(at::equal(once.y, twice.y));
-  EXPECT_TRUE(at::equal(once.d_table, twice.d_table));
-  EXPECT_TRUE(at::equal(once.d_bigram, twice.d_bigram));
-  EXPECT_TRUE(at::equal(once.d_scale, twice.d_scale));
-  EXPECT_TRUE(at::equal(once.d_gate, twice.d_gate));
+  for (const std::int64_t window : {0, 12}) {
+    const Inputs inputs({.batch = 4, .length = 1000, .width = 512, .window = window}, GetParam());
+    const auto once = inputs.run(test::kGpu, GetParam()),
+               twice = inputs.run(test::kGpu, GetParam());
+    EXPECT_TRUE(at::equal(once.y, twice.y));
+    EXPECT_TRUE(at::equal(once.d_table, twice.d_table));
+    EXPECT_TRUE(at::equal(once.d_bigram, twice.d_bigram));
+    EXPECT_TRUE(at::equal(once.d_scale, twice.d_scale));
+    if (window == 0) {
+      EXPECT_TRUE(at::equal(once.d_gate, twice.d_gate));
+    } else {
+      EXPECT_TRUE(at::equal(once.d_weight, twice.d_weight));
+      EXPECT_TRUE(at::equal(once.d_lambda, twice.d_lambda));
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Dtypes, TokenEmbeddingGpu,

@@ -1,5 +1,6 @@
 #include "ops/embedding/token_embedding.h"
 
+#include "ops/norm/rms_norm.h"
 #include "tests/ops/gradcheck.h"
 
 namespace tg {
@@ -53,6 +54,21 @@ TEST(TokenEmbedding, GradientIsRightWithAndWithoutItsParts) {
                             .smear_gate_d = {}});
   };
   EXPECT_TRUE(test::gradient_is_right(table_alone, table));
+}
+
+TEST(TokenEmbedding, AGatedSmearComesBeforeTheNorm) {
+  const auto table = test::normal({6, 3}, 1), bigram = test::normal({2, 4, 3}, 2);
+  const auto weight = test::normal({1, 2}, 3), lambda = test::normal({1}, 4);
+  const auto ids = test::integers({2, 4}, 6, 5);
+  TokenEmbedding of{.table_vd = table,
+                    .ids_bt = ids,
+                    .bigram_btd = bigram,
+                    .bigram_scale = test::tensor_of({0.7}, {}),
+                    .smear_gate_d = {}};
+  of.gated_smear = {weight, lambda, /*bos_id=*/2};
+  const auto sum = at::embedding(table, ids) + 0.7 * bigram;
+  const auto expected = rms_norm(gated_smear(sum, ids, of.gated_smear));
+  EXPECT_TRUE(test::is_close(token_embedding(of), expected, 1e-13, 1e-15));
 }
 
 }  // namespace

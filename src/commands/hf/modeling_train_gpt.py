@@ -181,6 +181,9 @@ class TrainGpt(nn.Module):
         if config.bigram_vocab_size:
             self.bigram = ScaledEmbedding(config.bigram_vocab_size, config.bigram_dim, dim)
         self.smear = SmearGate(dim) if config.smear_gate else nn.Identity()
+        if config.smear_gate_enabled:
+            self.smear_gate = nn.Linear(config.gate_window, 1, bias=False)
+            self.smear_lambda = nn.Parameter(torch.zeros(1))
         if config.unet_skips:
             self.skip_weights = nn.Parameter(torch.ones(layers // 2, dim))
         self.blocks = nn.ModuleList(Block(config, i) for i in range(layers))
@@ -194,7 +197,14 @@ class TrainGpt(nn.Module):
         x = self.tok_emb(ids)
         if self.config.bigram_vocab_size:
             x = x + self.bigram(bigram_hash(ids, self.config.bigram_vocab_size))
+        if self.config.smear_gate_enabled:
+            x = self.gated_smear(x, ids)
         return self.smear(rms_norm(x))
+
+    def gated_smear(self, x, ids):
+        """Adds to each token a share of the one before, by a gate on its first channels, within a document."""
+        share = self.smear_lambda * self.smear_gate(x[..., :self.config.gate_window]).sigmoid()
+        return x + share * F.pad(x, (0, 0, 1, -1)) * (ids != self.config.bos_id)[..., None]
 
     def final_states(self, ids):
         x = x0 = self.embed(ids)

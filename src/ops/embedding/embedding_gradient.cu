@@ -33,6 +33,16 @@ struct ThreadWork {
   }
 };
 
+// to[k] += sum[k]. Each row of the gradient has one writer.
+template <int kSize>
+__device__ void add_to(float* to, const float (&sum)[kSize]) {
+  const auto before = load_pack<float, kSize>(to);
+  float after[kSize];
+#pragma unroll
+  for (int k = 0; k < kSize; ++k) after[k] = before[k] + sum[k];
+  store_rounded(to, after);
+}
+
 // Sums the runs of each chunk. Complete runs go to `gradient`, others to partials [chunks, 2,
 // width]: row 0 for a run that began in an earlier chunk, row 1 for one that begins here and
 // continues in the next.
@@ -69,7 +79,7 @@ __global__ void __launch_bounds__(kThreads)
         store_rounded(partials + (2 * work.chunk + (began_before ? 0 : 1)) * width + work.column,
                       sum);
       } else {
-        store_rounded(gradient + std::int64_t{id} * width + work.column, sum);
+        add_to(gradient + std::int64_t{id} * width + work.column, sum);
       }
 #pragma unroll
       for (int l = 0; l < kSize; ++l) sum[l] = 0;
@@ -112,7 +122,7 @@ __global__ void __launch_bounds__(kThreads)
       for (int l = 0; l < kSize; ++l) sum[l] += loaded[k][l];
     }
   }
-  store_rounded(gradient + std::int64_t{id} * width + work.column, sum);
+  add_to(gradient + std::int64_t{id} * width + work.column, sum);
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct EmbeddingRows {
 // Rows of the workspace `partials` [., width] fp32 of embedding_gradient.
 std::int64_t embedding_partial_rows(std::int64_t count);
 
-// Kernel of ops/embedding/embedding_lookup.h. Writes only those rows of `gradient` [V, width] fp32
+// Kernel of ops/embedding/embedding_lookup.h. Adds to those rows of `gradient` [V, width] fp32
 // whose id occurs.
 void embedding_gradient(const EmbeddingRows& args, float* partials, float* gradient, Stream stream);
 

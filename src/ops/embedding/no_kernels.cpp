@@ -17,6 +17,9 @@ void token_embedding_forward(const TokenEmbeddingArgs&, void*, Stream) {
 std::int64_t token_embedding_blocks(const TokenEmbeddingArgs&) {
   not_built();
 }
+int token_embedding_sums(const TokenEmbeddingArgs&) {
+  not_built();
+}
 void token_embedding_backward(const TokenEmbeddingArgs&, const TokenEmbeddingGradients&, Stream) {
   not_built();
 }

@@ -4,20 +4,26 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/embedding/gated_smear.h"
+
 namespace tg {
 
-// The input of the first block: x = smear(rms_norm(table[ids] + scale·bigram), gate), see
-// rms_norm.h and smear.h. Differentiable in all inputs but ids; the table's gradient is
-// embedding_gradient() (embedding_lookup.h), not rounded to `dtype`.
+// The input of the first block: x = smear(rms_norm(table[ids] + scale·bigram), gate), or
+// x = rms_norm(gated_smear(table[ids] + scale·bigram)), see rms_norm.h, smear.h and gated_smear.h.
+// Differentiable in all inputs but ids; the table's gradient is embedding_gradient()
+// (embedding_lookup.h), not rounded to `dtype`; with `table_gradient` it accumulates there, and
+// autograd gets none for the table.
 struct TokenEmbedding {
   at::Tensor table_vd;
   at::Tensor ids_bt;        // int64
   at::Tensor bigram_btd;    // of `dtype`; undefined: no bigrams and no scale
   at::Tensor bigram_scale;  // []
-  at::Tensor smear_gate_d;  // undefined: no smear
+  at::Tensor smear_gate_d;  // undefined: no smear()
   // Of D, where the last ones are padding, zero everywhere: what rms_norm's mean is over. 0: all.
   std::int64_t channels = 0;
   std::optional<at::ScalarType> dtype{};  // of the result; by default the table's
+  SmearGate gated_smear{};                // of gated_smear(); not beside smear_gate_d
+  at::Tensor table_gradient_vd{};         // fp32, or undefined
 };
 
 // → [B, T, D].

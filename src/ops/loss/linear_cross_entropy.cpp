@@ -19,12 +19,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-bool supports_head(const at::Tensor& weight, double cap) {
-  // fp16 has not the range of e^(s−cap).
-  return weight.scalar_type() == at::kBFloat16 && weight.size(0) >= kMinFusedColumns &&
-         cap <= cuda::kMaxSoftcap && supports_hopper_gemm(weight, weight);
-}
-
 struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
   static cuda::LinearCrossEntropy problem_of(const variable_list& saved, double cap,
                                              std::int64_t vocab) {
@@ -103,8 +97,7 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
     else
       accumulate_gemm(of.gradient, unnormalised.t(), x_scaled);
     // A target that is no token has a factor of 0.
-    at::Tensor(of.gradient)
-        .add_(embedding_gradient(target_rows, saved[2].clamp(0, vocab - 1), weight.size(0)));
+    accumulate_embedding_gradient(of.gradient, target_rows, saved[2].clamp(0, vocab - 1));
 
     const auto dx = fp8.defined() ? fp8_matmul(unnormalised, gradient_scale, fp8.transposed,
                                                fp8.scale, /*fast=*/false)
@@ -117,13 +110,20 @@ struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntro
 
 }  // namespace
 
+bool supports_fused_head(const at::Tensor& head_vd, double cap) {
+  // fp16 has not the range of e^(s−cap).
+  return head_vd.scalar_type() == at::kBFloat16 && head_vd.size(0) >= kMinFusedColumns &&
+         cap <= cuda::kMaxSoftcap && supports_hopper_gemm(head_vd, head_vd);
+}
+
 bool supports_fp8_head(const at::Tensor& head_vd, double cap) {
-  return supports_head(head_vd, cap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
+  return supports_fused_head(head_vd, cap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
 }
 
 Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, double cap) {
   const bool in_gemm = at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
-                       supports_head(weight.value, cap) && supports_hopper_gemm(x, weight.value);
+                       supports_fused_head(weight.value, cap) &&
+                       supports_hopper_gemm(x, weight.value);
   if (!in_gemm) return choose_softcap_cross_entropy(x, weight.value.size(0), cap);
   return weight.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
 }

@@ -42,8 +42,10 @@ at::Tensor linear_cross_entropy(const NormedInput& x_nd, const Weight& weight,
 // What computes it, for rows like those of x, with gradients or without as autograd is now. cuda:
 // softcap_cross_entropy's, after LibTorch's GEMM.
 Kernel choose_linear_cross_entropy(const at::Tensor& x_nd, const Weight& weight, double cap);
-// Whether that form serves a head [V, D] in the compute dtype with this cap, in FP8: only then is
-// weight.fp8 read, and x in FP8.
+// Whether training needs no pass over the logits of a head [V, D] in the compute dtype with this
+// cap, if it has a `weight.gradient`.
+bool supports_fused_head(const at::Tensor& head_vd, double cap);
+// Whether that form serves it in FP8: only then is weight.fp8 read, and x in FP8.
 bool supports_fp8_head(const at::Tensor& head_vd, double cap);
 
 }  // namespace tg

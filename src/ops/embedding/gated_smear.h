@@ -1,0 +1,21 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+namespace tg {
+
+// Adds to each position a share of the one before, within a document:
+//   y_t = x_t + λ·σ(w·x_t[:W])·x_{t−1}
+// for t ≥ 1 where ids_t is not `bos_id`; elsewhere y_t = x_t.
+struct SmearGate {
+  at::Tensor weight_1w;     // w [1, W], W at most the width of x; undefined: no gate
+  at::Tensor lambda_1;      // λ [1]
+  std::int64_t bos_id = 0;  // begins a document
+  bool defined() const { return weight_1w.defined(); }
+};
+
+// x [B, T, D], ids [B, T] int64 → [B, T, D]. Differentiable in x, w and λ.
+at::Tensor gated_smear(const at::Tensor& x_btd, const at::Tensor& ids_bt, const SmearGate& gate);
+
+}  // namespace tg

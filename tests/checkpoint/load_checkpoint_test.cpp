@@ -1,0 +1,50 @@
+#include "checkpoint/resume.h"
+#include "tests/files/testing.h"
+
+namespace tg {
+namespace {
+
+// A run whose state are these tensors.
+struct State final : SavedState {
+  NamedTensors tensors;
+  void visit(StateVisitor& visitor) override {
+    for (const auto& [name, value] : tensors) visitor(name, value);
+  }
+};
+
+class LoadCheckpoint : public testing::Test {
+ protected:
+  State state_;
+  ResumePoint point_{"checkpoint", {}};
+};
+
+// Programs that computed no head in FP8 that is the token table saved no scales of one.
+TEST_F(LoadCheckpoint, ScalesOfAHeadThatWereNotSavedStayThoseOfAFirstStep) {
+  const auto other = at::zeros({2}), head = at::full({2}, 5.0f), scaled_input = at::full({2}, 6.0f);
+  state_.tensors = {{"model.fp8_scales.visits.0.up", other},
+                    {"model.fp8_scales.head", head},
+                    {"model.fp8_scales.head.scaled_input", scaled_input}};
+  point_.tensors = {{"model.fp8_scales.visits.0.up", at::ones({2})}};
+  load_checkpoint(point_, state_);
+  EXPECT_TRUE(at::equal(other, at::ones({2})));
+  EXPECT_TRUE(at::equal(head, at::full({2}, 5.0f)));
+  EXPECT_TRUE(at::equal(scaled_input, at::full({2}, 6.0f)));
+
+  point_.tensors = {{"model.fp8_scales.visits.0.up", at::ones({2})},
+                    {"model.fp8_scales.head", at::full({2}, 2.0f)},
+                    {"model.fp8_scales.head.scaled_input", at::full({2}, 3.0f)}};
+  load_checkpoint(point_, state_);
+  EXPECT_TRUE(at::equal(head, at::full({2}, 2.0f)));
+  EXPECT_TRUE(at::equal(scaled_input, at::full({2}, 3.0f)));
+}
+
+TEST_F(LoadCheckpoint, AnythingElseThatWasNotSavedIsAnError) {
+  for (const char* name : {"model.fp8_scales.visits.0.up", "parameter.tok_emb.weight"}) {
+    state_.tensors = {{name, at::zeros({2})}};
+    test::expect_error([&] { load_checkpoint(point_, state_); }, ExitCode::bad_data,
+                       std::string("checkpoint: has no '") + name + "'");
+  }
+}
+
+}  // namespace
+}  // namespace tg
