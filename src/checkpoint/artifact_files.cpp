@@ -1,5 +1,6 @@
 #include "checkpoint/artifact_files.h"
 
+#include "checkpoint/load_model.h"
 #include "files/byte_source.h"
 #include "files/compressed.h"
 #include "files/little_endian.h"
@@ -55,14 +56,8 @@ void load_artifact(const ParameterTable& table, const std::string& path,
     NamedTensors into;
     for (const auto& part : unbanked(table)) into.emplace_back(part.name, part.value);
     copy_into(read_artifact(path, table.element_count()), into, path);
-  } else {
-    for (const auto& part : unbanked(table)) part.value.zero_();
   }
-  if (communicator.world_size() == 1) return;
-  // A sum in which all others are zero: rank 0's values.
-  for (const auto& row : table.rows()) {
-    if (row.exported) communicator.sum(row.value.detach()).wait();
-  }
+  broadcast_weights(table, /*exported_alone=*/true, communicator);
 }
 
 }  // namespace tg

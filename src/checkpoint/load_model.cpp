@@ -110,8 +110,12 @@ void load_into(const ParameterTable& table, const NamedTensors& from, const std:
   copy_into(from, into, path, misfit);
 }
 
-void load_model(const ParameterTable& table, const Settings& settings, ExitCode misfit) {
+void load_model(const ParameterTable& table, const Settings& settings, Communicator& communicator,
+                ExitCode misfit) {
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
+  const bool for_all = model.kind == ModelKind::newest_checkpoint;
+  if (for_all && communicator.rank() != 0)
+    return broadcast_weights(table, /*exported_alone=*/false, communicator);
   // An artifact of a larger model is read, too, to name what differs.
   constexpr std::int64_t kTimesLarger = 16, kLeast = 1 << 24;
   const auto from =
@@ -119,6 +123,19 @@ void load_model(const ParameterTable& table, const Settings& settings, ExitCode 
           ? read_weights(settings, model)
           : read_artifact(model.path, std::max(kTimesLarger * table.element_count(), kLeast));
   load_into(table, from, model.path, misfit);
+  if (for_all) broadcast_weights(table, /*exported_alone=*/false, communicator);
+}
+
+void broadcast_weights(const ParameterTable& table, bool exported_alone,
+                       Communicator& communicator) {
+  if (communicator.world_size() == 1) return;
+  // A sum in which all others are zero: rank 0's values.
+  for (const auto& row : table.rows()) {
+    if (exported_alone && !row.exported) continue;
+    const auto value = row.value.detach();
+    if (communicator.rank() != 0) value.zero_();
+    communicator.sum(value).wait();
+  }
 }
 
 }  // namespace tg

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "checkpoint/model_path.h"
+#include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
 #include "weights/named_tensors.h"
@@ -21,8 +22,16 @@ NamedTensors read_weights(const Settings& settings, const ModelPath& model);
 void load_into(const ParameterTable& table, const NamedTensors& from, const std::string& path,
                ExitCode misfit);
 
-// Sets the table to the model of INIT_FROM, of any kind. Errors: those of find_model() and of
-// reading it; `misfit`, naming the tensors that do not fit; internal (a weight that is not finite).
-void load_model(const ParameterTable& table, const Settings& settings, ExitCode misfit);
+// Sets the table to the model of INIT_FROM, of any kind, which is the same on every rank
+// (choose_model). A newest checkpoint is read by rank 0 for all ranks, since its run may remove it
+// before another one has. Collective. Errors: those of find_model() and of reading it; `misfit`,
+// naming the tensors that do not fit; internal (a weight that is not finite).
+void load_model(const ParameterTable& table, const Settings& settings, Communicator& communicator,
+                ExitCode misfit);
+
+// Rank 0's values on every rank, also of rows that are not `exported` unless these are left out.
+// Collective.
+void broadcast_weights(const ParameterTable& table, bool exported_alone,
+                       Communicator& communicator);
 
 }  // namespace tg

@@ -40,16 +40,19 @@ ParameterTable drawn_weights(const Settings& settings, const Machine& machine) {
   return table;
 }
 
-ParameterTable initial_weights(const Settings& settings, const Machine& machine) {
+ParameterTable initial_weights(const Settings& settings, const Machine& machine,
+                               Communicator& communicator) {
   auto table = drawn_weights(settings, machine);
-  if (!settings.runtime.init_from.empty()) load_model(table, settings, ExitCode::bad_data);
+  if (!settings.runtime.init_from.empty())
+    load_model(table, settings, communicator, ExitCode::bad_data);
   return table;
 }
 
-ParameterTable trained_weights(const Settings& settings, const Machine& machine) {
+ParameterTable trained_weights(const Settings& settings, const Machine& machine,
+                               Communicator& communicator) {
   const at::NoGradGuard no_grad;
   auto table = zero_heads(settings, machine.storage, machine.device);
-  load_model(table, settings, ExitCode::config);
+  load_model(table, settings, communicator, ExitCode::config);
   return table;
 }
 

@@ -2,6 +2,7 @@
 // The model's weights on their way in and out of a run.
 #include <string>
 
+#include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
 #include "process/machine.h"
@@ -15,13 +16,15 @@ namespace tg {
 // All parameters as they are drawn from SEED.
 ParameterTable drawn_weights(const Settings& settings, const Machine& machine);
 
-// The same, then INIT_FROM's where it is set. Errors: those of find_model() and of reading it;
-// bad_data where names or shapes differ; internal (a weight that is not finite).
-ParameterTable initial_weights(const Settings& settings, const Machine& machine);
+// The same, then INIT_FROM's where it is set, by load_model(). Collective. Errors: those of
+// load_model(), bad_data where names or shapes differ.
+ParameterTable initial_weights(const Settings& settings, const Machine& machine,
+                               Communicator& communicator);
 
 // The parameters of the trained model in INIT_FROM; multi-token heads that it does not have are
-// zero. Errors: the same; config, naming the tensors that do not fit.
-ParameterTable trained_weights(const Settings& settings, const Machine& machine);
+// zero. Collective. Errors: the same; config, naming the tensors that do not fit.
+ParameterTable trained_weights(const Settings& settings, const Machine& machine,
+                               Communicator& communicator);
 
 // The same of a model that is no artifact, on `device`, with embedding tables in the dtype that the
 // file has them in, as they were in its run: what an artifact records, whatever this machine

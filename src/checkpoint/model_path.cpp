@@ -11,7 +11,6 @@
 #include "base/log.h"
 #include "checkpoint/artifact_files.h"
 #include "checkpoint/checkpoint_folder.h"
-#include "checkpoint/checkpoint_model.h"
 #include "checkpoint/finished_marker.h"
 #include "run_log/run_files.h"
 
@@ -100,16 +99,15 @@ ModelPath choose_model(Settings& settings, Communicator& communicator) {
   auto& init_from = settings.runtime.init_from;
   const auto weights = settings.runtime.weights;
   auto model = find_model(init_from, weights);  // on every rank, since each says what is wrong
-  if (communicator.world_size() > 1) {
-    if (communicator.rank() == 0 && model.kind == ModelKind::newest_checkpoint) {
-      const PeerWatch::Work reading(communicator.watch(), "reading " + model.path);
-      model.path = read_newest_model(model.path, weights).folder;
-    }
+  if (communicator.world_size() > 1)
     model = find_model(communicator.broadcast(model.path), WeightsChoice::automatic);
+  const bool newest = model.kind == ModelKind::newest_checkpoint;
+  // The line that names it, once it is read, is about the path as it was given.
+  if (newest && communicator.world_size() == 1) return model;
+  if (!newest && model.path != init_from) {
+    log_note("{}: the model is {}{}", init_from, model.path,
+             model.kind == ModelKind::file ? goes_on(init_from) : "");
   }
-  if (model.kind == ModelKind::newest_checkpoint || model.path == init_from) return model;
-  log_note("{}: the model is {}{}", init_from, model.path,
-           model.kind == ModelKind::file ? goes_on(init_from) : "");
   init_from = model.path;
   return model;
 }

@@ -25,10 +25,9 @@ struct ModelPath {
 // usage (`weights` chooses where there is one set of weights); io.
 ModelPath find_model(const std::string& path, WeightsChoice weights);
 
-// Sets INIT_FROM to the model that it stands for, which a line says, as rank 0 finds it: a run that
-// goes on meanwhile gives every rank the same model. For one rank a newest checkpoint stays to be
-// found when it is read. Collective. Errors: those of find_model(); with several ranks also those
-// of reading a newest checkpoint.
+// Sets INIT_FROM to the model that it stands for, which a line says, as rank 0 finds it: every rank
+// has the same one, though a run may go on meanwhile. Which checkpoint is the newest is found when
+// it is read. Collective. Errors: those of find_model().
 ModelPath choose_model(Settings& settings, Communicator& communicator);
 
 }  // namespace tg

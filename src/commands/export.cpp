@@ -55,7 +55,8 @@ void make_empty_folder(const std::string& folder) {
 }  // namespace
 
 std::string export_hf(const Settings& settings, const std::string& folder) {
-  const auto table = trained_weights(settings, Machine{});  // fp32, on the CPU
+  Communicator alone;
+  const auto table = trained_weights(settings, Machine{}, alone);  // fp32, on the CPU
   NamedTensors tensors;
   std::int64_t parameters = 0;
   for (const auto& part : unbanked(table)) {

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <string_view>
 #include <vector>
 
 #include "base/error.h"
 #include "base/escaped.h"
+#include "data/shard.h"
 #include "data/shard_header.h"
 #include "files/npy_header.h"
 
@@ -34,6 +36,10 @@ IntegerType integer_type(const std::string& dtype, const std::string& path) {
 }  // namespace
 
 TokenFile::TokenFile(const std::string& path, int limit) : file_(File::open(path)), limit_(limit) {
+  const auto name = std::filesystem::path(path).filename().string();
+  REQUIRE(!prefix_of_shard(name, kSidecarSplit), ExitCode::bad_data,
+          "{}: a byte sidecar by its name (expected token ids, found bytes of text); leave it out",
+          path);
   if (path.ends_with(".npy")) {
     open_npy();
   } else {

@@ -14,8 +14,8 @@ namespace tg {
 class TokenFile {
  public:
   // limit: ids are below it, at most 65,536. Errors: missing_input (not there, no regular file);
-  // bad_data (another name; a header that is damaged or says what this does not read, such as
-  // big-endian numbers; another size than it says; no tokens); io.
+  // bad_data (another name, a byte sidecar's; a header that is damaged or says what this does not
+  // read, such as big-endian numbers; another size than it says; no tokens); io.
   TokenFile(const std::string& path, int limit);
 
   const std::string& path() const { return file_.path(); }

@@ -30,7 +30,6 @@ void MicroStep::set_parts(std::int64_t parts) {
 }
 
 void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
-  assert(!whole.segments.defined());
   const auto rows = whole.inputs.size(0) / parts_;
   assert(rows * parts_ == whole.inputs.size(0));
   const auto copy = [&](at::Tensor& to, const at::Tensor& from) {
@@ -40,6 +39,15 @@ void MicroStep::take_part(const DeviceBatch& whole, std::int64_t part) {
   };
   copy(batch_.inputs, whole.inputs);
   copy(batch_.targets, whole.targets);
+  if (!whole.segments.defined()) return;
+  if (!batch_.segments.defined() || batch_.segments.numel() != whole.segments.numel()) {
+    invalidate();
+    batch_.segments = at::empty_like(whole.segments);
+  }
+  // Those of other parts are empty.
+  const auto count = batch_.inputs.numel(), begin = part * count;
+  batch_.segments.copy_(whole.segments.clamp(begin, begin + count) - begin);
+  batch_.longest_segment = whole.longest_segment;
 }
 
 at::Tensor MicroStep::forward(const DeviceBatch& batch, std::int64_t part) {

@@ -1,16 +1,23 @@
 #include "eval/split_tokens.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace tg {
 
 SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
-                         const TextBytes* bytes, at::Device device)
+                         const TextBytes* bytes, std::optional<std::int64_t> bos_id,
+                         at::Device device)
     : predictions_(predictions) {
   const auto host = at::zeros({predictions + 1 + length}, at::kUInt16);
   auto* const tokens = host.mutable_data_ptr<std::uint16_t>();
   source.read_at(0, {tokens, static_cast<std::size_t>(predictions + 1)});
   tokens_ = host.to(device);
+  if (bos_id) {
+    documents_.emplace();
+    for (std::int64_t i = 0; i < predictions; ++i)
+      if (tokens[i] == *bos_id) documents_->push_back(i);
+  }
   if (bytes == nullptr) return;
   if (bytes->sidecar) {
     const auto entries = at::empty({predictions}, at::kUInt16);
@@ -32,6 +39,25 @@ at::Tensor SplitTokens::inputs(std::int64_t begin, std::int64_t rows, std::int64
                                std::int64_t stride) const {
   assert(begin >= 0 && begin + (rows - 1) * stride + length <= tokens_.numel());
   return tokens_.as_strided({rows, length}, {stride, 1}, begin);
+}
+
+at::Tensor SplitTokens::segments(std::int64_t begin, std::int64_t rows, std::int64_t length,
+                                 std::int64_t stride) const {
+  if (!documents_) return {};
+  std::vector<std::int32_t> boundaries;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const auto from = begin + row * stride;
+    const auto to_batch = row * length - from;
+    boundaries.push_back(static_cast<std::int32_t>(row * length));
+    for (auto at = std::ranges::upper_bound(*documents_, from);
+         at != documents_->end() && *at < from + length; ++at)
+      boundaries.push_back(static_cast<std::int32_t>(*at + to_batch));
+  }
+  boundaries.push_back(static_cast<std::int32_t>(rows * length));
+  const auto host = at::empty({std::ssize(boundaries)},
+                              at::TensorOptions(at::kInt).pinned_memory(tokens_.is_cuda()));
+  std::ranges::copy(boundaries, host.mutable_data_ptr<std::int32_t>());
+  return host.to(tokens_.device(), /*non_blocking=*/true);
 }
 
 at::Tensor SplitTokens::target_bytes(std::int64_t begin, std::int64_t rows, std::int64_t length,

@@ -1,6 +1,9 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <optional>
+#include <vector>
+
 #include "data/text_bytes.h"
 #include "data/token_source.h"
 
@@ -12,9 +15,10 @@ namespace tg {
 class SplitTokens {
  public:
   // predictions + 1 tokens, and zeros after them for a last window of `length`. `bytes` may be
-  // null. Errors: those of reading (bad_data, missing_input, io).
+  // null. `bos_id` begins a document, of which attention sees no other; none: it sees all. Errors:
+  // those of reading (bad_data, missing_input, io).
   SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
-              const TextBytes* bytes, at::Device device);
+              const TextBytes* bytes, std::optional<std::int64_t> bos_id, at::Device device);
 
   std::int64_t predictions() const { return predictions_; }
   // Rows of `length` tokens, `stride` apart, from `begin` on → views [rows, length] uint16: what
@@ -25,6 +29,11 @@ class SplitTokens {
                      std::int64_t stride) const {
     return inputs(begin + 1, rows, length, stride);
   }
+  bool has_documents() const { return documents_.has_value(); }
+  // Where in these inputs, one row after the other, attention's segments begin, and their end:
+  // [segments + 1] int32 on the device, for which nothing waits; undefined without documents.
+  at::Tensor segments(std::int64_t begin, std::int64_t rows, std::int64_t length,
+                      std::int64_t stride) const;
   bool has_bytes() const { return bytes_.defined(); }
   // The bytes of these targets, [rows, length] int16 or int32.
   at::Tensor target_bytes(std::int64_t begin, std::int64_t rows, std::int64_t length,
@@ -34,6 +43,7 @@ class SplitTokens {
   std::int64_t predictions_;
   at::Tensor tokens_;  // [predictions + 1 + length] uint16
   at::Tensor bytes_;   // [predictions] of the token after each; undefined where nothing counts
+  std::optional<std::vector<std::int64_t>> documents_;  // where they begin, ascending
 };
 
 }  // namespace tg

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/python_format.h"
 #include "device/fit_rows.h"
+#include "eval/batch_documents.h"
 
 namespace tg {
 
@@ -31,6 +32,7 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
   batch_.inputs = at::zeros({std::min(options.config.ttt_batch_seqs, whole.rows), length},
                             at::TensorOptions(device).dtype(at::kLong));
   batch_.targets = at::zeros_like(batch_.inputs);
+  batch_.longest_segment = length;
   const auto rows = batch_.inputs.size(0);  // 0: this rank has no part of any chunk
   rows_at_once_ = options.mode.measure_memory && rows > 0 ? fitting_rows() : rows;
   micro_step_.set_parts(rows > 0 ? rows / rows_at_once_ : 1);
@@ -42,7 +44,7 @@ std::int64_t TestTimeTraining::fitting_rows() {
                             [this](std::int64_t rows) {
                               const at::AutoGradMode with_gradients(true);
                               const auto ids = batch_.inputs.narrow(0, 0, rows);
-                              model_.loss(ids, ids, {}).backward();
+                              model_.loss(ids, ids, {}, whole_rows(tokens_, ids)).backward();
                               model_.collect_gradients();
                               parameters_.zero_gradients();
                             });
@@ -127,6 +129,7 @@ void TestTimeTraining::train_batch(std::int64_t begin, std::int64_t rows) {
   if (rows == batch_.inputs.size(0)) {
     batch_.inputs.copy_(inputs);
     batch_.targets.copy_(targets);
+    hold_segments(tokens_.segments(begin, rows, length, length), batch_);
     for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
       micro_step_.forward(batch_, part);
       micro_step_.backward();
@@ -134,10 +137,17 @@ void TestTimeTraining::train_batch(std::int64_t begin, std::int64_t rows) {
   } else {
     for (std::int64_t row = 0; row < rows; row += rows_at_once_) {
       const auto count = std::min(rows_at_once_, rows - row);
-      const auto part = [&](const at::Tensor& x) { return x.narrow(0, row, count).to(at::kLong); };
+      const auto of_part = [&](const at::Tensor& x) {
+        return x.narrow(0, row, count).to(at::kLong);
+      };
+      const DeviceBatch part{
+          .inputs = of_part(inputs),
+          .targets = of_part(targets),
+          .segments = tokens_.segments(begin + row * length, count, length, length),
+          .longest_segment = length};
       auto mode = mode_;
       mode.scale = static_cast<double>(count) / static_cast<double>(rows);
-      model_.loss(part(inputs), part(targets), mode).backward();
+      model_.loss(part.inputs, part.targets, mode, documents_of(part)).backward();
     }
   }
   model_.collect_gradients();

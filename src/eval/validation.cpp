@@ -96,10 +96,15 @@ bool Validation::in_long_rows() const {
          mode::segments_attention(settings_);
 }
 
+std::optional<std::int64_t> Validation::segments_bos() const {
+  if (mode::segments_no_attention(settings_)) return {};
+  return bos_id_;
+}
+
 BatchLayout Validation::layout(std::int64_t seq_len) const {
   BatchLayout layout{.seq_len = in_long_rows() ? 0 : seq_len,
                      .bytes = bytes_ && !device_bytes_ ? &*bytes_ : nullptr};
-  if (mode::segments_attention(settings_)) layout.segments = {.bos_id = bos_id_, .limit = seq_len};
+  if (const auto bos = segments_bos()) layout.segments = {.bos_id = *bos, .limit = seq_len};
   return layout;
 }
 

@@ -46,6 +46,8 @@ class Validation {
   const std::string& pattern() const { return tokens_->pattern(); }
   std::int64_t tokens() const { return predictions_; }  // predictions scored
   const std::optional<TextBytes>& bytes() const { return bytes_; }
+  // The token that attention's segments begin with; none where it crosses documents.
+  std::optional<std::int64_t> segments_bos() const;
   // How many tokens to predict are among ByteTable::unknown_ids and count 0 bytes. One that the
   // strided order scores again counts once.
   std::int64_t unknown_tokens() const { return unknown_tokens_; }

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "device/fit_rows.h"
+#include "eval/batch_documents.h"
 
 namespace tg {
 
@@ -47,13 +48,15 @@ WindowScorer::WindowScorer(const Gpt& model, const SplitTokens& tokens, std::int
       most_rows_(mode.measure_memory ? fitting_rows(rows_at_once(length, device))
                                      : rows_at_once(length, device)),
       communicator_(communicator),
-      inputs_(at::zeros({most_rows_, length}, at::TensorOptions(device).dtype(at::kLong))),
-      targets_(at::zeros({most_rows_, stride}, inputs_.options())),
-      pass_(
-          "the sliding window", {[this] {
-            losses_ = model_.token_losses(inputs_, targets_, Positions{length_ - stride_, length_});
-          }},
-          device, mode.graphs) {}
+      batch_{.inputs = at::zeros({most_rows_, length}, at::TensorOptions(device).dtype(at::kLong)),
+             .targets = at::zeros({most_rows_, stride}, at::TensorOptions(device).dtype(at::kLong)),
+             .longest_segment = length},
+      pass_("the sliding window", {[this] {
+              losses_ =
+                  model_.token_losses(batch_.inputs, batch_.targets,
+                                      Positions{length_ - stride_, length_}, documents_of(batch_));
+            }},
+            device, mode.graphs) {}
 
 std::int64_t WindowScorer::fitting_rows(std::int64_t wanted) const {
   return fit_rows(halves(wanted), kSpareBytes, device_,
@@ -61,7 +64,8 @@ std::int64_t WindowScorer::fitting_rows(std::int64_t wanted) const {
                     const auto ids =
                         at::zeros({rows, length_}, at::TensorOptions(device_).dtype(at::kLong));
                     model_.token_losses(ids, ids.narrow(1, 0, stride_),
-                                        Positions{length_ - stride_, length_});
+                                        Positions{length_ - stride_, length_},
+                                        whole_rows(tokens_, ids));
                   })
       .rows;
 }
@@ -69,16 +73,23 @@ std::int64_t WindowScorer::fitting_rows(std::int64_t wanted) const {
 at::Tensor WindowScorer::token_losses(const WindowBatch& batch) {
   const auto& [first, rows] = batch;
   const auto count = first.to - first.from;
-  const auto inputs = tokens_.inputs(first.begin, rows, length_, stride_);
-  const auto targets = tokens_.targets(first.begin + first.from, rows, count, stride_);
+  const DeviceBatch own{.inputs = tokens_.inputs(first.begin, rows, length_, stride_),
+                        .targets = tokens_.targets(first.begin + first.from, rows, count, stride_),
+                        .segments = tokens_.segments(first.begin, rows, length_, stride_),
+                        .longest_segment = length_};
   const bool usual = rows == most_rows_ && first.from == length_ - stride_ && first.to == length_;
   if (!usual || !pass_.uses_graphs()) {
     std::optional<Positions> only;
     if (count < length_) only = {first.from, first.to};
-    return model_.token_losses(inputs.to(at::kLong), targets.to(at::kLong), only);
+    return model_.token_losses(own.inputs.to(at::kLong), own.targets.to(at::kLong), only,
+                               documents_of(own));
   }
-  inputs_.copy_(inputs);
-  targets_.copy_(targets);
+  batch_.inputs.copy_(own.inputs);
+  batch_.targets.copy_(own.targets);
+  if (hold_segments(own.segments, batch_)) {
+    losses_ = at::Tensor();  // it may be in the graph's memory
+    pass_.invalidate();
+  }
   pass_.run(0);
   return losses_;
 }

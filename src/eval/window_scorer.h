@@ -4,6 +4,7 @@
 #include <span>
 
 #include "comm/communicator.h"
+#include "data/feeder.h"
 #include "device/captured_graph.h"
 #include "eval/score.h"
 #include "eval/split_tokens.h"
@@ -46,8 +47,8 @@ class WindowScorer {
   at::Device device_;
   std::int64_t most_rows_;
   Communicator& communicator_;
-  at::Tensor inputs_, targets_;  // [most_rows, length], [most_rows, stride] int64, of the graph
-  at::Tensor losses_;            // [most_rows, stride] fp32, the graph's
+  DeviceBatch batch_;  // of the graph, with targets [most_rows, stride] of what is scored
+  at::Tensor losses_;  // [most_rows, stride] fp32, the graph's
   CapturedGraph pass_;
   at::Tensor saved_;
 };

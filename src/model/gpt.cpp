@@ -195,9 +195,13 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
 }
 
 at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
-                             const std::optional<Positions>& only) const {
+                             const std::optional<Positions>& only,
+                             const std::optional<Documents>& documents) const {
   const at::NoGradGuard no_grad;
-  const auto z = linear(final_states(inputs_bt, {.only = only}), head(sizes_.vocab)).flatten(0, 1);
+  auto states =
+      final_states(inputs_bt, {.only = documents ? std::nullopt : only, .documents = documents});
+  if (documents && only) states = states.rows().narrow(1, only->from, only->count()).contiguous();
+  const auto z = linear(states, head(sizes_.vocab)).flatten(0, 1);
   return softcap_nll(z, targets_bs.flatten(), config_.logit_softcap, config_.vocab_size)
       .view(targets_bs.sizes());
 }

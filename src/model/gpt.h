@@ -58,11 +58,12 @@ class Gpt {
   at::Tensor loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                   const ForwardMode& mode, const std::optional<Documents>& documents = {}) const;
   // Cross-entropy of every target, without a gradient; inputs [B, T], targets [B, S] int64 → [B, S]
-  // fp32. S is T, or with `only` the number of these positions: the last block's queries, attention
-  // output and MLP and the head then serve no others. Like loss(), of the weights as of the last
-  // cast_weights().
+  // fp32. S is T, or with `only` the number of these positions: the head and, without `documents`,
+  // the last block's queries, attention output and MLP then serve no others. Like loss(), of the
+  // weights as of the last cast_weights().
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
-                          const std::optional<Positions>& only = {}) const;
+                          const std::optional<Positions>& only = {},
+                          const std::optional<Documents>& documents = {}) const;
   // Softcapped logits, without a gradient, of the positions `only`: inputs [B, T] int64 →
   // [B, S, V] fp32. RoPE is that of rows of `context` ≥ T tokens.
   at::Tensor logits(const at::Tensor& inputs_bt, const Positions& only, std::int64_t context) const;

@@ -39,7 +39,7 @@ const SplitTokens& FinalScores::tokens() {
     const auto longest = std::max(eval_length(settings_), settings_.run.train_seq_len.last());
     const auto& bytes = validation_.bytes();
     tokens_.emplace(source_, validation_.tokens(), longest, bytes ? &*bytes : nullptr,
-                    machine_.device);
+                    validation_.segments_bos(), machine_.device);
   }
   return *tokens_;
 }

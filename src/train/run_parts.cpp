@@ -21,17 +21,18 @@ bool is_training(ModelUse use) {
   return use == ModelUse::training || use == ModelUse::resuming;
 }
 
-ParameterTable parameters_for(ModelUse use, const Settings& settings, const Machine& machine) {
+ParameterTable parameters_for(ModelUse use, const Settings& settings, const Machine& machine,
+                              Communicator& communicator) {
   switch (use) {
     case ModelUse::training:
-      return initial_weights(settings, machine);
+      return initial_weights(settings, machine, communicator);
     case ModelUse::resuming:
       return drawn_weights(settings, machine);
     case ModelUse::test_time_training:
     case ModelUse::inference:
       break;
   }
-  return trained_weights(settings, machine);
+  return trained_weights(settings, machine, communicator);
 }
 
 // Of resolve_bos_id(); read by the smear gate alone.
@@ -43,7 +44,7 @@ std::int64_t resolved_bos_id(const Settings& settings) {
 ParameterTable load_parameters(const Settings& settings, const Machine& machine,
                                Communicator& communicator, ModelUse use) {
   const PeerWatch::Work making(communicator.watch(), "making the initial weights");
-  auto parameters = parameters_for(use, settings, machine);
+  auto parameters = parameters_for(use, settings, machine, communicator);
   if (use == ModelUse::inference) {
     for (auto row : parameters.rows()) row.value.requires_grad_(false);
   }

@@ -103,7 +103,7 @@ struct Bench {
         machine(where),
         tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size),
                            {.threads = where.cores})),
-        table(initial_weights(settings, machine)),
+        table(initial_weights(settings, machine, alone)),
         model(settings.model, table, {.compute = machine.compute, .padding = machine.padding}),
         optimizer(table, settings.optim, {.matrices = machine.matrices}, alone) {}
 

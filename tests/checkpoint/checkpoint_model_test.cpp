@@ -6,6 +6,8 @@
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/host_snapshot.h"
+#include "checkpoint/model_files.h"
+#include "checkpoint/model_path.h"
 #include "tests/files/testing.h"
 #include "tests/train/train_steps.h"
 #include "train/run_state.h"
@@ -130,6 +132,30 @@ TEST_F(CheckpointModelTest, TheNewestValidOneIsTaken) {
                "expected a valid checkpoint, found none (");
   expect_error([&] { read_newest_model(dir / "none", WeightsChoice::automatic); },
                ExitCode::missing_input, "expected a valid checkpoint, found none");
+}
+
+// As a run with KEEP=1 does that goes on.
+TEST_F(CheckpointModelTest, ANewestOneIsTheSameOnEveryRankThoughTheChosenOneIsGone) {
+  train([](auto& averaging) { averaging.ema_enabled = true; }, 2);
+  const auto newest = read_newest_model(root(), WeightsChoice::automatic).weights;
+  fs::copy(root(), dir / "damaged", fs::copy_options::recursive);
+  for (const int step : {1, 2})
+    write_file(checkpoint_folder(dir / "damaged", step) + "/rank-0", "");
+  settings.runtime.init_from = dir.path();
+  as_ranks(2, [&](Communicator& communicator) {
+    auto of_rank = settings;
+    choose_model(of_rank, communicator);
+    communicator.barrier();
+    if (communicator.rank() == 0) {
+      save(3, 2);
+      prune_checkpoints(root(), 1);
+    } else {
+      of_rank.runtime.init_from = dir / "damaged";  // rank 0 alone reads
+    }
+    communicator.barrier();
+    const auto table = trained_weights(of_rank, {}, communicator);
+    for (const auto& [name, value] : newest) EXPECT_TRUE(table[name].detach().equal(value)) << name;
+  });
 }
 
 }  // namespace

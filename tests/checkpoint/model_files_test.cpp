@@ -25,13 +25,14 @@ class ModelFilesTest : public testing::Test {
   ModelFilesTest() : trained(test::random_parameters(test::tiny_switches(), at::kFloat, 3)) {}
 
   void expect_trained(const ParameterTable& table, bool with_heads) const {
-    const auto drawn = initial_weights(settings_with(), {});
+    const auto drawn = initial_weights(settings_with(), {}, alone);
     for (const auto& row : table.rows()) {
       const auto& expected = with_heads || !is_mtp_head(row.name) ? trained : drawn;
       EXPECT_TRUE(test::is_same(row.value.detach(), expected[row.name].detach())) << row.name;
     }
   }
 
+  mutable Communicator alone;
   test::TempDir dir;
   ParameterTable trained;
 };
@@ -50,13 +51,13 @@ TEST_F(ModelFilesTest, BothFilesHoldEveryParameterButTheMultiTokenHeads) {
 
 TEST_F(ModelFilesTest, AnExportedModelLeavesTheMultiTokenHeadsAtTheirInitialWeights) {
   write_model(trained, dir.path());
-  const auto table = initial_weights(settings_with(dir / "final_model.safetensors"), {});
+  const auto table = initial_weights(settings_with(dir / "final_model.safetensors"), {}, alone);
   expect_trained(table, /*with_heads=*/false);
 }
 
 TEST_F(ModelFilesTest, AWholeModelBringsItsMultiTokenHeads) {
   save_safetensors(dir / "whole.safetensors", trained.named_values());
-  const auto table = initial_weights(settings_with(dir / "whole.safetensors"), {});
+  const auto table = initial_weights(settings_with(dir / "whole.safetensors"), {}, alone);
   expect_trained(table, /*with_heads=*/true);
 }
 
@@ -65,7 +66,7 @@ TEST_F(ModelFilesTest, SomeOfTheMultiTokenHeadsAreNeitherOfTheTwo) {
   some.pop_back();
   save_safetensors(dir / "some.safetensors", some);
   try {
-    initial_weights(settings_with(dir / "some.safetensors"), {});
+    initial_weights(settings_with(dir / "some.safetensors"), {}, alone);
     ADD_FAILURE() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::bad_data);
@@ -80,7 +81,7 @@ TEST_F(ModelFilesTest, TheSettingsReachTheTable) {
   settings.optim.tied_embed_init_std = 0.5;
   settings.averaging.control_tensor_name_patterns = {"qo_bank"};
   settings.runtime.record_quirks = true;
-  const auto table = initial_weights(settings, {});
+  const auto table = initial_weights(settings, {}, alone);
   // Of 960 draws: within 10 %.
   EXPECT_NEAR(table["tok_emb.weight"].detach().std().item<double>(), 0.5, 0.05);
   for (const auto& row : table.rows()) {

@@ -127,6 +127,9 @@ TEST(MakeShardsFromTokens, RefusesOtherFilesInOneLineAndWritesNothing) {
       {"a.npy", good, "at token 2 (expected 0 to 2, found 3)", "--vocab-size 3"},
       {"a.npy", npy("<u2", "(1,)", std::string("\0\2", 2)),
        "at token 0 (expected 0 to 511, found 512)", "--tokenizer " + kModel},
+      {"my_val_bytes_000000.bin", test::shard_bytes(test::counting(30)),
+       "my_val_bytes_000000.bin: a byte sidecar by its name (expected token ids, found bytes of "
+       "text)"},
       {"val.npy", good, "no training tokens"},
       {"a.npy", good, "no validation tokens"},
   };

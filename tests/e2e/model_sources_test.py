@@ -138,7 +138,7 @@ class FoldersTest(SourcesTest):
         self.assertEqual(final, by_step)
         self.assertNotEqual(final, raw)
         self.assertAlmostEqual(final[0], two[0], delta=1e-5)
-        self.assertIn("step-00000008: the average (EMA) of the weights", (self.folder / "from4" / "log.txt").read_text())
+        self.assertIn("step-00000008; the average (EMA) of the weights", (self.folder / "from4" / "log.txt").read_text())
 
     def test_a_run_resumes_without_the_model_it_began_with(self):
         model = self.copied("gone")
@@ -164,7 +164,7 @@ class FoldersTest(SourcesTest):
                 self.assertGreater(len(models), 1)  # it went on meanwhile
                 self.prints("inspect", run)
                 self.val_line(run, through=mpirun(2))
-                self.assertRegex(self.errors, r"running: the model is .*step-\d{8}\n")
+                self.assertRegex(self.errors, r"running/checkpoints: the newest checkpoint, .*step-\d{8}; the average")
                 self.assertIsNone(process.poll())
             finally:
                 process.kill()

@@ -62,6 +62,26 @@ TEST(Continuations, HaveTheLogProbabilityThatEachHasAlone) {
   }
 }
 
+// A row is one document: nothing of it is hidden where BOS begins it.
+TEST(Continuations, BehindBosScoreAsADocumentDoes) {
+  const TestModel model(test::tiny_record());
+  constexpr std::uint16_t kBos = 1;
+  auto rows = random_continuations(40, 50, kVocab, 5);
+  for (auto& row : rows) {
+    std::ranges::replace(row.ids, kBos, std::uint16_t{2});
+    row.ids.insert(row.ids.begin(), kBos);
+  }
+  const auto scores = scores_of(model.gpt, rows, 64, kPieces);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const std::vector<std::int64_t> wide(rows[i].ids.begin(), rows[i].ids.end());
+    const auto ids = at::tensor(wide, at::kLong).unsqueeze(0);
+    const auto inputs = ids.slice(1, 0, -1);
+    const auto losses = model.gpt.token_losses(inputs, ids.slice(1, 1), {},
+                                               documents_in(inputs.eq(kBos), at::kCPU));
+    EXPECT_NEAR(scores[i].log_probability, last_sum(losses[0], rows[i].scored), kTolerance) << i;
+  }
+}
+
 TEST(Continuations, AreGreedyWhereEveryTokenIsTheLikeliestPiece) {
   const TestModel model(test::tiny_speedrun());
   auto rows = random_continuations(60, 6, kVocab, 2);

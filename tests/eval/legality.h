@@ -38,8 +38,9 @@ inline Tokens random_tokens(std::int64_t count, std::int64_t vocab, std::uint64_
 }
 
 // All of `tokens` but the last predict the next one.
-inline SplitTokens split_of(const Tokens& tokens, std::int64_t length, at::Device device) {
-  return {ListedTokens(tokens), std::ssize(tokens) - 1, length, nullptr, device};
+inline SplitTokens split_of(const Tokens& tokens, std::int64_t length, at::Device device,
+                            std::optional<std::int64_t> bos_id = {}) {
+  return {ListedTokens(tokens), std::ssize(tokens) - 1, length, nullptr, bos_id, device};
 }
 
 // Every token's nll in fp32, and the score.
@@ -49,9 +50,10 @@ struct TokenScores {
 };
 
 inline TokenScores window_scores(const Gpt& model, const Tokens& tokens,
-                                 const WindowOptions& options, at::Device device, bool graphs) {
+                                 const WindowOptions& options, at::Device device, bool graphs,
+                                 std::optional<std::int64_t> bos_id = {}) {
   Communicator alone;
-  const auto split = split_of(tokens, options.length, device);
+  const auto split = split_of(tokens, options.length, device, bos_id);
   WindowScorer scorer(model, split, options.length, options.stride, device, {.graphs = graphs},
                       alone);
   const auto losses = at::zeros({split.predictions()}, at::TensorOptions(device));
@@ -64,8 +66,8 @@ inline TokenScores window_scores(const Gpt& model, const Tokens& tokens,
 // Changes the parameters.
 inline TokenScores ttt_scores(Gpt& model, const ParameterTable& table, const Tokens& tokens,
                               const TttOptions& options, at::Device device,
-                              Communicator& communicator) {
-  const auto split = split_of(tokens, options.windows.length, device);
+                              Communicator& communicator, std::optional<std::int64_t> bos_id = {}) {
+  const auto split = split_of(tokens, options.windows.length, device, bos_id);
   TestTimeTraining training(model, table, split, options, device, communicator);
   const auto losses = at::zeros({split.predictions()}, at::TensorOptions(device));
   training.save_token_losses(losses);

@@ -32,13 +32,16 @@ struct GpuModel {
   Gpt gpt;
 };
 
-std::vector<double> losses_of_windows(const Tokens& tokens) {
+using BosId = std::optional<std::int64_t>;
+constexpr BosId kBos = 1;
+
+std::vector<double> losses_of_windows(const Tokens& tokens, BosId bos_id) {
   const GpuModel model;
   const WindowOptions options{.length = kLength, .stride = kStride};
-  return test::window_scores(model.gpt, tokens, options, at::kCUDA, /*graphs=*/true).losses;
+  return test::window_scores(model.gpt, tokens, options, at::kCUDA, /*graphs=*/true, bos_id).losses;
 }
 
-std::vector<double> losses_of_ttt(const Tokens& tokens, double lr) {
+std::vector<double> losses_of_ttt(const Tokens& tokens, double lr, BosId bos_id = {}) {
   GpuModel model;
   TttOptions options;
   options.windows = {.length = kLength, .stride = kStride};
@@ -47,7 +50,7 @@ std::vector<double> losses_of_ttt(const Tokens& tokens, double lr) {
   options.config.ttt_chunk_tokens = kChunk;
   options.config.ttt_freeze_blocks = 1;
   Communicator alone;
-  return test::ttt_scores(model.gpt, model.table, tokens, options, at::kCUDA, alone).losses;
+  return test::ttt_scores(model.gpt, model.table, tokens, options, at::kCUDA, alone, bos_id).losses;
 }
 
 class LegalityGpu : public test::OnGpu<> {
@@ -70,14 +73,19 @@ class LegalityGpu : public test::OnGpu<> {
 };
 
 TEST_F(LegalityGpu, NoWindowsScoreChangesWhenLaterTokensDo) {
-  test::expect_no_score_sees_later_tokens(
-      tokens_, kVocab, {1, 255, 256, 257, 20000, 40001, kPredictions}, losses_of_windows);
+  for (const auto& bos_id : {BosId(), kBos}) {
+    test::expect_no_score_sees_later_tokens(
+        tokens_, kVocab, {1, 255, 256, 257, 20000, 40001, kPredictions},
+        [&](const Tokens& tokens) { return losses_of_windows(tokens, bos_id); });
+  }
 }
 
 TEST_F(LegalityGpu, NoScoreOfTestTimeTrainingChangesWhenLaterTokensDo) {
-  test::expect_no_score_sees_later_tokens(
-      tokens_, kVocab, {100, kChunk, kChunk + 1, 20000, 2 * kChunk, 40001},
-      [](const Tokens& tokens) { return losses_of_ttt(tokens, kLr); });
+  for (const auto& bos_id : {BosId(), kBos}) {
+    test::expect_no_score_sees_later_tokens(
+        tokens_, kVocab, {100, kChunk, kChunk + 1, 20000, 2 * kChunk, 40001},
+        [&](const Tokens& tokens) { return losses_of_ttt(tokens, kLr, bos_id); });
+  }
 }
 
 TEST_F(LegalityGpu, AChunkIsScoredBeforeTheUpdatesThatItMakes) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "data/segments.h"
+#include "eval/batch_documents.h"
 #include "eval/generate.h"
 #include "eval/sliding_window.h"
 #include "tests/comm/ranks.h"
@@ -15,9 +16,9 @@ namespace tg {
 namespace {
 
 constexpr int kVocab = 40;
-constexpr std::int64_t kBos = 0;
 constexpr std::int64_t kLength = 16, kStride = 5, kPredictions = 160;
 constexpr double kTolerance = 1e-10;
+constexpr int kBos = 1;  // begins a document
 
 using test::Tokens;
 
@@ -142,13 +143,19 @@ TEST(Decoding, TakesTheRopeOfTheContextThatAttentionSpans) {
   EXPECT_FALSE(test::is_close(logits(1536, 0), logits(40, 0), 0, 1e-5));
 }
 
+std::optional<Documents> bos_documents(const at::Tensor& inputs, bool documents) {
+  if (!documents) return {};
+  return documents_in(inputs.eq(kBos), at::kCPU);
+}
+
 // Every token's nll as the window that scores it gives it.
 std::vector<double> window_losses(const Gpt& gpt, const Tokens& tokens,
-                                  std::span<const Window> windows) {
+                                  std::span<const Window> windows, bool documents = false) {
   std::vector<double> losses(kPredictions);
   for (const auto& [begin, from, to] : windows) {
-    const auto nll =
-        test::values_of(gpt.token_losses(row(tokens, begin, to), row(tokens, begin + 1, to)));
+    const auto inputs = row(tokens, begin, to);
+    const auto nll = test::values_of(
+        gpt.token_losses(inputs, row(tokens, begin + 1, to), {}, bos_documents(inputs, documents)));
     std::copy(nll.begin() + from, nll.begin() + to, losses.begin() + begin + from);
   }
   return losses;
@@ -177,9 +184,77 @@ TEST(SlidingWindow, IsTheMeanOfEveryWindowsOwnTokensOnAnyNumberOfRanks) {
   }
 }
 
+// The speedrun reads no token before the own one but by attention.
+TEST(SlidingWindow, OfDocumentsLosesWhatEachSegmentLosesAlone) {
+  const TestModel model(test::tiny_speedrun());
+  const auto tokens = random_tokens(4);
+  for (const std::int64_t stride : {3, 5, 16}) {
+    for (const bool rescores : {false, true}) {
+      const WindowOptions options{.length = kLength, .stride = stride, .rescore_tail = rescores};
+      const auto scores = test::window_scores(model.gpt, tokens, options, at::kCPU,
+                                              /*graphs=*/false, kBos);
+      std::vector<double> alone(kPredictions);
+      double sum = 0, count = 0;
+      int segments = 0;
+      for (const auto& [begin, from, to] : sliding_windows(kPredictions, options)) {
+        for (auto first = begin; first < begin + to; ++segments) {
+          auto end = first + 1;
+          while (end < begin + to && tokens[static_cast<std::size_t>(end)] != kBos) ++end;
+          const auto nll = test::values_of(model.gpt.token_losses(
+              row(tokens, first, end - first), row(tokens, first + 1, end - first)));
+          for (auto t = std::max(first, begin + from); t < end; ++t) {
+            alone[static_cast<std::size_t>(t)] = nll[static_cast<std::size_t>(t - first)];
+            sum += alone[static_cast<std::size_t>(t)], ++count;
+          }
+          first = end;
+        }
+      }
+      ASSERT_GT(segments, kPredictions / stride);
+      EXPECT_NEAR(scores.score.loss, sum / count, kTolerance) << stride;
+      for (std::size_t t = 0; t < alone.size(); ++t)
+        EXPECT_NEAR(scores.losses[t], alone[t], 1e-6) << t;  // saved in fp32
+    }
+  }
+}
+
+// What a captured graph reads.
+TEST(HeldSegments, StayAtOneAddressUntilMoreComeThanThereIsRoomFor) {
+  DeviceBatch batch{.inputs = at::zeros({2, 100}, at::kLong), .targets = {}};
+  const auto held = [&](std::int64_t segments) {
+    const auto own = at::cat({at::arange(segments, at::kInt), at::tensor({200}, at::kInt)});
+    const bool moved = hold_segments(own, batch);
+    EXPECT_TRUE(batch.segments.narrow(0, 0, segments + 1).equal(own));
+    EXPECT_TRUE(batch.segments.slice(0, segments).eq(200).all().item<bool>());
+    return moved;
+  };
+  EXPECT_TRUE(held(3));
+  EXPECT_FALSE(held(64));
+  EXPECT_FALSE(held(2));
+  EXPECT_TRUE(held(65));
+  EXPECT_FALSE(held(128));
+  EXPECT_FALSE(hold_segments({}, batch));
+}
+
+TEST(SlidingWindow, OfDocumentsHasTheSameScoreOnAnyNumberOfRanks) {
+  const auto tokens = random_tokens(4);
+  const WindowOptions options{.length = kLength, .stride = kStride};
+  const double expected = mean(window_losses(TestModel(test::tiny_record()).gpt, tokens,
+                                             sliding_windows(kPredictions, options), true));
+  for (const int world : {1, 3}) {
+    test::as_ranks(world, [&](Communicator& communicator) {
+      TestModel model(test::tiny_record());
+      const auto split = test::split_of(tokens, kLength, at::kCPU, kBos);
+      const auto score = sliding_window_score(model.gpt, split, options, at::kCPU,
+                                              {.graphs = false}, communicator);
+      EXPECT_NEAR(score.loss, expected, kTolerance) << world << " ranks";
+    });
+  }
+}
+
 // Sliding windows over the split count so many bytes in all.
 void expect_bytes(const Tokens& tokens, const TextBytes& counting, double bytes) {
-  const SplitTokens split(test::ListedTokens(tokens), kPredictions, kLength, &counting, at::kCPU);
+  const SplitTokens split(test::ListedTokens(tokens), kPredictions, kLength, &counting, {},
+                          at::kCPU);
   for (const int world : {1, 3}) {
     test::as_ranks(world, [&](Communicator& communicator) {
       TestModel model(test::tiny_record());
@@ -216,10 +291,14 @@ TEST(SlidingWindow, CountsTheBytesOfASidecar) {
 TEST(SlidingWindow, NoScoreChangesWhenLaterTokensDo) {
   const TestModel model(test::tiny_record());
   const WindowOptions options{.length = kLength, .stride = kStride};
-  test::expect_no_score_sees_later_tokens(
-      random_tokens(9), kVocab, {1, 15, 16, 17, 21, 150, kPredictions}, [&](const Tokens& tokens) {
-        return test::window_scores(model.gpt, tokens, options, at::kCPU, /*graphs=*/false).losses;
-      });
+  for (const auto& bos : {std::optional<std::int64_t>(), std::optional<std::int64_t>(kBos)}) {
+    test::expect_no_score_sees_later_tokens(
+        random_tokens(9), kVocab, {1, 15, 16, 17, 21, 150, kPredictions},
+        [&](const Tokens& tokens) {
+          return test::window_scores(model.gpt, tokens, options, at::kCPU, /*graphs=*/false, bos)
+              .losses;
+        });
+  }
 }
 
 TttOptions ttt_options() {
@@ -238,15 +317,17 @@ struct TttRun {
   Score score;
   ParameterTable table;
 };
-TttRun run_ttt(const Tokens& tokens, const TttOptions& options, Communicator& communicator) {
+TttRun run_ttt(const Tokens& tokens, const TttOptions& options, Communicator& communicator,
+               std::optional<std::int64_t> bos_id = {}) {
   TestModel model(test::tiny_record());
   auto [losses, score] =
-      test::ttt_scores(model.gpt, model.table, tokens, options, at::kCPU, communicator);
+      test::ttt_scores(model.gpt, model.table, tokens, options, at::kCPU, communicator, bos_id);
   return {std::move(losses), score, std::move(model.table)};
 }
-TttRun run_ttt(const Tokens& tokens, const TttOptions& options) {
+TttRun run_ttt(const Tokens& tokens, const TttOptions& options,
+               std::optional<std::int64_t> bos_id = {}) {
   Communicator alone;
-  return run_ttt(tokens, options, alone);
+  return run_ttt(tokens, options, alone, bos_id);
 }
 
 TEST(TestTimeTrainingTest, NoScoreChangesWhenLaterTokensDo) {
@@ -256,17 +337,19 @@ TEST(TestTimeTrainingTest, NoScoreChangesWhenLaterTokensDo) {
 }
 
 // The chunks scored and trained on one after the other, with autograd and a loop of SGD.
-TEST(TestTimeTrainingTest, EveryChunkIsScoredByTheModelThatEarlierChunksTrained) {
+void expect_chunks_scored_and_trained_on(bool documents) {
   const auto tokens = random_tokens(6);
   auto options = ttt_options();
   options.config.ttt_freeze_blocks = 0;
-  const auto run = run_ttt(tokens, options);
+  std::optional<std::int64_t> bos;
+  if (documents) bos = kBos;
+  const auto run = run_ttt(tokens, options, bos);
 
   TestModel model(test::tiny_record());
   const auto chunks = windows_of_chunks(kPredictions, options.windows, 64);
   std::map<std::string, at::Tensor> momentum;
   for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    const auto expected = window_losses(model.gpt, tokens, chunks[chunk]);
+    const auto expected = window_losses(model.gpt, tokens, chunks[chunk], documents);
     for (const auto& window : chunks[chunk]) {
       for (auto t = window.begin + window.from; t < window.begin + window.to; ++t) {
         const auto at = static_cast<std::size_t>(t);
@@ -279,9 +362,10 @@ TEST(TestTimeTrainingTest, EveryChunkIsScoredByTheModelThatEarlierChunksTrained)
       for (const auto& [first, rows] : {std::pair{0, 3}, std::pair{3, 1}}) {
         const auto begin = static_cast<std::int64_t>(chunk) * 64 + first * kLength;
         const auto ids = row(tokens, begin, rows * kLength + 1);
+        const auto inputs = ids.narrow(1, 0, rows * kLength).view({rows, kLength});
         model.gpt
-            .loss(ids.narrow(1, 0, rows * kLength).view({rows, kLength}),
-                  ids.narrow(1, 1, rows * kLength).view({rows, kLength}), {})
+            .loss(inputs, ids.narrow(1, 1, rows * kLength).view({rows, kLength}), {},
+                  bos_documents(inputs, documents))
             .backward();
         model.gpt.collect_gradients();
         const at::NoGradGuard no_grad;
@@ -302,6 +386,13 @@ TEST(TestTimeTrainingTest, EveryChunkIsScoredByTheModelThatEarlierChunksTrained)
       }
     }
   }
+}
+
+TEST(TestTimeTrainingTest, EveryChunkIsScoredByTheModelThatEarlierChunksTrained) {
+  expect_chunks_scored_and_trained_on(/*documents=*/false);
+}
+TEST(TestTimeTrainingTest, OfDocumentsSeesNoOtherInScoresAndUpdates) {
+  expect_chunks_scored_and_trained_on(/*documents=*/true);
 }
 
 TEST(TestTimeTrainingTest, LeavesTheFirstBlocksAloneAndTheirSlicesOfTheBanks) {

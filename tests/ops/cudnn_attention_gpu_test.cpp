@@ -1,10 +1,9 @@
 // ops/attention/cudnn_attention.h against FlashAttention, which the other tests hold against the
 // formula.
-#include "ops/attention/cudnn_attention.h"
-
 #include <ATen/cuda/CUDAGraph.h>
 
 #include "ops/attention/attention.h"
+#include "ops/attention/cudnn_attention.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/tensors.h"
 
@@ -35,15 +34,17 @@ class CudnnAttentionGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const auto& of = GetParam();
     const std::int64_t tokens = offsets_of(of.lengths).back();
     // q, k and v are parts of one projection.
-    const auto qkv = test::normal({of.rows, tokens / of.rows, of.heads + 2 * of.kv_heads, of.head_dim},
-                                  1, of.dtype)
-                         .to(test::kGpu);
+    const auto qkv =
+        test::normal({of.rows, tokens / of.rows, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
+                     of.dtype)
+            .to(test::kGpu);
     if (!use_hopper_kernels(qkv)) GTEST_SKIP() << "no Hopper GPU";
     q = qkv.narrow(2, 0, of.heads);
     k = qkv.narrow(2, of.heads, of.kv_heads);
     v = qkv.narrow(2, of.heads + of.kv_heads, of.kv_heads);
-    documents = documents_at(at::tensor(offsets_of(of.lengths), at::kInt).to(test::kGpu), of.rows,
-                             tokens / of.rows, *std::max_element(of.lengths.begin(), of.lengths.end()));
+    documents =
+        documents_at(at::tensor(offsets_of(of.lengths), at::kInt).to(test::kGpu), of.rows,
+                     tokens / of.rows, *std::max_element(of.lengths.begin(), of.lengths.end()));
   }
 
   // Of documents as they are now.
@@ -87,12 +88,11 @@ TEST_P(CudnnAttentionGpu, ReplaysForOtherDocuments) {
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudnnAttentionGpu,
-    ::testing::Values(
-        Case{"OneRow", 1, 8, 4, 64, 0, {1, 63, 64, 65, 0, 2048, 0, 319}},
-        Case{"OneRowOfWideHeads", 1, 6, 6, 128, 0, {1, 63, 64, 65, 0, 2048, 0, 319}},
-        Case{"Rows", 2, 4, 2, 64, 0, {500, 0, 12, 100, 400, 12}},
-        Case{"Window", 1, 4, 4, 64, 100, {1, 63, 64, 65, 0, 2048, 0, 319}},
-        Case{"Fp16", 1, 4, 1, 64, 0, {1, 63, 64, 65, 0, 1024, 0, 319}, at::kHalf}),
+    ::testing::Values(Case{"OneRow", 1, 8, 4, 64, 0, {1, 63, 64, 65, 0, 2048, 0, 319}},
+                      Case{"OneRowOfWideHeads", 1, 6, 6, 128, 0, {1, 63, 64, 65, 0, 2048, 0, 319}},
+                      Case{"Rows", 2, 4, 2, 64, 0, {500, 0, 12, 100, 400, 12}},
+                      Case{"Window", 1, 4, 4, 64, 100, {1, 63, 64, 65, 0, 2048, 0, 319}},
+                      Case{"Fp16", 1, 4, 1, 64, 0, {1, 63, 64, 65, 0, 1024, 0, 319}, at::kHalf}),
     [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace

@@ -103,6 +103,23 @@ TEST(TrainStep, PartsOfAMicroBatchGiveTheSameStepsOnAnyNumberOfRanksAndReadTheSa
   }
 }
 
+TEST(TrainStep, PartsOfAMicroBatchHaveTheSegmentsOfTheirOwnRows) {
+  auto settings = test::tiny_settings(test::tiny_record());
+  settings.run.train_batch_tokens = 8 * 6 * 8;
+  settings.data.bos_id = {.count = 0};  // the likeliest of the synthetic tokens
+  Communicator alone;
+  test::TrainingRank across(settings, alone);
+  settings.data.document_attention = DocumentAttentionChoice::on;
+  test::TrainingRank once(settings, alone), cut(settings, alone);
+  cut.set_parts(3);
+  for (int step = 0; step < 2; ++step) {
+    const auto expected = once.step(), found = cut.step();
+    EXPECT_GT(std::abs(across.step().loss - expected.loss), 1e-3);
+    EXPECT_NEAR(found.loss, expected.loss, 1e-5 * expected.loss) << step;
+    EXPECT_NEAR(found.grad_norm, expected.grad_norm, 1e-4 * expected.grad_norm) << step;
+  }
+}
+
 // What is run to measure memory leaves no trace but zeros.
 TEST(TrainStep, RehearsalsChangeNeitherWeightsNorLaterSteps) {
   auto settings = test::tiny_settings(test::tiny_switches());

@@ -194,9 +194,8 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
   auto status =
       plan.graph->execute(at::native::getCudnnHandle(), tensors, plan.workspace.data_ptr());
   REQUIRE(status.is_good(), ExitCode::internal, "cuDNN's attention: {}", status.get_message());
-  return AttentionForward{
-      y.view(q_bthd.sizes()),
-      logsumexp.view({heads, q_bthd.size(0), q_bthd.size(1)}).transpose(0, 1)};
+  return AttentionForward{y.view(q_bthd.sizes()),
+                          logsumexp.view({heads, q_bthd.size(0), q_bthd.size(1)}).transpose(0, 1)};
 }
 
 }  // namespace tg

@@ -11,7 +11,7 @@ struct Sequences {
 };
 
 AttentionForward run(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, double scale,
-                   const Sequences& of, std::int64_t window) {
+                     const Sequences& of, std::int64_t window) {
   std::optional<std::int64_t> keys_before, keys_behind;
   if (window > 0) keys_before = window - 1, keys_behind = 0;
   const auto results = at::_flash_attention_forward(
@@ -23,8 +23,8 @@ AttentionForward run(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 }  // namespace
 
 AttentionForward flash_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               double scale, const std::optional<Documents>& documents,
-                               std::int64_t window) {
+                                 double scale, const std::optional<Documents>& documents,
+                                 std::int64_t window) {
   // Its causal mask ends with the last key for the last query, unlike scaled_dot_product's.
   if (!documents) return run(q, k, v, scale, {{}, q.size(1), k.size(1)}, window);
   const Sequences sequences{documents->offsets, documents->longest, documents->longest};
