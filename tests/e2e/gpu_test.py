@@ -112,6 +112,22 @@ class GpuTest(RunTest):
             for step, (loss, exact) in enumerate(zip(found, expected, strict=True), 1):
                 self.assertAlmostEqual(loss, exact, delta=0.02 * exact, msg=f"FP8={parts} step {step}")
 
+    def test_a_tied_head_of_8192_columns_trains_captured_as_launched_and_as_on_the_cpu(self):
+        wide = dict(VOCAB_SIZE=8192, TOKENIZER_PATH="", MODEL_DIM=128, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=12,
+                    SMEAR_GATE=0, SMEAR_GATE_ENABLED=1, DETERMINISTIC=1)
+        exact = train_losses(self.train(output="cpu", DEVICE="cpu", COMPUTE_DTYPE="fp32", **wide))
+        for fp8, kernel, delta in ((1, "hopper_fp8", 0.03), (0, "hopper", 5e-3)):
+            captured = self.train(output=kernel, DEVICE="cuda", FP8=fp8, **wide)
+            if any("needs an H100" in line for line in self.warnings):
+                self.skipTest("no Hopper GPU")
+            self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+            kernels = next(line for line in self.lines if line.startswith("kernels:"))
+            self.assertTrue(kernels.endswith(f" head:{kernel}"), kernels)
+            launched = self.train(output=f"{kernel}-launched", DEVICE="cuda", FP8=fp8, GRAPHS=0, **wide)
+            self.assertEqual(train_losses(captured), train_losses(launched))
+            for step, (found, expected) in enumerate(zip(train_losses(captured), exact, strict=True), 1):
+                self.assertAlmostEqual(found, expected, delta=delta * expected, msg=f"FP8={fp8} step {step}")
+
     def test_an_overflow_in_fp16_is_survived_captured_and_launched_bit_for_bit(self):
         chosen = dict(DEVICE="cuda", COMPUTE_DTYPE="fp16", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, WARMUP_STEPS=0,
                       MTP_NUM_HEADS=1, MTP_LOSS_WEIGHT=30000, GRAD_CLIP_NORM=0.3, ITERATIONS=40)

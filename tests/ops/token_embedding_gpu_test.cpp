@@ -134,10 +134,12 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
 TEST_P(TokenEmbeddingGpu, UnsupportedWidthsRunAsTheReference) {
   const auto dtype = GetParam();
   const double rounding = dtype == at::kFloat ? 0x1p-20 : dtype == at::kHalf ? 0x1p-8 : 0x1p-5;
-  for (const std::int64_t width : {30, 2048}) {
-    const Inputs inputs({.batch = 2, .length = 9, .width = width}, dtype);
+  for (const Shape& shape : {Shape{.batch = 2, .length = 9, .width = 30},
+                             {.batch = 2, .length = 9, .width = 2048},
+                             {.batch = 2, .length = 9, .width = 512, .window = 129}}) {
+    const Inputs inputs(shape, dtype);
     const auto found = inputs.run(test::kGpu, dtype), exact = inputs.run(at::kCPU, at::kDouble);
-    EXPECT_TRUE(test::is_close(found.y.cpu(), exact.y, rounding, rounding)) << width;
+    EXPECT_TRUE(test::is_close(found.y.cpu(), exact.y, rounding, rounding)) << shape.width;
   }
 }
 
@@ -183,26 +185,28 @@ TEST_P(TokenEmbeddingGpu, OnlyRequestedGradientsOfAGatedSmearAreComputed) {
 }
 
 TEST_P(TokenEmbeddingGpu, TheTablesGradientAccumulatesWhereAskedTo) {
-  const Inputs inputs({.batch = 3, .length = 100, .width = 512}, GetParam());
-  const auto dy = inputs.dy.to(test::kGpu);
-  TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu).set_requires_grad(true),
-                    .ids_bt = inputs.ids.to(test::kGpu),
-                    .bigram_btd = inputs.bigram.to(test::kGpu),
-                    .bigram_scale = inputs.scale.to(test::kGpu),
-                    .smear_gate_d = inputs.gate.to(test::kGpu)};
-  token_embedding(of).backward(dy);
-  const auto sum = at::ones({60, 512}, test::kGpu);
-  auto expected = sum.clone();
-  // As the leaf has it, which rounds it to its dtype.
-  expected.slice(0, 0, 50).add_(of.table_vd.grad(), 2);
-  of.table_vd = of.table_vd.detach().set_requires_grad(true);
-  of.table_gradient_vd = sum;
-  for (int i = 0; i < 2; ++i) token_embedding(of).backward(dy);
-  EXPECT_FALSE(of.table_vd.grad().defined());
-  const double rounding = GetParam() == at::kFloat  ? 0x1p-20
-                          : GetParam() == at::kHalf ? 0x1p-10
-                                                    : 0x1p-7;
-  EXPECT_TRUE(test::is_close(sum.cpu(), expected.cpu(), rounding, rounding));
+  for (const std::int64_t width : {512, 2048}) {  // by the kernel and the reference
+    const Inputs inputs({.batch = 3, .length = 100, .width = width}, GetParam());
+    const auto dy = inputs.dy.to(test::kGpu);
+    TokenEmbedding of{.table_vd = inputs.table.to(test::kGpu).set_requires_grad(true),
+                      .ids_bt = inputs.ids.to(test::kGpu),
+                      .bigram_btd = inputs.bigram.to(test::kGpu),
+                      .bigram_scale = inputs.scale.to(test::kGpu),
+                      .smear_gate_d = inputs.gate.to(test::kGpu)};
+    token_embedding(of).backward(dy);
+    const auto sum = at::ones({60, width}, test::kGpu);
+    auto expected = sum.clone();
+    // As the leaf has it, which rounds it to its dtype.
+    expected.slice(0, 0, 50).add_(of.table_vd.grad(), 2);
+    of.table_vd = of.table_vd.detach().set_requires_grad(true);
+    of.table_gradient_vd = sum;
+    for (int i = 0; i < 2; ++i) token_embedding(of).backward(dy);
+    EXPECT_FALSE(of.table_vd.grad().defined());
+    const double rounding = GetParam() == at::kFloat  ? 0x1p-20
+                            : GetParam() == at::kHalf ? 0x1p-10
+                                                      : 0x1p-7;
+    EXPECT_TRUE(test::is_close(sum.cpu(), expected.cpu(), rounding, rounding)) << width;
+  }
 }
 
 // At the beginning of a document as at the beginning of a row, whatever came before.

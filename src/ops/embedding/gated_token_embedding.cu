@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 }
 
 template <typename T, int kPacks>
-__global__ void __launch_bounds__(kWarps* kWarp, kPacks* Pack<T>::size > 16 ? 2 : 4)
+__global__ void __launch_bounds__(kWarps* kWarp, kPacks* Pack<T>::size > 16 ? 2 : 3)
     gated_backward_kernel(TokenEmbeddingArgs args, TokenEmbeddingGradients gradients) {
   const Run run(args.batch, args.length);
   const GateWindow<T> gate(args);
