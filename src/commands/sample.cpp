@@ -13,6 +13,7 @@
 #include "commands/join.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
+#include "data/training_order.h"
 #include "data/vocabulary.h"
 #include "eval/generate.h"
 #include "text/tokenizer.h"
