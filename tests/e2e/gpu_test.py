@@ -44,15 +44,16 @@ class GpuTest(RunTest):
             self.assertAlmostEqual(found, expected, delta=2e-3 * expected)
 
     def test_documents_train_captured_as_launched_and_as_on_the_cpu(self):
+        # In every second block with a window as well.
         chosen = dict(LOADER_ORDER="documents", DETERMINISTIC=1, NUM_HEADS=2, NUM_KV_HEADS=1, ITERATIONS=8,
-                      TRAIN_BATCH_TOKENS=4096, VAL_LOSS_EVERY=4)
+                      TRAIN_BATCH_TOKENS=4096, VAL_LOSS_EVERY=4, ATTENTION_WINDOW="0,20,0,5", EVAL_STRIDE=8)
         captured = self.train(DEVICE="cuda", **chosen)
         self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
         launched = self.train(output="launched", DEVICE="cuda", GRAPHS=0, **chosen)
         self.assertEqual(train_losses(captured), train_losses(launched))
         on_cpu = self.train(output="cpu", DEVICE="cpu", COMPUTE_DTYPE="fp32", **chosen)
         losses = [[event.get("train_loss", event.get("val_loss")) for event in events
-                   if event["event"] in ("train", "val")] for events in (captured, on_cpu)]
+                   if event["event"] in ("train", "val", "final")] for events in (captured, on_cpu)]
         for found, exact in zip(*losses, strict=True):
             self.assertAlmostEqual(found, exact, delta=5e-3 * exact)
         across = self.train(output="across", DEVICE="cuda", DOCUMENT_ATTENTION=0, **chosen)
