@@ -1,6 +1,9 @@
 // ops/attention/cudnn_attention.h against FlashAttention, which the other tests hold against the
 // formula.
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
 
 #include "ops/attention/attention.h"
 #include "ops/attention/cudnn_attention.h"
