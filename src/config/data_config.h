@@ -39,7 +39,9 @@ struct DataConfig {
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path(),
          "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
-    line("caseops_enabled", s.caseops_enabled, anything, role::frozen,
+    line("caseops_enabled", s.caseops_enabled, anything,
+         role::frozen.ineffective_if(mode::caseops_without_tokenizer,
+                                     "has no effect without TOKENIZER_PATH"),
          "capitals are operators before small letters (CaseOps), in shards and wherever the "
          "tokenizer meets text; it needs U+E001 to U+E004 as pieces");
     line("byte_counts", s.byte_counts, anything, role::free,

@@ -24,6 +24,10 @@ bool segments_no_attention(const Settings& s) {
   return !segments_attention(s);
 }
 
+bool caseops_without_tokenizer(const Settings& s) {
+  return s.data.caseops_enabled && s.data.tokenizer_path.empty();
+}
+
 bool has_bigram(const Settings& s) {
   return s.model.bigram_vocab_size > 0;
 }

@@ -13,6 +13,7 @@ bool reads_documents(const Settings& settings);  // whose beginnings matter, and
 bool reads_no_documents(const Settings& settings);
 bool segments_attention(const Settings& settings);  // DOCUMENT_ATTENTION
 bool segments_no_attention(const Settings& settings);
+bool caseops_without_tokenizer(const Settings& settings);
 
 // The model and its optimizer.
 bool has_bigram(const Settings& settings);

@@ -49,6 +49,10 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
             std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "LOADER_ORDER=documents"}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "DATA_PATH=synthetic:documents"}), std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=1", "TOKENIZER_PATH="}),
+            std::vector<std::string>{"CASEOPS_ENABLED=1 has no effect without TOKENIZER_PATH"});
+  EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=1"}), std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=0", "TOKENIZER_PATH="}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"LATE_QAT=1"}),
             std::vector<std::string>{"LATE_QAT=1 has no effect: LATE_QAT_THRESHOLD decides"});
   EXPECT_EQ(warnings_of({"INT8_KEEP_FLOAT_FP32_NAME_PATTERNS=a"}),
