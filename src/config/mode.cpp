@@ -64,6 +64,18 @@ bool follows_lr_trace(const Settings& s) {
   return !s.optim.lr_trace.empty();
 }
 
+bool warms_down_by_fraction(const Settings& s) {
+  return !s.run.warmdown_frac.automatic;
+}
+
+bool warms_down_by_steps(const Settings& s) {
+  return s.run.warmdown_frac.automatic;
+}
+
+bool has_no_cap(const Settings& s) {
+  return s.run.max_wallclock_seconds == 0;
+}
+
 bool bigram_stays_zero(const Settings& s) {
   const ModelConfig& m = s.model;
   return has_bigram(s) && m.bigram_dim != m.model_dim &&

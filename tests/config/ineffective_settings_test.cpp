@@ -64,6 +64,17 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
           "EVAL_STRIDE=2048 is not below the evaluation's row: no sliding-window evaluation"});
 }
 
+TEST(IneffectiveSettings, AreThoseOfAnotherWarmDownOrOfACapThatIsNotThere) {
+  EXPECT_EQ(warnings_of({"WARMDOWN_ITERS=100", "WARMDOWN_FRAC=0.5", "MIN_LR=0.1"}),
+            std::vector<std::string>{"WARMDOWN_ITERS=100 has no effect with WARMDOWN_FRAC"});
+  EXPECT_EQ(warnings_of({"MIN_LR=0.1"}),
+            std::vector<std::string>{"MIN_LR=0.1 has no effect without WARMDOWN_FRAC"});
+  EXPECT_EQ(warnings_of({"GPTQ_RESERVE_SECONDS=4", "MAX_WALLCLOCK_SECONDS=0"}),
+            std::vector<std::string>{
+                "GPTQ_RESERVE_SECONDS=4.0 has no effect without MAX_WALLCLOCK_SECONDS"});
+  EXPECT_EQ(warnings_of({"GPTQ_RESERVE_SECONDS=4"}), std::vector<std::string>());
+}
+
 TEST(IneffectiveSettings, AreThoseOfATimingOrTraceThatIsOff) {
   EXPECT_EQ(warnings_of({"TRAINING_TIMING_EVERY=5"}),
             std::vector<std::string>{
