@@ -7,6 +7,7 @@
 #include "base/stop_signal.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/finished_marker.h"
+#include "config/derived.h"
 #include "run_log/run_files.h"
 
 namespace tg {
@@ -125,7 +126,7 @@ void Checkpoints::finish() {
   if (communicator_.rank() != 0 || checkpoint_steps(root_).empty()) return;
   write_finished(root_, {.step = copied_step_,
                          .iterations = settings_.run.iterations,
-                         .max_wallclock_seconds = settings_.run.max_wallclock_seconds});
+                         .max_wallclock_seconds = training_seconds(settings_.run)});
 }
 
 // Every rank makes the same calls of the writer, whatever it has taken before.

@@ -14,6 +14,7 @@
 #include "checkpoint/checkpoint_reader.h"
 #include "checkpoint/data_identity.h"
 #include "checkpoint/finished_marker.h"
+#include "config/derived.h"
 #include "config/types/text.h"
 #include "model/recipe.h"
 #include "run_log/run_files.h"
@@ -32,7 +33,7 @@ bool is_finished(const Settings& settings, const std::string& root) {
   const auto finished = read_finished(root);
   if (!finished) return false;
   const bool same_limits = finished->iterations == settings.run.iterations &&
-                           finished->max_wallclock_seconds == settings.run.max_wallclock_seconds;
+                           finished->max_wallclock_seconds == training_seconds(settings.run);
   if (!same_limits) return false;
   log_info(
       "finished: step {} of {} was its last, and its results are complete in {}; raise ITERATIONS "

@@ -28,9 +28,8 @@ constexpr const char* help =
     "  train_gpt sample --init-from MODEL --prompt TEXT [--tokens N] [--temperature T] ...\n"
     "\n"
     "Prints prompt and continuation, as it is drawn; the speed goes to standard error. The model\n"
-    "sees at most TRAIN_SEQ_LEN tokens, and with DOCUMENT_ATTENTION=1 none before the last BOS. "
-    "SEED\n"
-    "decides the draw.\n"
+    "sees at most TRAIN_SEQ_LEN tokens, with DOCUMENT_ATTENTION=1 none before the last BOS.\n"
+    "SEED decides the draw.\n"
     "\n";
 
 }  // namespace

@@ -215,6 +215,10 @@ void check_byte_count(const Settings& settings, Conflicts& conflicts) {
 }
 
 void check_run(const Settings& settings, Conflicts& conflicts) {
+  const RunConfig& run = settings.run;
+  conflicts.unless(run.max_wallclock_seconds == 0 || training_seconds(run) > 0,
+                   "GPTQ_RESERVE_SECONDS={} leaves no time to train of MAX_WALLCLOCK_SECONDS={}",
+                   value_text(run.gptq_reserve_seconds), value_text(run.max_wallclock_seconds));
   const RuntimeConfig& r = settings.runtime;
   const bool traced = r.profile == ProfileMode::on;
   conflicts.unless(!traced || r.profile_start < settings.run.iterations,

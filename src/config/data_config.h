@@ -39,7 +39,9 @@ struct DataConfig {
          "shards of the folder DATA_PATH are PREFIX_{train,val}_*.bin");
     line("tokenizer_path", s.tokenizer_path, anything, role::free.path(),
          "SentencePiece model, or GPT-2's vocab.bpe or .tiktoken table; empty: no val_bpb");
-    line("caseops_enabled", s.caseops_enabled, anything, role::frozen,
+    line("caseops_enabled", s.caseops_enabled, anything,
+         role::frozen.ineffective_if(mode::caseops_without_tokenizer,
+                                     "has no effect without TOKENIZER_PATH"),
          "capitals are operators before small letters (CaseOps), in shards and wherever the "
          "tokenizer meets text; it needs U+E001 to U+E004 as pieces");
     line("byte_counts", s.byte_counts, anything, role::free,
@@ -63,9 +65,8 @@ struct DataConfig {
          "token with which a document begins; auto: the tokenizer's BOS, else 50256 where "
          "VOCAB_SIZE is at least 50257, else 1");
     line("document_attention", s.document_attention, anything, role::frozen,
-         "attention in training and validation never crosses the beginning of a document; auto: 1 "
-         "with "
-         "LOADER_ORDER=documents, else 0");
+         "attention never crosses the beginning of a document, in training, scores and samples; "
+         "auto: 1 with LOADER_ORDER=documents, else 0");
     line("segment_limit", s.segment_limit, within(0, most_tokens_in_row),
          role::frozen_if(mode::segments_attention)
              .ineffective_if(mode::segments_no_attention,

@@ -43,6 +43,10 @@ bool batches_change(const RunConfig& run) {
   return !run.train_batch_tokens.constant() || !run.train_seq_len.constant();
 }
 
+double training_seconds(const RunConfig& run) {
+  return run.max_wallclock_seconds > 0 ? run.max_wallclock_seconds - run.gptq_reserve_seconds : 0;
+}
+
 std::int64_t schedule_iterations(const RunConfig& run) {
   return run.schedule_iterations > 0 ? run.schedule_iterations : run.iterations;
 }
@@ -56,7 +60,7 @@ RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapse
   const double by_steps =
       of(static_cast<double>(steps), static_cast<double>(schedule_iterations(run)));
   const double by_time =
-      schedule_follows_clock(run) ? of(elapsed_ms, run.max_wallclock_seconds * 1000) : 0;
+      schedule_follows_clock(run) ? of(elapsed_ms, training_seconds(run) * 1000) : 0;
   return {.step = steps, .share = std::max(by_steps, by_time)};
 }
 
@@ -122,6 +126,10 @@ bool measures_memory(const Settings& settings) {
 
 bool replays_evaluations(const Settings& settings) {
   return settings.runtime.graphs && !measures_memory(settings);
+}
+
+double embed_wd(const OptimConfig& optim) {
+  return optim.embed_wd.automatic ? optim.adam_wd : optim.embed_wd.number;
 }
 
 std::int64_t mlp_hidden(const ModelConfig& model) {

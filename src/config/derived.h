@@ -29,9 +29,11 @@ std::int64_t longest_training_row(const Settings& settings, int world_size);
 // SEGMENT_LIMIT, or TRAIN_SEQ_LEN if that is auto; 0: none.
 std::int64_t segment_limit(const Settings& settings);
 
+// Training time allowed in seconds: MAX_WALLCLOCK_SECONDS less GPTQ_RESERVE_SECONDS; 0: any.
+double training_seconds(const RunConfig& run);
 // The steps that the schedule counts in: SCHEDULE_ITERATIONS, else ITERATIONS.
 std::int64_t schedule_iterations(const RunConfig& run);
-// Whether the schedule follows the training time instead: with MAX_WALLCLOCK_SECONDS, unless
+// Whether the schedule follows training_seconds() instead: with MAX_WALLCLOCK_SECONDS, unless
 // SCHEDULE_ITERATIONS is given.
 bool schedule_follows_clock(const RunConfig& run);
 
@@ -40,7 +42,7 @@ bool schedule_follows_clock(const RunConfig& run);
 // Whether one of them changes its value.
 bool batches_change(const RunConfig& run);
 // `steps` done, `elapsed_ms` of training: as a share of schedule_iterations() or, where the
-// schedule follows the clock, of MAX_WALLCLOCK_SECONDS if that is nearer its end.
+// schedule follows the clock, of training_seconds() if that is nearer its end.
 RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapsed_ms);
 BatchShape batch_shape(const Settings& settings, int world_size, const RunProgress& progress);
 // Every shape that some progress has, the first one first.
@@ -58,6 +60,8 @@ std::int64_t tokens_per_step(const Settings& settings, int world_size, const Bat
 std::int64_t most_tokens_per_step(const Settings& settings, int world_size);
 // Of ITERATIONS steps.
 double planned_tokens(const Settings& settings, int world_size);
+// EMBED_WD, or ADAM_WD if that is auto.
+double embed_wd(const OptimConfig& optim);
 // int(MLP_MULT * MODEL_DIM).
 std::int64_t mlp_hidden(const ModelConfig& model);
 std::int64_t head_dim(const ModelConfig& model);

@@ -22,6 +22,7 @@ Settings normalised(Settings settings) {
   settings.data.document_attention =
       segments ? DocumentAttentionChoice::on : DocumentAttentionChoice::off;
   settings.data.segment_limit = {.count = segment_limit(settings)};
+  settings.optim.embed_wd = {.number = embed_wd(settings.optim)};
   if (!schedule_follows_clock(settings.run))
     settings.run.schedule_iterations = schedule_iterations(settings.run);
   return settings;

@@ -24,6 +24,10 @@ bool segments_no_attention(const Settings& s) {
   return !segments_attention(s);
 }
 
+bool caseops_without_tokenizer(const Settings& s) {
+  return s.data.caseops_enabled && s.data.tokenizer_path.empty();
+}
+
 bool has_bigram(const Settings& s) {
   return s.model.bigram_vocab_size > 0;
 }
@@ -62,6 +66,18 @@ bool has_schedule_length(const Settings& s) {
 
 bool follows_lr_trace(const Settings& s) {
   return !s.optim.lr_trace.empty();
+}
+
+bool warms_down_by_fraction(const Settings& s) {
+  return !s.run.warmdown_frac.automatic;
+}
+
+bool warms_down_by_steps(const Settings& s) {
+  return s.run.warmdown_frac.automatic;
+}
+
+bool has_no_cap(const Settings& s) {
+  return s.run.max_wallclock_seconds == 0;
 }
 
 bool bigram_stays_zero(const Settings& s) {

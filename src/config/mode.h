@@ -13,6 +13,7 @@ bool reads_documents(const Settings& settings);  // whose beginnings matter, and
 bool reads_no_documents(const Settings& settings);
 bool segments_attention(const Settings& settings);  // DOCUMENT_ATTENTION
 bool segments_no_attention(const Settings& settings);
+bool caseops_without_tokenizer(const Settings& settings);
 
 // The model and its optimizer.
 bool has_bigram(const Settings& settings);
@@ -25,6 +26,9 @@ bool steps_heads(const Settings& settings);  // an untied one, or those of multi
 bool warms_momentum_up(const Settings& settings);
 bool has_schedule_length(const Settings& settings);  // SCHEDULE_ITERATIONS, and no trace instead
 bool follows_lr_trace(const Settings& settings);
+bool warms_down_by_fraction(const Settings& settings);  // WARMDOWN_FRAC
+bool warms_down_by_steps(const Settings& settings);     // WARMDOWN_ITERS
+bool has_no_cap(const Settings& settings);              // MAX_WALLCLOCK_SECONDS=0
 // BIGRAM_DIM's table and projection both begin at zero, so that no gradient ever reaches them.
 bool bigram_stays_zero(const Settings& settings);
 

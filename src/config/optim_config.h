@@ -6,7 +6,9 @@
 
 #include "config/mode.h"
 #include "config/role.h"
+#include "config/types/choices.h"
 #include "config/types/limits.h"
+#include "config/types/number_or_auto.h"
 
 namespace tg {
 
@@ -21,8 +23,11 @@ struct OptimConfig {
   double muon_momentum_warmup_start = 0.92;
   std::int64_t muon_momentum_warmup_steps = 1500;
   std::int64_t muon_backend_steps = 5;
+  MuonCoefficients muon_coefficients = MuonCoefficients::quintic;
+  bool muon_row_normalize = false;
   double muon_wd = 0.04;
   double adam_wd = 0.04;
+  NumberOrAuto embed_wd{.automatic = true};
   double beta1 = 0.9;
   double beta2 = 0.95;
   double adam_eps = 1e-8;
@@ -52,11 +57,18 @@ struct OptimConfig {
     line("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0), role::frozen,
          "steps of that warm-up; 0: MUON_MOMENTUM at once");
     line("muon_backend_steps", s.muon_backend_steps, within(1, 100), role::frozen,
-         "Newton-Schulz iterations");
+         "Newton-Schulz iterations; polar_express has five at most");
+    line("muon_coefficients", s.muon_coefficients, anything, role::frozen,
+         "of the Newton-Schulz iterations: the same of all, or Polar Express, which has others of "
+         "each");
+    line("muon_row_normalize", s.muon_row_normalize, anything, role::frozen,
+         "Muon divides each row of its update by its norm before these iterations");
     line("muon_wd", s.muon_wd, at_least(0), role::frozen,
          "weight decay of the blocks' matrices (Muon)");
     line("adam_wd", s.adam_wd, at_least(0), role::frozen,
          "weight decay of embeddings, scalars and projections (AdamW)");
+    line("embed_wd", s.embed_wd, at_least(0), role::frozen,
+         "weight decay of the embeddings alone; auto: ADAM_WD");
     line("beta1", s.beta1, fraction, role::frozen, "decay of AdamW's first moment");
     line("beta2", s.beta2, fraction, role::frozen, "decay of AdamW's second moment");
     line("adam_eps", s.adam_eps, above(0), role::frozen,

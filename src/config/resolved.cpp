@@ -46,6 +46,9 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
     } else if constexpr (std::is_same_v<T, CountOrAuto>) {
       json["settings"][key] =
           value.automatic ? nlohmann::json("auto") : nlohmann::json(value.count);
+    } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
+      json["settings"][key] =
+          value.automatic ? nlohmann::json("auto") : nlohmann::json(value.number);
     } else if constexpr (std::is_same_v<T, CountSchedule>) {
       json["settings"][key] =
           value.constant() ? nlohmann::json(value.first()) : nlohmann::json(value_text(value));

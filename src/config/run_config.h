@@ -7,6 +7,7 @@
 #include "config/types/count_or_auto.h"
 #include "config/types/count_schedule.h"
 #include "config/types/limits.h"
+#include "config/types/number_or_auto.h"
 
 namespace tg {
 
@@ -18,6 +19,8 @@ struct RunConfig {
   std::int64_t iterations = 20000;
   std::int64_t schedule_iterations = 0;
   std::int64_t warmdown_iters = 3500;
+  NumberOrAuto warmdown_frac{.automatic = true};
+  double min_lr = 0;
   std::int64_t warmup_steps = 20;
   CountSchedule train_batch_tokens = 786432;
   CountOrAuto grad_accum_steps;
@@ -25,6 +28,7 @@ struct RunConfig {
   std::int64_t eval_seq_len = 2048;
   std::int64_t eval_stride = 64;
   double max_wallclock_seconds = 600;
+  double gptq_reserve_seconds = 0;
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
@@ -44,8 +48,17 @@ struct RunConfig {
                              "has no effect with LR_TRACE, which has the schedule"),
          "steps of the schedule of learning rate and batches, also where the run ends earlier or "
          "later, or by the clock; 0: ITERATIONS, and with a cap the clock");
-    line("warmdown_iters", s.warmdown_iters, at_least(0), role::free,
-         "last steps of the schedule, in which the learning rate falls to 0");
+    line(
+        "warmdown_iters", s.warmdown_iters, at_least(0),
+        role::free.ineffective_if(mode::warms_down_by_fraction, "has no effect with WARMDOWN_FRAC"),
+        "last steps of the schedule, in which the learning rate falls to 0");
+    line("warmdown_frac", s.warmdown_frac, at_least(0), role::free,
+         "last share of the schedule, of its time where it follows the clock, in which the "
+         "learning rate falls to MIN_LR; 0: never; auto: WARMDOWN_ITERS counts");
+    line(
+        "min_lr", s.min_lr, within(0, 1),
+        role::free.ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
+        "lowest factor on the learning rates in the warm-down of WARMDOWN_FRAC");
     line("warmup_steps", s.warmup_steps, at_least(0), role::free,
          "steps run before the clock starts, whose changes are then undone");
     line("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens), role::frozen,
@@ -65,6 +78,9 @@ struct RunConfig {
          "stride of the sliding-window evaluation; 0: no such evaluation");
     line("max_wallclock_seconds", s.max_wallclock_seconds, at_least(0), role::free,
          "training time allowed; 0: no cap");
+    line("gptq_reserve_seconds", s.gptq_reserve_seconds, at_least(0),
+         role::free.ineffective_if(mode::has_no_cap, "has no effect without MAX_WALLCLOCK_SECONDS"),
+         "what training leaves of MAX_WALLCLOCK_SECONDS to the quantisation behind it");
   }
 };
 

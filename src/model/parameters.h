@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/derived.h"
 #include "config/settings.h"
 #include "ops/quantize/quantize.h"
 #include "weights/named_tensors.h"
@@ -20,8 +21,8 @@ enum class UpdateRule { none, adamw, muon };
 // How a parameter is updated: the rule, and the settings that it goes by.
 struct ParamGroup {
   UpdateRule rule = UpdateRule::none;
-  double OptimConfig::*lr = nullptr;            // the base rate
-  double OptimConfig::*weight_decay = nullptr;  // decoupled; null: never decayed
+  double OptimConfig::*lr = nullptr;                     // the base rate
+  double (*weight_decay)(const OptimConfig&) = nullptr;  // decoupled; null: never decayed
 
   // Whether the rule takes whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
@@ -30,14 +31,18 @@ struct ParamGroup {
   static const ParamGroup muon, embedding, tied_embedding, scalar, head;
   static const ParamGroup none;  // no optimizer at all
 };
-inline constexpr ParamGroup ParamGroup::muon{UpdateRule::muon, &OptimConfig::matrix_lr,
-                                             &OptimConfig::muon_wd};
+constexpr double muon_wd(const OptimConfig& optim) {
+  return optim.muon_wd;
+}
+constexpr double adam_wd(const OptimConfig& optim) {
+  return optim.adam_wd;
+}
+inline constexpr ParamGroup ParamGroup::muon{UpdateRule::muon, &OptimConfig::matrix_lr, muon_wd};
 inline constexpr ParamGroup ParamGroup::embedding{UpdateRule::adamw, &OptimConfig::embed_lr,
-                                                  &OptimConfig::adam_wd};
-inline constexpr ParamGroup ParamGroup::tied_embedding{
-    UpdateRule::adamw, &OptimConfig::tied_embed_lr, &OptimConfig::adam_wd};
-inline constexpr ParamGroup ParamGroup::scalar{UpdateRule::adamw, &OptimConfig::scalar_lr,
-                                               &OptimConfig::adam_wd};
+                                                  embed_wd};
+inline constexpr ParamGroup ParamGroup::tied_embedding{UpdateRule::adamw,
+                                                       &OptimConfig::tied_embed_lr, embed_wd};
+inline constexpr ParamGroup ParamGroup::scalar{UpdateRule::adamw, &OptimConfig::scalar_lr, adam_wd};
 inline constexpr ParamGroup ParamGroup::head{UpdateRule::adamw, &OptimConfig::head_lr};
 inline constexpr ParamGroup ParamGroup::none{};
 

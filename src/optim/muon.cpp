@@ -52,6 +52,7 @@ at::Tensor Muon::update_of(std::size_t bank, const at::Tensor& gradient, const a
   if (gradient.size(0) == 0) return gradient;  // more ranks than matrices
   const auto ahead = nesterov_momentum(momentum_[bank], gradient, mu, clip, skip);
   return orthogonalize(ahead, {.steps = options_.steps,
+                               .normalize_rows = options_.normalize_rows,
                                .multiple = row_multiple(ahead.device(), ahead.scalar_type())});
 }
 

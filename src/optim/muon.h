@@ -8,6 +8,7 @@ struct MuonOptions {
   double lr;                       // base rate, times StepScalars::lr_scale
   double weight_decay;             // decoupled
   std::vector<QuinticStep> steps;  // of orthogonalize()
+  bool normalize_rows = false;     // likewise
   at::ScalarType dtype;            // of the momentum buffer, the reduced gradient and the iteration
 };
 

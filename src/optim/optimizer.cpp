@@ -26,20 +26,27 @@ std::vector<ParameterRows> updated_together(const ParameterTable& table) {
   return all;
 }
 
+std::vector<QuinticStep> newton_schulz_steps(const OptimConfig& config) {
+  return config.muon_coefficients == MuonCoefficients::polar_express
+             ? polar_express(config.muon_backend_steps)
+             : muon_quintic(config.muon_backend_steps);
+}
+
 std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const OptimConfig& config,
                                              at::ScalarType matrices, Communicator& communicator) {
   const auto& group = rows.front()->group;
   const double lr = config.*group.lr;
-  const double weight_decay = group.weight_decay == nullptr ? 0.0 : config.*group.weight_decay;
+  const double weight_decay = group.weight_decay == nullptr ? 0.0 : group.weight_decay(config);
   switch (group.rule) {
     case UpdateRule::adamw:
       return std::make_unique<AdamW>(
           rows, AdamWOptions{lr, weight_decay, config.beta1, config.beta2, config.adam_eps},
           communicator);
     case UpdateRule::muon:
-      return std::make_unique<Muon>(
-          rows, MuonOptions{lr, weight_decay, muon_quintic(config.muon_backend_steps), matrices},
-          communicator);
+      return std::make_unique<Muon>(rows,
+                                    MuonOptions{lr, weight_decay, newton_schulz_steps(config),
+                                                config.muon_row_normalize, matrices},
+                                    communicator);
     case UpdateRule::none:
       break;
   }

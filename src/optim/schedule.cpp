@@ -6,14 +6,29 @@
 
 namespace tg {
 
+namespace {
+
+double scale_by_fraction(const RunConfig& run, std::int64_t step, double elapsed_ms) {
+  const double warmdown = run.warmdown_frac.number;
+  const double done = schedule_follows_clock(run)
+                          ? elapsed_ms / (training_seconds(run) * 1000.0)
+                          : static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(
+                                                            schedule_iterations(run), 1));
+  if (warmdown <= 0 || done < 1 - warmdown) return 1.0;
+  return std::max((1 - done) / warmdown, run.min_lr);
+}
+
+}  // namespace
+
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms) {
+  if (!run.warmdown_frac.automatic) return scale_by_fraction(run, step, elapsed_ms);
   if (run.warmdown_iters <= 0) return 1.0;
   const double warmdown = static_cast<double>(run.warmdown_iters);
   if (!schedule_follows_clock(run)) {
     const auto left = std::max<std::int64_t>(schedule_iterations(run) - step, 1);
     return left < run.warmdown_iters ? static_cast<double>(left) / warmdown : 1.0;
   }
-  const double remaining_ms = std::max(run.max_wallclock_seconds * 1000.0 - elapsed_ms, 0.0);
+  const double remaining_ms = std::max(training_seconds(run) * 1000.0 - elapsed_ms, 0.0);
   const double warmdown_ms =
       warmdown * elapsed_ms / static_cast<double>(std::max<std::int64_t>(step, 1));
   return remaining_ms <= warmdown_ms ? remaining_ms / std::max(warmdown_ms, 1e-9) : 1.0;

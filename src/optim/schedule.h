@@ -10,7 +10,9 @@ namespace tg {
 // The factor on every learning rate before step `step` (0-based), `elapsed_ms` after the clock
 // started. Where the schedule follows the clock: remaining/warm-down if the remaining time is at
 // most the time that WARMDOWN_ITERS steps take at the average so far. Else linear over the last
-// WARMDOWN_ITERS steps of the schedule, whose last factor stays beyond its end.
+// WARMDOWN_ITERS steps of the schedule, whose last factor stays beyond its end. With WARMDOWN_FRAC,
+// of the share f of the schedule's steps or time that is done:
+//   1 while f < 1 − WARMDOWN_FRAC, then max((1 − f) / WARMDOWN_FRAC, MIN_LR)
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);
 
 // The same, or a trace of it that is replayed: one factor for each step, of which the last stays.

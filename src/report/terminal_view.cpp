@@ -90,7 +90,7 @@ double planned_tokens(const json& run) {
 double seconds_left(const json& run, double tokens, double ms, double rate) {
   double left = (planned_tokens(run) - tokens) / rate;
   const double cap = setting(run, "MAX_WALLCLOCK_SECONDS");
-  if (cap > 0) left = std::min(left, cap - ms / 1000);
+  if (cap > 0) left = std::min(left, cap - setting(run, "GPTQ_RESERVE_SECONDS") - ms / 1000);
   return left;
 }
 

@@ -49,8 +49,8 @@ std::string LogSink::progress_text(const StepEnded& event) const {
   const double step_ms = event.elapsed_ms / static_cast<double>(step);
   const double rate = static_cast<double>(event.tokens) / event.elapsed_ms * 1000;
   double left_ms = static_cast<double>(run.iterations - step) * step_ms;
-  if (run.max_wallclock_seconds > 0) {
-    left_ms = std::min(left_ms, run.max_wallclock_seconds * 1000 - event.elapsed_ms);
+  if (const double cap = training_seconds(run); cap > 0) {
+    left_ms = std::min(left_ms, cap * 1000 - event.elapsed_ms);
   }
   const auto left = static_cast<long>(std::max(left_ms, 0.0) / 1000);
   std::string line =

@@ -49,7 +49,7 @@ void RunClock::step_ended(const Event& ended) {
 
 Decisions RunClock::decide(std::int64_t step, double elapsed_ms,
                            const WeightAverage& average) const {
-  const double cap_ms = settings_.run.max_wallclock_seconds * 1000;
+  const double cap_ms = training_seconds(settings_.run) * 1000;
   const double scale = lr_scale(step, elapsed_ms);
   return {.stop = cap_ms > 0 && elapsed_ms >= cap_ms,
           .fake_quant = scale < settings_.averaging.late_qat_threshold,

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Time train_gpt and the PyTorch eager peer in turns on the CPU: the quickstart's model and shards.
 
-    bench_cpu.py [--program build/train_gpt] [--rounds 3] [--steps 20] [--warmup 3]
+    bench_cpu.py [--orders] [--program build/train_gpt] [--rounds 3] [--steps 20] [--warmup 3]
 
-Who goes first changes from round to round. Both read the same settings and tokens, start from the
+With --orders train_gpt alone, in the orders of tokens below, with attention across documents and
+without. Who goes first changes from round to round. Both read the same settings and tokens, start from the
 same SEED and use the same number of threads; both rewind their warm-up. Exit status 1 when the
 losses of a step differ by more than 1e-4.
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -29,7 +31,16 @@ def run(command, env):
     return done.stdout
 
 
-def run_train_gpt(args, env):
+# A row of the documents order is a whole micro-batch, all of which attention sees if it may.
+ORDERS = {
+    "stream": {"DOCUMENT_ATTENTION": 0},
+    "stream, segments": {"DOCUMENT_ATTENTION": 1},
+    "documents": {"LOADER_ORDER": "documents", "DOCUMENT_ATTENTION": 0},
+    "documents, segments": {"LOADER_ORDER": "documents", "DOCUMENT_ATTENTION": 1},
+}
+
+
+def run_train_gpt(args, env, order={}):
     """Losses and milliseconds of every step."""
     with tempfile.TemporaryDirectory(prefix="bench-cpu-") as folder:
         # One short validation at the end is the least it does; it is not on the clock.
@@ -41,7 +52,7 @@ def run_train_gpt(args, env):
             "TOKENIZER_PATH": "",
             "OUTPUT_DIR": folder,
             "RUN_ID": "bench-cpu",
-        }
+        } | order
         run([args.program, "--config", str(CONFIG)], env | {k: str(v) for k, v in settings.items()})
         lines = pathlib.Path(folder, "metrics.jsonl").read_text().splitlines()
     train = [event for event in map(json.loads, lines) if event["event"] == "train"]
@@ -59,6 +70,7 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--orders", action="store_true")
     parser.add_argument("--program", default=str(ROOT / "build" / "train_gpt"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20)
@@ -73,21 +85,27 @@ def main():
     tokens = int(env.get("TRAIN_BATCH_TOKENS", config["TRAIN_BATCH_TOKENS"]))
 
     runners = [("train_gpt", run_train_gpt), ("torch eager", run_peer)]
+    if args.orders:
+        runners = [(name, functools.partial(run_train_gpt, order=order)) for name, order in ORDERS.items()]
     losses, times = {}, {name: [] for name, _ in runners}
     for number in range(args.rounds):
         for name, runner in runners if number % 2 == 0 else runners[::-1]:
             losses[name], step_ms = runner(args, env)
             times[name] += step_ms
-            print(f"round {number + 1}  {name:12} {statistics.median(step_ms):9.1f} ms a step", flush=True)
+            print(f"round {number + 1}  {name:19} {statistics.median(step_ms):9.1f} ms a step", flush=True)
 
     print(f"\n{args.rounds} x {args.steps} steps, {tokens} tokens, {env['OMP_NUM_THREADS']} threads")
     medians = {name: statistics.median(step_ms) for name, step_ms in times.items()}
     for name, step_ms in times.items():
         low, _, high = statistics.quantiles(step_ms, n=4)
         print(
-            f"{name:12} {medians[name]:9.1f} ms a step (quartiles {low:.1f} to {high:.1f})"
+            f"{name:19} {medians[name]:9.1f} ms a step (quartiles {low:.1f} to {high:.1f})"
             f" {tokens / medians[name] * 1000:9.0f} tokens/s"
         )
+    if args.orders:
+        for name, median in medians.items():
+            print(f"{name:19} {medians['stream'] / median:.3f} of the stream's tokens/s")
+        return 0
     print(f"train_gpt is {medians['torch eager'] / medians['train_gpt']:.3f} times as fast")
 
     ours, peers = losses.values()

@@ -19,6 +19,7 @@ GOAL_NEXT_US = 20
 ROWS = {
     "prefetch_tokens_per_s": "train_gpt, read ahead",
     "ordered_tokens_per_s": "train_gpt, read when due",
+    "documents_tokens_per_s": "train_gpt, documents",
     "sequences_tokens_per_s": "DataLoader of sequences",
     "micro_batches_tokens_per_s": "DataLoader of micro-batches",
 }

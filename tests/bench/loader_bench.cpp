@@ -1,7 +1,8 @@
 // usage: loader_bench SHARD_FOLDER [OPTION...]
 //
 // How fast the tokens of the training shards reach a consumer that does nothing with them: with
-// read-ahead, without, and how long next() keeps the consumer when the batch is there already.
+// read-ahead, without, in the documents order with the segments of its rows, and how long next()
+// keeps the consumer when the batch is there already.
 // Closes with one line of JSON.
 #include <fmt/format.h>
 
@@ -19,6 +20,7 @@
 #include "base/program.h"
 #include "config/flags.h"
 #include "data/batch.h"
+#include "data/documents_order.h"
 #include "data/prefetch.h"
 #include "data/shard.h"
 #include "data/token_order.h"
@@ -34,7 +36,7 @@ constexpr std::chrono::milliseconds least_pause{2};
 
 struct BenchOptions {
   std::string folder;
-  std::int64_t micro_batch_tokens = 0, seq_len = 0, batches = 0;
+  std::int64_t micro_batch_tokens = 0, seq_len = 0, batches = 0, bos_id = 0;
   tg::PrefetchOptions prefetch;
 };
 
@@ -58,6 +60,7 @@ cxxopts::Options declare_options() {
   add("micro-batch-tokens", "inputs of a micro-batch", number("98304"), "N");
   add("seq-len", "inputs of a sequence", number("2048"), "N");
   add("batches", "micro-batches on the clock, and as many before it", number("4000"), "N");
+  add("bos-id", "token that begins a document", number("1"), "ID");
   add("queue", "micro-batches read ahead", number("2"), "N");
   add("workers", "threads that read them", number("1"), "N");
   add("h,help", "this text");
@@ -81,6 +84,7 @@ BenchOptions read_options(const cxxopts::ParseResult& given) {
   options.micro_batch_tokens = positive(given, "micro-batch-tokens", 1 << 30);
   options.seq_len = positive(given, "seq-len", 1 << 30);
   options.batches = positive(given, "batches", 1 << 30);
+  options.bos_id = positive(given, "bos-id", any_vocabulary - 1);
   options.prefetch.queue = static_cast<int>(positive(given, "queue", 1024));
   options.prefetch.workers = static_cast<int>(positive(given, "workers", 1024));
   REQUIRE(options.micro_batch_tokens % options.seq_len == 0, ExitCode::usage,
@@ -96,6 +100,14 @@ double microseconds(Clock::duration time) {
 std::unique_ptr<tg::TokenOrder> make_order(const tg::ShardSet& shards,
                                            const BenchOptions& options) {
   return std::make_unique<tg::StreamOrder>(shards, options.micro_batch_tokens, 1, 0, 1);
+}
+
+// A micro-batch is a row, a step eight of them.
+std::unique_ptr<tg::TokenOrder> make_documents_order(const tg::ShardSet& shards,
+                                                     const BenchOptions& options) {
+  const tg::DocumentsOrder::Rows rows{
+      .tokens = options.micro_batch_tokens, .of_step = 8, .of_round = 8};
+  return std::make_unique<tg::DocumentsOrder>(shards, rows, options.bos_id, 0, 1);
 }
 
 std::uint64_t consume(tg::BatchSource& source, std::int64_t batches) {
@@ -141,20 +153,22 @@ Clock::duration pause_for(const BenchOptions& options, double tokens_per_s) {
 }
 
 void print_results(const BenchOptions& options, const Speed& prefetched, const Speed& ordered,
-                   const NextTimes& next) {
+                   const Speed& documents, const NextTimes& next) {
   std::cout << fmt::format("read ahead    {:8.0f} M tokens/s (queue {}, workers {})\n",
                            prefetched.tokens_per_s / 1e6, options.prefetch.queue,
                            options.prefetch.workers);
   std::cout << fmt::format("read when due {:8.0f} M tokens/s\n", ordered.tokens_per_s / 1e6);
+  std::cout << fmt::format("documents     {:8.0f} M tokens/s, read ahead, with segments\n",
+                           documents.tokens_per_s / 1e6);
   std::cout << fmt::format("next()        {:8.2f} us (99th percentile {:.2f}) with a full queue\n",
                            next.median_us, next.p99_us);
   std::cout << fmt::format(
       R"({{"prefetch_tokens_per_s": {:.0f}, "ordered_tokens_per_s": {:.0f}, )"
-      R"("next_us_median": {:.3f}, "next_us_p99": {:.3f}, "micro_batch_tokens": {}, )"
+      R"("documents_tokens_per_s": {:.0f}, "next_us_median": {:.3f}, "next_us_p99": {:.3f}, "micro_batch_tokens": {}, )"
       R"("batches": {}, "queue": {}, "workers": {}}})"
       "\n",
-      prefetched.tokens_per_s, ordered.tokens_per_s, next.median_us, next.p99_us,
-      options.micro_batch_tokens, options.batches, options.prefetch.queue,
+      prefetched.tokens_per_s, ordered.tokens_per_s, documents.tokens_per_s, next.median_us,
+      next.p99_us, options.micro_batch_tokens, options.batches, options.prefetch.queue,
       options.prefetch.workers);
 }
 
@@ -176,8 +190,14 @@ void run(int argc, char** argv) {
   REQUIRE(prefetched.first_tokens == ordered.first_tokens, ExitCode::internal,
           "reading ahead changed the tokens: sums {} and {}", prefetched.first_tokens,
           ordered.first_tokens);
+  const tg::BatchLayout of_documents{
+      .seq_len = 0,
+      .segments = tg::SegmentRule{.bos_id = options.bos_id, .limit = options.seq_len}};
+  tg::PrefetchSource in_documents(make_documents_order(shards, options), of_documents,
+                                  options.prefetch);
+  const Speed documents = measure_speed(in_documents, options);
   const NextTimes next = measure_next(ahead, pause_for(options, ordered.tokens_per_s));
-  print_results(options, prefetched, ordered, next);
+  print_results(options, prefetched, ordered, documents, next);
 }
 
 }  // namespace

@@ -214,6 +214,9 @@ TEST(Check, NamesWhatDoesNotFit) {
       {{"VAL_BYTECOUNT_DEVICE=cuda", "DEVICE=cpu"},
        1,
        "VAL_BYTECOUNT_DEVICE=cuda needs a GPU, and DEVICE=cpu"},
+      {{"GPTQ_RESERVE_SECONDS=600"},
+       1,
+       "GPTQ_RESERVE_SECONDS=600.0 leaves no time to train of MAX_WALLCLOCK_SECONDS=600.0"},
       {{"RESUME="}, 1, "RESUME is empty: expected auto, never or a checkpoint's folder"},
   };
   for (const auto& [variables, world_size, expected] : cases) {

@@ -80,6 +80,8 @@ TEST(BatchShapes, TheShareOfARunIsThatOfTheLimitThatIsNearer) {
   EXPECT_DOUBLE_EQ(run_progress(run, 500, 2000).share, 0.5);
   EXPECT_DOUBLE_EQ(run_progress(run, 100, 7000).share, 0.7);
   EXPECT_DOUBLE_EQ(run_progress(run, 1000, 20000).share, 1);
+  run.gptq_reserve_seconds = 2;
+  EXPECT_DOUBLE_EQ(run_progress(run, 100, 7000).share, 0.875);
   run.max_wallclock_seconds = 0;
   EXPECT_DOUBLE_EQ(run_progress(run, 100, 7000).share, 0.1);
 }

@@ -151,6 +151,15 @@ TEST(FrozenSettings, SegmentsOfAttentionAreFrozenByTheirMeaning) {
   EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
 }
 
+TEST(FrozenSettings, TheEmbeddingsDecayIsFrozenByItsValue) {
+  EXPECT_EQ(error_of({"ADAM_WD=0.1"}, {"ADAM_WD=0.1", "EMBED_WD=0.1"}), "");
+  EXPECT_NE(error_of({}, {"EMBED_WD=0.1"}).find("EMBED_WD=0.04, now 0.1"), std::string::npos);
+  // Of a program without it.
+  auto saved = frozen_settings(Settings(), 1);
+  saved.erase("EMBED_WD");
+  EXPECT_NO_THROW(require_resumable("c", saved, Settings(), 1));
+}
+
 TEST(FrozenSettings, RanksAreFrozenWhereTheScriptsQuirksMakeLossesDependOnThem) {
   const std::vector<std::string> quirks = {"RECORD_QUIRKS=1"},
                                  none = {"RECORD_QUIRKS=1", "GRAD_CLIP_NORM=0"};

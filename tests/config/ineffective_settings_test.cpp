@@ -52,6 +52,10 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
   EXPECT_EQ(warnings_of({"BOS_ID=2", "DATA_PATH=synthetic:documents"}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "SMEAR_GATE=0", "SMEAR_GATE_ENABLED=1"}),
             std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=1", "TOKENIZER_PATH="}),
+            std::vector<std::string>{"CASEOPS_ENABLED=1 has no effect without TOKENIZER_PATH"});
+  EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=1"}), std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=0", "TOKENIZER_PATH="}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"LATE_QAT=1"}),
             std::vector<std::string>{"LATE_QAT=1 has no effect: LATE_QAT_THRESHOLD decides"});
   EXPECT_EQ(warnings_of({"INT8_KEEP_FLOAT_FP32_NAME_PATTERNS=a"}),
@@ -61,6 +65,17 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
       warnings_of({"EVAL_STRIDE=2048"}),
       std::vector<std::string>{
           "EVAL_STRIDE=2048 is not below the evaluation's row: no sliding-window evaluation"});
+}
+
+TEST(IneffectiveSettings, AreThoseOfAnotherWarmDownOrOfACapThatIsNotThere) {
+  EXPECT_EQ(warnings_of({"WARMDOWN_ITERS=100", "WARMDOWN_FRAC=0.5", "MIN_LR=0.1"}),
+            std::vector<std::string>{"WARMDOWN_ITERS=100 has no effect with WARMDOWN_FRAC"});
+  EXPECT_EQ(warnings_of({"MIN_LR=0.1"}),
+            std::vector<std::string>{"MIN_LR=0.1 has no effect without WARMDOWN_FRAC"});
+  EXPECT_EQ(warnings_of({"GPTQ_RESERVE_SECONDS=4", "MAX_WALLCLOCK_SECONDS=0"}),
+            std::vector<std::string>{
+                "GPTQ_RESERVE_SECONDS=4.0 has no effect without MAX_WALLCLOCK_SECONDS"});
+  EXPECT_EQ(warnings_of({"GPTQ_RESERVE_SECONDS=4"}), std::vector<std::string>());
 }
 
 TEST(IneffectiveSettings, AreThoseOfATimingOrTraceThatIsOff) {

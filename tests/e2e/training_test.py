@@ -118,6 +118,16 @@ class TrainingTest(RunTest):
         self.assertGreaterEqual(times[-1], 1000)
         self.assertLess(times[-2], 1000)
 
+    def test_the_learning_rate_falls_over_a_share_of_the_time_before_the_reserve(self):
+        events = self.train(ITERATIONS=1000000, MAX_WALLCLOCK_SECONDS=60, GPTQ_RESERVE_SECONDS=59, WARMDOWN_FRAC=0.5,
+                            MIN_LR=0.25, VAL_LOSS_EVERY=0)
+        steps = [event for event in events if event["event"] == "train"]
+        ends = [event["train_time_ms"] for event in steps]
+        self.assertGreaterEqual(ends[-1], 1000)
+        self.assertLess(ends[-2], 1000)
+        for begin, step in zip([0] + ends, steps):
+            self.assertAlmostEqual(step["lr_scale"], min(1, max((1 - begin / 1000) / 0.5, 0.25)), delta=1e-4)
+
     def test_a_run_that_the_clock_scheduled_is_repeated_by_its_trace(self):
         capped = dict(ITERATIONS=1000000, WARMDOWN_ITERS=20, LATE_QAT_THRESHOLD=0.5, SWA_EVERY=3, VAL_LOSS_EVERY=0)
         expected = self.train(output="clock", MAX_WALLCLOCK_SECONDS=1, **capped)

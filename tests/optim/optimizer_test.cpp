@@ -3,6 +3,7 @@
 #include <map>
 
 #include "model/init.h"
+#include "ops/optim/orthogonalize.h"
 #include "optim/shard.h"
 #include "tests/optim/helpers.h"
 
@@ -114,6 +115,57 @@ void expect_rates(bool tied) {
     EXPECT_NEAR(first_step_size(before[i].second, row.value), number_of(row.group, rates) * 0.5,
                 2e-6)
         << row.name;
+  }
+}
+
+// Without a gradient a first step is decay alone.
+TEST(Optimizer, EmbeddingsDecayByAdamWdOrTheirOwn) {
+  for (const bool own : {false, true}) {
+    auto optim = distinct_rates();
+    optim.adam_wd = 0.5;
+    if (own) optim.embed_wd = {.number = 0.25};
+    Fixture f(config_with_every_part(), optim, {});
+    const auto before = f.weights();
+    f.set_gradients(/*size=*/0);
+    f.step(test::scalars(1));
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const auto& row = f.table.rows()[i];
+      const Numbers kept = {{ParamGroup::embedding, 1 - 0.5 * (own ? 0.25 : 0.5)},
+                            {ParamGroup::scalar, 1 - 0.125 * 0.5},
+                            {ParamGroup::head, 1},
+                            {ParamGroup::muon, 1}};
+      EXPECT_TRUE(test::is_close(row.value.detach(), before[i].second * number_of(row.group, kept),
+                                 1e-6, 0))
+          << row.name;
+    }
+  }
+}
+
+TEST(Optimizer, MuonIteratesAndNormalizesAsItsSettingsSay) {
+  for (const auto coefficients : {MuonCoefficients::quintic, MuonCoefficients::polar_express}) {
+    for (const bool normalizes : {false, true}) {
+      auto optim = distinct_rates();
+      optim.muon_backend_steps = 3;
+      optim.muon_coefficients = coefficients;
+      optim.muon_row_normalize = normalizes;
+      Fixture f(config_with_every_part(), optim, {});
+      const auto before = f.weights();
+      f.set_gradients();
+      f.step(test::scalars(1));  // without momentum
+      const OrthogonalizeOptions options{
+          .steps = coefficients == MuonCoefficients::quintic ? muon_quintic(3) : polar_express(3),
+          .normalize_rows = normalizes};
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        const auto& row = f.table.rows()[i];
+        if (row.group != ParamGroup::muon || row.value.dim() != 3) continue;
+        const double shape = std::sqrt(std::max(
+            1.0, static_cast<double>(row.value.size(1)) / static_cast<double>(row.value.size(2))));
+        const auto update = orthogonalize(row.value.grad(), options);
+        EXPECT_TRUE(test::is_close(row.value.detach(), before[i].second - 0.03125 * shape * update,
+                                   0, 1e-5))
+            << row.name;
+      }
+    }
   }
 }
 

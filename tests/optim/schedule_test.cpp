@@ -86,6 +86,56 @@ TEST(LearningRate, TimeBeforeTheFirstStepCountsAsOneStep) {
   EXPECT_DOUBLE_EQ(lr_scale(capped(), 0, 2000), 58.0 / 200);
 }
 
+// As the reference implementation logs them: lr_scale of lastrec_train.
+TEST(LearningRate, FallsOverAShareOfTheStepsToItsLeastFactor) {
+  auto run = uncapped(16, 3500);
+  run.warmdown_frac = {.number = 0.85};
+  run.min_lr = 0.1;
+  const std::vector<double> reference = {1.0,
+                                         1.0,
+                                         1.0,
+                                         0.9558823529411765,
+                                         0.8823529411764706,
+                                         0.8088235294117647,
+                                         0.7352941176470589,
+                                         0.6617647058823529,
+                                         0.5882352941176471,
+                                         0.5147058823529412,
+                                         0.4411764705882353,
+                                         0.36764705882352944,
+                                         0.29411764705882354,
+                                         0.22058823529411764,
+                                         0.14705882352941177,
+                                         0.1};
+  for (std::size_t step = 0; step < reference.size(); ++step)
+    EXPECT_DOUBLE_EQ(lr_scale(run, static_cast<std::int64_t>(step), 1e9), reference[step]);
+  EXPECT_EQ(lr_scale(run, 99, 0), 0.1);
+  run.min_lr = 0;
+  EXPECT_EQ(lr_scale(run, 16, 0), 0);
+  run.warmdown_frac.number = 0;
+  EXPECT_EQ(lr_scale(run, 15, 0), 1);
+}
+
+TEST(LearningRate, FallsOverAShareOfTheTimeThatIsLeftToTraining) {
+  auto run = capped();
+  run.gptq_reserve_seconds = 10;
+  run.warmdown_frac = {.number = 0.5};
+  run.min_lr = 0.25;
+  EXPECT_EQ(lr_scale(run, 19'999, 24'999), 1);  // steps play no part
+  EXPECT_DOUBLE_EQ(lr_scale(run, 0, 25'000), 1);
+  EXPECT_DOUBLE_EQ(lr_scale(run, 0, 40'000), 0.4);
+  EXPECT_EQ(lr_scale(run, 0, 50'000), 0.25);
+  run.schedule_iterations = 100;
+  EXPECT_DOUBLE_EQ(lr_scale(run, 70, 0), 0.6);
+}
+
+TEST(LearningRate, OfWarmDownStepsEndsWithTheTimeThatIsLeftToTraining) {
+  auto run = capped();
+  run.gptq_reserve_seconds = 10;
+  EXPECT_DOUBLE_EQ(lr_scale(run, 450, 45'000), 0.5);
+  EXPECT_EQ(lr_scale(run, 500, 50'000), 0);
+}
+
 TEST(MuonMomentum, WarmsUpLinearlyFromItsStart) {
   OptimConfig optim;
   optim.muon_momentum = 0.99;

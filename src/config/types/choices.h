@@ -11,6 +11,7 @@ enum class ByteCountSource { automatic, sidecar, tokenizer };
 enum class DocumentAttentionChoice { automatic, off, on };
 enum class ValueResidual { off, on, blend };
 enum class ResidMix { vector, scalar };
+enum class MuonCoefficients { quintic, polar_express };
 enum class DeviceChoice { automatic, cuda, cpu };
 enum class ComputeDtype { automatic, bf16, fp16, tf32, fp32 };
 enum class AttentionChoice { automatic, cudnn, flash, math };
@@ -41,6 +42,9 @@ constexpr auto choices_of(ValueResidual) {
 }
 constexpr auto choices_of(ResidMix) {
   return std::to_array<std::string_view>({"vector", "scalar"});
+}
+constexpr auto choices_of(MuonCoefficients) {
+  return std::to_array<std::string_view>({"quintic", "polar_express"});
 }
 constexpr auto choices_of(DeviceChoice) {
   return std::to_array<std::string_view>({"auto", "cuda", "cpu"});

@@ -82,6 +82,9 @@ std::string value_text(const Every& value) {
 std::string value_text(const CountOrAuto& value) {
   return value.automatic ? "auto" : value_text(value.count);
 }
+std::string value_text(const NumberOrAuto& value) {
+  return value.automatic ? "auto" : value_text(value.number);
+}
 std::string value_text(const CountSchedule& value) {
   std::string text = value_text(value.first());
   for (auto stage = value.stages().begin() + 1; stage != value.stages().end(); ++stage) {
@@ -139,6 +142,13 @@ bool read_value(std::string_view text, Every& value) {
 bool read_value(std::string_view text, CountOrAuto& value) {
   CountOrAuto read{.automatic = trimmed(text) == "auto"};
   if (!read.automatic && !read_number(text, read.count)) return false;
+  value = read;
+  return true;
+}
+
+bool read_value(std::string_view text, NumberOrAuto& value) {
+  NumberOrAuto read{.automatic = trimmed(text) == "auto"};
+  if (!read.automatic && !read_value(text, read.number)) return false;
   value = read;
   return true;
 }

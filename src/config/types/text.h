@@ -16,6 +16,7 @@
 #include "config/types/every.h"
 #include "config/types/fp8_parts.h"
 #include "config/types/limits.h"
+#include "config/types/number_or_auto.h"
 
 namespace tg {
 
@@ -30,6 +31,7 @@ std::string value_text(bool value);
 std::string value_text(const std::string& value);
 std::string value_text(const Every& value);
 std::string value_text(const CountOrAuto& value);
+std::string value_text(const NumberOrAuto& value);
 std::string value_text(const CountSchedule& value);
 std::string value_text(const Fp8Parts& value);
 std::string value_text(const std::vector<std::int64_t>& values);
@@ -46,6 +48,7 @@ bool read_value(std::string_view text, bool& value);
 bool read_value(std::string_view text, std::string& value);
 bool read_value(std::string_view text, Every& value);
 bool read_value(std::string_view text, CountOrAuto& value);
+bool read_value(std::string_view text, NumberOrAuto& value);
 bool read_value(std::string_view text, CountSchedule& value);
 bool read_value(std::string_view text, Fp8Parts& value);
 bool read_value(std::string_view text, std::vector<std::int64_t>& values);
@@ -90,6 +93,8 @@ std::string expected_text(const Limit& limit) {
     return "a number of steps, or of minutes with m (100, 5m)";
   } else if constexpr (std::is_same_v<T, CountOrAuto>) {
     return "auto or an integer" + limit_text(limit);
+  } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
+    return "auto or a number" + limit_text(limit);
   } else if constexpr (std::is_same_v<T, CountSchedule>) {
     return "an integer" + limit_text(limit) +
            ", or several, the others each with the share of the run (below 1) or the step from "
@@ -115,6 +120,8 @@ bool is_allowed(const T& value, const Limit& limit) {
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
     return std::ranges::all_of(
         value, [&](std::int64_t count) { return limit.allows(static_cast<double>(count)); });
+  } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
+    return limit.allows(value.number);
   } else if constexpr (std::is_same_v<T, CountSchedule>) {
     return std::ranges::all_of(value.stages(), [&](const CountSchedule::Stage& stage) {
       return limit.allows(static_cast<double>(stage.count));

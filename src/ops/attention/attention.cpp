@@ -65,17 +65,20 @@ bool runs_flash_on_gpu(const at::Tensor& q) {
   return q.is_cuda() && can_run(AttentionKernel::flash, q.device(), q.scalar_type(), q.size(3));
 }
 
-// One document after the other: a mask of a long row would not fit in memory.
+// One document after the other: a mask of a long row would not fit in memory. They are split, whose
+// gradient is one cat, where each narrow()'s would be as long as all of them.
 at::Tensor attention_by_document(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
                                  const at::Tensor& v_bthd, double scale, const Documents& documents,
                                  std::int64_t window) {
-  const auto q = q_bthd.flatten(0, 1), k = k_bthd.flatten(0, 1), v = v_bthd.flatten(0, 1);
-  const auto* offsets = documents.offsets.const_data_ptr<int>();
+  const auto lengths = documents.offsets.diff().to(at::kLong);
+  const at::IntArrayRef sizes(lengths.const_data_ptr<std::int64_t>(),
+                              static_cast<std::size_t>(lengths.numel()));
+  const auto split = [&](const at::Tensor& x) { return x.flatten(0, 1).split_with_sizes(sizes); };
+  const auto q = split(q_bthd), k = split(k_bthd), v = split(v_bthd);
   std::vector<at::Tensor> parts;
-  for (std::int64_t i = 0; i + 1 < documents.offsets.numel(); ++i) {
-    const std::int64_t begin = offsets[i], count = offsets[i + 1] - begin;
-    if (count == 0) continue;
-    const auto of = [&](const at::Tensor& x) { return x.narrow(0, begin, count).unsqueeze(0); };
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) continue;
+    const auto of = [&](const std::vector<at::Tensor>& x) { return x[i].unsqueeze(0); };
     parts.push_back(row_attention(of(q), of(k), of(v), scale, window).squeeze(0));
   }
   return at::cat(parts).view(q_bthd.sizes());
