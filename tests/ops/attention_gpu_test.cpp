@@ -163,6 +163,7 @@ void AttentionBackwardGpu::expect_gradients_of_formula(bool dots_given) const {
   const AttentionWorkspace workspace(shape, qkv.device());
   workspace.q_sum.fill_(NAN);
   workspace.q_begun.fill_(9);
+  workspace.next_unit.fill_(9);
   auto dq = at::empty(q.sizes(), q.options()), dk = at::empty(k.sizes(), k.options()),
        dv = at::empty(v.sizes(), v.options());
   const auto until = visible_until(k, inputs.documents(test::kGpu), of.window);

@@ -37,7 +37,12 @@ class Consumer {
     const KeyBlocks blocks(shape_, work_.units);
     const int group = shape_.heads / shape_.kv_heads;
     int visited = 0;
-    blocks.for_each([&](int kv_head, int block) {
+    const bool taken = work_.next_unit != nullptr;
+    const auto read_unit = [&] {
+      mbarrier_wait(shared_.kv_full, visited % 2);
+      return shared_.units[visited % kUnitRing];
+    };
+    blocks.for_each(taken, read_unit, [&](int kv_head, int block) {
       mbarrier_wait(shared_.kv_full, visited++ % 2);
       const auto tiles =
           tiles_that_see<limited>(shape_, work_, blocks, kv_head, block, kKeys / queries);
@@ -57,6 +62,7 @@ class Consumer {
       hand_over_d_q();
       store_key_gradients(kv_head / shape_.kv_heads, kv_head % shape_.kv_heads, block);
     });
+    if (taken) arrive(shared_.d_q_full[tile_ % 2]);  // there are no more units, for the writer
     if (thread_ % kWarp == 0) bulk_wait();
   }
 

@@ -28,6 +28,7 @@ __global__ void __launch_bounds__(kHeadThreads)
   const int groups = (shape.heads + lane.heads_per_warp - 1) / lane.heads_per_warp;
   const int row_items = shape.padded_len / kRows;
   const int items = shape.batch * row_items * groups;
+  if (blockIdx.x == 0 && threadIdx.x == 0 && out.next_unit != nullptr) *out.next_unit = 0;
   for (int item = grid_warp_index(); item < items; item += num_grid_warps()) {
     const int head = item % groups * lane.heads_per_warp + lane.head;
     const int sequence = item / groups / row_items, first = item / groups % row_items * kRows;
@@ -101,6 +102,7 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
                              .delta = out.row_stats + std::int64_t{padded_tokens} * shape.heads,
                              .q_sum = out.q_sum,
                              .q_begun = out.q_begun,
+                             .next_unit = blocks.paired() ? nullptr : out.next_unit,
                              .visible_until = in.visible_until,
                              .units = blocks.units};
   row_stats_kernel<T, head_dim>
@@ -108,6 +110,11 @@ void launch(const AttentionShape& shape, const AttentionTensors& in, const Atten
                     8),
          kHeadThreads, 0, stream>>>(shape, in, work);
   check_launch("attention_backward: row_stats");
+
+  if (!blocks.paired()) {
+    const auto elements = std::int64_t{padded_tokens} * shape.heads * head_dim;
+    cudaMemsetAsync(out.q_sum, 0, static_cast<std::size_t>(elements) * sizeof(float), stream);
+  }
 
   const auto map = [&](const HeadVectors& of, int heads, int box_tokens) {
     return make_heads_map<T, head_dim>(of, shape, heads, static_cast<cuuint32_t>(box_tokens));

@@ -28,9 +28,9 @@ struct AttentionTensors {
 struct AttentionGradients {
   void *q, *k, *v;  // contiguous; null q: it stays in q_sum, as query_sum.cuh describes
   // Workspaces: [2, B, heads, padded_len], log2(e)·logsumexp and out·d_out of each row,
-  // [B, heads, padded_len, head_dim] and [B, heads, padded_len / 64].
+  // [B, heads, padded_len, head_dim], [B, heads, padded_len / 64] and [].
   float *row_stats, *q_sum;
-  int* q_begun;
+  int *q_begun, *next_unit;
 };
 // The sums over keys in q's gradient are in no fixed order, so that its bits differ between calls.
 // Throws std::runtime_error where CUDA reports an error.

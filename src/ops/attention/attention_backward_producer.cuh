@@ -17,6 +17,9 @@ using namespace hopper;
 constexpr int kKeys = kAttentionBlock;
 constexpr int kConsumers = 2, kWarpgroupKeys = kKeys / kConsumers;
 constexpr int kStages = 2;
+// Units that are known at a time: the producer's, its next one, and two before, where the writer of
+// dQ's sums may still be.
+constexpr int kUnitRing = 4;
 constexpr int kThreads = (1 + kConsumers) * kWarpgroupThreads;
 // Registers per thread: 128·24 + 256·240 of the 64 Ki of an SM.
 constexpr int kProducerRegisters = 24, kConsumerRegisters = 240;
@@ -44,6 +47,7 @@ struct Storage {
   T d_scores[2][queries / kColumns][kKeys * kColumns];  // rows are keys
   float d_q[2][kSum];
   float logsumexp[kStages][queries], delta[kStages][queries];
+  int units[kUnitRing];  // by number of visit, where they are taken
   Barrier kv_full, kv_empty;
   Barrier q_full[kStages], q_empty[kStages];
   Barrier d_out_full[kStages], d_out_empty[kStages];
@@ -57,20 +61,19 @@ struct Maps {
 };
 // Workspaces: of rows, [B, heads, padded_len]: log2(e)·logsumexp, and delta, the dot products of
 // out and d_out. q_sum: see query_sum.cuh. q_begun: of its tiles, whether the first term is there.
-// visible_until: as AttentionTensors'.
+// next_unit: how many units were taken; null: they are dealt. visible_until: as AttentionTensors'.
 struct Work {
   float *logsumexp, *delta, *q_sum;
-  int* q_begun;
+  int *q_begun, *next_unit;
   const int* visible_until;
   int units;  // of a head (KeyBlocks)
 };
 
 // Which blocks of keys a CTA has. Blocks come in pairs, the last with the first: then all have the
-// same number of queries. All pairs of a head must run at once, since the first block of one waits
-// for the last blocks of others (QueryTiles). Where there are more pairs than CTAs, each block is a
-// unit of its own, and a head's last block comes first: then a unit waits for earlier ones alone,
-// which no CTA begins after it. The largest units come last there, and CTAs end as much as one of
-// them apart: 1 in 12 of the pass over 98,304 tokens of 4 KV heads, nothing with short documents.
+// same number of queries, and they are dealt. All pairs of a head must run at once, since the first
+// block of one waits for the last blocks of others (QueryTiles). Where there are more pairs than
+// CTAs, each block is a unit of its own; CTAs take these one by one, since documents make them
+// unequal, and do not wait for each other: dQ's sums are zeros then, to which all blocks add.
 struct KeyBlocks {
   int blocks;        // of a sequence
   int units, count;  // of a head, of all
@@ -85,18 +88,21 @@ struct KeyBlocks {
     const int blocks = of.padded_len / kKeys, pairs = (blocks + 1) / 2;
     return {of, pairs <= ctas ? pairs : blocks};
   }
+  __host__ __device__ bool paired() const { return units < blocks || blocks == 1; }
   // Of the launch.
   __host__ int ctas(int most) const {
     return std::min(count, units <= most ? most / units * units : most);
   }
 
-  // visit(KV head, counted over all sequences, block) for those of this CTA.
-  template <typename Visit>
-  __device__ void for_each(Visit visit) const {
+  // visit(KV head, counted over all sequences, block) for those of this CTA. Where units are taken,
+  // next() is the one after.
+  template <typename Next, typename Visit>
+  __device__ void for_each(bool taken, Next next, Visit visit) const {
 #pragma unroll 1
-    for (int unit = blockIdx.x; unit < count; unit += gridDim.x) {
+    for (int unit = blockIdx.x; unit < count;
+         unit = taken ? next() : unit + static_cast<int>(gridDim.x)) {
       const int of_head = unit % units, last = blocks - 1 - of_head;
-      const int first = units < blocks ? of_head : last;
+      const int first = taken ? last : of_head;
 #pragma unroll 1
       for (int block = last;; block = first) {
         visit(unit / units, block);
@@ -109,7 +115,7 @@ struct KeyBlocks {
 // Tiles of queries in the order in which they pass by a block of keys: those of the block's own
 // tokens, then those of the later half of the sequence, then the ones between. The first are where
 // a sum of dQ begins: their terms are stored, and no other block adds to them before. So dQ's sums
-// need no zeros. A block waits for later ones alone, which KeyBlocks begins first: so every wait
+// need no zeros. A block waits for later ones alone, which the pairs begin with: so every wait
 // ends, and hardly a CTA does wait.
 struct QueryTiles {
   int first, own, later, end;  // own: how many are of the block's tokens
@@ -169,7 +175,17 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
   const int group = shape.heads / shape.kv_heads;
   const KeyBlocks blocks(shape, work.units);
   int visited = 0, tile = 0;
-  blocks.for_each([&](int kv_head_of_all, int block) {
+  // Read by the consumers once kv_full says that its keys are there; behind the last unit are none.
+  const auto take_unit = [&] {
+    const int unit = static_cast<int>(gridDim.x) + take_ticket(work.next_unit);
+    shared.units[visited % kUnitRing] = unit;
+    if (unit >= blocks.count) {
+      mbarrier_wait(shared.kv_empty, visited % 2 ^ 1);
+      mbarrier_arrive(shared.kv_full);
+    }
+    return unit;
+  };
+  blocks.for_each(work.next_unit != nullptr, take_unit, [&](int kv_head_of_all, int block) {
     const int sequence = kv_head_of_all / shape.kv_heads, kv_head = kv_head_of_all % shape.kv_heads;
     mbarrier_wait(shared.kv_empty, visited++ % 2 ^ 1);
     mbarrier_arrive_expect_tx(shared.kv_full, 2 * key_bytes);
@@ -200,7 +216,8 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
 }
 
 // Brings the consumers' terms of dQ to its sums in global memory: begins those of a block's own
-// queries and tells the other CTAs, and adds to others once they are begun.
+// queries and tells the other CTAs, and adds to others once they are begun; adds to all where units
+// are taken.
 template <bool limited, typename T, int head_dim>
 __device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShape& shape,
                                const Work& work) {
@@ -208,8 +225,15 @@ __device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShap
   const int group = shape.heads / shape.kv_heads;
   const KeyBlocks blocks(shape, work.units);
   const int head_tiles = blocks.blocks * per_block;
-  int written = 0;
-  blocks.for_each([&](int kv_head, int block) {
+  int written = 0, visited = 0;
+  const bool taken = work.next_unit != nullptr;
+  // With the unit's first term, or without one behind the last unit.
+  const auto read_unit = [&] {
+    mbarrier_wait(shared.d_q_full[written % 2], written / 2 % 2);
+    return shared.units[visited % kUnitRing];
+  };
+  blocks.for_each(taken, read_unit, [&](int kv_head, int block) {
+    ++visited;
     const auto tiles = tiles_that_see<limited>(shape, work, blocks, kv_head, block, per_block);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
 #pragma unroll 1
@@ -217,12 +241,12 @@ __device__ void run_sum_writer(Storage<T, head_dim>& shared, const AttentionShap
         const int buffer = written % 2, tile = head * head_tiles + tiles.nth(n);
         float *const term = shared.d_q[buffer], *const sum = work.q_sum + std::int64_t{tile} * kSum;
         mbarrier_wait(shared.d_q_full[buffer], written / 2 % 2);
-        if (n < tiles.own) {
+        if (n < tiles.own && !taken) {
           bulk_store(sum, term, kSum * sizeof(float));
           bulk_wait();
           signal_count(work.q_begun + tile);
         } else {
-          wait_for_count(work.q_begun + tile, 1);
+          if (!taken) wait_for_count(work.q_begun + tile, 1);
           bulk_add(sum, term, kSum * sizeof(float));
           tma_store_wait_read<0>();
         }

@@ -19,12 +19,13 @@ inline cuda::AttentionShape attention_shape(const at::Tensor& q, const at::Tenso
 
 // The memory that attention_backward() wants beside its results.
 struct AttentionWorkspace {
-  at::Tensor row_stats, q_sum, q_begun;
+  at::Tensor row_stats, q_sum, q_begun, next_unit;
 
   AttentionWorkspace(const cuda::AttentionShape& of, at::Device device)
       : row_stats(empty({2, of.batch, of.heads, of.padded_len}, at::kFloat, device)),
         q_sum(empty({of.batch, of.heads, of.padded_len, of.head_dim}, at::kFloat, device)),
-        q_begun(empty({of.batch, of.heads, of.padded_len / 64}, at::kInt, device)) {}
+        q_begun(empty({of.batch, of.heads, of.padded_len / 64}, at::kInt, device)),
+        next_unit(empty({}, at::kInt, device)) {}
 
   // With dq undefined it stays in q_sum.
   cuda::AttentionGradients gradients(const at::Tensor& dq, const at::Tensor& dk,
@@ -34,7 +35,8 @@ struct AttentionWorkspace {
             .v = mutable_data(dv),
             .row_stats = mutable_fp32_data(row_stats),
             .q_sum = mutable_fp32_data(q_sum),
-            .q_begun = q_begun.mutable_data_ptr<int>()};
+            .q_begun = q_begun.mutable_data_ptr<int>(),
+            .next_unit = next_unit.mutable_data_ptr<int>()};
   }
   // For exclusive_attention_backward(), which leaves out·d_out of each row.
   cuda::RowDelta row_delta(const cuda::AttentionShape& of) const {

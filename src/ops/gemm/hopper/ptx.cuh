@@ -175,6 +175,10 @@ __device__ inline void wait_for_count(const int* counter, int count) {
   } while (found != count);
   asm volatile("fence.proxy.async;" ::: "memory");
 }
+// What the counter was, and counts up.
+__device__ inline int take_ticket(int* counter) {
+  return atomicAdd(counter, 1);
+}
 
 // Four 8×8 matrices of 16-bit elements; each lane passes the address of one 16-byte row.
 __device__ inline void ldmatrix_x4(const void* row, unsigned (&words)[4]) {

@@ -110,6 +110,9 @@ inline void wait_for_count(const int* counter, int count) {
     emulation::yield();
   }
 }
+inline int take_ticket(int* counter) {
+  return (*counter)++;
+}
 template <int pending>
 void tma_store_wait_read() {}
 inline void bulk_wait() {}
