@@ -5,9 +5,9 @@
 
 namespace tg {
 
-// Columns of logits from which no pass over them remains, see below. An estimate: the passes over
-// [N, D] that it adds cost as much as the one over [N, V] that it saves at a few times D. Measured
-// at 50,304 only.
+// Columns of logits from which no pass over them remains, see below: the passes over [N, D] that it
+// adds cost as much as the one over [N, V] that it saves at some 12 times D. On an H100 8,192
+// columns take 6 % less time so with D = 512, 2 % more with 768.
 inline constexpr std::int64_t kMinFusedColumns = 8192;
 
 // Which rows and columns of the logits count, and what the gradient is multiplied by: as the
