@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "data/segments.h"
+
 namespace tg {
 
 SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, std::int64_t length,
@@ -14,9 +16,8 @@ SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, st
   source.read_at(0, {tokens, static_cast<std::size_t>(predictions + 1)});
   tokens_ = host.to(device);
   if (bos_id) {
-    documents_.emplace();
-    for (std::int64_t i = 0; i < predictions; ++i)
-      if (tokens[i] == *bos_id) documents_->push_back(i);
+    documents_ = segment_starts({tokens, static_cast<std::size_t>(predictions)}, predictions,
+                                {.bos_id = *bos_id});
   }
   if (bytes == nullptr) return;
   if (bytes->sidecar) {

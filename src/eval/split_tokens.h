@@ -43,7 +43,7 @@ class SplitTokens {
   std::int64_t predictions_;
   at::Tensor tokens_;  // [predictions + 1 + length] uint16
   at::Tensor bytes_;   // [predictions] of the token after each; undefined where nothing counts
-  std::optional<std::vector<std::int64_t>> documents_;  // where they begin, ascending
+  std::optional<std::vector<std::int32_t>> documents_;  // where they begin, ascending
 };
 
 }  // namespace tg

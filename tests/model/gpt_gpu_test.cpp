@@ -8,7 +8,7 @@
 #include "ops/fused.h"
 #include "ops/kernels.h"
 #include "tests/model/fixtures.h"
-#include "tests/ops/on_gpu.h"
+#include "tests/ops/on_hopper.h"
 
 namespace tg {
 namespace {
@@ -204,14 +204,8 @@ Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts
   return steps;
 }
 
-class Fp8GptGpu : public test::OnGpu<::testing::Test> {
+class Fp8GptGpu : public test::OnHopper<> {
  protected:
-  void SetUp() override {
-    OnGpu::SetUp();
-    if (IsSkipped()) return;
-    if (!use_hopper_kernels(at::empty({16}, at::device(test::kGpu).dtype(at::kBFloat16))))
-      GTEST_SKIP() << "no Hopper GPU";
-  }
   static Shape untied(std::int64_t vocab, std::int64_t layers, std::int64_t length) {
     auto config = odd({.heads = 2, .head_dim = 64, .vocab = vocab});
     config.num_layers = layers;

@@ -6,7 +6,7 @@
 #include "ops/attention/attention.h"
 #include "ops/kernels.h"
 #include "tests/model/fixtures.h"
-#include "tests/ops/on_gpu.h"
+#include "tests/ops/on_hopper.h"
 
 namespace tg {
 namespace {
@@ -40,15 +40,8 @@ Tokens tokens_of(std::int64_t vocab, std::int64_t micro_batch) {
   return {all.slice(1, 0, -1).contiguous(), all.slice(1, 1).contiguous()};
 }
 
-class TiedHeadGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
+class TiedHeadGpu : public test::OnHopper<::testing::TestWithParam<Case>> {
  protected:
-  void SetUp() override {
-    OnGpu::SetUp();
-    if (IsSkipped()) return;
-    if (!use_hopper_kernels(at::empty({16}, at::device(test::kGpu).dtype(at::kBFloat16))))
-      GTEST_SKIP() << "no Hopper GPU";
-  }
-
   // As a run has it.
   struct Model {
     Model(const ModelConfig& of, at::ScalarType dtype, bool fp8, bool trains = true)

@@ -8,7 +8,7 @@
 #include "ops/attention/attention_workspace.h"
 #include "ops/attention/fused_attention.h"
 #include "ops/attention/xsa.h"
-#include "tests/ops/on_gpu.h"
+#include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -135,15 +135,8 @@ at::Tensor dots_of(const at::Tensor& out, const at::Tensor& d_out) {
 }
 
 // The kernel alone, with the output and the log-sum-exp of the formula.
-class AttentionBackwardGpu : public test::OnGpu<::testing::TestWithParam<AttentionCase>> {
+class AttentionBackwardGpu : public test::OnHopper<::testing::TestWithParam<AttentionCase>> {
  protected:
-  void SetUp() override {
-    OnGpu::SetUp();
-    if (IsSkipped()) return;
-    if (!use_hopper_kernels(at::ones({1}, at::TensorOptions(test::kGpu).dtype(at::kBFloat16))))
-      GTEST_SKIP() << "no Hopper GPU";
-  }
-
   // `dots_given`: the projection has left out·d_out.
   void expect_gradients_of_formula(bool dots_given) const;
 };

@@ -7,7 +7,7 @@
 
 #include "ops/attention/attention.h"
 #include "ops/attention/cudnn_attention.h"
-#include "tests/ops/on_gpu.h"
+#include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -28,10 +28,10 @@ std::vector<int> offsets_of(const std::vector<int>& lengths) {
   return offsets;
 }
 
-class CudnnAttentionGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
+class CudnnAttentionGpu : public test::OnHopper<::testing::TestWithParam<Case>> {
  protected:
   void SetUp() override {
-    OnGpu::SetUp();
+    OnHopper::SetUp();
     if (IsSkipped()) return;
     use_attention(AttentionKernel::cudnn);
     const auto& of = GetParam();
@@ -41,7 +41,6 @@ class CudnnAttentionGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
         test::normal({of.rows, tokens / of.rows, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
                      of.dtype)
             .to(test::kGpu);
-    if (!use_hopper_kernels(qkv)) GTEST_SKIP() << "no Hopper GPU";
     q = qkv.narrow(2, 0, of.heads);
     k = qkv.narrow(2, of.heads, of.kv_heads);
     v = qkv.narrow(2, of.heads + of.kv_heads, of.kv_heads);

@@ -11,23 +11,14 @@
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/mlp/mlp.h"
 #include "tests/ops/fp8.h"
-#include "tests/ops/on_gpu.h"
+#include "tests/ops/on_hopper.h"
 #include "tests/ops/residual_chain.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
 namespace {
 
-template <class Base = ::testing::Test>
-class OnHopper : public test::OnGpu<Base> {
- protected:
-  void SetUp() override {
-    test::OnGpu<Base>::SetUp();
-    if (this->IsSkipped()) return;
-    if (!use_hopper_kernels(at::ones({1}, at::TensorOptions(test::kGpu).dtype(at::kBFloat16))))
-      GTEST_SKIP() << "no Hopper GPU";
-  }
-};
+using test::OnHopper;
 
 at::Tensor matrix(std::int64_t rows, std::int64_t columns, std::uint64_t seed, double scale = 1) {
   return (test::normal({rows, columns}, seed, at::kFloat) * scale).to(test::kGpu, at::kBFloat16);

@@ -9,7 +9,7 @@
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "tests/ops/fp8.h"
-#include "tests/ops/on_gpu.h"
+#include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -24,15 +24,13 @@ struct Results {
   at::Tensor loss, dx, dw;
 };
 
-class LinearCrossEntropyGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
+class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Case>> {
  protected:
   static constexpr double kScale = 0.5;
 
   void SetUp() override {
-    OnGpu::SetUp();
+    OnHopper::SetUp();
     if (IsSkipped()) return;
-    if (!use_hopper_kernels(at::ones({1}, at::device(test::kGpu).dtype(at::kBFloat16))))
-      GTEST_SKIP() << "no Hopper GPU";
     const auto c = GetParam();
     at::manual_seed(1);
     const auto random = [](at::IntArrayRef sizes) { return at::randn(sizes, test::kGpu); };

@@ -88,11 +88,8 @@ at::Tensor plain_attention(const at::Tensor& q, const at::Tensor& k, const at::T
                            double scale, const std::optional<Documents>& documents,
                            std::int64_t window) {
   const bool sees_all_before = !documents && window == 0;
-  if (!sees_all_before && runs_flash_on_gpu(q)) {
-    std::optional<AttentionForward> found;
-    if (!wants_gradient(q, k, v)) found = cudnn_attention(q, k, v, scale, documents, window);
-    return found ? found->y : flash_attention(q, k, v, scale, documents, window).y;
-  }
+  if (!sees_all_before && runs_flash_on_gpu(q))
+    return cudnn_or_flash_attention(q, k, v, scale, documents, window).y;
   if (!documents) return row_attention(q, k, v, scale, window);
   if (q.is_cpu()) return attention_by_document(q, k, v, scale, *documents, window);
   return masked_attention(q, k, v, hidden_keys(visible_until(k, documents, window)), scale);

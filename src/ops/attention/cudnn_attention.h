@@ -12,5 +12,10 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
                                                 const at::Tensor& v_bthd, double scale,
                                                 const std::optional<Documents>& documents,
                                                 std::int64_t window);
+// That, or where there is none, and with a gradient, flash_attention().
+AttentionForward cudnn_or_flash_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
+                                          const at::Tensor& v_bthd, double scale,
+                                          const std::optional<Documents>& documents,
+                                          std::int64_t window);
 
 }  // namespace tg

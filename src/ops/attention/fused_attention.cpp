@@ -30,8 +30,7 @@ AttentionForward forward_pass(const at::Tensor& q, const at::Tensor& k, const at
                               double scale, const std::optional<Documents>& documents,
                               std::int64_t window) {
   if (!documents && window == 0) return of_whole_rows(q, k, v, scale);
-  const auto found = cudnn_attention(q, k, v, scale, documents, window);
-  return found ? *found : flash_attention(q, k, v, scale, documents, window);
+  return cudnn_or_flash_attention(q, k, v, scale, documents, window);
 }
 
 struct FusedAttention : torch::autograd::Function<FusedAttention> {

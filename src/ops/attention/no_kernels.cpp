@@ -34,7 +34,7 @@ namespace tg {
 std::optional<AttentionForward> cudnn_attention(const at::Tensor&, const at::Tensor&,
                                                 const at::Tensor&, double,
                                                 const std::optional<Documents>&, std::int64_t) {
-  return {};
+  not_built();
 }
 
 }  // namespace tg
