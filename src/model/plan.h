@@ -63,7 +63,7 @@ struct LaneMix {
 
 // One pass through a block.
 struct Visit {
-  std::int64_t index;  // in the plan: of its KV cache and its FP8 scales
+  std::int64_t index;  // in the last stage: of its KV cache and its FP8 scales
   std::int64_t block;  // whose weights
   double norm_scale;   // of its normed inputs
 
@@ -82,6 +82,12 @@ struct Visit {
   bool last = false;          // its output is read at the scored positions alone
 };
 
+// The visits of a pass, in their order.
+struct Pass {
+  std::vector<Visit> visits{};
+  std::int64_t slots = 0;  // of kept outputs
+};
+
 // What is normalised for the head where there are two lanes: their mean, or one of them.
 enum class FinalLane { mean, first, second };
 
@@ -97,8 +103,9 @@ struct Plan {
   ValueEmbeddingPlan value_embedding;
   MatricesPlan matrices;
   std::vector<BlockPlan> blocks{};
-  std::vector<Visit> visits{};
-  std::int64_t slots = 0;  // of kept outputs
+  // What changes in the course of a run. The last stage has every visit that there is; an earlier
+  // one has some of them, under the same indices.
+  std::vector<Pass> stages{};
   HeadPlan head;
 
   const BlockPlan& block(const Visit& visit) const {
