@@ -16,6 +16,18 @@ struct Gate {
   ParameterId weight, bias;
 };
 
+// On each head's output of attention, ops/attention/head_gate.h: range·σ(scale·(W·x + b)).
+struct HeadGate {
+  enum class Input {
+    normed,   // x is n, attention's input
+    queries,  // x is W_q·n, before norm and RoPE
+  };
+  Gate gate{};  // W [heads, window] and b [heads]
+  Input input = Input::normed;
+  std::int64_t window = 0;  // the first channels of x, which alone are read; 0: all are
+  double scale = 1, range = 1;
+};
+
 // The first block's input, ops/embedding/token_embedding.h.
 struct EmbeddingPlan {
   ParameterId tokens;
@@ -48,7 +60,7 @@ struct BlockPlan {
   ParameterId q_gain;
   ParameterId attn_scale, mlp_scale;  // of what attention and the MLP add
   ValueMix value_mix;
-  Gate head_gate;    // of each head's output
+  HeadGate head_gate;
   Gate update_gate;  // of all that the block adds
 };
 

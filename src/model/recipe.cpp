@@ -111,8 +111,9 @@ class GptRecipe {
     if (config_.qk_gain_init != 0)
       plan.q_gain = of_attention("attn.q_gain", {heads}, constant(config_.qk_gain_init));
     if (config_.gated_attention) {
-      plan.head_gate.weight = of_attention("attn.attn_gate.weight", {heads, dim_}, kZero);
-      plan.head_gate.bias = of_attention("attn.attn_gate.bias", {heads}, constant(4));
+      auto& gate = plan.head_gate.gate;
+      gate.weight = of_attention("attn.attn_gate.weight", {heads, dim_}, kZero);
+      gate.bias = of_attention("attn.attn_gate.bias", {heads}, constant(4));
     }
     if (config_.value_residual == ValueResidual::on)
       plan.value_mix.weights = of_attention("attn.vr_lambda", {2}, constant(0.5));
