@@ -37,8 +37,10 @@ Recipe two_lanes(const ModelConfig& config, FinalLane head, bool gated, Lanes& l
     recipe.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
     return ParameterId{std::ssize(recipe.parameters) - 1};
   };
-  lanes = {declare("residual", {3, 2}), declare("post", {3, 2, 2}),
-           declare("skip_weights", {4, kDim}), {}};
+  lanes = {declare("residual", {3, 2}),
+           declare("post", {3, 2, 2}),
+           declare("skip_weights", {4, kDim}),
+           {}};
   if (gated) lanes.skip_gates = declare("skip_gates", {4, kDim});
   const auto skip = [&](std::int64_t row, std::optional<std::int64_t> slot = {}) {
     return Visit::Skip{
@@ -216,12 +218,12 @@ TEST_P(TwoLanes, ScoredPositionsAndDecodingGiveWhatAWholePassGives) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Heads, TwoLanes,
-    testing::Values(Case{"mean_gated", FinalLane::mean, true}, Case{"mean", FinalLane::mean, false},
-                    Case{"first_gated", FinalLane::first, true},
-                    Case{"second_gated", FinalLane::second, true}),
-    [](const auto& tested) { return std::string(tested.param.name); });
+INSTANTIATE_TEST_SUITE_P(Heads, TwoLanes,
+                         testing::Values(Case{"mean_gated", FinalLane::mean, true},
+                                         Case{"mean", FinalLane::mean, false},
+                                         Case{"first_gated", FinalLane::first, true},
+                                         Case{"second_gated", FinalLane::second, true}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
 }  // namespace tg
