@@ -79,9 +79,10 @@ struct Visit {
   std::int64_t block;  // whose weights
   double norm_scale;   // of its normed inputs
 
-  // Its input: m0·(x + w·skip) + m1·x0, of the output x of the visit before.
+  // Its input: m0·(x + w·skip) + m1·x0, of the output x of the visit before; with gates
+  // m0·(σ(g)·x + (1 − σ(g))·w·skip) + m1·x0. Of two lanes a skip enters the first alone.
   struct Skip {
-    ParameterId weights;  // w is its row `row`
+    ParameterId weights, gates{};  // w and g are their rows `row`
     std::int64_t row = 0;
     std::optional<std::int64_t> slot{};  // where the skip was kept; none: it is x
   } skip{};

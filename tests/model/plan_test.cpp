@@ -37,7 +37,7 @@ TEST(Plan, TheSecondHalfAddsTheOutputsOfTheFirstInReverse) {
     std::map<std::int64_t, std::int64_t> kept, found;  // by slot, by visit: whose output
     for (const auto& visit : plan.visits) {
       const auto before = visit.index - 1;
-      if (const auto& [weights, row, slot] = visit.skip; weights) {
+      if (const auto& [weights, gates, row, slot] = visit.skip; weights) {
         EXPECT_EQ(row, std::ssize(found));
         found[visit.index] = slot ? kept.at(*slot) : before;
       }
