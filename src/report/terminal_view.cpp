@@ -11,6 +11,7 @@
 #include "base/escaped.h"
 #include "base/utf8.h"
 #include "report/terminal_chart.h"
+#include "run_log/events.h"
 
 namespace tg {
 namespace {
@@ -118,6 +119,16 @@ std::string state(const json& run) {
   return text;
 }
 
+// Where recurrence began; empty without.
+std::string recurrence(const json& run) {
+  const auto marks = run.value("marks", json::array());
+  for (const auto& mark : marks) {
+    if (mark["event"] == RecurrenceStarted::kEvent.name)
+      return fmt::format("  recurrence from step {}", mark["step"].get<std::int64_t>());
+  }
+  return "";
+}
+
 std::string losses(const json& run) {
   auto text = fmt::format("loss {:.4f} (mean of some 20 steps)",
                           last_of(column(run, "train", "smooth_loss")));
@@ -172,7 +183,7 @@ std::string terminal_view(const json& run, std::size_t columns, std::size_t rows
   if (steps.empty()) {
     lines.emplace_back("no step yet");
   } else {
-    lines.push_back(fitted(state(run), columns));
+    lines.push_back(fitted(state(run) + recurrence(run), columns));
     lines.push_back(fitted(losses(run), columns));
     const auto height =
         std::clamp(rows > kOtherLines ? rows - kOtherLines : 0, kLeastChart, kMostChart);

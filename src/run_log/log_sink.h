@@ -59,6 +59,7 @@ class LogSink {
  private:
   void data_lines(const RunStarted& event) const;
   void model_lines(const RunStarted& event) const;
+  void part_lines() const;
   void optimizer_lines() const;
   void io_lines(bool on_gpu) const;
 

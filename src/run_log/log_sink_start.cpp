@@ -77,6 +77,7 @@ void LogSink::model_lines(const RunStarted& event) const {
   for (auto i = model.num_layers - model.xsa_last_n; i < model.num_layers; ++i)
     exclusive.push_back(i);
   log_info("XSA:last_{} active_layers:{}", model.xsa_last_n, py_repr(exclusive));
+  part_lines();
   log_info("world_size:{} grad_accum_steps:{}", event.world_size, event.micro_steps);
   log_info("micro_batches:{} tokens_per_step:{}", event.micro_batches, event.tokens_per_step);
   log_info("attention_mode:gqa num_heads:{} num_kv_heads:{}", model.num_heads, model.num_kv_heads);
@@ -85,6 +86,24 @@ void LogSink::model_lines(const RunStarted& event) const {
   log_info("kernels: {}", event.kernels);
   if (!event.fp8.empty()) log_info("fp8:{}", event.fp8);
   log_info("threads:{}", event.threads);
+}
+
+// Parts that the older recipes do not have.
+void LogSink::part_lines() const {
+  const auto& model = settings_.model;
+  const auto& [loops, start, end, at] = model.recurrence;
+  if (loops > 0)
+    log_info("recurrence:blocks {} to {} passes:{} from:{}", start, end, loops + 1, value_text(at));
+  if (mode::has_lanes(settings_))
+    log_info("lanes:two from block {} final:{}", model.lanes.parallel_start_layer,
+             choice_name(model.lanes.parallel_final_lane));
+  std::string gates;
+  if (model.gates.skip_gates_enabled) gates += " skip";
+  if (mode::has_smear_gate(settings_)) gates += " smear";
+  if (mode::has_sparse_gate(settings_)) gates += " sparse_attn";
+  if (mode::has_full_gate(settings_)) gates += " gated_attn";
+  if (mode::has_output_gate(settings_)) gates += " attn_out";
+  if (!gates.empty()) log_info("gates:{}", gates.substr(1));
 }
 
 void LogSink::optimizer_lines() const {

@@ -116,14 +116,9 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
 }
 
 void TrainStep::rehearse_stage(const StepPlan& plan) {
-  constexpr int kUntilCaptured = 2;
   set(plan);
   model_.cast_weights();
-  for (int i = 0; i < kUntilCaptured; ++i) {
-    const auto batch = next_batch();
-    if (!batch.inputs.defined()) break;
-    run_passes(batch);
-  }
+  if (const auto batch = next_batch(); batch.inputs.defined()) run_passes(batch);
   model_.fp8_scales().drop_amax();
   model_.collect_gradients();
   optimizer_.zero_gradients();

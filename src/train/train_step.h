@@ -61,8 +61,8 @@ class TrainStep {
   // update that changes nothing. The first leaves its gradients. The second is collective.
   void rehearse_passes(const DeviceBatch& part);
   void rehearse_update();
-  // Runs the passes of plan.stage until they are captured, on the feed's next batches, and changes
-  // nothing but the feed's position.
+  // Runs the passes of plan.stage on the feed's next batch, and changes nothing but the feed's
+  // position. The first time they are eager, the second time captured.
   void rehearse_stage(const StepPlan& plan);
 
  private:

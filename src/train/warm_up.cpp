@@ -24,7 +24,6 @@ class WarmUp {
   // The first stage, in batches of all shapes: before the steps of the first shape, one of each
   // other, enough to load its kernels or to run out of memory.
   void first_stage(std::int64_t of_first) {
-    if (of_first == 0) return;
     const auto shapes = batch_shapes(settings_, run_.communicator.world_size());
     const auto of_others = std::ssize(shapes) - 1, steps = of_others + of_first;
     for (std::int64_t step = 0; step < steps; ++step) {
@@ -35,14 +34,18 @@ class WarmUp {
     }
   }
 
-  // The first step in recurrence then takes as long as the second.
   void recurrence(std::int64_t steps) {
-    if (steps > 0) run_.report.emit(RecurrenceWarmUpBegan{recurrence_order(settings_.model)});
+    run_.report.emit(RecurrenceWarmUpBegan{recurrence_order(settings_.model)});
     for (std::int64_t step = 0; step < steps; ++step) {
       run_step(step, 1);
       run_.report.emit(WarmUpStepEnded{step + 1, steps, /*stage=*/1});
     }
-    if (steps < kWhenResuming) run_.parts.step.rehearse_stage(plan(0, 1));
+  }
+
+  void rehearse(std::int64_t stage) {
+    const auto position = run_.parts.feeder.state();
+    run_.parts.step.rehearse_stage(plan(0, stage));
+    run_.parts.feeder.restore(position);
   }
 
  private:
@@ -109,9 +112,17 @@ void warm_up(Run& run) {
   const PeerWatch::Scope launching(watch_of_launches(run.communicator, run.machine.device));
   WarmUp warm_up(run);
   KeptMomentum momentum(run);
+  // The first step in recurrence is to take no longer than the second: its passes are captured
+  // here. They are eager before anything is captured, which would keep its memory beside theirs.
+  if (recurs) warm_up.rehearse(1);
   momentum.begin();
-  warm_up.first_stage(steps);
-  if (recurs) warm_up.recurrence(steps);
+  if (steps > 0) {
+    warm_up.first_stage(steps);
+    if (recurs) warm_up.recurrence(steps);
+  } else {
+    warm_up.rehearse(0);
+    warm_up.rehearse(1);
+  }
   momentum.save();
   state.restore(before);
   momentum.restore();
