@@ -35,11 +35,11 @@ Attention::Attention(const ModelConfig& config, const Plan& plan, const ComputeS
       heads_(config.num_heads),
       kv_heads_(config.num_kv_heads),
       head_dim_(head_dim(config)),
-      sizes_(sizes) {}
+      padded_(sizes) {}
 
 // With scored positions heads.q is of these alone.
-at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInputs& pass,
-                             const InputDotsPtr& y_dots) const {
+at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const HeadGateInputs& gate,
+                             const PassInputs& pass, const InputDotsPtr& y_dots) const {
   const auto scored = pass.scored(visit);
   const auto exclusive_v =
       visit.exclusive ? pass.scored_rows(heads.exclusive_v, visit) : at::Tensor();
@@ -47,6 +47,7 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInp
     return causal_attention(heads.q, heads.k, heads.v,
                             {.channels = head_dim_,
                              .exclusive_v = exclusive_v,
+                             .gate = gate,
                              .documents = pass.documents,
                              .window = visit.window,
                              .q_gradient = heads.q_gradient,
@@ -66,7 +67,7 @@ at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInp
   const auto end = cached + (scored ? scored->to : heads.k.size(1));
   const auto y = causal_attention_of_last(heads.q, k.slice(1, first, end), v.slice(1, first, end),
                                           head_dim_, visit.window);
-  return visit.exclusive ? exclusive_attention(y, exclusive_v) : y;
+  return visit.exclusive ? exclusive_attention(y, exclusive_v, gate) : gated_heads(y, gate);
 }
 
 QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values,
@@ -88,10 +89,10 @@ at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
   std::vector<at::Tensor> parts;
   for (std::int64_t channel = 0; channel < count;) {
     const auto in_head = channel % head_dim_;
-    const auto run = std::ranges::find_if(sizes_.qk_runs, [&](const ChannelRun& of) {
+    const auto run = std::ranges::find_if(padded_.qk_runs, [&](const ChannelRun& of) {
       return of.from <= in_head && in_head < of.from + of.count;
     });
-    const auto row = channel / head_dim_ * sizes_.head_dim + run->to + in_head - run->from;
+    const auto row = channel / head_dim_ * padded_.head_dim + run->to + in_head - run->from;
     const auto length = std::min(run->from + run->count - in_head, count - channel);
     const auto rows = [&](const at::Tensor& of) {
       return of.defined() ? of.narrow(0, row, length) : of;
@@ -103,19 +104,22 @@ at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
 }
 
 HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
+                                    const HeadGateGradientPtr& n_gradient,
                                     const PassInputs& pass) const {
   const auto& [gate, input, window, scale, range] = plan_.block(visit).head_gate;
   if (!gate.weight) return {};
-  auto weight = table_[gate.weight];
-  const auto columns = window == 0 ? sizes_.dim : window;
-  at::Tensor x;
+  const auto n = pass.scored(visit) ? pass.scored_rows(n_btd.rows(), visit) : n_btd;
+  const auto weight = table_[gate.weight];
+  HeadGateInputs of{.bias = table_[gate.bias], .scale = scale, .range = range};
   if (input == HeadGate::Input::queries) {
-    x = first_queries(pass.scored_rows(n_btd.rows(), visit), qkv, weight.size(1));
+    of.x = first_queries(n.rows(), qkv, weight.size(1));
+    of.weight = weight;
   } else {
-    x = pass.scored_rows(n_btd.columns(0, columns), visit);
-    weight = pad_last(weight, columns);
+    of.x = n;
+    of.weight = window == 0 ? pad_last(weight, padded_.dim) : weight;
+    of.x_gradient = n_gradient;
   }
-  return {.x = x, .weight = weight, .bias = table_[gate.bias], .scale = scale, .range = range};
+  return of;
 }
 
 Kernel Attention::choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
@@ -124,8 +128,12 @@ Kernel Attention::choose_qkv(const Visit& visit, const BlockWeights& weights, co
 }
 
 NormedForm Attention::input(const Visit& visit, const PassInputs& pass, Kernel qkv) const {
-  if (pass.scored(visit) || plan_.block(visit).head_gate.gate.weight) return NormedForm::written;
-  if (qkv == Kernel::hopper_fp8) return NormedForm::in_fp8;
+  const auto& gate = plan_.block(visit).head_gate;
+  const bool gated = static_cast<bool>(gate.gate.weight);
+  const bool gate_reads_all = gate.input == HeadGate::Input::queries || gate.window == 0;
+  if (pass.scored(visit) || (gated && gate_reads_all)) return NormedForm::written;
+  // A gate does not read what is rounded to e4m3, and this form has no scale of its rows.
+  if (qkv == Kernel::hopper_fp8) return gated ? NormedForm::written : NormedForm::in_fp8;
   // The gradient of a value embedding is that of v, unscaled.
   return qkv == Kernel::hopper && !visit.value_scale ? NormedForm::scaled_by_row
                                                      : NormedForm::written;
@@ -143,10 +151,9 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   const auto heads = scored ? qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, pass.rope,
                                                             scored->from, scored->count())
                             : qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
-  const auto gate = head_gate(visit, n_btd, weights.qkv, pass);
+  const auto gate = head_gate(visit, n_btd, weights.qkv, heads.gate_gradient, pass);
   const auto y_dots = gate.defined() ? nullptr : std::make_shared<InputDots>();
-  auto y = attend(visit, heads, pass, y_dots);
-  if (gate.defined()) y = gated_heads(y, gate);
+  const auto y = attend(visit, heads, gate, pass, y_dots);
   return {y.flatten(2, 3), heads.first_v, y_dots};
 }
 

@@ -35,17 +35,18 @@ class Attention {
 
  private:
   QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v) const;
-  // Undefined where the visit's block has none. n as forward() takes it.
+  // Undefined where the visit's block has none. n as forward() takes it; n_gradient of `qkv`, that
+  // projection.
   HeadGateInputs head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
-                           const PassInputs& pass) const;
+                           const HeadGateGradientPtr& n_gradient, const PassInputs& pass) const;
   at::Tensor first_queries(const at::Tensor& n_btd, const Weight& qkv, std::int64_t count) const;
-  at::Tensor attend(const Visit& visit, const Qkv& heads, const PassInputs& pass,
-                    const InputDotsPtr& y_dots) const;
+  at::Tensor attend(const Visit& visit, const Qkv& heads, const HeadGateInputs& gate,
+                    const PassInputs& pass, const InputDotsPtr& y_dots) const;
 
   const Plan& plan_;
   const ParameterTable& table_;
   std::int64_t heads_, kv_heads_, head_dim_;
-  const ComputeSizes sizes_;
+  const ComputeSizes padded_;
 };
 
 }  // namespace tg

@@ -214,6 +214,17 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
   timer.row("exclusive_attention", bytes(2 * q + v, 3 * q + 2 * v),
             {heads(r.heads), heads(r.kv_heads)},
             [](const auto& in) { return Tensors{exclusive_attention(in[0], in[1])}; });
+  // By 12 channels of what the QKV projection reads, whose gradient that adds.
+  const auto gate_input = features(r.dim).detach();
+  timer.row(
+      "exclusive_attention, gated", bytes(2 * q + v, 3 * q + 2 * v),
+      {heads(r.heads), heads(r.kv_heads), make.fp32({r.heads, 12})}, [&](const auto& in) {
+        return Tensors{exclusive_attention(in[0], in[1],
+                                           {.x = gate_input,
+                                            .weight = in[2],
+                                            .scale = 0.5,
+                                            .x_gradient = std::make_shared<HeadGateGradient>()})};
+      });
   timer.row("leaky_relu_squared", bytes(2 * u, 3 * u), {features(r.hidden)},
             [&](const auto& in) { return Tensors{leaky_relu_squared(in[0], r.slope)}; });
   // Forward computes the gradient with the loss: backward has nothing left to do.
@@ -317,6 +328,21 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
             {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
             [](const auto& in) {
               return Tensors{causal_attention(in[0], in[1], in[2], {.exclusive_v = in[2]})};
+            });
+
+  const auto gate_input = make({b, t, r.dim}).detach();
+  timer.row("causal_attention, gated",
+            {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
+            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd}),
+             make.fp32({r.heads, 12})},
+            [&](const auto& in) {
+              return Tensors{
+                  causal_attention(in[0], in[1], in[2],
+                                   {.exclusive_v = in[2],
+                                    .gate = {.x = gate_input,
+                                             .weight = in[3],
+                                             .scale = 0.5,
+                                             .x_gradient = std::make_shared<HeadGateGradient>()}})};
             });
 
   // Some four in a row; the FLOPs are those of the pairs that see each other.

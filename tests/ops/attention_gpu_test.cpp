@@ -8,6 +8,7 @@
 #include "ops/attention/attention_workspace.h"
 #include "ops/attention/fused_attention.h"
 #include "ops/attention/xsa.h"
+#include "ops/attention/xsa_on_tensors.h"
 #include "tests/ops/on_hopper.h"
 #include "tests/ops/tensors.h"
 
@@ -21,6 +22,7 @@ struct AttentionCase {
   bool exclusive = false;
   std::int64_t document = 0;  // mean tokens of one; 0: a row is one
   std::int64_t window = 0;    // 0: none
+  bool gated = false;         // the heads of exclusive attention
 };
 
 using Gradients = std::vector<at::Tensor>;
@@ -31,6 +33,7 @@ struct Inputs {
   bool exclusive;
   at::Tensor starts;  // of documents; undefined: a row is one
   std::int64_t window;
+  at::Tensor gate_x, gate_weight;  // undefined: no gate
 
   explicit Inputs(const AttentionCase& of)
       : qkv(test::normal({of.batch, of.tokens, of.heads + 2 * of.kv_heads, of.head_dim}, 1,
@@ -40,6 +43,10 @@ struct Inputs {
         kv_heads(of.kv_heads),
         exclusive(of.exclusive),
         window(of.window) {
+    if (of.gated) {
+      gate_x = test::normal({of.batch, of.tokens, 16}, 4, of.dtype);
+      gate_weight = test::normal({of.heads, 12}, 5, at::kFloat);
+    }
     if (of.document == 0) return;
     const auto draws = test::normal({of.batch, of.tokens}, 3, at::kDouble).abs();
     starts = draws.lt(draws.flatten().quantile(1.0 / of.document));
@@ -49,7 +56,7 @@ struct Inputs {
   Gradients exact() const {
     const auto leaves = parts(qkv.to(at::kDouble));
     auto out = by_formula(leaves).out;
-    if (exclusive) out = exclusive_attention(out, leaves[2]);
+    if (exclusive) out = exclusive_attention(out, leaves[2], gate(at::kCPU, at::kDouble));
     return torch::autograd::grad({out}, leaves, {d_out.to(at::kDouble)});
   }
   // By causal_attention() on the GPU.
@@ -57,11 +64,19 @@ struct Inputs {
     const auto leaves = parts(qkv.to(test::kGpu));
     const auto out = causal_attention(leaves[0], leaves[1], leaves[2],
                                       {.exclusive_v = exclusive ? leaves[2] : at::Tensor(),
+                                       .gate = gate(test::kGpu, qkv.scalar_type()),
                                        .documents = documents(test::kGpu),
                                        .window = window});
     return torch::autograd::grad({out}, leaves, {d_out.to(test::kGpu)});
   }
 
+  HeadGateInputs gate(at::Device device, at::ScalarType dtype) const {
+    if (!gate_weight.defined()) return {};
+    return {.x = gate_x.to(device, dtype),
+            .weight = gate_weight.to(device, dtype == at::kDouble ? dtype : at::kFloat),
+            .range = 2,
+            .x_gradient = std::make_shared<HeadGateGradient>()};
+  }
   std::optional<Documents> documents(at::Device device) const {
     return starts.defined() ? std::optional(documents_in(starts, device)) : std::nullopt;
   }
@@ -163,12 +178,9 @@ void AttentionBackwardGpu::expect_gradients_of_formula(bool dots_given) const {
   auto dy = d_out;
   at::Tensor exclusive_dv;
   if (of.exclusive) {
-    dy = at::empty(out.sizes(), out.options());
-    exclusive_dv = at::empty(v.sizes(), v.options());
-    cuda::exclusive_attention_backward(exclusive_shape(out, v), head_vectors(out), head_vectors(v),
-                                       head_vectors(d_out), mutable_data(dy),
-                                       mutable_data(exclusive_dv), workspace.row_delta(shape),
-                                       dtype_of(qkv), current_stream(qkv));
+    const auto d = exclusive_backward(out, v, inputs.gate(test::kGpu, of.dtype), d_out,
+                                      workspace.row_delta(shape));
+    dy = d.dy, exclusive_dv = d.dv;
   }
   const auto dots = dots_given ? dots_of(out, dy) : at::Tensor();
   const bool has_dots = dots_given || of.exclusive;
@@ -208,6 +220,8 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{"wide_heads", 1, 256, 2, 1, 128, at::kBFloat16},
         AttentionCase{"ragged_wide_heads", 2, 170, 1, 1, 128, at::kHalf},
         AttentionCase{"exclusive", 2, 170, 4, 2, 64, at::kBFloat16, true},
+        AttentionCase{"gated", 2, 170, 4, 2, 64, at::kBFloat16, true, 0, 0, true},
+        AttentionCase{"wide_gated_heads", 1, 170, 2, 2, 128, at::kHalf, true, 0, 0, true},
         AttentionCase{"documents", 2, 320, 2, 1, 64, at::kBFloat16, false, 70},
         AttentionCase{"short_documents", 1, 301, 2, 2, 64, at::kHalf, false, 6},
         AttentionCase{"wide_heads_of_documents", 2, 300, 2, 1, 128, at::kBFloat16, false, 100},
@@ -230,6 +244,8 @@ INSTANTIATE_TEST_SUITE_P(
         AttentionCase{"record", 1, 2048, 8, 4, 64, at::kBFloat16},
         AttentionCase{"exclusive", 1, 2048, 8, 4, 64, at::kBFloat16, true},
         AttentionCase{"ragged_exclusive", 3, 201, 4, 2, 64, at::kHalf, true},
+        AttentionCase{"gated", 3, 2001, 8, 4, 64, at::kBFloat16, true, 0, 0, true},
+        AttentionCase{"gated_documents", 2, 2048, 8, 4, 64, at::kBFloat16, true, 300, 700, true},
         AttentionCase{"record_in_fp16", 1, 1024, 8, 4, 64, at::kHalf},
         AttentionCase{"ungrouped", 2, 384, 3, 3, 64, at::kBFloat16},
         AttentionCase{"groups_of_three", 3, 640, 6, 2, 64, at::kHalf},

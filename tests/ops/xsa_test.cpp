@@ -33,7 +33,8 @@ TEST(ExclusiveAttention, ScalingTheValueChangesNothing) {
 
 TEST(ExclusiveAttention, GradientIsRight) {
   const auto y = test::normal({1, 3, 4, 3}, 6), v = test::normal({1, 3, 2, 3}, 7);
-  EXPECT_TRUE(test::gradient_is_right(exclusive_attention, y, v));
+  EXPECT_TRUE(test::gradient_is_right(
+      [](const auto& of, const auto& by) { return exclusive_attention(of, by); }, y, v));
 }
 
 }  // namespace

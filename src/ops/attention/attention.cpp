@@ -146,7 +146,8 @@ at::Tensor causal_attention(const at::Tensor& q_bthd, const at::Tensor& k_bthd,
   if (fused_attention_supports(q_bthd, k_bthd, v_bthd))
     return fused_attention(q_bthd, k_bthd, v_bthd, scale, of);
   const auto y = plain_attention(q_bthd, k_bthd, v_bthd, scale, of.documents, of.window);
-  return of.exclusive_v.defined() ? exclusive_attention(y, of.exclusive_v) : y;
+  return of.exclusive_v.defined() ? exclusive_attention(y, of.exclusive_v, of.gate)
+                                  : gated_heads(y, of.gate);
 }
 
 at::Tensor causal_attention_of_last(const at::Tensor& q_bshd, const at::Tensor& k_bthd,

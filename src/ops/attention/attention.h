@@ -5,6 +5,7 @@
 #include <string>
 
 #include "ops/attention/documents.h"
+#include "ops/attention/head_gate.h"
 #include "ops/attention/query_gradient.h"
 #include "ops/norm/input_dots.h"
 
@@ -25,6 +26,7 @@ void use_attention(AttentionKernel kernel);
 struct AttentionOptions {
   std::int64_t channels = 0;  // of a head, where the others are padding: hd in the formula; 0: all
   at::Tensor exclusive_v = {};  // v again: the result is exclusive_attention(result, exclusive_v)
+  HeadGateInputs gate = {};     // of that
   // A query sees the keys of its own document alone, and of the keys before it only the nearest:
   // of `window` with its own one; 0: all. By the kernels named at fused_attention(), on another GPU
   // in half precision FlashAttention's both ways, else with a mask, on the CPU document by
@@ -32,7 +34,7 @@ struct AttentionOptions {
   std::optional<Documents> documents = {};
   std::int64_t window = 0;
   QueryGradientPtr q_gradient = {};  // q's gradient may go there (qk_norm_rope.h)
-  InputDotsPtr out_dots = {};        // of the projection that takes the result as it is
+  InputDotsPtr out_dots = {};        // of the projection that takes the result as it is; no gate
 };
 
 // Causal softmax(q·kᵀ/√hd)·v (Vaswani et al. 2017); query head h reads KV head ⌊h·KV/heads⌋

@@ -4,11 +4,11 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <limits>
-#include <utility>
 
 #include "ops/attention/attention_workspace.h"
 #include "ops/attention/cudnn_attention.h"
 #include "ops/attention/xsa.h"
+#include "ops/attention/xsa_on_tensors.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -35,18 +35,22 @@ AttentionForward forward_pass(const at::Tensor& q, const at::Tensor& k, const at
 
 struct FusedAttention : torch::autograd::Function<FusedAttention> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, const OptionalTensor& exclusive_v, double scale,
+                            const at::Tensor& v, const OptionalTensor& exclusive_v,
+                            const OptionalTensor&, double scale,
                             const std::optional<Documents>& documents, std::int64_t window,
-                            const QueryGradientPtr& q_gradient, const InputDotsPtr& out_dots) {
+                            const HeadGateInputs& gate, const QueryGradientPtr& q_gradient,
+                            const InputDotsPtr& out_dots) {
     const auto [y, logsumexp] = forward_pass(q, k, v, scale, documents, window);
     // Exclusive attention's backward kernel leaves them in the workspace.
     if (out_dots) out_dots->wanted = !exclusive_v;
-    context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window)});
+    const auto [gate_x, gate_row_scale, gate_weight] = save_gate(gate, *context);
+    context->save_for_backward({q, k, v, y, logsumexp, visible_until(k, documents, window), gate_x,
+                                gate_row_scale, gate_weight});
     context->saved_data["scale"] = scale;
     context->saved_data["exclusive"] = exclusive_v.has_value();
     context->saved_data["q_gradient"] = in_capsule(q_gradient);
     context->saved_data["out_dots"] = in_capsule(out_dots);
-    return exclusive_v ? exclusive_attention(y, v) : y;
+    return exclusive_v ? exclusive_attention(y, v, gate) : y;
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
@@ -60,14 +64,11 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
     const auto q_gradient = from_capsule<QueryGradientPtr>(context->saved_data["q_gradient"]);
     auto dq = q_gradient ? at::Tensor() : at::empty(q.sizes(), q.options());
     auto dk = at::empty(k.sizes(), k.options()), dv = at::empty(v.sizes(), v.options());
-    at::Tensor exclusive_dv;
+    at::Tensor exclusive_dv, d_gate_weight;
     if (context->saved_data["exclusive"].toBool()) {
-      const auto d_out = std::exchange(dy, at::empty(y.sizes(), y.options()));
-      exclusive_dv = at::empty(v.sizes(), v.options());
-      cuda::exclusive_attention_backward(exclusive_shape(y, v), head_vectors(y), head_vectors(v),
-                                         head_vectors(d_out), mutable_data(dy),
-                                         mutable_data(exclusive_dv), workspace.row_delta(shape),
-                                         dtype_of(y), current_stream(y));
+      const auto gate = saved_gate({saved[6], saved[7], saved[8]}, *context);
+      const auto d = exclusive_backward(y, v, gate, dy, workspace.row_delta(shape));
+      dy = d.dy, exclusive_dv = d.dv, d_gate_weight = d.d_gate_weight;
     }
     const auto out_dots = from_capsule<InputDotsPtr>(context->saved_data["out_dots"]);
     const auto dots = out_dots ? out_dots->sums : at::Tensor();
@@ -85,7 +86,7 @@ struct FusedAttention : torch::autograd::Function<FusedAttention> {
         workspace.gradients(dq, dk, dv), dtype_of(q), current_stream(q));
     if (q_gradient) q_gradient->sum = workspace.q_sum;
     const at::Tensor none;
-    return {dq, dk, dv, exclusive_dv, none, none, none, none, none};
+    return {dq, dk, dv, exclusive_dv, d_gate_weight, none, none, none, none, none, none};
   }
 };
 
@@ -107,8 +108,13 @@ bool fused_attention_supports(const at::Tensor& q, const at::Tensor& k, const at
 
 at::Tensor fused_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            double scale, const AttentionOptions& of) {
-  return FusedAttention::apply(q, k, v, optional_tensor(of.exclusive_v), scale, of.documents,
-                               of.window, of.q_gradient, of.out_dots);
+  const bool gated = of.exclusive_v.defined() && head_gate_kernels_support(of.gate, q);
+  const auto inside = gated ? of.gate : HeadGateInputs(),
+             after = gated ? HeadGateInputs() : of.gate;
+  const auto y = FusedAttention::apply(q, k, v, optional_tensor(of.exclusive_v),
+                                       optional_tensor(inside.weight), scale, of.documents,
+                                       of.window, inside, of.q_gradient, of.out_dots);
+  return gated_heads(y, after);
 }
 
 }  // namespace tg

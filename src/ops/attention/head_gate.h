@@ -1,20 +1,38 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <memory>
+
+#include "ops/gemm/normed_input.h"
+
 namespace tg {
 
+// The gradient of a gate's x on its way from exclusive attention's backward kernel, past autograd,
+// to that of the QKV projection, which has the same x and adds it in place. Saves a gradient that
+// is zero but for a few channels, and a sum.
+struct HeadGateGradient {
+  at::Tensor of_x;  // [B·T, w] fp32, where x is scaled by row times the scale
+};
+// Null: autograd carries the gradient.
+using HeadGateGradientPtr = std::shared_ptr<HeadGateGradient>;
+
 // A gate on each head's output y_h (Qiu et al. 2025, with scale and range 1):
-//   range·σ(scale·(W_h·x + b_h))·y_h
+//   range·σ(scale·(W_h·x[:w] + b_h))·y_h
 struct HeadGateInputs {
-  at::Tensor x{};       // [B, T, w]
+  NormedInput x{};      // [B, T, at least w]
   at::Tensor weight{};  // W [heads, w], a parameter; undefined: there is no gate
   at::Tensor bias{};    // b [heads]; undefined: 0
   double scale = 1, range = 1;
+  HeadGateGradientPtr x_gradient{};
   bool defined() const { return weight.defined(); }
 };
 
-// y [B, T, heads, hd] → as y. Differentiable in y, x, W and b. The gate is computed in x's dtype,
-// from the bias on in the bias's, and rounded to y's.
+// y [B, T, heads, hd] → as y; y itself where there is no gate. Differentiable in y, x, W and b. The
+// gate is computed in x's dtype, from the bias on in the bias's, and rounded to y's.
 at::Tensor gated_heads(const at::Tensor& y_bthd, const HeadGateInputs& gate);
+
+// Whether exclusive attention's kernels compute the gate of heads like y's, in fp32, as autograd is
+// now: no bias, at most 16 channels, and with gradients an x_gradient.
+bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_bthd);
 
 }  // namespace tg

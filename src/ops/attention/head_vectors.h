@@ -15,18 +15,23 @@ inline bool supports_head_dim(std::int64_t head_dim, const at::Tensor& x) {
   return head_dim % pack_size(x) == 0 && head_dim <= cuda::kMaxPacksPerHead * pack_size(x);
 }
 
+// Whether the tokens of x [B, T, …] are at one distance, and which.
+inline bool has_token_stride(const at::Tensor& x) {
+  return x.size(0) == 1 || x.size(1) == 1 || x.stride(0) == x.size(1) * x.stride(1);
+}
+inline std::int64_t token_stride(const at::Tensor& x) {
+  return x.stride(x.size(1) == 1 ? 0 : 1);
+}
+
 // x itself where the kernels can read it with its strides, else a contiguous copy; undefined if x
 // is.
 inline at::Tensor readable_heads(const at::Tensor& x_bthd) {
   if (!x_bthd.defined()) return x_bthd;
-  const auto tokens = x_bthd.size(1);
-  const bool one_token_stride =
-      x_bthd.size(0) == 1 || tokens == 1 || x_bthd.stride(0) == tokens * x_bthd.stride(1);
   const auto pack = pack_size(x_bthd);
   const bool aligned_strides =
       x_bthd.stride(0) % pack == 0 && x_bthd.stride(1) % pack == 0 && x_bthd.stride(2) % pack == 0;
   const bool readable =
-      x_bthd.stride(3) == 1 && one_token_stride && aligned_strides && is_aligned(x_bthd);
+      x_bthd.stride(3) == 1 && has_token_stride(x_bthd) && aligned_strides && is_aligned(x_bthd);
   return readable ? x_bthd : x_bthd.clone(at::MemoryFormat::Contiguous);
 }
 
@@ -38,7 +43,7 @@ inline at::Tensor readable_heads(const at::Tensor& x_btd, std::int64_t heads) {
 // View of a tensor from readable_heads(), which may be undefined.
 inline cuda::HeadVectors head_vectors(const at::Tensor& x_bthd) {
   if (!x_bthd.defined()) return {};
-  return {const_data(x_bthd), x_bthd.stride(x_bthd.size(1) == 1 ? 0 : 1), x_bthd.stride(2)};
+  return {const_data(x_bthd), token_stride(x_bthd), x_bthd.stride(2)};
 }
 
 // Of attention's output y [B, T, heads, hd] and the values v [B, T, KV, hd].

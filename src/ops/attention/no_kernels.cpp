@@ -17,13 +17,18 @@ void qk_norm_rope_backward(const QkvShape&, const QkNormRopeInputs&, const QkNor
 int qk_norm_rope_backward_blocks(const QkvShape&) {
   not_built();
 }
-void exclusive_attention_forward(const ExclusiveShape&, const HeadVectors&, const HeadVectors&,
-                                 void*, Dtype, Stream) {
+void exclusive_attention_forward(const ExclusiveShape&, const ExclusiveInputs&, void*, Dtype,
+                                 Stream) {
   not_built();
 }
-void exclusive_attention_backward(const ExclusiveShape&, const HeadVectors&, const HeadVectors&,
-                                  const HeadVectors&, void*, void*, const RowDelta&, Dtype,
-                                  Stream) {
+int gated_exclusive_backward_blocks(const ExclusiveShape&) {
+  not_built();
+}
+void exclusive_attention_backward(const ExclusiveShape&, const ExclusiveInputs&, const HeadVectors&,
+                                  const ExclusiveGradients&, Dtype, Stream) {
+  not_built();
+}
+void add_to_first_columns(const float*, std::int64_t, int, void*, std::int64_t, Dtype, Stream) {
   not_built();
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "ops/attention/head_gate.h"
 #include "ops/attention/query_gradient.h"
 #include "ops/attention/rope.h"
 #include "ops/gemm/fp8.h"
@@ -30,6 +31,8 @@ struct Qkv {
   at::Tensor exclusive_v;
   at::Tensor first_v;           // for the next layer; undefined without a value residual
   QueryGradientPtr q_gradient;  // where causal_attention() may leave q's gradient
+  // Where it may leave that of a gate by the projection's input.
+  HeadGateGradientPtr gate_gradient{};
 };
 
 // Queries, keys and values of attention from the QKV projection, qkv [B, T, (heads + 2·KV)·hd].

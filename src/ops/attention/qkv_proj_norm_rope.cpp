@@ -3,7 +3,9 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cassert>
+#include <utility>
 
+#include "ops/attention/head_gate_kernel.h"
 #include "ops/attention/head_vectors.h"
 #include "ops/attention/qkv_proj_norm_rope_hopper.h"
 #include "ops/operands.h"
@@ -22,7 +24,8 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   // `normed`: x, with its rounding or the scale of its rows.
   static variable_list forward(AutogradContext* context, const at::Tensor& x,
                                const NormedInput& normed, const Weight& weight,
-                               const RopeTable& table, const QkvInputs& in) {
+                               const RopeTable& table, const QkvInputs& in,
+                               const HeadGateGradientPtr& gate_gradient) {
     const auto batch = x.size(0), tokens = x.size(1);
     const auto qkv = at::empty({batch, tokens, weight.value.size(0)}, x.options());
     const auto inverse_rms =
@@ -45,6 +48,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
         mutable_data(qkv), mutable_fp32_data(inverse_rms), dtype_of(x), current_stream(x));
     context->save_for_backward({operands.x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
+    context->saved_data["gate_gradient"] = in_capsule(gate_gradient);
     context->mark_non_differentiable({inverse_rms});
     context->set_materialize_grads(false);  // else zeros are written for inverse_rms
     return {qkv, inverse_rms};
@@ -53,8 +57,13 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
     const auto dx = linear_backward(context->get_saved_variables()[0], weight, upstream[0]);
+    const auto gate = from_capsule<HeadGateGradientPtr>(context->saved_data["gate_gradient"]);
+    if (const auto of_gate = std::exchange(gate->of_x, {}); of_gate.defined())
+      cuda::add_to_first_columns(const_fp32_data(of_gate), of_gate.size(0),
+                                 static_cast<int>(of_gate.size(1)), mutable_data(dx), dx.size(-1),
+                                 dtype_of(dx), current_stream(dx));
     const at::Tensor none;
-    return {dx, none, none, none, none};
+    return {dx, none, none, none, none, none};
   }
 };
 
@@ -81,8 +90,13 @@ Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInpu
   // Else autograd would not call backward, which adds the weight's gradient.
   assert(x.tensor().requires_grad() || !at::GradMode::is_enabled());
   const auto rows = x.contiguous();
-  const auto out = FusedQkvProjNormRope::apply(rows.tensor(), rows, weight, table, in);
-  return fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
+  const auto gate_gradient = std::make_shared<HeadGateGradient>();
+  const auto out =
+      FusedQkvProjNormRope::apply(rows.tensor(), rows, weight, table, in, gate_gradient);
+  auto heads =
+      fused_qk_norm_rope(out[0], out[1], in, table, weight.fp8.output_gradient, x.row_scale());
+  heads.gate_gradient = gate_gradient;
+  return heads;
 }
 
 Qkv qkv_proj_norm_rope(const NormedInput& x, const Weight& weight, const QkvInputs& in,

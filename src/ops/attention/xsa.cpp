@@ -3,6 +3,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "ops/attention/head_vectors.h"
+#include "ops/attention/xsa_on_tensors.h"
+#include "ops/operands.h"
 
 namespace tg {
 
@@ -16,32 +18,32 @@ bool supported(const at::Tensor& y, const at::Tensor& v) {
 }
 
 struct FusedExclusiveAttention : torch::autograd::Function<FusedExclusiveAttention> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& v) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& y, const at::Tensor& v,
+                            const OptionalTensor&, const HeadGateInputs& gate) {
     context->set_materialize_grads(false);
-    context->save_for_backward({y, v});
-    auto out = at::empty(y.sizes(), y.options());
-    cuda::exclusive_attention_forward(exclusive_shape(y, v), head_vectors(y), head_vectors(v),
-                                      mutable_data(out), dtype_of(y), current_stream(y));
-    return out;
+    const auto [x, row_scale, weight] = save_gate(gate, *context);
+    context->save_for_backward({y, v, x, row_scale, weight});
+    return exclusive_forward(y, v, gate);
   }
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
-    if (!upstream[0].defined()) return {at::Tensor(), at::Tensor()};
+    if (!upstream[0].defined()) return variable_list(4);
     const auto saved = context->get_saved_variables();
-    const auto &y = saved[0], &v = saved[1];
-    const auto d_out = readable_heads(upstream[0]);
-    auto dy = at::empty(y.sizes(), y.options()), dv = at::empty(v.sizes(), v.options());
-    cuda::exclusive_attention_backward(exclusive_shape(y, v), head_vectors(y), head_vectors(v),
-                                       head_vectors(d_out), mutable_data(dy), mutable_data(dv),
-                                       /*row_delta=*/{}, dtype_of(y), current_stream(y));
-    return {dy, dv};
+    const auto gate = saved_gate({saved[2], saved[3], saved[4]}, *context);
+    const auto d = exclusive_backward(saved[0], saved[1], gate, readable_heads(upstream[0]));
+    return {d.dy, d.dv, d.d_gate_weight, at::Tensor()};
   }
 };
 
 }  // namespace
 
-at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd) {
-  if (use_kernels(y_bthd) && supported(y_bthd, v_bthd))
-    return FusedExclusiveAttention::apply(readable_heads(y_bthd), readable_heads(v_bthd));
+at::Tensor exclusive_attention(const at::Tensor& y_bthd, const at::Tensor& v_bthd,
+                               const HeadGateInputs& gate) {
+  const bool by_kernels = use_kernels(y_bthd) && supported(y_bthd, v_bthd);
+  if (gate.defined() && !(by_kernels && head_gate_kernels_support(gate, y_bthd)))
+    return gated_heads(exclusive_attention(y_bthd, v_bthd), gate);
+  if (by_kernels)
+    return FusedExclusiveAttention::apply(readable_heads(y_bthd), readable_heads(v_bthd),
+                                          optional_tensor(gate.weight), gate);
   const auto kv_heads = v_bthd.size(2);
   // [B, T, KV, heads of the group, hd] against [B, T, KV, 1, hd].
   const auto y = y_bthd.unflatten(2, {kv_heads, y_bthd.size(2) / kv_heads});

@@ -1,4 +1,5 @@
 #pragma once
+#include "ops/attention/head_gate_kernel.h"
 #include "ops/attention/head_vectors_kernel.h"
 
 namespace tg::cuda {
@@ -14,11 +15,23 @@ struct RowDelta {
   int seq_len, padded_len;
 };
 
-// Kernels of ops/attention/xsa.h. out, dy and dv are contiguous.
-void exclusive_attention_forward(const ExclusiveShape& shape, const HeadVectors& y,
-                                 const HeadVectors& v, void* out, Dtype dtype, Stream stream);
-void exclusive_attention_backward(const ExclusiveShape& shape, const HeadVectors& y,
-                                  const HeadVectors& v, const HeadVectors& d_out, void* dy,
-                                  void* dv, const RowDelta& row_delta, Dtype dtype, Stream stream);
+struct ExclusiveInputs {
+  HeadVectors y, v;
+  HeadGateTensors gate{};
+};
+struct ExclusiveGradients {
+  void *y, *v;
+  RowDelta row_delta{};
+  HeadGateGradients gate{};  // where there is one
+};
+
+// Kernels of ops/attention/xsa.h. out and the gradients are contiguous.
+void exclusive_attention_forward(const ExclusiveShape& shape, const ExclusiveInputs& in, void* out,
+                                 Dtype dtype, Stream stream);
+void exclusive_attention_backward(const ExclusiveShape& shape, const ExclusiveInputs& in,
+                                  const HeadVectors& d_out, const ExclusiveGradients& out,
+                                  Dtype dtype, Stream stream);
+// Of the backward kernel with a gate: each writes a row of partial sums.
+int gated_exclusive_backward_blocks(const ExclusiveShape& shape);
 
 }  // namespace tg::cuda
