@@ -13,11 +13,11 @@ MixWeight zeros(at::IntArrayRef sizes, const WeightSource& like) {
   return {make(), like.gradient.defined() ? make() : at::Tensor()};
 }
 
-// Of each lane in the final one, [1, 2].
+// Of each lane in the final one, [2, 1].
 at::Tensor final_shares(FinalLane lane, const at::TensorOptions& options) {
-  const auto shares = at::zeros({1, 2}, options);
-  if (lane == FinalLane::mean) return shares.fill_(0.5);
-  shares.select(1, lane == FinalLane::first ? 0 : 1).fill_(1);
+  if (lane == FinalLane::mean) return at::full({2, 1}, 0.5, options);
+  const auto shares = at::zeros({2, 1}, options);
+  shares[lane == FinalLane::first ? 0 : 1].fill_(1);
   return shares;
 }
 
@@ -79,7 +79,7 @@ void StreamWeights::make() {
   }
   if (lanes_.defined()) {
     at::cat_out(lanes_.value, {residual_.value.diag_embed(), post_.value.transpose(1, 2)}, 2);
-    at::mm_out(final_.value, final_shares_, lanes_.value[last_row_]);
+    at::sum_out(final_.value, final_shares_ * lanes_.value[last_row_], 0, /*keepdim=*/true);
   }
 }
 
@@ -98,7 +98,7 @@ void StreamWeights::collect_gradients() {
     skips_.gradient.zero_();
   }
   if (lanes_.gradient.defined()) {
-    lanes_.gradient[last_row_].addmm_(final_shares_.t(), final_.gradient);
+    lanes_.gradient[last_row_].add_(final_shares_ * final_.gradient);
     add(residual_, lanes_.gradient.narrow(2, 0, 2).diagonal(0, 1, 2));
     add(post_, lanes_.gradient.narrow(2, 2, 2).transpose(1, 2));
     lanes_.gradient.zero_();

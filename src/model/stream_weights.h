@@ -42,8 +42,8 @@ class StreamWeights {
 
   std::int64_t dim_ = 0;
   WeightSource skip_weights_, skip_gates_, residual_, post_;
-  at::Tensor own_;  // [S, 1], 1 where x itself is the skip, else 0
-  at::Tensor final_shares_;
+  at::Tensor own_;           // [S, 1], 1 where x itself is the skip, else 0
+  at::Tensor final_shares_;  // of the last visit's lanes, [2, 1]
   std::int64_t last_row_ = 0;
   MixWeight skips_, lanes_, final_;  // [S, 2, D], [L, 2, 4], [1, 4]
 };

@@ -17,10 +17,9 @@ namespace tg {
 // Copies of the large matrices in the compute dtype, cast once per step rather than in every
 // micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
 // gradients, from which collect_gradients() makes the parameters' own; those of Q, K and V, of
-// padded copies and of a token table that is the head, in buffers until then. With them what the
-// stream is multiplied by (StreamWeights). Parameters that
+// padded copies and of a token table that is the head, in buffers until then. Parameters that
 // require no gradient, as for inference, get none. With numerics.fp8, these matrices are copied in
-// FP8 as well.
+// FP8 as well. At the same times with them: what the stream is multiplied by (StreamWeights).
 class WeightCopies {
  public:
   WeightCopies(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
@@ -41,6 +40,7 @@ class WeightCopies {
   const BlockWeights& of(const Visit& visit, bool fp8) const {
     return fp8 ? fp8_.of(visit) : blocks_[static_cast<std::size_t>(visit.block)];
   }
+  // What the stream is multiplied by.
   const StreamWeights& stream() const { return stream_; }
   Fp8Scales& fp8_scales() { return fp8_.scales(); }
   void inherit_fp8_scales(const Pass& from, const Pass& to) { fp8_.inherit_scales(from, to); }

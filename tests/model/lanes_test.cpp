@@ -1,75 +1,18 @@
-// A plan that no recipe makes: blocks that are visited several times, skips of every kind, without
-// gates and with, and two lanes. Against its formula (model/plan.h) in fp64.
+// The plan of lanes_plan.h against its formula (model/plan.h) in fp64.
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cmath>
-
-#include "model/recipe.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/rms_norm.h"
-#include "tests/model/fixtures.h"
+#include "tests/model/lanes_plan.h"
 
 namespace tg {
 namespace {
 
-constexpr std::int64_t kBlocks = 3, kDim = 24, kHeads = 4, kKvHeads = 2, kHeadDim = 6;
-
-ModelConfig three_blocks() {
-  auto config = test::tiny_record();
-  config.num_layers = kBlocks;
-  config.bigram_vocab_size = config.xsa_last_n = 0;
-  config.smear_gate = config.ve_enabled = config.unet_skips = false;
-  return config;
-}
-
-struct Lanes {
-  ParameterId residual, post, skip_weights, skip_gates;  // without gates none
-};
-
-// Two visits whose inputs are kept, then in one lane a visit that its own input is the skip of, and
-// one with a skip; in two lanes the same, and between them one without a skip.
-Recipe two_lanes(const ModelConfig& config, FinalLane head, bool gated, Lanes& lanes) {
-  auto recipe = make_recipe(config);
-  const auto declare = [&](const char* name, const std::vector<std::int64_t>& shape) {
-    recipe.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
-    return ParameterId{std::ssize(recipe.parameters) - 1};
-  };
-  lanes = {declare("residual", {3, 2}),
-           declare("post", {3, 2, 2}),
-           declare("skip_weights", {4, kDim}),
-           {}};
-  if (gated) lanes.skip_gates = declare("skip_gates", {4, kDim});
-  const auto skip = [&](std::int64_t row, std::optional<std::int64_t> slot = {}) {
-    return Visit::Skip{
-        .weights = lanes.skip_weights, .gates = lanes.skip_gates, .row = row, .slot = slot};
-  };
-  const auto in_lanes = [&](std::int64_t row) {
-    return LaneMix{.residual = lanes.residual, .post = lanes.post, .row = row};
-  };
-  auto& [embedding, values, matrices, blocks, stages, head_plan] = recipe.plan;
-  auto& [visits, slots] = stages.front();
-  visits = {
-      {.index = 0, .block = 0, .norm_scale = 1},
-      {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},
-      {.index = 2, .block = 0, .norm_scale = 0.9, .keep_input = 1},
-      {.index = 3, .block = 2, .norm_scale = 0.8, .skip = skip(0)},
-      {.index = 4, .block = 1, .norm_scale = 0.7, .skip = skip(1, 1)},
-      {.index = 5, .block = 1, .norm_scale = 0.6, .skip = skip(2), .lanes = in_lanes(0)},
-      {.index = 6, .block = 0, .norm_scale = 0.4, .lanes = in_lanes(1)},
-      {.index = 7,
-       .block = 2,
-       .norm_scale = 0.5,
-       .skip = skip(3, 0),
-       .lanes = in_lanes(2),
-       .last = true},
-  };
-  slots = 2;
-  head_plan.lane = head;
-  return recipe;
-}
+constexpr auto kBlocks = test::kLaneBlocks;
+constexpr std::int64_t kHeads = 4, kKvHeads = 2;
 
 // The formula, of the same parameters.
 class Formula {
@@ -77,7 +20,7 @@ class Formula {
   Formula(const ModelConfig& config, const ParameterTable& table)
       : config_(config), table_(table) {}
 
-  at::Tensor loss(const Lanes& lanes, FinalLane head, const at::Tensor& inputs,
+  at::Tensor loss(const test::LanePlan& lanes, FinalLane head, const at::Tensor& inputs,
                   const at::Tensor& targets) const {
     const auto tokens = table_[kTokenTable];
     const auto x0 = rms_norm(at::embedding(tokens, inputs));
@@ -145,38 +88,39 @@ class Formula {
   const ParameterTable& table_;
 };
 
-struct Case {
-  const char* name;
-  FinalLane head;
-  bool gated;
-};
-
-class TwoLanes : public testing::TestWithParam<Case> {
+class TwoLanes : public testing::TestWithParam<test::LaneCase> {
  protected:
-  TwoLanes()
-      : recipe_(two_lanes(config_, GetParam().head, GetParam().gated, lanes_)),
-        table_(make_parameters(recipe_.parameters, at::kDouble, at::kCPU)) {
+  TwoLanes() : table_(make_parameters(lanes_.recipe.parameters, at::kDouble, at::kCPU)) {
     std::uint64_t seed = 1;
     for (const auto& row : table_.rows())
       row.value.detach().copy_(test::normal(row.value.sizes(), seed++) * 0.4);
   }
-  std::unique_ptr<Gpt> model(ActivationRecompute recompute = ActivationRecompute::off) const {
-    return std::make_unique<Gpt>(config_, recipe_.plan, table_,
-                                 Numerics{.compute = at::kDouble, .recompute = recompute});
+  std::unique_ptr<Gpt> model(const Numerics& numerics = {.compute = at::kDouble}) const {
+    return std::make_unique<Gpt>(config_, lanes_.recipe.plan, table_, numerics);
   }
-  std::vector<at::Tensor> gradients(ActivationRecompute recompute) const {
-    for (const auto& row : table_.rows()) row.value.mutable_grad().reset();
-    const auto model = this->model(recompute);
-    model->loss(inputs_, targets_, {}).backward();
-    model->collect_gradients();
+  // Of a step of so many equal micro-batches.
+  std::vector<at::Tensor> step(Gpt& model, int micro_batches = 1) const {
+    for (const auto& row : table_.rows())
+      if (row.value.grad().defined()) row.value.mutable_grad().zero_();
+    for (int i = 0; i < micro_batches; ++i) model.loss(inputs_, targets_, {}).backward();
+    model.collect_gradients();
     std::vector<at::Tensor> found;
     for (const auto& row : table_.rows()) found.push_back(row.value.grad().clone());
     return found;
   }
+  std::vector<at::Tensor> gradients(const Numerics& numerics = {.compute = at::kDouble}) const {
+    for (const auto& row : table_.rows()) row.value.mutable_grad().reset();
+    return step(*model(numerics));
+  }
+  void expect_close(const std::vector<at::Tensor>& found, const std::vector<at::Tensor>& right,
+                    double factor = 1) const {
+    for (std::size_t i = 0; i < right.size(); ++i)
+      EXPECT_TRUE(test::is_close(found[i], factor * right[i], 1e-10, 1e-13))
+          << table_.rows()[i].name;
+  }
 
-  const ModelConfig config_ = three_blocks();
-  Lanes lanes_;
-  Recipe recipe_;
+  const ModelConfig config_ = test::three_blocks();
+  const test::LanePlan lanes_ = test::two_lanes(config_, GetParam());
   ParameterTable table_;
   const at::Tensor tokens_ = test::integers({2, 10}, config_.vocab_size, 2),
                    inputs_ = tokens_.slice(1, 0, -1), targets_ = tokens_.slice(1, 1);
@@ -189,7 +133,7 @@ TEST_P(TwoLanes, LossAndEveryGradientAreTheFormulas) {
   for (const auto& row : table_.rows()) leaves.push_back(row.value);
   const auto right = torch::autograd::grad({expected}, leaves, {}, /*retain_graph=*/{},
                                            /*create_graph=*/false, /*allow_unused=*/true);
-  const auto found = gradients(ActivationRecompute::off);
+  const auto found = gradients();
   for (std::size_t i = 0; i < leaves.size(); ++i) {
     const auto& name = table_.rows()[i].name;
     const auto exact = right[i].defined() ? right[i] : at::zeros_like(leaves[i]);
@@ -199,10 +143,33 @@ TEST_P(TwoLanes, LossAndEveryGradientAreTheFormulas) {
 }
 
 TEST_P(TwoLanes, RecomputationGivesTheSameBits) {
-  const auto kept = gradients(ActivationRecompute::off);
-  const auto recomputed = gradients(ActivationRecompute::block);
+  const auto kept = gradients();
+  const auto recomputed =
+      gradients({.compute = at::kDouble, .recompute = ActivationRecompute::block});
   for (std::size_t i = 0; i < kept.size(); ++i)
     EXPECT_TRUE(test::is_same(kept[i], recomputed[i])) << table_.rows()[i].name;
+}
+
+TEST_P(TwoLanes, GradientsAreThoseOfAllMicroBatchesOfAStepAndOfNoOther) {
+  const auto model = this->model();
+  const auto once = step(*model);
+  expect_close(step(*model, 3), once, 3);
+  expect_close(step(*model), once);
+}
+
+TEST_P(TwoLanes, FollowTheParametersOncePerCast) {
+  const auto model = this->model();
+  const auto loss = [&] { return model->loss(inputs_, targets_, {}).detach(); };
+  const auto before = loss();
+  table_[lanes_.post].detach().mul_(1.5);
+  EXPECT_TRUE(test::is_same(loss(), before));
+  model->cast_weights();
+  const auto expected = Formula(config_, table_).loss(lanes_, GetParam().head, inputs_, targets_);
+  EXPECT_TRUE(test::is_close(loss(), expected, 1e-13, 0));
+}
+
+TEST_P(TwoLanes, PaddedChannelsChangeNothing) {
+  expect_close(gradients({.compute = at::kDouble, .padding = {.channels = 16}}), gradients());
 }
 
 TEST_P(TwoLanes, ScoredPositionsAndDecodingGiveWhatAWholePassGives) {
@@ -219,11 +186,7 @@ TEST_P(TwoLanes, ScoredPositionsAndDecodingGiveWhatAWholePassGives) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Heads, TwoLanes,
-                         testing::Values(Case{"mean_gated", FinalLane::mean, true},
-                                         Case{"mean", FinalLane::mean, false},
-                                         Case{"first_gated", FinalLane::first, true},
-                                         Case{"second_gated", FinalLane::second, true}),
+INSTANTIATE_TEST_SUITE_P(Plans, TwoLanes, testing::ValuesIn(test::kLaneCases),
                          [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace

@@ -2,18 +2,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tests/ops/lane_case.h"
+#include "tests/ops/lanes_call.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
 namespace {
 
-using test::LaneCase;
+using test::LanesCall;
 
-const LaneCase kAll{
+const LanesCall kAll{
     .name = "two lanes with a skip", .skip = true, .mix = true, .accumulates = true};
-const LaneCase kFinal{.name = "the mean", .lanes = 1};
-const std::vector<LaneCase> kCases{
+const LanesCall kFinal{.name = "the mean", .lanes = 1};
+const std::vector<LanesCall> kCases{
     kAll,
     kFinal,
     {.name = "two lanes", .mix = true},
@@ -50,10 +50,10 @@ struct Case {
 
 class LanesNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
  protected:
-  static test::NamedRows run(const LaneCase& of, std::int64_t rows, std::int64_t width) {
+  static test::NamedRows run(const LanesCall& of, std::int64_t rows, std::int64_t width) {
     return test::run_lanes(of, rows, width, test::kGpu, GetParam().dtype, GetParam().dtype);
   }
-  static void check(const LaneCase& of, std::int64_t rows, std::int64_t width) {
+  static void check(const LanesCall& of, std::int64_t rows, std::int64_t width) {
     const auto found = run(of, rows, width),
                exact = test::run_lanes(of, rows, width, at::kCPU, GetParam().dtype, at::kDouble);
     // Two roundings, the first of what may be several times as large: of lane 0 before the mix, of

@@ -28,7 +28,6 @@ struct Call {
   std::size_t lanes = 2;
   std::array<bool, kTensors> given{};
   std::array<NormOptions, 2> norms{};
-  std::array<NormOutputs, 2> outputs{};
   std::array<Fp8Scaling, 2> scalings{};                        // of the last two terms' gradients
   at::Tensor mix_gradient, shares_gradient, weights_gradient;  // as MixWeight has them
 
@@ -54,16 +53,17 @@ cuda::LanesNormTerms pointers(const Tensors& of, const Call& call) {
 
 struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
   // → y0's and y1's tensor, lane 0, lane 1, then x0 if there is a mix; of one lane y0's alone.
-  static variable_list forward(AutogradContext* context, at::TensorList defined, const Call& call) {
+  static variable_list forward(AutogradContext* context, at::TensorList defined, const Call& call,
+                               const std::array<NormOutputs, 2>& outputs) {
     const auto in = call.spread(defined);
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[0]) : at::Tensor(); };
     const bool two = call.lanes == 2;
     const auto lane0 = like(two), lane1 = like(two);
-    const auto& [out0, out1] = call.outputs;
-    const auto y0 = like(out0.writes_y), y1 = like(two && out1.writes_y),
+    const auto& [out0, out1] = outputs;
+    const auto y0 = like(out0.writes_y()), y1 = like(two && out1.writes_y()),
                mixed = like(out0.row_scale.defined());
     const auto normed = [&](std::size_t k, const at::Tensor& y) {
-      const auto& out = call.outputs[k];
+      const auto& out = outputs[k];
       return cuda::NormedRows{mutable_data(y), mutable_fp32_data(out.row_scale),
                               fp8_copy(out.rounded, call.norms[k].rounding)};
     };
@@ -74,9 +74,11 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
                              current_stream(in[0]));
     context->save_for_backward({in.begin(), in.end()});
     context->saved_data["call"] = in_capsule(call);
+    context->saved_data["dy0_is_scaled"] = out0.form == NormedForm::scaled_by_row;
+    context->saved_data["dy1_is_scaled"] = out1.form == NormedForm::scaled_by_row;
     context->set_materialize_grads(false);
 
-    // In FP8 alone, what autograd follows is of y's shape and read by nobody.
+    // In FP8 alone, what autograd follows is of y's shape, and nobody reads it without a row scale.
     const auto followed = y0.defined()      ? y0
                           : mixed.defined() ? mixed
                                             : (two ? lane0 : in[0]).variable_data();
@@ -105,13 +107,14 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
 
     const auto rows = residual_norm_rows(in[0], call.norms[0].scale, call.norms[0].channels);
     const auto terms = pointers(in, call);
-    cuda::LanesNormGradients gradients{.dlane0 = const_data(dlane0),
-                                       .dlane1 = const_data(dlane1),
-                                       .dy0 = const_data(dy0),
-                                       .dy1 = const_data(dy1),
-                                       .dx0_later = const_data(dx0_later),
-                                       .dy0_is_scaled = call.outputs[0].row_scale.defined(),
-                                       .dy1_is_scaled = call.outputs[1].row_scale.defined()};
+    cuda::LanesNormGradients gradients{
+        .dlane0 = const_data(dlane0),
+        .dlane1 = const_data(dlane1),
+        .dy0 = const_data(dy0),
+        .dy1 = const_data(dy1),
+        .dx0_later = const_data(dx0_later),
+        .dy0_is_scaled = context->saved_data["dy0_is_scaled"].toBool(),
+        .dy1_is_scaled = context->saved_data["dy1_is_scaled"].toBool()};
     if (weighted)
       for (std::size_t t = 0; t <= kLast; ++t) d[t] = like(wanted[t]);
     else
@@ -144,7 +147,7 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
     variable_list found;
     for (std::size_t i = 0; i < kTensors; ++i)
       if (call.given[i]) found.push_back(wanted[i] ? d[i] : at::Tensor());
-    found.emplace_back();  // of the call
+    found.resize(found.size() + 2);  // none of the call and the outputs
     return found;
   }
 };
@@ -183,7 +186,8 @@ NormedLanes fused(const LaneTerms& of, const std::array<NormOptions, 2>& norms) 
             .mix_gradient = of.mix.gradient,
             .shares_gradient = of.shares.gradient,
             .weights_gradient = of.weights.gradient};
-  for (std::size_t k = 0; k < call.lanes; ++k) call.outputs[k] = norm_outputs(in[0], norms[k]);
+  std::array<NormOutputs, 2> outputs;
+  for (std::size_t k = 0; k < call.lanes; ++k) outputs[k] = norm_outputs(in[0], norms[k]);
   const auto count = of.terms.size();
   if (count > 1) call.scalings[1] = of.terms[count - 1].gradient_scaling;
   if (of.weights.defined()) call.scalings[0] = of.terms[count - 2].gradient_scaling;
@@ -193,10 +197,10 @@ NormedLanes fused(const LaneTerms& of, const std::array<NormOptions, 2>& norms) 
     call.given[i] = true;
     defined.push_back(aligned_contiguous(in[i]));
   }
-  const auto out = FusedLanesNorm::apply(at::TensorList(defined), call);
-  NormedLanes result{.y = {call.outputs[0].input(out[0])}};
+  const auto out = FusedLanesNorm::apply(at::TensorList(defined), call, outputs);
+  NormedLanes result{.y = {outputs[0].input(out[0])}};
   if (call.lanes == 1) return result;
-  result.y[1] = call.outputs[1].input(out[1]);
+  result.y[1] = outputs[1].input(out[1]);
   result.lanes = {out[2], out[3]};
   if (of.mix.defined()) result.x0 = out[4];
   return result;

@@ -88,14 +88,14 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
-    const auto residual = like(adds || skips || mixed), y = like(outputs.writes_y);
+    const auto residual = like(adds || skips || mixed), y = like(outputs.writes_y());
     const auto rows = residual_norm_rows(in[kX], norm.scale, norm.channels);
     const auto next = residual.defined() ? residual : in[kX].variable_data();
     cuda::residual_norm_forward(pointers(in), rows, mutable_data(sum), mutable_data(residual),
                                 mutable_data(y), mutable_fp32_data(outputs.row_scale),
                                 fp8_copy(outputs.rounded, norm.rounding), current_stream(in[kX]));
 
-    variable_list out{next, outputs.writes_y ? y : next.variable_data()};
+    variable_list out{next, outputs.writes_y() ? y : next.variable_data()};
     if (mixed) out.push_back(in[kX0].variable_data());
     if (keep_sum) out.push_back(sum.defined() ? sum : (adds ? next : in[kX]).variable_data());
 
@@ -113,7 +113,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     context->saved_data["norm_scale"] = norm.scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->saved_data["channels"] = norm.channels;
-    context->saved_data["dy_is_scaled"] = outputs.row_scale.defined();
+    context->saved_data["dy_is_scaled"] = outputs.form == NormedForm::scaled_by_row;
     context->saved_data["branch_gradient_scaling"] = in_capsule(branch_gradient_scaling);
     context->set_materialize_grads(false);
     return out;

@@ -13,7 +13,7 @@ namespace tg::test {
 
 using NamedRows = std::vector<std::pair<std::string, at::Tensor>>;
 
-struct LaneCase {
+struct LanesCall {
   const char* name;
   std::int64_t lanes = 2;
   std::vector<bool> terms{true, true, true, true};  // which of the four are there
@@ -27,7 +27,7 @@ struct LaneCase {
 
 // Outputs and gradients, computed in `computed` on `device`, of inputs rounded to `rounded`;
 // parameters are rounded to fp32.
-inline NamedRows run_lanes(const LaneCase& of, std::int64_t rows, std::int64_t width,
+inline NamedRows run_lanes(const LanesCall& of, std::int64_t rows, std::int64_t width,
                            at::Device device, at::ScalarType rounded, at::ScalarType computed) {
   std::uint64_t seed = 1;
   const auto fp32 = computed == at::kDouble ? at::kDouble : at::kFloat;

@@ -1,0 +1,77 @@
+#pragma once
+// A plan that no recipe makes: blocks that are visited several times, skips of every kind, without
+// gates and with, and two lanes.
+#include "model/recipe.h"
+#include "tests/model/fixtures.h"
+
+namespace tg::test {
+
+inline constexpr std::int64_t kLaneBlocks = 3;
+
+inline ModelConfig three_blocks() {
+  auto config = tiny_record();
+  config.num_layers = kLaneBlocks;
+  config.bigram_vocab_size = config.xsa_last_n = 0;
+  config.smear_gate = config.ve_enabled = config.unet_skips = false;
+  return config;
+}
+
+struct LaneCase {
+  const char* name;
+  FinalLane head;
+  bool gated;
+};
+inline const LaneCase kLaneCases[] = {{"mean_gated", FinalLane::mean, true},
+                                      {"mean", FinalLane::mean, false},
+                                      {"first_gated", FinalLane::first, true},
+                                      {"second_gated", FinalLane::second, true}};
+
+struct LanePlan {
+  Recipe recipe;
+  ParameterId residual{}, post{}, skip_weights{}, skip_gates{};  // without gates none
+};
+
+// Two visits whose inputs are kept, then in one lane a visit that its own input is the skip of, and
+// one with a skip; in two lanes the same, and between them one without a skip.
+inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
+  LanePlan lanes{.recipe = make_recipe(config)};
+  auto& recipe = lanes.recipe;
+  const auto dim = config.model_dim;
+  const auto declare = [&](const char* name, const std::vector<std::int64_t>& shape) {
+    recipe.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
+    return ParameterId{std::ssize(recipe.parameters) - 1};
+  };
+  lanes.residual = declare("residual", {3, 2});
+  lanes.post = declare("post", {3, 2, 2});
+  lanes.skip_weights = declare("skip_weights", {4, dim});
+  if (of.gated) lanes.skip_gates = declare("skip_gates", {4, dim});
+  const auto skip = [&](std::int64_t row, std::optional<std::int64_t> slot = {}) {
+    return Visit::Skip{
+        .weights = lanes.skip_weights, .gates = lanes.skip_gates, .row = row, .slot = slot};
+  };
+  const auto in_lanes = [&](std::int64_t row) {
+    return LaneMix{.residual = lanes.residual, .post = lanes.post, .row = row};
+  };
+  auto& [embedding, values, matrices, blocks, stages, head_plan] = recipe.plan;
+  auto& [visits, slots] = stages.front();
+  visits = {
+      {.index = 0, .block = 0, .norm_scale = 1},
+      {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},
+      {.index = 2, .block = 0, .norm_scale = 0.9, .keep_input = 1},
+      {.index = 3, .block = 2, .norm_scale = 0.8, .skip = skip(0)},
+      {.index = 4, .block = 1, .norm_scale = 0.7, .skip = skip(1, 1)},
+      {.index = 5, .block = 1, .norm_scale = 0.6, .skip = skip(2), .lanes = in_lanes(0)},
+      {.index = 6, .block = 0, .norm_scale = 0.4, .lanes = in_lanes(1)},
+      {.index = 7,
+       .block = 2,
+       .norm_scale = 0.5,
+       .skip = skip(3, 0),
+       .lanes = in_lanes(2),
+       .last = true},
+  };
+  slots = 2;
+  head_plan.lane = of.head;
+  return lanes;
+}
+
+}  // namespace tg::test
