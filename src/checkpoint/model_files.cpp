@@ -20,7 +20,8 @@ ParameterTable uninitialized(const Settings& settings, at::ScalarType storage, a
   return make_parameters(settings.model, storage, device,
                          {.control_patterns = settings.averaging.control_tensor_name_patterns,
                           .tied_embed_init_std = settings.optim.tied_embed_init_std,
-                          .record_quirks = settings.runtime.record_quirks});
+                          .record_quirks = settings.runtime.record_quirks,
+                          .recipe = recipe_of(settings)});
 }
 
 // Multi-token heads that the model does not have stay zero.
@@ -36,7 +37,7 @@ ParameterTable zero_heads(const Settings& settings, at::ScalarType storage, at::
 
 ParameterTable drawn_weights(const Settings& settings, const Machine& machine) {
   auto table = uninitialized(settings, machine.storage, machine.device);
-  initialize(table, settings.model, settings.data.seed);
+  initialize(table, settings.model, settings.data.seed, recipe_of(settings));
   return table;
 }
 

@@ -34,7 +34,7 @@ nlohmann::json hf_config(const Settings& settings) {
     }
   });
   if (settings.data.caseops_enabled) config["caseops_enabled"] = true;
-  if (settings.model.smear_gate_enabled) config["bos_id"] = settings.data.bos_id.count;
+  if (settings.model.gates.smear_gate_enabled) config["bos_id"] = settings.data.bos_id.count;
   return config;
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "commands/hf_config.h"
+#include "config/derived.h"
 #include "config/launch.h"
 #include "config/resolved.h"
 #include "data/vocabulary.h"
@@ -32,6 +33,18 @@ constexpr const char* kModelHelp =
     "without it the average is taken where the run keeps one. The settings are those of the\n"
     "config.json of the run or folder, unless given here.\n"
     "\n";
+
+// ENABLE_LOOPING_AT of a run that has not come to it, or of its checkpoint before that.
+constexpr double kNever = 1;
+
+// The steps that `model` was trained for, where it is a checkpoint; `newest`: of the run's newest.
+std::optional<std::int64_t> checkpoint_step(const ModelPath& model, std::int64_t newest) {
+  if (model.kind == ModelKind::newest_checkpoint) return newest;
+  if (model.kind != ModelKind::checkpoint) return std::nullopt;
+  const auto name = fs::weakly_canonical(model.path).filename().string();
+  const auto digits = name.find_last_not_of("0123456789") + 1;
+  return digits < name.size() ? std::optional(std::stoll(name.substr(digits))) : std::nullopt;
+}
 
 }  // namespace
 
@@ -77,6 +90,22 @@ std::optional<bool> ended_with_qat(const Settings& settings, const ModelPath& mo
   return false;
 }
 
+bool ended_without_recurrence(const Settings& settings, const ModelPath& model) {
+  const auto path = file_of_run(model, "metrics.jsonl");
+  std::error_code ignored;
+  if (!recurrence_begins(settings.model) || !fs::exists(path, ignored)) return false;
+  std::optional<std::int64_t> began;
+  std::int64_t newest = 0;
+  MetricsReader events(path);
+  while (const auto event = events.next()) {
+    const auto& name = (*event)["event"];
+    if (name == RecurrenceStarted::kEvent.name) began = (*event)["step"];
+    if (name == CheckpointSaved::kEvent.name) newest = (*event)["step"];
+  }
+  const auto trained = checkpoint_step(model, newest);
+  return !began || (trained && *trained <= *began);
+}
+
 std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
                                                const std::string& help,
                                                std::vector<Entry> options) {
@@ -109,7 +138,11 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
       "and give the model's settings as flags or with --config",
       inputs.run_config, init_from);
   inputs.run_settings = *of_run;
-  return parse_settings(argc, argv, inputs);
+  parsed = parse_settings(argc, argv, inputs);
+  if (ended_without_recurrence(parsed.settings,
+                               find_model(init_from, parsed.settings.runtime.weights)))
+    parsed.settings.model.recurrence.enable_looping_at = kNever;
+  return parsed;
 }
 
 void require_flag(bool given, std::string_view command, std::string_view flag) {

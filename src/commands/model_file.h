@@ -30,8 +30,14 @@ std::optional<nlohmann::json> read_config(const std::string& path);
 // MetricsReader.
 std::optional<bool> ended_with_qat(const Settings& settings, const ModelPath& model);
 
+// Whether that model was never trained with the recurrence that the settings ask for, by the
+// recurrence event in its run's metrics.jsonl; not where there is no such file. Errors: those of
+// MetricsReader.
+bool ended_without_recurrence(const Settings& settings, const ModelPath& model);
+
 // The settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: those of
 // the run's config.json come below --config files (see model_settings()); without one, a warning.
+// Of a model that ended_without_recurrence() ENABLE_LOOPING_AT is one that never comes.
 // Prints `help`, `options` and the settings for --help, the versions for --version, and returns
 // nothing. Errors: those of parse_settings and find_model(); usage (no INIT_FROM), config (a
 // config.json that is no run's).

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "config/attention_context.h"
@@ -44,7 +45,8 @@ std::int64_t longest_context(const Settings& settings, int world_size, SettingsU
   return std::max(scored, attention_context(settings, longest_training_row(settings, world_size)));
 }
 
-void check_heads(const ModelConfig& m, std::int64_t longest, Conflicts& conflicts) {
+void check_heads(const ModelConfig& m, std::int64_t longest, const RopeStretch& stretch,
+                 Conflicts& conflicts) {
   conflicts.unless(m.num_heads % m.num_kv_heads == 0,
                    "NUM_HEADS={} is no multiple of NUM_KV_HEADS={}", m.num_heads, m.num_kv_heads);
   if (m.model_dim % m.num_heads != 0) {
@@ -59,12 +61,54 @@ void check_heads(const ModelConfig& m, std::int64_t longest, Conflicts& conflict
   conflicts.unless(m.rope_dims % 2 == 0 && m.rope_dims <= head,
                    "ROPE_DIMS={}: expected an even number up to the head's size {}", m.rope_dims,
                    head);
-  // Beyond 1024 tokens the RoPE base is scaled by a power of rd / (rd - 2).
+  // Beyond these tokens the RoPE base is scaled by a power of rd / (rd - 2).
   const auto rotated = m.rope_dims == 0 ? head : m.rope_dims;
   conflicts.unless(
-      rotated > 2 || longest <= 1024,
-      "{} rotated channels cannot serve rows of {} tokens: expected at least 4 beyond 1024",
-      rotated, longest);
+      rotated > 2 || stretch.trained == 0 || longest <= stretch.trained,
+      "{} rotated channels cannot serve rows of {} tokens: expected at least 4 beyond {}", rotated,
+      longest, stretch.trained);
+}
+
+void check_gates(const ModelConfig& m, Conflicts& conflicts) {
+  const auto& gates = m.gates;
+  conflicts.unless(!m.smear_gate || !gates.smear_gate_enabled,
+                   "SMEAR_GATE=1 and SMEAR_GATE_ENABLED=1 are two forms of one gate: expected one "
+                   "of them to be 0");
+  const bool reads_window =
+      gates.smear_gate_enabled || gates.sparse_attn_gate_enabled || gates.attn_out_gate_enabled;
+  conflicts.unless(!reads_window || gates.gate_window <= m.model_dim,
+                   "GATE_WINDOW={} is more than MODEL_DIM={}", gates.gate_window, m.model_dim);
+  const std::pair<const char*, bool> of_heads[] = {
+      {"GATED_ATTENTION", m.gated_attention},
+      {"SPARSE_ATTN_GATE_ENABLED", gates.sparse_attn_gate_enabled},
+      {"GATED_ATTN_ENABLED", gates.gated_attn_enabled},
+      {"ATTN_OUT_GATE_ENABLED", gates.attn_out_gate_enabled}};
+  std::vector<std::string> on;
+  for (const auto& [name, value] : of_heads) {
+    if (value) on.push_back(std::string(name) + "=1");
+  }
+  conflicts.unless(on.size() <= 1, "{}: a head's output has one gate: expected one of them",
+                   fmt::join(on, " and "));
+}
+
+// Recurrence and lanes.
+void check_passes(const ModelConfig& m, Conflicts& conflicts) {
+  const auto& [loops, start, end, at] = m.recurrence;
+  conflicts.unless(loops == 0 || (start <= end && end < m.num_layers),
+                   "NUM_LOOPS={} of the blocks LOOP_START={} to LOOP_END={}: expected "
+                   "LOOP_START <= LOOP_END < NUM_LAYERS={}",
+                   loops, start, end, m.num_layers);
+  conflicts.unless(loops == 0 || start > 0 || m.value_residual == ValueResidual::off,
+                   "LOOP_START=0 and VALUE_RESIDUAL={}: the first block's values are those of its "
+                   "one visit: expected LOOP_START of at least 1",
+                   choice_name(m.value_residual));
+  const auto lanes = m.lanes.parallel_start_layer;
+  conflicts.unless(lanes < m.num_layers, "PARALLEL_START_LAYER={}: no block {} in 0..{}", lanes,
+                   lanes, m.num_layers - 1);
+  conflicts.unless(lanes == 0 || !m.dtg_enabled,
+                   "PARALLEL_START_LAYER={} and DTG_ENABLED=1: a token bypasses whole blocks, not "
+                   "lanes: expected one of them to be 0",
+                   lanes);
 }
 
 void check_model(const ModelConfig& m, Conflicts& conflicts) {
@@ -80,11 +124,8 @@ void check_model(const ModelConfig& m, Conflicts& conflicts) {
                    value_text(m.attention_window), windows, m.num_layers);
   conflicts.unless(m.bigram_vocab_size != 1,
                    "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2");
-  conflicts.unless(!m.smear_gate || !m.smear_gate_enabled,
-                   "SMEAR_GATE=1 and SMEAR_GATE_ENABLED=1 are two forms of one gate: expected one "
-                   "of them to be 0");
-  conflicts.unless(!m.smear_gate_enabled || m.gate_window <= m.model_dim,
-                   "GATE_WINDOW={} is more than MODEL_DIM={}", m.gate_window, m.model_dim);
+  check_gates(m, conflicts);
+  check_passes(m, conflicts);
   if (!m.ve_enabled) return;
   std::set<std::int64_t> seen;
   for (const auto layer : m.ve_layers) {
@@ -242,7 +283,8 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
   if (conflicts.any()) return conflicts.take();
   const bool trains = use >= SettingsUse::training, scores = use >= SettingsUse::scoring,
              computes = use >= SettingsUse::sampling;
-  check_heads(settings.model, longest_context(settings, world_size, use), conflicts);
+  check_heads(settings.model, longest_context(settings, world_size, use),
+              rope_stretch(settings, world_size), conflicts);
   check_model(settings.model, conflicts);
   if (trains) check_training_batch(settings, world_size, conflicts);
   if (scores) check_documents(settings, conflicts);

@@ -128,6 +128,30 @@ bool replays_evaluations(const Settings& settings) {
   return settings.runtime.graphs && !measures_memory(settings);
 }
 
+RecipeChoice recipe_of(const ModelConfig& model) {
+  if (model.recipe != RecipeChoice::automatic) return model.recipe;
+  return model.value_residual == ValueResidual::blend ? RecipeChoice::speedrun
+                                                      : RecipeChoice::record;
+}
+
+RecipeChoice recipe_of(const Settings& settings) {
+  const auto of_model = recipe_of(settings.model);
+  const bool last = settings.model.recipe == RecipeChoice::automatic &&
+                    of_model == RecipeChoice::record &&
+                    settings.optim.muon_coefficients == MuonCoefficients::polar_express;
+  return last ? RecipeChoice::last_record : of_model;
+}
+
+bool recurrence_begins(const ModelConfig& model) {
+  return model.recurrence.num_loops > 0 && model.recurrence.enable_looping_at < 1;
+}
+
+double schedule_share(const RunConfig& run, std::int64_t steps, double elapsed_ms) {
+  if (schedule_follows_clock(run)) return elapsed_ms / (training_seconds(run) * 1000);
+  const auto all = std::max<std::int64_t>(schedule_iterations(run), 1);
+  return static_cast<double>(steps) / static_cast<double>(all);
+}
+
 double embed_wd(const OptimConfig& optim) {
   return optim.embed_wd.automatic ? optim.adam_wd : optim.embed_wd.number;
 }
@@ -153,6 +177,11 @@ bool is_drawn_projection(std::int64_t rows, std::int64_t columns) {
 std::int64_t eval_length(const Settings& settings) {
   return settings.run.eval_seq_len > 0 ? settings.run.eval_seq_len
                                        : settings.run.train_seq_len.last();
+}
+
+std::int64_t validation_length(const Settings& settings) {
+  return settings.data.loader_order == LoaderOrder::documents ? eval_length(settings)
+                                                              : settings.run.train_seq_len.last();
 }
 
 IoConfig effective_io(const Settings& settings) {

@@ -60,6 +60,14 @@ std::int64_t tokens_per_step(const Settings& settings, int world_size, const Bat
 std::int64_t most_tokens_per_step(const Settings& settings, int world_size);
 // Of ITERATIONS steps.
 double planned_tokens(const Settings& settings, int world_size);
+// RECIPE, or what auto stands for: of the model alone, and with the optimizer.
+RecipeChoice recipe_of(const ModelConfig& model);
+RecipeChoice recipe_of(const Settings& settings);
+// Whether a run ever comes to ENABLE_LOOPING_AT.
+bool recurrence_begins(const ModelConfig& model);
+// The share of the schedule that is done after `steps` steps and `elapsed_ms` of training: of
+// training_seconds() where it follows the clock, else of schedule_iterations().
+double schedule_share(const RunConfig& run, std::int64_t steps, double elapsed_ms);
 // EMBED_WD, or ADAM_WD if that is auto.
 double embed_wd(const OptimConfig& optim);
 // int(MLP_MULT * MODEL_DIM).
@@ -72,6 +80,10 @@ std::int64_t attention_window(const ModelConfig& model, std::int64_t block);
 bool is_drawn_projection(std::int64_t rows, std::int64_t columns);
 // EVAL_SEQ_LEN, or TRAIN_SEQ_LEN, the last one, if that is 0.
 std::int64_t eval_length(const Settings& settings);
+
+// Of a sequence in training's validations: TRAIN_SEQ_LEN, the last one, or in the documents order
+// eval_length().
+std::int64_t validation_length(const Settings& settings);
 
 // The overlap switches in effect: TRAINING_TIMING_BREAKDOWN=1 turns all of them off.
 IoConfig effective_io(const Settings& settings);

@@ -33,7 +33,35 @@ bool has_bigram(const Settings& s) {
 }
 
 bool has_smear_gate(const Settings& s) {
-  return s.model.smear_gate_enabled;
+  return s.model.gates.smear_gate_enabled;
+}
+
+bool has_sparse_gate(const Settings& s) {
+  return s.model.gates.sparse_attn_gate_enabled;
+}
+
+bool has_full_gate(const Settings& s) {
+  return s.model.gates.gated_attn_enabled;
+}
+
+bool has_output_gate(const Settings& s) {
+  return s.model.gates.attn_out_gate_enabled;
+}
+
+bool has_gate_window(const Settings& s) {
+  return has_smear_gate(s) || has_sparse_gate(s) || has_output_gate(s);
+}
+
+bool has_recurrence(const Settings& s) {
+  return s.model.recurrence.num_loops > 0;
+}
+
+bool has_lanes(const Settings& s) {
+  return s.model.lanes.parallel_start_layer > 0;
+}
+
+bool has_no_skips(const Settings& s) {
+  return !s.model.unet_skips;
 }
 
 bool has_value_embedding(const Settings& s) {

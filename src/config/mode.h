@@ -17,7 +17,14 @@ bool caseops_without_tokenizer(const Settings& settings);
 
 // The model and its optimizer.
 bool has_bigram(const Settings& settings);
-bool has_smear_gate(const Settings& settings);  // SMEAR_GATE_ENABLED
+bool has_smear_gate(const Settings& settings);   // SMEAR_GATE_ENABLED
+bool has_sparse_gate(const Settings& settings);  // SPARSE_ATTN_GATE_ENABLED
+bool has_full_gate(const Settings& settings);    // GATED_ATTN_ENABLED
+bool has_output_gate(const Settings& settings);  // ATTN_OUT_GATE_ENABLED
+bool has_gate_window(const Settings& settings);
+bool has_recurrence(const Settings& settings);
+bool has_lanes(const Settings& settings);
+bool has_no_skips(const Settings& settings);
 bool has_value_embedding(const Settings& settings);
 bool has_mtp_heads(const Settings& settings);
 bool ties_embeddings(const Settings& settings);

@@ -3,7 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "config/gates_config.h"
+#include "config/lanes_config.h"
 #include "config/mode.h"
+#include "config/recurrence_config.h"
 #include "config/role.h"
 #include "config/types/choices.h"
 #include "config/types/limits.h"
@@ -21,6 +24,7 @@ struct ModelConfig {
   bool tie_embeddings = true;
   double rope_base = 1e4;
   std::int64_t rope_dims = 16;
+  RopeYarn rope_yarn = RopeYarn::automatic;
   std::vector<std::int64_t> attention_window = {0};
   double logit_softcap = 30;
   double qk_gain_init = 1.5;
@@ -38,10 +42,12 @@ struct ModelConfig {
   double mtp_loss_weight = 0.2;
   bool unet_skips = true;
   bool smear_gate = true;
-  bool smear_gate_enabled = false;
-  std::int64_t gate_window = 12;
   bool layer_scales = true;
   ResidMix resid_mix = ResidMix::vector;
+  RecipeChoice recipe = RecipeChoice::automatic;
+  RecurrenceConfig recurrence;
+  LanesConfig lanes;
+  GatesConfig gates;
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
@@ -62,6 +68,9 @@ struct ModelConfig {
     line("rope_base", s.rope_base, above(0), role::frozen, "base of the rotary (RoPE) frequencies");
     line("rope_dims", s.rope_dims, within(0, most_channels), role::frozen,
          "rotated channels of a head (RoPE); 0: all of them");
+    line("rope_yarn", s.rope_yarn, anything, role::frozen,
+         "whether the base grows for long rows: auto, from 1024 tokens on; 1, from TRAIN_SEQ_LEN "
+         "on, by the longest row; 0: never");
     line("attention_window", s.attention_window, within(0, most_tokens_in_row), role::frozen,
          "tokens that attention sees, the own and those before it; 0: all before. One number for "
          "all blocks, or a list of one for each: 1024,1024,0,1024");
@@ -104,16 +113,17 @@ struct ModelConfig {
          "skip connections from the first half of the blocks to the second");
     line("smear_gate", s.smear_gate, anything, role::frozen,
          "mix each token's embedding with the previous token's");
-    line("smear_gate_enabled", s.smear_gate_enabled, anything, role::frozen,
-         "add to each token's embedding a share of the previous token's, by a gate on its first "
-         "channels, within a document; SMEAR_GATE is another form of it");
-    line("gate_window", s.gate_window, within(1, most_channels),
-         role::frozen_if(mode::has_smear_gate),
-         "first channels that the gate of SMEAR_GATE_ENABLED=1 reads");
     line("layer_scales", s.layer_scales, anything, role::frozen,
          "learned scales of attention and MLP outputs");
     line("resid_mix", s.resid_mix, anything, role::frozen,
          "weights that mix residual stream and embedding: per channel or per block");
+    line("recipe", s.recipe, anything, role::frozen,
+         "whose order of draws initial weights have, and whose quirks RECORD_QUIRKS=1 repeats: "
+         "that of the record, the GPT-124M speedrun or the last record; auto: the speedrun's with "
+         "VALUE_RESIDUAL=blend, the last record's with MUON_COEFFICIENTS=polar_express");
+    RecurrenceConfig::visit(s.recurrence, line);
+    LanesConfig::visit(s.lanes, line);
+    GatesConfig::visit(s.gates, line);
   }
 };
 

@@ -29,8 +29,9 @@ at::Tensor BatchLoss::operator()(const Gpt& model, const DeviceBatch& batch) {
   const auto more_segments = [&] {
     return batch.segments.defined() && batch.segments.numel() != batch_.segments.numel();
   };
-  if (model_ != &model || more_segments()) {
+  if (model_ != &model || stage_ != model.stage() || more_segments()) {
     model_ = &model;
+    stage_ = model.stage();
     hold(batch);
   }
   if (batch.inputs.sizes() != batch_.inputs.sizes()) return loss_of(model, batch);

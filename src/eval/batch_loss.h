@@ -19,6 +19,7 @@ class BatchLoss {
   void hold(const DeviceBatch& batch);
 
   const Gpt* model_ = nullptr;
+  std::int64_t stage_ = 0;
   DeviceBatch batch_;  // where the captured graph reads it
   at::Tensor loss_;
   CapturedGraph pass_;

@@ -15,7 +15,7 @@ namespace {
 std::int64_t count_predictions(const Settings& settings, const TokenSource& tokens) {
   const auto& run = settings.run;
   if (settings.data.loader_order == LoaderOrder::strided) return run.val_tokens;
-  return trimmed_predictions(tokens, run.train_seq_len.last(), run.eval_seq_len, run.val_tokens);
+  return trimmed_predictions(tokens, validation_length(settings), run.eval_seq_len, run.val_tokens);
 }
 
 }  // namespace

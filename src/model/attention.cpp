@@ -1,6 +1,8 @@
 #include "model/attention.h"
 
+#include <algorithm>
 #include <cassert>
+#include <vector>
 
 #include "config/derived.h"
 #include "ops/attention/attention.h"
@@ -33,7 +35,7 @@ Attention::Attention(const ModelConfig& config, const Plan& plan, const ComputeS
       heads_(config.num_heads),
       kv_heads_(config.num_kv_heads),
       head_dim_(head_dim(config)),
-      padded_dim_(sizes.dim) {}
+      sizes_(sizes) {}
 
 // With scored positions heads.q is of these alone.
 at::Tensor Attention::attend(const Visit& visit, const Qkv& heads, const PassInputs& pass,
@@ -80,13 +82,49 @@ QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values,
           .channels = head_dim_};
 }
 
+// Of the query projection's first `count` channels, which the copy of its rows has by qk_runs.
+at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
+                                    std::int64_t count) const {
+  std::vector<at::Tensor> parts;
+  for (std::int64_t channel = 0; channel < count;) {
+    const auto in_head = channel % head_dim_;
+    const auto run = std::ranges::find_if(sizes_.qk_runs, [&](const ChannelRun& of) {
+      return of.from <= in_head && in_head < of.from + of.count;
+    });
+    const auto row = channel / head_dim_ * sizes_.head_dim + run->to + in_head - run->from;
+    const auto length = std::min(run->from + run->count - in_head, count - channel);
+    const auto rows = [&](const at::Tensor& of) {
+      return of.defined() ? of.narrow(0, row, length) : of;
+    };
+    parts.push_back(linear(n_btd, {rows(qkv.value), rows(qkv.gradient)}));
+    channel += length;
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
+}
+
+HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
+                                    const PassInputs& pass) const {
+  const auto& [gate, input, window, scale, range] = plan_.block(visit).head_gate;
+  if (!gate.weight) return {};
+  auto weight = table_[gate.weight];
+  const auto columns = window == 0 ? sizes_.dim : window;
+  at::Tensor x;
+  if (input == HeadGate::Input::queries) {
+    x = first_queries(pass.scored_rows(n_btd.rows(), visit), qkv, weight.size(1));
+  } else {
+    x = pass.scored_rows(n_btd.columns(0, columns), visit);
+    weight = pad_last(weight, columns);
+  }
+  return {.x = x, .weight = weight, .bias = table_[gate.bias], .scale = scale, .range = range};
+}
+
 Kernel Attention::choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,
                              const PassInputs& pass) const {
   return choose_qkv_proj_norm_rope(x, weights.qkv, inputs(visit, {}, {}), pass.rope);
 }
 
 NormedForm Attention::input(const Visit& visit, const PassInputs& pass, Kernel qkv) const {
-  if (pass.scored(visit) || plan_.block(visit).head_gate.weight) return NormedForm::written;
+  if (pass.scored(visit) || plan_.block(visit).head_gate.gate.weight) return NormedForm::written;
   if (qkv == Kernel::hopper_fp8) return NormedForm::in_fp8;
   // The gradient of a value embedding is that of v, unscaled.
   return qkv == Kernel::hopper && !visit.value_scale ? NormedForm::scaled_by_row
@@ -105,15 +143,10 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   const auto heads = scored ? qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, pass.rope,
                                                             scored->from, scored->count())
                             : qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
-  const bool gated = static_cast<bool>(block.head_gate.weight);
-  const auto y_dots = gated ? nullptr : std::make_shared<InputDots>();
+  const auto gate = head_gate(visit, n_btd, weights.qkv, pass);
+  const auto y_dots = gate.defined() ? nullptr : std::make_shared<InputDots>();
   auto y = attend(visit, heads, pass, y_dots);
-  if (gated) {
-    const auto weight = table_[block.head_gate.weight];
-    const auto n = pass.scored_rows(n_btd.columns(0, padded_dim_), visit);
-    const auto gate = linear(n, {pad_last(weight, padded_dim_), {}}) + table_[block.head_gate.bias];
-    y = y * gate.sigmoid().to(y.scalar_type()).unsqueeze(-1);
-  }
+  if (gate.defined()) y = gated_heads(y, gate);
   return {y.flatten(2, 3), heads.first_v, y_dots};
 }
 

@@ -2,9 +2,11 @@
 #include <ATen/ATen.h>
 
 #include "config/settings.h"
+#include "model/padding.h"
 #include "model/plan.h"
 #include "model/stream.h"
 #include "model/weights.h"
+#include "ops/attention/head_gate.h"
 #include "ops/attention/qk_norm_rope.h"
 #include "ops/norm/input_dots.h"
 
@@ -33,12 +35,17 @@ class Attention {
 
  private:
   QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v) const;
+  // Undefined where the visit's block has none. n as forward() takes it.
+  HeadGateInputs head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
+                           const PassInputs& pass) const;
+  at::Tensor first_queries(const at::Tensor& n_btd, const Weight& qkv, std::int64_t count) const;
   at::Tensor attend(const Visit& visit, const Qkv& heads, const PassInputs& pass,
                     const InputDotsPtr& y_dots) const;
 
   const Plan& plan_;
   const ParameterTable& table_;
-  std::int64_t heads_, kv_heads_, head_dim_, padded_dim_;
+  std::int64_t heads_, kv_heads_, head_dim_;
+  const ComputeSizes sizes_;
 };
 
 }  // namespace tg

@@ -24,13 +24,17 @@ at::Tensor Blocks::widened(const at::Tensor& parameter) const {
   return pad_last(parameter, padded_dim_);
 }
 
-Blocks::Mix Blocks::mix(const Visit& visit) const {
+at::Tensor Blocks::mix(const Visit& visit) const {
   const auto mix = table_[plan_.block(visit).mix];
-  const auto shares = mix.dim() == 2 ? widened(mix) : mix;
-  if (!visit.skip.weights) return {shares, {}};
-  const auto weight = widened(table_[visit.skip.weights][visit.skip.row]);
-  if (visit.skip.slot) return {shares, weight};
-  return {at::stack({shares[0] * (1 + weight), shares[1].expand_as(weight)}), {}};
+  return mix.dim() == 2 ? widened(mix) : mix;
+}
+
+Blocks::SkipShares Blocks::skip_shares(const Visit& visit) const {
+  const auto& [weights, gates, row, slot] = visit.skip;
+  const auto weight = widened(table_[weights][row]);
+  if (!gates) return {{}, weight};
+  const auto share = widened(table_[gates][row]).sigmoid();
+  return {share, (1 - share) * weight};
 }
 
 at::Tensor Blocks::update_share(const Gate& gate, const at::Tensor& x) const {
@@ -69,10 +73,25 @@ Stream Blocks::visit(const Visit& visit, const Stream& in, const PassInputs& pas
 }
 
 MixTerms Blocks::entry(const Visit& visit, const Stream& in) const {
-  const auto [shares, skip_weight] = mix(visit);
   auto terms = in.lanes[0];
-  if (in.skip.defined()) terms.push_back({.tensor = in.skip, .weight = skip_weight});
-  terms.push_back({.tensor = in.x0, .shares = shares});
+  auto mix = this->mix(visit);
+  if (visit.skip.weights) {
+    const auto [x, skip] = skip_shares(visit);
+    if (visit.skip.slot) {
+      terms.push_back(x.defined() ? MixTerm{.tensor = in.skip, .shares = at::stack({x, skip})}
+                                  : MixTerm{.tensor = in.skip, .weight = skip});
+    } else {
+      // x itself is the skip: m0 has its factor, or where x goes on before the mix each term.
+      const auto factor = skip + (x.defined() ? x : at::ones_like(skip));
+      if (visit.lanes.residual) {
+        for (auto& term : terms)
+          term.weight = term.weight.defined() ? factor * term.weight : factor;
+      } else {
+        mix = at::stack({mix[0] * factor, mix[1].expand_as(factor)});
+      }
+    }
+  }
+  terms.push_back({.tensor = in.x0, .shares = mix});
   return terms;
 }
 
@@ -100,8 +119,7 @@ Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass)
 
 Stream Blocks::run_lanes(const Visit& visit, const Stream& in, const PassInputs& pass) const {
   const auto& weights = weights_.of(visit, pass.fp8);
-  // The other form of a skip is in the mix, which lane 0 is without.
-  assert(!visit.keep_input && (!visit.skip.weights || visit.skip.slot));
+  assert(!visit.keep_input);
   const auto kernels = choose_kernels(visit, in.x0, pass);
   const auto first = entry(visit, in);
   const auto attends = residual_norm(first, norm(visit, kernels.attention_input, weights.qkv),

@@ -8,7 +8,7 @@
 namespace tg {
 
 // The transformer blocks of a plan. A visit of one:
-//   h = m0·(x + w·skip) + m1·x0
+//   h = m0·(x + w·skip) + m1·x0, the skip with gates as Visit::Skip says
 //   h += a·attention(rms(h)·s),  h += b·W_down(leaky(W_up·rms(h)·s)²)
 // with s its norm scale; a and b are in attention's output matrix and in W_down (BlockWeights).
 // With an update gate each token's update is scaled: x_in + σ(gate(x_in))·(h − x_in), where x_in is
@@ -36,11 +36,13 @@ class Blocks {
   NormOptions norm(const Visit& visit, NormedForm form, const Weight& weight) const;
   // A parameter [..., MODEL_DIM] in the width that the blocks compute with.
   at::Tensor widened(const at::Tensor& parameter) const;
-  // Of the visit's input: m0 and m1, [2, D] or [2], and w; where x itself is the skip, w is in m0.
-  struct Mix {
-    at::Tensor shares, skip_weight;
+  // m0 and m1 of the visit's block, [2, D] or [2].
+  at::Tensor mix(const Visit& visit) const;
+  // What x and the skip are multiplied by, [D] each; without gates x by none.
+  struct SkipShares {
+    at::Tensor x, skip;
   };
-  Mix mix(const Visit& visit) const;
+  SkipShares skip_shares(const Visit& visit) const;
   at::Tensor mlp(const NormedInput& x, const BlockWeights& weights, Kernel kernel) const;
   // σ(gate(x)) [B, T, 1], without a gradient for x.
   at::Tensor update_share(const Gate& gate, const at::Tensor& x) const;

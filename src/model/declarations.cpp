@@ -36,6 +36,11 @@ ParameterId Declarations::control(const std::string& name, const Shape& shape, I
                Quantization::int8);
 }
 
+ParameterId Declarations::mix(const std::string& name, const Shape& shape, Initial initial) {
+  return whole({.name = name, .shape = shape, .group = ParamGroup::scalar}, initial,
+               Quantization::keep_fp32);
+}
+
 ParameterId Declarations::of_block(std::int64_t block, const std::string& name, const Shape& shape,
                                    Initial initial, Quantization quantization) {
   return whole({.name = fmt::format("blocks.{}.{}", block, name),

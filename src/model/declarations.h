@@ -53,7 +53,9 @@ class Declarations {
   // Gains, scales, mixes and gates: a matrix among them is Muon's where no control pattern names
   // it.
   ParameterId control(const std::string& name, const Shape& shape, Initial initial);
-  // The same of a block, "blocks.i.NAME".
+  // Mixes that are AdamW's and kept in fp32, whatever the patterns name.
+  ParameterId mix(const std::string& name, const Shape& shape, Initial initial);
+  // A control of a block, "blocks.i.NAME".
   ParameterId of_block(std::int64_t block, const std::string& name, const Shape& shape,
                        Initial initial, Quantization quantization);
   ParameterId head(const std::string& name, const Shape& shape, ParamGroup group, bool exported);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "config/settings.h"
 #include "model/plan.h"
 
 namespace tg {
@@ -46,5 +47,8 @@ class DrawList {
 
   std::vector<Draw> all_;
 };
+
+// The draws of a recipe's script, and after them those of parts that it does not have.
+std::vector<Draw> initial_draws(const Plan& plan, const ModelConfig& config, RecipeChoice recipe);
 
 }  // namespace tg

@@ -40,6 +40,10 @@ class Fp8Scales {
   // made the largest of all.
   const at::Tensor& amax() const { return amax_; }
   const at::Tensor& scales() const { return scales_; }  // of the same shape
+  // Product `to` has the scales of product `from` from now on.
+  void copy(std::int64_t from, std::int64_t to) {
+    scales_.select(1, to).copy_(scales_.select(1, from));
+  }
   // Forgets these magnitudes.
   void drop_amax();
   // After each step. A tensor that was not finite, or all zeros, keeps its scale.

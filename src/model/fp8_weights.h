@@ -44,6 +44,8 @@ class Fp8Weights {
   }
   const Weight& head() const { return head_; }
   Fp8Scales& scales() { return scales_; }
+  // Gpt::inherit_fp8_scales().
+  void inherit_scales(const Pass& from, const Pass& to);
   Fp8Parts parts() const { return parts_; }  // that are in FP8
 
  private:

@@ -39,7 +39,7 @@ std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens, std::int64_t c
                      .expand({batch, tokens, sizes_.dim});
   const bool fp8 = fp8_parts().any();
   const PassInputs pass{.rope = rope_table(tokens, context, x.device()), .fp8 = fp8};
-  const auto visit = blocks_.choose_kernels(plan_.visits.front(), x, pass);
+  const auto visit = blocks_.choose_kernels(this->pass().visits.front(), x, pass);
   const auto head = choose_linear_cross_entropy(x.flatten(0, 1), this->head(sizes_.vocab, fp8),
                                                 config_.logit_softcap);
   return fmt::format("norm:{} qkv:{} out:{} mlp:{} head:{}", kernel_name(choose_residual_norm(x)),
@@ -55,7 +55,8 @@ const RopeTable& Gpt::rope_table(std::int64_t seq_len, std::int64_t context,
   const RopeOptions options{.dims = config_.rope_dims > 0 ? config_.rope_dims : head_dim(config_),
                             .base = config_.rope_base,
                             .bf16_frequencies = numerics_.record_quirks,
-                            .context = context};
+                            .context = context,
+                            .trained = numerics_.rope.trained};
   auto table = make_rope_table(seq_len, options, numerics_.compute, device);
   // The other channels of a padded half are rotated by 0: cos 1, sin 0.
   if (const auto added = sizes_.half_rope_dims - table.cos.size(1); added > 0) {
@@ -72,6 +73,7 @@ RopeTable Gpt::rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
   const auto row = cache == nullptr ? std::max(context, length) : cache->capacity;
   auto spanned = cache == nullptr ? row : cache->context;
   if (pass.documents) spanned = pass.documents->longest;
+  if (numerics_.rope.longest > 0) spanned = std::max(numerics_.rope.longest, row);
   const auto& whole = rope_table(row, spanned, inputs_bt.device());
   if (row == length) return whole;
   const auto of_inputs = [&](const at::Tensor& table) { return table.narrow(0, begin, length); };
@@ -140,11 +142,11 @@ NormedInput Gpt::final_states(const at::Tensor& inputs_bt, PassInputs pass,
   const auto embedded = value_embedding(inputs_bt);
   const auto x0 = embed(inputs_bt, pass.cache);
   Stream stream{.x0 = x0, .lanes = {{{.tensor = x0}}}};
-  std::vector<at::Tensor> kept(static_cast<std::size_t>(plan_.slots));
+  std::vector<at::Tensor> kept(static_cast<std::size_t>(this->pass().slots));
   const auto slot = [&](std::int64_t i) -> at::Tensor& {
     return kept[static_cast<std::size_t>(i)];
   };
-  for (const auto& visit : plan_.visits) {
+  for (const auto& visit : this->pass().visits) {
     if (visit.skip.slot) stream.skip = std::exchange(slot(*visit.skip.slot), {});
     stream.values = visit_values(visit, embedded);
     stream = blocks_.visit(visit, stream, pass);
@@ -225,7 +227,9 @@ DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int6
     return at::empty({batch, capacity, config_.num_kv_heads, sizes_.head_dim},
                      options.requires_grad(false));
   };
-  for (std::size_t i = 0; i < plan_.visits.size(); ++i) cache.visits.push_back({empty(), empty()});
+  cache.visits.resize(plan_.stages.back().visits.size());
+  for (const auto& visit : this->pass().visits)
+    cache.visits[static_cast<std::size_t>(visit.index)] = {empty(), empty()};
   return cache;
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The GPT of both recipes: one class, whose settings say which parts exist.
+// The GPT of all recipes: one class, whose settings say which parts exist.
 // Letters in shapes: B sequences, T tokens, D MODEL_DIM, V vocabulary, hd head size, KV kv heads;
 // inside the model the sizes that it computes with (padding.h).
 #include <ATen/ATen.h>
@@ -38,6 +38,14 @@ class Gpt {
   std::int64_t vocab_size() const { return config_.vocab_size; }
   const Plan& plan() const { return plan_; }
 
+  // Which of the plan's stages passes compute from now on; at first the last one.
+  void set_stage(std::int64_t stage) { stage_ = static_cast<std::size_t>(stage); }
+  std::int64_t stage() const { return static_cast<std::int64_t>(stage_); }
+  const Pass& pass() const { return plan_.stages[stage_]; }
+  const Pass& pass(std::int64_t stage) const {
+    return plan_.stages[static_cast<std::size_t>(stage)];
+  }
+
   // QAT: whether matrices are rounded to the quantiser's levels. Call cast_weights() afterwards.
   void set_fake_quant(bool on) { weights_.set_fake_quant(on); }
   // Casts the parameters into the copies that GEMMs read; call it after every change of them.
@@ -46,6 +54,11 @@ class Gpt {
   void collect_gradients() { weights_.collect_gradients(); }
   // Of the FP8 products; undefined without any.
   Fp8Scales& fp8_scales() { return weights_.fp8_scales(); }
+  // Before the first step of stage `to` after those of `from`: a visit that is new takes the scales
+  // of its block's visit before.
+  void inherit_fp8_scales(std::int64_t from, std::int64_t to) {
+    weights_.inherit_fp8_scales(pass(from), pass(to));
+  }
   // The products that passes with ForwardMode::fp8 compute so: those that numerics.fp8 names and
   // that this model and GPU have a kernel for.
   Fp8Parts fp8_parts() const { return weights_.fp8_parts(); }
@@ -107,6 +120,7 @@ class Gpt {
   const ParameterTable& table_;
   WeightCopies weights_;
   const Blocks blocks_;
+  std::size_t stage_ = plan_.stages.size() - 1;
   mutable std::map<std::pair<std::int64_t, std::int64_t>, RopeTable> rope_tables_;  // by arguments
 };
 

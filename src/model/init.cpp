@@ -86,11 +86,13 @@ void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
 
 }  // namespace
 
-void initialize(ParameterTable& table, const ModelConfig& config, std::int64_t seed) {
+void initialize(ParameterTable& table, const ModelConfig& config, std::int64_t seed,
+                RecipeChoice recipe) {
   const at::NoGradGuard no_grad;
   set_constants(table);
   Generator generator(seed);
-  for (const auto& draw : make_recipe(config).draws) make(draw, table, generator);
+  for (const auto& draw : make_recipe(config, {.recipe = recipe}).draws)
+    make(draw, table, generator);
 }
 
 }  // namespace tg

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "config/attention_context.h"
 #include "config/settings.h"
 #include "model/padding.h"
 
@@ -13,6 +14,7 @@ struct Numerics {
   at::ScalarType compute = at::kFloat;  // of activations and GEMMs
   bool record_quirks = false;  // RoPE frequencies and QAT round as in the reference implementation
   Padding padding{};
+  RopeStretch rope{};
   // Which activations backward computes again.
   ActivationRecompute recompute = ActivationRecompute::off;
   Fp8Parts fp8{};                // products that passes compute in FP8 where they ask for it

@@ -136,7 +136,8 @@ struct ParameterOptions {
   // none is in group `muon`. The artifact keeps a part whose name contains one.
   std::vector<std::string> control_patterns = default_control_patterns();
   double tied_embed_init_std = OptimConfig().tied_embed_init_std;
-  bool record_quirks = false;  // the multi-token heads are in group `none`, not `head`
+  bool record_quirks = false;  // the heads that the script forgets are in group `none`, not `head`
+  RecipeChoice recipe = RecipeChoice::automatic;  // as recipe_of() says; auto: of the model alone
 };
 
 // All parameters that the recipe declares (recipe.h), in the Python state dict's names and shapes,

@@ -16,6 +16,18 @@ struct Gate {
   ParameterId weight, bias;
 };
 
+// On each head's output of attention, ops/attention/head_gate.h: range·σ(scale·(W·x + b)).
+struct HeadGate {
+  enum class Input {
+    normed,   // x is n, attention's input
+    queries,  // x is W_q·n, before norm and RoPE
+  };
+  Gate gate{};  // W [heads, window] and b [heads]
+  Input input = Input::normed;
+  std::int64_t window = 0;  // the first channels of x, which alone are read; 0: all are
+  double scale = 1, range = 1;
+};
+
 // The first block's input, ops/embedding/token_embedding.h.
 struct EmbeddingPlan {
   ParameterId tokens;
@@ -48,7 +60,7 @@ struct BlockPlan {
   ParameterId q_gain;
   ParameterId attn_scale, mlp_scale;  // of what attention and the MLP add
   ValueMix value_mix;
-  Gate head_gate;    // of each head's output
+  HeadGate head_gate;
   Gate update_gate;  // of all that the block adds
 };
 
@@ -63,13 +75,14 @@ struct LaneMix {
 
 // One pass through a block.
 struct Visit {
-  std::int64_t index;  // in the plan: of its KV cache and its FP8 scales
+  std::int64_t index;  // in the last stage: of its KV cache and its FP8 scales
   std::int64_t block;  // whose weights
   double norm_scale;   // of its normed inputs
 
-  // Its input: m0·(x + w·skip) + m1·x0, of the output x of the visit before.
+  // Its input: m0·(x + w·skip) + m1·x0, of the output x of the visit before; with gates
+  // m0·(σ(g)·x + (1 − σ(g))·w·skip) + m1·x0. Of two lanes a skip enters the first alone.
   struct Skip {
-    ParameterId weights;  // w is its row `row`
+    ParameterId weights, gates{};  // w and g are their rows `row`
     std::int64_t row = 0;
     std::optional<std::int64_t> slot{};  // where the skip was kept; none: it is x
   } skip{};
@@ -80,6 +93,12 @@ struct Visit {
   bool exclusive = false;   // attention subtracts the part along the own value
   ParameterId value_scale{};  // of the value embedding; none: without it
   bool last = false;          // its output is read at the scored positions alone
+};
+
+// The visits of a pass, in their order.
+struct Pass {
+  std::vector<Visit> visits{};
+  std::int64_t slots = 0;  // of kept outputs
 };
 
 // What is normalised for the head where there are two lanes: their mean, or one of them.
@@ -97,8 +116,9 @@ struct Plan {
   ValueEmbeddingPlan value_embedding;
   MatricesPlan matrices;
   std::vector<BlockPlan> blocks{};
-  std::vector<Visit> visits{};
-  std::int64_t slots = 0;  // of kept outputs
+  // What changes in the course of a run. The last stage has every visit that there is; an earlier
+  // one has some of them, under the same indices.
+  std::vector<Pass> stages{};
   HeadPlan head;
 
   const BlockPlan& block(const Visit& visit) const {

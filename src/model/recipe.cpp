@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
+#include <utility>
 
 #include "config/derived.h"
+#include "model/visit_order.h"
 
 namespace tg {
 
@@ -17,8 +17,19 @@ constexpr Initial constant(double number) {
   return {InitDist::constant, number};
 }
 
-// The record and the GPT-124M speedrun, with every part in which they differ a setting.
-// VALUE_RESIDUAL=blend, which only the speedrun has, says whose initial weights it gets.
+FinalLane final_lane(ParallelFinalLane lane) {
+  switch (lane) {
+    case ParallelFinalLane::attention:
+      return FinalLane::first;
+    case ParallelFinalLane::mlp:
+      return FinalLane::second;
+    case ParallelFinalLane::mean:
+      break;
+  }
+  return FinalLane::mean;
+}
+
+// All recipes, with every part in which they differ a setting.
 class GptRecipe {
  public:
   using Shape = Declarations::Shape;
@@ -29,19 +40,19 @@ class GptRecipe {
   Recipe build() {
     matrices();
     embedding();
-    ParameterId skips;
-    if (config_.unet_skips)
-      skips = declare_.control("skip_weights", {layers_ / 2, dim_}, constant(1));
+    const auto passes = skips_and_lanes();
     for (std::int64_t i = 0; i < layers_; ++i) block(i);
-    visits(skips);
+    plan_.stages = make_passes(config_, passes);
     value_embedding();
     heads();
-    return {declare_.take(), speedrun_ ? speedrun_draws() : record_draws(), std::move(plan_)};
+    auto draws = initial_draws(plan_, config_, recipe_);
+    return {declare_.take(), std::move(draws), std::move(plan_)};
   }
 
  private:
   void matrices() {
-    const Initial drawn{speedrun_ ? InitDist::torch_default : InitDist::orthogonal};
+    const Initial drawn{recipe_ == RecipeChoice::speedrun ? InitDist::torch_default
+                                                          : InitDist::orthogonal};
     const auto hidden = mlp_hidden(config_);
     const auto bank = [&](const char* name, const Shape& shape,
                           const std::vector<Declarations::Kind>& kinds) {
@@ -66,11 +77,26 @@ class GptRecipe {
       plan.bigram_scale = declare_.control("bigram.scale", {}, constant(0.05));
     }
     if (config_.smear_gate) plan.smear_gate = declare_.control("smear.gate", {dim_}, kZero);
-    if (config_.smear_gate_enabled) {
+    if (config_.gates.smear_gate_enabled) {
       plan.gated_smear_weight =
-          declare_.control("smear_gate.weight", {1, config_.gate_window}, kZero);
+          declare_.control("smear_gate.weight", {1, config_.gates.gate_window}, kZero);
       plan.gated_smear_lambda = declare_.control("smear_lambda", {1}, kZero);
     }
+  }
+
+  PassParameters skips_and_lanes() {
+    PassParameters found;
+    const Shape by_skip{skip_count(config_), dim_};
+    if (config_.unet_skips) {
+      found.skip_weights = declare_.control("skip_weights", by_skip, constant(1));
+      if (config_.gates.skip_gates_enabled)
+        found.skip_gates = declare_.mix("skip_gates", by_skip, constant(0));
+    }
+    if (config_.lanes.parallel_start_layer > 0) {
+      found.lane_post = declare_.mix("parallel_post_lambdas", {layers_, 2, 2}, constant(1));
+      found.lane_residual = declare_.mix("parallel_resid_lambdas", {layers_, 2}, constant(1.1));
+    }
+    return found;
   }
 
   void block(std::int64_t i) {
@@ -85,8 +111,9 @@ class GptRecipe {
     if (config_.qk_gain_init != 0)
       plan.q_gain = of_attention("attn.q_gain", {heads}, constant(config_.qk_gain_init));
     if (config_.gated_attention) {
-      plan.head_gate.weight = of_attention("attn.attn_gate.weight", {heads, dim_}, kZero);
-      plan.head_gate.bias = of_attention("attn.attn_gate.bias", {heads}, constant(4));
+      auto& gate = plan.head_gate.gate;
+      gate.weight = of_attention("attn.attn_gate.weight", {heads, dim_}, kZero);
+      gate.bias = of_attention("attn.attn_gate.bias", {heads}, constant(4));
     }
     if (config_.value_residual == ValueResidual::on)
       plan.value_mix.weights = of_attention("attn.vr_lambda", {2}, constant(0.5));
@@ -107,26 +134,6 @@ class GptRecipe {
     plan_.blocks.push_back(plan);
   }
 
-  // Each block once. U-Net skips: the first half keeps its outputs, the second half adds them, the
-  // newest first. The newest is the output of the visit just before, which needs no slot.
-  void visits(ParameterId skips) {
-    const std::int64_t kept = config_.unet_skips ? layers_ / 2 : 0;
-    plan_.slots = std::max<std::int64_t>(kept - 1, 0);
-    for (std::int64_t i = 0; i < layers_; ++i) {
-      const auto root = std::sqrt(static_cast<double>(i + 1));
-      Visit visit{.index = i,
-                  .block = i,
-                  .norm_scale = config_.ln_scale ? 1.0 / root : 1.0,
-                  .window = attention_window(config_, i),
-                  .exclusive = i >= layers_ - config_.xsa_last_n,
-                  .last = i + 1 == layers_};
-      if (i > 0 && i < kept) visit.keep_input = i - 1;
-      if (i >= kept && i < 2 * kept) visit.skip = {.weights = skips, .row = i - kept};
-      if (i > kept && i < 2 * kept) visit.skip.slot = 2 * kept - 1 - i;
-      plan_.visits.push_back(visit);
-    }
-  }
-
   void value_embedding() {
     if (!config_.ve_enabled || config_.ve_layers.empty()) return;
     auto& plan = plan_.value_embedding;
@@ -135,68 +142,37 @@ class GptRecipe {
     plan.projection = declare_.projection("ve_shared.proj.weight", kv_dim_, config_.ve_dim);
     plan.scale = declare_.control("ve_shared.scale", {}, constant(0.1));
     for (std::size_t j = 0; j < config_.ve_layers.size(); ++j) {
-      plan_.visits[static_cast<std::size_t>(config_.ve_layers[j])].value_scale =
-          declare_.control(fmt::format("ve_layer_scales.{}", j), {1}, constant(1));
+      const auto scale = declare_.control(fmt::format("ve_layer_scales.{}", j), {1}, constant(1));
+      for (auto& pass : plan_.stages) {
+        for (auto& visit : pass.visits)
+          if (visit.block == config_.ve_layers[j]) visit.value_scale = scale;
+      }
     }
   }
 
   void heads() {
     const Shape shape{config_.vocab_size, dim_};
-    if (!config_.tie_embeddings)
-      plan_.head.weight = declare_.head(kHead, shape, ParamGroup::head, /*exported=*/true);
     const auto group = options_.record_quirks ? ParamGroup::none : ParamGroup::head;
+    // What the script of the record forgets are the multi-token heads, the last record's an untied
+    // one.
+    if (!config_.tie_embeddings) {
+      const bool forgotten = recipe_ == RecipeChoice::last_record;
+      plan_.head.weight =
+          declare_.head(kHead, shape, forgotten ? group : ParamGroup::head, /*exported=*/true);
+    }
+    plan_.head.lane = final_lane(config_.lanes.parallel_final_lane);
     for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
       plan_.head.multi_token.push_back(
           declare_.head(fmt::format("mtp_heads.{}.weight", k), shape, group, /*exported=*/false));
     }
   }
 
-  // Module by module what its constructor draws, and what the script then overwrites that with.
-  std::vector<Draw> record_draws() const {
-    const auto& [embedding, values, m, blocks, visits, slots, head] = plan_;
-    DrawList draw;
-    draw.embedding(embedding.tokens);
-    draw.embedding(embedding.bigrams);
-    draw.linear(embedding.bigram_projection);
-    for (const auto& block : blocks) {
-      draw.linear(block.head_gate);
-      draw.linear(block.update_gate);
-    }
-    draw.embedding(values.table);
-    draw.initial(values.table);
-    draw.linear(values.projection);
-    draw.linear(head.weight);
-    for (const auto& weight : head.multi_token) draw.linear(weight);
-    draw.initial(embedding.tokens);
-    for (std::int64_t i = 0; i < layers_; ++i) {
-      for (const auto& matrices : {m.queries, m.keys, m.values, m.up}) draw.initial(matrices, i);
-    }
-    draw.initial(embedding.bigram_projection);
-    draw.initial(values.projection);
-    return draw.take();
-  }
-
-  // After the script's own draws those of what it does not have.
-  std::vector<Draw> speedrun_draws() const {
-    const auto& m = plan_.matrices;
-    DrawList draw;
-    draw.embedding(plan_.embedding.tokens);
-    for (std::int64_t i = 0; i < layers_; ++i) {
-      for (const auto& matrices : {m.queries, m.keys, m.values, m.out, m.up, m.down})
-        draw.linear(matrices, i);
-    }
-    draw.initial(plan_.embedding.tokens);
-    draw.initial(plan_.value_embedding.table);
-    draw.initial(plan_.embedding.bigram_projection);
-    draw.initial(plan_.value_embedding.projection);
-    return draw.take();
-  }
-
   const ModelConfig& config_;
   const ParameterOptions& options_;
   const std::int64_t layers_ = config_.num_layers, dim_ = config_.model_dim,
                      kv_dim_ = config_.num_kv_heads * head_dim(config_);
-  const bool speedrun_ = config_.value_residual == ValueResidual::blend;
+  const RecipeChoice recipe_ =
+      options_.recipe == RecipeChoice::automatic ? recipe_of(config_) : options_.recipe;
   const ParamGroup tables_ =
       config_.tie_embeddings ? ParamGroup::tied_embedding : ParamGroup::embedding;
   Declarations declare_;

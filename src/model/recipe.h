@@ -19,8 +19,8 @@ struct Recipe {
   Plan plan;
 };
 
-// The recipe of the record and the GPT-124M speedrun, with every part in which they differ a
-// setting.
+// The recipe of the record, the GPT-124M speedrun and the last record, with every part in which
+// they differ a setting.
 Recipe make_recipe(const ModelConfig& config, const ParameterOptions& options = {});
 
 }  // namespace tg

@@ -32,11 +32,12 @@ RowScales output_scales(const Plan& plan, const ParameterTable& table,
 
 RowScales value_scales(const Plan& plan, const ParameterTable& table) {
   RowScales scales;
-  const auto first = plan.visits.front().block;
+  const auto& visits = plan.stages.back().visits;
+  const auto first = visits.front().block;
   for (std::int64_t i = 0; i < std::ssize(plan.blocks); ++i) {
     const auto& [weights, blend] = plan.blocks[static_cast<std::size_t>(i)].value_mix;
     if (!weights) return {};
-    assert(i != first || std::ranges::count(plan.visits, i, &Visit::block) == 1);
+    assert(i != first || std::ranges::count(visits, i, &Visit::block) == 1);
     if (blend) scales.offset = 1, scales.factor = -1;
     const auto& parameter = table[weights];
     if (i == first) {

@@ -40,6 +40,7 @@ class WeightCopies {
     return fp8 ? fp8_.of(visit) : blocks_[static_cast<std::size_t>(visit.block)];
   }
   Fp8Scales& fp8_scales() { return fp8_.scales(); }
+  void inherit_fp8_scales(const Pass& from, const Pass& to) { fp8_.inherit_scales(from, to); }
   Fp8Parts fp8_parts() const { return fp8_.parts(); }  // that are in FP8
   // The head [V, D]. Undefined where it is the token table and autograd adds up what both uses of
   // that contribute: without supports_fused_head(). `fp8` as of()'s.

@@ -10,10 +10,7 @@ namespace {
 
 double scale_by_fraction(const RunConfig& run, std::int64_t step, double elapsed_ms) {
   const double warmdown = run.warmdown_frac.number;
-  const double done = schedule_follows_clock(run)
-                          ? elapsed_ms / (training_seconds(run) * 1000.0)
-                          : static_cast<double>(step) / static_cast<double>(std::max<std::int64_t>(
-                                                            schedule_iterations(run), 1));
+  const double done = schedule_share(run, step, elapsed_ms);
   if (warmdown <= 0 || done < 1 - warmdown) return 1.0;
   return std::max((1 - done) / warmdown, run.min_lr);
 }

@@ -28,8 +28,18 @@ void LogSink::operator()(const MicroBatchCut& event) const {
 }
 
 void LogSink::operator()(const WarmUpStepEnded& event) const {
-  const auto [step, steps] = event;
-  if (steps <= 20 || step % 10 == 0 || step == steps) log_info("warmup_step:{}/{}", step, steps);
+  const auto [step, steps, stage] = event;
+  if (stage > 0) {
+    // As the last record's script does.
+    if (step <= 6 || step % 10 == 0 || step == steps)
+      log_info("loop_warmup_step: {}/{}", step, steps);
+  } else if (steps <= 20 || step % 10 == 0 || step == steps) {
+    log_info("warmup_step:{}/{}", step, steps);
+  }
+}
+
+void LogSink::operator()(const RecurrenceWarmUpBegan& event) const {
+  log_info("loop_warmup:enabled encoder:{} decoder:{}", event.order.encoder, event.order.decoder);
 }
 
 void LogSink::operator()(const StepEnded& event) const {
@@ -112,6 +122,11 @@ void LogSink::operator()(const BatchesChanged& event) const {
 
 void LogSink::operator()(const LateQatStarted& event) const {
   log_info("late_qat:enabled step:{} scale:{:.4f}", event.step, event.lr_scale);
+}
+
+void LogSink::operator()(const RecurrenceStarted& event) const {
+  log_info("layer_loop:enabled step:{} frac:{:.3f} encoder:{} decoder:{}", event.step, event.share,
+           event.order.encoder, event.order.decoder);
 }
 
 void LogSink::operator()(const SwaStarted& event) const {

@@ -18,6 +18,7 @@ class LogSink {
   void operator()(const SizePadded& event) const;
   void operator()(const MicroBatchCut& event) const;
   // All of at most 20 steps, else every tenth and the last.
+  void operator()(const RecurrenceWarmUpBegan& event) const;
   void operator()(const WarmUpStepEnded& event) const;
   void operator()(const FirstStepEnded&) const {}  // its StepEnded has a line
   // Steps up to 10 and every TRAIN_LOG_EVERY; the progress line at every step.
@@ -30,6 +31,7 @@ class LogSink {
   void operator()(const CheckpointFailed& event) const;
   void operator()(const BatchesChanged& event) const;
   void operator()(const LateQatStarted& event) const;
+  void operator()(const RecurrenceStarted& event) const;
   void operator()(const SwaStarted& event) const;
   void operator()(const SettingWarning& event) const;
   void operator()(const TokensStalled& event) const;

@@ -155,11 +155,36 @@ struct WarmUpStepEnded {
   static constexpr EventName kEvent{"warmup_step", "every warm-up step"};
 
   std::int64_t step = 0, steps = 0;
+  std::int64_t stage = 0;
 
   template <class V>
   void visit(V&& v) const {
     v("step", step, Unit::steps, "from 1");
     v("steps", steps, Unit::steps, "in all");
+    v("stage", if_any(stage), Unit::none, "of the model: 1 with recurrence; else absent");
+  }
+};
+
+// The order of blocks in a pass with recurrence, its encoder's and its decoder's: "[0, 1, 2]".
+struct RecurrenceOrder {
+  std::string encoder, decoder;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("encoder", encoder, Unit::none, "the blocks of the first half of a pass, in their order");
+    v("decoder", decoder, Unit::none, "those of the second half");
+  }
+};
+
+// Warm-up steps with recurrence follow.
+struct RecurrenceWarmUpBegan {
+  static constexpr EventName kEvent{"loop_warmup", "before the warm-up steps with recurrence"};
+
+  RecurrenceOrder order;
+
+  template <class V>
+  void visit(V&& v) const {
+    order.visit(v);
   }
 };
 

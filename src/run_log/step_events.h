@@ -5,6 +5,7 @@
 #include <string>
 
 #include "run_log/event_schema.h"
+#include "run_log/start_events.h"
 
 namespace tg {
 
@@ -162,6 +163,22 @@ struct LateQatStarted {
   void visit(V&& v) const {
     v("step", step, required(Unit::steps), "");
     v("lr_scale", lr_scale, Unit::none, "at which it began");
+  }
+};
+
+// Passes have recurrence from the next step on.
+struct RecurrenceStarted {
+  static constexpr EventName kEvent{"recurrence", "once, before its first step"};
+
+  std::int64_t step = 0;  // steps done before it
+  double share = 0;
+  RecurrenceOrder order;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("step", step, required(Unit::steps), "");
+    v("share", share, Unit::none, "of the run that is done, as ENABLE_LOOPING_AT counts it");
+    order.visit(v);
   }
 };
 

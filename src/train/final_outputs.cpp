@@ -3,6 +3,7 @@
 #include "base/elapsed.h"
 #include "checkpoint/artifact_files.h"
 #include "checkpoint/model_files.h"
+#include "config/derived.h"
 
 namespace tg {
 
@@ -31,8 +32,11 @@ void FinalOutputs::apply_average() {
   run_.report.emit(AverageApplied{line});
   const auto began = Clock::now();
   const auto scored = run_.score();
-  run_.report.emit(FinalScored{"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", scored.loss,
-                               scored.bpb, milliseconds_since(began)});
+  const bool last_record = recipe_of(run_.settings) == RecipeChoice::last_record;
+  run_.report.emit(
+      FinalScored{last_record ? "diagnostic pre-quantization post-ema" : "DIAGNOSTIC post_ema",
+                  last_record ? "pre_quantization_post_ema" : "DIAGNOSTIC_post_ema", scored.loss,
+                  scored.bpb, milliseconds_since(began)});
 }
 
 void FinalOutputs::write_final_model() {

@@ -11,8 +11,10 @@ namespace tg {
 std::vector<TracedStep> read_lr_trace(const std::string& path) {
   std::vector<TracedStep> steps;
   std::int64_t tokens_before = 0;
+  bool recurs = false;
   MetricsReader reader(path);
   while (const auto event = reader.next()) {
+    recurs |= event->at("event") == RecurrenceStarted::kEvent.name;
     if (event->at("event") != StepEnded::kEvent.name) continue;
     const auto step = event->at("step").get<std::int64_t>();
     const auto& scale = event->at("lr_scale");
@@ -22,7 +24,8 @@ std::vector<TracedStep> read_lr_trace(const std::string& path) {
     const auto tokens = event->value("tokens", std::int64_t{0});
     steps.push_back({.lr_scale = scale.get<double>(),
                      .tokens = tokens - tokens_before,
-                     .seq_len = event->value("seq_len", std::int64_t{0})});
+                     .seq_len = event->value("seq_len", std::int64_t{0}),
+                     .recurs = recurs});
     tokens_before = tokens;
   }
   REQUIRE(!steps.empty(), ExitCode::bad_data,

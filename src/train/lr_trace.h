@@ -11,6 +11,7 @@ namespace tg {
 struct TracedStep {
   double lr_scale = 1;
   std::int64_t tokens = 0, seq_len = 0;  // of all ranks; 0: the file does not say
+  bool recurs = false;
 };
 
 // LR_TRACE: the steps of a run, from its metrics.jsonl. Errors: those of MetricsReader; bad_data

@@ -92,11 +92,11 @@ void Run::free_step_memory() {
 
 Score Run::score() {
   free_step_memory();
-  return parts.validation.score(parts.weights.model, settings.run.train_seq_len.last(),
-                                [this](const ValidationProgress& done) {
-                                  report.emit(ValidationProgressed{
-                                      done.batch, done.batches, done.mean_loss, done.predictions});
-                                });
+  return parts.validation.score(
+      parts.weights.model, validation_length(settings), [this](const ValidationProgress& done) {
+        report.emit(
+            ValidationProgressed{done.batch, done.batches, done.mean_loss, done.predictions});
+      });
 }
 
 }  // namespace tg

@@ -11,9 +11,12 @@
 namespace tg {
 
 void RunClock::replay(const std::vector<TracedStep>& trace) {
+  if (trace.empty()) return;
   std::vector<double> scales;
   for (const auto& step : trace) scales.push_back(step.lr_scale);
   lr_schedule_.replay(std::move(scales));
+  const auto recurs = std::ranges::find(trace, true, &TracedStep::recurs);
+  if (recurs != trace.end()) recurs_from_ = recurs - trace.begin();
   if (!batches_change(settings_.run)) return;
   const auto world = communicator_.world_size();
   const auto known = batch_shapes(settings_, world);
@@ -37,6 +40,13 @@ BatchShape RunClock::shape_at(std::int64_t step, double elapsed_ms) const {
                      run_progress(settings_.run, step, elapsed_ms));
 }
 
+std::int64_t RunClock::stage_at(std::int64_t step, double elapsed_ms) const {
+  const auto& recurrence = settings_.model.recurrence;
+  if (recurrence.num_loops == 0) return 0;
+  if (recurs_from_) return step >= *recurs_from_ ? 1 : 0;
+  return schedule_share(settings_.run, step, elapsed_ms) >= recurrence.enable_looping_at ? 1 : 0;
+}
+
 void RunClock::start() {
   host_.start();
   started_ms_ = host_.elapsed_ms();
@@ -54,7 +64,7 @@ Decisions RunClock::decide(std::int64_t step, double elapsed_ms,
   return {.stop = cap_ms > 0 && elapsed_ms >= cap_ms,
           .fake_quant = scale < settings_.averaging.late_qat_threshold,
           .swa = average.takes_swa(step + 1, scale),
-          .stage = 0,
+          .stage = stage_at(step, elapsed_ms),
           .shape = shape_at(step, elapsed_ms)};
 }
 

@@ -22,7 +22,7 @@ namespace tg {
 // What depends on the training time so far.
 struct Decisions {
   bool stop, fake_quant, swa;
-  std::int64_t stage;  // the form of the model that a step runs: all recipes have one
+  std::int64_t stage;  // of the model's plan: 1 in recurrence
   BatchShape shape;
   bool operator==(const Decisions&) const = default;
 };
@@ -78,12 +78,14 @@ class RunClock {
  private:
   double from_rank_0(double value);
   BatchShape shape_at(std::int64_t step, double elapsed_ms) const;
+  std::int64_t stage_at(std::int64_t step, double elapsed_ms) const;
 
   const Settings& settings_;
   at::Device device_;
   Communicator& communicator_;
   LrSchedule lr_schedule_;
-  std::vector<BatchShape> shapes_;  // of the steps, replayed; empty: none
+  std::vector<BatchShape> shapes_;           // of the steps, replayed; empty: none
+  std::optional<std::int64_t> recurs_from_;  // the step, replayed; none: ENABLE_LOOPING_AT decides
   TrainingClock host_;
   // Steps end on the device before the host can read its clock, so their ends are measured from the
   // event of the last start(), when the clock read started_ms_.

@@ -37,7 +37,7 @@ ParameterTable parameters_for(ModelUse use, const Settings& settings, const Mach
 
 // Of resolve_bos_id(); read by the smear gate alone.
 std::int64_t resolved_bos_id(const Settings& settings) {
-  assert(!settings.model.smear_gate_enabled || !settings.data.bos_id.automatic);
+  assert(!settings.model.gates.smear_gate_enabled || !settings.data.bos_id.automatic);
   return settings.data.bos_id.count;
 }
 
@@ -77,11 +77,14 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
             {.compute = machine.compute,
              .record_quirks = settings.runtime.record_quirks,
              .padding = machine.padding,
+             .rope = rope_stretch(settings, communicator.world_size()),
              .recompute = settings.runtime.activation_recompute,
              .fp8 = is_training(use) ? settings.runtime.fp8 : Fp8Parts{},
              .has_fp8 = machine.fp8,
              .step_tokens = most_tokens_per_step(settings, communicator.world_size()),
-             .bos_id = resolved_bos_id(settings)}) {}
+             .bos_id = resolved_bos_id(settings)}) {
+  if (!is_training(use) && !recurrence_begins(settings.model)) model.set_stage(0);
+}
 
 Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator) {

@@ -84,6 +84,7 @@ void RunState::visit_rewound(StateVisitor& visitor) {
   visitor("step", step);
   visit_batches(visitor);
   visitor("fake_quant", fake_quant);
+  if (mode::has_recurrence(settings_)) visitor("stage", stage);
   visitor("validation_ms", validation_ms);
   clock.visit_state(visitor);
   finite_watch.visit_state(visitor);

@@ -40,6 +40,7 @@ class RunState final : public SavedState {
 
   std::int64_t tokens = 0;  // that these steps trained on, over all ranks
   bool fake_quant = false;  // QAT has begun
+  std::int64_t stage = 0;   // of the model's plan that passes compute
   RunClock clock;
   FiniteWatch finite_watch;
   std::optional<WeightAverage> average;          // from the first step on

@@ -7,6 +7,7 @@
 #include "config/derived.h"
 #include "optim/schedule.h"
 #include "train/peer_waits.h"
+#include "train/recurrence.h"
 
 namespace tg {
 
@@ -15,11 +16,11 @@ void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions&
   auto& parts = run_.parts;
   if (auto* watch = run_.communicator.watch()) watch->set_step(step);
   const double lr_scale = state.clock.lr_scale(step, elapsed_ms);
-  apply(step, lr_scale, decided);
+  apply(step, elapsed_ms, lr_scale, decided);
   RECORD_USER_SCOPE("train_step");
   const PeerWatch::Scope launching(watch_of_launches(run_.communicator, run_.machine.device));
   parts.phases.begin_step(parts.feeder);
-  const auto metrics = run_step(step, lr_scale, decided.stage);
+  const auto metrics = run_step(step, lr_scale);
   const bool swa_started = update_average(step + 1, lr_scale);
   const auto before = launched_ ? launched_->tokens : state.tokens;
   const auto tokens = before + tokens_of_step(decided.shape);
@@ -27,6 +28,7 @@ void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions&
                         .clock_steps = state.step,
                         .tokens = tokens,
                         .seq_len = decided.shape.seq_len,
+                        .stage = state.stage,
                         .lr_scale = lr_scale,
                         .ended = Event(compute_stream(run_.machine.device)),
                         .metrics = Readback(metrics),
@@ -39,8 +41,9 @@ void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions&
   if (swa_started) run_.report.emit(SwaStarted{step + 1});
 }
 
-// The shape of the batches and QAT, as of this step.
-void StepLauncher::apply(std::int64_t step, double lr_scale, const Decisions& decided) {
+// The shape of the batches, QAT and recurrence, as of this step.
+void StepLauncher::apply(std::int64_t step, double elapsed_ms, double lr_scale,
+                         const Decisions& decided) {
   auto& state = run_.state;
   const auto& shape = decided.shape;
   if (shape != state.shape()) {
@@ -53,16 +56,23 @@ void StepLauncher::apply(std::int64_t step, double lr_scale, const Decisions& de
     state.fake_quant = true;
     run_.report.emit(LateQatStarted{step, lr_scale});
   }
+  if (decided.stage > state.stage) {
+    run_.parts.weights.model.inherit_fp8_scales(state.stage, decided.stage);
+    state.stage = decided.stage;
+    state.clock.pace_changes();
+    run_.report.emit(RecurrenceStarted{step, schedule_share(run_.settings.run, step, elapsed_ms),
+                                       recurrence_order(run_.settings.model)});
+  }
 }
 
-at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale, std::int64_t stage) {
+at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {
   const auto& optim = run_.settings.optim;
   return run_.parts.step.run({.lr_scale = lr_scale,
                               .momentum = muon_momentum(optim, step),
                               .clip_norm = optim.grad_clip_norm,
                               .clock_ms = run_.state.clock.last_step_ms(),
                               .fake_quant = run_.state.fake_quant,
-                              .stage = stage,
+                              .stage = run_.state.stage,
                               .state_copied = &run_.checkpoints.state_copied()});
 }
 

@@ -31,8 +31,8 @@ class StepLauncher {
   bool stop_requested() const { return stop_requested_; }
 
  private:
-  void apply(std::int64_t step, double lr_scale, const Decisions& decided);
-  at::Tensor run_step(std::int64_t step, double lr_scale, std::int64_t stage);
+  void apply(std::int64_t step, double elapsed_ms, double lr_scale, const Decisions& decided);
+  at::Tensor run_step(std::int64_t step, double lr_scale);
   bool update_average(std::int64_t steps_done, double lr_scale);
   std::int64_t tokens_of_step(const BatchShape& shape) const;
 

@@ -56,8 +56,9 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
       .elapsed_ms = elapsed_ms,
       .tokens = launched.tokens,
       .seq_len = launched.seq_len,
-      .flops_per_token = training_flops_per_token(settings.model, run_.parts.weights.model.plan(),
-                                                  attention_context(settings, launched.seq_len)),
+      .flops_per_token =
+          training_flops_per_token(settings.model, run_.parts.weights.model.pass(launched.stage),
+                                   attention_context(settings, launched.seq_len)),
       .loss_scale = metrics.loss_scale,
       .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
       .pass = pass});

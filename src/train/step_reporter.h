@@ -15,6 +15,7 @@ struct LaunchedStep {
   std::int64_t clock_steps;  // its metrics' clock_ms is the time at the end of so many steps
   std::int64_t tokens;       // trained on by all ranks together, in this step and those before
   std::int64_t seq_len;
+  std::int64_t stage;
   double lr_scale;
   Event ended;
   Readback metrics;

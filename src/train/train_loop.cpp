@@ -63,6 +63,7 @@ void TrainLoop::validate(std::int64_t step) {
   wait_for_device(run_.communicator, run_.machine.device);
   state.clock.stop();
   const auto began = Clock::now();
+  run_.parts.weights.model.set_stage(state.stage);  // a warm-up may have left another one
   const auto scored = run_.score();
   const double spent_ms = milliseconds_since(began);
   state.validation_ms += spent_ms;

@@ -66,17 +66,21 @@ at::Tensor TrainStep::run(const StepPlan& plan) {
   for (std::int64_t i = 0; i < micro_batches_; i += communicator_.world_size()) {
     const auto batch = next_batch();
     if (!batch.inputs.defined()) continue;  // the last round may have fewer than ranks
-    take_shape({.tokens = batch.inputs.numel(), .seq_len = batch.inputs.size(1)});
-    for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
-      forward(batch, part);
-      backward();
-    }
+    run_passes(batch);
     communicator_.progress();
   }
   reduce(plan.clock_ms);
   const auto metrics = clip();  // before the update, of the loss scale as well
   update(plan.state_copied);
   return metrics;
+}
+
+void TrainStep::run_passes(const DeviceBatch& batch) {
+  take_shape({.tokens = batch.inputs.numel(), .seq_len = batch.inputs.size(1)});
+  for (std::int64_t part = 0; part < micro_step_.parts(); ++part) {
+    forward(batch, part);
+    backward();
+  }
 }
 
 void TrainStep::set_parts(const BatchShape& shape, std::int64_t parts) {
@@ -111,6 +115,20 @@ void TrainStep::rehearse_passes(const DeviceBatch& part) {
   shape_ = {};
 }
 
+void TrainStep::rehearse_stage(const StepPlan& plan) {
+  constexpr int kUntilCaptured = 2;
+  set(plan);
+  model_.cast_weights();
+  for (int i = 0; i < kUntilCaptured; ++i) {
+    const auto batch = next_batch();
+    if (!batch.inputs.defined()) break;
+    run_passes(batch);
+  }
+  model_.fp8_scales().drop_amax();
+  model_.collect_gradients();
+  optimizer_.zero_gradients();
+}
+
 void TrainStep::rehearse_update() {
   const auto scale = optimizer_.grad_scale();
   const auto scale_before = scale.defined() ? scale.clone() : scale;
@@ -121,8 +139,8 @@ void TrainStep::rehearse_update() {
   once_a_step_.invalidate();
 }
 
-// Sets what the captured graphs read, selects those of the stage, and invalidates what no longer
-// matches: stages return after the warm-up, the clipping and rounding of before do not.
+// Sets what the captured graphs read, selects the passes of the stage, and invalidates what no
+// longer matches: stages return after the warm-up, the clipping and rounding of before do not.
 void TrainStep::set(const StepPlan& plan) {
   communicator_.take_collective_waits();  // drops those between the steps
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
@@ -130,7 +148,7 @@ void TrainStep::set(const StepPlan& plan) {
   if (other_rounding) micro_step_.invalidate();
   if (other_rounding || other_clipping) once_a_step_.invalidate();
   micro_step_.select(plan.stage);
-  once_a_step_.select(plan.stage);
+  model_.set_stage(plan.stage);
   model_.set_fake_quant(fake_quant_);
   reduced_.zero_();
   lr_scale_.fill_(plan.lr_scale);

@@ -61,6 +61,9 @@ class TrainStep {
   // update that changes nothing. The first leaves its gradients. The second is collective.
   void rehearse_passes(const DeviceBatch& part);
   void rehearse_update();
+  // Runs the passes of plan.stage until they are captured, on the feed's next batches, and changes
+  // nothing but the feed's position.
+  void rehearse_stage(const StepPlan& plan);
 
  private:
   // Of what is done once a step, in order.
@@ -70,6 +73,7 @@ class TrainStep {
   void cast_weights();
   DeviceBatch next_batch();
   void take_shape(const BatchShape& shape);
+  void run_passes(const DeviceBatch& batch);
   void forward(const DeviceBatch& batch, std::int64_t part);
   void backward();
   void reduce(double clock_ms);

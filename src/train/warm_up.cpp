@@ -4,30 +4,93 @@
 
 #include "config/derived.h"
 #include "train/peer_waits.h"
+#include "train/recurrence.h"
 
 namespace tg {
 
+namespace {
+
+constexpr std::int64_t kWhenResuming = 2;
+
+class WarmUp {
+ public:
+  explicit WarmUp(Run& run)
+      : run_(run),
+        settings_(run.settings),
+        last_record_(recipe_of(settings_) == RecipeChoice::last_record) {}
+
+  // The first stage, in batches of all shapes: before the steps of the first shape, one of each
+  // other, enough to load its kernels or to run out of memory.
+  void first_stage(std::int64_t of_first) {
+    if (of_first == 0) return;
+    const auto shapes = batch_shapes(settings_, run_.communicator.world_size());
+    const auto of_others = std::ssize(shapes) - 1, steps = of_others + of_first;
+    for (std::int64_t step = 0; step < steps; ++step) {
+      run_.state.set_shape(step < of_others ? shapes[static_cast<std::size_t>(step + 1)]
+                                            : shapes.front());
+      run_step(std::max<std::int64_t>(step - of_others, 0), 0);
+      run_.report.emit(WarmUpStepEnded{step + 1, steps});
+    }
+  }
+
+  // The first step in recurrence then takes as long as the second.
+  void recurrence(std::int64_t steps) {
+    if (steps > 0) run_.report.emit(RecurrenceWarmUpBegan{recurrence_order(settings_.model)});
+    for (std::int64_t step = 0; step < steps; ++step) {
+      run_step(step, 1);
+      run_.report.emit(WarmUpStepEnded{step + 1, steps, /*stage=*/1});
+    }
+    if (steps < kWhenResuming) run_.parts.step.rehearse_stage(plan(0, 1));
+  }
+
+ private:
+  // The last record's script warms up by whole steps of a run, without a schedule.
+  StepPlan plan(std::int64_t step, std::int64_t stage) const {
+    const auto& optim = settings_.optim;
+    return {.momentum = last_record_ ? muon_momentum(optim, step) : optim.muon_momentum,
+            .clip_norm = last_record_ ? optim.grad_clip_norm : 0,
+            .fake_quant = run_.state.fake_quant,
+            .stage = stage};
+  }
+  void run_step(std::int64_t step, std::int64_t stage) { run_.parts.step.run(plan(step, stage)); }
+
+  Run& run_;
+  const Settings& settings_;
+  const bool last_record_;
+};
+
+// The momentum that the last record's script does not rewind: Muon's of shards, which it has on
+// several ranks.
+NamedTensors kept_momentum(const Run& run) {
+  NamedTensors kept;
+  const bool keeps = run.settings.runtime.record_quirks && run.communicator.world_size() > 1 &&
+                     recipe_of(run.settings) == RecipeChoice::last_record;
+  if (!keeps) return kept;
+  for (const auto& [name, value] : run.parts.optimizer.sharded_state())
+    if (name.starts_with("momentum.")) kept.emplace_back(name, value.clone());
+  return kept;
+}
+
+}  // namespace
+
 void warm_up(Run& run) {
-  constexpr std::int64_t kWhenResuming = 2;
   const auto& settings = run.settings;
   auto& state = run.state;
   const auto asked = settings.run.warmup_steps;
-  const auto of_first = run.resume ? std::min(asked, kWhenResuming) : asked;
-  if (of_first == 0) return;
-  // Before those of the first shape, one of each other: enough to load its kernels, or to run out
-  // of memory.
-  const auto shapes = batch_shapes(settings, run.communicator.world_size());
-  const auto of_others = std::ssize(shapes) - 1, steps = of_others + of_first;
+  const auto steps = run.resume ? std::min(asked, kWhenResuming) : asked;
+  const bool recurs = recurrence_begins(settings.model);
+  if (steps == 0 && !recurs) return;
   // Where memory is scarce, weights and optimizer state do not fit on the device twice.
   const auto before = state.save(measures_memory(settings) || settings.runtime.memory_limit_gb > 0);
   const PeerWatch::Scope launching(watch_of_launches(run.communicator, run.machine.device));
-  const StepPlan plan{.momentum = settings.optim.muon_momentum, .fake_quant = state.fake_quant};
-  for (std::int64_t step = 1; step <= steps; ++step) {
-    state.set_shape(step <= of_others ? shapes[static_cast<std::size_t>(step)] : shapes.front());
-    run.parts.step.run(plan);
-    run.report.emit(WarmUpStepEnded{step, steps});
-  }
+  WarmUp warm_up(run);
+  warm_up.first_stage(steps);
+  if (recurs) warm_up.recurrence(steps);
+  const auto momentum = kept_momentum(run);
   state.restore(before);
+  for (const auto& [name, value] : run.parts.optimizer.sharded_state())
+    for (const auto& [kept_name, kept] : momentum)
+      if (name == kept_name) value.copy_(kept);
   wait_for_device(run.communicator, run.machine.device);
 }
 

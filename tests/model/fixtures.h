@@ -90,8 +90,8 @@ inline ModelConfig tiny_switches() {
 inline ModelConfig tiny_gated_smear() {
   auto c = tiny_record();
   c.smear_gate = false;
-  c.smear_gate_enabled = true;
-  c.gate_window = 5;
+  c.gates.smear_gate_enabled = true;
+  c.gates.gate_window = 5;
   return c;
 }
 

@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(Models, AgainstPython, testing::Values("record", "switc
 TEST(Gpt, ARowOfDocumentsLosesWhatEachDocumentLosesAlone) {
   constexpr std::int64_t kBos = 3;
   auto config = test::tiny_speedrun();
-  config.smear_gate_enabled = true;
+  config.gates.smear_gate_enabled = true;
   const auto tokens = test::integers({1, 31}, config.vocab_size, 2);
   tokens.index_fill_(1, at::tensor({7, 8}, at::kLong), kBos);
   const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);

@@ -1,5 +1,5 @@
-// A plan that no recipe makes: a block that is visited twice, and two lanes from its second visit
-// on. Against its formula (model/plan.h) in fp64.
+// A plan that no recipe makes: blocks that are visited several times, skips of every kind, without
+// gates and with, and two lanes. Against its formula (model/plan.h) in fp64.
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -26,31 +26,46 @@ ModelConfig three_blocks() {
 }
 
 struct Lanes {
-  ParameterId residual, post, skip;
+  ParameterId residual, post, skip_weights, skip_gates;  // without gates none
 };
 
-// Visits 0, 1, 1 with two lanes, 2 with two lanes and the first visit's output as a skip.
-Recipe two_lanes(const ModelConfig& config, FinalLane head, Lanes& lanes) {
+// Two visits whose inputs are kept, then in one lane a visit that its own input is the skip of, and
+// one with a skip; in two lanes the same, and between them one without a skip.
+Recipe two_lanes(const ModelConfig& config, FinalLane head, bool gated, Lanes& lanes) {
   auto recipe = make_recipe(config);
   const auto declare = [&](const char* name, const std::vector<std::int64_t>& shape) {
     recipe.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
     return ParameterId{std::ssize(recipe.parameters) - 1};
   };
-  lanes = {declare("residual", {2, 2}), declare("post", {2, 2, 2}), declare("skip", {1, kDim})};
+  lanes = {declare("residual", {3, 2}),
+           declare("post", {3, 2, 2}),
+           declare("skip_weights", {4, kDim}),
+           {}};
+  if (gated) lanes.skip_gates = declare("skip_gates", {4, kDim});
+  const auto skip = [&](std::int64_t row, std::optional<std::int64_t> slot = {}) {
+    return Visit::Skip{
+        .weights = lanes.skip_weights, .gates = lanes.skip_gates, .row = row, .slot = slot};
+  };
+  const auto in_lanes = [&](std::int64_t row) {
+    return LaneMix{.residual = lanes.residual, .post = lanes.post, .row = row};
+  };
   auto& [embedding, values, matrices, blocks, visits, slots, head_plan] = recipe.plan;
-  visits = {{.index = 0, .block = 0, .norm_scale = 1},
-            {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},
-            {.index = 2,
-             .block = 1,
-             .norm_scale = 0.6,
-             .lanes = {.residual = lanes.residual, .post = lanes.post, .row = 0}},
-            {.index = 3,
-             .block = 2,
-             .norm_scale = 0.5,
-             .skip = {.weights = lanes.skip, .slot = 0},
-             .lanes = {.residual = lanes.residual, .post = lanes.post, .row = 1},
-             .last = true}};
-  slots = 1;
+  visits = {
+      {.index = 0, .block = 0, .norm_scale = 1},
+      {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},
+      {.index = 2, .block = 0, .norm_scale = 0.9, .keep_input = 1},
+      {.index = 3, .block = 2, .norm_scale = 0.8, .skip = skip(0)},
+      {.index = 4, .block = 1, .norm_scale = 0.7, .skip = skip(1, 1)},
+      {.index = 5, .block = 1, .norm_scale = 0.6, .skip = skip(2), .lanes = in_lanes(0)},
+      {.index = 6, .block = 0, .norm_scale = 0.4, .lanes = in_lanes(1)},
+      {.index = 7,
+       .block = 2,
+       .norm_scale = 0.5,
+       .skip = skip(3, 0),
+       .lanes = in_lanes(2),
+       .last = true},
+  };
+  slots = 2;
   head_plan.lane = head;
   return recipe;
 }
@@ -73,9 +88,17 @@ class Formula {
       const auto middle = h + attention(block, rms_norm(h) * scale, rope);
       return middle + feed_forward(block, rms_norm(middle) * scale);
     };
+    const auto skipped = [&](std::int64_t row, const at::Tensor& x, const at::Tensor& skip) {
+      const auto weight = table_[lanes.skip_weights][row];
+      if (!lanes.skip_gates) return x + weight * skip;
+      const auto share = at::sigmoid(table_[lanes.skip_gates][row]);
+      return share * x + (1 - share) * weight * skip;
+    };
     const auto first = whole(0, 1, x0);
     const auto second = whole(1, 0.7, first);
-    auto lane0 = second, lane1 = second;
+    const auto third = whole(0, 0.9, second);
+    const auto fourth = whole(2, 0.8, skipped(0, third, third));
+    auto lane0 = whole(1, 0.7, skipped(1, fourth, second)), lane1 = lane0;
     const auto two = [&](std::int64_t block, double scale, std::int64_t row) {
       const auto a = attention(block, rms_norm(mixed(block, lane0, x0)) * scale, rope);
       const auto b = feed_forward(block, rms_norm(lane1) * scale);
@@ -83,9 +106,11 @@ class Formula {
       lane0 = residual[0] * lane0 + post[0][0] * a + post[1][0] * b;
       lane1 = residual[1] * lane1 + post[0][1] * a + post[1][1] * b;
     };
+    lane0 = skipped(2, lane0, lane0);
     two(1, 0.6, 0);
-    lane0 = lane0 + table_[lanes.skip][0] * first;
-    two(2, 0.5, 1);
+    two(0, 0.4, 1);
+    lane0 = skipped(3, lane0, first);
+    two(2, 0.5, 2);
     const auto out = head == FinalLane::first    ? lane0
                      : head == FinalLane::second ? lane1
                                                  : (lane0 + lane1) / 2;
@@ -119,10 +144,16 @@ class Formula {
   const ParameterTable& table_;
 };
 
-class TwoLanes : public testing::TestWithParam<FinalLane> {
+struct Case {
+  const char* name;
+  FinalLane head;
+  bool gated;
+};
+
+class TwoLanes : public testing::TestWithParam<Case> {
  protected:
   TwoLanes()
-      : recipe_(two_lanes(config_, GetParam(), lanes_)),
+      : recipe_(two_lanes(config_, GetParam().head, GetParam().gated, lanes_)),
         table_(make_parameters(recipe_.parameters, at::kDouble, at::kCPU)) {
     std::uint64_t seed = 1;
     for (const auto& row : table_.rows())
@@ -151,7 +182,7 @@ class TwoLanes : public testing::TestWithParam<FinalLane> {
 };
 
 TEST_P(TwoLanes, LossAndEveryGradientAreTheFormulas) {
-  const auto expected = Formula(config_, table_).loss(lanes_, GetParam(), inputs_, targets_);
+  const auto expected = Formula(config_, table_).loss(lanes_, GetParam().head, inputs_, targets_);
   EXPECT_TRUE(test::is_close(model()->loss(inputs_, targets_, {}), expected, 1e-13, 0));
   std::vector<at::Tensor> leaves;
   for (const auto& row : table_.rows()) leaves.push_back(row.value);
@@ -188,7 +219,11 @@ TEST_P(TwoLanes, ScoredPositionsAndDecodingGiveWhatAWholePassGives) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Heads, TwoLanes,
-                         testing::Values(FinalLane::mean, FinalLane::first, FinalLane::second));
+                         testing::Values(Case{"mean_gated", FinalLane::mean, true},
+                                         Case{"mean", FinalLane::mean, false},
+                                         Case{"first_gated", FinalLane::first, true},
+                                         Case{"second_gated", FinalLane::second, true}),
+                         [](const auto& tested) { return std::string(tested.param.name); });
 
 }  // namespace
 }  // namespace tg

@@ -37,7 +37,7 @@ TEST(Plan, TheSecondHalfAddsTheOutputsOfTheFirstInReverse) {
     std::map<std::int64_t, std::int64_t> kept, found;  // by slot, by visit: whose output
     for (const auto& visit : plan.visits) {
       const auto before = visit.index - 1;
-      if (const auto& [weights, row, slot] = visit.skip; weights) {
+      if (const auto& [weights, gates, row, slot] = visit.skip; weights) {
         EXPECT_EQ(row, std::ssize(found));
         found[visit.index] = slot ? kept.at(*slot) : before;
       }
@@ -125,9 +125,10 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
                                  head.weight};
     ids.insert(ids.end(), head.multi_token.begin(), head.multi_token.end());
     for (const auto& block : blocks) {
-      ids.insert(ids.end(), {block.mix, block.q_gain, block.attn_scale, block.mlp_scale,
-                             block.value_mix.weights, block.head_gate.weight, block.head_gate.bias,
-                             block.update_gate.weight, block.update_gate.bias});
+      ids.insert(ids.end(),
+                 {block.mix, block.q_gain, block.attn_scale, block.mlp_scale,
+                  block.value_mix.weights, block.head_gate.gate.weight, block.head_gate.gate.bias,
+                  block.update_gate.weight, block.update_gate.bias});
     }
     ParameterId skips;
     for (const auto& visit : visits) {

@@ -11,6 +11,10 @@ enum class ByteCountSource { automatic, sidecar, tokenizer };
 enum class DocumentAttentionChoice { automatic, off, on };
 enum class ValueResidual { off, on, blend };
 enum class ResidMix { vector, scalar };
+enum class RopeYarn { automatic, off, on };
+enum class RecipeChoice { automatic, record, speedrun, last_record };
+enum class ParallelFinalLane { mean, attention, mlp };
+enum class GateSource { proj, queries };
 enum class MuonCoefficients { quintic, polar_express };
 enum class DeviceChoice { automatic, cuda, cpu };
 enum class ComputeDtype { automatic, bf16, fp16, tf32, fp32 };
@@ -42,6 +46,18 @@ constexpr auto choices_of(ValueResidual) {
 }
 constexpr auto choices_of(ResidMix) {
   return std::to_array<std::string_view>({"vector", "scalar"});
+}
+constexpr auto choices_of(RopeYarn) {
+  return std::to_array<std::string_view>({"auto", "0", "1"});
+}
+constexpr auto choices_of(RecipeChoice) {
+  return std::to_array<std::string_view>({"auto", "record", "speedrun", "last_record"});
+}
+constexpr auto choices_of(ParallelFinalLane) {
+  return std::to_array<std::string_view>({"mean", "attn", "mlp"});
+}
+constexpr auto choices_of(GateSource) {
+  return std::to_array<std::string_view>({"proj", "q"});
 }
 constexpr auto choices_of(MuonCoefficients) {
   return std::to_array<std::string_view>({"quintic", "polar_express"});

@@ -4,14 +4,11 @@
 
 namespace tg {
 
-namespace {
-constexpr std::int64_t kTrainedLength = 1024;
-}
-
 double rope_base(std::int64_t context, const RopeOptions& options) {
-  if (context <= kTrainedLength || options.dims <= 2) return options.base;
+  const auto trained = options.trained;
+  if (trained == 0 || context <= trained || options.dims <= 2) return options.base;
   const double dims = static_cast<double>(options.dims);
-  const double stretch = static_cast<double>(context) / kTrainedLength;
+  const double stretch = static_cast<double>(context) / static_cast<double>(trained);
   return options.base * std::pow(stretch, dims / (dims - 2));
 }
 
@@ -23,7 +20,7 @@ RopeTable make_rope_table(std::int64_t seq_len, const RopeOptions& options, at::
   const auto context = options.context > 0 ? options.context : seq_len;
   const auto exponent = at::arange(0, options.dims, 2, angle_dtype) / options.dims;
   auto frequency = 1.0 / at::pow(rope_base(context, options), exponent);
-  if (options.bf16_frequencies && dtype == at::kBFloat16 && context <= kTrainedLength) {
+  if (options.bf16_frequencies && dtype == at::kBFloat16 && context <= options.trained) {
     frequency = frequency.to(at::kBFloat16).to(at::kFloat);
   }
   const auto angle = at::outer(at::arange(seq_len, angle_dtype), frequency);

@@ -1,0 +1,32 @@
+#pragma once
+// Recurrence: some blocks run several times in one pass, from a share of the run on.
+#include <cstdint>
+
+#include "config/mode.h"
+#include "config/role.h"
+#include "config/types/limits.h"
+
+namespace tg {
+
+struct RecurrenceConfig {
+  std::int64_t num_loops = 0;
+  std::int64_t loop_start = 3;
+  std::int64_t loop_end = 5;
+  double enable_looping_at = 0.35;
+
+  template <class Self, class Line>
+  static void visit(Self& s, const Line& line) {
+    line("num_loops", s.num_loops, within(0, most_parts), role::frozen,
+         "how often a pass repeats the blocks LOOP_START to LOOP_END; 0: no recurrence");
+    line("loop_start", s.loop_start, at_least(0), role::frozen_if(mode::has_recurrence),
+         "first block of the recurrence");
+    line("loop_end", s.loop_end, at_least(0), role::frozen_if(mode::has_recurrence),
+         "last block of the recurrence");
+    line("enable_looping_at", s.enable_looping_at, at_least(0),
+         role::frozen_if(mode::has_recurrence),
+         "share of the run, of its time where the schedule follows the clock, from which on the "
+         "recurrence is on; 0: from the first step, 1 or more: never");
+  }
+};
+
+}  // namespace tg

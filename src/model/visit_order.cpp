@@ -1,0 +1,112 @@
+#include "model/visit_order.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
+
+#include "config/derived.h"
+
+namespace tg {
+
+namespace {
+
+std::int64_t encoder_length(const std::vector<std::int64_t>& order) {
+  return std::ssize(order) / 2;
+}
+
+Visit visit_of(const ModelConfig& config, std::int64_t block) {
+  const auto root = std::sqrt(static_cast<double>(block + 1));
+  return {.index = 0,
+          .block = block,
+          .norm_scale = config.ln_scale ? 1.0 / root : 1.0,
+          .window = attention_window(config, block),
+          .exclusive = block >= config.num_layers - config.xsa_last_n};
+}
+
+// Of the outputs that the encoder pushes the newest is the input of the decoder's first entry, and
+// needs no slot; one of an earlier entry is kept as the input of the entry after it.
+class PassBuilder {
+ public:
+  PassBuilder(const ModelConfig& config, const PassParameters& parameters)
+      : config_(config), parameters_(parameters) {}
+
+  Pass build(const std::vector<std::int64_t>& order) {
+    encoder_ = encoder_length(order);
+    for (std::int64_t i = 0; i < std::ssize(order); ++i) {
+      const auto block = order[static_cast<std::size_t>(i)];
+      auto visit = visit_of(config_, block);
+      if (i >= encoder_ && !enter_decoder(visit, i - encoder_)) continue;
+      visit.index = std::ssize(pass_.visits);
+      pass_.visits.push_back(visit);
+    }
+    pass_.visits.back().last = true;
+    return std::move(pass_);
+  }
+
+ private:
+  // → whether the model has the visit.
+  bool enter_decoder(Visit& visit, std::int64_t entry) {
+    const auto first = config_.lanes.parallel_start_layer;
+    const bool in_lanes = first > 0 && visit.block >= first;
+    if (!in_lanes && lanes_began_) return false;
+    lanes_began_ = in_lanes;
+    if (in_lanes)
+      visit.lanes = {
+          .residual = parameters_.lane_residual, .post = parameters_.lane_post, .row = visit.block};
+    if (parameters_.skip_weights && entry < encoder_) add_skip(visit, entry);
+    return true;
+  }
+
+  void add_skip(Visit& visit, std::int64_t entry) {
+    visit.skip = {.weights = parameters_.skip_weights, .gates = parameters_.skip_gates, .row = entry};
+    if (entry == 0) return;
+    const auto slot = encoder_ - 1 - entry;
+    visit.skip.slot = slot;
+    pass_.visits[static_cast<std::size_t>(slot + 1)].keep_input = slot;
+    pass_.slots = std::max(pass_.slots, slot + 1);
+  }
+
+  const ModelConfig& config_;
+  const PassParameters& parameters_;
+  std::int64_t encoder_ = 0;
+  bool lanes_began_ = false;
+  Pass pass_;
+};
+
+// A visit of a pass without recurrence is the first one of its block in `last`.
+void number_as_in(const Pass& last, Pass& pass) {
+  for (auto& visit : pass.visits)
+    visit.index = std::ranges::find(last.visits, visit.block, &Visit::block)->index;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> block_order(const ModelConfig& config, bool recurs) {
+  const auto& [loops, start, end, at] = config.recurrence;
+  std::vector<std::int64_t> order;
+  for (std::int64_t block = 0; block < config.num_layers; ++block) {
+    order.push_back(block);
+    if (!recurs || block != end) continue;
+    for (std::int64_t loop = 0; loop < loops; ++loop)
+      for (std::int64_t again = start; again <= end; ++again) order.push_back(again);
+  }
+  return order;
+}
+
+std::int64_t skip_count(const ModelConfig& config) {
+  return encoder_length(block_order(config, /*recurs=*/true));
+}
+
+std::vector<Pass> make_passes(const ModelConfig& config, const PassParameters& parameters) {
+  const auto build = [&](bool recurs) {
+    return PassBuilder(config, parameters).build(block_order(config, recurs));
+  };
+  std::vector<Pass> stages{build(/*recurs=*/true)};
+  if (config.recurrence.num_loops > 0) {
+    stages.insert(stages.begin(), build(/*recurs=*/false));
+    number_as_in(stages.back(), stages.front());
+  }
+  return stages;
+}
+
+}  // namespace tg
