@@ -16,6 +16,10 @@ constexpr Initial kZero{InitDist::constant, 0};
 constexpr Initial constant(double number) {
   return {InitDist::constant, number};
 }
+// Drawn only where there is a spread.
+constexpr Initial normal(double std) {
+  return std > 0 ? Initial{InitDist::normal, std} : kZero;
+}
 
 FinalLane final_lane(ParallelFinalLane lane) {
   switch (lane) {
@@ -110,11 +114,7 @@ class GptRecipe {
     BlockPlan plan;
     if (config_.qk_gain_init != 0)
       plan.q_gain = of_attention("attn.q_gain", {heads}, constant(config_.qk_gain_init));
-    if (config_.gated_attention) {
-      auto& gate = plan.head_gate.gate;
-      gate.weight = of_attention("attn.attn_gate.weight", {heads, dim_}, kZero);
-      gate.bias = of_attention("attn.attn_gate.bias", {heads}, constant(4));
-    }
+    plan.head_gate = head_gate(i);
     if (config_.value_residual == ValueResidual::on)
       plan.value_mix.weights = of_attention("attn.vr_lambda", {2}, constant(0.5));
     if (config_.value_residual == ValueResidual::blend)
@@ -132,6 +132,35 @@ class GptRecipe {
       plan.update_gate.bias = of_block("dtg_gate.bias", {1}, constant(2));
     }
     plan_.blocks.push_back(plan);
+  }
+
+  // One of four kinds, or none.
+  HeadGate head_gate(std::int64_t i) {
+    const auto& gates = config_.gates;
+    const auto heads = config_.num_heads, window = gates.gate_window;
+    const auto declare = [&](const char* name, const Shape& shape, Initial initial) {
+      return declare_.of_block(i, name, shape, initial, Quantization::int6);
+    };
+    if (config_.gated_attention)
+      return {.gate = {declare("attn.attn_gate.weight", {heads, dim_}, kZero),
+                       declare("attn.attn_gate.bias", {heads}, constant(4))}};
+    if (gates.sparse_attn_gate_enabled)
+      return {.gate = {declare("attn.attn_gate_w", {heads, window},
+                               normal(gates.sparse_attn_gate_init_std)),
+                       {}},
+              .window = window,
+              .scale = gates.sparse_attn_gate_scale};
+    if (gates.gated_attn_enabled)
+      return {
+          .gate = {declare("attn.attn_gate_w", {heads, dim_}, normal(gates.gated_attn_init_std)),
+                   {}}};
+    if (gates.attn_out_gate_enabled)
+      return {.gate = {declare("attn.attn_gate_proj.weight", {heads, window}, kZero), {}},
+              .input = gates.attn_out_gate_src == GateSource::queries ? HeadGate::Input::queries
+                                                                      : HeadGate::Input::normed,
+              .window = window,
+              .range = 2};
+    return {};
   }
 
   void value_embedding() {

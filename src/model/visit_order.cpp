@@ -58,7 +58,8 @@ class PassBuilder {
   }
 
   void add_skip(Visit& visit, std::int64_t entry) {
-    visit.skip = {.weights = parameters_.skip_weights, .gates = parameters_.skip_gates, .row = entry};
+    visit.skip = {
+        .weights = parameters_.skip_weights, .gates = parameters_.skip_gates, .row = entry};
     if (entry == 0) return;
     const auto slot = encoder_ - 1 - entry;
     visit.skip.slot = slot;
