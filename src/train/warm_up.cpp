@@ -1,6 +1,8 @@
 #include "train/warm_up.h"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "config/derived.h"
 #include "train/peer_waits.h"
@@ -59,17 +61,39 @@ class WarmUp {
   const bool last_record_;
 };
 
-// The momentum that the last record's script does not rewind: Muon's of shards, which it has on
-// several ranks.
-NamedTensors kept_momentum(const Run& run) {
-  NamedTensors kept;
-  const bool keeps = run.settings.runtime.record_quirks && run.communicator.world_size() > 1 &&
-                     recipe_of(run.settings) == RecipeChoice::last_record;
-  if (!keeps) return kept;
-  for (const auto& [name, value] : run.parts.optimizer.sharded_state())
-    if (name.starts_with("momentum.")) kept.emplace_back(name, value.clone());
-  return kept;
-}
+// The last record's script does not rewind the momentum of Muon's shards, which it has on several
+// ranks. So there the warm-up's batches count: its first passes, without an update, take one.
+class KeptMomentum {
+ public:
+  explicit KeptMomentum(Run& run)
+      : run_(run),
+        keeps_(run.settings.runtime.record_quirks && run.communicator.world_size() > 1 &&
+               recipe_of(run.settings) == RecipeChoice::last_record) {}
+
+  void begin() {
+    if (!keeps_) return;
+    run_.parts.feeder.wait_for_room();
+    run_.parts.feeder.next();
+  }
+  void save() {
+    for (const auto& [name, value] : momentum()) kept_.push_back(value.clone());
+  }
+  void restore() const {
+    std::size_t i = 0;
+    for (const auto& [name, value] : momentum()) value.copy_(kept_[i++]);
+  }
+
+ private:
+  NamedTensors momentum() const {
+    auto state = keeps_ ? run_.parts.optimizer.sharded_state() : NamedTensors();
+    std::erase_if(state, [](const auto& named) { return !named.first.starts_with("momentum."); });
+    return state;
+  }
+
+  Run& run_;
+  const bool keeps_;
+  std::vector<at::Tensor> kept_;
+};
 
 }  // namespace
 
@@ -84,13 +108,13 @@ void warm_up(Run& run) {
   const auto before = state.save(measures_memory(settings) || settings.runtime.memory_limit_gb > 0);
   const PeerWatch::Scope launching(watch_of_launches(run.communicator, run.machine.device));
   WarmUp warm_up(run);
+  KeptMomentum momentum(run);
+  momentum.begin();
   warm_up.first_stage(steps);
   if (recurs) warm_up.recurrence(steps);
-  const auto momentum = kept_momentum(run);
+  momentum.save();
   state.restore(before);
-  for (const auto& [name, value] : run.parts.optimizer.sharded_state())
-    for (const auto& [kept_name, kept] : momentum)
-      if (name == kept_name) value.copy_(kept);
+  momentum.restore();
   wait_for_device(run.communicator, run.machine.device);
 }
 

@@ -49,7 +49,8 @@ Recipe two_lanes(const ModelConfig& config, FinalLane head, bool gated, Lanes& l
   const auto in_lanes = [&](std::int64_t row) {
     return LaneMix{.residual = lanes.residual, .post = lanes.post, .row = row};
   };
-  auto& [embedding, values, matrices, blocks, visits, slots, head_plan] = recipe.plan;
+  auto& [embedding, values, matrices, blocks, stages, head_plan] = recipe.plan;
+  auto& [visits, slots] = stages.front();
   visits = {
       {.index = 0, .block = 0, .norm_scale = 1},
       {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},

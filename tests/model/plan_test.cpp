@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <map>
+#include <ranges>
+#include <set>
+#include <tuple>
 
 #include "model/flops.h"
 #include "model/recipe.h"
@@ -33,28 +36,30 @@ TEST(Plan, TheSecondHalfAddsTheOutputsOfTheFirstInReverse) {
     config.num_layers = layers;
     config.ve_enabled = false;
     config.xsa_last_n = 0;
-    const auto plan = make_recipe(config).plan;
+    const auto pass = make_recipe(config).plan.stages.front();
     std::map<std::int64_t, std::int64_t> kept, found;  // by slot, by visit: whose output
-    for (const auto& visit : plan.visits) {
+    for (const auto& visit : pass.visits) {
       const auto before = visit.index - 1;
       if (const auto& [weights, gates, row, slot] = visit.skip; weights) {
         EXPECT_EQ(row, std::ssize(found));
         found[visit.index] = slot ? kept.at(*slot) : before;
       }
       if (!visit.keep_input) continue;
-      EXPECT_LT(*visit.keep_input, plan.slots);
+      EXPECT_LT(*visit.keep_input, pass.slots);
       EXPECT_TRUE(kept.emplace(*visit.keep_input, before).second) << "a slot is written once";
     }
     EXPECT_EQ(found, popped_outputs(layers));
-    EXPECT_EQ(std::ssize(kept), plan.slots);
+    EXPECT_EQ(std::ssize(kept), pass.slots);
   }
 }
 
 TEST(Plan, VisitsEachBlockOnceAndTheLastAlonePassesByWhatNobodyReads) {
   const auto plan = make_recipe(test::tiny_record()).plan;
-  ASSERT_EQ(plan.visits.size(), plan.blocks.size());
-  for (std::int64_t i = 0; i < std::ssize(plan.visits); ++i) {
-    const auto& visit = plan.visits[static_cast<std::size_t>(i)];
+  ASSERT_EQ(plan.stages.size(), 1);
+  const auto& visits = plan.stages.front().visits;
+  ASSERT_EQ(visits.size(), plan.blocks.size());
+  for (std::int64_t i = 0; i < std::ssize(visits); ++i) {
+    const auto& visit = visits[static_cast<std::size_t>(i)];
     EXPECT_EQ(visit.index, i);
     EXPECT_EQ(visit.block, i);
     EXPECT_EQ(visit.last, i == 4);
@@ -69,7 +74,8 @@ TEST(Plan, AVisitHasTheWindowOfItsBlockOrThatOfAll) {
   const auto windows = [&](const std::vector<std::int64_t>& setting) {
     config.attention_window = setting;
     std::vector<std::int64_t> found;
-    for (const auto& visit : make_recipe(config).plan.visits) found.push_back(visit.window);
+    const auto plan = make_recipe(config).plan;
+    for (const auto& visit : plan.stages.front().visits) found.push_back(visit.window);
     return found;
   };
   using Windows = std::vector<std::int64_t>;
@@ -84,7 +90,7 @@ TEST(Plan, AttentionsFlopsAreThoseOfWhatItSees) {
   constexpr std::int64_t kContext = 4096;
   const auto flops = [&](const std::vector<std::int64_t>& windows) {
     config.attention_window = windows;
-    return training_flops_per_token(config, make_recipe(config).plan, kContext);
+    return training_flops_per_token(config, make_recipe(config).plan.stages.front(), kContext);
   };
   const auto pairs = [&](std::int64_t window) {
     std::int64_t sum = 0;
@@ -105,9 +111,9 @@ TEST(Plan, AttentionsFlopsAreThoseOfWhatItSees) {
 // trained for nothing.
 TEST(Plan, HasEveryDeclaredParameterOnce) {
   for (const auto& config : {test::tiny_record(), test::tiny_speedrun(), test::tiny_switches(),
-                             test::tiny_gated_smear()}) {
+                             test::tiny_gated_smear(), test::tiny_last_record()}) {
     const auto recipe = make_recipe(config);
-    const auto& [embedding, values, m, blocks, visits, slots, head] = recipe.plan;
+    const auto& [embedding, values, m, blocks, stages, head] = recipe.plan;
     std::vector<ParameterId> ids{embedding.tokens,
                                  embedding.bigrams,
                                  embedding.bigram_projection,
@@ -130,16 +136,20 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
                   block.value_mix.weights, block.head_gate.gate.weight, block.head_gate.gate.bias,
                   block.update_gate.weight, block.update_gate.bias});
     }
-    ParameterId skips;
-    for (const auto& visit : visits) {
-      ids.push_back(visit.value_scale);
-      if (visit.skip.weights) skips = visit.skip.weights;
-    }
-    ids.push_back(skips);
     std::map<std::int64_t, int> count;
     for (const auto id : ids) {
       if (id) ++count[id.row];
     }
+    // What visits share.
+    std::set<std::int64_t> shared;
+    for (const auto& pass : stages) {
+      for (const auto& [of, lanes, scale] : pass.visits | std::views::transform([](const Visit& v) {
+                                              return std::tuple(v.skip, v.lanes, v.value_scale);
+                                            }))
+        for (const auto id : {of.weights, of.gates, lanes.residual, lanes.post, scale})
+          if (id) shared.insert(id.row);
+    }
+    for (const auto row : shared) ++count[row];
     for (std::size_t i = 0; i < recipe.parameters.size(); ++i)
       EXPECT_EQ(count[static_cast<std::int64_t>(i)], 1) << recipe.parameters[i].name;
     EXPECT_EQ(count.size(), recipe.parameters.size());
