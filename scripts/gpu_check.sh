@@ -12,7 +12,8 @@
 #   last_record      configs/record_1061.env at full size, bf16, 30 steps of synthetic documents, of which
 #                    the second half has recurrence
 #   last_record_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
-#   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32
+#   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32, and those of the last
+#                    record's training in LASTRECORD_DIR
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
 #   input            record with each overlap switch on and off, slow storage, and the cost of timing
 #                    (build/input_bench, which is built with the tests)
@@ -121,9 +122,13 @@ run_parity() {
     row parity "skipped: no compare.py in PARITY_DIR='${PARITY_DIR-}'"
     return
   fi
-  for name in record_default record_switches record_quantised speedrun_124m lastrec_train lastrec_gates_a; do
-    [[ -d $PARITY_DIR/$name ]] || continue
+  for name in record_default record_switches record_quantised speedrun_124m; do
     limited 60 env DEVICE=cuda "$python" "$PARITY_DIR/compare.py" build/train_gpt "$name"
+    row parity "$status, $(grep "^$name:" "$work/output")"
+  done
+  [[ -f ${LASTRECORD_DIR-}/compare.py ]] || return 0
+  for name in lastrec_train lastrec_gates_a; do
+    limited 120 env DEVICE=cuda "$python" "$LASTRECORD_DIR/compare.py" build/train_gpt "$name" --training
     row parity "$status, $(grep "^$name:" "$work/output")"
   done
 }

@@ -13,9 +13,12 @@
 #include "checkpoint/checkpoint_model.h"
 #include "checkpoint/model_path.h"
 #include "commands/model_file.h"
+#include "commands/plan_text.h"
 #include "commands/print.h"
 #include "commands/quantization_table.h"
 #include "commands/tensor_table.h"
+#include "config/check.h"
+#include "config/parse.h"
 #include "config/resolved.h"
 #include "config/types/text.h"
 #include "weights/read_artifact.h"
@@ -29,6 +32,7 @@ constexpr const char* help =
     "train_gpt inspect: prints the tensors of a model.\n"
     "\n"
     "  train_gpt inspect [--quantization] [--weights raw|ema] MODEL\n"
+    "  train_gpt inspect --plan PRESET [--SETTING VALUE]...\n"
     "\n"
     "MODEL is a safetensors or torch.save file, an artifact (.int6.ptz, .int8.ptz), or the folder\n"
     "of a checkpoint, of a run or of transformers. For each tensor, as it is stored: name, dtype,\n"
@@ -40,6 +44,9 @@ constexpr const char* help =
     "                  would cost: root mean square of the error in % of the matrix's own, and\n"
     "                  share of weights that are clipped; an artifact leaves matrices of up to\n"
     "                  65,536 elements as they are\n"
+    "  --plan          print instead the model that a file of settings has, such as\n"
+    "                  configs/record.env: the visits of its blocks with their lanes and skips,\n"
+    "                  before and in recurrence, and its parameters by what updates them\n"
     "  --weights       of a checkpoint the weights as trained (raw) or their average (ema);\n"
     "                  without it the average where there is one\n";
 
@@ -119,6 +126,18 @@ Arguments parse_arguments(std::vector<std::string> words) {
   return arguments;
 }
 
+// argv: inspect --plan PRESET and settings.
+std::string plan_of_preset(int argc, const char* const* argv) {
+  REQUIRE(argc > 2, ExitCode::usage,
+          "train_gpt inspect: --plan: expected a file of settings, found none; see train_gpt "
+          "inspect --help");
+  std::vector<const char*> arguments(argv, argv + argc);
+  arguments[1] = "--config";
+  const auto settings = parse_settings(argc, arguments.data()).settings;
+  check_settings(settings, /*world_size=*/1, SettingsUse::weights);
+  return plan_text(settings);
+}
+
 }  // namespace
 
 std::string inspect_text(const std::string& path, bool quantization, WeightsChoice weights) {
@@ -135,6 +154,7 @@ void inspect_command(int argc, const char* const* argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"})
     return print_text(help);
+  if (!words.empty() && words[0] == "--plan") return print_text(plan_of_preset(argc, argv));
   const auto [model, quantization, weights] = parse_arguments(words);
   print_text(inspect_text(model, quantization, weights));
 }

@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "ops/mlp/mlp.h"
+#include "ops/norm/lanes_norm.h"
 #include "ops/norm/linear_residual_norm.h"
 #include "ops/pad.h"
 
@@ -27,14 +28,6 @@ at::Tensor Blocks::widened(const at::Tensor& parameter) const {
 at::Tensor Blocks::mix(const Visit& visit) const {
   const auto mix = table_[plan_.block(visit).mix];
   return mix.dim() == 2 ? widened(mix) : mix;
-}
-
-Blocks::SkipShares Blocks::skip_shares(const Visit& visit) const {
-  const auto& [weights, gates, row, slot] = visit.skip;
-  const auto weight = widened(table_[weights][row]);
-  if (!gates) return {{}, weight};
-  const auto share = widened(table_[gates][row]).sigmoid();
-  return {share, (1 - share) * weight};
 }
 
 at::Tensor Blocks::update_share(const Gate& gate, const at::Tensor& x) const {
@@ -73,23 +66,16 @@ Stream Blocks::visit(const Visit& visit, const Stream& in, const PassInputs& pas
 }
 
 MixTerms Blocks::entry(const Visit& visit, const Stream& in) const {
-  auto terms = in.lanes[0];
+  auto terms = in.terms;
   auto mix = this->mix(visit);
-  if (visit.skip.weights) {
-    const auto [x, skip] = skip_shares(visit);
-    if (visit.skip.slot) {
-      terms.push_back(x.defined() ? MixTerm{.tensor = in.skip, .shares = at::stack({x, skip})}
-                                  : MixTerm{.tensor = in.skip, .weight = skip});
-    } else {
-      // x itself is the skip: m0 has its factor, or where x goes on before the mix each term.
-      const auto factor = skip + (x.defined() ? x : at::ones_like(skip));
-      if (visit.lanes.residual) {
-        for (auto& term : terms)
-          term.weight = term.weight.defined() ? factor * term.weight : factor;
-      } else {
-        mix = at::stack({mix[0] * factor, mix[1].expand_as(factor)});
-      }
-    }
+  if (StreamWeights::makes_skip(visit)) {
+    terms.push_back({.tensor = in.skip, .shares = weights_.stream().skip(visit)});
+  } else if (visit.skip.weights) {
+    const auto weight = widened(table_[visit.skip.weights][visit.skip.row]);
+    if (visit.skip.slot)
+      terms.push_back({.tensor = in.skip, .weight = weight});
+    else  // x itself: in m0
+      mix = at::stack({mix[0] * (1 + weight), mix[1].expand_as(weight)});
   }
   terms.push_back({.tensor = in.x0, .shares = mix});
   return terms;
@@ -100,7 +86,7 @@ Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass)
   const auto kernels = choose_kernels(visit, in.x0, pass);
   const auto entry =
       residual_norm(this->entry(visit, in), norm(visit, kernels.attention_input, weights.qkv),
-                    /*keep=*/visit.keep_input ? in.lanes[0].size() : 0);
+                    /*keep=*/visit.keep_input ? in.terms.size() : 0);
   const auto attended = attention_.forward(visit, entry.y, weights, in, pass, kernels.qkv);
   const auto x = pass.scored_rows(entry.x, visit).contiguous();
   const auto middle =
@@ -110,38 +96,40 @@ Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass)
 
   Stream out{.x0 = entry.x0, .first_v = attended.first_v, .input = entry.sum};
   if (const auto& gate = plan_.block(visit).update_gate; gate.weight)
-    out.lanes = {{{.tensor = x + update_share(gate, x) * (middle.x + branch - x)}}};
+    out.terms = {{.tensor = x + update_share(gate, x) * (middle.x + branch - x)}};
   else
-    out.lanes = {{{.tensor = middle.x},
-                  {.tensor = branch, .gradient_scaling = weights.down.fp8.output_gradient}}};
+    out.terms = {{.tensor = middle.x},
+                 {.tensor = branch, .gradient_scaling = weights.down.fp8.output_gradient}};
   return out;
 }
 
 Stream Blocks::run_lanes(const Visit& visit, const Stream& in, const PassInputs& pass) const {
-  const auto& weights = weights_.of(visit, pass.fp8);
   assert(!visit.keep_input);
+  const auto& weights = weights_.of(visit, pass.fp8);
   const auto kernels = choose_kernels(visit, in.x0, pass);
-  const auto first = entry(visit, in);
-  const auto attends = residual_norm(first, norm(visit, kernels.attention_input, weights.qkv),
-                                     /*keep=*/first.size() - 1);  // with the skip, before the mix
-  const auto attended = attention_.forward(visit, attends.y, weights, in, pass, kernels.qkv);
-  auto second = in.lanes.back();
-  for (auto& term : second) term.tensor = pass.scored_rows(term.tensor, visit);
-  const auto feeds = residual_norm(second, norm(visit, kernels.mlp_input, weights.up));
-
-  const auto residual = table_[visit.lanes.residual][visit.lanes.row],
-             post = table_[visit.lanes.post][visit.lanes.row];
-  const MixTerm attention{.tensor = linear(attended.y, weights.out)},
-      mlp{.tensor = this->mlp(feeds.y, weights, kernels.mlp)};
-  Stream out{.x0 = attends.x0, .first_v = attended.first_v};
-  const auto add_lane = [&](std::int64_t k, const at::Tensor& lane) {
-    out.lanes.push_back({{.tensor = lane, .weight = residual[k]},
-                         {.tensor = attention.tensor, .weight = post[0][k]},
-                         {.tensor = mlp.tensor, .weight = post[1][k]}});
+  // Rows that are scored are taken of written ones.
+  const auto mlp_input = pass.scored(visit) ? NormedForm::written : kernels.mlp_input;
+  LaneTerms terms{.terms = in.terms,
+                  .weights = in.lane_weights,
+                  .skip = in.skip,
+                  .x0 = in.x0,
+                  .mix = mix(visit)};
+  if (visit.skip.weights) terms.shares = weights_.stream().skip(visit);
+  const auto entry = lanes_norm(terms, {norm(visit, kernels.attention_input, weights.qkv),
+                                        norm(visit, mlp_input, weights.up)});
+  const auto attended = attention_.forward(visit, entry.y[0], weights, in, pass, kernels.qkv);
+  const auto scored = [&](const at::Tensor& x) { return pass.scored_rows(x, visit).contiguous(); };
+  const auto feeds = pass.scored(visit) ? NormedInput(scored(entry.y[1].rows())) : entry.y[1];
+  const auto term = [](const at::Tensor& branch, const Weight& of) {
+    return MixTerm{.tensor = branch, .gradient_scaling = of.fp8.output_gradient};
   };
-  add_lane(0, pass.scored_rows(attends.sum, visit));
-  add_lane(1, feeds.x);
-  return out;
+  return {.x0 = entry.x0,
+          .terms = {{.tensor = scored(entry.lanes[0])},
+                    {.tensor = scored(entry.lanes[1])},
+                    term(linear(attended.y, weights.out), weights.out),
+                    term(mlp(feeds, weights, kernels.mlp), weights.down)},
+          .lane_weights = weights_.stream().lanes(visit),
+          .first_v = attended.first_v};
 }
 
 }  // namespace tg

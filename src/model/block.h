@@ -30,7 +30,7 @@ class Blocks {
  private:
   Stream run(const Visit& visit, const Stream& in, const PassInputs& pass) const;
   Stream run_lanes(const Visit& visit, const Stream& in, const PassInputs& pass) const;
-  // The terms of the first line.
+  // The terms of the first line, of one lane.
   MixTerms entry(const Visit& visit, const Stream& in) const;
   // For the GEMM of `weight`, which takes its rows in that form.
   NormOptions norm(const Visit& visit, NormedForm form, const Weight& weight) const;
@@ -38,11 +38,6 @@ class Blocks {
   at::Tensor widened(const at::Tensor& parameter) const;
   // m0 and m1 of the visit's block, [2, D] or [2].
   at::Tensor mix(const Visit& visit) const;
-  // What x and the skip are multiplied by, [D] each; without gates x by none.
-  struct SkipShares {
-    at::Tensor x, skip;
-  };
-  SkipShares skip_shares(const Visit& visit) const;
   at::Tensor mlp(const NormedInput& x, const BlockWeights& weights, Kernel kernel) const;
   // σ(gate(x)) [B, T, 1], without a gradient for x.
   at::Tensor update_share(const Gate& gate, const at::Tensor& x) const;

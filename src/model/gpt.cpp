@@ -13,7 +13,7 @@
 #include "ops/embedding/token_embedding.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
-#include "ops/norm/residual_norm.h"
+#include "ops/norm/lanes_norm.h"
 #include "ops/pad.h"
 
 namespace tg {
@@ -130,10 +130,15 @@ at::Tensor Gpt::visit_values(const Visit& visit, const at::Tensor& embedded) con
   return linear(embedded, {weight, {}});
 }
 
-Lane Gpt::final_lane(const Stream& stream) const {
-  if (stream.lanes.size() == 1 || plan_.head.lane == FinalLane::first) return stream.lanes[0];
-  if (plan_.head.lane == FinalLane::second) return stream.lanes[1];
-  return {{.tensor = (residual_sum(stream.lanes[0]) + residual_sum(stream.lanes[1])) / 2}};
+NormedInput Gpt::final_norm(Stream stream, const PassInputs& pass) const {
+  const NormOptions norm{.channels = config_.model_dim,
+                         .rounding = weights_.head(pass.fp8).fp8.input};
+  if (!stream.lane_weights.defined()) return residual_norm(stream.terms, norm).y;
+  // A lane that nothing is of is not read.
+  if (plan_.head.lane != FinalLane::mean)
+    stream.terms[plan_.head.lane == FinalLane::first ? 1 : 0].tensor.reset();
+  return lanes_norm({.terms = stream.terms, .weights = weights_.stream().final_lane()}, {norm})
+      .y[0];
 }
 
 NormedInput Gpt::final_states(const at::Tensor& inputs_bt, PassInputs pass,
@@ -141,7 +146,7 @@ NormedInput Gpt::final_states(const at::Tensor& inputs_bt, PassInputs pass,
   pass.rope = rope_rows(inputs_bt, pass, context);
   const auto embedded = value_embedding(inputs_bt);
   const auto x0 = embed(inputs_bt, pass.cache);
-  Stream stream{.x0 = x0, .lanes = {{{.tensor = x0}}}};
+  Stream stream{.x0 = x0, .terms = {{.tensor = x0}}};
   std::vector<at::Tensor> kept(static_cast<std::size_t>(this->pass().slots));
   const auto slot = [&](std::int64_t i) -> at::Tensor& {
     return kept[static_cast<std::size_t>(i)];
@@ -152,9 +157,7 @@ NormedInput Gpt::final_states(const at::Tensor& inputs_bt, PassInputs pass,
     stream = blocks_.visit(visit, stream, pass);
     if (visit.keep_input) slot(*visit.keep_input) = std::exchange(stream.input, {});
   }
-  return residual_norm(final_lane(stream), {.channels = config_.model_dim,
-                                            .rounding = weights_.head(pass.fp8).fp8.input})
-      .y;
+  return final_norm(std::move(stream), pass);
 }
 
 Weight Gpt::head(std::int64_t rows, bool fp8) const {

@@ -94,8 +94,8 @@ class Gpt {
   // that of rows of `context` tokens, or of the cache's context; 0: of T.
   NormedInput final_states(const at::Tensor& inputs_bt, PassInputs pass,
                            std::int64_t context = 0) const;
-  // What is normalised for the head.
-  Lane final_lane(const Stream& stream) const;
+  // The norm of what the last visit left, for the head.
+  NormedInput final_norm(Stream stream, const PassInputs& pass) const;
   // Softcapped, without the padding's columns [..., V] fp32.
   at::Tensor softcapped(const at::Tensor& logits) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,

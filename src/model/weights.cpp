@@ -32,6 +32,7 @@ WeightCopies::WeightCopies(const ModelConfig& config, const Plan& plan, const Pa
   fp8_ = Fp8Weights(plan, numerics_, banks, head_, {sizes.vocab, config.logit_softcap});
   for (const auto& head : plan.head.multi_token)
     mtp_heads_.push_back(make_head(table[head], sizes));
+  stream_ = StreamWeights(plan, table, sizes.dim);
   cast();
 }
 
@@ -120,6 +121,7 @@ void WeightCopies::cast() {
     for (const auto& [from, to] : placed(parameter, copy.value, copy.placement)) to.copy_(from);
   }
   fp8_.round();
+  stream_.make();
 }
 
 void WeightCopies::collect_gradients() {
@@ -130,6 +132,7 @@ void WeightCopies::collect_gradients() {
     if (!scales.empty() && source.gradient.defined())
       scales.unscale(source.gradient, fake_quantized(source.value, kind));
   }
+  stream_.collect_gradients();
 }
 
 at::Tensor WeightCopies::small(const at::Tensor& parameter) const {

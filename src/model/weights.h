@@ -9,6 +9,7 @@
 #include "model/padded_copy.h"
 #include "model/plan.h"
 #include "model/row_scales.h"
+#include "model/stream_weights.h"
 #include "ops/gemm/linear.h"
 
 namespace tg {
@@ -16,7 +17,8 @@ namespace tg {
 // Copies of the large matrices in the compute dtype, cast once per step rather than in every
 // micro-step, at addresses that do not change. Their gradients accumulate in the parameters' own
 // gradients, from which collect_gradients() makes the parameters' own; those of Q, K and V, of
-// padded copies and of a token table that is the head, in buffers until then. Parameters that
+// padded copies and of a token table that is the head, in buffers until then. With them what the
+// stream is multiplied by (StreamWeights). Parameters that
 // require no gradient, as for inference, get none. With numerics.fp8, these matrices are copied in
 // FP8 as well.
 class WeightCopies {
@@ -39,6 +41,7 @@ class WeightCopies {
   const BlockWeights& of(const Visit& visit, bool fp8) const {
     return fp8 ? fp8_.of(visit) : blocks_[static_cast<std::size_t>(visit.block)];
   }
+  const StreamWeights& stream() const { return stream_; }
   Fp8Scales& fp8_scales() { return fp8_.scales(); }
   void inherit_fp8_scales(const Pass& from, const Pass& to) { fp8_.inherit_scales(from, to); }
   Fp8Parts fp8_parts() const { return fp8_.parts(); }  // that are in FP8
@@ -81,6 +84,7 @@ class WeightCopies {
   Weight head_;
   at::Tensor table_gradient_;
   std::vector<Weight> mtp_heads_;
+  StreamWeights stream_;
   Fp8Weights fp8_;
 };
 

@@ -99,6 +99,9 @@ void LogSink::optimizer_lines() const {
       "max_wallclock_seconds:{:.3f}",
       value_text(run.train_batch_tokens), value_text(run.train_seq_len), run.iterations,
       run.warmup_steps, run.max_wallclock_seconds);
+  if (run.gptq_reserve_seconds > 0 && run.max_wallclock_seconds > 0)
+    log_info("gptq:reserving {:.0f}s, effective={:.0f}ms", run.gptq_reserve_seconds,
+             training_seconds(run) * 1000);
   log_info("seed:{}", settings_.data.seed);
 }
 

@@ -24,6 +24,7 @@
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp.h"
+#include "ops/norm/lanes_norm.h"
 #include "ops/norm/linear_residual_norm.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/optim/muon_update.h"
@@ -74,6 +75,69 @@ struct Inputs {
     return (3 * at::pow(last, uniform) - 3).to(at::kLong).clamp_(0, count - 1);
   }
 };
+
+// Of the stream with gated skips and two lanes, of visits that defer their norms; `x`: bytes of the
+// stream. Parameters are made once a step, so that their gradients only accumulate.
+void lanes(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
+  const auto features = [&] { return make({r.batch, r.seq_len, r.dim}); };
+  const auto accumulated = [&](at::IntArrayRef shape) {
+    const auto value = make.fp32(shape).detach();
+    return MixWeight(value, at::zeros_like(value));
+  };
+  const auto shares = accumulated({2, r.dim}), weights = accumulated({2, 4}),
+             final_lane = accumulated({1, 4});
+  const NormOptions deferred{.scale = 0.5, .form = NormedForm::scaled_by_row};
+  timer.row("residual_norm with a gated skip", bytes(5 * x, 10 * x),
+            {features(), features(), features(), features(), make.fp32({2, r.dim})},
+            [&](const auto& in) {
+              const auto out = residual_norm({{in[0]},
+                                              {in[1]},
+                                              {.tensor = in[2], .shares = shares},
+                                              {.tensor = in[3], .shares = in[4]}},
+                                             deferred);
+              return Tensors{out.x, out.y.tensor(), out.x0};
+            });
+  const auto two = [&](const LaneTerms& of) {
+    const auto out = lanes_norm(of, {deferred, deferred});
+    return Tensors{out.lanes[0], out.lanes[1], out.y[0].tensor(), out.y[1].tensor(), out.x0};
+  };
+  timer.row("lanes_norm, lanes begin", bytes(7 * x, 12 * x),
+            {features(), features(), features(), features(), make.fp32({2, r.dim})},
+            [&](const auto& in) {
+              return two({.terms = {{in[0]}, {in[1]}},
+                          .skip = in[2],
+                          .shares = shares,
+                          .x0 = in[3],
+                          .mix = in[4]});
+            });
+  timer.row("lanes_norm", bytes(8 * x, 15 * x),
+            {features(), features(), features(), features(), features(), make.fp32({2, r.dim})},
+            [&](const auto& in) {
+              return two({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}},
+                          .weights = weights,
+                          .x0 = in[4],
+                          .mix = in[5]});
+            });
+  timer.row("lanes_norm with a skip", bytes(9 * x, 17 * x),
+            {features(), features(), features(), features(), features(), features(),
+             make.fp32({2, r.dim})},
+            [&](const auto& in) {
+              return two({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}},
+                          .weights = weights,
+                          .skip = in[4],
+                          .shares = shares,
+                          .x0 = in[5],
+                          .mix = in[6]});
+            });
+  timer.row("lanes_norm of the mean", bytes(5 * x, 9 * x),
+            {features(), features(), features(), features()}, [&](const auto& in) {
+              return Tensors{
+                  lanes_norm({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}}, .weights = final_lane},
+                             {NormOptions{}})
+                      .y[0]
+                      .rows()};
+            });
+}
 
 // Inputs that a recipe does not have are undefined.
 void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
@@ -128,6 +192,7 @@ void memory_bound(OpTimer& timer, const Recipe& r, const Inputs& make) {
                features(r.dim), mix()},
               residual);
   }
+  if (record) lanes(timer, r, make, x);
   timer.row("residual_norm inside a block", bytes(4 * x, 4 * x),
             {features(r.dim), features(r.dim), none, none, none, none}, residual);
   timer.row("qk_norm_rope",

@@ -123,6 +123,23 @@ TEST(Check, NamesWhatDoesNotFit) {
       {{"SMEAR_GATE=0", "SMEAR_GATE_ENABLED=1", "GATE_WINDOW=513"},
        1,
        "GATE_WINDOW=513 is more than MODEL_DIM=512"},
+      {{"SPARSE_ATTN_GATE_ENABLED=1", "GATED_ATTENTION=1", "ATTN_OUT_GATE_ENABLED=1"},
+       1,
+       "GATED_ATTENTION=1 and SPARSE_ATTN_GATE_ENABLED=1 and ATTN_OUT_GATE_ENABLED=1: a head's "
+       "output has one gate: expected one of them"},
+      {{"NUM_LOOPS=1", "LOOP_START=4", "LOOP_END=3"},
+       1,
+       "NUM_LOOPS=1 of the blocks LOOP_START=4 to LOOP_END=3: expected LOOP_START <= LOOP_END < "
+       "NUM_LAYERS=11"},
+      {{"NUM_LOOPS=1", "LOOP_START=0", "VALUE_RESIDUAL=1"},
+       1,
+       "LOOP_START=0 and VALUE_RESIDUAL=1: the first block's values are those of its one visit: "
+       "expected LOOP_START of at least 1"},
+      {{"PARALLEL_START_LAYER=11"}, 1, "PARALLEL_START_LAYER=11: no block 11 in 0..10"},
+      {{"PARALLEL_START_LAYER=5", "DTG_ENABLED=1"},
+       1,
+       "PARALLEL_START_LAYER=5 and DTG_ENABLED=1: a token bypasses whole blocks, not lanes: "
+       "expected one of them to be 0"},
       {{"SMEAR_GATE=0", "SMEAR_GATE_ENABLED=1", "BOS_ID=1024"},
        1,
        "BOS_ID=1024 is no token of VOCAB_SIZE=1024"},

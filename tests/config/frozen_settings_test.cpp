@@ -47,7 +47,18 @@ TEST(FrozenSettings, LengthLoggingValidationOverlapDevicesAndCheckpointsAreFree)
 TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
   const auto settings = settings_of({"MTP_NUM_HEADS=1"});
   const auto frozen = frozen_settings(settings, 1);
-  const std::set<std::string> free = {"lr_trace", "muon_beta2", "embed_lr", "gate_window"};
+  const std::set<std::string> free = {"lr_trace",
+                                      "muon_beta2",
+                                      "embed_lr",
+                                      "gate_window",
+                                      "loop_start",
+                                      "loop_end",
+                                      "enable_looping_at",
+                                      "parallel_final_lane",
+                                      "sparse_attn_gate_init_std",
+                                      "sparse_attn_gate_scale",
+                                      "gated_attn_init_std",
+                                      "attn_out_gate_src"};
   const auto expect_frozen = [&](const auto& setting) {
     EXPECT_EQ(frozen.contains(env_name(setting.name)), !free.contains(setting.name))
         << setting.name;
@@ -61,6 +72,11 @@ TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
     std::string setting, without;  // the setting has no effect in a run with the other one
   } cases[] = {{"BIGRAM_DIM=64", "BIGRAM_VOCAB_SIZE=0"},
                {"GATE_WINDOW=8", "SMEAR_GATE_ENABLED=0"},
+               {"LOOP_START=2", "NUM_LOOPS=0"},
+               {"ENABLE_LOOPING_AT=0.5", "NUM_LOOPS=0"},
+               {"PARALLEL_FINAL_LANE=mlp", "PARALLEL_START_LAYER=0"},
+               {"SPARSE_ATTN_GATE_SCALE=2", "SPARSE_ATTN_GATE_ENABLED=0"},
+               {"ATTN_OUT_GATE_SRC=q", "ATTN_OUT_GATE_ENABLED=0"},
                {"VE_DIM=64", "VE_ENABLED=0"},
                {"VE_LAYERS=1,2", "VE_ENABLED=0"},
                {"MTP_LOSS_WEIGHT=0.5", "MTP_NUM_HEADS=0"},

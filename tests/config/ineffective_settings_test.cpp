@@ -52,6 +52,8 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
   EXPECT_EQ(warnings_of({"BOS_ID=2", "DATA_PATH=synthetic:documents"}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "SMEAR_GATE=0", "SMEAR_GATE_ENABLED=1"}),
             std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"SKIP_GATES_ENABLED=1", "UNET_SKIPS=0"}),
+            std::vector<std::string>{"SKIP_GATES_ENABLED=1 has no effect with UNET_SKIPS=0"});
   EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=1", "TOKENIZER_PATH="}),
             std::vector<std::string>{"CASEOPS_ENABLED=1 has no effect without TOKENIZER_PATH"});
   EXPECT_EQ(warnings_of({"CASEOPS_ENABLED=1"}), std::vector<std::string>());

@@ -8,7 +8,7 @@ import statistics
 import struct
 import unittest
 
-from harness import BUILD, OF_RANKS, RunTest, gpu_count, mpirun, read_until, train_losses, write_shard
+from harness import BUILD, LAST_RECORD, OF_RANKS, RunTest, gpu_count, mpirun, read_until, train_losses, write_shard
 
 
 def safetensors_header(path):
@@ -61,6 +61,26 @@ class GpuTest(RunTest):
         fp8 = [train_losses(self.train(output=f"fp8-{graphs}", DEVICE="cuda", FP8=1, MODEL_DIM=128, GRAPHS=graphs,
                                        **chosen)) for graphs in (0, 1)]
         self.assertEqual(*fp8)
+
+    def test_the_last_record_trains_captured_as_launched_and_as_on_the_cpu_in_both_depths(self):
+        chosen = dict(LAST_RECORD, DETERMINISTIC=1, MODEL_DIM=128, NUM_HEADS=2, NUM_KV_HEADS=1, ROPE_DIMS=16)
+        captured = self.train(output="record-captured", DEVICE="cuda", **chosen)
+        self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
+        self.assertEqual(sum(line.startswith("layer_loop:enabled step:6 ") for line in self.lines), 1)
+        launched = self.train(output="record-launched", DEVICE="cuda", GRAPHS=0, **chosen)
+        self.assertEqual(train_losses(captured), train_losses(launched))
+        on_cpu = self.train(output="record-cpu", DEVICE="cpu", COMPUTE_DTYPE="fp32", **chosen)
+        fine = self.train(output="record-fp32", DEVICE="cuda", COMPUTE_DTYPE="fp32", **chosen)
+        losses = [[event.get("train_loss", event.get("val_loss")) for event in events
+                   if event["event"] in ("train", "val", "final")] for events in (captured, fine, on_cpu)]
+        for half, found, exact in zip(*losses, strict=True):
+            self.assertAlmostEqual(half, exact, delta=1e-2 * exact)
+            self.assertAlmostEqual(found, exact, delta=1e-5 * exact)
+        fp8 = [train_losses(self.train(output=f"record-fp8-{graphs}", DEVICE="cuda", FP8=1, GRAPHS=graphs, **chosen))
+               for graphs in (0, 1)]
+        self.assertEqual(*fp8)
+        for found, exact in zip(fp8[0], train_losses(on_cpu), strict=True):
+            self.assertAlmostEqual(found, exact, delta=3e-2 * exact)
 
     def test_steps_are_captured_again_for_batches_of_more_documents(self):
         folder = self.folder / "documents"

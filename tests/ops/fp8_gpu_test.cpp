@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/mlp/mlp.h"
+#include "ops/norm/lanes_norm.h"
 #include "tests/ops/fp8.h"
 #include "tests/ops/on_hopper.h"
 #include "tests/ops/residual_chain.h"
@@ -275,6 +277,65 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
       if (form != NormedForm::in_fp8) continue;
       EXPECT_EQ(out.y.tensor().const_data_ptr(), out.x.const_data_ptr());
       EXPECT_TRUE(at::equal(gradient, gradient_of(written)));
+    }
+  }
+}
+
+TEST_F(Fp8CopiesGpu, OfTheLanesNormsAndTheirLastTermsGradients) {
+  for (const std::int64_t width : {16, 512, 528}) {
+    for (const auto& [weighted, lanes, form] : {std::tuple{true, 2, NormedForm::written},
+                                                {true, 2, NormedForm::in_fp8},
+                                                {false, 2, NormedForm::in_fp8},
+                                                {true, 1, NormedForm::written}}) {
+      SCOPED_TRACE(fmt::format("{} {} {} {}", width, weighted, lanes, static_cast<int>(form)));
+      const std::int64_t rows = 111;
+      // One alone, the other alone, both: of the attention's and the MLP's product.
+      for (const auto& [of_first, of_second] :
+           {std::pair{true, true}, {true, false}, {false, true}, {false, false}}) {
+        std::vector<at::Tensor> inputs;
+        for (const std::uint64_t seed : {1, 2, 3, 4})
+          inputs.push_back(matrix(rows, width, seed).set_requires_grad(true));
+        const std::array gradient_scalings{of_first ? scaling(1.0 / 128) : Fp8Scaling(),
+                                           of_second ? scaling(1.0 / 64) : Fp8Scaling()};
+        const std::array y_scalings{
+            of_first || form == NormedForm::in_fp8 ? scaling(1.0 / 16, false) : Fp8Scaling(),
+            of_second || form == NormedForm::in_fp8 ? scaling(1.0 / 32, false) : Fp8Scaling()};
+        LaneTerms terms;
+        if (weighted) {
+          terms.terms = {{inputs[0]}, {inputs[1]}, {inputs[2]}, {inputs[3]}};
+          terms.terms[2].gradient_scaling = gradient_scalings[0];
+          terms.weights = matrix(lanes, 4, 5).to(at::kFloat);
+        } else {
+          terms.terms = {{inputs[0]}, {inputs[3]}};
+        }
+        terms.terms.back().gradient_scaling = gradient_scalings[1];
+        if (lanes == 2) {
+          terms.x0 = matrix(rows, width, 6);
+          terms.mix = matrix(2, width, 7).to(at::kFloat);
+        }
+        const auto gradients_of = [&](const NormedLanes& out) {
+          torch::autograd::variable_list outputs{out.y[0].tensor()},
+              upstream{matrix(rows, width, 8)};
+          if (lanes == 2)
+            outputs.push_back(out.y[1].tensor()), upstream.push_back(matrix(rows, width, 9));
+          return torch::autograd::grad(outputs, {inputs[weighted ? 2 : 0], inputs[3]}, upstream);
+        };
+        const auto out = lanes_norm(terms, {NormOptions{.form = form, .rounding = y_scalings[0]},
+                                            {.form = form, .rounding = y_scalings[1]}});
+        const auto gradients = gradients_of(out);
+        if (weighted && of_first) expect_cached(gradient_scalings[0], gradients[0]);
+        if (of_second) expect_cached(gradient_scalings[1], gradients[1]);
+        for (auto& term : terms.terms) term.gradient_scaling = {};
+        const auto written = lanes_norm(terms, {});
+        for (std::size_t k = 0; k < static_cast<std::size_t>(lanes); ++k) {
+          EXPECT_EQ(out.y[k].form(), form);
+          if (y_scalings[k].defined())
+            expect_rounded(out.y[k].rounded(y_scalings[k]), y_scalings[k], written.y[k].rows());
+        }
+        const auto right = gradients_of(written);
+        for (std::size_t i = 0; i < right.size(); ++i)
+          EXPECT_TRUE(at::equal(gradients[i], right[i])) << i;
+      }
     }
   }
 }

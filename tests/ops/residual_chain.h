@@ -6,16 +6,21 @@
 
 namespace tg::test {
 
-// x + branch + skip_weight ⊙ skip, mixed with x0; an undefined tensor leaves its term out.
+// x + branch + skip_weight ⊙ skip, or with skip_shares shares of x + branch and skip; mixed with
+// x0. An undefined tensor leaves its term out.
 struct ResidualChain {
   at::Tensor x{}, branch{}, skip{}, skip_weight{}, x0{}, mix{};
   Fp8Scaling branch_gradient_scaling{};
+  MixWeight skip_shares{};
 
   MixTerms terms() const {
     MixTerms terms{{.tensor = x}};
     if (branch.defined())
       terms.push_back({.tensor = branch, .gradient_scaling = branch_gradient_scaling});
-    if (skip.defined()) terms.push_back({.tensor = skip, .weight = skip_weight});
+    if (skip_shares.defined())
+      terms.push_back({.tensor = skip, .shares = skip_shares});
+    else if (skip.defined())
+      terms.push_back({.tensor = skip, .weight = skip_weight});
     if (mix.defined()) terms.push_back({.tensor = x0, .shares = mix});
     return terms;
   }

@@ -21,9 +21,11 @@ struct Call {
   bool branch = false, skip = false;
   Mix mix = Mix::none;
   bool keep_sum = false;
-  bool defers = false;      // the norm, where that is supported
-  bool padded = false;      // three channels that the mean does not count
-  std::string unused = "";  // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
+  bool defers = false;       // the norm, where that is supported
+  bool padded = false;       // three channels that the mean does not count
+  bool shares = false;       // of x + branch and the skip; without a skip of x + branch alone
+  bool accumulates = false;  // the shares' gradient, in a buffer of ones
+  std::string unused = "";   // outputs without an upstream gradient: letters of s, x, y, 0 (x0)
 };
 // Calls that single tests use as well.
 const Call kScalarMix{.name = "between blocks, scalar mix", .branch = true, .mix = Mix::scalar};
@@ -31,6 +33,12 @@ const Call kPopsSkip{
     .name = "between blocks, pops a skip", .branch = true, .skip = true, .mix = Mix::vector};
 const Call kAllTerms{
     .name = "all terms", .branch = true, .skip = true, .mix = Mix::vector, .keep_sum = true};
+const Call kGatedSkip{.name = "a gated skip",
+                      .branch = true,
+                      .skip = true,
+                      .mix = Mix::vector,
+                      .shares = true,
+                      .accumulates = true};
 const std::vector<Call> kCalls{
     {.name = "norm alone"},
     {.name = "norm alone, with its sum", .keep_sum = true},
@@ -56,6 +64,25 @@ const std::vector<Call> kCalls{
      .mix = Mix::scalar,
      .keep_sum = true},
     kAllTerms,
+    kGatedSkip,
+    {.name = "a gated skip, with its sum and deferred",
+     .branch = true,
+     .skip = true,
+     .mix = Mix::vector,
+     .keep_sum = true,
+     .defers = true,
+     .shares = true},
+    {.name = "a gated skip, scalar mix, padded",
+     .branch = true,
+     .skip = true,
+     .mix = Mix::scalar,
+     .padded = true,
+     .shares = true},
+    {.name = "x itself is the skip",
+     .branch = true,
+     .mix = Mix::vector,
+     .shares = true,
+     .accumulates = true},
     {.name = "only y is used",
      .branch = true,
      .skip = true,
@@ -111,15 +138,23 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
     const auto parameter = [&](const char* name, bool given, at::IntArrayRef shape) {
       return leaf(name, given, shape, true);
     };
+    const auto shares = [&]() -> MixWeight {
+      const auto leaf_of = parameter("skip_shares", call.shares, {2, width});
+      if (!call.accumulates) return leaf_of;
+      leaf_of.mutable_grad() = at::ones_like(leaf_of);
+      return {leaf_of.detach(), leaf_of.grad()};
+    };
     const bool mixed = call.mix != Mix::none;
-    const test::ResidualChain terms{.x = data("x", true),
-                                    .branch = data("branch", call.branch),
-                                    .skip = data("skip", call.skip),
-                                    .skip_weight = parameter("skip_weight", call.skip, {width}),
-                                    .x0 = data("x0", mixed),
-                                    .mix = call.mix == Mix::vector
-                                               ? parameter("mix", mixed, {2, width})
-                                               : parameter("mix", mixed, {2})};
+    const test::ResidualChain terms{
+        .x = data("x", true),
+        .branch = data("branch", call.branch),
+        .skip = data("skip", call.skip),
+        .skip_weight = parameter("skip_weight", call.skip && !call.shares, {width}),
+        .x0 = data("x0", mixed),
+        .mix = call.mix == Mix::vector ? parameter("mix", mixed, {2, width})
+                                       : parameter("mix", mixed, {2}),
+        .branch_gradient_scaling = {},
+        .skip_shares = shares()};
     const auto out =
         residual_norm(terms.terms(),
                       {.scale = 0.5,
@@ -173,14 +208,15 @@ class ResidualNormGpu : public test::OnGpu<::testing::TestWithParam<Case>> {
 
 TEST_P(ResidualNormGpu, EveryCombinationOfTermsMatchesTheReference) {
   for (const auto& call : kCalls) {
-    // Both recipes' widths, and one with a block per row.
-    for (const std::int64_t width : {512, 768, 1032}) check(call, 37, width);
+    // Part of a chunk, the recipes' widths, and one with a block per row.
+    for (const std::int64_t width : {64, 512, 768, 1032}) check(call, 37, width);
   }
 }
 
 TEST_P(ResidualNormGpu, EveryWidthMatchesTheReference) {
   for (const std::int64_t width : {8, 16, 248, 256, 264, 520, 776, 1536, 2048}) {
     for (const std::int64_t rows : {1, 3, 130}) check(kAllTerms, rows, width);
+    check(kGatedSkip, 3, width);
   }
   for (const std::int64_t width : {512, 768}) check(kPopsSkip, 1, width);
 }

@@ -92,8 +92,8 @@ TEST(RunFields, ThePageTakesFieldsThatEventsHave) {
   auto fields = schema();
   const auto of_marks = [&] {
     std::set<std::string> all = {"event", "ms", "tokens"};
-    for (const auto* name :
-         {"checkpoint", "resume", "batches", "late_qat", "swa", "skipped_step", "stopping_early"})
+    for (const auto* name : {"checkpoint", "resume", "batches", "late_qat", "recurrence", "swa",
+                             "skipped_step", "stopping_early"})
       all.insert(fields[name].begin(), fields[name].end());
     return all;
   };

@@ -68,6 +68,7 @@ TEST(EventFields, OnlyRequiredFieldsMayNotBeMissing) {
       {"checkpoint", {"step"}},
       {"batches", {"step", "tokens_per_step", "seq_len"}},
       {"late_qat", {"step"}},
+      {"recurrence", {"step"}},
       {"swa", {"step"}},
       {"skipped_step", {"step"}},
       {"stopping_early", {"step"}},

@@ -74,18 +74,19 @@ TEST(MetricsSink, EveryEventHasAName) {
                                  ArtifactWritten{},   RanksJoined{},
                                  Resumed{},           CheckpointSaved{},
                                  CheckpointFailed{},  SizePadded{},
-                                 MicroBatchCut{},     RunEnded{}});
+                                 MicroBatchCut{},     RecurrenceWarmUpBegan{},
+                                 RecurrenceStarted{}, RunEnded{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
   EXPECT_EQ(
       names,
       (std::vector<std::string>{
-          "data",         "start",   "warmup_step",  "first_step",  "train",   "timing",
-          "skipped_step", "batches", "late_qat",     "swa",         "warning", "warning",
-          "warning",      "val",     "val_progress", "val_summary", "trace",   "stopping_early",
-          "closing",      "memory",  "average",      "final",       "model",   "artifact",
-          "ranks",        "resume",  "checkpoint",   "warning",     "padding", "micro_batch",
-          "exit"}));
+          "data",         "start",      "warmup_step",  "first_step",  "train",   "timing",
+          "skipped_step", "batches",    "late_qat",     "swa",         "warning", "warning",
+          "warning",      "val",        "val_progress", "val_summary", "trace",   "stopping_early",
+          "closing",      "memory",     "average",      "final",       "model",   "artifact",
+          "ranks",        "resume",     "checkpoint",   "warning",     "padding", "micro_batch",
+          "loop_warmup",  "recurrence", "exit"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
 }
 

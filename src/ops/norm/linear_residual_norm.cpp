@@ -72,8 +72,7 @@ struct FusedLinearResidualNorm : torch::autograd::Function<FusedLinearResidualNo
                                   .dx = mutable_data(dx),
                                   .dy_is_scaled = true},
                                  cuda::residual_norm_blocks(terms, rows, /*copies_dx=*/false),
-                                 /*partials=*/nullptr, /*parameter_sums=*/nullptr,
-                                 current_stream(residual));
+                                 /*partials=*/nullptr, /*sums=*/{}, current_stream(residual));
     const auto in_dots = from_capsule<InputDotsPtr>(context->saved_data["in_dots"]);
     const at::Tensor none;
     const auto d_in = in_dots && in_dots->wanted

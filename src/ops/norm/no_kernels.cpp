@@ -1,5 +1,6 @@
 // Never called: see ops/built.h.
 #include "ops/built.h"
+#include "ops/norm/lanes_norm_kernel.h"
 #include "ops/norm/residual_norm_kernel.h"
 
 namespace tg::cuda {
@@ -12,7 +13,20 @@ int residual_norm_blocks(const ResidualNormTerms&, const ResidualNormRows&, bool
   not_built();
 }
 void residual_norm_backward(const ResidualNormTerms&, const ResidualNormRows&,
-                            const ResidualNormGradients&, int, float*, float*, Stream) {
+                            const ResidualNormGradients&, int, float*, const ResidualNormSums&,
+                            Stream) {
+  not_built();
+}
+
+void lanes_norm_forward(const LanesNormTerms&, const ResidualNormRows&, const LanesNormOutputs&,
+                        Stream) {
+  not_built();
+}
+int lanes_norm_blocks(const LanesNormTerms&, const ResidualNormRows&, bool) {
+  not_built();
+}
+void lanes_norm_backward(const LanesNormTerms&, const ResidualNormRows&, const LanesNormGradients&,
+                         int, float*, const LanesNormSums&, Stream) {
   not_built();
 }
 

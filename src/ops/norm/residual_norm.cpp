@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/norm/norm_outputs.h"
 #include "ops/norm/residual_norm_rows.h"
 #include "ops/norm/rms_norm.h"
 #include "ops/operands.h"
@@ -19,43 +20,58 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Indices of the tensors that apply() takes.
+// Indices of the tensors that apply() takes. kSkipWeight: [D], or both shares [2, D].
 enum : std::size_t { kX, kBranch, kSkip, kSkipWeight, kX0, kMix, kTensors };
 using Tensors = std::array<at::Tensor, kTensors>;
 
-// The terms in the form that the kernels compute, or none.
-std::optional<Tensors> for_kernels(const MixTerms& terms) {
+// Where the gradients of what is a constant accumulate.
+struct MixGradients {
+  at::Tensor skip, mix;
+};
+struct KernelTerms {
   Tensors in;
+  MixGradients gradients;
+};
+
+// The terms in the form that the kernels compute, or none.
+std::optional<KernelTerms> for_kernels(const MixTerms& terms) {
+  Tensors in;
+  MixGradients gradients;
   auto next = terms.begin();
+  const auto take = [&](std::size_t tensor, std::size_t weight, const MixWeight& by) {
+    in[tensor] = (next++)->tensor;
+    in[weight] = by.value;
+    return by.gradient;
+  };
   const auto is_plain = [&] { return next != terms.end() && next->is_plain(); };
   if (is_plain()) in[kX] = (next++)->tensor;
   if (is_plain()) in[kBranch] = (next++)->tensor;
-  if (next != terms.end() && next->weight.defined() && next->weight.dim() == 1) {
-    in[kSkip] = next->tensor;
-    in[kSkipWeight] = (next++)->weight;
-  }
-  if (next != terms.end() && next->shares.defined()) {
-    in[kX0] = next->tensor;
-    in[kMix] = (next++)->shares;
-  }
-  return in[kX].defined() && next == terms.end() ? std::optional(in) : std::nullopt;
+  if (next != terms.end() && next->weight.defined() && next->weight.value.dim() == 1)
+    gradients.skip = take(kSkip, kSkipWeight, next->weight);
+  else if (std::distance(next, terms.end()) == 2 && next->shares.defined() &&
+           next->shares.value.dim() == 2)
+    gradients.skip = take(kSkip, kSkipWeight, next->shares);
+  if (next != terms.end() && next->shares.defined() && next->tensor.defined())
+    gradients.mix = take(kX0, kMix, next->shares);
+  const bool shares = in[kSkipWeight].defined() && in[kSkipWeight].dim() == 2;
+  if (!in[kX].defined() || next != terms.end() || (shares && !in[kMix].defined()))
+    return std::nullopt;
+  return KernelTerms{in, gradients};
 }
 
 cuda::ResidualNormTerms pointers(const Tensors& of) {
+  const auto& skip_weight = of[kSkipWeight];
+  const float* weight = const_fp32_data(skip_weight);
+  const bool shares = skip_weight.defined() && skip_weight.dim() == 2;
   return {.x = const_data(of[kX]),
           .branch = const_data(of[kBranch]),
           .skip = const_data(of[kSkip]),
           .x0 = const_data(of[kX0]),
-          .skip_weight = const_fp32_data(of[kSkipWeight]),
+          .skip_weight = shares ? weight + skip_weight.size(1) : weight,
           .mix = const_fp32_data(of[kMix]),
-          .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2};
+          .mix_is_vector = of[kMix].defined() && of[kMix].dim() == 2,
+          .sum_share = shares ? weight : nullptr};
 }
-
-// Where the kernel writes of y what autograd does not follow; undefined: it does not.
-struct NormOutputs {
-  bool writes_y = false;
-  at::Tensor row_scale{}, rounded{};
-};
 
 struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
   // → x', y, then x0 if there is a mix, then s if keep_sum. An output that equals an input or
@@ -63,12 +79,12 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
   static variable_list forward(AutogradContext* context, const OptionalTensor& x,
                                const OptionalTensor& branch, const OptionalTensor& skip,
                                const OptionalTensor& skip_weight, const OptionalTensor& x0,
-                               const OptionalTensor& mix, const NormOptions& norm, bool keep_sum,
-                               const NormOutputs& outputs,
+                               const OptionalTensor& mix, const MixGradients& mix_gradients,
+                               const NormOptions& norm, bool keep_sum, const NormOutputs& outputs,
                                const Fp8Scaling& branch_gradient_scaling) {
     Tensors in{or_undefined(x),           or_undefined(branch), or_undefined(skip),
                or_undefined(skip_weight), or_undefined(x0),     or_undefined(mix)};
-    const bool mixed = in[kMix].defined(), skips = in[kSkip].defined();
+    const bool mixed = in[kMix].defined(), skips = in[kSkipWeight].defined();
     const bool adds = in[kBranch].defined();
     const auto like = [&](bool needed) { return needed ? at::empty_like(in[kX]) : at::Tensor(); };
     const auto sum = like(keep_sum && adds && (skips || mixed));
@@ -93,6 +109,7 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     }
     context->save_for_backward({in.begin(), in.end()});
     context->saved_data["given"] = given;
+    context->saved_data["mix_gradients"] = in_capsule(mix_gradients);
     context->saved_data["norm_scale"] = norm.scale;
     context->saved_data["keep_sum"] = keep_sum;
     context->saved_data["channels"] = norm.channels;
@@ -134,27 +151,25 @@ struct FusedResidualNorm : torch::autograd::Function<FusedResidualNorm> {
     const int blocks = cuda::residual_norm_blocks(terms, rows, rounded.defined());
     const auto fp32 = in[kX].options().dtype(at::kFloat);
     const auto partials = columns > 0 ? at::empty({blocks, columns}, fp32) : at::Tensor();
-    const auto sums = columns > 0 ? at::empty({columns}, fp32) : at::Tensor();
-    cuda::residual_norm_backward(terms, rows,
-                                 {.dsum = const_data(dsum),
-                                  .dresidual = const_data(dresidual),
-                                  .dy = const_data(dy),
-                                  .dx0_later = const_data(dx0_later),
-                                  .dx = mutable_data(d[kX]),
-                                  .dskip = mutable_data(d[kSkip]),
-                                  .dx0 = mutable_data(d[kX0]),
-                                  .dx_copy = fp8_copy(rounded, scaling),
-                                  .dy_is_scaled = context->saved_data["dy_is_scaled"].toBool()},
-                                 blocks, mutable_fp32_data(partials), mutable_fp32_data(sums),
-                                 current_stream(in[kX]));
+    const auto added = from_capsule<MixGradients>(context->saved_data["mix_gradients"]);
+    if (mixed) d[kMix] = sums_of(in[kMix], added.mix);
+    if (in[kSkipWeight].defined()) d[kSkipWeight] = sums_of(in[kSkipWeight], added.skip);
+    cuda::residual_norm_backward(
+        terms, rows,
+        {.dsum = const_data(dsum),
+         .dresidual = const_data(dresidual),
+         .dy = const_data(dy),
+         .dx0_later = const_data(dx0_later),
+         .dx = mutable_data(d[kX]),
+         .dskip = mutable_data(d[kSkip]),
+         .dx0 = mutable_data(d[kX0]),
+         .dx_copy = fp8_copy(rounded, scaling),
+         .dy_is_scaled = context->saved_data["dy_is_scaled"].toBool()},
+        blocks, mutable_fp32_data(partials),
+        {.mix = sum_target(d[kMix], added.mix), .skip = sum_target(d[kSkipWeight], added.skip)},
+        current_stream(in[kX]));
 
-    const std::int64_t width = rows.width;
-    if (mixed) {
-      d[kMix] = terms.mix_is_vector ? sums.narrow(0, 0, 2 * width).view({2, width})
-                                    : sums.narrow(0, columns - 2, 2);
-    }
-    if (in[kSkip].defined()) d[kSkipWeight] = sums.narrow(0, 2 * width, width);
-    variable_list gradients(kTensors + 4);
+    variable_list gradients(kTensors + 5);
     for (std::size_t i = 0; i < kTensors; ++i)
       if (wanted[i]) gradients[i] = d[i];
     return gradients;
@@ -174,37 +189,28 @@ bool supported(const Tensors& in) {
          fp32(kSkipWeight) && fp32(kMix);
 }
 
-ResidualNorm fused(const Tensors& in, const Fp8Scaling& branch_gradient_scaling,
+ResidualNorm fused(const KernelTerms& terms, const Fp8Scaling& branch_gradient_scaling,
                    const NormOptions& norm, bool keep_sum) {
+  const auto& in = terms.in;
   const auto& x = in[kX];
-  const auto form = x.scalar_type() == at::kBFloat16 ? norm.form : NormedForm::written;
-  const bool scales = form == NormedForm::scaled_by_row;
-  assert(form == NormedForm::in_fp8 ? norm.rounding.defined()
-                                    : !scales || !norm.rounding.defined());
-  const auto rows = x.numel() / x.size(-1);
-  const NormOutputs outputs{
-      .writes_y = form == NormedForm::written,
-      .row_scale = scales ? at::empty({rows}, x.options().dtype(at::kFloat)) : at::Tensor(),
-      .rounded = empty_fp8_like(x, norm.rounding)};
+  const auto outputs = norm_outputs(x, norm);
   const auto input = [](const at::Tensor& of) { return optional_tensor(aligned_contiguous(of)); };
-  const auto out = FusedResidualNorm::apply(input(x), input(in[kBranch]), input(in[kSkip]),
-                                            input(in[kSkipWeight]), input(in[kX0]), input(in[kMix]),
-                                            norm, keep_sum, outputs, branch_gradient_scaling);
+  const auto out = FusedResidualNorm::apply(
+      input(x), input(in[kBranch]), input(in[kSkip]), input(in[kSkipWeight]), input(in[kX0]),
+      input(in[kMix]), terms.gradients, norm, keep_sum, outputs, branch_gradient_scaling);
   return {.sum = keep_sum ? out.back() : at::Tensor(),
           .x = out[0],
-          .y = scales                       ? NormedInput::scaled_by_row(out[1], outputs.row_scale)
-               : form == NormedForm::in_fp8 ? NormedInput::in_fp8(out[1], outputs.rounded)
-                                            : NormedInput(out[1], outputs.rounded),
+          .y = outputs.input(out[1]),
           .x0 = in[kMix].defined() ? out[2] : at::Tensor()};
 }
 
 at::Tensor added(const at::Tensor& sum, const MixTerm& term) {
-  const auto cast = [&](const at::Tensor& parameter) {
-    return parameter.to(term.tensor.scalar_type());
-  };
+  const auto dtype = (term.tensor.defined() ? term.tensor : sum).scalar_type();
+  const auto cast = [&](const MixWeight& parameter) { return parameter.followed().to(dtype); };
   if (term.shares.defined()) {
     const auto shares = cast(term.shares);
-    return at::addcmul(shares[0] * sum, shares[1], term.tensor);
+    const auto kept = shares[0] * sum;
+    return term.tensor.defined() ? at::addcmul(kept, shares[1], term.tensor) : kept;
   }
   if (!term.weight.defined()) return sum.defined() ? sum + term.tensor : term.tensor;
   const auto weight = cast(term.weight);
@@ -225,6 +231,13 @@ ResidualNorm reference(const MixTerms& terms, const NormOptions& norm, std::size
 
 }  // namespace
 
+at::Tensor MixWeight::followed() const {
+  if (!gradient.defined()) return value;
+  auto leaf = value.detach().requires_grad_();
+  leaf.mutable_grad() = gradient;  // to which autograd adds in place
+  return leaf;
+}
+
 Kernel choose_residual_norm(const at::Tensor& x) {
   const auto width = x.dim() > 0 ? x.size(-1) : 0;
   const bool supported =
@@ -241,8 +254,8 @@ at::Tensor residual_sum(const MixTerms& terms) {
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm, std::size_t keep) {
   assert(!terms.empty() && !terms[0].shares.defined());
   const auto in = for_kernels(terms);
-  if (!in || !supported(*in)) return reference(terms, norm, keep);
-  const bool has_branch = (*in)[kBranch].defined();
+  if (!in || !supported(in->in)) return reference(terms, norm, keep);
+  const bool has_branch = in->in[kBranch].defined();
   if (keep > 0 && keep != (has_branch ? 2 : 1)) return reference(terms, norm, keep);
   return fused(*in, has_branch ? terms[kBranch].gradient_scaling : Fp8Scaling(), norm, keep > 0);
 }

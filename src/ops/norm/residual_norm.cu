@@ -2,34 +2,24 @@
 // (ops/norm/residual_norm.h), including x', is read or written once; in between a row stays in
 // registers. Memory-bound.
 #include "ops/gemm/fp8.cuh"
-#include "ops/norm/residual_norm_kernel.h"
-#include "ops/norm/row_lanes.cuh"
+#include "ops/norm/residual_rows.cuh"
 #include "ops/norm/sum_rows.h"
 
 namespace tg::cuda {
 
 namespace {
 
-constexpr int kMaxWarps = 16;
-static_assert(kMaxResidualNormWidth == kMaxRowWarps * kWarpColumns);
-
 // A lane's parameters for one chunk. Loaded again for every row: from L1, since they would not fit
 // in registers.
 struct Parameters {
-  Pack8<float> skip_weight, mix0, mix1;
+  Pack8<float> sum_share, skip_weight, mix0, mix1;
 };
-// A null parameter is `absent` everywhere; one that is no vector is the scalar *from.
-__device__ inline Pack8<float> load_parameter(const float* from, bool is_vector, float absent,
-                                              int column) {
-  if (from != nullptr && is_vector) return load_pack<float, kLaneColumns>(from + column);
-  const unsigned word = __float_as_uint(from == nullptr ? absent : *from);
-  return {{word, word, word, word, word, word, word, word}};
-}
 __device__ inline Parameters load_parameters(const ResidualNormTerms& terms, int width,
                                              int column) {
   const bool mix_is_vector = terms.mix_is_vector;
   const float* mix1 = terms.mix == nullptr ? nullptr : terms.mix + (mix_is_vector ? width : 1);
-  return {load_parameter(terms.skip_weight, true, 0, column),
+  return {load_parameter(terms.sum_share, true, 1, column),
+          load_parameter(terms.skip_weight, true, 0, column),
           load_parameter(terms.mix, mix_is_vector, 1, column),
           load_parameter(mix1, mix_is_vector, 0, column)};
 }
@@ -39,10 +29,11 @@ struct ResidualSums {
 };
 // Explicit fmaf: the same roundings wherever this is inlined, so that backward recomputes forward's
 // x' to the bit.
+template <bool shares>
 __device__ inline ResidualSums residual_sums(float x, float branch, float skip, float x0,
                                              const Parameters& p, int i) {
   const float sum = x + branch;
-  const float total = fmaf(p.skip_weight[i], skip, sum);
+  const float total = fmaf(p.skip_weight[i], skip, shares ? p.sum_share[i] * sum : sum);
   return {sum, total, fmaf(p.mix0[i], total, p.mix1[i] * x0)};
 }
 
@@ -56,7 +47,8 @@ struct ForwardArgs {
 
 constexpr int kForwardWarps = 8;
 
-template <typename Layout, bool copies>
+// `shares`: there is a sum_share.
+template <typename Layout, bool copies, bool shares>
 __global__ void __launch_bounds__(kForwardWarps* kWarp)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
   using T = typename Layout::T;
@@ -78,8 +70,8 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
       float sum[kLaneColumns], mixed[kLaneColumns];
 #pragma unroll
       for (int i = 0; i < kLaneColumns; ++i) {
-        const auto sums = residual_sums(x.chunks[k][i], branch.chunks[k][i], skip.chunks[k][i],
-                                        x0.chunks[k][i], p, i);
+        const auto sums = residual_sums<shares>(x.chunks[k][i], branch.chunks[k][i],
+                                                skip.chunks[k][i], x0.chunks[k][i], p, i);
         sum[i] = sums.sum;
         mixed[i] = sums.residual;
       }
@@ -106,47 +98,6 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
   y_copy.end();
 }
 
-// A block's partial sum of one parameter vector's gradient: the warps' sums, added in warp order.
-template <typename Layout, int kCount>
-__device__ inline void write_vector_partial(const float (&sums)[Layout::chunks][kLaneColumns],
-                                            int width, float* out) {
-  const int column = Layout::column();
-  if constexpr (Layout::block_per_row) {
-    if (column >= width) return;
-#pragma unroll
-    for (int i = 0; i < kLaneColumns; ++i) out[column + i] = sums[0][i];
-  } else {
-    __shared__ float warps[kCount][Layout::chunks * kWarpColumns];
-    __syncthreads();  // the previous vector has been read
-#pragma unroll
-    for (int k = 0; k < Layout::chunks; ++k)
-#pragma unroll
-      for (int i = 0; i < kLaneColumns; ++i)
-        warps[threadIdx.x / kWarp][column + k * kWarpColumns + i] = sums[k][i];
-    __syncthreads();
-    for (int c = static_cast<int>(threadIdx.x); c < width; c += kCount * kWarp) {
-      float sum = 0;
-      for (int warp = 0; warp < kCount; ++warp) sum += warps[warp][c];
-      out[c] = sum;
-    }
-  }
-}
-// The same for the two elements of a scalar mix.
-__device__ inline void write_scalar_mix_partial(float first, float second, float* out) {
-  __shared__ float warps[2][kMaxWarps];
-  first = warp_sum(first);
-  second = warp_sum(second);
-  if (threadIdx.x % kWarp == 0) {
-    warps[0][threadIdx.x / kWarp] = first;
-    warps[1][threadIdx.x / kWarp] = second;
-  }
-  __syncthreads();
-  if (threadIdx.x >= 2) return;
-  float sum = 0;
-  for (unsigned warp = 0; warp < blockDim.x / kWarp; ++warp) sum += warps[threadIdx.x][warp];
-  out[threadIdx.x] = sum;
-}
-
 struct BackwardArgs {
   ResidualNormTerms terms;
   ResidualNormRows rows;
@@ -159,10 +110,10 @@ struct BackwardArgs {
 // residual_norm_vectors). One block per SM, with as many warps as the registers allow: each block
 // adds a row for sum_rows.
 template <typename Layout, int kVectors>
-constexpr int kBackwardWarps = Layout::block_per_row ? kMaxRowWarps
-                               : kVectors == 0       ? 16
-                               : Layout::chunks == 2 ? 12
-                                                     : 8;
+constexpr int kBackwardWarps = Layout::block_per_row                 ? kMaxRowWarps
+                               : kVectors == 0                       ? 16
+                               : Layout::chunks == 2 && kVectors < 4 ? 12
+                                                                     : 8;
 
 template <typename Layout, int kVectors, bool copies>
 __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
@@ -175,7 +126,8 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
   const auto& gradients = args.gradients;
   Fp8Writer<copies> dx_copy(gradients.dx_copy);
   const int width = args.rows.width, column = Layout::column();
-  constexpr int kMix0 = 0, kMix1 = 1, kSkipWeight = 2;
+  constexpr bool shares = kVectors == 4;
+  constexpr int kMix0 = 0, kMix1 = 1, kSumShare = 2, kSkipWeight = shares ? 3 : 2;
   float vectors[kVectors > 0 ? kVectors : 1][Layout::chunks][kLaneColumns] = {};
   float pair[2] = {};
 
@@ -193,8 +145,8 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     // Computed twice, here and below, to save registers; x' is rounded as in forward.
     const auto sums_of = [&](int k, int i, const Parameters& p) {
       if (!mixed) return ResidualSums{0, 0, x.chunks[k][i]};
-      auto sums = residual_sums(x.chunks[k][i], branch.chunks[k][i], skip.chunks[k][i],
-                                x0.chunks[k][i], p, i);
+      auto sums = residual_sums<shares>(x.chunks[k][i], branch.chunks[k][i], skip.chunks[k][i],
+                                        x0.chunks[k][i], p, i);
       sums.residual = static_cast<float>(static_cast<T>(sums.residual));
       return sums;
     };
@@ -230,9 +182,13 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
         const float dnorm = fmaf(-x_scale, sums.residual, dy.chunks[k][i]);
         const float g = fmaf(scale, dnorm, dresidual.chunks[k][i]);
         const float dtotal = p.mix0[i] * g;
-        dx[i] = dtotal + dsum.chunks[k][i];
+        dx[i] = (shares ? p.sum_share[i] * dtotal : dtotal) + dsum.chunks[k][i];
         dskip[i] = p.skip_weight[i] * dtotal;
         dx0[i] = fmaf(p.mix1[i], g, dx0_later.chunks[k][i]);
+        if constexpr (shares) {
+          float& sum = vectors[kSumShare][k][i];
+          sum = fmaf(dtotal, sums.sum, sum);
+        }
         if constexpr (kVectors > kSkipWeight) {
           float& sum = vectors[kSkipWeight][k][i];
           sum = fmaf(dtotal, skip.chunks[k][i], sum);
@@ -261,30 +217,7 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
     write_vector_partial<Layout, kBackwardWarps<Layout, kVectors>>(
         vectors[v], width, partials + std::int64_t{v} * width);
   if (mixed && !terms.mix_is_vector)
-    write_scalar_mix_partial(pair[0], pair[1], partials + std::int64_t{kVectors} * width);
-}
-
-// Calls op(RowLayout) for the dtype and width. fp32 rows take twice the registers, hence a
-// block per row.
-template <typename Op>
-void dispatch_layout(const ResidualNormRows& rows, Op op) {
-  dispatch(rows.dtype, [&](auto zero) {
-    using T = decltype(zero);
-    if constexpr (sizeof(T) == 2) {
-      if (rows.width <= 2 * kWarpColumns) return op(RowLayout<T, 2>{});
-      if (rows.width <= 3 * kWarpColumns) return op(RowLayout<T, 3>{});
-    }
-    op(RowLayout<T, 1>{});
-  });
-}
-
-// Calls op(std::true_type) where there is a copy, which only bf16 has kernels for.
-template <typename Layout, typename Op>
-void dispatch_copies(bool copies, Op op) {
-  if constexpr (std::is_same_v<typename Layout::T, __nv_bfloat16>) {
-    if (copies) return op(std::true_type{});
-  }
-  op(std::false_type{});
+    write_scalar_partials(pair, partials + std::int64_t{kVectors} * width);
 }
 
 struct BackwardLaunch {
@@ -308,8 +241,10 @@ BackwardLaunch backward_launch(const ResidualNormTerms& terms, const ResidualNor
         return set_launch.template operator()<0>();
       case 2:
         return set_launch.template operator()<2>();
-      default:
+      case 3:
         return set_launch.template operator()<3>();
+      default:
+        return set_launch.template operator()<4>();
     }
   });
   return launch;
@@ -325,9 +260,11 @@ void residual_norm_forward(const ResidualNormTerms& terms, const ResidualNormRow
     const int threads = Layout::threads(rows.width, kForwardWarps);
     const int rows_per_block = Layout::rows_per_block(threads);
     const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
+    const ForwardArgs args{terms, rows, sum, residual, y, row_scale, y_copy};
     dispatch_copies<Layout>(y_copy.values != nullptr, [&](auto copies) {
-      forward_kernel<Layout, copies()><<<blocks, threads, 0, stream>>>(
-          ForwardArgs{terms, rows, sum, residual, y, row_scale, y_copy});
+      const auto kernel = terms.sum_share != nullptr ? forward_kernel<Layout, copies(), true>
+                                                     : forward_kernel<Layout, copies(), false>;
+      kernel<<<blocks, threads, 0, stream>>>(args);
     });
   });
   check_launch("residual_norm_forward");
@@ -343,13 +280,20 @@ int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows&
 
 void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                             const ResidualNormGradients& gradients, int blocks, float* partials,
-                            float* parameter_sums, Stream stream) {
+                            const ResidualNormSums& sums, Stream stream) {
   const auto launch = backward_launch(terms, rows, gradients.dx_copy.values != nullptr);
   const auto columns = residual_norm_columns(terms, rows);
   launch.kernel<<<blocks, launch.threads, 0, stream>>>(
       BackwardArgs{terms, rows, gradients, columns, partials});
   check_launch("residual_norm_backward");
-  if (columns > 0) sum_rows(partials, blocks, columns, parameter_sums, stream);
+  if (columns == 0) return;
+  const auto vectors = residual_norm_vectors(terms);
+  const std::int64_t mixes = std::int64_t{vectors > 0 ? 2 : 0} * rows.width;
+  const std::int64_t skips = std::int64_t{vectors} * rows.width - mixes;
+  const SumTarget none, vector = terms.mix_is_vector ? sums.mix : none,
+                        scalars = terms.mix_is_vector ? none : sums.mix;
+  sum_rows(partials, blocks,
+           {{{mixes, vector}, {skips, sums.skip}, {columns - mixes - skips, scalars}}}, stream);
 }
 
 }  // namespace tg::cuda

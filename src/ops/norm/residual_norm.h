@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "ops/fused.h"
@@ -10,11 +11,24 @@
 
 namespace tg {
 
+// What terms are multiplied by: a parameter, as it is, which autograd follows; or with `gradient` a
+// constant, whose gradient is added there, like that of a Weight.
+struct MixWeight {
+  at::Tensor value{}, gradient{};
+
+  MixWeight() = default;
+  MixWeight(at::Tensor of, at::Tensor accumulated = {})  // NOLINT(google-explicit-constructor)
+      : value(std::move(of)), gradient(std::move(accumulated)) {}
+  bool defined() const { return value.defined(); }
+  // For operations that know no `gradient`: a tensor that autograd follows.
+  at::Tensor followed() const;
+};
+
 // A term of a residual sum s: s ← s + weight ⊙ tensor, or with shares s ← shares₀ ⊙ s + shares₁ ⊙
-// tensor. Weights and shares are parameters, as they are.
+// tensor, where the tensor may be undefined: s ← shares₀ ⊙ s.
 struct MixTerm {
   at::Tensor tensor{};            // [..., D]
-  at::Tensor weight{}, shares{};  // [], [D] or [..., 1]; [2] or [2, D]
+  MixWeight weight{}, shares{};   // [], [D] or [..., 1]; [2] or [2, D]
   Fp8Scaling gradient_scaling{};  // of the FP8 product whose output `tensor` is, if it is one
 
   bool is_plain() const { return !weight.defined() && !shares.defined(); }
@@ -50,9 +64,9 @@ struct ResidualNorm {
 // Every block contributes to dx0: since each block takes the previous one's x0, each adds its term
 // in its own kernel and autograd has nothing to sum.
 // The kernels compute x [+ branch] [+ weight [D] ⊙ skip] [shares of that and x0], with the sum kept
-// after the plain terms, D a multiple of 8 up to 2048 and fp32 parameters. They round once per
-// output, and the branch's gradient for its FP8 product (empty_fp8_like()); the norm is that of the
-// rounded x'.
+// after the plain terms, D a multiple of 8 up to 2048 and fp32 parameters; before x0 also shares
+// [2, D] of x + branch and skip. They round once per output, and the branch's gradient for its FP8
+// product (empty_fp8_like()); the norm is that of the rounded x'.
 ResidualNorm residual_norm(const MixTerms& terms, const NormOptions& norm = {},
                            std::size_t keep = 0);
 

@@ -1,6 +1,7 @@
 #pragma once
 #include "device/launch.h"
 #include "ops/gemm/fp8_kernel.h"
+#include "ops/norm/sum_rows.h"
 
 namespace tg::cuda {
 
@@ -19,6 +20,8 @@ struct ResidualNormTerms {
   const void *x = nullptr, *branch = nullptr, *skip = nullptr, *x0 = nullptr;
   const float *skip_weight = nullptr, *mix = nullptr;
   bool mix_is_vector = false;  // mix [2, width], else [2]
+  // Of x + branch beside the skip's weight [width]; only with a mix, also without a skip.
+  const float* sum_share = nullptr;
 };
 // Writes s, x' (`residual`), y and norm_scale/rms [count]; a null one is not written. `y_copy`: of
 // y, written or not, in bf16 alone.
@@ -37,9 +40,11 @@ struct ResidualNormGradients {
   bool dy_is_scaled = false;  // by norm_scale/rms already
 };
 
-// The gradients of the parameters are one row of fp32: vectors for mix[0], mix[1] and skip_weight,
-// up to the last that exists; then the two elements of a scalar mix.
+// The gradients of the parameters are one row of fp32: vectors for mix[0], mix[1], sum_share and
+// skip_weight, without those after the last that exists and without a sum_share that does not; then
+// the two elements of a scalar mix.
 inline int residual_norm_vectors(const ResidualNormTerms& terms) {
+  if (terms.sum_share != nullptr) return 4;
   return terms.skip != nullptr ? 3 : terms.mix_is_vector ? 2 : 0;
 }
 inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
@@ -51,10 +56,13 @@ inline std::int64_t residual_norm_columns(const ResidualNormTerms& terms,
 int residual_norm_blocks(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                          bool copies_dx);
 
-// parameter_sums [columns] are the gradients of the parameters, partials [blocks, columns] the
-// workspace; both null where `columns` is 0.
+// Of mix, and of skip_weight or of both shares, [2, width].
+struct ResidualNormSums {
+  SumTarget mix{}, skip{};
+};
+// partials [blocks, columns] are the workspace; null where `columns` is 0.
 void residual_norm_backward(const ResidualNormTerms& terms, const ResidualNormRows& rows,
                             const ResidualNormGradients& gradients, int blocks, float* partials,
-                            float* parameter_sums, Stream stream);
+                            const ResidualNormSums& sums, Stream stream);
 
 }  // namespace tg::cuda

@@ -7,11 +7,20 @@ namespace {
 
 constexpr int kWarps = kWarp;
 
+__device__ inline void write(const AllColumnSums& targets, std::int64_t column, float sum) {
+#pragma unroll
+  for (const auto& [columns, target] : targets.of) {
+    if (column >= 0 && column < columns && target.to != nullptr)
+      target.to[column] = target.adds ? target.to[column] + sum : sum;
+    column -= columns;
+  }
+}
+
 // A block of 32 warps sums 32 columns: each warp sums every 32nd row of them, then each warp
 // reduces one column over the warps.
 __global__ void __launch_bounds__(kWarp* kWarps)
     sum_rows_kernel(const float* __restrict__ partials, std::int64_t rows, std::int64_t columns,
-                    float* __restrict__ out) {
+                    const __grid_constant__ AllColumnSums targets) {
   __shared__ float sums[kWarps][kWarp + 1];
   const auto first = std::int64_t{blockIdx.x} * kWarp;
   float sum = 0;
@@ -24,15 +33,16 @@ __global__ void __launch_bounds__(kWarp* kWarps)
   __syncthreads();
   sum = warp_sum(sums[threadIdx.x][threadIdx.y]);
   const auto column = first + threadIdx.y;
-  if (threadIdx.x == 0 && column < columns) out[column] = sum;
+  if (threadIdx.x == 0) write(targets, column, sum);
 }
 
 }  // namespace
 
-void sum_rows(const float* partials, std::int64_t rows, std::int64_t columns, float* out,
-              Stream stream) {
+void sum_rows(const float* partials, std::int64_t rows, const AllColumnSums& sums, Stream stream) {
+  std::int64_t columns = 0;
+  for (const auto& part : sums.of) columns += part.columns;
   const auto blocks = static_cast<unsigned>((columns + kWarp - 1) / kWarp);
-  sum_rows_kernel<<<blocks, dim3(kWarp, kWarps), 0, stream>>>(partials, rows, columns, out);
+  sum_rows_kernel<<<blocks, dim3(kWarp, kWarps), 0, stream>>>(partials, rows, columns, sums);
   check_launch("sum_rows");
 }
 

@@ -1,0 +1,94 @@
+#include "commands/plan_text.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <vector>
+
+#include "commands/tensor_table.h"
+#include "config/derived.h"
+#include "config/types/text.h"
+#include "model/recipe.h"
+
+namespace tg {
+
+namespace {
+
+using Table = std::vector<std::vector<std::string>>;
+
+std::string attention_text(const Visit& visit) {
+  auto text = visit.window > 0 ? fmt::format("the last {} tokens", visit.window)
+                               : std::string("all tokens before");
+  if (visit.exclusive) text += ", exclusive";
+  if (visit.value_scale) text += ", value embedding";
+  return text;
+}
+
+std::string visits_text(const Pass& pass) {
+  Table rows{{"visit", "block", "lanes", "skip from visit", "attention sees"}};
+  std::vector<std::int64_t> kept(static_cast<std::size_t>(pass.slots));  // visits, by slot
+  std::int64_t before = 0;
+  for (const auto& visit : pass.visits) {
+    if (visit.keep_input) kept[static_cast<std::size_t>(*visit.keep_input)] = before;
+    const auto& skip = visit.skip;
+    std::string from = "-";
+    if (skip.weights)
+      from = fmt::format("{}{}", skip.slot ? kept[static_cast<std::size_t>(*skip.slot)] : before,
+                         skip.gates ? ", gated" : "");
+    rows.push_back({fmt::to_string(visit.index), fmt::to_string(visit.block),
+                    visit.lanes.residual ? "two" : "one", from, attention_text(visit)});
+    before = visit.index;
+  }
+  return table_text(rows, /*left=*/rows[0].size());
+}
+
+std::string stage_title(const Settings& settings, std::size_t stage, std::size_t stages) {
+  if (stages == 1) return "every pass";
+  return fmt::format("{} recurrence, from ENABLE_LOOPING_AT={} on", stage == 0 ? "before" : "in",
+                     value_text(settings.model.recurrence.enable_looping_at));
+}
+
+std::string group_name(const ParamGroup& group) {
+  if (group == ParamGroup::muon) return "Muon, MATRIX_LR";
+  if (group == ParamGroup::embedding) return "AdamW, EMBED_LR";
+  if (group == ParamGroup::tied_embedding) return "AdamW, TIED_EMBED_LR";
+  if (group == ParamGroup::head) return "AdamW, HEAD_LR";
+  return group == ParamGroup::scalar ? "AdamW, SCALAR_LR" : "never updated";
+}
+
+std::string parameters_text(const Settings& settings) {
+  const auto table =
+      make_parameters(settings.model, at::kFloat, at::kMeta,
+                      {.control_patterns = settings.averaging.control_tensor_name_patterns,
+                       .record_quirks = settings.runtime.record_quirks,
+                       .recipe = recipe_of(settings)});
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> groups;  // tensors and elements
+  for (const auto& row : table.rows()) {
+    auto& [tensors, elements] = groups[group_name(row.group)];
+    ++tensors;
+    elements += row.value.numel();
+  }
+  Table rows{{"updated by", "tensors", "parameters"}};
+  for (const auto& [name, of] : groups)
+    rows.push_back({name, fmt::to_string(of.first), fmt::to_string(of.second)});
+  rows.push_back(
+      {"all", fmt::to_string(table.rows().size()), fmt::to_string(table.element_count())});
+  return table_text(rows, /*left=*/1);
+}
+
+}  // namespace
+
+std::string plan_text(const Settings& settings) {
+  const auto recipe = recipe_of(settings);
+  const auto plan = make_recipe(settings.model, {.recipe = recipe}).plan;
+  auto text = fmt::format("recipe {}: {} blocks of {} channels\n", choice_name(recipe),
+                          settings.model.num_layers, settings.model.model_dim);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const auto& pass = plan.stages[i];
+    text += fmt::format("\n{}: {} visits\n\n{}", stage_title(settings, i, plan.stages.size()),
+                        pass.visits.size(), visits_text(pass));
+  }
+  return text + "\n" + parameters_text(settings);
+}
+
+}  // namespace tg

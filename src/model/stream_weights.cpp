@@ -1,0 +1,109 @@
+#include "model/stream_weights.h"
+
+#include <cassert>
+
+#include "ops/pad.h"
+
+namespace tg {
+
+namespace {
+
+MixWeight zeros(at::IntArrayRef sizes, const WeightSource& like) {
+  const auto make = [&] { return at::zeros(sizes, like.value.options()); };
+  return {make(), like.gradient.defined() ? make() : at::Tensor()};
+}
+
+// Of each lane in the final one, [1, 2].
+at::Tensor final_shares(FinalLane lane, const at::TensorOptions& options) {
+  const auto shares = at::zeros({1, 2}, options);
+  if (lane == FinalLane::mean) return shares.fill_(0.5);
+  shares.select(1, lane == FinalLane::first ? 0 : 1).fill_(1);
+  return shares;
+}
+
+void add(const WeightSource& to, const at::Tensor& gradient) {
+  if (to.gradient.defined()) to.gradient.add_(gradient);
+}
+
+}  // namespace
+
+StreamWeights::StreamWeights(const Plan& plan, const ParameterTable& table, std::int64_t dim)
+    : dim_(dim) {
+  const Visit *skip = nullptr, *lanes = nullptr;
+  for (const auto& pass : plan.stages) {
+    for (const auto& visit : pass.visits) {
+      if (makes_skip(visit)) {
+        assert(skip == nullptr || skip->skip.weights.row == visit.skip.weights.row);
+        skip = &visit;
+      }
+      if (visit.lanes.residual) lanes = &visit;
+    }
+  }
+  if (skip != nullptr) {
+    skip_weights_ = source_of(table[skip->skip.weights]);
+    if (skip->skip.gates) skip_gates_ = source_of(table[skip->skip.gates]);
+    const auto rows = skip_weights_.value.size(0);
+    skips_ = zeros({rows, 2, dim}, skip_weights_);
+    own_ = at::zeros({rows, 1}, skip_weights_.value.options());
+    for (const auto& pass : plan.stages) {
+      for (const auto& visit : pass.visits)
+        if (makes_skip(visit) && !visit.skip.slot) own_[visit.skip.row].fill_(1);
+    }
+  }
+  if (lanes != nullptr) {
+    residual_ = source_of(table[lanes->lanes.residual]);
+    post_ = source_of(table[lanes->lanes.post]);
+    last_row_ = lanes->lanes.row;
+    lanes_ = zeros({residual_.value.size(0), 2, 4}, residual_);
+    final_ = zeros({1, 4}, residual_);
+    final_shares_ = final_shares(plan.head.lane, residual_.value.options());
+  }
+}
+
+MixWeight StreamWeights::row(const MixWeight& of, std::int64_t row) {
+  return {of.value[row], of.gradient.defined() ? of.gradient[row] : at::Tensor()};
+}
+
+at::Tensor StreamWeights::share() const {
+  return skip_gates_.value.defined() ? skip_gates_.value.sigmoid()
+                                     : at::ones_like(skip_weights_.value);
+}
+
+void StreamWeights::make() {
+  if (skips_.defined()) {
+    const auto x = share();
+    const auto skip =
+        skip_gates_.value.defined() ? (1 - x) * skip_weights_.value : skip_weights_.value;
+    const auto shares = at::stack({x + own_ * skip, (1 - own_) * skip}, 1);
+    skips_.value.copy_(pad_last(shares, dim_));
+  }
+  if (lanes_.defined()) {
+    at::cat_out(lanes_.value, {residual_.value.diag_embed(), post_.value.transpose(1, 2)}, 2);
+    at::mm_out(final_.value, final_shares_, lanes_.value[last_row_]);
+  }
+}
+
+void StreamWeights::collect_gradients() {
+  if (skips_.gradient.defined()) {
+    const auto gradient = skips_.gradient.narrow(2, 0, skip_weights_.value.size(1));
+    const auto of_x = gradient.select(1, 0);
+    const auto of_skip = own_ * of_x + (1 - own_) * gradient.select(1, 1);
+    if (skip_gates_.value.defined()) {
+      const auto x = share();
+      add(skip_weights_, (1 - x) * of_skip);
+      add(skip_gates_, (of_x - skip_weights_.value * of_skip) * x * (1 - x));
+    } else {
+      add(skip_weights_, of_skip);
+    }
+    skips_.gradient.zero_();
+  }
+  if (lanes_.gradient.defined()) {
+    lanes_.gradient[last_row_].addmm_(final_shares_.t(), final_.gradient);
+    add(residual_, lanes_.gradient.narrow(2, 0, 2).diagonal(0, 1, 2));
+    add(post_, lanes_.gradient.narrow(2, 2, 2).transpose(1, 2));
+    lanes_.gradient.zero_();
+    final_.gradient.zero_();
+  }
+}
+
+}  // namespace tg

@@ -1,0 +1,377 @@
+// Two lanes of the residual stream, or their mean, with skip, mix and norms in one pass: each
+// tensor of the formula (ops/norm/lanes_norm.h) is read or written once; in between a row stays in
+// registers. Memory-bound.
+#include "ops/gemm/fp8.cuh"
+#include "ops/norm/lanes_norm_kernel.h"
+#include "ops/norm/residual_rows.cuh"
+
+namespace tg::cuda {
+
+namespace {
+
+// One weight a term and lane: registers.
+template <int kLanes>
+struct LaneWeights {
+  float of[kLanes][kLaneTerms];
+
+  __device__ explicit LaneWeights(const float* from) {
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane)
+#pragma unroll
+      for (int t = 0; t < kLaneTerms; ++t)
+        of[lane][t] = from == nullptr ? 1 : from[lane * kLaneTerms + t];
+  }
+};
+
+// A lane's parameters for one chunk, loaded again for every row.
+struct Parameters {
+  Pack8<float> share0, share1, mix0, mix1;
+};
+__device__ inline Parameters load_parameters(const LanesNormTerms& terms, int width, int column) {
+  const auto second = [&](const float* pair) { return pair == nullptr ? nullptr : pair + width; };
+  return {load_parameter(terms.shares, true, 1, column),
+          load_parameter(second(terms.shares), true, 0, column),
+          load_parameter(terms.mix, true, 1, column),
+          load_parameter(second(terms.mix), true, 0, column)};
+}
+
+// A row of each tensor that the lanes are made of.
+template <typename Layout, int kLanes>
+struct LaneRows {
+  using T = typename Layout::T;
+  typename Layout::Row terms[kLaneTerms], skip, x0;
+
+  __device__ LaneRows(const LanesNormTerms& of, std::int64_t offset, int width) {
+#pragma unroll
+    for (int t = 0; t < kLaneTerms; ++t) terms[t] = Layout::load_row(of.terms[t], offset, width);
+    if constexpr (kLanes == 2) {
+      skip = Layout::load_row(of.skip, offset, width);
+      x0 = Layout::load_row(of.x0, offset, width);
+    }
+  }
+  __device__ void keep_packed() {
+#pragma unroll
+    for (auto& term : terms) Layout::keep_packed(term);
+    if constexpr (kLanes == 2) Layout::keep_packed(skip), Layout::keep_packed(x0);
+  }
+
+  // Element i of chunk k; lane0, lane1 and mixed rounded, as they are written. Explicit fmaf: the
+  // same roundings wherever this is inlined, so that backward recomputes forward's rows to the bit.
+  struct Element {
+    float sum, lane0, mixed, lane1;  // sum: lane 0 before the skip
+  };
+  __device__ Element element(const LaneWeights<kLanes>& weights, const Parameters& p, int k,
+                             int i) const {
+    const auto rounded = [](float x) { return static_cast<float>(static_cast<T>(x)); };
+    float sums[kLanes] = {};
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane)
+#pragma unroll
+      for (int t = 0; t < kLaneTerms; ++t)
+        sums[lane] = fmaf(weights.of[lane][t], terms[t].chunks[k][i], sums[lane]);
+    if constexpr (kLanes == 1) {
+      const float lane0 = rounded(sums[0]);
+      return {sums[0], lane0, lane0, 0};
+    } else {
+      const float lane0 = rounded(fmaf(p.share1[i], skip.chunks[k][i], p.share0[i] * sums[0]));
+      return {sums[0], lane0, rounded(fmaf(p.mix0[i], lane0, p.mix1[i] * x0.chunks[k][i])),
+              rounded(sums[1])};
+    }
+  }
+};
+
+// A copy that may be null, which Fp8Writer may not.
+template <bool copies>
+struct OptionalWriter {
+  bool writes;
+  Fp8Writer<copies> writer;
+
+  // `other`: has a scale where `copy` has none.
+  __device__ OptionalWriter(const Fp8Copy& copy) : writes(copy.values != nullptr), writer(copy) {}
+  template <typename PackT>
+  __device__ void store(std::int64_t offset, const PackT& pack) {
+    if (writes) writer.store(offset, pack);
+  }
+  __device__ void end() const {
+    if (writes) writer.end();
+  }
+};
+// Fp8Writer reads the scale of every copy.
+void give_scales(Fp8Copy& one, Fp8Copy& other) {
+  if (one.values == nullptr) one.scale = other.scale;
+  if (other.values == nullptr) other.scale = one.scale;
+}
+bool any(const Fp8Copy& one, const Fp8Copy& other) {
+  return one.values != nullptr || other.values != nullptr;
+}
+
+struct ForwardArgs {
+  LanesNormTerms terms;
+  ResidualNormRows rows;
+  LanesNormOutputs out;
+};
+
+constexpr int kWarps = 8;
+
+template <typename Layout, int kLanes, bool copies>
+__global__ void __launch_bounds__(kWarps* kWarp)
+    forward_kernel(const __grid_constant__ ForwardArgs args) {
+  using T = typename Layout::T;
+  OptionalWriter<copies> copy0(args.out.y0.copy), copy1(args.out.y1.copy);
+  const LaneWeights<kLanes> weights(args.terms.weights);
+  const int width = args.rows.width, column = Layout::column();
+  for (auto row = Layout::first_row(); row < args.rows.count; row += Layout::row_stride()) {
+    const auto offset = row * width + column;
+    const LaneRows<Layout, kLanes> in(args.terms, offset, width);
+    typename Layout::Row normed[kLanes];
+    float squares[kLanes] = {};
+#pragma unroll
+    for (int k = 0; k < Layout::chunks; ++k) {
+      for (auto& lane : normed) lane.chunks[k] = {};
+      if (column + k * kWarpColumns >= width) continue;
+      const auto p = load_parameters(args.terms, width, column + k * kWarpColumns);
+      float lane0[kLaneColumns], normed_columns[kLanes][kLaneColumns];
+#pragma unroll
+      for (int i = 0; i < kLaneColumns; ++i) {
+        const auto element = in.element(weights, p, k, i);
+        lane0[i] = element.lane0;
+        normed_columns[0][i] = element.mixed;
+        if constexpr (kLanes == 2) normed_columns[1][i] = element.lane1;
+      }
+      Layout::store_chunk(args.out.lane0, offset, k, lane0);
+      Layout::store_chunk(args.out.mixed, offset, k, normed_columns[0]);
+      if constexpr (kLanes == 2) Layout::store_chunk(args.out.lane1, offset, k, normed_columns[1]);
+#pragma unroll
+      for (int lane = 0; lane < kLanes; ++lane) {
+        normed[lane].chunks[k] = Pack8<T>::rounded(normed_columns[lane]);
+#pragma unroll
+        for (const float x : normed_columns[lane]) squares[lane] = fmaf(x, x, squares[lane]);
+      }
+    }
+#pragma unroll
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const auto& out = lane == 0 ? args.out.y0 : args.out.y1;
+      auto& copy = lane == 0 ? copy0 : copy1;
+      const float norm_scale = lane == 0 ? args.rows.norm_scale : args.terms.norm_scale_1;
+      const float mean = Layout::row_sum(squares[lane]) / static_cast<float>(args.rows.channels);
+      const float scale = norm_scale * rsqrtf(mean + kNormEpsilon);
+      if (out.row_scale != nullptr && column == 0) out.row_scale[row] = scale;
+#pragma unroll
+      for (int k = 0; k < Layout::chunks; ++k) {
+        if (column + k * kWarpColumns >= width) continue;
+        float y[kLaneColumns];
+#pragma unroll
+        for (int i = 0; i < kLaneColumns; ++i) y[i] = normed[lane].chunks[k][i] * scale;
+        Layout::store_chunk(out.y, offset, k, y);
+        copy.store(offset + k * kWarpColumns, Pack8<T>::rounded(y));
+      }
+    }
+  }
+  copy0.end();
+  copy1.end();
+}
+
+struct BackwardArgs {
+  LanesNormTerms terms;
+  ResidualNormRows rows;
+  LanesNormGradients gradients;
+  std::int64_t columns;
+  float* partials;  // [blocks, columns]
+};
+
+// Gradient of a row x whose y = c·r·x: c·r·(dy − x·r²·mean(x·dy)).
+struct NormGradient {
+  float scale, x_scale;
+  __device__ float of(float x, float dy) const { return scale * fmaf(-x_scale, x, dy); }
+};
+template <typename Layout>
+__device__ NormGradient norm_gradient(float squares, float dots, int channels, float norm_scale,
+                                      bool dy_is_scaled) {
+  const float inverse_channels = 1 / static_cast<float>(channels);
+  const float inverse_rms = rsqrtf(Layout::row_sum(squares) * inverse_channels + kNormEpsilon);
+  return {dy_is_scaled ? 1 : norm_scale * inverse_rms,
+          Layout::row_sum(dots) * inverse_channels * inverse_rms * inverse_rms};
+}
+
+// With two lanes registers hold a row of eleven tensors and four vectors of parameter gradients:
+// one block per SM, each of which adds a row for sum_rows.
+template <typename Layout, int kLanes, bool copies>
+__global__ void __launch_bounds__(kWarps* kWarp)
+    backward_kernel(const __grid_constant__ BackwardArgs args) {
+  using T = typename Layout::T;
+  const auto& terms = args.terms;
+  const auto& gradients = args.gradients;
+  OptionalWriter<copies> copy0(gradients.copies[0]), copy1(gradients.copies[1]);
+  const LaneWeights<kLanes> weights(terms.weights);
+  const int width = args.rows.width, column = Layout::column();
+  constexpr int kVectors = kLanes == 2 ? 4 : 0;
+  enum { kMix0, kMix1, kShare0, kShare1 };
+  float vectors[kVectors > 0 ? kVectors : 1][Layout::chunks][kLaneColumns] = {};
+  float scalars[kLanes * kLaneTerms] = {};
+
+  for (auto row = Layout::first_row(); row < args.rows.count; row += Layout::row_stride()) {
+    const auto offset = row * width + column;
+    LaneRows<Layout, kLanes> in(terms, offset, width);
+    auto dy0 = Layout::load_row(gradients.dy0, offset, width);
+    typename Layout::Row dlane0, dlane1, dy1, dx0_later;
+    if constexpr (kLanes == 2) {
+      dlane0 = Layout::load_row(gradients.dlane0, offset, width);
+      dlane1 = Layout::load_row(gradients.dlane1, offset, width);
+      dy1 = Layout::load_row(gradients.dy1, offset, width);
+      dx0_later = Layout::load_row(gradients.dx0_later, offset, width);
+    }
+
+    // The elements are computed twice, here and below, to save registers.
+    float squares[kLanes] = {}, dots[kLanes] = {};
+#pragma unroll
+    for (int k = 0; k < Layout::chunks; ++k) {
+      if (column + k * kWarpColumns >= width) continue;
+      const auto p = load_parameters(terms, width, column + k * kWarpColumns);
+#pragma unroll
+      for (int i = 0; i < kLaneColumns; ++i) {
+        const auto element = in.element(weights, p, k, i);
+        squares[0] = fmaf(element.mixed, element.mixed, squares[0]);
+        dots[0] = fmaf(element.mixed, dy0.chunks[k][i], dots[0]);
+        if constexpr (kLanes == 2) {
+          squares[1] = fmaf(element.lane1, element.lane1, squares[1]);
+          dots[1] = fmaf(element.lane1, dy1.chunks[k][i], dots[1]);
+        }
+      }
+    }
+    const auto norm0 = norm_gradient<Layout>(squares[0], dots[0], args.rows.channels,
+                                             args.rows.norm_scale, gradients.dy0_is_scaled);
+    NormGradient norm1{};
+    if constexpr (kLanes == 2)
+      norm1 = norm_gradient<Layout>(squares[1], dots[1], args.rows.channels, terms.norm_scale_1,
+                                    gradients.dy1_is_scaled);
+    in.keep_packed();
+    Layout::keep_packed(dy0);
+    if constexpr (kLanes == 2)
+      for (auto* kept : {&dlane0, &dlane1, &dy1, &dx0_later}) Layout::keep_packed(*kept);
+    __syncwarp();  // else the compiler keeps the parameters in registers
+
+#pragma unroll
+    for (int k = 0; k < Layout::chunks; ++k) {
+      if (column + k * kWarpColumns >= width) continue;
+      const auto p = load_parameters(terms, width, column + k * kWarpColumns);
+      float dterms[kLaneTerms][kLaneColumns], dskip[kLaneColumns], dx0[kLaneColumns];
+#pragma unroll
+      for (int i = 0; i < kLaneColumns; ++i) {
+        const auto element = in.element(weights, p, k, i);
+        float d[kLanes];  // of the sums
+        d[0] = norm0.of(element.mixed, dy0.chunks[k][i]);
+        if constexpr (kLanes == 2) {
+          const float skip = in.skip.chunks[k][i], x0 = in.x0.chunks[k][i], g = d[0];
+          const auto add = [&](int v, float a, float b) {
+            vectors[v][k][i] = fmaf(a, b, vectors[v][k][i]);
+          };
+          const float dlane = fmaf(p.mix0[i], g, dlane0.chunks[k][i]);
+          add(kMix0, g, element.lane0);
+          add(kMix1, g, x0);
+          add(kShare0, dlane, element.sum);
+          add(kShare1, dlane, skip);
+          dx0[i] = fmaf(p.mix1[i], g, dx0_later.chunks[k][i]);
+          dskip[i] = p.share1[i] * dlane;
+          d[0] = p.share0[i] * dlane;
+          d[1] = dlane1.chunks[k][i] + norm1.of(element.lane1, dy1.chunks[k][i]);
+        }
+#pragma unroll
+        for (int t = 0; t < kLaneTerms; ++t) {
+          dterms[t][i] = 0;
+#pragma unroll
+          for (int lane = 0; lane < kLanes; ++lane) {
+            dterms[t][i] = fmaf(weights.of[lane][t], d[lane], dterms[t][i]);
+            float& sum = scalars[lane * kLaneTerms + t];
+            sum = fmaf(d[lane], in.terms[t].chunks[k][i], sum);
+          }
+        }
+      }
+#pragma unroll
+      for (int t = 0; t < kLaneTerms; ++t)
+        Layout::store_chunk(gradients.dterms[t], offset, k, dterms[t]);
+      copy0.store(offset + k * kWarpColumns, Pack8<T>::rounded(dterms[kLaneTerms - 2]));
+      copy1.store(offset + k * kWarpColumns, Pack8<T>::rounded(dterms[kLaneTerms - 1]));
+      if constexpr (kLanes == 2) {
+        Layout::store_chunk(gradients.dskip, offset, k, dskip);
+        Layout::store_chunk(gradients.dx0, offset, k, dx0);
+      }
+    }
+  }
+  copy0.end();
+  copy1.end();
+
+  float* partials = args.partials + blockIdx.x * args.columns;
+#pragma unroll
+  for (int v = 0; v < kVectors; ++v)
+    write_vector_partial<Layout, kWarps>(vectors[v], width, partials + std::int64_t{v} * width);
+  write_scalar_partials(scalars, partials + std::int64_t{kVectors} * width);
+}
+
+// Calls op(Layout, std::integral_constant lanes, copies): of rows wider than two chunks the
+// backward kernel would not fit in registers.
+template <int kMaxChunks, typename Op>
+void dispatch_lanes(const ResidualNormRows& rows, int lanes, bool copies, Op op) {
+  dispatch_layout<kMaxChunks>(rows, [&](auto layout) {
+    dispatch_copies<decltype(layout)>(copies, [&](auto of) {
+      if (lanes == 1) return op(layout, std::integral_constant<int, 1>{}, of);
+      op(layout, std::integral_constant<int, 2>{}, of);
+    });
+  });
+}
+
+struct BackwardLaunch {
+  void (*kernel)(BackwardArgs);
+  int threads, rows_per_block;
+};
+BackwardLaunch backward_launch(const LanesNormTerms& terms, const ResidualNormRows& rows,
+                               bool copies) {
+  BackwardLaunch launch{};
+  dispatch_lanes<2>(rows, terms.lanes, copies, [&](auto layout, auto lanes, auto of) {
+    using Layout = decltype(layout);
+    const int threads = Layout::threads(rows.width, kWarps);
+    launch = {backward_kernel<Layout, lanes(), of()>, threads, Layout::rows_per_block(threads)};
+  });
+  return launch;
+}
+
+}  // namespace
+
+void lanes_norm_forward(const LanesNormTerms& terms, const ResidualNormRows& rows,
+                        const LanesNormOutputs& outputs, Stream stream) {
+  ForwardArgs args{terms, rows, outputs};
+  auto &copy0 = args.out.y0.copy, &copy1 = args.out.y1.copy;
+  give_scales(copy0, copy1);
+  dispatch_lanes<3>(rows, terms.lanes, any(copy0, copy1), [&](auto layout, auto lanes, auto of) {
+    using Layout = decltype(layout);
+    const int threads = Layout::threads(rows.width, kWarps);
+    const int rows_per_block = Layout::rows_per_block(threads);
+    const int blocks = blocks_for((rows.count + rows_per_block - 1) / rows_per_block, 32);
+    const auto kernel = forward_kernel<Layout, lanes(), of()>;
+    kernel<<<blocks, threads, 0, stream>>>(args);
+  });
+  check_launch("lanes_norm_forward");
+}
+
+int lanes_norm_blocks(const LanesNormTerms& terms, const ResidualNormRows& rows, bool copies) {
+  const auto launch = backward_launch(terms, rows, copies);
+  int resident = 1;  // one wave: each further block would only add a row of partial sums
+  cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, launch.kernel, launch.threads, 0);
+  return blocks_for((rows.count + launch.rows_per_block - 1) / launch.rows_per_block, resident);
+}
+
+void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& rows,
+                         const LanesNormGradients& gradients, int blocks, float* partials,
+                         const LanesNormSums& sums, Stream stream) {
+  const auto columns = lanes_norm_columns(terms, rows);
+  BackwardArgs args{terms, rows, gradients, columns, partials};
+  auto &copy0 = args.gradients.copies[0], &copy1 = args.gradients.copies[1];
+  give_scales(copy0, copy1);
+  const auto launch = backward_launch(terms, rows, any(copy0, copy1));
+  launch.kernel<<<blocks, launch.threads, 0, stream>>>(args);
+  check_launch("lanes_norm_backward");
+  const std::int64_t weights = terms.lanes * kLaneTerms, vectors = (columns - weights) / 2;
+  sum_rows(partials, blocks,
+           {{{vectors, sums.mix}, {vectors, sums.shares}, {weights, sums.weights}}}, stream);
+}
+
+}  // namespace tg::cuda

@@ -1,0 +1,59 @@
+#pragma once
+#include "ops/norm/residual_norm_kernel.h"
+
+namespace tg::cuda {
+
+// Kernels of ops/norm/lanes_norm.h; tensors, rows and null pointers as in residual_norm_kernel.h,
+// which the width's bound is of, too.
+inline constexpr int kLaneTerms = 4;
+
+struct LanesNormTerms {
+  const void* terms[kLaneTerms] = {};
+  // [lanes, kLaneTerms]; null: all 1. Then the gradients of all terms are one, that of the last.
+  const float* weights = nullptr;
+  int lanes = 2;
+  // Of lane 0, where there are two lanes.
+  const void *skip = nullptr, *x0 = nullptr;
+  const float *shares = nullptr, *mix = nullptr;  // [2, width]
+  float norm_scale_1 = 1;                         // of lane 1; rows.norm_scale is that of lane 0
+};
+
+// A normed output: its rows y, norm_scale/rms [count], and y's copy, in bf16 alone.
+struct NormedRows {
+  void* y = nullptr;
+  float* row_scale = nullptr;
+  Fp8Copy copy{};
+};
+struct LanesNormOutputs {
+  void *lane0 = nullptr, *lane1 = nullptr, *mixed = nullptr;
+  NormedRows y0{}, y1{};
+};
+void lanes_norm_forward(const LanesNormTerms& terms, const ResidualNormRows& rows,
+                        const LanesNormOutputs& outputs, Stream stream);
+
+struct LanesNormGradients {
+  // Upstream; null: zero.
+  const void *dlane0 = nullptr, *dlane1 = nullptr, *dy0 = nullptr, *dy1 = nullptr,
+             *dx0_later = nullptr;
+  bool dy0_is_scaled = false, dy1_is_scaled = false;  // by norm_scale/rms already
+  // Null: not needed; dx0 may be dx0_later.
+  void* dterms[kLaneTerms] = {};
+  void *dskip = nullptr, *dx0 = nullptr;
+  Fp8Copy copies[2] = {};  // of the last two terms' gradients, in bf16 alone
+};
+struct LanesNormSums {
+  SumTarget mix{}, shares{}, weights{};
+};
+// The parameters' gradients are one row of fp32: with two lanes mix and shares, whether they exist
+// or not; then weights.
+inline std::int64_t lanes_norm_columns(const LanesNormTerms& terms, const ResidualNormRows& rows) {
+  return terms.lanes == 2 ? std::int64_t{4} * rows.width + 2 * kLaneTerms : kLaneTerms;
+}
+// Blocks of the backward kernel; each writes one such row of partial sums.
+int lanes_norm_blocks(const LanesNormTerms& terms, const ResidualNormRows& rows, bool copies);
+// Takes the terms of the forward pass; partials [blocks, columns] are the workspace.
+void lanes_norm_backward(const LanesNormTerms& terms, const ResidualNormRows& rows,
+                         const LanesNormGradients& gradients, int blocks, float* partials,
+                         const LanesNormSums& sums, Stream stream);
+
+}  // namespace tg::cuda

@@ -1,0 +1,43 @@
+#pragma once
+// What residual_norm and lanes_norm pass to and take from their kernels alike.
+#include <cassert>
+
+#include "ops/kernels.h"
+#include "ops/norm/residual_norm.h"
+#include "ops/norm/sum_rows.h"
+
+namespace tg {
+
+// Where the kernel writes of y what autograd does not follow; undefined: it does not.
+struct NormOutputs {
+  bool writes_y = false;
+  at::Tensor row_scale{}, rounded{};
+
+  // Of y where it is written, else what autograd follows in its place.
+  NormedInput input(const at::Tensor& tensor) const {
+    if (row_scale.defined()) return NormedInput::scaled_by_row(tensor, row_scale);
+    return writes_y ? NormedInput(tensor, rounded) : NormedInput::in_fp8(tensor, rounded);
+  }
+};
+// Of rows like those of x.
+inline NormOutputs norm_outputs(const at::Tensor& x, const NormOptions& norm) {
+  const auto form = x.scalar_type() == at::kBFloat16 ? norm.form : NormedForm::written;
+  const bool scales = form == NormedForm::scaled_by_row;
+  assert(form == NormedForm::in_fp8 ? norm.rounding.defined()
+                                    : !scales || !norm.rounding.defined());
+  const auto fp32 = x.options().dtype(at::kFloat);
+  return {.writes_y = form == NormedForm::written,
+          .row_scale = scales ? at::empty({x.numel() / x.size(-1)}, fp32) : at::Tensor(),
+          .rounded = empty_fp8_like(x, norm.rounding)};
+}
+
+// Where the sums over rows for the gradient of `parameter` go: `accumulated` (MixWeight), or a new
+// tensor.
+inline at::Tensor sums_of(const at::Tensor& parameter, const at::Tensor& accumulated) {
+  return accumulated.defined() ? accumulated : at::empty(parameter.sizes(), parameter.options());
+}
+inline cuda::SumTarget sum_target(const at::Tensor& sums, const at::Tensor& accumulated) {
+  return {mutable_fp32_data(sums), accumulated.defined()};
+}
+
+}  // namespace tg

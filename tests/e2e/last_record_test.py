@@ -1,0 +1,116 @@
+"""The last record's recipe: recurrence begins in the middle of a run, whatever interrupts it and on any number of ranks."""
+
+import json
+import re
+import shutil
+import signal
+import unittest
+
+from harness import BUILD, LAST_RECORD, OF_RANKS, SOURCE, RunTest, mpirun, read_events, train_losses
+from resume_test import ResumeTest, results
+
+USAGE, CONFIG = 64, 78
+BEGINS = 6  # steps before recurrence: the first s of 12 with s/12 >= 0.5
+
+
+def of_kind(events, kind):
+    return [event for event in events if event["event"] == kind]
+
+
+class LastRecordTest(ResumeTest):
+    small = LAST_RECORD
+
+    def test_recurrence_begins_once_at_its_share_and_stays_through_kills_in_both_depths(self):
+        whole = self.train(output="whole", CHECKPOINT_EVERY=2)
+        model = (self.out / "final_model.safetensors").read_bytes()
+        begun, = of_kind(whole, "recurrence")
+        self.assertEqual(begun, {"event": "recurrence", "step": BEGINS, "share": 0.5, "encoder": "[0, 1, 2, 3]",
+                                 "decoder": "[2, 3, 2, 3, 4]"})
+        self.assertIn("layer_loop:enabled step:6 frac:0.500 encoder:[0, 1, 2, 3] decoder:[2, 3, 2, 3, 4]", self.lines)
+        for step in (3, 5, 9):
+            done = self.kill_after(f"step:{step}/", output="killed", CHECKPOINT_EVERY=2)
+            self.assertEqual(done.returncode, -signal.SIGKILL)
+        killed = self.train(output="killed", CHECKPOINT_EVERY=2)
+        self.assertEqual(results(killed), results(whole))
+        self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
+        # Four FLOPs of every five are in blocks: more of them from there on.
+        flops = [event["flops_per_token"] for event in of_kind(whole, "train")]
+        self.assertEqual([len(set(part)) for part in (flops[:BEGINS], flops[BEGINS:])], [1, 1])
+        self.assertGreater(flops[-1], flops[0])
+
+    def test_its_warm_up_has_both_depths_and_changes_nothing(self):
+        expected = train_losses(self.train(output="cold"))
+        warming = re.compile(r"(loop_)?warmup(_step)?:")
+        self.assertEqual([line for line in self.lines if warming.match(line)], [])
+        warm = self.train(output="warm", WARMUP_STEPS=2)
+        self.assertEqual(train_losses(warm), expected)
+        self.assertEqual([line for line in self.lines if warming.match(line)],
+                         ["warmup_step:1/2", "warmup_step:2/2",
+                          "loop_warmup:enabled encoder:[0, 1, 2, 3] decoder:[2, 3, 2, 3, 4]",
+                          "loop_warmup_step: 1/2", "loop_warmup_step: 2/2"])
+
+    def test_a_model_is_scored_and_sampled_in_the_depth_that_it_was_trained_in(self):
+        run = self.train(output="depths", CHECKPOINT_EVERY=4, KEEP=9, EMA_ENABLED=0)
+        by_step = {event["step"]: event["val_loss"] for event in of_kind(run, "val")}
+        for step in (4, 8, 12):
+            with self.subTest(step):
+                done = self.run_gpt("eval", "--init-from", self.out / "checkpoints" / f"step-{step:08}", output="depths")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                loss = float(re.search(r"val_loss:([\d.]+)", done.stdout)[1])
+                self.assertAlmostEqual(loss, by_step[step], delta=1e-4)
+        done = self.run_gpt("sample", "--init-from", self.out, "--prompt", "The", "--tokens", 8, output="depths")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_its_int6_artifact_scores_near_the_model(self):
+        events = self.train(output="int6", ARTIFACT="int6")
+        scores = {event["name"]: event["val_loss"] for event in of_kind(events, "final")}
+        self.assertLess(abs(scores["final_int6_roundtrip_exact"] - scores["pre_quantization_post_ema"]), 0.05)
+
+    def test_the_settings_say_what_excludes_what(self):
+        for chosen, words in ((dict(GATED_ATTENTION=1), ("GATED_ATTENTION=1 and SPARSE_ATTN_GATE_ENABLED=1",)),
+                              (dict(LOOP_END=5), ("LOOP_START=2", "LOOP_END=5", "NUM_LAYERS=5")),
+                              (dict(PARALLEL_START_LAYER=5), ("PARALLEL_START_LAYER=5",)),
+                              (dict(DTG_ENABLED=1), ("DTG_ENABLED=1", "PARALLEL_START_LAYER=4"))):
+            with self.subTest(**chosen):
+                self.fails(CONFIG, *words, **chosen)
+
+    def test_inspect_prints_the_plan_of_a_preset(self):
+        done = self.run_gpt("inspect", "--plan", SOURCE / "configs" / "record_1061.env")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("recipe last_record: 11 blocks of 512 channels\n", done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^before recurrence, from ENABLE_LOOPING_AT=0.35 on: 11 visits$")
+        in_recurrence = done.stdout.split("in recurrence")[1]
+        rows = re.findall(r"(?m)^ *(\d+) +(\d+) +(one|two) +(-|\d+, gated) +all tokens before, exclusive$", in_recurrence)
+        self.assertEqual([int(block) for _, block, *_ in rows], [0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9, 10])
+        self.assertEqual([lanes for *_, lanes, _ in rows].count("two"), 3)
+        self.assertEqual([skip for *_, skip in rows], ["-"] * 8 + [f"{visit}, gated" for visit in range(7, -1, -1)] + ["-"])
+        self.assertRegex(done.stdout, r"(?m)^all +\d+ +35945671$")
+        done = self.run_gpt("inspect", "--plan")
+        self.assertEqual(done.returncode, USAGE)
+
+
+class RanksTest(RunTest):
+    small = LAST_RECORD
+
+    def test_losses_do_not_depend_on_the_number_of_ranks(self):
+        expected = train_losses(self.train(output="one"))
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                events = self.train(output=f"ranks{ranks}", through=mpirun(ranks))
+                for found, exact in zip(train_losses(events), expected, strict=True):
+                    self.assertAlmostEqual(found, exact, delta=1e-6 * exact)
+
+    def test_all_ranks_begin_recurrence_at_the_same_step_by_the_clock(self):
+        events = self.train(output="clock", through=mpirun(2), MAX_WALLCLOCK_SECONDS=3, ITERATIONS=1000, VAL_LOSS_EVERY=0)
+        begun, = of_kind(events, "recurrence")
+        self.assertGreaterEqual(begun["share"], 0.5)
+        self.assertLess(begun["share"], 0.75)
+        # Its trace repeats the run without a clock.
+        replayed = self.train(output="replayed", through=mpirun(2), MAX_WALLCLOCK_SECONDS=3, ITERATIONS=1000,
+                              VAL_LOSS_EVERY=0, LR_TRACE=self.folder / "clock" / "metrics.jsonl")
+        self.assertEqual(train_losses(replayed), train_losses(events))
+        self.assertEqual([event["step"] for event in of_kind(replayed, "recurrence")], [begun["step"]])
+
+
+if __name__ == "__main__":
+    unittest.main()
