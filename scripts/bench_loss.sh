@@ -14,6 +14,9 @@
 # since roundings grow. With --lr-divisor 4 all its rates are a quarter and QAT is off, so that less can be
 # seen.
 #
+# Recurrence from the middle on: --preset record_1061 --steps 300 --dtypes "fp32 bf16" -- --enable-looping-at 0.5,
+# and with --steps 1000 --dtypes "bf16 fp8 bf16:1338 fp8:1338".
+#
 # --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it holds none, they are made of the
 # quickstart's text, its documents shuffled, and can be copied to another machine: MORE_TEXT=1
 # scripts/quickstart.sh --iterations 0 brings that text. --device cpu, --batch-tokens and a small preset

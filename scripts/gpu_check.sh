@@ -9,6 +9,9 @@
 #   record_dtypes    the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
 #   speedrun         configs/speedrun_124m.env at full size, bf16, 30 steps of synthetic tokens
 #   speedrun_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
+#   last_record      configs/record_1061.env at full size, bf16, 30 steps of synthetic documents, of which
+#                    the second half has recurrence
+#   last_record_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
 #   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32, and those of the last
 #                    record's training in LASTRECORD_DIR
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
@@ -33,13 +36,13 @@ parts=()
 for argument in "$@"; do
   case $argument in
     -h | --help) usage 0 ;;
-    tests | record | record_dtypes | speedrun | speedrun_dtypes | parity | peer | input | trace | \
+    tests | record | record_dtypes | speedrun | speedrun_dtypes | last_record | last_record_dtypes | parity | peer | input | trace | \
       scores | start | quickstart) parts+=("$argument") ;;
     *) bad_argument "$argument" ;;
   esac
 done
 [[ ${#parts[@]} -gt 0 ]] ||
-  parts=(tests record record_dtypes speedrun speedrun_dtypes parity peer input trace scores start quickstart)
+  parts=(tests record record_dtypes speedrun speedrun_dtypes last_record last_record_dtypes parity peer input trace scores start quickstart)
 need_gpu_and_build
 
 make_folders # in $work: synthetic shards, and discarded weights
@@ -167,6 +170,8 @@ run_part() {
   local text=(--data-path "$text_shards" --tokenizer-path=)
   # Validation, once at the end, is one batch no larger than a micro-batch: the peak is training's.
   local synthetic=(--data-path "$work/shards" --val-batch-size 65536 --val-tokens 65536)
+  local documents=(--data-path synthetic:documents --tokenizer-path= --enable-looping-at 0.5
+    --val-batch-size 65536 --val-tokens 65536)
   if [[ $1 == speedrun* && ! -d $work/shards ]]; then
     limited 60 "$python" tests/bench/zipf_shards.py "$work/shards" 50257 17000000 200000
   fi
@@ -178,6 +183,8 @@ run_part() {
       train speedrun_full 150 speedrun_124m --compute-dtype bf16 --iterations 30 "${synthetic[@]}"
       ;;
     speedrun_dtypes) side_by_side speedrun speedrun_124m "${synthetic[@]}" ;;
+    last_record) train last_record_full 200 record_1061 --compute-dtype bf16 --iterations 30 "${documents[@]}" ;;
+    last_record_dtypes) side_by_side last_record record_1061 "${documents[@]}" ;;
     parity) run_parity ;;
     peer) run_peer ;;
     input) run_input "${text[@]}" ;;

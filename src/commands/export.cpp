@@ -63,7 +63,7 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
     tensors.emplace_back("model." + part.name, part.value);
     parameters += part.value.numel();
   }
-  nlohmann::json generation = {{"use_cache", false}};
+  auto generation = nlohmann::json::object();
   std::vector<std::pair<std::string, std::string>> tokenizer_files;  // name, content
   const auto& tokenizer_path = settings.data.tokenizer_path;
   if (!tokenizer_path.empty()) {

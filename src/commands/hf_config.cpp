@@ -5,12 +5,13 @@
 #include <type_traits>
 #include <utility>
 
+#include "config/attention_context.h"
 #include "config/types/text.h"
 
 namespace tg {
 namespace {
 
-constexpr const char* kModelType = "train_gpt";
+constexpr const char *kModelType = "train_gpt", *kRopeLongest = "rope_longest";
 
 }  // namespace
 
@@ -35,6 +36,8 @@ nlohmann::json hf_config(const Settings& settings) {
   });
   if (settings.data.caseops_enabled) config["caseops_enabled"] = true;
   if (settings.model.gates.smear_gate_enabled) config["bos_id"] = settings.data.bos_id.count;
+  if (settings.model.rope_yarn == RopeYarn::on)
+    config[kRopeLongest] = rope_stretch(settings, /*world_size=*/1).longest;
   return config;
 }
 
@@ -54,6 +57,8 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
   take("train_seq_len");
   take("caseops_enabled");
   take("bos_id");
+  if (const auto longest = config.find(kRopeLongest); longest != config.end())
+    settings["TRAIN_BATCH_TOKENS"] = std::move(*longest);  // of which rope_stretch() makes it
   const auto tokenizer = folder + "/tokenizer.model";
   std::error_code ignored;
   if (std::filesystem::exists(tokenizer, ignored)) settings["TOKENIZER_PATH"] = tokenizer;

@@ -3,12 +3,14 @@
 
     torch_compile_peer.py --config configs/record.env --steps 20 --warmup 3 [--eager] [--save-init FILE]
 
-torch.compile makes the kernels of the model and of Muon; with --eager nothing does. Attention is
-cuDNN's in bf16 on a GPU. Settings are read as train_gpt reads them: NAME=value from the file,
-overridden by the environment; DATA_PATH=synthetic:zipf is the same stream of tokens as train_gpt's.
-Complete for what the presets train with; DTG, gated attention, VALUE_RESIDUAL=1, multi-token heads
-and QAT are refused. Warm-up steps are real ones, rewound before the first timed step. Prints the
-loss of every step and closes with one line of JSON.
+torch.compile makes the kernels of the model, of its loss and of Muon; with --eager nothing does.
+Attention on a GPU in bf16 is cuDNN's, that of documents FlashAttention's by segments (varlen_attn).
+Settings are read as train_gpt reads them: NAME=value from the file, overridden by the environment;
+DATA_PATH=synthetic:zipf and synthetic:documents are the same tokens as train_gpt's. Complete for what
+the presets train with; DTG, other gates on attention, YaRN, VALUE_RESIDUAL=1, multi-token heads and QAT
+are refused. Warm-up steps are real ones of each depth that the run has, rewound before the first timed
+step. Prints the loss of every step and closes with one line of JSON. tests/bench/peer_parity.py compares
+the last record's model with a reference.
 """
 import argparse
 import copy
@@ -26,7 +28,7 @@ from torch import nn
 
 from peer.gpt import GPT
 from peer.optim import lr_scale, make_optimizers, muon_momentum
-from peer.settings import micro_batches, read_settings
+from peer.settings import is_recurrent, micro_batches, read_settings
 from peer.tokens import batches, open_source
 
 
@@ -70,16 +72,20 @@ class Trainer:
         self.source = open_source(s)
         self.batches = batches(s, self.source, device)
 
-    def step(self, scale, momentum, clip_norm):
-        s = self.s
+    def backward(self, recurrent):
+        """The mean loss of a step's micro-batches, whose gradients are then the parameters'."""
         self.adam.zero_grad(set_to_none=True)
         self.muon.zero_grad(set_to_none=True)
-        share = 1 / micro_batches(s)
+        share = 1 / micro_batches(self.s)
         mean_loss = torch.zeros((), device=self.device)
-        for _ in range(micro_batches(s)):
-            loss = self.loss(*next(self.batches))
+        for _ in range(micro_batches(self.s)):
+            loss = self.loss(*next(self.batches), recurrent)
             mean_loss += loss.detach() * share
             (loss * share).backward()
+        return mean_loss
+
+    def step(self, scale, momentum, clip_norm, recurrent):
+        mean_loss = self.backward(recurrent)
         if clip_norm > 0:
             nn.utils.clip_grad_norm_(self.params, clip_norm)
         for optimizer in (self.adam, self.muon):
@@ -91,13 +97,15 @@ class Trainer:
         self.muon.step()
         return mean_loss
 
-    def warm_up(self, steps):
-        """Real steps at the base learning rates, without clipping; then everything goes back."""
+    def warm_up(self, steps, depths):
+        """Real steps at the base learning rates, without clipping, with recurrence as each of `depths` says;
+        then everything goes back."""
         if steps == 0:
             return
         before = copy.deepcopy([part.state_dict() for part in (self.model, self.adam, self.muon)])
-        for _ in range(steps):
-            self.step(1.0, self.s.MUON_MOMENTUM, 0.0)
+        for recurrent in depths:
+            for _ in range(steps):
+                self.step(1.0, self.s.MUON_MOMENTUM, 0.0, recurrent)
         for part, state in zip((self.model, self.adam, self.muon), before):
             part.load_state_dict(state)
         self.batches = batches(self.s, self.source, self.device)
@@ -122,7 +130,8 @@ class Trainer:
             print(line, flush=True)
 
         for step in range(steps):
-            pending.append(self.step(lr_scale(s, step), muon_momentum(s, step), s.GRAD_CLIP_NORM))
+            schedule = lr_scale(s, step), muon_momentum(s, step)
+            pending.append(self.step(*schedule, s.GRAD_CLIP_NORM, is_recurrent(s, step)))
             if ema:
                 with torch.no_grad():
                     torch._foreach_lerp_(ema, [p.float() for p in self.params], 1 - s.EMA_DECAY)
@@ -164,16 +173,19 @@ def main():
         from safetensors.torch import save_file
 
         save_file(trainer.model.state_dict(), args.save_init)
-    trainer.warm_up(args.warmup)
+    depths = [is_recurrent(s, step) for step in range(args.steps)]
+    trainer.warm_up(args.warmup, sorted(set(depths)))
     losses, step_ms, first_step_s = trainer.train(args.steps)
 
     median = statistics.median(step_ms) if step_ms else None
+    recurrent_ms = [ms for ms, recurrent in zip(step_ms, depths) if recurrent]
     if cuda:
         peak = torch.cuda.max_memory_allocated()
     else:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     result = {
         "ms_per_step_median": median,
+        "ms_per_recurrent_step_median": statistics.median(recurrent_ms) if recurrent_ms else None,
         "tokens_per_s": s.TRAIN_BATCH_TOKENS / median * 1000 if median else None,
         "peak_memory_mib": peak / 2**20,
         "first_step_s": first_step_s,

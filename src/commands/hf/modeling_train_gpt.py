@@ -1,8 +1,8 @@
 """train_gpt's model for transformers: AutoModelForCausalLM.from_pretrained(DIR, trust_remote_code=True).
 
 TrainGpt is plain PyTorch; the two classes at the end wrap it. The config's attributes are train_gpt's model
-settings in lower case, and train_seq_len. There is no key and value cache: generate() computes every token
-anew (generation_config.json says use_cache=false). Text to ids, where the run had a tokenizer:
+settings in lower case, and train_seq_len. generate() keeps the keys and values of each visit of a block;
+with use_cache=False it computes every token anew. Text to ids, where the run had a tokenizer:
 
     import sentencepiece
     tokenizer = sentencepiece.SentencePieceProcessor(model_file="DIR/tokenizer.model")
@@ -25,21 +25,37 @@ def rms_norm(x):
     return F.rms_norm(x.float(), x.shape[-1:], eps=1.1920929e-07).to(x.dtype)
 
 
-def rope(x, base, dims):
-    """Rotates the pairs (k, k + dims / 2) of each head's first `dims` elements. x [B, T, heads, E]."""
+def rope(x, base, dims, begin=0):
+    """Rotates the pairs (k, k + dims / 2) of each head's first `dims` elements. x [B, T, heads, E], of the tokens
+    from position `begin` on."""
     frequency = base ** -(torch.arange(0, dims, 2, device=x.device) / dims)
-    angle = torch.outer(torch.arange(x.shape[1], device=x.device).float(), frequency)
+    angle = torch.outer(torch.arange(begin, begin + x.shape[1], device=x.device).float(), frequency)
     cos, sin = (table[:, None].to(x.dtype) for table in (angle.cos(), angle.sin()))  # [T, 1, dims / 2]
     x1, x2, rest = x.split([dims // 2, dims // 2, x.shape[-1] - dims], dim=-1)
     return torch.cat([x1 * cos + x2 * sin, x2 * cos - x1 * sin, rest], dim=-1)
 
 
 def rope_base(length, config, dims):
-    """Beyond 1024 tokens the base grows. Rows shorter than in training take the base of training."""
-    length = max(length, config.train_seq_len)
-    if length <= 1024 or dims <= 2:
+    """ROPE_YARN: beyond 1024 tokens the base grows, or beyond the sequences of training (1), or never (0). Rows
+    shorter than in training take the base of training."""
+    trained = {"auto": 1024, "0": 0, "1": config.train_seq_len}[config.rope_yarn]
+    length = max(length, config.rope_longest if config.rope_yarn == "1" else config.train_seq_len)
+    if trained == 0 or length <= trained or dims <= 2:
         return config.rope_base
-    return config.rope_base * (length / 1024) ** (dims / (dims - 2))
+    return config.rope_base * (length / trained) ** (dims / (dims - 2))
+
+
+def block_order(config, loops):
+    """Blocks in the order of a pass, with LOOP_START to LOOP_END so often again. The first half of these entries is
+    the encoder, which pushes the skips that the second half pops."""
+    blocks = list(range(config.num_layers))
+    begin, end = config.loop_start, config.loop_end + 1
+    return blocks[:begin] + blocks[begin:end] * (loops + 1) + blocks[end:] if loops else blocks
+
+
+def loops_in_use(config):
+    """The loops of NUM_LOOPS, where training came to them."""
+    return config.num_loops if config.enable_looping_at < 1 else 0
 
 
 def bigram_hash(ids, rows):
@@ -51,11 +67,13 @@ def bigram_hash(ids, rows):
     return F.pad(pairs % (rows - 1), (1, 0), value=rows - 1)
 
 
-def window_mask(length, window, device):
-    """[T, T] bool, whether a query sees a key: of `window` tokens, its own the last. None: all before it (window 0)."""
-    if window == 0 or window >= length:
+def attention_mask(queries, keys, window, device):
+    """[queries, keys] bool, whether each of the last tokens sees a token: of `window`, its own the last, or all
+    before it (window 0). None where that is causal attention, or all of one query."""
+    if (window == 0 or window >= keys) and queries in (1, keys):
         return None
-    return torch.ones(length, length, dtype=torch.bool, device=device).tril().triu(1 - window)
+    mask = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
+    return mask.triu(keys - queries + 1 - window) if window else mask
 
 
 class ScaledEmbedding(nn.Module):
@@ -94,7 +112,13 @@ class Attention(nn.Module):
         self.c_v = nn.Linear(dim, kv_heads * self.head_dim, bias=False)
         self.proj = nn.Linear(dim, dim, bias=False)
         self.q_gain = nn.Parameter(torch.ones(heads)) if config.qk_gain_init else None
-        self.attn_gate = nn.Linear(dim, heads) if config.gated_attention else None
+        if config.gated_attention:
+            self.attn_gate = nn.Linear(dim, heads)
+        elif config.gated_attn_enabled or config.sparse_attn_gate_enabled:
+            columns = dim if config.gated_attn_enabled else config.gate_window
+            self.attn_gate_w = nn.Parameter(torch.zeros(heads, columns))
+        elif config.attn_out_gate_enabled:
+            self.attn_gate_proj = nn.Linear(config.gate_window, heads, bias=False)
         if config.value_residual == "1":
             self.vr_lambda = nn.Parameter(torch.full((2,), 0.5))
         elif config.value_residual == "blend":
@@ -108,31 +132,57 @@ class Attention(nn.Module):
             return torch.lerp(v, first_v, self.value_blend)
         return v
 
-    def forward(self, x, value_embedding, first_v):
-        """x [B, T, D] normalised; value_embedding as the values or 0; first_v: None in the first layer."""
+    def head_gate(self, x, queries):
+        """The factor of each head's output [B, T, heads], or None. queries: W_q·x, as x [B, T, D]."""
+        config, window = self.config, self.config.gate_window
+        if config.gated_attention:
+            return self.attn_gate(x).sigmoid()
+        if config.gated_attn_enabled:
+            return F.linear(x, self.attn_gate_w).sigmoid()
+        if config.sparse_attn_gate_enabled:
+            return (config.sparse_attn_gate_scale * F.linear(x[..., :window], self.attn_gate_w)).sigmoid()
+        if config.attn_out_gate_enabled:
+            source = queries if config.attn_out_gate_src == "q" else x
+            return 2 * self.attn_gate_proj(source[..., :window]).sigmoid()
+        return None
+
+    def forward(self, x, value_embedding, first_v, cache, visit):
+        """x [B, T, D] normalised; value_embedding as the values or 0; first_v: None in the first layer. cache: of
+        the tokens before x, by visit, or None."""
         config = self.config
         heads = (*x.shape[:2], -1, self.head_dim)
-        q, k = self.c_q(x).view(heads), self.c_k(x).view(heads)
+        queries = self.c_q(x)
+        q, k = rms_norm(queries.view(heads)), rms_norm(self.c_k(x).view(heads))
         v = (self.c_v(x) + value_embedding).view(heads)
         first_v = v if first_v is None else first_v
         v = self.mix_values(v, first_v)
-        dims = config.rope_dims or self.head_dim
-        base = rope_base(x.shape[1], config, dims)
-        q, k = rope(rms_norm(q), base, dims), rope(rms_norm(k), base, dims)
+        # Keys are kept before RoPE, whose base is that of all tokens so far.
+        all_k, all_v = (k, v) if cache is None else cached(cache, visit, k, v)
+        length, dims = all_k.shape[1], config.rope_dims or self.head_dim
+        base = rope_base(length, config, dims)
+        q, all_k = rope(q, base, dims, length - x.shape[1]), rope(all_k, base, dims)
         if self.q_gain is not None:
             q = q * self.q_gain[:, None]
         # Key and value heads each serve as many consecutive query heads.
-        k, v = (part.repeat_interleave(config.num_heads // config.num_kv_heads, dim=2) for part in (k, v))
-        mask = window_mask(x.shape[1], self.window, x.device)
-        y = F.scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, k, v)), mask, is_causal=mask is None)
-        y = y.transpose(1, 2)
+        group = config.num_heads // config.num_kv_heads
+        all_k, all_v, v = (part.repeat_interleave(group, dim=2) for part in (all_k, all_v, v))
+        mask = attention_mask(x.shape[1], length, self.window, x.device)
+        y = F.scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, all_k, all_v)), mask,
+                                           is_causal=mask is None and x.shape[1] == length).transpose(1, 2)
         if self.layer >= config.num_layers - config.xsa_last_n:
             # Exclusive self attention: without the part along the token's own value.
             unit = F.normalize(v, dim=-1, eps=1e-12)
             y = y - (y * unit).sum(-1, keepdim=True) * unit
-        if self.attn_gate is not None:
-            y = y * self.attn_gate(x).sigmoid()[..., None]
+        gate = self.head_gate(x, queries)
+        if gate is not None:
+            y = y * gate[..., None]
         return self.proj(y.flatten(2)), first_v
+
+
+def cached(cache, visit, *parts):
+    """Keys and values [B, T, heads, E] of all tokens, of which the given ones are the last. transformers' caches
+    have heads before tokens."""
+    return (part.transpose(1, 2) for part in cache.update(*(part.transpose(1, 2) for part in parts), visit))
 
 
 class Mlp(nn.Module):
@@ -158,19 +208,39 @@ class Block(nn.Module):
         self.mlp_scale = nn.Parameter(torch.ones(dim)) if config.layer_scales else 1.0
         self.dtg_gate = nn.Linear(dim, 1) if config.dtg_enabled else None
 
-    def forward(self, x, x0, value_embedding, first_v):
+    def mix(self, x, x0):
+        return self.resid_mix[0] * x + self.resid_mix[1] * x0
+
+    def attend(self, x, *context):
+        """What attention adds, and the first layer's values."""
+        y, first_v = self.attn(rms_norm(x) * self.norm_scale, *context)
+        return self.attn_scale * y, first_v
+
+    def transform(self, x):
+        """What the MLP adds."""
+        return self.mlp_scale * self.mlp(rms_norm(x) * self.norm_scale)
+
+    def forward(self, x, x0, *context):
         """→ the block's output and the first layer's values. x0: the first block's input."""
-        x_in = self.resid_mix[0] * x + self.resid_mix[1] * x0
-        y, first_v = self.attn(rms_norm(x_in) * self.norm_scale, value_embedding, first_v)
-        x = x_in + self.attn_scale * y
-        x = x + self.mlp_scale * self.mlp(rms_norm(x) * self.norm_scale)
+        x_in = self.mix(x, x0)
+        y, first_v = self.attend(x_in, *context)
+        x = x_in + y
+        x = x + self.transform(x)
         if self.dtg_gate is not None:
             x = x_in + self.dtg_gate(x_in.detach()).sigmoid() * (x - x_in)
         return x, first_v
 
+    def in_lanes(self, lanes, x0, residual, post, *context):
+        """→ both lanes, of which attention reads the first and the MLP the second, and the first layer's values.
+        residual [2]: of each lane what remains; post [2, 2]: of attention's and the MLP's output, in each lane."""
+        attended, first_v = self.attend(self.mix(lanes[0], x0), *context)
+        transformed = self.transform(lanes[1])
+        return [residual[k] * lanes[k] + post[0, k] * attended + post[1, k] * transformed for k in (0, 1)], first_v
+
 
 class TrainGpt(nn.Module):
-    """Token ids [B, T] int64 → softcapped logits [B, T, V] fp32."""
+    """Token ids [B, T] int64 → softcapped logits [B, T, V] fp32; with a cache of transformers' kind, which has the
+    first of the tokens, those of the others."""
 
     def __init__(self, config):
         super().__init__()
@@ -185,7 +255,12 @@ class TrainGpt(nn.Module):
             self.smear_gate = nn.Linear(config.gate_window, 1, bias=False)
             self.smear_lambda = nn.Parameter(torch.zeros(1))
         if config.unet_skips:
-            self.skip_weights = nn.Parameter(torch.ones(layers // 2, dim))
+            skips = len(block_order(config, config.num_loops)) // 2
+            self.skip_weights = nn.Parameter(torch.ones(skips, dim))
+            self.skip_gates = nn.Parameter(torch.zeros(skips, dim)) if config.skip_gates_enabled else None
+        if config.parallel_start_layer:
+            self.parallel_resid_lambdas = nn.Parameter(torch.full((layers, 2), 1.1))
+            self.parallel_post_lambdas = nn.Parameter(torch.ones(layers, 2, 2))
         self.blocks = nn.ModuleList(Block(config, i) for i in range(layers))
         self.ve_layers = config.ve_layers if config.ve_enabled else []
         if self.ve_layers:
@@ -206,32 +281,58 @@ class TrainGpt(nn.Module):
         share = self.smear_lambda * self.smear_gate(x[..., :self.config.gate_window]).sigmoid()
         return x + share * F.pad(x, (0, 0, 1, -1)) * (ids != self.config.bos_id)[..., None]
 
-    def final_states(self, ids):
-        x = x0 = self.embed(ids)
-        ve = self.ve_shared(ids) if self.ve_layers else None
-        first_v, skips = None, []
-        # U-Net skips: the first half of the blocks pushes its outputs, the second half pops them.
-        half = len(self.blocks) // 2 if self.config.unet_skips else 0
-        for i, block in enumerate(self.blocks):
-            if i >= half and skips:
-                x = x + self.skip_weights[i - half] * skips.pop()
-            values = ve * self.ve_layer_scales[self.ve_layers.index(i)] if i in self.ve_layers else 0
-            x, first_v = block(x, x0, values, first_v)
-            if i < half:
-                skips.append(x)
-        return rms_norm(x)
+    def add_skip(self, x, skip, row):
+        skip = self.skip_weights[row] * skip
+        return x + skip if self.skip_gates is None else torch.lerp(skip, x, self.skip_gates[row].sigmoid())
 
-    def forward(self, ids):
+    def visits(self, x, ve, cache):
+        """The stream after all visits of blocks: its lanes, one or two."""
+        config, order = self.config, block_order(self.config, loops_in_use(self.config))
+        encoder, skips, lanes, x0, first_v, visit = len(order) // 2, [], [x], x, None, 0
+        for entry, i in enumerate(order):
+            if entry >= encoder and 0 < config.parallel_start_layer <= i and len(lanes) == 1:
+                lanes = lanes * 2
+            skip = skips.pop() if entry >= encoder and skips else None
+            if len(lanes) == 2 and i < config.parallel_start_layer:
+                continue  # nothing reads its output
+            if skip is not None:
+                lanes[0] = self.add_skip(lanes[0], skip, entry - encoder)
+            values = ve * self.ve_layer_scales[self.ve_layers.index(i)] if i in self.ve_layers else 0
+            context, block = (values, first_v, cache, visit), self.blocks[i]
+            if len(lanes) == 2:
+                lambdas = self.parallel_resid_lambdas[i], self.parallel_post_lambdas[i]
+                lanes, first_v = block.in_lanes(lanes, x0, *lambdas, *context)
+            else:
+                lanes[0], first_v = block(lanes[0], x0, *context)
+            if config.unet_skips and entry < encoder:
+                skips.append(lanes[0])
+            visit += 1
+        return lanes
+
+    def final_states(self, ids, cache):
+        known = 0 if cache is None else cache.get_seq_length()
+        if known >= ids.shape[1]:
+            raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, those before too")
+        ve = self.ve_shared(ids[:, known:]) if self.ve_layers else None
+        lanes = self.visits(self.embed(ids)[:, known:], ve, cache)
+        lane = {"mean": sum(lanes) / len(lanes), "attn": lanes[0], "mlp": lanes[-1]}
+        return rms_norm(lane[self.config.parallel_final_lane])
+
+    def forward(self, ids, cache=None):
         head = self.tok_emb.weight if self.lm_head is None else self.lm_head.weight
-        z = F.linear(self.final_states(ids), head).float()
+        z = F.linear(self.final_states(ids, cache), head).float()
         return self.config.logit_softcap * torch.tanh(z / self.config.logit_softcap)
 
 
 class TrainGptConfig(PretrainedConfig):
     model_type = "train_gpt"
-    attribute_map = {"hidden_size": "model_dim", "num_hidden_layers": "num_layers",
-                     "num_attention_heads": "num_heads", "num_key_value_heads": "num_kv_heads",
-                     "max_position_embeddings": "train_seq_len"}
+    attribute_map = {"hidden_size": "model_dim", "num_attention_heads": "num_heads",
+                     "num_key_value_heads": "num_kv_heads", "max_position_embeddings": "train_seq_len"}
+
+    @property
+    def num_hidden_layers(self):
+        """Visits of blocks: a cache has keys and values of each."""
+        return len(block_order(self, loops_in_use(self)))
 
 
 class TrainGptForCausalLM(PreTrainedModel, GenerationMixin):
@@ -246,13 +347,16 @@ class TrainGptForCausalLM(PreTrainedModel, GenerationMixin):
     def get_input_embeddings(self):
         return self.model.tok_emb
 
-    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, **_):
-        return {"input_ids": input_ids, "attention_mask": attention_mask}
+    def prepare_inputs_for_generation(self, input_ids, attention_mask=None, past_key_values=None, cache=None, **_):
+        """All ids: the embedding of a token reads the one before, too."""
+        cache = past_key_values if cache is None else cache
+        return {"input_ids": input_ids, "attention_mask": attention_mask, "cache": cache}
 
-    def forward(self, input_ids, attention_mask=None, labels=None, **_):
-        """labels: the input_ids, of which each is the target of the one before; -100 is no target."""
+    def forward(self, input_ids, attention_mask=None, labels=None, cache=None, **_):
+        """labels: the input_ids, of which each is the target of the one before; -100 is no target. cache: has the
+        keys and values of the first input_ids; logits are those of the others."""
         if attention_mask is not None and not attention_mask[:, 0].all():
             raise ValueError("rows padded on the left: expected padding on the right, or rows of one length")
-        logits = self.model(input_ids)
+        logits = self.model(input_ids, cache)
         loss = None if labels is None else F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
         return CausalLMOutput(loss=loss, logits=logits)

@@ -1,11 +1,14 @@
-"""The GPT of both recipes, its parts present or not by the settings."""
+"""The GPT of the three recipes, its parts present or not by the settings."""
+import itertools
 import math
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from peer.block import Block, Rotary, linear, rms_norm
+from peer.attention import Rotary, linear, rms_norm
+from peer.block import Block
+from peer.settings import row_length, visited_blocks
 
 
 class ProjectedTable(nn.Module):
@@ -48,7 +51,7 @@ class GPT(nn.Module):
     def __init__(self, s, compute_dtype):
         super().__init__()
         self.compute_dtype = compute_dtype
-        self.layers, self.softcap = s.NUM_LAYERS, s.LOGIT_SOFTCAP
+        self.s, self.layers, self.softcap = s, s.NUM_LAYERS, s.LOGIT_SOFTCAP
         dim, layers = s.MODEL_DIM, s.NUM_LAYERS
         kv_dim = s.NUM_KV_HEADS * (dim // s.NUM_HEADS)
         hidden = int(s.MLP_MULT * dim)
@@ -57,26 +60,35 @@ class GPT(nn.Module):
         self.mlp_up_bank = nn.Parameter(torch.zeros(layers, hidden, dim))
         self.mlp_down_bank = nn.Parameter(torch.zeros(layers, dim, hidden))
         self.tok_emb = nn.Embedding(s.VOCAB_SIZE, dim)
-        self.bigram = self.smear = self.skip_weights = self.ve_shared = self.lm_head = None
+        self.bigram = self.smear = self.ve_shared = self.lm_head = None
+        self.skip_weights = self.skip_gates = self.smear_gate = None
         if s.BIGRAM_VOCAB_SIZE:
             self.bigram = ProjectedTable(s.BIGRAM_VOCAB_SIZE, s.BIGRAM_DIM, dim, 0.05)
         if s.SMEAR_GATE:
             self.smear = Smear(dim)
         if s.UNET_SKIPS:
-            self.skip_weights = nn.Parameter(torch.ones(layers // 2, dim))
-        self.rotary = Rotary(s)
+            skips = len(visited_blocks(s, recurrent=True)) // 2
+            self.skip_weights = nn.Parameter(torch.ones(skips, dim))
+            if s.SKIP_GATES_ENABLED:
+                self.skip_gates = nn.Parameter(torch.zeros(skips, dim))
+        if s.PARALLEL_START_LAYER:
+            self.parallel_post_lambdas = nn.Parameter(torch.ones(layers, 2, 2))
+            self.parallel_resid_lambdas = nn.Parameter(torch.full((layers, 2), 1.1))
+        self.rotary = Rotary(s, row_length(s))
         self.blocks = nn.ModuleList(Block(s, layer) for layer in range(layers))
         self.ve_layers = [int(i) for i in s.VE_LAYERS.split(",")] if s.VE_ENABLED else []
         if self.ve_layers:
             self.ve_shared = ProjectedTable(s.VOCAB_SIZE, s.VE_DIM, kv_dim, 0.1, std=0.01)
             self.ve_layer_scales = nn.ParameterList(torch.ones(1) for _ in self.ve_layers)
         if not s.TIE_EMBEDDINGS:
-            # Starts at zero in both recipes; the record's draws it all the same.
+            # Starts at zero in all recipes; those of the records draw it all the same.
             shape = dict(in_features=dim, out_features=s.VOCAB_SIZE, bias=False)
-            speedrun = s.VALUE_RESIDUAL == "blend"
             self.lm_head = (
-                nn.utils.skip_init(nn.Linear, **shape) if speedrun else nn.Linear(**shape)
+                nn.utils.skip_init(nn.Linear, **shape) if s.RECIPE == "speedrun" else nn.Linear(**shape)
             )
+        if s.SMEAR_GATE_ENABLED:
+            self.smear_gate = nn.Linear(s.GATE_WINDOW, 1, bias=False)
+            self.smear_lambda = nn.Parameter(torch.zeros(1))
         self.init_weights(s)
         if compute_dtype == torch.bfloat16:
             for module in self.modules():
@@ -85,17 +97,22 @@ class GPT(nn.Module):
 
     @torch.no_grad()
     def init_weights(self, s):
-        record = s.VALUE_RESIDUAL != "blend"
-        if self.lm_head is not None:
-            self.lm_head.weight.zero_()
+        for module in (self.lm_head, self.smear_gate):
+            if module is not None:
+                module.weight.zero_()
         if s.TIE_EMBEDDINGS:
             nn.init.normal_(self.tok_emb.weight, std=s.TIED_EMBED_INIT_STD)
-        for q, k, v, out, up, down in self.layer_weights(torch.float32):
-            for weight in (q, k, v, up) if record else (q, k, v, out, up, down):
-                if record:
-                    nn.init.orthogonal_(weight)
-                else:
-                    nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+        speedrun = s.RECIPE == "speedrun"
+        layers = self.layer_weights(torch.float32)
+        drawn = [(q, k, v, out, up, down) if speedrun else (q, k, v, up) for q, k, v, out, up, down in layers]
+        if s.RECIPE == "last_record":
+            drawn = [layer[:3] for layer in drawn] + [layer[3:] for layer in drawn]
+        for weight in itertools.chain.from_iterable(drawn):
+            if speedrun:
+                nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+            else:
+                nn.init.orthogonal_(weight)
+        for _, _, _, out, _, down in layers:
             out.zero_()
             down.zero_()
         for table in (self.bigram, self.ve_shared):
@@ -115,30 +132,58 @@ class GPT(nn.Module):
         n = self.layers
         return [(qo[i], kv[i], kv[n + i], qo[n + i], up[i], down[i]) for i in range(n)]
 
-    def forward(self, inputs, targets):
-        dtype = self.compute_dtype
-        x = self.tok_emb(inputs).to(dtype)
+    def embed(self, ids):
+        x = self.tok_emb(ids).to(self.compute_dtype)
         if self.bigram is not None:
-            rows = bigram_rows(inputs, self.bigram.embed.num_embeddings)
-            x = x + self.bigram(rows, dtype)
+            rows = bigram_rows(ids, self.bigram.embed.num_embeddings)
+            x = x + self.bigram(rows, self.compute_dtype)
+        if self.smear_gate is not None:
+            x = self.gated_smear(x, ids)
         x = rms_norm(x)
-        if self.smear is not None:
-            x = self.smear(x)
-        x0, first_v, skips = x, None, []
+        return x if self.smear is None else self.smear(x)
+
+    def gated_smear(self, x, ids):
+        """Adds to a token a share of the one before, by a gate on its first channels, within a document."""
+        gate = linear(x[..., : self.s.GATE_WINDOW], self.smear_gate.weight).sigmoid()
+        share = self.smear_lambda.to(x.dtype) * gate * (ids != self.s.BOS_ID).unsqueeze(-1)
+        return x + share * F.pad(x[:, :-1], (0, 0, 1, 0))
+
+    def with_skip(self, x, skip, row):
+        weighted = self.skip_weights[row].to(x.dtype) * skip
+        if self.skip_gates is None:
+            return x + weighted
+        return torch.lerp(weighted, x, self.skip_gates[row].sigmoid().to(x.dtype))
+
+    def forward(self, inputs, targets, bounds, recurrent):
+        """inputs, targets [B, T] → the mean loss. bounds: those of the segments of the only row, or None.
+        recurrent: whether the looped blocks run more than once."""
+        dtype = self.compute_dtype
+        x = x0 = self.embed(inputs)
+        second, first_v, skips = None, None, []  # second: of two lanes, of which x is then the first
         values = self.ve_shared(inputs, dtype) if self.ve_shared is not None else None
-        weights, half = self.layer_weights(dtype), self.layers // 2
-        for i, block in enumerate(self.blocks):
-            if self.skip_weights is not None and i >= half and skips:
-                x = x + self.skip_weights[i - half].to(dtype) * skips.pop()
+        weights, order = self.layer_weights(dtype), visited_blocks(self.s, recurrent)
+        encoder = len(order) // 2
+        for entry, i in enumerate(order):
+            if second is None and entry >= encoder and 0 < self.s.PARALLEL_START_LAYER <= i:
+                second = x
+            if self.skip_weights is not None and entry >= encoder and skips:
+                x = self.with_skip(x, skips.pop(), entry - encoder)
             value_embedding = None
             if i in self.ve_layers:
                 scale = self.ve_layer_scales[self.ve_layers.index(i)]
                 value_embedding = values * scale.to(dtype)
-            x, own_v = block(x, x0, weights[i], self.rotary, value_embedding, first_v)
+            context = self.rotary, bounds, value_embedding, first_v
+            if second is None:
+                x, own_v = self.blocks[i](x, x0, weights[i], *context)
+            else:
+                lambdas = self.parallel_resid_lambdas[i], self.parallel_post_lambdas[i]
+                (x, second), own_v = self.blocks[i].in_lanes((x, second), x0, weights[i], lambdas, *context)
             if first_v is None:
                 first_v = own_v
-            if i < half:
+            if entry < encoder:
                 skips.append(x)
+        if second is not None:
+            x = (x + second) / 2
         head = self.tok_emb.weight if self.lm_head is None else self.lm_head.weight
         logits = linear(rms_norm(x), head).flatten(0, 1)
         logits = self.softcap * torch.tanh(logits / self.softcap)

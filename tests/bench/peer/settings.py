@@ -5,14 +5,20 @@ import os
 import pathlib
 import sys
 
+AUTO = "auto"
 DEFAULTS = {
     # data and run
     "DATA_PATH": "./data/datasets/fineweb10B_sp1024",
     "LOADER_ORDER": "stream",
+    "DOCUMENT_ATTENTION": AUTO,
+    "SEGMENT_LIMIT": AUTO,
+    "BOS_ID": AUTO,
     "SEED": 1337,
     "INIT_FROM": "",
     "ITERATIONS": 20000,
     "WARMDOWN_ITERS": 3500,
+    "WARMDOWN_FRAC": AUTO,
+    "MIN_LR": 0.0,
     "TRAIN_BATCH_TOKENS": 786432,
     "TRAIN_SEQ_LEN": 2048,
     "GRAD_ACCUM_STEPS": 0,
@@ -30,6 +36,7 @@ DEFAULTS = {
     "TIE_EMBEDDINGS": True,
     "ROPE_BASE": 1e4,
     "ROPE_DIMS": 16,
+    "ROPE_YARN": AUTO,
     "LOGIT_SOFTCAP": 30.0,
     "QK_GAIN_INIT": 1.5,
     "BIGRAM_VOCAB_SIZE": 2048,
@@ -44,6 +51,17 @@ DEFAULTS = {
     "SMEAR_GATE": True,
     "LAYER_SCALES": True,
     "RESID_MIX": "vector",
+    "RECIPE": AUTO,
+    "NUM_LOOPS": 0,
+    "LOOP_START": 3,
+    "LOOP_END": 5,
+    "ENABLE_LOOPING_AT": 0.35,
+    "PARALLEL_START_LAYER": 0,
+    "SKIP_GATES_ENABLED": False,
+    "SMEAR_GATE_ENABLED": False,
+    "GATE_WINDOW": 12,
+    "SPARSE_ATTN_GATE_ENABLED": False,
+    "SPARSE_ATTN_GATE_SCALE": 1.0,
     # optimizer
     "EMBED_LR": 0.6,
     "HEAD_LR": 0.008,
@@ -55,44 +73,103 @@ DEFAULTS = {
     "MUON_MOMENTUM_WARMUP_START": 0.92,
     "MUON_MOMENTUM_WARMUP_STEPS": 1500,
     "MUON_BACKEND_STEPS": 5,
+    "MUON_COEFFICIENTS": "quintic",
+    "MUON_ROW_NORMALIZE": False,
     "MUON_WD": 0.04,
     "ADAM_WD": 0.04,
+    "EMBED_WD": AUTO,
     "BETA1": 0.9,
     "BETA2": 0.95,
     "ADAM_EPS": 1e-8,
     "GRAD_CLIP_NORM": 0.3,
     "EMA_ENABLED": True,
     "EMA_DECAY": 0.997,
-    # refused when set
-    "DTG_ENABLED": False,
-    "GATED_ATTENTION": False,
-    "MTP_NUM_HEADS": 0,
-    "QAT_ENABLED": False,
+}
+# Settings that this script has with these values alone.
+FIXED = {
+    "DTG_ENABLED": "0",
+    "GATED_ATTENTION": "0",
+    "GATED_ATTN_ENABLED": "0",
+    "ATTN_OUT_GATE_ENABLED": "0",
+    "SPARSE_ATTN_GATE_INIT_STD": "0",
+    "PARALLEL_FINAL_LANE": "mean",
+    "MTP_NUM_HEADS": "0",
+    "QAT_ENABLED": "0",
 }
 
 
+def value_of(text, kind):
+    return text in ("1", "true") if kind is bool else kind(text)
+
+
+def read_texts(path):
+    """{NAME: value} of a file of NAME=value."""
+    lines = pathlib.Path(path).read_text().splitlines()
+    pairs = (line.split("=", 1) for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
 def read_settings(path):
-    texts = {}
-    if path:
-        for line in pathlib.Path(path).read_text().splitlines():
-            if line.strip() and not line.lstrip().startswith("#"):
-                name, value = line.split("=", 1)
-                texts[name.strip()] = value.strip()
-    texts.update((name, os.environ[name]) for name in DEFAULTS if name in os.environ)
+    texts = read_texts(path) if path else {}
+    texts.update((name, os.environ[name]) for name in [*DEFAULTS, *FIXED] if name in os.environ)
+    return settings_of(texts)
+
+
+def settings_of(texts):
+    """Of {NAME: value}, with nothing left on auto. Names that this script does not know have no effect on it."""
+    for name, value in FIXED.items():
+        if texts.get(name, value) != value:
+            sys.exit(f"{name}={texts[name]} is not in this script")
     settings = argparse.Namespace(**DEFAULTS)
     for name, default in DEFAULTS.items():
         if name not in texts:
             continue
-        text = texts[name]
-        value = text in ("1", "true") if isinstance(default, bool) else type(default)(text)
-        setattr(settings, name, value)
-    for name in ("DTG_ENABLED", "GATED_ATTENTION", "MTP_NUM_HEADS", "QAT_ENABLED"):
-        if getattr(settings, name):
-            sys.exit(f"{name} is not in this script")
-    if settings.VALUE_RESIDUAL not in ("0", "blend"):
-        sys.exit(f"VALUE_RESIDUAL={settings.VALUE_RESIDUAL} is not in this script")
+        setattr(settings, name, value_of(texts[name], type(default)))
+    resolve(settings)
+    for name, values in (("VALUE_RESIDUAL", ("0", "blend")), ("ROPE_YARN", (AUTO, "0"))):
+        if getattr(settings, name) not in values:
+            sys.exit(f"{name}={getattr(settings, name)} is not in this script")
     return settings
+
+
+def resolve(s):
+    """What train_gpt's auto stands for, as numbers; where there is a tokenizer, BOS_ID is not read from it."""
+    last_record = s.MUON_COEFFICIENTS == "polar_express"
+    of_auto = {
+        "RECIPE": "speedrun" if s.VALUE_RESIDUAL == "blend" else "last_record" if last_record else "record",
+        "DOCUMENT_ATTENTION": s.LOADER_ORDER == "documents",
+        "SEGMENT_LIMIT": s.TRAIN_SEQ_LEN,
+        "BOS_ID": 50256 if s.VOCAB_SIZE > 50256 else 1,
+        "EMBED_WD": s.ADAM_WD,
+        "WARMDOWN_FRAC": s.WARMDOWN_ITERS / max(s.ITERATIONS, 1),
+    }
+    for name, value in of_auto.items():
+        text = getattr(s, name)
+        setattr(s, name, value if text == AUTO else value_of(text, type(value)))
+    s.SEGMENT_LIMIT = s.SEGMENT_LIMIT or row_length(s)
+    if s.NUM_LOOPS and 0 < s.PARALLEL_START_LAYER <= s.LOOP_END:
+        sys.exit("looped blocks in two lanes are not in this script")
+    if s.DOCUMENT_ATTENTION and s.LOADER_ORDER != "documents":
+        sys.exit("DOCUMENT_ATTENTION=1 without LOADER_ORDER=documents is not in this script")
 
 
 def micro_batches(s):
     return s.GRAD_ACCUM_STEPS or 8
+
+
+def row_length(s):
+    """Tokens of a row: in the documents order a micro-batch is one."""
+    return s.TRAIN_BATCH_TOKENS // micro_batches(s) if s.LOADER_ORDER == "documents" else s.TRAIN_SEQ_LEN
+
+
+def visited_blocks(s, recurrent):
+    """Blocks in the order of their visits; the first half of these are the encoder, which pushes the skips."""
+    blocks = list(range(s.NUM_LAYERS))
+    if not recurrent or s.NUM_LOOPS == 0:
+        return blocks
+    begin, end = s.LOOP_START, s.LOOP_END + 1
+    return blocks[:begin] + blocks[begin:end] * (s.NUM_LOOPS + 1) + blocks[end:]
+
+
+def is_recurrent(s, step):
+    return s.NUM_LOOPS > 0 and step / s.ITERATIONS >= s.ENABLE_LOOPING_AT

@@ -1,11 +1,13 @@
-"""Training tokens in train_gpt's order: from shards, or the very stream of synthetic:zipf."""
+"""Training tokens in train_gpt's order: from shards, or the very tokens of synthetic:zipf and
+synthetic:documents."""
+import functools
 import pathlib
 import sys
 
 import numpy as np
 import torch
 
-from peer.settings import micro_batches
+from peer.settings import micro_batches, row_length
 
 
 class Shards:
@@ -56,13 +58,16 @@ class ZipfTokens:
 
     lengths = [10_000_000_000]
 
-    def __init__(self, vocabulary, seed):
+    def __init__(self, vocabulary, seed, without=-1):
+        """without: an id that is none of them."""
         self.key = key_of(seed, "train")
         ids = np.arange(vocabulary)
         draws = splitmix64(key_of(seed, "ids"), np.arange(vocabulary + 1)) >> np.uint64(32)
         for i in range(vocabulary, 1, -1):
             other = int(draws[i]) * i >> 32
             ids[[i - 1, other]] = ids[[other, i - 1]]
+        ids = ids[ids != without]
+        vocabulary = len(ids)
         shares = 1 / (np.arange(vocabulary) + 3.0)
         # A running sum, whose last bits are those of a loop.
         shares = (shares * (vocabulary / np.cumsum(shares)[-1])).tolist()
@@ -90,6 +95,34 @@ class ZipfTokens:
         return np.where(below, self.below[column], self.above[column])
 
 
+class Documents(ZipfTokens):
+    """synthetic:documents token for token: BOS at the beginning of documents of log-normal length."""
+
+    BLOCK = 1 << 20  # tokens that begin with a document
+
+    def __init__(self, vocabulary, seed, bos_id):
+        super().__init__(vocabulary, seed, without=bos_id)
+        self.documents_key, self.bos_id = key_of(seed, "train documents"), bos_id
+
+    @functools.lru_cache(maxsize=2)
+    def begins(self, block):
+        """Where the documents of a block begin, from its first token on."""
+        key = splitmix64(self.documents_key, block)
+        bits = splitmix64(key, np.arange(self.BLOCK)).reshape(-1, 2)  # of each of more documents than fit
+        radius, turn = (((bits >> np.uint64(11)).astype(np.float64) + 1) * 2.0**-53).T
+        normal = np.sqrt(-2 * np.log(radius)) * np.cos(2 * np.pi * turn)  # Box and Muller
+        lengths = np.maximum(2, np.rint(500 * np.exp(1.14 * normal)).astype(np.int64))
+        begins = np.cumsum(lengths) - lengths
+        return begins[begins < self.BLOCK]
+
+    def read(self, begin, count):
+        tokens = super().read(begin, count)
+        position = np.arange(begin, begin + count) % self.lengths[0]
+        for block in np.unique(position // self.BLOCK):
+            tokens[np.isin(position, self.begins(int(block)) + block * self.BLOCK)] = self.bos_id
+        return tokens
+
+
 def stream_order(source, tokens):
     begin = 0
     while True:
@@ -109,21 +142,60 @@ def strided_order(source, tokens, repeat_first):
                 offset += tokens
 
 
+def documents_order(source, tokens, bos_id):
+    """Rows from each shard's first document on; what is left of it beside whole rows is dropped."""
+    starts = np.cumsum([0] + source.lengths).tolist()
+    while True:
+        for start, length in zip(starts, source.lengths):
+            offset = first_document(source, start, length, bos_id)
+            while offset + tokens + 1 <= length:
+                yield source.read(start + offset, tokens + 1)
+                offset += tokens + 1
+
+
+def first_document(source, start, length, bos_id):
+    found = np.flatnonzero(source.read(start, min(length, 1 << 20)) == bos_id)
+    if not len(found):
+        sys.exit(f"no document begins (BOS_ID={bos_id}) in the first 2^20 tokens of a shard")
+    return int(found[0])
+
+
+def segment_bounds(inputs, bos_id, limit):
+    """[n + 1] int32 of a row: where its segments begin, at each BOS and every `limit` tokens from there, and its
+    end, again and again up to a multiple of 256 segments: seldom another shape, for which all is compiled anew."""
+    begins = np.union1d([0], np.flatnonzero(inputs == bos_id))
+    ends = np.append(begins[1:], len(inputs))
+    starts = np.concatenate([np.arange(begin, end, limit) for begin, end in zip(begins, ends)])
+    empty = -len(starts) % 256 + 1
+    return np.append(starts, np.full(empty, len(inputs))).astype(np.int32)
+
+
 def open_source(s):
+    if s.DATA_PATH == "synthetic:documents":
+        return Documents(s.VOCAB_SIZE, s.SEED, s.BOS_ID)
     if s.DATA_PATH == "synthetic:zipf":
         return ZipfTokens(s.VOCAB_SIZE, s.SEED)
     return Shards(s.DATA_PATH)
 
 
 def batches(s, source, device):
-    """Endless micro-batches from the beginning: inputs and targets [B, T]."""
+    """Endless micro-batches from the beginning: inputs and targets [B, T], and the bounds of the only row's
+    segments or None."""
     tokens = s.TRAIN_BATCH_TOKENS // micro_batches(s)
     if s.LOADER_ORDER == "stream":
         order = stream_order(source, tokens)
+    elif s.LOADER_ORDER == "documents":
+        order = documents_order(source, tokens, s.BOS_ID)
     else:
         order = strided_order(source, tokens, s.RECORD_QUIRKS)
-    for row in order:
-        row = torch.from_numpy(row)
-        if device.type == "cuda":
-            row = row.pin_memory().to(device, non_blocking=True)
-        yield row[:-1].view(-1, s.TRAIN_SEQ_LEN), row[1:].view(-1, s.TRAIN_SEQ_LEN)
+
+    def on_device(array):
+        tensor = torch.from_numpy(array)
+        return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
+
+    for tokens in order:
+        bounds = None
+        if s.DOCUMENT_ATTENTION:
+            bounds = on_device(segment_bounds(tokens[:-1], s.BOS_ID, s.SEGMENT_LIMIT))
+        row = on_device(tokens)
+        yield row[:-1].view(-1, row_length(s)), row[1:].view(-1, row_length(s)), bounds

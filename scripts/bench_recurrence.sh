@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# usage: scripts/bench_recurrence.sh [--preset NAME] [--rounds N] [--steps N] [--no-peer]
+#
+# configs/record_1061.env, or another preset with recurrence, on one GPU and synthetic documents, before its
+# recurrence and in it from the first step on: train_gpt in bf16, with ACTIVATION_RECOMPUTE=light and with FP8=1
+# beside the same model under torch.compile (tests/bench/torch_compile_peer.py) in bf16, in turns. Of each
+# the median of N steps (14) after the first four, peak memory, and the seconds from launch to the first step,
+# without a warm-up before it; the table is the last that is printed. About seven minutes a round, half of
+# them the peer's compilation. Logs and the table go to $OUT (logs/bench_recurrence).
+#
+# Without a GPU a tiny model runs instead: it shows that the script works, not how fast anything is.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+# shellcheck source=scripts/gpu_common.sh
+source scripts/gpu_common.sh
+
+preset=record_1061 rounds=1 steps=14 programs=(bf16 bf16_light) peer=(peer)
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) usage 0 ;;
+    --no-peer)
+      peer=()
+      shift
+      continue
+      ;;
+    --preset | --rounds | --steps) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --preset) preset=$2 ;;
+    --rounds) rounds=$2 ;;
+    --steps) steps=$2 ;;
+    *) bad_argument "$1" ;;
+  esac
+  shift 2
+done
+require_presets "$preset"
+# Both programs read these; a constant learning rate, whatever the number of steps.
+export DATA_PATH=synthetic:documents WARMDOWN_FRAC=0 WARMDOWN_ITERS=0 COMPUTE_DTYPE=bf16
+peer_flags=()
+if have_gpu; then
+  need_gpu_and_build
+  programs+=(fp8)
+  export DEVICE=cuda VAL_BATCH_SIZE=65536 VAL_TOKENS=65536
+else
+  [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
+  say "no GPU: a tiny model on the CPU, without FP8 and torch.compile, whose times mean nothing"
+  export DEVICE=cpu COMPUTE_DTYPE=fp32 MODEL_DIM=32 NUM_HEADS=4 NUM_KV_HEADS=2 VOCAB_SIZE=512 ROPE_DIMS=4 MLP_MULT=2 \
+    TRAIN_SEQ_LEN=64 EVAL_SEQ_LEN=64 TRAIN_BATCH_TOKENS=1024 VAL_BATCH_SIZE=1024 VAL_TOKENS=1024
+  peer_flags=(--eager)
+fi
+programs+=("${peer[@]}")
+make_folders # in $work: discarded weights, and the peer's compile cache
+rm -f "$out"/*.jsonl "$out"/*.log "$out"/*.err
+failed=0
+
+# start PROGRAM NAME
+start() {
+  local fp8=0 recompute=0
+  case $1 in
+    peer)
+      TORCHINDUCTOR_CACHE_DIR=$work/inductor TRITON_CACHE_DIR=$work/triton timeout -k 10 400 "$python" \
+        tests/bench/torch_compile_peer.py "${peer_flags[@]}" --config "configs/$preset.env" --steps "$steps" --warmup 0 \
+        >"$out/$2.log" 2>"$out/$2.err" </dev/null
+      local code=$?
+      [[ $code == 0 ]] || {
+        say "FAIL $2 (exit $code)"
+        tail -n 5 "$out/$2.err"
+      }
+      printf '%4d s  %s\n' "$SECONDS" "$2"
+      return "$code"
+      ;;
+    fp8) fp8=1 ;;
+    bf16_light) recompute=light ;;
+  esac
+  measured_run "$2" --config "configs/$preset.env" --data-path "$DATA_PATH" --iterations "$steps" --warmup-steps 0 \
+    --fp8 "$fp8" --activation-recompute "$recompute"
+}
+
+for ((round = 1; round <= rounds; ++round)); do
+  for depth in before in; do
+    for program in "${programs[@]}"; do
+      # The share of the run from which on there is recurrence: never, or 0.
+      ENABLE_LOOPING_AT=$([[ $depth == in ]] && echo 0 || echo 2) start "$program" "$program.$depth.$round" || failed=1
+    done
+  done
+done
+"$python" tests/bench/recurrence_report.py "$out" | tee "$out/table.txt"
+exit "$failed"

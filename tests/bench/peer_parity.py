@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Compare the peer's last record with a reference, in fp32 on the CPU.
+
+    peer_parity.py CASE_DIR
+
+CASE_DIR has case.env and expected.json (train_loss by step from 1), and may have init.safetensors and
+step1_grads.safetensors (before clipping); defaults.env and data/ are beside it. The peer trains as many
+steps as expected.json has losses, from these weights on this data, and compares each loss, the gradient
+of the first step, tensor by tensor, and the sums of the weights that SEED draws. Exit status 1 where one is
+too far off.
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+import torch
+from safetensors.torch import load_file
+
+from peer.gpt import GPT
+from peer.settings import is_recurrent, read_texts, settings_of
+from torch_compile_peer import Trainer
+
+# Relative. Another order of summation moves a loss by 2e-7; the gradient of a query gain is what is left of
+# much larger terms.
+TOLERANCE, GRADIENT_TOLERANCE = 1e-6, 2e-5
+
+
+def case_settings(case, expected):
+    texts = read_texts(case.parent / "defaults.env") | read_texts(case / "case.env")
+    texts |= {"DATA_PATH": str(case.parent / "data"), "DEVICE": "cpu", "COMPUTE_DTYPE": "fp32"}
+    return settings_of(texts | {"INIT_FROM": str(case.parent / expected["init_from"] / "init.safetensors")})
+
+
+def initial_difference(s, sums):
+    """The worst of the sums of absolute values, among the tensors that SEED draws."""
+    torch.manual_seed(s.SEED)
+    drawn = GPT(s, torch.float32).state_dict()
+    own = {name: drawn[name].double().abs().sum().item() for name in sums}
+    return max(abs(own[name] - of["abs_sum"]) / max(of["abs_sum"], 1) for name, of in sums.items())
+
+
+def gradient_difference(trainer, reference):
+    """The worst tensor's, by norms."""
+    own = {name: torch.zeros_like(p) if p.grad is None else p.grad for name, p in trainer.model.named_parameters()}
+    return max(((own[name] - of).norm() / of.norm()).item() for name, of in reference.items())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", type=pathlib.Path)
+    case = parser.parse_args().case.resolve()
+    expected = json.loads((case / "expected.json").read_text())
+    losses = list(expected["train_loss"].values())
+    s = case_settings(case, expected)
+    ok = True
+
+    def report(what, difference, tolerance=TOLERANCE):
+        nonlocal ok
+        ok &= difference <= tolerance
+        print(f"{what}: worst relative difference {difference:.1e}, {'ok' if difference <= tolerance else 'FAIL'}")
+
+    if "init_seed" in expected:
+        report("initial weights", initial_difference(s, expected["init_seed"]))
+    gradients = case / "step1_grads.safetensors"
+    if gradients.exists():
+        trainer = Trainer(s, torch.device("cpu"), torch.float32, eager=True)
+        trainer.backward(is_recurrent(s, 0))
+        report("gradients of step 1", gradient_difference(trainer, load_file(gradients)), GRADIENT_TOLERANCE)
+    trainer = Trainer(s, torch.device("cpu"), torch.float32, eager=True)
+    own = trainer.train(len(losses))[0]
+    report(f"losses of {len(losses)} steps", max(abs(a - b) / b for a, b in zip(own, losses)))
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
