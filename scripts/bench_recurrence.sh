@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# usage: scripts/bench_recurrence.sh [--preset NAME] [--rounds N] [--steps N] [--no-peer]
+# usage: scripts/bench_recurrence.sh [--preset NAME] [--rounds N] [--steps N] [--programs "NAME ..."]
 #
 # configs/record_1061.env, or another preset with recurrence, on one GPU and synthetic documents, before its
 # recurrence and in it from the first step on: train_gpt in bf16, with ACTIVATION_RECOMPUTE=light and with FP8=1
 # beside the same model under torch.compile (tests/bench/torch_compile_peer.py) in bf16, in turns. Of each
 # the median of N steps (14) after the first four, peak memory, and the seconds from launch to the first step,
 # without a warm-up before it; the table is the last that is printed. About seven minutes a round, half of
-# them the peer's compilation. Logs and the table go to $OUT (logs/bench_recurrence).
+# them the peer's compilation; --programs picks some of bf16, bf16_light, fp8 and peer. Logs and the table go to
+# $OUT (logs/bench_recurrence).
 #
 # Without a GPU a tiny model runs instead: it shows that the script works, not how fast anything is.
 set -uo pipefail
@@ -16,30 +17,28 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-preset=record_1061 rounds=1 steps=14 programs=(bf16 bf16_light) peer=(peer)
+preset=record_1061 rounds=1 steps=14 programs=(bf16 bf16_light fp8 peer)
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --no-peer)
-      peer=()
-      shift
-      continue
-      ;;
-    --preset | --rounds | --steps) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
+    --preset | --rounds | --steps | --programs) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
     --preset) preset=$2 ;;
     --rounds) rounds=$2 ;;
     --steps) steps=$2 ;;
+    --programs) read -ra programs <<<"$2" ;;
     *) bad_argument "$1" ;;
   esac
   shift 2
 done
 require_presets "$preset"
+for program in "${programs[@]}"; do
+  [[ $program =~ ^(bf16|bf16_light|fp8|peer)$ ]] || die "no program '$program': expected bf16, bf16_light, fp8 or peer"
+done
 # Both programs read these; a constant learning rate, whatever the number of steps.
 export DATA_PATH=synthetic:documents WARMDOWN_FRAC=0 WARMDOWN_ITERS=0 COMPUTE_DTYPE=bf16
 peer_flags=()
 if have_gpu; then
   need_gpu_and_build
-  programs+=(fp8)
   export DEVICE=cuda VAL_BATCH_SIZE=65536 VAL_TOKENS=65536
 else
   [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
@@ -47,8 +46,8 @@ else
   export DEVICE=cpu COMPUTE_DTYPE=fp32 MODEL_DIM=32 NUM_HEADS=4 NUM_KV_HEADS=2 VOCAB_SIZE=512 ROPE_DIMS=4 MLP_MULT=2 \
     TRAIN_SEQ_LEN=64 EVAL_SEQ_LEN=64 TRAIN_BATCH_TOKENS=1024 VAL_BATCH_SIZE=1024 VAL_TOKENS=1024
   peer_flags=(--eager)
+  mapfile -t programs < <(printf '%s\n' "${programs[@]}" | grep -vx fp8)
 fi
-programs+=("${peer[@]}")
 make_folders # in $work: discarded weights, and the peer's compile cache
 rm -f "$out"/*.jsonl "$out"/*.log "$out"/*.err
 failed=0

@@ -7,9 +7,9 @@
 
 namespace tg {
 
-// As modeling_train_gpt.py reads it: the model's settings in lower case, train_seq_len, bos_id where
-// the smear gate reads it, and with ROPE_YARN=1 rope_longest, the row by which the base grew. Wants
-// BOS_ID as resolve_bos_id() leaves it.
+// As modeling_train_gpt.py reads it: the model's settings in lower case, train_seq_len, bos_id
+// where the smear gate reads it, and with ROPE_YARN=1 rope_longest, the row by which the base grew.
+// Wants BOS_ID as resolve_bos_id() leaves it.
 nlohmann::json hf_config(const Settings& settings);
 
 // Whether export or, of such a model, transformers wrote it.

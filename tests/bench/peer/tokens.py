@@ -193,9 +193,9 @@ def batches(s, source, device):
         tensor = torch.from_numpy(array)
         return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor
 
-    for tokens in order:
+    for ids in order:
         bounds = None
         if s.DOCUMENT_ATTENTION:
-            bounds = on_device(segment_bounds(tokens[:-1], s.BOS_ID, s.SEGMENT_LIMIT))
-        row = on_device(tokens)
+            bounds = on_device(segment_bounds(ids[:-1], s.BOS_ID, s.SEGMENT_LIMIT))
+        row = on_device(ids)
         yield row[:-1].view(-1, row_length(s)), row[1:].view(-1, row_length(s)), bounds
