@@ -32,8 +32,8 @@ struct HeadGateInputs {
 at::Tensor gated_heads(const at::Tensor& y_bthd, const HeadGateInputs& gate);
 
 // Whether exclusive attention's kernels compute the gate of heads like y's, in fp32: no bias, at
-// most 16 channels, and an x_gradient, with gradients or without, so that recomputation gives the
-// same bits.
+// most 16 channels and 1,024 weights, and an x_gradient, with gradients or without, so that
+// recomputation gives the same bits.
 bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_bthd);
 
 }  // namespace tg
