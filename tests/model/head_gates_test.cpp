@@ -1,15 +1,15 @@
 // Plans with the gates on attention's heads that plan.h has, against their formula in fp64.
+#include "tests/model/head_gates.h"
+
 #include <torch/csrc/autograd/autograd.h>
 
 #include "config/derived.h"
-#include "model/recipe.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/attention/xsa.h"
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/rms_norm.h"
-#include "tests/model/fixtures.h"
 
 namespace tg {
 namespace {
@@ -30,23 +30,6 @@ ModelConfig two_blocks() {
   config.xsa_last_n = 1;
   config.smear_gate = config.ve_enabled = config.unet_skips = false;
   return config;
-}
-
-Recipe gated(const ModelConfig& config, const Case& of) {
-  auto recipe = make_recipe(config);
-  const auto declare = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
-    recipe.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
-    return ParameterId{std::ssize(recipe.parameters) - 1};
-  };
-  const auto columns = of.gate.window == 0 ? config.model_dim : of.gate.window;
-  for (std::int64_t i = 0; i < config.num_layers; ++i) {
-    auto& gate = recipe.plan.blocks[static_cast<std::size_t>(i)].head_gate;
-    const auto name = "blocks." + std::to_string(i) + ".gate";
-    gate = of.gate;
-    gate.gate.weight = declare(name, {config.num_heads, columns});
-    if (of.bias) gate.gate.bias = declare(name + ".bias", {config.num_heads});
-  }
-  return recipe;
 }
 
 // The formula, of the same parameters.
@@ -109,7 +92,7 @@ class Formula {
 class HeadGates : public testing::TestWithParam<Case> {
  protected:
   HeadGates()
-      : recipe_(gated(config_, GetParam())),
+      : recipe_(test::gated(config_, GetParam().gate, GetParam().bias)),
         table_(make_parameters(recipe_.parameters, at::kDouble, at::kCPU)) {
     std::uint64_t seed = 1;
     for (const auto& row : table_.rows())

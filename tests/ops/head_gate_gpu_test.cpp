@@ -121,7 +121,8 @@ HeadGateInputs gate_of(const Case& c, const at::Tensor& x, const at::Tensor& wei
   return {.x = row_scale.defined() ? NormedInput::scaled_by_row(x, row_scale) : NormedInput(x),
           .weight = weight,
           .scale = c.scale,
-          .range = c.range};
+          .range = c.range,
+          .x_gradient = std::make_shared<HeadGateGradient>()};
 }
 
 // The result and the gradients of y, v, W and of the first channels of x.
@@ -129,8 +130,7 @@ Tensors by_kernels(const Case& c, at::ScalarType dtype) {
   auto in = inputs_of(c, dtype);
   for (auto& tensor : in) tensor = tensor.defined() ? tensor.to(test::kGpu) : tensor;
   for (const auto i : {0, 1, 3}) in[static_cast<std::size_t>(i)].set_requires_grad(true);
-  auto gate = gate_of(c, in[2], in[3], in[4]);
-  gate.x_gradient = std::make_shared<HeadGateGradient>();
+  const auto gate = gate_of(c, in[2], in[3], in[4]);
   const auto out = exclusive_attention(in[0], in[1], gate);
   const auto d = torch::autograd::grad({out}, {in[0], in[1], in[3]}, {in[5]});
   const auto& d_x = gate.x_gradient->of_x;
@@ -205,29 +205,35 @@ TEST_F(HeadGateEdgesGpu, TheInputMayBeAView) {
   const auto y = on_gpu({3, 5, 4, 64}, 1), v = on_gpu({3, 5, 2, 64}, 2);
   const auto weight = test::normal({4, 12}, 3, at::kFloat).to(test::kGpu);
   const auto rows = on_gpu({3, 9, kWidth}, 4);
+  const auto gated = [&](const at::Tensor& x, std::int64_t tokens) {
+    const HeadGateInputs gate{
+        .x = x, .weight = weight, .x_gradient = std::make_shared<HeadGateGradient>()};
+    EXPECT_TRUE(head_gate_kernels_support(gate, y));
+    return exclusive_attention(y.narrow(1, 0, tokens), v.narrow(1, 0, tokens), gate);
+  };
   const at::NoGradGuard no_grad;
   for (const auto& x :
        {rows.narrow(1, 2, 5), rows.narrow(1, 0, 5).transpose(0, 1).contiguous().transpose(0, 1),
-        rows.transpose(1, 2).contiguous().transpose(1, 2).narrow(1, 4, 5)}) {
-    const auto expected = exclusive_attention(y, v, {.x = x.contiguous(), .weight = weight});
-    EXPECT_TRUE(at::equal(exclusive_attention(y, v, {.x = x, .weight = weight}), expected));
-  }
+        rows.transpose(1, 2).contiguous().transpose(1, 2).narrow(1, 4, 5)})
+    EXPECT_TRUE(at::equal(gated(x, 5), gated(x.contiguous(), 5)));
   const auto one = rows.narrow(1, 3, 1);
-  EXPECT_TRUE(at::equal(
-      exclusive_attention(y.narrow(1, 0, 1), v.narrow(1, 0, 1), {.x = one, .weight = weight}),
-      exclusive_attention(y.narrow(1, 0, 1), v.narrow(1, 0, 1),
-                          {.x = one.contiguous(), .weight = weight})));
+  EXPECT_TRUE(at::equal(gated(one, 1), gated(one.contiguous(), 1)));
 }
 
-// What they do not compute runs as the reference: a bias, a wide window.
+// What they do not compute runs as the reference: a bias, a wide window, an input whose gradient
+// autograd carries.
 TEST_F(HeadGateEdgesGpu, OtherGatesRunAsTheReference) {
   const auto on_gpu = [](at::IntArrayRef sizes, std::uint64_t seed) {
     return test::normal(sizes, seed, at::kFloat).to(test::kGpu);
   };
   const auto y = on_gpu({1, 5, 4, 64}, 1), v = on_gpu({1, 5, 2, 64}, 2), x = on_gpu({1, 5, 40}, 3);
-  const HeadGateInputs biased{.x = x, .weight = on_gpu({4, 12}, 4), .bias = on_gpu({4}, 5)},
-      wide{.x = x, .weight = on_gpu({4, 17}, 4)};
-  for (const auto& gate : {biased, wide}) {
+  const auto past_autograd = std::make_shared<HeadGateGradient>();
+  const HeadGateInputs plain{.x = x, .weight = on_gpu({4, 12}, 4)};
+  auto biased = plain, wide = plain;
+  biased.x_gradient = wide.x_gradient = past_autograd;
+  biased.bias = on_gpu({4}, 5);
+  wide.weight = on_gpu({4, 17}, 4);
+  for (const auto& gate : {plain, biased, wide}) {
     EXPECT_FALSE(head_gate_kernels_support(gate, y));
     EXPECT_TRUE(test::is_close(exclusive_attention(y, v, gate),
                                gated_heads(exclusive_attention(y, v), gate), 1e-6, 1e-7));

@@ -22,8 +22,7 @@ bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_b
          weight.scalar_type() == at::kFloat && weight.is_contiguous() &&
          weight.size(1) <= cuda::kMaxGateWindow && weight.numel() <= cuda::kMaxGateWeights &&
          gate.x.form() != NormedForm::in_fp8 &&
-         gate.x.tensor().scalar_type() == y_bthd.scalar_type() &&
-         (gate.x_gradient || !at::GradMode::is_enabled());
+         gate.x.tensor().scalar_type() == y_bthd.scalar_type() && gate.x_gradient;
 }
 
 }  // namespace tg

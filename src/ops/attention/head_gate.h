@@ -31,8 +31,9 @@ struct HeadGateInputs {
 // gate is computed in x's dtype, from the bias on in the bias's, and rounded to y's.
 at::Tensor gated_heads(const at::Tensor& y_bthd, const HeadGateInputs& gate);
 
-// Whether exclusive attention's kernels compute the gate of heads like y's, in fp32, as autograd is
-// now: no bias, at most 16 channels, and with gradients an x_gradient.
+// Whether exclusive attention's kernels compute the gate of heads like y's, in fp32: no bias, at
+// most 16 channels and 1,024 weights, and an x_gradient, with gradients or without, so that
+// recomputation gives the same bits.
 bool head_gate_kernels_support(const HeadGateInputs& gate, const at::Tensor& y_bthd);
 
 }  // namespace tg

@@ -102,8 +102,10 @@ __global__ void __launch_bounds__(kHeadThreads, gated ? kGatedBackwardBlocks : 0
   extern __shared__ float gate_sums[];  // [kHeadWarps, heads·window]
   const int gate_columns = gated ? shape.heads * in.gate.window : 0;
   float* const warp_sums = gate_sums + threadIdx.x / kWarp * gate_columns;
-  for (int i = threadIdx.x; i < kHeadWarps * gate_columns; i += kHeadThreads) gate_sums[i] = 0;
-  if constexpr (gated) __syncthreads();
+  if constexpr (gated) {
+    for (int i = threadIdx.x; i < kHeadWarps * gate_columns; i += kHeadThreads) gate_sums[i] = 0;
+    __syncthreads();
+  }
   for (int token = grid_warp_index(); token < shape.tokens; token += num_grid_warps()) {
     float* const delta = delta_of(row_delta, shape.heads, token);
     const std::conditional_t<gated, TokenGate<T, lanes>, NoGate> gate(in.gate, token);
@@ -118,17 +120,21 @@ __global__ void __launch_bounds__(kHeadThreads, gated ? kGatedBackwardBlocks : 0
         const P py = load_head<T>(in.y, token, head, lane.offset, in_bounds);
         const P pd = load_head<T>(d_out, token, head, lane.offset, in_bounds);
         const float s = unit.project(py), g = unit.project(pd);
-        float share = 1, d_share = 0;
-        if (gated || delta != nullptr) d_share = warp_sum<lanes>(dot(py, pd)) - s * g;
+        float share = 1;
+        const auto d_share = [&] { return warp_sum<lanes>(dot(py, pd)) - s * g; };
+        const auto store_delta = [&](float y_dy) {
+          if (in_bounds && lane.index == 0) delta[std::int64_t{head} * row_delta.padded_len] = y_dy;
+        };
         if constexpr (gated) {
           const auto weights = gate.weights(head, has_head);
-          const float sigmoid = gate.sigmoid(weights);
+          const float sigmoid = gate.sigmoid(weights), d = d_share();
           share = in.gate.range * sigmoid;
-          d_gate.add(gate, weights, d_share * in.gate.scale * share * (1 - sigmoid), head, has_head,
+          d_gate.add(gate, weights, d * in.gate.scale * share * (1 - sigmoid), head, has_head,
                      warp_sums);
+          if (delta != nullptr) store_delta(share * d);
+        } else if (delta != nullptr) {
+          store_delta(d_share());
         }
-        if (delta != nullptr && in_bounds && lane.index == 0)
-          delta[std::int64_t{head} * row_delta.padded_len] = share * d_share;
         float result[P::size];
 #pragma unroll
         for (int i = 0; i < P::size; ++i) {
