@@ -240,12 +240,15 @@ class Fp8CopiesGpu : public OnHopper<> {
 TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
   // A warp with two and three packs of a row, a block per row; partial packs.
   for (const std::int64_t width : {16, 512, 528, 768, 1024, 2048}) {
-    for (const auto& [mixed, skips, form] : {std::tuple{true, true, NormedForm::written},
-                                             {true, false, NormedForm::scaled_by_row},
-                                             {true, false, NormedForm::in_fp8},
-                                             {false, false, NormedForm::in_fp8},
-                                             {false, false, NormedForm::written}}) {
-      SCOPED_TRACE(fmt::format("{} {} {} {}", width, mixed, skips, static_cast<int>(form)));
+    for (const auto& [mixed, skips, gated, form] :
+         {std::tuple{true, true, false, NormedForm::written},
+          {true, true, true, NormedForm::in_fp8},
+          {true, false, false, NormedForm::scaled_by_row},
+          {true, false, false, NormedForm::in_fp8},
+          {false, false, false, NormedForm::in_fp8},
+          {false, false, false, NormedForm::written}}) {
+      SCOPED_TRACE(
+          fmt::format("{} {} {} {} {}", width, mixed, skips, gated, static_cast<int>(form)));
       const std::int64_t rows = 1111;
       const auto vector = [&](std::uint64_t seed) {
         return matrix(1, width, seed)[0].to(at::kFloat);
@@ -256,10 +259,12 @@ TEST_F(Fp8CopiesGpu, OfTheResidualNormsOutputAndItsBranchsGradient) {
       test::ResidualChain chain{.x = matrix(rows, width, 1).set_requires_grad(true),
                                 .branch = branch,
                                 .skip = skips ? matrix(rows, width, 4) : at::Tensor(),
-                                .skip_weight = skips ? vector(5) : at::Tensor(),
+                                .skip_weight = skips && !gated ? vector(5) : at::Tensor(),
                                 .x0 = matrix(rows, width, 6),
                                 .mix = mixed ? at::stack({vector(7), vector(8)}) : at::Tensor(),
-                                .branch_gradient_scaling = gradient_scaling};
+                                .branch_gradient_scaling = gradient_scaling,
+                                .skip_shares = {}};
+      if (gated) chain.skip_shares = at::stack({vector(5), vector(9)});
       NormOptions norm{.scale = 0.5, .form = form, .rounding = scales ? Fp8Scaling() : y_scaling};
       const auto gradient_of = [&](const ResidualNorm& out) {
         torch::autograd::variable_list upstream{matrix(rows, width, 9), matrix(rows, width, 10)};

@@ -8,7 +8,6 @@
 #include "ops/norm/lanes_norm_kernel.h"
 #include "ops/norm/norm_outputs.h"
 #include "ops/norm/residual_norm_rows.h"
-#include "ops/norm/rms_norm.h"
 #include "ops/operands.h"
 
 namespace tg {
@@ -101,9 +100,9 @@ struct FusedLanesNorm : torch::autograd::Function<FusedLanesNorm> {
     const auto of = [&](std::size_t i) {
       return i < upstream.size() ? aligned_contiguous(upstream[i]) : at::Tensor();
     };
-    const auto dy0 = of(0), dy1 = of(1), dlane0 = of(2), dlane1 = of(3), dx0_later = of(4);
     // Accumulates into the later blocks' dx0 in place where nothing else holds it.
     const bool reuse = upstream.size() > 4 && is_sole_owner(upstream[4]);
+    const auto dy0 = of(0), dy1 = of(1), dlane0 = of(2), dlane1 = of(3), dx0_later = of(4);
 
     const auto rows = residual_norm_rows(in[0], call.norms[0].scale, call.norms[0].channels);
     const auto terms = pointers(in, call);
@@ -180,7 +179,7 @@ bool supported(const LaneTerms& of) {
 }
 
 NormedLanes fused(const LaneTerms& of, const std::array<NormOptions, 2>& norms) {
-  auto in = in_kernel_order(of);
+  const auto in = in_kernel_order(of);
   Call call{.lanes = of.lanes(),
             .norms = norms,
             .mix_gradient = of.mix.gradient,

@@ -80,14 +80,14 @@ struct LaneRows {
   }
 };
 
-// A copy that may be null, which Fp8Writer may not.
+// A copy that may be null, with a scale all the same, which Fp8Writer reads.
 template <bool copies>
 struct OptionalWriter {
   bool writes;
   Fp8Writer<copies> writer;
 
-  // `other`: has a scale where `copy` has none.
-  __device__ OptionalWriter(const Fp8Copy& copy) : writes(copy.values != nullptr), writer(copy) {}
+  __device__ explicit OptionalWriter(const Fp8Copy& copy)
+      : writes(copy.values != nullptr), writer(copy) {}
   template <typename PackT>
   __device__ void store(std::int64_t offset, const PackT& pack) {
     if (writes) writer.store(offset, pack);
@@ -96,7 +96,7 @@ struct OptionalWriter {
     if (writes) writer.end();
   }
 };
-// Fp8Writer reads the scale of every copy.
+// A null copy gets the other's scale.
 void give_scales(Fp8Copy& one, Fp8Copy& other) {
   if (one.values == nullptr) one.scale = other.scale;
   if (other.values == nullptr) other.scale = one.scale;
