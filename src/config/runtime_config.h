@@ -79,6 +79,7 @@ struct RuntimeConfig {
   std::string resume = "auto";
   Artifact artifact = Artifact::int6;
   bool record_quirks = false;
+  bool fused_ce_enabled = true;
   bool tensorboard = false;
 
   template <class Self, class Line>
@@ -146,6 +147,10 @@ struct RuntimeConfig {
          "quantised file written at the end");
     line("record_quirks", s.record_quirks, anything, role::frozen.compatibility(),
          "reproduce known bugs of the reference implementation, to compare losses with it");
+    line("fused_ce_enabled", s.fused_ce_enabled, anything,
+         role::free.compatibility().ineffective_if(
+             role::always, "has no effect: FUSED=0 turns all kernels off"),
+         "accepted and ignored: the loss is computed as the head's size allows");
     line("tensorboard", s.tensorboard, anything, role::free.of_rank(),
          "also write the scalars of metrics.jsonl for TensorBoard, in OUTPUT_DIR/tensorboard");
   }

@@ -1,6 +1,9 @@
 // Training passes with FP8 products, on the CPU by their reference.
 #include <fmt/format.h>
 
+#include <map>
+#include <string>
+
 #include "config/types/text.h"
 #include "model/gpt.h"
 #include "tests/model/fixtures.h"
@@ -194,6 +197,28 @@ TEST_F(Fp8Model, AScaleIsKeptByTheNameOfItsVisitAndMatrix) {
                   "visits.1.qkv", "visits.0.out", "visits.1.out", "head", "head.scaled_input"}));
     state[1].second.fill_(7);
     EXPECT_EQ(made.scales().select(1, 1).min().item<double>(), 7);
+  }
+}
+
+// So that the first step in recurrence does not round by guesses.
+TEST_F(Fp8Model, AVisitThatRecurrenceAddsBeginsWithTheScalesOfItsBlock) {
+  auto config = small_config();
+  config.num_layers = 3;
+  config.recurrence = {.num_loops = 1, .loop_start = 1, .loop_end = 1};
+  Made made(kAll, ActivationRecompute::off, /*has_fp8=*/true, config);
+  // Visits 0, 1, 1, 2 of the blocks; before recurrence the third of them is not there.
+  const auto state = made.model.fp8_scales().state();
+  std::map<std::string, at::Tensor> scales(state.begin(), state.end());
+  double number = 1;
+  for (const auto& [name, value] : state) value.fill_(number++);
+  made.model.inherit_fp8_scales(0, 1);
+  for (const char* kind : {"qkv", "out", "up", "down"}) {
+    const auto of = [&](int visit) {
+      return scales.at(fmt::format("fp8_scales.visits.{}.{}", visit, kind)).max().item<double>();
+    };
+    EXPECT_EQ(of(2), of(1)) << kind;
+    EXPECT_NE(of(3), of(2)) << kind;
+    EXPECT_NE(of(1), of(0)) << kind;
   }
 }
 
