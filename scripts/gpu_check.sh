@@ -103,7 +103,7 @@ run_gpu_tests() {
     # Not into a pipe that is closed at the first match: the program would be killed, and left out.
     [[ $("$binary" "$filter" --gtest_list_tests 2>/dev/null) == *$'\n  '* ]] || continue
     found=1
-    limited 120 "$binary" "$filter"
+    limited 300 "$binary" "$filter"
     row "$(basename "$binary")" \
       "$status, $(grep -oE '(PASSED|FAILED|SKIPPED) *\] [0-9]+ test' "$work/output" | tr -d ']' | xargs)"
   done < <(find build -name '*_tests' -type f -executable | LC_ALL=C sort)

@@ -148,8 +148,8 @@ struct RuntimeConfig {
     line("record_quirks", s.record_quirks, anything, role::frozen.compatibility(),
          "reproduce known bugs of the reference implementation, to compare losses with it");
     line("fused_ce_enabled", s.fused_ce_enabled, anything,
-         role::free.compatibility().ineffective_if(
-             role::always, "has no effect: FUSED=0 turns all kernels off"),
+         role::free.compatibility().ineffective_if(role::always,
+                                                   "has no effect: FUSED=0 turns all kernels off"),
          "accepted and ignored: the loss is computed as the head's size allows");
     line("tensorboard", s.tensorboard, anything, role::free.of_rank(),
          "also write the scalars of metrics.jsonl for TensorBoard, in OUTPUT_DIR/tensorboard");

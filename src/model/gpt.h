@@ -4,6 +4,7 @@
 // inside the model the sizes that it computes with (padding.h).
 #include <ATen/ATen.h>
 
+#include <cassert>
 #include <map>
 #include <string>
 #include <utility>
@@ -39,7 +40,10 @@ class Gpt {
   const Plan& plan() const { return plan_; }
 
   // Which of the plan's stages passes compute from now on; at first the last one.
-  void set_stage(std::int64_t stage) { stage_ = static_cast<std::size_t>(stage); }
+  void set_stage(std::int64_t stage) {
+    assert(stage >= 0 && stage < std::ssize(plan_.stages));
+    stage_ = static_cast<std::size_t>(stage);
+  }
   std::int64_t stage() const { return static_cast<std::int64_t>(stage_); }
   const Pass& pass() const { return plan_.stages[stage_]; }
   const Pass& pass(std::int64_t stage) const {

@@ -64,6 +64,7 @@ class GpuTest(RunTest):
 
     def test_the_last_record_trains_captured_as_launched_and_as_on_the_cpu_in_both_depths(self):
         chosen = dict(LAST_RECORD, DETERMINISTIC=1, MODEL_DIM=128, NUM_HEADS=2, NUM_KV_HEADS=1, ROPE_DIMS=16)
+        del chosen["DEVICE"]
         captured = self.train(output="record-captured", DEVICE="cuda", **chosen)
         self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])
         self.assertEqual(sum(line.startswith("layer_loop:enabled step:6 ") for line in self.lines), 1)
