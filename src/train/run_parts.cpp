@@ -35,6 +35,14 @@ ParameterTable parameters_for(ModelUse use, const Settings& settings, const Mach
   return trained_weights(settings, machine, communicator);
 }
 
+// FP8=1 leaves out a head that is the token table, which learns worse in FP8 (docs/benchmarks.md):
+// that has to be named.
+Fp8Parts wanted_fp8(const Settings& settings) {
+  auto parts = settings.runtime.fp8;
+  if (parts.all() && settings.model.tie_embeddings) parts.head = false;
+  return parts;
+}
+
 // Of resolve_bos_id(); read by the smear gate alone.
 std::int64_t resolved_bos_id(const Settings& settings) {
   assert(!settings.model.gates.smear_gate_enabled || !settings.data.bos_id.automatic);
@@ -79,7 +87,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .padding = machine.padding,
              .rope = rope_stretch(settings, communicator.world_size()),
              .recompute = settings.runtime.activation_recompute,
-             .fp8 = is_training(use) ? settings.runtime.fp8 : Fp8Parts{},
+             .fp8 = is_training(use) ? wanted_fp8(settings) : Fp8Parts{},
              .has_fp8 = machine.fp8,
              .step_tokens = most_tokens_per_step(settings, communicator.world_size()),
              .bos_id = resolved_bos_id(settings)}) {
@@ -141,13 +149,11 @@ std::optional<TokenizerFacts> describe(const Vocabulary& vocabulary, const Valid
 
 std::optional<std::string> fp8_head_notice(const Settings& settings, const Machine& machine,
                                            const Fp8Parts& used) {
-  const auto& wanted = settings.runtime.fp8;
-  if (!wanted.head || !machine.fp8 || used.head) return {};
-  const auto setting = value_text(wanted);
+  if (!wanted_fp8(settings).head || !machine.fp8 || used.head) return {};
   return fmt::format(
       "FP8={} has no effect on the head: expected a vocabulary of {} or more, in multiples of {}, "
       "and LOGIT_SOFTCAP up to {}, found {} and {}",
-      setting, kMinFusedColumns, cuda::kFp8Chunk, cuda::kMaxSoftcap,
+      value_text(settings.runtime.fp8), kMinFusedColumns, cuda::kFp8Chunk, cuda::kMaxSoftcap,
       compute_sizes(settings.model, machine.padding).vocab, settings.model.logit_softcap);
 }
 

@@ -30,6 +30,10 @@ TEST(Fp8HeadNotice, IsForNobodyElse) {
   EXPECT_FALSE(fp8_head_notice(settings, machine, settings.runtime.fp8)) << "the head is";
   settings.runtime.fp8.head = false;
   EXPECT_FALSE(fp8_head_notice(settings, machine, kAllButTheHead)) << "it is not asked for";
+  settings.runtime.fp8 = {.mlp = true, .qkv = true, .out = true, .head = true};  // FP8=1
+  EXPECT_FALSE(fp8_head_notice(settings, machine, kAllButTheHead)) << "a tied one has to be named";
+  settings.model.tie_embeddings = false;
+  EXPECT_TRUE(fp8_head_notice(settings, machine, kAllButTheHead));
 }
 
 }  // namespace
