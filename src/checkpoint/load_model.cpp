@@ -59,6 +59,19 @@ bool erase_tied_head(NamedTensors& tensors) {
   return true;
 }
 
+// The last record's script keeps the weights of two lanes in a model without any, where nothing
+// reads them. → which of them there were.
+std::vector<std::string> erase_unread_lanes(NamedTensors& tensors) {
+  std::vector<std::string> erased;
+  for (const auto* name : {kLanePost, kLaneResidual}) {
+    const auto found = named(tensors, name);
+    if (found == tensors.end()) continue;
+    tensors.erase(found);
+    erased.emplace_back(name);
+  }
+  return erased;
+}
+
 // The tensors of the table that a file of weights sets. It is a whole model, or one that a run
 // exported: without what is never exported, which then keeps its initial values. Its matrices are
 // in banks, or each has a name of its own, as in artifacts and for transformers.
@@ -100,6 +113,9 @@ NamedTensors read_weights(const Settings& settings, const ModelPath& model) {
   const auto taken_off = unwrap_names(file.tensors, model.path);
   if (settings.model.tie_embeddings && erase_tied_head(file.tensors))
     file.left_out.emplace_back(kHead);
+  if (settings.model.lanes.parallel_start_layer == 0) {
+    for (auto& name : erase_unread_lanes(file.tensors)) file.left_out.push_back(std::move(name));
+  }
   note(model.path, facts_of(file, taken_off));
   return std::move(file.tensors);
 }

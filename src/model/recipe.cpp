@@ -97,8 +97,8 @@ class GptRecipe {
         found.skip_gates = declare_.mix("skip_gates", by_skip, constant(0));
     }
     if (config_.lanes.parallel_start_layer > 0) {
-      found.lane_post = declare_.mix("parallel_post_lambdas", {layers_, 2, 2}, constant(1));
-      found.lane_residual = declare_.mix("parallel_resid_lambdas", {layers_, 2}, constant(1.1));
+      found.lane_post = declare_.mix(kLanePost, {layers_, 2, 2}, constant(1));
+      found.lane_residual = declare_.mix(kLaneResidual, {layers_, 2}, constant(1.1));
     }
     return found;
   }

@@ -11,6 +11,9 @@ namespace tg {
 // Parameters that files of other programs and older checkpoints are recognised by.
 inline constexpr const char kTokenTable[] = "tok_emb.weight", kHead[] = "lm_head.weight";
 
+inline constexpr const char kLanePost[] = "parallel_post_lambdas",
+                            kLaneResidual[] = "parallel_resid_lambdas";
+
 // All that tells one model from another: its parameters, the order in which their initial values
 // are drawn, and what is computed with them.
 struct Recipe {

@@ -60,6 +60,14 @@ class LastRecordTest(ResumeTest):
         done = self.run_gpt("sample", "--init-from", self.out, "--prompt", "The", "--tokens", 8, output="depths")
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_the_weights_of_lanes_in_a_file_are_left_out_of_a_model_without_lanes(self):
+        # As in the files of its script, which has them in any case.
+        self.train(output="lanes", ITERATIONS=1, VAL_LOSS_EVERY=0)
+        weights = self.out / "final_model.safetensors"
+        self.train(output="no-lanes", ITERATIONS=1, VAL_LOSS_EVERY=0, PARALLEL_START_LAYER=0, INIT_FROM=weights)
+        note = "without parallel_post_lambdas, parallel_resid_lambdas"
+        self.assertTrue(any(note in line for line in self.lines + self.warnings))
+
     def test_its_int6_artifact_scores_near_the_model(self):
         events = self.train(output="int6", ARTIFACT="int6")
         scores = {event["name"]: event["val_loss"] for event in of_kind(events, "final")}
