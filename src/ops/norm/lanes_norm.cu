@@ -152,19 +152,9 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     for (int lane = 0; lane < kLanes; ++lane) {
       const auto& out = lane == 0 ? args.out.y0 : args.out.y1;
       auto& copy = lane == 0 ? copy0 : copy1;
-      const float norm_scale = lane == 0 ? args.rows.norm_scale : args.terms.norm_scale_1;
-      const float mean = Layout::row_sum(squares[lane]) / static_cast<float>(args.rows.channels);
-      const float scale = norm_scale * rsqrtf(mean + kNormEpsilon);
-      if (out.row_scale != nullptr && column == 0) out.row_scale[row] = scale;
-#pragma unroll
-      for (int k = 0; k < Layout::chunks; ++k) {
-        if (column + k * kWarpColumns >= width) continue;
-        float y[kLaneColumns];
-#pragma unroll
-        for (int i = 0; i < kLaneColumns; ++i) y[i] = normed[lane].chunks[k][i] * scale;
-        Layout::store_chunk(out.y, offset, k, y);
-        copy.store(offset + k * kWarpColumns, Pack8<T>::rounded(y));
-      }
+      write_normed<Layout>(normed[lane], squares[lane], row, width, args.rows.channels,
+                           lane == 0 ? args.rows.norm_scale : args.terms.norm_scale_1, out.y,
+                           out.row_scale, copy);
     }
   }
   copy0.end();
@@ -178,20 +168,6 @@ struct BackwardArgs {
   std::int64_t columns;
   float* partials;  // [blocks, columns]
 };
-
-// Gradient of a row x whose y = c·r·x: c·r·(dy − x·r²·mean(x·dy)).
-struct NormGradient {
-  float scale, x_scale;
-  __device__ float of(float x, float dy) const { return scale * fmaf(-x_scale, x, dy); }
-};
-template <typename Layout>
-__device__ NormGradient norm_gradient(float squares, float dots, int channels, float norm_scale,
-                                      bool dy_is_scaled) {
-  const float inverse_channels = 1 / static_cast<float>(channels);
-  const float inverse_rms = rsqrtf(Layout::row_sum(squares) * inverse_channels + kNormEpsilon);
-  return {dy_is_scaled ? 1 : norm_scale * inverse_rms,
-          Layout::row_sum(dots) * inverse_channels * inverse_rms * inverse_rms};
-}
 
 // With two lanes registers hold a row of eleven tensors and four vectors of parameter gradients:
 // one block per SM, each of which adds a row for sum_rows.
@@ -259,7 +235,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
       for (int i = 0; i < kLaneColumns; ++i) {
         const auto element = in.element(weights, p, k, i);
         float d[kLanes];  // of the sums
-        d[0] = norm0.of(element.mixed, dy0.chunks[k][i]);
+        d[0] = norm0.scale * fmaf(-norm0.x_scale, element.mixed, dy0.chunks[k][i]);
         if constexpr (kLanes == 2) {
           const float skip = in.skip.chunks[k][i], x0 = in.x0.chunks[k][i], g = d[0];
           const auto add = [&](int v, float a, float b) {
@@ -273,7 +249,8 @@ __global__ void __launch_bounds__(kWarps* kWarp)
           dx0[i] = fmaf(p.mix1[i], g, dx0_later.chunks[k][i]);
           dskip[i] = p.share1[i] * dlane;
           d[0] = p.share0[i] * dlane;
-          d[1] = dlane1.chunks[k][i] + norm1.of(element.lane1, dy1.chunks[k][i]);
+          d[1] = dlane1.chunks[k][i] +
+                 norm1.scale * fmaf(-norm1.x_scale, element.lane1, dy1.chunks[k][i]);
         }
 #pragma unroll
         for (int t = 0; t < kLaneTerms; ++t) {

@@ -82,18 +82,8 @@ __global__ void __launch_bounds__(kForwardWarps* kWarp)
       for (int i = 0; i < kLaneColumns; ++i)
         squares = fmaf(residual.chunks[k][i], residual.chunks[k][i], squares);
     }
-    const float mean = Layout::row_sum(squares) / static_cast<float>(args.rows.channels);
-    const float scale = args.rows.norm_scale * rsqrtf(mean + kNormEpsilon);
-    if (args.row_scale != nullptr && column == 0) args.row_scale[row] = scale;
-#pragma unroll
-    for (int k = 0; k < Layout::chunks; ++k) {
-      if (column + k * kWarpColumns >= width) continue;
-      float y[kLaneColumns];
-#pragma unroll
-      for (int i = 0; i < kLaneColumns; ++i) y[i] = residual.chunks[k][i] * scale;
-      Layout::store_chunk(args.y, offset, k, y);
-      y_copy.store(offset + k * kWarpColumns, Pack8<T>::rounded(y));
-    }
+    write_normed<Layout>(residual, squares, row, width, args.rows.channels, args.rows.norm_scale,
+                         args.y, args.row_scale, y_copy);
   }
   y_copy.end();
 }
@@ -162,11 +152,8 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
         dots = fmaf(residual, dy.chunks[k][i], dots);
       }
     }
-    // y = c·r·x' with r = 1/√(mean(x'²) + ε): dx' = c·r·(dy − x'·r²·mean(x'·dy)).
-    const float inverse_channels = 1 / static_cast<float>(args.rows.channels);
-    const float inverse_rms = rsqrtf(Layout::row_sum(squares) * inverse_channels + kNormEpsilon);
-    const float scale = gradients.dy_is_scaled ? 1 : args.rows.norm_scale * inverse_rms;
-    const float x_scale = Layout::row_sum(dots) * inverse_channels * inverse_rms * inverse_rms;
+    const auto norm = norm_gradient<Layout>(squares, dots, args.rows.channels, args.rows.norm_scale,
+                                            gradients.dy_is_scaled);
     for (auto* kept : {&x, &branch, &skip, &x0, &dy, &dresidual, &dsum, &dx0_later})
       Layout::keep_packed(*kept);
     __syncwarp();  // else the compiler keeps the parameters in registers
@@ -179,8 +166,8 @@ __global__ void __launch_bounds__(kBackwardWarps<Layout, kVectors>* kWarp)
 #pragma unroll
       for (int i = 0; i < kLaneColumns; ++i) {
         const auto sums = sums_of(k, i, p);
-        const float dnorm = fmaf(-x_scale, sums.residual, dy.chunks[k][i]);
-        const float g = fmaf(scale, dnorm, dresidual.chunks[k][i]);
+        const float dnorm = fmaf(-norm.x_scale, sums.residual, dy.chunks[k][i]);
+        const float g = fmaf(norm.scale, dnorm, dresidual.chunks[k][i]);
         const float dtotal = p.mix0[i] * g;
         dx[i] = (shares ? p.sum_share[i] * dtotal : dtotal) + dsum.chunks[k][i];
         dskip[i] = p.skip_weight[i] * dtotal;

@@ -60,6 +60,43 @@ __device__ void write_scalar_partials(const float (&parts)[kScalars], float* out
   out[threadIdx.x] = sum;
 }
 
+// y = c·r·x of a row, with r = 1/√(mean(x²) + ε), and its scale c·r, to where they are wanted.
+// `squares`: the thread's part of Σx².
+template <typename Layout, typename Writer>
+__device__ void write_normed(const typename Layout::Row& x, float squares, std::int64_t row,
+                             int width, int channels, float norm_scale, void* y, float* row_scale,
+                             Writer& copy) {
+  const int column = Layout::column();
+  const auto offset = row * width + column;
+  const float mean = Layout::row_sum(squares) / static_cast<float>(channels);
+  const float scale = norm_scale * rsqrtf(mean + kNormEpsilon);
+  if (row_scale != nullptr && column == 0) row_scale[row] = scale;
+#pragma unroll
+  for (int k = 0; k < Layout::chunks; ++k) {
+    if (column + k * kWarpColumns >= width) continue;
+    float normed[kLaneColumns];
+#pragma unroll
+    for (int i = 0; i < kLaneColumns; ++i) normed[i] = x.chunks[k][i] * scale;
+    Layout::store_chunk(y, offset, k, normed);
+    copy.store(offset + k * kWarpColumns, Pack8<typename Layout::T>::rounded(normed));
+  }
+}
+
+// Gradient of a row x whose y = c·r·x with r = 1/√(mean(x²) + ε): c·r·(dy − x·r²·mean(x·dy)), that
+// is scale·(dy − x_scale·x).
+struct NormGradient {
+  float scale, x_scale;
+};
+// Of the threads' parts of Σx² and Σx·dy.
+template <typename Layout>
+__device__ NormGradient norm_gradient(float squares, float dots, int channels, float norm_scale,
+                                      bool dy_is_scaled) {
+  const float inverse_channels = 1 / static_cast<float>(channels);
+  const float inverse_rms = rsqrtf(Layout::row_sum(squares) * inverse_channels + kNormEpsilon);
+  return {dy_is_scaled ? 1 : norm_scale * inverse_rms,
+          Layout::row_sum(dots) * inverse_channels * inverse_rms * inverse_rms};
+}
+
 // Calls op(RowLayout) for the dtype and width. fp32 rows take twice the registers, hence a
 // block per row; so do widths of more than kMaxChunks chunks.
 template <int kMaxChunks = 3, typename Op>
