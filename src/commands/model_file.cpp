@@ -9,6 +9,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/checkpoint_manifest.h"
 #include "commands/hf_config.h"
 #include "config/derived.h"
 #include "config/launch.h"
@@ -37,13 +39,12 @@ constexpr const char* kModelHelp =
 // ENABLE_LOOPING_AT of a run that has not come to it, or of its checkpoint before that.
 constexpr double kNever = 1;
 
-// The steps that `model` was trained for, where it is a checkpoint; `newest`: of the run's newest.
-std::optional<std::int64_t> checkpoint_step(const ModelPath& model, std::int64_t newest) {
-  if (model.kind == ModelKind::newest_checkpoint) return newest;
-  if (model.kind != ModelKind::checkpoint) return std::nullopt;
-  const auto name = fs::weakly_canonical(model.path).filename().string();
-  const auto digits = name.find_last_not_of("0123456789") + 1;
-  return digits < name.size() ? std::optional(std::stoll(name.substr(digits))) : std::nullopt;
+// The steps that `model` was trained for, where it is a checkpoint.
+std::optional<std::int64_t> checkpoint_step(const ModelPath& model) {
+  if (model.kind == ModelKind::checkpoint) return read_manifest(model.path).step;
+  if (model.kind == ModelKind::file) return std::nullopt;
+  const auto steps = checkpoint_steps(model.path);
+  return steps.empty() ? std::nullopt : std::optional(steps.front());
 }
 
 }  // namespace
@@ -95,14 +96,10 @@ bool ended_without_recurrence(const Settings& settings, const ModelPath& model) 
   std::error_code ignored;
   if (!recurrence_begins(settings.model) || !fs::exists(path, ignored)) return false;
   std::optional<std::int64_t> began;
-  std::int64_t newest = 0;
   MetricsReader events(path);
-  while (const auto event = events.next()) {
-    const auto& name = (*event)["event"];
-    if (name == RecurrenceStarted::kEvent.name) began = (*event)["step"];
-    if (name == CheckpointSaved::kEvent.name) newest = (*event)["step"];
-  }
-  const auto trained = checkpoint_step(model, newest);
+  while (const auto event = events.next())
+    if ((*event)["event"] == RecurrenceStarted::kEvent.name) began = (*event)["step"];
+  const auto trained = checkpoint_step(model);
   return !began || (trained && *trained <= *began);
 }
 
@@ -120,8 +117,8 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
   }
   const auto& init_from = parsed.settings.runtime.init_from;
   require_flag(!init_from.empty(), argv[0], "--init-from MODEL, a trained one");
-  inputs.run_config =
-      file_of_run(find_model(init_from, parsed.settings.runtime.weights), "config.json");
+  const auto model = find_model(init_from, parsed.settings.runtime.weights);
+  inputs.run_config = file_of_run(model, "config.json");
   const auto config = read_config(inputs.run_config);
   if (!config) {
     if (read_launch().rank == 0) {
@@ -139,8 +136,7 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
       inputs.run_config, init_from);
   inputs.run_settings = *of_run;
   parsed = parse_settings(argc, argv, inputs);
-  if (ended_without_recurrence(parsed.settings,
-                               find_model(init_from, parsed.settings.runtime.weights)))
+  if (ended_without_recurrence(parsed.settings, model))
     parsed.settings.model.recurrence.enable_looping_at = kNever;
   return parsed;
 }

@@ -32,7 +32,7 @@ std::optional<bool> ended_with_qat(const Settings& settings, const ModelPath& mo
 
 // Whether that model was never trained with the recurrence that the settings ask for, by the
 // recurrence event in its run's metrics.jsonl; not where there is no such file. Errors: those of
-// MetricsReader.
+// MetricsReader and, of a checkpoint, of read_manifest().
 bool ended_without_recurrence(const Settings& settings, const ModelPath& model);
 
 // The settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: those of

@@ -69,14 +69,13 @@ void check_heads(const ModelConfig& m, std::int64_t longest, const RopeStretch& 
       longest, stretch.trained);
 }
 
-void check_gates(const ModelConfig& m, Conflicts& conflicts) {
+void check_gates(const Settings& settings, Conflicts& conflicts) {
+  const auto& m = settings.model;
   const auto& gates = m.gates;
   conflicts.unless(!m.smear_gate || !gates.smear_gate_enabled,
                    "SMEAR_GATE=1 and SMEAR_GATE_ENABLED=1 are two forms of one gate: expected one "
                    "of them to be 0");
-  const bool reads_window =
-      gates.smear_gate_enabled || gates.sparse_attn_gate_enabled || gates.attn_out_gate_enabled;
-  conflicts.unless(!reads_window || gates.gate_window <= m.model_dim,
+  conflicts.unless(!mode::has_gate_window(settings) || gates.gate_window <= m.model_dim,
                    "GATE_WINDOW={} is more than MODEL_DIM={}", gates.gate_window, m.model_dim);
   const std::pair<const char*, bool> of_heads[] = {
       {"GATED_ATTENTION", m.gated_attention},
@@ -111,7 +110,8 @@ void check_passes(const ModelConfig& m, Conflicts& conflicts) {
                    lanes);
 }
 
-void check_model(const ModelConfig& m, Conflicts& conflicts) {
+void check_model(const Settings& settings, Conflicts& conflicts) {
+  const auto& m = settings.model;
   conflicts.unless(mlp_hidden(m) >= 1,
                    "MLP_MULT={} of MODEL_DIM={} leaves the MLP no hidden channel",
                    value_text(m.mlp_mult), m.model_dim);
@@ -124,7 +124,7 @@ void check_model(const ModelConfig& m, Conflicts& conflicts) {
                    value_text(m.attention_window), windows, m.num_layers);
   conflicts.unless(m.bigram_vocab_size != 1,
                    "BIGRAM_VOCAB_SIZE=1 leaves no row to hash into: expected 0 or at least 2");
-  check_gates(m, conflicts);
+  check_gates(settings, conflicts);
   check_passes(m, conflicts);
   if (!m.ve_enabled) return;
   std::set<std::int64_t> seen;
@@ -285,7 +285,7 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
              computes = use >= SettingsUse::sampling;
   check_heads(settings.model, longest_context(settings, world_size, use),
               rope_stretch(settings, world_size), conflicts);
-  check_model(settings.model, conflicts);
+  check_model(settings, conflicts);
   if (trains) check_training_batch(settings, world_size, conflicts);
   if (scores) check_documents(settings, conflicts);
   if (scores) check_validation_batch(settings, world_size, conflicts);

@@ -1,7 +1,5 @@
 #include "model/draws.h"
 
-#include <cassert>
-
 namespace tg {
 
 namespace {

@@ -17,8 +17,8 @@ class LogSink {
   void operator()(const RunStarted& event);
   void operator()(const SizePadded& event) const;
   void operator()(const MicroBatchCut& event) const;
-  // All of at most 20 steps, else every tenth and the last.
   void operator()(const RecurrenceWarmUpBegan& event) const;
+  // All of at most 20 steps, in recurrence the first six, else every tenth and the last.
   void operator()(const WarmUpStepEnded& event) const;
   void operator()(const FirstStepEnded&) const {}  // its StepEnded has a line
   // Steps up to 10 and every TRAIN_LOG_EVERY; the progress line at every step.
