@@ -155,4 +155,18 @@ inline ParameterTable random_parameters(const ModelConfig& config, at::ScalarTyp
   return table;
 }
 
+// For a few positions alone and in decoding, of a model in fp64 and more than seven inputs a row.
+inline void expect_the_logits_of_a_whole_pass(const Gpt& model, const at::Tensor& inputs_bt) {
+  const auto length = inputs_bt.size(1);
+  const auto whole = model.logits(inputs_bt, {0, length}, length);
+  EXPECT_TRUE(
+      is_close(model.logits(inputs_bt, {4, 7}, length), whole.narrow(1, 4, 3), 1e-12, 1e-13));
+  auto cache = model.make_cache(inputs_bt.size(0), length);
+  for (std::int64_t i = 0; i < length; ++i) {
+    EXPECT_TRUE(is_close(model.next_logits(inputs_bt.narrow(1, i, 1), cache), whole.select(1, i),
+                         1e-12, 1e-13))
+        << i;
+  }
+}
+
 }  // namespace tg::test

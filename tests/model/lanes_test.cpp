@@ -173,17 +173,7 @@ TEST_P(TwoLanes, PaddedChannelsChangeNothing) {
 }
 
 TEST_P(TwoLanes, ScoredPositionsAndDecodingGiveWhatAWholePassGives) {
-  const auto model = this->model();
-  const auto length = inputs_.size(1);
-  const auto whole = model->logits(inputs_, {0, length}, length);
-  EXPECT_TRUE(
-      test::is_close(model->logits(inputs_, {4, 7}, length), whole.narrow(1, 4, 3), 1e-12, 1e-13));
-  auto cache = model->make_cache(inputs_.size(0), length);
-  for (std::int64_t i = 0; i < length; ++i) {
-    EXPECT_TRUE(test::is_close(model->next_logits(inputs_.narrow(1, i, 1), cache),
-                               whole.select(1, i), 1e-12, 1e-13))
-        << i;
-  }
+  test::expect_the_logits_of_a_whole_pass(*model(), inputs_);
 }
 
 INSTANTIATE_TEST_SUITE_P(Plans, TwoLanes, testing::ValuesIn(test::kLaneCases),
