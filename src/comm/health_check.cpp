@@ -49,6 +49,14 @@ std::string HealthReport::last_heartbeat(std::size_t rank) const {
                      describe(ranks[rank]->heartbeat));
 }
 
+std::string HealthReport::last_heartbeats_but(std::size_t own) const {
+  std::string all;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    if (rank != own) all += fmt::format(" {}{}", rank, last_heartbeat(rank));
+  }
+  return all;
+}
+
 std::string HealthReport::text() const {
   std::string silent, alive, all;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {

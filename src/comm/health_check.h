@@ -42,6 +42,8 @@ struct HealthReport {
   std::string text() const;
   // A rank's last heartbeat in brackets, or empty: " (5 s ago: step 8, reading tokens)".
   std::string last_heartbeat(std::size_t rank) const;
+  // All ranks but `own`, with these: " 0 (5 s ago: step 8) 2".
+  std::string last_heartbeats_but(std::size_t own) const;
 };
 
 }  // namespace tg

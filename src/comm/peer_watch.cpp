@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <utility>
 
 #include "comm/peer_watch_state.h"
@@ -37,6 +38,15 @@ Heartbeat PeerWatch::State::heartbeat(std::int64_t round) {
   return own;
 }
 
+std::string PeerWatch::State::cause() const {
+  if (check_done) return report.text();
+  if (!file_store)
+    return "the rendezvous store does not answer either: rank 0 is stopped or gone" +
+           report.last_heartbeat(0);
+  return "a rank is stopped that has locked the rendezvous store's file: one of" +
+         report.last_heartbeats_but(static_cast<std::size_t>(rank));
+}
+
 std::string PeerWatch::State::record_text() const {
   const auto path = record ? record->save() : "";
   return path.empty() ? "" : fmt::format("; its last collectives: {}", path);
@@ -46,6 +56,7 @@ PeerWatch::PeerWatch(const Store& store, int rank, int world_size, double timeou
                      std::shared_ptr<FlightRecord> record)
     : state_(std::make_shared<State>()) {
   state_->store = store->clone();
+  state_->file_store = dynamic_cast<const c10d::FileStore*>(store.get()) != nullptr;
   state_->rank = rank;
   state_->world_size = world_size;
   state_->timeout = State::Seconds(timeout_s);

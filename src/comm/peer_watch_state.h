@@ -18,6 +18,7 @@ struct PeerWatch::State {
   using Seconds = std::chrono::duration<double>;
 
   Store store;
+  bool file_store;  // whose file any rank may hold, else it is with rank 0
   int rank, world_size;
   std::shared_ptr<FlightRecord> record;
 
@@ -46,6 +47,8 @@ struct PeerWatch::State {
   void poll_device();
   // This rank's answer to a health check.
   Heartbeat heartbeat(std::int64_t round);
+  // What a health check found, or that the store did not answer it.
+  std::string cause() const;
   // Saves the flight record and names its file; empty without one.
   std::string record_text() const;
 };

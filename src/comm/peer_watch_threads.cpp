@@ -72,14 +72,10 @@ void PeerWatch::check_health(State& state, std::unique_lock<std::mutex>& lock) {
 }
 
 void PeerWatch::end_process(State& state, std::unique_lock<std::mutex>& lock) {
-  const auto cause =
-      state.check_done ? state.report.text()
-                       : "the rendezvous store does not answer either: rank 0 is stopped or gone" +
-                             state.report.last_heartbeat(0);
   const Seconds idle = Clock::now() - state.idle_since();
   error_line(static_cast<int>(ExitCode::unavailable),
              fmt::format("no progress of the other ranks for {:.0f} s (COMM_TIMEOUT_S); {}{}",
-                         idle.count(), cause, state.record_text()));
+                         idle.count(), state.cause(), state.record_text()));
   lock.unlock();
   if (state.rank == 0) std::this_thread::sleep_for(kRank0ExitDelay);
   ::_exit(static_cast<int>(ExitCode::unavailable));

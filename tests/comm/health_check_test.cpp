@@ -58,6 +58,7 @@ TEST(HealthCheck, ThereIsNoIdleTimeIfARankDoesNotAnswer) {
   EXPECT_FALSE(report.answered(1));
   EXPECT_EQ(report.text(),
             "stopped or gone: rank 1 2 (0 s ago: step 1, writing); alive: 0 (step 1)");
+  EXPECT_EQ(report.last_heartbeats_but(0), " 1 2 (0 s ago: step 1, writing)");
 }
 
 }  // namespace

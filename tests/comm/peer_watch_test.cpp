@@ -1,6 +1,8 @@
 #include "comm/peer_watch.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -202,6 +204,18 @@ TEST_F(PeerWatchDeathTest, AnAnswerToAnEarlierHealthCheckDoesNotCountInALaterOne
   };
   EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
               "stopped or gone: rank 1 \\([0-9] s ago: step 8\\); alive: 0 \\(step 7\\) 2 ");
+}
+
+// Each of the store's calls locks its file: a rank that is stopped in one blocks all others'.
+TEST_F(PeerWatchDeathTest, WhoHoldsTheStoresFileIsOneOfTheOthers) {
+  const auto wait = [&] {
+    Rank own(store_, 1, kShort_s, 7);
+    const int held = ::open(store_.c_str(), O_RDWR | O_CLOEXEC);
+    ::flock(held, LOCK_EX);
+    wait_in_scope(own);
+  };
+  EXPECT_EXIT(wait(), testing::ExitedWithCode(69),
+              "; a rank is stopped that has locked the rendezvous store's file: one of 0 2\n");
 }
 
 TEST(PeerWatch, AScopeAndAWorkWithoutAWatchDoNothing) {
