@@ -14,7 +14,7 @@ FROM debian:12-slim
 # Debian keeps only the newest build of a package, so a pinned version would soon be gone.
 # hadolint ignore=DL3008
 RUN apt-get update \
-  && apt-get install -y --no-install-recommends libfmt9 libpcre2-8-0 libsentencepiece0 tini \
+  && apt-get install -y --no-install-recommends libfmt9 libpcre2-8-0 libsentencepiece0 lrzip tini \
   && rm -rf /var/lib/apt/lists/*
 # LibTorch stays at the path that the program was linked against.
 COPY --from=build /opt/train_gpt/.venv/lib /opt/train_gpt/.venv/lib

@@ -15,6 +15,14 @@ find_library(LIBEVENT_CORE libevent_core.a HINTS ${libevent_extra_LIBRARY_DIRS} 
 add_library(libevent INTERFACE)
 target_link_libraries(libevent INTERFACE ${LIBEVENT_EXTRA} ${LIBEVENT_CORE})
 target_include_directories(libevent SYSTEM INTERFACE ${libevent_extra_INCLUDE_DIRS})
+# Statically for the same reason as libevent: few systems have its shared libraries.
+pkg_check_modules(libbrotli REQUIRED libbrotlienc libbrotlidec)
+add_library(libbrotli INTERFACE)
+foreach(part IN ITEMS enc dec common)
+  find_library(BROTLI_${part} libbrotli${part}.a HINTS ${libbrotli_LIBRARY_DIRS} REQUIRED)
+  target_link_libraries(libbrotli INTERFACE ${BROTLI_${part}})
+endforeach()
+target_include_directories(libbrotli SYSTEM INTERFACE ${libbrotli_INCLUDE_DIRS})
 find_path(PROTOZERO protozero/pbf_writer.hpp REQUIRED)  # headers alone
 # Every Debian has their shared libraries: dpkg unpacks with them.
 find_package(LibLZMA REQUIRED)

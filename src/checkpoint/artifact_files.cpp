@@ -1,5 +1,7 @@
 #include "checkpoint/artifact_files.h"
 
+#include <cassert>
+
 #include "checkpoint/load_model.h"
 #include "files/byte_source.h"
 #include "files/compressed.h"
@@ -18,6 +20,7 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
     tensors.push_back({part.name, part.value, part.quantization});
   }
   const auto format = settings.runtime.artifact;
+  assert(format != Artifact::gptq);  // quantised by calibration, not from the weights alone
   const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;
   const auto stats = format == Artifact::int6 ? write_artifact_int6(tensors, path)
                                               : write_artifact_int8_zlib(tensors, keep_fp32, path);
@@ -36,7 +39,7 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
 
 std::string artifact_name(Artifact artifact) {
   if (artifact == Artifact::none) return "";
-  return artifact == Artifact::int6 ? "final_model.int6.ptz" : "final_model.int8.ptz";
+  return artifact == Artifact::int8_zlib ? "final_model.int8.ptz" : "final_model.int6.ptz";
 }
 
 Artifact artifact_of(const std::string& path) {

@@ -1,17 +1,20 @@
 #include "files/compressed.h"
 
+#include <brotli/encode.h>
 #include <lzma.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <memory>
 #include <new>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/cores.h"
+#include "base/deleter.h"
 #include "base/error.h"
 #include "base/progress.h"
 #include "files/decompressor.h"
@@ -113,6 +116,20 @@ std::string decompress(Compression compression, std::string_view bytes, size_t m
   return std::move(output).bytes();
 }
 
+std::string begin_of(Compression compression, std::string_view bytes, size_t count) {
+  std::string begin(count, '\0');
+  const auto stream = make_decompressor(compression);
+  size_t made = 0;
+  Decompressor::Step step;
+  do {
+    step = stream->step(bytes, std::span(begin).subspan(made));
+    bytes.remove_prefix(step.taken);
+    made += step.made;
+  } while (!step.ended && step.fault.empty() && step.taken + step.made > 0 && made < count);
+  begin.resize(made);
+  return begin;
+}
+
 }  // namespace
 
 std::string compress_xz(std::string_view bytes) {
@@ -138,11 +155,41 @@ std::string compress_zlib(std::string_view bytes) {
   return std::move(output).bytes();
 }
 
+std::string compress_brotli(std::string_view bytes, int window_bits) {
+  Output output(SIZE_MAX, "");
+  const std::unique_ptr<BrotliEncoderState, Deleter<BrotliEncoderDestroyInstance>> state(
+      BrotliEncoderCreateInstance(nullptr, nullptr, nullptr));
+  if (!state) throw std::bad_alloc();
+  BrotliEncoderSetParameter(state.get(), BROTLI_PARAM_QUALITY, BROTLI_MAX_QUALITY);
+  BrotliEncoderSetParameter(state.get(), BROTLI_PARAM_LGWIN, static_cast<uint32_t>(window_bits));
+  size_t available_in = bytes.size();
+  auto in = reinterpret_cast<const uint8_t*>(bytes.data());
+  while (!BrotliEncoderIsFinished(state.get())) {
+    size_t available_out = kPart;
+    auto out = reinterpret_cast<uint8_t*>(output.part().data());
+    if (!BrotliEncoderCompressStream(state.get(), BROTLI_OPERATION_FINISH, &available_in, &in,
+                                     &available_out, &out, nullptr))
+      throw std::bad_alloc();
+    output.take(kPart - available_out);
+  }
+  return std::move(output).bytes();
+}
+
 std::string decompress_xz(std::string_view bytes, size_t max_size, const std::string& name) {
   return decompress(Compression::xz, bytes, max_size, name);
 }
 std::string decompress_zlib(std::string_view bytes, size_t max_size, const std::string& name) {
   return decompress(Compression::zlib, bytes, max_size, name);
+}
+std::string decompress_brotli(std::string_view bytes, size_t max_size, const std::string& name) {
+  return decompress(Compression::brotli, bytes, max_size, name);
+}
+
+std::string xz_begin(std::string_view bytes, size_t count) {
+  return begin_of(Compression::xz, bytes, count);
+}
+std::string brotli_begin(std::string_view bytes, size_t count) {
+  return begin_of(Compression::brotli, bytes, count);
 }
 
 bool is_xz(std::string_view bytes) {

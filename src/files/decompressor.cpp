@@ -1,5 +1,6 @@
 #include "files/decompressor.h"
 
+#include <brotli/decode.h>
 #include <lzma.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -141,6 +142,40 @@ class Unzstd final : public Decompressor {
   ZSTD_DStream* stream_;
 };
 
+// Its windows have at most 16 MiB.
+class Unbrotli final : public Decompressor {
+ public:
+  Unbrotli() : state_(BrotliDecoderCreateInstance(nullptr, nullptr, nullptr)) {
+    if (state_ == nullptr) throw std::bad_alloc();
+  }
+  ~Unbrotli() override { BrotliDecoderDestroyInstance(state_); }
+  Unbrotli(const Unbrotli&) = delete;
+  Unbrotli& operator=(const Unbrotli&) = delete;
+
+  Step step(std::string_view packed, std::span<char> to) override {
+    std::size_t available_in = packed.size(), available_out = to.size();
+    auto in = reinterpret_cast<const std::uint8_t*>(packed.data());
+    auto out = reinterpret_cast<std::uint8_t*>(to.data());
+    const auto result =
+        BrotliDecoderDecompressStream(state_, &available_in, &in, &available_out, &out, nullptr);
+    return {.taken = packed.size() - available_in,
+            .made = to.size() - available_out,
+            .ended = result == BROTLI_DECODER_RESULT_SUCCESS,
+            .fault = result == BROTLI_DECODER_RESULT_ERROR ? fault_of_state() : std::string_view()};
+  }
+
+ private:
+  std::string_view fault_of_state() const {
+    const auto code = BrotliDecoderGetErrorCode(state_);
+    const bool no_memory = code <= BROTLI_DECODER_ERROR_ALLOC_CONTEXT_MODES &&
+                           code >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES;
+    if (no_memory) throw std::bad_alloc();
+    return kDamaged;
+  }
+
+  BrotliDecoderState* state_;
+};
+
 }  // namespace
 
 std::unique_ptr<Decompressor> make_decompressor(Compression compression) {
@@ -153,13 +188,15 @@ std::unique_ptr<Decompressor> make_decompressor(Compression compression) {
       return std::make_unique<Unxz>();
     case Compression::zstd:
       return std::make_unique<Unzstd>();
+    case Compression::brotli:
+      return std::make_unique<Unbrotli>();
   }
   assert(false);
   return nullptr;
 }
 
 std::string_view suffix_of(Compression compression) {
-  constexpr std::array<std::string_view, 4> suffixes = {".gz", "zlib", ".xz", ".zst"};
+  constexpr std::array<std::string_view, 5> suffixes = {".gz", "zlib", ".xz", ".zst", "brotli"};
   return suffixes.at(static_cast<std::size_t>(compression));
 }
 

@@ -7,7 +7,7 @@
 
 namespace tg {
 
-enum class Compression { gzip, zlib, xz, zstd };
+enum class Compression { gzip, zlib, xz, zstd, brotli };
 
 // One stream: of gzip a member, of zstd a frame.
 class Decompressor {
@@ -26,7 +26,7 @@ class Decompressor {
 
 std::unique_ptr<Decompressor> make_decompressor(Compression compression);
 
-// ".gz", "zlib", ".xz" or ".zst", for messages and at the end of files' names.
+// ".gz", "zlib", ".xz", ".zst" or "brotli", for messages and at the end of files' names.
 std::string_view suffix_of(Compression compression);
 
 }  // namespace tg

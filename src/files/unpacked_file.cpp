@@ -26,6 +26,7 @@ bool begins(std::string_view head, Compression compression) {
              (head.size() >= 4 && (head[0] & '\xf0') == '\x50' &&
               head.substr(1, 3) == "\x2a\x4d\x18"sv);
     case Compression::zlib:
+    case Compression::brotli:
       break;
   }
   return false;

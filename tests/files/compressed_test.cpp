@@ -26,15 +26,28 @@ struct Container {
   std::string (*compress)(std::string_view);
   std::string (*decompress)(std::string_view, size_t, const std::string&);
   bool (*is)(std::string_view);
+  bool has_checksum = true;
+  size_t most = kPlenty;  // bytes for which it takes long enough
 };
 
-const Container kContainers[] = {{"xz", compress_xz, decompress_xz, is_xz},
-                                 {"zlib", compress_zlib, decompress_zlib, is_zlib}};
+std::string brotli(std::string_view bytes) {
+  return compress_brotli(bytes, 22);
+}
+bool begins_in_brotli(std::string_view bytes) {
+  const bool empty = bytes == brotli("");
+  return empty || !brotli_begin(bytes, 1).empty();
+}
+
+const Container kContainers[] = {
+    {"xz", compress_xz, decompress_xz, is_xz},
+    {"zlib", compress_zlib, decompress_zlib, is_zlib},
+    {"brotli", brotli, decompress_brotli, begins_in_brotli, /*has_checksum=*/false, 100'000}};
 
 TEST(Compressed, UnpacksWhatItPacked) {
   for (const auto& container : kContainers) {
     SCOPED_TRACE(container.name);
-    for (const std::string& bytes : {std::string(), std::string("x"), weights()}) {
+    for (const auto& bytes :
+         {std::string(), std::string("x"), weights().substr(0, container.most)}) {
       const std::string packed = container.compress(bytes);
       EXPECT_TRUE(container.is(packed));
       EXPECT_EQ(container.decompress(packed, bytes.size(), "f"), bytes);
@@ -49,15 +62,21 @@ TEST(Compressed, IsReadAndMatchedInSizeByPython) {
   write_file(folder / "weights", weights());
   write_file(folder / "ours.xz", compress_xz(weights()));
   write_file(folder / "ours.zlib", compress_zlib(weights()));
+  const std::string few = weights().substr(0, 100'000);
+  write_file(folder / "ours.brotli", brotli(few));
+  write_file(folder / "ours24.brotli", compress_brotli(few, 24));
   run_python(folder, R"(
-import lzma, zlib
+import brotli, lzma, zlib
 read = lambda name: open(name, 'rb').read()
 weights = read('weights')
-theirs = {'xz': lzma.compress(weights, preset=6), 'zlib': zlib.compress(weights, 9)}
+theirs = {'xz': lzma.compress(weights, preset=9), 'zlib': zlib.compress(weights, 9),
+          'brotli': brotli.compress(weights[:100000], quality=11)}
 unpacked = {'xz': lzma.decompress(read('ours.xz'), format=lzma.FORMAT_XZ),
-            'zlib': zlib.decompress(read('ours.zlib'))}
+            'zlib': zlib.decompress(read('ours.zlib')), 'brotli': brotli.decompress(read('ours.brotli'))}
+assert brotli.decompress(read('ours24.brotli')) == weights[:100000]
+assert len(lzma.compress(weights, preset=6)) == len(theirs['xz'])
 for name in theirs:
-    assert unpacked[name] == weights, name
+    assert unpacked[name] == (weights[:100000] if name == 'brotli' else weights), name
     ours = len(read('ours.' + name))
     assert ours < 1.001 * len(theirs[name]), (name, ours, len(theirs[name]))
 decoder = lzma.LZMADecompressor()
@@ -68,6 +87,7 @@ for name, bytes in theirs.items():
 )");
   EXPECT_EQ(decompress_xz(read_file(folder / "theirs.xz"), kPlenty, "f"), weights());
   EXPECT_EQ(decompress_zlib(read_file(folder / "theirs.zlib"), kPlenty, "f"), weights());
+  EXPECT_EQ(decompress_brotli(read_file(folder / "theirs.brotli"), kPlenty, "f"), few);
 }
 
 void expect_refused(const Container& container, const std::string& bytes,
@@ -95,7 +115,8 @@ TEST(Compressed, IsRefusedWhereverItIsCutShortOrDamaged) {
     const std::string packed = container.compress(bytes);
     for (size_t size = 0; size < packed.size(); size += 1 + packed.size() / 100)
       expect_refused(container, packed.substr(0, size), "expected a whole");
-    for (size_t at = 0; at < packed.size(); at += 1 + packed.size() / 100) {
+    for (size_t at = 0; container.has_checksum && at < packed.size();
+         at += 1 + packed.size() / 100) {
       std::string flipped = packed;
       flipped[at] = static_cast<char>(flipped[at] ^ 0x10);
       expect_refused(container, flipped, "expected a");
@@ -104,6 +125,19 @@ TEST(Compressed, IsRefusedWhereverItIsCutShortOrDamaged) {
     expect_refused(container, packed + packed, "expected one");
     expect_refused(container, "some text", "expected a whole");
   }
+}
+
+TEST(Compressed, TheBeginUnpacksOfAStreamThatIsCutShort) {
+  const std::string few = weights().substr(0, 100'000);
+  const std::string xz = compress_xz(few), packed = brotli(few);
+  for (const size_t count : {size_t{1}, size_t{4}, size_t{40000}}) {
+    EXPECT_EQ(xz_begin(std::string_view(xz).substr(0, xz.size() / 2), count), few.substr(0, count));
+    EXPECT_EQ(brotli_begin(std::string_view(packed).substr(0, packed.size() / 2), count),
+              few.substr(0, count));
+  }
+  EXPECT_EQ(brotli_begin(brotli("abc"), 100), "abc");
+  EXPECT_EQ(brotli_begin("", 4), "");
+  EXPECT_EQ(xz_begin("some text", 4), "");
 }
 
 // An .xz whose header asks for a dictionary of 1.5 GiB.

@@ -22,7 +22,8 @@ enum class AttentionChoice { automatic, cudnn, flash, math };
 enum class ProfileMode { off, on, nvtx };
 enum class ActivationRecompute { off, light, block };
 enum class OnNonfinite { stop, skip };
-enum class Artifact { int6, int8_zlib, none };
+enum class Artifact { int6, int8_zlib, gptq, none };
+enum class Compressor { lzma, brotli, pergroup };
 enum class TimingBreakdown { off, sync, events };
 enum class CountDevice { cpu, cuda };
 enum class PadVocab { automatic, off };
@@ -81,7 +82,10 @@ constexpr auto choices_of(OnNonfinite) {
   return std::to_array<std::string_view>({"stop", "skip"});
 }
 constexpr auto choices_of(Artifact) {
-  return std::to_array<std::string_view>({"int6", "int8_zlib", "none"});
+  return std::to_array<std::string_view>({"int6", "int8_zlib", "gptq", "none"});
+}
+constexpr auto choices_of(Compressor) {
+  return std::to_array<std::string_view>({"lzma", "brotli", "pergroup"});
 }
 constexpr auto choices_of(TimingBreakdown) {
   return std::to_array<std::string_view>({"0", "1", "events"});

@@ -1,0 +1,207 @@
+#include "files/child_programs.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <list>
+
+#include "base/escaped.h"
+#include "base/progress.h"
+#include "files/file_writer.h"
+
+namespace tg {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kProgressMs = 1000;
+constexpr std::size_t kLastWords = 300;  // bytes of standard error in a message
+
+class Descriptor {
+ public:
+  Descriptor(int descriptor, const char* what) : descriptor_(descriptor) {
+    REQUIRE(descriptor >= 0, ExitCode::io, "{}: {}", what, std::strerror(errno));
+  }
+  ~Descriptor() { ::close(descriptor_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+class MemoryFile : public Descriptor {
+ public:
+  explicit MemoryFile(std::string_view content = {})
+      : Descriptor(::memfd_create("child", MFD_CLOEXEC), "a file in memory") {
+    REQUIRE(write_fully(get(), content.data(), content.size()) == content.size(), ExitCode::io,
+            "a file of {} bytes in memory: {}", content.size(), std::strerror(errno));
+    ::lseek(get(), 0, SEEK_SET);
+  }
+  std::string content() const {
+    std::string bytes(static_cast<std::size_t>(std::max<off_t>(::lseek(get(), 0, SEEK_END), 0)),
+                      '\0');
+    std::size_t done = 0;
+    while (done < bytes.size()) {
+      const auto count =
+          ::pread(get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+      REQUIRE(count > 0, ExitCode::io, "a file in memory: {}", std::strerror(errno));
+      done += static_cast<std::size_t>(count);
+    }
+    return bytes;
+  }
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> all;
+  for (const auto& text : texts) all.push_back(const_cast<char*>(text.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+// What the child does between vfork and exec: system calls alone, since it runs in this process's
+// memory. Returns only when it fails.
+void become(char* const* arguments, char* const* environment, const int (&standard)[3],
+            const rlimit& output, const rlimit& memory) {
+  constexpr rlimit no_core{0, 0};
+  ::setsid();  // no terminal to ask on
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || ::setrlimit(RLIMIT_FSIZE, &output) != 0 ||
+      ::setrlimit(RLIMIT_AS, &memory) != 0 || ::setrlimit(RLIMIT_CORE, &no_core) != 0)
+    return;
+  for (int i = 0; i < 3; ++i)
+    if (::dup2(standard[i], i) < 0) return;
+  ::execvpe(arguments[0], arguments, environment);
+}
+
+// vfork, since a fork copies page tables of gigabytes, and pages that a device writes to; not
+// posix_spawn, which can neither limit the child nor tie its life to ours. The child keeps all
+// signals blocked: none is meant for it, and SIGKILL cannot be blocked.
+pid_t start(const ChildProgram& program, const int (&standard)[3]) {
+  const auto arguments = pointers(program.arguments), environment = pointers(program.environment);
+  const rlimit output{program.max_output, program.max_output};
+  const rlimit memory{program.max_memory, program.max_memory};
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  volatile int error = 0;
+  const pid_t child = ::vfork();
+  if (child == 0) {
+    become(arguments.data(), environment.data(), standard, output, memory);
+    error = errno;
+    ::_exit(127);
+  }
+  if (child < 0) error = errno;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (child > 0 && error != 0) ::waitpid(child, nullptr, 0);
+  REQUIRE(error != ENOENT, ExitCode::missing_input,
+          "{}: expected the program {} in PATH, found none; install the package of that name",
+          program.name, program.arguments[0]);
+  REQUIRE(error == 0, ExitCode::io, "{}: cannot start {}: {}", program.name, program.arguments[0],
+          std::strerror(error));
+  return child;
+}
+
+// A child that is killed with its owner.
+class Process {
+ public:
+  explicit Process(pid_t pid) : pid_(pid) {}
+  ~Process() {
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    wait();
+  }
+  Process(const Process&) = delete;
+  Process& operator=(const Process&) = delete;
+
+  pid_t pid() const { return pid_; }
+  bool running() const { return pid_ != 0; }
+  int wait() {
+    int status = 0;
+    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_ = 0;
+    return status;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+class Child {
+ public:
+  explicit Child(const ChildProgram& program)
+      : program_(program),
+        input_(program.input),
+        process_(start(program, {input_.get(), output_.get(), errors_.get()})),
+        ended_(static_cast<int>(::syscall(SYS_pidfd_open, process_.pid(), 0)), "a child process") {}
+
+  bool running() const { return process_.running(); }
+  pollfd poll_entry() const { return {ended_.get(), POLLIN, 0}; }
+
+  // It has ended → its output.
+  std::string take(ExitCode failure) {
+    const int status = process_.wait();
+    REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0, failure, "{}: {} failed ({}){}",
+            program_.name, program_.arguments[0], how_it_ended(status), last_words());
+    return output_.content();
+  }
+
+ private:
+  static std::string how_it_ended(int status) {
+    return WIFSIGNALED(status) ? fmt::format("signal {}", WTERMSIG(status))
+                               : fmt::format("exit status {}", WEXITSTATUS(status));
+  }
+  std::string last_words() const {
+    std::string words = errors_.content();
+    std::replace(words.begin(), words.end(), '\n', ' ');
+    const auto first = words.find_first_not_of(' '), last = words.find_last_not_of(' ');
+    if (first == std::string::npos) return "";
+    return ": " + escaped(std::string_view(words).substr(first, last + 1 - first), kLastWords);
+  }
+
+  const ChildProgram& program_;
+  MemoryFile input_, output_, errors_;
+  Process process_;
+  Descriptor ended_;
+};
+
+}  // namespace
+
+std::vector<std::string> run_side_by_side(const std::vector<ChildProgram>& programs,
+                                          std::chrono::seconds limit, ExitCode failure) {
+  const auto end = Clock::now() + limit;
+  std::list<Child> children;
+  for (const auto& program : programs) children.emplace_back(program);
+  std::vector<std::string> outputs(programs.size());
+  for (std::size_t left = programs.size(); left > 0;) {
+    REQUIRE(Clock::now() < end, failure, "{}: {} took longer than {} s", programs[0].name,
+            programs[0].arguments[0], limit.count());
+    std::vector<pollfd> entries;
+    for (const auto& child : children)
+      if (child.running()) entries.push_back(child.poll_entry());
+    ::poll(entries.data(), entries.size(), kProgressMs);
+    report_progress(0);
+    std::size_t i = 0, entry = 0;
+    for (auto& child : children) {
+      if (child.running() && (entries[entry++].revents & POLLIN) != 0) {
+        outputs[i] = child.take(failure);
+        --left;
+      }
+      ++i;
+    }
+  }
+  return outputs;
+}
+
+}  // namespace tg

@@ -1,0 +1,101 @@
+#include "files/child_programs.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "tests/files/testing.h"
+
+namespace tg::test {
+namespace {
+
+constexpr auto kLimit = std::chrono::seconds(600);
+
+ChildProgram shell(const std::string& script, std::string_view input = "") {
+  return {.arguments = {"sh", "-c", script},
+          .environment = {"WORD=given"},
+          .input = input,
+          .max_output = 1 << 20,
+          .max_memory = 1 << 30,
+          .name = "f"};
+}
+
+std::string error_of(const std::vector<ChildProgram>& programs,
+                     std::chrono::seconds limit = kLimit) {
+  return test::error_of(ExitCode::bad_data,
+                        [&] { run_side_by_side(programs, limit, ExitCode::bad_data); });
+}
+
+void expect_no_child_left() {
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+  EXPECT_EQ(errno, ECHILD);
+}
+
+TEST(ChildPrograms, EachReadsItsInputAndHasNoOtherEnvironment) {
+  const std::string large(300'000, 'x');
+  const auto outputs =
+      run_side_by_side({shell("cat", large), shell("echo $WORD $HOME"), shell("cat; exit 0", "")},
+                       kLimit, ExitCode::bad_data);
+  EXPECT_EQ(outputs, (std::vector<std::string>{large, "given\n", ""}));
+  EXPECT_TRUE(run_side_by_side({}, kLimit, ExitCode::bad_data).empty());
+}
+
+// Each of these would go on for ten minutes.
+TEST(ChildPrograms, TheFirstThatFailsEndsTheOthersAndIsTold) {
+  const auto sleeper = shell("sleep 600");
+  EXPECT_EQ(error_of({sleeper, shell("echo 'bad  input' >&2; echo again >&2; exit 3"), sleeper}),
+            "f: sh failed (exit status 3): bad  input again");
+  expect_no_child_left();
+  EXPECT_EQ(error_of({shell("kill -9 $$"), sleeper}), "f: sh failed (signal 9)");
+  expect_no_child_left();
+  EXPECT_EQ(error_of({sleeper}, std::chrono::seconds(0)), "f: sh took longer than 0 s");
+  expect_no_child_left();
+  auto absent = sleeper;
+  absent.arguments[0] = "no_such_program";
+  EXPECT_EQ(test::error_of(ExitCode::missing_input,
+                           [&] {
+                             run_side_by_side({sleeper, absent}, kLimit, ExitCode::io);
+                           }),
+            "f: expected the program no_such_program in PATH, found none; install the package of "
+            "that name");
+  expect_no_child_left();
+}
+
+TEST(ChildPrograms, NoneWritesOrAllocatesMoreThanItMay) {
+  auto program = shell("head -c 5000 /dev/zero");
+  program.max_output = 5000;
+  EXPECT_EQ(run_side_by_side({program}, kLimit, ExitCode::bad_data)[0].size(), 5000);
+  program.max_output = 4999;
+  expect_start(error_of({program}), "f: sh failed (");
+  program = shell("head -c 400000000 /dev/zero | tail -c 400000000 | wc -c");
+  program.max_memory = 200 << 20;
+  program.arguments[2] += "; kill -9 $$";  // the pipe's own status is wc's
+  expect_start(error_of({program}), "f: sh failed (");
+}
+
+// What kills the owner cannot tell the child: the kernel does.
+TEST(ChildPrograms, IsKilledWithItsOwner) {
+  const TempDir folder;
+  const std::string fifo = folder / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    run_side_by_side({shell("echo $$ >" + fifo + "; exec sleep 600")}, kLimit, ExitCode::io);
+    ::_exit(0);
+  }
+  const pid_t child = std::stoi(read_file(fifo));
+  pollfd ended{static_cast<int>(::syscall(SYS_pidfd_open, child, 0)), POLLIN, 0};
+  ASSERT_GE(ended.fd, 0);
+  EXPECT_EQ(::poll(&ended, 1, 0), 0);
+  ::kill(owner, SIGKILL);
+  ::waitpid(owner, nullptr, 0);
+  EXPECT_EQ(::poll(&ended, 1, -1), 1);
+  ::close(ended.fd);
+}
+
+}  // namespace
+}  // namespace tg::test
