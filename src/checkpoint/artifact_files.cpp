@@ -13,17 +13,9 @@
 
 namespace tg {
 
-ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
-                               const std::string& path) {
-  std::vector<ArtifactTensor> tensors;
-  for (const auto& part : unbanked(table)) {
-    tensors.push_back({part.name, part.value, part.quantization});
-  }
-  const auto format = settings.runtime.artifact;
-  assert(format != Artifact::gptq);  // quantised by calibration, not from the weights alone
-  const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;
-  const auto stats = format == Artifact::int6 ? write_artifact_int6(tensors, path)
-                                              : write_artifact_int8_zlib(tensors, keep_fp32, path);
+namespace {
+
+ArtifactWritten written(const std::string& path, Artifact format, const ArtifactStats& stats) {
   return {.path = path,
           .format = format,
           .bytes = stats.file_bytes,
@@ -35,6 +27,31 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
           .serialize_ms = stats.serialize_ms,
           .compress_ms = stats.compress_ms,
           .write_ms = stats.write_ms};
+}
+
+}  // namespace
+
+ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
+                               const std::string& path) {
+  std::vector<ArtifactTensor> tensors;
+  for (const auto& part : unbanked(table)) {
+    tensors.push_back({part.name, part.value, part.quantization});
+  }
+  const auto format = settings.runtime.artifact;
+  assert(format == Artifact::int6 || format == Artifact::int8_zlib);
+  const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;
+  return written(path, format,
+                 format == Artifact::int6 ? write_artifact_int6(tensors, path)
+                                          : write_artifact_int8_zlib(tensors, keep_fp32, path));
+}
+
+ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
+                               const std::string& path) {
+  auto event =
+      written(path, Artifact::gptq, write_artifact_gptq(model.tensors, compressor, path));
+  event.compressor = compressor;
+  event.quantize_ms = model.event.ms;
+  return event;
 }
 
 std::string artifact_name(Artifact artifact) {

@@ -2,6 +2,7 @@
 // The quantised artifact of a parameter table, to a file and back.
 #include <string>
 
+#include "checkpoint/gptq_model.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
@@ -12,6 +13,9 @@ namespace tg {
 // Quantises what is exported, where it is, and writes it in the format of ARTIFACT (int6 or
 // int8_zlib). Errors: cannot_create, io.
 ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
+                               const std::string& path);
+// The same of what GPTQ has quantised. Errors: also those of lrzip, with COMPRESSOR=pergroup.
+ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
                                const std::string& path);
 
 // The name of such a file: final_model.int6.ptz; empty for none.

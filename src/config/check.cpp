@@ -255,6 +255,17 @@ void check_byte_count(const Settings& settings, Conflicts& conflicts) {
                    "VAL_BYTECOUNT_DEVICE=cuda needs a GPU, and DEVICE=cpu");
 }
 
+// Asymmetric factors have their own.
+void check_quantization(const Settings& settings, Conflicts& conflicts) {
+  const GptqConfig& gptq = settings.gptq;
+  const bool ignored = gptq.lqer_asym_enabled && !settings.runtime.record_quirks;
+  conflicts.unless(mode::corrects_no_matrices(settings) || !ignored ||
+                       gptq.lqer_factor_bits == GptqConfig().lqer_factor_bits,
+                   "LQER_FACTOR_BITS={} and LQER_ASYM_ENABLED=1, whose factors have 2 and 4 bits: "
+                   "expected LQER_ASYM_ENABLED=0",
+                   gptq.lqer_factor_bits);
+}
+
 void check_run(const Settings& settings, Conflicts& conflicts) {
   const RunConfig& run = settings.run;
   conflicts.unless(run.max_wallclock_seconds == 0 || training_seconds(run) > 0,
@@ -286,6 +297,7 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
   check_heads(settings.model, longest_context(settings, world_size, use),
               rope_stretch(settings, world_size), conflicts);
   check_model(settings, conflicts);
+  check_quantization(settings, conflicts);
   if (trains) check_training_batch(settings, world_size, conflicts);
   if (scores) check_documents(settings, conflicts);
   if (scores) check_validation_batch(settings, world_size, conflicts);

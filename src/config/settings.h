@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "config/data_config.h"
+#include "config/gptq_config.h"
 #include "config/model_config.h"
 #include "config/optim_config.h"
 #include "config/run_config.h"
@@ -23,6 +24,7 @@ struct Settings {
   ModelConfig model;
   OptimConfig optim;
   AveragingConfig averaging;
+  GptqConfig gptq;
   TttConfig ttt;
   IoConfig io;
   RuntimeConfig runtime;
@@ -41,6 +43,7 @@ struct Settings {
     f("Model", s.model);
     f("Optimizer", s.optim);
     f("Averaging and quantisation", s.averaging);
+    f("Quantisation by GPTQ", s.gptq);
     f("Test-time training", s.ttt);
     f("Overlap and timing", s.io);
     f("Machine and outputs", s.runtime);

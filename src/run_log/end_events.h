@@ -1,8 +1,10 @@
 #pragma once
 // Events at the end of a run.
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "config/types/choices.h"
 #include "run_log/event_schema.h"
@@ -90,13 +92,50 @@ struct ModelWritten {
   }
 };
 
+// ARTIFACT=gptq: the Hessians of the matrices' inputs.
+struct HessiansCollected {
+  static constexpr EventName kEvent{"hessians", "end, with ARTIFACT=gptq"};
+
+  std::int64_t count = 0;  // of matrices
+  std::int64_t batches = 0, tokens = 0;
+  double ms = 0;
+
+  template <class V>
+  void visit(V&& v) const {
+    v("hessians", count, Unit::none, "matrices with one");
+    v("batches", batches, Unit::none, "of each rank");
+    v("tokens", tokens, Unit::tokens, "of all ranks");
+    v("hessians_ms", ms, Unit::ms, "");
+  }
+};
+
+struct WeightsQuantized {
+  static constexpr EventName kEvent{"quantized_weights", "end, with ARTIFACT=gptq"};
+
+  std::map<std::string, std::vector<std::string>> names;  // of tensors, by how they are stored
+  double ms = 0;                                          // with the copy from the device
+
+  CountsByName counts() const {
+    CountsByName counts;
+    for (const auto& [kind, of_kind] : names) counts[kind] = of_kind.size();
+    return counts;
+  }
+
+  template <class V>
+  void visit(V&& v) const {
+    v("tensors", counts(), Unit::none, "by how they are stored");
+    v("quantize_ms", ms, Unit::ms, "");
+  }
+};
+
 // The quantised artifact.
 struct ArtifactWritten {
   static constexpr EventName kEvent{"artifact", "end, with ARTIFACT"};
 
   std::string path;
-  Artifact format = Artifact::int6;  // or int8_zlib
-  std::uint64_t bytes = 0;           // of the file
+  Artifact format = Artifact::int6;              // not none
+  Compressor compressor = Compressor::pergroup;  // with gptq
+  std::uint64_t bytes = 0;                       // of the file
   std::int64_t code_bytes = 0;
   std::uint64_t torch_bytes = 0;    // of the torch.save archive before compression
   std::uint64_t payload_bytes = 0;  // of all tensors in it
@@ -110,7 +149,7 @@ struct ArtifactWritten {
   template <class V>
   void visit(V&& v) const {
     v("path", path, Unit::none, "of the file");
-    v("format", choice_name(format), Unit::none, "int6 or int8_zlib");
+    v("format", choice_name(format), Unit::none, "int6, int8_zlib or gptq");
     v("bytes", bytes, Unit::bytes, "of the file");
     v("code_bytes", code_bytes, Unit::bytes, "of the code as a submission counts it");
     v("total_bytes", total_bytes(), required(Unit::bytes), "of both");

@@ -24,7 +24,8 @@ using RunEvent =
              CheckpointSaved, BatchesChanged, LateQatStarted, RecurrenceStarted, SwaStarted,
              SettingWarning, TokensStalled, TokensRepeated, CheckpointFailed, Validated,
              ValidationProgressed, ValidationSummary, TraceWritten, StoppedEarly, LoopEnded,
-             MemoryMeasured, AverageApplied, FinalScored, ModelWritten, ArtifactWritten, RunEnded>;
+             MemoryMeasured, AverageApplied, FinalScored, ModelWritten, HessiansCollected,
+             WeightsQuantized, ArtifactWritten, RunEnded>;
 
 // Calls f with each object that the event is in metrics.jsonl: one, but of the start two.
 template <EventType E, class F>

@@ -1,7 +1,11 @@
 #include "run_log/log_sink.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
+#include <set>
+#include <string_view>
 
 #include "base/log.h"
 #include "config/derived.h"
@@ -11,8 +15,30 @@ namespace tg {
 namespace {
 
 // " val_bpb:1.2345" or nothing.
-std::string bpb_text(std::optional<double> bpb) {
-  return bpb ? fmt::format(" val_bpb:{:.4f}", *bpb) : "";
+std::string bpb_text(std::optional<double> bpb, int digits = 4) {
+  return bpb ? fmt::format(" val_bpb:{:.{}f}", *bpb, digits) : "";
+}
+
+// blocks.attn.q_gain for blocks.3.attn.q_gain.
+std::string without_block(const std::string& name) {
+  constexpr std::string_view blocks = "blocks.";
+  const auto end = name.find('.', blocks.size());
+  return name.starts_with(blocks) && end != std::string::npos
+             ? std::string(blocks) + name.substr(end + 1)
+             : name;
+}
+
+std::string format_text(const ArtifactWritten& event) {
+  switch (event.format) {
+    case Artifact::int8_zlib:
+      return "int8+zlib";
+    case Artifact::gptq:
+      return fmt::format("quantized+{}", choice_name(event.compressor));
+    case Artifact::int6:
+    case Artifact::none:
+      break;
+  }
+  return "int6+lzma";
 }
 
 constexpr double kMiB = 1024.0 * 1024.0;
@@ -202,17 +228,30 @@ void LogSink::operator()(const AverageApplied& event) const {
 
 void LogSink::operator()(const FinalScored& event) const {
   const auto stride = event.stride > 0 ? fmt::format(" stride:{}", event.stride) : "";
-  log_info("{} val_loss:{:.4f}{}{} eval_time:{:.0f}ms", event.line_name, event.loss,
-           bpb_text(event.bpb), stride, event.eval_ms);
+  log_info("{} val_loss:{:.{}f}{}{} eval_time:{:.0f}ms", event.line_name, event.loss, event.digits,
+           bpb_text(event.bpb, event.digits), stride, event.eval_ms);
   if (!event.exact_line) return;
   log_info("{} val_loss:{:.8f}{}", event.name, event.loss,
-           event.bpb ? fmt::format(" val_bpb:{:.8f}", *event.bpb) : "");
+           bpb_text(event.bpb, 8));
+}
+
+void LogSink::operator()(const HessiansCollected& event) const {
+  log_info("GPTQ:collected {} Hessians in {:.1f}s", event.count, event.ms / 1000);
+}
+
+void LogSink::operator()(const WeightsQuantized& event) const {
+  log_info("Quantized weights:");
+  for (const auto& [kind, names] : event.names) {
+    std::set<std::string> of_all_blocks;
+    for (const auto& name : names) of_all_blocks.insert(without_block(name));
+    log_info("  {}: {}", kind, fmt::join(of_all_blocks, ", "));
+  }
 }
 
 void LogSink::operator()(const ArtifactWritten& event) const {
-  const bool int6 = event.format == Artifact::int6;
-  const char* const format = int6 ? "int6+lzma" : "int8+zlib";
-  const auto payload = int6 ? ""
+  const auto format = format_text(event);
+  const auto payload = event.format != Artifact::int8_zlib
+                           ? ""
                             : fmt::format(" (payload:{} raw_torch:{} payload_ratio:{:.2f}x)",
                                           event.payload_bytes, event.torch_bytes,
                                           static_cast<double>(event.weight_bytes) /

@@ -67,6 +67,7 @@ struct FinalScored {
   std::optional<double> bpb;
   double eval_ms = 0;
   std::int64_t stride = 0;  // of a sliding window, else 0
+  int digits = 4;           // of the score in the log
   bool exact_line = false;  // a second line repeats the score in eight digits, under `name`
 
   template <class V>

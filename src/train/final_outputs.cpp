@@ -4,6 +4,7 @@
 #include "checkpoint/artifact_files.h"
 #include "checkpoint/model_files.h"
 #include "config/derived.h"
+#include "train/calibration.h"
 
 namespace tg {
 
@@ -34,9 +35,13 @@ void FinalOutputs::apply_average() {
   const auto scored = run_.score();
   const bool last_record = recipe_of(run_.settings) == RecipeChoice::last_record;
   run_.report.emit(
-      FinalScored{last_record ? "diagnostic pre-quantization post-ema" : "DIAGNOSTIC post_ema",
-                  last_record ? "pre_quantization_post_ema" : "DIAGNOSTIC_post_ema", scored.loss,
-                  scored.bpb, milliseconds_since(began)});
+      FinalScored{
+          .line_name = last_record ? "diagnostic pre-quantization post-ema" : "DIAGNOSTIC post_ema",
+          .name = last_record ? "pre_quantization_post_ema" : "DIAGNOSTIC_post_ema",
+          .loss = scored.loss,
+          .bpb = scored.bpb,
+          .eval_ms = milliseconds_since(began),
+          .digits = last_record ? 8 : 4});
 }
 
 void FinalOutputs::write_final_model() {
@@ -48,16 +53,28 @@ void FinalOutputs::write_final_model() {
   run_.communicator.barrier();
 }
 
+ArtifactWritten FinalOutputs::write_artifact(const std::string& path, const Hessians& hessians) {
+  const auto& parameters = run_.parts.weights.parameters;
+  const PeerWatch::Work writing(run_.communicator.watch(), "writing " + path);
+  if (run_.settings.runtime.artifact != Artifact::gptq)
+    return tg::write_artifact(parameters, run_.settings, path);
+  const auto model = quantize_by_gptq(parameters, hessians, run_.settings.gptq);
+  run_.report.emit(model.event);
+  return tg::write_artifact(model, run_.settings.gptq.compressor, path);
+}
+
 // From here on the parameters are what the artifact holds.
 void FinalOutputs::write_and_score_artifact() {
-  const auto& parameters = run_.parts.weights.parameters;
   const auto path = run_.output_dir + "/" + artifact_name(run_.settings.runtime.artifact);
-  if (run_.communicator.rank() == 0) {
-    const PeerWatch::Work writing(run_.communicator.watch(), "writing " + path);
-    run_.report.emit(write_artifact(parameters, run_.settings, path));
-  }
+  Hessians hessians;
+  if (run_.settings.runtime.artifact == Artifact::gptq)
+    hessians = calibrate(run_.settings, run_.machine, run_.communicator, run_.parts.weights,
+                         *run_.parts.tokens.train,
+                         [this](const RunEvent& event) { run_.report.emit(event); });
+  if (run_.communicator.rank() == 0) run_.report.emit(write_artifact(path, hessians));
+  hessians.clear();
   run_.communicator.barrier();
-  load_artifact(parameters, path, run_.communicator);
+  load_artifact(run_.parts.weights.parameters, path, run_.communicator);
   scores_.score_sequences();
 }
 

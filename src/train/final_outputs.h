@@ -1,5 +1,6 @@
 #pragma once
 // What a run writes at its end: its final weights, as they are and quantised, and their scores.
+#include "eval/hessians.h"
 #include "train/final_scores.h"
 #include "train/run.h"
 
@@ -17,6 +18,8 @@ class FinalOutputs {
   void apply_average();
   void write_final_model();
   void write_and_score_artifact();
+  // On rank 0. `hessians`: with ARTIFACT=gptq.
+  ArtifactWritten write_artifact(const std::string& path, const Hessians& hessians);
 
   Run& run_;
   FinalScores scores_;

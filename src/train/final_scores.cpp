@@ -45,24 +45,30 @@ const SplitTokens& FinalScores::tokens() {
 }
 
 template <class ScoreIt>
-void FinalScores::emit_score(const std::string& name, std::int64_t stride, ScoreIt score) {
+void FinalScores::emit_score(FinalScored event, ScoreIt score) {
   wait_for_device(communicator_, machine_.device);
   const auto began = Clock::now();
   const auto scored = score();
-  emit_(FinalScored{.line_name = name,
-                    .name = name + "_exact",
-                    .loss = scored.loss,
-                    .bpb = scored.bpb,
-                    .eval_ms = milliseconds_since(began),
-                    .stride = stride,
-                    .exact_line = true});
+  event.loss = scored.loss;
+  event.bpb = scored.bpb;
+  event.eval_ms = milliseconds_since(began);
+  emit_(event);
+}
+
+template <class ScoreIt>
+void FinalScores::emit_score(const std::string& name, std::int64_t stride, ScoreIt score) {
+  emit_score({.line_name = name, .name = name + "_exact", .stride = stride, .exact_line = true},
+             score);
 }
 
 void FinalScores::score_sequences() {
   const auto artifact = settings_.runtime.artifact;
+  const auto score = [&] { return validation_.score(weights_.model, eval_length(settings_)); };
+  // As the last record's script has it.
+  if (artifact == Artifact::gptq)
+    return emit_score({.line_name = "diagnostic quantized", .name = "quantized", .digits = 8}, score);
   const char* const name = artifact == Artifact::none ? "validation" : "roundtrip";
-  emit_score(prefix_of(artifact) + name, 0,
-             [&] { return validation_.score(weights_.model, eval_length(settings_)); });
+  emit_score(prefix_of(artifact) + name, 0, score);
 }
 
 void FinalScores::score_windows() {

@@ -19,7 +19,8 @@ class FinalScores {
   using Emit = std::function<void(const RunEvent&)>;
 
   // `tokens`: the validation split. ARTIFACT is what the parameters were read from, which gives the
-  // scores their names: final_int6_, final_int8_zlib_ or final_. All references must outlive this.
+  // scores their names: final_int6_, final_int8_zlib_, final_gptq_ or final_. All references must
+  // outlive this.
   FinalScores(const Settings& settings, const Machine& machine, Communicator& communicator,
               ModelParts& weights, const TokenSource& tokens, Validation& validation, Emit emit);
 
@@ -36,6 +37,9 @@ class FinalScores {
   void score_windows(std::int64_t stride, const std::string& suffix);
   // Read when first needed.
   const SplitTokens& tokens();
+  // `event` without a score.
+  template <class ScoreIt>
+  void emit_score(FinalScored event, ScoreIt score);
   template <class ScoreIt>
   void emit_score(const std::string& name, std::int64_t stride, ScoreIt score);
 

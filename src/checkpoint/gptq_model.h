@@ -1,0 +1,26 @@
+#pragma once
+// A model's tensors as an artifact of GPTQ has them.
+#include <vector>
+
+#include "config/settings.h"
+#include "eval/hessians.h"
+#include "model/parameters.h"
+#include "run_log/events.h"
+#include "weights/write_artifact_gptq.h"
+
+namespace tg {
+
+struct GptqModel {
+  std::vector<GptqTensor> tensors;
+  WeightsQuantized event;
+};
+
+// Quantises what is exported, where it is, as the last record's script does: the gates of attention
+// in int8 with GATED_ATTN_QUANT_GATE; what else has up to 65,536 elements, or is a control tensor,
+// as fp16; the others by GPTQ, in EMBED_BITS what the other artifacts keep in eight bits (token
+// tables and heads), else in MATRIX_BITS. A table without a Hessian, which no product reads, is
+// rounded as it is. Errors: internal (a Hessian or a weight is not finite).
+GptqModel quantize_by_gptq(const ParameterTable& table, const Hessians& hessians,
+                           const GptqConfig& config);
+
+}  // namespace tg
