@@ -134,6 +134,18 @@ inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned bits) {
 inline float __fdividef(float a, float b) {
   return a / b;
 }
+// Rounded by itself, where the compiler would join it to an FMA.
+inline float __fmul_rn(float a, float b) {
+  float product = a * b;
+  asm("" : "+x"(product));
+  return product;
+}
+inline float __fsub_rn(float a, float b) {
+  return a - b;
+}
+inline float __fdiv_rn(float a, float b) {
+  return a / b;
+}
 inline float rsqrtf(float x) {
   return 1 / std::sqrt(x);
 }

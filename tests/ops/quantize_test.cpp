@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "tests/ops/tensors.h"
+#include "tests/ops/quantize_fixture.h"
 
 namespace tg {
 namespace {
@@ -123,6 +123,14 @@ TEST(Quantize, TakesStridedAndHalfPrecisionWeightsWithoutTheirGradient) {
   expect_same(quantize_int8(half), int8_reference(half.to(at::kFloat)));
   const auto leaf = w.clone().set_requires_grad(true);
   EXPECT_FALSE(dequantize(quantize_int6(leaf)).requires_grad());
+}
+
+TEST(Quantize, GateRowsHaveTheReferenceImplementationsBits) {
+  expect_same(quantize_gate_rows(test::quantize_fixture("gate.weight")),
+              {test::quantize_fixture("gate.q"), test::quantize_fixture("gate.scale")});
+  const auto zero = quantize_gate_rows(at::zeros({3, 5}));
+  EXPECT_TRUE(test::is_same(dequantize(zero), at::zeros({3, 5})));
+  EXPECT_GT(zero.scale.min().item<double>(), 0);
 }
 
 TEST(Quantize, DequantizesByRows) {

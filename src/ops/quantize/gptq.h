@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <vector>
 
+#include "ops/quantize/hessian_factor.h"
 #include "ops/quantize/lqer.h"
 #include "ops/quantize/quantize.h"
 
@@ -16,5 +19,32 @@ struct GptqWeight {
   std::int64_t bits;
   std::optional<LowRank> correction;
 };
+
+struct GptqOptions {
+  double clip_sigmas;  // weights beyond so many standard deviations of their row are clipped
+  std::int64_t bits;   // 2 to 8
+};
+
+// GPTQ of W [rows, columns], any float dtype, on its device, by the factor of its inputs' Hessian
+// (there as well). levels = 2^(bits−1) − 1; of each row s = fp16(clip_sigmas·std/levels), std
+// unbiased. Column by column in the factor's order q = clamp(round(w/s), ±levels), halves to even;
+// e = (w − q·s)/U_jj, and later columns lose e·U_j, those of later blocks of 128 columns together
+// and in fp32. Weights of dead inputs become 0. A row whose spread fp16 cannot hold has
+// s = max|row|/levels. Errors: internal, a line that begins with `name`, where W is not finite.
+GptqWeight gptq(const at::Tensor& weight, const HessianFactor& hessian, const GptqOptions& options,
+                std::string_view name);
+
+// The same scales, each weight rounded by itself: for a matrix whose inputs nobody has seen.
+GptqWeight round_to_nearest(const at::Tensor& weight, const GptqOptions& options,
+                            std::string_view name);
+
+// Adds LQER's correction to the top_k of `quantized` with the greatest ‖W − q·s‖ (Frobenius; of
+// equals the first). quantized[i] is of weights[i].
+void correct_largest_errors(const std::vector<at::Tensor>& weights,
+                            std::vector<GptqWeight>& quantized, std::int64_t top_k,
+                            const LqerOptions& options);
+
+// q·s + A·B in fp32.
+at::Tensor dequantize(const GptqWeight& weight);
 
 }  // namespace tg

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/quantize/rounding.h"
+
 namespace tg {
 namespace {
 
@@ -40,21 +42,11 @@ class RowPercentiles {
   at::Tensor largest_;  // [rows, k], descending
 };
 
-// By a tensor on the device: CUDA divides by a number of the host as a product with its inverse,
-// which rounds twice.
-at::Tensor divide(const at::Tensor& x, double divisor) {
-  return x / at::full({}, divisor, x.options());
-}
-
-at::Tensor round_to_levels(const at::Tensor& x, const at::Tensor& scale, double levels) {
-  return (x / scale).round().clamp(-levels, levels);
-}
-
 QuantizedWeight quantize_int8_whole(const at::Tensor& w) {
   const at::Tensor clip =
       RowPercentiles(w.abs().reshape({1, -1}), 0.9999984).at_percentile(0.9999984).squeeze(0);
   const at::Tensor scale = at::where(clip > 0, divide(clip, 127), at::ones_like(clip));
-  return {round_to_levels(w.clamp(-clip, clip), scale, 127).to(at::kChar), scale};
+  return {round_to_levels(w.clamp(-clip, clip), scale, -127, 127).to(at::kChar), scale};
 }
 
 }  // namespace
@@ -68,11 +60,11 @@ QuantizedWeight quantize_int6(const at::Tensor& matrix) {
   for (const double p : {0.999, 0.9995, 0.9999, 0.99999, 1.0}) {
     scales.push_back(divide(percentiles.at_percentile(p), 31).clamp_min(1.0 / 31.0).to(at::kHalf));
     const at::Tensor scale = scales.back().to(at::kFloat).unsqueeze(1);
-    errors.push_back((w - round_to_levels(w, scale, 31) * scale).pow(2).mean());
+    errors.push_back((w - round_to_levels(w, scale, -31, 31) * scale).pow(2).mean());
   }
   const at::Tensor best = at::stack(errors).argmin().unsqueeze(0);  // the first of equals
   const at::Tensor scale = at::stack(scales).index_select(0, best).squeeze(0);
-  return {round_to_levels(w, scale.to(at::kFloat).unsqueeze(1), 31).to(at::kChar), scale};
+  return {round_to_levels(w, scale.to(at::kFloat).unsqueeze(1), -31, 31).to(at::kChar), scale};
 }
 
 QuantizedWeight quantize_int8(const at::Tensor& weight) {
@@ -82,7 +74,15 @@ QuantizedWeight quantize_int8(const at::Tensor& weight) {
   const at::Tensor clip = RowPercentiles(w.abs(), 0.9999984).at_percentile(0.9999984).unsqueeze(1);
   const at::Tensor scale = divide(clip, 127).clamp_min(1.0 / 127.0);
   const at::Tensor clipped = w.minimum(clip).maximum(-clip);
-  return {round_to_levels(clipped, scale, 127).to(at::kChar), scale.squeeze(1).to(at::kHalf)};
+  return {round_to_levels(clipped, scale, -127, 127).to(at::kChar), scale.squeeze(1).to(at::kHalf)};
+}
+
+QuantizedWeight quantize_gate_rows(const at::Tensor& matrix) {
+  const at::NoGradGuard no_grad;
+  assert(matrix.dim() == 2);
+  const at::Tensor w = matrix.to(at::kFloat);
+  const at::Tensor scale = fp16_scale(divide(w.abs().amax(1), 127));
+  return {round_to_levels(w, scale.to(at::kFloat).unsqueeze(1), -127, 127).to(at::kChar), scale};
 }
 
 at::Tensor dequantize(const QuantizedWeight& weight) {

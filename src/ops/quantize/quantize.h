@@ -25,6 +25,10 @@ QuantizedWeight quantize_int6(const at::Tensor& matrix);
 // elements, at least one) as a whole: s = clip/127, or 1 where that is 0.
 QuantizedWeight quantize_int8(const at::Tensor& weight);
 
+// A gate's rows [rows, columns] in eight bits a weight: s = fp16(max|row|/127), at least fp16's
+// smallest positive number, q = clamp(round(w/s), ±127).
+QuantizedWeight quantize_gate_rows(const at::Tensor& matrix);
+
 // q·scale in fp32, [rows, …] by its rows or by one scale.
 at::Tensor dequantize(const QuantizedWeight& weight);
 

@@ -1,0 +1,25 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <string_view>
+
+namespace tg {
+
+// What GPTQ needs of the Hessian H = Σ x·xᵀ [n, n] of a matrix's inputs x: of H after damping, its
+// rows and columns in `order`, the factor U of H⁻¹ = Uᵀ·U.
+struct HessianFactor {
+  at::Tensor upper;  // U [n, n] fp32, upper triangular
+  at::Tensor order;  // [n] int64: columns by damped diagonal, descending, the first of equals first
+  at::Tensor dead;   // [n] bool: inputs that were always 0
+  // What was added to the diagonal, as a share of its mean: 0.01, or, where that H is not positive
+  // definite, the least of 0.1, 1, 10 and 100 with which it is. Rounding of H makes that happen;
+  // from 1 on columns hardly correct each other.
+  double damping = 0;
+};
+
+// `hessian` fp32, of which the lower triangle is read. A dead input's diagonal becomes 1 first. The
+// result is on its device. In fp64, so that it depends on neither threads nor device. Errors:
+// internal, a line that begins with `name`, where H is not finite or damping does not help.
+HessianFactor factor_hessian(const at::Tensor& hessian, std::string_view name);
+
+}  // namespace tg

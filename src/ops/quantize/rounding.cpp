@@ -1,0 +1,18 @@
+#include "ops/quantize/rounding.h"
+
+namespace tg {
+
+at::Tensor divide(const at::Tensor& x, double divisor) {
+  return x / at::full({}, divisor, x.options());
+}
+
+at::Tensor round_to_levels(const at::Tensor& x, const at::Tensor& scale, double low, double high) {
+  return (x / scale).round().clamp(low, high);
+}
+
+at::Tensor fp16_scale(const at::Tensor& scale) {
+  constexpr double kSmallest = 1.0 / (1 << 24), kLargest = 65504;
+  return scale.clamp(kSmallest, kLargest).to(at::kHalf);
+}
+
+}  // namespace tg

@@ -1,0 +1,23 @@
+#pragma once
+// What the quantisers share.
+#include <ATen/ATen.h>
+
+namespace tg {
+
+// By a tensor on the device: CUDA divides by a number of the host as a product with its inverse,
+// which rounds twice.
+at::Tensor divide(const at::Tensor& x, double divisor);
+
+// clamp(round(x/scale), low, high), halves to even; in x's dtype.
+at::Tensor round_to_levels(const at::Tensor& x, const at::Tensor& scale, double low, double high);
+
+// A scale in fp16, kept within fp16's positive numbers, 2⁻²⁴ to 65504: to divide by it gives no
+// NaN, and what is divided by is what is stored.
+at::Tensor fp16_scale(const at::Tensor& scale);
+
+// ± levels of symmetric quantisation in `bits` bits.
+inline double symmetric_levels(std::int64_t bits) {
+  return static_cast<double>((std::int64_t{1} << (bits - 1)) - 1);
+}
+
+}  // namespace tg
