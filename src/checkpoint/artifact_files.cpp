@@ -6,6 +6,7 @@
 #include "files/byte_source.h"
 #include "files/compressed.h"
 #include "files/little_endian.h"
+#include "files/lrzip.h"
 #include "process/machine.h"
 #include "weights/read_artifact.h"
 #include "weights/weights_file.h"
@@ -43,6 +44,10 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
   return written(path, format,
                  format == Artifact::int6 ? write_artifact_int6(tensors, path)
                                           : write_artifact_int8_zlib(tensors, keep_fp32, path));
+}
+
+void require_compressor(Compressor compressor) {
+  if (compressor == Compressor::pergroup) require_lrzip();
 }
 
 ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,

@@ -14,6 +14,9 @@ namespace tg {
 // int8_zlib). Errors: cannot_create, io.
 ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
                                const std::string& path);
+// Fails unless what packs the file can be started, before a run trains for it. Errors:
+// missing_input (lrzip is not installed).
+void require_compressor(Compressor compressor);
 // The same of what GPTQ has quantised. Errors: also those of lrzip, with COMPRESSOR=pergroup.
 ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
                                const std::string& path);

@@ -60,9 +60,7 @@ ParameterTable trained_weights(const Settings& settings, const Machine& machine,
 ParameterTable stored_weights(const Settings& settings, at::Device device) {
   const at::NoGradGuard no_grad;
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
-  REQUIRE(model.artifact == Artifact::none, ExitCode::usage,
-          "{}: expected a model that is not quantised (.safetensors, .pt), found an artifact",
-          model.path);
+  require_unquantized(model);
   const auto from = read_weights(settings, model);
   const auto tokens = std::ranges::find(from, kTokenTable, &NamedTensors::value_type::first);
   // A run has tables of one of the two.

@@ -95,6 +95,12 @@ ModelPath find_model(const std::string& path, WeightsChoice weights) {
   return model;
 }
 
+void require_unquantized(const ModelPath& model) {
+  REQUIRE(model.artifact == Artifact::none, ExitCode::usage,
+          "{}: expected a model that is not quantised (.safetensors, .pt), found an artifact",
+          model.path);
+}
+
 ModelPath choose_model(Settings& settings, Communicator& communicator) {
   auto& init_from = settings.runtime.init_from;
   const auto weights = settings.runtime.weights;

@@ -25,6 +25,9 @@ struct ModelPath {
 // usage (`weights` chooses where there is one set of weights); io.
 ModelPath find_model(const std::string& path, WeightsChoice weights);
 
+// Errors: usage (an artifact).
+void require_unquantized(const ModelPath& model);
+
 // Sets INIT_FROM to the model that it stands for, which a line says, as rank 0 finds it: every rank
 // has the same one, though a run may go on meanwhile. Which checkpoint is the newest is found when
 // it is read. Collective. Errors: those of find_model().

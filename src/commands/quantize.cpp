@@ -2,12 +2,16 @@
 
 #include "base/error.h"
 #include "checkpoint/artifact_files.h"
+#include "checkpoint/gptq_model.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/model_path.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
+#include "data/splits.h"
+#include "data/vocabulary.h"
 #include "run_log/log_sink.h"
+#include "train/calibration.h"
 
 namespace tg {
 namespace {
@@ -16,9 +20,49 @@ constexpr const char* help =
     "train_gpt quantize: writes the quantised artifact of a trained model.\n"
     "\n"
     "  train_gpt quantize --init-from MODEL --out FILE [--artifact int6|int8_zlib]\n"
+    "  train_gpt quantize --init-from MODEL --out FILE --calibrate DATA [--bits N]\n"
     "\n"
     "Prints the artifact's size and that of artifact and code together, as a run does at its end.\n"
+    "With --calibrate by GPTQ (ARTIFACT=gptq): each rounded weight makes up for the errors of those\n"
+    "before it, as the activations on DATA weigh them, and low-rank corrections are added to the\n"
+    "matrices with the largest errors (LQER). DATA is shards, text or what else DATA_PATH may be,\n"
+    "best what the model was trained on.\n"
     "\n";
+
+// Chooses ARTIFACT=gptq where there is data to calibrate on.
+void take_options(Settings& settings, const Origins& origins, const QuantizeOptions& options) {
+  auto& artifact = settings.runtime.artifact;
+  REQUIRE(artifact != Artifact::none, ExitCode::usage,
+          "ARTIFACT=none: expected int6, int8_zlib or, with --calibrate DATA, gptq");
+  const bool calibrates = !options.calibrate.empty();
+  REQUIRE(calibrates || artifact != Artifact::gptq, ExitCode::usage,
+          "ARTIFACT=gptq needs tokens to calibrate on (expected --calibrate DATA, found none)");
+  REQUIRE(calibrates || options.bits.automatic, ExitCode::usage,
+          "--bits needs --calibrate DATA: int6 and int8_zlib have their own");
+  if (!calibrates) return;
+  REQUIRE(artifact == Artifact::gptq || origins.at("artifact") == "default", ExitCode::usage,
+          "--calibrate and ARTIFACT={}: expected gptq", choice_name(artifact));
+  artifact = Artifact::gptq;
+  settings.data.data_path = options.calibrate;
+  if (!options.bits.automatic)
+    settings.gptq.matrix_bits = settings.gptq.embed_bits = options.bits.count;
+}
+
+void write_calibrated(Settings& settings, const Machine& machine, const std::string& path,
+                      const LogSink& log) {
+  require_compressor(settings.gptq.compressor);
+  resolve_bos_id(settings);
+  Communicator alone;
+  require_unquantized(choose_model(settings, alone));
+  const auto splits = open_splits(settings.data, static_cast<int>(settings.model.vocab_size),
+                                  text_making(machine, alone));
+  ModelParts weights(settings, machine, alone, ModelUse::inference);
+  const auto emit = [&](const RunEvent& event) { std::visit(log, event); };
+  const auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);
+  const auto model = quantize_by_gptq(weights.parameters, hessians, settings.gptq);
+  log(model.event);
+  log(write_artifact(model, settings.gptq.compressor, path));
+}
 
 }  // namespace
 
@@ -28,13 +72,17 @@ void quantize_command(int argc, const char* const* argv) {
   if (!parsed) return;
   auto& settings = parsed->settings;
   require_flag(!options.out.empty(), "quantize", "--out FILE");
-  REQUIRE(settings.runtime.artifact != Artifact::none, ExitCode::usage,
-          "ARTIFACT=none: expected int6 or int8_zlib");
-  const auto joined = join_alone(settings, parsed->origins, SettingsUse::weights, "quantize");
+  take_options(settings, parsed->origins, options);
+  const bool calibrates = settings.runtime.artifact == Artifact::gptq;
+  const auto joined =
+      join_alone(settings, parsed->origins,
+                 calibrates ? SettingsUse::sampling : SettingsUse::weights, "quantize");
+  const LogSink log(settings, 1);
+  if (calibrates) return write_calibrated(settings, joined.machine, options.out, log);
   Communicator alone;
   choose_model(settings, alone);
   const auto parameters = stored_weights(settings, joined.machine.device);
-  LogSink(settings, 1)(write_artifact(parameters, settings, options.out));
+  log(write_artifact(parameters, settings, options.out));
 }
 
 }  // namespace tg

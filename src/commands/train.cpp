@@ -5,6 +5,7 @@
 #include <csignal>
 #include <utility>
 
+#include "checkpoint/artifact_files.h"
 #include "checkpoint/model_path.h"
 #include "checkpoint/resume.h"
 #include "comm/communicator.h"
@@ -33,6 +34,8 @@ void train_command(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);
   const auto joined =
       join_ranks(settings, origins, SettingsUse::training, ineffective_settings(settings, origins));
+  if (joined.launch.rank == 0 && settings.runtime.artifact == Artifact::gptq)
+    require_compressor(settings.gptq.compressor);
   resolve_bos_id(settings);
   const OutputDir output_dir(settings, joined.launch.rank, [&](const auto& key, const auto& value) {
     return broadcast_from_rank_0(joined.rendezvous, joined.launch, key, value);

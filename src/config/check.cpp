@@ -255,11 +255,11 @@ void check_byte_count(const Settings& settings, Conflicts& conflicts) {
                    "VAL_BYTECOUNT_DEVICE=cuda needs a GPU, and DEVICE=cpu");
 }
 
-// Asymmetric factors have their own.
+// Asymmetric factors have bits of their own, which the reference implementation lets pass.
 void check_quantization(const Settings& settings, Conflicts& conflicts) {
   const GptqConfig& gptq = settings.gptq;
-  const bool ignored = gptq.lqer_asym_enabled && !settings.runtime.record_quirks;
-  conflicts.unless(mode::corrects_no_matrices(settings) || !ignored ||
+  const bool corrects = settings.runtime.artifact == Artifact::gptq && gptq.lqer_enabled;
+  conflicts.unless(!corrects || !gptq.lqer_asym_enabled || settings.runtime.record_quirks ||
                        gptq.lqer_factor_bits == GptqConfig().lqer_factor_bits,
                    "LQER_FACTOR_BITS={} and LQER_ASYM_ENABLED=1, whose factors have 2 and 4 bits: "
                    "expected LQER_ASYM_ENABLED=0",

@@ -4,7 +4,6 @@
 // their row's standard deviation.
 #include <cstdint>
 
-#include "config/mode.h"
 #include "config/role.h"
 #include "config/types/choices.h"
 #include "config/types/limits.h"
@@ -30,34 +29,30 @@ struct GptqConfig {
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
-    constexpr auto role =
-        role::free.ineffective_if(mode::writes_no_gptq_artifact, "has no effect without ARTIFACT=gptq");
-    constexpr auto lqer = role::free.ineffective_if(mode::corrects_no_matrices,
-                                                    "has no effect without LQER_ENABLED=1 and ARTIFACT=gptq");
-    line("gptq_calibration_batches", s.gptq_calibration_batches, at_least(1), role,
+    line("gptq_calibration_batches", s.gptq_calibration_batches, at_least(1), role::free,
          "batches of training tokens, of TRAIN_BATCH_TOKENS/8 each on every rank, whose "
          "activations weigh the error of each weight");
-    line("matrix_bits", s.matrix_bits, within(2, 8), role, "bits of a weight");
-    line("embed_bits", s.embed_bits, within(2, 8), role, "bits of a weight of the token tables and the head");
-    line("matrix_clip_sigmas", s.matrix_clip_sigmas, above(0), role,
+    line("matrix_bits", s.matrix_bits, within(2, 8), role::free, "bits of a weight");
+    line("embed_bits", s.embed_bits, within(2, 8), role::free, "bits of a weight of the token tables and the head");
+    line("matrix_clip_sigmas", s.matrix_clip_sigmas, above(0), role::free,
          "standard deviations of its row at which a weight is clipped");
-    line("embed_clip_sigmas", s.embed_clip_sigmas, above(0), role,
+    line("embed_clip_sigmas", s.embed_clip_sigmas, above(0), role::free,
          "the same of the token tables and the head");
-    line("mlp_clip_sigmas", s.mlp_clip_sigmas, above(0), role, "the same of the MLPs");
-    line("attn_clip_sigmas", s.attn_clip_sigmas, above(0), role, "the same of attention");
-    line("gated_attn_quant_gate", s.gated_attn_quant_gate, anything, role,
+    line("mlp_clip_sigmas", s.mlp_clip_sigmas, above(0), role::free, "the same of the MLPs");
+    line("attn_clip_sigmas", s.attn_clip_sigmas, above(0), role::free, "the same of attention");
+    line("gated_attn_quant_gate", s.gated_attn_quant_gate, anything, role::free,
          "quantise the gates of attention, too, in 8 bits");
-    line("lqer_enabled", s.lqer_enabled, anything, role,
+    line("lqer_enabled", s.lqer_enabled, anything, role::free,
          "low-rank corrections (LQER) of the matrices with the largest errors");
-    line("lqer_rank", s.lqer_rank, within(1, 1024), lqer, "rank of a correction");
-    line("lqer_top_k", s.lqer_top_k, at_least(0), lqer, "matrices that are corrected");
-    line("lqer_factor_bits", s.lqer_factor_bits, within(2, 8), lqer,
+    line("lqer_rank", s.lqer_rank, within(1, 1024), role::free, "rank of a correction");
+    line("lqer_top_k", s.lqer_top_k, at_least(0), role::free, "matrices that are corrected");
+    line("lqer_factor_bits", s.lqer_factor_bits, within(2, 8), role::free,
          "bits of the factors' numbers, with LQER_ASYM_ENABLED=0");
-    line("lqer_asym_enabled", s.lqer_asym_enabled, anything, lqer,
+    line("lqer_asym_enabled", s.lqer_asym_enabled, anything, role::free,
          "factors in 2 bits with one scale and in 4 bits by groups, where the second divides by "
          "LQER_ASYM_GROUP");
-    line("lqer_asym_group", s.lqer_asym_group, at_least(1), lqer, "numbers that share a scale");
-    line("compressor", s.compressor, anything, role,
+    line("lqer_asym_group", s.lqer_asym_group, at_least(1), role::free, "numbers that share a scale");
+    line("compressor", s.compressor, anything, role::free,
          "of the file: lzma, brotli, or pergroup, the matrices of each kind by the program lrzip");
   }
 };

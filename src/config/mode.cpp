@@ -142,14 +142,6 @@ bool writes_no_int8_artifact(const Settings& s) {
   return s.runtime.artifact != Artifact::int8_zlib;
 }
 
-bool writes_no_gptq_artifact(const Settings& s) {
-  return s.runtime.artifact != Artifact::gptq;
-}
-
-bool corrects_no_matrices(const Settings& s) {
-  return writes_no_gptq_artifact(s) || !s.gptq.lqer_enabled;
-}
-
 bool windows_do_not_overlap(const Settings& s) {
   return s.run.eval_stride >= eval_length(s);
 }

@@ -48,8 +48,6 @@ bool may_apply_swa(const Settings& settings);
 bool applies_swa(const Settings& settings);
 bool starts_without_qat(const Settings& settings);
 bool writes_no_int8_artifact(const Settings& settings);
-bool writes_no_gptq_artifact(const Settings& settings);
-bool corrects_no_matrices(const Settings& settings);  // by LQER
 
 // Evaluation, timing and checkpoints.
 bool windows_do_not_overlap(const Settings& settings);
