@@ -52,8 +52,7 @@ void require_compressor(Compressor compressor) {
 
 ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
                                const std::string& path) {
-  auto event =
-      written(path, Artifact::gptq, write_artifact_gptq(model.tensors, compressor, path));
+  auto event = written(path, Artifact::gptq, write_artifact_gptq(model.tensors, compressor, path));
   event.compressor = compressor;
   event.quantize_ms = model.event.ms;
   return event;

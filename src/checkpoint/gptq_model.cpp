@@ -13,7 +13,7 @@ namespace tg {
 
 namespace {
 
-constexpr std::int64_t kMaxUnquantized = 65536;          // elements
+constexpr std::int64_t kMaxUnquantized = 65536;         // elements
 constexpr std::int64_t kMinGate = 32, kMaxGate = 8192;  // likewise
 
 bool is_quantized_gate(const ParameterPart& part, const GptqConfig& config) {

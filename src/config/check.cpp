@@ -229,6 +229,21 @@ void check_test_time_training(const Settings& settings, Conflicts& conflicts) {
                    settings.model.num_layers);
 }
 
+void check_phased_ttt(const Settings& settings, Conflicts& conflicts) {
+  const PhasedTttConfig& ttt = settings.phased_ttt;
+  if (!ttt.phased_ttt_enabled) return;
+  conflicts.unless(!settings.ttt.ttt_enabled,
+                   "PHASED_TTT_ENABLED=1 and TTT_ENABLED=1, and each would train what the other "
+                   "scores: expected one of them");
+  conflicts.unless(ttt.ttt_chunk_size <= ttt.ttt_eval_seq_len,
+                   "TTT_CHUNK_SIZE={} is more than TTT_EVAL_SEQ_LEN={}", ttt.ttt_chunk_size,
+                   ttt.ttt_eval_seq_len);
+  conflicts.unless(
+      ttt.phased_ttt_prefix_docs == 0 || ttt.global_ttt_chunk_tokens >= eval_length(settings),
+      "GLOBAL_TTT_CHUNK_TOKENS={} holds no row of EVAL_SEQ_LEN={} to train on",
+      ttt.global_ttt_chunk_tokens, eval_length(settings));
+}
+
 void check_machine(const RuntimeConfig& r, Conflicts& conflicts) {
   const bool cpu = r.device == DeviceChoice::cpu;
   const bool wide = r.compute_dtype == ComputeDtype::fp32 || r.compute_dtype == ComputeDtype::tf32;
@@ -302,6 +317,7 @@ std::vector<std::string> find_conflicts(const Settings& settings, int world_size
   if (scores) check_documents(settings, conflicts);
   if (scores) check_validation_batch(settings, world_size, conflicts);
   if (scores) check_test_time_training(settings, conflicts);
+  if (scores) check_phased_ttt(settings, conflicts);
   if (computes) check_machine(settings.runtime, conflicts);
   if (scores) check_byte_count(settings, conflicts);
   if (trains) check_run(settings, conflicts);

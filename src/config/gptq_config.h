@@ -33,7 +33,8 @@ struct GptqConfig {
          "batches of training tokens, of TRAIN_BATCH_TOKENS/8 each on every rank, whose "
          "activations weigh the error of each weight");
     line("matrix_bits", s.matrix_bits, within(2, 8), role::free, "bits of a weight");
-    line("embed_bits", s.embed_bits, within(2, 8), role::free, "bits of a weight of the token tables and the head");
+    line("embed_bits", s.embed_bits, within(2, 8), role::free,
+         "bits of a weight of the token tables and the head");
     line("matrix_clip_sigmas", s.matrix_clip_sigmas, above(0), role::free,
          "standard deviations of its row at which a weight is clipped");
     line("embed_clip_sigmas", s.embed_clip_sigmas, above(0), role::free,
@@ -51,7 +52,8 @@ struct GptqConfig {
     line("lqer_asym_enabled", s.lqer_asym_enabled, anything, role::free,
          "factors in 2 bits with one scale and in 4 bits by groups, where the second divides by "
          "LQER_ASYM_GROUP");
-    line("lqer_asym_group", s.lqer_asym_group, at_least(1), role::free, "numbers that share a scale");
+    line("lqer_asym_group", s.lqer_asym_group, at_least(1), role::free,
+         "numbers that share a scale");
     line("compressor", s.compressor, anything, role::free,
          "of the file: lzma, brotli, or pergroup, the matrices of each kind by the program lrzip");
   }

@@ -11,6 +11,7 @@
 #include "config/gptq_config.h"
 #include "config/model_config.h"
 #include "config/optim_config.h"
+#include "config/phased_ttt_config.h"
 #include "config/run_config.h"
 #include "config/runtime_config.h"
 #include "config/setting.h"
@@ -26,6 +27,7 @@ struct Settings {
   AveragingConfig averaging;
   GptqConfig gptq;
   TttConfig ttt;
+  PhasedTttConfig phased_ttt;
   IoConfig io;
   RuntimeConfig runtime;
 
@@ -45,6 +47,7 @@ struct Settings {
     f("Averaging and quantisation", s.averaging);
     f("Quantisation by GPTQ", s.gptq);
     f("Test-time training", s.ttt);
+    f("Phased test-time training", s.phased_ttt);
     f("Overlap and timing", s.io);
     f("Machine and outputs", s.runtime);
   }

@@ -231,8 +231,7 @@ void LogSink::operator()(const FinalScored& event) const {
   log_info("{} val_loss:{:.{}f}{}{} eval_time:{:.0f}ms", event.line_name, event.loss, event.digits,
            bpb_text(event.bpb, event.digits), stride, event.eval_ms);
   if (!event.exact_line) return;
-  log_info("{} val_loss:{:.8f}{}", event.name, event.loss,
-           bpb_text(event.bpb, 8));
+  log_info("{} val_loss:{:.8f}{}", event.name, event.loss, bpb_text(event.bpb, 8));
 }
 
 void LogSink::operator()(const HessiansCollected& event) const {
@@ -252,10 +251,10 @@ void LogSink::operator()(const ArtifactWritten& event) const {
   const auto format = format_text(event);
   const auto payload = event.format != Artifact::int8_zlib
                            ? ""
-                            : fmt::format(" (payload:{} raw_torch:{} payload_ratio:{:.2f}x)",
-                                          event.payload_bytes, event.torch_bytes,
-                                          static_cast<double>(event.weight_bytes) /
-                                              static_cast<double>(event.payload_bytes));
+                           : fmt::format(" (payload:{} raw_torch:{} payload_ratio:{:.2f}x)",
+                                         event.payload_bytes, event.torch_bytes,
+                                         static_cast<double>(event.weight_bytes) /
+                                             static_cast<double>(event.payload_bytes));
   log_info("Serialized model {}: {} bytes{}", format, event.bytes, payload);
   log_info("Total submission size {}: {} bytes", format, event.total_bytes());
   log_info(

@@ -34,14 +34,13 @@ void FinalOutputs::apply_average() {
   const auto began = Clock::now();
   const auto scored = run_.score();
   const bool last_record = recipe_of(run_.settings) == RecipeChoice::last_record;
-  run_.report.emit(
-      FinalScored{
-          .line_name = last_record ? "diagnostic pre-quantization post-ema" : "DIAGNOSTIC post_ema",
-          .name = last_record ? "pre_quantization_post_ema" : "DIAGNOSTIC_post_ema",
-          .loss = scored.loss,
-          .bpb = scored.bpb,
-          .eval_ms = milliseconds_since(began),
-          .digits = last_record ? 8 : 4});
+  run_.report.emit(FinalScored{
+      .line_name = last_record ? "diagnostic pre-quantization post-ema" : "DIAGNOSTIC post_ema",
+      .name = last_record ? "pre_quantization_post_ema" : "DIAGNOSTIC_post_ema",
+      .loss = scored.loss,
+      .bpb = scored.bpb,
+      .eval_ms = milliseconds_since(began),
+      .digits = last_record ? 8 : 4});
 }
 
 void FinalOutputs::write_final_model() {

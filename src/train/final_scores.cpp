@@ -66,7 +66,8 @@ void FinalScores::score_sequences() {
   const auto score = [&] { return validation_.score(weights_.model, eval_length(settings_)); };
   // As the last record's script has it.
   if (artifact == Artifact::gptq)
-    return emit_score({.line_name = "diagnostic quantized", .name = "quantized", .digits = 8}, score);
+    return emit_score({.line_name = "diagnostic quantized", .name = "quantized", .digits = 8},
+                      score);
   const char* const name = artifact == Artifact::none ? "validation" : "roundtrip";
   emit_score(prefix_of(artifact) + name, 0, score);
 }

@@ -24,6 +24,7 @@ enum class ActivationRecompute { off, light, block };
 enum class OnNonfinite { stop, skip };
 enum class Artifact { int6, int8_zlib, gptq, none };
 enum class Compressor { lzma, brotli, pergroup };
+enum class TttOptimizer { adam, sgd };
 enum class TimingBreakdown { off, sync, events };
 enum class CountDevice { cpu, cuda };
 enum class PadVocab { automatic, off };
@@ -86,6 +87,9 @@ constexpr auto choices_of(Artifact) {
 }
 constexpr auto choices_of(Compressor) {
   return std::to_array<std::string_view>({"lzma", "brotli", "pergroup"});
+}
+constexpr auto choices_of(TttOptimizer) {
+  return std::to_array<std::string_view>({"adam", "sgd"});
 }
 constexpr auto choices_of(TimingBreakdown) {
   return std::to_array<std::string_view>({"0", "1", "events"});
