@@ -49,8 +49,8 @@ struct PhasedTttConfig {
          "documents that also teach the weights, once they are scored");
     line("phased_ttt_num_phases", s.phased_ttt_num_phases, at_least(1), role::free,
          "how often they do, each time those scored so far");
-    line("val_doc_fraction", s.val_doc_fraction, {.low = 0, .high = 1, .low_open = true}, role::free,
-         "share of the validation split's documents that are scored, the first ones");
+    line("val_doc_fraction", s.val_doc_fraction, {.low = 0, .high = 1, .low_open = true},
+         role::free, "share of the validation split's documents that are scored, the first ones");
     line("ttt_lora_rank", s.ttt_lora_rank, within(1, 4096), role::free, "rank of an adapter");
     line("ttt_lora_alpha", s.ttt_lora_alpha, at_least(0), role::free,
          "what an adapter adds is multiplied by this over its rank");

@@ -1,0 +1,117 @@
+"""ARTIFACT=gptq and quantize --calibrate: the quantised file of a run, of several ranks, and of a model."""
+
+import os
+import re
+import unittest
+
+from harness import LAST_RECORD, SMALL, mpirun
+from model_commands_test import ModelTest
+
+USAGE, DATA, MISSING, CONFIG = 64, 65, 66, 78
+
+# Matrices of more than 65,536 elements: the token table and the MLPs'.
+LARGE = dict(MODEL_DIM=144, MLP_MULT=4, NUM_LAYERS=2, NUM_LOOPS=1, LOOP_START=0, LOOP_END=0, PARALLEL_START_LAYER=1,
+             ITERATIONS=4, VAL_LOSS_EVERY=0, GPTQ_CALIBRATION_BATCHES=2)
+QUANTIZED = {**LAST_RECORD, **LARGE, "ARTIFACT": "gptq", "GATED_ATTN_QUANT_GATE": 1}
+
+
+def of_name(events, name):
+    return next(event for event in events if event["event"] == "final" and event["name"] == name)
+
+
+class GptqTest(ModelTest):
+    def trained(self, name, **settings):
+        # Of SCORED nothing: this recipe has neither windows nor that test-time training.
+        return super().trained(name, **{**QUANTIZED, "EVAL_STRIDE": 0, "TTT_ENABLED": 0, **settings})
+
+    def quantized_score(self, path, *words, **settings):
+        """→ what `eval` prints of it."""
+        line, = [line for line in self.prints("eval", "--init-from", path, *words, **settings).splitlines()
+                 if line.startswith("diagnostic quantized ")]
+        return re.match(r"diagnostic quantized (val_loss:\d+\.\d{8} val_bpb:\d+\.\d{8}) eval_time:\d+ms$", line)[1]
+
+    def test_a_run_ends_with_a_file_that_scores_as_it_said(self):
+        out, lines = self.trained("brotli")
+        text = "\n".join(lines)
+        self.assertRegex(text, r"(?m)^GPTQ:collected 13 Hessians in \d+\.\ds$")
+        start = lines.index("Quantized weights:")
+        self.assertEqual(lines[start + 1:start + 5], [
+            "  gate_int8_row: blocks.attn.attn_gate_w",
+            "  gptq (int6): blocks.mlp.fc.weight, blocks.mlp.proj.weight",
+            "  gptq (int8)+lqer_asym: tok_emb.weight",
+            "  passthrough (float16): " + lines[start + 4].split(": ")[1]])
+        bytes_ = (out / "final_model.int6.ptz").stat().st_size
+        self.assertIn(f"Serialized model quantized+brotli: {bytes_} bytes", lines)
+        self.assertRegex(text, r"(?m)^Total submission size quantized\+brotli: \d+ bytes$")
+        score = self.quantized_score(out / "final_model.int6.ptz")
+        self.assertIn(score, text)
+        loss, before = (float(re.search(rf"diagnostic {name} val_loss:([\d.]+)", text)[1])
+                        for name in ("quantized", "pre-quantization post-ema"))
+        self.assertLess(abs(loss - before), 0.02)
+
+    def test_all_compressors_keep_the_same_weights(self):
+        out, _ = self.trained("brotli")
+        expected = self.quantized_score(out / "final_model.int6.ptz")
+        for compressor in ("lzma", "pergroup"):
+            with self.subTest(compressor):
+                made = self.folder / f"{compressor}.ptz"
+                printed = self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards,
+                                      "--compressor", compressor)
+                self.assertIn(f"Serialized model quantized+{compressor}: {made.stat().st_size} bytes", printed)
+                (self.folder / "config.json").write_bytes((out / "config.json").read_bytes())
+                self.assertEqual(self.quantized_score(made), expected)
+
+    def test_quantize_writes_the_file_of_the_run(self):
+        out, _ = self.trained("brotli")
+        made = self.folder / "made.ptz"
+        self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards)
+        self.assertEqual(made.read_bytes(), (out / "final_model.int6.ptz").read_bytes())
+
+    def test_fewer_bits_cost_more(self):
+        out, _ = self.trained("brotli")
+        (self.folder / "config.json").write_bytes((out / "config.json").read_bytes())
+        sizes = []
+        for bits in (2, 4, 8):
+            made = self.folder / f"{bits}.ptz"
+            printed = self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards, "--bits", bits)
+            self.assertIn(f"gptq (int{bits})", printed)
+            sizes.append(made.stat().st_size)
+        self.assertEqual(sizes, sorted(sizes))
+
+    def test_every_recipe_is_quantised(self):
+        record = dict(SMALL, MODEL_DIM=144, MLP_MULT=4, ITERATIONS=4, VAL_LOSS_EVERY=0)
+        speedrun = dict(record, RECIPE="speedrun", TIE_EMBEDDINGS=0, BIGRAM_VOCAB_SIZE=0, VE_ENABLED=0, SMEAR_GATE=0,
+                        XSA_LAST_N=0, NUM_KV_HEADS=4, BIGRAM_DIM=144)
+        for name, recipe in (("record", record), ("speedrun", speedrun)):
+            with self.subTest(name):
+                self.train(output=name, **{**recipe, "ARTIFACT": "none"})
+                raw = re.search(r"val_loss:([\d.]+)", self.prints("eval", "--init-from", self.out, "--eval-stride", 0))[1]
+                made = self.out / "final_model.int6.ptz"
+                self.prints("quantize", "--init-from", self.out, "--out", made, "--calibrate", self.shards,
+                            "--gptq-calibration-batches", 2)
+                score = self.quantized_score(made)
+                self.assertAlmostEqual(float(score.split()[0].split(":")[1]), float(raw), delta=0.02)
+
+    def test_two_ranks_write_one_file_of_all_their_rows(self):
+        out, lines = self.trained("two", through=mpirun(2), GRAD_ACCUM_STEPS=None)
+        self.assertEqual(len([line for line in lines if line.startswith("GPTQ:collected")]), 1)
+        self.assertIn(self.quantized_score(out / "final_model.int6.ptz"), "\n".join(lines))
+
+    def test_what_does_not_fit_is_said_before_training(self):
+        out, _ = self.trained("brotli")
+        quantize = ("quantize", "--init-from", out, "--out", self.folder / "none.ptz")
+        self.refuses(USAGE, "--calibrate DATA", *quantize, "--artifact", "gptq")
+        self.refuses(USAGE, "--bits needs --calibrate", *quantize, "--bits", 4)
+        self.refuses(USAGE, "expected gptq", *quantize, "--artifact", "int8_zlib", "--calibrate", self.shards)
+        self.refuses(USAGE, "found an artifact", "quantize", "--init-from", out / "final_model.int6.ptz", "--out",
+                     self.folder / "none.ptz", "--calibrate", self.shards)
+        self.refuses(MISSING, "no-such-data", *quantize, "--calibrate", self.folder / "no-such-data")
+        self.fails(CONFIG, "LQER_FACTOR_BITS=3", **{**QUANTIZED, "LQER_FACTOR_BITS": 3})
+        # No program of that name in the path: the run does not begin.
+        self.fails(MISSING, "lrzip", **{**QUANTIZED, "COMPRESSOR": "pergroup", "PATH": self.folder})
+        self.assertFalse(self.out.exists())
+        self.assertFalse((self.folder / "none.ptz").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()
