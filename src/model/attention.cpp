@@ -153,8 +153,10 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
                             : qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
   const auto gate = head_gate(visit, n_btd, weights.qkv, heads.gate_gradient, pass);
   const auto y_dots = gate.defined() ? nullptr : std::make_shared<InputDots>();
-  const auto y = attend(visit, heads, gate, pass, y_dots);
-  return {y.flatten(2, 3), heads.first_v, y_dots};
+  const auto y = attend(visit, heads, gate, pass, y_dots).flatten(2, 3);
+  pass.observe(Operand::qkv, visit.block, n_btd);
+  pass.observe(Operand::out, visit.block, y);
+  return {y, heads.first_v, y_dots};
 }
 
 }  // namespace tg

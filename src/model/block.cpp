@@ -2,6 +2,7 @@
 
 #include <cassert>
 
+#include "ops/mlp/leaky_relu_squared.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/lanes_norm.h"
 #include "ops/norm/linear_residual_norm.h"
@@ -39,12 +40,13 @@ VisitKernels Blocks::choose_kernels(const Visit& visit, const at::Tensor& x,
                                     const PassInputs& pass) const {
   const auto& weights = weights_.of(visit, pass.fp8);
   const auto qkv = attention_.choose_qkv(visit, weights, x, pass);
-  const auto mlp = choose_mlp(x, weights.up, weights.down);
+  const bool observed = pass.observer != nullptr;
+  const auto mlp = observed ? Kernel::aten : choose_mlp(x, weights.up, weights.down);
   const auto feeds = mlp_input(mlp);
   return {.qkv = qkv,
           .out = choose_linear_residual_norm(x, weights.out, feeds),
           .mlp = mlp,
-          .attention_input = attention_.input(visit, pass, qkv),
+          .attention_input = observed ? NormedForm::written : attention_.input(visit, pass, qkv),
           .mlp_input = feeds};
 }
 
@@ -52,7 +54,14 @@ NormOptions Blocks::norm(const Visit& visit, NormedForm form, const Weight& weig
   return {.scale = visit.norm_scale, .channels = dim_, .form = form, .rounding = weight.fp8.input};
 }
 
-at::Tensor Blocks::mlp(const NormedInput& x, const BlockWeights& weights, Kernel kernel) const {
+at::Tensor Blocks::mlp(const Visit& visit, const NormedInput& x, const BlockWeights& weights,
+                       const PassInputs& pass, Kernel kernel) const {
+  if (pass.observer != nullptr) {
+    pass.observe(Operand::up, visit.block, x);
+    const auto activation = leaky_relu_squared(linear(x, weights.up), negative_slope_);
+    pass.observe(Operand::down, visit.block, activation);
+    return linear(activation, weights.down);
+  }
   const bool light = recompute_ == ActivationRecompute::light;
   return tg::mlp(x, weights.up, weights.down, negative_slope_, light, kernel);
 }
@@ -92,7 +101,7 @@ Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass)
   const auto middle =
       linear_residual_norm(attended.y, weights.out, x, norm(visit, kernels.mlp_input, weights.up),
                            attended.y_dots, kernels.out);
-  const auto branch = mlp(middle.y, weights, kernels.mlp);
+  const auto branch = mlp(visit, middle.y, weights, pass, kernels.mlp);
 
   Stream out{.x0 = entry.x0, .first_v = attended.first_v, .input = entry.sum};
   if (const auto& gate = plan_.block(visit).update_gate; gate.weight)
@@ -127,7 +136,7 @@ Stream Blocks::run_lanes(const Visit& visit, const Stream& in, const PassInputs&
           .terms = {{.tensor = scored(entry.lanes[0])},
                     {.tensor = scored(entry.lanes[1])},
                     term(linear(attended.y, weights.out), weights.out),
-                    term(mlp(feeds, weights, kernels.mlp), weights.down)},
+                    term(mlp(visit, feeds, weights, pass, kernels.mlp), weights.down)},
           .lane_weights = weights_.stream().lanes(visit),
           .first_v = attended.first_v};
 }

@@ -38,7 +38,8 @@ class Blocks {
   at::Tensor widened(const at::Tensor& parameter) const;
   // m0 and m1 of the visit's block, [2, D] or [2].
   at::Tensor mix(const Visit& visit) const;
-  at::Tensor mlp(const NormedInput& x, const BlockWeights& weights, Kernel kernel) const;
+  at::Tensor mlp(const Visit& visit, const NormedInput& x, const BlockWeights& weights,
+                 const PassInputs& pass, Kernel kernel) const;
   // σ(gate(x)) [B, T, 1], without a gradient for x.
   at::Tensor update_share(const Gate& gate, const at::Tensor& x) const;
 

@@ -157,7 +157,9 @@ NormedInput Gpt::final_states(const at::Tensor& inputs_bt, PassInputs pass,
     stream = blocks_.visit(visit, stream, pass);
     if (visit.keep_input) slot(*visit.keep_input) = std::exchange(stream.input, {});
   }
-  return final_norm(std::move(stream), pass);
+  auto states = final_norm(std::move(stream), pass);
+  pass.observe(Operand::head, /*block=*/-1, states);
+  return states;
 }
 
 Weight Gpt::head(std::int64_t rows, bool fp8) const {
@@ -221,6 +223,11 @@ at::Tensor Gpt::logits(const at::Tensor& inputs_bt, const Positions& only,
   const at::NoGradGuard no_grad;
   const auto states = final_states(inputs_bt, {.only = only}, context);
   return softcapped(linear(states, head(sizes_.vocab)));
+}
+
+void Gpt::observe(const at::Tensor& inputs_bt, const OperandObserver& observer) const {
+  const at::NoGradGuard no_grad;
+  final_states(inputs_bt, {.observer = &observer});
 }
 
 DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t context) const {

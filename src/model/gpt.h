@@ -38,6 +38,7 @@ class Gpt {
 
   std::int64_t vocab_size() const { return config_.vocab_size; }
   const Plan& plan() const { return plan_; }
+  const ComputeSizes& sizes() const { return sizes_; }
 
   // Which of the plan's stages passes compute from now on; at first the last one.
   void set_stage(std::int64_t stage) {
@@ -84,6 +85,11 @@ class Gpt {
   // Softcapped logits, without a gradient, of the positions `only`: inputs [B, T] int64 →
   // [B, S, V] fp32. RoPE is that of rows of `context` ≥ T tokens.
   at::Tensor logits(const at::Tensor& inputs_bt, const Positions& only, std::int64_t context) const;
+
+  // Computes the final states of inputs [B, T] int64, without a gradient, for `observer`, who sees
+  // what every matrix multiplies on the way, and the states as the head's operand. Attention looks
+  // back over the whole row.
+  void observe(const at::Tensor& inputs_bt, const OperandObserver& observer) const;
 
   // For decoding up to `capacity` tokens of `batch` rows. `context`: that attention spans; 0: all.
   DecodeCache make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t context = 0) const;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "model/inference.h"
+#include "model/operands.h"
 #include "model/plan.h"
 #include "ops/attention/documents.h"
 #include "ops/attention/rope.h"
@@ -45,7 +46,15 @@ struct PassInputs {
   DecodeCache* cache = nullptr;  // of the tokens before the pass's own; null: there are none
   // Of the inputs: attention sees those of the own document alone. Neither with `only` nor `cache`.
   std::optional<Documents> documents{};
+  // Sees the operands of a pass in `compute` and without gradients, of all positions; null: nobody
+  // does. They are then written, whatever a kernel could spare.
+  const OperandObserver* observer = nullptr;
 
+  // rows: a tensor or a NormedInput.
+  template <class Rows>
+  void observe(Operand operand, std::int64_t block, const Rows& rows) const {
+    if (observer != nullptr) (*observer)(operand, block, NormedInput(rows).rows());
+  }
   std::optional<Positions> scored(const Visit& visit) const {
     return visit.last ? only : std::nullopt;
   }

@@ -1,0 +1,32 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <map>
+#include <string>
+
+#include "comm/communicator.h"
+#include "data/calibration_rows.h"
+#include "model/gpt.h"
+
+namespace tg {
+
+// H = Σ x·xᵀ over the rows x that a matrix [out, in] multiplies, over the batches and ranks summed
+// divided by the number of batches, by the matrix's name in the artifact: [in, in] fp32, in fp64
+// where the parameters are. What GPTQ minimises is tr(E·H·Eᵀ), of an error E of the matrix (Frantar
+// et al. 2023, who have twice that as the Hessian). Matrices with the same operand have one tensor.
+using Hessians = std::map<std::string, at::Tensor>;
+
+struct CalibrationOptions {
+  std::int64_t batches = 0, rows_per_batch = 0;  // of each rank
+  bool measure_memory = false;  // as many rows at once as, measured, fit in the GPU's memory
+  bool record_quirks = false;   // of rank 0's rows alone
+};
+
+// Of Q, K, V, output projection, W_up and W_down of every block, at each of its visits in the
+// model's stage, and of the head, which may be the token table; of the parameters `table`, which
+// are the model's, as they are now. Sums are fp32 (fp64), by GEMMs in the dtype of the passes, for
+// which the host does not wait. Collective: the same on every rank. Errors: those of `rows`.
+Hessians collect_hessians(Gpt& model, const ParameterTable& table, CalibrationRows& rows,
+                          const CalibrationOptions& options, Communicator& communicator);
+
+}  // namespace tg
