@@ -39,14 +39,14 @@ at::Tensor round_block(const at::Tensor& w, const at::Tensor& factor, const at::
   const auto columns = w.size(1);
   if (use_kernels(w)) {
     auto error = at::empty({w.size(0), columns}, w.options());
-    assert(factor.stride(0) == w.stride(0) && q.stride(0) == w.stride(0));
     cuda::gptq_block({.weight = const_fp32_data(w),
                       .factor = const_fp32_data(factor),
                       .scale = const_fp32_data(scale),
                       .q = q.mutable_data_ptr<std::int8_t>(),
                       .error = mutable_fp32_data(error),
                       .rows = w.size(0),
-                      .stride = w.stride(0),
+                      .weight_stride = w.stride(0),
+                      .factor_stride = factor.stride(0),
                       .columns = static_cast<int>(columns),
                       .levels = static_cast<float>(levels)},
                      current_stream(w));
@@ -77,7 +77,8 @@ GptqWeight gptq(const at::Tensor& weight, const HessianFactor& hessian, const Gp
   const at::Tensor scale = row_scales(original, options), wide_scale = scale.to(at::kFloat);
   const double levels = symmetric_levels(options.bits);
   const at::Tensor w = original.masked_fill(hessian.dead, 0).index_select(1, hessian.order);
-  const at::Tensor q = at::empty_like(w, w.options().dtype(at::kChar));
+  const at::Tensor q = at::empty(w.sizes(), w.options().dtype(at::kChar));
+  assert(w.is_contiguous() && upper.is_contiguous());  // round_block's slices have their strides
   for (std::int64_t first = 0; first < columns; first += cuda::kGptqBlock) {
     const auto end = std::min(first + cuda::kGptqBlock, columns);
     const at::Tensor rows_of_upper = upper.slice(0, first, end);

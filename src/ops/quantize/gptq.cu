@@ -17,7 +17,9 @@ __device__ void load_factor(const GptqBlock& block, float* factor) {
   for (int i = threadIdx.x; i < kGptqBlock * kGptqBlock; i += kWarps * kWarp) {
     const int row = i / kGptqBlock, column = i % kGptqBlock;
     const bool inside = row < block.columns && column < block.columns;
-    factor[i] = inside ? block.factor[row * block.stride + column] : row == column ? 1.0f : 0.0f;
+    factor[i] = inside          ? block.factor[row * block.factor_stride + column]
+                : row == column ? 1.0f
+                                : 0.0f;
   }
   __syncthreads();
 }
@@ -35,7 +37,8 @@ __global__ void __launch_bounds__(kWarps* kWarp) block_kernel(const GptqBlock bl
 #pragma unroll
     for (int part = 0; part < kLaneColumns; ++part) {
       const int column = part * kWarp + lane;
-      weights[part] = column < block.columns ? block.weight[row * block.stride + column] : 0.0f;
+      weights[part] =
+          column < block.columns ? block.weight[row * block.weight_stride + column] : 0.0f;
     }
 #pragma unroll
     for (int part = 0; part < kLaneColumns; ++part) {
@@ -53,7 +56,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) block_kernel(const GptqBlock bl
       }
       const int column = part * kWarp + lane;
       if (column < block.columns) {
-        block.q[row * block.stride + column] = static_cast<std::int8_t>(q_of_lane);
+        block.q[row * block.weight_stride + column] = static_cast<std::int8_t>(q_of_lane);
         block.error[row * block.columns + column] = error_of_lane;
       }
     }

@@ -8,13 +8,13 @@ constexpr int kGptqBlock = 128;
 
 // A block of W's columns, in GPTQ's order.
 struct GptqBlock {
-  const float* weight;  // [rows, columns], rows `stride` apart
-  const float* factor;  // U [columns, columns], rows `stride` apart
+  const float* weight;  // [rows, columns], rows `weight_stride` apart
+  const float* factor;  // U [columns, columns], rows `factor_stride` apart
   const float* scale;   // s [rows]
   std::int8_t* q;       // as weight
   float* error;         // e [rows, columns], contiguous
   std::int64_t rows;
-  std::int64_t stride;
+  std::int64_t weight_stride, factor_stride;
   int columns;  // at most kGptqBlock
   float levels;
 };

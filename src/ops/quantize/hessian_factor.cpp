@@ -22,7 +22,8 @@ std::optional<at::Tensor> inverse_factor(const at::Tensor& hessian) {
   const auto [lower, info] = at::linalg_cholesky_ex(hessian.to(at::kDouble).flip({0, 1}));
   if (!on_host(info == 0)) return std::nullopt;
   const at::Tensor identity = at::eye(hessian.size(0), lower.options());
-  return at::linalg_solve_triangular(lower, identity, /*upper=*/false).flip({0, 1}).to(at::kFloat);
+  const at::Tensor reversed = at::linalg_solve_triangular(lower, identity, /*upper=*/false);
+  return reversed.flip({0, 1}).to(at::kFloat).contiguous();  // LAPACK's is stored by columns
 }
 
 }  // namespace
