@@ -10,7 +10,7 @@ namespace tg {
 
 namespace {
 
-// As many as FineWeb's shards have; training has been through fewer tokens of a text than it has.
+// As many as a shard of FineWeb has: bounds how long a text is waited for, and the list of windows.
 constexpr std::int64_t kMostOfOneShard = 100'000'000;
 
 }  // namespace
