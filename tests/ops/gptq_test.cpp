@@ -152,6 +152,12 @@ TEST(HessianFactor, DampsMoreWhereThatIsNotPositiveDefinite) {
     const auto w = test::normal({5, 20}, 2, at::kFloat);
     EXPECT_TRUE(test::is_close(dequantize(quantized(w, hessian)), w, 0, 3)) << eigenvalue;
   }
+  // Its diagonal's mean overflows.
+  test::expect_error(
+      [&] {
+        factor_hessian(at::full({20, 20}, 3e38f), "w");
+      },
+      ExitCode::internal, "w: its Hessian is not positive definite");
   test::expect_error([&] { factor_hessian(hessian_with(-100), "blocks.1.mlp.fc.weight"); },
                      ExitCode::internal,
                      "blocks.1.mlp.fc.weight: its Hessian is not positive definite");

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <numeric>
 
 #include "base/error.h"
 #include "ops/kernels.h"
@@ -18,7 +17,7 @@ namespace {
 at::Tensor finite_fp32(const at::Tensor& weight, std::string_view name) {
   assert(weight.dim() == 2 && weight.numel() > 0);
   at::Tensor w = weight.to(at::kFloat);
-  REQUIRE(w.isfinite().all().cpu().const_data_ptr<bool>()[0], ExitCode::internal,
+  REQUIRE(all_finite(w), ExitCode::internal,
           "{}: cannot be quantised (expected finite numbers, found NaN or infinity)", name);
   return w;
 }

@@ -17,9 +17,9 @@ struct HessianFactor {
   double damping = 0;
 };
 
-// `hessian` fp32, of which the lower triangle is read. A dead input's diagonal becomes 1 first. The
-// result is on its device. In fp64, so that it depends on neither threads nor device. Errors:
-// internal, a line that begins with `name`, where H is not finite or damping does not help.
+// `hessian` fp32, symmetric up to rounding. A dead input's diagonal becomes 1 first. The result is
+// on its device; computed in fp64, so that it depends on neither that nor the number of threads.
+// Errors: internal, a line that begins with `name`, where H is not finite or damping does not help.
 HessianFactor factor_hessian(const at::Tensor& hessian, std::string_view name);
 
 }  // namespace tg

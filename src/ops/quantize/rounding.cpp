@@ -15,4 +15,8 @@ at::Tensor fp16_scale(const at::Tensor& scale) {
   return scale.clamp(kSmallest, kLargest).to(at::kHalf);
 }
 
+bool all_finite(const at::Tensor& x) {
+  return x.isfinite().all().cpu().const_data_ptr<bool>()[0];
+}
+
 }  // namespace tg

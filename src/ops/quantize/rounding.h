@@ -15,6 +15,9 @@ at::Tensor round_to_levels(const at::Tensor& x, const at::Tensor& scale, double 
 // NaN, and what is divided by is what is stored.
 at::Tensor fp16_scale(const at::Tensor& scale);
 
+// Waits for the device.
+bool all_finite(const at::Tensor& x);
+
 // ± levels of symmetric quantisation in `bits` bits.
 inline double symmetric_levels(std::int64_t bits) {
   return static_cast<double>((std::int64_t{1} << (bits - 1)) - 1);
