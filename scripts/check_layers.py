@@ -17,8 +17,14 @@ LAYERS = (
 # Files that are a library beside their layer's, without suffix.
 LIBRARIES = {
     "data/feeder": "feeder",
-    "weights/read_artifact": "artifact",
-    "weights/write_artifact": "artifact",
+    **dict.fromkeys(
+        (
+            f"weights/{stem}"
+            for stem in "artifact_payload artifact_tensors gptq_value pack_pergroup pergroup read_artifact "
+            "unpack_pergroup write_artifact write_artifact_gptq".split()
+        ),
+        "artifact",
+    ),
 }
 # Libraries that neither compile nor link with LibTorch.
 WITHOUT_TORCH = {"base", "files", "config", "text", "data", "run_log", "report"}

@@ -1,5 +1,6 @@
 #include "checkpoint/artifact_files.h"
 
+#include <algorithm>
 #include <cassert>
 
 #include "checkpoint/load_model.h"
@@ -8,6 +9,8 @@
 #include "files/little_endian.h"
 #include "files/lrzip.h"
 #include "process/machine.h"
+#include "weights/gptq_value.h"
+#include "weights/pergroup.h"
 #include "weights/read_artifact.h"
 #include "weights/weights_file.h"
 #include "weights/write_artifact.h"
@@ -64,12 +67,14 @@ std::string artifact_name(Artifact artifact) {
 }
 
 Artifact artifact_of(const std::string& path) {
+  constexpr std::size_t kHead = 1 << 20;  // an archive's names and kinds, packed and unpacked
   const FileSource file(path);
   if (!file.holds(0, sizeof(std::uint64_t))) return Artifact::none;
-  const auto head = file.read(0, sizeof(std::uint64_t));
+  const auto head = file.read(0, std::min<std::uint64_t>(file.size(), kHead));
+  if (is_pergroup(head) || is_brotli_archive(head)) return Artifact::gptq;
+  if (is_xz(head)) return begins_as_gptq(xz_begin(head, kHead)) ? Artifact::gptq : Artifact::int6;
   // Of a header, where it is a safetensors file: may begin as zlib does.
   const auto length = number_at<std::uint64_t>(head);
-  if (is_xz(head)) return Artifact::int6;
   return is_zlib(head) && length > file.size() ? Artifact::int8_zlib : Artifact::none;
 }
 

@@ -27,7 +27,7 @@ std::string artifact_name(Artifact artifact);
 // The format of the file at `path`, by content; none: it is no artifact. Errors: missing_input, io.
 Artifact artifact_of(const std::string& path);
 
-// Sets the exported parameters to what the artifact at `path`, of either format and of this very
+// Sets the exported parameters to what the artifact at `path`, of any format and of this very
 // model, holds. Rank 0 reads it for all ranks, which need not see its disk. Collective. Errors:
 // missing_input, io; bad_data (a damaged file, other names or shapes); internal (a weight that is
 // not finite).

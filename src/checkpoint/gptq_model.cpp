@@ -8,6 +8,7 @@
 #include "base/is_in.h"
 #include "base/progress.h"
 #include "ops/quantize/gptq.h"
+#include "weights/gptq_value.h"
 
 namespace tg {
 

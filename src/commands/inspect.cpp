@@ -74,12 +74,15 @@ Contents contents_of_weights(const std::string& path) {
   return {fmt::format("{}: {}", path, what), std::move(file.tensors)};
 }
 
+const char* format_of(Artifact artifact) {
+  if (artifact == Artifact::gptq) return "gptq";
+  return artifact == Artifact::int6 ? "int6 (.xz)" : "int8 (zlib)";
+}
+
 Contents contents_of(const ModelPath& model, WeightsChoice weights) {
   if (model.kind != ModelKind::file) return contents_of_checkpoint(model, weights);
   if (model.artifact == Artifact::none) return contents_of_weights(model.path);
-  const char* const format =
-      model.artifact == Artifact::int6 ? "artifact, int6 (.xz)" : "artifact, int8 (zlib)";
-  return {fmt::format("{}: {}", model.path, format),
+  return {fmt::format("{}: artifact, {}", model.path, format_of(model.artifact)),
           read_stored_artifact(model.path, kMaxUnpacked)};
 }
 

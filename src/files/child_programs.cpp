@@ -15,14 +15,13 @@
 #include <cstring>
 #include <list>
 
+#include "base/elapsed.h"
 #include "base/escaped.h"
 #include "base/progress.h"
 #include "files/file_writer.h"
 
 namespace tg {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr int kProgressMs = 1000;
 constexpr std::size_t kLastWords = 300;  // bytes of standard error in a message

@@ -1,5 +1,7 @@
 #include "files/lrzip.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -22,16 +24,16 @@ std::chrono::seconds time_limit(std::uint64_t bytes) {
   return kStart + std::chrono::seconds(bytes / kSlowest);
 }
 
-// Quiet, from standard input to standard output. -m, the memory to plan with in units of 100 MB,
-// since its default is two thirds of the machine's for each stream.
-ChildProgram lrzip(std::vector<std::string> action, std::string_view input,
+// Quiet, from standard input to standard output, with one thread. By its own defaults it would plan
+// with two thirds of the machine's memory, and yield to every other process.
+ChildProgram lrzip(const std::vector<std::string>& action, std::string_view input,
                    std::uint64_t max_output, std::string name) {
-  const auto hundreds = 10 + 4 * std::max<std::uint64_t>(input.size(), max_output) / 100'000'000;
-  std::vector<std::string> arguments = {"lrzip"};
-  std::ranges::move(action, std::back_inserter(arguments));
-  for (const auto& more : {std::string("-Q"), std::string("-p"), std::string("1"),
-                           std::string("-m"), std::to_string(hundreds), std::string("-")})
-    arguments.push_back(more);
+  const auto hundreds_of_mb = 10 + (input.size() + max_output) / 25'000'000;
+  const int nice = std::max(0, ::getpriority(PRIO_PROCESS, 0));
+  std::vector<std::string> arguments = {
+      "lrzip", "-Q", "-p", "1", "-m", std::to_string(hundreds_of_mb), "-N", std::to_string(nice)};
+  arguments.insert(arguments.end(), action.begin(), action.end());
+  arguments.emplace_back("-");
   return {.arguments = std::move(arguments),
           // Else it would obey an lrzip.conf of the current folder.
           .environment = {"LRZIP=NOCONFIG"},

@@ -5,38 +5,15 @@
 #include <utility>
 
 #include "base/elapsed.h"
-#include "base/error.h"
 #include "base/progress.h"
-#include "files/atomic_file.h"
 #include "files/compressed.h"
 #include "ops/quantize/quantize.h"
-#include "weights/tensor_check.h"
-#include "weights/torch_file.h"
+#include "weights/artifact_payload.h"
 
 namespace tg {
 namespace {
 
 constexpr int64_t kMaxUnquantized = 65536;  // elements
-
-// Tensors on the way into a dict of the artifact: on the CPU, counted, and finite in their dtype
-// there.
-class Payload {
- public:
-  explicit Payload(ArtifactStats& stats) : stats_(stats) {}
-
-  void add(PickleDict& to, std::string name, const at::Tensor& tensor) {
-    stats_.payload_bytes += tensor.nbytes();
-    const auto stored = tensor.to(at::kCPU);
-    REQUIRE(!first_nonfinite({{name, stored}}), ExitCode::internal,
-            "{}: not finite as the artifact's {} (expected finite numbers, found NaN or infinity); "
-            "no artifact was written",
-            name, c10::toString(stored.scalar_type()));
-    to.add(std::move(name), stored);
-  }
-
- private:
-  ArtifactStats& stats_;
-};
 
 PickleDict one(std::string key, PickleValue value) {
   PickleDict dict;
@@ -45,7 +22,7 @@ PickleDict one(std::string key, PickleValue value) {
 }
 
 PickleDict int6_value(const std::vector<ArtifactTensor>& tensors, ArtifactStats& stats) {
-  Payload payload(stats);
+  ArtifactPayload payload(stats);
   PickleDict weights, metadata;
   for (const auto& [name, tensor, quantization] : tensors) {
     assert(tensor.is_floating_point());
@@ -93,7 +70,7 @@ bool contains_one_of(const std::string& name, const std::vector<std::string>& pa
 
 PickleDict int8_value(const std::vector<ArtifactTensor>& tensors,
                       const std::vector<std::string>& keep_fp32, ArtifactStats& stats) {
-  Payload payload(stats);
+  ArtifactPayload payload(stats);
   PickleDict quantized, scales, dtypes, passthrough, qmeta, original_dtypes;
   PickleDict per_row = one("scheme", "per_row");
   per_row.add("axis", 0);
@@ -126,21 +103,6 @@ PickleDict int8_value(const std::vector<ArtifactTensor>& tensors,
   return all;
 }
 
-// `lap` began with the quantisation.
-ArtifactStats write(const PickleDict& value, std::string (*compress)(std::string_view),
-                    const std::string& path, ArtifactStats stats, Lap lap) {
-  stats.quantize_ms = milliseconds(lap());
-  const std::string archive = torch_value_bytes(value);
-  stats.torch_bytes = archive.size();
-  stats.serialize_ms = milliseconds(lap());
-  const std::string compressed = compress(archive);
-  stats.file_bytes = compressed.size();
-  stats.compress_ms = milliseconds(lap());
-  write_file_atomically(path, compressed);
-  stats.write_ms = milliseconds(lap());
-  return stats;
-}
-
 }  // namespace
 
 ArtifactStats write_artifact_int6(const std::vector<ArtifactTensor>& tensors,
@@ -148,7 +110,7 @@ ArtifactStats write_artifact_int6(const std::vector<ArtifactTensor>& tensors,
   const Lap lap;
   ArtifactStats stats;
   const PickleDict value = int6_value(tensors, stats);
-  return write(value, compress_xz, path, stats, lap);
+  return write_packed(value, compress_xz, path, stats, lap);
 }
 
 ArtifactStats write_artifact_int8_zlib(const std::vector<ArtifactTensor>& tensors,
@@ -157,7 +119,7 @@ ArtifactStats write_artifact_int8_zlib(const std::vector<ArtifactTensor>& tensor
   const Lap lap;
   ArtifactStats stats;
   const PickleDict value = int8_value(tensors, keep_fp32, stats);
-  return write(value, compress_zlib, path, stats, lap);
+  return write_packed(value, compress_zlib, path, stats, lap);
 }
 
 }  // namespace tg

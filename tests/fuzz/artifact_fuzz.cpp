@@ -10,7 +10,9 @@ namespace tg::fuzz {
 
 std::vector<std::string> seeds() {
   return {compress_xz(torch_value_bytes(int6_value())),
-          compress_zlib(torch_value_bytes(int8_value()))};
+          compress_zlib(torch_value_bytes(int8_value())),
+          compress_xz(torch_value_bytes(gptq_value())),
+          compress_brotli(torch_value_bytes(gptq_value()), 22)};
 }
 
 void read(std::string_view bytes) {

@@ -2,9 +2,30 @@
 // What an artifact of each format holds before it is packed.
 #include <ATen/ATen.h>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/weights/zip_testing.h"
 #include "weights/pickle_value.h"
+#include "weights/pickle_writer.h"
 
 namespace tg::fuzz {
+
+inline std::vector<CraftedRecord> storages_of(const PickleDict& value) {
+  std::vector<CraftedRecord> records;
+  for (const at::Tensor& storage : write_pickle(value).storages)
+    records.push_back({.name = "a/data/" + std::to_string(records.size()),
+                       .bytes = {static_cast<const char*>(storage.const_data_ptr()),
+                                 static_cast<size_t>(storage.nbytes())}});
+  return records;
+}
+
+// The archive of that pickle and these storages.
+inline std::string archive_of(std::string_view pickle, std::vector<CraftedRecord> storages) {
+  storages.insert(storages.begin(), {.name = "a/data.pkl", .bytes = std::string(pickle)});
+  return crafted_zip(storages);
+}
 
 inline PickleDict int6_value() {
   PickleDict weights, metadata, type, all;
@@ -31,6 +52,36 @@ inline PickleDict int8_value() {
   all.add("scales", scales);
   all.add("dtypes", PickleDict());
   all.add("passthrough", passthrough);
+  return all;
+}
+
+// With a matrix of each correction, in groups and in none, and a gate.
+inline PickleDict gptq_value() {
+  PickleDict weights, metadata, all;
+  const auto add = [&](const std::string& name, const char* kind, int64_t rows) {
+    weights.add(name + ".q", at::ones({rows, 3}, at::kChar));
+    weights.add(name + ".scale", at::ones({rows}, at::kHalf));
+    metadata.add(name, kind);
+  };
+  add("tok_emb.weight", "gptq (int7)+lqer_asym", 4);
+  weights.add("tok_emb.weight.lqA_a", at::ones({4, 2}, at::kChar));
+  weights.add("tok_emb.weight.lqAs_a", at::ones({}, at::kHalf));
+  weights.add("tok_emb.weight.lqB_a", at::ones({2, 3}, at::kChar));
+  weights.add("tok_emb.weight.lqBs_a", at::ones({3}, at::kHalf));
+  add("blocks.0.mlp.proj.weight", "gptq (int6)", 2);
+  add("blocks.1.mlp.fc.weight", "gptq (int6)", 2);
+  add("lm_head.weight", "gptq (int6)+lqer", 2);
+  weights.add("lm_head.weight.lqA", at::ones({2, 1}, at::kChar));
+  weights.add("lm_head.weight.lqAs", at::ones({2}, at::kHalf));
+  weights.add("lm_head.weight.lqB", at::ones({1, 3}, at::kChar));
+  weights.add("lm_head.weight.lqBs", at::ones({1}, at::kHalf));
+  weights.add("gate.gq", at::ones({2, 3}, at::kChar));
+  weights.add("gate.gs", at::ones({2}, at::kHalf));
+  metadata.add("gate", "gate_int8_row");
+  weights.add("b", at::ones({3}, at::kHalf));
+  metadata.add("b", "passthrough (float16)");
+  all.add("w", weights);
+  all.add("m", metadata);
   return all;
 }
 

@@ -1,8 +1,8 @@
-// usage: artifact_tool write|read IN OUT
+// usage: artifact_tool write|read|stored IN OUT
 //
 // write: IN is a torch.save file {"tensors": {NAME: tensor}, "kinds": {NAME: int6|int8|control}},
-// OUT becomes the int6 artifact. read: IN is an artifact, OUT becomes a torch.save file of its
-// weights.
+// OUT becomes the int6 artifact. read, stored: IN is an artifact, OUT becomes a torch.save file of
+// its weights, or of its tensors as they are stored.
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -47,11 +47,13 @@ void write(const std::string& in, const std::string& out) {
 int main(int argc, char** argv) {
   return tg::run_program([&] {
     const std::string verb = argc == 4 ? argv[1] : "";
-    REQUIRE(verb == "write" || verb == "read", tg::ExitCode::usage,
-            "expected write or read, an input and an output");
+    REQUIRE(verb == "write" || verb == "read" || verb == "stored", tg::ExitCode::usage,
+            "expected write, read or stored, an input and an output");
     if (verb == "write")
       tg::write(argv[2], argv[3]);
-    else
+    else if (verb == "read")
       tg::save_torch(argv[3], tg::read_artifact(argv[2], tg::kMaxElements));
+    else
+      tg::save_torch(argv[3], tg::read_stored_artifact(argv[2], tg::kMaxBytes));
   });
 }

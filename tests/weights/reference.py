@@ -1,8 +1,15 @@
 """The quantised artifacts as the reference scripts make them with torch, for tests."""
 import io
 import lzma
+import pathlib
+import re
+import struct
+import subprocess
+import tempfile
 import zlib
 
+import brotli
+import numpy as np
 import torch
 
 KEEP_MAX = 65536  # elements that stay unquantised
@@ -122,6 +129,120 @@ def load(path):
         packed = file.read()
     archive = lzma.decompress(packed) if packed.startswith(b"\xfd7zXZ") else zlib.decompress(packed)
     return torch.load(io.BytesIO(archive), weights_only=True)
+
+
+# Of the last record's artifact: the groups of matrices that are packed by themselves, and whether their rows
+# are ordered first.
+GROUPS = {
+    "_tok_emb.weight.q": True,
+    "attn.c_k.weight.q": False,
+    "attn.c_q.weight.q": True,
+    "attn.c_v.weight.q": False,
+    "attn.proj.weight.q": False,
+    "mlp.fc.weight.q": True,
+    "mlp.proj.weight.q": False,
+}
+
+
+def group_of(name):
+    """(group, layer) of a tensor's name in "w", or None."""
+    if name == "tok_emb.weight.q":
+        return "_tok_emb.weight.q", 0
+    layer = re.fullmatch(r"blocks\.(\d+)\.(.*)", name)
+    return (layer[2], int(layer[1])) if layer and layer[2] in GROUPS else None
+
+
+def lrzip(arguments, data):
+    if not data:
+        return b""
+    with tempfile.TemporaryDirectory() as folder:
+        given, made = pathlib.Path(folder, "given"), pathlib.Path(folder, "made")
+        given.write_bytes(data)
+        subprocess.run(["lrzip", "-Q", *arguments, "-o", made, given], check=True)
+        return made.read_bytes()
+
+
+def row_order(q):
+    """Row 0, then ever the unused row of the least L1 distance, the first of equals."""
+    rows, order, left = q.astype(np.int32), [0], list(range(1, len(q)))
+    while left:
+        order.append(left.pop(int(np.abs(rows[left] - rows[order[-1]]).sum(1).argmin())))
+    return np.array(order, np.uint16)
+
+
+def save_pergroup(value, path):
+    """{"w": tensors, "m": kinds} as the last record's script writes it."""
+    tensors = dict(value["w"])
+    columns, shapes, orders = {group: b"" for group in GROUPS}, {}, b""
+    found = sorted((list(GROUPS).index(group_of(name)[0]), group_of(name)[1], name) for name in tensors if group_of(name))
+    for _, _, name in found:
+        group, q = group_of(name)[0], tensors.pop(name).numpy()
+        shapes.setdefault(group, []).append(tuple(q.shape))
+        if GROUPS[group]:
+            order = row_order(q)
+            q, orders = q[order], orders + order.tobytes()
+        columns[group] += q.T.tobytes()
+    archive = io.BytesIO()
+    torch.save({"r": dict(sorted(tensors.items())), "m": value["m"], "s": shapes}, archive)
+    streams = [lrzip(["-z", "-L", "9"], data) for data in columns.values()]
+    streams.append(brotli.compress(archive.getvalue(), quality=11, lgwin=24))
+    streams.append(brotli.compress(orders, quality=11) if orders else b"")
+    with open(path, "wb") as file:
+        file.write(b"PGRP" + struct.pack("<I9I", 9, *map(len, streams)) + b"".join(streams))
+
+
+def load_pergroup(packed):
+    """The value {"w": tensors, "m": kinds} of such a file's bytes."""
+    count, *lengths = struct.unpack_from("<I9I", packed, 4)
+    ends = 44 + np.cumsum(lengths)
+    assert count == 9 and ends[-1] == len(packed)
+    *columns, archive, orders = (packed[end - length : end] for end, length in zip(ends, lengths))
+    all = torch.load(io.BytesIO(brotli.decompress(archive)), weights_only=True)
+    tensors, orders = all["r"], np.frombuffer(brotli.decompress(orders) if orders else b"", np.uint16)
+    quantised = {name + ".q" for name, kind in all["m"].items() if kind.startswith("gptq")} - set(tensors)
+    for group, stream in zip(GROUPS, columns):
+        names = sorted((name for name in quantised if group_of(name)[0] == group), key=lambda name: group_of(name)[1])
+        data = np.frombuffer(lrzip(["-d"], stream), np.int8)
+        for name, (rows, width) in zip(names, all["s"].get(group, []), strict=True):
+            q, data = data[: rows * width].reshape(width, rows).T, data[rows * width :]
+            if GROUPS[group]:
+                order, orders = orders[:rows], orders[rows:]
+                q = q[np.argsort(order)]
+            tensors[name] = torch.tensor(np.ascontiguousarray(q))
+        assert not len(data), group
+    assert not len(orders)
+    return {"w": tensors, "m": all["m"]}
+
+
+def load_gptq(path):
+    with open(path, "rb") as file:
+        packed = file.read()
+    if packed.startswith(b"PGRP"):
+        return load_pergroup(packed)
+    archive = lzma.decompress(packed) if packed.startswith(b"\xfd7zXZ") else brotli.decompress(packed)
+    return torch.load(io.BytesIO(archive), weights_only=True)
+
+
+def grouped(q, scale):
+    """A quantised factor of which each scale has as many consecutive elements."""
+    return (q.float().view(scale.numel(), -1) * scale.float().view(-1, 1)).view(q.shape)
+
+
+def gptq_weights(value):
+    """{name: fp32 tensor} of such a value."""
+    stored, weights = value["w"], {}
+    for name, kind in value["m"].items():
+        if kind == "passthrough (float16)":
+            weights[name] = stored[name].float()
+        elif kind == "gate_int8_row":
+            weights[name] = dequantize(stored[name + ".gq"], stored[name + ".gs"])
+        else:
+            weights[name] = dequantize(stored[name + ".q"], stored[name + ".scale"])
+            end = {"": None, "lqer": "", "lqer_asym": "_a"}[kind.partition("+")[2]]
+            if end is not None:
+                a, b = (grouped(stored[f"{name}.lq{k}{end}"], stored[f"{name}.lq{k}s{end}"]) for k in "AB")
+                weights[name] += a @ b
+    return weights
 
 
 def differences(found, expected, where=""):
