@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint_model.h"
+#include "checkpoint/model_files.h"
 #include "checkpoint/model_path.h"
 #include "commands/model_file.h"
 #include "commands/plan_text.h"
@@ -31,7 +32,7 @@ namespace {
 constexpr const char* help =
     "train_gpt inspect: prints the tensors of a model.\n"
     "\n"
-    "  train_gpt inspect [--quantization] [--weights raw|ema] MODEL\n"
+    "  train_gpt inspect [--quantization [--artifact FILE]] [--weights raw|ema] MODEL\n"
     "  train_gpt inspect --plan PRESET [--SETTING VALUE]...\n"
     "\n"
     "MODEL is a safetensors or torch.save file, an artifact (.int6.ptz, .int8.ptz), or the folder\n"
@@ -44,6 +45,8 @@ constexpr const char* help =
     "                  would cost: root mean square of the error in % of the matrix's own, and\n"
     "                  share of weights that are clipped; an artifact leaves matrices of up to\n"
     "                  65,536 elements as they are\n"
+    "  --artifact      with --quantization: beside it the error of each matrix in this artifact of\n"
+    "                  the model, whose run's config.json must be there\n"
     "  --plan          print instead the model that a file of settings has, such as\n"
     "                  configs/record.env: the visits of its blocks with their lanes and skips,\n"
     "                  before and in recurrence, and its parameters by what updates them\n"
@@ -102,26 +105,57 @@ std::string settings_text_of(const ModelPath& model) {
   return lines;
 }
 
+// What six bits would cost each matrix of `model`, and what it has in the artifact at `path`.
+std::string errors_text(const ModelPath& model, const std::string& path, WeightsChoice weights) {
+  CommandInputs inputs{.run_config = file_of_run(model, "config.json")};
+  const auto config = read_config(inputs.run_config);
+  const auto of_run = config ? model_settings(*config) : std::nullopt;
+  REQUIRE(of_run, ExitCode::missing_input,
+          "--artifact needs the model's settings (expected the config.json of its run, {}, found "
+          "none)",
+          inputs.run_config);
+  inputs.run_settings = *of_run;
+  const char* const program[] = {"inspect"};
+  auto settings = parse_settings(1, program, nullptr, inputs).settings;
+  settings.runtime.init_from = model.path;
+  settings.runtime.weights = weights;
+  const auto table = stored_weights(settings, at::kCPU);
+  NamedTensors matrices;
+  for (const auto& part : unbanked(table)) matrices.emplace_back(part.name, part.value);
+  const auto artifact = read_artifact(path, table.element_count());
+  return quantization_text(matrices, &artifact);
+}
+
+// argv's `flag` VALUE or `flag`=VALUE, taken out of `words`; empty: not there.
+std::string take_flag(std::vector<std::string>& words, const std::string& flag) {
+  const auto joined = flag + "=";
+  const auto found = std::ranges::find_if(words, [&](const std::string& word) {
+    return word == flag || word.starts_with(joined);
+  });
+  if (found == words.end()) return "";
+  const bool apart = *found == flag;
+  if (apart && found + 1 == words.end()) return "";
+  const auto value = apart ? found[1] : found->substr(joined.size());
+  words.erase(found, found + (apart ? 2 : 1));
+  return value;
+}
+
 struct Arguments {
   std::string model;
-  bool quantization = false;
-  WeightsChoice weights = WeightsChoice::automatic;
+  InspectOptions options;
 };
 
 Arguments parse_arguments(std::vector<std::string> words) {
   Arguments arguments;
-  arguments.quantization = std::erase(words, "--quantization") > 0;
-  const std::string_view joined = "--weights=";
-  const auto flag = std::ranges::find_if(words, [&](const std::string& word) {
-    return word == "--weights" || word.starts_with(joined);
-  });
-  if (flag != words.end() && (flag + 1 != words.end() || flag->starts_with(joined))) {
-    const bool apart = !flag->starts_with(joined);
-    const auto choice = apart ? flag[1] : flag->substr(joined.size());
-    REQUIRE(read_value(choice, arguments.weights), ExitCode::usage,
+  auto& options = arguments.options;
+  options.quantization = std::erase(words, "--quantization") > 0;
+  options.artifact = take_flag(words, "--artifact");
+  if (const auto choice = take_flag(words, "--weights"); !choice.empty()) {
+    REQUIRE(read_value(choice, options.weights), ExitCode::usage,
             "train_gpt inspect: --weights: expected raw or ema, found '{}'", choice);
-    words.erase(flag, flag + (apart ? 2 : 1));
   }
+  REQUIRE(options.artifact.empty() || options.quantization, ExitCode::usage,
+          "train_gpt inspect: --artifact: expected with --quantization");
   REQUIRE(words.size() == 1 && !words[0].starts_with('-'), ExitCode::usage,
           "train_gpt inspect: expected one MODEL, found {}; see train_gpt inspect --help",
           words.empty() ? "none" : fmt::format("'{}'", fmt::join(words, " ")));
@@ -143,14 +177,18 @@ std::string plan_of_preset(int argc, const char* const* argv) {
 
 }  // namespace
 
-std::string inspect_text(const std::string& path, bool quantization, WeightsChoice weights) {
-  const auto model = find_model(path, weights);
-  REQUIRE(model.artifact == Artifact::none || !quantization, ExitCode::usage,
+std::string inspect_text(const std::string& path, const InspectOptions& options) {
+  const auto model = find_model(path, options.weights);
+  REQUIRE(model.artifact == Artifact::none || !options.quantization, ExitCode::usage,
           "{}: --quantization expects a model that is not quantised, found an artifact", path);
-  const auto [what, tensors] = contents_of(model, weights);
+  const auto [what, tensors] = contents_of(model, options.weights);
+  std::string quantization;
+  if (options.quantization)
+    quantization = "\n" + (options.artifact.empty()
+                               ? quantization_text(tensors)
+                               : errors_text(model, options.artifact, options.weights));
   return fmt::format("{}\n\n{}\n{}{}{}", what, tensors_text(tensors), totals_text(tensors),
-                     quantization ? "\n" + quantization_text(tensors) : "",
-                     settings_text_of(model));
+                     quantization, settings_text_of(model));
 }
 
 void inspect_command(int argc, const char* const* argv) {
@@ -158,8 +196,8 @@ void inspect_command(int argc, const char* const* argv) {
   if (words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"})
     return print_text(help);
   if (!words.empty() && words[0] == "--plan") return print_text(plan_of_preset(argc, argv));
-  const auto [model, quantization, weights] = parse_arguments(words);
-  print_text(inspect_text(model, quantization, weights));
+  const auto [model, options] = parse_arguments(words);
+  print_text(inspect_text(model, options));
 }
 
 }  // namespace tg

@@ -29,7 +29,7 @@ class HelpTest(RunTest):
         self.assertEqual(self.prints("help", "train"), train)
         self.assertEqual(self.prints("--seed", "1", "--help"), train)
         inspect = self.prints("inspect", "--help")
-        self.assertIn("train_gpt inspect [--quantization] [--weights raw|ema] MODEL", inspect)
+        self.assertIn("train_gpt inspect [--quantization [--artifact FILE]] [--weights raw|ema] MODEL", inspect)
         self.assertEqual(self.prints("help", "inspect"), inspect)
 
     def test_version(self):

@@ -67,6 +67,16 @@ class GptqTest(ModelTest):
         self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards)
         self.assertEqual(made.read_bytes(), (out / "final_model.int6.ptz").read_bytes())
 
+    def test_inspect_shows_what_each_matrix_lost(self):
+        out, _ = self.trained("brotli")
+        text = self.prints("inspect", "--quantization", "--artifact", out / "final_model.int6.ptz", out)
+        rows = [line.split() for line in text.splitlines() if re.match(r"(tok_emb|blocks\.\d\.mlp)", line)]
+        errors = {row[0]: float(row[-1]) for row in rows if "#" in "".join(row)}
+        self.assertEqual(len(errors), 5, text)
+        # In eight bits the table loses less than the MLPs in six.
+        self.assertTrue(0 < errors["tok_emb.weight"] < errors["blocks.0.mlp.fc.weight"] < 20, errors)
+        self.refuses(USAGE, "--artifact", "inspect", "--artifact", out / "final_model.int6.ptz", out)
+
     def test_fewer_bits_cost_more(self):
         out, _ = self.trained("brotli")
         (self.folder / "config.json").write_bytes((out / "config.json").read_bytes())
