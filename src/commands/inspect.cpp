@@ -45,7 +45,8 @@ constexpr const char* help =
     "                  would cost: root mean square of the error in % of the matrix's own, and\n"
     "                  share of weights that are clipped; an artifact leaves matrices of up to\n"
     "                  65,536 elements as they are\n"
-    "  --artifact      with --quantization: beside it the error of each matrix in this artifact of\n"
+    "  --artifact      with --quantization: beside it the error of each matrix in this artifact "
+    "of\n"
     "                  the model, whose run's config.json must be there\n"
     "  --plan          print instead the model that a file of settings has, such as\n"
     "                  configs/record.env: the visits of its blocks with their lanes and skips,\n"
@@ -129,9 +130,8 @@ std::string errors_text(const ModelPath& model, const std::string& path, Weights
 // argv's `flag` VALUE or `flag`=VALUE, taken out of `words`; empty: not there.
 std::string take_flag(std::vector<std::string>& words, const std::string& flag) {
   const auto joined = flag + "=";
-  const auto found = std::ranges::find_if(words, [&](const std::string& word) {
-    return word == flag || word.starts_with(joined);
-  });
+  const auto found = std::ranges::find_if(
+      words, [&](const std::string& word) { return word == flag || word.starts_with(joined); });
   if (found == words.end()) return "";
   const bool apart = *found == flag;
   if (apart && found + 1 == words.end()) return "";
@@ -184,9 +184,9 @@ std::string inspect_text(const std::string& path, const InspectOptions& options)
   const auto [what, tensors] = contents_of(model, options.weights);
   std::string quantization;
   if (options.quantization)
-    quantization = "\n" + (options.artifact.empty()
-                               ? quantization_text(tensors)
-                               : errors_text(model, options.artifact, options.weights));
+    quantization =
+        "\n" + (options.artifact.empty() ? quantization_text(tensors)
+                                         : errors_text(model, options.artifact, options.weights));
   return fmt::format("{}\n\n{}\n{}{}{}", what, tensors_text(tensors), totals_text(tensors),
                      quantization, settings_text_of(model));
 }

@@ -50,7 +50,7 @@ void take_options(Settings& settings, const Origins& origins, const QuantizeOpti
 }
 
 void write_calibrated(Settings& settings, const Machine& machine, const std::string& path,
-                      const LogSink& log) {
+                      LogSink& log) {
   require_compressor(settings.gptq.compressor);
   resolve_bos_id(settings);
   Communicator alone;
@@ -78,7 +78,7 @@ void quantize_command(int argc, const char* const* argv) {
   const auto joined =
       join_alone(settings, parsed->origins,
                  calibrates ? SettingsUse::sampling : SettingsUse::weights, "quantize");
-  const LogSink log(settings, 1);
+  LogSink log(settings, 1);
   if (calibrates) return write_calibrated(settings, joined.machine, options.out, log);
   Communicator alone;
   choose_model(settings, alone);

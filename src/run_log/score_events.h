@@ -64,7 +64,7 @@ struct FinalScored {
   std::string line_name;  // in the log: "DIAGNOSTIC post_ema"
   std::string name;       // in the metrics: "DIAGNOSTIC_post_ema"
   double loss = 0;
-  std::optional<double> bpb;
+  std::optional<double> bpb{};
   double eval_ms = 0;
   std::int64_t stride = 0;  // of a sliding window, else 0
   int digits = 4;           // of the score in the log

@@ -73,7 +73,11 @@ void FinalOutputs::write_and_score_artifact() {
   if (run_.communicator.rank() == 0) run_.report.emit(write_artifact(path, hessians));
   hessians.clear();
   run_.communicator.barrier();
-  load_artifact(run_.parts.weights.parameters, path, run_.communicator);
+  auto& [parameters, model] = run_.parts.weights;
+  load_artifact(parameters, path, run_.communicator);
+  // As the last record's script: its artifact recurs, though training may never have begun to.
+  if (run_.settings.runtime.record_quirks && run_.settings.runtime.artifact == Artifact::gptq)
+    model.set_stage(std::ssize(model.plan().stages) - 1);
   scores_.score_sequences();
 }
 

@@ -10,9 +10,9 @@ from model_commands_test import ModelTest
 USAGE, DATA, MISSING, CONFIG = 64, 65, 66, 78
 
 # Matrices of more than 65,536 elements: the token table and the MLPs'.
-LARGE = dict(MODEL_DIM=144, MLP_MULT=4, NUM_LAYERS=2, NUM_LOOPS=1, LOOP_START=0, LOOP_END=0, PARALLEL_START_LAYER=1,
+LARGE = dict(MODEL_DIM=144, MLP_MULT=4, NUM_LAYERS=2, XSA_LAST_N=2, NUM_LOOPS=1, LOOP_START=0, LOOP_END=0, PARALLEL_START_LAYER=1,
              ITERATIONS=4, VAL_LOSS_EVERY=0, GPTQ_CALIBRATION_BATCHES=2)
-QUANTIZED = {**LAST_RECORD, **LARGE, "ARTIFACT": "gptq", "GATED_ATTN_QUANT_GATE": 1}
+QUANTIZED = {**LAST_RECORD, **LARGE, "ARTIFACT": "gptq", "GATED_ATTN_QUANT_GATE": 1, "LQER_TOP_K": 1}
 
 
 def of_name(events, name):
@@ -95,9 +95,10 @@ class GptqTest(ModelTest):
         for name, recipe in (("record", record), ("speedrun", speedrun)):
             with self.subTest(name):
                 self.train(output=name, **{**recipe, "ARTIFACT": "none"})
-                raw = re.search(r"val_loss:([\d.]+)", self.prints("eval", "--init-from", self.out, "--eval-stride", 0))[1]
-                made = self.out / "final_model.int6.ptz"
-                self.prints("quantize", "--init-from", self.out, "--out", made, "--calibrate", self.shards,
+                out = self.out
+                raw = re.search(r"val_loss:([\d.]+)", self.prints("eval", "--init-from", out, "--eval-stride", 0))[1]
+                made = out / "final_model.int6.ptz"
+                self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards,
                             "--gptq-calibration-batches", 2)
                 score = self.quantized_score(made)
                 self.assertAlmostEqual(float(score.split()[0].split(":")[1]), float(raw), delta=0.02)
