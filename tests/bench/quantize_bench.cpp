@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 #include "base/program.h"
 #include "device/gpu.h"
@@ -32,14 +33,14 @@ std::vector<Matrices> kinds(std::int64_t layers, std::int64_t dim) {
           {"tok_emb", 1, 16 * dim, dim, {14, 7}}};
 }
 
-template <typename Work>
-double ms_of(at::Device device, Work work) {
+template <typename Action>
+double ms_of(at::Device device, Action action) {
   const auto wait = [&] {
     if (device.is_cuda()) wait_for_gpu();
   };
   wait();
   const auto begin = std::chrono::steady_clock::now();
-  work();
+  action();
   wait();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
       .count();

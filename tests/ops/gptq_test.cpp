@@ -133,6 +133,12 @@ TEST(HessianFactor, IsTheUpperFactorOfTheInverse) {
   EXPECT_TRUE((diagonal.slice(0, 0, 69) >= diagonal.slice(0, 1)).all().item<bool>());
 }
 
+TEST(HessianFactor, ADeadInputHasADiagonalOfOne) {
+  const auto found = factor_hessian(at::zeros({3, 3}), "w");
+  EXPECT_TRUE(found.dead.all().item<bool>());
+  EXPECT_TRUE(test::is_close(found.upper, at::eye(3) / std::sqrt(1.01), 1e-6, 0));
+}
+
 TEST(HessianFactor, EqualDiagonalsKeepTheirOrder) {
   EXPECT_TRUE(test::is_same(factor_hessian(at::eye(300), "w").order, at::arange(300)));
 }
