@@ -7,15 +7,15 @@
 #include <string_view>
 #include <vector>
 
-#include "weights/artifact_payload.h"
 #include "weights/artifact_tensors.h"
 #include "weights/write_artifact_gptq.h"
 
 namespace tg {
 
-// "gptq (int6)", "gptq (int7)+lqer", "gptq (int7)+lqer_asym".
+// Such as "gptq (int6)", "gptq (int7)+lqer", "gptq (int7)+lqer_asym".
 bool is_gptq_kind(std::string_view kind);
 
+// Adds what it stores to the bytes in `stats`. Errors: internal (not finite in its dtype there).
 PickleDict gptq_value(const std::vector<GptqTensor>& tensors, ArtifactStats& stats);
 
 // By the kinds, of which no other artifact has any.
