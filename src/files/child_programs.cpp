@@ -70,6 +70,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
+// Not above what this process may have: only root raises a hard limit.
+rlimit at_most(int resource, std::uint64_t bytes) {
+  rlimit own{};
+  ::getrlimit(resource, &own);
+  const rlim_t most = std::min<rlim_t>(own.rlim_max, bytes);
+  return {most, most};
+}
+
 // What the child does between vfork and exec: system calls alone, since it runs in this process's
 // memory. Returns only when it fails.
 void become(char* const* arguments, char* const* environment, const int (&standard)[3],
@@ -90,8 +98,8 @@ void become(char* const* arguments, char* const* environment, const int (&standa
 // program comes through a pipe, which exec closes: under the thread sanitizer vfork is fork.
 pid_t start(const ChildProgram& program, const int (&standard)[3]) {
   const auto arguments = pointers(program.arguments), environment = pointers(program.environment);
-  const rlimit output{program.max_output, program.max_output};
-  const rlimit memory{program.max_memory, program.max_memory};
+  const rlimit output = at_most(RLIMIT_FSIZE, program.max_output);
+  const rlimit memory = at_most(RLIMIT_AS, program.max_memory);
   int ends[2] = {-1, -1};
   [[maybe_unused]] const int made = ::pipe2(ends, O_CLOEXEC);
   const Descriptor from_child(ends[0], "a pipe");
