@@ -5,7 +5,7 @@
 #include <variant>
 
 #include "base/elapsed.h"
-#include "base/is_in.h"
+#include "base/log.h"
 #include "base/progress.h"
 #include "ops/quantize/gptq.h"
 #include "weights/gptq_value.h"
@@ -37,6 +37,16 @@ GptqOptions options_of(const ParameterPart& part, const GptqConfig& config) {
   return {.clip_sigmas = sigmas, .bits = config.matrix_bits};
 }
 
+void warn_of_damping(const std::string& name, double damping) {
+  constexpr double kUsual = 0.01;
+  if (damping > kUsual)
+    log_warn(
+        "{}: the Hessian of its inputs is positive definite only with {} times its mean diagonal "
+        "added to it (usually {}); its weights make up less for each other's errors. More "
+        "GPTQ_CALIBRATION_BATCHES may help",
+        name, damping, kUsual);
+}
+
 // The factor of each Hessian, computed once for the matrices that share it.
 class Factors {
  public:
@@ -47,7 +57,10 @@ class Factors {
     const auto hessian = hessians_.find(name);
     if (hessian == hessians_.end()) return nullptr;
     const auto [factor, is_new] = factors_.try_emplace(hessian->second.unsafeGetTensorImpl());
-    if (is_new) factor->second = factor_hessian(hessian->second, name);
+    if (is_new) {
+      factor->second = factor_hessian(hessian->second, name);
+      warn_of_damping(name, factor->second.damping);
+    }
     return &factor->second;
   }
 

@@ -14,6 +14,7 @@
 #include <csignal>
 #include <cstring>
 #include <list>
+#include <optional>
 
 #include "base/elapsed.h"
 #include "base/escaped.h"
@@ -69,6 +70,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
+// Not above what this process may have: only root raises a hard limit.
+rlimit at_most(int resource, std::uint64_t bytes) {
+  rlimit own{};
+  ::getrlimit(resource, &own);
+  const rlim_t most = std::min<rlim_t>(own.rlim_max, bytes);
+  return {most, most};
+}
+
 // What the child does between vfork and exec: system calls alone, since it runs in this process's
 // memory. Returns only when it fails.
 void become(char* const* arguments, char* const* environment, const int (&standard)[3],
@@ -85,28 +94,35 @@ void become(char* const* arguments, char* const* environment, const int (&standa
 
 // vfork, since a fork copies page tables of gigabytes, and pages that a device writes to; not
 // posix_spawn, which can neither limit the child nor tie its life to ours. The child keeps all
-// signals blocked: none is meant for it, and SIGKILL cannot be blocked.
+// signals blocked: none is meant for it, and SIGKILL cannot be blocked. Why it could not become the
+// program comes through a pipe, which exec closes: under the thread sanitizer vfork is fork.
 pid_t start(const ChildProgram& program, const int (&standard)[3]) {
   const auto arguments = pointers(program.arguments), environment = pointers(program.environment);
-  const rlimit output{program.max_output, program.max_output};
-  const rlimit memory{program.max_memory, program.max_memory};
+  const rlimit output = at_most(RLIMIT_FSIZE, program.max_output);
+  const rlimit memory = at_most(RLIMIT_AS, program.max_memory);
+  int ends[2] = {-1, -1};
+  [[maybe_unused]] const int made = ::pipe2(ends, O_CLOEXEC);
+  const Descriptor from_child(ends[0], "a pipe");
+  std::optional<Descriptor> to_parent(std::in_place, ends[1], "a pipe");
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  volatile int error = 0;
   const pid_t child = ::vfork();
   if (child == 0) {
     become(arguments.data(), environment.data(), standard, output, memory);
-    error = errno;
+    const int reason = errno;
+    [[maybe_unused]] const auto told = ::write(ends[1], &reason, sizeof reason);
     ::_exit(127);
   }
-  if (child < 0) error = errno;
+  int error = child < 0 ? errno : 0;
+  to_parent.reset();
+  const bool failed = child < 0 || ::read(from_child.get(), &error, sizeof error) > 0;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (child > 0 && error != 0) ::waitpid(child, nullptr, 0);
-  REQUIRE(error != ENOENT, ExitCode::missing_input,
+  if (child > 0 && failed) ::waitpid(child, nullptr, 0);
+  REQUIRE(!failed || error != ENOENT, ExitCode::missing_input,
           "{}: expected the program {} in PATH, found none; install the package of that name",
           program.name, program.arguments[0]);
-  REQUIRE(error == 0, ExitCode::io, "{}: cannot start {}: {}", program.name, program.arguments[0],
+  REQUIRE(!failed, ExitCode::io, "{}: cannot start {}: {}", program.name, program.arguments[0],
           std::strerror(error));
   return child;
 }

@@ -13,7 +13,6 @@ std::string text_of(const at::Tensor& tensor) {
 }
 
 void check_levels(const at::Tensor& q, int least, int most, const std::string& where) {
-  if (q.numel() == 0) return;
   const at::Tensor levels = q.contiguous();
   const auto* const first = static_cast<const int8_t*>(levels.const_data_ptr());
   const auto [low, high] = std::minmax_element(first, first + levels.numel());
@@ -34,7 +33,8 @@ void check_correction(const LowRank& correction, const at::Tensor& w, const std:
   const bool matrices = a.q.scalar_type() == at::kChar && b.q.scalar_type() == at::kChar &&
                         a.q.dim() == 2 && b.q.dim() == 2;
   const bool fits = matrices && a.q.size(0) == w.size(0) && b.q.size(1) == w.size(1) &&
-                    a.q.size(1) == b.q.size(0) && a.q.size(1) <= std::min(w.size(0), w.size(1)) &&
+                    a.q.size(1) == b.q.size(0) && a.q.size(1) > 0 &&
+                    a.q.size(1) <= std::min(w.size(0), w.size(1)) &&
                     (!asymmetric || a.scale.numel() == 1) && has_scales(a, !asymmetric) &&
                     has_scales(b, !asymmetric);
   REQUIRE(fits, ExitCode::bad_data,
@@ -114,8 +114,8 @@ void ArtifactWeights::add(const std::string& name, const QuantizedWeight& weight
 void ArtifactWeights::add(const std::string& name, const GptqWeight& weight) {
   const auto& [q, scale] = weight.weight;
   const std::string where = fmt::format("{}: '{}'", path_, escaped(name));
-  const bool fits =
-      q.scalar_type() == at::kChar && q.dim() == 2 && has_scales(weight.weight, /*by_row=*/true);
+  const bool fits = q.scalar_type() == at::kChar && q.dim() == 2 && q.numel() > 0 &&
+                    has_scales(weight.weight, /*by_row=*/true);
   REQUIRE(fits, ExitCode::bad_data,
           "{}: expected an int8 matrix with a scale a row, found {} with {}", where, text_of(q),
           text_of(scale));

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/progress.h"
+#include "weights/artifact_payload.h"
 
 namespace tg {
 namespace {

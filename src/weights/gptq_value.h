@@ -7,17 +7,17 @@
 #include <string_view>
 #include <vector>
 
-#include "weights/artifact_payload.h"
 #include "weights/artifact_tensors.h"
 #include "weights/write_artifact_gptq.h"
 
 namespace tg {
 
-// "passthrough (float16)", "gate_int8_row", "gptq (int6)", "gptq (int7)+lqer_asym", ….
+// Such as "passthrough (float16)", "gate_int8_row", "gptq (int6)", "gptq (int7)+lqer_asym".
 std::string kind_of(const GptqTensor& tensor);
-// "gptq (int6)", "gptq (int7)+lqer", "gptq (int7)+lqer_asym".
+// Of GPTQ's.
 bool is_gptq_kind(std::string_view kind);
 
+// Adds what it stores to the bytes in `stats`. Errors: internal (not finite in its dtype there).
 PickleDict gptq_value(const std::vector<GptqTensor>& tensors, ArtifactStats& stats);
 
 // By the kinds, of which no other artifact has any.

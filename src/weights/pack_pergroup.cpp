@@ -1,6 +1,11 @@
+#include <ATen/ATen.h>
+
 #include <chrono>
 #include <future>
 #include <map>
+#include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"

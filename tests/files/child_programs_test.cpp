@@ -1,6 +1,7 @@
 #include "files/child_programs.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -75,6 +76,28 @@ TEST(ChildPrograms, NoneWritesOrAllocatesMoreThanItMay) {
   program.max_memory = 200 << 20;
   program.arguments[2] += "; kill -9 $$";  // the pipe's own status is wc's
   expect_start(error_of({program}), "f: sh failed (");
+}
+
+// A hard limit cannot be raised again but by root.
+TEST(ChildPrograms, StartWhereTheirOwnerMayHaveLess) {
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    const rlimit output{1 << 19, 1 << 19}, memory{500 << 20, 500 << 20};
+    bool started = ::setrlimit(RLIMIT_FSIZE, &output) == 0 &&
+                   ::setrlimit(RLIMIT_AS, &memory) == 0 &&
+                   (::geteuid() != 0 || ::setuid(65534) == 0);
+    try {
+      started =
+          started && run_side_by_side({shell("echo here")}, kLimit, ExitCode::io)[0] == "here\n";
+    } catch (const Error& error) {
+      ADD_FAILURE() << error.what();
+      started = false;
+    }
+    ::_exit(started ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(owner, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 // What kills the owner cannot tell the child: the kernel does.

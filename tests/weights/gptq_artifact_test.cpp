@@ -274,6 +274,18 @@ TEST(GptqArtifact, TensorsThatDoNotFitEachOtherAreRefused) {
   for (const auto& [name, tensor] : factors)
     expect_start(refusal_after(replaced(name, tensor)),
                  "f.ptz: 'a': expected int8 factors of [6, 8] with their scales, found A ");
+  // Neither is there anything to multiply in factors of rank 0, nor in a matrix without rows.
+  expect_start(refusal_after([](PickleDict& w, PickleDict& m) {
+                 replaced("a.lqA_a", at::zeros({6, 0}, at::kChar))(w, m);
+                 replaced("a.lqB_a", at::zeros({0, 8}, at::kChar))(w, m);
+               }),
+               "f.ptz: 'a': expected int8 factors of [6, 8] with their scales, found A ");
+  expect_start(refusal_after([](PickleDict& w, PickleDict& m) {
+                 replaced("a.q", at::zeros({0, 8}, at::kChar))(w, m);
+                 replaced("a.scale", scales({0}))(w, m);
+                 replaced("a.lqA_a", at::zeros({0, 4}, at::kChar))(w, m);
+               }),
+               "f.ptz: 'a': expected an int8 matrix with a scale a row, found Char [0, 8]");
   // A rank above that of the matrix would take more memory than it.
   EXPECT_NE(refusal_after([](PickleDict& w, PickleDict& m) {
               replaced("a.lqA_a", at::zeros({6, 7}, at::kChar))(w, m);
