@@ -3,7 +3,9 @@
 
 For every folder of CASES that holds final_averaged.safetensors and final_model.int6.ptz: quantises the
 first and expects the tensors and metadata of the second to the bit, reads the second and expects the
-weights that torch reads, and compares sizes. Exit status 0 when all agree.
+weights that torch reads, and compares sizes. With quantised.safetensors instead of the first, reads the
+second, an artifact of GPTQ, and expects these tensors, as our reader in Python does, and its weights. Exit
+status 0 when all agree.
 """
 import os
 import pathlib
@@ -57,10 +59,30 @@ def check(tool, case):
         return wrong
 
 
+def check_gptq(tool, case):
+    """What differs in reading an artifact of GPTQ."""
+    theirs, expected = case / "final_model.int6.ptz", dict(sorted(load_file(case / "quantised.safetensors").items()))
+    value = reference.load_gptq(theirs)
+    wrong = reference.differences(dict(sorted(value["w"].items())), expected, "Python")
+    with tempfile.TemporaryDirectory() as folder:
+        made = os.path.join(folder, "made.pt")
+        subprocess.check_call([tool, "stored", theirs, made])
+        stored = torch.load(made, weights_only=True)
+        wrong += reference.differences(dict(sorted(stored.items())), expected, "stored")
+        subprocess.check_call([tool, "read", theirs, made])
+        weights = torch.load(made, weights_only=True)
+    for name, weight in reference.gptq_weights(value).items():
+        if not torch.allclose(weights[name], weight, rtol=1e-6, atol=1e-6):
+            wrong.append(f"{name}: {weights[name]} is not {weight}")
+    print(f"{case.name}\n  {len(stored)} tensors: {'differs' if wrong else 'the same bits'}")
+    return wrong
+
+
 def main():
     tool, cases = sys.argv[1], pathlib.Path(sys.argv[2])
     found = sorted(path.parent for path in cases.glob("*/final_model.int6.ptz"))
-    wrong = [line for case in found for line in check(tool, case)]
+    checks = [check_gptq if (case / "quantised.safetensors").exists() else check for case in found]
+    wrong = [line for check_case, case in zip(checks, found) for line in check_case(tool, case)]
     print("\n".join(wrong[:20]))
     return 1 if wrong or not found else 0
 
