@@ -20,12 +20,21 @@ void check_levels(const at::Tensor& q, int least, int most, const std::string& w
           "{}: expected levels from {} to {}, found {} to {}", where, least, most, *low, *high);
 }
 
-// Of each row, or where !by_row of groups of consecutive elements.
-bool has_scales(const QuantizedWeight& factor, bool by_row) {
-  const auto& [q, scale] = factor;
-  if (!scale.is_floating_point()) return false;
-  if (by_row) return scale.dim() == 1 && scale.size(0) == q.size(0);
-  return scale.dim() <= 1 && scale.numel() > 0 && q.numel() % scale.numel() == 0;
+bool has_row_scales(const QuantizedWeight& weight) {
+  const auto& [q, scale] = weight;
+  return scale.is_floating_point() && scale.dim() == 1 && scale.size(0) == q.size(0);
+}
+
+bool has_one_scale(const QuantizedWeight& weight) {
+  const auto& scale = weight.scale;
+  return scale.is_floating_point() && scale.dim() <= 1 && scale.numel() == 1;
+}
+
+// Of groups of as many consecutive elements.
+bool has_group_scales(const QuantizedWeight& weight) {
+  const auto& [q, scale] = weight;
+  return scale.is_floating_point() && scale.dim() == 1 && scale.size(0) > 0 &&
+         q.numel() % scale.size(0) == 0;
 }
 
 void check_correction(const LowRank& correction, const at::Tensor& w, const std::string& where) {
@@ -35,8 +44,8 @@ void check_correction(const LowRank& correction, const at::Tensor& w, const std:
   const bool fits = matrices && a.q.size(0) == w.size(0) && b.q.size(1) == w.size(1) &&
                     a.q.size(1) == b.q.size(0) && a.q.size(1) > 0 &&
                     a.q.size(1) <= std::min(w.size(0), w.size(1)) &&
-                    (!asymmetric || a.scale.numel() == 1) && has_scales(a, !asymmetric) &&
-                    has_scales(b, !asymmetric);
+                    (asymmetric ? has_one_scale(a) && has_group_scales(b)
+                                : has_row_scales(a) && has_row_scales(b));
   REQUIRE(fits, ExitCode::bad_data,
           "{}: expected int8 factors of {} with their scales, found A {} with {} and B {} with {}",
           where, shape_text(w.sizes()), text_of(a.q), text_of(a.scale), text_of(b.q),
@@ -115,7 +124,7 @@ void ArtifactWeights::add(const std::string& name, const GptqWeight& weight) {
   const auto& [q, scale] = weight.weight;
   const std::string where = fmt::format("{}: '{}'", path_, escaped(name));
   const bool fits = q.scalar_type() == at::kChar && q.dim() == 2 && q.numel() > 0 &&
-                    has_scales(weight.weight, /*by_row=*/true);
+                    has_row_scales(weight.weight);
   REQUIRE(fits, ExitCode::bad_data,
           "{}: expected an int8 matrix with a scale a row, found {} with {}", where, text_of(q),
           text_of(scale));

@@ -268,6 +268,7 @@ TEST(GptqArtifact, TensorsThatDoNotFitEachOtherAreRefused) {
       {"a.lqAs_a", scales({6})},
       {"a.lqBs_a", scales({3})},
       {"a.lqBs_a", scales({0})},
+      {"a.lqBs_a", scales({})},
       {"a.lqBs_a", at::zeros({2}, at::kInt)},
       {"a.lqB_a", at::zeros({4, 8}, at::kFloat)},
   };
