@@ -234,6 +234,20 @@ TEST(Check, NamesWhatDoesNotFit) {
       {{"GPTQ_RESERVE_SECONDS=600"},
        1,
        "GPTQ_RESERVE_SECONDS=600.0 leaves no time to train of MAX_WALLCLOCK_SECONDS=600.0"},
+      {{"ARTIFACT=gptq", "LQER_FACTOR_BITS=3"},
+       1,
+       "LQER_FACTOR_BITS=3 and LQER_ASYM_ENABLED=1, whose factors have 2 and 4 bits: expected "
+       "LQER_ASYM_ENABLED=0"},
+      {{"PHASED_TTT_ENABLED=1", "TTT_ENABLED=1"},
+       1,
+       "PHASED_TTT_ENABLED=1 and TTT_ENABLED=1, and each would train what the other scores: "
+       "expected one of them"},
+      {{"PHASED_TTT_ENABLED=1", "TTT_CHUNK_SIZE=64", "TTT_EVAL_SEQ_LEN=32"},
+       1,
+       "TTT_CHUNK_SIZE=64 is more than TTT_EVAL_SEQ_LEN=32"},
+      {{"PHASED_TTT_ENABLED=1", "GLOBAL_TTT_CHUNK_TOKENS=1000"},
+       1,
+       "GLOBAL_TTT_CHUNK_TOKENS=1000 holds no row of EVAL_SEQ_LEN=2048 to train on"},
       {{"RESUME="}, 1, "RESUME is empty: expected auto, never or a checkpoint's folder"},
   };
   for (const auto& [variables, world_size, expected] : cases) {
@@ -248,6 +262,10 @@ TEST(Check, LetsPassWhatIsMerelyUnused) {
       {"EVAL_STRIDE=4096"},
       {"DEVICE=cpu", "COMPUTE_DTYPE=bf16"},
       {"VE_LAYERS="},
+      {"LQER_FACTOR_BITS=3"},
+      {"ARTIFACT=gptq", "LQER_FACTOR_BITS=3", "RECORD_QUIRKS=1"},
+      {"ARTIFACT=gptq", "LQER_FACTOR_BITS=3", "LQER_ASYM_ENABLED=0"},
+      {"PHASED_TTT_ENABLED=1", "PHASED_TTT_PREFIX_DOCS=0", "GLOBAL_TTT_CHUNK_TOKENS=1"},
       {"ATTENTION_WINDOW=9999"},
       {"ATTENTION_WINDOW=0,1,2,3,4,5,6,7,8,9,4096"},
       {"BOS_ID=40000"},

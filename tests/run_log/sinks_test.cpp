@@ -75,18 +75,28 @@ TEST(MetricsSink, EveryEventHasAName) {
                                  Resumed{},           CheckpointSaved{},
                                  CheckpointFailed{},  SizePadded{},
                                  MicroBatchCut{},     RecurrenceWarmUpBegan{},
-                                 RecurrenceStarted{}, RunEnded{}});
+                                 RecurrenceStarted{}, HessiansCollected{},
+                                 WeightsQuantized{},  RunEnded{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
-  EXPECT_EQ(
-      names,
-      (std::vector<std::string>{
-          "data",         "start",      "warmup_step",  "first_step",  "train",   "timing",
-          "skipped_step", "batches",    "late_qat",     "swa",         "warning", "warning",
-          "warning",      "val",        "val_progress", "val_summary", "trace",   "stopping_early",
-          "closing",      "memory",     "average",      "final",       "model",   "artifact",
-          "ranks",        "resume",     "checkpoint",   "warning",     "padding", "micro_batch",
-          "loop_warmup",  "recurrence", "exit"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"data",         "start",
+                                             "warmup_step",  "first_step",
+                                             "train",        "timing",
+                                             "skipped_step", "batches",
+                                             "late_qat",     "swa",
+                                             "warning",      "warning",
+                                             "warning",      "val",
+                                             "val_progress", "val_summary",
+                                             "trace",        "stopping_early",
+                                             "closing",      "memory",
+                                             "average",      "final",
+                                             "model",        "artifact",
+                                             "ranks",        "resume",
+                                             "checkpoint",   "warning",
+                                             "padding",      "micro_batch",
+                                             "loop_warmup",  "recurrence",
+                                             "hessians",     "quantized_weights",
+                                             "exit"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines
 }
 
@@ -222,6 +232,30 @@ TEST(LogSink, WarnsOfAnArtifactThatExceedsTheLimitWithItsCode) {
   EXPECT_NE(text.find("with the code 16000007 bytes, 7 more than the limit of 16000000"),
             std::string::npos)
       << text;
+}
+
+TEST(LogSink, NamesWhatGptqStoredWithoutTheNumbersOfBlocks) {
+  const WeightsQuantized event{
+      .names = {{"gptq (int6)",
+                 {"blocks.0.mlp.fc.weight", "blocks.10.mlp.fc.weight", "blocks.0.attn.c_q.weight"}},
+                {"passthrough (float16)", {"blocks", "smear_lambda"}}}};
+  EXPECT_EQ(log_of(event),
+            "Quantized weights:\n"
+            "  gptq (int6): blocks.attn.c_q.weight, blocks.mlp.fc.weight\n"
+            "  passthrough (float16): blocks, smear_lambda\n");
+  EXPECT_EQ(log_of(HessiansCollected{.count = 67, .ms = 4720}),
+            "GPTQ:collected 67 Hessians in 4.7s\n");
+  EXPECT_EQ(log_of(FinalScored{.line_name = "diagnostic quantized",
+                               .name = "quantized",
+                               .loss = 2.34727563,
+                               .bpb = 1.07254371,
+                               .eval_ms = 9321.4,
+                               .digits = 8}),
+            "diagnostic quantized val_loss:2.34727563 val_bpb:1.07254371 eval_time:9321ms\n");
+  ArtifactWritten written{.format = Artifact::gptq};
+  written.bytes = 7;
+  EXPECT_NE(log_of(written).find("Serialized model quantized+pergroup: 7 bytes\n"),
+            std::string::npos);
 }
 
 }  // namespace
