@@ -55,18 +55,6 @@ void check_correction(const LowRank& correction, const at::Tensor& w, const std:
   check_levels(b.q, -8, 7, where + " B");
 }
 
-at::Tensor dequantized(const QuantizedWeight& factor) {
-  const auto& [q, scale] = factor;
-  const auto groups = q.to(at::kFloat).reshape({scale.numel(), -1});
-  return (groups * scale.to(at::kFloat).reshape({-1, 1})).view(q.sizes());
-}
-
-at::Tensor dequantized(const GptqWeight& weight) {
-  auto w = dequantize(weight.weight);
-  const auto& correction = weight.correction;
-  return correction ? w.addmm_(dequantized(correction->a), dequantized(correction->b)) : w;
-}
-
 }  // namespace
 
 const PickleDict& dict_in(const PickleDict& parent, std::string_view key, const std::string& path) {
@@ -132,7 +120,7 @@ void ArtifactWeights::add(const std::string& name, const GptqWeight& weight) {
   check_levels(q, -levels, levels, where);
   if (weight.correction) check_correction(*weight.correction, q, where);
   count(name, q);
-  tensors_.emplace_back(name, dequantized(weight));
+  tensors_.emplace_back(name, dequantize(weight));
 }
 
 void ArtifactWeights::count(const std::string& name, const at::Tensor& tensor) {

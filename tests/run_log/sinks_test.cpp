@@ -252,7 +252,8 @@ TEST(LogSink, NamesWhatGptqStoredWithoutTheNumbersOfBlocks) {
                                .eval_ms = 9321.4,
                                .digits = 8}),
             "diagnostic quantized val_loss:2.34727563 val_bpb:1.07254371 eval_time:9321ms\n");
-  ArtifactWritten written{.format = Artifact::gptq};
+  ArtifactWritten written;
+  written.format = Artifact::gptq;
   written.bytes = 7;
   EXPECT_NE(log_of(written).find("Serialized model quantized+pergroup: 7 bytes\n"),
             std::string::npos);

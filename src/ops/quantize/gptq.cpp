@@ -117,9 +117,4 @@ void correct_largest_errors(const std::vector<at::Tensor>& weights,
   }
 }
 
-at::Tensor dequantize(const GptqWeight& weight) {
-  const at::Tensor w = dequantize(weight.weight);
-  return weight.correction ? w + dequantize(*weight.correction) : w;
-}
-
 }  // namespace tg

@@ -45,6 +45,9 @@ void correct_largest_errors(const std::vector<at::Tensor>& weights,
                             const LqerOptions& options);
 
 // q·s + A·B in fp32.
-at::Tensor dequantize(const GptqWeight& weight);
+inline at::Tensor dequantize(const GptqWeight& weight) {
+  const at::Tensor w = dequantize(weight.weight);
+  return weight.correction ? w + dequantize(*weight.correction) : w;
+}
 
 }  // namespace tg
