@@ -146,7 +146,7 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   LoraPass::Inner inner;
   Qkv heads;
   if (pass.loras != nullptr) {
-    inner = pass.loras->attention(visit, n_btd.rows());
+    inner = pass.loras->attention(visit, n_btd);
     heads =
         qk_norm_rope(pass.loras->add_qkv(visit, linear(n_btd, weights.qkv), inner), qkv, pass.rope);
   } else if (scored) {
