@@ -2,6 +2,8 @@
 #include "model/lora.h"
 #include "model/numerics.h"
 #include "ops/attention/attention.h"
+#include "ops/mlp/mlp.h"
+#include "ops/norm/linear_residual_norm.h"
 #include "tests/model/fixtures.h"
 #include "tests/model/lanes_plan.h"
 #include "tests/ops/on_gpu.h"
@@ -51,6 +53,19 @@ class AdaptedGpu : public test::OnGpu<> {
 TEST_F(AdaptedGpu, EveryGradientIsTheReferences) {
   const auto exact = train(at::kDouble, false), found = train(at::kFloat, true);
   for (const auto& [name, right] : exact) EXPECT_LT(distance(found.at(name), right), 1e-4) << name;
+}
+
+TEST_F(AdaptedGpu, ConstantsAreMultipliedByTheKernelsOfTraining) {
+  const auto on_gpu = at::TensorOptions(test::kGpu).dtype(at::kBFloat16);
+  const auto x = at::ones({128, 256}, on_gpu), up = at::ones({512, 256}, on_gpu),
+             down = at::ones({256, 512}, on_gpu);
+  const auto trained = [](const at::Tensor& value) { return Weight{value, value.to(at::kFloat)}; };
+  const auto mlp = choose_mlp(x, trained(up), trained(down));
+  EXPECT_EQ(choose_mlp(x, {up, {}}, {down, {}}), mlp);
+  EXPECT_EQ(choose_linear_residual_norm(x, {down, {}}, mlp_input(mlp)),
+            choose_linear_residual_norm(x, trained(down), mlp_input(mlp)));
+  const auto followed = up.clone().set_requires_grad(true);
+  EXPECT_EQ(choose_mlp(x, {followed, {}}, {down, {}}), Kernel::aten);
 }
 
 TEST_F(AdaptedGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) {
