@@ -168,7 +168,7 @@ void eval_command(int argc, const char* const* argv) {
   auto validation = make_validation(settings, splits, machine, communicator);
   const auto tokenizer = describe(splits.vocabulary, validation);
   if (tokenizer && communicator.rank() == 0) log.tokenizer_lines(*tokenizer);
-  const bool trains = settings.ttt.ttt_enabled;
+  const bool trains = settings.ttt.ttt_enabled || settings.phased_ttt.phased_ttt_enabled;
   const bool qat = trains_with_qat(settings, model, communicator.rank());
   ModelParts weights(settings, machine, communicator,
                      trains ? ModelUse::test_time_training : ModelUse::inference);
@@ -176,6 +176,7 @@ void eval_command(int argc, const char* const* argv) {
   scores.score_sequences();
   scores.score_windows();
   scores.train_and_score(qat);
+  scores.score_and_train_in_phases();
   if (communicator.rank() != 0) return;
   if (options.baselines) print_baselines(settings);
   if (options.audit) audit(settings, splits, validation.tokens());

@@ -23,6 +23,7 @@ void FinalOutputs::write() {
   if (run_.settings.runtime.artifact != Artifact::none) write_and_score_artifact();
   scores_.score_windows();
   scores_.train_and_score(run_.state.fake_quant);
+  scores_.score_and_train_in_phases();
   run_.checkpoints.finish();
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/elapsed.h"
 #include "config/derived.h"
+#include "eval/phased_ttt.h"
 #include "eval/sliding_window.h"
 #include "eval/test_time_training.h"
 #include "train/peer_waits.h"
@@ -108,6 +109,22 @@ void FinalScores::train_and_score(bool fake_quant) {
   TestTimeTraining training(weights_.model, weights_.parameters, split, options, machine_.device,
                             communicator_);
   emit_score("legal_ttt", 0, [&] { return training.run(); });
+}
+
+void FinalScores::score_and_train_in_phases() {
+  if (!settings_.phased_ttt.phased_ttt_enabled) return;
+  PhasedTtt phases(weights_.model, weights_.parameters, tokens(),
+                   {.config = settings_.phased_ttt,
+                    .seed = settings_.data.seed,
+                    .bos_id = settings_.data.bos_id.count,
+                    .seq_len = eval_length(settings_),
+                    .record_quirks = settings_.runtime.record_quirks,
+                    .scale_loss = machine_.compute == at::kHalf},
+                   machine_.device, communicator_);
+  const auto artifact = settings_.runtime.artifact;
+  const auto name =
+      artifact == Artifact::gptq ? "quantized_ttt_phased" : prefix_of(artifact) + "ttt_phased";
+  emit_score({.line_name = name, .name = name, .digits = 8}, [&] { return phases.run(); });
 }
 
 }  // namespace tg

@@ -32,6 +32,9 @@ class FinalScores {
   // With TTT_ENABLED: test-time training, which changes the parameters. `fake_quant`: QAT has
   // begun.
   void train_and_score(bool fake_quant);
+  // With PHASED_TTT_ENABLED: phased test-time training, which changes the parameters. Wants BOS_ID
+  // as resolve_bos_id() leaves it.
+  void score_and_train_in_phases();
 
  private:
   void score_windows(std::int64_t stride, const std::string& suffix);
