@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "config/derived.h"
+#include "model/row_scales.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/attention/xsa.h"
@@ -18,12 +19,6 @@ namespace {
 at::Tensor first_weight(const ValueMix& mix, const ParameterTable& table) {
   const auto weights = table[mix.weights];
   return mix.blend ? weights : weights[0];
-}
-// Of the visit's own values: WeightCopies has it in the projection, a value embedding takes it
-// here.
-at::Tensor own_weight(const ValueMix& mix, const ParameterTable& table) {
-  const auto weights = table[mix.weights];
-  return mix.blend ? 1 - weights : weights[1];
 }
 
 }  // namespace
@@ -145,18 +140,27 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   const auto& block = plan_.block(visit);
   auto values = in.values;
   if (values.defined() && in.first_v.defined())
-    values = values * own_weight(block.value_mix, table_).to(values.scalar_type());
+    values = values * own_value_weight(block.value_mix, table_).to(values.scalar_type());
   const auto qkv = inputs(visit, values, in.first_v);
   const auto scored = pass.scored(visit);
-  const auto heads = scored ? qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, pass.rope,
-                                                            scored->from, scored->count())
-                            : qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
+  LoraPass::Inner inner;
+  Qkv heads;
+  if (pass.loras != nullptr) {
+    inner = pass.loras->attention(visit, n_btd.rows());
+    heads =
+        qk_norm_rope(pass.loras->add_qkv(visit, linear(n_btd, weights.qkv), inner), qkv, pass.rope);
+  } else if (scored) {
+    heads = qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, pass.rope, scored->from,
+                                          scored->count());
+  } else {
+    heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
+  }
   const auto gate = head_gate(visit, n_btd, weights.qkv, heads.gate_gradient, pass);
   const auto y_dots = gate.defined() ? nullptr : std::make_shared<InputDots>();
   const auto y = attend(visit, heads, gate, pass, y_dots).flatten(2, 3);
   pass.observe(Operand::qkv, visit.block, n_btd);
   pass.observe(Operand::out, visit.block, y);
-  return {y, heads.first_v, y_dots};
+  return {y, heads.first_v, y_dots, inner};
 }
 
 }  // namespace tg

@@ -20,9 +20,10 @@ class Attention {
             const ParameterTable& table);
 
   struct Output {
-    at::Tensor y;         // [B, T, heads·hd], before the output projection
-    at::Tensor first_v;   // Stream::first_v, for the next visit
-    InputDotsPtr y_dots;  // for the backward pass of the output projection
+    at::Tensor y;             // [B, T, heads·hd], before the output projection
+    at::Tensor first_v;       // Stream::first_v, for the next visit
+    InputDotsPtr y_dots;      // for the backward pass of the output projection
+    LoraPass::Inner inner{};  // for the adapter beside the output projection
   };
   // n [B, T, D], of the visit's input.
   Output forward(const Visit& visit, const NormedInput& n_btd, const BlockWeights& weights,

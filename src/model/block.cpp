@@ -40,13 +40,14 @@ VisitKernels Blocks::choose_kernels(const Visit& visit, const at::Tensor& x,
                                     const PassInputs& pass) const {
   const auto& weights = weights_.of(visit, pass.fp8);
   const auto qkv = attention_.choose_qkv(visit, weights, x, pass);
-  const bool observed = pass.observer != nullptr;
+  const bool observed = pass.observer != nullptr, adapted = pass.loras != nullptr;
   const auto mlp = observed ? Kernel::aten : choose_mlp(x, weights.up, weights.down);
-  const auto feeds = mlp_input(mlp);
+  const auto feeds = adapted ? NormedForm::written : mlp_input(mlp);
   return {.qkv = qkv,
           .out = choose_linear_residual_norm(x, weights.out, feeds),
           .mlp = mlp,
-          .attention_input = observed ? NormedForm::written : attention_.input(visit, pass, qkv),
+          .attention_input =
+              observed || adapted ? NormedForm::written : attention_.input(visit, pass, qkv),
           .mlp_input = feeds};
 }
 
@@ -63,7 +64,8 @@ at::Tensor Blocks::mlp(const Visit& visit, const NormedInput& x, const BlockWeig
     return linear(activation, weights.down);
   }
   const bool light = recompute_ == ActivationRecompute::light;
-  return tg::mlp(x, weights.up, weights.down, negative_slope_, light, kernel);
+  const auto y = tg::mlp(x, weights.up, weights.down, negative_slope_, light, kernel);
+  return pass.loras != nullptr ? pass.loras->add_mlp(visit, y, x.rows()) : y;
 }
 
 Stream Blocks::visit(const Visit& visit, const Stream& in, const PassInputs& pass) const {
@@ -98,9 +100,11 @@ Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass)
                     /*keep=*/visit.keep_input ? in.terms.size() : 0);
   const auto attended = attention_.forward(visit, entry.y, weights, in, pass, kernels.qkv);
   const auto x = pass.scored_rows(entry.x, visit).contiguous();
-  const auto middle =
-      linear_residual_norm(attended.y, weights.out, x, norm(visit, kernels.mlp_input, weights.up),
-                           attended.y_dots, kernels.out);
+  const auto adapted =
+      pass.loras != nullptr ? pass.loras->add_out(visit, x.clone(), attended.inner) : x;
+  const auto middle = linear_residual_norm(attended.y, weights.out, adapted,
+                                           norm(visit, kernels.mlp_input, weights.up),
+                                           attended.y_dots, kernels.out);
   const auto branch = mlp(visit, middle.y, weights, pass, kernels.mlp);
 
   Stream out{.x0 = entry.x0, .first_v = attended.first_v, .input = entry.sum};
@@ -129,13 +133,15 @@ Stream Blocks::run_lanes(const Visit& visit, const Stream& in, const PassInputs&
   const auto attended = attention_.forward(visit, entry.y[0], weights, in, pass, kernels.qkv);
   const auto scored = [&](const at::Tensor& x) { return pass.scored_rows(x, visit).contiguous(); };
   const auto feeds = pass.scored(visit) ? NormedInput(scored(entry.y[1].rows())) : entry.y[1];
+  auto projected = linear(attended.y, weights.out);
+  if (pass.loras != nullptr) projected = pass.loras->add_out(visit, projected, attended.inner);
   const auto term = [](const at::Tensor& branch, const Weight& of) {
     return MixTerm{.tensor = branch, .gradient_scaling = of.fp8.output_gradient};
   };
   return {.x0 = entry.x0,
           .terms = {{.tensor = scored(entry.lanes[0])},
                     {.tensor = scored(entry.lanes[1])},
-                    term(linear(attended.y, weights.out), weights.out),
+                    term(projected, weights.out),
                     term(mlp(visit, feeds, weights, pass, kernels.mlp), weights.down)},
           .lane_weights = weights_.stream().lanes(visit),
           .first_v = attended.first_v};

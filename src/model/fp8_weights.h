@@ -18,6 +18,7 @@ struct BlockWeights {
   Weight qkv, out, up, down;
 
   BlockWeights of_block(std::int64_t block) const;  // of all blocks' [blocks, …]
+  BlockWeights frozen() const { return {qkv.frozen(), out.frozen(), up.frozen(), down.frozen()}; }
 };
 
 // What passes that ask for FP8 multiply by: the matrices in the compute dtype, and beside them in

@@ -5,16 +5,16 @@
 #include <ATen/ATen.h>
 
 #include <cassert>
-#include <map>
+#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "config/settings.h"
-#include "model/block.h"
 #include "model/inference.h"
+#include "model/lora.h"
 #include "model/parameters.h"
 #include "model/plan.h"
+#include "model/trunk.h"
+#include "model/weights.h"
 
 namespace tg {
 
@@ -36,6 +36,11 @@ class Gpt {
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
+  const ModelConfig& config() const { return config_; }
+  // Device and dtype of the matrices.
+  at::TensorOptions parameter_options() const {
+    return frozen_table_[plan_.matrices.out.bank].options();
+  }
   std::int64_t vocab_size() const { return config_.vocab_size; }
   const Plan& plan() const { return plan_; }
   const ComputeSizes& sizes() const { return sizes_; }
@@ -52,7 +57,7 @@ class Gpt {
   }
 
   // QAT: whether matrices are rounded to the quantiser's levels. Call cast_weights() afterwards.
-  void set_fake_quant(bool on) { weights_.set_fake_quant(on); }
+  void set_fake_quant(bool on);
   // Casts the parameters into the copies that GEMMs read; call it after every change of them.
   void cast_weights() { weights_.cast(); }
   // Adds the gradients of Q, K and V to the banks'; call it when a step's gradients are complete.
@@ -82,6 +87,13 @@ class Gpt {
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                           const std::optional<Positions>& only = {},
                           const std::optional<Documents>& documents = {}) const;
+  // Cross-entropy of every target, inputs and targets [B, T] int64 → [B, T] fp32, row b with its
+  // own of the adapters, which were made for this stage; attention looks back over the whole row.
+  // Autograd reaches the adapters alone, whatever the parameters require: backward() writes
+  // adapters.parameters().grad(). `learned`: the positions whose losses have a gradient; none: all.
+  at::Tensor adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
+                            const LoraAdapters& adapters,
+                            const std::optional<Positions>& learned = {}) const;
   // Softcapped logits, without a gradient, of the positions `only`: inputs [B, T] int64 →
   // [B, S, V] fp32. RoPE is that of rows of `context` ≥ T tokens.
   at::Tensor logits(const at::Tensor& inputs_bt, const Positions& only, std::int64_t context) const;
@@ -98,30 +110,10 @@ class Gpt {
   at::Tensor next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const;
 
  private:
-  // `cache`: ids that precede the inputs; may be null.
-  at::Tensor embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
-  // The last visit's output, normalised [B, T, D]; with `only`, of these positions alone. RoPE is
-  // that of rows of `context` tokens, or of the cache's context; 0: of T.
-  NormedInput final_states(const at::Tensor& inputs_bt, PassInputs pass,
-                           std::int64_t context = 0) const;
-  // The norm of what the last visit left, for the head.
-  NormedInput final_norm(Stream stream, const PassInputs& pass) const;
   // Softcapped, without the padding's columns [..., V] fp32.
   at::Tensor softcapped(const at::Tensor& logits) const;
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               const ForwardMode& mode) const;
-  // The head for training and scoring, padded, or with `rows` rows where it is the token table and
-  // not padded once for all passes.
-  Weight head(std::int64_t rows, bool fp8 = false) const;
-  // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
-  at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
-  // A visit's projection of that embedding [B, T, KV·hd], or undefined.
-  at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
-  // `context`: that attention spans.
-  const RopeTable& rope_table(std::int64_t seq_len, std::int64_t context, at::Device device) const;
-  // Of the inputs' positions.
-  RopeTable rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
-                      std::int64_t context) const;
 
   const ModelConfig config_;
   const Numerics numerics_;
@@ -129,9 +121,12 @@ class Gpt {
   const Plan plan_;
   const ParameterTable& table_;
   WeightCopies weights_;
-  const Blocks blocks_;
+  const Trunk trunk_;
+  // The same parameters as constants.
+  const ParameterTable frozen_table_;
+  WeightCopies frozen_weights_;
+  const Trunk frozen_;
   std::size_t stage_ = plan_.stages.size() - 1;
-  mutable std::map<std::pair<std::int64_t, std::int64_t>, RopeTable> rope_tables_;  // by arguments
 };
 
 }  // namespace tg

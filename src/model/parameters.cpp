@@ -85,6 +85,12 @@ std::int64_t ParameterTable::element_count() const {
   return count;
 }
 
+ParameterTable ParameterTable::frozen() const {
+  auto constants = *this;
+  for (auto& row : constants.rows_) row.value = row.value.detach();
+  return constants;
+}
+
 NamedTensors ParameterTable::named_values() const {
   NamedTensors values;
   for (const auto& row : rows_) values.emplace_back(row.name, row.value.detach());

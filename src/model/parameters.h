@@ -113,6 +113,8 @@ class ParameterTable {
   std::int64_t element_count() const;
   // Names and values without their gradients, sharing storage.
   NamedTensors named_values() const;
+  // The same parameters, sharing storage, as constants: none requires a gradient.
+  ParameterTable frozen() const;
 
   // Whether `name` contains one of the control patterns.
   bool is_control(const std::string& name) const;

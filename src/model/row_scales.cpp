@@ -30,6 +30,11 @@ RowScales output_scales(const Plan& plan, const ParameterTable& table,
   return scales;
 }
 
+at::Tensor own_value_weight(const ValueMix& mix, const ParameterTable& table) {
+  const auto weights = table[mix.weights];
+  return mix.blend ? 1 - weights : weights[1];
+}
+
 RowScales value_scales(const Plan& plan, const ParameterTable& table) {
   RowScales scales;
   const auto& visits = plan.stages.back().visits;

@@ -25,6 +25,9 @@ struct RowScales {
 // `scale` of all blocks.
 RowScales output_scales(const Plan& plan, const ParameterTable& table,
                         ParameterId BlockPlan::*scale);
+// Of a visit's own values in a value residual, [], where it is not the first one: WeightCopies has
+// it in the projection, what is added to that takes it by itself.
+at::Tensor own_value_weight(const ValueMix& mix, const ParameterTable& table);
 // Of the blocks' own values in a value residual. The first visit's values are its own alone: there
 // s is 1.
 RowScales value_scales(const Plan& plan, const ParameterTable& table);

@@ -3,10 +3,12 @@
 #include <ATen/ATen.h>
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 #include "model/inference.h"
+#include "model/lora_pass.h"
 #include "model/operands.h"
 #include "model/plan.h"
 #include "ops/attention/documents.h"
@@ -49,6 +51,9 @@ struct PassInputs {
   // Sees the operands of a pass in `compute` and without gradients, of all positions; null: nobody
   // does. They are then written, whatever a kernel could spare.
   const OperandObserver* observer = nullptr;
+  // Adapters of its products, of all positions and in `compute`; null: none. Neither with `only`,
+  // `cache` nor `observer`.
+  std::shared_ptr<const LoraPass> loras{};
 
   // rows: a tensor or a NormedInput.
   template <class Rows>

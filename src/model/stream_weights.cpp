@@ -83,6 +83,13 @@ void StreamWeights::make() {
   }
 }
 
+StreamWeights StreamWeights::frozen() const {
+  auto constants = *this;
+  for (auto* weights : {&constants.skips_, &constants.lanes_, &constants.final_})
+    weights->gradient.reset();
+  return constants;
+}
+
 void StreamWeights::collect_gradients() {
   if (skips_.gradient.defined()) {
     const auto gradient = skips_.gradient.narrow(2, 0, skip_weights_.value.size(1));

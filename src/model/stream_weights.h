@@ -25,6 +25,8 @@ class StreamWeights {
   void make();
   // Adds to the parameters' gradients what has accumulated, and clears it.
   void collect_gradients();
+  // What make() makes, as constants.
+  StreamWeights frozen() const;
 
   static bool makes_skip(const Visit& visit) {
     return visit.skip.weights && (visit.skip.gates || visit.lanes.residual);

@@ -135,6 +135,20 @@ void WeightCopies::collect_gradients() {
   stream_.collect_gradients();
 }
 
+WeightCopies WeightCopies::frozen() const {
+  auto constants = *this;
+  constants.copies_.clear();
+  constants.gradient_slices_.clear();
+  constants.gradient_buffers_.clear();
+  for (auto& block : constants.blocks_) block = block.frozen();
+  constants.head_ = head_.frozen();
+  constants.table_gradient_.reset();
+  for (auto& head : constants.mtp_heads_) head = head.frozen();
+  constants.stream_ = stream_.frozen();
+  constants.fp8_ = {};
+  return constants;
+}
+
 at::Tensor WeightCopies::small(const at::Tensor& parameter) const {
   return fake_quantized(parameter, Kind::matrix);
 }

@@ -33,6 +33,9 @@ class WeightCopies {
   // Adds the buffered gradients to the parameters', clears the buffers, and makes of them those of
   // scaled rows. Once after the last backward pass of gradients that were zero before the first.
   void collect_gradients();
+  // These copies as constants, for passes in `compute` that train none of the parameters. cast() of
+  // the copies that they are of casts them as well; set_fake_quant() they need themselves.
+  WeightCopies frozen() const;
 
   // A small matrix under autograd, which linear() casts, rounded as cast() rounds.
   at::Tensor small(const at::Tensor& parameter) const;

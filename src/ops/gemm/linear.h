@@ -11,6 +11,9 @@ struct Weight {
   at::Tensor value;     // in the compute dtype, or a parameter, which linear() casts to it
   at::Tensor gradient;  // in the parameter's dtype; undefined: autograd computes it for `value`
   Fp8Weight fp8{};      // `value` in FP8, used instead where it is defined
+
+  // As a constant in the dtype of `value`.
+  Weight frozen() const { return {value.defined() ? value.detach() : value, {}}; }
 };
 
 // x [..., in] → x·Wᵀ [..., out]. dx = dy·W; dW = dyᵀ·x is accumulated into `gradient` by the GEMM

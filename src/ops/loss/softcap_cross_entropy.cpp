@@ -119,6 +119,27 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
   }
 };
 
+struct SoftcapLosses : torch::autograd::Function<SoftcapLosses> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
+                            const at::Tensor& targets, double cap, std::int64_t vocab) {
+    context->save_for_backward({logits, targets});
+    context->saved_data["cap"] = cap;
+    context->saved_data["vocab"] = vocab;
+    return softcap_nll(logits, targets, cap, vocab);
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list upstream) {
+    const auto saved = context->get_saved_variables();
+    const auto [nll, gradient] =
+        nll_and_gradient(saved[0], saved[1], context->saved_data["cap"].toDouble(), /*scale=*/1,
+                         context->saved_data["vocab"].toInt(), /*grad_scale=*/{});
+    gradient.mul_(upstream[0].unsqueeze(1));
+    const at::Tensor none;
+    return {gradient, none, none, none};
+  }
+};
+
 std::int64_t valid_columns(const at::Tensor& logits, std::int64_t vocab) {
   assert(vocab >= 0 && vocab <= logits.size(1));
   return vocab == 0 ? logits.size(1) : vocab;
@@ -135,6 +156,12 @@ at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& 
                                       optional_tensor(grad_scale));
   }
   return scaled_mean(softcap_nll(logits_nv, targets_n, cap, vocab), scale);
+}
+
+at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
+                          std::int64_t vocab) {
+  return SoftcapLosses::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), cap,
+                              valid_columns(logits_nv, vocab));
 }
 
 Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns, double cap) {

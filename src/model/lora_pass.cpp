@@ -1,0 +1,119 @@
+#include "model/lora_pass.h"
+
+#include <cassert>
+
+#include "config/derived.h"
+#include "model/padded_copy.h"
+#include "model/row_scales.h"
+
+namespace tg {
+
+namespace {
+
+// What multiplies the product that an adapter of the visit adds to, [out] or [1], undefined: 1.
+at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
+                    const ParameterTable& table) {
+  const auto& block = plan.block(visit);
+  const bool first = visit.index == plan.stages.back().visits.front().index;
+  if (kind == LoraKind::values && block.value_mix.weights && !first)
+    return own_value_weight(block.value_mix, table).view({1});
+  if (kind == LoraKind::out) return table[block.attn_scale];
+  if (kind == LoraKind::mlp) return table[block.mlp_scale];
+  return {};
+}
+
+}  // namespace
+
+LoraPass::LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& plan,
+                   const ParameterTable& table, const ModelConfig& config,
+                   const ComputeSizes& sizes, at::ScalarType compute)
+    : config_(config), sizes_(sizes), scale_(adapters.scale()), rank_(adapters.rank()) {
+  const at::NoGradGuard no_grad;
+  assert(adapters.visits().size() == stage.visits.size());
+  const auto& leaf = adapters.parameters();
+  const auto values = leaf.detach().to(compute);
+  const auto weight = [&](const FlatPart& part, const at::Tensor& row_scale) {
+    BatchedWeight of{part.of(values), part.of(leaf.grad()), leaf, row_scale};
+    if (row_scale.defined())
+      of.value = (part.of(leaf.detach()) * row_scale.unsqueeze(-1)).to(compute);
+    return of;
+  };
+  const auto group = [&](const LoraGroup& from, const auto& scale) {
+    Group of;
+    if (!from.adapters.empty()) of.a = weight(from.a, {});
+    for (const auto& [kind, b] : from.adapters) {
+      of.kinds.push_back(kind);
+      of.b.push_back(weight(b, scale(kind)));
+    }
+    return of;
+  };
+  head_ = group(adapters.head(), [](LoraKind) { return at::Tensor(); });
+  visits_.resize(plan.stages.back().visits.size());
+  for (std::size_t i = 0; i < stage.visits.size(); ++i) {
+    const auto& visit = stage.visits[i];
+    const auto& [attention, mlp] = adapters.visits()[i];
+    const auto scale = [&](LoraKind kind) { return scale_of(kind, visit, plan, table); };
+    visits_[static_cast<std::size_t>(visit.index)] = {group(attention, scale), group(mlp, scale)};
+  }
+}
+
+at::Tensor LoraPass::multiply_a(const Group& group, const at::Tensor& x_btd) const {
+  return batched_linear(x_btd.narrow(-1, 0, config_.model_dim), group.a, scale_);
+}
+
+LoraPass::Inner LoraPass::attention(const Visit& visit, const at::Tensor& n_btd) const {
+  return multiply_a(of(visit).attention, n_btd).split(rank_, -1);
+}
+
+LoraPass::HeadsLayout LoraPass::heads_of(LoraKind kind) const {
+  const auto heads = config_.num_heads, kv_heads = config_.num_kv_heads;
+  switch (kind) {
+    case LoraKind::queries:
+      return {0, heads, sizes_.qk_runs};
+    case LoraKind::keys:
+      return {heads, kv_heads, sizes_.qk_runs};
+    default:
+      return {heads + kv_heads, kv_heads, sizes_.v_runs};
+  }
+}
+
+at::Tensor LoraPass::add_heads(const at::Tensor& y, const HeadsLayout& at, const at::Tensor& inner,
+                               const BatchedWeight& b) const {
+  const auto first = at.first * sizes_.head_dim, width = at.count * sizes_.head_dim;
+  if (b.value.size(1) == width && at.runs.size() == 1)
+    return add_batched_linear(y, first, inner, b);
+  const auto product = batched_linear(inner, b), addend = at::zeros_like(y);
+  for (const auto& [from, to] :
+       placed(product, addend.narrow(-1, first, width), {product.dim() - 1, at.count, at.runs}))
+    to.copy_(from);
+  return y + addend;
+}
+
+at::Tensor LoraPass::add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const {
+  const auto& group = of(visit).attention;
+  auto sum = y;
+  for (std::size_t i = 0; i < inner.size(); ++i) {
+    const auto kind = group.kinds[i];
+    if (kind != LoraKind::out) sum = add_heads(sum, heads_of(kind), inner[i], group.b[i]);
+  }
+  return sum;
+}
+
+at::Tensor LoraPass::add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const {
+  const auto& group = of(visit).attention;
+  return group.kinds.back() == LoraKind::out
+             ? add_batched_linear(y, 0, inner.back(), group.b.back())
+             : y;
+}
+
+at::Tensor LoraPass::add_mlp(const Visit& visit, const at::Tensor& y,
+                             const at::Tensor& x_btd) const {
+  const auto& group = of(visit).mlp;
+  return group.a.defined() ? add_batched_linear(y, 0, multiply_a(group, x_btd), group.b[0]) : y;
+}
+
+at::Tensor LoraPass::add_head(const at::Tensor& y, const at::Tensor& x_btd) const {
+  return add_batched_linear(y, 0, multiply_a(head_, x_btd), head_.b[0]);
+}
+
+}  // namespace tg

@@ -1,0 +1,68 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "config/settings.h"
+#include "model/lora.h"
+#include "model/padding.h"
+#include "model/plan.h"
+#include "ops/gemm/batched_linear.h"
+
+namespace tg {
+
+// Adapters as one pass of a model reads them: cast once to its compute dtype, those beside a
+// block's scaled matrix with that scale, as the matrix's copy has it. Products are of the compute
+// dtype; x and y have the widths of ComputeSizes, the adapters the model's own.
+class LoraPass {
+ public:
+  // Of `stage`'s visits. Everything must outlive it but `adapters`.
+  LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& plan,
+           const ParameterTable& table, const ModelConfig& config, const ComputeSizes& sizes,
+           at::ScalarType compute);
+
+  // What A makes of attention's input n [B, T, D], [B, T, rank] of each of its adapters.
+  using Inner = std::vector<at::Tensor>;
+  Inner attention(const Visit& visit, const at::Tensor& n_btd) const;
+  // Each adds to a product, as add_batched_linear() does over it, and returns it. To the projection
+  // [B, T, (heads + 2·KV)·hd]:
+  at::Tensor add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
+  // to what the output projection adds to [B, T, D]:
+  at::Tensor add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
+  // to the MLP's output of x, both [B, T, D]:
+  at::Tensor add_mlp(const Visit& visit, const at::Tensor& y, const at::Tensor& x_btd) const;
+  // to the logits of the states x [B, T, D], [B, T, V]:
+  at::Tensor add_head(const at::Tensor& y, const at::Tensor& x_btd) const;
+
+ private:
+  struct Group {
+    BatchedWeight a;
+    std::vector<LoraKind> kinds;
+    std::vector<BatchedWeight> b;
+  };
+  struct VisitGroups {
+    Group attention, mlp;
+  };
+  // Its heads' product, each head by `runs`, in a row [B, T, (heads + 2·KV)·hd] at `first_head`.
+  struct HeadsLayout {
+    std::int64_t first, count;
+    const std::vector<ChannelRun>& runs;
+  };
+  HeadsLayout heads_of(LoraKind kind) const;
+  at::Tensor add_heads(const at::Tensor& y, const HeadsLayout& at, const at::Tensor& inner,
+                       const BatchedWeight& b) const;
+  at::Tensor multiply_a(const Group& group, const at::Tensor& x_btd) const;
+  const VisitGroups& of(const Visit& visit) const {
+    return visits_[static_cast<std::size_t>(visit.index)];
+  }
+
+  const ModelConfig& config_;
+  const ComputeSizes& sizes_;
+  double scale_;
+  std::int64_t rank_;
+  Group head_;
+  std::vector<VisitGroups> visits_;  // by index
+};
+
+}  // namespace tg

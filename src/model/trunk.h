@@ -1,0 +1,63 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "config/settings.h"
+#include "model/block.h"
+#include "model/inference.h"
+#include "model/numerics.h"
+#include "model/plan.h"
+#include "model/stream.h"
+#include "model/weights.h"
+
+namespace tg {
+
+// All of a model but what is done with its head: from token ids through the embedding and the
+// visits of the blocks to the states that the head reads. Letters as in gpt.h.
+class Trunk {
+ public:
+  // Everything must outlive it; `weights`: the copies of `table`.
+  Trunk(const ModelConfig& config, const Numerics& numerics, const ComputeSizes& sizes,
+        const Plan& plan, const ParameterTable& table, const WeightCopies& weights);
+
+  // The last of these visits' output, normalised [B, T, D]; with `only`, of these positions alone.
+  // RoPE is that of rows of `context` tokens, or of the cache's context; 0: of T.
+  NormedInput final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
+                           std::int64_t context = 0) const;
+  // The head for training and scoring, padded, or with `rows` rows where it is the token table and
+  // not padded once for all passes.
+  Weight head(std::int64_t rows, bool fp8 = false) const;
+  // Of a visit whose rows are like those of x [B, T, D], with gradients or without as autograd is
+  // now; `context`: that attention spans.
+  VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x, std::int64_t context,
+                              bool fp8) const;
+
+ private:
+  // `cache`: ids that precede the inputs; may be null.
+  at::Tensor embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
+  // The norm of what the last visit left, for the head.
+  NormedInput final_norm(Stream stream, const PassInputs& pass) const;
+  // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
+  at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
+  // A visit's projection of that embedding [B, T, KV·hd], or undefined.
+  at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
+  // `context`: that attention spans.
+  const RopeTable& rope_table(std::int64_t seq_len, std::int64_t context, at::Device device) const;
+  // Of the inputs' positions.
+  RopeTable rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
+                      std::int64_t context) const;
+
+  const ModelConfig& config_;
+  const Numerics& numerics_;
+  const ComputeSizes& sizes_;
+  const Plan& plan_;
+  const ParameterTable& table_;
+  const WeightCopies& weights_;
+  const Blocks blocks_;
+  mutable std::map<std::pair<std::int64_t, std::int64_t>, RopeTable> rope_tables_;  // by arguments
+};
+
+}  // namespace tg

@@ -1,0 +1,29 @@
+#pragma once
+#include <ATen/ATen.h>
+
+#include <cstdint>
+
+namespace tg {
+
+// A matrix for each row of a batch [B, out, in], in the compute dtype, and where its gradient is
+// written: by every backward pass anew, so that nobody need clear it, and in its own dtype, with no
+// rounding to half precision.
+struct BatchedWeight {
+  at::Tensor value;
+  at::Tensor gradient;   // [B, out, in]
+  at::Tensor leaf;       // what autograd follows in its place; its gradient is left alone
+  at::Tensor row_scale;  // [out] or [1] that `value` has been multiplied by, and the gradient is to
+                         // be; undefined: 1
+
+  bool defined() const { return value.defined(); }
+};
+
+// x [B, T, in] → scale·x_b·W_bᵀ of every row b [B, T, out].
+at::Tensor batched_linear(const at::Tensor& x_bti, const BatchedWeight& weight, double scale = 1);
+
+// y [B, T, …] with x_b·W_bᵀ added to its channels [first, first + out). Written over y, which must
+// be what nobody else reads and no operation has saved; autograd does not see that.
+at::Tensor add_batched_linear(const at::Tensor& y, std::int64_t first, const at::Tensor& x_bti,
+                              const BatchedWeight& weight);
+
+}  // namespace tg
