@@ -9,7 +9,7 @@
 namespace tg {
 
 struct BaseTrainingOptions {
-  PhasedTttConfig config{};   // its global_ttt_ settings
+  PhasedTttConfig config{};  // its global_ttt_ settings
   std::int64_t seq_len = 0;  // EVAL_SEQ_LEN: of a sequence, and the most tokens of a segment
   std::int64_t bos_id = 0;   // begins a segment
   bool scale_loss = false;   // in fp16

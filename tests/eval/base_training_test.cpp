@@ -27,15 +27,7 @@ BaseTrainingOptions options_of(bool segments) {
   return options;
 }
 
-struct TestModel {
-  TestModel()
-      : table(test::random_parameters(test::two_layers(), at::kDouble, 1)),
-        gpt(test::two_layers(), table, {.compute = at::kDouble, .bos_id = kBos}) {
-    gpt.cast_weights();
-  }
-  ParameterTable table;
-  Gpt gpt;
-};
+using TestModel = test::TwoLayers;
 
 std::vector<at::Tensor> trained(const test::Tokens& tokens, const BaseTrainingOptions& options,
                                 Communicator& communicator) {

@@ -1,5 +1,5 @@
 #pragma once
-// The model of the tests of phased test-time training.
+// The model of the tests of phased test-time training, in fp64.
 #include "tests/model/fixtures.h"
 
 namespace tg::test {
@@ -17,5 +17,16 @@ inline ModelConfig two_layers() {
   c.lanes.parallel_start_layer = 1;
   return c;
 }
+
+struct TwoLayers {
+  static constexpr std::int64_t kBos = 1;  // begins a document
+  TwoLayers()
+      : table(random_parameters(two_layers(), at::kDouble, 1)),
+        gpt(two_layers(), table, {.compute = at::kDouble, .bos_id = kBos}) {
+    gpt.cast_weights();
+  }
+  ParameterTable table;
+  Gpt gpt;
+};
 
 }  // namespace tg::test
