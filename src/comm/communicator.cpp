@@ -82,6 +82,13 @@ std::string Communicator::once_per_host(const std::function<std::string()>& make
   });
 }
 
+std::int64_t Communicator::claim(int counter) {
+  if (store_)
+    return run_collective([&] { return store_->add(fmt::format("claimed/{}", counter), 1) - 1; });
+  own_claims_.resize(static_cast<std::size_t>(counters_made_));
+  return own_claims_[static_cast<std::size_t>(counter)]++;
+}
+
 void Communicator::progress() {
   if (!watch_) return;
   watch_->progress();

@@ -70,6 +70,11 @@ class Communicator {
   // Calls `make` in one rank of each host, and returns its text on all ranks of that host; empty
   // where it failed, which that rank reports. Errors: unavailable, those of `make`.
   std::string once_per_host(const std::function<std::string()>& make);
+  // Makes a counter that all ranks share → its number. Every rank makes its counters in one order;
+  // waits for no other rank.
+  int make_counter() { return counters_made_++; }
+  // Deals 0, 1, 2, … to whichever rank asks next, each number once. Errors: unavailable.
+  std::int64_t claim(int counter);
   // The first rank whose `value` is true; nothing: none. Errors: unavailable.
   std::optional<int> first_rank_with(bool value);
 
@@ -99,6 +104,8 @@ class Communicator {
   at::Device device_ = at::kCPU;
   Store store_;
   int made_once_ = 0;  // calls of once_per_host()
+  int counters_made_ = 0;
+  std::vector<std::int64_t> own_claims_;  // of a single rank's counters
   Backend backend_;
   std::unique_ptr<PeerWatch> watch_;
   double timeout_s_ = 0;

@@ -10,8 +10,12 @@ void ScoreSums::add_mean(const at::Tensor& mean_nll, std::int64_t tokens) {
 }
 
 void ScoreSums::add(const at::Tensor& nll) {
-  sums_[0] += nll.sum(at::kDouble);
-  sums_[1] += nll.numel();
+  add_sum(nll.sum(at::kDouble), nll.numel());
+}
+
+void ScoreSums::add_sum(const at::Tensor& nll_sum, std::int64_t tokens) {
+  sums_[0] += nll_sum;
+  sums_[1] += tokens;
 }
 
 double ScoreSums::tokens() const {

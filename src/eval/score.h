@@ -21,6 +21,9 @@ class ScoreSums {
   // A mean [] over `tokens`, or the nll of each token, of any shape.
   void add_mean(const at::Tensor& mean_nll, std::int64_t tokens);
   void add(const at::Tensor& nll);
+  // Σnll [] fp64 of `tokens`.
+  void add_sum(const at::Tensor& nll_sum, std::int64_t tokens);
+  void add(const ScoreSums& others) { sums_ += others.sums_; }
   void add_bytes(std::int64_t count) { sums_[2] += count; }
   void add_bytes(const at::Tensor& count) { sums_[2] += count; }
   void add_other_ranks(Communicator& communicator) { communicator.sum(sums_).wait(); }

@@ -4,8 +4,8 @@
 
 namespace tg {
 
-Sgd::Sgd(std::vector<at::Tensor> parameters, double momentum)
-    : parameters_(std::move(parameters)), momentum_(momentum) {
+Sgd::Sgd(std::vector<at::Tensor> parameters, double momentum, double weight_decay)
+    : parameters_(std::move(parameters)), momentum_(momentum), weight_decay_(weight_decay) {
   for (const auto& parameter : parameters_) momentum_buffers_.push_back(at::zeros_like(parameter));
 }
 
@@ -15,7 +15,12 @@ void Sgd::step(const std::vector<at::Tensor>& gradients, double lr) {
   if (parameters_.empty()) return;
   at::_foreach_mul_(momentum_buffers_, momentum_);
   at::_foreach_add_(momentum_buffers_, gradients);
+  if (weight_decay_ > 0) at::_foreach_add_(momentum_buffers_, parameters_, weight_decay_);
   at::_foreach_add_(parameters_, momentum_buffers_, -lr);
+}
+
+void Sgd::reset() {
+  at::_foreach_zero_(momentum_buffers_);
 }
 
 }  // namespace tg

@@ -5,18 +5,21 @@
 
 namespace tg {
 
-// SGD with momentum, as torch.optim.SGD: b ← μ·b + g; p ← p − lr·b. Without weight decay.
+// SGD with momentum and coupled weight decay, as torch.optim.SGD: b ← μ·b + g + decay·p;
+// p ← p − lr·b.
 class Sgd {
  public:
   // Parameters may be views; state is kept in their dtype.
-  Sgd(std::vector<at::Tensor> parameters, double momentum);
+  Sgd(std::vector<at::Tensor> parameters, double momentum, double weight_decay = 0);
 
   // `gradients`: one for each parameter.
   void step(const std::vector<at::Tensor>& gradients, double lr);
+  // The momentum is zero again.
+  void reset();
 
  private:
   std::vector<at::Tensor> parameters_, momentum_buffers_;
-  double momentum_;
+  double momentum_, weight_decay_;
 };
 
 }  // namespace tg

@@ -38,6 +38,32 @@ at::Tensor sum_of_ranks(int world, at::IntArrayRef shape, at::ScalarType dtype) 
 
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16};
 
+// Ranks that claim at different paces, from two counters.
+TEST(Communicator, EveryNumberOfACounterIsClaimedByOneRank) {
+  constexpr int kNumbers = 20;
+  for (const int world : {1, 3}) {
+    std::array<std::array<std::atomic<int>, kNumbers>, 2> times{};
+    const auto work = [&](Communicator& communicator) {
+      for (auto& of_counter : times) {
+        const int counter = communicator.make_counter();
+        if (communicator.rank() == 2) continue;  // claims nothing of the first, nor the second
+        for (auto number = communicator.claim(counter); number < kNumbers;
+             number = communicator.claim(counter))
+          ++of_counter.at(static_cast<std::size_t>(number));
+      }
+    };
+    if (world == 1) {
+      Communicator alone;
+      work(alone);
+    } else {
+      as_ranks(world, work);
+    }
+    for (const auto& of_counter : times) {
+      for (const auto& claims : of_counter) EXPECT_EQ(claims, 1);
+    }
+  }
+}
+
 TEST(Communicator, OnASingleRankEveryCollectiveIsTheIdentity) {
   LaunchInfo launch;
   Communicator by_default, by_launch({}, launch, at::kCPU, 60);

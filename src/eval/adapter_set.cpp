@@ -1,0 +1,33 @@
+#include "eval/adapter_set.h"
+
+namespace tg {
+
+AdapterSet::AdapterSet(const Gpt& model, const PhasedTttConfig& config, std::int64_t rows,
+                       at::Generator& generator)
+    : warm_start_(config.ttt_warm_start_a),
+      adapters_(model,
+                {.rank = config.ttt_lora_rank,
+                 .alpha = config.ttt_lora_alpha,
+                 .keys = config.ttt_k_lora,
+                 .mlp = config.ttt_mlp_lora,
+                 .out = config.ttt_o_lora},
+                rows, generator),
+      optimizer_(adapters_.parameters(), {.rule = config.ttt_optimizer,
+                                          .lr = config.ttt_lora_lr,
+                                          .beta1 = config.ttt_beta1,
+                                          .beta2 = config.ttt_beta2,
+                                          .weight_decay = config.ttt_weight_decay}) {}
+
+void AdapterSet::restart(at::Generator& generator) {
+  if (!warm_start_) adapters_.draw_a(generator);
+  adapters_.zero_b();
+  optimizer_.reset();
+}
+
+void AdapterSet::redraw(at::Generator& generator) {
+  adapters_.draw_a(generator);
+  adapters_.zero_b();
+  optimizer_.reset();
+}
+
+}  // namespace tg

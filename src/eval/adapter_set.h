@@ -1,0 +1,31 @@
+#pragma once
+#include "config/phased_ttt_config.h"
+#include "model/gpt.h"
+#include "model/lora.h"
+#include "optim/adapter_optimizer.h"
+
+namespace tg {
+
+// The adapters of a batch's documents, one of each row, and their optimizer.
+class AdapterSet {
+ public:
+  // A is drawn by `generator`, on the CPU.
+  AdapterSet(const Gpt& model, const PhasedTttConfig& config, std::int64_t rows,
+             at::Generator& generator);
+
+  const LoraAdapters& adapters() const { return adapters_; }
+  // For a batch's documents: B is zero, the optimizer as new, and A as the batch before left it or,
+  // with TTT_WARM_START_A=0, drawn anew.
+  void restart(at::Generator& generator);
+  // All as new, with another A.
+  void redraw(at::Generator& generator);
+  // One update, by the gradient of the adapters' parameters.
+  void step() { optimizer_.step(); }
+
+ private:
+  const bool warm_start_;
+  LoraAdapters adapters_;
+  AdapterOptimizer optimizer_;
+};
+
+}  // namespace tg

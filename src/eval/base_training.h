@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "comm/communicator.h"
+#include "config/phased_ttt_config.h"
+#include "model/gpt.h"
+
+namespace tg {
+
+struct BaseTrainingOptions {
+  PhasedTttConfig config{};  // its global_ttt_ settings
+  std::int64_t seq_len = 0;  // EVAL_SEQ_LEN: of a sequence, and the most tokens of a segment
+  std::int64_t bos_id = 0;   // begins a segment
+  bool scale_loss = false;   // in fp16
+};
+
+// The learning rate of chunk `chunk` of a phase: a linear rise over GLOBAL_TTT_WARMUP_CHUNKS, then
+// a cosine over the others, down to 0 at the last one.
+double base_lr(const PhasedTttConfig& config, std::int64_t chunk, std::int64_t chunks);
+
+// One phase of phased test-time training: SGD with a momentum of its own over all of the model's
+// parameters, on `tokens` [N] in chunks of GLOBAL_TTT_CHUNK_TOKENS of their N − 1 predictions, all
+// but the last. Of a chunk each rank has a share of the whole sequences and takes
+// GLOBAL_TTT_BATCH_SEQS at a time, as one row with segments or, with
+// GLOBAL_TTT_RESPECT_DOC_BOUNDARIES=0, as rows; the ranks' gradients are averaged, then clipped.
+// Every rank steps as often as the one with the most sequences. Logs the reference
+// implementation's tttg lines. Collective: the same `tokens` on every rank.
+void train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
+                const BaseTrainingOptions& options, at::Device device, Communicator& communicator);
+
+}  // namespace tg

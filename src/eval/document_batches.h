@@ -1,0 +1,59 @@
+#pragma once
+// Which documents phased test-time training scores together, in which order, and after which of
+// them some have trained the weights.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tg {
+
+// Tokens of a split from a document's BOS to the next document's, that one included; of the last
+// document to the split's end.
+struct DocumentSpan {
+  std::int64_t start = 0, length = 0;
+  // Every token but the first is predicted.
+  std::int64_t predictions() const { return length - 1; }
+  bool operator==(const DocumentSpan&) const = default;
+};
+
+// In the split's order; what precedes the first BOS belongs to a document as well, and a BOS at the
+// split's end begins none.
+std::vector<DocumentSpan> find_documents(std::span<const std::uint16_t> tokens,
+                                         std::int64_t bos_id);
+// The first VAL_DOC_FRACTION of n documents, at least one.
+std::int64_t documents_to_score(std::int64_t documents, double fraction);
+
+struct DocumentBatch {
+  std::int64_t index = 0;                 // from the batch of the shortest documents on
+  std::vector<DocumentSpan> documents{};  // shortest first
+  std::int64_t longest() const { return documents.back().length; }
+};
+
+// Documents by length, those of one length in the split's order, cut into batches of `batch_size`,
+// of which the last has what remains → the batches in the order in which they are scored, longest
+// document first.
+std::vector<DocumentBatch> batch_by_length(std::vector<DocumentSpan> documents,
+                                           std::int64_t batch_size);
+
+// ⌊prefix_docs·k/num_phases⌋ for k = 1 … num_phases; none without prefix documents.
+std::vector<std::int64_t> phase_boundaries(std::int64_t prefix_docs, std::int64_t num_phases);
+
+// Base training between two batches, on documents that are scored.
+struct TttPhase {
+  std::int64_t batches = 0;              // all that are scored before it
+  std::int64_t scored = 0;               // their documents
+  std::vector<DocumentSpan> training{};  // the first `boundary` of them, shortest first
+};
+// A phase comes after the first batch with which as many documents are scored as its boundary says,
+// and after a batch comes one phase at most. So there are fewer phases than boundaries where the
+// batches end before.
+std::vector<TttPhase> plan_phases(std::span<const DocumentBatch> batches,
+                                  std::span<const std::int64_t> boundaries);
+
+// The documents one after the other, with one BOS between two; with `repeat_bos` two where the
+// first one's tokens end with the next document's BOS.
+std::vector<std::uint16_t> join_documents(std::span<const std::uint16_t> tokens,
+                                          std::span<const DocumentSpan> documents,
+                                          std::int64_t bos_id, bool repeat_bos);
+
+}  // namespace tg

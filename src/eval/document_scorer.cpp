@@ -1,0 +1,109 @@
+#include "eval/document_scorer.h"
+
+#include <cassert>
+
+namespace tg {
+
+// A batch's pass for one chunk: a document a row, those that have no such chunk all padding.
+struct DocumentScorer::Rows {
+  at::Tensor inputs, targets;  // [B, T] int64, zeros behind a document's tokens
+  at::Tensor places;           // [B, T] int64: of the inputs in the split
+  at::Tensor scored;           // [B, T] bool
+  at::Tensor learns;           // [B] bool: the document has a later chunk
+  std::int64_t scored_tokens = 0;
+  bool any_learns = false;
+};
+
+DocumentScorer::DocumentScorer(const Gpt& model, const SplitTokens& tokens,
+                               const PhasedTttConfig& config, at::Device device,
+                               Communicator& communicator)
+    : model_(model),
+      tokens_(tokens),
+      config_(config),
+      chunks_{.chunk_size = config.ttt_chunk_size, .longest_row = config.ttt_eval_seq_len},
+      device_(device),
+      communicator_(communicator),
+      // Indexing has no kernel for uint16.
+      all_tokens_(tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).view(at::kShort)) {}
+
+at::Tensor DocumentScorer::tokens_at(const at::Tensor& places) const {
+  return all_tokens_.index({places}).to(at::kLong).bitwise_and_(0xFFFF);
+}
+
+DocumentScorer::Rows DocumentScorer::rows_of(const DocumentBatch& batch, std::int64_t chunk) const {
+  Rows rows;
+  const auto count = std::ssize(batch.documents);
+  const auto host =
+      at::zeros({5, count, 1}, at::TensorOptions(at::kLong).pinned_memory(device_.is_cuda()));
+  auto numbers = host.accessor<std::int64_t, 3>();
+  for (std::int64_t row = 0; row < count; ++row) {
+    const auto& document = batch.documents[static_cast<std::size_t>(row)];
+    const auto window = chunk_window(document.predictions(), chunk, chunks_);
+    const bool learns = chunk + 1 < chunks_of_document(document.predictions(), chunks_);
+    numbers[0][row][0] = document.start + window.start;
+    numbers[1][row][0] = window.length;
+    numbers[2][row][0] = window.offset;
+    numbers[3][row][0] = window.offset + window.scored;
+    numbers[4][row][0] = learns;
+    rows.scored_tokens += window.scored;
+    rows.any_learns |= learns;
+  }
+  const auto of_row = host.to(device_, /*non_blocking=*/true).unbind();
+  const auto position =
+      at::arange(row_length(chunk, chunks_), at::TensorOptions(device_).dtype(at::kLong));
+  const auto padding = position >= of_row[1];
+  rows.places = (of_row[0] + position).masked_fill_(padding, 0);
+  rows.inputs = tokens_at(rows.places).masked_fill_(padding, 0);
+  rows.targets = tokens_at(rows.places + 1).masked_fill_(padding, 0);
+  rows.scored = (position >= of_row[2]).logical_and_(position < of_row[3]);
+  rows.learns = of_row[4].squeeze(1).to(at::kBool);
+  return rows;
+}
+
+void DocumentScorer::score(const DocumentBatch& batch, AdapterSet& set, ScoreSums& sums) {
+  assert(set.adapters().rows() == std::ssize(batch.documents));
+  const auto chunks = chunks_of_document(batch.longest() - 1, chunks_);
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    const auto rows = rows_of(batch, chunk);
+    const at::AutoGradMode with_gradients(rows.any_learns);
+    auto losses = token_losses(rows, set);
+    const auto scored = losses.detach().masked_fill(rows.scored.logical_not(), 0);
+    sums.add_sum(scored.sum(at::kDouble), rows.scored_tokens);
+    if (saved_.defined()) save(losses.detach(), rows);
+    if (rows.any_learns) learn(std::move(losses), rows, set);
+    communicator_.progress();
+  }
+  if (!tokens_.has_bytes()) return;
+  for (const auto& document : batch.documents)
+    sums.add_bytes(
+        tokens_.target_bytes(document.start, 1, document.predictions(), 1).sum(at::kLong));
+}
+
+// Learned from are the last chunk_size positions of a row, all that a chunk before the last scores.
+at::Tensor DocumentScorer::token_losses(const Rows& rows, const AdapterSet& set) const {
+  const auto length = rows.inputs.size(1);
+  return model_.adapted_losses(rows.inputs, rows.targets, set.adapters(),
+                               Positions{length - chunks_.chunk_size, length});
+}
+
+at::Tensor DocumentScorer::learning_loss(const at::Tensor& losses_bt, const Rows& rows) const {
+  const auto size = chunks_.chunk_size;
+  const auto means = losses_bt.narrow(1, losses_bt.size(1) - size, size).mean(1);
+  return means.masked_fill(rows.learns.logical_not(), 0).sum();
+}
+
+void DocumentScorer::learn(at::Tensor losses_bt, const Rows& rows, AdapterSet& set) const {
+  for (std::int64_t step = 0; step < config_.ttt_grad_steps; ++step) {
+    if (step > 0) losses_bt = token_losses(rows, set);
+    learning_loss(losses_bt, rows).backward();
+    losses_bt.reset();
+    set.step();
+  }
+}
+
+void DocumentScorer::save(const at::Tensor& losses_bt, const Rows& rows) {
+  saved_.index_put_({rows.places.masked_select(rows.scored)},
+                    losses_bt.masked_select(rows.scored).to(saved_.scalar_type()));
+}
+
+}  // namespace tg

@@ -1,0 +1,48 @@
+#pragma once
+#include "comm/communicator.h"
+#include "config/phased_ttt_config.h"
+#include "eval/adapter_set.h"
+#include "eval/document_batches.h"
+#include "eval/document_chunks.h"
+#include "eval/score.h"
+#include "eval/split_tokens.h"
+#include "model/gpt.h"
+
+namespace tg {
+
+// Scores the documents of a batch chunk by chunk, each document with adapters of its own, which
+// learn from a chunk once it is scored. The model's parameters do not change.
+class DocumentScorer {
+ public:
+  // All references must outlive this.
+  DocumentScorer(const Gpt& model, const SplitTokens& tokens, const PhasedTttConfig& config,
+                 at::Device device, Communicator& communicator);
+
+  ChunkOptions chunks() const { return chunks_; }
+  // From now on every scored token's nll is also written to its place in `nll` [predictions] fp32.
+  void save_token_losses(at::Tensor nll) { saved_ = std::move(nll); }
+  // Adds the documents' scores to `sums`, with a set for as many rows as there are documents.
+  // Nothing waits for the device.
+  void score(const DocumentBatch& batch, AdapterSet& set, ScoreSums& sums);
+
+ private:
+  struct Rows;
+  Rows rows_of(const DocumentBatch& batch, std::int64_t chunk) const;
+  at::Tensor tokens_at(const at::Tensor& places) const;
+  at::Tensor token_losses(const Rows& rows, const AdapterSet& set) const;  // [B, T]
+  // Sum over the documents that learn of the mean loss in the row's last `chunk_size` positions.
+  at::Tensor learning_loss(const at::Tensor& losses_bt, const Rows& rows) const;
+  void learn(at::Tensor losses_bt, const Rows& rows, AdapterSet& set) const;
+  void save(const at::Tensor& losses_bt, const Rows& rows);
+
+  const Gpt& model_;
+  const SplitTokens& tokens_;
+  const PhasedTttConfig& config_;
+  const ChunkOptions chunks_;
+  const at::Device device_;
+  Communicator& communicator_;
+  at::Tensor all_tokens_;  // [predictions + 1] int16, of the bits of uint16
+  at::Tensor saved_;
+};
+
+}  // namespace tg
