@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/python_format.h"
+#include "config/types/text.h"
 #include "eval/eta.h"
 
 namespace tg {
@@ -79,7 +80,7 @@ Score PhasedTtt::run() {
   sums_.add_other_ranks(communicator_);
   const PeerWatch::Scope waiting(communicator_.watch());
   const auto score = sums_.score();
-  if (!options_.state_path.empty()) std::filesystem::remove(options_.state_path);
+  remove_state();
   return score;
 }
 
@@ -138,12 +139,14 @@ bool PhasedTtt::told_to_stop() const {
   return options_.stop_requested && options_.stop_requested();
 }
 
-TttStateOrigin PhasedTtt::origin() const {
-  return {.config = options_.config,
-          .seed = options_.seed,
-          .documents = documents_,
-          .predictions = tokens_.numel() - 1,
-          .world_size = communicator_.world_size()};
+Metadata PhasedTtt::origin() const {
+  return ttt_origin(options_.config, {{"SEED", std::to_string(options_.seed)},
+                                      {"BOS_ID", std::to_string(options_.bos_id)},
+                                      {"EVAL_SEQ_LEN", std::to_string(options_.seq_len)},
+                                      {"RECORD_QUIRKS", value_text(options_.record_quirks)},
+                                      {"ranks", std::to_string(communicator_.world_size())},
+                                      {"tokens", digest_of({{"", tokens_}})},
+                                      {"weights", digest_of(table_.named_values())}});
 }
 
 NamedTensors PhasedTtt::state() const {
@@ -158,16 +161,21 @@ NamedTensors PhasedTtt::state() const {
 }
 
 void PhasedTtt::save_and_stop() const {
-  save_ttt_state(options_.state_path, state(), origin());
+  const auto& path = options_.state_path;
+  {
+    const PeerWatch::Work writing(communicator_.watch(), "writing " + path);
+    save_ttt_state(path, state(), origin_);
+  }
   const auto scored = scored_by_all();
   fail(ExitCode::stopped,
        "phased test-time training stopped with {} of {} batches scored, state saved in {}; start "
        "the same command again to go on",
-       std::ranges::count(scored, true), batches_.size(), options_.state_path);
+       std::ranges::count(scored, true), batches_.size(), path);
 }
 
 void PhasedTtt::resume() {
   const auto& path = options_.state_path;
+  if (!path.empty()) origin_ = origin();
   const bool found = !path.empty() && std::filesystem::exists(path);
   if (!communicator_.first_rank_with(found)) return;
   const auto lacking = communicator_.first_rank_with(!found);
@@ -176,10 +184,19 @@ void PhasedTtt::resume() {
           "of each rank, such as {}); remove them to begin anew",
           *lacking, path);
   auto saved = state();
-  load_ttt_state(path, saved, origin());
+  load_ttt_state(path, saved, origin_);
   phases_done_ = static_cast<std::size_t>(saved[0].second.item<double>());
   generator_.set_state(saved[1].second.to(at::kByte));
   scored_before_ = scored_by_all();
+}
+
+void PhasedTtt::remove_state() const {
+  const auto& path = options_.state_path;
+  std::error_code error;
+  if (!path.empty()) std::filesystem::remove(path, error);
+  if (error)
+    log_warn("{}: this state of test-time training is used up but cannot be removed ({})", path,
+             error.message());
 }
 
 std::vector<bool> PhasedTtt::scored_by_all() const {

@@ -58,9 +58,11 @@ class PhasedTtt {
   // On every rank at once.
   [[noreturn]] void save_and_stop() const;
   void resume();
+  void remove_state() const;
   // Whether any rank has scored it, of each batch. Collective.
   std::vector<bool> scored_by_all() const;
-  TttStateOrigin origin() const;
+  // Of the weights as they are.
+  Metadata origin() const;
   void log_plan() const;
   void log_batch(const DocumentBatch& batch, const Score& own, const Score& running) const;
 
@@ -78,6 +80,7 @@ class PhasedTtt {
   std::vector<TttPhase> phases_;
   std::size_t phases_done_ = 0;
   at::Tensor scored_;  // [batches] fp64 in host memory: 1 where this rank has scored it
+  Metadata origin_;    // when this run began, with a state_path
   std::vector<bool> scored_before_;  // of each batch: whether a rank has that no counter deals now
   at::Generator generator_;
   std::optional<AdapterSet> set_;  // of full batches

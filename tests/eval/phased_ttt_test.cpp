@@ -416,7 +416,7 @@ TEST(PhasedTtt, StopsOnAllRanksWhereOneIsToldToAndScoresTheOtherBatchesLater) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-TEST(PhasedTtt, RefusesAStateOfOtherSettingsAndOneThatNotAllRanksHave) {
+TEST(PhasedTtt, RefusesAStateOfAnotherRunAndOneThatNotAllRanksHave) {
   const auto tokens = documents_of(kLengths);
   const test::TempDir folder;
   const auto path = folder / "state.0";
@@ -424,11 +424,17 @@ TEST(PhasedTtt, RefusesAStateOfOtherSettingsAndOneThatNotAllRanksHave) {
   test::TwoLayers model;
   test::error_of(ExitCode::stopped,
                  [&] { run_ttt(tokens, stopping(options_of(), path, 1), alone, model); });
+  const auto refused = [&](const Tokens& of, const PhasedTttOptions& options, test::TwoLayers& own,
+                           const std::string& why) {
+    const auto text = test::error_of(ExitCode::config, [&] { run_ttt(of, options, alone, own); });
+    EXPECT_NE(text.find(why), std::string::npos) << text;
+  };
   auto others = stopping(options_of(), path, 99);
   others.config.ttt_lora_lr = 0.25;
-  const auto text =
-      test::error_of(ExitCode::config, [&] { run_ttt(tokens, others, alone, model); });
-  EXPECT_NE(text.find("expected TTT_LORA_LR=0.25, found 0.02"), std::string::npos) << text;
+  refused(tokens, others, model, "expected TTT_LORA_LR=0.25, found 0.02");
+  refused(documents_of(kLengths, 5), stopping(options_of(), path, 99), model, "expected tokens=");
+  model.table.rows()[0].value.detach().add_(1);
+  refused(tokens, stopping(options_of(), path, 99), model, "expected weights=");
   test::as_ranks(2, [&](Communicator& communicator) {
     const auto of_rank = folder / fmt::format("state.{}", communicator.rank());
     test::TwoLayers own;
