@@ -42,7 +42,7 @@ VisitKernels Blocks::choose_kernels(const Visit& visit, const at::Tensor& x,
   const auto qkv = attention_.choose_qkv(visit, weights, x, pass);
   const bool observed = pass.observer != nullptr, adapted = pass.loras != nullptr;
   const auto mlp = observed ? Kernel::aten : choose_mlp(x, weights.up, weights.down);
-  const auto feeds = adapted ? NormedForm::written : mlp_input(mlp);
+  const auto feeds = mlp_input(mlp);
   return {.qkv = qkv,
           .out = choose_linear_residual_norm(x, weights.out, feeds),
           .mlp = mlp,
@@ -65,7 +65,7 @@ at::Tensor Blocks::mlp(const Visit& visit, const NormedInput& x, const BlockWeig
   }
   const bool light = recompute_ == ActivationRecompute::light;
   const auto y = tg::mlp(x, weights.up, weights.down, negative_slope_, light, kernel);
-  return pass.loras != nullptr ? pass.loras->add_mlp(visit, y, x.rows()) : y;
+  return pass.loras != nullptr ? pass.loras->add_mlp(visit, y, x) : y;
 }
 
 Stream Blocks::visit(const Visit& visit, const Stream& in, const PassInputs& pass) const {

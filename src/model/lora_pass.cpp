@@ -3,7 +3,6 @@
 #include <cassert>
 
 #include "config/derived.h"
-#include "model/padded_copy.h"
 #include "model/row_scales.h"
 
 namespace tg {
@@ -57,11 +56,14 @@ LoraPass::LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& 
   }
 }
 
-at::Tensor LoraPass::multiply_a(const Group& group, const at::Tensor& x_btd) const {
-  return batched_linear(x_btd.narrow(-1, 0, config_.model_dim), group.a, scale_);
+at::Tensor LoraPass::multiply_a(const Group& group, const NormedInput& x_btd) const {
+  const auto x = x_btd.tensor().narrow(-1, 0, config_.model_dim);
+  const auto product = batched_linear(x, group.a, scale_);
+  const auto& row_scale = x_btd.row_scale();
+  return row_scale.defined() ? NormedInput::scaled_by_row(product, row_scale).rows() : product;
 }
 
-LoraPass::Inner LoraPass::attention(const Visit& visit, const at::Tensor& n_btd) const {
+LoraPass::Inner LoraPass::attention(const Visit& visit, const NormedInput& n_btd) const {
   return multiply_a(of(visit).attention, n_btd).split(rank_, -1);
 }
 
@@ -82,11 +84,14 @@ at::Tensor LoraPass::add_heads(const at::Tensor& y, const HeadsLayout& at, const
   const auto first = at.first * sizes_.head_dim, width = at.count * sizes_.head_dim;
   if (b.value.size(1) == width && at.runs.size() == 1)
     return add_batched_linear(y, first, inner, b);
-  const auto product = batched_linear(inner, b), addend = at::zeros_like(y);
-  for (const auto& [from, to] :
-       placed(product, addend.narrow(-1, first, width), {product.dim() - 1, at.count, at.runs}))
-    to.copy_(from);
-  return y + addend;
+  const auto heads = batched_linear(inner, b).unflatten(-1, {at.count, -1});
+  at::Tensor padded;
+  for (const auto& [from, to, count] : at.runs) {
+    const auto run =
+        at::constant_pad_nd(heads.narrow(-1, from, count), {to, sizes_.head_dim - to - count});
+    padded = padded.defined() ? padded + run : run;
+  }
+  return y + at::constant_pad_nd(padded.flatten(-2), {first, y.size(-1) - first - width});
 }
 
 at::Tensor LoraPass::add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const {
@@ -107,12 +112,12 @@ at::Tensor LoraPass::add_out(const Visit& visit, const at::Tensor& y, const Inne
 }
 
 at::Tensor LoraPass::add_mlp(const Visit& visit, const at::Tensor& y,
-                             const at::Tensor& x_btd) const {
+                             const NormedInput& x_btd) const {
   const auto& group = of(visit).mlp;
   return group.a.defined() ? add_batched_linear(y, 0, multiply_a(group, x_btd), group.b[0]) : y;
 }
 
-at::Tensor LoraPass::add_head(const at::Tensor& y, const at::Tensor& x_btd) const {
+at::Tensor LoraPass::add_head(const at::Tensor& y, const NormedInput& x_btd) const {
   return add_batched_linear(y, 0, multiply_a(head_, x_btd), head_.b[0]);
 }
 

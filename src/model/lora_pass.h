@@ -9,6 +9,7 @@
 #include "model/padding.h"
 #include "model/plan.h"
 #include "ops/gemm/batched_linear.h"
+#include "ops/gemm/normed_input.h"
 
 namespace tg {
 
@@ -24,16 +25,16 @@ class LoraPass {
 
   // What A makes of attention's input n [B, T, D], [B, T, rank] of each of its adapters.
   using Inner = std::vector<at::Tensor>;
-  Inner attention(const Visit& visit, const at::Tensor& n_btd) const;
+  Inner attention(const Visit& visit, const NormedInput& n_btd) const;
   // Each adds to a product, as add_batched_linear() does over it, and returns it. To the projection
   // [B, T, (heads + 2·KV)·hd]:
   at::Tensor add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
   // to what the output projection adds to [B, T, D]:
   at::Tensor add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
   // to the MLP's output of x, both [B, T, D]:
-  at::Tensor add_mlp(const Visit& visit, const at::Tensor& y, const at::Tensor& x_btd) const;
+  at::Tensor add_mlp(const Visit& visit, const at::Tensor& y, const NormedInput& x_btd) const;
   // to the logits of the states x [B, T, D], [B, T, V]:
-  at::Tensor add_head(const at::Tensor& y, const at::Tensor& x_btd) const;
+  at::Tensor add_head(const at::Tensor& y, const NormedInput& x_btd) const;
 
  private:
   struct Group {
@@ -52,7 +53,7 @@ class LoraPass {
   HeadsLayout heads_of(LoraKind kind) const;
   at::Tensor add_heads(const at::Tensor& y, const HeadsLayout& at, const at::Tensor& inner,
                        const BatchedWeight& b) const;
-  at::Tensor multiply_a(const Group& group, const at::Tensor& x_btd) const;
+  at::Tensor multiply_a(const Group& group, const NormedInput& x_btd) const;
   const VisitGroups& of(const Visit& visit) const {
     return visits_[static_cast<std::size_t>(visit.index)];
   }

@@ -1,6 +1,10 @@
 // The plan of lanes_plan.h against its formula (model/plan.h) in fp64.
 #include <torch/csrc/autograd/autograd.h>
 
+#include <map>
+#include <utility>
+
+#include "model/lora.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/loss/softcap_cross_entropy.h"
@@ -14,11 +18,17 @@ namespace {
 constexpr auto kBlocks = test::kLaneBlocks;
 constexpr std::int64_t kHeads = 4, kKvHeads = 2;
 
+// Adapters as the formula reads them: by name, each product times `scale`.
+struct PlainAdapters {
+  std::map<std::string, at::Tensor> matrices{};
+  double scale = 1;
+};
+
 // The formula, of the same parameters.
 class Formula {
  public:
-  Formula(const ModelConfig& config, const ParameterTable& table)
-      : config_(config), table_(table) {}
+  Formula(const ModelConfig& config, const ParameterTable& table, PlainAdapters adapters = {})
+      : config_(config), table_(table), adapters_(std::move(adapters)) {}
 
   at::Tensor loss(const test::LanePlan& lanes, FinalLane head, const at::Tensor& inputs,
                   const at::Tensor& targets) const {
@@ -58,7 +68,9 @@ class Formula {
     const auto out = head == FinalLane::first    ? lane0
                      : head == FinalLane::second ? lane1
                                                  : (lane0 + lane1) / 2;
-    const auto logits = at::matmul(rms_norm(out), tokens.t()).flatten(0, 1);
+    const auto states = rms_norm(out);
+    const auto logits =
+        adapted("lm_head_lora", states, at::matmul(states, tokens.t())).flatten(0, 1);
     return softcap_cross_entropy(logits, targets.flatten(), config_.logit_softcap);
   }
 
@@ -69,23 +81,42 @@ class Formula {
   }
   at::Tensor attention(std::int64_t block, const at::Tensor& n, const RopeTable& rope) const {
     const auto qo = table_["qo_bank"], kv = table_["kv_bank"];
-    const auto heads = qkv_proj_norm_rope(
-        n, {at::cat({qo[block], kv[block], kv[kBlocks + block]}), {}},
+    const auto projected =
+        at::cat({adapted(of_visit("q_loras"), n, at::linear(n, qo[block])),
+                 adapted(of_visit("k_loras"), n, at::linear(n, kv[block])),
+                 adapted(of_visit("v_loras"), n, at::linear(n, kv[kBlocks + block]))},
+                -1);
+    const auto heads = qk_norm_rope(
+        projected,
         {.heads = kHeads, .kv_heads = kKvHeads, .q_gain = of_block(block, "attn.q_gain")}, rope);
     const auto y = causal_attention(heads.q, heads.k, heads.v).flatten(2, 3);
-    return of_block(block, "attn_scale") * at::linear(y, qo[kBlocks + block]);
+    return of_block(block, "attn_scale") *
+           adapted(of_visit("o_loras"), n, at::linear(y, qo[kBlocks + block]));
   }
   at::Tensor feed_forward(std::int64_t block, const at::Tensor& n) const {
-    return of_block(block, "mlp_scale") * mlp(n, {table_["mlp_up_bank"][block], {}},
-                                              {table_["mlp_down_bank"][block], {}},
-                                              config_.mlp_negative_slope);
+    const auto y = mlp(n, {table_["mlp_up_bank"][block], {}}, {table_["mlp_down_bank"][block], {}},
+                       config_.mlp_negative_slope);
+    const auto added = adapted(of_visit("mlp_loras"), n, y);
+    ++visit_;  // the MLP ends it
+    return of_block(block, "mlp_scale") * added;
   }
   at::Tensor of_block(std::int64_t block, const char* name) const {
     return table_["blocks." + std::to_string(block) + "." + name];
   }
 
+  std::string of_visit(const char* list) const { return list + ("." + std::to_string(visit_)); }
+  at::Tensor adapted(const std::string& name, const at::Tensor& x, const at::Tensor& y) const {
+    if (adapters_.matrices.empty()) return y;
+    const auto transposed = [&](const char* matrix) {
+      return adapters_.matrices.at(name + matrix).transpose(1, 2);
+    };
+    return y + at::matmul(at::matmul(x, transposed(".A")), transposed(".B")) * adapters_.scale;
+  }
+
   const ModelConfig& config_;
   const ParameterTable& table_;
+  const PlainAdapters adapters_;
+  mutable std::int64_t visit_ = 0;
 };
 
 class TwoLanes : public testing::TestWithParam<test::LaneCase> {
@@ -140,6 +171,25 @@ TEST_P(TwoLanes, LossAndEveryGradientAreTheFormulas) {
     EXPECT_TRUE(test::is_close(found[i], exact, 1e-10, 1e-13)) << name;
     EXPECT_TRUE(exact.abs().sum().item<double>() > 0) << name << " is not read";
   }
+}
+
+TEST_P(TwoLanes, EveryVisitHasAdaptersOfItsOwnByTheFormula) {
+  const auto model = this->model();
+  auto generator = test::generator(3);
+  const LoraAdapters adapters(*model, {.rank = 2, .alpha = 3}, 2, generator);
+  adapters.all_b().copy_(test::normal(adapters.all_b().sizes(), 4) * 0.5);
+  const auto leaf = adapters.parameters().detach().clone().set_requires_grad(true);
+  PlainAdapters plain{.scale = 1.5};
+  for (const auto& [name, view] : adapters.all_named())
+    plain.matrices[name] = leaf.as_strided(view.sizes(), view.strides(), view.storage_offset());
+
+  const auto expected =
+      Formula(config_, table_, plain).loss(lanes_, GetParam().head, inputs_, targets_);
+  const auto losses = model->adapted_losses(inputs_, targets_, adapters);
+  EXPECT_TRUE(test::is_close(losses.mean(), expected, 1e-13, 0));
+  losses.mean().backward();
+  const auto right = torch::autograd::grad({expected}, {leaf})[0];
+  EXPECT_TRUE(test::is_close(adapters.parameters().grad(), right, 1e-10, 1e-13));
 }
 
 TEST_P(TwoLanes, RecomputationGivesTheSameBits) {

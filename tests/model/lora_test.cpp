@@ -47,6 +47,20 @@ ModelConfig tiny_switches() {
   return config;
 }
 
+// With a gate that reads the queries.
+ModelConfig tiny_query_gate() {
+  auto config = test::tiny_last_record();
+  config.model_dim = 32;
+  config.num_layers = config.xsa_last_n = 3;
+  config.recurrence = {.num_loops = 1, .loop_start = 1, .loop_end = 1};
+  config.lanes.parallel_start_layer = 2;
+  config.gates.sparse_attn_gate_enabled = false;
+  config.gates.attn_out_gate_enabled = true;
+  config.gates.attn_out_gate_src = GateSource::queries;
+  config.gates.gate_window = 10;  // of two heads
+  return config;
+}
+
 struct RecipeCase {
   const char* name;
   ModelConfig config;
@@ -58,7 +72,7 @@ class AdaptedLosses : public testing::TestWithParam<RecipeCase> {
 
   const ModelConfig& config_ = GetParam().config;
   const ParameterTable table_ = test::random_parameters(config_, at::kDouble, 1);
-  const Gpt model_{config_, table_, {.compute = at::kDouble}};
+  Gpt model_{config_, table_, {.compute = at::kDouble}};
   at::Generator generator_ = test::generator(7);
   LoraAdapters adapters_{model_, {.rank = 2, .alpha = 3}, kRows, generator_};
   const at::Tensor tokens_ = test::integers({kRows, kTokens + 1}, config_.vocab_size, 2),
@@ -109,8 +123,133 @@ TEST_P(AdaptedLosses, HaveTheGradientOfEveryAdapterAndNoWeights) {
     }
 }
 
+TEST_P(AdaptedLosses, OfARowDependOnItsOwnAdaptersAlone) {
+  draw_b();
+  const auto before = losses().detach();
+  for (const auto& [name, view] : adapters_.all_named()) view[1].add_(0.1);
+  const auto after = losses();
+  for (const std::int64_t row : {0, 2}) EXPECT_TRUE(test::is_same(after[row], before[row]));
+  EXPECT_FALSE(test::is_close(after[1], before[1], 1e-6, 0));
+  // A row by itself.
+  auto generator = test::generator(7);
+  const LoraAdapters own(model_, {.rank = 2, .alpha = 3}, 1, generator);
+  for (const auto& [name, view] : own.all_named()) view[0].copy_(adapters_.named(name)[1]);
+  const auto alone = model_.adapted_losses(inputs_.narrow(0, 1, 1), targets_.narrow(0, 1, 1), own);
+  EXPECT_TRUE(test::is_close(alone[0], after[1], 1e-12, 1e-13));
+
+  after[0].sum().backward();
+  const auto& parameters = adapters_.parameters();
+  for (const auto& [name, view] : adapters_.all_named()) {
+    const auto gradient =
+        parameters.grad().as_strided(view.sizes(), view.strides(), view.storage_offset());
+    EXPECT_NE(gradient[0].abs().sum().item<double>(), 0) << name;
+    EXPECT_TRUE(gradient.narrow(0, 1, 2).eq(0).all().item<bool>()) << name;
+  }
+}
+
+// Q, K, V and an untied head: an adapter is then a sum to the weights.
+TEST_P(AdaptedLosses, AreThoseOfWeightsThatTheProductIsAddedTo) {
+  auto config = config_;
+  config.recurrence.num_loops = 0;  // one visit a block
+  const auto table = test::random_parameters(config, at::kDouble, 1);
+  Gpt model(config, table, {.compute = at::kDouble});
+  auto generator = test::generator(7);
+  const LoraAdapters adapters(model, {.rank = 2, .alpha = 3}, 1, generator);
+  adapters.all_b().copy_(test::normal(adapters.all_b().sizes(), 3) * 0.3);
+  for (const char* matrix : {"o_loras", "mlp_loras"})
+    for (const auto& [name, view] : adapters.all_named())
+      if (name.starts_with(matrix)) view.zero_();
+  const auto& plan = model.plan();
+  if (!plan.head.weight) adapters.named("lm_head_lora.B").zero_();
+  const auto inputs = inputs_.narrow(0, 0, 1), targets = targets_.narrow(0, 0, 1);
+  const auto adapted = model.adapted_losses(inputs, targets, adapters);
+
+  const auto product = [&](const std::string& name) {
+    return at::matmul(adapters.named(name + ".B")[0], adapters.named(name + ".A")[0]) * 1.5;
+  };
+  const auto& matrices = plan.matrices;
+  const auto& visits = model.pass().visits;
+  for (std::size_t i = 0; i < visits.size(); ++i) {
+    for (const auto& [list, of] : {std::pair{"q_loras", &matrices.queries},
+                                   {"k_loras", &matrices.keys},
+                                   {"v_loras", &matrices.values}}) {
+      const auto bank = table[of->bank].detach();
+      const auto blocks = bank.size(0) / of->kinds;
+      bank[of->kind * blocks + visits[i].block].add_(product(list + ("." + std::to_string(i))));
+    }
+  }
+  if (plan.head.weight) table[plan.head.weight].detach().add_(product("lm_head_lora"));
+  model.cast_weights();
+  EXPECT_TRUE(test::is_close(adapted, model.token_losses(inputs, targets), 1e-11, 1e-12));
+}
+
+TEST_P(AdaptedLosses, OfThePositionsThatAreLearnedAloneHaveAGradient) {
+  draw_b();
+  const auto& gradient = adapters_.parameters().grad();
+  const auto all = losses();
+  all.narrow(1, 3, 4).sum().backward();
+  const auto expected = gradient.clone();
+  const auto learned = model_.adapted_losses(inputs_, targets_, adapters_, Positions{3, 7});
+  EXPECT_TRUE(test::is_close(learned, all, 1e-13, 0));
+  learned.sum().backward();
+  EXPECT_TRUE(test::is_close(gradient, expected, 1e-10, 1e-13));
+}
+
+TEST_P(AdaptedLosses, AreTheSameInPaddedSizesAndWithRecomputation) {
+  draw_b();
+  const auto weights = test::normal({kRows, kTokens}, 4);
+  const auto& gradient = adapters_.parameters().grad();
+  const auto expected = losses();
+  (expected * weights).sum().backward();
+  const auto right = gradient.clone();
+  const Padding padding{.vocab = 64, .channels = 8};
+  for (const auto& numerics :
+       {Numerics{.compute = at::kDouble, .padding = padding},
+        Numerics{.compute = at::kDouble, .recompute = ActivationRecompute::light},
+        Numerics{
+            .compute = at::kDouble, .padding = padding, .recompute = ActivationRecompute::block}}) {
+    const Gpt other(config_, table_, numerics);
+    gradient.zero_();
+    const auto found = other.adapted_losses(inputs_, targets_, adapters_);
+    EXPECT_TRUE(test::is_close(found, expected, 1e-12, 1e-13));
+    (found * weights).sum().backward();
+    EXPECT_TRUE(test::is_close(gradient, right, 1e-9, 1e-11));
+  }
+}
+
+TEST_P(AdaptedLosses, FollowTheWeightsAsOfTheLastCast) {
+  const auto before = losses().detach();
+  for (const auto& row : table_.rows()) row.value.detach().mul_(1.1);
+  model_.cast_weights();
+  EXPECT_TRUE(test::is_close(losses(), model_.token_losses(inputs_, targets_), 1e-14, 0));
+  EXPECT_FALSE(test::is_close(losses(), before, 1e-6, 0));
+}
+
+TEST(LoraAdapters, KeepAWhereBIsZeroedAndAreDrawnAnew) {
+  const auto config = test::tiny_record();
+  const auto table = test::random_parameters(config, at::kFloat, 1);
+  const Gpt model(config, table, {});
+  auto generator = test::generator(1);
+  LoraAdapters adapters(model, {.rank = 4, .alpha = 4, .keys = false, .mlp = false, .out = false},
+                        2, generator);
+  EXPECT_EQ(adapters.all_named().size(),
+            2u + 2u * 2u * static_cast<std::size_t>(config.num_layers));
+  adapters.all_b().fill_(2);
+  const auto a = adapters.all_a().clone();
+  adapters.zero_b();
+  EXPECT_TRUE(adapters.named("lm_head_lora.B").eq(0).all().item<bool>());
+  EXPECT_TRUE(adapters.named("v_loras.4.B").eq(0).all().item<bool>());
+  EXPECT_TRUE(test::is_same(adapters.all_a(), a));
+  adapters.draw_a(generator);
+  EXPECT_FALSE(adapters.all_a().eq(a).any().item<bool>());
+  EXPECT_LE(adapters.all_a().abs().max().item<double>(), 1 / std::sqrt(24.0));
+  EXPECT_EQ(adapters.parameters().grad().sizes(), adapters.parameters().sizes());
+  EXPECT_EQ(adapters.parameters().scalar_type(), at::kFloat);
+}
+
 INSTANTIATE_TEST_SUITE_P(Recipes, AdaptedLosses,
-                         testing::Values(RecipeCase{"speedrun", test::tiny_speedrun()},
+                         testing::Values(RecipeCase{"query_gate", tiny_query_gate()},
+                                         RecipeCase{"speedrun", test::tiny_speedrun()},
                                          RecipeCase{"record", test::tiny_record()},
                                          RecipeCase{"switches", tiny_switches()},
                                          RecipeCase{"last_record", test::tiny_last_record()}),

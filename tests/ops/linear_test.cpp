@@ -59,6 +59,15 @@ TEST(Linear, WithoutAGradientBufferAutogradReturnsTheGradient) {
       test::is_close(parameter.grad(), at::einsum("bto,bti->oi", {dy, x.detach()}), 1e-13, 1e-13));
 }
 
+TEST(Linear, OfAConstantHasTheGradientOfItsInputAlone) {
+  const auto [x, matrix, dy] = make_case(at::kDouble);
+  const auto y = linear(x, {matrix, {}});
+  EXPECT_TRUE(test::is_close(y, at::matmul(x, matrix.t()), 1e-14, 1e-14));
+  y.backward(dy);
+  EXPECT_TRUE(test::is_close(x.grad(), at::matmul(dy, matrix), 1e-14, 1e-14));
+  EXPECT_FALSE(linear(x.detach(), {matrix, {}}).requires_grad());
+}
+
 TEST(Linear, SavesNothingWithoutGradients) {
   const at::NoGradGuard no_grad;
   const auto [x, matrix, dy] = make_case(at::kDouble);

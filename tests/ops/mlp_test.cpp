@@ -32,6 +32,19 @@ TEST_P(Mlp, IsTwoGemmsWithTheActivationBetween) {
       test::is_close(down_gradient, 1 + at::einsum("bto,bth->oh", {dy, u.square()}), 1e-13, 1e-13));
 }
 
+TEST_P(Mlp, OfConstantsHasTheGradientOfItsInputAlone) {
+  const auto up = test::normal({8, 6}, 2), down = test::normal({6, 8}, 3);
+  const auto dy = test::normal({3, 5, 6}, 4);
+  const auto gradient = [&](const Weight& of_up, const Weight& of_down, bool recompute) {
+    const auto x = test::normal({3, 5, 6}, 1).set_requires_grad(true);
+    mlp(x, of_up, of_down, GetParam(), recompute).backward(dy);
+    return x.grad();
+  };
+  const auto expected = gradient({up, at::zeros_like(up)}, {down, at::zeros_like(down)}, false);
+  for (const bool recompute : {false, true})
+    EXPECT_TRUE(test::is_close(gradient({up, {}}, {down, {}}, recompute), expected, 1e-13, 1e-13));
+}
+
 INSTANTIATE_TEST_SUITE_P(Slopes, Mlp, ::testing::Values(-1.5, -1.0, -0.25, 0.0, 0.5, 1.0, 1.5),
                          [](const auto& slope) { return "Slope" + std::to_string(slope.index); });
 

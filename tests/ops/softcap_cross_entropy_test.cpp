@@ -49,6 +49,18 @@ TEST(SoftcapCrossEntropy, EqualsTheFormula) {
   }
 }
 
+TEST(SoftcapLosses, AreDifferentiableRowByRow) {
+  const auto logits = test::normal({6, 11}, 1) * 20, targets = test::integers({6}, 9, 2);
+  const auto right = by_hand(logits.narrow(1, 0, 9), targets, 5);
+  const auto leaf = logits.clone().set_requires_grad(true);
+  const auto losses = softcap_losses(leaf * 1, targets, 5, 9);
+  EXPECT_TRUE(test::is_close(losses, right.nll, 1e-12, 1e-13));
+  const auto upstream = test::normal({6}, 3);
+  losses.backward(upstream);
+  const auto expected = right.gradient * 6 * upstream.unsqueeze(1);
+  EXPECT_TRUE(test::is_close(leaf.grad(), at::constant_pad_nd(expected, {0, 2}), 1e-11, 1e-15));
+}
+
 TEST(SoftcapCrossEntropy, IsTheSameWithAndWithoutAGradient) {
   const auto logits = test::normal({6, 11}, 3, at::kFloat), targets = test::integers({6}, 11, 4);
   const auto leaf = logits.clone().set_requires_grad(true);

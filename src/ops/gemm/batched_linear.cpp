@@ -16,12 +16,11 @@ void write_gradient(const BatchedWeight& weight, const at::Tensor& dy, const at:
   if (!weight.gradient.defined()) return;
   auto gradient = weight.gradient;
   const auto dy_t = dy.transpose(1, 2);
-  if (gradient.scalar_type() == dy.scalar_type())
-    at::bmm_out(gradient, dy_t, x);
-  else if (gradient.is_cuda() && gradient.scalar_type() == at::kFloat)
-    at::bmm_out(gradient, dy_t, x, at::kFloat);
+  const auto dtype = gradient.scalar_type();
+  if (dtype != dy.scalar_type() && gradient.is_cuda())
+    at::bmm_out(gradient, dy_t, x, dtype);
   else
-    gradient.copy_(at::bmm(dy_t, x));
+    at::bmm_out(gradient, dy_t.to(dtype), x.to(dtype));
   if (weight.row_scale.defined()) gradient.mul_(weight.row_scale.unsqueeze(-1));
 }
 
@@ -32,8 +31,8 @@ struct BatchedLinear : torch::autograd::Function<BatchedLinear> {
     context->save_for_backward({x, weight.value});
     context->saved_data["weight"] = in_capsule(weight);
     context->saved_data["scale"] = scale;
-    const auto y = at::bmm(x, weight.value.transpose(1, 2));
-    return scale == 1 ? y : y.mul_(scale);
+    const auto none = at::empty({}, x.options());  // of which β = 0 reads nothing
+    return at::baddbmm(none, x, weight.value.transpose(1, 2), /*beta=*/0, /*alpha=*/scale);
   }
   static variable_list backward(AutogradContext* context, variable_list upstream) {
     const auto weight = from_capsule<BatchedWeight>(context->saved_data["weight"]);

@@ -25,6 +25,11 @@ void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const a
   }
 }
 
+void accumulate_gradient(const Weight& weight, const at::Tensor& dy_rows,
+                         const at::Tensor& x_rows) {
+  if (weight.gradient.defined()) accumulate_gemm(weight.gradient, dy_rows.t(), x_rows);
+}
+
 at::Tensor linear_forward(const NormedInput& x, const Weight& weight) {
   const auto& fp8 = weight.fp8;
   if (!fp8.defined()) return gemm(x.rows(), weight.value.t());
@@ -35,7 +40,7 @@ at::Tensor linear_backward(const at::Tensor& x, const Weight& weight, const at::
   const auto rows = as_rows(dy);
   const auto& fp8 = weight.fp8;
   const bool in_fp8 = x.scalar_type() == at::kFloat8_e4m3fn;
-  if (!in_fp8) accumulate_gemm(weight.gradient, rows.t(), as_rows(x));
+  if (!in_fp8) accumulate_gradient(weight, rows, as_rows(x));
   if (!fp8.defined()) return gemm(rows, weight.value).view(x.sizes());
   const auto& scale = fp8.output_gradient.scale;
   const auto rounded = to_fp8(rows, fp8.output_gradient);
@@ -56,6 +61,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// With a gradient to accumulate, or of a constant.
 struct AccumulatingLinear : torch::autograd::Function<AccumulatingLinear> {
   // `in`: x, and its rounding.
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
@@ -100,9 +106,9 @@ at::Tensor linear(const NormedInput& in, const Weight& weight) {
   const auto written = in.written();
   const auto& x = written.tensor();
   if (weight.value.scalar_type() != x.scalar_type()) return CastingLinear::apply(x, weight.value);
-  if (!weight.gradient.defined() || !at::GradMode::is_enabled())
-    return linear_forward(written, weight);
-  assert(x.requires_grad());  // else autograd would not call backward
+  if (weight.is_followed() || !at::GradMode::is_enabled()) return linear_forward(written, weight);
+  // Else autograd would not call backward.
+  assert(x.requires_grad() || !weight.gradient.defined());
   return AccumulatingLinear::apply(x, written, weight);
 }
 

@@ -9,10 +9,12 @@ namespace tg {
 // A weight matrix [out, in] and where its gradient accumulates.
 struct Weight {
   at::Tensor value;     // in the compute dtype, or a parameter, which linear() casts to it
-  at::Tensor gradient;  // in the parameter's dtype; undefined: autograd computes it for `value`
+  at::Tensor gradient;  // in the parameter's dtype; undefined: autograd computes it for `value`,
+                        // or where that requires none the weight is a constant
   Fp8Weight fp8{};      // `value` in FP8, used instead where it is defined
 
-  // As a constant in the dtype of `value`.
+  bool is_followed() const { return !gradient.defined() && value.requires_grad(); }
+  // As a constant, without FP8.
   Weight frozen() const { return {value.defined() ? value.detach() : value, {}}; }
 };
 
@@ -26,6 +28,8 @@ at::Tensor linear(const NormedInput& x, const Weight& weight);
 
 // For autograd Functions with a weight. x as a matrix [rows, in]:
 at::Tensor as_rows(const at::Tensor& x);
+// weight.gradient += dyᵀ·x, unless the weight is a constant:
+void accumulate_gradient(const Weight& weight, const at::Tensor& dy_rows, const at::Tensor& x_rows);
 // accumulator += a·b, rounded to the accumulator's dtype only:
 void accumulate_gemm(const at::Tensor& accumulator, const at::Tensor& a, const at::Tensor& b);
 // → x·Wᵀ; autograd follows `value`, not `fp8`:

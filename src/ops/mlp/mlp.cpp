@@ -65,7 +65,7 @@ struct FusedMlp : torch::autograd::Function<FusedMlp> {
     const auto activation =
         as_rows(recompute ? activate(x, row_scale, up.value, slope, signs) : saved[1]);
     const auto dy = as_rows(aligned_contiguous(upstream[0]));
-    accumulate_gemm(down.gradient, dy.t(), activation);
+    accumulate_gradient(down, dy, activation);
     // The activation is no longer needed.
     if (!recompute) torch::autograd::impl::bump_version(saved[1]);
     differentiate(x, row_scale, dy, up.value, down.value, activation, signs, slope);
@@ -100,8 +100,9 @@ struct RecomputingMlp : torch::autograd::Function<RecomputingMlp> {
   }
 };
 
-bool trains(const Weight& up, const Weight& down) {
-  return up.gradient.defined() && down.gradient.defined();
+// Autograd follows neither.
+bool own_backward_serves(const Weight& up, const Weight& down) {
+  return !up.is_followed() && !down.is_followed();
 }
 
 }  // namespace
@@ -109,7 +110,7 @@ bool trains(const Weight& up, const Weight& down) {
 Kernel choose_mlp(const at::Tensor& x, const Weight& up, const Weight& down) {
   assert(up.fp8.defined() == down.fp8.defined());
   const bool supported = supports_hopper_gemm(x, up.value) && supports_hopper_gemm(x, down.value) &&
-                         (trains(up, down) || !at::GradMode::is_enabled());
+                         (own_backward_serves(up, down) || !at::GradMode::is_enabled());
   if (!supported) return Kernel::aten;
   return up.fp8.defined() ? Kernel::hopper_fp8 : Kernel::hopper;
 }
@@ -135,7 +136,7 @@ at::Tensor mlp(const NormedInput& in, const Weight& up, const Weight& down, doub
     return FusedMlp::apply(x, optional_tensor(in.row_scale()), up, down, slope, recompute);
   }
   const auto x = in.written();
-  if (grad && trains(up, down) && recompute) {
+  if (grad && own_backward_serves(up, down) && recompute) {
     assert(x.tensor().requires_grad());
     return RecomputingMlp::apply(x.tensor(), up, down, slope);
   }

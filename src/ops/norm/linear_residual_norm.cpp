@@ -19,7 +19,7 @@ at::Tensor linear_backward_with_dots(const at::Tensor& x, const Weight& weight,
                                      const at::Tensor& dy, InputDots& dots) {
   const auto dy_rows = as_rows(dy);
   const auto rows = dy_rows.size(0), in = x.size(-1);
-  accumulate_gemm(weight.gradient, dy_rows.t(), as_rows(x));
+  accumulate_gradient(weight, dy_rows, as_rows(x));
   const auto dx = at::empty(x.sizes(), x.options());
   dots.sums = at::empty({in / 64, rows}, x.options().dtype(at::kFloat));
   cuda::input_gradient_with_dots({.rows = static_cast<int>(rows),
@@ -88,7 +88,7 @@ Kernel choose_linear_residual_norm(const at::Tensor& x, const Weight& weight, No
   const bool in_gemm = form == NormedForm::scaled_by_row && x.scalar_type() == at::kBFloat16 &&
                        supports_hopper_gemm(x, weight.value) && !weight.fp8.defined() &&
                        x.size(-1) <= cuda::kMaxResidualNormWidth &&
-                       (weight.gradient.defined() || !at::GradMode::is_enabled());
+                       (!weight.is_followed() || !at::GradMode::is_enabled());
   return in_gemm ? Kernel::hopper : choose_residual_norm(x);
 }
 
