@@ -82,11 +82,14 @@ std::string Communicator::once_per_host(const std::function<std::string()>& make
   });
 }
 
-std::int64_t Communicator::claim(int counter) {
-  if (store_)
-    return run_collective([&] { return store_->add(fmt::format("claimed/{}", counter), 1) - 1; });
+std::int64_t Communicator::claim(int counter, std::int64_t count) {
+  if (store_) {
+    return run_collective(
+        [&] { return store_->add(fmt::format("claimed/{}", counter), count) - count; });
+  }
   own_claims_.resize(static_cast<std::size_t>(counters_made_));
-  return own_claims_[static_cast<std::size_t>(counter)]++;
+  return std::exchange(own_claims_[static_cast<std::size_t>(counter)],
+                       own_claims_[static_cast<std::size_t>(counter)] + count);
 }
 
 void Communicator::progress() {

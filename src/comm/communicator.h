@@ -73,8 +73,9 @@ class Communicator {
   // Makes a counter that all ranks share → its number. Every rank makes its counters in one order;
   // waits for no other rank.
   int make_counter() { return counters_made_++; }
-  // Deals 0, 1, 2, … to whichever rank asks next, each number once. Errors: unavailable.
-  std::int64_t claim(int counter);
+  // Deals 0, 1, 2, … to whichever rank asks next, each number once: `count` of them → the first.
+  // Errors: unavailable.
+  std::int64_t claim(int counter, std::int64_t count = 1);
   // The first rank whose `value` is true; nothing: none. Errors: unavailable.
   std::optional<int> first_rank_with(bool value);
 

@@ -3,9 +3,12 @@
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
+#include <filesystem>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "base/python_format.h"
+#include "config/types/text.h"
 #include "eval/eta.h"
 
 namespace tg {
@@ -56,39 +59,53 @@ PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens&
   boundaries_ = phase_boundaries(prefix_documents_, config.phased_ttt_num_phases);
   phases_ = plan_phases(batches_, boundaries_);
   inputs_until_ = inputs_until(batches_, scorer_.chunks());
+  scored_ = at::zeros({std::ssize(batches_)}, at::kDouble);
+  scored_before_.resize(batches_.size());
 }
 
 Score PhasedTtt::run() {
   began_ = Clock::now();
   log_plan();
   model_.set_fake_quant(false);
-  model_.cast_weights();
   set_.emplace(model_, options_.config, options_.config.ttt_batch_size, generator_);
-  std::int64_t scored = 0;
-  for (const auto& phase : phases_) {
-    score_batches(scored, phase.batches);
+  resume();
+  model_.cast_weights();
+  while (phases_done_ < phases_.size()) {
+    const auto& phase = phases_[phases_done_];
+    score_batches(phase.batches);
     train_on(phase);
-    scored = phase.batches;
   }
-  score_batches(scored, std::ssize(batches_));
+  score_batches(std::ssize(batches_));
   set_.reset();
   sums_.add_other_ranks(communicator_);
   const PeerWatch::Scope waiting(communicator_.watch());
-  return sums_.score();
+  const auto score = sums_.score();
+  remove_state();
+  return score;
 }
 
-void PhasedTtt::score_batches(std::int64_t begin, std::int64_t end) {
+void PhasedTtt::score_batches(std::int64_t end) {
+  std::vector<std::size_t> unscored;
+  for (std::size_t place = 0; place < static_cast<std::size_t>(end); ++place)
+    if (!scored_before_[place]) unscored.push_back(place);
   const EtaLine eta("phased test-time training");
   const auto counter = communicator_.make_counter();
-  for (auto next = begin + communicator_.claim(counter); next < end;
-       next = begin + communicator_.claim(counter)) {
-    const auto place = static_cast<std::size_t>(next);
+  bool stops = false;
+  for (;;) {
+    stops = told_to_stop();
+    // One that stops claims all that are left, so that no rank begins another.
+    const auto claimed = communicator_.claim(counter, stops ? std::ssize(unscored) : 1);
+    if (stops || claimed >= std::ssize(unscored)) break;
+    const auto place = unscored[static_cast<std::size_t>(claimed)];
     ScoreSums sums(device_);
     score(batches_[place], sums);
     sums_.add(sums);
+    scored_[static_cast<std::int64_t>(place)] = 1;
     log_batch(batches_[place], sums.score(), sums_.score());
     eta(inputs_until_[place], inputs_until_.back());
   }
+  if (communicator_.first_rank_with(stops)) save_and_stop();
+  std::fill_n(scored_before_.begin(), end, true);
 }
 
 void PhasedTtt::score(const DocumentBatch& batch, ScoreSums& sums) {
@@ -101,10 +118,7 @@ void PhasedTtt::score(const DocumentBatch& batch, ScoreSums& sums) {
   scorer_.score(batch, *set_, sums);
 }
 
-// The weights change only once every rank has scored its batches, since each step of them is
-// collective.
 void PhasedTtt::train_on(const TttPhase& phase) {
-  communicator_.barrier();
   log_info("ttpp: phase:{}/{} pd:{} gd:{} t:{:.1f}s", phases_done_ + 1, boundaries_.size(),
            phase.scored, phase.training.size(), seconds_since(began_));
   const auto joined = join_documents(span_of(tokens_), phase.training, options_.bos_id,
@@ -119,6 +133,81 @@ void PhasedTtt::train_on(const TttPhase& phase) {
   communicator_.barrier();
   ++phases_done_;
   log_info("ttpr: phase:{}/{} t:{:.1f}s", phases_done_, boundaries_.size(), seconds_since(began_));
+}
+
+bool PhasedTtt::told_to_stop() const {
+  return options_.stop_requested && options_.stop_requested();
+}
+
+Metadata PhasedTtt::origin() const {
+  return ttt_origin(options_.config, {{"SEED", std::to_string(options_.seed)},
+                                      {"BOS_ID", std::to_string(options_.bos_id)},
+                                      {"EVAL_SEQ_LEN", std::to_string(options_.seq_len)},
+                                      {"RECORD_QUIRKS", value_text(options_.record_quirks)},
+                                      {"ranks", std::to_string(communicator_.world_size())},
+                                      {"tokens", digest_of({{"", tokens_}})},
+                                      {"weights", digest_of(table_.named_values())}});
+}
+
+NamedTensors PhasedTtt::state() const {
+  NamedTensors state{{"phases", at::full({}, static_cast<double>(phases_done_), at::kDouble)},
+                     {"generator", generator_.get_state().to(at::kDouble)},
+                     {"scored", scored_},
+                     {"sums", sums_.values()},
+                     {"adapters.A", set_->adapters().all_a()}};
+  for (const auto& [name, value] : table_.named_values())
+    state.emplace_back("weights." + name, value);
+  return state;
+}
+
+void PhasedTtt::save_and_stop() const {
+  const auto& path = options_.state_path;
+  {
+    const PeerWatch::Work writing(communicator_.watch(), "writing " + path);
+    save_ttt_state(path, state(), origin_);
+  }
+  const auto scored = scored_by_all();
+  fail(ExitCode::stopped,
+       "phased test-time training stopped with {} of {} batches scored, state saved in {}; start "
+       "the same command again to go on",
+       std::ranges::count(scored, true), batches_.size(), path);
+}
+
+void PhasedTtt::resume() {
+  const auto& path = options_.state_path;
+  if (!path.empty()) origin_ = origin();
+  const bool found = !path.empty() && std::filesystem::exists(path);
+  if (!communicator_.first_rank_with(found)) return;
+  const auto lacking = communicator_.first_rank_with(!found);
+  REQUIRE(!lacking, ExitCode::missing_input,
+          "rank {} has no state of test-time training, and another rank has one (expected a file "
+          "of each rank, such as {}); remove them to begin anew",
+          *lacking, path);
+  auto saved = state();
+  load_ttt_state(path, saved, origin_);
+  phases_done_ = static_cast<std::size_t>(saved[0].second.item<double>());
+  generator_.set_state(saved[1].second.to(at::kByte));
+  scored_before_ = scored_by_all();
+}
+
+void PhasedTtt::remove_state() const {
+  const auto& path = options_.state_path;
+  std::error_code error;
+  if (!path.empty()) std::filesystem::remove(path, error);
+  if (error)
+    log_warn("{}: this state of test-time training is used up but cannot be removed ({})", path,
+             error.message());
+}
+
+std::vector<bool> PhasedTtt::scored_by_all() const {
+  const auto times = scored_.to(device_, at::kDouble, /*non_blocking=*/false, /*copy=*/true);
+  communicator_.sum(times).wait();
+  const PeerWatch::Scope waiting(communicator_.watch());
+  const auto host = times.cpu();
+  const auto* const first = host.const_data_ptr<double>();
+  std::vector<bool> scored;
+  for (std::int64_t i = 0; i < host.numel(); ++i) scored.push_back(first[i] > 0);
+  return scored;
 }
 
 void PhasedTtt::log_plan() const {

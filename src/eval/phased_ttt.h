@@ -1,10 +1,13 @@
 #pragma once
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/elapsed.h"
 #include "eval/base_training.h"
 #include "eval/document_scorer.h"
+#include "eval/phased_ttt_state.h"
 
 namespace tg {
 
@@ -15,6 +18,9 @@ struct PhasedTttOptions {
   std::int64_t seq_len = 0;    // EVAL_SEQ_LEN, of base training
   bool record_quirks = false;  // joined documents have two BOS between them
   bool scale_loss = false;     // in fp16
+  // Whether this rank was told to stop, asked before each batch; empty: never.
+  std::function<bool()> stop_requested{};
+  std::string state_path{};  // of this rank's state after a stop
 };
 
 // Phased test-time training: scores the documents of the split in batches, chunk by chunk, each
@@ -24,6 +30,10 @@ struct PhasedTttOptions {
 // Ranks claim the batches of a phase from a shared counter and take part in every phase's training,
 // so that which documents train the weights, and when, is the same on any number of ranks. Only
 // which of the earlier batches' A a batch begins with depends on who claimed what.
+//
+// Once a rank is told to stop, all of them end after their batch and save what they have. A run
+// that finds these files goes on from there, on one rank with the bits of a run that was not
+// stopped, and removes them at its end.
 class PhasedTtt {
  public:
   // All references must outlive this.
@@ -32,14 +42,27 @@ class PhasedTtt {
 
   void save_token_losses(at::Tensor nll) { scorer_.save_token_losses(std::move(nll)); }
   // Changes the parameters. Logs the reference implementation's lines. Collective: the same score
-  // on every rank.
+  // on every rank. Errors: stopped, on every rank; those of the state's files.
   Score run();
 
  private:
-  // Those of batches_ from `begin` to `end` that this rank claims.
-  void score_batches(std::int64_t begin, std::int64_t end);
+  // Those of the unscored batches before batches_[end] that this rank claims; waits until the other
+  // ranks have scored theirs. Errors: stopped.
+  void score_batches(std::int64_t end);
   void score(const DocumentBatch& batch, ScoreSums& sums);
   void train_on(const TttPhase& phase);
+  bool told_to_stop() const;
+  // The number of phases and the generator's state, copied, and what is written to itself: what of
+  // it is this rank's own, and the weights.
+  NamedTensors state() const;
+  // On every rank at once.
+  [[noreturn]] void save_and_stop() const;
+  void resume();
+  void remove_state() const;
+  // Whether any rank has scored it, of each batch. Collective.
+  std::vector<bool> scored_by_all() const;
+  // Of the weights as they are.
+  Metadata origin() const;
   void log_plan() const;
   void log_batch(const DocumentBatch& batch, const Score& own, const Score& running) const;
 
@@ -56,6 +79,9 @@ class PhasedTtt {
   std::vector<std::int64_t> boundaries_;
   std::vector<TttPhase> phases_;
   std::size_t phases_done_ = 0;
+  at::Tensor scored_;  // [batches] fp64 in host memory: 1 where this rank has scored it
+  Metadata origin_;    // when this run began, with a state_path
+  std::vector<bool> scored_before_;  // of each batch: whether a rank has that no counter deals now
   at::Generator generator_;
   std::optional<AdapterSet> set_;  // of full batches
   ScoreSums sums_;                 // of this rank

@@ -26,6 +26,8 @@ class ScoreSums {
   void add(const ScoreSums& others) { sums_ += others.sums_; }
   void add_bytes(std::int64_t count) { sums_[2] += count; }
   void add_bytes(const at::Tensor& count) { sums_[2] += count; }
+  // [3] fp64, to be saved and written to.
+  const at::Tensor& values() const { return sums_; }
   void add_other_ranks(Communicator& communicator) { communicator.sum(sums_).wait(); }
 
   double tokens() const;

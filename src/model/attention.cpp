@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
 #include <vector>
 
 #include "config/derived.h"
 #include "model/row_scales.h"
 #include "ops/attention/attention.h"
+#include "ops/attention/gate_gradient.h"
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/attention/xsa.h"
 #include "ops/kernels.h"
@@ -19,6 +21,25 @@ namespace {
 at::Tensor first_weight(const ValueMix& mix, const ParameterTable& table) {
   const auto weights = table[mix.weights];
   return mix.blend ? weights : weights[0];
+}
+
+// The query projection's first `count` channels, which are by qk_runs where it is computed; `part`:
+// computes so many of them from there on.
+template <class Part>
+at::Tensor first_queries_of(const ComputeSizes& sizes, std::int64_t head_dim, std::int64_t count,
+                            const Part& part) {
+  std::vector<at::Tensor> parts;
+  for (std::int64_t channel = 0; channel < count;) {
+    const auto in_head = channel % head_dim;
+    const auto run = std::ranges::find_if(sizes.qk_runs, [&](const ChannelRun& of) {
+      return of.from <= in_head && in_head < of.from + of.count;
+    });
+    const auto row = channel / head_dim * sizes.head_dim + run->to + in_head - run->from;
+    const auto length = std::min(run->from + run->count - in_head, count - channel);
+    parts.push_back(part(row, length));
+    channel += length;
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
 }
 
 }  // namespace
@@ -78,24 +99,14 @@ QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values,
           .channels = head_dim_};
 }
 
-// Of the query projection's first `count` channels, which the copy of its rows has by qk_runs.
 at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
                                     std::int64_t count) const {
-  std::vector<at::Tensor> parts;
-  for (std::int64_t channel = 0; channel < count;) {
-    const auto in_head = channel % head_dim_;
-    const auto run = std::ranges::find_if(padded_.qk_runs, [&](const ChannelRun& of) {
-      return of.from <= in_head && in_head < of.from + of.count;
-    });
-    const auto row = channel / head_dim_ * padded_.head_dim + run->to + in_head - run->from;
-    const auto length = std::min(run->from + run->count - in_head, count - channel);
+  return first_queries_of(padded_, head_dim_, count, [&](std::int64_t row, std::int64_t length) {
     const auto rows = [&](const at::Tensor& of) {
       return of.defined() ? of.narrow(0, row, length) : of;
     };
-    parts.push_back(linear(n_btd, {rows(qkv.value), rows(qkv.gradient)}));
-    channel += length;
-  }
-  return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
+    return linear(n_btd, {rows(qkv.value), rows(qkv.gradient)});
+  });
 }
 
 HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
@@ -144,18 +155,26 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   const auto qkv = inputs(visit, values, in.first_v);
   const auto scored = pass.scored(visit);
   LoraPass::Inner inner;
+  at::Tensor adapted;  // the projection, where adapters are a part of it
   Qkv heads;
   if (pass.loras != nullptr) {
     inner = pass.loras->attention(visit, n_btd);
-    heads =
-        qk_norm_rope(pass.loras->add_qkv(visit, linear(n_btd, weights.qkv), inner), qkv, pass.rope);
+    const auto gate_gradient = std::make_shared<HeadGateGradient>();
+    const auto projected = linear(with_gate_gradient(n_btd.rows(), gate_gradient), weights.qkv);
+    adapted = pass.loras->add_qkv(visit, projected, inner);
+    heads = qk_norm_rope(adapted, qkv, pass.rope);
+    heads.gate_gradient = gate_gradient;
   } else if (scored) {
     heads = qkv_proj_norm_rope_of_queries(n_btd, weights.qkv, qkv, pass.rope, scored->from,
                                           scored->count());
   } else {
     heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
   }
-  const auto gate = head_gate(visit, n_btd, weights.qkv, heads.gate_gradient, pass);
+  auto gate = head_gate(visit, n_btd, weights.qkv, heads.gate_gradient, pass);
+  if (adapted.defined() && gate.defined() && block.head_gate.input == HeadGate::Input::queries)
+    gate.x = first_queries_of(
+        padded_, head_dim_, gate.weight.size(1),
+        [&](std::int64_t row, std::int64_t length) { return adapted.narrow(-1, row, length); });
   const auto y_dots = gate.defined() ? nullptr : std::make_shared<InputDots>();
   const auto y = attend(visit, heads, gate, pass, y_dots).flatten(2, 3);
   pass.observe(Operand::qkv, visit.block, n_btd);

@@ -11,23 +11,45 @@
 namespace tg {
 namespace {
 
-class AdaptedGpu : public test::OnGpu<> {
+struct Model {
+  ModelConfig config;
+  Recipe recipe;
+};
+
+// Heads of 64; lanes, or the last record with its gates, exclusive attention and recurrence.
+Model model_of(const std::string& name) {
+  if (name == "lanes") {
+    auto config = test::three_blocks();
+    config.model_dim = 256;
+    return {config, test::two_lanes(config, test::kLaneCases[0]).recipe};
+  }
+  auto config = test::tiny_last_record();
+  config.num_layers = config.xsa_last_n = 3;
+  config.num_heads = 2;
+  config.num_kv_heads = 1;
+  config.model_dim = 128;
+  config.recurrence = {.num_loops = 1, .loop_start = 1, .loop_end = 1};
+  config.lanes.parallel_start_layer = 2;
+  return {config, make_recipe(config)};
+}
+
+class ConstantsGpu : public test::OnGpu<> {};
+
+class AdaptedGpu : public test::OnGpu<testing::TestWithParam<const char*>> {
  protected:
   using Found = std::map<std::string, at::Tensor>;
 
   // The losses and the gradient of every adapter, of the same numbers in any dtype.
   static Found train(at::ScalarType compute, bool fused) {
-    auto config = test::three_blocks();
-    config.model_dim = 256;  // heads of 64
-    const auto lanes = test::two_lanes(config, test::kLaneCases[0]);
+    const auto [config, recipe] = model_of(GetParam());
     const auto storage = compute == at::kBFloat16 ? at::kFloat : compute;
-    const auto table = make_parameters(lanes.recipe.parameters, storage, test::kGpu);
+    const auto table = make_parameters(recipe.parameters, storage, test::kGpu);
     std::uint64_t seed = 1;
     for (const auto& row : table.rows())
       row.value.detach().copy_((test::normal(row.value.sizes(), seed++) * 0.1).to(at::kBFloat16));
     set_fused(fused);
     use_attention(choose_attention("auto", test::kGpu, compute, 64));
-    const Gpt model(config, lanes.recipe.plan, table, {.compute = compute});
+    const Gpt model(config, recipe.plan, table, {.compute = compute});
     auto generator = test::generator(1);
     const LoraAdapters adapters(model, {.rank = 8, .alpha = 12}, 3, generator);
     for (const auto& [name, view] : adapters.all_named())
@@ -50,12 +72,12 @@ class AdaptedGpu : public test::OnGpu<> {
   }
 };
 
-TEST_F(AdaptedGpu, EveryGradientIsTheReferences) {
+TEST_P(AdaptedGpu, EveryGradientIsTheReferences) {
   const auto exact = train(at::kDouble, false), found = train(at::kFloat, true);
   for (const auto& [name, right] : exact) EXPECT_LT(distance(found.at(name), right), 1e-4) << name;
 }
 
-TEST_F(AdaptedGpu, ConstantsAreMultipliedByTheKernelsOfTraining) {
+TEST_F(ConstantsGpu, AreMultipliedByTheKernelsOfTraining) {
   const auto on_gpu = at::TensorOptions(test::kGpu).dtype(at::kBFloat16);
   const auto x = at::ones({128, 256}, on_gpu), up = at::ones({512, 256}, on_gpu),
              down = at::ones({256, 512}, on_gpu);
@@ -68,7 +90,7 @@ TEST_F(AdaptedGpu, ConstantsAreMultipliedByTheKernelsOfTraining) {
   EXPECT_EQ(choose_mlp(x, {followed, {}}, {down, {}}), Kernel::aten);
 }
 
-TEST_F(AdaptedGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) {
+TEST_P(AdaptedGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferences) {
   const auto exact = train(at::kDouble, false), reference = train(at::kBFloat16, false),
              found = train(at::kBFloat16, true);
   for (const auto& [name, right] : exact) {
@@ -77,6 +99,9 @@ TEST_F(AdaptedGpu, InHalfPrecisionNoGradientIsFartherFromTheTruthThanTheReferenc
         << name << ", reference " << other;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Models, AdaptedGpu, testing::Values("lanes", "last_record"),
+                         [](const auto& tested) { return std::string(tested.param); });
 
 }  // namespace
 }  // namespace tg

@@ -47,6 +47,20 @@ ModelConfig tiny_switches() {
   return config;
 }
 
+// With a gate that reads the queries.
+ModelConfig tiny_query_gate() {
+  auto config = test::tiny_last_record();
+  config.model_dim = 32;
+  config.num_layers = config.xsa_last_n = 3;
+  config.recurrence = {.num_loops = 1, .loop_start = 1, .loop_end = 1};
+  config.lanes.parallel_start_layer = 2;
+  config.gates.sparse_attn_gate_enabled = false;
+  config.gates.attn_out_gate_enabled = true;
+  config.gates.attn_out_gate_src = GateSource::queries;
+  config.gates.gate_window = 10;  // of two heads
+  return config;
+}
+
 struct RecipeCase {
   const char* name;
   ModelConfig config;
@@ -234,7 +248,8 @@ TEST(LoraAdapters, KeepAWhereBIsZeroedAndAreDrawnAnew) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Recipes, AdaptedLosses,
-                         testing::Values(RecipeCase{"speedrun", test::tiny_speedrun()},
+                         testing::Values(RecipeCase{"query_gate", tiny_query_gate()},
+                                         RecipeCase{"speedrun", test::tiny_speedrun()},
                                          RecipeCase{"record", test::tiny_record()},
                                          RecipeCase{"switches", tiny_switches()},
                                          RecipeCase{"last_record", test::tiny_last_record()}),

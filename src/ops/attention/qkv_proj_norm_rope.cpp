@@ -3,9 +3,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cassert>
-#include <utility>
 
-#include "ops/attention/head_gate_kernel.h"
+#include "ops/attention/gate_gradient.h"
 #include "ops/attention/head_vectors.h"
 #include "ops/attention/qkv_proj_norm_rope_hopper.h"
 #include "ops/operands.h"
@@ -57,11 +56,7 @@ struct FusedQkvProjNormRope : torch::autograd::Function<FusedQkvProjNormRope> {
   static variable_list backward(AutogradContext* context, const variable_list& upstream) {
     const auto weight = from_capsule<Weight>(context->saved_data["weight"]);
     const auto dx = linear_backward(context->get_saved_variables()[0], weight, upstream[0]);
-    const auto gate = from_capsule<HeadGateGradientPtr>(context->saved_data["gate_gradient"]);
-    if (const auto of_gate = std::exchange(gate->of_x, {}); of_gate.defined())
-      cuda::add_to_first_columns(const_fp32_data(of_gate), of_gate.size(0),
-                                 static_cast<int>(of_gate.size(1)), mutable_data(dx), dx.size(-1),
-                                 dtype_of(dx), current_stream(dx));
+    add_gate_gradient(from_capsule<HeadGateGradientPtr>(context->saved_data["gate_gradient"]), dx);
     const at::Tensor none;
     return {dx, none, none, none, none, none};
   }
