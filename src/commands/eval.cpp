@@ -1,10 +1,15 @@
 #include "commands/eval.h"
 
+#include <fmt/format.h>
+
 #include <csignal>
+#include <filesystem>
 
 #include "base/elapsed.h"
 #include "base/error.h"
+#include "base/escaped.h"
 #include "base/log.h"
+#include "base/stop_signal.h"
 #include "checkpoint/model_path.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
@@ -27,12 +32,17 @@ constexpr const char* help =
     "train_gpt eval: prints every score of a trained model.\n"
     "\n"
     "  train_gpt eval --init-from MODEL [--audit] [--baselines] [--SETTING VALUE]...\n"
+    "  train_gpt eval --init-from MODEL --adapt lora [--data-path TEXT] [--SETTING VALUE]...\n"
     "  train_gpt eval --init-from MODEL [--hellaswag FILE] [--lambada FILE] [--SETTING VALUE]...\n"
     "\n"
     "Scored on the validation split of DATA_PATH: whole sequences of EVAL_SEQ_LEN; sliding\n"
-    "windows where EVAL_STRIDE is not 0; with TTT_ENABLED=1 test-time training. Runs under "
-    "mpirun,\n"
-    "torchrun and srun as training does.\n"
+    "windows where EVAL_STRIDE is not 0; with TTT_ENABLED=1 test-time training, with\n"
+    "PHASED_TTT_ENABLED=1 the phased kind, which a signal stops between two batches, its state\n"
+    "beside MODEL, and the same command goes on. Runs under mpirun, torchrun and srun as training\n"
+    "does.\n"
+    "\n"
+    "With --adapt lora each document is also scored by itself, as it is and while adapters learn\n"
+    "from it (the phased kind without phases): what adaptation brings on such text.\n"
     "\n"
     "With --hellaswag or --lambada scored on those files alone: DATA_PATH is not read. The model\n"
     "reads at most EVAL_SEQ_LEN tokens of a row. docs/scores.md says what the numbers are.\n"
@@ -122,6 +132,21 @@ void print_baselines(const Settings& settings) {
   log_baselines(text_baselines(train, val, tokenizer));
 }
 
+// --adapt lora is phased test-time training, whose base training no one asked for.
+void take_options(Settings& settings, const Origins& origins, const EvalOptions& options) {
+  REQUIRE(options.adapt.empty() || options.adapt == "lora", ExitCode::usage,
+          "--adapt: expected lora, found '{}'", escaped(options.adapt));
+  if (options.adapt.empty()) return;
+  settings.phased_ttt.phased_ttt_enabled = true;
+  if (origins.at("phased_ttt_prefix_docs") == "default")
+    settings.phased_ttt.phased_ttt_prefix_docs = 0;
+}
+
+std::string state_path(const ModelPath& model, int rank) {
+  const auto path = std::filesystem::weakly_canonical(model.path).string();
+  return fmt::format("{}.ttt-rank-{}.safetensors", path, rank);
+}
+
 // Whether test-time training rounds the weights as the run's did: QAT, once on, stays on with
 // RECORD_QUIRKS.
 bool trains_with_qat(const Settings& settings, const ModelPath& model, int rank) {
@@ -146,6 +171,7 @@ void eval_command(int argc, const char* const* argv) {
           "--hellaswag and --lambada score their files alone (expected no --audit and no "
           "--baselines); give these in a run of their own");
   auto& settings = parsed->settings;
+  take_options(settings, parsed->origins, options);
   std::signal(SIGPIPE, SIG_IGN);
   const auto use = options.tasks() ? SettingsUse::tasks : SettingsUse::scoring;
   const auto joined = join_ranks(settings, parsed->origins, use);
@@ -176,7 +202,11 @@ void eval_command(int argc, const char* const* argv) {
   scores.score_sequences();
   scores.score_windows();
   scores.train_and_score(qat);
-  scores.score_and_train_in_phases();
+  if (!options.adapt.empty()) scores.score_documents();
+  if (settings.phased_ttt.phased_ttt_enabled) {
+    catch_stop_signals();
+    scores.score_and_train_in_phases(state_path(model, communicator.rank()));
+  }
   if (communicator.rank() != 0) return;
   if (options.baselines) print_baselines(settings);
   if (options.audit) audit(settings, splits, validation.tokens());

@@ -9,7 +9,7 @@ namespace tg {
 struct EvalOptions {
   bool audit = false;
   bool baselines = false;
-  std::string hellaswag, lambada;
+  std::string adapt, hellaswag, lambada;
 
   bool tasks() const { return !hellaswag.empty() || !lambada.empty(); }
 
@@ -21,6 +21,9 @@ struct EvalOptions {
     line("baselines", s.baselines, anything, role::option,
          "also print the val_bpb of byte and token unigrams and of a token bigram, from the "
          "training shards");
+    line("adapt", s.adapt, anything, role::option,
+         "lora: also score the documents as they are, and again while low-rank adapters learn from "
+         "each document's tokens once these are scored");
     line("hellaswag", s.hellaswag, anything, role::option.path(),
          "HellaSwag's JSON lines (ctx, endings, label): which ending is the most likely");
     line("lambada", s.lambada, anything, role::option.path(),

@@ -46,7 +46,7 @@ DocumentScorer::Rows DocumentScorer::rows_of(const DocumentBatch& batch, std::in
     numbers[3][row][0] = window.offset + window.scored;
     numbers[4][row][0] = learns;
     rows.scored_tokens += window.scored;
-    rows.any_learns |= learns;
+    rows.any_learns |= learns && config_.ttt_lora_lr > 0;
   }
   const auto of_row = host.to(device_, /*non_blocking=*/true).unbind();
   const auto position =
