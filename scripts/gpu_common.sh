@@ -10,6 +10,9 @@ build=${BUILD_DIR:-build}
 train_only=(--warmup-steps 1 --warmdown-iters 0 --val-loss-every 0 --max-wallclock-seconds 0
   --artifact none --eval-stride 0 --ttt-enabled 0 --train-log-every 1)
 
+# By the environment, since bench_versions.sh runs programs that do not know it.
+export PHASED_TTT_ENABLED=0
+
 # shellcheck disable=SC2034
 mpi=(mpirun --bind-to none --oversubscribe)
 [[ $EUID != 0 ]] || mpi+=(--allow-run-as-root)

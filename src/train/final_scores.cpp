@@ -139,9 +139,9 @@ void FinalScores::score_documents() {
 void FinalScores::score_and_train_in_phases(const std::string& state_path) {
   if (!settings_.phased_ttt.phased_ttt_enabled) return;
   const auto artifact = settings_.runtime.artifact;
-  score_in_phases(artifact == Artifact::gptq ? "quantized_ttt_phased"
-                                             : prefix_of(artifact) + "ttt_phased",
-                  settings_.phased_ttt, state_path);
+  score_in_phases(
+      artifact == Artifact::gptq ? "quantized_ttt_phased" : prefix_of(artifact) + "ttt_phased",
+      settings_.phased_ttt, state_path);
 }
 
 }  // namespace tg
