@@ -20,7 +20,8 @@ struct PhasedTttOptions {
   bool scale_loss = false;     // in fp16
   // Whether this rank was told to stop, asked before each batch; empty: never.
   std::function<bool()> stop_requested{};
-  std::string state_path{};  // of this rank's state after a stop
+  // Of this rank's state after a stop, a file of its own; needed with stop_requested.
+  std::string state_path{};
 };
 
 // Phased test-time training: scores the documents of the split in batches, chunk by chunk, each
@@ -52,8 +53,7 @@ class PhasedTtt {
   void score(const DocumentBatch& batch, ScoreSums& sums);
   void train_on(const TttPhase& phase);
   bool told_to_stop() const;
-  // The number of phases and the generator's state, copied, and what is written to itself: what of
-  // it is this rank's own, and the weights.
+  // What this rank goes on from: "phases" and "generator" are copies, to all others can be written.
   NamedTensors state() const;
   // On every rank at once.
   [[noreturn]] void save_and_stop() const;
@@ -81,7 +81,7 @@ class PhasedTtt {
   std::size_t phases_done_ = 0;
   at::Tensor scored_;  // [batches] fp64 in host memory: 1 where this rank has scored it
   Metadata origin_;    // when this run began, with a state_path
-  std::vector<bool> scored_before_;  // of each batch: whether a rank has that no counter deals now
+  std::vector<bool> scored_before_;  // of each batch: in an earlier phase, or before a stop
   at::Generator generator_;
   std::optional<AdapterSet> set_;  // of full batches
   ScoreSums sums_;                 // of this rank

@@ -83,6 +83,10 @@ TEST(Communicator, OnASingleRankEveryCollectiveIsTheIdentity) {
     for (const auto& result : {summed, scattered, gathered}) {
       EXPECT_TRUE(test::is_same(result, value));
     }
+    const int counter = alone->make_counter();
+    EXPECT_EQ(alone->claim(counter), 0);
+    EXPECT_EQ(alone->claim(counter, 3), 1);
+    EXPECT_EQ(alone->claim(counter), 4);
     EXPECT_TRUE(alone->take_collective_waits().empty());
   }
 }

@@ -2,77 +2,17 @@
 // summation is 1e-15.
 #include "eval/phased_ttt.h"
 
-#include <numeric>
+#include <numbers>
 #include <regex>
 
-#include "eval/base_training.h"
 #include "tests/comm/ranks.h"
-#include "tests/eval/legality.h"
-#include "tests/eval/two_layers.h"
+#include "tests/eval/phased_ttt.h"
 
 namespace tg {
 namespace {
 
-constexpr int kVocab = 40;
-constexpr std::int64_t kBos = test::TwoLayers::kBos, kSeed = 7;
-
-using test::Tokens;
-using Lengths = std::vector<std::int64_t>;
-
-// Documents of these lengths, but for the last each with the next one's BOS.
-Tokens documents_of(const Lengths& lengths, std::uint64_t seed = 3) {
-  Tokens tokens;
-  for (std::size_t i = 0; i < lengths.size(); ++i) {
-    const bool last = i + 1 == lengths.size();
-    const auto own = test::random_tokens(lengths[i] - (last ? 1 : 2), kVocab - 2, seed + i);
-    tokens.push_back(kBos);
-    for (const auto token : own) tokens.push_back(static_cast<std::uint16_t>(token + 2));
-  }
-  return tokens;
-}
-
-// Batches of {70}, {41, 44, 52}, {23, 30, 33} and {12, 14, 21}, whose documents end in different
-// chunks.
-const Lengths kLengths{33, 14, 70, 12, 44, 52, 21, 30, 23, 41};
-
-PhasedTttOptions options_of() {
-  PhasedTttOptions options{.seed = kSeed, .bos_id = kBos, .seq_len = 8};
-  auto& ttt = options.config;
-  ttt.phased_ttt_prefix_docs = 2;
-  ttt.phased_ttt_num_phases = 2;
-  ttt.ttt_lora_rank = 2;
-  ttt.ttt_lora_alpha = 4;
-  ttt.ttt_lora_lr = 0.02;
-  ttt.ttt_beta2 = 0.99;
-  ttt.ttt_weight_decay = 0.5;
-  ttt.ttt_chunk_size = 8;
-  ttt.ttt_eval_seq_len = 20;
-  ttt.ttt_batch_size = 3;
-  ttt.global_ttt_lr = 0.1;
-  ttt.global_ttt_chunk_tokens = 24;
-  ttt.global_ttt_batch_seqs = 2;
-  return options;
-}
-
-struct TttRun {
-  std::vector<double> losses;  // of every prediction; NaN: not scored
-  Score score;
-};
-TttRun run_ttt(const Tokens& tokens, const PhasedTttOptions& options, Communicator& communicator,
-               test::TwoLayers& model, const TextBytes* bytes = nullptr) {
-  const SplitTokens split(test::ListedTokens(tokens), std::ssize(tokens) - 1,
-                          options.config.ttt_eval_seq_len, bytes, kBos, at::kCPU);
-  PhasedTtt ttt(model.gpt, model.table, split, options, at::kCPU, communicator);
-  const auto losses = at::full({split.predictions()}, NAN, at::kDouble);
-  ttt.save_token_losses(losses);
-  const auto score = ttt.run();
-  return {test::values_of(losses), score};
-}
-TttRun run_ttt(const Tokens& tokens, const PhasedTttOptions& options) {
-  Communicator alone;
-  test::TwoLayers model;
-  return run_ttt(tokens, options, alone, model);
-}
+using test::documents_of, test::kBos, test::kLengths, test::kSeed, test::kVocab, test::Lengths;
+using test::options_of, test::run_ttt, test::Tokens;
 
 // The same, a document after the other: each with adapters of one row, which begin with those of
 // its row in the set.
@@ -265,12 +205,6 @@ TEST(PhasedTtt, NoScoreChangesWhenLaterTokensOfItsDocumentDoNorOneThatIsScoredBe
   }
 }
 
-void expect_same_weights(const ParameterTable& actual, const ParameterTable& expected) {
-  for (std::size_t i = 0; i < expected.rows().size(); ++i)
-    EXPECT_TRUE(test::is_same(actual.rows()[i].value.detach(), expected.rows()[i].value.detach()))
-        << expected.rows()[i].name;
-}
-
 struct Split {
   Lengths lengths;
   std::int64_t batch_size, prefix_docs, phases;
@@ -293,7 +227,7 @@ TEST(PhasedTtt, ScoresEveryTokenOnceOnAnyNumberOfRanksWithOneResult) {
     options.config.phased_ttt_num_phases = phases;
     for (const int world : {1, 2, 3}) {
       SCOPED_TRACE(fmt::format("{} documents, {} ranks", lengths.size(), world));
-      std::vector<TttRun> runs(static_cast<std::size_t>(world));
+      std::vector<test::TttRun> runs(static_cast<std::size_t>(world));
       std::vector<test::TwoLayers> models(static_cast<std::size_t>(world));
       const auto work = [&](Communicator& communicator) {
         const auto rank = static_cast<std::size_t>(communicator.rank());
@@ -325,124 +259,6 @@ TEST(PhasedTtt, ScoresEveryTokenOnceOnAnyNumberOfRanksWithOneResult) {
       }
     }
   }
-}
-
-// Told to stop when it asks once more than `times`.
-PhasedTttOptions stopping(PhasedTttOptions options, const std::string& path, int times) {
-  options.state_path = path;
-  options.stop_requested = [times, asked = 0]() mutable { return asked++ == times; };
-  return options;
-}
-
-// Before each batch and, where a phase or the end follows, after it.
-TEST(PhasedTtt, StopsBetweenBatchesAndGoesOnToTheSameBits) {
-  const auto tokens = documents_of(kLengths);
-  const test::TempDir folder;
-  const auto path = folder / "state.safetensors";
-  constexpr std::array scored{0, 1, 1, 2, 2, 3, 4};
-  for (const bool warm : {true, false}) {
-    auto options = options_of();
-    options.config.ttt_warm_start_a = warm;
-    Communicator alone;
-    test::TwoLayers undisturbed;
-    const auto expected = run_ttt(tokens, options, alone, undisturbed);
-    for (int times = 0; times < std::ssize(scored); ++times) {
-      SCOPED_TRACE(times);
-      const auto batches = scored.at(static_cast<std::size_t>(times));
-      const auto text = test::error_of(ExitCode::stopped, [&] {
-        test::TwoLayers model;
-        run_ttt(tokens, stopping(options, path, times), alone, model);
-      });
-      EXPECT_NE(text.find(fmt::format("{} of 4 batches scored, state saved in {}", batches, path)),
-                std::string::npos)
-          << text;
-      test::TwoLayers model;
-      const auto run = run_ttt(tokens, stopping(options, path, 99), alone, model);
-      EXPECT_EQ(run.score.loss, expected.score.loss);
-      expect_same_weights(model.table, undisturbed.table);
-      for (std::size_t t = 0; t < run.losses.size(); ++t) {
-        if (std::isnan(run.losses[t])) continue;
-        EXPECT_EQ(run.losses[t], expected.losses[t]) << t;
-      }
-      EXPECT_FALSE(std::filesystem::exists(path));
-    }
-  }
-}
-
-// One rank of two is told to stop; each has a file.
-TEST(PhasedTtt, StopsOnAllRanksWhereOneIsToldToAndScoresTheOtherBatchesLater) {
-  const auto tokens = documents_of(kLengths);
-  const test::TempDir folder;
-  const auto path = [&](const Communicator& communicator) {
-    return folder / fmt::format("state.{}", communicator.rank());
-  };
-  std::array<std::vector<double>, 2> first{}, later{};
-  std::array<double, 2> scores{};
-  test::as_ranks(2, [&](Communicator& communicator) {
-    const auto rank = static_cast<std::size_t>(communicator.rank());
-    const auto options = stopping(options_of(), path(communicator), rank == 1 ? 1 : 99);
-    const SplitTokens split(test::ListedTokens(tokens), std::ssize(tokens) - 1, 20, nullptr, kBos,
-                            at::kCPU);
-    test::TwoLayers model;
-    PhasedTtt ttt(model.gpt, model.table, split, options, at::kCPU, communicator);
-    const auto losses = at::full({split.predictions()}, NAN, at::kDouble);
-    ttt.save_token_losses(losses);
-    test::error_of(ExitCode::stopped, [&] { ttt.run(); });
-    first.at(rank) = test::values_of(losses);
-  });
-  test::as_ranks(2, [&](Communicator& communicator) {
-    const auto rank = static_cast<std::size_t>(communicator.rank());
-    test::TwoLayers model;
-    const auto run =
-        run_ttt(tokens, stopping(options_of(), path(communicator), 99), communicator, model);
-    later.at(rank) = run.losses;
-    scores.at(rank) = run.score.loss;
-  });
-  double sum = 0;
-  int before = 0;
-  for (std::size_t t = 0; t + 1 < tokens.size(); ++t) {
-    int times = 0;
-    for (const auto& losses : {first[0], first[1], later[0], later[1]}) {
-      if (std::isnan(losses[t])) continue;
-      sum += losses[t];
-      ++times;
-    }
-    EXPECT_EQ(times, 1) << t;
-    before += !std::isnan(first[0][t]) || !std::isnan(first[1][t]);
-  }
-  EXPECT_GT(before, 0);
-  for (const double score : scores)
-    EXPECT_NEAR(score, sum / static_cast<double>(tokens.size() - 1), 1e-7);
-  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-}
-
-TEST(PhasedTtt, RefusesAStateOfAnotherRunAndOneThatNotAllRanksHave) {
-  const auto tokens = documents_of(kLengths);
-  const test::TempDir folder;
-  const auto path = folder / "state.0";
-  Communicator alone;
-  test::TwoLayers model;
-  test::error_of(ExitCode::stopped,
-                 [&] { run_ttt(tokens, stopping(options_of(), path, 1), alone, model); });
-  const auto refused = [&](const Tokens& of, const PhasedTttOptions& options, test::TwoLayers& own,
-                           const std::string& why) {
-    const auto text = test::error_of(ExitCode::config, [&] { run_ttt(of, options, alone, own); });
-    EXPECT_NE(text.find(why), std::string::npos) << text;
-  };
-  auto others = stopping(options_of(), path, 99);
-  others.config.ttt_lora_lr = 0.25;
-  refused(tokens, others, model, "expected TTT_LORA_LR=0.25, found 0.02");
-  refused(documents_of(kLengths, 5), stopping(options_of(), path, 99), model, "expected tokens=");
-  model.table.rows()[0].value.detach().add_(1);
-  refused(tokens, stopping(options_of(), path, 99), model, "expected weights=");
-  test::as_ranks(2, [&](Communicator& communicator) {
-    const auto of_rank = folder / fmt::format("state.{}", communicator.rank());
-    test::TwoLayers own;
-    const auto lacking = test::error_of(ExitCode::missing_input, [&] {
-      run_ttt(tokens, stopping(options_of(), of_rank, 99), communicator, own);
-    });
-    EXPECT_EQ(lacking.find("rank 1 has no state"), 0U) << lacking;
-  });
 }
 
 TEST(PhasedTtt, ScoresTheFirstDocumentsOfAFraction) {

@@ -1,0 +1,76 @@
+#pragma once
+// What the tests of phased test-time training share.
+#include "eval/phased_ttt.h"
+#include "tests/eval/legality.h"
+#include "tests/eval/two_layers.h"
+
+namespace tg::test {
+
+inline constexpr int kVocab = 40;
+inline constexpr std::int64_t kBos = TwoLayers::kBos, kSeed = 7;
+
+using Lengths = std::vector<std::int64_t>;
+
+// Documents of these lengths, but for the last each with the next one's BOS.
+inline Tokens documents_of(const Lengths& lengths, std::uint64_t seed = 3) {
+  Tokens tokens;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const bool last = i + 1 == lengths.size();
+    const auto own = random_tokens(lengths[i] - (last ? 1 : 2), kVocab - 2, seed + i);
+    tokens.push_back(kBos);
+    for (const auto token : own) tokens.push_back(static_cast<std::uint16_t>(token + 2));
+  }
+  return tokens;
+}
+
+// Batches of {70}, {41, 44, 52}, {23, 30, 33} and {12, 14, 21}, whose documents end in different
+// chunks.
+inline const Lengths kLengths{33, 14, 70, 12, 44, 52, 21, 30, 23, 41};
+
+inline PhasedTttOptions options_of() {
+  PhasedTttOptions options{.seed = kSeed, .bos_id = kBos, .seq_len = 8};
+  auto& ttt = options.config;
+  ttt.phased_ttt_prefix_docs = 2;
+  ttt.phased_ttt_num_phases = 2;
+  ttt.ttt_lora_rank = 2;
+  ttt.ttt_lora_alpha = 4;
+  ttt.ttt_lora_lr = 0.02;
+  ttt.ttt_beta2 = 0.99;
+  ttt.ttt_weight_decay = 0.5;
+  ttt.ttt_chunk_size = 8;
+  ttt.ttt_eval_seq_len = 20;
+  ttt.ttt_batch_size = 3;
+  ttt.global_ttt_lr = 0.1;
+  ttt.global_ttt_chunk_tokens = 24;
+  ttt.global_ttt_batch_seqs = 2;
+  return options;
+}
+
+struct TttRun {
+  std::vector<double> losses;  // of every prediction; NaN: not scored
+  Score score;
+};
+inline TttRun run_ttt(const Tokens& tokens, const PhasedTttOptions& options,
+                      Communicator& communicator, TwoLayers& model,
+                      const TextBytes* bytes = nullptr) {
+  const SplitTokens split(ListedTokens(tokens), std::ssize(tokens) - 1,
+                          options.config.ttt_eval_seq_len, bytes, kBos, at::kCPU);
+  PhasedTtt ttt(model.gpt, model.table, split, options, at::kCPU, communicator);
+  const auto losses = at::full({split.predictions()}, NAN, at::kDouble);
+  ttt.save_token_losses(losses);
+  const auto score = ttt.run();
+  return {values_of(losses), score};
+}
+inline TttRun run_ttt(const Tokens& tokens, const PhasedTttOptions& options) {
+  Communicator alone;
+  TwoLayers model;
+  return run_ttt(tokens, options, alone, model);
+}
+
+inline void expect_same_weights(const ParameterTable& actual, const ParameterTable& expected) {
+  for (std::size_t i = 0; i < expected.rows().size(); ++i)
+    EXPECT_TRUE(is_same(actual.rows()[i].value.detach(), expected.rows()[i].value.detach()))
+        << expected.rows()[i].name;
+}
+
+}  // namespace tg::test
