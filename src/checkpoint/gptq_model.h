@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "config/settings.h"
-#include "eval/hessians.h"
 #include "model/parameters.h"
+#include "ops/quantize/hessian_factor.h"
 #include "run_log/events.h"
 #include "weights/write_artifact_gptq.h"
 

@@ -1,20 +1,12 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include <map>
-#include <string>
-
 #include "comm/communicator.h"
 #include "data/calibration_rows.h"
 #include "model/gpt.h"
+#include "ops/quantize/hessian_factor.h"
 
 namespace tg {
-
-// H = Σ x·xᵀ over the rows x that a matrix [out, in] multiplies, over the batches and ranks summed
-// divided by the number of batches, by the matrix's name in the artifact: [in, in] fp32, in fp64
-// where the parameters are. What GPTQ minimises is tr(E·H·Eᵀ), of an error E of the matrix (Frantar
-// et al. 2023, who have twice that as the Hessian). Matrices with the same operand have one tensor.
-using Hessians = std::map<std::string, at::Tensor>;
 
 struct CalibrationOptions {
   std::int64_t batches = 0, rows_per_batch = 0;  // of each rank

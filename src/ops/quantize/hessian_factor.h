@@ -1,9 +1,17 @@
 #pragma once
 #include <ATen/ATen.h>
 
+#include <map>
+#include <string>
 #include <string_view>
 
 namespace tg {
+
+// H = Σ x·xᵀ over the rows x that a matrix [out, in] multiplies, over the batches and ranks summed
+// divided by the number of batches, by the matrix's name in the artifact: [in, in] fp32, in fp64
+// where the parameters are. What GPTQ minimises is tr(E·H·Eᵀ), of an error E of the matrix (Frantar
+// et al. 2023, who have twice that as the Hessian). Matrices with the same operand have one tensor.
+using Hessians = std::map<std::string, at::Tensor>;
 
 // What GPTQ needs of the Hessian H = Σ x·xᵀ [n, n] of a matrix's inputs x: of H after damping, its
 // rows and columns in `order`, the factor U of H⁻¹ = Uᵀ·U.
