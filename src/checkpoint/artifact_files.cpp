@@ -49,16 +49,16 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
                                           : write_artifact_int8_zlib(tensors, keep_fp32, path));
 }
 
-void require_compressor(Compressor compressor) {
-  if (compressor == Compressor::pergroup) require_lrzip();
-}
-
 ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
                                const std::string& path) {
   auto event = written(path, Artifact::gptq, write_artifact_gptq(model.tensors, compressor, path));
   event.compressor = compressor;
-  event.quantize_ms = model.event.ms;
+  event.quantize_ms += model.event.ms;
   return event;
+}
+
+void require_compressor(Compressor compressor) {
+  if (compressor == Compressor::pergroup) require_lrzip();
 }
 
 std::string artifact_name(Artifact artifact) {
@@ -82,6 +82,7 @@ void load_artifact(const ParameterTable& table, const std::string& path,
                    Communicator& communicator) {
   const at::NoGradGuard no_grad;
   if (communicator.rank() == 0) {
+    const PeerWatch::Work reading(communicator.watch(), "reading " + path);
     NamedTensors into;
     for (const auto& part : unbanked(table)) into.emplace_back(part.name, part.value);
     copy_into(read_artifact(path, table.element_count()), into, path);

@@ -14,12 +14,14 @@ namespace tg {
 // int8_zlib). Errors: cannot_create, io.
 ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
                                const std::string& path);
+// The same of what GPTQ has quantised. Errors: also internal (a number that fp16 does not hold),
+// those of compress_lrzip() with COMPRESSOR=pergroup.
+ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
+                               const std::string& path);
+
 // Fails unless what packs the file can be started, before a run trains for it. Errors:
 // missing_input (lrzip is not installed).
 void require_compressor(Compressor compressor);
-// The same of what GPTQ has quantised. Errors: also those of lrzip, with COMPRESSOR=pergroup.
-ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
-                               const std::string& path);
 
 // The name of such a file: final_model.int6.ptz; empty for none.
 std::string artifact_name(Artifact artifact);

@@ -129,7 +129,9 @@ void load_into(const ParameterTable& table, const NamedTensors& from, const std:
 void load_model(const ParameterTable& table, const Settings& settings, Communicator& communicator,
                 ExitCode misfit) {
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
-  const bool for_all = model.kind == ModelKind::newest_checkpoint;
+  // lrzip's seven children, which unpack the one, are enough for a host.
+  const bool for_all =
+      model.kind == ModelKind::newest_checkpoint || model.artifact == Artifact::gptq;
   if (for_all && communicator.rank() != 0)
     return broadcast_weights(table, /*exported_alone=*/false, communicator);
   // An artifact of a larger model is read, too, to name what differs.

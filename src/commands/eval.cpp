@@ -137,6 +137,9 @@ void take_options(Settings& settings, const Origins& origins, const EvalOptions&
   REQUIRE(options.adapt.empty() || options.adapt == "lora", ExitCode::usage,
           "--adapt: expected lora, found '{}'", escaped(options.adapt));
   if (options.adapt.empty()) return;
+  REQUIRE(!settings.ttt.ttt_enabled, ExitCode::usage,
+          "--adapt and TTT_ENABLED=1, and each would train what the other scores: expected one of "
+          "them; give --ttt-enabled 0");
   settings.phased_ttt.phased_ttt_enabled = true;
   if (origins.at("phased_ttt_prefix_docs") == "default")
     settings.phased_ttt.phased_ttt_prefix_docs = 0;
@@ -167,9 +170,10 @@ void eval_command(int argc, const char* const* argv) {
   EvalOptions options;
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
-  REQUIRE(!options.tasks() || !(options.audit || options.baselines), ExitCode::usage,
-          "--hellaswag and --lambada score their files alone (expected no --audit and no "
-          "--baselines); give these in a run of their own");
+  REQUIRE(!options.tasks() || !(options.audit || options.baselines || !options.adapt.empty()),
+          ExitCode::usage,
+          "--hellaswag and --lambada score their files alone (expected no --audit, no --baselines "
+          "and no --adapt); give these in a run of their own");
   auto& settings = parsed->settings;
   take_options(settings, parsed->origins, options);
   std::signal(SIGPIPE, SIG_IGN);
@@ -202,14 +206,14 @@ void eval_command(int argc, const char* const* argv) {
   scores.score_sequences();
   scores.score_windows();
   scores.train_and_score(qat);
+  const bool first = communicator.rank() == 0;
+  if (first && options.baselines) print_baselines(settings);
+  if (first && options.audit) audit(settings, splits, validation.tokens());
   if (!options.adapt.empty()) scores.score_documents();
   if (settings.phased_ttt.phased_ttt_enabled) {
     catch_stop_signals();
     scores.score_and_train_in_phases(state_path(model, communicator.rank()));
   }
-  if (communicator.rank() != 0) return;
-  if (options.baselines) print_baselines(settings);
-  if (options.audit) audit(settings, splits, validation.tokens());
 }
 
 }  // namespace tg

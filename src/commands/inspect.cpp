@@ -136,6 +136,8 @@ std::string take_flag(std::vector<std::string>& words, const std::string& flag) 
   const bool apart = *found == flag;
   if (apart && found + 1 == words.end()) return "";
   const auto value = apart ? found[1] : found->substr(joined.size());
+  REQUIRE(!value.empty(), ExitCode::usage, "train_gpt inspect: {}: expected a value, found none",
+          flag);
   words.erase(found, found + (apart ? 2 : 1));
   return value;
 }

@@ -136,7 +136,9 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
       inputs.run_config, init_from);
   inputs.run_settings = *of_run;
   parsed = parse_settings(argc, argv, inputs);
-  if (ended_without_recurrence(parsed.settings, model))
+  // The script's artifact recurs in any case.
+  const bool recurs = parsed.settings.runtime.record_quirks && model.artifact == Artifact::gptq;
+  if (!recurs && ended_without_recurrence(parsed.settings, model))
     parsed.settings.model.recurrence.enable_looping_at = kNever;
   return parsed;
 }

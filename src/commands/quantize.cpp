@@ -26,8 +26,8 @@ constexpr const char* help =
     "With --calibrate by GPTQ (ARTIFACT=gptq): each rounded weight makes up for the errors of "
     "those\n"
     "before it, as the activations on DATA weigh them, and low-rank corrections are added to the\n"
-    "matrices with the largest errors (LQER). DATA is shards, text or what else DATA_PATH may be,\n"
-    "best what the model was trained on.\n"
+    "matrices with the largest errors (LQER). DATA is shards of both splits, text or what else\n"
+    "DATA_PATH may be, best what the model was trained on.\n"
     "\n";
 
 // Chooses ARTIFACT=gptq where there is data to calibrate on.
@@ -45,6 +45,7 @@ void take_options(Settings& settings, const Origins& origins, const QuantizeOpti
           "--calibrate and ARTIFACT={}: expected gptq", choice_name(artifact));
   artifact = Artifact::gptq;
   settings.data.data_path = options.calibrate;
+  settings.data.byte_counts = ByteCountSource::automatic;  // nothing counts bytes here
   if (!options.bits.automatic)
     settings.gptq.matrix_bits = settings.gptq.embed_bits = options.bits.count;
 }

@@ -186,7 +186,7 @@ void check_documents(const Settings& settings, Conflicts& conflicts) {
       "DOCUMENT_ATTENTION=1 and GRAD_ACCUM_STEPS=auto, which divides micro-batches but not their "
       "segments: expected LOADER_ORDER=documents, whose rows are whole, or a number");
   const auto bos = settings.data.bos_id.count;  // 0 with auto
-  conflicts.unless(mode::reads_no_documents(settings) || bos < settings.model.vocab_size,
+  conflicts.unless(mode::reads_no_bos_id(settings) || bos < settings.model.vocab_size,
                    "BOS_ID={} is no token of VOCAB_SIZE={}", bos, settings.model.vocab_size);
 }
 

@@ -58,9 +58,9 @@ struct DataConfig {
          "how tokens are distributed to micro-batches and ranks");
     line("bos_id", s.bos_id, within(0, most_parts - 1),
          role::frozen_if(mode::reads_documents)
-             .ineffective_if(mode::reads_no_documents,
+             .ineffective_if(mode::reads_no_bos_id,
                              "has no effect without LOADER_ORDER=documents, "
-                             "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1 or "
+                             "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1, PHASED_TTT_ENABLED=1 or "
                              "DATA_PATH=synthetic:documents"),
          "token with which a document begins; auto: the tokenizer's BOS, else 50256 where "
          "VOCAB_SIZE is at least 50257, else 1");

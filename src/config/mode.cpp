@@ -10,8 +10,8 @@ bool reads_documents(const Settings& s) {
          has_smear_gate(s) || s.data.data_path == synthetic_documents;
 }
 
-bool reads_no_documents(const Settings& s) {
-  return !reads_documents(s);
+bool reads_no_bos_id(const Settings& s) {
+  return !reads_documents(s) && !s.phased_ttt.phased_ttt_enabled;
 }
 
 bool segments_attention(const Settings& s) {

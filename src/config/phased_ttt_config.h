@@ -46,7 +46,7 @@ struct PhasedTttConfig {
          "adapters of its own once they are scored");
     line("phased_ttt_prefix_docs", s.phased_ttt_prefix_docs, at_least(0), role::free,
          "documents that also teach the weights, once they are scored");
-    line("phased_ttt_num_phases", s.phased_ttt_num_phases, at_least(1), role::free,
+    line("phased_ttt_num_phases", s.phased_ttt_num_phases, within(1, most_parts), role::free,
          "how often they do, each time those scored so far");
     line("val_doc_fraction", s.val_doc_fraction, {.low = 0, .high = 1, .low_open = true},
          role::free, "share of the validation split's documents that are scored, the first ones");
@@ -78,7 +78,7 @@ struct PhasedTttConfig {
     line("global_ttt_momentum", s.global_ttt_momentum, fraction, role::free, "their momentum");
     line("global_ttt_epochs", s.global_ttt_epochs, within(1, most_parts), role::free,
          "passes over a chunk");
-    line("global_ttt_chunk_tokens", s.global_ttt_chunk_tokens, at_least(1), role::free,
+    line("global_ttt_chunk_tokens", s.global_ttt_chunk_tokens, within(1, most_tokens), role::free,
          "tokens of an update of the learning rate");
     line("global_ttt_batch_seqs", s.global_ttt_batch_seqs, within(1, most_parts), role::free,
          "sequences of an update");

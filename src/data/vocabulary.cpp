@@ -30,8 +30,7 @@ Vocabulary read_vocabulary(const DataConfig& data, int vocab_size) {
 
 void resolve_bos_id(Settings& settings) {
   auto& bos_id = settings.data.bos_id;
-  const bool read = mode::reads_documents(settings) || settings.phased_ttt.phased_ttt_enabled;
-  if (!bos_id.automatic || !read) return;
+  if (!bos_id.automatic || mode::reads_no_bos_id(settings)) return;
   const auto vocab_size = static_cast<int>(settings.model.vocab_size);
   bos_id = {.count = read_vocabulary(settings.data, vocab_size).bos_id};
 }

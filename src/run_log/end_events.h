@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/types/choices.h"
@@ -113,7 +114,7 @@ struct WeightsQuantized {
   static constexpr EventName kEvent{"quantized_weights", "end, with ARTIFACT=gptq"};
 
   std::map<std::string, std::vector<std::string>> names;  // of tensors, by how they are stored
-  double ms = 0;                                          // with the copy from the device
+  double ms = 0;                                          // without the copy from the device
 
   CountsByName counts() const {
     CountsByName counts;
@@ -134,7 +135,7 @@ struct ArtifactWritten {
 
   std::string path;
   Artifact format = Artifact::int6;              // not none
-  Compressor compressor = Compressor::pergroup;  // with gptq
+  Compressor compressor = Compressor::brotli;  // with gptq
   std::uint64_t bytes = 0;                       // of the file
   std::int64_t code_bytes = 0;
   std::uint64_t torch_bytes = 0;    // of the torch.save archive before compression
@@ -145,11 +146,15 @@ struct ArtifactWritten {
   // The challenge's limit for artifact and code together.
   static constexpr std::int64_t kLimitBytes = 16'000'000;
   std::int64_t total_bytes() const { return static_cast<std::int64_t>(bytes) + code_bytes; }
+  std::string_view compressor_name() const {
+    return format == Artifact::gptq ? choice_name(compressor) : "";
+  }
 
   template <class V>
   void visit(V&& v) const {
     v("path", path, Unit::none, "of the file");
     v("format", choice_name(format), Unit::none, "int6, int8_zlib or gptq");
+    v("compressor", if_any(compressor_name()), Unit::none, "with gptq: lzma, brotli or pergroup");
     v("bytes", bytes, Unit::bytes, "of the file");
     v("code_bytes", code_bytes, Unit::bytes, "of the code as a submission counts it");
     v("total_bytes", total_bytes(), required(Unit::bytes), "of both");

@@ -46,9 +46,9 @@ class LogSink {
   void operator()(const AverageApplied& event) const;
   void operator()(const FinalScored& event) const;
   void operator()(const ModelWritten& event) const;
-  // Warns where artifact and code exceed the limit.
   void operator()(const HessiansCollected& event) const;
   void operator()(const WeightsQuantized& event) const;
+  // Warns where artifact and code exceed the limit.
   void operator()(const ArtifactWritten& event) const;
   void operator()(const RunEnded&) const {}  // an error has its line on standard error
 

@@ -1,6 +1,6 @@
 #pragma once
 // What a run writes at its end: its final weights, as they are and quantised, and their scores.
-#include "eval/hessians.h"
+#include "ops/quantize/hessian_factor.h"
 #include "train/final_scores.h"
 #include "train/run.h"
 

@@ -41,8 +41,9 @@ TEST(IneffectiveSettings, AreNamedWithTheReason) {
             std::vector<std::string>{"MUON_BETA2=0.95 has no effect"});
   EXPECT_EQ(warnings_of({"BOS_ID=2"}),
             std::vector<std::string>{"BOS_ID=2 has no effect without LOADER_ORDER=documents, "
-                                     "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1 or "
-                                     "DATA_PATH=synthetic:documents"});
+                                     "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1, "
+                                     "PHASED_TTT_ENABLED=1 or DATA_PATH=synthetic:documents"});
+  EXPECT_EQ(warnings_of({"BOS_ID=2", "PHASED_TTT_ENABLED=1"}), std::vector<std::string>());
   EXPECT_EQ(
       warnings_of({"SEGMENT_LIMIT=64"}),
       std::vector<std::string>{"SEGMENT_LIMIT=64 has no effect without DOCUMENT_ATTENTION=1"});

@@ -255,7 +255,7 @@ TEST(LogSink, NamesWhatGptqStoredWithoutTheNumbersOfBlocks) {
   ArtifactWritten written;
   written.format = Artifact::gptq;
   written.bytes = 7;
-  EXPECT_NE(log_of(written).find("Serialized model quantized+pergroup: 7 bytes\n"),
+  EXPECT_NE(log_of(written).find("Serialized model quantized+brotli: 7 bytes\n"),
             std::string::npos);
 }
 
