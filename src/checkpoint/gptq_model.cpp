@@ -9,13 +9,13 @@
 #include "base/progress.h"
 #include "ops/quantize/gptq.h"
 #include "weights/gptq_value.h"
+#include "weights/write_artifact.h"
 
 namespace tg {
 
 namespace {
 
-constexpr std::int64_t kMaxUnquantized = 65536;         // elements
-constexpr std::int64_t kMinGate = 32, kMaxGate = 8192;  // likewise
+constexpr std::int64_t kMinGate = 32, kMaxGate = 8192;  // elements
 
 bool is_quantized_gate(const ParameterPart& part, const GptqConfig& config) {
   const auto elements = part.value.numel();

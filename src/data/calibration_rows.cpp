@@ -56,8 +56,8 @@ void CalibrationRows::draw_windows(Shard& shard) {
   const std::int64_t skipped =
       last_begin > 0 ? random_.integers(static_cast<std::uint32_t>(last_begin + 1)) : 0;
   shard.begin = source_.start(shard.index) + skipped;
-  shard.windows =
-      random_.permutation(static_cast<std::uint32_t>((tokens - 1 - skipped) / row_tokens_));
+  const auto windows = std::max<std::int64_t>(0, (tokens - 1 - skipped) / row_tokens_);
+  shard.windows = random_.permutation(static_cast<std::uint32_t>(windows));
 }
 
 std::int64_t CalibrationRows::windows_left() const {

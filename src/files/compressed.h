@@ -13,6 +13,7 @@ namespace tg {
 std::string compress_xz(std::string_view bytes);
 // zlib, level 9.
 std::string compress_zlib(std::string_view bytes);
+constexpr int kBrotliWindow = 22;  // window_bits of Python's brotli.compress()
 // brotli, quality 11, with a window of 2^window_bits bytes (10 to 24). One thread, some 0.5 MB/s.
 std::string compress_brotli(std::string_view bytes, int window_bits);
 

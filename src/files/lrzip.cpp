@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kMagic = "LRZI";
 constexpr std::size_t kSizePlace = 6, kHeader = 24;
 constexpr std::uint64_t kOverhead = 1 << 16;   // of a stream that does not pack
-constexpr std::uint64_t kMemory = 4ull << 30;  // beside the contents; a model has 0.3
+constexpr std::uint64_t kMemory = 1ull << 30;  // beside the contents; a model needs 0.7
 constexpr std::uint64_t kSlowest = 20'000;     // bytes a second: a twentieth of a core's
 constexpr auto kStart = std::chrono::seconds(60);
 

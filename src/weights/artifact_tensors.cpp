@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/quantize/rounding.h"
 #include "weights/tensor_check.h"
 
 namespace tg {
@@ -116,7 +117,7 @@ void ArtifactWeights::add(const std::string& name, const GptqWeight& weight) {
   REQUIRE(fits, ExitCode::bad_data,
           "{}: expected an int8 matrix with a scale a row, found {} with {}", where, text_of(q),
           text_of(scale));
-  const int levels = (1 << (weight.bits - 1)) - 1;
+  const int levels = static_cast<int>(symmetric_levels(weight.bits));
   check_levels(q, -levels, levels, where);
   if (weight.correction) check_correction(*weight.correction, q, where);
   count(name, q);

@@ -62,16 +62,16 @@ class Stored {
       : name_(name), stats_(stats), payload_(stats), tensors_(tensors) {}
 
   void operator()(const at::Tensor& tensor) {
-    stats_.weight_bytes += tensor.nbytes();
+    count(tensor);
     put(name_, tensor.detach().to(at::kHalf));
   }
   void operator()(const QuantizedWeight& gate) {
     put(gate, name_ + ".gq", name_ + ".gs");
-    count(gate);
+    count(gate.q);
   }
   void operator()(const GptqWeight& weight) {
     put(weight.weight, name_ + ".q", name_ + ".scale");
-    count(weight.weight);
+    count(weight.weight.q);
     if (const auto& correction = weight.correction) {
       const auto names = factor_names(name_, correction->asymmetric);
       put(correction->a, names.a, names.a_scale);
@@ -80,8 +80,8 @@ class Stored {
   }
 
  private:
-  void count(const QuantizedWeight& weight) {
-    stats_.weight_bytes += static_cast<std::size_t>(weight.q.numel()) * sizeof(float);
+  void count(const at::Tensor& tensor) {
+    stats_.weight_bytes += static_cast<std::size_t>(tensor.numel()) * sizeof(float);
   }
   void put(const QuantizedWeight& weight, const std::string& q, const std::string& scale) {
     put(q, weight.q);

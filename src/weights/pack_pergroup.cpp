@@ -20,7 +20,7 @@
 namespace tg {
 namespace {
 
-constexpr int kOrdersWindow = 22, kArchiveWindow = 24;
+constexpr int kArchiveWindow = 24;  // the orders have Python's default
 constexpr int64_t kMostRows = 1 << 16;
 
 using Order = std::vector<std::uint16_t>;
@@ -30,6 +30,7 @@ void append_columns(const at::Tensor& q, const Order& order, std::string& to) {
   const auto matrix = q.contiguous();
   const auto* const bytes = static_cast<const char*>(matrix.const_data_ptr());
   const auto rows = static_cast<std::size_t>(q.size(0)), columns = q.numel() / rows;
+  to.reserve(to.size() + rows * columns);
   for (std::size_t c = 0; c < columns; ++c)
     for (std::size_t r = 0; r < rows; ++r)
       to += bytes[(order.empty() ? r : order[r]) * columns + c];
@@ -101,7 +102,7 @@ PergroupFile pack_pergroup(const PickleDict& value) {
       std::async(std::launch::async, compress_brotli, std::string_view(archive), kArchiveWindow);
   std::vector<std::string> streams = compress_lrzip(groups.columns);
   streams.push_back(wait_for(packed_archive));
-  streams.push_back(groups.orders.empty() ? "" : compress_brotli(groups.orders, kOrdersWindow));
+  streams.push_back(groups.orders.empty() ? "" : compress_brotli(groups.orders, kBrotliWindow));
   PergroupFile file{.bytes = "PGRP", .torch_bytes = archive.size()};
   append_number(file.bytes, static_cast<std::uint32_t>(streams.size()));
   for (const auto& stream : streams) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/cores.h"
+#include "base/progress.h"
 
 namespace tg {
 namespace {
@@ -84,6 +85,7 @@ class GreedyOrder {
     unused_.copy(left_, nearest.place);
     row_at_[nearest.place] = row_at_[left_];
   }
+  void abandon() { left_ = 0; }
   std::vector<std::uint16_t> order() && { return std::move(order_); }
 
  private:
@@ -108,18 +110,30 @@ std::vector<std::uint16_t> greedy_row_order(std::span<const std::int8_t> matrix,
   assert(rows <= std::size_t{std::numeric_limits<std::uint16_t>::max()} + 1);
   GreedyOrder order(matrix, rows);
   std::vector<Nearest> found(thread_count(matrix.size()));
+  bool failed = false;
   std::barrier all_found(static_cast<std::ptrdiff_t>(found.size()), [&]() noexcept {
-    order.take(*std::min_element(found.begin(), found.end()));
+    if (failed)
+      order.abandon();
+    else
+      order.take(*std::min_element(found.begin(), found.end()));
   });
   const auto search = [&](std::size_t part) {
     while (!order.done()) {
       found[part] = order.find(part, found.size());
+      report_progress(0);
       all_found.arrive_and_wait();
     }
   };
   std::vector<std::jthread> others;
-  for (std::size_t part = 1; part < found.size(); ++part) others.emplace_back(search, part);
-  search(0);
+  try {
+    for (std::size_t part = 1; part < found.size(); ++part) others.emplace_back(search, part);
+    search(0);
+  } catch (...) {
+    // The threads that have started wait at the barrier for the parts that nobody searches.
+    failed = true;
+    for (std::size_t part = others.size(); part < found.size(); ++part) all_found.arrive_and_drop();
+    throw;
+  }
   others.clear();
   return std::move(order).order();
 }

@@ -13,8 +13,6 @@
 namespace tg {
 namespace {
 
-constexpr int64_t kMaxUnquantized = 65536;  // elements
-
 PickleDict one(std::string key, PickleValue value) {
   PickleDict dict;
   dict.add(std::move(key), std::move(value));

@@ -11,6 +11,8 @@
 
 namespace tg {
 
+constexpr int64_t kMaxUnquantized = 65536;  // elements
+
 struct ArtifactTensor {
   std::string name;           // unbanked: blocks.0.attn.c_q.weight
   at::Tensor tensor;          // floating point, finite, on any device; int6: a matrix

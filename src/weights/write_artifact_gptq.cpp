@@ -10,8 +10,6 @@
 namespace tg {
 namespace {
 
-constexpr int kBrotliWindow = 22;  // as Python's brotli.compress()
-
 ArtifactStats write_pergroup(const PickleDict& value, const std::string& path, ArtifactStats stats,
                              Lap lap) {
   stats.quantize_ms = milliseconds(lap());

@@ -1,5 +1,6 @@
 #include "files/child_programs.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -93,6 +94,30 @@ TEST(ChildPrograms, StartWhereTheirOwnerMayHaveLess) {
       started = false;
     }
     ::_exit(started ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(owner, &status, 0);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ChildPrograms, InheritNoFileOfTheirOwner) {
+  const int open_to_exec = ::fcntl(2, F_DUPFD, 100);
+  ASSERT_GE(open_to_exec, 100);
+  const auto names = run_side_by_side({shell("ls /proc/$$/fd")}, kLimit, ExitCode::io)[0];
+  ::close(open_to_exec);
+  EXPECT_EQ(names.find(std::to_string(open_to_exec)), std::string::npos) << names;
+}
+
+TEST(ChildPrograms, StartWhereTheirOwnerHasClosedItsStandardDescriptors) {
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    for (int i = 0; i < 3; ++i) ::close(i);
+    bool right = false;
+    try {
+      right = run_side_by_side({shell("cat", "x")}, kLimit, ExitCode::io)[0] == "x";
+    } catch (const Error&) {
+    }
+    ::_exit(right ? 0 : 1);
   }
   int status = -1;
   ::waitpid(owner, &status, 0);

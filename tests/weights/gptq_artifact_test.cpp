@@ -174,7 +174,7 @@ TEST(GptqArtifact, OursAndPythonsAreReadAsTheWeightsThatPythonMakes) {
 TEST(GptqArtifact, AModelWithoutMatricesOfGroupsStartsNoProgram) {
   const TempDir folder;
   const auto stats =
-      write_artifact_gptq({{"a", at::ones({3})}}, Compressor::pergroup, folder / "f");
+      write_artifact_gptq({{"a", at::ones({3}, at::kHalf)}}, Compressor::pergroup, folder / "f");
   const std::string bytes = read_file(folder / "f");
   EXPECT_EQ(stats.file_bytes, bytes.size());
   EXPECT_EQ(stats.payload_bytes, 6);

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <stdexcept>
+
+#include "base/progress.h"
 
 namespace tg {
 namespace {
@@ -65,6 +68,15 @@ TEST(RowOrder, OfAnyShapeIsTheGreedyOne) {
     EXPECT_EQ(greedy_row_order(matrix, rows), plain_order(matrix, rows)) << rows << " " << columns;
   }
   EXPECT_EQ(greedy_row_order({}, 0), Order());
+}
+
+TEST(RowOrder, AnErrorOnTheWayEndsAllItsThreads) {
+  const std::vector<std::int8_t> matrix(20 * 840'000);
+  int calls = 0;
+  const ProgressListener listener([&](std::int64_t) {
+    if (++calls == 5) throw std::runtime_error("stop");
+  });
+  EXPECT_THROW(greedy_row_order(matrix, 20), std::runtime_error);
 }
 
 }  // namespace

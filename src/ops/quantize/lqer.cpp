@@ -32,13 +32,6 @@ std::pair<at::Tensor, at::Tensor> truncated(const at::Tensor& error, std::int64_
   return {vectors * values, (scaled / values.clamp_min(1e-300)).t()};
 }
 
-// Each row of `x` by its own scale.
-QuantizedWeight by_rows(const at::Tensor& x, double divisor, double low, double high) {
-  const at::Tensor scale = fp16_scale(divide(x.abs().amax(1), divisor));
-  const at::Tensor wide = scale.to(at::kFloat).unsqueeze(1);
-  return {round_to_levels(x, wide, low, high).to(at::kChar), scale};
-}
-
 }  // namespace
 
 LowRank low_rank_of(const at::Tensor& error, const LqerOptions& options) {
@@ -53,14 +46,15 @@ LowRank low_rank_of(const at::Tensor& error, const LqerOptions& options) {
 LowRank quantize_factors(const at::Tensor& a, const at::Tensor& b, const LqerOptions& options) {
   const at::NoGradGuard no_grad;
   if (options.asymmetric && b.numel() % options.group == 0) {
-    const QuantizedWeight whole = by_rows(a.reshape({1, -1}), 1.5, -2, 1);
-    const QuantizedWeight groups = by_rows(b.reshape({-1, options.group}), 7.5, -8, 7);
+    const QuantizedWeight whole = quantize_rows(a.reshape({1, -1}), 1.5, -2, 1);
+    const QuantizedWeight groups = quantize_rows(b.reshape({-1, options.group}), 7.5, -8, 7);
     return {true,
             {whole.q.view(a.sizes()), whole.scale.squeeze(0)},
             {groups.q.view(b.sizes()), groups.scale}};
   }
   const double levels = symmetric_levels(options.bits);
-  return {false, by_rows(a, levels, -levels, levels), by_rows(b, levels, -levels, levels)};
+  return {false, quantize_rows(a, levels, -levels, levels),
+          quantize_rows(b, levels, -levels, levels)};
 }
 
 at::Tensor dequantize(const LowRank& correction) {

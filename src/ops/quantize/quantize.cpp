@@ -80,9 +80,7 @@ QuantizedWeight quantize_int8(const at::Tensor& weight) {
 QuantizedWeight quantize_gate_rows(const at::Tensor& matrix) {
   const at::NoGradGuard no_grad;
   assert(matrix.dim() == 2);
-  const at::Tensor w = matrix.to(at::kFloat);
-  const at::Tensor scale = fp16_scale(divide(w.abs().amax(1), 127));
-  return {round_to_levels(w, scale.to(at::kFloat).unsqueeze(1), -127, 127).to(at::kChar), scale};
+  return quantize_rows(matrix.to(at::kFloat), 127, -127, 127);
 }
 
 at::Tensor dequantize(const QuantizedWeight& weight) {

@@ -15,6 +15,12 @@ at::Tensor fp16_scale(const at::Tensor& scale) {
   return scale.clamp(kSmallest, kLargest).to(at::kHalf);
 }
 
+QuantizedWeight quantize_rows(const at::Tensor& matrix, double divisor, double low, double high) {
+  const at::Tensor scale = fp16_scale(divide(matrix.abs().amax(1), divisor));
+  const at::Tensor wide = scale.to(at::kFloat).unsqueeze(1);
+  return {round_to_levels(matrix, wide, low, high).to(at::kChar), scale};
+}
+
 bool all_finite(const at::Tensor& x) {
   return x.isfinite().all().cpu().const_data_ptr<bool>()[0];
 }

@@ -2,6 +2,8 @@
 // What the quantisers share.
 #include <ATen/ATen.h>
 
+#include "ops/quantize/quantize.h"
+
 namespace tg {
 
 // By a tensor on the device: CUDA divides by a number of the host as a product with its inverse,
@@ -14,6 +16,9 @@ at::Tensor round_to_levels(const at::Tensor& x, const at::Tensor& scale, double 
 // A scale in fp16, kept within fp16's positive numbers, 2⁻²⁴ to 65504: to divide by it gives no
 // NaN, and what is divided by is what is stored.
 at::Tensor fp16_scale(const at::Tensor& scale);
+
+// Each row of a matrix in fp32 by its own scale, max |x|/divisor in fp16.
+QuantizedWeight quantize_rows(const at::Tensor& matrix, double divisor, double low, double high);
 
 // Waits for the device.
 bool all_finite(const at::Tensor& x);
