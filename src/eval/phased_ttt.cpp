@@ -186,6 +186,13 @@ void PhasedTtt::resume() {
   auto saved = state();
   load_ttt_state(path, saved, origin_);
   phases_done_ = static_cast<std::size_t>(saved[0].second.item<double>());
+  // Else the ranks would not take part in the same phases.
+  const auto of_first = communicator_.broadcast(std::to_string(phases_done_));
+  const auto other = communicator_.first_rank_with(std::to_string(phases_done_) != of_first);
+  REQUIRE(!other, ExitCode::config,
+          "{}: the ranks' states of test-time training are of different stops (expected that of "
+          "rank {} to have {} phases done, as rank 0's); remove them to begin anew",
+          path, *other, of_first);
   generator_.set_state(saved[1].second.to(at::kByte));
   scored_before_ = scored_by_all();
 }
