@@ -51,6 +51,11 @@ PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens&
           at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(options.seed))),
       sums_(device) {
   const auto& config = options_.config;
+  if (std::ranges::find(span_of(tokens_), options.bos_id) == span_of(tokens_).end())
+    log_warn_once(
+        "no token of the split is BOS_ID={}, so that all of it is scored as one document; set "
+        "BOS_ID to the token that begins a document",
+        options.bos_id);
   auto documents = find_documents(span_of(tokens_), options.bos_id);
   documents_ = documents_to_score(std::ssize(documents), config.val_doc_fraction);
   documents.resize(static_cast<std::size_t>(documents_));
