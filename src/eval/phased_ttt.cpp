@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/python_format.h"
 #include "config/types/text.h"
-#include "eval/eta.h"
 
 namespace tg {
 
@@ -75,12 +74,13 @@ Score PhasedTtt::run() {
   set_.emplace(model_, options_.config, options_.config.ttt_batch_size, generator_);
   resume();
   model_.cast_weights();
+  const EtaLine eta("phased test-time training", inputs_scored_before());
   while (phases_done_ < phases_.size()) {
     const auto& phase = phases_[phases_done_];
-    score_batches(phase.batches);
+    score_batches(phase.batches, eta);
     train_on(phase);
   }
-  score_batches(std::ssize(batches_));
+  score_batches(std::ssize(batches_), eta);
   set_.reset();
   sums_.add_other_ranks(communicator_);
   const PeerWatch::Scope waiting(communicator_.watch());
@@ -89,11 +89,10 @@ Score PhasedTtt::run() {
   return score;
 }
 
-void PhasedTtt::score_batches(std::int64_t end) {
+void PhasedTtt::score_batches(std::int64_t end, const EtaLine& eta) {
   std::vector<std::size_t> unscored;
   for (std::size_t place = 0; place < static_cast<std::size_t>(end); ++place)
     if (!scored_before_[place]) unscored.push_back(place);
-  const EtaLine eta("phased test-time training");
   const auto counter = communicator_.make_counter();
   bool stops = false;
   for (;;) {
@@ -138,6 +137,11 @@ void PhasedTtt::train_on(const TttPhase& phase) {
   communicator_.barrier();
   ++phases_done_;
   log_info("ttpr: phase:{}/{} t:{:.1f}s", phases_done_, boundaries_.size(), seconds_since(began_));
+}
+
+std::int64_t PhasedTtt::inputs_scored_before() const {
+  const auto first = std::ranges::find(scored_before_, false) - scored_before_.begin();
+  return first > 0 ? inputs_until_[static_cast<std::size_t>(first) - 1] : 0;
 }
 
 bool PhasedTtt::told_to_stop() const {
