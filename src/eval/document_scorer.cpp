@@ -4,12 +4,15 @@
 
 namespace tg {
 
-// A batch's pass for one chunk: a document a row, those that have no such chunk all padding.
+// A batch's pass for one chunk: a document a row, those that have no such chunk all padding. What
+// is scored lies in the last C = chunk_size positions of a row, and is all of them where the
+// document has a later chunk.
 struct DocumentScorer::Rows {
-  at::Tensor inputs, targets;  // [B, T] int64, zeros behind a document's tokens
-  at::Tensor places;           // [B, T] int64: of the inputs in the split
-  at::Tensor scored;           // [B, T] bool
-  at::Tensor learns;           // [B] bool: the document has a later chunk
+  at::Tensor inputs;   // [B, T] int64, zeros behind a document's tokens
+  at::Tensor targets;  // [B, C] int64, of the last positions, zeros likewise
+  at::Tensor places;   // [B, C] int64: of these positions' inputs in the split
+  at::Tensor scored;   // [B, C] bool
+  at::Tensor learns;   // [B] bool: the document has a later chunk
   std::int64_t scored_tokens = 0;
   bool any_learns = false;
 };
@@ -49,13 +52,15 @@ DocumentScorer::Rows DocumentScorer::rows_of(const DocumentBatch& batch, std::in
     rows.any_learns |= learns && config_.ttt_lora_lr > 0;
   }
   const auto of_row = host.to(device_, /*non_blocking=*/true).unbind();
-  const auto position =
+  const auto positions =
       at::arange(row_length(chunk, chunks_), at::TensorOptions(device_).dtype(at::kLong));
-  const auto padding = position >= of_row[1];
-  rows.places = (of_row[0] + position).masked_fill_(padding, 0);
-  rows.inputs = tokens_at(rows.places).masked_fill_(padding, 0);
-  rows.targets = tokens_at(rows.places + 1).masked_fill_(padding, 0);
-  rows.scored = (position >= of_row[2]).logical_and_(position < of_row[3]);
+  const auto last = [&](const at::Tensor& x) { return x.slice(-1, -chunks_.chunk_size); };
+  const auto padding = positions >= of_row[1];
+  const auto places = (of_row[0] + positions).masked_fill_(padding, 0);
+  rows.inputs = tokens_at(places).masked_fill_(padding, 0);
+  rows.places = last(places);
+  rows.targets = tokens_at(rows.places + 1).masked_fill_(last(padding), 0);
+  rows.scored = (last(positions) >= of_row[2]).logical_and_(last(positions) < of_row[3]);
   rows.learns = of_row[4].squeeze(1).to(at::kBool);
   return rows;
 }
@@ -79,31 +84,28 @@ void DocumentScorer::score(const DocumentBatch& batch, AdapterSet& set, ScoreSum
         tokens_.target_bytes(document.start, 1, document.predictions(), 1).sum(at::kLong));
 }
 
-// Learned from are the last chunk_size positions of a row, all that a chunk before the last scores.
 at::Tensor DocumentScorer::token_losses(const Rows& rows, const AdapterSet& set) const {
   const auto length = rows.inputs.size(1);
   return model_.adapted_losses(rows.inputs, rows.targets, set.adapters(),
                                Positions{length - chunks_.chunk_size, length});
 }
 
-at::Tensor DocumentScorer::learning_loss(const at::Tensor& losses_bt, const Rows& rows) const {
-  const auto size = chunks_.chunk_size;
-  const auto means = losses_bt.narrow(1, losses_bt.size(1) - size, size).mean(1);
-  return means.masked_fill(rows.learns.logical_not(), 0).sum();
+at::Tensor DocumentScorer::learning_loss(const at::Tensor& losses_bc, const Rows& rows) const {
+  return losses_bc.mean(1).masked_fill(rows.learns.logical_not(), 0).sum();
 }
 
-void DocumentScorer::learn(at::Tensor losses_bt, const Rows& rows, AdapterSet& set) const {
+void DocumentScorer::learn(at::Tensor losses_bc, const Rows& rows, AdapterSet& set) const {
   for (std::int64_t step = 0; step < config_.ttt_grad_steps; ++step) {
-    if (step > 0) losses_bt = token_losses(rows, set);
-    learning_loss(losses_bt, rows).backward();
-    losses_bt.reset();
+    if (step > 0) losses_bc = token_losses(rows, set);
+    learning_loss(losses_bc, rows).backward();
+    losses_bc.reset();
     set.step();
   }
 }
 
-void DocumentScorer::save(const at::Tensor& losses_bt, const Rows& rows) {
+void DocumentScorer::save(const at::Tensor& losses_bc, const Rows& rows) {
   saved_.index_put_({rows.places.masked_select(rows.scored)},
-                    losses_bt.masked_select(rows.scored).to(saved_.scalar_type()));
+                    losses_bc.masked_select(rows.scored).to(saved_.scalar_type()));
 }
 
 }  // namespace tg

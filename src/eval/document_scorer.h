@@ -29,11 +29,11 @@ class DocumentScorer {
   struct Rows;
   Rows rows_of(const DocumentBatch& batch, std::int64_t chunk) const;
   at::Tensor tokens_at(const at::Tensor& places) const;
-  at::Tensor token_losses(const Rows& rows, const AdapterSet& set) const;  // [B, T]
-  // Sum over the documents that learn of the mean loss in the row's last `chunk_size` positions.
-  at::Tensor learning_loss(const at::Tensor& losses_bt, const Rows& rows) const;
-  void learn(at::Tensor losses_bt, const Rows& rows, AdapterSet& set) const;
-  void save(const at::Tensor& losses_bt, const Rows& rows);
+  at::Tensor token_losses(const Rows& rows, const AdapterSet& set) const;  // [B, C]
+  // Sum over the documents that learn of their mean loss.
+  at::Tensor learning_loss(const at::Tensor& losses_bc, const Rows& rows) const;
+  void learn(at::Tensor losses_bc, const Rows& rows, AdapterSet& set) const;
+  void save(const at::Tensor& losses_bc, const Rows& rows);
 
   const Gpt& model_;
   const SplitTokens& tokens_;

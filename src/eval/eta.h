@@ -7,10 +7,10 @@
 namespace tg {
 
 // The terminal's progress line of a long evaluation: "sliding window 12/488  ETA 0:00:12". Erased
-// at the end.
+// at the end. `done_before`: of what is done, that which took none of this one's time.
 class EtaLine {
  public:
-  explicit EtaLine(std::string name);
+  explicit EtaLine(std::string name, std::int64_t done_before = 0);
   ~EtaLine();
   EtaLine(const EtaLine&) = delete;
   EtaLine& operator=(const EtaLine&) = delete;
@@ -19,6 +19,7 @@ class EtaLine {
 
  private:
   std::string name_;
+  std::int64_t done_before_;
   Clock::time_point began_;
 };
 

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/python_format.h"
 #include "config/types/text.h"
-#include "eval/eta.h"
 
 namespace tg {
 
@@ -51,6 +50,11 @@ PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens&
           at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(options.seed))),
       sums_(device) {
   const auto& config = options_.config;
+  if (std::ranges::find(span_of(tokens_), options.bos_id) == span_of(tokens_).end())
+    log_warn_once(
+        "no token of the split is BOS_ID={}, so that all of it is scored as one document; set "
+        "BOS_ID to the token that begins a document",
+        options.bos_id);
   auto documents = find_documents(span_of(tokens_), options.bos_id);
   documents_ = documents_to_score(std::ssize(documents), config.val_doc_fraction);
   documents.resize(static_cast<std::size_t>(documents_));
@@ -70,12 +74,13 @@ Score PhasedTtt::run() {
   set_.emplace(model_, options_.config, options_.config.ttt_batch_size, generator_);
   resume();
   model_.cast_weights();
+  const EtaLine eta("phased test-time training", inputs_scored_before());
   while (phases_done_ < phases_.size()) {
     const auto& phase = phases_[phases_done_];
-    score_batches(phase.batches);
+    score_batches(phase.batches, eta);
     train_on(phase);
   }
-  score_batches(std::ssize(batches_));
+  score_batches(std::ssize(batches_), eta);
   set_.reset();
   sums_.add_other_ranks(communicator_);
   const PeerWatch::Scope waiting(communicator_.watch());
@@ -84,11 +89,10 @@ Score PhasedTtt::run() {
   return score;
 }
 
-void PhasedTtt::score_batches(std::int64_t end) {
+void PhasedTtt::score_batches(std::int64_t end, const EtaLine& eta) {
   std::vector<std::size_t> unscored;
   for (std::size_t place = 0; place < static_cast<std::size_t>(end); ++place)
     if (!scored_before_[place]) unscored.push_back(place);
-  const EtaLine eta("phased test-time training");
   const auto counter = communicator_.make_counter();
   bool stops = false;
   for (;;) {
@@ -133,6 +137,11 @@ void PhasedTtt::train_on(const TttPhase& phase) {
   communicator_.barrier();
   ++phases_done_;
   log_info("ttpr: phase:{}/{} t:{:.1f}s", phases_done_, boundaries_.size(), seconds_since(began_));
+}
+
+std::int64_t PhasedTtt::inputs_scored_before() const {
+  const auto first = std::ranges::find(scored_before_, false) - scored_before_.begin();
+  return first > 0 ? inputs_until_[static_cast<std::size_t>(first) - 1] : 0;
 }
 
 bool PhasedTtt::told_to_stop() const {
@@ -186,6 +195,13 @@ void PhasedTtt::resume() {
   auto saved = state();
   load_ttt_state(path, saved, origin_);
   phases_done_ = static_cast<std::size_t>(saved[0].second.item<double>());
+  // Else the ranks would not take part in the same phases.
+  const auto of_first = communicator_.broadcast(std::to_string(phases_done_));
+  const auto other = communicator_.first_rank_with(std::to_string(phases_done_) != of_first);
+  REQUIRE(!other, ExitCode::config,
+          "{}: the ranks' states of test-time training are of different stops (expected that of "
+          "rank {} to have {} phases done, as rank 0's); remove them to begin anew",
+          path, *other, of_first);
   generator_.set_state(saved[1].second.to(at::kByte));
   scored_before_ = scored_by_all();
 }

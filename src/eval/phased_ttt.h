@@ -7,6 +7,7 @@
 #include "base/elapsed.h"
 #include "eval/base_training.h"
 #include "eval/document_scorer.h"
+#include "eval/eta.h"
 #include "eval/phased_ttt_state.h"
 
 namespace tg {
@@ -49,7 +50,9 @@ class PhasedTtt {
  private:
   // Those of the unscored batches before batches_[end] that this rank claims; waits until the other
   // ranks have scored theirs. Errors: stopped.
-  void score_batches(std::int64_t end);
+  void score_batches(std::int64_t end, const EtaLine& eta);
+  // Those of the batches before the first that no earlier phase or run has scored, of a row.
+  std::int64_t inputs_scored_before() const;
   void score(const DocumentBatch& batch, ScoreSums& sums);
   void train_on(const TttPhase& phase);
   bool told_to_stop() const;

@@ -100,8 +100,8 @@ Stream Blocks::run(const Visit& visit, const Stream& in, const PassInputs& pass)
                     /*keep=*/visit.keep_input ? in.terms.size() : 0);
   const auto attended = attention_.forward(visit, entry.y, weights, in, pass, kernels.qkv);
   const auto x = pass.scored_rows(entry.x, visit).contiguous();
-  const auto adapted =
-      pass.loras != nullptr ? pass.loras->add_out(visit, x.clone(), attended.inner) : x;
+  const bool adapts = pass.loras != nullptr && pass.loras->adapts_out(visit);
+  const auto adapted = adapts ? pass.loras->add_out(visit, x.clone(), attended.inner) : x;
   const auto middle = linear_residual_norm(attended.y, weights.out, adapted,
                                            norm(visit, kernels.mlp_input, weights.up),
                                            attended.y_dots, kernels.out);

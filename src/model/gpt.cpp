@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <memory>
 #include <utility>
 
 #include "model/recipe.h"
@@ -95,29 +96,17 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
       .view(targets_bs.sizes());
 }
 
-at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
+at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                                const LoraAdapters& adapters,
-                               const std::optional<Positions>& learned) const {
+                               const std::optional<Positions>& only) const {
   const auto loras = std::make_shared<const LoraPass>(adapters, pass(), plan_, frozen_table_,
                                                       config_, sizes_, numerics_.compute);
-  const auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}).rows();
-  const auto losses = [&](const at::Tensor& x_bsd, const at::Tensor& targets_bs) {
-    const auto logits = loras->add_head(linear(x_bsd, frozen_.head(sizes_.vocab)), x_bsd);
-    return softcap_losses(logits.flatten(0, 1), targets_bs.flatten(), config_.logit_softcap,
-                          config_.vocab_size)
-        .view(targets_bs.sizes());
-  };
-  if (!learned) return losses(states, targets_bt);
-  // The head's backward pass then reads the logits of these positions alone.
-  const auto all = [&] {
-    const at::NoGradGuard no_grad;
-    return losses(states, targets_bt);
-  }();
-  const auto of_learned = [&](const at::Tensor& x) {
-    return x.narrow(1, learned->from, learned->count()).contiguous();
-  };
-  return at::slice_scatter(all, losses(of_learned(states), of_learned(targets_bt)), 1,
-                           learned->from, learned->to);
+  auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}).rows();
+  if (only) states = states.narrow(1, only->from, only->count()).contiguous();
+  const auto logits = loras->add_head(linear(states, frozen_.head(sizes_.vocab)), states);
+  return softcap_losses(logits.flatten(0, 1), targets_bs.flatten(), config_.logit_softcap,
+                        config_.vocab_size)
+      .view(targets_bs.sizes());
 }
 
 at::Tensor Gpt::softcapped(const at::Tensor& logits) const {

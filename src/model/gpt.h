@@ -87,13 +87,14 @@ class Gpt {
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                           const std::optional<Positions>& only = {},
                           const std::optional<Documents>& documents = {}) const;
-  // Cross-entropy of every target, inputs and targets [B, T] int64 → [B, T] fp32, row b with its
-  // own of the adapters, which were made for this stage; attention looks back over the whole row.
+  // Cross-entropy of every target, inputs [B, T], targets [B, S] int64 → [B, S] fp32, row b with
+  // its own of the adapters, which were made for this stage; attention looks back over the whole
+  // row. S is T, or with `only` the number of these positions: the head then serves no others.
   // Autograd reaches the adapters alone, whatever the parameters require: backward() writes
-  // adapters.parameters().grad(). `learned`: the positions whose losses have a gradient; none: all.
-  at::Tensor adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
+  // adapters.parameters().grad().
+  at::Tensor adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                             const LoraAdapters& adapters,
-                            const std::optional<Positions>& learned = {}) const;
+                            const std::optional<Positions>& only = {}) const;
   // Softcapped logits, without a gradient, of the positions `only`: inputs [B, T] int64 →
   // [B, S, V] fp32. RoPE is that of rows of `context` ≥ T tokens.
   at::Tensor logits(const at::Tensor& inputs_bt, const Positions& only, std::int64_t context) const;

@@ -57,8 +57,11 @@ LoraPass::LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& 
 }
 
 at::Tensor LoraPass::multiply_a(const Group& group, const NormedInput& x_btd) const {
-  const auto x = x_btd.tensor().narrow(-1, 0, config_.model_dim);
-  const auto product = batched_linear(x, group.a, scale_);
+  const auto& x = x_btd.tensor();
+  const auto width = config_.model_dim;
+  // A slice of the whole width would be a copy in the backward pass.
+  const auto product =
+      batched_linear(x.size(-1) == width ? x : x.narrow(-1, 0, width), group.a, scale_);
   const auto& row_scale = x_btd.row_scale();
   return row_scale.defined() ? NormedInput::scaled_by_row(product, row_scale).rows() : product;
 }
@@ -104,11 +107,13 @@ at::Tensor LoraPass::add_qkv(const Visit& visit, const at::Tensor& y, const Inne
   return sum;
 }
 
+bool LoraPass::adapts_out(const Visit& visit) const {
+  return of(visit).attention.kinds.back() == LoraKind::out;
+}
+
 at::Tensor LoraPass::add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const {
-  const auto& group = of(visit).attention;
-  return group.kinds.back() == LoraKind::out
-             ? add_batched_linear(y, 0, inner.back(), group.b.back())
-             : y;
+  return adapts_out(visit) ? add_batched_linear(y, 0, inner.back(), of(visit).attention.b.back())
+                           : y;
 }
 
 at::Tensor LoraPass::add_mlp(const Visit& visit, const at::Tensor& y,

@@ -29,7 +29,8 @@ class LoraPass {
   // Each adds to a product, as add_batched_linear() does over it, and returns it. To the projection
   // [B, T, (heads + 2·KV)·hd]:
   at::Tensor add_qkv(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
-  // to what the output projection adds to [B, T, D]:
+  // to what the output projection adds to [B, T, D], where it has an adapter:
+  bool adapts_out(const Visit& visit) const;
   at::Tensor add_out(const Visit& visit, const at::Tensor& y, const Inner& inner) const;
   // to the MLP's output of x, both [B, T, D]:
   at::Tensor add_mlp(const Visit& visit, const at::Tensor& y, const NormedInput& x_btd) const;

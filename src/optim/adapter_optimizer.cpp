@@ -1,5 +1,8 @@
 #include "optim/adapter_optimizer.h"
 
+#include <utility>
+#include <vector>
+
 namespace tg {
 
 AdapterOptimizer::AdapterOptimizer(at::Tensor parameters, const AdapterOptimizerOptions& options)

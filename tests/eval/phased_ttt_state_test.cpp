@@ -128,5 +128,33 @@ TEST(PhasedTtt, RefusesAStateOfAnotherRunAndOneThatNotAllRanksHave) {
   });
 }
 
+// Rank 1's file is of a stop after the first phase, rank 0's of one before it.
+TEST(PhasedTtt, RefusesStatesOfDifferentStops) {
+  const auto tokens = documents_of(kLengths);
+  const test::TempDir folder;
+  const auto path = [&](const char* stop, const Communicator& communicator) {
+    return folder / fmt::format("{}.{}", stop, communicator.rank());
+  };
+  for (const auto& [stop, times] : {std::pair{"early", 0}, {"late", 2}})
+    test::as_ranks(2, [&](Communicator& communicator) {
+      test::TwoLayers model;
+      test::error_of(ExitCode::stopped, [&] {
+        run_ttt(tokens, stopping(options_of(), path(stop, communicator), times), communicator,
+                model);
+      });
+    });
+  std::filesystem::rename(folder / "late.1", folder / "early.1");
+  test::as_ranks(2, [&](Communicator& communicator) {
+    const auto of_rank = path("early", communicator);
+    test::TwoLayers model;
+    const auto text = test::error_of(ExitCode::config, [&] {
+      run_ttt(tokens, stopping(options_of(), of_rank, 99), communicator, model);
+    });
+    EXPECT_EQ(text.find(of_rank + ": the ranks' states"), 0U) << text;
+    EXPECT_NE(text.find("expected that of rank 1 to have 0 phases done"), std::string::npos)
+        << text;
+  });
+}
+
 }  // namespace
 }  // namespace tg

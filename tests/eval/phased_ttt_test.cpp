@@ -295,5 +295,19 @@ TEST(PhasedTtt, LogsTheReferencesLinesAndCountsTheBytesOfItsTargets) {
   EXPECT_TRUE(std::regex_match(lines, std::regex(expected))) << lines;
 }
 
+TEST(PhasedTtt, WarnsThatASplitWithoutBosIsOneDocument) {
+  auto tokens = documents_of({9});
+  const auto warnings = [&] {
+    testing::internal::CaptureStderr();
+    run_ttt(tokens, options_of());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(warnings().find("WARN"), std::string::npos);
+  tokens[0] = 2;
+  const auto text = warnings();
+  EXPECT_NE(text.find(fmt::format("no token of the split is BOS_ID={}, ", kBos)), std::string::npos)
+      << text;
+}
+
 }  // namespace
 }  // namespace tg

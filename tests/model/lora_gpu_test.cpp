@@ -56,8 +56,8 @@ class AdaptedGpu : public test::OnGpu<testing::TestWithParam<const char*>> {
       view.copy_((test::normal(view.sizes(), ++seed) * 0.1).to(at::kBFloat16));
     const auto tokens = test::integers({3, 38}, config.vocab_size, 2).to(test::kGpu);
     const auto losses =
-        model.adapted_losses(tokens.slice(1, 0, -1).contiguous(), tokens.slice(1, 1).contiguous(),
-                             adapters, Positions{9, 30});
+        model.adapted_losses(tokens.slice(1, 0, -1).contiguous(),
+                             tokens.slice(1, 10, 31).contiguous(), adapters, Positions{9, 30});
     losses.sum().backward();
     set_fused(true);
     Found found{{"losses", losses.detach()}};
