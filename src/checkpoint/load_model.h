@@ -24,8 +24,9 @@ void load_into(const ParameterTable& table, const NamedTensors& from, const std:
 
 // Sets the table to the model of INIT_FROM, of any kind, which is the same on every rank
 // (choose_model). A newest checkpoint is read by rank 0 for all ranks, since its run may remove it
-// before another one has, and so is an artifact of GPTQ. Collective. Errors: those of find_model() and of reading it; `misfit`,
-// naming the tensors that do not fit; internal (a weight that is not finite).
+// before another one has, and so is an artifact of GPTQ. Collective. Errors: those of find_model()
+// and of reading it; `misfit`, naming the tensors that do not fit; internal (a weight that is not
+// finite).
 void load_model(const ParameterTable& table, const Settings& settings, Communicator& communicator,
                 ExitCode misfit);
 

@@ -9,8 +9,8 @@ struct Settings;
 namespace mode {
 
 // The data.
-bool reads_documents(const Settings& settings);  // whose beginnings matter, and so BOS_ID
-bool reads_no_bos_id(const Settings& settings);  // neither so nor in phased test-time training
+bool reads_documents(const Settings& settings);     // whose beginnings matter, and so BOS_ID
+bool reads_no_bos_id(const Settings& settings);     // neither so nor in phased test-time training
 bool segments_attention(const Settings& settings);  // DOCUMENT_ATTENTION
 bool segments_no_attention(const Settings& settings);
 bool caseops_without_tokenizer(const Settings& settings);

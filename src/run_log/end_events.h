@@ -134,9 +134,9 @@ struct ArtifactWritten {
   static constexpr EventName kEvent{"artifact", "end, with ARTIFACT"};
 
   std::string path;
-  Artifact format = Artifact::int6;              // not none
+  Artifact format = Artifact::int6;            // not none
   Compressor compressor = Compressor::brotli;  // with gptq
-  std::uint64_t bytes = 0;                       // of the file
+  std::uint64_t bytes = 0;                     // of the file
   std::int64_t code_bytes = 0;
   std::uint64_t torch_bytes = 0;    // of the torch.save archive before compression
   std::uint64_t payload_bytes = 0;  // of all tensors in it
