@@ -141,8 +141,7 @@ void take_options(Settings& settings, const Origins& origins, const EvalOptions&
           "--adapt and TTT_ENABLED=1, and each would train what the other scores: expected one of "
           "them; give --ttt-enabled 0");
   settings.phased_ttt.phased_ttt_enabled = true;
-  if (origins.at("phased_ttt_prefix_docs") == "default")
-    settings.phased_ttt.phased_ttt_prefix_docs = 0;
+  if (!is_given(origins, "phased_ttt_prefix_docs")) settings.phased_ttt.phased_ttt_prefix_docs = 0;
 }
 
 std::string state_path(const ModelPath& model, int rank) {

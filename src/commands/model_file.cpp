@@ -36,6 +36,9 @@ constexpr const char* kModelHelp =
     "config.json of the run or folder, unless given here.\n"
     "\n";
 
+// The origin of a setting of the model's run.
+constexpr const char* kOfRun = "run";
+
 // ENABLE_LOOPING_AT of a run that has not come to it, or of its checkpoint before that.
 constexpr double kNever = 1;
 
@@ -136,11 +139,19 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
       inputs.run_config, init_from);
   inputs.run_settings = *of_run;
   parsed = parse_settings(argc, argv, inputs);
+  for (auto& [member, origin] : parsed.origins) {
+    if (origin == inputs.run_config) origin = kOfRun;
+  }
   // The script's artifact recurs in any case.
   const bool recurs = parsed.settings.runtime.record_quirks && model.artifact == Artifact::gptq;
   if (!recurs && ended_without_recurrence(parsed.settings, model))
     parsed.settings.model.recurrence.enable_looping_at = kNever;
   return parsed;
+}
+
+bool is_given(const Origins& origins, const std::string& member) {
+  const auto& origin = origins.at(member);
+  return origin != "default" && origin != kOfRun;
 }
 
 void require_flag(bool given, std::string_view command, std::string_view flag) {

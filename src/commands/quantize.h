@@ -18,8 +18,8 @@ struct QuantizeOptions {
     line("calibrate", s.calibrate, anything, role::option.path(),
          "quantise by GPTQ, with Hessians from this data: any DATA_PATH");
     line("bits", s.bits, within(2, 8), role::option,
-         "with --calibrate: bits of a weight, MATRIX_BITS and EMBED_BITS at once; auto: as they "
-         "say");
+         "with --calibrate: MATRIX_BITS and EMBED_BITS at once, weights clipped where so many bits "
+         "do best; auto: as the settings say");
   }
 };
 

@@ -77,16 +77,24 @@ class GptqTest(ModelTest):
         self.assertTrue(0 < errors["tok_emb.weight"] < errors["blocks.0.mlp.fc.weight"] < 20, errors)
         self.refuses(USAGE, "--artifact", "inspect", "--artifact", out / "final_model.int6.ptz", out)
 
-    def test_fewer_bits_cost_more(self):
-        out, _ = self.trained("brotli")
+    def test_fewer_bits_make_a_smaller_file_and_cost_more(self):
+        out, lines = self.trained("brotli")
+        raw = float(re.search(r"post-ema val_loss:([\d.]+)", "\n".join(lines))[1])
         (self.folder / "config.json").write_bytes((out / "config.json").read_bytes())
-        sizes = []
+        sizes, costs = [], []
         for bits in (2, 4, 8):
-            made = self.folder / f"{bits}.ptz"
+            made = self.folder / f"bits{bits}.ptz"
             printed = self.prints("quantize", "--init-from", out, "--out", made, "--calibrate", self.shards, "--bits", bits)
             self.assertIn(f"gptq (int{bits})", printed)
             sizes.append(made.stat().st_size)
+            costs.append(abs(float(self.quantized_score(made).split()[0].split(":")[1]) - raw))
         self.assertEqual(sizes, sorted(sizes))
+        self.assertEqual(costs, sorted(costs, reverse=True))
+        # Clipped for the bits, not at the defaults for six.
+        wide = self.folder / "wide.ptz"
+        self.prints("quantize", "--init-from", out, "--out", wide, "--calibrate", self.shards, "--bits", 4,
+                    "--mlp-clip-sigmas", 10, "--embed-clip-sigmas", 20)
+        self.assertLess(wide.stat().st_size, sizes[1])
 
     def test_every_recipe_is_quantised(self):
         record = dict(SMALL, MODEL_DIM=144, MLP_MULT=4, ITERATIONS=4, VAL_LOSS_EVERY=0)
