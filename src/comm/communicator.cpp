@@ -88,8 +88,8 @@ std::int64_t Communicator::claim(int counter, std::int64_t count) {
         [&] { return store_->add(fmt::format("claimed/{}", counter), count) - count; });
   }
   own_claims_.resize(static_cast<std::size_t>(counters_made_));
-  return std::exchange(own_claims_[static_cast<std::size_t>(counter)],
-                       own_claims_[static_cast<std::size_t>(counter)] + count);
+  auto& next = own_claims_[static_cast<std::size_t>(counter)];
+  return std::exchange(next, next + count);
 }
 
 void Communicator::progress() {

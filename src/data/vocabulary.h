@@ -24,8 +24,8 @@ Tokenizer make_tokenizer(const DataConfig& data, int vocab_size = 0);
 // Errors: those of Tokenizer.
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size);
 
-// Makes BOS_ID=auto that number where something reads it (mode::reads_no_bos_id), as config.json
-// and checkpoints have it. Errors: those of Tokenizer.
+// Makes BOS_ID=auto that number unless nothing reads it (mode::reads_no_bos_id), as config.json and
+// checkpoints have it. Errors: those of Tokenizer.
 void resolve_bos_id(Settings& settings);
 
 }  // namespace tg

@@ -19,13 +19,7 @@ AdapterSet::AdapterSet(const Gpt& model, const PhasedTttConfig& config, std::int
                                           .weight_decay = config.ttt_weight_decay}) {}
 
 void AdapterSet::restart(at::Generator& generator) {
-  if (!warm_start_) adapters_.draw_a(generator);
-  adapters_.zero_b();
-  optimizer_.reset();
-}
-
-void AdapterSet::redraw(at::Generator& generator) {
-  adapters_.draw_a(generator);
+  if (!warm_start_) redraw(generator);
   adapters_.zero_b();
   optimizer_.reset();
 }

@@ -17,8 +17,8 @@ class AdapterSet {
   // For a batch's documents: B is zero, the optimizer as new, and A as the batch before left it or,
   // with TTT_WARM_START_A=0, drawn anew.
   void restart(at::Generator& generator);
-  // All as new, with another A.
-  void redraw(at::Generator& generator);
+  // Another A, for batches to come: restart() makes the rest as new.
+  void redraw(at::Generator& generator) { adapters_.draw_a(generator); }
   // One update, by the gradient of the adapters' parameters.
   void step() { optimizer_.step(); }
 
