@@ -56,7 +56,7 @@ void take_options(Settings& settings, const Origins& origins, const QuantizeOpti
   REQUIRE(calibrates || options.bits.automatic, ExitCode::usage,
           "--bits needs --calibrate DATA: int6 and int8_zlib have their own");
   if (!calibrates) return;
-  REQUIRE(artifact == Artifact::gptq || origins.at("artifact") == "default", ExitCode::usage,
+  REQUIRE(artifact == Artifact::gptq || !is_given(origins, "artifact"), ExitCode::usage,
           "--calibrate and ARTIFACT={}: expected gptq", choice_name(artifact));
   artifact = Artifact::gptq;
   settings.data.data_path = options.calibrate;
