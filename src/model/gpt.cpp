@@ -99,8 +99,9 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
 at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                                const LoraAdapters& adapters,
                                const std::optional<Positions>& only) const {
-  const auto loras = std::make_shared<const LoraPass>(adapters, pass(), plan_, frozen_table_,
-                                                      config_, sizes_, numerics_.compute);
+  const auto loras =
+      std::make_shared<const LoraPass>(adapters, inputs_bt.size(0), pass(), plan_, frozen_table_,
+                                       config_, sizes_, numerics_.compute);
   auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}).rows();
   if (only) states = states.narrow(1, only->from, only->count()).contiguous();
   const auto logits = loras->add_head(linear(states, frozen_.head(sizes_.vocab)), states);

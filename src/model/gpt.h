@@ -87,11 +87,11 @@ class Gpt {
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                           const std::optional<Positions>& only = {},
                           const std::optional<Documents>& documents = {}) const;
-  // Cross-entropy of every target, inputs [B, T], targets [B, S] int64 → [B, S] fp32, row b with
-  // its own of the adapters, which were made for this stage; attention looks back over the whole
-  // row. S is T, or with `only` the number of these positions: the head then serves no others.
-  // Autograd reaches the adapters alone, whatever the parameters require: backward() writes
-  // adapters.parameters().grad().
+  // Cross-entropy of every target, inputs [B, T], targets [B, S] int64 → [B, S] fp32, each row with
+  // its own of the adapters, the last B of them, which were made for this stage; attention looks
+  // back over the whole row. S is T, or with `only` the number of these positions: the head then
+  // serves no others. Autograd reaches the adapters alone, whatever the parameters require:
+  // backward() writes these rows of adapters.parameters().grad().
   at::Tensor adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                             const LoraAdapters& adapters,
                             const std::optional<Positions>& only = {}) const;

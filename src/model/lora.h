@@ -59,8 +59,8 @@ class LoraAdapters {
   void zero_b();
 
   // All of them, one flat leaf [n], fp32 (fp64 with such a model), first every A, then every B. Its
-  // gradient, which is there from the start, is not added to: backward() of adapted_losses() writes
-  // the whole of it.
+  // gradient, which is there and zero from the start, is not added to: backward() of
+  // adapted_losses() writes the whole of its rows.
   const at::Tensor& parameters() const { return parameters_; }
   at::Tensor all_a() const;
   at::Tensor all_b() const;

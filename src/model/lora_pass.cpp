@@ -23,18 +23,21 @@ at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
 
 }  // namespace
 
-LoraPass::LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& plan,
-                   const ParameterTable& table, const ModelConfig& config,
+LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage,
+                   const Plan& plan, const ParameterTable& table, const ModelConfig& config,
                    const ComputeSizes& sizes, at::ScalarType compute)
     : config_(config), sizes_(sizes), scale_(adapters.scale()), rank_(adapters.rank()) {
   const at::NoGradGuard no_grad;
-  assert(adapters.visits().size() == stage.visits.size());
+  assert(adapters.visits().size() == stage.visits.size() && rows <= adapters.rows());
   const auto& leaf = adapters.parameters();
   const auto values = leaf.detach().to(compute);
+  const auto rows_of = [&](const FlatPart& part, const at::Tensor& flat) {
+    return part.of(flat).slice(0, adapters.rows() - rows);
+  };
   const auto weight = [&](const FlatPart& part, const at::Tensor& row_scale) {
-    BatchedWeight of{part.of(values), part.of(leaf.grad()), leaf, row_scale};
+    BatchedWeight of{rows_of(part, values), rows_of(part, leaf.grad()), leaf, row_scale};
     if (row_scale.defined())
-      of.value = (part.of(leaf.detach()) * row_scale.unsqueeze(-1)).to(compute);
+      of.value = (rows_of(part, leaf.detach()) * row_scale.unsqueeze(-1)).to(compute);
     return of;
   };
   const auto group = [&](const LoraGroup& from, const auto& scale) {

@@ -18,8 +18,9 @@ namespace tg {
 // dtype; x and y have the widths of ComputeSizes, the adapters the model's own.
 class LoraPass {
  public:
-  // Of `stage`'s visits. Everything must outlive it but `adapters`.
-  LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& plan,
+  // Of `stage`'s visits and of the last `rows` rows of the adapters, those of a batch of so many.
+  // Everything must outlive it but `adapters`.
+  LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage, const Plan& plan,
            const ParameterTable& table, const ModelConfig& config, const ComputeSizes& sizes,
            at::ScalarType compute);
 

@@ -147,6 +147,28 @@ TEST_P(AdaptedLosses, OfARowDependOnItsOwnAdaptersAlone) {
   }
 }
 
+TEST_P(AdaptedLosses, OfFewerRowsAreThoseOfTheLastAdapters) {
+  draw_b();
+  const auto gradient = adapters_.parameters().grad();
+  const auto all = losses();
+  all.narrow(0, 1, 2).sum().backward();
+  const auto expected = gradient.clone();
+  gradient.fill_(7);
+  const auto last = model_.adapted_losses(inputs_.narrow(0, 1, 2).contiguous(),
+                                          targets_.narrow(0, 1, 2).contiguous(), adapters_);
+  last.sum().backward();
+  EXPECT_TRUE(test::is_close(last, all.narrow(0, 1, 2), 1e-12, 1e-13));
+  for (const auto& [name, view] : adapters_.all_named()) {
+    const auto of = [&](const at::Tensor& flat) {
+      return flat.as_strided(view.sizes(), view.strides(), view.storage_offset());
+    };
+    EXPECT_TRUE(of(gradient)[0].eq(7).all().item<bool>()) << name;
+    EXPECT_TRUE(
+        test::is_close(of(gradient).narrow(0, 1, 2), of(expected).narrow(0, 1, 2), 1e-9, 1e-12))
+        << name;
+  }
+}
+
 // Q, K, V and an untied head: an adapter is then a sum to the weights.
 TEST_P(AdaptedLosses, AreThoseOfWeightsThatTheProductIsAddedTo) {
   auto config = config_;
