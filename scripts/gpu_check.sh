@@ -13,7 +13,7 @@
 #                    the second half has recurrence
 #   last_record_dtypes  the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
 #   parity           the reference cases of PARITY_DIR (compare.py and its cases), fp32, and those of the last
-#                    record's training in LASTRECORD_DIR
+#                    record in LASTRECORD_DIR
 #   peer             the PyTorch eager peer of record, bf16, 5 steps
 #   input            record with each overlap switch on and off, slow storage, and the cost of timing
 #                    (build/input_bench, which is built with the tests)
@@ -127,9 +127,10 @@ run_parity() {
     row parity "$status, $(grep "^$name:" "$work/output")"
   done
   [[ -f ${LASTRECORD_DIR-}/compare.py ]] || return 0
-  for name in lastrec_train lastrec_gates_a; do
-    limited 120 env DEVICE=cuda "$python" "$LASTRECORD_DIR/compare.py" build/train_gpt "$name" --training
-    row parity "$status, $(grep "^$name:" "$work/output")"
+  for name in "lastrec_train --training" "lastrec_gates_a --training" lastrec_quantised lastrec_ttt; do
+    # shellcheck disable=SC2086
+    limited 120 env DEVICE=cuda "$python" "$LASTRECORD_DIR/compare.py" build/train_gpt $name
+    row parity "$status, $(grep "^${name%% *}:" "$work/output")"
   done
 }
 
