@@ -6,6 +6,8 @@
 # rank on every GPU at the same time, which measures the slowest of them by itself; then two runs with
 # DETERMINISTIC=1 to compare bit by bit, and a trace of one step of each on all GPUs. Tables, metrics and the
 # traces' pictures go to $OUT (logs/bench_ranks by default). Needs an existing build/ and otherwise idle GPUs.
+# Settings of the environment hold for every run: DATA_PATH=synthetic:documents ENABLE_LOOPING_AT=0 --presets
+# record_1061 measures the last record in its recurrence.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 # shellcheck source=scripts/common.sh
@@ -32,13 +34,14 @@ if [[ -z $ranks ]]; then
 fi
 make_folders
 mkdir "$work/runs"
+export DATA_PATH=${DATA_PATH:-synthetic:zipf}
 
 # train NAME RANKS PRESET FLAG ...: its log and metrics are $work/runs/NAME.{log,jsonl}.
 train() {
   local name=$1 count=$2 preset=$3
   shift 3
   timeout -k 10 240 "${mpi[@]}" -np "$count" build/train_gpt --config "configs/$preset.env" \
-    --compute-dtype bf16 --data-path synthetic:zipf --tokenizer-path= --output-dir "$work/$name" \
+    --compute-dtype bf16 --tokenizer-path= --output-dir "$work/$name" \
     --run-id "$name" "${train_only[@]}" --val-batch-size 524288 --val-tokens 524288 \
     --training-timing-breakdown events --iterations "$steps" "$@" \
     >"$work/runs/$name.log" 2>&1 </dev/null || {
@@ -71,9 +74,10 @@ for ((round = 1; round <= rounds; ++round)); do
   done
 done
 most=${ranks##* }
-say "the same bits twice, record on $most"
+first=${presets%% *}
+say "the same bits twice, $first on $most"
 steps=8
-for again in 1 2; do train "deterministic-$again" "$most" record --deterministic 1; done
+for again in 1 2; do train "deterministic-$again" "$most" "$first" --deterministic 1; done
 losses() { grep -o '"train_loss":[^,}]*' "$work/runs/$1.jsonl"; }
 if [[ -s $work/runs/deterministic-1.jsonl ]] &&
   diff <(losses deterministic-1) <(losses deterministic-2) >/dev/null; then
