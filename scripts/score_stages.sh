@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# usage: scripts/score_stages.sh [--seconds N] [--stop-after N] [-- TRAIN_GPT_FLAG ...]
+#
+# What each stage of the last record is worth: configs/record_1061.env trains for N seconds (240) on DATA_PATH, its
+# text in case operations and documents, with TOKENIZER_PATH; then its artifact is scored, and adapted in phased
+# test-time training, as separate commands. The latter is told to stop after N seconds (20) and started again.
+# Prints the bits per byte of the weights as trained, averaged, quantised and adapted, with the seconds that each
+# stage took; logs and the table go to $OUT (logs/score_stages). COMPRESSOR: pergroup where lrzip is installed,
+# else brotli.
+#
+# Without a GPU a tiny model trains instead, 12 steps: it shows that the script works.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+# shellcheck source=scripts/common.sh
+source scripts/common.sh
+# shellcheck source=scripts/gpu_common.sh
+source scripts/gpu_common.sh
+
+seconds=240 stop_after=20 flags=()
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    -h | --help) usage 0 ;;
+    --)
+      shift
+      flags=("$@")
+      break
+      ;;
+    --seconds | --stop-after) [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 wants a whole number" ;;&
+    --seconds) seconds=$2 ;;
+    --stop-after) stop_after=$2 ;;
+    *) bad_argument "$1" ;;
+  esac
+  shift 2
+done
+export MAX_WALLCLOCK_SECONDS=$seconds VAL_LOSS_EVERY=0 PHASED_TTT_ENABLED=0
+if ! command -v lrzip >/dev/null; then export COMPRESSOR=brotli; fi
+if have_gpu; then
+  need_gpu_and_build
+  export DEVICE=cuda COMPUTE_DTYPE=bf16
+else
+  [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
+  say "no GPU: a tiny model on the CPU, whose numbers mean nothing"
+  export DEVICE=cpu MODEL_DIM=32 NUM_HEADS=4 NUM_KV_HEADS=2 VOCAB_SIZE=512 ROPE_DIMS=4 MLP_MULT=2 TRAIN_SEQ_LEN=64 \
+    EVAL_SEQ_LEN=64 TRAIN_BATCH_TOKENS=1024 VAL_BATCH_SIZE=1024 VAL_TOKENS=1024 ITERATIONS=12 COMPRESSOR=lzma \
+    GPTQ_CALIBRATION_BATCHES=2 TTT_EVAL_SEQ_LEN=64 TTT_CHUNK_SIZE=32 TTT_BATCH_SIZE=2 TTT_LORA_RANK=4 \
+    PHASED_TTT_PREFIX_DOCS=4 GLOBAL_TTT_CHUNK_TOKENS=256 GLOBAL_TTT_BATCH_SEQS=2
+fi
+make_folders
+rm -f "$out"/*.log
+
+# command NAME LIMIT FLAG ...: its output goes to $out/NAME.log.
+command() {
+  local name=$1 limit=$2 code began=$SECONDS
+  shift 2
+  # A signal ends test-time training after its batch, which may be long.
+  timeout -k 150 "$limit" "$build/train_gpt" "$@" "${flags[@]}" >>"$out/$name.log" 2>&1 </dev/null
+  code=$?
+  echo "command_seconds:$((SECONDS - began))" >>"$out/$name.log"
+  printf '%4d s  %s (exit code %d)\n' "$SECONDS" "$name" "$code"
+  return "$code"
+}
+failed() {
+  tail -n 5 "$out/$1.log"
+  die "$1 failed"
+}
+
+command train $((seconds + 300)) --config configs/record_1061.env --output-dir "$work/run" --run-id stages || failed train
+artifact=$work/run/final_model.int6.ptz
+command quantised 300 eval --init-from "$artifact" || failed quantised
+PHASED_TTT_ENABLED=1 command adapted "$stop_after" eval --init-from "$artifact"
+PHASED_TTT_ENABLED=1 command adapted 900 eval --init-from "$artifact" || failed adapted
+"$python" tests/bench/stages_report.py "$out" | tee "$out/table.txt"
+exit "${PIPESTATUS[0]}"
