@@ -50,7 +50,7 @@ at::Tensor as_tensor(StateScalar value) {
 HostSnapshot::HostSnapshot(at::Device device, int rank, int world_size)
     : device_(device), rank_(rank), world_size_(world_size), copied_(device.type()) {
   if (device.is_cuda()) {
-    stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+    stream_ = stream_from_pool(device);
   }
 }
 
@@ -70,9 +70,7 @@ void HostSnapshot::copy_tensors(SavedState& state) {
     share_.emplace_back(name, buffer_for(name, value)).second.copy_(value, /*non_blocking=*/true);
   });
   if (stream_) {
-    c10::Event written(device_.type());
-    written.record(compute_stream(device_));
-    written.block(*stream_);
+    order_streams(compute_stream(device_), *stream_);
     const c10::StreamGuard on_stream(*stream_);
     state.visit(visitor);
     copied_.record(*stream_);

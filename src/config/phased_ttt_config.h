@@ -25,6 +25,7 @@ struct PhasedTttConfig {
   std::int64_t ttt_chunk_size = 48;
   std::int64_t ttt_eval_seq_len = 2048;
   std::int64_t ttt_batch_size = 64;
+  std::int64_t ttt_concurrent_batches = 1;
   std::int64_t ttt_grad_steps = 1;
   bool ttt_k_lora = true;
   bool ttt_mlp_lora = true;
@@ -68,6 +69,9 @@ struct PhasedTttConfig {
          "longest row, the chunk and what precedes it");
     line("ttt_batch_size", s.ttt_batch_size, within(1, most_parts), role::free,
          "documents of a batch, one a row");
+    line("ttt_concurrent_batches", s.ttt_concurrent_batches, within(1, 16), role::free,
+         "batches that a rank scores at once, on a GPU on a stream each; as with more ranks, which "
+         "A a batch begins with, and its score, depends on it");
     line("ttt_grad_steps", s.ttt_grad_steps, within(1, most_parts), role::free,
          "updates of the adapters after each chunk");
     line("ttt_k_lora", s.ttt_k_lora, anything, role::free, "adapters of the keys' projection");

@@ -27,7 +27,7 @@ Feeder::Feeder(std::unique_ptr<BatchSource> source, at::Device device, bool copy
   if (!device.is_cuda()) return;
   for (auto& transfer : transfers_) require_staging(transfer, ids_.numel());
   if (copy_stream) {
-    copy_stream_ = c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+    copy_stream_ = stream_from_pool(device);
   }
 }
 

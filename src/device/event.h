@@ -12,6 +12,18 @@ inline c10::Stream compute_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
 }
 
+// One of the device's streams, beside the current one.
+inline c10::Stream stream_from_pool(c10::Device device) {
+  return c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device);
+}
+// What is queued on `later` from now on waits for what is queued on `earlier`; the host does not.
+// Both are a GPU's.
+inline void order_streams(const c10::Stream& earlier, const c10::Stream& later) {
+  c10::Event done(earlier.device_type());
+  done.record(earlier);
+  done.block(later);
+}
+
 // A timing event. On a GPU it completes when the work queued on the stream before it is done; on a
 // CPU it is the host's clock at construction.
 class Event {

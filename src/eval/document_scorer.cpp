@@ -18,14 +18,12 @@ struct DocumentScorer::Rows {
 };
 
 DocumentScorer::DocumentScorer(const Gpt& model, const SplitTokens& tokens,
-                               const PhasedTttConfig& config, at::Device device,
-                               Communicator& communicator)
+                               const PhasedTttConfig& config, at::Device device)
     : model_(model),
       tokens_(tokens),
       config_(config),
       chunks_{.chunk_size = config.ttt_chunk_size, .longest_row = config.ttt_eval_seq_len},
       device_(device),
-      communicator_(communicator),
       // Indexing has no kernel for uint16.
       all_tokens_(tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).view(at::kShort)) {}
 
@@ -65,19 +63,19 @@ DocumentScorer::Rows DocumentScorer::rows_of(const DocumentBatch& batch, std::in
   return rows;
 }
 
-void DocumentScorer::score(const DocumentBatch& batch, AdapterSet& set, ScoreSums& sums) {
+void DocumentScorer::score_chunk(const DocumentBatch& batch, std::int64_t chunk, AdapterSet& set,
+                                 ScoreSums& sums) {
   assert(set.adapters().rows() == std::ssize(batch.documents));
-  const auto chunks = chunks_of_document(batch.longest() - 1, chunks_);
-  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-    const auto rows = rows_of(batch, chunk);
-    const at::AutoGradMode with_gradients(rows.any_learns);
-    auto losses = token_losses(rows, set);
-    const auto scored = losses.detach().masked_fill(rows.scored.logical_not(), 0);
-    sums.add_sum(scored.sum(at::kDouble), rows.scored_tokens);
-    if (saved_.defined()) save(losses.detach(), rows);
-    if (rows.any_learns) learn(std::move(losses), rows, set);
-    communicator_.progress();
-  }
+  const auto rows = rows_of(batch, chunk);
+  const at::AutoGradMode with_gradients(rows.any_learns);
+  auto losses = token_losses(rows, set);
+  const auto scored = losses.detach().masked_fill(rows.scored.logical_not(), 0);
+  sums.add_sum(scored.sum(at::kDouble), rows.scored_tokens);
+  if (saved_.defined()) save(losses.detach(), rows);
+  if (rows.any_learns) learn(std::move(losses), rows, set);
+}
+
+void DocumentScorer::add_bytes(const DocumentBatch& batch, ScoreSums& sums) const {
   if (!tokens_.has_bytes()) return;
   for (const auto& document : batch.documents)
     sums.add_bytes(

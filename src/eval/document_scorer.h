@@ -1,5 +1,4 @@
 #pragma once
-#include "comm/communicator.h"
 #include "config/phased_ttt_config.h"
 #include "eval/adapter_set.h"
 #include "eval/document_batches.h"
@@ -16,14 +15,17 @@ class DocumentScorer {
  public:
   // All references must outlive this.
   DocumentScorer(const Gpt& model, const SplitTokens& tokens, const PhasedTttConfig& config,
-                 at::Device device, Communicator& communicator);
+                 at::Device device);
 
   ChunkOptions chunks() const { return chunks_; }
   // From now on every scored token's nll is also written to its place in `nll` [predictions] fp32.
   void save_token_losses(at::Tensor nll) { saved_ = std::move(nll); }
-  // Adds the documents' scores to `sums`, with a set for as many rows as there are documents.
-  // Nothing waits for the device.
-  void score(const DocumentBatch& batch, AdapterSet& set, ScoreSums& sums);
+  // Adds the scores of the documents' chunk `chunk` to `sums`, and teaches it to the set, of as
+  // many rows as there are documents. Of a batch, chunks from 0 on. Nothing waits for the device.
+  void score_chunk(const DocumentBatch& batch, std::int64_t chunk, AdapterSet& set,
+                   ScoreSums& sums);
+  // Adds the bytes of all that is scored of the documents.
+  void add_bytes(const DocumentBatch& batch, ScoreSums& sums) const;
 
  private:
   struct Rows;
@@ -40,7 +42,6 @@ class DocumentScorer {
   const PhasedTttConfig& config_;
   const ChunkOptions chunks_;
   const at::Device device_;
-  Communicator& communicator_;
   at::Tensor all_tokens_;  // [predictions + 1] int16, of the bits of uint16
   at::Tensor saved_;
 };

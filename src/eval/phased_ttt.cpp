@@ -1,9 +1,8 @@
 #include "eval/phased_ttt.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -20,6 +19,10 @@ std::span<const std::uint16_t> span_of(const at::Tensor& tokens) {
 
 std::string four_digits(const std::optional<double>& value) {
   return value ? fmt::format("{:.4f}", *value) : "none";
+}
+
+std::string in_slot(std::size_t slot, const std::string& name) {
+  return fmt::format("slots.{}.{}", slot, name);
 }
 
 // The work until each batch is scored, in inputs of a row.
@@ -44,11 +47,8 @@ PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens&
       options_(options),
       device_(device),
       communicator_(communicator),
-      scorer_(model, tokens, options_.config, device, communicator),
-      tokens_(tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).cpu()),
-      generator_(
-          at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(options.seed))),
-      sums_(device) {
+      scorer_(model, tokens, options_.config, device),
+      tokens_(tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).cpu()) {
   const auto& config = options_.config;
   if (std::ranges::find(span_of(tokens_), options.bos_id) == span_of(tokens_).end())
     log_warn_once(
@@ -71,7 +71,10 @@ Score PhasedTtt::run() {
   began_ = Clock::now();
   log_plan();
   model_.set_fake_quant(false);
-  set_.emplace(model_, options_.config, options_.config.ttt_batch_size, generator_);
+  const auto concurrent = options_.config.ttt_concurrent_batches;
+  slots_.reserve(static_cast<std::size_t>(concurrent));
+  for (std::int64_t i = 0; i < concurrent; ++i)
+    slots_.emplace_back(model_, scorer_, options_.config, options_.seed, device_, concurrent > 1);
   resume();
   model_.cast_weights();
   const EtaLine eta("phased test-time training", inputs_scored_before());
@@ -81,10 +84,11 @@ Score PhasedTtt::run() {
     train_on(phase);
   }
   score_batches(std::ssize(batches_), eta);
-  set_.reset();
-  sums_.add_other_ranks(communicator_);
+  auto all = sums();
+  slots_.clear();
+  all.add_other_ranks(communicator_);
   const PeerWatch::Scope waiting(communicator_.watch());
-  const auto score = sums_.score();
+  const auto score = all.score();
   remove_state();
   return score;
 }
@@ -95,31 +99,48 @@ void PhasedTtt::score_batches(std::int64_t end, const EtaLine& eta) {
     if (!scored_before_[place]) unscored.push_back(place);
   const auto counter = communicator_.make_counter();
   bool stops = false;
-  for (;;) {
-    stops = told_to_stop();
+  const auto claim = [&]() -> const DocumentBatch* {
+    stops = stops || told_to_stop();
     // One that stops claims all that are left, so that no rank begins another.
     const auto claimed = communicator_.claim(counter, stops ? std::ssize(unscored) : 1);
-    if (stops || claimed >= std::ssize(unscored)) break;
-    const auto place = unscored[static_cast<std::size_t>(claimed)];
-    ScoreSums sums(device_);
-    score(batches_[place], sums);
-    sums_.add(sums);
-    scored_[static_cast<std::int64_t>(place)] = 1;
-    log_batch(batches_[place], sums.score(), sums_.score());
-    eta(inputs_until_[place], inputs_until_.back());
+    if (stops || claimed >= std::ssize(unscored)) return nullptr;
+    return &batches_[unscored[static_cast<std::size_t>(claimed)]];
+  };
+  std::vector<ScoringSlot*> open;  // that score or may find another batch
+  for (auto& slot : slots_) {
+    slot.follow_current_stream();
+    open.push_back(&slot);
+  }
+  while (!open.empty()) {
+    const auto next = std::ranges::min_element(open, {}, &ScoringSlot::inputs);
+    auto& slot = **next;
+    if (slot.is_scoring()) {
+      slot.score_next_chunk();
+      communicator_.progress();
+      if (!slot.is_scoring()) record(slot, eta);
+    } else if (const auto* const batch = claim()) {
+      slot.begin(*batch);
+    } else {
+      open.erase(next);
+    }
   }
   if (communicator_.first_rank_with(stops)) save_and_stop();
   std::fill_n(scored_before_.begin(), end, true);
 }
 
-void PhasedTtt::score(const DocumentBatch& batch, ScoreSums& sums) {
-  const auto rows = std::ssize(batch.documents);
-  if (rows < options_.config.ttt_batch_size) {
-    AdapterSet set(model_, options_.config, rows, generator_);
-    return scorer_.score(batch, set, sums);
-  }
-  set_->restart(generator_);
-  scorer_.score(batch, *set_, sums);
+void PhasedTtt::record(const ScoringSlot& slot, const EtaLine& eta) {
+  const auto place = &slot.batch() - batches_.data();
+  scored_[place] = 1;
+  // Only who logs a score waits for the device to read it. Other ranks' hosts run ahead as far as
+  // the driver queues their launches.
+  if (communicator_.rank() == 0) log_batch(slot);
+  eta(inputs_until_[static_cast<std::size_t>(place)], inputs_until_.back());
+}
+
+ScoreSums PhasedTtt::sums() const {
+  ScoreSums all(device_);
+  for (const auto& slot : slots_) all.add(slot.sums());
+  return all;
 }
 
 void PhasedTtt::train_on(const TttPhase& phase) {
@@ -133,7 +154,7 @@ void PhasedTtt::train_on(const TttPhase& phase) {
               .bos_id = options_.bos_id,
               .scale_loss = options_.scale_loss},
              device_, communicator_);
-  set_->redraw(generator_);
+  for (auto& slot : slots_) slot.restart();
   communicator_.barrier();
   ++phases_done_;
   log_info("ttpr: phase:{}/{} t:{:.1f}s", phases_done_, boundaries_.size(), seconds_since(began_));
@@ -160,10 +181,9 @@ Metadata PhasedTtt::origin() const {
 
 NamedTensors PhasedTtt::state() const {
   NamedTensors state{{"phases", at::full({}, static_cast<double>(phases_done_), at::kDouble)},
-                     {"generator", generator_.get_state().to(at::kDouble)},
-                     {"scored", scored_},
-                     {"sums", sums_.values()},
-                     {"adapters.A", set_->adapters().all_a()}};
+                     {"scored", scored_}};
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    for (const auto& [name, value] : slots_[i].state()) state.emplace_back(in_slot(i, name), value);
   for (const auto& [name, value] : table_.named_values())
     state.emplace_back("weights." + name, value);
   return state;
@@ -202,7 +222,10 @@ void PhasedTtt::resume() {
           "{}: the ranks' states of test-time training are of different stops (expected that of "
           "rank {} to have {} phases done, as rank 0's); remove them to begin anew",
           path, *other, of_first);
-  generator_.set_state(saved[1].second.to(at::kByte));
+  const std::map<std::string, at::Tensor> by_name(saved.begin(), saved.end());
+  for (std::size_t i = 0; i < slots_.size(); ++i)
+    slots_[i].resume(by_name.at(in_slot(i, "generator")), by_name.at(in_slot(i, "inputs")));
+  logged_.add(sums().on_host());
   scored_before_ = scored_by_all();
 }
 
@@ -230,10 +253,15 @@ void PhasedTtt::log_plan() const {
   log_info("ttt_phased: total_docs:{} prefix_docs:{} suffix_docs:{} num_phases:{} boundaries:{}",
            documents_, prefix_documents_, documents_ - prefix_documents_, boundaries_.size(),
            py_repr(boundaries_));
+  const auto concurrent = options_.config.ttt_concurrent_batches;
+  if (concurrent > 1) log_info("ttt_concurrent_batches:{}", concurrent);
 }
 
-void PhasedTtt::log_batch(const DocumentBatch& batch, const Score& own,
-                          const Score& running) const {
+void PhasedTtt::log_batch(const ScoringSlot& slot) {
+  const auto& batch = slot.batch();
+  const auto sums = slot.batch_sums_on_host();
+  logged_.add(sums);
+  const auto own = sums.score(), running = logged_.score();
   log_info("ttp: b{}/{} bl:{:.4f} bb:{} rl:{:.4f} rb:{} dl:{}-{} gd:{}", batch.index + 1,
            batches_.size(), own.loss, four_digits(own.bpb), running.loss, four_digits(running.bpb),
            batch.documents.front().length, batch.longest(),

@@ -9,6 +9,7 @@
 #include "eval/document_scorer.h"
 #include "eval/eta.h"
 #include "eval/phased_ttt_state.h"
+#include "eval/scoring_slot.h"
 
 namespace tg {
 
@@ -33,7 +34,12 @@ struct PhasedTttOptions {
 // so that which documents train the weights, and when, is the same on any number of ranks. Only
 // which of the earlier batches' A a batch begins with depends on who claimed what.
 //
-// Once a rank is told to stop, all of them end after their batch and save what they have. A run
+// With TTT_CONCURRENT_BATCHES > 1 a rank has as many batches in flight, each in a slot that is to
+// the others as ranks are. One host thread scores a chunk of the slot that has scored least, on its
+// stream, then one of the next, so that small kernels of one batch run beside another's. On one
+// rank who scores what depends on the documents alone.
+//
+// Once a rank is told to stop, all of them end after their batches and save what they have. A run
 // that finds these files goes on from there, on one rank with the bits of a run that was not
 // stopped, and removes them at its end.
 class PhasedTtt {
@@ -51,12 +57,16 @@ class PhasedTtt {
   // Those of the unscored batches before batches_[end] that this rank claims; waits until the other
   // ranks have scored theirs. Errors: stopped.
   void score_batches(std::int64_t end, const EtaLine& eta);
+  // Of the slot's batch, which is scored.
+  void record(const ScoringSlot& slot, const EtaLine& eta);
   // Those of the batches before the first that no earlier phase or run has scored, of a row.
   std::int64_t inputs_scored_before() const;
-  void score(const DocumentBatch& batch, ScoreSums& sums);
+  // Of all slots.
+  ScoreSums sums() const;
   void train_on(const TttPhase& phase);
   bool told_to_stop() const;
-  // What this rank goes on from: "phases" and "generator" are copies, to all others can be written.
+  // What this rank goes on from: "phases" is a copy, as are some of the slots', to all others can
+  // be written.
   NamedTensors state() const;
   // On every rank at once.
   [[noreturn]] void save_and_stop() const;
@@ -67,7 +77,8 @@ class PhasedTtt {
   // Of the weights as they are.
   Metadata origin() const;
   void log_plan() const;
-  void log_batch(const DocumentBatch& batch, const Score& own, const Score& running) const;
+  // Waits for the slot's work.
+  void log_batch(const ScoringSlot& slot);
 
   Gpt& model_;
   const ParameterTable& table_;
@@ -85,9 +96,8 @@ class PhasedTtt {
   at::Tensor scored_;  // [batches] fp64 in host memory: 1 where this rank has scored it
   Metadata origin_;    // when this run began, with a state_path
   std::vector<bool> scored_before_;  // of each batch: in an earlier phase, or before a stop
-  at::Generator generator_;
-  std::optional<AdapterSet> set_;  // of full batches
-  ScoreSums sums_;                 // of this rank
+  std::vector<ScoringSlot> slots_;   // while it runs
+  ScoreSums logged_{at::kCPU};       // rank 0's, of its batches that are scored
   Clock::time_point began_;
 };
 

@@ -18,6 +18,12 @@ void ScoreSums::add_sum(const at::Tensor& nll_sum, std::int64_t tokens) {
   sums_[1] += tokens;
 }
 
+ScoreSums ScoreSums::on_host() const {
+  ScoreSums copy(at::kCPU);
+  copy.sums_.copy_(sums_);
+  return copy;
+}
+
 double ScoreSums::tokens() const {
   return sums_.cpu().const_data_ptr<double>()[1];
 }

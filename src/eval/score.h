@@ -30,6 +30,8 @@ class ScoreSums {
   const at::Tensor& values() const { return sums_; }
   void add_other_ranks(Communicator& communicator) { communicator.sum(sums_).wait(); }
 
+  // A copy in host memory; waits for the current stream.
+  ScoreSums on_host() const;
   double tokens() const;
   // Waits for the device. Without bytes there is no bpb.
   Score score() const;

@@ -32,13 +32,14 @@ const RopeTable& Trunk::rope_table(std::int64_t seq_len, std::int64_t context,
                             .bf16_frequencies = numerics_.record_quirks,
                             .context = context,
                             .trained = numerics_.rope.trained};
-  auto table = make_rope_table(seq_len, options, numerics_.compute, device);
+  auto [cos, sin] = make_rope_table(seq_len, options, numerics_.compute, at::kCPU);
   // The other channels of a padded half are rotated by 0: cos 1, sin 0.
-  if (const auto added = sizes_.half_rope_dims - table.cos.size(1); added > 0) {
-    table = {at::constant_pad_nd(table.cos, {0, added}, 1),
-             at::constant_pad_nd(table.sin, {0, added})};
+  if (const auto added = sizes_.half_rope_dims - cos.size(1); added > 0) {
+    cos = at::constant_pad_nd(cos, {0, added}, 1);
+    sin = at::constant_pad_nd(sin, {0, added});
   }
-  return rope_tables_.emplace(key, table).first->second;
+  // The host waits for the copies: from now on passes on any stream may read them.
+  return rope_tables_.emplace(key, RopeTable{cos.to(device), sin.to(device)}).first->second;
 }
 
 RopeTable Trunk::rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,

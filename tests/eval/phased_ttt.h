@@ -27,6 +27,10 @@ inline Tokens documents_of(const Lengths& lengths, std::uint64_t seed = 3) {
 // chunks.
 inline const Lengths kLengths{33, 14, 70, 12, 44, 52, 21, 30, 23, 41};
 
+// Seven batches of three, and {90} first.
+inline const Lengths kManyLengths{33, 14, 60, 12, 44, 52, 21, 30, 23, 41, 10,
+                                  18, 26, 38, 47, 90, 28, 55, 16, 36, 24, 11};
+
 inline PhasedTttOptions options_of() {
   PhasedTttOptions options{.seed = kSeed, .bos_id = kBos, .seq_len = 8};
   auto& ttt = options.config;
@@ -51,15 +55,21 @@ struct TttRun {
   Score score;
 };
 inline TttRun run_ttt(const Tokens& tokens, const PhasedTttOptions& options,
-                      Communicator& communicator, TwoLayers& model,
-                      const TextBytes* bytes = nullptr) {
+                      Communicator& communicator, Gpt& gpt, const ParameterTable& table,
+                      at::Device device, const TextBytes* bytes = nullptr) {
   const SplitTokens split(ListedTokens(tokens), std::ssize(tokens) - 1,
-                          options.config.ttt_eval_seq_len, bytes, kBos, at::kCPU);
-  PhasedTtt ttt(model.gpt, model.table, split, options, at::kCPU, communicator);
-  const auto losses = at::full({split.predictions()}, NAN, at::kDouble);
+                          options.config.ttt_eval_seq_len, bytes, kBos, device);
+  PhasedTtt ttt(gpt, table, split, options, device, communicator);
+  const auto losses =
+      at::full({split.predictions()}, NAN, at::TensorOptions(device).dtype(at::kDouble));
   ttt.save_token_losses(losses);
   const auto score = ttt.run();
-  return {values_of(losses), score};
+  return {values_of(losses.cpu()), score};
+}
+inline TttRun run_ttt(const Tokens& tokens, const PhasedTttOptions& options,
+                      Communicator& communicator, TwoLayers& model,
+                      const TextBytes* bytes = nullptr) {
+  return run_ttt(tokens, options, communicator, model.gpt, model.table, at::kCPU, bytes);
 }
 inline TttRun run_ttt(const Tokens& tokens, const PhasedTttOptions& options) {
   Communicator alone;

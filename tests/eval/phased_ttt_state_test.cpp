@@ -52,6 +52,34 @@ TEST(PhasedTtt, StopsBetweenBatchesAndGoesOnToTheSameBits) {
   }
 }
 
+// At each of the times at which it asks; batches in flight are scored to their end.
+TEST(PhasedTtt, GoesOnToTheSameBitsWithBatchesInFlight) {
+  const auto tokens = documents_of(test::kManyLengths);
+  const test::TempDir folder;
+  const auto path = folder / "state.safetensors";
+  Communicator alone;
+  auto options = options_of();
+  options.config.ttt_concurrent_batches = 2;
+  int asked = 0;
+  auto counting = options;
+  counting.stop_requested = [&] { return ++asked < 0; };
+  test::TwoLayers undisturbed;
+  const auto expected = run_ttt(tokens, counting, alone, undisturbed);
+  for (int times = 0; times < asked; ++times) {
+    SCOPED_TRACE(times);
+    test::TwoLayers stopped, model;
+    test::error_of(ExitCode::stopped,
+                   [&] { run_ttt(tokens, stopping(options, path, times), alone, stopped); });
+    const auto run = run_ttt(tokens, stopping(options, path, 99), alone, model);
+    EXPECT_EQ(run.score.loss, expected.score.loss);
+    test::expect_same_weights(model.table, undisturbed.table);
+    for (std::size_t t = 0; t < run.losses.size(); ++t) {
+      if (std::isnan(run.losses[t])) continue;
+      EXPECT_EQ(run.losses[t], expected.losses[t]) << t;
+    }
+  }
+}
+
 // One rank of two is told to stop; each has a file.
 TEST(PhasedTtt, StopsOnAllRanksWhereOneIsToldToAndScoresTheOtherBatchesLater) {
   const auto tokens = documents_of(kLengths);
@@ -115,6 +143,9 @@ TEST(PhasedTtt, RefusesAStateOfAnotherRunAndOneThatNotAllRanksHave) {
   auto others = stopping(options_of(), path, 99);
   others.config.ttt_lora_lr = 0.25;
   refused(tokens, others, model, "expected TTT_LORA_LR=0.25, found 0.02");
+  others = stopping(options_of(), path, 99);
+  others.config.ttt_concurrent_batches = 2;
+  refused(tokens, others, model, "expected TTT_CONCURRENT_BATCHES=2, found 1");
   refused(documents_of(kLengths, 5), stopping(options_of(), path, 99), model, "expected tokens=");
   model.table.rows()[0].value.detach().add_(1);
   refused(tokens, stopping(options_of(), path, 99), model, "expected weights=");

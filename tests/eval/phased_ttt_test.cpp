@@ -11,48 +11,66 @@
 namespace tg {
 namespace {
 
-using test::documents_of, test::kBos, test::kLengths, test::kSeed, test::kVocab, test::Lengths;
-using test::options_of, test::run_ttt, test::Tokens;
+using test::documents_of, test::kBos, test::kLengths, test::kManyLengths, test::kSeed;
+using test::kVocab, test::Lengths, test::options_of, test::run_ttt, test::Tokens;
 
 // The same, a document after the other: each with adapters of one row, which begin with those of
-// its row in the set.
+// its row in the set. A batch is scored in the slot that has scored least since the last phase.
 class PlainLoop {
  public:
   PlainLoop(const Tokens& tokens, const PhasedTttOptions& options)
       : tokens_(tokens),
         options_(options),
         losses_(tokens.size() - 1, NAN),
-        batches_(batch_by_length(find_documents(tokens, kBos), options.config.ttt_batch_size)) {}
+        batches_(batch_by_length(find_documents(tokens, kBos), options.config.ttt_batch_size)) {
+    for (std::int64_t i = 0; i < options.config.ttt_concurrent_batches; ++i) {
+      auto generator = test::generator(kSeed);
+      auto set = make_set(options.config.ttt_batch_size, generator);
+      slots_.push_back({.generator = generator, .set = std::move(set)});
+    }
+  }
 
   std::vector<double> losses() {
-    auto set = make_set(options_.config.ttt_batch_size);
     std::int64_t scored = 0;
     std::size_t phases = 0;
     const auto& ttt = options_.config;
     for (std::size_t i = 0; i < batches_.size(); ++i) {
       const auto& batch = batches_[i];
+      auto& slot = *std::ranges::min_element(slots_, {}, &Slot::inputs);
       if (std::ssize(batch.documents) == ttt.ttt_batch_size) {
-        if (!ttt.ttt_warm_start_a) set.draw_a(generator_);
-        score(batch, set);
+        if (!ttt.ttt_warm_start_a) slot.set.draw_a(slot.generator);
+        score(batch, slot.set);
       } else {
-        const auto fresh = make_set(std::ssize(batch.documents));
+        const auto fresh = make_set(std::ssize(batch.documents), slot.generator);
         score(batch, fresh);
+      }
+      for (std::int64_t end = 0; end < batch.longest() - 1;) {
+        end += ttt.ttt_chunk_size;
+        slot.inputs += std::min(end, ttt.ttt_eval_seq_len);
       }
       scored += std::ssize(batch.documents);
       // A phase on one document and one on two.
       if (phases == 2 || scored <= static_cast<std::int64_t>(phases)) continue;
       train(i, ++phases);
-      set.draw_a(generator_);
+      for (auto& each : slots_) {
+        each.set.draw_a(each.generator);
+        each.inputs = 0;
+      }
     }
     return losses_;
   }
 
  private:
-  LoraAdapters make_set(std::int64_t rows) {
+  struct Slot {
+    at::Generator generator;
+    LoraAdapters set;
+    std::int64_t inputs = 0;
+  };
+  LoraAdapters make_set(std::int64_t rows, at::Generator& generator) {
     return {model_.gpt,
             {.rank = options_.config.ttt_lora_rank, .alpha = options_.config.ttt_lora_alpha},
             rows,
-            generator_};
+            generator};
   }
 
   void score(const DocumentBatch& batch, const LoraAdapters& set) {
@@ -133,10 +151,21 @@ class PlainLoop {
   const Tokens& tokens_;
   const PhasedTttOptions& options_;
   test::TwoLayers model_;
-  at::Generator generator_ = test::generator(kSeed);
+  std::vector<Slot> slots_;
   std::vector<double> losses_;
   const std::vector<DocumentBatch> batches_;
 };
+
+void expect_the_losses_of_the_plain_loop(const test::TttRun& run, const Tokens& tokens,
+                                         const PhasedTttOptions& options) {
+  const auto expected = PlainLoop(tokens, options).losses();
+  double sum = 0;
+  for (std::size_t t = 0; t < expected.size(); ++t) {
+    EXPECT_NEAR(run.losses[t], expected[t], 1e-6) << t;
+    sum += expected[t];
+  }
+  EXPECT_NEAR(run.score.loss, sum / static_cast<double>(expected.size()), 1e-7);
+}
 
 // An incomplete batch with a set of its own and a full one, each followed by a phase and another A,
 // and two full batches of which the second begins with the A of the first.
@@ -149,22 +178,37 @@ TEST(PhasedTtt, ScoresEveryChunkByWhatEarlierChunksAndDocumentsTaught) {
   cold.config.ttt_optimizer = TttOptimizer::sgd;
   cold.config.ttt_beta1 = 0.9;
   cold.config.ttt_lora_lr = 0.5;
-  for (const auto& options : {options_of(), two_steps, cold}) {
-    const auto run = run_ttt(tokens, options);
-    const auto expected = PlainLoop(tokens, options).losses();
-    double sum = 0;
-    for (std::size_t t = 0; t < expected.size(); ++t) {
-      EXPECT_NEAR(run.losses[t], expected[t], 1e-6) << t;
-      sum += expected[t];
+  for (const auto& options : {options_of(), two_steps, cold})
+    expect_the_losses_of_the_plain_loop(run_ttt(tokens, options), tokens, options);
+}
+
+// The weights learn what they learn without.
+TEST(PhasedTtt, AGoesFromABatchToTheNextOfItsSlot) {
+  const auto tokens = documents_of(kManyLengths);
+  Communicator alone;
+  for (const bool warm : {true, false}) {
+    auto options = options_of();
+    options.config.ttt_warm_start_a = warm;
+    test::TwoLayers one_after_the_other;
+    const auto before = run_ttt(tokens, options, alone, one_after_the_other);
+    for (const int concurrent : warm ? std::vector{2, 3} : std::vector{2}) {
+      options.config.ttt_concurrent_batches = concurrent;
+      test::TwoLayers model;
+      const auto run = run_ttt(tokens, options, alone, model);
+      expect_the_losses_of_the_plain_loop(run, tokens, options);
+      EXPECT_NE(run.losses, before.losses);
+      test::expect_same_weights(model.table, one_after_the_other.table);
     }
-    EXPECT_NEAR(run.score.loss, sum / static_cast<double>(expected.size()), 1e-7);
   }
 }
 
 // Another token at place t of a document: what changes first is the loss of its prediction.
-TEST(PhasedTtt, NoScoreChangesWhenLaterTokensOfItsDocumentDoNorOneThatIsScoredBefore) {
+class PhasedTttLegality : public testing::TestWithParam<int> {};
+
+TEST_P(PhasedTttLegality, NoScoreChangesWhenLaterTokensOfItsDocumentDoNorOneThatIsScoredBefore) {
   const auto tokens = documents_of(kLengths);
-  const auto options = options_of();
+  auto options = options_of();
+  options.config.ttt_concurrent_batches = GetParam();
   const auto before = run_ttt(tokens, options).losses;
   EXPECT_EQ(run_ttt(tokens, options).losses, before);
   const auto batches = batch_by_length(find_documents(tokens, kBos), 3);
@@ -197,13 +241,15 @@ TEST(PhasedTtt, NoScoreChangesWhenLaterTokensOfItsDocumentDoNorOneThatIsScoredBe
         }
       }
       // The longest document is in the first phase, the third batch's has the row of one in the
-      // last batch; the second batch's teaches nobody.
+      // last batch, where that is not scored beside it; the second batch's teaches nobody.
       if (t == 1) {
-        EXPECT_EQ(later_changed, place == 0 || place == 2) << "batch " << place;
+        EXPECT_EQ(later_changed, place == 0 || (place == 2 && GetParam() == 1))
+            << "batch " << place;
       }
     }
   }
 }
+INSTANTIATE_TEST_SUITE_P(ConcurrentBatches, PhasedTttLegality, testing::Values(1, 2));
 
 struct Split {
   Lengths lengths;
@@ -225,8 +271,10 @@ TEST(PhasedTtt, ScoresEveryTokenOnceOnAnyNumberOfRanksWithOneResult) {
     options.config.ttt_batch_size = batch_size;
     options.config.phased_ttt_prefix_docs = prefix_docs;
     options.config.phased_ttt_num_phases = phases;
-    for (const int world : {1, 2, 3}) {
-      SCOPED_TRACE(fmt::format("{} documents, {} ranks", lengths.size(), world));
+    for (const auto& [world, concurrent] : {std::pair{1, 1}, {2, 1}, {3, 1}, {1, 16}, {2, 2}}) {
+      SCOPED_TRACE(fmt::format("{} documents, {} ranks, {} batches in flight", lengths.size(),
+                               world, concurrent));
+      options.config.ttt_concurrent_batches = concurrent;
       std::vector<test::TttRun> runs(static_cast<std::size_t>(world));
       std::vector<test::TwoLayers> models(static_cast<std::size_t>(world));
       const auto work = [&](Communicator& communicator) {
@@ -277,22 +325,32 @@ TEST(PhasedTtt, LogsTheReferencesLinesAndCountsTheBytesOfItsTargets) {
   auto options = options_of();
   options.config.phased_ttt_prefix_docs = 3;
   options.config.phased_ttt_num_phases = 1;
-  Communicator alone;
-  test::TwoLayers model;
-  testing::internal::CaptureStdout();
-  const auto run = run_ttt(tokens, options, alone, model, &bytes);
-  const auto lines = testing::internal::GetCapturedStdout();
-  EXPECT_NEAR(*run.score.bpb, run.score.loss / std::numbers::ln2 / 2, 1e-12);
+  const auto lines_of_run = [&] {
+    Communicator alone;
+    test::TwoLayers model;
+    testing::internal::CaptureStdout();
+    const auto run = run_ttt(tokens, options, alone, model, &bytes);
+    EXPECT_NEAR(*run.score.bpb, run.score.loss / std::numbers::ln2 / 2, 1e-12);
+    return testing::internal::GetCapturedStdout();
+  };
+  auto lines = lines_of_run();
   const std::string loss = R"(\d\.\d{4})", time = R"(t:\d+\.\ds\n)";
   const auto batch = [&](const char* number, const char* lengths, const char* trained) {
     return fmt::format("ttp: b{0} bl:{1} bb:{1} rl:{1} rb:{1} dl:{2} gd:{3}\n", number, loss,
                        lengths, trained);
   };
-  const auto expected =
-      R"(ttt_phased: total_docs:4 prefix_docs:3 suffix_docs:1 num_phases:1 boundaries:\[3\]\n)" +
-      batch("2/2", "26-26", "0") + batch("1/2", "9-20", "0") + "ttpp: phase:1/1 pd:4 gd:3 " + time +
-      "tttg: c1/2 lr:0\\.100000 " + time + "ttpr: phase:1/1 " + time;
-  EXPECT_TRUE(std::regex_match(lines, std::regex(expected))) << lines;
+  const std::string plan =
+      R"(ttt_phased: total_docs:4 prefix_docs:3 suffix_docs:1 num_phases:1 boundaries:\[3\]\n)";
+  const auto phase = "ttpp: phase:1/1 pd:4 gd:3 " + time + "tttg: c1/2 lr:0\\.100000 " + time +
+                     "ttpr: phase:1/1 " + time;
+  const auto longest = batch("2/2", "26-26", "0"), others = batch("1/2", "9-20", "0");
+  EXPECT_TRUE(std::regex_match(lines, std::regex(plan + longest + others + phase))) << lines;
+  // The shorter batch's last chunk comes first.
+  options.config.ttt_concurrent_batches = 2;
+  lines = lines_of_run();
+  EXPECT_TRUE(std::regex_match(
+      lines, std::regex(plan + "ttt_concurrent_batches:2\n" + others + longest + phase)))
+      << lines;
 }
 
 TEST(PhasedTtt, WarnsThatASplitWithoutBosIsOneDocument) {

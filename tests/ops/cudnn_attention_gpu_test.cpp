@@ -88,6 +88,23 @@ TEST_P(CudnnAttentionGpu, ReplaysForOtherDocuments) {
   expect_those_of_flash(*captured);
 }
 
+TEST_P(CudnnAttentionGpu, RunsOnTwoStreamsAtOnce) {
+  const auto run = [&] {
+    return cudnn_attention(q, k, v, kScale, documents, GetParam().window).value().y;
+  };
+  const auto expected = run();
+  at::cuda::device_synchronize();
+  const auto other = at::cuda::getStreamFromPool();
+  std::vector<at::Tensor> found;
+  for (int times = 0; times < 20; ++times) {
+    found.push_back(run());
+    const c10::cuda::CUDAStreamGuard beside(other);
+    found.push_back(run());
+  }
+  at::cuda::device_synchronize();
+  for (const auto& y : found) EXPECT_TRUE(at::equal(y, expected));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Shapes, CudnnAttentionGpu,
     ::testing::Values(Case{"OneRow", 1, 8, 4, 64, 0, {1, 63, 64, 65, 0, 2048, 0, 319}},

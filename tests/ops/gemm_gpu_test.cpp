@@ -128,6 +128,26 @@ TEST_F(GemmGpu, AccumulatesIntoAMatrixOfABank) {
   }
 }
 
+// Each stream has a workspace for the parts of k.
+TEST_F(GemmGpu, AccumulatesOnTwoStreamsAtOnce) {
+  constexpr std::int64_t kTokens = 98304, kWidth = 512;
+  constexpr int kTimes = 20;
+  const auto other = c10::cuda::getStreamFromPool();
+  const auto dy = matrix(kTokens, kWidth, at::kBFloat16);
+  const auto x = matrix(kTokens, kWidth, at::kBFloat16), y = matrix(kTokens, kWidth, at::kBFloat16);
+  const auto sums = at::zeros({4, kWidth, kWidth}, dy.options().dtype(at::kFloat));
+  for (int i = 0; i < kTimes; ++i) accumulate_gemm(sums[0], dy.t(), x);
+  for (int i = 0; i < kTimes; ++i) accumulate_gemm(sums[1], dy.t(), y);
+  c10::cuda::device_synchronize();
+  for (int i = 0; i < kTimes; ++i) {
+    accumulate_gemm(sums[2], dy.t(), x);
+    const c10::cuda::CUDAStreamGuard beside(other);
+    accumulate_gemm(sums[3], dy.t(), y);
+  }
+  c10::cuda::device_synchronize();
+  EXPECT_TRUE(at::equal(sums.narrow(0, 2, 2), sums.narrow(0, 0, 2)));
+}
+
 class Fp8GemmGpu : public GemmGpu {
  protected:
   void SetUp() override {

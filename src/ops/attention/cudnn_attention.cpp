@@ -41,10 +41,11 @@ struct Problem {
   auto operator<=>(const Problem&) const = default;
 };
 
-// A graph that is ready to run; null where cuDNN has no kernel for it.
+// A graph that is ready to run; null where cuDNN has no kernel for it. Each run has a workspace of
+// its own, since streams may run it at once.
 struct Plan {
   std::unique_ptr<fe::graph::Graph> graph;
-  at::Tensor workspace;
+  std::int64_t workspace_bytes = 0;
 };
 
 Heads heads_of(const at::Tensor& x_thd) {
@@ -132,14 +133,15 @@ class Builder {
   std::unique_ptr<fe::graph::Graph> graph_;
 };
 
-const Plan& plan_of(const Problem& problem, at::Device device) {
+const Plan& plan_of(const Problem& problem) {
   static std::map<Problem, Plan> plans;
   const auto found = plans.find(problem);
   if (found != plans.end()) return found->second;
-  Plan plan{Builder(problem).build(), {}};
-  std::int64_t bytes = 0;
-  if (plan.graph && plan.graph->get_workspace_size(bytes).is_good())
-    plan.workspace = at::empty({bytes}, at::TensorOptions(device).dtype(at::kByte));
+  Plan plan{Builder(problem).build()};
+  if (plan.graph) {
+    const auto status = plan.graph->get_workspace_size(plan.workspace_bytes);
+    REQUIRE(status.is_good(), ExitCode::internal, "cuDNN's attention: {}", status.get_message());
+  }
   return plans.emplace(problem, std::move(plan)).first->second;
 }
 
@@ -171,8 +173,7 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
                               .q = heads_of(q),
                               .k = heads_of(k),
                               .v = heads_of(v),
-                              .scale = scale},
-                             q.device());
+                              .scale = scale});
   if (!plan.graph) return {};
 
   const auto y = at::empty({tokens, heads, head_dim}, q.options().requires_grad(false));
@@ -191,8 +192,9 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
   bind(v_id, v, v.stride(0));
   bind(y_id, y, y.stride(0));
   bind(stats_id, logsumexp, 1);
-  auto status =
-      plan.graph->execute(at::native::getCudnnHandle(), tensors, plan.workspace.data_ptr());
+  const auto workspace = at::empty({plan.workspace_bytes}, y.options().dtype(at::kByte));
+  const auto status =
+      plan.graph->execute(at::native::getCudnnHandle(), tensors, workspace.data_ptr());
   REQUIRE(status.is_good(), ExitCode::internal, "cuDNN's attention: {}", status.get_message());
   return AttentionForward{y.view(q_bthd.sizes()),
                           logsumexp.view({heads, q_bthd.size(0), q_bthd.size(1)}).transpose(0, 1)};

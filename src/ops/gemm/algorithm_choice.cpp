@@ -35,9 +35,11 @@ at::TensorOptions on_gpu(at::ScalarType dtype) {
   return at::TensorOptions(at::kCUDA).dtype(dtype);
 }
 
-// Captured graphs keep its address.
+// The current stream's: GEMMs of two streams may run at once. Captured graphs keep its address.
 const at::Tensor& workspace() {
-  static const auto bytes = at::empty({kGemmWorkspaceBytes}, on_gpu(at::kByte));
+  static std::map<c10::StreamId, at::Tensor> of_streams;
+  auto& bytes = of_streams[compute_stream(at::kCUDA).id()];
+  if (!bytes.defined()) bytes = at::empty({kGemmWorkspaceBytes}, on_gpu(at::kByte));
   return bytes;
 }
 

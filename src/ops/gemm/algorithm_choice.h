@@ -9,7 +9,7 @@
 // - One that accumulates, a weight gradient, takes the first for a workspace of 64 MiB that adds up
 //   the parts of k in a fixed order; it is the same in every run, and nothing is timed.
 // The timing, at a problem's first call, takes as long as some 24 launches; then the choice stays
-// for the process. On one stream, by one thread at a time.
+// for the process. By one thread at a time; each stream that launches such GEMMs has a workspace.
 #include "ops/gemm/gemm_problem.h"
 
 namespace tg {

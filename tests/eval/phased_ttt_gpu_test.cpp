@@ -1,0 +1,91 @@
+// Phased test-time training on a GPU, where each batch in flight is on a stream of its own. Skipped
+// where there is no GPU.
+#include <ATen/Context.h>
+
+#include "config/environment.h"
+#include "device/gpu.h"
+#include "ops/attention/attention.h"
+#include "tests/eval/phased_ttt.h"
+#include "tests/ops/on_gpu.h"
+
+namespace tg {
+namespace {
+
+using test::documents_of, test::kManyLengths, test::options_of;
+
+// With heads of 64 for the Hopper kernels.
+ModelConfig wide_heads() {
+  auto c = test::two_layers();
+  c.model_dim = 128;
+  c.rope_dims = 16;
+  return c;
+}
+
+struct Model {
+  Model(const ModelConfig& config, at::ScalarType compute, at::Device device)
+      : table(make_parameters(config, compute, device)),
+        gpt(config, table, {.compute = compute, .bos_id = test::kBos}) {
+    const auto source = test::random_parameters(config, at::kFloat, 1);
+    for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach());
+    gpt.cast_weights();
+  }
+  ParameterTable table;
+  Gpt gpt;
+};
+
+// SGD, whose updates are as exact as their gradients.
+PhasedTttOptions in_flight(std::int64_t batches) {
+  auto options = options_of();
+  options.config.ttt_concurrent_batches = batches;
+  options.config.ttt_optimizer = TttOptimizer::sgd;
+  options.config.ttt_lora_lr = 0.2;
+  return options;
+}
+
+test::TttRun run_on(at::Device device, at::ScalarType compute, const ModelConfig& config,
+                    const PhasedTttOptions& options) {
+  Communicator alone;
+  Model model(config, compute, device);
+  return test::run_ttt(documents_of(kManyLengths), options, alone, model.gpt, model.table, device);
+}
+
+class PhasedTttGpu : public test::OnGpu<> {
+ protected:
+  void SetUp() override {
+    RuntimeConfig runtime;
+    runtime.deterministic = true;
+    set_library_environment(runtime, {});
+    OnGpu::SetUp();
+    if (IsSkipped()) return;
+    use_gpu(0);
+    use_attention(AttentionKernel::math);
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  }
+  void TearDown() override {
+    at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
+  }
+};
+
+TEST_F(PhasedTttGpu, ScoresAsOnACpuWithBatchesInFlight) {
+  for (const int batches : {1, 2, 3}) {
+    const auto options = in_flight(batches);
+    const auto expected = run_on(at::kCPU, at::kFloat, test::two_layers(), options);
+    const auto run = run_on(at::kCUDA, at::kFloat, test::two_layers(), options);
+    for (std::size_t t = 0; t < expected.losses.size(); ++t)
+      EXPECT_NEAR(run.losses[t], expected.losses[t], 1e-3) << batches << ", " << t;
+    EXPECT_NEAR(run.score.loss, expected.score.loss, 1e-4) << batches;
+  }
+}
+
+// What one stream leaves half-written for another would differ from run to run.
+TEST_F(PhasedTttGpu, ScoresToTheSameBitsWhereverBatchesInFlightMeet) {
+  use_attention(AttentionKernel::flash);
+  auto options = in_flight(4);
+  const auto expected = run_on(at::kCUDA, at::kBFloat16, wide_heads(), options);
+  EXPECT_LT(expected.score.loss, 10);
+  for (int times = 0; times < 10; ++times)
+    EXPECT_EQ(run_on(at::kCUDA, at::kBFloat16, wide_heads(), options).losses, expected.losses);
+}
+
+}  // namespace
+}  // namespace tg
