@@ -282,7 +282,10 @@ void gemms_and_attention(OpTimer& timer, const Recipe& r, const Inputs& make) {
 
   const double head_flops = 2.0 * static_cast<double>(b * t * r.dim * r.vocab);
   const auto head = matrix(r.vocab, r.dim);
-  timer.row("linear_cross_entropy", own_gemms(head_flops, 2 * head_flops),
+  // The fused head computes its gradients forward.
+  const bool fused = supports_fused_head(head.value, 30);
+  timer.row("linear_cross_entropy",
+            fused ? own_gemms(3 * head_flops, 0) : own_gemms(head_flops, 2 * head_flops),
             {make({b * t, r.dim}), make.ids({b * t}, r.vocab)}, [&](const auto& in) {
               return Tensors{linear_cross_entropy(in[0], head, in[1], {.cap = 30})};
             });
@@ -391,17 +394,16 @@ void heads(OpTimer& timer, const Inputs& make, std::int64_t tokens, std::int64_t
     // As the norm before the head leaves it.
     const auto rounded = to_fp8(x.detach(), head.fp8.input);
     const Tensors inputs{x, make.ids({tokens}, columns)};
-    const auto row = [&](const char* form, const Operation& run) {
-      timer.row(fmt::format("{} x {}, {}", columns, dim, form), gemms(flops, 2 * flops), inputs,
-                run);
+    const auto row = [&](const char* form, const Cost& cost, const Operation& run) {
+      timer.row(fmt::format("{} x {}, {}", columns, dim, form), cost, inputs, run);
     };
-    row("fused", [&](const auto& in) {
+    row("fused", gemms(3 * flops, 0), [&](const auto& in) {
       return Tensors{linear_cross_entropy(in[0], in_bf16, in[1], {.cap = 30})};
     });
-    row("fused, FP8", [&](const auto& in) {
+    row("fused, FP8", gemms(3 * flops, 0), [&](const auto& in) {
       return Tensors{linear_cross_entropy({in[0], rounded}, head, in[1], {.cap = 30})};
     });
-    row("unfused", [&](const auto& in) {
+    row("unfused", gemms(flops, 2 * flops), [&](const auto& in) {
       return Tensors{softcap_cross_entropy(linear(in[0], in_bf16), in[1], 30)};
     });
   }

@@ -4,6 +4,7 @@
 
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/linear.h"
+#include "ops/loss/linear_cross_entropy.h"
 
 namespace tg {
 
@@ -16,8 +17,6 @@ constexpr GemmRecipe kRecipes[] = {
     {"speedrun_124m", 65536, 12, 768, 3072, 2304, 50304},
 };
 constexpr std::int64_t kMicroBatches = 8;  // of a step
-// From here on linear_cross_entropy's kernel computes the head forward.
-constexpr std::int64_t kMinFusedVocab = 8192;
 
 at::Tensor random_operand(at::IntArrayRef sizes, at::ScalarType dtype, at::Device device) {
   const auto values = at::randn(sizes, at::TensorOptions(device).dtype(at::kBFloat16));
@@ -70,8 +69,8 @@ GemmTensors TrainingGemm::make_tensors(at::Device device) const {
           .scale_b = fp8 ? scale_of_operand(device) : at::Tensor()};
 }
 
-// The calls that algorithm_choice leaves to LibTorch 2.11, such as the head's large products, reach
-// cublasGemmEx in bf16 (its cublasLt path wants a bias of one dimension).
+// The calls that algorithm_choice leaves to LibTorch 2.11 reach cublasGemmEx in bf16 (its cublasLt
+// path wants a bias of one dimension).
 at::Tensor TrainingGemm::call(const GemmTensors& t) const {
   const bool accumulates = kind == Kind::weight_gradient;
   if (fp8 && accumulates) {
@@ -87,25 +86,28 @@ at::Tensor TrainingGemm::call(const GemmTensors& t) const {
 
 std::vector<TrainingGemm> training_gemms(const GemmRecipe& r) {
   std::vector<TrainingGemm> gemms;
+  // Whose first product is a kernel's own.
+  const bool fused_head = r.vocab >= kMinFusedColumns;
   const auto add = [&](Kind kind, const char* of, bool fp8, std::int64_t out, std::int64_t in,
                        bool in_bf16, bool in_fp8) -> TrainingGemm& {
     const char* suffix = kind == Kind::forward          ? "forward"
                          : kind == Kind::input_gradient ? "input gradient"
                                                         : "weight gradient";
     const bool is_head = std::string(of) == "head";
-    return gemms.emplace_back(TrainingGemm{.kind = kind,
-                                           .name = std::string(of) + " " + suffix,
-                                           .fp8 = fp8,
-                                           .in_bf16 = in_bf16,
-                                           .in_fp8 = in_fp8,
-                                           .per_step = kMicroBatches * (is_head ? 1 : r.layers),
-                                           .tokens = r.tokens,
-                                           .out = out,
-                                           .in = in,
-                                           .fast = fp8 && kind != Kind::weight_gradient});
+    const auto tokens = is_head && fused_head ? fused_head_rows(r.tokens, r.vocab) : r.tokens;
+    const auto chunks = (r.tokens + tokens - 1) / tokens;
+    return gemms.emplace_back(
+        TrainingGemm{.kind = kind,
+                     .name = std::string(of) + " " + suffix,
+                     .fp8 = fp8,
+                     .in_bf16 = in_bf16,
+                     .in_fp8 = in_fp8,
+                     .per_step = kMicroBatches * (is_head ? chunks : r.layers),
+                     .tokens = tokens,
+                     .out = out,
+                     .in = in,
+                     .fast = fp8 && kind != Kind::weight_gradient});
   };
-  const bool fused_head = r.vocab >= kMinFusedVocab;
-
   const auto in_bf16 = [&](Kind kind, const char* of, std::int64_t out, std::int64_t in,
                            bool also_with_fp8 = false) {
     add(kind, of, /*fp8=*/false, out, in, true, also_with_fp8);

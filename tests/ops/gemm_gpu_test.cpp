@@ -109,6 +109,13 @@ TEST_F(GemmGpu, ChoosesOnceAndIsReplayedWithOtherData) {
   EXPECT_TRUE(at::equal(unseen, gemm(a, other)));
 }
 
+TEST_F(GemmGpu, ChoosesNothingForTheInputGradientOfAHead) {
+  const auto dz = matrix(4096, 8192, at::kBFloat16), head = matrix(8192, 512, at::kBFloat16);
+  const auto before = allocations();
+  gemm(dz, head);
+  EXPECT_LT(allocations() - before, 10);
+}
+
 TEST_F(GemmGpu, AccumulatesIntoAMatrixOfABank) {
   for (const Shape& s : {Shape{2304, 768, 65536}, {512, 512, 98304}, {200, 72, 1111}, {5, 3, 7}}) {
     for (const auto dtype : {at::kBFloat16, at::kHalf}) {

@@ -10,6 +10,7 @@
 
 #include "ops/attention/qkv_proj_norm_rope.h"
 #include "ops/attention/xsa.h"
+#include "ops/kernels.h"
 #include "tests/ops/fp8.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/on_hopper.h"
@@ -218,6 +219,19 @@ TEST_F(HeadGateEdgesGpu, TheInputMayBeAView) {
     EXPECT_TRUE(at::equal(gated(x, 5), gated(x.contiguous(), 5)));
   const auto one = rows.narrow(1, 3, 1);
   EXPECT_TRUE(at::equal(gated(one, 1), gated(one.contiguous(), 1)));
+}
+
+TEST_F(HeadGateEdgesGpu, OfWrittenRowsOnlyTheChannelsThatItReadsAreKept) {
+  const auto on_gpu = [](at::IntArrayRef sizes, std::uint64_t seed) {
+    return test::normal(sizes, seed, at::kBFloat16).to(test::kGpu);
+  };
+  const auto y = on_gpu({3, 5, 4, 64}, 1).set_requires_grad(true), v = on_gpu({3, 5, 2, 64}, 2);
+  const auto weight = test::normal({4, 12}, 3, at::kFloat).to(test::kGpu);
+  const auto x = on_gpu({3, 5, kWidth}, 4);
+  const auto out = exclusive_attention(
+      y, v, {.x = x, .weight = weight, .x_gradient = std::make_shared<HeadGateGradient>()});
+  EXPECT_TRUE(out.requires_grad());
+  EXPECT_TRUE(is_sole_owner(x));
 }
 
 // What they do not compute runs as the reference: a bias, a wide window, an input whose gradient

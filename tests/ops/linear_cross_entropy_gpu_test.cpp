@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "device/gpu.h"
+#include "device/gpu_memory.h"
 #include "ops/fused.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
@@ -18,6 +20,7 @@ namespace {
 struct Case {
   std::int64_t rows, dim, vocab, padding = 0;
   double cap = 30;
+  std::int64_t chunk_bytes = kFusedHeadBytes;
 };
 
 struct Results {
@@ -46,20 +49,25 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
          unit * (sure * 5 / unit.square().sum(1, true)))
             .to(at::kBFloat16);
   }
-  Results run(const Weight& w, double upstream) const {
+  static CrossEntropyOptions options() {
+    const auto c = GetParam();
+    return {.cap = c.cap, .scale = kScale, .vocab = c.vocab, .chunk_bytes = c.chunk_bytes};
+  }
+  Results run(const Weight& w, double upstream, const CrossEntropyOptions& with) const {
     const auto in = x.detach().set_requires_grad(true);
-    const auto loss = linear_cross_entropy(
-        in, w, targets, {.cap = GetParam().cap, .scale = kScale, .vocab = GetParam().vocab});
+    const auto loss = linear_cross_entropy(in, w, targets, with);
     loss.backward(at::full({}, upstream, loss.options()));
     return {loss.detach(), in.grad(), w.gradient - 1};
   }
-  Results run(double upstream = 1) const {
-    return run({weight, at::ones(weight.sizes(), weight.options().dtype(at::kFloat))}, upstream);
+  Results run(const Weight& w, double upstream = 1) const { return run(w, upstream, options()); }
+  Weight head() const {
+    return {weight, at::ones(weight.sizes(), weight.options().dtype(at::kFloat))};
   }
+  Results run(double upstream = 1) const { return run(head(), upstream); }
   // With the scales that a step before leaves, whose own are those of another network.
   Weight fp8_head() const {
     auto head = test::fp8_weight(weight);
-    run(head, 1);
+    run(head);
     for (const auto& [scaling, max] : {std::pair{&head.fp8.input, kFp8Max},
                                        {&head.fp8.output_gradient, kE5m2Max},
                                        {&head.fp8.scaled_input, kFp8Max}})
@@ -138,11 +146,26 @@ TEST_P(LinearCrossEntropyGpu, GivesTheSameBitsAgainAndScalesWithTheUpstreamGradi
   EXPECT_TRUE(at::equal(first.dx * 0.25, quarter.dx));
 }
 
+TEST_P(LinearCrossEntropyGpu, TheUpstreamGradientMultipliesBothGradients) {
+  const auto found = run(-0.375), right = exact();
+  EXPECT_LE(worst_row(found.dx, right.dx * -0.375), 1.0 / 256);
+  EXPECT_LE(worst_row(found.dw, right.dw * -0.375), 1.0 / 256);
+}
+
+TEST_P(LinearCrossEntropyGpu, TheGradientScaleMultipliesBothGradientsAndNotTheLoss) {
+  auto scaled = options();
+  scaled.grad_scale = at::full({}, 16, at::device(test::kGpu).dtype(at::kFloat));
+  const auto found = run(head(), 1, scaled), right = exact();
+  EXPECT_TRUE(at::equal(found.loss, run().loss));
+  EXPECT_LE(worst_row(found.dx, right.dx * 16), 1.0 / 256);
+  EXPECT_LE(worst_row(found.dw, right.dw * 16), 1.0 / 256);
+}
+
 // Of rows that are multiples of 16 bytes.
 class LinearCrossEntropyFp8Gpu : public LinearCrossEntropyGpu {};
 
 TEST_P(LinearCrossEntropyFp8Gpu, IsNearBf16) {
-  const auto found = run(fp8_head(), 1), bf16 = run();
+  const auto found = run(fp8_head()), bf16 = run();
   const auto relative = [](const at::Tensor& a, const at::Tensor& b) {
     return ((a - b).to(at::kFloat).norm() / b.to(at::kFloat).norm()).item<double>();
   };
@@ -153,7 +176,7 @@ TEST_P(LinearCrossEntropyFp8Gpu, IsNearBf16) {
   EXPECT_LE(relative(found.dx, bf16.dx), 0.1);
   EXPECT_LE(relative(found.dw, bf16.dw), 0.1);
   EXPECT_EQ(found.dw.slice(0, GetParam().vocab).count_nonzero().item<std::int64_t>(), 0);
-  const auto again = run(fp8_head(), 1);
+  const auto again = run(fp8_head());
   EXPECT_TRUE(at::equal(again.loss, found.loss));
   EXPECT_TRUE(at::equal(again.dx, found.dx));
   EXPECT_TRUE(at::equal(again.dw, found.dw));
@@ -170,13 +193,13 @@ TEST_P(LinearCrossEntropyFp8Gpu, TheTargetsLogitIsNotRounded) {
   const auto index = targets.unsqueeze(1);
   const auto right =
       loss_of(rounded.scatter(1, index, logits_of(x, weight).gather(1, index)).log_softmax(1));
-  EXPECT_NEAR(run(head, 1).loss.item<double>(), right.item<double>(), 1e-3);
+  EXPECT_NEAR(run(head).loss.item<double>(), right.item<double>(), 1e-3);
   EXPECT_GT((loss_of(rounded.log_softmax(1)) - right).item<double>(), 2e-3) << "no such case";
 }
 
 TEST_P(LinearCrossEntropyFp8Gpu, ANaNInTheInputIsOneInTheLoss) {
   x[GetParam().rows / 2][1].fill_(NAN);
-  EXPECT_TRUE(run(fp8_head(), 1).loss.isnan().item<bool>());
+  EXPECT_TRUE(run(fp8_head()).loss.isnan().item<bool>());
 }
 
 TEST_P(LinearCrossEntropyGpu, ANaNInTheInputIsOneInTheLoss) {
@@ -191,16 +214,56 @@ std::string name_of(const testing::TestParamInfo<Case>& tested) {
 
 constexpr Case kSpeedrun{.rows = 8192, .dim = 768, .vocab = 50304},
     kOneRow{.rows = 1, .dim = 64, .vocab = 8192},
-    kOdd{.rows = 333, .dim = 208, .vocab = 9999, .padding = 1, .cap = 15};
+    kOdd{.rows = 333, .dim = 208, .vocab = 9999, .padding = 1, .cap = 15},
+    // Two chunks of 256 rows and one of 91.
+    kChunks{.rows = 603, .dim = 64, .vocab = 8199, .padding = 9, .chunk_bytes = 1};
 
 INSTANTIATE_TEST_SUITE_P(
     Shapes, LinearCrossEntropyGpu,
     ::testing::Values(kSpeedrun, Case{.rows = 4096, .dim = 768, .vocab = 50257, .padding = 7},
-                      kOneRow, Case{.rows = 1111, .dim = 72, .vocab = 8200, .padding = 8},
+                      kOneRow, kChunks, Case{.rows = 1111, .dim = 72, .vocab = 8200, .padding = 8},
                       Case{.rows = 300, .dim = 520, .vocab = 9999, .padding = 1, .cap = 15}, kOdd),
     name_of);
 INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyFp8Gpu,
-                         ::testing::Values(kSpeedrun, kOneRow, kOdd), name_of);
+                         ::testing::Values(kSpeedrun, kOneRow, kOdd, kChunks), name_of);
+
+// The loss of a token and its gradients do not depend on the chunk that it is in.
+class LinearCrossEntropyChunksGpu : public LinearCrossEntropyGpu {
+ protected:
+  static void expect_same(const Results& found, const Results& right, double tolerance) {
+    EXPECT_TRUE(at::equal(found.loss, right.loss));
+    EXPECT_LE(worst_row(found.dx, right.dx.to(at::kDouble)), tolerance);
+    EXPECT_LE(worst_row(found.dw, right.dw.to(at::kDouble)), tolerance);
+  }
+};
+
+TEST_P(LinearCrossEntropyChunksGpu, TheirNumberChangesNothingButTheOrderOfSums) {
+  expect_same(run(), run(head(), 1, {.cap = 30, .scale = kScale, .vocab = GetParam().vocab}),
+              1.0 / 256);
+}
+
+TEST_P(LinearCrossEntropyChunksGpu, InFp8Neither) {
+  expect_same(run(fp8_head()),
+              run(fp8_head(), 1, {.cap = 30, .scale = kScale, .vocab = GetParam().vocab}),
+              1.0 / 256);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyChunksGpu, ::testing::Values(kChunks), name_of);
+
+class LinearCrossEntropyMemoryGpu : public LinearCrossEntropyGpu {};
+
+TEST_P(LinearCrossEntropyMemoryGpu, OneChunksLogitsAreThereAtOnce) {
+  const auto c = GetParam();
+  const auto of_head = head();
+  run(of_head);  // chooses the GEMMs' algorithms, with operands of its own
+  const GpuMemoryTrial trial(/*spare=*/0);
+  run(of_head);
+  wait_for_gpu();
+  EXPECT_LT(trial.peak() - trial.before(), c.rows * c.vocab * 2 * 3 / 4);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, LinearCrossEntropyMemoryGpu,
+                         ::testing::Values(Case{.rows = 65536, .dim = 64, .vocab = 8192}), name_of);
 
 class LinearCrossEntropyTargetsGpu : public LinearCrossEntropyGpu {};
 

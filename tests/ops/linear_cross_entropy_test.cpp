@@ -45,5 +45,15 @@ TEST(LinearCrossEntropy, DifferentiatesAWeightThatHasNoGradientBuffer) {
   EXPECT_TRUE(test::is_close(weight.grad(), exact.grad(), 1e-12, 1e-15));
 }
 
+// Of 576 MiB, in whole clusters of tiles.
+TEST(FusedHeadRows, AreThoseOfTheFewestEqualChunks) {
+  EXPECT_EQ(fused_head_rows(98304, 8192), 32768);  // of 36,864 that fit
+  EXPECT_EQ(fused_head_rows(65536, 50304), 5632);  // 11 chunks and one of 3,584
+  EXPECT_EQ(fused_head_rows(36864, 8192), 36864);
+  EXPECT_EQ(fused_head_rows(36865, 8192), 18688);
+  EXPECT_EQ(fused_head_rows(1, 8192), 256);
+  EXPECT_EQ(fused_head_rows(603, 8208, /*chunk_bytes=*/1), 256);
+}
+
 }  // namespace
 }  // namespace tg

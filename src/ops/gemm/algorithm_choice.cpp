@@ -20,11 +20,14 @@ constexpr int kCandidates = 8, kRounds = 2;
 // the power limit, where the largest tiles win, and short timings mislead: for the head of 50,304
 // tokens they chose an algorithm that is 6 % slower then.
 constexpr double kMinTimed = 0x1p33, kMaxTimed = 0x1p39;
+// And k, which beyond is the columns of a head: the operand that timing would add is as large as
+// the gradient of its logits, at a moment when all activations are there.
+constexpr std::int64_t kMaxTimedK = 8191;
 
 bool is_worth_timing(const GemmProblem& p) {
   const double size =
       static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  return size >= kMinTimed && size <= kMaxTimed;
+  return size >= kMinTimed && size <= kMaxTimed && p.k <= kMaxTimedK;
 }
 
 bool is_capturing() {

@@ -2,15 +2,14 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <cassert>
-#include <limits>
 
 #include "ops/embedding/embedding_lookup.h"
 #include "ops/gemm/gemm.h"
 #include "ops/kernels.h"
 #include "ops/loss/linear_cross_entropy_hopper.h"
 #include "ops/loss/softcap_cross_entropy.h"
-#include "ops/operands.h"
 
 namespace tg {
 
@@ -19,92 +18,138 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
-  static cuda::LinearCrossEntropy problem_of(const variable_list& saved, double cap,
-                                             std::int64_t vocab) {
-    const auto &x = saved[0], &weight = saved[1], &targets = saved[2], &rows = saved[5];
-    return {.rows = static_cast<int>(x.size(0)),
-            .dim = static_cast<int>(x.size(1)),
-            .width = static_cast<int>(weight.size(0)),
+// In FP8, G and its transpose have a byte each.
+constexpr std::int64_t kBytesOfLogit = 2;
+constexpr std::int64_t kClusterRows = 256;  // of the first GEMM's tiles
+
+// Tokens, all or those of a chunk.
+struct Tokens {
+  at::Tensor x, gemm_x, dx;                    // [N, D]; gemm_x: x as the first GEMM reads it
+  at::Tensor targets;                          // [N]
+  at::Tensor nll, inverse_sum, target_factor;  // [N] fp32
+
+  std::int64_t count() const { return x.size(0); }
+  Tokens chunk(std::int64_t first, std::int64_t at_most) const {
+    const auto of = [&](const at::Tensor& rows) {
+      return rows.narrow(0, first, std::min(at_most, count() - first));
+    };
+    return {of(x), of(gemm_x), of(dx), of(targets), of(nll), of(inverse_sum), of(target_factor)};
+  }
+};
+
+// Computes the losses of tokens and their gradients.
+struct FusedHead {
+  const Weight& weight;
+  at::Tensor gemm_weight;
+  cuda::Fp8Gemm gemm_scales;
+  double cap;
+  std::int64_t vocab;
+  cuda::NllGradient c;
+  at::Tensor dw;  // [V, D] fp32, to which both add
+
+  cuda::LinearCrossEntropy problem_of(const Tokens& of) const {
+    return {.rows = static_cast<int>(of.count()),
+            .dim = static_cast<int>(of.x.size(1)),
+            .width = static_cast<int>(weight.value.size(0)),
             .vocab = static_cast<int>(vocab),
             .cap = static_cast<float>(cap),
-            .x = const_data(x),
-            .weight = const_data(weight),
-            .targets = targets.const_data_ptr<std::int64_t>(),
-            .gemm_x = nullptr,  // forward's alone
-            .gemm_weight = nullptr,
-            .fp8 = {},
-            .unnormalised = mutable_data(saved[3]),
-            .transposed = mutable_data(saved[4]),
-            .inverse_sum = mutable_fp32_data(rows[0]),
-            .target_factor = mutable_fp32_data(rows[1])};
+            .x = const_data(of.x),
+            .weight = const_data(weight.value),
+            .targets = of.targets.const_data_ptr<std::int64_t>(),
+            .gemm_x = const_data(of.gemm_x),
+            .gemm_weight = const_data(gemm_weight),
+            .fp8 = gemm_scales,
+            .unnormalised = nullptr,  // a chunk's
+            .transposed = nullptr,
+            .inverse_sum = mutable_fp32_data(of.inverse_sum),
+            .target_factor = mutable_fp32_data(of.target_factor)};
   }
 
-  // `in`: x, and its rounding.
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
-                            const Weight& of, const at::Tensor& targets, double cap, double scale,
-                            std::int64_t vocab, const OptionalTensor& grad_scale) {
-    const auto& weight = of.value;
-    const auto count = x.size(0), width = weight.size(0);
-    const auto fp32 = x.options().dtype(at::kFloat);
-    const auto& fp8 = of.fp8;
-    const auto unnormalised = at::empty(
-        {count, width}, x.options().dtype(fp8.defined() ? at::kFloat8_e5m2 : at::kBFloat16));
+  // All but the targets' own terms of dw.
+  void run_chunk(const Tokens& of) const {
+    const auto& x = of.x;
+    const auto& fp8 = weight.fp8;
+    const auto count = of.count(), width = weight.value.size(0);
+    const auto stream = current_stream(x);
+    const auto g = at::empty({count, width},
+                             x.options().dtype(fp8.defined() ? at::kFloat8_e5m2 : at::kBFloat16));
     const auto transposed =
         fp8.defined() ? empty_fp8_transposed(x, count, width, at::kFloat8_e5m2) : at::Tensor();
-    const auto rows = at::empty({2, count}, fp32), nll = at::empty({count}, fp32);
-    const auto sums = at::empty(
-        {cuda::cross_entropy_partial_sums(static_cast<int>(width), fp8.defined()), count}, fp32);
-    const variable_list saved{x, weight, targets, unnormalised, transposed, rows};
-    auto problem = problem_of(saved, cap, vocab);
-    const auto operands = gemm_operands(in, of);
-    problem.gemm_x = const_data(operands.x);
-    problem.gemm_weight = const_data(operands.weight);
-    problem.fp8 = operands.fp8;
-    if (fp8.defined()) problem.fp8.copy = fp8_copy(unnormalised, fp8.output_gradient);
-    cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(nll),
-                               current_stream(x));
-    context->save_for_backward(saved);
-    context->saved_data["weight"] = in_capsule(of);
-    context->saved_data["cap"] = cap;
-    context->saved_data["vocab"] = vocab;
-    context->saved_data["scale"] = scale / static_cast<double>(count);
-    context->saved_data["grad_scale"] = grad_scale;
-    return nll.mean().mul_(scale);
-  }
+    const auto sums =
+        at::empty({cuda::cross_entropy_partial_sums(static_cast<int>(width), fp8.defined()), count},
+                  of.nll.options());
+    auto problem = problem_of(of);
+    problem.unnormalised = mutable_data(g);
+    problem.transposed = mutable_data(transposed);
+    if (fp8.defined()) problem.fp8.copy = fp8_copy(g, fp8.output_gradient);
+    cuda::linear_cross_entropy(problem, mutable_fp32_data(sums), mutable_fp32_data(of.nll), stream);
 
-  static variable_list backward(AutogradContext* context, variable_list upstream) {
-    const auto saved = context->get_saved_variables();
-    const auto &x = saved[0], &weight = saved[1], &unnormalised = saved[3];
-    auto& data = context->saved_data;
-    const auto vocab = data["vocab"].toInt();
-    const auto problem = problem_of(saved, data["cap"].toDouble(), vocab);
-    const auto grad_scale = or_undefined(data["grad_scale"].toOptional<at::Tensor>());
-    const cuda::NllGradient c{.host = static_cast<float>(data["scale"].toDouble()),
-                              .upstream = const_fp32_data(upstream[0]),
-                              .grad_scale = const_fp32_data(grad_scale)};
-    const auto stream = current_stream(x);
-
-    const auto x_scaled = at::empty_like(x), target_rows = at::empty_like(x);
-    cuda::scale_inputs(problem, c, mutable_data(x_scaled), mutable_data(target_rows), stream);
-    const auto of = from_capsule<Weight>(data["weight"]);
-    const auto& fp8 = of.fp8;
+    const auto x_scaled = at::empty_like(x);
+    cuda::scale_inputs(problem, c, mutable_data(x_scaled), stream);
     const auto& gradient_scale = fp8.output_gradient.scale;
     if (fp8.defined())
-      accumulate_fp8_gemm(of.gradient, saved[4], gradient_scale,
+      accumulate_fp8_gemm(dw, transposed, gradient_scale,
                           fp8_transposed(to_fp8(x_scaled, fp8.scaled_input)),
                           fp8.scaled_input.scale);
     else
-      accumulate_gemm(of.gradient, unnormalised.t(), x_scaled);
-    // A target that is no token has a factor of 0.
-    accumulate_embedding_gradient(of.gradient, target_rows, saved[2].clamp(0, vocab - 1));
+      accumulate_gemm(dw, g.t(), x_scaled);
 
-    const auto dx = fp8.defined() ? fp8_matmul(unnormalised, gradient_scale, fp8.transposed,
-                                               fp8.scale, /*fast=*/false)
-                                  : gemm(unnormalised, weight);
-    cuda::finish_input_gradient(problem, c, mutable_data(dx), stream);
+    const auto product = fp8.defined() ? fp8_matmul(g, gradient_scale, fp8.transposed, fp8.scale,
+                                                    /*fast=*/false)
+                                       : gemm(g, weight.value);
+    cuda::finish_input_gradient(problem, c, const_data(product), mutable_data(of.dx), stream);
+  }
+
+  void add_target_terms(const Tokens& of) const {
+    const auto rows = at::empty_like(of.x);
+    cuda::scale_target_inputs(problem_of(of), c, mutable_data(rows), current_stream(of.x));
+    // A target that is no token has a factor of 0.
+    accumulate_embedding_gradient(dw, rows, of.targets.clamp(0, vocab - 1));
+  }
+};
+
+struct FusedLinearCrossEntropy : torch::autograd::Function<FusedLinearCrossEntropy> {
+  // `in`: x, and its rounding.
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const NormedInput& in,
+                            const Weight& weight, const at::Tensor& targets,
+                            const CrossEntropyOptions& options) {
+    const auto count = x.size(0), width = weight.value.size(0);
+    const auto fp32 = x.options().dtype(at::kFloat);
+    const auto operands = gemm_operands(in, weight);
+    const auto rows = at::empty({3, count}, fp32);
+    const Tokens tokens{x, operands.x, at::empty_like(x), targets, rows[0], rows[1], rows[2]};
+    const FusedHead head{
+        .weight = weight,
+        .gemm_weight = operands.weight,
+        .gemm_scales = operands.fp8,
+        .cap = options.cap,
+        .vocab = options.vocab == 0 ? width : options.vocab,
+        .c = {.host = static_cast<float>(options.scale / static_cast<double>(count)),
+              .grad_scale = const_fp32_data(options.grad_scale)},
+        .dw = at::zeros(weight.value.sizes(), fp32)};
+    const auto chunk = fused_head_rows(count, width, options.chunk_bytes);
+    for (std::int64_t first = 0; first < count; first += chunk)
+      head.run_chunk(tokens.chunk(first, chunk));
+    head.add_target_terms(tokens);
+
+    auto& data = context->saved_data;
+    data["dx"] = tokens.dx;
+    data["dw"] = head.dw;
+    data["weight_gradient"] = weight.gradient;
+    return tokens.nll.mean().mul_(options.scale);
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list upstream) {
+    auto& data = context->saved_data;
+    const auto dx = data["dx"].toTensor(), dw = data["dw"].toTensor();
+    auto weight_gradient = data["weight_gradient"].toTensor();
+    data.clear();
+    weight_gradient.addcmul_(dw, upstream[0]);
+    // In place, since it is used only once.
+    cuda::scale_in_place(mutable_data(dx), dx.numel(), const_fp32_data(upstream[0]), dtype_of(dx),
+                         current_stream(dx));
     const at::Tensor none;
-    return {dx, none, none, none, none, none, none, none};
+    return {dx, none, none, none, none};
   }
 };
 
@@ -120,6 +165,15 @@ bool supports_fp8_head(const at::Tensor& head_vd, double cap) {
   return supports_fused_head(head_vd, cap) && head_vd.size(0) % cuda::kFp8Chunk == 0;
 }
 
+std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns, std::int64_t chunk_bytes) {
+  const auto blocks_of = [](std::int64_t size, std::int64_t block) {
+    return (size + block - 1) / block;
+  };
+  const auto fitting = chunk_bytes / (kBytesOfLogit * columns) / kClusterRows * kClusterRows;
+  const auto chunks = blocks_of(rows, std::max(fitting, kClusterRows));
+  return blocks_of(blocks_of(rows, chunks), kClusterRows) * kClusterRows;
+}
+
 Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, double cap) {
   const bool in_gemm = at::GradMode::is_enabled() && weight.gradient.defined() && x.size(0) > 0 &&
                        supports_fused_head(weight.value, cap) &&
@@ -130,18 +184,16 @@ Kernel choose_linear_cross_entropy(const at::Tensor& x, const Weight& weight, do
 
 at::Tensor linear_cross_entropy(const NormedInput& in_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options) {
-  const auto& [cap, scale, vocab, grad_scale] = options;
   const auto in = in_nd.written().contiguous();
   const auto& x_nd = in.tensor();
-  const auto kernel = choose_linear_cross_entropy(x_nd, weight, cap);
+  const auto kernel = choose_linear_cross_entropy(x_nd, weight, options.cap);
   if (kernel == Kernel::hopper || kernel == Kernel::hopper_fp8) {
     assert(x_nd.requires_grad());  // else autograd would not call backward
-    return FusedLinearCrossEntropy::apply(
-        aligned_contiguous(x_nd), in, weight, targets_n.contiguous(), cap, scale,
-        vocab == 0 ? weight.value.size(0) : vocab, optional_tensor(grad_scale));
+    return FusedLinearCrossEntropy::apply(aligned_contiguous(x_nd), in, weight,
+                                          targets_n.contiguous(), options);
   }
-  return softcap_cross_entropy(linear(in_nd, {weight.value, weight.gradient}), targets_n, cap,
-                               scale, vocab, grad_scale);
+  return softcap_cross_entropy(linear(in_nd, {weight.value, weight.gradient}), targets_n,
+                               options.cap, options.scale, options.vocab, options.grad_scale);
 }
 
 }  // namespace tg

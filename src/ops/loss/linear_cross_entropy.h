@@ -10,6 +10,12 @@ namespace tg {
 // columns take 6 % less time so with D = 512, 2 % more with 768.
 inline constexpr std::int64_t kMinFusedColumns = 8192;
 
+// Bytes of the logits' gradient that are there at once, see below. With fewer, dW in fp32 is read
+// and written more often, and GEMMs are smaller: 576 MiB are 5,888 rows of GPT-2's 50,304 columns,
+// of which 65,536 tokens make chunks of 5,632, whose dx with D = 768 is one tile of 128×256 for
+// each of an H100's 132 SMs.
+inline constexpr std::int64_t kFusedHeadBytes = std::int64_t{576} << 20;
+
 // Which rows and columns of the logits count, and what the gradient is multiplied by: as the
 // parameters of softcap_cross_entropy.
 struct CrossEntropyOptions {
@@ -17,17 +23,20 @@ struct CrossEntropyOptions {
   double scale = 1;
   std::int64_t vocab = 0;
   at::Tensor grad_scale{};
+  std::int64_t chunk_bytes = kFusedHeadBytes;  // tests want more chunks
 };
 
 // softcap_cross_entropy(x·Wᵀ, targets): x [N, D], never in FP8 alone, weight [at least vocab, D],
-// targets [N] int64 →
-// [] fp32. Weight gradients as linear()'s.
+// targets [N] int64 → [] fp32. Weight gradients as linear()'s.
 //
 // On Hopper, in bf16, with kMinFusedColumns, a cap up to cuda::kMaxSoftcap and `weight.gradient`,
-// no pass over the logits [N, V] remains between the GEMMs. Softcapped logits s are bounded, so
-// that a softmax needs no maximum: the first GEMM's epilogue stores G = e^(s−cap)·ds/dz, the
-// gradient without its normalisation, and sums S of the weights per row. With dz = c·(G/S −
-// onehot·(1 − p)·ds/dz), where G is 0 at the target and c = scale/N:
+// no pass over the logits [N, V] remains between the GEMMs, and only a chunk of tokens has its
+// logits at a time: the forward pass computes the gradients, too, chunk by chunk, dW in fp32. It
+// keeps dx and dW for backward, which multiplies them by the upstream gradient. Forward without
+// backward so costs three GEMMs rather than one.
+// Softcapped logits s are bounded, so that a softmax needs no maximum: the first GEMM's epilogue
+// stores G = e^(s−cap)·ds/dz, the gradient without its normalisation, and sums S of the weights per
+// row. With dz = c·(G/S − onehot·(1 − p)·ds/dz), where G is 0 at the target and c = scale/N:
 //   dx = c·((G·W)/S − (1 − p)·ds/dz·W[target])
 //   dW = Gᵀ·(c·x/S) − c·(1 − p)·ds/dz·x added to row `target`
 // The target's own terms are in fp32 up to the last rounding, since p may be near 1. With
@@ -38,6 +47,11 @@ struct CrossEntropyOptions {
 // dW, by e^10 all but its target's own term.
 at::Tensor linear_cross_entropy(const NormedInput& x_nd, const Weight& weight,
                                 const at::Tensor& targets_n, const CrossEntropyOptions& options);
+
+// Tokens of a chunk, of `rows` in all: the fewest equal chunks that fit, of whole clusters of the
+// GEMM's tiles; the last one may have fewer.
+std::int64_t fused_head_rows(std::int64_t rows, std::int64_t columns,
+                             std::int64_t chunk_bytes = kFusedHeadBytes);
 
 // What computes it, for rows like those of x, with gradients or without as autograd is now. cuda:
 // softcap_cross_entropy's, after LibTorch's GEMM.

@@ -1,5 +1,5 @@
-// The head's GEMM with the softcap, the exponential and its row sums in the epilogue, and three
-// kernels on [N, D] that normalise what the GEMMs of the backward pass read and write. A tile's
+// The head's GEMM with the softcap, the exponential and its row sums in the epilogue, and kernels
+// on [N, D] that normalise what the GEMMs of its gradient read and write. A tile's
 // epilogue takes less than half of the other consumer's mainloop at D of 768, which hides it.
 #include <cmath>
 
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __device__ float read(const NllGradient& c) {
-  return c.host * value_or_one(c.upstream) * value_or_one(c.grad_scale);
+  return c.host * value_or_one(c.grad_scale);
 }
 __device__ std::int64_t first_row() {
   return (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) / kWarp;
@@ -179,29 +179,27 @@ __device__ std::int64_t row_step() {
   return std::int64_t{gridDim.x} * kWarps;
 }
 
+// Rows of x times by·c·factors.
 __global__ void __launch_bounds__(kThreads)
-    scale_inputs_kernel(LinearCrossEntropy of, NllGradient gradient, T* __restrict__ x_scaled,
-                        T* __restrict__ target_rows) {
-  const float c = read(gradient);
+    scale_rows_kernel(LinearCrossEntropy of, NllGradient gradient, float by,
+                      const float* __restrict__ factors, T* __restrict__ scaled_rows) {
+  const float c = by * read(gradient);
   for (std::int64_t row = first_row(); row < of.rows; row += row_step()) {
-    const float share = 4 * c * of.inverse_sum[row], hit = -c * of.target_factor[row];
+    const float factor = c * factors[row];
     const T* const x = static_cast<const T*>(of.x) + row * of.dim;
     for_packs(of.dim, [&](int i) {
       const P pack = load_pack(x + i);
-      float scaled[P::size], at_target[P::size];
+      float scaled[P::size];
 #pragma unroll
-      for (int k = 0; k < P::size; ++k) {
-        scaled[k] = pack[k] * share;
-        at_target[k] = pack[k] * hit;
-      }
-      store_rounded(x_scaled + row * of.dim + i, scaled);
-      store_rounded(target_rows + row * of.dim + i, at_target);
+      for (int k = 0; k < P::size; ++k) scaled[k] = pack[k] * factor;
+      store_rounded(scaled_rows + row * of.dim + i, scaled);
     });
   }
 }
 
 __global__ void __launch_bounds__(kThreads)
-    finish_input_gradient_kernel(LinearCrossEntropy of, NllGradient gradient, T* __restrict__ dx) {
+    finish_input_gradient_kernel(LinearCrossEntropy of, NllGradient gradient,
+                                 const T* __restrict__ product, T* __restrict__ dx) {
   const float c = read(gradient);
   for (std::int64_t row = first_row(); row < of.rows; row += row_step()) {
     const float share = 4 * c * of.inverse_sum[row], hit = c * of.target_factor[row];
@@ -209,12 +207,12 @@ __global__ void __launch_bounds__(kThreads)
     const bool is_token = target >= 0 && target < of.vocab;  // else `hit` is 0
     const T* const w = static_cast<const T*>(of.weight) + (is_token ? target : 0) * of.dim;
     for_packs(of.dim, [&](int i) {
-      T* const at = dx + row * of.dim + i;
-      const P pack = load_pack(at), at_target = load_pack(w + i);
+      const auto at = row * of.dim + i;
+      const P pack = load_pack(product + at), at_target = load_pack(w + i);
       float finished[P::size];
 #pragma unroll
       for (int k = 0; k < P::size; ++k) finished[k] = pack[k] * share - hit * at_target[k];
-      store_rounded(at, finished);
+      store_rounded(dx + at, finished);
     });
   }
 }
@@ -262,17 +260,26 @@ void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, flo
 }
 
 void scale_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* x_scaled,
-                  void* target_rows, Stream stream) {
+                  Stream stream) {
   if (of.rows == 0) return;
-  scale_inputs_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, static_cast<T*>(x_scaled),
-                                                              static_cast<T*>(target_rows));
+  scale_rows_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, /*by=*/4, of.inverse_sum,
+                                                            static_cast<T*>(x_scaled));
   check_launch("scale_inputs");
 }
 
-void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, void* dx,
-                           Stream stream) {
+void scale_target_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* target_rows,
+                         Stream stream) {
   if (of.rows == 0) return;
-  finish_input_gradient_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, static_cast<T*>(dx));
+  scale_rows_kernel<<<blocks_of(of), kThreads, 0, stream>>>(of, c, /*by=*/-1, of.target_factor,
+                                                            static_cast<T*>(target_rows));
+  check_launch("scale_target_inputs");
+}
+
+void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, const void* product,
+                           void* dx, Stream stream) {
+  if (of.rows == 0) return;
+  finish_input_gradient_kernel<<<blocks_of(of), kThreads, 0, stream>>>(
+      of, c, static_cast<const T*>(product), static_cast<T*>(dx));
   check_launch("finish_input_gradient");
 }
 

@@ -4,8 +4,9 @@
 
 namespace tg::cuda {
 
-// Kernels of ops/loss/linear_cross_entropy.h, in bf16. Matrices are row-major and contiguous, at
-// addresses that are multiples of 16 bytes, `dim` and `width` multiples of 8.
+// Kernels of ops/loss/linear_cross_entropy.h, in bf16, for a chunk of N tokens. Matrices are
+// row-major and contiguous, at addresses that are multiples of 16 bytes, `dim` and `width`
+// multiples of 8.
 struct LinearCrossEntropy {
   int rows, dim, width, vocab;  // N; D; rows of W, of which the first `vocab` are tokens
   float cap;                    // at most kMaxSoftcap
@@ -16,7 +17,7 @@ struct LinearCrossEntropy {
   // 16.
   const void *gemm_x, *gemm_weight;
   Fp8Gemm fp8;
-  // What the forward pass leaves for the backward pass:
+  // Written by linear_cross_entropy(), read by the others:
   void* unnormalised;    // [N, width]: G; with `fp8` it is fp8.copy, in e5m2,
   void* transposed;      // and here its transpose [width, fp8_interleaved(N)]
   float* inverse_sum;    // [N]: 1/S
@@ -30,18 +31,21 @@ int cross_entropy_partial_sums(int width, bool in_fp8);
 void linear_cross_entropy(const LinearCrossEntropy& of, float* partial_sums, float* nll,
                           Stream stream);
 
-// The gradient of loss with respect to nll: `host` times the scalars on the device that are not
-// null.
+// c, the gradient of loss with respect to nll: `host` times the scalar on the device, unless that
+// is null.
 struct NllGradient {
   float host;
-  const float *upstream, *grad_scale;
+  const float* grad_scale;
 };
 
-// x_scaled [N, D] = c·x/S, target_rows [N, D] = −c·target_factor·x.
+// x_scaled [N, D] = c·x/S.
 void scale_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* x_scaled,
-                  void* target_rows, Stream stream);
-// In place: dx = c·(dx/S − target_factor·W[target]), from dx = G·W.
-void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, void* dx,
-                           Stream stream);
+                  Stream stream);
+// target_rows [N, D] = −c·target_factor·x.
+void scale_target_inputs(const LinearCrossEntropy& of, const NllGradient& c, void* target_rows,
+                         Stream stream);
+// dx [N, D] = c·(product/S − target_factor·W[target]), from product [N, D] = G·W.
+void finish_input_gradient(const LinearCrossEntropy& of, const NllGradient& c, const void* product,
+                           void* dx, Stream stream);
 
 }  // namespace tg::cuda

@@ -10,10 +10,14 @@ int cross_entropy_partial_sums(int, bool) {
 void linear_cross_entropy(const LinearCrossEntropy&, float*, float*, Stream) {
   not_built();
 }
-void scale_inputs(const LinearCrossEntropy&, const NllGradient&, void*, void*, Stream) {
+void scale_inputs(const LinearCrossEntropy&, const NllGradient&, void*, Stream) {
   not_built();
 }
-void finish_input_gradient(const LinearCrossEntropy&, const NllGradient&, void*, Stream) {
+void scale_target_inputs(const LinearCrossEntropy&, const NllGradient&, void*, Stream) {
+  not_built();
+}
+void finish_input_gradient(const LinearCrossEntropy&, const NllGradient&, const void*, void*,
+                           Stream) {
   not_built();
 }
 
