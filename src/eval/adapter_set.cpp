@@ -22,6 +22,13 @@ void AdapterSet::restart(at::Generator& generator) {
   if (!warm_start_) redraw(generator);
   adapters_.zero_b();
   optimizer_.reset();
+  learning_rows_ = adapters_.rows();
+}
+
+void AdapterSet::learn_in_last(std::int64_t rows) {
+  // What is left of their last gradient; the other rows' is written anew.
+  if (rows < learning_rows_) adapters_.parameters().grad().zero_();
+  learning_rows_ = rows;
 }
 
 }  // namespace tg

@@ -19,13 +19,16 @@ class AdapterSet {
   void restart(at::Generator& generator);
   // Another A, for batches to come: restart() makes the rest as new.
   void redraw(at::Generator& generator) { adapters_.draw_a(generator); }
-  // One update, by the gradient of the adapters' parameters.
+  // Until restart() all but the last `rows` rows have no gradient: their documents have ended.
+  void learn_in_last(std::int64_t rows);
+  // One update, by the gradient of the adapters' parameters, also of rows that have none.
   void step() { optimizer_.step(); }
 
  private:
   const bool warm_start_;
   LoraAdapters adapters_;
   AdapterOptimizer optimizer_;
+  std::int64_t learning_rows_ = adapters_.rows();
 };
 
 }  // namespace tg

@@ -1,13 +1,15 @@
 #include "eval/document_scorer.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace tg {
 
-// A batch's pass for one chunk: a document a row, those that have no such chunk all padding. What
-// is scored lies in the last C = chunk_size positions of a row, and is all of them where the
-// document has a later chunk.
+// A batch's pass for one chunk: a document a row, the longest B of them, those that have no such
+// chunk all padding. What is scored lies in the last C = chunk_size positions of a row, and is all
+// of them where the document has a later chunk.
 struct DocumentScorer::Rows {
+  std::int64_t count = 0;
   at::Tensor inputs;   // [B, T] int64, zeros behind a document's tokens
   at::Tensor targets;  // [B, C] int64, of the last positions, zeros likewise
   at::Tensor places;   // [B, C] int64: of these positions' inputs in the split
@@ -31,14 +33,25 @@ at::Tensor DocumentScorer::tokens_at(const at::Tensor& places) const {
   return all_tokens_.index({places}).to(at::kLong).bitwise_and_(0xFFFF);
 }
 
+// Those that have the chunk, the last ones since documents are sorted by length, rounded up to an
+// eighth of the batch: attention and GEMMs choose a kernel for every size that they have not met.
+std::int64_t DocumentScorer::rows_with(const DocumentBatch& batch, std::int64_t chunk) const {
+  const auto ended = std::ranges::partition_point(batch.documents, [&](const DocumentSpan& of) {
+    return chunks_of_document(of.predictions(), chunks_) <= chunk;
+  });
+  const auto all = std::ssize(batch.documents), unit = std::max<std::int64_t>(all / 8, 1);
+  const auto some = batch.documents.end() - ended;
+  return std::min(all, (some + unit - 1) / unit * unit);
+}
+
 DocumentScorer::Rows DocumentScorer::rows_of(const DocumentBatch& batch, std::int64_t chunk) const {
   Rows rows;
-  const auto count = std::ssize(batch.documents);
+  rows.count = rows_with(batch, chunk);
   const auto host =
-      at::zeros({5, count, 1}, at::TensorOptions(at::kLong).pinned_memory(device_.is_cuda()));
+      at::zeros({5, rows.count, 1}, at::TensorOptions(at::kLong).pinned_memory(device_.is_cuda()));
   auto numbers = host.accessor<std::int64_t, 3>();
-  for (std::int64_t row = 0; row < count; ++row) {
-    const auto& document = batch.documents[static_cast<std::size_t>(row)];
+  for (std::int64_t row = 0; row < rows.count; ++row) {
+    const auto& document = *(batch.documents.end() - rows.count + row);
     const auto window = chunk_window(document.predictions(), chunk, chunks_);
     const bool learns = chunk + 1 < chunks_of_document(document.predictions(), chunks_);
     numbers[0][row][0] = document.start + window.start;
@@ -67,6 +80,7 @@ void DocumentScorer::score_chunk(const DocumentBatch& batch, std::int64_t chunk,
                                  ScoreSums& sums) {
   assert(set.adapters().rows() == std::ssize(batch.documents));
   const auto rows = rows_of(batch, chunk);
+  set.learn_in_last(rows.count);
   const at::AutoGradMode with_gradients(rows.any_learns);
   auto losses = token_losses(rows, set);
   const auto scored = losses.detach().masked_fill(rows.scored.logical_not(), 0);

@@ -29,6 +29,7 @@ class DocumentScorer {
 
  private:
   struct Rows;
+  std::int64_t rows_with(const DocumentBatch& batch, std::int64_t chunk) const;
   Rows rows_of(const DocumentBatch& batch, std::int64_t chunk) const;
   at::Tensor tokens_at(const at::Tensor& places) const;
   at::Tensor token_losses(const Rows& rows, const AdapterSet& set) const;  // [B, C]
