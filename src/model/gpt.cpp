@@ -133,7 +133,7 @@ DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int6
     return at::empty({batch, capacity, config_.num_kv_heads, sizes_.head_dim},
                      options.requires_grad(false));
   };
-  cache.visits.resize(plan_.stages.back().visits.size());
+  cache.visits.resize(plan_.all_visits().size());
   for (const auto& visit : this->pass().visits)
     cache.visits[static_cast<std::size_t>(visit.index)] = {empty(), empty()};
   return cache;

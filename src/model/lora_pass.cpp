@@ -13,7 +13,7 @@ namespace {
 at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
                     const ParameterTable& table) {
   const auto& block = plan.block(visit);
-  const bool first = visit.index == plan.stages.back().visits.front().index;
+  const bool first = visit.index == plan.all_visits().front().index;
   if (kind == LoraKind::values && block.value_mix.weights && !first)
     return own_value_weight(block.value_mix, table).view({1});
   if (kind == LoraKind::out) return table[block.attn_scale];
@@ -47,7 +47,7 @@ LoraPass::LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& 
     return of;
   };
   head_ = group(adapters.head(), [](LoraKind) { return at::Tensor(); });
-  visits_.resize(plan.stages.back().visits.size());
+  visits_.resize(plan.all_visits().size());
   for (std::size_t i = 0; i < stage.visits.size(); ++i) {
     const auto& visit = stage.visits[i];
     const auto& [attention, mlp] = adapters.visits()[i];
