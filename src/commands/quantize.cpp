@@ -74,8 +74,8 @@ void write_calibrated(Settings& settings, const Machine& machine, const std::str
                                     text_making(machine, alone));
   ModelParts weights(settings, machine, alone, ModelUse::inference);
   const auto emit = [&](const RunEvent& event) { std::visit(log, event); };
-  const auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);
-  const auto model = quantize_by_gptq(weights.parameters, hessians, settings.gptq);
+  auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);
+  const auto model = quantize_by_gptq(weights.parameters, std::move(hessians), settings.gptq);
   log(model.event);
   log(write_artifact(model, settings.gptq.compressor, path));
 }
