@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <memory>
 #include <utility>
@@ -12,6 +13,18 @@
 #include "ops/loss/softcap_cross_entropy.h"
 
 namespace tg {
+
+namespace {
+
+// Of adapted losses: so that in fp16 few gradients of their mean over `targets` round to zero;
+// those of their sum are then LossScale's first.
+double grad_scale_of(at::ScalarType compute, std::int64_t targets) {
+  constexpr std::uint64_t kOfSum = 64;
+  if (compute != at::kHalf) return 1;
+  return static_cast<double>(std::bit_floor(kOfSum * static_cast<std::uint64_t>(targets)));
+}
+
+}  // namespace
 
 Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
     : Gpt(config, make_recipe(config).plan, table, numerics) {}
@@ -99,13 +112,14 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
 at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                                const LoraAdapters& adapters,
                                const std::optional<Positions>& only) const {
-  const auto loras = std::make_shared<const LoraPass>(adapters, pass(), plan_, frozen_table_,
-                                                      config_, sizes_, numerics_.compute);
+  const double grad_scale = grad_scale_of(numerics_.compute, targets_bs.size(1));
+  const auto loras = std::make_shared<const LoraPass>(
+      adapters, pass(), plan_, frozen_table_, config_, sizes_, numerics_.compute, grad_scale);
   auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}).rows();
   if (only) states = states.narrow(1, only->from, only->count()).contiguous();
   const auto logits = loras->add_head(linear(states, frozen_.head(sizes_.vocab)), states);
   return softcap_losses(logits.flatten(0, 1), targets_bs.flatten(), config_.logit_softcap,
-                        config_.vocab_size)
+                        config_.vocab_size, grad_scale)
       .view(targets_bs.sizes());
 }
 

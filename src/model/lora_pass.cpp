@@ -25,14 +25,14 @@ at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
 
 LoraPass::LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& plan,
                    const ParameterTable& table, const ModelConfig& config,
-                   const ComputeSizes& sizes, at::ScalarType compute)
+                   const ComputeSizes& sizes, at::ScalarType compute, double grad_scale)
     : config_(config), sizes_(sizes), scale_(adapters.scale()), rank_(adapters.rank()) {
   const at::NoGradGuard no_grad;
   assert(adapters.visits().size() == stage.visits.size());
   const auto& leaf = adapters.parameters();
   const auto values = leaf.detach().to(compute);
   const auto weight = [&](const FlatPart& part, const at::Tensor& row_scale) {
-    BatchedWeight of{part.of(values), part.of(leaf.grad()), leaf, row_scale};
+    BatchedWeight of{part.of(values), part.of(leaf.grad()), leaf, row_scale, grad_scale};
     if (row_scale.defined())
       of.value = (part.of(leaf.detach()) * row_scale.unsqueeze(-1)).to(compute);
     return of;

@@ -18,10 +18,11 @@ namespace tg {
 // dtype; x and y have the widths of ComputeSizes, the adapters the model's own.
 class LoraPass {
  public:
-  // Of `stage`'s visits. Everything must outlive it but `adapters`.
+  // Of `stage`'s visits. grad_scale: what the losses' gradients are multiplied by, and the
+  // adapters' are therefore divided by (BatchedWeight). Everything must outlive it but `adapters`.
   LoraPass(const LoraAdapters& adapters, const Pass& stage, const Plan& plan,
            const ParameterTable& table, const ModelConfig& config, const ComputeSizes& sizes,
-           at::ScalarType compute);
+           at::ScalarType compute, double grad_scale);
 
   // What A makes of attention's input n [B, T, D], [B, T, rank] of each of its adapters.
   using Inner = std::vector<at::Tensor>;
