@@ -1,7 +1,9 @@
 #include "checkpoint/gptq_model.h"
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "base/elapsed.h"
@@ -47,37 +49,60 @@ void warn_of_damping(const std::string& name, double damping) {
         name, damping, kUsual);
 }
 
-// The factor of each Hessian, computed once for the matrices that share it.
-class Factors {
- public:
-  explicit Factors(const Hessians& hessians) : hessians_(hessians) {}
-
-  // Null where the matrix has no Hessian.
-  const HessianFactor* of(const std::string& name) {
-    const auto hessian = hessians_.find(name);
-    if (hessian == hessians_.end()) return nullptr;
-    const auto [factor, is_new] = factors_.try_emplace(hessian->second.unsafeGetTensorImpl());
-    if (is_new) {
-      factor->second = factor_hessian(hessian->second, name);
-      warn_of_damping(name, factor->second.damping);
-    }
-    return &factor->second;
-  }
-
- private:
-  const Hessians& hessians_;
-  std::map<const void*, HessianFactor> factors_;
+// Matrices with one Hessian, by their indices; without a Hessian one alone.
+struct Group {
+  at::Tensor hessian;
+  std::vector<std::size_t> matrices;
 };
+std::vector<Group> by_hessian(const std::vector<ParameterPart>& matrices,
+                              const Hessians& hessians) {
+  std::vector<Group> groups;
+  std::map<const void*, std::size_t> group_of;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    const auto found = hessians.find(matrices[i].name);
+    const auto hessian = found == hessians.end() ? at::Tensor() : found->second;
+    auto group = groups.size();
+    if (hessian.defined())
+      group = group_of.emplace(hessian.unsafeGetTensorImpl(), group).first->second;
+    if (group == groups.size()) groups.push_back({hessian, {}});
+    groups[group].matrices.push_back(i);
+  }
+  return groups;
+}
+
+// A Hessian and its factor may be larger than all matrices of a block: neither stays longer than it
+// is needed.
+std::vector<GptqWeight> quantize(const std::vector<ParameterPart>& matrices, Hessians hessians,
+                                 const GptqConfig& config) {
+  auto groups = by_hessian(matrices, hessians);
+  hessians.clear();
+  std::vector<GptqWeight> quantized(matrices.size());
+  for (auto& [hessian, members] : groups) {
+    std::optional<HessianFactor> factor;
+    if (hessian.defined()) {
+      const auto& name = matrices[members.front()].name;
+      factor = factor_hessian(hessian, name);
+      hessian.reset();
+      warn_of_damping(name, factor->damping);
+    }
+    for (const auto i : members) {
+      const auto& matrix = matrices[i];
+      const auto options = options_of(matrix, config);
+      quantized[i] = factor ? gptq(matrix.value, *factor, options, matrix.name)
+                            : round_to_nearest(matrix.value, options, matrix.name);
+      report_progress(0);
+    }
+  }
+  return quantized;
+}
 
 }  // namespace
 
-GptqModel quantize_by_gptq(const ParameterTable& table, const Hessians& hessians,
+GptqModel quantize_by_gptq(const ParameterTable& table, Hessians hessians,
                            const GptqConfig& config) {
   const at::NoGradGuard no_grad;
   const auto began = Clock::now();
-  Factors factors(hessians);
   std::vector<ParameterPart> matrices;
-  std::vector<GptqWeight> quantized;
   GptqModel model;
   for (const auto& part : unbanked(table)) {
     if (is_quantized_gate(part, config)) {
@@ -85,15 +110,11 @@ GptqModel quantize_by_gptq(const ParameterTable& table, const Hessians& hessians
     } else if (passes_through(part)) {
       model.tensors.push_back({part.name, part.value.to(at::kHalf)});
     } else {
-      const auto options = options_of(part, config);
-      const auto* factor = factors.of(part.name);
-      quantized.push_back(factor ? gptq(part.value, *factor, options, part.name)
-                                 : round_to_nearest(part.value, options, part.name));
       matrices.push_back(part);
       model.tensors.push_back({part.name, GptqWeight{}});
     }
-    report_progress(0);
   }
+  auto quantized = quantize(matrices, std::move(hessians), config);
   if (config.lqer_enabled) {
     std::vector<at::Tensor> weights;
     for (const auto& part : matrices) weights.push_back(part.value);

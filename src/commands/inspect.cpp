@@ -108,14 +108,11 @@ std::string settings_text_of(const ModelPath& model) {
 
 // What six bits would cost each matrix of `model`, and what it has in the artifact at `path`.
 std::string errors_text(const ModelPath& model, const std::string& path, WeightsChoice weights) {
-  CommandInputs inputs{.run_config = file_of_run(model, "config.json")};
-  const auto config = read_config(inputs.run_config);
-  const auto of_run = config ? model_settings(*config) : std::nullopt;
-  REQUIRE(of_run, ExitCode::missing_input,
+  CommandInputs inputs;
+  REQUIRE(take_run_settings(model, inputs), ExitCode::missing_input,
           "--artifact needs the model's settings (expected the config.json of its run, {}, found "
           "none)",
           inputs.run_config);
-  inputs.run_settings = *of_run;
   const char* const program[] = {"inspect"};
   auto settings = parse_settings(1, program, nullptr, inputs).settings;
   settings.runtime.init_from = model.path;

@@ -106,6 +106,19 @@ bool ended_without_recurrence(const Settings& settings, const ModelPath& model) 
   return !began || (trained && *trained <= *began);
 }
 
+bool take_run_settings(const ModelPath& model, CommandInputs& inputs) {
+  inputs.run_config = file_of_run(model, "config.json");
+  const auto config = read_config(inputs.run_config);
+  if (!config) return false;
+  const auto of_run = model_settings(*config);
+  REQUIRE(of_run, ExitCode::config,
+          "{}: expected the config.json of the run that made {}, found something else; move it "
+          "away, and the model's settings are those of flags, --config and defaults",
+          inputs.run_config, model.path);
+  inputs.run_settings = *of_run;
+  return true;
+}
+
 std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
                                                const std::string& help,
                                                std::vector<Entry> options) {
@@ -121,9 +134,7 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
   const auto& init_from = parsed.settings.runtime.init_from;
   require_flag(!init_from.empty(), argv[0], "--init-from MODEL, a trained one");
   const auto model = find_model(init_from, parsed.settings.runtime.weights);
-  inputs.run_config = file_of_run(model, "config.json");
-  const auto config = read_config(inputs.run_config);
-  if (!config) {
+  if (!take_run_settings(model, inputs)) {
     if (read_launch().rank == 0) {
       log_warn(
           "{}: no such file; the model's settings are those of flags, environment and defaults",
@@ -131,13 +142,6 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
     }
     return parsed;
   }
-  const auto of_run = model_settings(*config);
-  REQUIRE(
-      of_run, ExitCode::config,
-      "{}: expected the config.json of the run that made {}, found something else; move it away "
-      "and give the model's settings as flags or with --config",
-      inputs.run_config, init_from);
-  inputs.run_settings = *of_run;
   parsed = parse_settings(argc, argv, inputs);
   for (auto& [member, origin] : parsed.origins) {
     if (origin == inputs.run_config) origin = kOfRun;

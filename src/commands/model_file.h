@@ -35,12 +35,16 @@ std::optional<bool> ended_with_qat(const Settings& settings, const ModelPath& mo
 // MetricsReader and, of a checkpoint, of read_manifest().
 bool ended_without_recurrence(const Settings& settings, const ModelPath& model);
 
+// Gives `inputs` the settings of the model's run and the path of its config.json; false where there
+// is no such file. Errors: those of read_config(), config (it is no run's).
+bool take_run_settings(const ModelPath& model, CommandInputs& inputs);
+
 // The settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: those of
 // the run's config.json come below --config files (see model_settings()); without one, a warning.
 // Of a model that ended_without_recurrence() ENABLE_LOOPING_AT is one that never comes.
 // Prints `help`, `options` and the settings for --help, the versions for --version, and returns
-// nothing. Errors: those of parse_settings and find_model(); usage (no INIT_FROM), config (a
-// config.json that is no run's).
+// nothing. Errors: those of parse_settings, find_model() and take_run_settings(); usage (no
+// INIT_FROM).
 std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
                                                const std::string& help,
                                                std::vector<Entry> options = {});

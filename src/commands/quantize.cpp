@@ -26,7 +26,7 @@ constexpr const char* help =
     "With --calibrate by GPTQ (ARTIFACT=gptq): each rounded weight makes up for the errors of "
     "those\n"
     "before it, as the activations on DATA weigh them, and low-rank corrections are added to the\n"
-    "matrices with the largest errors (LQER). DATA is shards of both splits, text or what else\n"
+    "matrices with the largest errors (LQER). DATA is training shards, text or what else\n"
     "DATA_PATH may be, best what the model was trained on.\n"
     "\n";
 
@@ -70,12 +70,12 @@ void write_calibrated(Settings& settings, const Machine& machine, const std::str
   resolve_bos_id(settings);
   Communicator alone;
   require_unquantized(choose_model(settings, alone));
-  const auto splits = open_splits(settings.data, static_cast<int>(settings.model.vocab_size),
-                                  text_making(machine, alone));
+  const auto splits = open_training(settings.data, static_cast<int>(settings.model.vocab_size),
+                                    text_making(machine, alone));
   ModelParts weights(settings, machine, alone, ModelUse::inference);
   const auto emit = [&](const RunEvent& event) { std::visit(log, event); };
-  const auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);
-  const auto model = quantize_by_gptq(weights.parameters, hessians, settings.gptq);
+  auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);
+  const auto model = quantize_by_gptq(weights.parameters, std::move(hessians), settings.gptq);
   log(model.event);
   log(write_artifact(model, settings.gptq.compressor, path));
 }

@@ -129,16 +129,21 @@ std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_s
   return text_splits(data, std::move(files), vocab_size, making);
 }
 
+struct Wanted {
+  bool train = true, val = true;
+};
+
 // Missing shards are reported before a missing tokenizer: who has neither learns how to get both.
-TokenSplits open_shards(const DataConfig& data, int vocab_size, bool with_train) {
-  const auto open = [&](std::string_view split) {
+TokenSplits open_shards(const DataConfig& data, int vocab_size, Wanted wanted) {
+  const auto open = [&](bool is_wanted, std::string_view split) -> std::shared_ptr<ShardSet> {
+    if (!is_wanted) return nullptr;
     return std::make_shared<ShardSet>(data.data_path, split, vocab_size, data.shard_prefix);
   };
-  const auto train = with_train ? open("train") : nullptr;
-  const auto val = open("val");
+  const auto train = open(wanted.train, "train"), val = open(wanted.val, "val");
   auto vocabulary = read_vocabulary(data, vocab_size);
-  if (train) train->set_pieces(vocabulary.pieces);
-  val->set_pieces(vocabulary.pieces);
+  for (const auto& shards : {train, val})
+    if (shards) shards->set_pieces(vocabulary.pieces);
+  if (!val) return {train, val, std::move(vocabulary)};
   if (auto sidecar = open_sidecar(data, *val)) {
     if (!vocabulary.bytes) vocabulary.bytes.emplace();
     vocabulary.bytes->sidecar = std::move(sidecar);
@@ -146,16 +151,23 @@ TokenSplits open_shards(const DataConfig& data, int vocab_size, bool with_train)
   return {train, val, std::move(vocabulary)};
 }
 
+TokenSplits open(const DataConfig& data, int vocab_size, const TextMaking& making, Wanted wanted) {
+  if (auto splits = open_other_splits(data, vocab_size, making)) return *std::move(splits);
+  return open_shards(data, vocab_size, wanted);
+}
+
 }  // namespace
 
 TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making) {
-  if (auto splits = open_other_splits(data, vocab_size, making)) return *std::move(splits);
-  return open_shards(data, vocab_size, /*with_train=*/true);
+  return open(data, vocab_size, making, {});
+}
+
+TokenSplits open_training(const DataConfig& data, int vocab_size, const TextMaking& making) {
+  return open(data, vocab_size, making, {.val = false});
 }
 
 TokenSplits open_validation(const DataConfig& data, int vocab_size, const TextMaking& making) {
-  if (auto splits = open_other_splits(data, vocab_size, making)) return *std::move(splits);
-  return open_shards(data, vocab_size, /*with_train=*/false);
+  return open(data, vocab_size, making, {.train = false});
 }
 
 }  // namespace tg

@@ -6,8 +6,7 @@
 #include "base/elapsed.h"
 #include "base/log.h"
 #include "data/segments.h"
-#include "eval/ttt_chunks.h"
-#include "eval/ttt_parameters.h"
+#include "eval/chunk_training.h"
 
 namespace tg {
 
@@ -28,6 +27,12 @@ class BasePhase {
       : model_(model),
         tokens_(tokens),
         options_(options),
+        training_{.rows = {.predictions = std::ssize(tokens) - 1,
+                           .chunk_tokens = options.config.global_ttt_chunk_tokens,
+                           .length = options.seq_len},
+                  .batch_rows = options.config.global_ttt_batch_seqs,
+                  .epochs = options.config.global_ttt_epochs,
+                  .grad_clip = options.config.global_ttt_grad_clip},
         device_(device),
         communicator_(communicator),
         parameters_(
@@ -39,38 +44,16 @@ class BasePhase {
 
   void run() {
     const auto began = Clock::now();
-    const auto& config = options_.config;
-    const auto predictions = std::ssize(tokens_) - 1;
-    const auto chunks =
-        (predictions + config.global_ttt_chunk_tokens - 1) / config.global_ttt_chunk_tokens;
+    const auto chunks = training_.rows.chunks();
+    const auto add = [this](std::int64_t begin, std::int64_t rows) { add_gradients(begin, rows); };
     for (std::int64_t chunk = 0; chunk + 1 < chunks; ++chunk) {
-      const double lr = base_lr(config, chunk, chunks);
-      for (std::int64_t epoch = 0; epoch < config.global_ttt_epochs; ++epoch) train_on(chunk, lr);
+      const double lr = base_lr(options_.config, chunk, chunks);
+      train_on_chunk(chunk, lr, training_, add, model_, parameters_, communicator_);
       log_info("tttg: c{}/{} lr:{:.6f} t:{:.1f}s", chunk + 1, chunks, lr, seconds_since(began));
     }
   }
 
  private:
-  void train_on(std::int64_t chunk, double lr) {
-    const auto batch = options_.config.global_ttt_batch_seqs;
-    const int world = communicator_.world_size();
-    const auto share_of = [&](int rank) {
-      return share_of_chunk(std::ssize(tokens_) - 1, chunk, options_.config.global_ttt_chunk_tokens,
-                            options_.seq_len, rank, world);
-    };
-    const auto share = share_of(communicator_.rank());
-    for (std::int64_t row = 0; row < share.most_rows; row += batch) {
-      std::int64_t contributing = 0;
-      for (int rank = 0; rank < world; ++rank) contributing += row < share_of(rank).rows;
-      const auto rows = std::min(batch, share.rows - row);
-      if (rows > 0) add_gradients(share.begin + row * options_.seq_len, rows);
-      parameters_.step(communicator_, contributing, options_.config.global_ttt_grad_clip, lr);
-      parameters_.zero_gradients();
-      model_.cast_weights();
-      communicator_.progress();
-    }
-  }
-
   // Of the mean loss of `rows` sequences from token `begin` on.
   void add_gradients(std::int64_t begin, std::int64_t rows) {
     const at::AutoGradMode with_gradients(true);
@@ -104,6 +87,7 @@ class BasePhase {
   Gpt& model_;
   const std::span<const std::uint16_t> tokens_;
   const BaseTrainingOptions& options_;
+  const ChunkTraining training_;
   const at::Device device_;
   Communicator& communicator_;
   TttParameters parameters_;

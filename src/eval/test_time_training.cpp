@@ -16,6 +16,12 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
       tokens_(tokens),
       options_(options),
       communicator_(communicator),
+      training_{.rows = {.predictions = tokens.predictions(),
+                         .chunk_tokens = options.config.ttt_chunk_tokens,
+                         .length = options.windows.length},
+                .batch_rows = options.config.ttt_batch_seqs,
+                .epochs = options.config.ttt_epochs,
+                .grad_clip = options.config.ttt_grad_clip},
       parameters_(table, options.config.ttt_freeze_blocks, options.config.ttt_momentum,
                   options.record_quirks,
                   options.scale_loss ? options.config.ttt_batch_seqs * options.windows.length : 0),
@@ -27,8 +33,8 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
       mode_{.grad_scale = parameters_.grad_scale()},
       micro_step_(model, mode_, device, options.mode.graphs) {
   const auto length = options.windows.length;
-  const auto whole = share_of_chunk(tokens.predictions(), 0, options.config.ttt_chunk_tokens,
-                                    length, communicator.rank(), communicator.world_size());
+  const auto whole =
+      share_of_chunk(training_.rows, 0, communicator.rank(), communicator.world_size());
   batch_.inputs = at::zeros({std::min(options.config.ttt_batch_seqs, whole.rows), length},
                             at::TensorOptions(device).dtype(at::kLong));
   batch_.targets = at::zeros_like(batch_.inputs);
@@ -91,37 +97,20 @@ void TestTimeTraining::log_chunk(std::int64_t chunk, const ScoreSums& own) const
 }
 
 void TestTimeTraining::train_on(std::int64_t chunk) {
-  const auto& ttt = options_.config;
-  const auto length = options_.windows.length;
-  const int world = communicator_.world_size();
-  const auto share_of = [&](int rank) {
-    return share_of_chunk(tokens_.predictions(), chunk, ttt.ttt_chunk_tokens, length, rank, world);
-  };
-  const auto share = share_of(communicator_.rank());
-  const double lr = chunk_lr(ttt.ttt_lr, chunk, std::ssize(chunks_));
+  const double lr = chunk_lr(options_.config.ttt_lr, chunk, std::ssize(chunks_));
+  const auto add = [this](std::int64_t begin, std::int64_t rows) { add_gradients(begin, rows); };
   if (options_.fake_quant) {
     model_.set_fake_quant(true);
     model_.cast_weights();
   }
-  for (std::int64_t epoch = 0; epoch < ttt.ttt_epochs; ++epoch) {
-    for (std::int64_t row = 0; row < share.most_rows; row += ttt.ttt_batch_seqs) {
-      std::int64_t contributing = 0;
-      for (int rank = 0; rank < world; ++rank) contributing += row < share_of(rank).rows;
-      const auto rows = std::min(ttt.ttt_batch_seqs, share.rows - row);
-      if (rows > 0) train_batch(share.begin + row * length, rows);
-      parameters_.step(communicator_, contributing, ttt.ttt_grad_clip, lr);
-      parameters_.zero_gradients();
-      model_.cast_weights();
-      communicator_.progress();
-    }
-  }
+  train_on_chunk(chunk, lr, training_, add, model_, parameters_, communicator_);
   if (options_.fake_quant) {
     model_.set_fake_quant(false);
     model_.cast_weights();
   }
 }
 
-void TestTimeTraining::train_batch(std::int64_t begin, std::int64_t rows) {
+void TestTimeTraining::add_gradients(std::int64_t begin, std::int64_t rows) {
   const at::AutoGradMode with_gradients(true);
   const auto length = options_.windows.length;
   const auto inputs = tokens_.inputs(begin, rows, length, length);

@@ -1,9 +1,8 @@
 #pragma once
 #include "base/elapsed.h"
 #include "config/settings.h"
+#include "eval/chunk_training.h"
 #include "eval/micro_step.h"
-#include "eval/ttt_chunks.h"
-#include "eval/ttt_parameters.h"
 #include "eval/window_scorer.h"
 
 namespace tg {
@@ -34,13 +33,14 @@ class TestTimeTraining {
  private:
   void train_on(std::int64_t chunk);
   std::int64_t fitting_rows();
-  void train_batch(std::int64_t begin, std::int64_t rows);
+  void add_gradients(std::int64_t begin, std::int64_t rows);
   void log_chunk(std::int64_t chunk, const ScoreSums& own) const;
 
   Gpt& model_;
   const SplitTokens& tokens_;
   const TttOptions options_;
   Communicator& communicator_;
+  const ChunkTraining training_;
   TttParameters parameters_;
   std::vector<std::vector<Window>> chunks_;
   WindowScorer scorer_;

@@ -18,12 +18,11 @@ std::vector<std::vector<Window>> windows_of_chunks(std::int64_t predictions,
   return windows;
 }
 
-ChunkShare share_of_chunk(std::int64_t predictions, std::int64_t chunk, std::int64_t chunk_tokens,
-                          std::int64_t seq_len, int rank, int world_size) {
-  const auto begin = chunk * chunk_tokens;
-  const auto sequences = (std::min(begin + chunk_tokens, predictions) - begin) / seq_len;
-  const auto first_of = [&](std::int64_t r) { return sequences * r / world_size; };
-  ChunkShare share{.begin = begin + first_of(rank) * seq_len,
+ChunkShare share_of_chunk(const ChunkRows& rows, std::int64_t chunk, int rank, int world_size) {
+  const auto begin = chunk * rows.chunk_tokens;
+  const auto count = (std::min(begin + rows.chunk_tokens, rows.predictions) - begin) / rows.length;
+  const auto first_of = [&](std::int64_t r) { return count * r / world_size; };
+  ChunkShare share{.begin = begin + first_of(rank) * rows.length,
                    .rows = first_of(rank + 1) - first_of(rank)};
   for (int r = 0; r < world_size; ++r)
     share.most_rows = std::max(share.most_rows, first_of(r + 1) - first_of(r));

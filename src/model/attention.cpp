@@ -23,25 +23,6 @@ at::Tensor first_weight(const ValueMix& mix, const ParameterTable& table) {
   return mix.blend ? weights : weights[0];
 }
 
-// The query projection's first `count` channels, which are by qk_runs where it is computed; `part`:
-// computes so many of them from there on.
-template <class Part>
-at::Tensor first_queries_of(const ComputeSizes& sizes, std::int64_t head_dim, std::int64_t count,
-                            const Part& part) {
-  std::vector<at::Tensor> parts;
-  for (std::int64_t channel = 0; channel < count;) {
-    const auto in_head = channel % head_dim;
-    const auto run = std::ranges::find_if(sizes.qk_runs, [&](const ChannelRun& of) {
-      return of.from <= in_head && in_head < of.from + of.count;
-    });
-    const auto row = channel / head_dim * sizes.head_dim + run->to + in_head - run->from;
-    const auto length = std::min(run->from + run->count - in_head, count - channel);
-    parts.push_back(part(row, length));
-    channel += length;
-  }
-  return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
-}
-
 }  // namespace
 
 Attention::Attention(const ModelConfig& config, const Plan& plan, const ComputeSizes& sizes,
@@ -100,16 +81,31 @@ QkvInputs Attention::inputs(const Visit& visit, const at::Tensor& values,
 }
 
 at::Tensor Attention::first_queries(const at::Tensor& n_btd, const Weight& qkv,
-                                    std::int64_t count) const {
-  return first_queries_of(padded_, head_dim_, count, [&](std::int64_t row, std::int64_t length) {
+                                    const at::Tensor& adapted, std::int64_t count) const {
+  const auto channels = [&](std::int64_t first, std::int64_t length) {
+    if (adapted.defined()) return adapted.narrow(-1, first, length);
     const auto rows = [&](const at::Tensor& of) {
-      return of.defined() ? of.narrow(0, row, length) : of;
+      return of.defined() ? of.narrow(0, first, length) : of;
     };
     return linear(n_btd, {rows(qkv.value), rows(qkv.gradient)});
-  });
+  };
+  // Where they are computed they are by qk_runs.
+  std::vector<at::Tensor> parts;
+  for (std::int64_t channel = 0; channel < count;) {
+    const auto in_head = channel % head_dim_;
+    const auto run = std::ranges::find_if(padded_.qk_runs, [&](const ChannelRun& of) {
+      return of.from <= in_head && in_head < of.from + of.count;
+    });
+    const auto first = channel / head_dim_ * padded_.head_dim + run->to + in_head - run->from;
+    const auto length = std::min(run->from + run->count - in_head, count - channel);
+    parts.push_back(channels(first, length));
+    channel += length;
+  }
+  return parts.size() == 1 ? parts[0] : at::cat(parts, -1);
 }
 
 HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
+                                    const at::Tensor& adapted,
                                     const HeadGateGradientPtr& n_gradient,
                                     const PassInputs& pass) const {
   const auto& [gate, input, window, scale, range] = plan_.block(visit).head_gate;
@@ -118,7 +114,7 @@ HeadGateInputs Attention::head_gate(const Visit& visit, const NormedInput& n_btd
   const auto weight = table_[gate.weight];
   HeadGateInputs of{.bias = table_[gate.bias], .scale = scale, .range = range};
   if (input == HeadGate::Input::queries) {
-    of.x = first_queries(n.rows(), qkv, weight.size(1));
+    of.x = first_queries(n.rows(), qkv, adapted, weight.size(1));
     of.weight = weight;
   } else {
     of.x = n;
@@ -155,7 +151,7 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   const auto qkv = inputs(visit, values, in.first_v);
   const auto scored = pass.scored(visit);
   LoraPass::Inner inner;
-  at::Tensor adapted;  // the projection, where adapters are a part of it
+  at::Tensor adapted;  // the projection's output, where it has adapters
   Qkv heads;
   if (pass.loras != nullptr) {
     inner = pass.loras->attention(visit, n_btd);
@@ -170,11 +166,7 @@ Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_bt
   } else {
     heads = qkv_proj_norm_rope(n_btd, weights.qkv, qkv, pass.rope, qkv_kernel);
   }
-  auto gate = head_gate(visit, n_btd, weights.qkv, heads.gate_gradient, pass);
-  if (adapted.defined() && gate.defined() && block.head_gate.input == HeadGate::Input::queries)
-    gate.x = first_queries_of(
-        padded_, head_dim_, gate.weight.size(1),
-        [&](std::int64_t row, std::int64_t length) { return adapted.narrow(-1, row, length); });
+  const auto gate = head_gate(visit, n_btd, weights.qkv, adapted, heads.gate_gradient, pass);
   const auto y_dots = gate.defined() ? nullptr : std::make_shared<InputDots>();
   const auto y = attend(visit, heads, gate, pass, y_dots).flatten(2, 3);
   pass.observe(Operand::qkv, visit.block, n_btd);

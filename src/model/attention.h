@@ -36,11 +36,15 @@ class Attention {
 
  private:
   QkvInputs inputs(const Visit& visit, const at::Tensor& values, const at::Tensor& first_v) const;
-  // Undefined where the visit's block has none. n as forward() takes it; n_gradient of `qkv`, that
-  // projection.
+  // The first `count` channels of queries, before norm and RoPE: computed, or, where the projection
+  // has adapters, taken from `adapted` [B, T, q + k + v], its output.
+  at::Tensor first_queries(const at::Tensor& n_btd, const Weight& qkv, const at::Tensor& adapted,
+                           std::int64_t count) const;
+  // Undefined where the visit's block has none. n as forward() takes it, `adapted` as above;
+  // n_gradient of `qkv`, that projection.
   HeadGateInputs head_gate(const Visit& visit, const NormedInput& n_btd, const Weight& qkv,
-                           const HeadGateGradientPtr& n_gradient, const PassInputs& pass) const;
-  at::Tensor first_queries(const at::Tensor& n_btd, const Weight& qkv, std::int64_t count) const;
+                           const at::Tensor& adapted, const HeadGateGradientPtr& n_gradient,
+                           const PassInputs& pass) const;
   at::Tensor attend(const Visit& visit, const Qkv& heads, const HeadGateInputs& gate,
                     const PassInputs& pass, const InputDotsPtr& y_dots) const;
 

@@ -31,7 +31,7 @@ std::array<Kind, 4> kinds_of(const Fp8Parts& parts) {
 std::vector<std::string> products_of(const Plan& plan, const Fp8Parts& parts, bool has_head) {
   std::vector<std::string> names;
   for (const auto& kind : kinds_of(parts)) {
-    for (const auto& visit : plan.stages.back().visits)
+    for (const auto& visit : plan.all_visits())
       names.push_back(fmt::format("visits.{}.{}", visit.index, kind.name));
   }
   if (has_head) names.insert(names.end(), {"head", "head.scaled_input"});
@@ -52,8 +52,7 @@ BlockWeights BlockWeights::of_block(std::int64_t block) const {
 Fp8Weights::Fp8Weights(const Plan& plan, const Numerics& numerics, const BlockWeights& banks,
                        const Weight& head, const Logits& logits)
     : head_(head) {
-  for (const auto& visit : plan.stages.back().visits)
-    visits_.push_back(banks.of_block(visit.block));
+  for (const auto& visit : plan.all_visits()) visits_.push_back(banks.of_block(visit.block));
   if (!numerics.fp8.any()) return;
   const bool has_head = plan.head.weight || logits.columns >= kMinFusedColumns;
   const auto products = products_of(plan, numerics.fp8, has_head);
@@ -74,7 +73,7 @@ void Fp8Weights::add_matrices(const Plan& plan, const BlockWeights& banks, const
     if (!(wanted.*part)) break;
     const auto bank = empty_fp8_weights((banks.*matrix).value);
     banks_.push_back({(banks.*matrix).value, bank});
-    for (const auto& visit : plan.stages.back().visits) {
+    for (const auto& visit : plan.all_visits()) {
       (visits_[static_cast<std::size_t>(visit.index)].*matrix).fp8 = {
           .value = bank.value[visit.block],
           .transposed = bank.transposed[visit.block],

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <memory>
 #include <utility>
@@ -12,6 +13,18 @@
 #include "ops/loss/softcap_cross_entropy.h"
 
 namespace tg {
+
+namespace {
+
+// Of adapted losses: so that in fp16 few gradients of their mean over `targets` round to zero;
+// those of their sum are then LossScale's first.
+double grad_scale_of(at::ScalarType compute, std::int64_t targets) {
+  constexpr std::uint64_t kOfSum = 64;
+  if (compute != at::kHalf) return 1;
+  return static_cast<double>(std::bit_floor(kOfSum * static_cast<std::uint64_t>(targets)));
+}
+
+}  // namespace
 
 Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
     : Gpt(config, make_recipe(config).plan, table, numerics) {}
@@ -99,14 +112,15 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
 at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                                const LoraAdapters& adapters,
                                const std::optional<Positions>& only) const {
+  const double grad_scale = grad_scale_of(numerics_.compute, targets_bs.size(1));
   const auto loras =
       std::make_shared<const LoraPass>(adapters, inputs_bt.size(0), pass(), plan_, frozen_table_,
-                                       config_, sizes_, numerics_.compute);
+                                       config_, sizes_, numerics_.compute, grad_scale);
   auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}).rows();
   if (only) states = states.narrow(1, only->from, only->count()).contiguous();
   const auto logits = loras->add_head(linear(states, frozen_.head(sizes_.vocab)), states);
   return softcap_losses(logits.flatten(0, 1), targets_bs.flatten(), config_.logit_softcap,
-                        config_.vocab_size)
+                        config_.vocab_size, grad_scale)
       .view(targets_bs.sizes());
 }
 
@@ -134,7 +148,7 @@ DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int6
     return at::empty({batch, capacity, config_.num_kv_heads, sizes_.head_dim},
                      options.requires_grad(false));
   };
-  cache.visits.resize(plan_.stages.back().visits.size());
+  cache.visits.resize(plan_.all_visits().size());
   for (const auto& visit : this->pass().visits)
     cache.visits[static_cast<std::size_t>(visit.index)] = {empty(), empty()};
   return cache;

@@ -91,7 +91,8 @@ class Gpt {
   // its own of the adapters, the last B of them, which were made for this stage; attention looks
   // back over the whole row. S is T, or with `only` the number of these positions: the head then
   // serves no others. Autograd reaches the adapters alone, whatever the parameters require:
-  // backward() writes these rows of adapters.parameters().grad().
+  // backward() writes these rows of adapters.parameters().grad(). In fp16 it scales gradients on
+  // the way, for a mean over a row.
   at::Tensor adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                             const LoraAdapters& adapters,
                             const std::optional<Positions>& only = {}) const;

@@ -13,7 +13,7 @@ namespace {
 at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
                     const ParameterTable& table) {
   const auto& block = plan.block(visit);
-  const bool first = visit.index == plan.stages.back().visits.front().index;
+  const bool first = visit.index == plan.all_visits().front().index;
   if (kind == LoraKind::values && block.value_mix.weights && !first)
     return own_value_weight(block.value_mix, table).view({1});
   if (kind == LoraKind::out) return table[block.attn_scale];
@@ -25,7 +25,7 @@ at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
 
 LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage,
                    const Plan& plan, const ParameterTable& table, const ModelConfig& config,
-                   const ComputeSizes& sizes, at::ScalarType compute)
+                   const ComputeSizes& sizes, at::ScalarType compute, double grad_scale)
     : config_(config), sizes_(sizes), scale_(adapters.scale()), rank_(adapters.rank()) {
   const at::NoGradGuard no_grad;
   assert(adapters.visits().size() == stage.visits.size() && rows <= adapters.rows());
@@ -35,7 +35,8 @@ LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& 
     return part.of(flat).slice(0, adapters.rows() - rows);
   };
   const auto weight = [&](const FlatPart& part, const at::Tensor& row_scale) {
-    BatchedWeight of{rows_of(part, values), rows_of(part, leaf.grad()), leaf, row_scale};
+    BatchedWeight of{rows_of(part, values), rows_of(part, leaf.grad()), leaf, row_scale,
+                     grad_scale};
     if (row_scale.defined())
       of.value = (rows_of(part, leaf.detach()) * row_scale.unsqueeze(-1)).to(compute);
     return of;
@@ -50,7 +51,7 @@ LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& 
     return of;
   };
   head_ = group(adapters.head(), [](LoraKind) { return at::Tensor(); });
-  visits_.resize(plan.stages.back().visits.size());
+  visits_.resize(plan.all_visits().size());
   for (std::size_t i = 0; i < stage.visits.size(); ++i) {
     const auto& visit = stage.visits[i];
     const auto& [attention, mlp] = adapters.visits()[i];

@@ -19,10 +19,11 @@ namespace tg {
 class LoraPass {
  public:
   // Of `stage`'s visits and of the last `rows` rows of the adapters, those of a batch of so many.
-  // Everything must outlive it but `adapters`.
+  // grad_scale: what the losses' gradients are multiplied by, and the adapters' are therefore
+  // divided by (BatchedWeight). Everything must outlive it but `adapters`.
   LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage, const Plan& plan,
            const ParameterTable& table, const ModelConfig& config, const ComputeSizes& sizes,
-           at::ScalarType compute);
+           at::ScalarType compute, double grad_scale);
 
   // What A makes of attention's input n [B, T, D], [B, T, rank] of each of its adapters.
   using Inner = std::vector<at::Tensor>;

@@ -124,6 +124,8 @@ struct Plan {
   const BlockPlan& block(const Visit& visit) const {
     return blocks[static_cast<std::size_t>(visit.block)];
   }
+  // Every visit of any stage, at its index.
+  const std::vector<Visit>& all_visits() const { return stages.back().visits; }
 };
 
 }  // namespace tg

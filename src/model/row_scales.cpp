@@ -37,7 +37,7 @@ at::Tensor own_value_weight(const ValueMix& mix, const ParameterTable& table) {
 
 RowScales value_scales(const Plan& plan, const ParameterTable& table) {
   RowScales scales;
-  const auto& visits = plan.stages.back().visits;
+  const auto& visits = plan.all_visits();
   const auto first = visits.front().block;
   for (std::int64_t i = 0; i < std::ssize(plan.blocks); ++i) {
     const auto& [weights, blend] = plan.blocks[static_cast<std::size_t>(i)].value_mix;

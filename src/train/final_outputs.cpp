@@ -53,12 +53,12 @@ void FinalOutputs::write_final_model() {
   run_.communicator.barrier();
 }
 
-ArtifactWritten FinalOutputs::write_artifact(const std::string& path, const Hessians& hessians) {
+ArtifactWritten FinalOutputs::write_artifact(const std::string& path, Hessians hessians) {
   const auto& parameters = run_.parts.weights.parameters;
   const PeerWatch::Work writing(run_.communicator.watch(), "writing " + path);
   if (run_.settings.runtime.artifact != Artifact::gptq)
     return tg::write_artifact(parameters, run_.settings, path);
-  const auto model = quantize_by_gptq(parameters, hessians, run_.settings.gptq);
+  const auto model = quantize_by_gptq(parameters, std::move(hessians), run_.settings.gptq);
   run_.report.emit(model.event);
   return tg::write_artifact(model, run_.settings.gptq.compressor, path);
 }
@@ -71,7 +71,7 @@ void FinalOutputs::write_and_score_artifact() {
     hessians = calibrate(run_.settings, run_.machine, run_.communicator, run_.parts.weights,
                          *run_.parts.tokens.train,
                          [this](const RunEvent& event) { run_.report.emit(event); });
-  if (run_.communicator.rank() == 0) run_.report.emit(write_artifact(path, hessians));
+  if (run_.communicator.rank() == 0) run_.report.emit(write_artifact(path, std::move(hessians)));
   hessians.clear();
   run_.communicator.barrier();
   auto& [parameters, model] = run_.parts.weights;

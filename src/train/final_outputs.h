@@ -19,7 +19,7 @@ class FinalOutputs {
   void write_final_model();
   void write_and_score_artifact();
   // On rank 0. `hessians`: with ARTIFACT=gptq.
-  ArtifactWritten write_artifact(const std::string& path, const Hessians& hessians);
+  ArtifactWritten write_artifact(const std::string& path, Hessians hessians);
 
   Run& run_;
   FinalScores scores_;

@@ -5,6 +5,7 @@
 #include "base/elapsed.h"
 #include "base/stop_signal.h"
 #include "config/derived.h"
+#include "eval/document_windows.h"
 #include "eval/phased_ttt.h"
 #include "eval/sliding_window.h"
 #include "eval/test_time_training.h"
@@ -112,9 +113,20 @@ void FinalScores::train_and_score(bool fake_quant) {
   emit_score("legal_ttt", 0, [&] { return training.run(); });
 }
 
-void FinalScores::score_in_phases(const std::string& name, const PhasedTttConfig& config,
-                                  const std::string& state_path) {
-  PhasedTttOptions options{.config = config,
+void FinalScores::score_documents() {
+  const auto name = prefix_of(settings_.runtime.artifact) + "documents";
+  emit_score({.line_name = name, .name = name, .digits = 8}, [&] {
+    return tg::score_documents(weights_.model, tokens(), settings_.phased_ttt,
+                               settings_.data.bos_id.count, machine_.device, communicator_);
+  });
+}
+
+void FinalScores::score_and_train_in_phases(const std::string& state_path) {
+  if (!settings_.phased_ttt.phased_ttt_enabled) return;
+  const auto artifact = settings_.runtime.artifact;
+  const auto name =
+      artifact == Artifact::gptq ? "quantized_ttt_phased" : prefix_of(artifact) + "ttt_phased";
+  PhasedTttOptions options{.config = settings_.phased_ttt,
                            .seed = settings_.data.seed,
                            .bos_id = settings_.data.bos_id.count,
                            .seq_len = eval_length(settings_),
@@ -127,21 +139,6 @@ void FinalScores::score_in_phases(const std::string& name, const PhasedTttConfig
   PhasedTtt phases(weights_.model, weights_.parameters, tokens(), options, machine_.device,
                    communicator_);
   emit_score({.line_name = name, .name = name, .digits = 8}, [&] { return phases.run(); });
-}
-
-void FinalScores::score_documents() {
-  auto config = settings_.phased_ttt;
-  config.phased_ttt_prefix_docs = 0;
-  config.ttt_lora_lr = 0;
-  score_in_phases(prefix_of(settings_.runtime.artifact) + "documents", config, "");
-}
-
-void FinalScores::score_and_train_in_phases(const std::string& state_path) {
-  if (!settings_.phased_ttt.phased_ttt_enabled) return;
-  const auto artifact = settings_.runtime.artifact;
-  score_in_phases(
-      artifact == Artifact::gptq ? "quantized_ttt_phased" : prefix_of(artifact) + "ttt_phased",
-      settings_.phased_ttt, state_path);
 }
 
 }  // namespace tg

@@ -36,13 +36,11 @@ class FinalScores {
   // as resolve_bos_id() leaves it. `state_path`: where a stop signal, once they are caught, saves
   // this rank's state, and from where the next call goes on; empty: nowhere. Errors: also stopped.
   void score_and_train_in_phases(const std::string& state_path = "");
-  // What it would score if nothing learned: each document by itself, in windows of
+  // What that would score if nothing learned: each document by itself, in windows of
   // TTT_EVAL_SEQ_LEN.
   void score_documents();
 
  private:
-  void score_in_phases(const std::string& name, const PhasedTttConfig& config,
-                       const std::string& state_path);
   void score_windows(std::int64_t stride, const std::string& suffix);
   // Read when first needed.
   const SplitTokens& tokens();

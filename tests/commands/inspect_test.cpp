@@ -98,6 +98,17 @@ TEST(Inspect, NamesAConfigThatIsNoRuns) {
   }
 }
 
+TEST(Inspect, OfAnArtifactWantsTheConfigOfTheModelsRun) {
+  const TempDir folder;
+  save_safetensors(folder / "w.safetensors", some_tensors());
+  const auto inspect = [&] {
+    inspect_text(folder / "w.safetensors", {.quantization = true, .artifact = folder / "w.ptz"});
+  };
+  expect_error(inspect, ExitCode::missing_input, "config.json, found none");
+  write_file(folder / "config.json", "{\"hidden_size\": 768}");
+  expect_error(inspect, ExitCode::config, "found something else");
+}
+
 TEST(Inspect, FailsAsTheReadersDo) {
   const TempDir folder;
   expect_error([&] { inspect_text(folder / "none"); }, ExitCode::missing_input, "none");

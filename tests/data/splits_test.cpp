@@ -1,8 +1,10 @@
 #include "data/splits.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <tuple>
 
 #include "tests/data/shards.h"
 #include "tests/files/packed.h"
@@ -70,6 +72,21 @@ TEST(Splits, ComplainsOfTrainingShardsFirstAndOfAFolderWithNothing) {
   std::filesystem::remove(dir / "fineweb_val_000000.bin");
   expect_start(error_of(ExitCode::missing_input, [&] { open_splits(config(dir.path()), 512); }),
                "No files found for pattern: " + (dir / "fineweb_val_*.bin"));
+}
+
+TEST(Splits, OneOfThemNeedsNoShardsOfTheOther) {
+  for (const auto& [wanted, other, open] :
+       {std::tuple{"train", "val", &open_training}, {"val", "train", &open_validation}}) {
+    const TempDir dir;
+    write_shards(dir);
+    std::filesystem::remove(dir / fmt::format("fineweb_{}_000000.bin", other));
+    const auto splits = open(config(dir.path(), ""), 512, {});
+    EXPECT_EQ(splits.train == nullptr, other == std::string("train"));
+    EXPECT_EQ(splits.val == nullptr, other == std::string("val"));
+    std::filesystem::remove(dir / fmt::format("fineweb_{}_000000.bin", wanted));
+    expect_start(error_of(ExitCode::missing_input, [&] { open(config(dir.path(), ""), 512, {}); }),
+                 "No files found for pattern: " + (dir / fmt::format("fineweb_{}_*.bin", wanted)));
+  }
 }
 
 TEST(Splits, TokenisesATextFileOrAllOfAFolderInTheOrderOfTheirNames) {

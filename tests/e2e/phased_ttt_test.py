@@ -81,19 +81,21 @@ class PhasedTttTest(ModelTest):
         text = self.prints("eval", "--init-from", out, "--adapt", "lora", *self.flags())
         before, after = score_of(text, "final_documents"), score_of(text, "final_ttt_phased")
         self.assertLess(after, before)
-        self.assertEqual(re.findall(r"prefix_docs:(\d+) ", text), ["0", "0"])
+        # What learns has its lines, and the score beside it none.
+        self.assertEqual(re.findall(r"prefix_docs:(\d+) ", text), ["0"])
+        self.assertGreater(text.index("ttp: "), text.index("final_documents"))
         self.assertNotIn("ttt_concurrent_batches", text)
         # Only which batch's A a batch begins with changes with batches in flight.
         text = self.prints("eval", "--init-from", out, "--adapt", "lora", *self.flags(), "--ttt-concurrent-batches", 3)
-        self.assertEqual(text.count("\nttt_concurrent_batches:3\n"), 2)
-        self.assertAlmostEqual(score_of(text, "final_documents"), before, delta=1e-7)
+        self.assertEqual(text.count("\nttt_concurrent_batches:3\n"), 1)
+        self.assertEqual(score_of(text, "final_documents"), before)
         self.assertLess(score_of(text, "final_ttt_phased"), before)
         self.assertNotEqual(score_of(text, "final_ttt_phased"), after)
         self.refuses(USAGE, "TTT_CONCURRENT_BATCHES=0", "eval", "--init-from", out, "--ttt-concurrent-batches", 0)
         # Without a rate nothing learns.
         text = self.prints("eval", "--init-from", out, "--adapt", "lora", *self.flags(), "--ttt-lora-lr", 0)
         self.assertEqual(score_of(text, "final_documents"), before)
-        self.assertEqual(score_of(text, "final_ttt_phased"), before)
+        self.assertAlmostEqual(score_of(text, "final_ttt_phased"), before, delta=1e-6)
         self.refuses(USAGE, "expected lora", "eval", "--init-from", out, "--adapt", "dora")
 
     def train_speedrun(self):

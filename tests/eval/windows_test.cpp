@@ -99,18 +99,20 @@ TEST(TttChunks, ScoreEveryTokenOnceAndNoneAfterItsChunkWasTrainedOn) {
 }
 
 TEST(TttChunks, AreDealtToRanksInWholeSequences) {
-  // 100 predictions: chunks of 40, 40 and 20; of rows of 8: 5, 5 and 2.
+  // Chunks of 40, 40 and 20; of rows of 8: 5, 5 and 2.
+  const ChunkRows rows{.predictions = 100, .chunk_tokens = 40, .length = 8};
+  EXPECT_EQ(rows.chunks(), 3);
   for (const int world : {1, 2, 3, 7}) {
     for (std::int64_t chunk = 0; chunk < 3; ++chunk) {
       std::int64_t next = chunk * 40, most = 0;
       for (int rank = 0; rank < world; ++rank) {
-        const auto share = share_of_chunk(100, chunk, 40, 8, rank, world);
+        const auto share = share_of_chunk(rows, chunk, rank, world);
         EXPECT_EQ(share.begin, next);
         next += share.rows * 8;
         most = std::max(most, share.rows);
       }
       EXPECT_EQ(next, chunk * 40 + (chunk == 2 ? 16 : 40));
-      EXPECT_EQ(share_of_chunk(100, chunk, 40, 8, 0, world).most_rows, most);
+      EXPECT_EQ(share_of_chunk(rows, chunk, 0, world).most_rows, most);
     }
   }
 }

@@ -248,6 +248,27 @@ TEST_P(AdaptedLosses, FollowTheWeightsAsOfTheLastCast) {
   EXPECT_FALSE(test::is_close(losses(), before, 1e-6, 0));
 }
 
+// Of a mean over many tokens, whose parts fp16 would round to zero.
+TEST(LoraAdapters, HaveInFp16TheGradientOfFp32) {
+  const auto config = test::tiny_record();
+  const auto table = test::random_parameters(config, at::kFloat, 1);
+  const auto tokens = test::integers({2, 513}, config.vocab_size, 2);
+  const auto gradient_in = [&](at::ScalarType compute) {
+    const Gpt model(config, table, {.compute = compute});
+    auto generator = test::generator(7);
+    const LoraAdapters adapters(model, {.rank = 2, .alpha = 3}, 2, generator);
+    adapters.all_b().copy_(test::normal(adapters.all_b().sizes(), 3, at::kFloat) * 0.3);
+    model.adapted_losses(tokens.slice(1, 0, -1), tokens.slice(1, 1), adapters)
+        .mean(1)
+        .sum()
+        .backward();
+    return adapters.parameters().grad().clone();
+  };
+  const auto expected = gradient_in(at::kFloat), found = gradient_in(at::kHalf);
+  const auto error = (found - expected).norm() / expected.norm();
+  EXPECT_LT(error.item<double>(), 0.01);
+}
+
 TEST(LoraAdapters, KeepAWhereBIsZeroedAndAreDrawnAnew) {
   const auto config = test::tiny_record();
   const auto table = test::random_parameters(config, at::kFloat, 1);

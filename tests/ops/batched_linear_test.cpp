@@ -1,5 +1,7 @@
 #include "ops/gemm/batched_linear.h"
 
+#include <limits>
+
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -22,6 +24,19 @@ TEST(BatchedLinear, MultipliesEachRowByItsOwnMatrixAndWritesTheGradientOverTheLa
   const auto expected = at::einsum("bto,bti->boi", {dy, x.detach()}) * 0.5;
   EXPECT_TRUE(test::is_close(gradient, expected, 1e-14, 1e-14));
   EXPECT_FALSE(weight.leaf.grad().defined());
+}
+
+TEST(BatchedLinear, DividesTheGradientByTheScaleAndMakesWhatOverflowedZero) {
+  const auto x = test::normal({2, 3, 4}, 1), w = test::normal({2, 5, 4}, 2);
+  const auto gradient = at::zeros_like(w), dy = test::normal({2, 3, 5}, 3);
+  auto weight = trained(w, gradient);
+  weight.grad_scale = 4;
+  dy[0][0][2] = std::numeric_limits<double>::infinity();
+  batched_linear(x, weight).backward(dy);
+  auto expected = at::einsum("bti,bto->boi", {x, dy}) / 4;
+  EXPECT_FALSE(expected[0][2].isfinite().any().item<bool>());
+  expected[0][2] = 0;
+  EXPECT_TRUE(test::is_close(gradient, expected, 1e-14, 1e-14));
 }
 
 TEST(BatchedLinear, NeedsNoGradientOfItsInput) {

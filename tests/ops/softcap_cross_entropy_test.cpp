@@ -59,6 +59,12 @@ TEST(SoftcapLosses, AreDifferentiableRowByRow) {
   losses.backward(upstream);
   const auto expected = right.gradient * 6 * upstream.unsqueeze(1);
   EXPECT_TRUE(test::is_close(leaf.grad(), at::constant_pad_nd(expected, {0, 2}), 1e-11, 1e-15));
+  const auto unscaled = leaf.grad().clone();
+  leaf.mutable_grad().reset();
+  const auto scaled = softcap_losses(leaf * 1, targets, 5, 9, /*grad_scale=*/4);
+  EXPECT_TRUE(test::is_same(scaled.detach(), losses.detach()));
+  scaled.backward(upstream);
+  EXPECT_TRUE(test::is_close(leaf.grad(), unscaled * 4, 1e-14, 0));
 }
 
 TEST(SoftcapCrossEntropy, IsTheSameWithAndWithoutAGradient) {

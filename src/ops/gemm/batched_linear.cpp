@@ -22,6 +22,7 @@ void write_gradient(const BatchedWeight& weight, const at::Tensor& dy, const at:
   else
     at::bmm_out(gradient, dy_t.to(dtype), x.to(dtype));
   if (weight.row_scale.defined()) gradient.mul_(weight.row_scale.unsqueeze(-1));
+  if (weight.grad_scale != 1) gradient.div_(weight.grad_scale).nan_to_num_(0, 0, 0);
 }
 
 struct BatchedLinear : torch::autograd::Function<BatchedLinear> {

@@ -14,6 +14,9 @@ struct BatchedWeight {
   at::Tensor leaf;       // what autograd follows in its place; its gradient is left alone
   at::Tensor row_scale;  // [out] or [1] that `value` has been multiplied by, and the gradient is to
                          // be; undefined: 1
+  // What backward passes have multiplied all gradients by (loss scaling), so that this one is to be
+  // divided by it; what overflowed becomes 0.
+  double grad_scale = 1;
 
   bool defined() const { return value.defined(); }
 };

@@ -25,11 +25,10 @@ NormedInput NormedInput::scaled_by_row(at::Tensor x, at::Tensor row_scale) {
   return input;
 }
 
-NormedInput NormedInput::in_fp8(at::Tensor x, at::Tensor rounded, at::Tensor row_scale) {
+NormedInput NormedInput::in_fp8(at::Tensor x, at::Tensor rounded) {
   assert(rounded.defined());
   NormedInput input(std::move(x), std::move(rounded));
   input.form_ = NormedForm::in_fp8;
-  input.columns_scale_ = std::move(row_scale);
   return input;
 }
 
@@ -39,9 +38,8 @@ at::Tensor NormedInput::rows() const {
 }
 
 at::Tensor NormedInput::columns(std::int64_t first, std::int64_t count) const {
-  const bool in_fp8 = form_ == NormedForm::in_fp8;
-  assert(!in_fp8 || columns_scale_.defined());
-  return scaled(tensor_.narrow(-1, first, count), in_fp8 ? columns_scale_ : row_scale_);
+  assert(form_ != NormedForm::in_fp8);
+  return scaled(tensor_.narrow(-1, first, count), row_scale_);
 }
 
 at::Tensor NormedInput::rounded(const Fp8Scaling& scaling) const {

@@ -25,8 +25,7 @@ class NormedInput {
       : tensor_(std::move(rows)), rounded_(std::move(rounded)) {}
   // row_scale [rows of x] fp32: a constant to autograd.
   static NormedInput scaled_by_row(at::Tensor x, at::Tensor row_scale);
-  // row_scale as above, or undefined: nobody reads columns().
-  static NormedInput in_fp8(at::Tensor x, at::Tensor rounded, at::Tensor row_scale = {});
+  static NormedInput in_fp8(at::Tensor x, at::Tensor rounded);
 
   NormedForm form() const { return form_; }
   // What autograd follows: the rows where they are written, else x, the rows before the norm. The
@@ -37,8 +36,7 @@ class NormedInput {
   // The rows themselves; where they are scaled by row, a pass over them. Never where they are in
   // FP8 alone.
   at::Tensor rows() const;
-  // Channels [first, first + count) of the rows, for what reads no more; in FP8 with a row_scale
-  // alone.
+  // Channels [first, first + count) of the rows(), for what reads no more.
   at::Tensor columns(std::int64_t first, std::int64_t count) const;
   // The rows in e4m3: as the norm has rounded them, with this scaling, or by a pass over them.
   at::Tensor rounded(const Fp8Scaling& scaling) const;
@@ -52,7 +50,6 @@ class NormedInput {
  private:
   NormedForm form_ = NormedForm::written;
   at::Tensor tensor_, row_scale_, rounded_;
-  at::Tensor columns_scale_;  // of columns(), where that is not row_scale_
 };
 
 }  // namespace tg

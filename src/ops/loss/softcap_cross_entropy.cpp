@@ -121,10 +121,12 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
 
 struct SoftcapLosses : torch::autograd::Function<SoftcapLosses> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& logits,
-                            const at::Tensor& targets, double cap, std::int64_t vocab) {
+                            const at::Tensor& targets, double cap, std::int64_t vocab,
+                            double grad_scale) {
     context->save_for_backward({logits, targets});
     context->saved_data["cap"] = cap;
     context->saved_data["vocab"] = vocab;
+    context->saved_data["grad_scale"] = grad_scale;
     return softcap_nll(logits, targets, cap, vocab);
   }
 
@@ -134,9 +136,11 @@ struct SoftcapLosses : torch::autograd::Function<SoftcapLosses> {
     const auto [nll, gradient] =
         nll_and_gradient(saved[0], saved[1], context->saved_data["cap"].toDouble(), /*scale=*/1,
                          context->saved_data["vocab"].toInt(), /*grad_scale=*/{});
-    gradient.mul_(upstream[0].unsqueeze(1));
+    const double grad_scale = context->saved_data["grad_scale"].toDouble();
+    const auto of_rows = grad_scale == 1 ? upstream[0] : upstream[0] * grad_scale;
+    gradient.mul_(of_rows.unsqueeze(1));
     const at::Tensor none;
-    return {gradient, none, none, none};
+    return {gradient, none, none, none, none};
   }
 };
 
@@ -159,9 +163,9 @@ at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& 
 }
 
 at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
-                          std::int64_t vocab) {
+                          std::int64_t vocab, double grad_scale) {
   return SoftcapLosses::apply(aligned_contiguous(logits_nv), targets_n.contiguous(), cap,
-                              valid_columns(logits_nv, vocab));
+                              valid_columns(logits_nv, vocab), grad_scale);
 }
 
 Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns, double cap) {

@@ -24,9 +24,9 @@ at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& 
                                  const at::Tensor& grad_scale = {});
 
 // −log softmax(s)[target] of every row, differentiable in the logits → [N] fp32. Keeps the logits
-// for backward, which overwrites them with their gradient.
+// for backward, which overwrites them with their gradient times grad_scale.
 at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
-                          std::int64_t vocab = 0);
+                          std::int64_t vocab = 0, double grad_scale = 1);
 
 // What computes it, of so many columns in the dtype and on the device of x.
 Kernel choose_softcap_cross_entropy(const at::Tensor& x, std::int64_t columns, double cap);

@@ -17,8 +17,7 @@ struct NormOutputs {
   // Of y where it is written, else of what autograd follows in its place.
   NormedInput input(const at::Tensor& tensor) const {
     if (form == NormedForm::scaled_by_row) return NormedInput::scaled_by_row(tensor, row_scale);
-    return writes_y() ? NormedInput(tensor, rounded)
-                      : NormedInput::in_fp8(tensor, rounded, row_scale);
+    return writes_y() ? NormedInput(tensor, rounded) : NormedInput::in_fp8(tensor, rounded);
   }
 };
 // Of rows like those of x.
@@ -26,10 +25,9 @@ inline NormOutputs norm_outputs(const at::Tensor& x, const NormOptions& norm) {
   const auto form = x.scalar_type() == at::kBFloat16 ? norm.form : NormedForm::written;
   const bool in_fp8 = form == NormedForm::in_fp8, scaled = form == NormedForm::scaled_by_row;
   assert(in_fp8 ? norm.rounding.defined() : !scaled || !norm.rounding.defined());
-  const bool scales = scaled || (in_fp8 && norm.row_scale);
   const auto fp32 = x.options().dtype(at::kFloat);
   return {.form = form,
-          .row_scale = scales ? at::empty({x.numel() / x.size(-1)}, fp32) : at::Tensor(),
+          .row_scale = scaled ? at::empty({x.numel() / x.size(-1)}, fp32) : at::Tensor(),
           .rounded = empty_fp8_like(x, norm.rounding)};
 }
 

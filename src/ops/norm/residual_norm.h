@@ -41,9 +41,6 @@ struct NormOptions {
   std::int64_t channels = 0;
   // How the kernels pass y on, in bf16; elsewhere it is written.
   NormedForm form = NormedForm::written;
-  // in_fp8: also what each row is multiplied by, for readers of a few channels that are not rounded
-  // to FP8 (NormedInput::columns()).
-  bool row_scale = false;
   // Of the FP8 product that reads y: the kernels round its rows for it, in bf16 with D a multiple
   // of 16, written or in_fp8.
   Fp8Scaling rounding{};

@@ -1,0 +1,32 @@
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "config/phased_ttt_config.h"
+#include "eval/document_batches.h"
+#include "eval/document_chunks.h"
+#include "eval/score.h"
+#include "eval/split_tokens.h"
+#include "model/gpt.h"
+
+namespace tg {
+
+// What one pass reads and scores of a document: `length` inputs from the split's token `start` on,
+// of whose predictions those from position `from` on count.
+struct DocumentRow {
+  std::int64_t start = 0, length = 0, from = 0;
+  bool operator==(const DocumentRow&) const = default;
+};
+// The windows in which phased test-time training scores the document's chunks, those that begin
+// with it as one.
+std::vector<DocumentRow> rows_of_document(const DocumentSpan& document,
+                                          const ChunkOptions& options);
+
+// The score of the documents that phased test-time training would score, in its windows, with
+// nothing learning. A document begins with `bos_id`.
+// Collective: the same on every rank.
+Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConfig& config,
+                      std::int64_t bos_id, at::Device device, Communicator& communicator);
+
+}  // namespace tg

@@ -1,0 +1,54 @@
+#include "op_rows.h"
+#include "ops/attention/attention.h"
+
+namespace tg {
+
+void attention_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
+  const auto b = r.batch, t = r.seq_len, hd = r.dim / r.heads;
+  // Backward has five GEMMs, forward two.
+  const double flops = 2.0 * static_cast<double>(b * r.heads * hd * t * t);
+  const auto left_by_projection =
+      at::zeros({r.heads * hd / 64, b * t}, make.options.dtype(at::kFloat));
+  timer.row("causal_attention", {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
+            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
+            [&](const auto& in) {
+              const auto dots = std::make_shared<InputDots>();
+              dots->sums = left_by_projection;
+              return Tensors{causal_attention(in[0], in[1], in[2], {.out_dots = dots})};
+            });
+  timer.row("causal_attention, exclusive",
+            {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
+            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
+            [](const auto& in) {
+              return Tensors{causal_attention(in[0], in[1], in[2], {.exclusive_v = in[2]})};
+            });
+
+  const auto gate_input = make({b, t, r.dim}).detach();
+  timer.row("causal_attention, gated",
+            {Cost::Bound::attention, flops, 2.5 * flops, /*own_kernel=*/true},
+            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd}),
+             make.fp32({r.heads, 12})},
+            [&](const auto& in) {
+              return Tensors{
+                  causal_attention(in[0], in[1], in[2],
+                                   {.exclusive_v = in[2],
+                                    .gate = {.x = gate_input,
+                                             .weight = in[3],
+                                             .scale = 0.5,
+                                             .x_gradient = std::make_shared<HeadGateGradient>()}})};
+            });
+
+  // Some four in a row; the FLOPs are those of the pairs that see each other.
+  const auto documents =
+      documents_in(at::rand({b, t}) < 4.0 / static_cast<double>(t), make.device());
+  const double share = hidden_keys(documents.ends).logical_not().sum().item<double>() * 2 /
+                       static_cast<double>(b * t * t);
+  timer.row("causal_attention of documents",
+            {Cost::Bound::attention, share * flops, share * 2.5 * flops, /*own_kernel=*/true},
+            {make({b, t, r.heads, hd}), make({b, t, r.kv_heads, hd}), make({b, t, r.kv_heads, hd})},
+            [&](const auto& in) {
+              return Tensors{causal_attention(in[0], in[1], in[2], {.documents = documents})};
+            });
+}
+
+}  // namespace tg

@@ -1,0 +1,183 @@
+#include "op_rows.h"
+#include "ops/attention/qk_norm_rope.h"
+#include "ops/attention/rope.h"
+#include "ops/attention/xsa.h"
+#include "ops/embedding/embedding_lookup.h"
+#include "ops/embedding/smear.h"
+#include "ops/embedding/token_embedding.h"
+#include "ops/loss/softcap_cross_entropy.h"
+#include "ops/mlp/leaky_relu_squared.h"
+#include "ops/norm/lanes_norm.h"
+#include "ops/norm/rms_norm.h"
+#include "tests/ops/residual_chain.h"
+
+namespace tg {
+
+namespace {
+
+// Of the stream with gated skips and two lanes, of visits that defer their norms; `x`: bytes of the
+// stream. Parameters are made once a step, so that their gradients only accumulate.
+void lane_rows(OpTimer& timer, const Recipe& r, const Inputs& make, double x) {
+  const auto features = [&] { return make({r.batch, r.seq_len, r.dim}); };
+  const auto accumulated = [&](at::IntArrayRef shape) {
+    const auto value = make.fp32(shape).detach();
+    return MixWeight(value, at::zeros_like(value));
+  };
+  const auto shares = accumulated({2, r.dim}), weights = accumulated({2, 4}),
+             final_lane = accumulated({1, 4});
+  const NormOptions deferred{.scale = 0.5, .form = NormedForm::scaled_by_row};
+  timer.row("residual_norm with a gated skip", bytes(5 * x, 10 * x),
+            {features(), features(), features(), features(), make.fp32({2, r.dim})},
+            [&](const auto& in) {
+              const auto out = residual_norm({{in[0]},
+                                              {in[1]},
+                                              {.tensor = in[2], .shares = shares},
+                                              {.tensor = in[3], .shares = in[4]}},
+                                             deferred);
+              return Tensors{out.x, out.y.tensor(), out.x0};
+            });
+  const auto two = [&](const LaneTerms& of) {
+    const auto out = lanes_norm(of, {deferred, deferred});
+    return Tensors{out.lanes[0], out.lanes[1], out.y[0].tensor(), out.y[1].tensor(), out.x0};
+  };
+  timer.row("lanes_norm, lanes begin", bytes(7 * x, 12 * x),
+            {features(), features(), features(), features(), make.fp32({2, r.dim})},
+            [&](const auto& in) {
+              return two({.terms = {{in[0]}, {in[1]}},
+                          .skip = in[2],
+                          .shares = shares,
+                          .x0 = in[3],
+                          .mix = in[4]});
+            });
+  timer.row("lanes_norm", bytes(8 * x, 15 * x),
+            {features(), features(), features(), features(), features(), make.fp32({2, r.dim})},
+            [&](const auto& in) {
+              return two({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}},
+                          .weights = weights,
+                          .x0 = in[4],
+                          .mix = in[5]});
+            });
+  timer.row("lanes_norm with a skip", bytes(9 * x, 17 * x),
+            {features(), features(), features(), features(), features(), features(),
+             make.fp32({2, r.dim})},
+            [&](const auto& in) {
+              return two({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}},
+                          .weights = weights,
+                          .skip = in[4],
+                          .shares = shares,
+                          .x0 = in[5],
+                          .mix = in[6]});
+            });
+  timer.row("lanes_norm of the mean", bytes(5 * x, 9 * x),
+            {features(), features(), features(), features()}, [&](const auto& in) {
+              return Tensors{
+                  lanes_norm({.terms = {{in[0]}, {in[1]}, {in[2]}, {in[3]}}, .weights = final_lane},
+                             {NormOptions{}})
+                      .y[0]
+                      .rows()};
+            });
+}
+
+}  // namespace
+
+void memory_bound_rows(OpTimer& timer, const Recipe& r, const Inputs& make) {
+  const auto b = r.batch, t = r.seq_len, hd = r.dim / r.heads;
+  const bool blend = r.value_blend, record = !blend;
+  // Bytes of a bf16 tensor [B, T, features].
+  const auto wide = [&](std::int64_t features) {
+    return 2.0 * static_cast<double>(b * t * features);
+  };
+  const double x = wide(r.dim), u = wide(r.hidden), z = wide(r.vocab);
+  const double q = wide(r.heads * hd), v = wide(r.kv_heads * hd), qk = q + v;
+  const double table = 2.0 * static_cast<double>(r.vocab * r.dim);
+  const auto features = [&](std::int64_t count) { return make({b, t, count}); };
+  const auto heads = [&](std::int64_t count) { return make({b, t, count, hd}); };
+  const auto fp32_if = [&](bool there, at::IntArrayRef shape) {
+    return there ? make.fp32(shape) : at::Tensor();
+  };
+  const auto rope_table = make_rope_table(t, {.dims = r.rope_dims}, make.dtype(), make.device());
+
+  timer.row(
+      "token_embedding", record ? bytes(2 * x + table, 3 * x + table) : bytes(x + table, x + table),
+      {make({r.vocab, r.dim}), make.ids({b, t}, r.vocab), record ? features(r.dim) : at::Tensor(),
+       fp32_if(record, {}), fp32_if(record, {r.dim})},
+      [](const auto& in) {
+        return Tensors{token_embedding({in[0], in[1], in[2], in[3], in[4]})};
+      });
+  if (record) {
+    timer.row(
+        "token_embedding with a smear gate", bytes(x + table, x + table),
+        {make({r.vocab, r.dim}), make.ids({b, t}, r.vocab), make.fp32({1, 12}), make.fp32({1})},
+        [](const auto& in) {
+          TokenEmbedding of{in[0], in[1], {}, {}, {}};
+          of.gated_smear = {in[2], in[3], /*bos_id=*/1};
+          return Tensors{token_embedding(of)};
+        });
+  }
+  timer.row("embedding_lookup of 128", bytes(wide(128), wide(128)),
+            {make({r.vocab, 128}), make.ids({b, t}, r.vocab)},
+            [](const auto& in) { return Tensors{embedding_lookup(in[0], in[1])}; });
+  const auto residual = [&](const auto& in) {
+    const auto out = residual_norm(
+        test::ResidualChain{in[0], in[1], in[2], in[3], in[4], in[5]}.terms(), {.scale = 0.5});
+    return Tensors{out.x, out.y.rows(), out.x0};
+  };
+  const at::Tensor none;
+  const auto mix = [&] { return record ? make.fp32({2, r.dim}) : make.fp32({2}); };
+  timer.row("residual_norm between blocks", bytes(5 * x, 8 * x),
+            {features(r.dim), features(r.dim), none, none, features(r.dim), mix()}, residual);
+  if (record) {
+    timer.row("residual_norm with a skip", bytes(6 * x, 10 * x),
+              {features(r.dim), features(r.dim), features(r.dim), make.fp32({r.dim}),
+               features(r.dim), mix()},
+              residual);
+  }
+  if (record) lane_rows(timer, r, make, x);
+  timer.row("residual_norm inside a block", bytes(4 * x, 4 * x),
+            {features(r.dim), features(r.dim), none, none, none, none}, residual);
+  timer.row("qk_norm_rope",
+            blend ? bytes(2 * qk + 3 * v, 3 * qk + 5 * v) : bytes(2 * qk, 3 * qk + 2 * v),
+            {features(r.dim + 2 * r.kv_heads * hd), fp32_if(record, {r.heads}), fp32_if(blend, {}),
+             blend ? heads(r.kv_heads) : none},
+            [&](const auto& in) {
+              const auto out = qk_norm_rope(in[0],
+                                            {.heads = r.heads,
+                                             .kv_heads = r.kv_heads,
+                                             .q_gain = in[1],
+                                             .value_embedding = {},
+                                             .value_residual = blend,
+                                             .first_v = in[3],
+                                             .first_weight = in[2]},
+                                            rope_table);
+              return Tensors{out.q, out.k, out.v, out.first_v};
+            });
+  timer.row("exclusive_attention", bytes(2 * q + v, 3 * q + 2 * v),
+            {heads(r.heads), heads(r.kv_heads)},
+            [](const auto& in) { return Tensors{exclusive_attention(in[0], in[1])}; });
+  // By 12 channels of what the QKV projection reads, whose gradient that adds.
+  const auto gate_input = features(r.dim).detach();
+  timer.row(
+      "exclusive_attention, gated", bytes(2 * q + v, 3 * q + 2 * v),
+      {heads(r.heads), heads(r.kv_heads), make.fp32({r.heads, 12})}, [&](const auto& in) {
+        return Tensors{exclusive_attention(in[0], in[1],
+                                           {.x = gate_input,
+                                            .weight = in[2],
+                                            .scale = 0.5,
+                                            .x_gradient = std::make_shared<HeadGateGradient>()})};
+      });
+  timer.row("leaky_relu_squared", bytes(2 * u, 3 * u), {features(r.hidden)},
+            [&](const auto& in) { return Tensors{leaky_relu_squared(in[0], r.slope)}; });
+  // Forward computes the gradient with the loss: backward has nothing left to do.
+  timer.row("softcap_cross_entropy", bytes(2 * z, 0),
+            {make({b * t, r.vocab}), make.ids({b * t}, r.vocab)},
+            [](const auto& in) { return Tensors{softcap_cross_entropy(in[0], in[1], 30)}; });
+  // Operations that the references above consist of.
+  timer.row("rms_norm", bytes(2 * x, 3 * x), {features(r.dim)},
+            [](const auto& in) { return Tensors{rms_norm(in[0])}; });
+  timer.row("rope of q", bytes(2 * q, 2 * q), {heads(r.heads)},
+            [&](const auto& in) { return Tensors{rope(in[0], rope_table)}; });
+  timer.row("smear", bytes(2 * x, 3 * x), {features(r.dim), make.fp32({r.dim})},
+            [](const auto& in) { return Tensors{smear(in[0], in[1])}; });
+}
+
+}  // namespace tg
