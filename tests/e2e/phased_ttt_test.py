@@ -91,7 +91,7 @@ class PhasedTttTest(ModelTest):
         self.assertEqual(score_of(text, "final_documents"), before)
         self.assertLess(score_of(text, "final_ttt_phased"), before)
         self.assertNotEqual(score_of(text, "final_ttt_phased"), after)
-        self.refuses(USAGE, "TTT_CONCURRENT_BATCHES=0", "eval", "--init-from", out, "--ttt-concurrent-batches", 0)
+        self.refuses(USAGE, "expected an integer in [1, 16]", "eval", "--init-from", out, "--ttt-concurrent-batches", 0)
         # Without a rate nothing learns.
         text = self.prints("eval", "--init-from", out, "--adapt", "lora", *self.flags(), "--ttt-lora-lr", 0)
         self.assertEqual(score_of(text, "final_documents"), before)
