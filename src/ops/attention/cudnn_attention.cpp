@@ -139,7 +139,7 @@ const Plan& plan_of(const Problem& problem) {
   if (found != plans.end()) return found->second;
   Plan plan{Builder(problem).build()};
   if (plan.graph) {
-    const auto status = plan.graph->get_workspace_size(plan.workspace_bytes);
+    auto status = plan.graph->get_workspace_size(plan.workspace_bytes);
     REQUIRE(status.is_good(), ExitCode::internal, "cuDNN's attention: {}", status.get_message());
   }
   return plans.emplace(problem, std::move(plan)).first->second;
@@ -193,8 +193,7 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
   bind(y_id, y, y.stride(0));
   bind(stats_id, logsumexp, 1);
   const auto workspace = at::empty({plan.workspace_bytes}, y.options().dtype(at::kByte));
-  const auto status =
-      plan.graph->execute(at::native::getCudnnHandle(), tensors, workspace.data_ptr());
+  auto status = plan.graph->execute(at::native::getCudnnHandle(), tensors, workspace.data_ptr());
   REQUIRE(status.is_good(), ExitCode::internal, "cuDNN's attention: {}", status.get_message());
   return AttentionForward{y.view(q_bthd.sizes()),
                           logsumexp.view({heads, q_bthd.size(0), q_bthd.size(1)}).transpose(0, 1)};
