@@ -37,7 +37,7 @@ constexpr const char* help =
     "\n"
     "Scored on the validation split of DATA_PATH: whole sequences of EVAL_SEQ_LEN; sliding\n"
     "windows where EVAL_STRIDE is not 0; with TTT_ENABLED=1 test-time training, with\n"
-    "PHASED_TTT_ENABLED=1 the phased kind, which a signal stops between two batches, its state\n"
+    "PHASED_TTT_ENABLED=1 the phased kind, which a signal stops between batches, its state\n"
     "beside MODEL, and the same command goes on. Runs under mpirun, torchrun and srun as training\n"
     "does.\n"
     "\n"

@@ -113,7 +113,7 @@ bool take_run_settings(const ModelPath& model, CommandInputs& inputs) {
   const auto of_run = model_settings(*config);
   REQUIRE(of_run, ExitCode::config,
           "{}: expected the config.json of the run that made {}, found something else; move it "
-          "away, and the model's settings are those of flags, --config and defaults",
+          "away, and no settings are taken from it",
           inputs.run_config, model.path);
   inputs.run_settings = *of_run;
   return true;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <utility>
 
 #include "base/exhausted.h"
 #include "device/gpu.h"
@@ -26,18 +27,35 @@ std::int64_t largest_fit(
   assert(!choices.empty());
   const auto least = choices.front();
   if (choices.size() == 1) return least;
+  struct Measured {
+    std::int64_t rows, peak;
+  };
   const auto peak = peak_of(least), larger_peak = peak_of(choices[1]);
   if (!peak || !larger_peak) return least;
-  const double a_row =
-      static_cast<double>(*larger_peak - *peak) / static_cast<double>(choices[1] - least);
-  const auto expected = [&](std::int64_t rows) {
-    return static_cast<double>(*peak) + a_row * static_cast<double>(rows - least);
+  Measured before{least, *peak}, fitting{choices[1], *larger_peak};
+  const auto promised = [&](std::int64_t rows) {
+    const double a_row = static_cast<double>(fitting.peak - before.peak) /
+                         static_cast<double>(fitting.rows - before.rows);
+    return static_cast<double>(fitting.peak) + a_row * static_cast<double>(rows - fitting.rows) <=
+           static_cast<double>(usable);
   };
-  for (std::size_t i = choices.size() - 1; i > 1; --i) {
-    const auto rows = choices[i];
-    if (expected(rows) <= static_cast<double>(usable) && peak_of(rows)) return rows;
+  // The largest that the two last ones promise, if it does fit; then again, since what a pass
+  // computes in chunks grows with the smallest sizes alone, and so these promise too little.
+  auto failed = choices.size();  // the smallest of those that did not fit
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (auto i = failed; !grew && choices[i - 1] > fitting.rows; --i) {
+      const auto rows = choices[i - 1];
+      if (!promised(rows)) continue;
+      if (const auto fits = peak_of(rows)) {
+        before = std::exchange(fitting, {rows, *fits});
+        grew = true;
+      } else {
+        failed = i - 1;
+      }
+    }
   }
-  return choices[1];
+  return fitting.rows;
 }
 
 RowsFit fit_rows(const std::vector<std::int64_t>& choices, std::int64_t spare, at::Device device,

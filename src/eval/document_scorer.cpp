@@ -25,13 +25,7 @@ DocumentScorer::DocumentScorer(const Gpt& model, const SplitTokens& tokens,
       tokens_(tokens),
       config_(config),
       chunks_{.chunk_size = config.ttt_chunk_size, .longest_row = config.ttt_eval_seq_len},
-      device_(device),
-      // Indexing has no kernel for uint16.
-      all_tokens_(tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).view(at::kShort)) {}
-
-at::Tensor DocumentScorer::tokens_at(const at::Tensor& places) const {
-  return all_tokens_.index({places}).to(at::kLong).bitwise_and_(0xFFFF);
-}
+      device_(device) {}
 
 // Those that have the chunk, the last ones since documents are sorted by length, rounded up to an
 // eighth of the batch: attention and GEMMs choose a kernel for every size that they have not met.
@@ -68,9 +62,9 @@ DocumentScorer::Rows DocumentScorer::rows_of(const DocumentBatch& batch, std::in
   const auto last = [&](const at::Tensor& x) { return x.slice(-1, -chunks_.chunk_size); };
   const auto padding = positions >= of_row[1];
   const auto places = (of_row[0] + positions).masked_fill_(padding, 0);
-  rows.inputs = tokens_at(places).masked_fill_(padding, 0);
+  rows.inputs = tokens_.gather(places).masked_fill_(padding, 0);
   rows.places = last(places);
-  rows.targets = tokens_at(rows.places + 1).masked_fill_(last(padding), 0);
+  rows.targets = tokens_.gather(rows.places + 1).masked_fill_(last(padding), 0);
   rows.scored = (last(positions) >= of_row[2]).logical_and_(last(positions) < of_row[3]);
   rows.learns = of_row[4].squeeze(1).to(at::kBool);
   return rows;

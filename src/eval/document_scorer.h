@@ -31,7 +31,6 @@ class DocumentScorer {
   struct Rows;
   std::int64_t rows_with(const DocumentBatch& batch, std::int64_t chunk) const;
   Rows rows_of(const DocumentBatch& batch, std::int64_t chunk) const;
-  at::Tensor tokens_at(const at::Tensor& places) const;
   at::Tensor token_losses(const Rows& rows, const AdapterSet& set) const;  // [B, C]
   // Sum over the documents that learn of their mean loss.
   at::Tensor learning_loss(const at::Tensor& losses_bc, const Rows& rows) const;
@@ -43,7 +42,6 @@ class DocumentScorer {
   const PhasedTttConfig& config_;
   const ChunkOptions chunks_;
   const at::Device device_;
-  at::Tensor all_tokens_;  // [predictions + 1] int16, of the bits of uint16
   at::Tensor saved_;
 };
 

@@ -10,16 +10,19 @@
 
 namespace tg {
 
-std::vector<DocumentRow> rows_of_document(const DocumentSpan& document,
-                                          const ChunkOptions& options) {
+std::vector<DocumentRow> rows_of_document(const DocumentSpan& document, const ChunkOptions& options,
+                                          std::int64_t one_base) {
   std::vector<DocumentRow> rows;
   const auto chunks = chunks_of_document(document.predictions(), options);
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
     const auto window = chunk_window(document.predictions(), chunk, options);
-    if (chunk > 0 && window.start == 0)
-      rows.back().length = window.length;
+    const auto of_chunk = row_length(chunk, options);
+    const bool own_base = of_chunk > one_base;
+    if (chunk > 0 && window.start == 0 && !own_base)
+      rows.back().length = rows.back().row = window.length;
     else
-      rows.push_back({document.start + window.start, window.length, window.offset});
+      rows.push_back({document.start + window.start, window.length, window.offset,
+                      own_base ? of_chunk : window.length});
   }
   return rows;
 }
@@ -28,63 +31,70 @@ namespace {
 
 using Rows = std::span<const DocumentRow>;
 
-// Rows of a pass, which are of about one length and score from about one position on. The longest
-// come first: where they fit in memory, all do.
-std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_size) {
+// Of a pass: 1 GiB in fp32.
+constexpr std::int64_t kMostLogits = 1 << 28;
+
+// What makes a pass: rows of about one length that score from about one position on, no more than
+// `batch_size`, and, since all logits are there at once, with no more than `most` scored positions.
+// Rows with a base of their own are alike. The longest come first: where they fit in memory, all
+// do.
+std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_size,
+                             std::int64_t most, std::int64_t one_base) {
   std::ranges::stable_sort(rows, std::ranges::greater(), [](const DocumentRow& row) {
-    return std::pair(row.from == 0, row.length);
+    return std::pair(row.from == 0, row.row);
   });
-  const auto later =
-      std::ranges::find_if(rows, [](const DocumentRow& row) { return row.from > 0; });
   std::vector<Rows> batches;
-  for (auto part : {Rows(rows.begin(), later), Rows(later, rows.end())})
-    while (!part.empty()) {
-      const auto count = std::min(part.size(), static_cast<std::size_t>(batch_size));
-      batches.push_back(part.first(count));
-      part = part.subspan(count);
-    }
+  for (Rows left(rows); !left.empty();) {
+    const auto& first = left.front();
+    auto scored_from = first.from;
+    std::size_t count = 0;
+    const auto fits = [&](const DocumentRow& row) {
+      if ((row.from == 0) != (first.from == 0)) return false;
+      if (row.row != first.row && first.row > one_base) return false;
+      const auto positions = first.row - std::min(scored_from, row.from);
+      return static_cast<std::int64_t>(count + 1) * positions <= most;
+    };
+    do scored_from = std::min(scored_from, left[count++].from);
+    while (count < left.size() && static_cast<std::int64_t>(count) < batch_size &&
+           fits(left[count]));
+    batches.push_back(left.first(count));
+    left = left.subspan(count);
+  }
   return batches;
 }
 
 class BatchScorer {
  public:
   BatchScorer(const Gpt& model, const SplitTokens& tokens, at::Device device)
-      : model_(model),
-        device_(device),
-        // Indexing has no kernel for uint16.
-        tokens_(tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).view(at::kShort)) {}
+      : model_(model), tokens_(tokens), device_(device) {}
 
   void score(Rows rows, ScoreSums& sums) const {
     const auto host = at::empty({3, std::ssize(rows), 1}, at::kLong);
     auto numbers = host.accessor<std::int64_t, 3>();
     std::int64_t first = rows.front().from, scored = 0;
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      const auto& [start, length, from] = rows[static_cast<std::size_t>(row)];
+      const auto& [start, length, from, of_row] = rows[static_cast<std::size_t>(row)];
       numbers[0][row][0] = start, numbers[1][row][0] = length, numbers[2][row][0] = from;
       first = std::min(first, from);
       scored += length - from;
     }
-    const auto length = std::ranges::max(rows, {}, &DocumentRow::length).length;
+    const auto length = rows.front().row;  // the longest
     const auto of_row = host.to(device_).unbind();
     const auto positions = at::arange(length, at::TensorOptions(device_).dtype(at::kLong));
     const auto places = at::where(positions < of_row[1], of_row[0] + positions, 0);
     const auto counts = (positions >= of_row[2]).logical_and_(positions < of_row[1]);
     std::optional<Positions> only;
     if (first > 0) only = {first, length};
-    const auto losses =
-        model_.token_losses(tokens_at(places), tokens_at(places.slice(1, first) + 1), only);
+    const auto losses = model_.token_losses(tokens_.gather(places),
+                                            tokens_.gather(places.slice(1, first) + 1), only);
     sums.add_sum(losses.masked_fill(counts.slice(1, first).logical_not(), 0).sum(at::kDouble),
                  scored);
   }
 
  private:
-  at::Tensor tokens_at(const at::Tensor& places) const {
-    return tokens_.index({places}).to(at::kLong).bitwise_and_(0xFFFF);
-  }
-
   const Gpt& model_;
+  const SplitTokens& tokens_;
   const at::Device device_;
-  const at::Tensor tokens_;  // [predictions + 1] int16, of the bits of uint16
 };
 
 }  // namespace
@@ -101,10 +111,12 @@ Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConf
       static_cast<std::size_t>(documents_to_score(std::ssize(documents), config.val_doc_fraction)));
   const ChunkOptions options{.chunk_size = config.ttt_chunk_size,
                              .longest_row = config.ttt_eval_seq_len};
+  const auto one_base = model.longest_row_of_one_base();
   std::vector<DocumentRow> rows;
   for (const auto& document : documents)
-    for (const auto& row : rows_of_document(document, options)) rows.push_back(row);
-  const auto batches = batches_of(rows, config.ttt_batch_size);
+    for (const auto& row : rows_of_document(document, options, one_base)) rows.push_back(row);
+  const auto batches =
+      batches_of(rows, config.ttt_batch_size, kMostLogits / model.vocab_size(), one_base);
 
   const BatchScorer scorer(model, tokens, device);
   ScoreSums sums(device);

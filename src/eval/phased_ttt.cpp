@@ -134,7 +134,9 @@ void PhasedTtt::record(const ScoringSlot& slot, const EtaLine& eta) {
   // Only who logs a score waits for the device to read it. Other ranks' hosts run ahead as far as
   // the driver queues their launches.
   if (communicator_.rank() == 0) log_batch(slot);
-  eta(inputs_until_[static_cast<std::size_t>(place)], inputs_until_.back());
+  // Of batches in flight a later one may end before.
+  furthest_ = std::max(furthest_, inputs_until_[static_cast<std::size_t>(place)]);
+  eta(furthest_, inputs_until_.back());
 }
 
 ScoreSums PhasedTtt::sums() const {

@@ -93,8 +93,9 @@ class PhasedTtt {
   std::vector<std::int64_t> boundaries_;
   std::vector<TttPhase> phases_;
   std::size_t phases_done_ = 0;
-  at::Tensor scored_;  // [batches] fp64 in host memory: 1 where this rank has scored it
-  Metadata origin_;    // when this run began, with a state_path
+  at::Tensor scored_;          // [batches] fp64 in host memory: 1 where this rank has scored it
+  Metadata origin_;            // when this run began, with a state_path
+  std::int64_t furthest_ = 0;  // of inputs_until_, of batches scored to their end
   std::vector<bool> scored_before_;  // of each batch: in an earlier phase, or before a stop
   std::vector<ScoringSlot> slots_;   // while it runs
   ScoreSums logged_{at::kCPU};       // rank 0's, of its batches that are scored

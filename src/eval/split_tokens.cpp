@@ -36,6 +36,11 @@ SplitTokens::SplitTokens(const TokenSource& source, std::int64_t predictions, st
   bytes_ = counts.to(device);
 }
 
+at::Tensor SplitTokens::gather(const at::Tensor& places) const {
+  // Indexing has no kernel for uint16.
+  return tokens_.view(at::kShort).index({places}).to(at::kLong).bitwise_and_(0xFFFF);
+}
+
 at::Tensor SplitTokens::inputs(std::int64_t begin, std::int64_t rows, std::int64_t length,
                                std::int64_t stride) const {
   assert(begin >= 0 && begin + (rows - 1) * stride + length <= tokens_.numel());

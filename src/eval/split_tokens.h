@@ -29,6 +29,8 @@ class SplitTokens {
                      std::int64_t stride) const {
     return inputs(begin + 1, rows, length, stride);
   }
+  // The tokens at these places of the split, int64 in the places' shape.
+  at::Tensor gather(const at::Tensor& places) const;
   bool has_documents() const { return documents_.has_value(); }
   // Where in these inputs, one row after the other, attention's segments begin, and their end:
   // [segments + 1] int32 on the device, for which nothing waits; undefined without documents.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -122,6 +123,11 @@ at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& ta
   return softcap_losses(logits.flatten(0, 1), targets_bs.flatten(), config_.logit_softcap,
                         config_.vocab_size, grad_scale)
       .view(targets_bs.sizes());
+}
+
+std::int64_t Gpt::longest_row_of_one_base() const {
+  const auto& [trained, longest] = numerics_.rope;
+  return trained == 0 ? std::numeric_limits<std::int64_t>::max() : std::max(trained, longest);
 }
 
 at::Tensor Gpt::softcapped(const at::Tensor& logits) const {

@@ -44,6 +44,8 @@ class Gpt {
   std::int64_t vocab_size() const { return config_.vocab_size; }
   const Plan& plan() const { return plan_; }
   const ComputeSizes& sizes() const { return sizes_; }
+  // RoPE rotates rows of up to so many tokens alike; longer ones each with a base of their length.
+  std::int64_t longest_row_of_one_base() const;
 
   // Which of the plan's stages passes compute from now on; at first the last one.
   void set_stage(std::int64_t stage) {

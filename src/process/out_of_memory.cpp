@@ -37,7 +37,7 @@ Error explain_out_of_memory(const Settings& settings, std::string_view what) {
   const double logits = 2.0 * static_cast<double>(length * settings.model.vocab_size);
   return {ExitCode::memory,
           fmt::format("out of memory with {} parameters and micro-batches of {} tokens ({} "
-                      "sequences of {}, whose logits alone take {:.0f} MiB each): {}; {}",
+                      "sequences of {}, whose logits take {:.0f} MiB each): {}; {}",
                       parameters, tokens, tokens / length, length, logits / kMiB, what,
                       remedies(settings))};
 }

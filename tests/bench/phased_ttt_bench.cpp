@@ -74,7 +74,8 @@ class Bench {
     tokens_ = read_documents(*source, documents, bos_id());
     const auto plan =
         batch_by_length(find_documents(tokens_, bos_id()), settings.phased_ttt.ttt_batch_size);
-    for (std::size_t i = 0; i < plan.size(); i += static_cast<std::size_t>(every))
+    const auto step = static_cast<std::size_t>(every);
+    for (std::size_t i = std::min(step / 2, plan.size() - 1); i < plan.size(); i += step)
       batches_.push_back(plan[i]);
   }
 
@@ -156,7 +157,8 @@ class Bench {
     SpanLog spans;
     Trace trace(path, settings_.runtime, machine_.device, spans);
     trace.change();
-    score(std::span(batches_).subspan(batches_.size() / 4, 3));
+    const auto first = batches_.size() / 4;
+    score(std::span(batches_).subspan(first, std::min<std::size_t>(3, batches_.size() - first)));
     trace.change();
   }
 

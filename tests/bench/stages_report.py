@@ -28,7 +28,7 @@ def main():
         sys.exit(__doc__)
     train, quantised, adapted = ((pathlib.Path(sys.argv[1]) / f"{name}.log").read_text()
                                  for name in ("train", "quantised", "adapted"))
-    seconds = [int(s) for s in re.findall(r"^command_seconds:(\d+)", adapted, re.M)]
+    seconds = [int(s) for s in re.findall(r"^stage_seconds:(\d+)", adapted, re.M)]
     hessians = float(last(r"Hessians in ([\d.]+)", train))
     packing = re.search(r"artifact_time.*quantize:(\d+).*compress:(\d+)", train)
     file_seconds = hessians + sum(int(ms) for ms in packing.groups()) / 1000

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace tg {
 namespace {
 
@@ -10,12 +12,13 @@ constexpr std::int64_t kFixed = 1000, kRow = 100;
 // A pass whose memory is linear in its rows, on a device of `usable` bytes.
 class LinearPass {
  public:
-  explicit LinearPass(std::int64_t usable, std::int64_t jump_at = 1 << 20)
-      : usable_(usable), jump_at_(jump_at) {}
+  explicit LinearPass(std::int64_t usable, std::int64_t jump_at = 1 << 20, std::int64_t chunk = 0)
+      : usable_(usable), jump_at_(jump_at), chunk_(chunk) {}
   std::int64_t largest_of(const std::vector<std::int64_t>& choices) {
     return largest_fit(choices, usable_, [this](std::int64_t rows) -> std::optional<std::int64_t> {
       tried.push_back(rows);
-      const auto peak = kFixed + rows * kRow + (rows >= jump_at_ ? kFixed : 0);
+      const auto peak = kFixed + rows * kRow + (rows >= jump_at_ ? kFixed : 0) +
+                        std::min(rows, chunk_) * 3 * kRow;
       if (peak > usable_) return {};
       return peak;
     });
@@ -23,7 +26,7 @@ class LinearPass {
   std::vector<std::int64_t> tried;
 
  private:
-  std::int64_t usable_, jump_at_;
+  std::int64_t usable_, jump_at_, chunk_;
 };
 
 using Rows = std::vector<std::int64_t>;
@@ -44,6 +47,13 @@ TEST(FitRows, APassThatTakesMoreThanExpectedGoesDownToOneThatFits) {
   LinearPass pass(kFixed + 16 * kRow, /*jump_at=*/8);
   EXPECT_EQ(pass.largest_of(divisors(48)), 6);
   EXPECT_EQ(pass.tried, (Rows{1, 2, 16, 12, 8, 6}));
+}
+
+// Up to four rows take more each, as the logits of a head that is computed in chunks.
+TEST(FitRows, APassThatTakesLessThanTheSmallestPromiseIsFound) {
+  LinearPass pass(kFixed + 24 * kRow + 12 * kRow, /*jump_at=*/1 << 20, /*chunk=*/4);
+  EXPECT_EQ(pass.largest_of(divisors(48)), 24);
+  EXPECT_EQ(pass.tried, (Rows{1, 2, 8, 16, 24}));
 }
 
 TEST(FitRows, TheSmallestIsTakenWhereTheNextDoesNotFit) {

@@ -20,9 +20,9 @@ inline ModelConfig two_layers() {
 
 struct TwoLayers {
   static constexpr std::int64_t kBos = 1;  // begins a document
-  TwoLayers()
+  explicit TwoLayers(const RopeStretch& rope = {})
       : table(random_parameters(two_layers(), at::kDouble, 1)),
-        gpt(two_layers(), table, {.compute = at::kDouble, .bos_id = kBos}) {
+        gpt(two_layers(), table, {.compute = at::kDouble, .bos_id = kBos, .rope = rope}) {
     gpt.cast_weights();
   }
   ParameterTable table;

@@ -18,8 +18,8 @@ TEST(OutOfMemory, TheMessageSaysWhatWouldHelpThatIsNotYetSet) {
   settings.model.vocab_size = 1024;
   const auto usual = message(settings);
   EXPECT_TRUE(has(usual,
-                  "micro-batches of 98304 tokens (48 sequences of 2048, whose logits alone "
-                  "take 4 MiB each): CUDA out of memory; set GRAD_ACCUM_STEPS=auto"))
+                  "micro-batches of 98304 tokens (48 sequences of 2048, whose logits take "
+                  "4 MiB each): CUDA out of memory; set GRAD_ACCUM_STEPS=auto"))
       << usual;
   EXPECT_TRUE(has(usual, "ACTIVATION_RECOMPUTE=block")) << usual;
   EXPECT_TRUE(has(usual, "lower TRAIN_BATCH_TOKENS")) << usual;
@@ -42,7 +42,7 @@ TEST(OutOfMemory, AMicroBatchOfOneRowHasNoParts) {
   for (const bool measured : {false, true}) {
     settings.run.grad_accum_steps = {.automatic = measured};
     const auto text = message(settings);
-    EXPECT_TRUE(has(text, "(1 sequences of 98304, whose logits alone take 192 MiB each)")) << text;
+    EXPECT_TRUE(has(text, "(1 sequences of 98304, whose logits take 192 MiB each)")) << text;
     EXPECT_TRUE(has(text, "; set ACTIVATION_RECOMPUTE=block")) << text;
     EXPECT_TRUE(has(text, "or lower TRAIN_BATCH_TOKENS or raise GRAD_ACCUM_STEPS")) << text;
   }

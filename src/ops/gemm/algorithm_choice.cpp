@@ -20,8 +20,8 @@ constexpr int kCandidates = 8, kRounds = 2;
 // the power limit, where the largest tiles win, and short timings mislead: for the head of 50,304
 // tokens they chose an algorithm that is 6 % slower then.
 constexpr double kMinTimed = 0x1p33, kMaxTimed = 0x1p39;
-// And k, which beyond is the columns of a head: the operand that timing would add is as large as
-// the gradient of its logits, at a moment when all activations are there.
+// And k, which beyond is mostly the columns of a head: the operand that timing would add is as
+// large as the gradient of its logits, at a moment when all activations are there.
 constexpr std::int64_t kMaxTimedK = 8191;
 
 bool is_worth_timing(const GemmProblem& p) {

@@ -17,10 +17,10 @@ namespace tg {
 constexpr std::int64_t kGemmWorkspaceBytes = 64 << 20;
 
 // Launches the GEMM on the current stream → false where LibTorch's call is to compute it: nothing
-// is chosen for a problem that is too small to gain or so large that the power limit decides, for a
-// head's input gradient, whose timing would raise training's peak of memory, for one that is first
-// met while a stream is captured, and where cublasLt has no algorithm or memory
-// has no room for the operands that are timed.
+// is chosen for a problem that is too small to gain or so large that the power limit decides, for
+// one of a k beyond 8,191, as a head's input gradient has, whose timing would raise training's peak
+// of memory, for one that is first met while a stream is captured, and where cublasLt has no
+// algorithm or memory has no room for the operands that are timed.
 bool launch_chosen(const GemmProblem& problem, const GemmTensors& tensors);
 
 }  // namespace tg
