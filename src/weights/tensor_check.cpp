@@ -40,6 +40,8 @@ std::optional<std::string> first_nonfinite(const NamedTensors& tensors) {
     names.push_back(&name);
   }
   if (finite.empty()) return std::nullopt;
+  // Of several devices, such as a state that is partly the host's: one copy, so that one wait.
+  for (auto& flag : finite) flag = flag.to(finite.back().device());
   const auto all = at::stack(finite).cpu();
   for (size_t i = 0; i < names.size(); ++i)
     if (!all.const_data_ptr<bool>()[i]) return *names[i];

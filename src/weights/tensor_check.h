@@ -24,8 +24,8 @@ std::optional<int64_t> checked_numel(c10::IntArrayRef sizes, size_t item_size);
 // For a contiguous CPU bool tensor that was read from a file: using other values is undefined
 // behaviour.
 bool all_zero_or_one(const at::Tensor& bools);
-// The name of the first tensor with an element that is not finite; all are on one device, which is
-// waited for once.
+// The name of the first tensor with an element that is not finite. Their devices are waited for
+// once.
 std::optional<std::string> first_nonfinite(const NamedTensors& tensors);
 
 std::string shape_text(c10::IntArrayRef sizes);                 // [2, 3]

@@ -50,6 +50,13 @@ inline PhasedTttOptions options_of() {
   return options;
 }
 
+// Told to stop when it asks once more than `times`.
+inline PhasedTttOptions stopping(PhasedTttOptions options, const std::string& path, int times) {
+  options.state_path = path;
+  options.stop_requested = [times, asked = 0]() mutable { return asked++ == times; };
+  return options;
+}
+
 struct TttRun {
   std::vector<double> losses;  // of every prediction; NaN: not scored
   Score score;

@@ -77,6 +77,22 @@ TEST_F(PhasedTttGpu, ScoresAsOnACpuWithBatchesInFlight) {
   }
 }
 
+// Of its state a part is the host's.
+TEST_F(PhasedTttGpu, GoesOnWhereItWasToldToStop) {
+  const test::TempDir folder;
+  const auto path = folder / "state.safetensors";
+  for (const int batches : {1, 2}) {
+    const auto options = in_flight(batches);
+    const auto expected = run_on(at::kCUDA, at::kFloat, test::two_layers(), options);
+    test::error_of(ExitCode::stopped, [&] {
+      run_on(at::kCUDA, at::kFloat, test::two_layers(), test::stopping(options, path, 4));
+    });
+    const auto run =
+        run_on(at::kCUDA, at::kFloat, test::two_layers(), test::stopping(options, path, 99));
+    EXPECT_NEAR(run.score.loss, expected.score.loss, 1e-6) << batches;
+  }
+}
+
 // What one stream leaves half-written for another would differ from run to run.
 TEST_F(PhasedTttGpu, ScoresToTheSameBitsWhereverBatchesInFlightMeet) {
   use_attention(AttentionKernel::flash);

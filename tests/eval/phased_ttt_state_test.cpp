@@ -8,14 +8,8 @@
 namespace tg {
 namespace {
 
-using test::documents_of, test::kBos, test::kLengths, test::options_of, test::run_ttt, test::Tokens;
-
-// Told to stop when it asks once more than `times`.
-PhasedTttOptions stopping(PhasedTttOptions options, const std::string& path, int times) {
-  options.state_path = path;
-  options.stop_requested = [times, asked = 0]() mutable { return asked++ == times; };
-  return options;
-}
+using test::documents_of, test::kBos, test::kLengths, test::options_of, test::run_ttt,
+    test::stopping, test::Tokens;
 
 // Before each batch and, where a phase or the end follows, after it.
 TEST(PhasedTtt, StopsBetweenBatchesAndGoesOnToTheSameBits) {
