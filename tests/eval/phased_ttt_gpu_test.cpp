@@ -6,6 +6,7 @@
 #include "device/gpu.h"
 #include "ops/attention/attention.h"
 #include "tests/eval/phased_ttt.h"
+#include "tests/files/testing.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
