@@ -15,7 +15,8 @@
 # seen.
 #
 # Recurrence from the middle on: --preset record_1061 --steps 300 --dtypes "fp32 bf16" -- --enable-looping-at 0.5,
-# and with --steps 1000 --dtypes "bf16 fp8 bf16:1338 fp8:1338".
+# and with --steps 1000 --dtypes "bf16 fp8 bf16:1338 fp8:1338". In fp32 attention of documents is a matrix over the
+# whole row of a micro-batch, 36 times smaller with --grad-accum-steps 48 --val-batch-size 98304 behind the --.
 #
 # --data: folder of shards (DATA_PATH, else data/quickstart/shards). If it holds none, they are made of the
 # quickstart's text, its documents shuffled, and can be copied to another machine: MORE_TEXT=1
@@ -92,8 +93,9 @@ train() {
     --train-log-every 100 --train-batch-tokens "$batch_tokens" --iterations "$steps" --warmdown-iters $((steps / 3)) \
     --muon-momentum-warmup-steps $((steps / 4)) --val-batch-size 65536 "${rates[@]}" "${flags[@]}" "$@" >"$out/$name.txt" 2>&1 || {
     say "FAIL $name (exit $?)"
-    tail -n 5 "$out/$name.txt"
+    grep -m 1 ERROR "$out/$name.txt" || tail -n 5 "$out/$name.txt"
     failed=1
+    return
   }
   rm -f "$out/$name"/final_model.*
   runs+=("$out/$name")
@@ -118,5 +120,6 @@ else
   train bf16_fused --compute-dtype bf16
   train bf16_other_seed --compute-dtype bf16 --seed 1338
 fi
+[[ ${#runs[@]} -gt 0 ]] || die "no run to report"
 "$python" tests/bench/loss_report.py "${runs[@]}" --picture "$out/losses.svg" | tee "$out/table.txt"
 exit "$failed"

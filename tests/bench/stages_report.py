@@ -40,14 +40,18 @@ def main():
         ("averaged", *score("post-ema", train), f"scored in {averaged_ms / 1000:.1f} s"),
         ("quantised", *score("diagnostic quantized", train), f"Hessians, GPTQ and packing {file_seconds:.1f} s"),
         ("read back by eval", *score("diagnostic quantized", quantised), f"scored in {quantised_ms / 1000:.1f} s"),
-        ("adapted", *score("quantized_ttt_phased", adapted), f"{' + '.join(map(str, seconds))} s, stopped in between"),
     ]
+    ended = "quantized_ttt_phased val_loss" in adapted
+    if ended:
+        rows.append(("adapted", *score("quantized_ttt_phased", adapted), f"{' + '.join(map(str, seconds))} s"))
     stopped = re.search(r"stopped with (\d+) of (\d+) batches", adapted)
     print(f"{'':20}{rows[0][2]:>10}")
     for name, value, _, note in rows:
         print(f"{name:20}{value:10.4f}  {note}")
     print(last(r"(Serialized model .* bytes)", train))
-    print(f"stopped after {stopped[1]} of {stopped[2]} batches" if stopped else "ended before it was told to stop")
+    print(f"stopped after {stopped[1]} of {stopped[2]} batches" if stopped else "not stopped between two batches")
+    if not ended:
+        sys.exit("adapted has no score: its log says why")
 
 
 if __name__ == "__main__":
