@@ -24,6 +24,13 @@ std::int64_t documents_to_score(std::int64_t documents, double fraction) {
   return std::min<std::int64_t>(documents, std::max<std::int64_t>(wanted, 1));
 }
 
+std::vector<DocumentSpan> find_documents_to_score(std::span<const std::uint16_t> tokens,
+                                                  std::int64_t bos_id, double fraction) {
+  auto documents = find_documents(tokens, bos_id);
+  documents.resize(static_cast<std::size_t>(documents_to_score(std::ssize(documents), fraction)));
+  return documents;
+}
+
 std::vector<DocumentBatch> batch_by_length(std::vector<DocumentSpan> documents,
                                            std::int64_t batch_size) {
   std::ranges::stable_sort(documents, {}, &DocumentSpan::length);

@@ -22,6 +22,8 @@ std::vector<DocumentSpan> find_documents(std::span<const std::uint16_t> tokens,
                                          std::int64_t bos_id);
 // The first VAL_DOC_FRACTION of n documents, at least one.
 std::int64_t documents_to_score(std::int64_t documents, double fraction);
+std::vector<DocumentSpan> find_documents_to_score(std::span<const std::uint16_t> tokens,
+                                                  std::int64_t bos_id, double fraction);
 
 struct DocumentBatch {
   std::int64_t index = 0;                 // from the batch of the shortest documents on

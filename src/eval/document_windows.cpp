@@ -105,10 +105,9 @@ Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConf
   model.set_fake_quant(false);
   model.cast_weights();
   const auto host = tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).cpu();
-  auto documents = find_documents(
-      {host.const_data_ptr<std::uint16_t>(), static_cast<std::size_t>(host.numel())}, bos_id);
-  documents.resize(
-      static_cast<std::size_t>(documents_to_score(std::ssize(documents), config.val_doc_fraction)));
+  const auto documents = find_documents_to_score(
+      {host.const_data_ptr<std::uint16_t>(), static_cast<std::size_t>(host.numel())}, bos_id,
+      config.val_doc_fraction);
   const ChunkOptions options{.chunk_size = config.ttt_chunk_size,
                              .longest_row = config.ttt_eval_seq_len};
   const auto one_base = model.longest_row_of_one_base();

@@ -55,9 +55,9 @@ PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens&
         "no token of the split is BOS_ID={}, so that all of it is scored as one document; set "
         "BOS_ID to the token that begins a document",
         options.bos_id);
-  auto documents = find_documents(span_of(tokens_), options.bos_id);
-  documents_ = documents_to_score(std::ssize(documents), config.val_doc_fraction);
-  documents.resize(static_cast<std::size_t>(documents_));
+  auto documents =
+      find_documents_to_score(span_of(tokens_), options.bos_id, config.val_doc_fraction);
+  documents_ = std::ssize(documents);
   batches_ = batch_by_length(std::move(documents), config.ttt_batch_size);
   prefix_documents_ = std::min(documents_, config.phased_ttt_prefix_docs);
   boundaries_ = phase_boundaries(prefix_documents_, config.phased_ttt_num_phases);

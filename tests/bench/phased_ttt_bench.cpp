@@ -20,32 +20,14 @@
 #include "device/gpu.h"
 #include "device/gpu_memory.h"
 #include "eval/phased_ttt.h"
+#include "tests/data/listed_tokens.h"
 #include "train/run_parts.h"
 #include "train/trace.h"
 
 namespace tg {
 namespace {
 
-using Tokens = std::vector<std::uint16_t>;
-
-class TokensInMemory final : public TokenSource {
- public:
-  explicit TokensInMemory(Tokens tokens) : tokens_(std::move(tokens)) {}
-  const std::string& pattern() const override { return name_; }
-  std::string identity() const override { return name_; }
-  std::int64_t tokens(int) const override { return std::ssize(tokens_); }
-  std::int64_t tokens_up_to(std::int64_t limit) const override {
-    return std::min(limit, std::ssize(tokens_));
-  }
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
-    for (auto& token : out)
-      token = tokens_[static_cast<std::size_t>(offset++ % std::ssize(tokens_))];
-  }
-
- private:
-  const std::string name_ = "chosen batches";
-  const Tokens tokens_;
-};
+using test::Tokens;
 
 // The first documents of a source, each with the BOS after it.
 Tokens read_documents(const TokenSource& source, std::int64_t documents, std::int64_t bos_id) {
@@ -116,7 +98,7 @@ class Bench {
 
   // Seconds.
   double score(std::span<const DocumentBatch> batches) {
-    const TokensInMemory source(join(batches));
+    const test::ListedTokens source(join(batches));
     const auto count = source.tokens(0) - 1;
     const SplitTokens split(source, count, eval_length(settings_), nullptr, {}, machine_.device);
     auto config = settings_.phased_ttt;

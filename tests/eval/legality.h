@@ -8,29 +8,10 @@
 
 #include "eval/test_time_training.h"
 #include "eval/window_scorer.h"
+#include "tests/data/listed_tokens.h"
 #include "tests/ops/tensors.h"
 
 namespace tg::test {
-
-using Tokens = std::vector<std::uint16_t>;
-
-class ListedTokens final : public TokenSource {
- public:
-  explicit ListedTokens(Tokens tokens) : tokens_(std::move(tokens)) {}
-  const std::string& pattern() const override { return name_; }
-  std::string identity() const override { return name_; }
-  std::int64_t tokens(int) const override { return std::ssize(tokens_); }
-  std::int64_t tokens_up_to(std::int64_t limit) const override {
-    return std::min(limit, std::ssize(tokens_));
-  }
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
-    std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
-  }
-
- private:
-  std::string name_ = "listed";
-  Tokens tokens_;
-};
 
 inline Tokens random_tokens(std::int64_t count, std::int64_t vocab, std::uint64_t seed) {
   const auto ids = values_of(integers({count}, vocab, seed));
