@@ -40,10 +40,8 @@ void store_segments(const TokenOrder& order, const SegmentRule& rule,
   auto boundaries = segment_starts(batch.inputs(), batch.seq_len, rule);
   batch.segments = std::ssize(boundaries);
   batch.longest_segment = longest_segment(batch.seq_len, rule);
-  if (batch.segments > batch.segment_capacity) {
-    const auto more = more_segments(batch.segment_capacity, batch.segments);
-    replace_buffer(order, more, allocate, batch);
-  }
+  if (batch.segments > batch.segment_capacity)
+    replace_buffer(order, more_segments(batch.segments), allocate, batch);
   boundaries.resize(static_cast<std::size_t>(batch.segment_capacity + 1),
                     static_cast<std::int32_t>(batch.tokens - 1));
   std::memcpy(batch.buffer.get() + batch.boundaries_begin(), boundaries.data(),

@@ -49,13 +49,13 @@ std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule) {
 }
 
 std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule) {
-  constexpr std::int64_t short_document = 256;
+  constexpr std::int64_t short_document = 768;
   const auto of_row = rule.limit > 0 ? (seq_len + rule.limit - 1) / rule.limit : 1;
   return whole_blocks(inputs / short_document + inputs / seq_len * of_row);
 }
 
-std::int64_t more_segments(std::int64_t before, std::int64_t segments) {
-  return std::max(2 * before, whole_blocks(segments));
+std::int64_t more_segments(std::int64_t segments) {
+  return whole_blocks(segments + segments / 8);
 }
 
 }  // namespace tg

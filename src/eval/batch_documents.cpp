@@ -17,7 +17,7 @@ bool hold_segments(const at::Tensor& segments, DeviceBatch& batch) {
   const auto before = batch.segments.defined() ? batch.segments.numel() - 1 : 0;
   if (count > before) {
     const auto capacity =
-        std::max(usual_segments(inputs, batch.inputs.size(1), {}), more_segments(before, count));
+        std::max(usual_segments(inputs, batch.inputs.size(1), {}), more_segments(count));
     batch.segments = at::empty({capacity + 1}, segments.options());
   }
   batch.segments.narrow(0, 0, count + 1).copy_(segments);

@@ -51,9 +51,9 @@ struct Bench {
     row(fmt::format("rows of {}", length), tokens / length,
         static_cast<double>(tokens) * static_cast<double>(length + 1) / 2, {});
   }
-  // One row of all tokens.
-  void documents_up_to(std::int64_t limit) {
-    const auto starts = segments_of(tokens, limit);
+  // One row of all tokens, in a batch with room for `capacity` segments, or for what it has.
+  void documents_up_to(std::int64_t limit, std::int64_t capacity = 0) {
+    auto starts = segments_of(tokens, limit);
     double pairs = 0;
     std::int64_t longest = 0;
     for (std::size_t i = 0; i + 1 < starts.size(); ++i) {
@@ -61,9 +61,13 @@ struct Bench {
       pairs += static_cast<double>(length) * static_cast<double>(length + 1) / 2;
       longest = std::max(longest, length);
     }
+    auto name = fmt::format("{} segments of documents, up to {}", starts.size() - 1, limit);
+    if (capacity > 0) {
+      name += fmt::format(", room for {}", capacity);
+      starts.resize(static_cast<std::size_t>(capacity + 1), static_cast<std::int32_t>(tokens));
+    }
     const auto offsets = at::tensor(starts, at::kInt).to(device);
-    row(fmt::format("{} segments of documents, up to {}", starts.size() - 1, limit), 1, pairs,
-        {.documents = documents_at(offsets, 1, tokens, longest)});
+    row(name, 1, pairs, {.documents = documents_at(offsets, 1, tokens, longest)});
   }
 };
 
@@ -83,6 +87,7 @@ void run() {
              bench.tokens);
   bench.rows_of(length);
   bench.documents_up_to(length);
+  for (const std::int64_t capacity : {192, 256, 448}) bench.documents_up_to(length, capacity);
   bench.documents_up_to(length / 2);
   bench.rows_of(length / 2);
 }

@@ -45,11 +45,12 @@ TEST(Segments, BeginWithEveryRow) {
 }
 
 TEST(Segments, TheirUsualNumberHasRoomForRowsAndTheLimit) {
-  EXPECT_EQ(usual_segments(98304, 98304, {.limit = 2048}), 448);  // 384 documents and 48 cuts
+  EXPECT_EQ(usual_segments(98304, 98304, {.limit = 2048}), 192);  // 128 documents and 48 cuts
   EXPECT_EQ(usual_segments(512, 512, {.limit = 128}), 64);
-  EXPECT_EQ(usual_segments(512, 8, {.limit = 0}), 128);
-  EXPECT_EQ(more_segments(64, 65), 128);
-  EXPECT_EQ(more_segments(64, 300), 320);
+  EXPECT_EQ(usual_segments(512, 8, {.limit = 0}), 64);
+  EXPECT_EQ(usual_segments(4096, 8, {.limit = 0}), 576);  // 5 documents and 512 rows
+  EXPECT_EQ(more_segments(65), 128);
+  EXPECT_EQ(more_segments(300), 384);
 }
 
 }  // namespace
