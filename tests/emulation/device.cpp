@@ -2,6 +2,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <random>
 #include <vector>
 
 #include "device/launch.h"
@@ -90,12 +92,42 @@ bool release(std::size_t begin, std::size_t end, Fiber::State state) {
   return true;
 }
 
+// EMULATION_SLOW_WARPS=SEED: one warp of each block, drawn anew for each launch, goes on in one of
+// up to 100 rounds, in all of which the others do, so that what only a slow warp breaks is found.
+class SlowWarps {
+ public:
+  void draw(std::size_t blocks, std::size_t warps_of_block) {
+    if (!random_) return;
+    round_ = 0;
+    paces_.assign(blocks * warps_of_block, 1);
+    for (std::size_t block = 0; block < blocks; ++block)
+      paces_[block * warps_of_block + (*random_)() % warps_of_block] = 1 + (*random_)() % 100;
+  }
+  void begin_round() { ++round_; }
+  bool stands_still(std::size_t thread) const {
+    return random_ && round_ % paces_[thread / kWarp] != 0;
+  }
+
+ private:
+  static std::optional<std::minstd_rand> seeded() {
+    const char* const seed = std::getenv("EMULATION_SLOW_WARPS");
+    return seed ? std::optional(std::minstd_rand(static_cast<unsigned>(std::atoi(seed))))
+                : std::nullopt;
+  }
+  std::optional<std::minstd_rand> random_ = seeded();
+  std::vector<std::size_t> paces_;
+  std::size_t round_ = 0;
+};
+SlowWarps slow_warps;
+
 // Whether a thread was ready.
 bool run_ready_threads() {
   bool any = false;
+  slow_warps.begin_round();
   for (running = 0; running < fibers.size(); ++running) {
     if (fibers[running].state != Fiber::ready) continue;
     any = true;
+    if (slow_warps.stands_still(running)) continue;
     thread_index = fibers[running].index;
     block_index = fibers[running].block;
     dynamic_shared = fibers[running].shared;
@@ -138,6 +170,7 @@ void run_threads(int first, int count, const std::function<void()>& work, unsign
   while (shared.size() < blocks) shared.emplace_back(kSharedBytes);
   thread_work = &work;
   fibers.assign(threads * blocks, {});
+  slow_warps.draw(blocks, (threads + kWarp - 1) / kWarp);
   const auto first_block = block_index;
   for (std::size_t i = 0; i < fibers.size(); ++i) {
     const auto number = static_cast<unsigned>(first) + static_cast<unsigned>(i % threads);

@@ -40,7 +40,7 @@ inline void complete_tx(Barrier& barrier, int bytes) {
 }
 inline void mbarrier_wait(Barrier& barrier, int parity) {
   for (int turns = 0; barrier.phase % 2 == parity; ++turns) {
-    if (turns > 100000) emulation::fail("a phase of an mbarrier that never completes");
+    if (turns > 1000000) emulation::fail("a phase of an mbarrier that never completes");
     emulation::yield();
   }
 }
@@ -106,7 +106,7 @@ inline void signal_count(int* counter) {
 }
 inline void wait_for_count(const int* counter, int count) {
   for (int turns = 0; *counter != count; ++turns) {
-    if (turns > 100000) emulation::fail("a count that is never reached");
+    if (turns > 1000000) emulation::fail("a count that is never reached");
     emulation::yield();
   }
 }
