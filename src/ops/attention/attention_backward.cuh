@@ -39,21 +39,23 @@ class Consumer {
     int visited = 0;
     const bool taken = work_.next_unit != nullptr;
     const auto read_unit = [&] {
-      mbarrier_wait(shared_.kv_full, visited % 2);
+      mbarrier_wait(shared_.q_full[tile_ % kStages], tile_ / kStages % 2);
       return shared_.units[visited % kUnitRing];
     };
     blocks.for_each(taken, read_unit, [&](int kv_head, int block) {
-      mbarrier_wait(shared_.kv_full, visited++ % 2);
       const auto tiles =
           tiles_that_see<limited>(shape_, work_, blocks, kv_head, block, kKeys / queries);
       if constexpr (limited) find_limits(kv_head / shape_.kv_heads, block * kKeys);
+      mbarrier_wait(shared_.kv_full, visited++ % 2);
+      // The first step does not wait for `tiles`, which is read from memory.
       bool first = true;
+      int steps = 0, n = 0;
 #pragma unroll 1
-      for (int steps = group * tiles.count(), n = 0; steps > 0; --steps) {
+      do {
         step((tiles.nth(n) - tiles.first) * queries, first);
         first = false;
         if (++n == tiles.count()) n = 0;
-      }
+      } while (++steps < group * tiles.count());
       WgmmaAccumulators<kColumns> d_q;
       start_d_q(d_q);
       hand_over_d_q();
@@ -62,12 +64,17 @@ class Consumer {
       hand_over_d_q();
       store_key_gradients(kv_head / shape_.kv_heads, kv_head % shape_.kv_heads, block);
     });
-    if (taken) arrive(shared_.d_q_full[tile_ % 2]);  // there are no more units, for the writer
+    if (taken) {  // there are no more units, for the writer, which has all terms of the tile before
+      wait_for_d_q(tile_);
+      arrive(shared_.d_q_full[tile_ % 2]);
+    }
     if (thread_ % kWarp == 0) bulk_wait();
   }
 
  private:
   static constexpr int queries = kQueries<head_dim>;
+  // Whether 16 rows of a tile's scores' gradients hold those of 16 keys.
+  static constexpr bool stages_in_d_scores = queries >= 2 * head_dim;
   using Scores = WgmmaAccumulators<queries>;          // of 64 keys
   using KeyGradient = WgmmaAccumulators<head_dim>;    // of 64 keys
   using QueryGradient = WgmmaAccumulators<kColumns>;  // of 64 queries
@@ -75,6 +82,13 @@ class Consumer {
   __device__ void arrive(Barrier& barrier) const {
     __syncwarp();
     if (thread_ % kWarp == 0) mbarrier_arrive(barrier);
+  }
+
+  // A warpgroup begins a tile when the other has its exponentials, the second with those of this
+  // tile, the first with those of the tile before: so one computes them while the other's products
+  // are on the tensor cores.
+  __device__ void wait_for_turn() const {
+    mbarrier_wait(shared_.turn[warpgroup_], tile_ % 2 ^ (warpgroup_ == 0));
   }
 
   // One tile of queries, the first of them `distance` after the block's first key. `first`: none
@@ -85,6 +99,7 @@ class Consumer {
     {
       Scores p, d_p;
       mbarrier_wait(shared_.q_full[stage], parity);
+      wait_for_turn();
       start_scores(p, shared_.k, shared_.q[stage]);
       mbarrier_wait(shared_.d_out_full[stage], parity);
       start_scores(d_p, shared_.v, shared_.d_out[stage]);
@@ -94,6 +109,7 @@ class Consumer {
       p.fence();
       if (distance < kKeys || (limited && distance + queries > block_limit_)) mask(p, distance);
       exponentiate(p, shared_.logsumexp[stage]);
+      arrive(shared_.turn[1 - warpgroup_]);
       wgmma_wait<0>();
       d_p.fence();
       const float* const delta = shared_.delta[stage] + 2 * (thread_ % 4);
@@ -185,14 +201,22 @@ class Consumer {
 
   __device__ void store_d_scores(const unsigned* words) const {
     const int buffer = tile_ % 2, lane = thread_ % kWarp;
-    mbarrier_wait(shared_.d_scores_empty[buffer], tile_ / 2 % 2 ^ 1);
-    const int key = warpgroup_ * kWarpgroupKeys + thread_ / kWarp * 16 + lane % 16;
+    wait_for_d_scores();
+    const int key = warp() * 16 + lane % 16;
 #pragma unroll
     for (int k = 0; k < queries / 16; ++k) {
       T* const row = shared_.d_scores[buffer][k / 4] + key * kColumns;
       stmatrix_x4(row + ((k % 4 * 2 + lane / 16) ^ (key % 8)) * 8,
                   {words[4 * k], words[4 * k + 1], words[4 * k + 2], words[4 * k + 3]});
     }
+  }
+
+  // Until this warp may write to its rows of this tile's scores' gradients: the products that give
+  // dQ do not read them any more, nor do its own stores of keys' gradients.
+  __device__ void wait_for_d_scores() const {
+    if (stages_in_d_scores && thread_ % kWarp == 0) tma_store_wait_read<0>();
+    mbarrier_wait(shared_.d_scores_empty[tile_ % 2], tile_ / 2 % 2 ^ 1);
+    __syncwarp();
   }
 
   // The products with this tile of queries are done, and the gradients of its scores are stored.
@@ -244,7 +268,7 @@ class Consumer {
   // Until this warp may write to d_q's buffer of this tile: neither the writer nor its own stores
   // of keys' gradients read it any more.
   __device__ void wait_for_d_q(int tile) const {
-    if (thread_ % kWarp == 0) tma_store_wait_read<0>();
+    if (!stages_in_d_scores && thread_ % kWarp == 0) tma_store_wait_read<0>();
     mbarrier_wait(shared_.d_q_empty[tile % 2], tile / 2 % 2 ^ 1);
     __syncwarp();
   }
@@ -257,15 +281,23 @@ class Consumer {
     staged_ = -1;
   }
 
-  // Through the memory that end_d_q uses next, each warp by itself.
+  // Each warp by itself, through its rows of the scores' gradients that come next, where both have
+  // room, since the terms of dQ before are still on their way; else through those of dQ.
   __device__ void store_key_gradients(int sequence, int kv_head, int block) const {
     const int key = block * kKeys + warp() * 16;
-    T* const staged = reinterpret_cast<T*>(shared_.d_q[tile_ % 2] + warp() * kWarpSum);
-    wait_for_d_q(tile_);
-    store_key_gradient(d_v_, 1, staged, maps_.d_v, key, kv_head, sequence);
-    constexpr int rest = kWarpSum * sizeof(float) / sizeof(T) - 16 * head_dim;
-    if (rest == 0) wait_for_d_q(tile_);
-    store_key_gradient(d_k_, shape_.scale, staged + rest, maps_.d_k, key, kv_head, sequence);
+    if constexpr (stages_in_d_scores) {
+      auto& buffer = shared_.d_scores[tile_ % 2];
+      wait_for_d_scores();
+      const int row = warp() * 16 * kColumns;
+      store_key_gradient(d_v_, 1, buffer[0] + row, maps_.d_v, key, kv_head, sequence);
+      store_key_gradient(d_k_, shape_.scale, buffer[1] + row, maps_.d_k, key, kv_head, sequence);
+    } else {
+      T* const staged = reinterpret_cast<T*>(shared_.d_q[tile_ % 2] + warp() * kWarpSum);
+      wait_for_d_q(tile_);
+      store_key_gradient(d_v_, 1, staged, maps_.d_v, key, kv_head, sequence);
+      wait_for_d_q(tile_);
+      store_key_gradient(d_k_, shape_.scale, staged, maps_.d_k, key, kv_head, sequence);
+    }
   }
 
   __device__ static void store_key_gradient(const KeyGradient& x, float scale, T* staged,
@@ -314,6 +346,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (threadIdx.x == 0) {
     mbarrier_init(shared.kv_full, 1);
     mbarrier_init(shared.kv_empty, kConsumerWarps);
+    for (auto& turn : shared.turn) mbarrier_init(turn, kWarpgroupWarps);
     for (int s = 0; s < kStages; ++s) {
       mbarrier_init(shared.q_full[s], 1);
       mbarrier_init(shared.q_empty[s], kConsumerWarps);

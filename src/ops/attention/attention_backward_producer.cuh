@@ -49,6 +49,7 @@ struct Storage {
   float logsumexp[kStages][queries], delta[kStages][queries];
   int units[kUnitRing];  // by number of visit, where they are taken
   Barrier kv_full, kv_empty;
+  Barrier turn[kConsumers];  // of a warpgroup to begin a tile
   Barrier q_full[kStages], q_empty[kStages];
   Barrier d_out_full[kStages], d_out_empty[kStages];
   Barrier d_scores_full[2], d_scores_empty[2];
@@ -175,23 +176,26 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
   const int group = shape.heads / shape.kv_heads;
   const KeyBlocks blocks(shape, work.units);
   int visited = 0, tile = 0;
-  // Read by the consumers once kv_full says that its keys are there; behind the last unit are none.
+  // Read by the consumers once q_full says that its first queries are there; behind the last unit
+  // are none.
   const auto take_unit = [&] {
     const int unit = static_cast<int>(gridDim.x) + take_ticket(work.next_unit);
     shared.units[visited % kUnitRing] = unit;
     if (unit >= blocks.count) {
-      mbarrier_wait(shared.kv_empty, visited % 2 ^ 1);
-      mbarrier_arrive(shared.kv_full);
+      mbarrier_wait(shared.q_empty[tile % kStages], tile / kStages % 2 ^ 1);
+      mbarrier_arrive(shared.q_full[tile % kStages]);
     }
     return unit;
   };
   blocks.for_each(work.next_unit != nullptr, take_unit, [&](int kv_head_of_all, int block) {
     const int sequence = kv_head_of_all / shape.kv_heads, kv_head = kv_head_of_all % shape.kv_heads;
-    mbarrier_wait(shared.kv_empty, visited++ % 2 ^ 1);
-    mbarrier_arrive_expect_tx(shared.kv_full, 2 * key_bytes);
-    const int key = block * kKeys;
-    load_rows<T, head_dim>(shared.k, kKeys, maps.k, kv_head, key, sequence, shared.kv_full);
-    load_rows<T, head_dim>(shared.v, kKeys, maps.v, kv_head, key, sequence, shared.kv_full);
+    const auto load_keys = [&] {
+      mbarrier_wait(shared.kv_empty, visited++ % 2 ^ 1);
+      mbarrier_arrive_expect_tx(shared.kv_full, 2 * key_bytes);
+      const int key = block * kKeys;
+      load_rows<T, head_dim>(shared.k, kKeys, maps.k, kv_head, key, sequence, shared.kv_full);
+      load_rows<T, head_dim>(shared.v, kKeys, maps.v, kv_head, key, sequence, shared.kv_full);
+    };
     const auto tiles =
         tiles_that_see<limited>(shape, work, blocks, kv_head_of_all, block, kKeys / queries);
     for (int head = kv_head * group; head < (kv_head + 1) * group; ++head) {
@@ -210,6 +214,8 @@ __device__ void run_producer(Storage<T, head_dim>& shared, const Maps& maps,
         load_rows<T, head_dim>(shared.d_out[stage], queries, maps.d_out, head, row, sequence,
                                d_out_full);
         bulk_load(shared.delta[stage], work.delta + stats, row_bytes, d_out_full);
+        // The first queries' memory is free before that of the keys.
+        if (n == 0 && head == kv_head * group) load_keys();
       }
     }
   });
