@@ -1,14 +1,10 @@
 // On a GPU, in bf16 with own kernels and CUDA graphs: no token's score depends on later tokens, and
 // a chunk of test-time training is scored before any update that saw it. With deterministic
 // algorithms, so that equal means the same bits. Skipped where there is no GPU.
-#include <ATen/Context.h>
-
-#include "config/environment.h"
-#include "device/gpu.h"
 #include "ops/attention/attention.h"
+#include "tests/eval/deterministic_on_gpu.h"
 #include "tests/eval/legality.h"
 #include "tests/eval/small_record.h"
-#include "tests/ops/on_gpu.h"
 
 namespace tg {
 namespace {
@@ -53,20 +49,12 @@ std::vector<double> losses_of_ttt(const Tokens& tokens, double lr, BosId bos_id 
   return test::ttt_scores(model.gpt, model.table, tokens, options, at::kCUDA, alone, bos_id).losses;
 }
 
-class LegalityGpu : public test::OnGpu<> {
+class LegalityGpu : public test::DeterministicOnGpu {
  protected:
   void SetUp() override {
-    RuntimeConfig runtime;
-    runtime.deterministic = true;
-    set_library_environment(runtime, {});
-    OnGpu::SetUp();
+    DeterministicOnGpu::SetUp();
     if (IsSkipped()) return;
-    use_gpu(0);
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
     use_attention(choose_attention("auto", at::kCUDA, at::kBFloat16, 64, /*deterministic=*/true));
-  }
-  void TearDown() override {
-    at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
   }
 
   const Tokens tokens_ = test::random_tokens(kPredictions + 1, kVocab, 2);

@@ -1,13 +1,9 @@
 // Phased test-time training on a GPU, where each batch in flight is on a stream of its own. Skipped
 // where there is no GPU.
-#include <ATen/Context.h>
-
-#include "config/environment.h"
-#include "device/gpu.h"
 #include "ops/attention/attention.h"
+#include "tests/eval/deterministic_on_gpu.h"
 #include "tests/eval/phased_ttt.h"
 #include "tests/files/testing.h"
-#include "tests/ops/on_gpu.h"
 
 namespace tg {
 namespace {
@@ -50,20 +46,12 @@ test::TttRun run_on(at::Device device, at::ScalarType compute, const ModelConfig
   return test::run_ttt(documents_of(kManyLengths), options, alone, model.gpt, model.table, device);
 }
 
-class PhasedTttGpu : public test::OnGpu<> {
+class PhasedTttGpu : public test::DeterministicOnGpu {
  protected:
   void SetUp() override {
-    RuntimeConfig runtime;
-    runtime.deterministic = true;
-    set_library_environment(runtime, {});
-    OnGpu::SetUp();
+    DeterministicOnGpu::SetUp();
     if (IsSkipped()) return;
-    use_gpu(0);
     use_attention(AttentionKernel::math);
-    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  }
-  void TearDown() override {
-    at::globalContext().setDeterministicAlgorithms(false, /*warn_only=*/false);
   }
 };
 
