@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# usage: scripts/bundle.sh [--build DIR] OUT.tar.gz [PROGRAM ...]
+# usage: scripts/bundle.sh [--build DIR] OUT.tar.gz|OUT.tar.xz [PROGRAM ...]
 #
 # A build for a machine that has LibTorch's wheel but not the packages of setup.sh and no compiler, as GPU
 # nodes often: the programs of build/, stripped, or the ones named, and in build/lib the shared libraries of
@@ -7,6 +7,7 @@
 # (libsentencepiece ends in a crash). Unpacked in the root of a clone of the same commit there, bench.sh,
 # gpu_check.sh and the others find both; by hand:
 #   LD_LIBRARY_PATH=build/lib:TORCH/lib:... build/train_gpt
+# Several programs as .tar.xz take a quarter of their .tar.gz, since they share the kernels.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -25,6 +26,7 @@ esac
 [[ $# -ge 1 ]] || usage 64
 out=$1
 shift
+[[ $out == *.tar.gz || $out == *.tar.xz ]] || die "'$out': expected a name that ends in .tar.gz or .tar.xz"
 [[ -d $build ]] || die "no $build: run scripts/build.sh first"
 programs=("$@")
 if [[ ${#programs[@]} -eq 0 ]]; then
@@ -43,5 +45,6 @@ for program in "${programs[@]}"; do
     $1 !~ /^lib(c|m|dl|rt|pthread|util|stdc[+][+]|gcc_s|cuda)[.]so/ {print $3}' |
     xargs -r cp -Lnt "$work/build/lib"
 done
-tar -C "$work" -czf "$out" build
+# Programs are some 64 MiB apart from what they have in common.
+XZ_OPT='--lzma2=preset=3,dict=160MiB' tar -C "$work" -caf "$out" build
 echo "bundle: $out, $(du -h "$out" | cut -f 1): ${#programs[@]} programs; $(find "$work/build/lib" -type f -printf '%f ' | sort)"
