@@ -31,16 +31,13 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-steps=1000 preset=record batch_tokens=98304 lr_divisor=1 dtypes=() device=cuda flags=()
+steps=1000 preset=record batch_tokens=98304 lr_divisor=1 dtypes=() device=cuda
 data=${DATA_PATH:-data/quickstart/shards}
+take_flags "$@"
+set -- "${own[@]}"
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --)
-      shift
-      flags=("$@")
-      break
-      ;;
     --steps | --preset | --data | --dtypes | --lr-divisor | --batch-tokens | --device) [[ -n ${2-} ]] || die "$1 wants a value" ;;&
     --steps) steps=$2 ;;
     --data) data=$2 ;;

@@ -14,15 +14,12 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-rounds=1 documents='' every='' flags=()
+rounds=1 documents='' every=''
+take_flags "$@"
+set -- "${own[@]}"
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --)
-      shift
-      flags=("$@")
-      break
-      ;;
     --rounds | --documents | --every) [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 wants a whole number" ;;&
     --rounds) rounds=$2 ;;
     --documents) documents=$2 ;;

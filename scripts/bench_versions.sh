@@ -16,15 +16,12 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-rounds=2 steps=14 recipes=(record gpt124m) builds=() flags=()
+rounds=2 steps=14 recipes=(record gpt124m) builds=()
+take_flags "$@"
+set -- "${own[@]}"
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --)
-      shift
-      flags=("$@")
-      break
-      ;;
     --recipe | --rounds | --steps) [[ $# -ge 2 ]] || die "$1 wants a value" ;;&
     --recipe) recipes=("$2") ;;
     --rounds) rounds=$2 ;;

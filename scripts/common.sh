@@ -19,6 +19,17 @@ bad_argument() {
   usage 64 >&2
 }
 
+# Of a script's arguments, those up to a -- as $own, those behind it as $flags, for the programs that it runs.
+# shellcheck disable=SC2034
+take_flags() {
+  own=() flags=()
+  while [[ $# -gt 0 && $1 != -- ]]; do
+    own+=("$1")
+    shift
+  done
+  [[ $# == 0 ]] || flags=("${@:2}")
+}
+
 as_root() {
   if [[ $(id -u) == 0 ]]; then
     "$@"

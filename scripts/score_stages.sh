@@ -16,15 +16,12 @@ source scripts/common.sh
 # shellcheck source=scripts/gpu_common.sh
 source scripts/gpu_common.sh
 
-seconds=240 stop_after=20 flags=()
+seconds=240 stop_after=20
+take_flags "$@"
+set -- "${own[@]}"
 while [[ $# -gt 0 ]]; do
   case $1 in
     -h | --help) usage 0 ;;
-    --)
-      shift
-      flags=("$@")
-      break
-      ;;
     --seconds | --stop-after) [[ ${2-} =~ ^[1-9][0-9]*$ ]] || die "$1 wants a whole number" ;;&
     --seconds) seconds=$2 ;;
     --stop-after) stop_after=$2 ;;
