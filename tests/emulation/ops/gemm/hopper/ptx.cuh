@@ -38,11 +38,17 @@ inline void complete_tx(Barrier& barrier, int bytes) {
   barrier.bytes -= bytes;
   barrier.end_phase();
 }
-inline void mbarrier_wait(Barrier& barrier, int parity) {
-  for (int turns = 0; barrier.phase % 2 == parity; ++turns) {
-    if (turns > 1000000) emulation::fail("a phase of an mbarrier that never completes");
+// Lets other threads go on while `waits()`; fails where that has no end.
+template <typename Waits>
+void yield_while(Waits waits, const char* failure) {
+  for (int turns = 0; waits(); ++turns) {
+    if (turns > 1000000) emulation::fail(failure);
     emulation::yield();
   }
+}
+inline void mbarrier_wait(const Barrier& barrier, int parity) {
+  yield_while([&] { return barrier.phase % 2 == parity; },
+              "a phase of an mbarrier that never completes");
 }
 
 // A tensor of 16-bit elements, as encode_tensor_map leaves it in a CUtensorMap.
@@ -105,10 +111,7 @@ inline void signal_count(int* counter) {
   ++*counter;
 }
 inline void wait_for_count(const int* counter, int count) {
-  for (int turns = 0; *counter != count; ++turns) {
-    if (turns > 1000000) emulation::fail("a count that is never reached");
-    emulation::yield();
-  }
+  yield_while([&] { return *counter != count; }, "a count that is never reached");
 }
 inline int take_ticket(int* counter) {
   return (*counter)++;
