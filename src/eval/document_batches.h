@@ -22,6 +22,7 @@ std::vector<DocumentSpan> find_documents(std::span<const std::uint16_t> tokens,
                                          std::int64_t bos_id);
 // The first VAL_DOC_FRACTION of n documents, at least one.
 std::int64_t documents_to_score(std::int64_t documents, double fraction);
+// Those of find_documents(), in its order.
 std::vector<DocumentSpan> find_documents_to_score(std::span<const std::uint16_t> tokens,
                                                   std::int64_t bos_id, double fraction);
 

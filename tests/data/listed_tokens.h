@@ -1,6 +1,7 @@
 #pragma once
 // A list as a split's tokens, for tests and benchmarks.
 #include <algorithm>
+#include <cassert>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@ class ListedTokens final : public TokenSource {
     return std::min(limit, std::ssize(tokens_));
   }
   void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
+    assert(offset + std::ssize(out) <= std::ssize(tokens_));
     std::copy_n(tokens_.begin() + offset, out.size(), out.begin());
   }
 

@@ -2,32 +2,13 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cassert>
-
+#include "tests/data/listed_tokens.h"
 #include "tests/files/testing.h"
 
 namespace tg {
 namespace {
 
-class Tokens final : public TokenSource {
- public:
-  explicit Tokens(std::vector<std::uint16_t> ids) : ids_(std::move(ids)) {}
-  const std::string& pattern() const override { return name_; }
-  std::string identity() const override { return name_; }
-  std::int64_t tokens(int) const override { return std::ssize(ids_); }
-  std::int64_t tokens_up_to(std::int64_t limit) const override {
-    return std::min(limit, std::ssize(ids_));
-  }
-  void read_at(std::int64_t offset, std::span<std::uint16_t> out) const override {
-    assert(offset + std::ssize(out) <= std::ssize(ids_));
-    std::copy_n(ids_.begin() + offset, out.size(), out.begin());
-  }
-
- private:
-  std::string name_ = "test";
-  std::vector<std::uint16_t> ids_;
-};
+using test::ListedTokens;
 
 using Documents = std::vector<std::string>;
 
@@ -46,7 +27,7 @@ class ByteAuditTest : public testing::Test {
   }
   // Of the documents that begin within the first `predictions` + 1 tokens.
   ByteAudit audit(const Documents& documents, std::int64_t predictions = 1000) {
-    return audit_bytes(Tokens(encode(tokenizer, documents)), predictions, tokenizer,
+    return audit_bytes(ListedTokens(encode(tokenizer, documents)), predictions, tokenizer,
                        {.table = table});
   }
 
@@ -74,7 +55,7 @@ TEST_F(ByteAuditTest, SpacesAreOneByteHoweverTheTokenizerWritesThem) {
   const std::int64_t bytes = 31 + 1 + 1 + 23;
   for (const char* name : {"data_exact", "data_words", "data_suffix"}) {
     const auto other = open(name);
-    const auto found = audit_bytes(Tokens(encode(other, documents)), 1000, other,
+    const auto found = audit_bytes(ListedTokens(encode(other, documents)), 1000, other,
                                    {.table = make_byte_table(other, 0)});
     EXPECT_EQ(found.documents, 4) << name;
     EXPECT_EQ(found.text, bytes) << name;
@@ -86,9 +67,9 @@ TEST_F(ByteAuditTest, SpacesAreOneByteHoweverTheTokenizerWritesThem) {
 
 TEST_F(ByteAuditTest, OperatorsOfCapitalsAreNoBytesOfTheText) {
   const auto other = open("data_caseops");
-  const auto found =
-      audit_bytes(Tokens(encode(other, {"The NASA of \ue001 and \ue004\ue004.", "aB", "left out"})),
-                  1000, other, {.table = make_byte_table(other, 0)});
+  const auto found = audit_bytes(
+      ListedTokens(encode(other, {"The NASA of \ue001 and \ue004\ue004.", "aB", "left out"})), 1000,
+      other, {.table = make_byte_table(other, 0)});
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.text, 27 + 2);
   EXPECT_EQ(found.counted, found.text);
@@ -103,8 +84,8 @@ TEST_F(ByteAuditTest, ASidecarIsComparedByItsEntries) {
     tokenizer.encode_counted(document, false, ids, entries);
   }
   const auto audit_of = [&] {
-    return audit_bytes(Tokens(ids), 1000, tokenizer,
-                       {.table = {}, .sidecar = std::make_shared<Tokens>(entries)});
+    return audit_bytes(ListedTokens(ids), 1000, tokenizer,
+                       {.table = {}, .sidecar = std::make_shared<ListedTokens>(entries)});
   };
   EXPECT_EQ(audit_of().counted, 20);
   EXPECT_EQ(audit_of().differ, 0);
@@ -132,8 +113,8 @@ TEST_F(ByteAuditTest, MistakesThatCancelAreSeen) {
 
 TEST_F(ByteAuditTest, CharactersThatTheTokenizerDoesNotKnowAreSeen) {
   const auto odd = open("data_odd");
-  const auto found = audit_bytes(Tokens(encode(odd, {"a ☃ b", "the Work", "left out"})), 1000, odd,
-                                 {.table = make_byte_table(odd, 0)});
+  const auto found = audit_bytes(ListedTokens(encode(odd, {"a ☃ b", "the Work", "left out"})), 1000,
+                                 odd, {.table = make_byte_table(odd, 0)});
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.differ, 1);
 }
@@ -147,7 +128,8 @@ TEST_F(ByteAuditTest, IdsThatAreNoTextAreSeen) {
     ids.push_back(static_cast<std::uint16_t>(bytes.bos_id()));
     bytes.encode(document, ids);
   }
-  const auto found = audit_bytes(Tokens(ids), 1000, bytes, {.table = make_byte_table(bytes, 0)});
+  const auto found =
+      audit_bytes(ListedTokens(ids), 1000, bytes, {.table = make_byte_table(bytes, 0)});
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.counted, 4);
   EXPECT_EQ(found.differ, 1);
@@ -157,14 +139,14 @@ TEST_F(ByteAuditTest, ADocumentBeginsBehindAControlPiece) {
   const auto eos = static_cast<std::uint16_t>(2);
   ASSERT_EQ(tokenizer.kind(eos), Tokenizer::Kind::control);
   std::vector<std::uint16_t> ids;
-  EXPECT_EQ(audit_bytes(Tokens(ids), 1000, tokenizer, {.table = table}).documents, 0);
+  EXPECT_EQ(audit_bytes(ListedTokens(ids), 1000, tokenizer, {.table = table}).documents, 0);
   tokenizer.encode("began before the split", ids);
-  EXPECT_EQ(audit_bytes(Tokens(ids), 1000, tokenizer, {.table = table}).documents, 0);
+  EXPECT_EQ(audit_bytes(ListedTokens(ids), 1000, tokenizer, {.table = table}).documents, 0);
   for (const char* document : {"The licence.", "", "Another.", "left out"}) {
     ids.push_back(eos);
     tokenizer.encode(document, ids);
   }
-  const auto found = audit_bytes(Tokens(ids), 1000, tokenizer, {.table = table});
+  const auto found = audit_bytes(ListedTokens(ids), 1000, tokenizer, {.table = table});
   EXPECT_EQ(found.documents, 2);
   EXPECT_EQ(found.counted, 20);
   EXPECT_EQ(found.differ, 0);

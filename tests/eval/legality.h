@@ -2,8 +2,6 @@
 // What the tests of legal scores share, on a CPU and on a GPU.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <string>
 #include <vector>
 
 #include "eval/test_time_training.h"
