@@ -19,10 +19,12 @@ namespace tg {
 
 namespace {
 
-ArtifactWritten written(const std::string& path, Artifact format, const ArtifactStats& stats) {
+ArtifactWritten written(const std::string& path, Artifact format, const ModelRecord& record,
+                        const ArtifactStats& stats) {
   return {.path = path,
           .format = format,
           .bytes = stats.file_bytes,
+          .record_bytes = write_record_beside(path, record),
           .code_bytes = code_bytes(),
           .torch_bytes = stats.torch_bytes,
           .payload_bytes = stats.payload_bytes,
@@ -35,8 +37,8 @@ ArtifactWritten written(const std::string& path, Artifact format, const Artifact
 
 }  // namespace
 
-ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
-                               const std::string& path) {
+ArtifactWritten write_artifact(const ParameterTable& table, const ModelRecord& record,
+                               const Settings& settings, const std::string& path) {
   std::vector<ArtifactTensor> tensors;
   for (const auto& part : unbanked(table)) {
     tensors.push_back({part.name, part.value, part.quantization});
@@ -44,14 +46,15 @@ ArtifactWritten write_artifact(const ParameterTable& table, const Settings& sett
   const auto format = settings.runtime.artifact;
   assert(format == Artifact::int6 || format == Artifact::int8_zlib);
   const auto& keep_fp32 = settings.averaging.int8_keep_float_fp32_name_patterns;
-  return written(path, format,
+  return written(path, format, record,
                  format == Artifact::int6 ? write_artifact_int6(tensors, path)
                                           : write_artifact_int8_zlib(tensors, keep_fp32, path));
 }
 
-ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
-                               const std::string& path) {
-  auto event = written(path, Artifact::gptq, write_artifact_gptq(model.tensors, compressor, path));
+ArtifactWritten write_artifact(const GptqModel& model, const ModelRecord& record,
+                               Compressor compressor, const std::string& path) {
+  auto event =
+      written(path, Artifact::gptq, record, write_artifact_gptq(model.tensors, compressor, path));
   event.compressor = compressor;
   event.quantize_ms += model.event.ms;
   return event;

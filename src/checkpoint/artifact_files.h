@@ -3,6 +3,7 @@
 #include <string>
 
 #include "checkpoint/gptq_model.h"
+#include "checkpoint/model_record.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
@@ -11,13 +12,13 @@
 namespace tg {
 
 // Quantises what is exported, where it is, and writes it in the format of ARTIFACT (int6 or
-// int8_zlib). Errors: cannot_create, io.
-ArtifactWritten write_artifact(const ParameterTable& table, const Settings& settings,
-                               const std::string& path);
-// The same of what GPTQ has quantised. Errors: also internal (a number that fp16 does not hold),
-// those of compress_lrzip() with COMPRESSOR=pergroup.
-ArtifactWritten write_artifact(const GptqModel& model, Compressor compressor,
-                               const std::string& path);
+// int8_zlib), with the model's record beside it. Errors: cannot_create, io.
+ArtifactWritten write_artifact(const ParameterTable& table, const ModelRecord& record,
+                               const Settings& settings, const std::string& path);
+// Writes what GPTQ has quantised, with the model's record beside it. Errors: also internal (a
+// number that fp16 does not hold), those of compress_lrzip() with COMPRESSOR=pergroup.
+ArtifactWritten write_artifact(const GptqModel& model, const ModelRecord& record,
+                               Compressor compressor, const std::string& path);
 
 // Fails unless what packs the file can be started, before a run trains for it. Errors:
 // missing_input (lrzip is not installed).

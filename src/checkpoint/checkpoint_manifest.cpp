@@ -1,9 +1,7 @@
 #include "checkpoint/checkpoint_manifest.h"
 
-#include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -18,22 +16,8 @@ using nlohmann::json;
 
 constexpr std::int64_t kFormat = 1;
 
-std::optional<std::uint64_t> from_hex(const std::string& digits) {
-  std::uint64_t value = 0;
-  const char* const end = digits.data() + digits.size();
-  const auto [stop, error] = std::from_chars(digits.data(), end, value, 16);
-  if (digits.size() != 16 || error != std::errc() || stop != end) return std::nullopt;
-  return value;
-}
-
 CheckpointFile file_from(const json& value, const std::string& where) {
-  const JsonFields fields(value, where);
-  CheckpointFile file{fields.file_name("name"), {}};
-  file.digest.bytes = static_cast<std::uint64_t>(fields.count("bytes"));
-  const auto xxh3 = from_hex(fields.text("xxh3"));
-  fields.require(xxh3.has_value(), "xxh3", "16 hexadecimal digits");
-  file.digest.xxh3 = *xxh3;
-  return file;
+  return {JsonFields(value, where).file_name("name"), digest_of_json(value, where)};
 }
 
 }  // namespace
@@ -41,15 +25,17 @@ CheckpointFile file_from(const json& value, const std::string& where) {
 void write_manifest(const std::string& folder, const Manifest& manifest) {
   json files = json::array();
   for (const auto& [name, digest] : manifest.files) {
-    files.push_back(
-        {{"name", name}, {"bytes", digest.bytes}, {"xxh3", fmt::format("{:016x}", digest.xxh3)}});
+    files.push_back(digest_json(digest));
+    files.back()["name"] = name;
   }
-  write_json_file(folder + "/manifest.json", {{"format", kFormat},
-                                              {"step", manifest.step},
-                                              {"world_size", manifest.world_size},
-                                              {"program", manifest.program},
-                                              {"settings", manifest.settings},
-                                              {"files", files}});
+  json value = {{"format", kFormat},
+                {"step", manifest.step},
+                {"world_size", manifest.world_size},
+                {"program", manifest.program},
+                {"settings", manifest.settings},
+                {"files", files}};
+  if (manifest.model) value["model"] = record_json(*manifest.model);
+  write_json_file(folder + "/manifest.json", value);
 }
 
 Manifest read_manifest(const std::string& folder) {
@@ -60,9 +46,12 @@ Manifest read_manifest(const std::string& folder) {
   const json value = read_json_file(path);
   const JsonFields fields(value, path);
   fields.require(fields.count("format") == kFormat, "format", "1; use the program that wrote it");
-  Manifest manifest{
-      fields.count("step"), fields.count("world_size"), fields.text("program"), {}, {}};
+  Manifest manifest{.step = fields.count("step"),
+                    .world_size = fields.count("world_size"),
+                    .program = fields.text("program")};
   fields.require(manifest.world_size > 0, "world_size", "at least 1");
+  if (const auto model = value.find("model"); model != value.end())
+    manifest.model = record_of_json(*model, path + ": \"model\"");
   const JsonFields settings(fields.get("settings"), path + ": \"settings\"");
   for (const auto& setting : fields.get("settings").items())
     manifest.settings[setting.key()] = settings.text(setting.key());

@@ -3,10 +3,12 @@
 // manifest was complete; its sizes and hashes say whether it still is.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "files/atomic_file.h"
+#include "checkpoint/model_record.h"
+#include "files/file_digest.h"
 
 namespace tg {
 
@@ -17,10 +19,11 @@ struct CheckpointFile {
 
 struct Manifest {
   std::int64_t step = 0;
-  std::int64_t world_size = 1;  // of the run that saved it
-  std::string program;          // version text
-  std::map<std::string, std::string> settings;
-  std::vector<CheckpointFile> files;
+  std::int64_t world_size = 1;         // of the run that saved it
+  std::string program = {};            // version text
+  std::optional<ModelRecord> model{};  // absent where an older program saved it
+  std::map<std::string, std::string> settings{};
+  std::vector<CheckpointFile> files{};
 };
 
 // FOLDER/manifest.json, through AtomicFile. Errors: cannot_create, io.

@@ -21,7 +21,8 @@ namespace tg {
 namespace {
 
 // As RunState::visit() names them.
-constexpr std::string_view kParameter = "parameter.", kAverage = "average.";
+constexpr std::string_view kParameter = "parameter.", kAverage = "average.", kStage = "stage",
+                           kFakeQuant = "fake_quant";
 
 using ByName = std::unordered_map<std::string, at::Tensor>;
 
@@ -30,6 +31,7 @@ struct ModelState {
   std::string folder;
   NamedTensors parameters;  // without the prefix
   ByName averages;          // with it
+  ModelRecord record{};
 
   const at::Tensor* find(const std::string& name) const {
     const auto found = averages.find(name);
@@ -43,17 +45,30 @@ struct ModelState {
   }
 };
 
+// Older programs saved no record in the manifest; their state has it all but the recipe.
+void take_older(ModelRecord& record, std::string_view name, const at::Tensor& scalar) {
+  if (name == kStage && scalar.scalar_type() == at::kLong && scalar.numel() == 1)
+    record.stage = *scalar.const_data_ptr<std::int64_t>();
+  if (name == kFakeQuant && scalar.scalar_type() == at::kBool && scalar.numel() == 1)
+    record.qat = *scalar.const_data_ptr<bool>();
+}
+
 ModelState read_state(const std::string& folder) {
   const auto of_model = [](std::string_view name) {
-    return name.starts_with(kParameter) || name.starts_with(kAverage);
+    return name.starts_with(kParameter) || name.starts_with(kAverage) || name == kStage ||
+           name == kFakeQuant;
   };
-  ModelState state{folder, {}, {}};
-  for (auto& [name, tensor] : read_checkpoint(folder, read_manifest(folder), of_model)) {
+  const auto manifest = read_manifest(folder);
+  ModelState state{folder, {}, {}, {.step = manifest.step}};
+  for (auto& [name, tensor] : read_checkpoint(folder, manifest, of_model)) {
     if (name.starts_with(kParameter))
       state.parameters.emplace_back(name.substr(kParameter.size()), std::move(tensor));
-    else
+    else if (name.starts_with(kAverage))
       state.averages.emplace(name, std::move(tensor));
+    else
+      take_older(state.record, name, tensor);
   }
+  if (manifest.model) state.record = *manifest.model;
   REQUIRE(!state.parameters.empty(), ExitCode::bad_data,
           "{}: has no parameters; it was saved by another program", folder);
   return state;
@@ -122,9 +137,10 @@ CheckpointModel choose(ModelState state, WeightsChoice choice) {
       "WEIGHTS=ema: {} has no average of the weights (expected EMA, LAWA or SWA to be on in its "
       "run and to have begun); leave it out for the weights as trained",
       state.folder);
-  if (!average) return {state.folder, std::move(state.parameters), "the weights as trained"};
+  if (!average)
+    return {state.folder, std::move(state.parameters), "the weights as trained", state.record};
   return {state.folder, averaged(state, *average),
-          fmt::format("the average ({}) of the weights", average->name)};
+          fmt::format("the average ({}) of the weights", average->name), state.record};
 }
 
 // Changes where a folder is removed or another takes its name.

@@ -2,6 +2,7 @@
 // The model in a checkpoint, for programs that use no other part of a run's state.
 #include <string>
 
+#include "checkpoint/model_record.h"
 #include "config/types/choices.h"
 #include "weights/named_tensors.h"
 
@@ -11,6 +12,7 @@ struct CheckpointModel {
   std::string folder;
   NamedTensors weights;  // by the parameters' names, on the CPU, in their dtypes
   std::string which;     // "the weights as trained" or "the average (EMA) of the weights"
+  ModelRecord record{};
 };
 
 // Raw weights, or the average that the run would apply at its end: LAWA, EMA or SWA, whichever it

@@ -50,12 +50,12 @@ CheckpointWriter::~CheckpointWriter() {
   if (started()) thread_.join();
 }
 
-void CheckpointWriter::start(std::int64_t step, HostSnapshot& snapshot) {
+void CheckpointWriter::start(const ModelRecord& model, HostSnapshot& snapshot) {
   ++number_;
   ended_ = false;
-  thread_ = std::thread([this, step, &snapshot] {
+  thread_ = std::thread([this, model, &snapshot] {
     try {
-      result_ = write(step, snapshot);
+      result_ = write(model, snapshot);
     } catch (const std::exception& error) {
       store_lost_ = first_line(error.what());
     }
@@ -84,14 +84,14 @@ SavedCheckpoint CheckpointWriter::take(PeerWatch* watch) {
   return result_;
 }
 
-SavedCheckpoint CheckpointWriter::write(std::int64_t step, HostSnapshot& snapshot) {
+SavedCheckpoint CheckpointWriter::write(const ModelRecord& model, HostSnapshot& snapshot) {
   const ProgressListener listener([this](std::int64_t bytes) {
     bytes_written_ += bytes;
     ++reports_;
   });
   const auto began = Clock::now();
-  const auto own = write_share(step, snapshot);
-  auto result = rank_ == 0 ? publish(step, own) : wait_for_outcome(step, own);
+  const auto own = write_share(model.step, snapshot);
+  auto result = rank_ == 0 ? publish(model, own) : wait_for_outcome(model.step, own);
   result.write_ms = milliseconds_since(began);
   return result;
 }
@@ -108,10 +108,11 @@ std::string CheckpointWriter::write_share(std::int64_t step, HostSnapshot& snaps
 
 // Rank 0's: once every rank has ended its share, so that none writes to what is published or
 // removed.
-SavedCheckpoint CheckpointWriter::publish(std::int64_t step, const std::string& own) {
-  SavedCheckpoint result{.folder = checkpoint_folder(root_, step), .error = ""};
+SavedCheckpoint CheckpointWriter::publish(const ModelRecord& model, const std::string& own) {
+  SavedCheckpoint result{.folder = checkpoint_folder(root_, model.step), .error = ""};
   auto manifest = manifest_;
-  manifest.step = step;
+  manifest.step = model.step;
+  manifest.model = model;
   for (int rank = 0; rank < manifest.world_size; ++rank) {
     const auto report = rank == 0 ? own : wait_for(key(std::to_string(rank)));
     if (report.starts_with(kFailed) && result.error.empty()) {

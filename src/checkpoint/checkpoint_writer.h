@@ -27,17 +27,17 @@ struct SavedCheckpoint {
 // take().
 class CheckpointWriter {
  public:
-  // `root`: the folder of the checkpoints. `manifest`: of every checkpoint, without step and files.
-  // `store`: null for a single rank.
+  // `root`: the folder of the checkpoints. `manifest`: of every checkpoint, without step, model and
+  // files. `store`: null for a single rank.
   CheckpointWriter(std::string root, Manifest manifest, std::size_t keep, const Store& store,
                    int rank);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Begins to write; `snapshot` must not change before take(). Wants no checkpoint under way. All
-  // ranks call it for the same steps.
-  void start(std::int64_t step, HostSnapshot& snapshot);
+  // Begins to write the snapshot of the model's state; it must not change before take(). Wants no
+  // checkpoint under way. All ranks call it for the same steps.
+  void start(const ModelRecord& model, HostSnapshot& snapshot);
   // A checkpoint was started and not taken.
   bool started() const { return thread_.joinable(); }
   // The checkpoint that was started has ended.
@@ -48,9 +48,9 @@ class CheckpointWriter {
   SavedCheckpoint take(PeerWatch* watch);
 
  private:
-  SavedCheckpoint write(std::int64_t step, HostSnapshot& snapshot);
+  SavedCheckpoint write(const ModelRecord& model, HostSnapshot& snapshot);
   std::string write_share(std::int64_t step, HostSnapshot& snapshot) const;
-  SavedCheckpoint publish(std::int64_t step, const std::string& own);
+  SavedCheckpoint publish(const ModelRecord& model, const std::string& own);
   SavedCheckpoint wait_for_outcome(std::int64_t step, const std::string& own);
   std::string key(std::string_view what) const;
   std::string wait_for(const std::string& key);

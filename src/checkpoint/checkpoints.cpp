@@ -14,7 +14,7 @@ namespace tg {
 
 namespace {
 
-// Of every checkpoint of the run, without step and files.
+// Of every checkpoint of the run, without step, model and files.
 Manifest manifest_of(const Settings& settings, const Machine& machine, int world_size,
                      const FrozenTexts& data) {
   auto frozen = frozen_settings(settings_as_computed(settings, machine), world_size);
@@ -63,24 +63,24 @@ void Checkpoints::save(SavedState& state, double elapsed_ms,
   read_back();
   const double step_ms = milliseconds_since(before_step_ended);
   snapshot_.copy_scalars(state);
-  copied_step_ = state.step;
+  copied_ = state.record();
   saved_at_ms_ = elapsed_ms;
   start();
   stall_ms_ = milliseconds_since(began) - step_ms;
 }
 
 void Checkpoints::copy(SavedState& state) {
-  if (copied_step_ == state.step) return;
+  if (copied_.step == state.step) return;
   snapshot_.copy_tensors(state);
   snapshot_.copy_scalars(state);
   snapshot_.wait();
-  copied_step_ = state.step;
+  copied_ = state.record();
 }
 
 void Checkpoints::start() {
-  started_step_ = copied_step_;
+  started_step_ = copied_.step;
   stall_ms_ = 0;
-  writer_.start(copied_step_, snapshot_);
+  writer_.start(copied_, snapshot_);
 }
 
 void Checkpoints::report_written() {
@@ -114,7 +114,7 @@ void Checkpoints::stop(SavedState& state) {
 void Checkpoints::begin_evaluations(SavedState& state) {
   collect();
   copy(state);
-  if (settings_.runtime.checkpoint_every.count > 0 && started_step_ != copied_step_) start();
+  if (settings_.runtime.checkpoint_every.count > 0 && started_step_ != copied_.step) start();
   end_.watch([this] { save_and_end(); });
 }
 
@@ -124,7 +124,7 @@ void Checkpoints::finish() {
   communicator_.barrier();
   collect();
   if (communicator_.rank() != 0 || checkpoint_steps(root_).empty()) return;
-  write_finished(root_, {.step = copied_step_,
+  write_finished(root_, {.step = copied_.step,
                          .iterations = settings_.run.iterations,
                          .max_wallclock_seconds = training_seconds(settings_.run)});
 }
@@ -133,17 +133,17 @@ void Checkpoints::finish() {
 void Checkpoints::save_and_end() {
   silence_other_threads();  // they would only report the ranks that have ended
   if (writer_.started()) take();
-  if (started_step_ != copied_step_ || !error_.empty()) {
+  if (started_step_ != copied_.step || !error_.empty()) {
     start();
     take();
   }
   const int signal = stop_signal();
   const auto why =
       fmt::format("stopped by {}{} after step {}", signal == 0 ? "a signal" : signal_name(signal),
-                  signal == 0 ? " to another rank" : "", copied_step_);
+                  signal == 0 ? " to another rank" : "", copied_.step);
   const auto text =
       error_.empty()
-          ? fmt::format("{}, state saved in {}; {}", why, checkpoint_folder(root_, copied_step_),
+          ? fmt::format("{}, state saved in {}; {}", why, checkpoint_folder(root_, copied_.step),
                         how_to_go_on_)
           : fmt::format(
                 "{}, and its state could not be saved ({}); an earlier checkpoint, if there "

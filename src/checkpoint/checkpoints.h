@@ -63,7 +63,7 @@ class Checkpoints {
   Report& report_;
   HostSnapshot snapshot_;
   CheckpointWriter writer_;
-  std::int64_t copied_step_ = -1;   // whose state the snapshot has; -1: none
+  ModelRecord copied_{.step = -1};  // of the state in the snapshot; step -1: none
   std::int64_t started_step_ = -1;  // the last that the writer was given
   std::string error_;               // of the last checkpoint written; empty: none
   double saved_at_ms_ = 0;          // training time at the last checkpoint

@@ -96,18 +96,18 @@ NamedTensors tensors_to_set(const ParameterTable& table, const NamedTensors& fro
 
 }  // namespace
 
-NamedTensors read_weights(const Settings& settings, const ModelPath& model) {
+StoredModel read_model(const Settings& settings, const ModelPath& model) {
   const auto& given = settings.runtime.init_from;
   const auto choice = settings.runtime.weights;
   if (model.kind == ModelKind::checkpoint) {
     auto checkpoint = read_checkpoint_model(model.path, choice);
     note(given, {checkpoint.which});
-    return std::move(checkpoint.weights);
+    return {std::move(checkpoint.weights), std::move(checkpoint.record)};
   }
   if (model.kind == ModelKind::newest_checkpoint) {
     auto checkpoint = read_newest_model(model.path, choice);
     note(given, {"the newest checkpoint, " + checkpoint.folder, checkpoint.which});
-    return std::move(checkpoint.weights);
+    return {std::move(checkpoint.weights), std::move(checkpoint.record)};
   }
   auto file = load_weights(model.path);
   const auto taken_off = unwrap_names(file.tensors, model.path);
@@ -117,7 +117,7 @@ NamedTensors read_weights(const Settings& settings, const ModelPath& model) {
     for (auto& name : erase_unread_lanes(file.tensors)) file.left_out.push_back(std::move(name));
   }
   note(model.path, facts_of(file, taken_off));
-  return std::move(file.tensors);
+  return {std::move(file.tensors), stored_record(model.path, file.metadata)};
 }
 
 void load_into(const ParameterTable& table, const NamedTensors& from, const std::string& path,
@@ -126,22 +126,39 @@ void load_into(const ParameterTable& table, const NamedTensors& from, const std:
   copy_into(from, into, path, misfit);
 }
 
-void load_model(const ParameterTable& table, const Settings& settings, Communicator& communicator,
-                ExitCode misfit) {
+namespace {
+
+StoredModel read_any(const ParameterTable& table, const Settings& settings,
+                     const ModelPath& model) {
+  if (model.artifact == Artifact::none) return read_model(settings, model);
+  // An artifact of a larger model is read, too, to name what differs.
+  constexpr std::int64_t kTimesLarger = 16, kLeast = 1 << 24;
+  return {read_artifact(model.path, std::max(kTimesLarger * table.element_count(), kLeast)),
+          stored_record(model.path, /*metadata=*/{})};
+}
+
+std::optional<ModelRecord> record_of_rank_0(const std::optional<ModelRecord>& record,
+                                            Communicator& communicator) {
+  const auto text = communicator.broadcast(record ? record_text(*record) : "");
+  return text.empty() ? std::nullopt : std::optional(record_of_text(text, "rank 0"));
+}
+
+}  // namespace
+
+std::optional<ModelRecord> load_model(const ParameterTable& table, const Settings& settings,
+                                      Communicator& communicator, ExitCode misfit) {
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
   // lrzip's seven children, which unpack the one, are enough for a host.
   const bool for_all =
       model.kind == ModelKind::newest_checkpoint || model.artifact == Artifact::gptq;
-  if (for_all && communicator.rank() != 0)
-    return broadcast_weights(table, /*exported_alone=*/false, communicator);
-  // An artifact of a larger model is read, too, to name what differs.
-  constexpr std::int64_t kTimesLarger = 16, kLeast = 1 << 24;
-  const auto from =
-      model.artifact == Artifact::none
-          ? read_weights(settings, model)
-          : read_artifact(model.path, std::max(kTimesLarger * table.element_count(), kLeast));
-  load_into(table, from, model.path, misfit);
+  std::optional<ModelRecord> record;
+  if (!for_all || communicator.rank() == 0) {
+    const auto from = read_any(table, settings, model);
+    load_into(table, from.weights, model.path, misfit);
+    record = from.record;
+  }
   if (for_all) broadcast_weights(table, /*exported_alone=*/false, communicator);
+  return record_of_rank_0(record, communicator);
 }
 
 void broadcast_weights(const ParameterTable& table, bool exported_alone,

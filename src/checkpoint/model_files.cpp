@@ -49,25 +49,31 @@ ParameterTable initial_weights(const Settings& settings, const Machine& machine,
   return table;
 }
 
-ParameterTable trained_weights(const Settings& settings, const Machine& machine,
-                               Communicator& communicator) {
+TrainedModel trained_model(const Settings& settings, const Machine& machine,
+                           Communicator& communicator) {
   const at::NoGradGuard no_grad;
   auto table = zero_heads(settings, machine.storage, machine.device);
-  load_model(table, settings, communicator, ExitCode::config);
-  return table;
+  const auto stored = load_model(table, settings, communicator, ExitCode::config);
+  const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
+  auto record = stored ? *stored : inferred_record(settings, model);
+  // The reference implementation's artifact recurs, though training may never have begun to.
+  if (settings.runtime.record_quirks && model.artifact == Artifact::gptq)
+    record.stage = last_stage(settings.model);
+  return {std::move(table), std::move(record)};
 }
 
-ParameterTable stored_weights(const Settings& settings, at::Device device) {
+TrainedModel stored_model(const Settings& settings, at::Device device) {
   const at::NoGradGuard no_grad;
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
   require_unquantized(model);
-  const auto from = read_weights(settings, model);
-  const auto tokens = std::ranges::find(from, kTokenTable, &NamedTensors::value_type::first);
+  const auto from = read_model(settings, model);
+  const auto tokens =
+      std::ranges::find(from.weights, kTokenTable, &NamedTensors::value_type::first);
   // A run has tables of one of the two.
-  const bool half = tokens != from.end() && tokens->second.scalar_type() == at::kBFloat16;
+  const bool half = tokens != from.weights.end() && tokens->second.scalar_type() == at::kBFloat16;
   auto table = zero_heads(settings, half ? at::kBFloat16 : at::kFloat, device);
-  load_into(table, from, model.path, ExitCode::config);
-  return table;
+  load_into(table, from.weights, model.path, ExitCode::config);
+  return {std::move(table), from.record ? *from.record : inferred_record(settings, model)};
 }
 
 void require_finite(const ParameterTable& table) {
@@ -79,7 +85,8 @@ void require_finite(const ParameterTable& table) {
           *name);
 }
 
-ModelWritten write_model(const ParameterTable& table, const std::string& dir) {
+ModelWritten write_model(const ParameterTable& table, const ModelRecord& record,
+                         const std::string& dir) {
   NamedTensors exported;
   ModelWritten event;
   for (const auto& row : table.rows()) {
@@ -90,8 +97,9 @@ ModelWritten write_model(const ParameterTable& table, const std::string& dir) {
     }
   }
   const auto safetensors = dir + "/final_model.safetensors", torch = dir + "/final_model.pt";
-  save_safetensors(safetensors, exported);
+  save_safetensors(safetensors, exported, {{kRecordKey, record_text(record)}});
   save_torch(torch, exported);
+  write_record_beside(torch, record);
   event.safetensors_bytes = std::filesystem::file_size(safetensors);
   event.torch_bytes = std::filesystem::file_size(torch);
   event.code_bytes = code_bytes();

@@ -2,6 +2,7 @@
 // The model's weights on their way in and out of a run.
 #include <string>
 
+#include "checkpoint/model_record.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
@@ -21,22 +22,28 @@ ParameterTable drawn_weights(const Settings& settings, const Machine& machine);
 ParameterTable initial_weights(const Settings& settings, const Machine& machine,
                                Communicator& communicator);
 
-// The parameters of the trained model in INIT_FROM; multi-token heads that it does not have are
-// zero. Collective. Errors: the same; config, naming the tensors that do not fit.
-ParameterTable trained_weights(const Settings& settings, const Machine& machine,
-                               Communicator& communicator);
+struct TrainedModel {
+  ParameterTable parameters;
+  ModelRecord record;  // inferred_record() where none is stored
+};
+
+// The trained model in INIT_FROM; multi-token heads that it does not have are zero. Collective.
+// Errors: those of load_model(); config, naming the tensors that do not fit.
+TrainedModel trained_model(const Settings& settings, const Machine& machine,
+                           Communicator& communicator);
 
 // The same of a model that is no artifact, on `device`, with embedding tables in the dtype that the
-// file has them in, as they were in its run: what an artifact records, whatever this machine
+// file has them in, as they were in its run: what an artifact stores, whatever this machine
 // computes in. Errors: also usage (an artifact).
-ParameterTable stored_weights(const Settings& settings, at::Device device);
+TrainedModel stored_model(const Settings& settings, at::Device device);
 
 // Before a model is written or scored as the final one. The same on every rank. Errors: internal,
 // naming the first parameter with a value that is not finite.
 void require_finite(const ParameterTable& table);
 
-// Writes final_model.safetensors and final_model.pt to `dir`, without the multi-token heads.
-// Errors: cannot_create, io.
-ModelWritten write_model(const ParameterTable& table, const std::string& dir);
+// Writes final_model.safetensors and final_model.pt to `dir`, without the multi-token heads, each
+// with the record. Errors: cannot_create, io.
+ModelWritten write_model(const ParameterTable& table, const ModelRecord& record,
+                         const std::string& dir);
 
 }  // namespace tg

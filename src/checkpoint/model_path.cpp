@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -99,6 +100,26 @@ void require_unquantized(const ModelPath& model) {
   REQUIRE(model.artifact == Artifact::none, ExitCode::usage,
           "{}: expected a model that is not quantised (.safetensors, .pt), found an artifact",
           model.path);
+}
+
+std::string file_beside(const std::string& weights, const std::string& name) {
+  const fs::path path(weights);
+  // final_model.2.pt, final_model.2.int6.ptz
+  const auto file = path.filename().string();
+  const auto begin = file.find('.');
+  const auto label = file.substr(std::min(begin, file.size()));
+  const auto end = std::min(label.find('.', 1), label.size());
+  const bool numbered = end > 1 && label.find_first_not_of("0123456789", 1) >= end;
+  const auto dot = name.find('.');
+  return path.parent_path() /
+         (name.substr(0, dot) + (numbered ? label.substr(0, end) : "") + name.substr(dot));
+}
+
+std::string file_of_run(const ModelPath& model, const std::string& name) {
+  if (model.kind == ModelKind::file) return file_beside(model.path, name);
+  const auto folder = fs::weakly_canonical(model.path);
+  const bool one = model.kind == ModelKind::checkpoint;
+  return file_beside(one ? folder.parent_path() : folder, name);
 }
 
 ModelPath choose_model(Settings& settings, Communicator& communicator) {

@@ -25,6 +25,13 @@ struct ModelPath {
 // usage (`weights` chooses where there is one set of weights); io.
 ModelPath find_model(const std::string& path, WeightsChoice weights);
 
+// The path of its run's file `name`, config.json or metrics.jsonl, beside a weights file or a
+// folder of checkpoints: of final_model.2.pt and checkpoints.2, which a later run of the same
+// RUN_ID numbered aside, it is config.2.json.
+std::string file_beside(const std::string& weights, const std::string& name);
+// The same for a model of any kind: beside its file, or two levels up from a checkpoint.
+std::string file_of_run(const ModelPath& model, const std::string& name);
+
 // Errors: usage (an artifact).
 void require_unquantized(const ModelPath& model);
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <variant>
 
+#include "checkpoint/model_record.h"
+
 namespace tg {
 
 using StateScalar = std::variant<std::int64_t, double, bool>;
@@ -47,6 +49,8 @@ class SavedState {
  public:
   virtual ~SavedState() = default;
   virtual void visit(StateVisitor& visitor) = 0;
+  // The record of the model that the state holds, with the present `step`.
+  virtual ModelRecord record() const = 0;
 
   std::int64_t step = 0;  // steps done, their metrics read back
 

@@ -149,20 +149,6 @@ std::string state_path(const ModelPath& model, int rank) {
   return fmt::format("{}.ttt-rank-{}.safetensors", path, rank);
 }
 
-// Whether test-time training rounds the weights as the run's did: QAT, once on, stays on with
-// RECORD_QUIRKS.
-bool trains_with_qat(const Settings& settings, const ModelPath& model, int rank) {
-  if (!settings.ttt.ttt_enabled || !settings.runtime.record_quirks) return false;
-  const auto qat = ended_with_qat(settings, model);
-  if (!qat && rank == 0) {
-    log_warn(
-        "{}: no such file; it would say whether QAT was on at the end of the run, as "
-        "RECORD_QUIRKS=1 keeps it in test-time training; assuming that it was off",
-        file_of_run(model, "metrics.jsonl"));
-  }
-  return qat.value_or(false);
-}
-
 }  // namespace
 
 void eval_command(int argc, const char* const* argv) {
@@ -198,13 +184,12 @@ void eval_command(int argc, const char* const* argv) {
   const auto tokenizer = describe(splits.vocabulary, validation);
   if (tokenizer && communicator.rank() == 0) log.tokenizer_lines(*tokenizer);
   const bool trains = settings.ttt.ttt_enabled || settings.phased_ttt.phased_ttt_enabled;
-  const bool qat = trains_with_qat(settings, model, communicator.rank());
   ModelParts weights(settings, machine, communicator,
                      trains ? ModelUse::test_time_training : ModelUse::inference);
   FinalScores scores(settings, machine, communicator, weights, *splits.val, validation, emit);
   scores.score_sequences();
   scores.score_windows();
-  scores.train_and_score(qat);
+  scores.train_and_score(weights.record.qat || settings.averaging.qat_enabled);
   const bool first = communicator.rank() == 0;
   if (first && options.baselines) print_baselines(settings);
   if (first && options.audit) audit(settings, splits, validation.tokens());

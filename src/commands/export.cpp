@@ -56,7 +56,8 @@ void make_empty_folder(const std::string& folder) {
 
 std::string export_hf(const Settings& settings, const std::string& folder) {
   Communicator alone;
-  const auto table = trained_weights(settings, Machine{}, alone);  // fp32, on the CPU
+  auto [table, record] = trained_model(settings, Machine{}, alone);  // fp32, on the CPU
+  record.stage = stage_to_compute(settings, record);
   NamedTensors tensors;
   std::int64_t parameters = 0;
   for (const auto& part : unbanked(table)) {
@@ -92,7 +93,9 @@ std::string export_hf(const Settings& settings, const std::string& folder) {
   // The last, since transformers reads no folder without it.
   Settings exported = settings;
   exported.model.mtp_num_heads = 0;
-  write_json_file(folder + "/config.json", hf_config(exported));
+  auto config = hf_config(exported);
+  config[kRecordKey] = record_json(record);
+  write_json_file(folder + "/config.json", config);
   return fmt::format(
       "{}: config.json, generation_config.json, model.safetensors ({} parameters), "
       "modeling_train_gpt.py{}",

@@ -27,7 +27,7 @@ void export_command(int argc, const char* const* argv);
 // modeling_train_gpt.py and, unless TOKENIZER_PATH is empty, that file, a SentencePiece model as
 // tokenizer.model. Only the model's settings, TRAIN_SEQ_LEN, TOKENIZER_PATH and INIT_FROM matter.
 // Returns what it wrote, in one line. Errors: cannot_create (`folder` is not empty or cannot be
-// created), io, those of trained_weights.
+// created), io, those of trained_model.
 std::string export_hf(const Settings& settings, const std::string& folder);
 
 }  // namespace tg

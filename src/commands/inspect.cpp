@@ -38,7 +38,8 @@ constexpr const char* help =
     "MODEL is a safetensors or torch.save file, an artifact (.int6.ptz, .int8.ptz), or the folder\n"
     "of a checkpoint, of a run or of transformers. For each tensor, as it is stored: name, dtype,\n"
     "shape, number of elements, bytes; minimum, maximum and root mean square of its finite\n"
-    "elements; and how many elements are not finite, if any tensor has such. Then totals by dtype\n"
+    "elements; and how many elements are not finite, if any tensor has such. Before them the\n"
+    "record that is stored with the weights: recipe, stage, QAT and steps. Then totals by dtype\n"
     "and, if the config.json of the run is there, its settings that are not at their defaults.\n"
     "\n"
     "  --quantization  also print, of each matrix of a model that is not quantised, what six bits\n"
@@ -58,14 +59,22 @@ constexpr const char* help =
 constexpr size_t kMaxUnpacked = size_t{1} << 32;
 
 struct Contents {
-  std::string what;  // "PATH: FORMAT"
+  std::string what;  // "PATH: FORMAT; RECORD"
   NamedTensors tensors;
 };
+
+std::string text_of(const std::optional<ModelRecord>& record) {
+  if (!record) return "";
+  return fmt::format("; {}stage {}, QAT {}, {} steps",
+                     record->recipe.empty() ? "" : "recipe " + record->recipe + ", ", record->stage,
+                     record->qat ? "on" : "off", record->step);
+}
 
 Contents contents_of_checkpoint(const ModelPath& model, WeightsChoice weights) {
   auto checkpoint = model.kind == ModelKind::checkpoint ? read_checkpoint_model(model.path, weights)
                                                         : read_newest_model(model.path, weights);
-  return {fmt::format("{}: checkpoint, {}", checkpoint.folder, checkpoint.which),
+  return {fmt::format("{}: checkpoint, {}{}", checkpoint.folder, checkpoint.which,
+                      text_of(checkpoint.record)),
           std::move(checkpoint.weights)};
 }
 
@@ -75,6 +84,7 @@ Contents contents_of_weights(const std::string& path) {
   std::string what = format == WeightsFormat::torch ? "torch.save" : "safetensors";
   if (format == WeightsFormat::safetensors_index) what += ", in several files";
   if (!file.under.empty()) what += fmt::format(", under '{}'", fmt::join(file.under, "', '"));
+  what += text_of(stored_record(path, file.metadata));
   return {fmt::format("{}: {}", path, what), std::move(file.tensors)};
 }
 
@@ -86,7 +96,8 @@ const char* format_of(Artifact artifact) {
 Contents contents_of(const ModelPath& model, WeightsChoice weights) {
   if (model.kind != ModelKind::file) return contents_of_checkpoint(model, weights);
   if (model.artifact == Artifact::none) return contents_of_weights(model.path);
-  return {fmt::format("{}: artifact, {}", model.path, format_of(model.artifact)),
+  return {fmt::format("{}: artifact, {}{}", model.path, format_of(model.artifact),
+                      text_of(stored_record(model.path, /*metadata=*/{}))),
           read_stored_artifact(model.path, kMaxUnpacked)};
 }
 
@@ -117,7 +128,7 @@ std::string errors_text(const ModelPath& model, const std::string& path, Weights
   auto settings = parse_settings(1, program, nullptr, inputs).settings;
   settings.runtime.init_from = model.path;
   settings.runtime.weights = weights;
-  const auto table = stored_weights(settings, at::kCPU);
+  const auto table = stored_model(settings, at::kCPU).parameters;
   NamedTensors matrices;
   for (const auto& part : unbanked(table)) matrices.emplace_back(part.name, part.value);
   const auto artifact = read_artifact(path, table.element_count());

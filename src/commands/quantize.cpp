@@ -77,7 +77,7 @@ void write_calibrated(Settings& settings, const Machine& machine, const std::str
   auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);
   const auto model = quantize_by_gptq(weights.parameters, std::move(hessians), settings.gptq);
   log(model.event);
-  log(write_artifact(model, settings.gptq.compressor, path));
+  log(write_artifact(model, weights.record, settings.gptq.compressor, path));
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ void quantize_command(int argc, const char* const* argv) {
   if (calibrates) return write_calibrated(settings, joined.machine, options.out, log);
   Communicator alone;
   choose_model(settings, alone);
-  const auto parameters = stored_weights(settings, joined.machine.device);
-  log(write_artifact(parameters, settings, options.out));
+  const auto [parameters, record] = stored_model(settings, joined.machine.device);
+  log(write_artifact(parameters, record, settings, options.out));
 }
 
 }  // namespace tg

@@ -146,6 +146,10 @@ bool recurrence_begins(const ModelConfig& model) {
   return model.recurrence.num_loops > 0 && model.recurrence.enable_looping_at < 1;
 }
 
+std::int64_t last_stage(const ModelConfig& model) {
+  return model.recurrence.num_loops > 0 ? 1 : 0;
+}
+
 double schedule_share(const RunConfig& run, std::int64_t steps, double elapsed_ms) {
   if (schedule_follows_clock(run)) return elapsed_ms / (training_seconds(run) * 1000);
   const auto all = std::max<std::int64_t>(schedule_iterations(run), 1);

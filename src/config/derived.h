@@ -65,6 +65,8 @@ RecipeChoice recipe_of(const ModelConfig& model);
 RecipeChoice recipe_of(const Settings& settings);
 // Whether a run ever comes to ENABLE_LOOPING_AT.
 bool recurrence_begins(const ModelConfig& model);
+// The index of the last of a run's stages (Plan::stages).
+std::int64_t last_stage(const ModelConfig& model);
 // The share of the schedule that is done after `steps` steps and `elapsed_ms` of training: of
 // training_seconds() where it follows the clock, else of schedule_iterations().
 double schedule_share(const RunConfig& run, std::int64_t steps, double elapsed_ms);

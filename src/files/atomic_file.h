@@ -8,16 +8,11 @@
 #include <string>
 #include <string_view>
 
+#include "files/file_digest.h"
 #include "files/file_writer.h"
 #include "files/xxh3.h"
 
 namespace tg {
-
-// Of a whole file.
-struct FileDigest {
-  std::uint64_t bytes = 0, xxh3 = 0;
-  bool operator==(const FileDigest&) const = default;
-};
 
 class AtomicFile {
  public:

@@ -137,15 +137,18 @@ struct ArtifactWritten {
   Artifact format = Artifact::int6;            // not none
   Compressor compressor = Compressor::brotli;  // with gptq
   std::uint64_t bytes = 0;                     // of the file
+  std::uint64_t record_bytes = 0;              // of the model's record beside it
   std::int64_t code_bytes = 0;
   std::uint64_t torch_bytes = 0;    // of the torch.save archive before compression
   std::uint64_t payload_bytes = 0;  // of all tensors in it
   std::uint64_t weight_bytes = 0;   // of all tensors before quantisation
   double quantize_ms = 0, serialize_ms = 0, compress_ms = 0, write_ms = 0;
 
-  // The challenge's limit for artifact and code together.
+  // The challenge's limit for artifact, record and code together.
   static constexpr std::int64_t kLimitBytes = 16'000'000;
-  std::int64_t total_bytes() const { return static_cast<std::int64_t>(bytes) + code_bytes; }
+  std::int64_t total_bytes() const {
+    return static_cast<std::int64_t>(bytes + record_bytes) + code_bytes;
+  }
   std::string_view compressor_name() const {
     return format == Artifact::gptq ? choice_name(compressor) : "";
   }
@@ -156,9 +159,10 @@ struct ArtifactWritten {
     v("format", choice_name(format), Unit::none, "int6, int8_zlib or gptq");
     v("compressor", if_any(compressor_name()), Unit::none, "with gptq: lzma, brotli or pergroup");
     v("bytes", bytes, Unit::bytes, "of the file");
+    v("record_bytes", record_bytes, Unit::bytes, "of FILE.record.json beside it");
     v("code_bytes", code_bytes, Unit::bytes, "of the code as a submission counts it");
-    v("total_bytes", total_bytes(), required(Unit::bytes), "of both");
-    v("limit_bytes", kLimitBytes, required(Unit::bytes), "of the challenge, for both");
+    v("total_bytes", total_bytes(), required(Unit::bytes), "of file, record and code");
+    v("limit_bytes", kLimitBytes, required(Unit::bytes), "of the challenge, for all three");
     v("torch_bytes", torch_bytes, Unit::bytes, "of the archive before compression");
     v("payload_bytes", payload_bytes, Unit::bytes, "of all tensors in it");
     v("weight_bytes", weight_bytes, Unit::bytes, "of all tensors before quantisation");

@@ -25,7 +25,10 @@ constexpr std::array<std::string_view, 2> folders = {"checkpoints", events};
 template <class Function>
 void for_each_name(Function&& function) {
   for (const auto name : begun) function(name);
-  for (const auto name : kFinalModels) function(name);
+  for (const auto name : kFinalModels) {
+    function(name);
+    function(fmt::format("{}{}", name, kRecordEnding));
+  }
 }
 
 std::size_t stem_size(std::string_view name) {

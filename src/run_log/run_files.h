@@ -12,6 +12,10 @@ namespace tg {
 inline constexpr std::array<std::string_view, 4> kFinalModels = {
     "final_model.safetensors", "final_model.pt", "final_model.int6.ptz", "final_model.int8.ptz"};
 
+// The record of such a file lies beside it, under its name with this ending (of the safetensors
+// file in itself).
+inline constexpr std::string_view kRecordEnding = ".record.json";
+
 // Whether a run writes a file of this name, in OUTPUT_DIR or with its checkpoints: log.txt,
 // config.new.json, trace_rank0.json, finished.json.
 bool is_run_file(std::string_view name);

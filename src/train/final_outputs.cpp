@@ -48,7 +48,8 @@ void FinalOutputs::write_final_model() {
   if (run_.communicator.rank() == 0) {
     const PeerWatch::Work writing(run_.communicator.watch(),
                                   "writing the model to " + run_.output_dir);
-    run_.report.emit(write_model(run_.parts.weights.parameters, run_.output_dir));
+    run_.report.emit(
+        write_model(run_.parts.weights.parameters, run_.state.record(), run_.output_dir));
   }
   run_.communicator.barrier();
 }
@@ -57,10 +58,10 @@ ArtifactWritten FinalOutputs::write_artifact(const std::string& path, Hessians h
   const auto& parameters = run_.parts.weights.parameters;
   const PeerWatch::Work writing(run_.communicator.watch(), "writing " + path);
   if (run_.settings.runtime.artifact != Artifact::gptq)
-    return tg::write_artifact(parameters, run_.settings, path);
+    return tg::write_artifact(parameters, run_.state.record(), run_.settings, path);
   const auto model = quantize_by_gptq(parameters, std::move(hessians), run_.settings.gptq);
   run_.report.emit(model.event);
-  return tg::write_artifact(model, run_.settings.gptq.compressor, path);
+  return tg::write_artifact(model, run_.state.record(), run_.settings.gptq.compressor, path);
 }
 
 // From here on the parameters are what the artifact holds.
@@ -74,7 +75,7 @@ void FinalOutputs::write_and_score_artifact() {
   if (run_.communicator.rank() == 0) run_.report.emit(write_artifact(path, std::move(hessians)));
   hessians.clear();
   run_.communicator.barrier();
-  auto& [parameters, model] = run_.parts.weights;
+  auto& [parameters, record, model] = run_.parts.weights;
   load_artifact(parameters, path, run_.communicator);
   // As the last record's script: its artifact recurs, though training may never have begun to.
   if (run_.settings.runtime.record_quirks && run_.settings.runtime.artifact == Artifact::gptq)

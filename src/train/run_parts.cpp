@@ -5,7 +5,6 @@
 #include <cassert>
 #include <filesystem>
 
-#include "checkpoint/model_files.h"
 #include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/types/text.h"
@@ -21,18 +20,18 @@ bool is_training(ModelUse use) {
   return use == ModelUse::training || use == ModelUse::resuming;
 }
 
-ParameterTable parameters_for(ModelUse use, const Settings& settings, const Machine& machine,
-                              Communicator& communicator) {
+TrainedModel parameters_for(ModelUse use, const Settings& settings, const Machine& machine,
+                            Communicator& communicator) {
   switch (use) {
     case ModelUse::training:
-      return initial_weights(settings, machine, communicator);
+      return {initial_weights(settings, machine, communicator), {}};
     case ModelUse::resuming:
-      return drawn_weights(settings, machine);
+      return {drawn_weights(settings, machine), {}};
     case ModelUse::test_time_training:
     case ModelUse::inference:
       break;
   }
-  return trained_weights(settings, machine, communicator);
+  return trained_model(settings, machine, communicator);
 }
 
 // FP8=1 leaves out a head that is the token table, which learns worse in FP8 (docs/benchmarks.md):
@@ -49,14 +48,14 @@ std::int64_t resolved_bos_id(const Settings& settings) {
   return settings.data.bos_id.count;
 }
 
-ParameterTable load_parameters(const Settings& settings, const Machine& machine,
-                               Communicator& communicator, ModelUse use) {
+TrainedModel load_parameters(const Settings& settings, const Machine& machine,
+                             Communicator& communicator, ModelUse use) {
   const PeerWatch::Work making(communicator.watch(), "making the initial weights");
-  auto parameters = parameters_for(use, settings, machine, communicator);
+  auto loaded = parameters_for(use, settings, machine, communicator);
   if (use == ModelUse::inference) {
-    for (auto row : parameters.rows()) row.value.requires_grad_(false);
+    for (auto row : loaded.parameters.rows()) row.value.requires_grad_(false);
   }
-  return parameters;
+  return loaded;
 }
 
 std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
@@ -80,7 +79,13 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
 
 ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
                        ModelUse use)
-    : parameters(load_parameters(settings, machine, communicator, use)),
+    : ModelParts(settings, machine, communicator, use,
+                 load_parameters(settings, machine, communicator, use)) {}
+
+ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+                       ModelUse use, TrainedModel trained)
+    : parameters(std::move(trained.parameters)),
+      record(std::move(trained.record)),
       model(settings.model, parameters,
             {.compute = machine.compute,
              .record_quirks = settings.runtime.record_quirks,
@@ -91,7 +96,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .has_fp8 = machine.fp8,
              .step_tokens = most_tokens_per_step(settings, communicator.world_size()),
              .bos_id = resolved_bos_id(settings)}) {
-  if (!is_training(use) && !recurrence_begins(settings.model)) model.set_stage(0);
+  if (!is_training(use)) model.set_stage(stage_to_compute(settings, record));
 }
 
 Validation make_validation(const Settings& settings, const TokenSplits& splits,

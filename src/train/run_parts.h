@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "base/span_log.h"
+#include "checkpoint/model_files.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "data/feeder.h"
@@ -26,12 +27,17 @@ enum class ModelUse { training, resuming, test_time_training, inference };
 // The weights, and the model that computes with them.
 struct ModelParts {
   // Wants BOS_ID as resolve_bos_id() leaves it. Errors: those of initial_weights() or
-  // trained_weights().
+  // trained_model().
   ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
              ModelUse use);
 
   ParameterTable parameters;
+  ModelRecord record;  // of the trained weights; of a run's, its own state has it
   Gpt model;
+
+ private:
+  ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+             ModelUse use, TrainedModel trained);
 };
 
 // Of the validation split, which it reads once. Errors: those of its tokens.

@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "config/derived.h"
+#include "config/types/text.h"
 
 namespace tg {
 
@@ -78,6 +79,13 @@ void RunState::visit(StateVisitor& visitor) {
   visit_rewound(visitor);
   for (const auto& [name, value] : optimizer_.kept_gradients())
     visitor("optimizer." + name, value, Placement::sharded);
+}
+
+ModelRecord RunState::record() const {
+  return {.recipe = std::string(choice_name(recipe_of(settings_))),
+          .stage = stage,
+          .qat = fake_quant,
+          .step = step};
 }
 
 void RunState::visit_rewound(StateVisitor& visitor) {

@@ -57,6 +57,7 @@ class RunState final : public SavedState {
   // names its own, "average.NAME". Scalars are the same on every rank, but for the clock: rank 0's
   // counts.
   void visit(StateVisitor& visitor) override;
+  ModelRecord record() const override;
 
   // All but the gradients that the optimizer keeps: the reference implementation's warm-up, which
   // rewinds all else, leaves its own in them. The copy is on the same devices, or with `on_host` in

@@ -1,4 +1,5 @@
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct StateDict {
   NamedTensors tensors;               // in its order
   std::vector<std::string> under;     // the keys that lead to it
   std::vector<std::string> left_out;  // keys on the way and in it of what is no part of it
+  std::map<std::string, std::string> metadata{};  // of safetensors in one file
 };
 
 }  // namespace tg

@@ -40,11 +40,13 @@ StateDict load_weights(const std::string& path) {
     case WeightsFormat::torch:
       return load_torch(path);
     case WeightsFormat::safetensors_index:
-      return {load_safetensors_index(path), {}, {}};
+      return {load_safetensors_index(path), {}, {}, {}};
     case WeightsFormat::safetensors:
       break;
   }
-  return {load_safetensors(path), {}, {}};
+  Metadata metadata;
+  auto tensors = load_safetensors(path, &metadata);
+  return {std::move(tensors), {}, {}, std::move(metadata)};
 }
 
 void copy_into(const NamedTensors& from, NamedTensors& into, const std::string& path,

@@ -15,11 +15,16 @@ using nlohmann::json;
 
 constexpr const char *kFirst = "rank-00000.safetensors", *kSecond = "rank-00001.safetensors";
 
+const ModelRecord kModel{.recipe = "last_record", .stage = 1, .qat = true, .step = 100};
+
 class CheckpointManifest : public testing::Test {
  protected:
   CheckpointManifest() {
-    Manifest manifest{
-        100, 2, "train_gpt 1", {{"MODEL_DIM", "32"}, {"RUN_ID", "\"\n\xe2\x82\xac"}}, {}};
+    Manifest manifest{.step = 100,
+                      .world_size = 2,
+                      .program = "train_gpt 1",
+                      .model = kModel,
+                      .settings = {{"MODEL_DIM", "32"}, {"RUN_ID", "\"\n\xe2\x82\xac"}}};
     manifest.files = {{kFirst, save_safetensors(folder_ / kFirst, {{"a", at::ones({3})}})},
                       {kSecond, save_safetensors(folder_ / kSecond, {{"b", at::zeros({0})}})}};
     write_manifest(folder_.path(), manifest);
@@ -46,9 +51,17 @@ TEST_F(CheckpointManifest, ReadsWhatWasWritten) {
   EXPECT_EQ(manifest.program, "train_gpt 1");
   EXPECT_EQ(manifest.settings.at("RUN_ID"), "\"\n\xe2\x82\xac");
   EXPECT_EQ(manifest.settings.size(), 2u);
+  EXPECT_EQ(manifest.model, kModel);
   ASSERT_EQ(manifest.files.size(), 2u);
   EXPECT_EQ(manifest.files[0].name, kFirst);
   EXPECT_EQ(manifest.files[0].digest.bytes, read_file(folder_ / kFirst).size());
+}
+
+TEST_F(CheckpointManifest, OneOfAnOlderProgramHasNoRecordOfItsModel) {
+  json value = json::parse(text_);
+  value.erase("model");
+  write_file(path_, value.dump());
+  EXPECT_EQ(read_manifest(folder_.path()).model, std::nullopt);
 }
 
 TEST_F(CheckpointManifest, AMissingOneIsMissingInput) {
@@ -78,6 +91,10 @@ TEST_F(CheckpointManifest, ForeignFormatsAndTypesAreRefused) {
   expect_refused([](json& m) { m["program"] = nullptr; }, "\"program\": expected a string");
   expect_refused([](json& m) { m["settings"] = 1; }, "\"settings\": expected a JSON object");
   expect_refused([](json& m) { m["settings"]["SEED"] = 1; }, "\"SEED\": expected a string");
+  expect_refused([](json& m) { m["model"] = 1; }, "\"model\": expected a JSON object");
+  expect_refused([](json& m) { m["model"]["stage"] = -1; }, "\"stage\": expected a count");
+  expect_refused([](json& m) { m["model"]["qat"] = 1; }, "\"qat\": expected true or false");
+  expect_refused([](json& m) { m["model"].erase("recipe"); }, "\"recipe\"");
   expect_refused([](json& m) { m["files"] = json::object(); }, "\"files\": expected a list");
   expect_refused([](json& m) { m["files"][0] = 1; }, "a file: expected a JSON object");
   expect_refused([](json& m) { m["files"][0]["bytes"] = -1; }, "\"bytes\"");

@@ -46,14 +46,16 @@ class CheckpointModelTest : public testing::Test {
     std::size_t i = 0;
     for (const auto& named : snapshot.wait()) shares[i++ % shares.size()].push_back(named);
     const auto folder = begin_checkpoint(root(), step);
-    Manifest manifest{
-        .step = step, .world_size = files, .program = "", .settings = {}, .files = {}};
+    Manifest manifest{.step = step, .world_size = files};
+    if (stores_record) manifest.model = state->record();
     for (i = 0; i < shares.size(); ++i) {
       const auto name = "rank-" + std::to_string(i);
       manifest.files.push_back({name, save_safetensors(folder + "/" + name, shares[i])});
     }
     publish_checkpoint(root(), manifest);
   }
+
+  bool stores_record = true;  // as older programs did not
 
   std::string root() const { return dir / "checkpoints"; }
   std::string folder_of(std::int64_t step) const { return checkpoint_folder(root(), step); }
@@ -134,6 +136,23 @@ TEST_F(CheckpointModelTest, TheNewestValidOneIsTaken) {
                ExitCode::missing_input, "expected a valid checkpoint, found none");
 }
 
+TEST_F(CheckpointModelTest, ItsRecordIsThatOfItsOwnStep) {
+  for (const bool stored : {true, false}) {
+    SCOPED_TRACE(stored);
+    stores_record = stored;
+    train([](auto&) {}, 1);
+    settings.model.recurrence.num_loops = 1;  // whose state has a stage
+    state->stage = 1;
+    state->fake_quant = true;
+    state->step = 2;
+    save(2, 1);
+    const auto before = read_checkpoint_model(folder_of(1), WeightsChoice::automatic).record;
+    const auto after = read_newest_model(root(), WeightsChoice::automatic).record;
+    EXPECT_EQ(before, (ModelRecord{stored ? "record" : "", 0, false, 1}));
+    EXPECT_EQ(after, (ModelRecord{stored ? "record" : "", 1, true, 2}));
+  }
+}
+
 // As a run with KEEP=1 does that goes on.
 TEST_F(CheckpointModelTest, ANewestOneIsTheSameOnEveryRankThoughTheChosenOneIsGone) {
   train([](auto& averaging) { averaging.ema_enabled = true; }, 2);
@@ -153,7 +172,7 @@ TEST_F(CheckpointModelTest, ANewestOneIsTheSameOnEveryRankThoughTheChosenOneIsGo
       of_rank.runtime.init_from = dir / "damaged";  // rank 0 alone reads
     }
     communicator.barrier();
-    const auto table = trained_weights(of_rank, {}, communicator);
+    const auto table = trained_model(of_rank, {}, communicator).parameters;
     for (const auto& [name, value] : newest) EXPECT_TRUE(table[name].detach().equal(value)) << name;
   });
 }

@@ -23,8 +23,7 @@ class CheckpointWriterTest : public testing::Test {
   struct Rank {
     Rank(const std::string& root, const Store& store, int rank)
         : snapshot(at::kCPU, rank, kWorld),
-          writer(root, {.world_size = kWorld, .program = "", .settings = {}, .files = {}},
-                 /*keep=*/1, store, rank) {}
+          writer(root, {.world_size = kWorld}, /*keep=*/1, store, rank) {}
     HostSnapshot snapshot;
     CheckpointWriter writer;
   };
@@ -72,7 +71,7 @@ class CheckpointWriterTest : public testing::Test {
   }
   void start(std::int64_t step, int rank) {
     auto& own = *ranks_[static_cast<std::size_t>(rank)];
-    own.writer.start(step, own.snapshot);
+    own.writer.start({.step = step}, own.snapshot);
   }
 
   const test::TempDir folder_;
@@ -119,7 +118,7 @@ class LostStore final : public c10d::HashStore {
 
 TEST_F(CheckpointWriterTest, WithoutAWordOfRank0ItIsALostPeer) {
   Rank rank(root_, c10::make_intrusive<LostStore>(), 1);
-  rank.writer.start(1, rank.snapshot);
+  rank.writer.start({.step = 1}, rank.snapshot);
   try {
     rank.writer.take(nullptr);
     FAIL();

@@ -10,6 +10,7 @@ struct State final : SavedState {
   void visit(StateVisitor& visitor) override {
     for (const auto& [name, value] : tensors) visitor(name, value);
   }
+  ModelRecord record() const override { return {.step = step}; }
 };
 
 class LoadCheckpoint : public testing::Test {

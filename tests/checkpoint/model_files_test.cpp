@@ -38,7 +38,7 @@ class ModelFilesTest : public testing::Test {
 };
 
 TEST_F(ModelFilesTest, BothFilesHoldEveryParameterButTheMultiTokenHeads) {
-  write_model(trained, dir.path());
+  write_model(trained, {}, dir.path());
   for (const char* name : {"final_model.pt", "final_model.safetensors"}) {
     const auto stored = load_weights(dir / name).tensors;
     EXPECT_EQ(stored.size() + 2, trained.rows().size()) << name;
@@ -50,7 +50,7 @@ TEST_F(ModelFilesTest, BothFilesHoldEveryParameterButTheMultiTokenHeads) {
 }
 
 TEST_F(ModelFilesTest, AnExportedModelLeavesTheMultiTokenHeadsAtTheirInitialWeights) {
-  write_model(trained, dir.path());
+  write_model(trained, {}, dir.path());
   const auto table = initial_weights(settings_with(dir / "final_model.safetensors"), {}, alone);
   expect_trained(table, /*with_heads=*/false);
 }

@@ -174,11 +174,13 @@ class EvalTest(ModelTest):
         for name in (model.name, "config.json"):
             shutil.copy(out / name, alone)
         without = self.eval(alone / model.name)["legal_ttt_exact"]
-        self.assertIn("quirks_alone/metrics.jsonl: no such file; it would say whether QAT was on", self.errors)
+        self.assertRegex(self.errors, "no record of QAT is stored with it; taken as trained without it, .*quirks_alone/metrics.jsonl")
         self.assertNotEqual(without, exact_scores(lines)["legal_ttt_exact"])
         self.assertEqual(self.eval(alone / model.name, "--qat-enabled")["legal_ttt_exact"],
                          exact_scores(lines)["legal_ttt_exact"])
         self.assertNotIn("metrics.jsonl", self.errors)
+        shutil.copy(out / f"{model.name}.record.json", alone)
+        self.assertEqual(self.eval(alone / model.name)["legal_ttt_exact"], exact_scores(lines)["legal_ttt_exact"])
 
     def test_what_only_training_reads_may_contradict(self):
         out, lines = self.trained("int6")

@@ -54,8 +54,8 @@ def block_order(config, loops):
 
 
 def loops_in_use(config):
-    """The loops of NUM_LOOPS, where training came to them."""
-    return config.num_loops if config.enable_looping_at < 1 else 0
+    """The loops of NUM_LOOPS, where training came to them: the record says in which stage the model is."""
+    return config.num_loops if config.train_gpt["stage"] > 0 else 0
 
 
 def bigram_hash(ids, rows):
