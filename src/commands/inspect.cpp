@@ -59,13 +59,13 @@ constexpr const char* help =
 constexpr size_t kMaxUnpacked = size_t{1} << 32;
 
 struct Contents {
-  std::string what;  // "PATH: FORMAT; RECORD"
+  std::string what;  // "PATH: FORMAT", and the record in a line of its own
   NamedTensors tensors;
 };
 
 std::string text_of(const std::optional<ModelRecord>& record) {
   if (!record) return "";
-  return fmt::format("; {}stage {}, QAT {}, {} steps",
+  return fmt::format("\n{}stage {}, QAT {}, {} steps",
                      record->recipe.empty() ? "" : "recipe " + record->recipe + ", ", record->stage,
                      record->qat ? "on" : "off", record->step);
 }

@@ -4,6 +4,7 @@
 #include <set>
 #include <thread>
 
+#include "files/atomic_file.h"
 #include "tests/files/testing.h"
 
 namespace tg::test {

@@ -39,6 +39,7 @@ class CheckpointModelTest : public testing::Test {
   }
 
   void save(std::int64_t step, int files) {
+    state->step = step;
     HostSnapshot snapshot(at::kCPU, /*rank=*/0, /*world_size=*/1);
     snapshot.copy_tensors(*state);
     snapshot.copy_scalars(*state);
@@ -144,7 +145,6 @@ TEST_F(CheckpointModelTest, ItsRecordIsThatOfItsOwnStep) {
     settings.model.recurrence.num_loops = 1;  // whose state has a stage
     state->stage = 1;
     state->fake_quant = true;
-    state->step = 2;
     save(2, 1);
     const auto before = read_checkpoint_model(folder_of(1), WeightsChoice::automatic).record;
     const auto after = read_newest_model(root(), WeightsChoice::automatic).record;

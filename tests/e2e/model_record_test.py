@@ -68,7 +68,7 @@ class ModelRecordTest(RunTest):
         self.assertEqual(artifact["record_bytes"], record_bytes)
         self.assertEqual(artifact["total_bytes"], artifact["bytes"] + record_bytes + artifact["code_bytes"])
         done = self.run_gpt("inspect", run / "final_model.int6.ptz", output="files")
-        self.assertIn("artifact, int6 (.xz); recipe last_record, stage 1, QAT off, 12 steps\n", done.stdout)
+        self.assertIn("artifact, int6 (.xz)\nrecipe last_record, stage 1, QAT off, 12 steps\n", done.stdout)
 
     def test_models_are_scored_in_their_own_stage_whatever_becomes_of_metrics_jsonl(self):
         run = self.run_of("metrics")

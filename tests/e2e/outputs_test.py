@@ -13,7 +13,7 @@ from harness import RunTest, end, mpirun, read_events, train_losses, write_shard
 
 BAD_DATA, CANNOT_CREATE = 65, 73
 ENDLESS = dict(ITERATIONS=1000000, VAL_LOSS_EVERY=0, SWA_ENABLED=0)
-NAMES = ["config.json", "final_model.pt", "final_model.safetensors", "log.txt", "metrics.jsonl"]
+NAMES = ["config.json", "final_model.pt", "final_model.pt.record.json", "final_model.safetensors", "log.txt", "metrics.jsonl"]
 
 
 def numbered(name, number):
