@@ -1,13 +1,15 @@
 #include "data/segments.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tg {
 namespace {
 
+constexpr std::int64_t kBlock = 64;
+
 std::int64_t whole_blocks(std::int64_t segments) {
-  constexpr std::int64_t block = 64;
-  return (segments + block - 1) / block * block;
+  return (segments + kBlock - 1) / kBlock * kBlock;
 }
 
 // The first `id`, or the end. In blocks of one length, whose comparisons compile to vector
@@ -56,6 +58,12 @@ std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const Seg
 
 std::int64_t more_segments(std::int64_t segments) {
   return whole_blocks(segments + segments / 8);
+}
+
+std::int64_t rounded_segments(std::int64_t segments) {
+  const auto octave = std::bit_ceil(static_cast<std::uint64_t>(segments));
+  const auto step = static_cast<std::int64_t>(octave) / 16;
+  return step <= kBlock ? whole_blocks(segments) : (segments + step - 1) / step * step;
 }
 
 }  // namespace tg

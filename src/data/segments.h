@@ -25,5 +25,9 @@ std::int64_t longest_segment(std::int64_t seq_len, const SegmentRule& rule);
 std::int64_t usual_segments(std::int64_t inputs, std::int64_t seq_len, const SegmentRule& rule);
 // Room for a batch that has more: an eighth beyond its own, since what follows is captured anew.
 std::int64_t more_segments(std::int64_t segments);
+// What the number of a batch's segments is rounded up to for attention, which keeps a plan for each
+// number that it meets: a multiple of 64 up to 1,024, beyond in steps of an eighth of the power of
+// two below. 64 numbers up to 65,536, where each batch may have another.
+std::int64_t rounded_segments(std::int64_t segments);
 
 }  // namespace tg

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "data/segments.h"
 #include "ops/fused.h"
 
 namespace tg {
@@ -145,6 +146,14 @@ const Plan& plan_of(const Problem& problem) {
   return plans.emplace(problem, std::move(plan)).first->second;
 }
 
+// The offsets with empty segments behind them, so that batches of like numbers share a plan.
+at::Tensor document_offsets(const Documents& documents, std::int64_t tokens) {
+  const auto segments = documents.offsets.numel() - 1;
+  const auto empty = rounded_segments(segments) - segments;
+  return empty == 0 ? documents.offsets
+                    : at::constant_pad_nd(documents.offsets, {0, empty}, tokens);
+}
+
 // [rows + 1] int32.
 at::Tensor row_offsets(const at::Tensor& x_bthd) {
   const auto length = x_bthd.size(1);
@@ -163,7 +172,7 @@ std::optional<AttentionForward> cudnn_attention(const at::Tensor& q_bthd, const 
   const auto tokens = q.size(0), heads = q.size(1), head_dim = q.size(2);
   const auto widest = std::max({q.stride(0), k.stride(0), v.stride(0), heads * head_dim});
   if (tokens * widest > std::numeric_limits<int>::max()) return {};  // offsets are int32
-  const auto begins = documents ? documents->offsets : row_offsets(q_bthd);
+  const auto begins = documents ? document_offsets(*documents, tokens) : row_offsets(q_bthd);
   const auto& plan = plan_of({.dtype = q.scalar_type(),
                               .segments = begins.numel() - 1,
                               .longest = documents ? documents->longest : q_bthd.size(1),
