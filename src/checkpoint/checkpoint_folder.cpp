@@ -22,6 +22,9 @@ constexpr std::string_view kTemporary = ".tmp";  // being written
 constexpr std::string_view kReplaced = ".old";   // complete, until another has taken its name
 constexpr std::string_view kPruned = ".pruned";  // being removed
 
+// ROOT/abandoned-step-00000100: a checkpoint that the run left behind when it went back.
+constexpr std::string_view kAbandoned = "abandoned-";
+
 std::string name_of(std::int64_t step) {
   return fmt::format("step-{:08}", step);
 }
@@ -137,17 +140,19 @@ void publish_checkpoint(const std::string& root, const Manifest& manifest) {
 }
 
 void prune_checkpoints(const std::string& root, std::size_t keep) {
-  const auto steps = steps_or_warning(root, "", "");
-  for (std::size_t i = keep; i < steps.size(); ++i) {
-    const auto complete = checkpoint_folder(root, steps[i]);
-    const auto pruned = hidden_folder(root, steps[i], kPruned);
-    std::error_code error;
-    fs::remove_all(pruned, error);
-    fs::rename(complete, pruned, error);
-    if (error)
-      log_warn("{}: cannot be removed ({})", complete, error.message());
-    else
-      remove_or_warn(pruned);
+  for (const auto prefix : {std::string_view(), kAbandoned}) {
+    const auto steps = steps_or_warning(root, prefix, "");
+    for (std::size_t i = keep; i < steps.size(); ++i) {
+      const auto complete = fmt::format("{}/{}{}", root, prefix, name_of(steps[i]));
+      const auto pruned = hidden_folder(root, steps[i], kPruned);
+      std::error_code error;
+      fs::remove_all(pruned, error);
+      fs::rename(complete, pruned, error);
+      if (error)
+        log_warn("{}: cannot be removed ({})", complete, error.message());
+      else
+        remove_or_warn(pruned);
+    }
   }
 }
 
@@ -155,7 +160,7 @@ void set_aside_newer(const std::string& root, std::int64_t step) {
   for (const auto newer : steps_or_warning(root, "", "")) {
     if (newer <= step) break;
     const auto folder = checkpoint_folder(root, newer);
-    const auto aside = fmt::format("{}/abandoned-{}", root, name_of(newer));
+    const auto aside = fmt::format("{}/{}{}", root, kAbandoned, name_of(newer));
     std::error_code error;
     fs::remove_all(aside, error);
     fs::rename(folder, aside, error);

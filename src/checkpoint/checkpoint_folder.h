@@ -25,7 +25,8 @@ std::string begin_checkpoint(const std::string& root, std::int64_t step);
 // checkpoint's name then either.
 void publish_checkpoint(const std::string& root, const Manifest& manifest);
 
-// Removes all checkpoints but the newest `keep`. What cannot be removed is a warning.
+// Removes all checkpoints but the newest `keep`, and all that set_aside_newer() has renamed but the
+// newest `keep` of these. What cannot be removed is a warning.
 void prune_checkpoints(const std::string& root, std::size_t keep);
 // Renames the checkpoints of later steps, which a run that goes on from `step` leaves behind, to
 // abandoned-step-00000200; an earlier one of that name is removed. What cannot be renamed is a

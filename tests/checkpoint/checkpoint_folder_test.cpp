@@ -126,6 +126,19 @@ TEST_F(CheckpointFolder, PruneKeepsTheNewestAndForeignNames) {
   prune_checkpoints(folder_ / "none", 1);
 }
 
+// A run that goes back again and again would else keep a state for each step that it left.
+TEST_F(CheckpointFolder, PruneKeepsAsManyOfThoseThatWereLeftBehind) {
+  for (const std::int64_t step : {100, 200, 300, 400}) save(step);
+  set_aside_newer(root_, 100);
+  save(200);
+  write_file(root_ + "/abandoned-step-1", "no checkpoint's name");
+  prune_checkpoints(root_, 2);
+  EXPECT_EQ(names(), (Names{"step-00000100", "step-00000200", "abandoned-step-00000300",
+                            "abandoned-step-00000400", "abandoned-step-1"}));
+  prune_checkpoints(root_, 1);
+  EXPECT_EQ(names(), (Names{"step-00000200", "abandoned-step-00000400", "abandoned-step-1"}));
+}
+
 TEST_F(CheckpointFolder, WhatAKilledSaveLeftIsRemoved) {
   save(100);
   const auto leave = [&](const std::string& name) {
