@@ -10,6 +10,7 @@
 #include "commands/model_file.h"
 #include "data/splits.h"
 #include "data/vocabulary.h"
+#include "files/atomic_file.h"
 #include "run_log/log_sink.h"
 #include "train/calibration.h"
 
@@ -89,6 +90,7 @@ void quantize_command(int argc, const char* const* argv) {
   auto& settings = parsed->settings;
   require_flag(!options.out.empty(), "quantize", "--out FILE");
   take_options(settings, parsed->origins, options);
+  { const AtomicFile probe(options.out); }  // calibration takes long
   const bool calibrates = settings.runtime.artifact == Artifact::gptq;
   const auto joined =
       join_alone(settings, parsed->origins,

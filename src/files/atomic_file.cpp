@@ -41,6 +41,9 @@ std::string_view file_of(std::string_view temporary) {
 
 AtomicFile::AtomicFile(const std::string& path)
     : file_(path, fmt::format("{}{}{}", path, kTemporary, ::getpid())) {
+  std::error_code ignored;
+  REQUIRE(!std::filesystem::is_directory(path, ignored), ExitCode::cannot_create,
+          "{}: is a folder, expected a file", path);
   REQUIRE(file_.create(), creation_error(errno),
           "{}: cannot be created ({}); choose an existing, writable folder", path,
           std::strerror(errno));
@@ -75,10 +78,7 @@ FileDigest AtomicFile::commit() {
   require(file_.sync(), "fsync");
   report_progress(0);
   require(file_.close(), "closing");
-  const bool renamed = file_.rename();
-  REQUIRE(renamed || errno != EISDIR, ExitCode::cannot_create, "{}: is a folder, expected a file",
-          file_.path());
-  require(renamed, "renaming");
+  require(file_.rename(), "renaming");
   sync_folder(folder_of(file_.path()));
   return {bytes_, xxh3_.value()};
 }

@@ -16,13 +16,13 @@ namespace tg {
 
 class AtomicFile {
  public:
-  // Errors: cannot_create; io where the disk is full or broken.
+  // Errors: cannot_create (also where the path is a folder); io where the disk is full or broken.
+  // So who has long to work first tries the place by one that it does not write.
   explicit AtomicFile(const std::string& path);
 
   // Calls report_progress() with the bytes of each part. Errors: io.
   void write(const void* bytes, size_t count);
-  // fsync, rename, fsync of the folder → of what was written. Errors: io, cannot_create (the path
-  // is a folder).
+  // fsync, rename, fsync of the folder → of what was written. Errors: io.
   FileDigest commit();
 
  private:

@@ -1,19 +1,13 @@
 #include "run_log/output_dir.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <climits>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "files/atomic_file.h"
-#include "files/file_lock.h"
 #include "run_log/run_files.h"
 
 namespace tg {
@@ -22,23 +16,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string first_line_of(const std::string& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
-}
-
 std::string random_uuid() {
-  const auto uuid = first_line_of("/proc/sys/kernel/random/uuid");
+  std::string uuid;
+  std::ifstream file("/proc/sys/kernel/random/uuid");
+  std::getline(file, uuid);
   REQUIRE(!uuid.empty(), ExitCode::io, "cannot draw a run id; set RUN_ID");
   return uuid;
-}
-
-std::string own_name() {
-  char host[HOST_NAME_MAX + 1] = {};
-  ::gethostname(host, HOST_NAME_MAX);
-  return fmt::format("pid {} on {}", ::getpid(), host);
 }
 
 void make_folder(const std::string& dir) {
@@ -65,39 +48,6 @@ void link_log(const std::string& dir) {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::string& folder) : path_(folder + "/run.lock") {
-  while (true) {
-    descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    REQUIRE(descriptor_ >= 0, ExitCode::cannot_create,
-            "{}: cannot be created ({}); choose another OUTPUT_DIR", path_, std::strerror(errno));
-    const bool locked = try_lock(descriptor_, FileLock::exclusive);
-    if (locked && has_name(descriptor_, path_)) break;
-    const int error = errno;
-    ::close(std::exchange(descriptor_, -1));
-    if (locked) continue;  // the file of a run that has ended meanwhile
-    const auto owner = first_line_of(path_);
-    REQUIRE(error != EAGAIN && error != EACCES, ExitCode::cannot_create,
-            "another run writes to OUTPUT_DIR {} (expected a folder that no other run uses, found "
-            "it locked by {}); wait for that run to end, or choose another OUTPUT_DIR or RUN_ID",
-            folder, owner.empty() ? "another process" : owner);
-    log_warn("{}: cannot be locked ({}); nothing keeps another run from writing to this folder",
-             path_, std::strerror(error));
-    return;
-  }
-  file_.emplace(path_);
-  // Only the error message of another run reads it, so failing to write it is no error.
-  const auto name = own_name() + "\n";
-  if (::ftruncate(descriptor_, 0) == 0) {
-    [[maybe_unused]] const auto written = ::write(descriptor_, name.data(), name.size());
-  }
-}
-
-FolderLock::~FolderLock() {
-  if (descriptor_ < 0) return;
-  file_.reset();
-  ::close(descriptor_);
-}
-
 OutputDir::OutputDir(Settings& settings, int rank, const FromRank0& from_rank_0) {
   auto& run_id = settings.data.run_id;
   auto& dir = settings.runtime.output_dir;
@@ -106,7 +56,12 @@ OutputDir::OutputDir(Settings& settings, int rank, const FromRank0& from_rank_0)
     const bool is_default = dir.empty();
     if (is_default) dir = "logs/" + run_id;
     make_folder(dir);
-    lock_.emplace(dir);
+    lock_.emplace(dir + "/run.lock",
+                  LockTexts{.taken = fmt::format("another run writes to OUTPUT_DIR {} (expected a "
+                                                 "folder that no other run uses",
+                                                 dir),
+                            .elsewhere = "choose another OUTPUT_DIR or RUN_ID",
+                            .unguarded = "nothing keeps another run from writing to this folder"});
     for (const auto& folder : {dir, checkpoints_folder(dir)}) {
       remove_abandoned_files(folder, is_run_file);
     }

@@ -3,28 +3,10 @@
 #include <optional>
 #include <string>
 
-#include "base/remove_on_exit.h"
 #include "config/settings.h"
+#include "files/lock_file.h"
 
 namespace tg {
-
-// A lock on a folder that one run at a time writes to: a file lock on run.lock in it, which names
-// the owner and is removed at the end. The system drops the lock when its owner exits, so a killed
-// run's run.lock locks nobody out.
-class FolderLock {
- public:
-  // Errors: cannot_create (another process holds it). Where the file system has no locks it warns,
-  // and holds nothing.
-  explicit FolderLock(const std::string& folder);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
-
- private:
-  std::string path_;
-  std::optional<RemoveOnExit> file_;  // once it is locked
-  int descriptor_ = -1;
-};
 
 // Rank 0's value of that key on every rank; the other ranks' `value` is ignored.
 using FromRank0 = std::function<std::string(const std::string& key, const std::string& value)>;
@@ -42,7 +24,7 @@ class OutputDir {
 
  private:
   std::string path_;
-  std::optional<FolderLock> lock_;  // rank 0's
+  std::optional<LockFile> lock_;  // rank 0's: on run.lock in it
 };
 
 }  // namespace tg

@@ -7,7 +7,7 @@ import unittest
 from harness import LAST_RECORD, SMALL, mpirun
 from model_commands_test import ModelTest
 
-USAGE, DATA, MISSING, CONFIG = 64, 65, 66, 78
+USAGE, DATA, MISSING, CANNOT_CREATE, CONFIG = 64, 65, 66, 73, 78
 
 # Matrices of more than 65,536 elements: the token table and the MLPs'.
 LARGE = dict(MODEL_DIM=144, MLP_MULT=4, NUM_LAYERS=2, XSA_LAST_N=2, NUM_LOOPS=1, LOOP_START=0, LOOP_END=0, PARALLEL_START_LAYER=1,
@@ -122,6 +122,9 @@ class GptqTest(ModelTest):
     def test_what_does_not_fit_is_said_before_training(self):
         out, _ = self.trained("brotli")
         quantize = ("quantize", "--init-from", out, "--out", self.folder / "none.ptz")
+        done = self.command(*quantize[:3], "--out", self.folder / "none" / "made.ptz", "--calibrate", self.shards)
+        self.assertEqual((done.returncode, "GPTQ" in done.stdout), (CANNOT_CREATE, False), done.stderr)
+        self.assertIn("none/made.ptz: cannot be created", done.stderr)
         self.refuses(USAGE, "--calibrate DATA", *quantize, "--artifact", "gptq")
         self.refuses(USAGE, "--bits needs --calibrate", *quantize, "--bits", 4)
         self.refuses(USAGE, "expected gptq", *quantize, "--artifact", "int8_zlib", "--calibrate", self.shards)

@@ -1,5 +1,8 @@
 #include "files/atomic_file.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/progress.h"
@@ -74,8 +77,9 @@ TEST(AtomicFile, SaysWhatCannotBeCreated) {
   const TempDir folder;
   expect_error([&] { AtomicFile file(folder / "none/file"); }, ExitCode::cannot_create,
                "cannot be created");
-  expect_error([&] { write_file_atomically(folder.path(), "x"); }, ExitCode::cannot_create,
-               "is a folder");
+  // Before anything is written.
+  expect_error([&] { AtomicFile file(folder.path()); }, ExitCode::cannot_create, "is a folder");
+  EXPECT_FALSE(std::filesystem::exists(fmt::format("{}.tmp.{}", folder.path(), ::getpid())));
 }
 
 TEST(AtomicFile, TellsSizeAndXxh3OfWhatWasWritten) {
