@@ -4,6 +4,8 @@
 
 #include <csignal>
 #include <filesystem>
+#include <memory>
+#include <utility>
 
 #include "base/elapsed.h"
 #include "base/error.h"
@@ -19,8 +21,10 @@
 #include "data/splits.h"
 #include "data/vocabulary.h"
 #include "eval/byte_audit.h"
+#include "eval/phased_ttt_state.h"
 #include "eval/task_files.h"
 #include "eval/tasks.h"
+#include "files/folder.h"
 #include "run_log/log_sink.h"
 #include "train/final_scores.h"
 #include "train/run_parts.h"
@@ -37,8 +41,8 @@ constexpr const char* help =
     "\n"
     "Scored on the validation split of DATA_PATH: whole sequences of EVAL_SEQ_LEN; sliding\n"
     "windows where EVAL_STRIDE is not 0; with TTT_ENABLED=1 test-time training, with\n"
-    "PHASED_TTT_ENABLED=1 the phased kind, which a signal stops between batches, its state\n"
-    "beside MODEL, and the same command goes on. Runs under mpirun, torchrun and srun as training\n"
+    "PHASED_TTT_ENABLED=1 the phased kind, which saves its state between batches: stopped by a\n"
+    "signal or killed, the same command goes on. Runs under mpirun, torchrun and srun as training\n"
     "does.\n"
     "\n"
     "With --adapt lora each document is also scored by itself, as it is and while adapters learn\n"
@@ -144,9 +148,14 @@ void take_options(Settings& settings, const Origins& origins, const EvalOptions&
   if (!is_given(origins, "phased_ttt_prefix_docs")) settings.phased_ttt.phased_ttt_prefix_docs = 0;
 }
 
-std::string state_path(const ModelPath& model, int rank) {
-  const auto path = std::filesystem::weakly_canonical(model.path).string();
-  return fmt::format("{}.ttt-rank-{}.safetensors", path, rank);
+// Where this rank keeps the state of phased test-time training.
+std::shared_ptr<const TttStateFiles> state_files(const ModelPath& model, const std::string& folder,
+                                                 int rank) {
+  if (!folder.empty()) create_folders(folder, "; give --state-dir another folder");
+  const auto path = std::filesystem::weakly_canonical(model.path);
+  const auto parent = folder.empty() ? path.parent_path() : std::filesystem::path(folder);
+  const auto name = fmt::format("{}.ttt-rank-{}", path.filename().string(), rank);
+  return std::make_shared<TttStateFiles>(parent / name);
 }
 
 }  // namespace
@@ -161,6 +170,9 @@ void eval_command(int argc, const char* const* argv) {
           "and no --adapt); give these in a run of their own");
   auto& settings = parsed->settings;
   take_options(settings, parsed->origins, options);
+  REQUIRE(options.state_dir.empty() || settings.phased_ttt.phased_ttt_enabled, ExitCode::usage,
+          "--state-dir is for phased test-time training (expected --adapt lora or "
+          "PHASED_TTT_ENABLED=1)");
   std::signal(SIGPIPE, SIG_IGN);
   const auto use = options.tasks() ? SettingsUse::tasks : SettingsUse::scoring;
   const auto joined = join_ranks(settings, parsed->origins, use);
@@ -177,6 +189,9 @@ void eval_command(int argc, const char* const* argv) {
   if (joined.launch.world_size > 1) emit(joined.event());
 
   if (options.tasks()) return score_tasks(options, settings, machine, communicator);
+  std::shared_ptr<const TttStateFiles> state;
+  if (settings.phased_ttt.phased_ttt_enabled)
+    state = state_files(model, options.state_dir, communicator.rank());
 
   const auto splits = open_validation(settings.data, static_cast<int>(settings.model.vocab_size),
                                       text_making(machine, communicator));
@@ -196,7 +211,7 @@ void eval_command(int argc, const char* const* argv) {
   if (!options.adapt.empty()) scores.score_documents();
   if (settings.phased_ttt.phased_ttt_enabled) {
     catch_stop_signals();
-    scores.score_and_train_in_phases(state_path(model, communicator.rank()));
+    scores.score_and_train_in_phases(std::move(state));
   }
 }
 

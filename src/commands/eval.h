@@ -9,7 +9,7 @@ namespace tg {
 struct EvalOptions {
   bool audit = false;
   bool baselines = false;
-  std::string adapt, hellaswag, lambada;
+  std::string adapt, hellaswag, lambada, state_dir;
 
   bool tasks() const { return !hellaswag.empty() || !lambada.empty(); }
 
@@ -28,13 +28,16 @@ struct EvalOptions {
          "HellaSwag's JSON lines (ctx, endings, label): which ending is the most likely");
     line("lambada", s.lambada, anything, role::option.path(),
          "LAMBADA's JSON lines (text), as OpenAI published them: predict the last word");
+    line("state_dir", s.state_dir, anything, role::option.path(),
+         "folder where phased test-time training keeps its state while it runs, and after a stop; "
+         "empty: beside MODEL");
   }
 };
 
 // `train_gpt eval --init-from MODEL [--SETTING VALUE]...`: logs every score of a trained model.
 // Each rank of several calls it. Errors: those of parse_model_command and join_ranks; those of the
 // model's file (config, where it does not fit the settings), the data and the tokenizer; bad_data
-// (the audit's counts differ).
+// (the audit's counts differ); of test-time training those of TttStateFiles, and stopped.
 void eval_command(int argc, const char* const* argv);
 
 }  // namespace tg

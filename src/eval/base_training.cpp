@@ -42,18 +42,24 @@ class BasePhase {
     parameters_.zero_gradients();
   }
 
-  void run() {
+  bool run() {
     const auto began = Clock::now();
     const auto chunks = training_.rows.chunks();
     const auto add = [this](std::int64_t begin, std::int64_t rows) { add_gradients(begin, rows); };
     for (std::int64_t chunk = 0; chunk + 1 < chunks; ++chunk) {
+      if (told_to_stop()) return false;
       const double lr = base_lr(options_.config, chunk, chunks);
       train_on_chunk(chunk, lr, training_, add, model_, parameters_, communicator_);
       log_info("tttg: c{}/{} lr:{:.6f} t:{:.1f}s", chunk + 1, chunks, lr, seconds_since(began));
     }
+    return true;
   }
 
  private:
+  bool told_to_stop() const {
+    return options_.stop_requested &&
+           communicator_.first_rank_with(options_.stop_requested()).has_value();
+  }
   // Of the mean loss of `rows` sequences from token `begin` on.
   void add_gradients(std::int64_t begin, std::int64_t rows) {
     const at::AutoGradMode with_gradients(true);
@@ -95,10 +101,10 @@ class BasePhase {
 
 }  // namespace
 
-void train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
+bool train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
                 const BaseTrainingOptions& options, at::Device device, Communicator& communicator) {
-  if (tokens.empty()) return;
-  BasePhase(model, table, tokens, options, device, communicator).run();
+  if (tokens.empty()) return true;
+  return BasePhase(model, table, tokens, options, device, communicator).run();
 }
 
 }  // namespace tg

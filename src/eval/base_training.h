@@ -1,5 +1,6 @@
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "comm/communicator.h"
@@ -13,6 +14,8 @@ struct BaseTrainingOptions {
   std::int64_t seq_len = 0;  // EVAL_SEQ_LEN: of a sequence, and the most tokens of a segment
   std::int64_t bos_id = 0;   // begins a segment
   bool scale_loss = false;   // in fp16
+  // Whether this rank was told to stop, asked before each chunk; empty: never.
+  std::function<bool()> stop_requested{};
 };
 
 // The learning rate of chunk `chunk` of a phase: a linear rise over GLOBAL_TTT_WARMUP_CHUNKS, then
@@ -25,8 +28,9 @@ double base_lr(const PhasedTttConfig& config, std::int64_t chunk, std::int64_t c
 // GLOBAL_TTT_BATCH_SEQS at a time, as one row with segments or, with
 // GLOBAL_TTT_RESPECT_DOC_BOUNDARIES=0, as rows; the ranks' gradients are averaged, then clipped.
 // Every rank steps as often as the one with the most sequences. Logs the reference
-// implementation's tttg lines. Collective: the same `tokens` on every rank.
-void train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
+// implementation's tttg lines. Collective: the same `tokens` on every rank. → false where any rank
+// was told to stop, which leaves the parameters in the midst of the phase.
+bool train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
                 const BaseTrainingOptions& options, at::Device device, Communicator& communicator);
 
 }  // namespace tg

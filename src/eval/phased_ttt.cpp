@@ -1,13 +1,9 @@
 #include "eval/phased_ttt.h"
 
 #include <algorithm>
-#include <filesystem>
-#include <map>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "base/python_format.h"
-#include "config/types/text.h"
 
 namespace tg {
 
@@ -19,10 +15,6 @@ std::span<const std::uint16_t> span_of(const at::Tensor& tokens) {
 
 std::string four_digits(const std::optional<double>& value) {
   return value ? fmt::format("{:.4f}", *value) : "none";
-}
-
-std::string in_slot(std::size_t slot, const std::string& name) {
-  return fmt::format("slots.{}.{}", slot, name);
 }
 
 // The work until each batch is scored, in inputs of a row.
@@ -47,6 +39,7 @@ PhasedTtt::PhasedTtt(Gpt& model, const ParameterTable& table, const SplitTokens&
       options_(options),
       device_(device),
       communicator_(communicator),
+      split_(tokens),
       scorer_(model, tokens, options_.config, device),
       tokens_(tokens.inputs(0, 1, tokens.predictions() + 1, 1).view(-1).cpu()) {
   const auto& config = options_.config;
@@ -75,7 +68,10 @@ Score PhasedTtt::run() {
   slots_.reserve(static_cast<std::size_t>(concurrent));
   for (std::int64_t i = 0; i < concurrent; ++i)
     slots_.emplace_back(model_, scorer_, options_.config, options_.seed, device_, concurrent > 1);
-  resume();
+  if (options_.state_files) {
+    begin_saving();
+    resume();
+  }
   model_.cast_weights();
   const EtaLine eta("phased test-time training", inputs_scored_before());
   while (phases_done_ < phases_.size()) {
@@ -89,7 +85,7 @@ Score PhasedTtt::run() {
   all.add_other_ranks(communicator_);
   const PeerWatch::Scope waiting(communicator_.watch());
   const auto score = all.score();
-  remove_state();
+  if (options_.state_files) options_.state_files->remove_others({});
   return score;
 }
 
@@ -97,13 +93,10 @@ void PhasedTtt::score_batches(std::int64_t end, const EtaLine& eta) {
   std::vector<std::size_t> unscored;
   for (std::size_t place = 0; place < static_cast<std::size_t>(end); ++place)
     if (!scored_before_[place]) unscored.push_back(place);
-  const auto counter = communicator_.make_counter();
-  bool stops = false;
+  const auto counter = communicator_.make_counter(), stopping = communicator_.make_counter();
   const auto claim = [&]() -> const DocumentBatch* {
-    stops = stops || told_to_stop();
-    // One that stops claims all that are left, so that no rank begins another.
-    const auto claimed = communicator_.claim(counter, stops ? std::ssize(unscored) : 1);
-    if (stops || claimed >= std::ssize(unscored)) return nullptr;
+    const auto claimed = communicator_.claim(counter);
+    if (claimed >= std::ssize(unscored)) return nullptr;
     return &batches_[unscored[static_cast<std::size_t>(claimed)]];
   };
   std::vector<ScoringSlot*> open;  // that score or may find another batch
@@ -111,13 +104,17 @@ void PhasedTtt::score_batches(std::int64_t end, const EtaLine& eta) {
     slot.follow_current_stream();
     open.push_back(&slot);
   }
-  while (!open.empty()) {
+  bool stops = false;
+  while (!(stops = asked_to_stop(stopping)) && !open.empty()) {
     const auto next = std::ranges::min_element(open, {}, &ScoringSlot::inputs);
     auto& slot = **next;
     if (slot.is_scoring()) {
       slot.score_next_chunk();
       communicator_.progress();
-      if (!slot.is_scoring()) record(slot, eta);
+      if (!slot.is_scoring()) {
+        record(slot, eta);
+        save_between_batches();
+      }
     } else if (const auto* const batch = claim()) {
       slot.begin(*batch);
     } else {
@@ -150,105 +147,24 @@ void PhasedTtt::train_on(const TttPhase& phase) {
            phase.scored, phase.training.size(), seconds_since(began_));
   const auto joined = join_documents(span_of(tokens_), phase.training, options_.bos_id,
                                      /*repeat_bos=*/options_.record_quirks);
-  train_base(model_, table_, joined,
-             {.config = options_.config,
-              .seq_len = options_.seq_len,
-              .bos_id = options_.bos_id,
-              .scale_loss = options_.scale_loss},
-             device_, communicator_);
+  const bool done = train_base(model_, table_, joined,
+                               {.config = options_.config,
+                                .seq_len = options_.seq_len,
+                                .bos_id = options_.bos_id,
+                                .scale_loss = options_.scale_loss,
+                                .stop_requested = options_.stop_requested},
+                               device_, communicator_);
+  if (!done) save_and_stop();
   for (auto& slot : slots_) slot.restart();
   communicator_.barrier();
   ++phases_done_;
+  save_after_phase();
   log_info("ttpr: phase:{}/{} t:{:.1f}s", phases_done_, boundaries_.size(), seconds_since(began_));
 }
 
 std::int64_t PhasedTtt::inputs_scored_before() const {
   const auto first = std::ranges::find(scored_before_, false) - scored_before_.begin();
   return first > 0 ? inputs_until_[static_cast<std::size_t>(first) - 1] : 0;
-}
-
-bool PhasedTtt::told_to_stop() const {
-  return options_.stop_requested && options_.stop_requested();
-}
-
-Metadata PhasedTtt::origin() const {
-  return ttt_origin(options_.config, {{"SEED", std::to_string(options_.seed)},
-                                      {"BOS_ID", std::to_string(options_.bos_id)},
-                                      {"EVAL_SEQ_LEN", std::to_string(options_.seq_len)},
-                                      {"RECORD_QUIRKS", value_text(options_.record_quirks)},
-                                      {"ranks", std::to_string(communicator_.world_size())},
-                                      {"tokens", digest_of({{"", tokens_}})},
-                                      {"weights", digest_of(table_.named_values())}});
-}
-
-NamedTensors PhasedTtt::state() const {
-  NamedTensors state{{"phases", at::full({}, static_cast<double>(phases_done_), at::kDouble)},
-                     {"scored", scored_}};
-  for (std::size_t i = 0; i < slots_.size(); ++i)
-    for (const auto& [name, value] : slots_[i].state()) state.emplace_back(in_slot(i, name), value);
-  for (const auto& [name, value] : table_.named_values())
-    state.emplace_back("weights." + name, value);
-  return state;
-}
-
-void PhasedTtt::save_and_stop() const {
-  const auto& path = options_.state_path;
-  {
-    const PeerWatch::Work writing(communicator_.watch(), "writing " + path);
-    save_ttt_state(path, state(), origin_);
-  }
-  const auto scored = scored_by_all();
-  fail(ExitCode::stopped,
-       "phased test-time training stopped with {} of {} batches scored, state saved in {}; start "
-       "the same command again to go on",
-       std::ranges::count(scored, true), batches_.size(), path);
-}
-
-void PhasedTtt::resume() {
-  const auto& path = options_.state_path;
-  if (!path.empty()) origin_ = origin();
-  const bool found = !path.empty() && std::filesystem::exists(path);
-  if (!communicator_.first_rank_with(found)) return;
-  const auto lacking = communicator_.first_rank_with(!found);
-  REQUIRE(!lacking, ExitCode::missing_input,
-          "rank {} has no state of test-time training, and another rank has one (expected a file "
-          "of each rank, such as {}); remove them to begin anew",
-          *lacking, path);
-  auto saved = state();
-  load_ttt_state(path, saved, origin_);
-  phases_done_ = static_cast<std::size_t>(saved[0].second.item<double>());
-  // Else the ranks would not take part in the same phases.
-  const auto of_first = communicator_.broadcast(std::to_string(phases_done_));
-  const auto other = communicator_.first_rank_with(std::to_string(phases_done_) != of_first);
-  REQUIRE(!other, ExitCode::config,
-          "{}: the ranks' states of test-time training are of different stops (expected that of "
-          "rank {} to have {} phases done, as rank 0's); remove them to begin anew",
-          path, *other, of_first);
-  const std::map<std::string, at::Tensor> by_name(saved.begin(), saved.end());
-  for (std::size_t i = 0; i < slots_.size(); ++i)
-    slots_[i].resume(by_name.at(in_slot(i, "generator")), by_name.at(in_slot(i, "inputs")));
-  logged_.add(sums().on_host());
-  scored_before_ = scored_by_all();
-}
-
-void PhasedTtt::remove_state() const {
-  const auto& path = options_.state_path;
-  std::error_code error;
-  if (!path.empty()) std::filesystem::remove(path, error);
-  if (error)
-    log_warn("{}: this state of test-time training is used up but cannot be removed ({})", path,
-             error.message());
-}
-
-std::vector<bool> PhasedTtt::scored_by_all() const {
-  const auto times = scored_.to(device_, at::kDouble, /*non_blocking=*/false, /*copy=*/true);
-  communicator_.sum(times).wait();
-  const PeerWatch::Scope waiting(communicator_.watch());
-  const auto host = times.cpu();
-  const auto* const first = host.const_data_ptr<double>();
-  std::vector<bool> scored;
-  for (std::int64_t i = 0; i < host.numel(); ++i) scored.push_back(first[i] > 0);
-  return scored;
 }
 
 void PhasedTtt::log_plan() const {

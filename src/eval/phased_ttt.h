@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,10 +21,15 @@ struct PhasedTttOptions {
   std::int64_t seq_len = 0;    // EVAL_SEQ_LEN, of base training
   bool record_quirks = false;  // joined documents have two BOS between them
   bool scale_loss = false;     // in fp16
-  // Whether this rank was told to stop, asked before each batch; empty: never.
+  // Whether this rank was told to stop, asked before each chunk; empty: never.
   std::function<bool()> stop_requested{};
-  // Of this rank's state after a stop, a file of its own; needed with stop_requested.
-  std::string state_path{};
+  // This rank's files, in which what it goes on from is saved; null: nowhere. Needed with
+  // stop_requested.
+  std::shared_ptr<const TttStateFiles> state_files{};
+  // What the scores depend on besides the tensors and numbers here: settings by their names.
+  Metadata settings{};
+  // The largest share of the time that saving between batches takes; a huge one: after each batch.
+  double saving_share = 0.02;
 };
 
 // Phased test-time training: scores the documents of the split in batches, chunk by chunk, each
@@ -39,9 +45,10 @@ struct PhasedTttOptions {
 // stream, then one of the next, so that small kernels of one batch run beside another's. On one
 // rank who scores what depends on the documents alone.
 //
-// Once a rank is told to stop, all of them end after their batches and save what they have. A run
-// that finds these files goes on from there, on one rank with the bits of a run that was not
-// stopped, and removes them at its end.
+// With state_files each rank saves what it has between batches, and once a rank is told to stop all
+// of them end with the chunk that they score, drop batches in flight or the phase of training, and
+// save. A run that finds such files goes on from there, on one rank with the bits of a run that was
+// not stopped, and removes them at its end.
 class PhasedTtt {
  public:
   // All references must outlive this.
@@ -50,7 +57,8 @@ class PhasedTtt {
 
   void save_token_losses(at::Tensor nll) { scorer_.save_token_losses(std::move(nll)); }
   // Changes the parameters. Logs the reference implementation's lines. Collective: the same score
-  // on every rank. Errors: stopped, on every rank; those of the state's files.
+  // on every rank. Errors: stopped, on every rank; those of loading a state, and on a stop those of
+  // saving it; config (two states have scored the same batch).
   Score run();
 
  private:
@@ -64,16 +72,33 @@ class PhasedTtt {
   // Of all slots.
   ScoreSums sums() const;
   void train_on(const TttPhase& phase);
-  bool told_to_stop() const;
-  // What this rank goes on from: "phases" is a copy, as are some of the slots', to all others can
-  // be written.
+  // Whether this rank or, as it finds out within a second, another one was told to stop, which both
+  // of them tell by `counter`.
+  bool asked_to_stop(int counter);
+  // What this rank goes on from. The weights are in it once a phase has changed them.
   NamedTensors state() const;
-  // On every rank at once.
+  // Before the weights change: finds the origin, says where the state goes and how large it is.
+  void begin_saving();
+  // Errors: those of the files.
+  void save() const;
+  // If it is due. What fails is a warning.
+  void save_between_batches();
+  // → whether it is saved. What fails is a warning.
+  bool try_to_save();
+  // In place of the state with one phase less, if there is one. Collective.
+  void save_after_phase();
+  // The model's, as those to save.
+  void keep_weights();
+  // Collective. Errors: stopped.
   [[noreturn]] void save_and_stop() const;
+  // Collective.
   void resume();
-  void remove_state() const;
-  // Whether any rank has scored it, of each batch. Collective.
-  std::vector<bool> scored_by_all() const;
+  // The phases that the state to go on from has done, the most of which every rank has a state;
+  // nothing: there is none. A rank may lack the one of no phase: it had not saved yet. Collective.
+  std::optional<std::size_t> phases_saved() const;
+  void load(std::size_t phases);
+  // How often each batch was scored, by all ranks. Collective.
+  std::vector<double> times_scored() const;
   // Of the weights as they are.
   Metadata origin() const;
   void log_plan() const;
@@ -85,6 +110,7 @@ class PhasedTtt {
   const PhasedTttOptions options_;
   const at::Device device_;
   Communicator& communicator_;
+  const SplitTokens& split_;
   DocumentScorer scorer_;
   const at::Tensor tokens_;  // [predictions + 1] uint16 in host memory
   std::int64_t documents_, prefix_documents_;
@@ -93,9 +119,12 @@ class PhasedTtt {
   std::vector<std::int64_t> boundaries_;
   std::vector<TttPhase> phases_;
   std::size_t phases_done_ = 0;
-  at::Tensor scored_;          // [batches] fp64 in host memory: 1 where this rank has scored it
-  Metadata origin_;            // when this run began, with a state_path
-  std::int64_t furthest_ = 0;  // of inputs_until_, of batches scored to their end
+  at::Tensor scored_;  // [batches] fp64 in host memory: 1 where this rank has scored it
+  Metadata origin_;    // when this run began, with state_files
+  std::optional<SavingPace> pace_;   // with state_files
+  NamedTensors weights_;             // in host memory: after the last phase; none: as they were
+  Clock::time_point others_asked_;   // when this rank last looked whether another was told to stop
+  std::int64_t furthest_ = 0;        // of inputs_until_, of batches scored to their end
   std::vector<bool> scored_before_;  // of each batch: in an earlier phase, or before a stop
   std::vector<ScoringSlot> slots_;   // while it runs
   ScoreSums logged_{at::kCPU};       // rank 0's, of its batches that are scored

@@ -28,17 +28,25 @@ void ScoringSlot::follow_current_stream() {
 
 void ScoringSlot::begin(const DocumentBatch& batch) {
   assert(!is_scoring());
-  const c10::OptionalStreamGuard on_stream(stream_);
-  const auto rows = std::ssize(batch.documents);
-  if (rows < config_.ttt_batch_size)
-    incomplete_.emplace(model_, config_, rows, generator_);
-  else
-    full_.restart(generator_);
-  batch_ = &batch;
-  batch_sums_ = ScoreSums(device_);
-  chunk_ = 0;
-  chunks_ = chunks_of_document(batch.longest() - 1, scorer_.chunks());
-  assert(chunks_ > 0);
+  {
+    const c10::OptionalStreamGuard on_stream(stream_);
+    const auto rows = std::ssize(batch.documents);
+    const bool full = rows == config_.ttt_batch_size;
+    if (keeps_state_) {
+      before_ = {.generator = generator_.get_state(), .a = {}, .inputs = inputs_};
+      if (full && config_.ttt_warm_start_a) before_.a = full_.adapters().all_a().clone();
+    }
+    if (full)
+      full_.restart(generator_);
+    else
+      incomplete_.emplace(model_, config_, rows, generator_);
+    batch_ = &batch;
+    batch_sums_ = ScoreSums(device_);
+    chunk_ = 0;
+    chunks_ = chunks_of_document(batch.longest() - 1, scorer_.chunks());
+    assert(chunks_ > 0);
+  }
+  if (stream_) order_streams(*stream_, compute_stream(device_));  // who saves reads the copy of A
 }
 
 void ScoringSlot::score_next_chunk() {
@@ -67,10 +75,14 @@ void ScoringSlot::restart() {
 }
 
 NamedTensors ScoringSlot::state() const {
-  return {{"generator", generator_.get_state().to(at::kDouble)},
-          {"adapters.A", full_.adapters().all_a()},
-          {"sums", sums_.values()},
-          {"inputs", at::full({}, static_cast<double>(inputs_), at::kDouble)}};
+  assert(keeps_state_ || !is_scoring());
+  const auto now = is_scoring() ? before_ : Before{generator_.get_state(), {}, inputs_};
+  NamedTensors state{{"generator", now.generator.to(at::kDouble)},
+                     {"sums", sums_.values()},
+                     {"inputs", at::full({}, static_cast<double>(now.inputs), at::kDouble)}};
+  if (config_.ttt_warm_start_a)
+    state.emplace_back("adapters.A", now.a.defined() ? now.a : full_.adapters().all_a());
+  return state;
 }
 
 void ScoringSlot::resume(const at::Tensor& generator, const at::Tensor& inputs) {

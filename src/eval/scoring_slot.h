@@ -40,8 +40,12 @@ class ScoringSlot {
   // For batches after the weights changed: another A.
   void restart();
 
-  // What it goes on from between two batches; "generator" and "inputs" are copies, to the others
-  // can be written.
+  // From now on state() can be asked while a batch is in flight: each full batch costs a copy of A
+  // on the device.
+  void keep_state() { keeps_state_ = true; }
+  // What the slot goes on from between two batches; of a batch in flight as before it began.
+  // "generator" and "inputs" are copies, to the others can be written between batches. A only where
+  // it goes to the next batch.
   NamedTensors state() const;
   // Takes over those copies.
   void resume(const at::Tensor& generator, const at::Tensor& inputs);
@@ -61,6 +65,12 @@ class ScoringSlot {
   std::int64_t chunk_ = 0, chunks_ = 0;  // the next one, and how many the batch has
   ScoreSums batch_sums_, sums_;
   std::int64_t inputs_ = 0;
+  bool keeps_state_ = false;
+  // What the batch in flight changes, as it was before; A undefined where the batch leaves it.
+  struct Before {
+    at::Tensor generator, a;
+    std::int64_t inputs = 0;
+  } before_;
 };
 
 }  // namespace tg

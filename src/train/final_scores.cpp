@@ -1,10 +1,12 @@
 #include "train/final_scores.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/elapsed.h"
 #include "base/stop_signal.h"
 #include "config/derived.h"
+#include "config/frozen_settings.h"
 #include "eval/document_windows.h"
 #include "eval/phased_ttt.h"
 #include "eval/sliding_window.h"
@@ -121,7 +123,7 @@ void FinalScores::score_documents() {
   });
 }
 
-void FinalScores::score_and_train_in_phases(const std::string& state_path) {
+void FinalScores::score_and_train_in_phases(std::shared_ptr<const TttStateFiles> state_files) {
   if (!settings_.phased_ttt.phased_ttt_enabled) return;
   const auto artifact = settings_.runtime.artifact;
   const auto name =
@@ -132,8 +134,10 @@ void FinalScores::score_and_train_in_phases(const std::string& state_path) {
                            .seq_len = eval_length(settings_),
                            .record_quirks = settings_.runtime.record_quirks,
                            .scale_loss = machine_.compute == at::kHalf};
-  if (!state_path.empty()) {
-    options.state_path = state_path;
+  if (state_files) {
+    options.state_files = std::move(state_files);
+    options.settings =
+        frozen_settings(settings_as_computed(settings_, machine_), communicator_.world_size());
     options.stop_requested = [] { return stop_signal() != 0; };
   }
   PhasedTtt phases(weights_.model, weights_.parameters, tokens(), options, machine_.device,

@@ -1,11 +1,13 @@
 #pragma once
 // What a model is judged by: the scores of its weights, of a run's artifact as of a file.
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "data/token_source.h"
+#include "eval/phased_ttt_state.h"
 #include "eval/split_tokens.h"
 #include "eval/validation.h"
 #include "process/machine.h"
@@ -33,9 +35,10 @@ class FinalScores {
   // begun.
   void train_and_score(bool fake_quant);
   // With PHASED_TTT_ENABLED: phased test-time training, which changes the parameters. Wants BOS_ID
-  // as resolve_bos_id() leaves it. `state_path`: where a stop signal, once they are caught, saves
-  // this rank's state, and from where the next call goes on; empty: nowhere. Errors: also stopped.
-  void score_and_train_in_phases(const std::string& state_path = "");
+  // as resolve_bos_id() leaves it. `state_files`: where this rank's state is saved between batches
+  // and at a stop signal, once they are caught, and from where the next call goes on; null:
+  // nowhere. Errors: also stopped.
+  void score_and_train_in_phases(std::shared_ptr<const TttStateFiles> state_files = {});
   // What that would score if nothing learned: each document by itself, in windows of
   // TTT_EVAL_SEQ_LEN.
   void score_documents();

@@ -2,20 +2,26 @@
 
 import array
 import collections
+import os
 import re
+import shutil
 import signal
+import time
 import unittest
 
 from gptq_test import QUANTIZED
-from harness import SMALL, mpirun, read_until
+from harness import SMALL, common_folder, mpirun, read_until
 from model_commands_test import UNSET, ModelTest
 
-USAGE, STOPPED, CONFIG = 64, 75, 78
+USAGE, CANNOT_CREATE, STOPPED, CONFIG = 64, 73, 75, 78
 
 # Batches of four documents, some of several chunks and rows; two phases.
 PHASED = dict(PHASED_TTT_ENABLED=1, PHASED_TTT_PREFIX_DOCS=8, PHASED_TTT_NUM_PHASES=2, TTT_BATCH_SIZE=4,
               TTT_CHUNK_SIZE=64, TTT_EVAL_SEQ_LEN=256, TTT_LORA_RANK=2, TTT_LORA_LR=0.003, VAL_TOKENS=8192,
               EVAL_SEQ_LEN=32, GLOBAL_TTT_CHUNK_TOKENS=512, GLOBAL_TTT_BATCH_SEQS=4, GLOBAL_TTT_LR=0.01)
+
+# Many chunks, so that a batch takes a while.
+SLOW = ("--ttt-chunk-size", 8, "--ttt-eval-seq-len", 64)
 
 
 def score_of(text, name):
@@ -50,21 +56,75 @@ class PhasedTttTest(ModelTest):
         again = self.prints("eval", "--init-from", out / "final_model.int6.ptz")
         self.assertEqual(score_of(again, "quantized_ttt_phased"), adapted)
 
-    def test_eval_stops_at_a_signal_and_goes_on(self):
+    def test_eval_stops_within_a_batch_or_is_killed_and_goes_on(self):
         out, _ = self.trained("run")
         model = out / "final_model.safetensors"
-        whole = score_of(self.prints("eval", "--init-from", model), "final_ttt_phased")
-        process = self.start_gpt("eval", "--init-from", model, **{**UNSET, "DEVICE": "cpu"})
-        read_until(process, "ttp: ")
-        process.send_signal(signal.SIGTERM)
+        slow = ("eval", "--init-from", model, *SLOW)
+        whole = score_of(self.prints(*slow), "final_ttt_phased")
+        states = lambda: sorted(path.name for path in out.glob("*.ttt-rank-*"))
+        for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGINT):
+            process = self.start_gpt(*slow, **{**UNSET, "DEVICE": "cpu"})
+            # SIGTERM comes before the first batch is scored.
+            read_until(process, "ttt_state: " if number == signal.SIGTERM else "ttp: ")
+            began = time.monotonic()
+            process.send_signal(number)
+            _, errors = process.communicate(timeout=100)
+            self.assertLess(time.monotonic() - began, 5)
+            if number == signal.SIGKILL:
+                self.assertEqual(process.returncode, -number)
+                self.assertIn("final_model.safetensors.ttt-rank-0.lock", states())
+                continue
+            self.assertEqual(process.returncode, STOPPED, errors)
+            state = next(out.glob("*.ttt-rank-0.phase-*.safetensors"))
+            self.assertIn(f"state saved in {state}", errors)
+            self.assertEqual(states(), [state.name])
+        self.refuses(CONFIG, "LOGIT_SOFTCAP=30, now 20", *slow, "--logit-softcap", 20)
+        self.refuses(CONFIG, "COMPUTE_DTYPE=fp32, now bf16", *slow, "--compute-dtype", "bf16")
+        self.refuses(CONFIG, "TTT_LORA_RANK=2, now 3", *slow, "--ttt-lora-rank", 3)
+        self.assertEqual(score_of(self.prints(*slow), "final_ttt_phased"), whole)
+        self.assertEqual(states(), [])
+
+    def test_the_place_of_the_state_is_tried_before_the_work_and_can_be_named(self):
+        out, _ = self.trained("run")
+        model = out / "final_model.safetensors"
+        elsewhere = self.folder / "not" / "yet"
+        process = self.start_gpt("eval", "--init-from", model, *SLOW, "--state-dir", elsewhere,
+                                 **{**UNSET, "DEVICE": "cpu"})
+        line = next(line for line in process.stdout if line.startswith("ttt_state: "))
+        self.assertIn(f"ttt_state: {elsewhere}/final_model.safetensors.ttt-rank-0.phase-K.safetensors bytes:", line)
+        # Nobody else's state is overwritten, and nothing is scored first.
+        second = self.command("eval", "--init-from", model, "--state-dir", elsewhere)
+        self.assertEqual((second.returncode, "val_loss" in second.stdout), (CANNOT_CREATE, False), second.stderr)
+        self.assertIn(f"found it locked by pid {process.pid} on ", second.stderr)
         _, errors = process.communicate(timeout=100)
-        self.assertEqual(process.returncode, STOPPED, errors)
-        state = out / "final_model.safetensors.ttt-rank-0.safetensors"
-        self.assertIn(f"state saved in {state}", errors)
-        self.assertTrue(state.exists())
-        self.refuses(CONFIG, "ttt-rank-0.safetensors", "eval", "--init-from", model, "--ttt-lora-rank", 3)
-        self.assertEqual(score_of(self.prints("eval", "--init-from", model), "final_ttt_phased"), whole)
-        self.assertFalse(state.exists())
+        self.assertEqual(process.returncode, 0, errors)
+        self.assertEqual(list(elsewhere.iterdir()), [])
+        self.refuses(CANNOT_CREATE, "final_model.safetensors: cannot be created", "eval", "--init-from", model,
+                     "--state-dir", model)
+        self.refuses(USAGE, "--state-dir is for phased", "eval", "--init-from", model, "--state-dir", elsewhere,
+                     "--phased-ttt-enabled", 0)
+
+    @unittest.skipIf(os.geteuid() == 0 and shutil.which("setpriv") is None, "setpriv is not installed")
+    def test_a_model_in_a_folder_that_cannot_be_written_needs_another_place(self):
+        out, _ = self.trained("run")
+        nobody = ["setpriv", "--reuid=65534", "--clear-groups"] if os.geteuid() == 0 else []
+        model, place = out / "final_model.safetensors", self.folder / "place"
+        place.mkdir()
+        place.chmod(0o777)
+        readable = [common_folder(), self.folder]
+        try:
+            for folder in readable:
+                folder.chmod(0o755)
+            out.chmod(0o555)
+            done = self.command("eval", "--init-from", model, through=nobody)
+            self.assertEqual((done.returncode, "val_loss" in done.stdout), (CANNOT_CREATE, False), done.stderr)
+            self.assertIn("final_model.safetensors.ttt-rank-0.lock: cannot be created (Permission denied)", done.stderr)
+            done = self.command("eval", "--init-from", model, "--state-dir", place, through=nobody)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        finally:
+            out.chmod(0o755)
+            for folder in readable:
+                folder.chmod(0o700)
 
     def test_ranks_share_the_documents(self):
         out, _ = self.trained("run")

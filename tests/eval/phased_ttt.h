@@ -50,11 +50,15 @@ inline PhasedTttOptions options_of() {
   return options;
 }
 
-// Told to stop when it asks once more than `times`.
-inline PhasedTttOptions stopping(PhasedTttOptions options, const std::string& path, int times) {
-  options.state_path = path;
+// Saved at PREFIX, and told to stop when it asks once more than `times`.
+inline PhasedTttOptions stopping(PhasedTttOptions options, const std::string& prefix, int times) {
+  options.state_files = std::make_shared<TttStateFiles>(prefix);
   options.stop_requested = [times, asked = 0]() mutable { return asked++ == times; };
   return options;
+}
+// Saved at PREFIX, never told to stop.
+inline PhasedTttOptions going_on(const PhasedTttOptions& options, const std::string& prefix) {
+  return stopping(options, prefix, -1);
 }
 
 struct TttRun {

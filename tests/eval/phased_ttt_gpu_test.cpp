@@ -74,10 +74,10 @@ TEST_F(PhasedTttGpu, GoesOnWhereItWasToldToStop) {
     const auto options = in_flight(batches);
     const auto expected = run_on(at::kCUDA, at::kFloat, test::two_layers(), options);
     test::error_of(ExitCode::stopped, [&] {
-      run_on(at::kCUDA, at::kFloat, test::two_layers(), test::stopping(options, path, 4));
+      run_on(at::kCUDA, at::kFloat, test::two_layers(), test::stopping(options, path, 20));
     });
     const auto run =
-        run_on(at::kCUDA, at::kFloat, test::two_layers(), test::stopping(options, path, 99));
+        run_on(at::kCUDA, at::kFloat, test::two_layers(), test::going_on(options, path));
     EXPECT_NEAR(run.score.loss, expected.score.loss, 1e-6) << batches;
   }
 }
