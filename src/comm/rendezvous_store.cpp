@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -17,6 +16,7 @@
 #include "base/first_line.h"
 #include "comm/convert.h"
 #include "comm/store_file.h"
+#include "files/folder.h"
 
 namespace tg {
 
@@ -24,14 +24,9 @@ namespace {
 
 // Only this user may write there: ranks trust what the store's file says.
 std::string private_directory() {
-  std::error_code none;
-  const auto parent = std::filesystem::temp_directory_path(none);
-  REQUIRE(
-      !none, ExitCode::cannot_create,
-      "no folder for temporary files ({}), for the rendezvous of the ranks; set TMPDIR to one, or "
-      "set MASTER_ADDR",
-      none.message());
-  const auto folder = fmt::format("{}/train_gpt-{}", parent.string(), ::geteuid());
+  const auto parent =
+      temporary_folder(", for the rendezvous of the ranks; set TMPDIR to one, or set MASTER_ADDR");
+  const auto folder = fmt::format("{}/train_gpt-{}", parent, ::geteuid());
   const bool failed = ::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST;
   REQUIRE(!failed, ExitCode::cannot_create, "cannot create {} ({}); set TMPDIR, or set MASTER_ADDR",
           folder, std::strerror(errno));

@@ -9,12 +9,12 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
-#include <filesystem>
 #include <new>
 #include <sstream>
 #include <vector>
 
 #include "files/file_lock.h"
+#include "files/folder.h"
 
 namespace tg {
 namespace {
@@ -23,8 +23,7 @@ constexpr std::int64_t page_bytes = 4096;  // tokens begin behind it in both fil
 
 File nameless_file() {
   if (auto file = File::in_memory("tokens")) return *std::move(file);
-  std::error_code ignored;
-  return File::temporary(std::filesystem::temp_directory_path(ignored).string());
+  return File::temporary(temporary_folder());
 }
 
 long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,

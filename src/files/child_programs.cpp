@@ -171,12 +171,12 @@ class Child {
   bool running() const { return process_.running(); }
   pollfd poll_entry() const { return {ended_.get(), POLLIN, 0}; }
 
-  // It has ended → its output.
-  std::string take(ExitCode failure) {
+  // It has ended → what it wrote.
+  ChildOutput take(ExitCode failure) {
     const int status = process_.wait();
     REQUIRE(WIFEXITED(status) && WEXITSTATUS(status) == 0, failure, "{}: {} failed ({}){}",
             program_.name, program_.arguments[0], how_it_ended(status), last_words());
-    return output_.content();
+    return {output_.content(), last_words()};
   }
 
  private:
@@ -200,12 +200,12 @@ class Child {
 
 }  // namespace
 
-std::vector<std::string> run_side_by_side(const std::vector<ChildProgram>& programs,
+std::vector<ChildOutput> run_side_by_side(const std::vector<ChildProgram>& programs,
                                           std::chrono::seconds limit, ExitCode failure) {
   const auto end = Clock::now() + limit;
   std::list<Child> children;
   for (const auto& program : programs) children.emplace_back(program);
-  std::vector<std::string> outputs(programs.size());
+  std::vector<ChildOutput> outputs(programs.size());
   for (std::size_t left = programs.size(); left > 0;) {
     REQUIRE(Clock::now() < end, failure, "{}: {} took longer than {} s", programs[0].name,
             programs[0].arguments[0], limit.count());

@@ -19,12 +19,18 @@ struct ChildProgram {
   std::string name;          // begins an error
 };
 
-// Runs all of them at once, without a shell → what each wrote to standard output. Input and output
-// are files in memory, so that nothing of them reaches a disk. The children ignore the terminal and
+struct ChildOutput {
+  std::string bytes;       // what it wrote to standard output
+  std::string last_words;  // to standard error, ": " before them; empty: none. For an error's end
+};
+
+// Runs all of them at once, without a shell → what each wrote. Input and output are files in
+// memory: this function writes nothing of them to a disk. The children ignore the terminal and
 // signals to the process group, and are killed with the thread that started them. The first that
 // fails ends the others. Errors: missing_input (there is no such program); `failure`, with the
 // child's last words, where one exits with other than 0, by a signal, or runs longer than `limit`.
-std::vector<std::string> run_side_by_side(const std::vector<ChildProgram>& programs,
+// A program may exit with 0 where it has failed: the caller judges what it wrote.
+std::vector<ChildOutput> run_side_by_side(const std::vector<ChildProgram>& programs,
                                           std::chrono::seconds limit, ExitCode failure);
 
 }  // namespace tg

@@ -21,6 +21,14 @@ void create_folders(const std::string& path, std::string_view advice) {
           error.message(), advice);
 }
 
+std::string temporary_folder(std::string_view advice) {
+  std::error_code error;
+  const auto path = std::filesystem::temp_directory_path(error);
+  REQUIRE(!error, ExitCode::cannot_create, "no folder for temporary files ({}){}", error.message(),
+          advice);
+  return path.string();
+}
+
 void sync_folder(const std::string& folder) {
   const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return;

@@ -1,9 +1,11 @@
 #include "files/lrzip.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <utility>
 
 #include "base/error.h"
@@ -24,6 +26,13 @@ std::chrono::seconds time_limit(std::uint64_t bytes) {
   return kStart + std::chrono::seconds(bytes / kSlowest);
 }
 
+// lrzip makes two temporary files, and looks for another folder for the first of them alone.
+std::string folder_for_lrzip() {
+  std::error_code error;
+  const auto folder = std::filesystem::temp_directory_path(error);
+  return error || ::access(folder.c_str(), W_OK) != 0 ? "." : folder.string();
+}
+
 // Quiet, from standard input to standard output, with one thread. By its own defaults it would plan
 // with two thirds of the machine's memory, and yield to every other process.
 ChildProgram lrzip(const std::vector<std::string>& action, std::string_view input,
@@ -35,26 +44,27 @@ ChildProgram lrzip(const std::vector<std::string>& action, std::string_view inpu
   arguments.insert(arguments.end(), action.begin(), action.end());
   arguments.emplace_back("-");
   return {.arguments = std::move(arguments),
-          // Else it would obey an lrzip.conf of the current folder.
-          .environment = {"LRZIP=NOCONFIG"},
+          // Without the first it would obey an lrzip.conf of the current folder.
+          .environment = {"LRZIP=NOCONFIG", "TMPDIR=" + folder_for_lrzip()},
           .input = input,
           .max_output = std::max<std::uint64_t>(max_output, input.size()),
           .max_memory = kMemory + 4 * (input.size() + max_output),
           .name = std::move(name)};
 }
 
-void check_head(const LrzipStream& stream) {
-  REQUIRE(stream.packed.size() >= kHeader && stream.packed.starts_with(kMagic), ExitCode::bad_data,
-          "{}: expected an lrzip stream, found {} bytes of something else", stream.name,
-          stream.packed.size());
+// `words`: of the program that packed it, if it was ours.
+void check_head(const LrzipStream& stream, ExitCode failure, std::string_view words = "") {
+  REQUIRE(stream.packed.size() >= kHeader && stream.packed.starts_with(kMagic), failure,
+          "{}: expected an lrzip stream, found {} bytes of something else{}", stream.name,
+          stream.packed.size(), words);
   const auto size = number_at<std::uint64_t>(stream.packed, kSizePlace);
-  REQUIRE(size == stream.size, ExitCode::bad_data,
-          "{}: expected {} bytes when unpacked, found a stream of {}", stream.name, stream.size,
-          size);
+  REQUIRE(size == stream.size, failure,
+          "{}: expected {} bytes when unpacked, found a stream of {}{}", stream.name, stream.size,
+          size, words);
 }
 
 // Runs those whose input has bytes.
-std::vector<std::string> run(const std::vector<ChildProgram>& programs, ExitCode failure) {
+std::vector<ChildOutput> run(const std::vector<ChildProgram>& programs, ExitCode failure) {
   std::vector<ChildProgram> given;
   std::uint64_t bytes = 0;
   for (const auto& program : programs) {
@@ -63,45 +73,70 @@ std::vector<std::string> run(const std::vector<ChildProgram>& programs, ExitCode
     bytes += program.max_output;
   }
   auto found = run_side_by_side(given, time_limit(bytes), failure);
-  std::vector<std::string> outputs(programs.size());
+  std::vector<ChildOutput> outputs(programs.size());
   auto next = found.begin();
   for (std::size_t i = 0; i < programs.size(); ++i)
     if (!programs[i].input.empty()) outputs[i] = std::move(*next++);
   return outputs;
 }
 
+std::vector<std::string> pack(const std::vector<std::string>& contents, const std::string& name) {
+  std::vector<ChildProgram> programs;
+  for (const auto& content : contents)
+    programs.push_back(lrzip({"-z", "-L", "9"}, content, 2 * content.size() + kOverhead, name));
+  auto outputs = run(programs, ExitCode::internal);
+  std::vector<std::string> streams;
+  for (std::size_t i = 0; i < contents.size(); ++i) {
+    const auto& [bytes, words] = outputs[i];
+    if (!contents[i].empty())
+      check_head({bytes, contents[i].size(), programs[i].name}, ExitCode::internal, words);
+    streams.push_back(std::move(outputs[i].bytes));
+  }
+  return streams;
+}
+
+// lrzip may exit with 0 where it could not unpack. `failure`: of a stream that is not whole.
+std::vector<std::string> unpack(const std::vector<LrzipStream>& streams, ExitCode failure) {
+  std::vector<ChildProgram> programs;
+  for (const auto& stream : streams)
+    programs.push_back(lrzip({"-d"}, stream.packed, stream.size, stream.name));
+  auto outputs = run(programs, failure);
+  std::vector<std::string> contents;
+  for (std::size_t i = 0; i < streams.size(); ++i) {
+    REQUIRE(outputs[i].bytes.size() == streams[i].size, failure,
+            "{}: expected {} bytes when unpacked, found {}{}", streams[i].name, streams[i].size,
+            outputs[i].bytes.size(), outputs[i].last_words);
+    contents.push_back(std::move(outputs[i].bytes));
+  }
+  return contents;
+}
+
 }  // namespace
 
 void require_lrzip() {
-  ChildProgram version = lrzip({"--version"}, "", kOverhead, "artifacts packed per group");
-  run_side_by_side({version}, kStart, ExitCode::internal);
+  const std::string probe = "a few bytes";
+  const auto packed = pack({probe}, "artifacts packed per group");
+  unpack({{packed[0], probe.size(),
+           "artifacts packed per group need the program lrzip, and it a folder for temporary files "
+           "that can be written (TMPDIR, /tmp or the current folder)"}},
+         ExitCode::cannot_create);
 }
 
 std::vector<std::string> compress_lrzip(const std::vector<std::string>& contents) {
-  std::vector<ChildProgram> programs;
-  for (const auto& content : contents)
-    programs.push_back(lrzip({"-z", "-L", "9"}, content, 2 * content.size() + kOverhead,
-                             fmt::format("packing {} bytes", content.size())));
-  return run(programs, ExitCode::internal);
+  return pack(contents, "an artifact's weights");
 }
 
 std::vector<std::string> decompress_lrzip(const std::vector<LrzipStream>& streams) {
-  std::vector<ChildProgram> programs;
   for (const auto& stream : streams) {
     if (stream.size == 0) {
       REQUIRE(stream.packed.empty(), ExitCode::bad_data, "{}: expected no bytes, found {}",
               stream.name, stream.packed.size());
     } else {
-      check_head(stream);
+      check_head(stream, ExitCode::bad_data);
     }
-    programs.push_back(lrzip({"-d"}, stream.packed, stream.size, stream.name));
   }
-  auto outputs = run(programs, ExitCode::bad_data);
-  for (std::size_t i = 0; i < streams.size(); ++i)
-    REQUIRE(outputs[i].size() == streams[i].size, ExitCode::bad_data,
-            "{}: expected {} bytes when unpacked, found {}", streams[i].name, streams[i].size,
-            outputs[i].size());
-  return outputs;
+  require_lrzip();  // else a sound stream may be called damaged
+  return unpack(streams, ExitCode::bad_data);
 }
 
 }  // namespace tg

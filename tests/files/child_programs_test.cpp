@@ -39,10 +39,15 @@ void expect_no_child_left() {
 
 TEST(ChildPrograms, EachReadsItsInputAndHasNoOtherEnvironment) {
   const std::string large(300'000, 'x');
-  const auto outputs =
-      run_side_by_side({shell("cat", large), shell("echo $WORD $HOME"), shell("cat; exit 0", "")},
-                       kLimit, ExitCode::bad_data);
-  EXPECT_EQ(outputs, (std::vector<std::string>{large, "given\n", ""}));
+  const auto outputs = run_side_by_side(
+      {shell("cat", large), shell("echo $WORD $HOME"), shell("cat; echo ' all  is well ' >&2", "")},
+      kLimit, ExitCode::bad_data);
+  ASSERT_EQ(outputs.size(), 3);
+  EXPECT_EQ(outputs[0].bytes, large);
+  EXPECT_EQ(outputs[1].bytes, "given\n");
+  EXPECT_EQ(outputs[2].bytes, "");
+  EXPECT_EQ(outputs[1].last_words, "");
+  EXPECT_EQ(outputs[2].last_words, ": all  is well");
   EXPECT_TRUE(run_side_by_side({}, kLimit, ExitCode::bad_data).empty());
 }
 
@@ -70,7 +75,7 @@ TEST(ChildPrograms, TheFirstThatFailsEndsTheOthersAndIsTold) {
 TEST(ChildPrograms, NoneWritesOrAllocatesMoreThanItMay) {
   auto program = shell("head -c 5000 /dev/zero");
   program.max_output = 5000;
-  EXPECT_EQ(run_side_by_side({program}, kLimit, ExitCode::bad_data)[0].size(), 5000);
+  EXPECT_EQ(run_side_by_side({program}, kLimit, ExitCode::bad_data)[0].bytes.size(), 5000);
   program.max_output = 4999;
   expect_start(error_of({program}), "f: sh failed (");
   program = shell("head -c 400000000 /dev/zero | tail -c 400000000 | wc -c");
@@ -87,8 +92,8 @@ TEST(ChildPrograms, StartWhereTheirOwnerMayHaveLess) {
     bool started =
         ::setrlimit(RLIMIT_FSIZE, &output) == 0 && (::geteuid() != 0 || ::setuid(65534) == 0);
     try {
-      started =
-          started && run_side_by_side({shell("echo here")}, kLimit, ExitCode::io)[0] == "here\n";
+      started = started &&
+                run_side_by_side({shell("echo here")}, kLimit, ExitCode::io)[0].bytes == "here\n";
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
       started = false;
@@ -103,7 +108,7 @@ TEST(ChildPrograms, StartWhereTheirOwnerMayHaveLess) {
 TEST(ChildPrograms, InheritNoFileOfTheirOwner) {
   const int open_to_exec = ::fcntl(2, F_DUPFD, 100);
   ASSERT_GE(open_to_exec, 100);
-  const auto names = run_side_by_side({shell("ls /proc/$$/fd")}, kLimit, ExitCode::io)[0];
+  const auto names = run_side_by_side({shell("ls /proc/$$/fd")}, kLimit, ExitCode::io)[0].bytes;
   ::close(open_to_exec);
   EXPECT_EQ(names.find(std::to_string(open_to_exec)), std::string::npos) << names;
 }
@@ -114,7 +119,7 @@ TEST(ChildPrograms, StartWhereTheirOwnerHasClosedItsStandardDescriptors) {
     for (int i = 0; i < 3; ++i) ::close(i);
     bool right = false;
     try {
-      right = run_side_by_side({shell("cat", "x")}, kLimit, ExitCode::io)[0] == "x";
+      right = run_side_by_side({shell("cat", "x")}, kLimit, ExitCode::io)[0].bytes == "x";
     } catch (const Error&) {
     }
     ::_exit(right ? 0 : 1);

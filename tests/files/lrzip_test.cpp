@@ -1,5 +1,11 @@
 #include "files/lrzip.h"
 
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <random>
 
@@ -69,6 +75,53 @@ TEST(Lrzip, IsAskedForWhereItIsNotInstalled) {
   EXPECT_EQ(message,
             "artifacts packed per group: expected the program lrzip in PATH, found none; install "
             "the package of that name");
+}
+
+// Becomes, in a mount name space of its own, a process whose current folder and /tmp cannot be
+// written, but for /tmp/given. False where that is not allowed.
+bool enter_read_only_folders() {
+  const auto user = ::geteuid(), group = ::getegid();
+  if (::unshare(user == 0 ? CLONE_NEWNS : CLONE_NEWNS | CLONE_NEWUSER) != 0) return false;
+  if (user != 0) {
+    write_file("/proc/self/setgroups", "deny");
+    write_file("/proc/self/uid_map", fmt::format("0 {} 1", user));
+    write_file("/proc/self/gid_map", fmt::format("0 {} 1", group));
+  }
+  return ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+         ::mount("none", "/tmp", "tmpfs", 0, nullptr) == 0 && ::mkdir("/tmp/given", 0700) == 0 &&
+         ::mount("none", "/tmp/given", "tmpfs", 0, nullptr) == 0 &&
+         ::mount(nullptr, "/tmp", nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0 &&
+         ::chdir("/tmp") == 0;
+}
+
+TEST(Lrzip, FindsOutBeforeThatNoFolderForTemporaryFilesCanBeWritten) {
+  constexpr int kNotAllowed = 77;
+  const auto packed = compress_lrzip({"some text"});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!enter_read_only_folders()) ::_exit(kNotAllowed);
+    ::unsetenv("TMPDIR");
+    const auto unpacked = [&] { return decompress_lrzip({{packed[0], 9, "f: tok_emb"}}); };
+    for (const auto& message : {test::error_of(ExitCode::cannot_create, require_lrzip),
+                                test::error_of(ExitCode::cannot_create, unpacked)})
+      EXPECT_EQ(message,
+                "artifacts packed per group need the program lrzip, and it a folder for temporary "
+                "files that can be written (TMPDIR, /tmp or the current folder): expected 11 bytes "
+                "when unpacked, found 0: Failed to runzip_chunk in runzip_fd");
+    ::setenv("TMPDIR", "/tmp/given", 1);
+    EXPECT_EQ(unpacked()[0], "some text");
+    ASSERT_EQ(::chdir("/tmp/given"), 0);
+    for (const char* cannot_be_written : {"/tmp", "/tmp/none"}) {
+      ::setenv("TMPDIR", cannot_be_written, 1);
+      EXPECT_EQ(unpacked()[0], "some text");
+    }
+    EXPECT_TRUE(std::filesystem::is_empty("/tmp/given"));
+    ::_exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  if (WEXITSTATUS(status) == kNotAllowed) GTEST_SKIP() << "no mount name spaces here";
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
