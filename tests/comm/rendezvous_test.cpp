@@ -6,7 +6,6 @@
 namespace tg {
 namespace {
 
-using test::free_port;
 using test::kTimeout_s;
 using test::launch_at;
 using test::launch_of;
@@ -40,10 +39,10 @@ TEST_F(RendezvousTest, EveryRankNamesTheLineThatDiffersAndBothValues) {
 }
 
 TEST_F(RendezvousTest, ARankThatNeverJoinsIsNamedWithinTheTimeout) {
-  const int port = free_port();
+  const test::Port port;
   for (const bool at_address : {false, true}) {
     const auto launch = [&](int rank) {
-      return at_address ? launch_at(port, rank, 3) : launch_of(rank, 3);
+      return at_address ? launch_at(port.number(), rank, 3) : launch_of(rank, 3);
     };
     test::expect_own_timeout([&] {
       // Ranks 0 and 1 join, 2 does not. Rank 0, which may be the server, outlives rank 1.
@@ -63,10 +62,10 @@ TEST_F(RendezvousTest, ARankThatNeverJoinsIsNamedWithinTheTimeout) {
 }
 
 TEST_F(RendezvousTest, TheLowestRankThatHasJoinedNamesThoseThatHaveNot) {
-  const int port = free_port();
+  const test::Port port;
   for (const bool at_address : {false, true}) {
     const auto launch = [&](int rank) {
-      return at_address ? launch_at(port, rank, 5) : launch_of(rank, 5);
+      return at_address ? launch_at(port.number(), rank, 5) : launch_of(rank, 5);
     };
     std::vector<Rendezvous> ranks;
     for (const int rank : {0, 1, 3}) ranks.push_back(join_rendezvous(launch(rank), kTimeout_s));

@@ -21,16 +21,19 @@ namespace tg::test {
 
 constexpr double kTimeout_s = 20;
 
-// A port of every interface that is in use while this lives.
+// A port of every interface that no other program is given while this lives. A store can listen on
+// it, since that asks to reuse its address; on a port that is `taken`, it cannot.
 class Port {
  public:
-  Port() : descriptor_(::socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit Port(bool taken = false) : descriptor_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    const int yes = 1;
+    ::setsockopt(descriptor_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_ANY);
     socklen_t length = sizeof address;
     auto* any = reinterpret_cast<sockaddr*>(&address);
-    if (::bind(descriptor_, any, length) != 0 || ::listen(descriptor_, 1) != 0 ||
+    if (::bind(descriptor_, any, length) != 0 || (taken && ::listen(descriptor_, 1) != 0) ||
         ::getsockname(descriptor_, any, &length) != 0) {
       std::abort();
     }
@@ -44,10 +47,6 @@ class Port {
  private:
   int descriptor_, number_;
 };
-
-inline int free_port() {
-  return Port().number();
-}
 
 inline LaunchInfo launch_of(int rank, int world) {
   LaunchInfo launch;

@@ -1,4 +1,5 @@
 // Rendezvous at MASTER_ADDR:MASTER_PORT.
+#include <list>
 #include <set>
 #include <sstream>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -10,7 +11,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::exchange;
-using test::free_port;
 using test::kTimeout_s;
 using test::launch_at;
 
@@ -18,14 +18,14 @@ class TcpRendezvous : public test::RendezvousTest {};
 
 TEST_F(TcpRendezvous, RanksJoinThroughAnAddress) {
   for (const int world : {2, 3, 5}) {
-    const int port = free_port();
+    const test::Port port;
     // Rank 0 is the server, so its handle must outlive the others' exchange.
     std::vector<Rendezvous> kept(static_cast<std::size_t>(world));
     as_ranks(world, [&](int rank) {
-      const auto launch = launch_at(port, rank, world);
+      const auto launch = launch_at(port.number(), rank, world);
       auto& rendezvous = kept[static_cast<std::size_t>(rank)];
       rendezvous = join_rendezvous(launch, kTimeout_s);
-      EXPECT_EQ(rendezvous.endpoint, fmt::format("tcp 127.0.0.1:{}", port));
+      EXPECT_EQ(rendezvous.endpoint, fmt::format("tcp 127.0.0.1:{}", port.number()));
       exchange(rendezvous, launch);
     });
   }
@@ -56,21 +56,22 @@ TEST_F(TcpRendezvous, ALoopbackAddressListensOnThatInterfaceAlone) {
       {.master_addr = "0.0.0.0", .address = "127.0.0.1", .only_there = false},
   };
   for (const auto& [host, address, only_there] : cases) {
-    const int port = free_port();
-    std::array launches{launch_at(port, 0, 2), launch_at(port, 1, 2)};
+    const test::Port port;
+    std::array launches{launch_at(port.number(), 0, 2), launch_at(port.number(), 1, 2)};
     for (auto& launch : launches) launch.master_addr = host;
     const auto first = join_rendezvous(launches[0], kTimeout_s),
                second = join_rendezvous(launches[1], kTimeout_s);
     broadcast_from_rank_0(first, launches[0], "run_id", "heard");
     EXPECT_EQ(broadcast_from_rank_0(second, launches[1], "run_id", ""), "heard") << host;
-    EXPECT_TRUE(accepts_connections(address, port)) << host;
-    EXPECT_EQ(accepts_connections("127.0.0.9", port), !only_there) << host;
+    EXPECT_TRUE(accepts_connections(address, port.number())) << host;
+    EXPECT_EQ(accepts_connections("127.0.0.9", port.number()), !only_there) << host;
   }
 }
 
 TEST_F(TcpRendezvous, RanksJoinThroughTheStoreOfTheirAgent) {
   c10d::TCPStoreOptions options;
-  options.port = static_cast<std::uint16_t>(free_port());
+  const test::Port port;
+  options.port = static_cast<std::uint16_t>(port.number());
   options.isServer = true;
   options.waitWorkers = false;
   const auto agent = c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
@@ -88,7 +89,7 @@ TEST_F(TcpRendezvous, RanksJoinThroughTheStoreOfTheirAgent) {
 }
 
 TEST_F(TcpRendezvous, APortInUseIsNamed) {
-  const test::Port taken;
+  const test::Port taken(true);
   const auto message = test::error_of(
       ExitCode::unavailable, [&] { join_rendezvous(launch_at(taken.number(), 0, 2), kTimeout_s); });
   test::expect_part(message, fmt::format("MASTER_ADDR:MASTER_PORT 127.0.0.1:{} (", taken.number()));
@@ -109,10 +110,11 @@ TEST_F(TcpRendezvous, AnAddressWhereNobodyListensIsToldAndEndsTheWait) {
                {0, "env", true, "torchrun's store"},
                {1, "env", true, nullptr},
                {1, "env", false, "rank 0"}};
+  std::list<test::Port> silent;
   std::vector<LaunchInfo> launches;
   std::set<std::string> expected;
   for (const auto& [local_rank, launcher, agent, waits_for] : cases) {
-    auto& launch = launches.emplace_back(launch_at(free_port(), 1, 2));
+    auto& launch = launches.emplace_back(launch_at(silent.emplace_back().number(), 1, 2));
     launch.local_rank = local_rank;
     launch.launcher = launcher;
     launch.agent_store = agent;

@@ -8,7 +8,8 @@ import statistics
 import struct
 import unittest
 
-from harness import BUILD, LAST_RECORD, OF_RANKS, RunTest, gpu_count, mpirun, read_until, train_losses, write_shard
+from harness import (BUILD, LAST_RECORD, OF_RANKS, RunTest, gpu_count, mpirun, read_until, saved_line, train_losses,
+                     write_shard)
 
 
 def safetensors_header(path):
@@ -260,7 +261,7 @@ class GpuTest(RunTest):
             scores = [event["val_loss"] for event in expected if event["event"] in ("val", "final")]
             for step, number in ((12, signal.SIGKILL), (24, signal.SIGTERM)):
                 with self.start_gpt(output=name, **chosen, **precision) as process:
-                    read_until(process, f"step:{step}/")
+                    read_until(process, f"step:{step}/", saved_line(self.out, step // 5 * 5))
                     process.send_signal(number)
                     _, errors = process.communicate()
                 self.assertEqual(process.returncode, -9 if number == signal.SIGKILL else 75, errors)

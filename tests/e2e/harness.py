@@ -1,7 +1,6 @@
 """Runs the real programs on real text: what every end-to-end test here shares."""
 
 import atexit
-import contextlib
 import functools
 import json
 import os
@@ -132,6 +131,14 @@ class RunTest(unittest.TestCase):
         self.warnings = done.stderr.splitlines()
         return read_events(self.out)
 
+    def port(self):
+        """→ a port that no other program is given until this test ends. A store can listen on it, since that asks to
+        reuse its address; where none does, nobody answers."""
+        holder = self.enterContext(socket.socket())
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        return holder.getsockname()[1]
+
     def losses_of_small(self):
         """→ the losses of a run of SMALL as it is, made once a process, to compare another run's with."""
         if RunTest._losses_of_small is None:
@@ -150,12 +157,19 @@ class RunTest(unittest.TestCase):
         return errors[0]
 
 
-def read_until(process, start):
-    """Reads its output up to a line that begins so."""
+def read_until(process, *starts):
+    """Reads its output up to the last of lines that begin so, in whichever order they come."""
+    awaited = set(starts)
     for line in process.stdout:
-        if line.startswith(start):
+        awaited = {start for start in awaited if not line.startswith(start)}
+        if not awaited:
             return
-    raise AssertionError(f"no line {start}: {process.communicate()[1]}")
+    raise AssertionError(f"no line {awaited}: {process.communicate()[1]}")
+
+
+def saved_line(folder, step):
+    """How the line begins that says that a run's checkpoint of that step is whole."""
+    return f"checkpoint:{folder}/checkpoints/step-{step:08} "
 
 
 def gpu_count():
@@ -185,20 +199,6 @@ def children_named(name, pid):
     if pathlib.Path(f"/proc/{pid}/comm").read_text().strip() == name:
         found.append(pid)
     return found
-
-
-@contextlib.contextmanager
-def silent_port():
-    """A port at which nobody listens, in another test neither, as long as this is open."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        yield holder.getsockname()[1]
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def end(process):

@@ -27,7 +27,7 @@ class LastRecordTest(ResumeTest):
                                  "decoder": "[2, 3, 2, 3, 4]"})
         self.assertIn("layer_loop:enabled step:6 frac:0.500 encoder:[0, 1, 2, 3] decoder:[2, 3, 2, 3, 4]", self.lines)
         for step in (3, 5, 9):
-            done = self.kill_after(f"step:{step}/", output="killed", CHECKPOINT_EVERY=2)
+            done = self.kill_after(f"step:{step}/", saved=step - 1, output="killed", CHECKPOINT_EVERY=2)
             self.assertEqual(done.returncode, -signal.SIGKILL)
         killed = self.train(output="killed", CHECKPOINT_EVERY=2)
         self.assertEqual(results(killed), results(whole))

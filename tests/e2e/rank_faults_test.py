@@ -12,8 +12,7 @@ import subprocess
 import time
 import unittest
 
-from harness import (BUILD, OF_RANKS, TORCHRUN, VOCAB, RunTest, end, free_port, mpirun, read_events, read_until,
-                     silent_port, write_shard)
+from harness import (BUILD, OF_RANKS, TORCHRUN, VOCAB, RunTest, end, mpirun, read_events, read_until, write_shard)
 
 USAGE, BAD_DATA, UNAVAILABLE, MEMORY, CONFIG = 64, 65, 69, 71, 78
 HANGS_S = 100  # far longer than any wait here
@@ -111,7 +110,7 @@ class LostRankTest(FaultTest):
 
     def test_a_rank_that_only_lost_a_peer_leaves_the_first_word_to_it(self):
         # Nobody ends the survivor here, as a launcher would.
-        settings = dict(ENDLESS, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), WORLD_SIZE=2)
+        settings = dict(ENDLESS, MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port(), WORLD_SIZE=2)
         survivor = self.start_gpt(RANK=0, LOCAL_RANK=0, **settings)
         other = self.start_gpt(RANK=1, LOCAL_RANK=1, **settings)
         try:
@@ -149,7 +148,7 @@ class SilentRankTest(FaultTest):
 
     def test_a_stopped_rank_is_named_with_any_rendezvous(self):
         def address():
-            return dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+            return dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port())
 
         # Stopped in a call of the store it holds its file, and the others only know that.
         named = r"(stopped or gone: rank {0}; alive: {1} \(step |file: one of {0}\b)"
@@ -190,11 +189,7 @@ class RendezvousTest(FaultTest):
         self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
 
     def test_a_rank_that_never_joins_is_waited_for_aloud_and_named(self):
-        with silent_port() as port:
-            self.assert_it_is_waited_for_and_named(port)
-
-    def assert_it_is_waited_for_and_named(self, silent):
-        by_address = dict(WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+        by_address = dict(WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port())
         # As sbatch leaves them to a program that it starts without srun.
         by_file = dict(SLURM_NTASKS=4, SLURM_JOB_ID=5, SLURM_NNODES=1)
         srun = r"\(SLURM_NTASKS\); start with srun"
@@ -206,7 +201,7 @@ class RendezvousTest(FaultTest):
             # Another job, whose store does not have the rank above.
             (dict(SLURM_PROCID=1, SLURM_LOCALID=1, **dict(by_file, SLURM_JOB_ID=6)),
              f"ranks 0, 2-3 of 4 {srun}", r"rank 0 did not join at file \S+ within 4 s"),
-            (dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=silent)),
+            (dict(RANK=1, LOCAL_RANK=1, **dict(by_address, MASTER_PORT=self.port())),
              r"rank 0 of 2 \(WORLD_SIZE\) at MASTER_ADDR:MASTER_PORT 127\.0\.0\.1:\d+; start each", "expected rank 0 listening there"),
         )
         # Below five seconds, after which a line is promised at the latest.
@@ -218,9 +213,8 @@ class RendezvousTest(FaultTest):
                 self.assertRegex(errors, rf"^WARN rank=\d: waiting for {waits_for}.*\nERROR exit=69 rank=\d: .*{named}.*\n$")
 
     def test_libtorchs_own_words_are_there_for_who_asks(self):
-        with silent_port() as port:
-            done = self.run_gpt(RANK=1, WORLD_SIZE=2, LOCAL_RANK=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=port,
-                                COMM_TIMEOUT_S=1, TORCH_CPP_LOG_LEVEL="WARNING")
+        done = self.run_gpt(RANK=1, WORLD_SIZE=2, LOCAL_RANK=1, MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port(),
+                            COMM_TIMEOUT_S=1, TORCH_CPP_LOG_LEVEL="WARNING")
         self.assertIn("[c10d] The client socket has timed out", done.stderr)
 
     def test_several_nodes_without_an_address(self):
@@ -283,7 +277,7 @@ class TokenisingRankTest(FaultTest):
         # Reads of a megabyte; only the rank that tokenises has any.
         kill = ["strace", "-f", "-qq", "-o", "/dev/null", "-P", str(text), "-e", "trace=read",
                 "-e", "inject=read:signal=SIGKILL:when=2"]
-        settings = dict(DATA_PATH=text, VAL_TOKENS=0, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port(), WORLD_SIZE=2,
+        settings = dict(DATA_PATH=text, VAL_TOKENS=0, MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port(), WORLD_SIZE=2,
                         LOCAL_WORLD_SIZE=2, through=kill)
         ranks = [self.start_gpt(RANK=rank, LOCAL_RANK=rank, **settings) for rank in (0, 1)]
         try:
@@ -311,7 +305,7 @@ class TorchrunsReportTest(FaultTest):
     @unittest.skipUnless(TORCHRUN.exists(), "no torchrun: scripts/setup.sh --tests installs it")
     def test_the_line_of_the_rank_that_failed_by_itself_is_the_root_cause(self):
         done = self.run_gpt(DATA_PATH=self.bad_data_of_rank_1(), through=[
-            TORCHRUN, "--no-python", "--nproc-per-node", "2", "--master-port", str(free_port())])
+            TORCHRUN, "--no-python", "--nproc-per-node", "2", "--master-port", str(self.port())])
         self.assertEqual(done.returncode, 1)
         cause = done.stderr.split("Root Cause")[1]
         self.assertRegex(cause, r"rank +: 1 \(local_rank: 1\)\n *exitcode +: 65 .*\n.*\n"

@@ -5,7 +5,7 @@ import shutil
 import signal
 import unittest
 
-from harness import (BUILD, OF_RANKS, RunTest, children_named, end, gpu_count, mpirun, read_events, read_until,
+from harness import (BUILD, OF_RANKS, RunTest, children_named, end, gpu_count, mpirun, read_events, read_until, saved_line,
                      train_losses)
 
 UNAVAILABLE = 69
@@ -67,7 +67,7 @@ class DeterministicRanksTest(RunTest):
         chosen = dict(DEVICE="cuda", NUM_HEADS=2, NUM_KV_HEADS=1, DETERMINISTIC=1, ITERATIONS=30, CHECKPOINT_EVERY=5)
         whole = train_losses(self.train(output="unharmed", through=mpirun(2), **chosen))
         process = self.launch("-n", 2, "--restarts", 1, output="killed", **chosen)
-        read_until(process, "step:14/")
+        read_until(process, "step:14/", saved_line(self.out, 10))
         os.kill(children_named("train_gpt", process.pid)[-1], signal.SIGKILL)
         _, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, errors)

@@ -7,8 +7,7 @@ import re
 import subprocess
 import unittest
 
-from harness import (BUILD, OF_RANKS, SOURCE, TOKENIZER, TORCHRUN, RunTest, end, free_port, mpirun, read_events,
-                     train_losses)
+from harness import (BUILD, OF_RANKS, SOURCE, TOKENIZER, TORCHRUN, RunTest, end, mpirun, read_events, train_losses)
 from safetensors.numpy import load_file
 
 TOLERANCE = 1e-5
@@ -256,7 +255,7 @@ class LauncherTest(RanksTest):
 
     def test_variables_of_pmi(self):
         ranks = [dict(PMI_RANK=rank, PMI_SIZE=2) for rank in (0, 1)]
-        self.assert_trained_as_alone(self.train_by_hand(*ranks, MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port()))
+        self.assert_trained_as_alone(self.train_by_hand(*ranks, MASTER_ADDR="127.0.0.1", MASTER_PORT=self.port()))
 
 
 class LaunchScriptTest(RanksTest):

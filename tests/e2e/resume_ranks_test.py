@@ -12,7 +12,7 @@ import unittest
 from safetensors.numpy import load_file
 
 from harness import (BUILD, OF_RANKS, RunTest, children_named, end, mpirun, read_events, read_until,
-                     train_losses)
+                     saved_line, train_losses)
 
 STOPPED, CONFIG = 75, 78
 STEPS = dict(ITERATIONS=10, WARMDOWN_ITERS=6, CHECKPOINT_EVERY=3, VAL_LOSS_EVERY=5)
@@ -48,11 +48,12 @@ class RanksTest(RunTest):
             self.ranks(2, output="two")
         return train_losses(read_events(self.folder / "two"))
 
-    def interrupt(self, line, signal_number, rank=None, **settings):
-        """Two ranks; the signal goes to mpirun, or to one rank, when the line appears → finished process."""
+    def interrupt(self, line, signal_number, rank=None, saved=(), **settings):
+        """Two ranks; the signal goes to mpirun, or to one rank, when the line appears and those steps are saved →
+        finished process."""
         with self.start_gpt(through=mpirun(2), **dict(STEPS, **settings)) as process:
             try:
-                read_until(process, line)
+                read_until(process, line, *(saved_line(self.out, step) for step in saved))
                 target = process.pid if rank is None else rank_of(process, rank)
                 os.kill(target, signal_number)
                 output, errors = process.communicate(timeout=60)
@@ -130,7 +131,7 @@ class RanksTest(RunTest):
 
     def test_a_killed_rank_costs_the_steps_since_the_last_checkpoint(self):
         whole = self.losses_of_two()
-        done = self.interrupt("step:7/", signal.SIGKILL, 1, output="harmed")
+        done = self.interrupt("step:7/", signal.SIGKILL, 1, saved=[6], output="harmed")
         self.assertEqual(done.returncode, 128 + signal.SIGKILL)
         events = self.ranks(2, output="harmed")
         self.assertEqual(train_losses(events), whole)

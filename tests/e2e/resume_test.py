@@ -8,7 +8,7 @@ import signal
 import subprocess
 import unittest
 
-from harness import TEXT, TOKENIZER, RunTest, end, read_events, read_until, train_losses
+from harness import TEXT, TOKENIZER, RunTest, end, read_events, read_until, saved_line, train_losses
 
 BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
 # Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
@@ -31,11 +31,11 @@ def results(events):
 
 
 class ResumeTest(RunTest):
-    def kill_after(self, line, signal_number=signal.SIGKILL, to=None, **settings):
-        """Starts a run, sends it a signal when it prints that line → the finished process."""
+    def kill_after(self, line, signal_number=signal.SIGKILL, to=None, saved=None, **settings):
+        """Starts a run, sends it a signal when it has printed that line, and saved that step → the finished process."""
         with self.start_gpt(**settings) as process:
             try:
-                read_until(process, line)
+                read_until(process, line, *([] if saved is None else [saved_line(self.out, saved)]))
                 os.kill(process.pid if to is None else to(), signal_number)
                 output, errors = process.communicate(timeout=60)
             finally:
@@ -54,7 +54,7 @@ class ResumeTest(RunTest):
         """That folder has the files of a run of RICH that was killed behind step 8, which is made once."""
         first = self.folder / "killed-behind-step-8"
         if not first.exists():
-            self.kill_after("step:8/", output=first.name, **RICH)
+            self.kill_after("step:8/", saved=6, output=first.name, **RICH)
         self.out = shutil.copytree(first, self.folder / output)
 
     def error_of(self, done, exit_code):
@@ -86,8 +86,8 @@ class OneRankTest(ResumeTest):
                 schedule = dict(RICH, LOADER_ORDER=order, **batches)
                 whole = self.train(output=f"whole-{order}", **schedule)
                 model = (self.out / "final_model.safetensors").read_bytes()
-                for step in (4, 8):
-                    done = self.kill_after(f"step:{step}/", output=f"killed-{order}", **schedule)
+                for step, saved in ((4, 3), (8, 6)):
+                    done = self.kill_after(f"step:{step}/", saved=saved, output=f"killed-{order}", **schedule)
                     self.assertEqual(done.returncode, -signal.SIGKILL)
                 self.assertEqual(results(self.train(output=f"killed-{order}", **schedule)), results(whole))
                 self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
@@ -103,8 +103,8 @@ class OneRankTest(ResumeTest):
     def test_three_kills_leave_no_trace_in_losses_and_model(self):
         whole = self.whole()
         model = (self.out / "final_model.safetensors").read_bytes()
-        for step in (4, 7, 11):
-            done = self.kill_after(f"step:{step}/", output="killed", **RICH)
+        for step, saved in ((4, 3), (7, 6), (11, 9)):
+            done = self.kill_after(f"step:{step}/", saved=saved, output="killed", **RICH)
             self.assertEqual(done.returncode, -signal.SIGKILL)
         events = self.train(output="killed", **RICH)
         self.assertEqual(results(events), results(whole))
@@ -250,7 +250,7 @@ class OneRankTest(ResumeTest):
         self.assertEqual(len(train_losses(events)), 13)
 
     def test_auto_is_frozen_as_the_number_format_that_it_was(self):
-        self.kill_after("step:8/", output="formats", COMPUTE_DTYPE="bf16", **RICH)
+        self.kill_after("step:8/", saved=6, output="formats", COMPUTE_DTYPE="bf16", **RICH)
         self.fails(CONFIG, "COMPUTE_DTYPE=bf16, now fp32", output="formats", COMPUTE_DTYPE="auto", **RICH)
 
         def as_older_programs_did(manifest):  # on a machine where auto was bf16
@@ -270,7 +270,7 @@ class OneRankTest(ResumeTest):
         shutil.copytree(self.shards, shards)
         shutil.copy(TOKENIZER, tokenizer)
         settings = dict(RICH, output="data", DATA_PATH=shards, TOKENIZER_PATH=tokenizer)
-        self.kill_after("step:8/", **settings)
+        self.kill_after("step:8/", saved=6, **settings)
         before = contents(self.out)
         last = sorted(shards.glob("fineweb_train_*.bin"))[-1]
         tokens, pieces = last.read_bytes(), tokenizer.read_bytes()
@@ -298,7 +298,7 @@ class OneRankTest(ResumeTest):
         words = "\n\n".join(path.read_text() for path in sorted(TEXT.iterdir()) if path.is_file()).encode()
         text.write_bytes(words)
         settings = dict(RICH, output="text", DATA_PATH=text)
-        self.kill_after("step:8/", **settings)
+        self.kill_after("step:8/", saved=6, **settings)
         text.write_bytes(words[:100] + b"x" + words[101:])
         self.fails(CONFIG, "training data=1 text files", f"{len(words)} bytes", ", now ", **settings)
         text.unlink()
@@ -308,7 +308,7 @@ class OneRankTest(ResumeTest):
         self.assertEqual(len(train_losses(events)), 12)
 
     def test_a_checkpoint_of_an_older_program_is_resumed_with_the_same_paths(self):
-        self.kill_after("step:8/", output="older", **RICH)
+        self.kill_after("step:8/", saved=6, output="older", **RICH)
 
         def as_older_programs_did(manifest):
             settings = manifest["settings"]
@@ -338,7 +338,7 @@ class OneRankTest(ResumeTest):
                 whole = self.train(output=f"quirks-{dtype}", **quirks)
                 norms = [event["grad_norm"] for event in whole if event["event"] == "train"]
                 self.assertGreater(max(norms), 1)
-                self.kill_after("step:8/", output=f"quirks-killed-{dtype}", **quirks)
+                self.kill_after("step:8/", saved=6, output=f"quirks-killed-{dtype}", **quirks)
                 events = self.train(output=f"quirks-killed-{dtype}", **quirks)
                 self.assertEqual(results(events), results(whole))
 
