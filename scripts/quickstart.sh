@@ -4,10 +4,11 @@
 # From a bare machine to a trained GPT: sets up, builds, unpacks the Python documentation as
 # English text (11 MB; with a GPU, 77 MB of other packages' too), trains a 1,024-piece
 # tokenizer on it, writes shards, and trains a model. All files are in data/quickstart/ and
-# logs/. Finished stages are skipped the next time; the training itself always runs. Flags go to
-# train_gpt, for example: --iterations 50. SETUP=0 installs and builds nothing: build/ is used as it
-# is, such as one that was built on another machine. MORE_TEXT=1 takes the other packages' text without a
-# GPU as well.
+# logs/. Finished stages are skipped the next time; the training itself always runs. It takes a number of
+# steps, to the same model on any machine, within an hour: behind the tenth a line says how long it takes
+# here. Flags go to train_gpt, for example: --iterations 50. SETUP=0 installs and builds nothing: build/ is
+# used as it is, such as one that was built on another machine. MORE_TEXT=1 takes the other packages' text
+# without a GPU as well.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/common.sh
@@ -160,10 +161,18 @@ if [[ ! -d $data/more_text ]] && { [[ ${MORE_TEXT-} == 1 ]] || have_gpu; }; then
 if [[ ! -d $data/shards ]] || ! list_documents | cmp -s - "$data/documents.txt"; then write_shards; fi
 rm -rf "$data/partial"
 
-say "training: $config"
+steps=$(sed -n 's/^ITERATIONS=//p' "$config")
+say "training: $config, $steps steps unless told otherwise"
 RUN_ID=${RUN_ID:-quickstart-$(date +%Y%m%d-%H%M%S)}
 export RUN_ID
-build/train_gpt --config "$config" "$@"
+# The limit in time is far, and does not shorten the schedule: that of a run that is told its steps is theirs.
+if [[ -z ${ITERATIONS-} && " $*" != *" --iterations"* ]]; then
+  export SCHEDULE_ITERATIONS=$steps MAX_WALLCLOCK_SECONDS=${MAX_WALLCLOCK_SECONDS:-3600}
+fi
+status=0
+build/train_gpt --config "$config" "$@" || status=$?
+if [[ $status == 75 ]]; then printf '\nThis goes on: RUN_ID=%s scripts/quickstart.sh %s\n' "$RUN_ID" "$*"; fi
+if [[ $status != 0 ]]; then exit "$status"; fi
 
 say "done, $SECONDS s after set-up and build"
 grep '^baseline ' "$data/make_shards.txt"
@@ -173,6 +182,11 @@ said() { sed -nE "s/^$1 .*(val_bpb:[0-9.]+).*/\1/p" "$log" 2>/dev/null | tail -n
 raw=$(said 'DIAGNOSTIC post_ema') packed=$(said final_int6_roundtrip)
 size=$(sed -n 's/^Total submission size int6+lzma: //p' "$log" 2>/dev/null | tail -n 1)
 echo "this model ${raw:-(its val_bpb is above)}"
+bigram=$(sed -n 's/^baseline token_bigram //p' "$data/make_shards.txt")
+if [[ -n $raw ]] && awk "BEGIN { exit !(${raw#*:} >= ${bigram#*:}) }"; then
+  printf '\nIt was trained too little: the bigram, which only counts pairs of tokens, is better. This trains on:\n'
+  printf '  scripts/quickstart.sh --init-from logs/%s\n\n' "$RUN_ID"
+fi
 if [[ -n $packed ]]; then
   echo "the same from its artifact $packed, ${size% bytes} bytes with the code, of 16000000 allowed"
   printf '\nIt continues a text (build/train_gpt sample --help):\n'

@@ -42,6 +42,13 @@ std::string format_text(const ArtifactWritten& event) {
 }
 
 constexpr double kMiB = 1024.0 * 1024.0;
+constexpr double kMinute_ms = 60'000;
+
+// Hours, minutes and seconds: 1:02:03.
+std::string clock_text(double ms) {
+  const auto seconds = static_cast<long>(ms / 1000);
+  return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
 
 }  // namespace
 
@@ -68,7 +75,7 @@ void LogSink::operator()(const RecurrenceWarmUpBegan& event) const {
   log_info("loop_warmup:enabled encoder:{} decoder:{}", event.order.encoder, event.order.decoder);
 }
 
-void LogSink::operator()(const StepEnded& event) const {
+void LogSink::operator()(const StepEnded& event) {
   const auto every = settings_.run.train_log_every;
   const auto step = event.step;
   if (every > 0 && (step <= 10 || step % every == 0)) {
@@ -76,7 +83,30 @@ void LogSink::operator()(const StepEnded& event) const {
              settings_.run.iterations, event.loss, event.elapsed_ms,
              event.elapsed_ms / static_cast<double>(step));
   }
+  time_left_line(event);
   progress_line(progress_text(event));
+}
+
+void LogSink::time_left_line(const StepEnded& event) {
+  constexpr std::int64_t kMeasured = 9;
+  if (!first_step_) first_step_ = {event.step, event.elapsed_ms};
+  const auto [first, first_ms] = *first_step_;
+  if (event.step != first + kMeasured) return;
+  const double step_ms = (event.elapsed_ms - first_ms) / kMeasured;
+  const double left = left_ms(event, step_ms);
+  if (left < kMinute_ms) return;
+  log_info("training_left:{} at {:.0f} ms a step, for at most {} steps (ITERATIONS={})",
+           clock_text(left), step_ms, settings_.run.iterations - event.step,
+           settings_.run.iterations);
+}
+
+// Training time until the last step, or the cap if that is nearer.
+double LogSink::left_ms(const StepEnded& event, double step_ms) const {
+  const auto& run = settings_.run;
+  double left = static_cast<double>(run.iterations - event.step) * step_ms;
+  if (const double cap = training_seconds(run); cap > 0)
+    left = std::min(left, cap * 1000 - event.elapsed_ms);
+  return std::max(left, 0.0);
 }
 
 std::string LogSink::progress_text(const StepEnded& event) const {
@@ -84,14 +114,9 @@ std::string LogSink::progress_text(const StepEnded& event) const {
   const auto step = event.step;
   const double step_ms = event.elapsed_ms / static_cast<double>(step);
   const double rate = static_cast<double>(event.tokens) / event.elapsed_ms * 1000;
-  double left_ms = static_cast<double>(run.iterations - step) * step_ms;
-  if (const double cap = training_seconds(run); cap > 0) {
-    left_ms = std::min(left_ms, cap * 1000 - event.elapsed_ms);
-  }
-  const auto left = static_cast<long>(std::max(left_ms, 0.0) / 1000);
   std::string line =
-      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}:{:02}:{:02}", step,
-                  run.iterations, event.loss, rate, left / 3600, left / 60 % 60, left % 60);
+      fmt::format("step {}/{}  loss {:.4f}  {:.0f} tokens/s  ETA {}", step, run.iterations,
+                  event.loss, rate, clock_text(left_ms(event, step_ms)));
   if (event.pass) line += fmt::format("  pass {}", *event.pass);
   if (peak_flops_ > 0) {
     const double flops = rate * event.flops_per_token;

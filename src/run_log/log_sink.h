@@ -1,7 +1,10 @@
 #pragma once
 // Events as log lines, in the reference implementation's format, and as the terminal's progress
 // line.
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "config/settings.h"
 #include "run_log/events.h"
@@ -21,8 +24,9 @@ class LogSink {
   // All of at most 20 steps, in recurrence the first six, else every tenth and the last.
   void operator()(const WarmUpStepEnded& event) const;
   void operator()(const FirstStepEnded&) const {}  // its StepEnded has a line
-  // Steps up to 10 and every TRAIN_LOG_EVERY; the progress line at every step.
-  void operator()(const StepEnded& event) const;
+  // Steps up to 10 and every TRAIN_LOG_EVERY; the progress line at every step. Behind the tenth of
+  // this process, how long training still takes by the nine before it, where that is over a minute.
+  void operator()(const StepEnded& event);
   // Steps up to 10 and every TRAINING_TIMING_EVERY.
   void operator()(const StepTimed& event) const;
   void operator()(const StepSkipped& event) const;
@@ -64,10 +68,14 @@ class LogSink {
   void part_lines() const;
   void optimizer_lines() const;
   void io_lines(bool on_gpu) const;
+  void time_left_line(const StepEnded& event);
+  double left_ms(const StepEnded& event, double step_ms) const;
 
   const Settings& settings_;
   int world_size_;
   double peak_flops_ = 0;  // as RunStarted's
+  // The first step of this process, and when it ended.
+  std::optional<std::pair<std::int64_t, double>> first_step_;
 };
 
 }  // namespace tg

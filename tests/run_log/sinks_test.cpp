@@ -153,6 +153,35 @@ TEST(LogSink, StepsBeyondTheTenthComeAsTrainLogEverySays) {
             "");
 }
 
+TEST(LogSink, ALineBehindTheTenthStepSaysHowLongTrainingTakesFromThere) {
+  const auto log = [](std::int64_t first, double step_ms, double cap_s, std::int64_t iterations) {
+    Settings settings;
+    settings.run.iterations = iterations;
+    settings.run.max_wallclock_seconds = cap_s;
+    settings.run.train_log_every = 0;
+    LogSink sink(settings, /*world_size=*/1);
+    turn_off_progress();
+    testing::internal::CaptureStdout();
+    for (std::int64_t i = 0; i < 20; ++i) {
+      // The first step takes long.
+      sink(StepEnded{.step = first + i,
+                     .loss = 6,
+                     .lr_scale = 1,
+                     .elapsed_ms = 5000 + static_cast<double>(i) * step_ms,
+                     .token_offset = {},
+                     .pass = {}});
+    }
+    return testing::internal::GetCapturedStdout();
+  };
+  EXPECT_EQ(log(1, 1000, 0, 4000),
+            "training_left:1:06:30 at 1000 ms a step, for at most 3990 steps (ITERATIONS=4000)\n");
+  EXPECT_EQ(log(1001, 100, 0, 2010),
+            "training_left:0:01:40 at 100 ms a step, for at most 1000 steps (ITERATIONS=2010)\n");
+  EXPECT_EQ(log(1, 1000, 100, 4000),
+            "training_left:0:01:26 at 1000 ms a step, for at most 3990 steps (ITERATIONS=4000)\n");
+  EXPECT_EQ(log(1, 1000, 0, 60), "");
+}
+
 TEST(LogSink, TheUtilizationOfSeveralGpusIsThatOfAllTheirPeaks) {
   const Settings settings;
   RunStarted started;
