@@ -64,7 +64,8 @@ class GpuTest(RunTest):
         self.assertEqual(*fp8)
 
     def test_the_last_record_trains_captured_as_launched_and_as_on_the_cpu_in_both_depths(self):
-        chosen = dict(LAST_RECORD, DETERMINISTIC=1, MODEL_DIM=128, NUM_HEADS=2, NUM_KV_HEADS=1, ROPE_DIMS=16)
+        chosen = dict(LAST_RECORD, TRAIN_BATCH_TOKENS=4096, GRAD_ACCUM_STEPS=None, DETERMINISTIC=1, MODEL_DIM=128,
+                      NUM_HEADS=2, NUM_KV_HEADS=1, ROPE_DIMS=16)
         del chosen["DEVICE"]
         captured = self.train(output="record-captured", DEVICE="cuda", **chosen)
         self.assertEqual([line for line in self.warnings if "CUDA graphs" in line], [])

@@ -36,7 +36,7 @@ LAST_RECORD = dict(
     SMEAR_GATE_ENABLED=1, SPARSE_ATTN_GATE_ENABLED=1, SPARSE_ATTN_GATE_SCALE=0.5, SKIP_GATES_ENABLED=1, NUM_LOOPS=2,
     LOOP_START=2, LOOP_END=3, ENABLE_LOOPING_AT=0.5, PARALLEL_START_LAYER=4, MUON_COEFFICIENTS="polar_express",
     MUON_ROW_NORMALIZE=1, WARMDOWN_FRAC=0.85, MIN_LR=0.1, SWA_ENABLED=0, LATE_QAT_THRESHOLD=0, WARMUP_STEPS=0,
-    ITERATIONS=12, TRAIN_BATCH_TOKENS=4096, GRAD_ACCUM_STEPS=None)
+    ITERATIONS=12)
 # The eight micro-batches of the default, which any number of ranks shares.
 OF_RANKS = dict(SMALL, GRAD_ACCUM_STEPS=None)
 
@@ -50,13 +50,13 @@ def common_folder():
 
 
 @functools.cache
-def licences_shards():
-    """→ the folder of shards of the licences' text."""
-    shards = common_folder() / "shards"
+def licences_shards(tokens=30000):
+    """→ the folder of shards of the licences' text, of so many tokens each."""
+    shards = common_folder() / f"shards-{tokens}"
     texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
     subprocess.run(
         [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", shards, "--val-fraction", "0.2",
-         "--shard-tokens", "30000", *texts],
+         "--shard-tokens", str(tokens), *texts],
         check=True, stdout=subprocess.DEVNULL)
     return shards
 

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import unittest
 
-from harness import TEXT, TOKENIZER, RunTest, end, read_events, read_until, saved_line, train_losses
+from harness import (TEXT, TOKENIZER, RunTest, end, licences_shards, read_events, read_until, saved_line,
+                     train_losses)
 
 BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
 # Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
 RICH = dict(ITERATIONS=12, WARMDOWN_ITERS=8, CHECKPOINT_EVERY=3, EMA_ENABLED=1, LAWA_ENABLED=1, LAWA_FREQ=2,
             LAWA_K=2, SWA_EVERY=2, LATE_QAT_THRESHOLD=0.4, MTP_NUM_HEADS=1, VAL_LOSS_EVERY=4)
+SHORT = 12000  # tokens of a shard that ends on the way
 LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=8192, VAL_BATCH_SIZE=4096)  # a signal comes in between
 
 
@@ -81,10 +83,13 @@ class OneRankTest(ResumeTest):
     def test_kills_on_both_sides_of_a_change_of_the_batches_leave_no_trace(self):
         # Strided positions depend on the size that micro-batches had before; of documents a shard ends on the way.
         for order, batches in (("strided", dict(TRAIN_BATCH_TOKENS="1024,2048@5,1536@0.8", TRAIN_SEQ_LEN="16,32@5")),
-                               ("documents", dict(TRAIN_BATCH_TOKENS="3072,4096@5,2048@0.8", GRAD_ACCUM_STEPS=None))):
+                               ("documents", dict(TRAIN_BATCH_TOKENS="1536,2048@5,1024@0.8",
+                                                   DATA_PATH=licences_shards(SHORT)))):
             with self.subTest(order):
                 schedule = dict(RICH, LOADER_ORDER=order, **batches)
                 whole = self.train(output=f"whole-{order}", **schedule)
+                if order == "documents":
+                    self.assertGreater(max(event.get("token_offset", 0) for event in whole), SHORT)
                 model = (self.out / "final_model.safetensors").read_bytes()
                 for step, saved in ((4, 3), (8, 6)):
                     done = self.kill_after(f"step:{step}/", saved=saved, output=f"killed-{order}", **schedule)
