@@ -126,6 +126,20 @@ TEST_P(SoftcapCrossEntropyGpu, TheScaleOfTheGradientIsReadOnTheDeviceBeforeTheRo
   }
 }
 
+TEST_P(SoftcapCrossEntropyGpu, LossesScaleTheirRowsGradientsBeforeTheRounding) {
+  for (const std::int64_t vocab : {1024, 50304, 50257}) {
+    const Problem problem(64, vocab, GetParam().dtype);
+    const auto by_host = run(problem, 30, 1024).gradient;
+    const auto leaf = problem.logits.clone().set_requires_grad(true);
+    const auto losses = softcap_losses(leaf * 1, problem.targets, 30, problem.vocab, 2048);
+    auto upstream = at::full({64}, 1024.0 / 64 / 2048, losses.options());
+    upstream[3] = 0;
+    losses.backward(upstream);
+    EXPECT_EQ(leaf.grad()[3].count_nonzero().item<std::int64_t>(), 0);
+    EXPECT_TRUE(at::equal(leaf.grad().slice(0, 4), by_host.slice(0, 4)));
+  }
+}
+
 TEST_P(SoftcapCrossEntropyGpu, GivesTheSameBitsAgain) {
   for (const std::int64_t vocab : {1024, 50304, 50257}) {
     const Problem problem(300, vocab, GetParam().dtype);

@@ -7,7 +7,7 @@ namespace tg::cuda {
 void softcap_nll(const SoftcapRows&, float*, Stream) {
   not_built();
 }
-void softcap_nll_and_gradient(const SoftcapRows&, float*, float, const float*, Stream) {
+void softcap_nll_and_gradient(const SoftcapRows&, float*, const GradientScale&, Stream) {
   not_built();
 }
 void scale_in_place(void*, std::int64_t, const float*, Dtype, Stream) {

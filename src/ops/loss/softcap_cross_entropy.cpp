@@ -23,11 +23,17 @@ at::ScalarType accumulate_dtype(const at::Tensor& logits) {
   return logits.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Reference: the losses of the rows; if `gradient` is defined, writes the gradient of scale·Σ nll,
-// times grad_scale if that is, to its first columns.
+// What multiplies the gradient of a row's loss before it is rounded.
+struct RowsScale {
+  double all = 1;
+  at::Tensor step{};   // [] on the device; undefined: 1
+  at::Tensor row_n{};  // likewise
+};
+
+// Reference: the losses of the rows; if `gradient` is defined, writes the gradient of Σ nll,
+// scaled, to its first columns.
 at::Tensor forward_rows(const at::Tensor& padded, const at::Tensor& targets, double cap,
-                        const at::Tensor& gradient, double scale, std::int64_t vocab,
-                        const at::Tensor& grad_scale) {
+                        const at::Tensor& gradient, const RowsScale& scale, std::int64_t vocab) {
   const auto logits = padded.narrow(1, 0, vocab);
   const auto rows = logits.size(0);
   const auto step = rows_at_once(logits.size(1));
@@ -41,8 +47,9 @@ at::Tensor forward_rows(const at::Tensor& padded, const at::Tensor& targets, dou
     if (!gradient.defined()) continue;
     auto dz = log_softmax.exp_();
     dz.scatter_(1, target, dz.gather(1, target) - 1);
-    dz.mul_(tanh.square_().neg_().add_(1)).mul_(scale);
-    if (grad_scale.defined()) dz.mul_(grad_scale);
+    dz.mul_(tanh.square_().neg_().add_(1)).mul_(scale.all);
+    if (scale.step.defined()) dz.mul_(scale.step);
+    if (scale.row_n.defined()) dz.mul_(scale.row_n.narrow(0, start, count).unsqueeze(1));
     gradient.narrow(0, start, count).narrow(1, 0, vocab).copy_(dz);
   }
   return nll;
@@ -64,22 +71,24 @@ cuda::SoftcapRows rows_of(const at::Tensor& logits, const at::Tensor& targets, d
 }
 
 struct NllAndGradient {
-  at::Tensor nll_n, gradient_nv;  // gradient of scale·Σ nll
+  at::Tensor nll_n, gradient_nv;  // gradient of Σ nll, scaled
 };
 
 NllAndGradient nll_and_gradient(const at::Tensor& logits, const at::Tensor& targets, double cap,
-                                double scale, std::int64_t vocab, const at::Tensor& grad_scale) {
+                                const RowsScale& scale, std::int64_t vocab) {
   if (supported(logits, cap)) {
     auto nll = at::empty({logits.size(0)}, logits.options().dtype(at::kFloat));
     torch::autograd::impl::bump_version(logits);
     cuda::softcap_nll_and_gradient(rows_of(logits, targets, cap, vocab), mutable_fp32_data(nll),
-                                   static_cast<float>(scale), const_fp32_data(grad_scale),
+                                   {.host = static_cast<float>(scale.all),
+                                    .device = const_fp32_data(scale.step),
+                                    .row = const_fp32_data(scale.row_n)},
                                    current_stream(logits));
     return {nll, logits.variable_data()};
   }
   auto gradient = at::empty_like(logits);
   gradient.slice(1, vocab).zero_();
-  return {forward_rows(logits, targets, cap, gradient, scale, vocab, grad_scale), gradient};
+  return {forward_rows(logits, targets, cap, gradient, scale, vocab), gradient};
 }
 
 void scale_in_place(const at::Tensor& gradient, const at::Tensor& factor) {
@@ -102,8 +111,8 @@ struct SoftcapCrossEntropy : torch::autograd::Function<SoftcapCrossEntropy> {
                             const at::Tensor& targets, double cap, double scale, std::int64_t vocab,
                             const OptionalTensor& grad_scale) {
     const auto rows = static_cast<double>(logits.size(0));
-    const auto [nll, gradient] =
-        nll_and_gradient(logits, targets, cap, scale / rows, vocab, or_undefined(grad_scale));
+    const auto [nll, gradient] = nll_and_gradient(
+        logits, targets, cap, {.all = scale / rows, .step = or_undefined(grad_scale)}, vocab);
     context->saved_data["gradient"] = gradient;
     return scaled_mean(nll, scale);
   }
@@ -133,12 +142,10 @@ struct SoftcapLosses : torch::autograd::Function<SoftcapLosses> {
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list upstream) {
     const auto saved = context->get_saved_variables();
-    const auto [nll, gradient] =
-        nll_and_gradient(saved[0], saved[1], context->saved_data["cap"].toDouble(), /*scale=*/1,
-                         context->saved_data["vocab"].toInt(), /*grad_scale=*/{});
-    const double grad_scale = context->saved_data["grad_scale"].toDouble();
-    const auto of_rows = grad_scale == 1 ? upstream[0] : upstream[0] * grad_scale;
-    gradient.mul_(of_rows.unsqueeze(1));
+    const auto [nll, gradient] = nll_and_gradient(
+        saved[0], saved[1], context->saved_data["cap"].toDouble(),
+        {.all = context->saved_data["grad_scale"].toDouble(), .row_n = upstream[0].contiguous()},
+        context->saved_data["vocab"].toInt());
     const at::Tensor none;
     return {gradient, none, none, none, none};
   }
@@ -185,8 +192,7 @@ at::Tensor softcap_nll(const at::Tensor& logits_nv, const at::Tensor& targets_n,
                       current_stream(logits));
     return nll;
   }
-  return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/0, columns,
-                      /*grad_scale=*/{});
+  return forward_rows(logits_nv, targets_n, cap, /*gradient=*/{}, /*scale=*/{}, columns);
 }
 
 }  // namespace tg

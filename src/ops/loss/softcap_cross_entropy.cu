@@ -15,13 +15,13 @@ namespace {
 constexpr int kPacks = 7;      // per thread and row, at most
 constexpr int kWarpPacks = 4;  // per lane, where a row is exactly 32·4 packs and a warp's
 
-// The factor of every gradient: the host's, and one that changes from step to step on the device.
-struct GradientScale {
-  float host = 0;
-  const float* device = nullptr;  // null: 1
-
-  __device__ float read() const { return device == nullptr ? host : host * *device; }
-};
+// Of all rows.
+__device__ float read(const GradientScale& scale) {
+  return scale.device == nullptr ? scale.host : scale.host * *scale.device;
+}
+__device__ float of_row(const GradientScale& scale, float of_all, std::int64_t row) {
+  return scale.row == nullptr ? of_all : of_all * scale.row[row];
+}
 
 // A thread has every blockDim.x-th pack of a row, kCount at most. With kCount = kWarpPacks a warp
 // has the row, without bounds checks. With kMasked rows are wider than the vocabulary. An element
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     return kExact || j * threads + static_cast<int>(threadIdx.x) < packs;
   };
   const int offset = threadIdx.x * P::size, step = threads * P::size;
-  const float scale = kGradient ? gradient_scale.read() : 0;
+  const float scale_of_all = kGradient ? read(gradient_scale) : 0;
 
   T* pending_row = nullptr;  // whose gradient is still to be stored, from `pending`
   float pending_factor = 0;
@@ -94,6 +94,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const float total = row_sum(sum);
     target.write_nll(nll + row, total, softcap);
     if constexpr (kGradient) {
+      const float scale = of_row(gradient_scale, scale_of_all, row);
       target_gradient.write();
       target_gradient = target.gradient(z, total, scale);
       pending_row = z;
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     read_twice_kernel(T* logits, const std::int64_t* __restrict__ targets, std::int64_t rows,
                       int width, int vocab, Softcap softcap, GradientScale gradient_scale,
                       float* __restrict__ nll) {
-  const float scale = kGradient ? gradient_scale.read() : 0;
+  const float scale_of_all = kGradient ? read(gradient_scale) : 0;
   const int first = threadIdx.x * P::size, step = blockDim.x * P::size;
   __shared__ RowSum::Shared sums;
   RowSum row_sum(sums);
@@ -131,6 +132,7 @@ __global__ void __launch_bounds__(kMaxThreads)
     const float total = row_sum(sum);
     target.write_nll(nll + row, total, softcap);
     if constexpr (kGradient) {
+      const float scale = of_row(gradient_scale, scale_of_all, row);
       const float factor = 4 * scale / total;
 #pragma unroll 4
       for (int i = first; i < width; i += step) {
@@ -239,9 +241,9 @@ void run(const SoftcapRows& rows, float* nll, GradientScale scale, Stream stream
 void softcap_nll(const SoftcapRows& rows, float* nll, Stream stream) {
   run<false>(rows, nll, {}, stream);
 }
-void softcap_nll_and_gradient(const SoftcapRows& rows, float* nll, float scale,
-                              const float* grad_scale, Stream stream) {
-  run<true>(rows, nll, {scale, grad_scale}, stream);
+void softcap_nll_and_gradient(const SoftcapRows& rows, float* nll, const GradientScale& scale,
+                              Stream stream) {
+  run<true>(rows, nll, scale, stream);
 }
 
 void scale_in_place(void* x, std::int64_t count, const float* factor, Dtype dtype, Stream stream) {

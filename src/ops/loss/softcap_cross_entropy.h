@@ -24,7 +24,8 @@ at::Tensor softcap_cross_entropy(const at::Tensor& logits_nv, const at::Tensor& 
                                  const at::Tensor& grad_scale = {});
 
 // −log softmax(s)[target] of every row, differentiable in the logits → [N] fp32. Keeps the logits
-// for backward, which overwrites them with their gradient times grad_scale.
+// for backward, which overwrites them with their gradient, rounded once: what comes from upstream
+// and grad_scale are multiplied in before.
 at::Tensor softcap_losses(const at::Tensor& logits_nv, const at::Tensor& targets_n, double cap,
                           std::int64_t vocab = 0, double grad_scale = 1);
 

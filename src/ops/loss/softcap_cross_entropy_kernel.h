@@ -21,10 +21,15 @@ struct SoftcapRows {
 // Kernels of ops/loss/softcap_cross_entropy.h. nll [rows]; NaN where the target is not in [0,
 // vocab).
 void softcap_nll(const SoftcapRows& of, float* nll, Stream stream);
-// The same, and overwrites the logits with the gradient of scale·Σ nll, times *grad_scale, on the
-// device, unless that is null; zero beyond `vocab`.
-void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, float scale,
-                              const float* grad_scale, Stream stream);
+// What multiplies the gradient of a row's loss before it is rounded.
+struct GradientScale {
+  float host = 0;
+  const float* device = nullptr;  // one number, which changes from step to step; null: 1
+  const float* row = nullptr;     // of each row, on the device; null: 1
+};
+// The same, and overwrites the logits with the gradient of Σ nll, so scaled; zero beyond `vocab`.
+void softcap_nll_and_gradient(const SoftcapRows& of, float* nll, const GradientScale& scale,
+                              Stream stream);
 
 // x *= *factor, `factor` on the device; does not touch x where it is 1.
 void scale_in_place(void* x, std::int64_t count, const float* factor, Dtype dtype, Stream stream);
