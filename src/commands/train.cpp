@@ -12,6 +12,7 @@
 #include "commands/join.h"
 #include "config/ineffective_settings.h"
 #include "config/parse.h"
+#include "config/mode.h"
 #include "data/vocabulary.h"
 #include "run_log/output_dir.h"
 #include "train/lr_trace.h"
@@ -32,8 +33,14 @@ void train_command(int argc, const char* const* argv) {
   }
   // A closed standard output (`| head`) is no reason to end training: log.txt is still written.
   std::signal(SIGPIPE, SIG_IGN);
-  const auto joined =
-      join_ranks(settings, origins, SettingsUse::training, ineffective_settings(settings, origins));
+  auto notices = ineffective_settings(settings, origins);
+  if (!lr_trace.empty() && mode::has_recurrence(settings) && never_recurs(lr_trace))
+    notices.push_back(
+        fmt::format("LR_TRACE={}: its run never came to recurrence, and so this one "
+                    "does not, whatever ENABLE_LOOPING_AT says",
+                    settings.optim.lr_trace));
+  follow(lr_trace, settings.run);
+  const auto joined = join_ranks(settings, origins, SettingsUse::training, notices);
   if (joined.launch.rank == 0 && settings.runtime.artifact == Artifact::gptq)
     require_compressor(settings.gptq.compressor);
   resolve_bos_id(settings);

@@ -1,6 +1,7 @@
 #include "train/lr_trace.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "run_log/events.h"
@@ -11,10 +12,12 @@ namespace tg {
 std::vector<TracedStep> read_lr_trace(const std::string& path) {
   std::vector<TracedStep> steps;
   std::int64_t tokens_before = 0;
-  bool recurs = false;
+  std::optional<std::int64_t> recurs_after;
   MetricsReader reader(path);
   while (const auto event = reader.next()) {
-    recurs |= event->at("event") == RecurrenceStarted::kEvent.name;
+    // On a GPU it comes before the step in front of it, which is read back later.
+    if (event->at("event") == RecurrenceStarted::kEvent.name)
+      recurs_after = event->at("step").get<std::int64_t>();
     if (event->at("event") != StepEnded::kEvent.name) continue;
     const auto step = event->at("step").get<std::int64_t>();
     const auto& scale = event->at("lr_scale");
@@ -24,10 +27,11 @@ std::vector<TracedStep> read_lr_trace(const std::string& path) {
     const auto tokens = event->value("tokens", std::int64_t{0});
     steps.push_back({.lr_scale = scale.get<double>(),
                      .tokens = tokens - tokens_before,
-                     .seq_len = event->value("seq_len", std::int64_t{0}),
-                     .recurs = recurs});
+                     .seq_len = event->value("seq_len", std::int64_t{0})});
     tokens_before = tokens;
   }
+  for (auto step = recurs_after.value_or(std::ssize(steps)); step < std::ssize(steps); ++step)
+    steps[static_cast<std::size_t>(step)].recurs = true;
   REQUIRE(!steps.empty(), ExitCode::bad_data,
           "LR_TRACE: {}: expected a run's metrics.jsonl, found no train event in it", path);
   return steps;
@@ -36,6 +40,14 @@ std::vector<TracedStep> read_lr_trace(const std::string& path) {
 void end_with(const std::vector<TracedStep>& trace, RunConfig& run) {
   run.iterations = std::min<std::int64_t>(run.iterations, std::ssize(trace));
   run.max_wallclock_seconds = 0;
+}
+
+void follow(const std::vector<TracedStep>& trace, RunConfig& run) {
+  if (!trace.empty()) run.schedule_iterations = std::ssize(trace);
+}
+
+bool never_recurs(const std::vector<TracedStep>& trace) {
+  return std::ranges::find(trace, true, &TracedStep::recurs) == trace.end();
 }
 
 }  // namespace tg

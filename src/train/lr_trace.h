@@ -19,5 +19,9 @@ struct TracedStep {
 std::vector<TracedStep> read_lr_trace(const std::string& path);
 // The run ends with the trace, if not before: what the clock decided once is not decided again.
 void end_with(const std::vector<TracedStep>& trace, RunConfig& run);
+// The trace is the run's schedule, whatever SCHEDULE_ITERATIONS says.
+void follow(const std::vector<TracedStep>& trace, RunConfig& run);
+// Its run did not come to recurrence, and so no run that repeats it does.
+bool never_recurs(const std::vector<TracedStep>& trace);
 
 }  // namespace tg

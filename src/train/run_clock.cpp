@@ -15,8 +15,7 @@ void RunClock::replay(const std::vector<TracedStep>& trace) {
   std::vector<double> scales;
   for (const auto& step : trace) scales.push_back(step.lr_scale);
   lr_schedule_.replay(std::move(scales));
-  const auto recurs = std::ranges::find(trace, true, &TracedStep::recurs);
-  if (recurs != trace.end()) recurs_from_ = recurs - trace.begin();
+  recurs_from_ = std::ranges::find(trace, true, &TracedStep::recurs) - trace.begin();
   if (!batches_change(settings_.run)) return;
   const auto world = communicator_.world_size();
   const auto known = batch_shapes(settings_, world);

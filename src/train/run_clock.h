@@ -84,8 +84,9 @@ class RunClock {
   at::Device device_;
   Communicator& communicator_;
   LrSchedule lr_schedule_;
-  std::vector<BatchShape> shapes_;           // of the steps, replayed; empty: none
-  std::optional<std::int64_t> recurs_from_;  // the step, replayed; none: ENABLE_LOOPING_AT decides
+  std::vector<BatchShape> shapes_;  // of the steps, replayed; empty: none
+  // After so many steps, replayed, those of the trace if it never did; none: by ENABLE_LOOPING_AT.
+  std::optional<std::int64_t> recurs_from_;
   TrainingClock host_;
   // Steps end on the device before the host can read its clock, so their ends are measured from the
   // event of the last start(), when the clock read started_ms_.

@@ -1,5 +1,6 @@
 """The last record's recipe: recurrence begins in the middle of a run, whatever interrupts it and on any number of ranks."""
 
+import json
 import re
 import signal
 import subprocess
@@ -71,6 +72,27 @@ class LastRecordTest(ResumeTest):
                 self.assertAlmostEqual(loss, by_step[step], delta=1e-4)
         done = self.run_gpt("sample", "--init-from", self.out, "--prompt", "The", "--tokens", 8, output="depths")
         self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_trace_recurs_where_its_run_did_whatever_its_lines_order_and_the_replays_length(self):
+        events = self.train(output="run", VAL_LOSS_EVERY=0)
+        lines = (self.out / "metrics.jsonl").read_text().splitlines()
+        begun = next(i for i, line in enumerate(lines) if json.loads(line)["event"] == "recurrence")
+        # As on a GPU, where a step's line comes while the next one runs.
+        before = max(i for i in range(begun) if json.loads(lines[i])["event"] == "train")
+        lines.insert(before, lines.pop(begun))
+        trace = self.folder / "trace.jsonl"
+        trace.write_text("\n".join(lines) + "\n")
+        short = dict(ITERATIONS=8, VAL_LOSS_EVERY=0, LR_TRACE=trace)
+        self.assertEqual(train_losses(self.train(output="replayed", **short)), train_losses(events)[:8])
+        # Of a run that never came to it.
+        never = train_losses(self.train(output="never", **dict(short, LR_TRACE=None, ITERATIONS=5, SCHEDULE_ITERATIONS=12)))
+        trace = self.out / "metrics.jsonl"
+        replayed = self.train(output="again", VAL_LOSS_EVERY=0, LR_TRACE=trace, SCHEDULE_ITERATIONS=6)
+        self.assertEqual(train_losses(replayed), never)
+        self.assertEqual(of_kind(replayed, "recurrence"), [])
+        for words in ("SCHEDULE_ITERATIONS=6 has no effect with LR_TRACE",
+                      f"LR_TRACE={trace}: its run never came to recurrence"):
+            self.assertTrue(any(words in line for line in self.warnings), self.warnings)
 
     def test_the_weights_of_lanes_in_a_file_are_left_out_of_a_model_without_lanes(self):
         # As in the files of its script, which has them in any case.
