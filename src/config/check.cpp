@@ -204,13 +204,15 @@ void check_validation_batch(const Settings& settings, int world_size, Conflicts&
         "VAL_TOKENS={}: LOADER_ORDER=strided needs a positive multiple of VAL_BATCH_SIZE={}",
         run.val_tokens, run.val_batch_size);
   }
-  const auto shares = world_size * micro_steps(settings, world_size);
+  const auto parts = validation_parts(settings, world_size);
   const auto longest = longest_context(settings, world_size, SettingsUse::scoring);
-  conflicts.unless(
-      run.val_batch_size / shares >= longest,
-      "VAL_BATCH_SIZE={} split in {} ({} ranks, {} micro-steps) is less than one row of {} "
-      "tokens (the longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least {}",
-      run.val_batch_size, shares, world_size, shares / world_size, longest, shares * longest);
+  const auto why = validates_long_rows(settings)
+                       ? "rows of LOADER_ORDER=documents"
+                       : fmt::format("{} ranks, {} micro-steps", world_size, parts / world_size);
+  conflicts.unless(run.val_batch_size / parts >= longest,
+                   "VAL_BATCH_SIZE={} split in {} ({}) is less than one row of {} "
+                   "tokens (the longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least {}",
+                   run.val_batch_size, parts, why, longest, parts * longest);
 }
 
 void check_test_time_training(const Settings& settings, Conflicts& conflicts) {

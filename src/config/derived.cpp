@@ -6,12 +6,13 @@
 #include <set>
 
 #include "base/is_in.h"
+#include "config/mode.h"
 
 namespace tg {
 
 std::int64_t parts_of_batch(const RunConfig& run, int world_size) {
   if (run.grad_accum_steps.count > 0) return world_size * run.grad_accum_steps.count;
-  return std::max(8, world_size);
+  return std::max<std::int64_t>(kMicroBatches, world_size);
 }
 
 std::int64_t micro_batches(const Settings& settings, int world_size) {
@@ -186,6 +187,15 @@ std::int64_t eval_length(const Settings& settings) {
 std::int64_t validation_length(const Settings& settings) {
   return settings.data.loader_order == LoaderOrder::documents ? eval_length(settings)
                                                               : settings.run.train_seq_len.last();
+}
+
+bool validates_long_rows(const Settings& settings) {
+  return settings.data.loader_order == LoaderOrder::documents && mode::segments_attention(settings);
+}
+
+std::int64_t validation_parts(const Settings& settings, int world_size) {
+  return validates_long_rows(settings) ? kMicroBatches
+                                       : world_size * micro_steps(settings, world_size);
 }
 
 IoConfig effective_io(const Settings& settings) {

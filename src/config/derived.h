@@ -8,6 +8,10 @@
 
 namespace tg {
 
+// What a step has on up to eight ranks unless GRAD_ACCUM_STEPS says otherwise, and what an
+// evaluation of long rows goes by on any number of ranks.
+inline constexpr std::int64_t kMicroBatches = 8;
+
 // The number of micro-batches that TRAIN_BATCH_TOKENS is divided into.
 std::int64_t parts_of_batch(const RunConfig& run, int world_size);
 // M, the number of micro-batches of a step over all ranks, by which gradients are divided:
@@ -86,6 +90,13 @@ std::int64_t eval_length(const Settings& settings);
 // Of a sequence in training's validations: TRAIN_SEQ_LEN, the last one, or in the documents order
 // eval_length().
 std::int64_t validation_length(const Settings& settings);
+
+// The parts of VAL_BATCH_SIZE that are scored at once: a rank's share of one micro-step, as in the
+// reference implementation. Where attention sees segments of long rows, a row is such a part:
+// kMicroBatches, so that rows, and scores, depend neither on the ranks nor on GRAD_ACCUM_STEPS.
+std::int64_t validation_parts(const Settings& settings, int world_size);
+// Whether a row of a validation has several sequences: documents order, DOCUMENT_ATTENTION.
+bool validates_long_rows(const Settings& settings);
 
 // The overlap switches in effect: TRAINING_TIMING_BREAKDOWN=1 turns all of them off.
 IoConfig effective_io(const Settings& settings);

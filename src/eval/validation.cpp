@@ -66,19 +66,15 @@ std::int64_t Validation::read_all() const {
 // Sequences that the settings ask for at once.
 std::int64_t Validation::batch_rows(std::int64_t seq_len) const {
   const int world = communicator_.world_size();
-  // A validation batch is the size of a rank's share of one micro-step, as in the reference
-  // implementation.
-  const auto shares =
-      in_long_rows() ? micro_batches(settings_, world) : world * micro_steps(settings_, world);
   const auto tokens = settings_.data.loader_order != LoaderOrder::strided
-                          ? settings_.run.val_batch_size / shares
+                          ? settings_.run.val_batch_size / validation_parts(settings_, world)
                           : micro_batch_tokens(settings_, world);
   return std::max<std::int64_t>(1, tokens / seq_len);
 }
 
 std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
   const auto wanted = batch_rows(seq_len);
-  if (!measures_memory(settings_) || in_long_rows()) return wanted;
+  if (!measures_memory(settings_) || validates_long_rows(settings_)) return wanted;
   auto& rows = fitting_rows_[seq_len];
   if (rows == 0) {
     rows = fit_rows(halves(wanted), kSpareBytes, device_, [&](std::int64_t at_once) {
@@ -90,19 +86,13 @@ std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
   return rows;
 }
 
-// Whether a row has several sequences.
-bool Validation::in_long_rows() const {
-  return settings_.data.loader_order == LoaderOrder::documents &&
-         mode::segments_attention(settings_);
-}
-
 std::optional<std::int64_t> Validation::segments_bos() const {
   if (mode::segments_no_attention(settings_)) return {};
   return bos_id_;
 }
 
 BatchLayout Validation::layout(std::int64_t seq_len) const {
-  BatchLayout layout{.seq_len = in_long_rows() ? 0 : seq_len,
+  BatchLayout layout{.seq_len = validates_long_rows(settings_) ? 0 : seq_len,
                      .bytes = bytes_ && !device_bytes_ ? &*bytes_ : nullptr};
   if (const auto bos = segments_bos()) layout.segments = {.bos_id = *bos, .limit = seq_len};
   return layout;
@@ -111,7 +101,7 @@ BatchLayout Validation::layout(std::int64_t seq_len) const {
 ValidationPlan Validation::plan(std::int64_t seq_len, std::int64_t at_once, int rank) const {
   const auto& run = settings_.run;
   const int world = communicator_.world_size();
-  if (in_long_rows())
+  if (validates_long_rows(settings_))
     return plan_rows(predictions_, seq_len, at_once, rank, world, settings_.runtime.record_quirks);
   if (settings_.data.loader_order != LoaderOrder::strided) {
     return plan_stream(predictions_, seq_len, at_once, rank, world);

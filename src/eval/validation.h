@@ -61,7 +61,6 @@ class Validation {
   std::int64_t fitting_rows(const Gpt& model, std::int64_t seq_len);
   ValidationPlan plan(std::int64_t seq_len, std::int64_t at_once, int rank) const;
   std::int64_t read_all() const;
-  bool in_long_rows() const;
   BatchLayout layout(std::int64_t seq_len) const;
 
   const Settings& settings_;

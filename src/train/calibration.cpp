@@ -11,8 +11,6 @@ namespace tg {
 Hessians calibrate(const Settings& settings, const Machine& machine, Communicator& communicator,
                    ModelParts& weights, const TokenSource& train,
                    const std::function<void(const RunEvent&)>& emit) {
-  // Eight micro-batches make a step, whatever GRAD_ACCUM_STEPS and the number of ranks.
-  constexpr std::int64_t kMicroBatches = 8;
   const auto length = settings.run.train_seq_len.last();
   const auto tokens = settings.run.train_batch_tokens.last() / kMicroBatches;
   const CalibrationOptions options{.batches = settings.gptq.gptq_calibration_batches,

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "data/shard.h"
+#include "tests/comm/ranks.h"
 #include "tests/data/shards.h"
 #include "tests/model/fixtures.h"
 
@@ -145,6 +146,27 @@ TEST_F(ValidationTest, DocumentsScoresLongRowsOfSegments) {
   EXPECT_NEAR(score.loss, loss_sum / predictions, kTolerance);
   settings.data.document_attention = DocumentAttentionChoice::off;
   EXPECT_GT(std::abs(make(bytes).score(model, 16).loss - score.loss), 1e-4);
+}
+
+// Rows of VAL_BATCH_SIZE / 8: three, the last one of three sequences.
+TEST_F(ValidationTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
+  write_shards({101, 60, 30});
+  settings.data.loader_order = LoaderOrder::documents;
+  settings.run.val_batch_size = 8 * 4 * 16;
+  const auto expected = make(bytes).score(model, 16);
+  for (const int ranks : {1, 2, 4}) {
+    for (const std::int64_t steps : {1, 2, 16}) {
+      settings.run.grad_accum_steps = {.count = steps};
+      test::as_ranks(ranks, [&](Communicator& communicator) {
+        Gpt own(config, table, {});
+        Validation validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
+                              TextBytes{.table = bytes}, /*bos_id=*/1, at::kCPU, communicator);
+        const auto score = validation.score(own, 16);
+        EXPECT_NEAR(score.loss, expected.loss, 1e-7) << ranks << " ranks, " << steps << " steps";
+        EXPECT_NEAR(*score.bpb, *expected.bpb, 1e-7);
+      });
+    }
+  }
 }
 
 TEST_F(ValidationTest, StreamTrimsToWholeSequencesOfTheLongerLength) {
