@@ -15,6 +15,7 @@
 #include "commands/hf_tokenizer.h"
 #include "commands/model_file.h"
 #include "commands/print.h"
+#include "config/attention_context.h"
 #include "config/check.h"
 #include "data/vocabulary.h"
 #include "files/atomic_file.h"
@@ -110,6 +111,7 @@ void export_command(int argc, const char* const* argv) {
   auto& settings = parsed->settings;
   check_settings(settings, /*world_size=*/1, SettingsUse::weights);
   resolve_bos_id(settings);
+  resolve_rope_longest(settings, /*world_size=*/1);
   Communicator alone;
   choose_model(settings, alone);
   print_text(export_hf(settings, options.hf) + "\n");

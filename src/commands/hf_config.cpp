@@ -5,13 +5,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "config/attention_context.h"
 #include "config/types/text.h"
 
 namespace tg {
 namespace {
 
-constexpr const char *kModelType = "train_gpt", *kRopeLongest = "rope_longest";
+constexpr const char* kModelType = "train_gpt";
 
 }  // namespace
 
@@ -30,14 +29,14 @@ nlohmann::json hf_config(const Settings& settings) {
   for_each_setting(settings.model, [&]<class T>(const Setting<const T>& setting) {
     if constexpr (std::is_enum_v<T>) {
       config[setting.name] = choice_name(setting.value);
+    } else if constexpr (std::is_same_v<T, CountOrAuto>) {
+      if (!setting.value.automatic) config[setting.name] = setting.value.count;
     } else {
       config[setting.name] = setting.value;
     }
   });
   if (settings.data.caseops_enabled) config["caseops_enabled"] = true;
   if (settings.model.gates.smear_gate_enabled) config["bos_id"] = settings.data.bos_id.count;
-  if (settings.model.rope_yarn == RopeYarn::on)
-    config[kRopeLongest] = rope_stretch(settings, /*world_size=*/1).longest;
   return config;
 }
 
@@ -57,8 +56,6 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
   take("train_seq_len");
   take("caseops_enabled");
   take("bos_id");
-  if (const auto longest = config.find(kRopeLongest); longest != config.end())
-    settings["TRAIN_BATCH_TOKENS"] = std::move(*longest);  // of which rope_stretch() makes it
   const auto tokenizer = folder + "/tokenizer.model";
   std::error_code ignored;
   if (std::filesystem::exists(tokenizer, ignored)) settings["TOKENIZER_PATH"] = tokenizer;

@@ -8,8 +8,8 @@
 namespace tg {
 
 // As modeling_train_gpt.py reads it: the model's settings in lower case, train_seq_len, bos_id
-// where the smear gate reads it, and with ROPE_YARN=1 rope_longest, the row by which the base grew.
-// Wants BOS_ID as resolve_bos_id() leaves it.
+// where the smear gate reads it. Wants BOS_ID as resolve_bos_id() leaves it, and ROPE_LONGEST as
+// resolve_rope_longest() does.
 nlohmann::json hf_config(const Settings& settings);
 
 // Whether export or, of such a model, transformers wrote it.

@@ -10,9 +10,10 @@
 #include "checkpoint/resume.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
+#include "config/attention_context.h"
 #include "config/ineffective_settings.h"
-#include "config/parse.h"
 #include "config/mode.h"
+#include "config/parse.h"
 #include "data/vocabulary.h"
 #include "run_log/output_dir.h"
 #include "train/lr_trace.h"
@@ -44,6 +45,7 @@ void train_command(int argc, const char* const* argv) {
   if (joined.launch.rank == 0 && settings.runtime.artifact == Artifact::gptq)
     require_compressor(settings.gptq.compressor);
   resolve_bos_id(settings);
+  resolve_rope_longest(settings, joined.launch.world_size);
   const OutputDir output_dir(settings, joined.launch.rank, [&](const auto& key, const auto& value) {
     return broadcast_from_rank_0(joined.rendezvous, joined.launch, key, value);
   });

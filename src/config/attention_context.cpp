@@ -12,6 +12,15 @@ std::int64_t attention_context(const Settings& settings, std::int64_t row) {
   return mode::segments_attention(settings) && limit > 0 ? std::min(row, limit) : row;
 }
 
+std::int64_t adaptation_row(const Settings& settings) {
+  const auto given = settings.phased_ttt.ttt_eval_seq_len;
+  if (given > 0) return given;
+  const auto& run = settings.run;
+  return attention_context(settings, settings.data.loader_order == LoaderOrder::documents
+                                         ? run.train_batch_tokens.last() / kMicroBatches
+                                         : run.train_seq_len.last());
+}
+
 namespace {
 
 // The longest row that a run of the last record's script has made its table for before it trains.
@@ -22,25 +31,35 @@ std::int64_t longest_row_met(const Settings& settings, int world_size) {
     longest = std::max(longest, run.train_batch_tokens.largest() / world_size);
   if (run.val_loss_every == 0) return longest;
   const auto length = eval_length(settings);
-  return std::max(longest,
-                  run.val_batch_size / micro_batches(settings, world_size) / length * length);
+  return std::max(longest, run.val_batch_size / kMicroBatches / length * length);
+}
+
+std::int64_t rope_longest(const Settings& settings, int world_size) {
+  const auto& given = settings.model.rope_longest;
+  if (!given.automatic) return given.count;
+  const bool quirks = settings.runtime.record_quirks;
+  if (settings.model.rope_yarn == RopeYarn::on)
+    return quirks ? longest_row_met(settings, world_size)
+                  : settings.run.train_batch_tokens.largest();
+  return quirks ? 0 : attention_context(settings, longest_training_row(settings, world_size));
 }
 
 }  // namespace
 
 RopeStretch rope_stretch(const Settings& settings, int world_size) {
-  switch (settings.model.rope_yarn) {
-    case RopeYarn::off:
-      return {.trained = 0};
-    case RopeYarn::on:
-      return {.trained = settings.run.train_seq_len.last(),
-              .longest = settings.runtime.record_quirks
-                             ? longest_row_met(settings, world_size)
-                             : settings.run.train_batch_tokens.largest()};
-    case RopeYarn::automatic:
-      break;
+  const auto yarn = settings.model.rope_yarn;
+  if (yarn == RopeYarn::off) return {.trained = 0};
+  RopeStretch stretch{.longest = rope_longest(settings, world_size)};
+  if (yarn == RopeYarn::on) {
+    stretch.trained = settings.run.train_seq_len.last();
+    stretch.by_row = true;
   }
-  return {};
+  return stretch;
+}
+
+void resolve_rope_longest(Settings& settings, int world_size) {
+  const auto longest = rope_stretch(settings, world_size).longest;
+  if (longest > 0) settings.model.rope_longest = {.count = longest};
 }
 
 }  // namespace tg

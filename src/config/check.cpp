@@ -237,9 +237,13 @@ void check_phased_ttt(const Settings& settings, Conflicts& conflicts) {
   conflicts.unless(!settings.ttt.ttt_enabled,
                    "PHASED_TTT_ENABLED=1 and TTT_ENABLED=1, and each would train what the other "
                    "scores: expected one of them");
-  conflicts.unless(ttt.ttt_chunk_size <= ttt.ttt_eval_seq_len,
-                   "TTT_CHUNK_SIZE={} is more than TTT_EVAL_SEQ_LEN={}", ttt.ttt_chunk_size,
-                   ttt.ttt_eval_seq_len);
+  const auto row = adaptation_row(settings);
+  conflicts.unless(ttt.ttt_chunk_size <= row,
+                   "TTT_CHUNK_SIZE={} is more than TTT_EVAL_SEQ_LEN={}{}", ttt.ttt_chunk_size,
+                   ttt.ttt_eval_seq_len,
+                   ttt.ttt_eval_seq_len == 0
+                       ? fmt::format(", the {} tokens that attention spans in training", row)
+                       : "");
   conflicts.unless(
       ttt.phased_ttt_prefix_docs == 0 || ttt.global_ttt_chunk_tokens >= eval_length(settings),
       "GLOBAL_TTT_CHUNK_TOKENS={} holds no row of EVAL_SEQ_LEN={} to train on",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <type_traits>
 #include <utility>
 
 #include "base/error.h"
@@ -31,9 +32,12 @@ Settings normalised(Settings settings) {
 FrozenTexts texts_of(const Settings& given) {
   const auto settings = normalised(given);
   FrozenTexts frozen;
-  for_each_setting(settings, [&](const auto& setting) {
-    if (setting.role.is_frozen(settings))
-      frozen[env_name(setting.name)] = value_text(setting.value);
+  for_each_setting(settings, [&]<class T>(const Setting<const T>& setting) {
+    if (!setting.role.is_frozen(settings)) return;
+    // What it stands for follows from others, and a checkpoint may be older than the setting.
+    if constexpr (std::is_same_v<T, CountOrAuto>)
+      if (setting.value.automatic) return;
+    frozen[env_name(setting.name)] = value_text(setting.value);
   });
   return frozen;
 }

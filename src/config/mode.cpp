@@ -32,6 +32,14 @@ bool has_bigram(const Settings& s) {
   return s.model.bigram_vocab_size > 0;
 }
 
+bool stretches_rope(const Settings& s) {
+  return !keeps_rope_base(s);
+}
+
+bool keeps_rope_base(const Settings& s) {
+  return s.model.rope_yarn == RopeYarn::off;
+}
+
 bool has_smear_gate(const Settings& s) {
   return s.model.gates.smear_gate_enabled;
 }

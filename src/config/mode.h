@@ -17,6 +17,8 @@ bool caseops_without_tokenizer(const Settings& settings);
 
 // The model and its optimizer.
 bool has_bigram(const Settings& settings);
+bool stretches_rope(const Settings& settings);   // ROPE_YARN=auto or 1
+bool keeps_rope_base(const Settings& settings);  // ROPE_YARN=0
 bool has_smear_gate(const Settings& settings);   // SMEAR_GATE_ENABLED
 bool has_sparse_gate(const Settings& settings);  // SPARSE_ATTN_GATE_ENABLED
 bool has_full_gate(const Settings& settings);    // GATED_ATTN_ENABLED

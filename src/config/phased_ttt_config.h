@@ -23,7 +23,7 @@ struct PhasedTttConfig {
   double ttt_beta2 = 0.999;
   double ttt_weight_decay = 1;
   std::int64_t ttt_chunk_size = 48;
-  std::int64_t ttt_eval_seq_len = 2048;
+  std::int64_t ttt_eval_seq_len = 0;
   std::int64_t ttt_batch_size = 64;
   std::int64_t ttt_concurrent_batches = 1;
   std::int64_t ttt_grad_steps = 1;
@@ -65,8 +65,8 @@ struct PhasedTttConfig {
          "weight decay of the adapters");
     line("ttt_chunk_size", s.ttt_chunk_size, within(1, most_tokens_in_row), role::free,
          "tokens of a document that are scored before they are trained on");
-    line("ttt_eval_seq_len", s.ttt_eval_seq_len, within(1, most_tokens_in_row), role::free,
-         "longest row, the chunk and what precedes it");
+    line("ttt_eval_seq_len", s.ttt_eval_seq_len, within(0, most_tokens_in_row), role::free,
+         "longest row, the chunk and what precedes it; 0: what attention spans in training");
     line("ttt_batch_size", s.ttt_batch_size, within(1, most_parts), role::free,
          "documents of a batch, one a row");
     line("ttt_concurrent_batches", s.ttt_concurrent_batches, within(1, 16), role::free,

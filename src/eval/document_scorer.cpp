@@ -93,7 +93,7 @@ void DocumentScorer::add_bytes(const DocumentBatch& batch, ScoreSums& sums) cons
 at::Tensor DocumentScorer::token_losses(const Rows& rows, const AdapterSet& set) const {
   const auto length = rows.inputs.size(1);
   return model_.adapted_losses(rows.inputs, rows.targets, set.adapters(),
-                               Positions{length - chunks_.chunk_size, length});
+                               Positions{length - chunks_.chunk_size, length}, chunks_.longest_row);
 }
 
 at::Tensor DocumentScorer::learning_loss(const at::Tensor& losses_bc, const Rows& rows) const {

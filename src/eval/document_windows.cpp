@@ -10,19 +10,16 @@
 
 namespace tg {
 
-std::vector<DocumentRow> rows_of_document(const DocumentSpan& document, const ChunkOptions& options,
-                                          std::int64_t one_base) {
+std::vector<DocumentRow> rows_of_document(const DocumentSpan& document,
+                                          const ChunkOptions& options) {
   std::vector<DocumentRow> rows;
   const auto chunks = chunks_of_document(document.predictions(), options);
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
     const auto window = chunk_window(document.predictions(), chunk, options);
-    const auto of_chunk = row_length(chunk, options);
-    const bool own_base = of_chunk > one_base;
-    if (chunk > 0 && window.start == 0 && !own_base)
-      rows.back().length = rows.back().row = window.length;
+    if (chunk > 0 && window.start == 0)
+      rows.back().length = window.length;
     else
-      rows.push_back({document.start + window.start, window.length, window.offset,
-                      own_base ? of_chunk : window.length});
+      rows.push_back({document.start + window.start, window.length, window.offset});
   }
   return rows;
 }
@@ -36,12 +33,11 @@ constexpr std::int64_t kMostLogits = 1 << 28;
 
 // What makes a pass: rows of about one length that score from about one position on, no more than
 // `batch_size`, and, since all logits are there at once, with no more than `most` scored positions.
-// Rows with a base of their own are alike. The longest come first: where they fit in memory, all
-// do.
+// The longest come first: where they fit in memory, all do.
 std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_size,
-                             std::int64_t most, std::int64_t one_base) {
+                             std::int64_t most) {
   std::ranges::stable_sort(rows, std::ranges::greater(), [](const DocumentRow& row) {
-    return std::pair(row.from == 0, row.row);
+    return std::pair(row.from == 0, row.length);
   });
   std::vector<Rows> batches;
   for (Rows left(rows); !left.empty();) {
@@ -50,8 +46,7 @@ std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_
     std::size_t count = 0;
     const auto fits = [&](const DocumentRow& row) {
       if ((row.from == 0) != (first.from == 0)) return false;
-      if (row.row != first.row && first.row > one_base) return false;
-      const auto positions = first.row - std::min(scored_from, row.from);
+      const auto positions = first.length - std::min(scored_from, row.from);
       return static_cast<std::int64_t>(count + 1) * positions <= most;
     };
     do scored_from = std::min(scored_from, left[count++].from);
@@ -65,28 +60,30 @@ std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_
 
 class BatchScorer {
  public:
-  BatchScorer(const Gpt& model, const SplitTokens& tokens, at::Device device)
-      : model_(model), tokens_(tokens), device_(device) {}
+  // `context`: Gpt::token_losses()'s.
+  BatchScorer(const Gpt& model, const SplitTokens& tokens, std::int64_t context, at::Device device)
+      : model_(model), tokens_(tokens), context_(context), device_(device) {}
 
   void score(Rows rows, ScoreSums& sums) const {
     const auto host = at::empty({3, std::ssize(rows), 1}, at::kLong);
     auto numbers = host.accessor<std::int64_t, 3>();
     std::int64_t first = rows.front().from, scored = 0;
     for (std::int64_t row = 0; row < std::ssize(rows); ++row) {
-      const auto& [start, length, from, of_row] = rows[static_cast<std::size_t>(row)];
+      const auto& [start, length, from] = rows[static_cast<std::size_t>(row)];
       numbers[0][row][0] = start, numbers[1][row][0] = length, numbers[2][row][0] = from;
       first = std::min(first, from);
       scored += length - from;
     }
-    const auto length = rows.front().row;  // the longest
+    const auto length = rows.front().length;  // the longest
     const auto of_row = host.to(device_).unbind();
     const auto positions = at::arange(length, at::TensorOptions(device_).dtype(at::kLong));
     const auto places = at::where(positions < of_row[1], of_row[0] + positions, 0);
     const auto counts = (positions >= of_row[2]).logical_and_(positions < of_row[1]);
     std::optional<Positions> only;
     if (first > 0) only = {first, length};
-    const auto losses = model_.token_losses(tokens_.gather(places),
-                                            tokens_.gather(places.slice(1, first) + 1), only);
+    const auto losses =
+        model_.token_losses(tokens_.gather(places), tokens_.gather(places.slice(1, first) + 1),
+                            only, /*documents=*/{}, context_);
     sums.add_sum(losses.masked_fill(counts.slice(1, first).logical_not(), 0).sum(at::kDouble),
                  scored);
   }
@@ -94,6 +91,7 @@ class BatchScorer {
  private:
   const Gpt& model_;
   const SplitTokens& tokens_;
+  const std::int64_t context_;
   const at::Device device_;
 };
 
@@ -110,14 +108,12 @@ Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConf
       config.val_doc_fraction);
   const ChunkOptions options{.chunk_size = config.ttt_chunk_size,
                              .longest_row = config.ttt_eval_seq_len};
-  const auto one_base = model.longest_row_of_one_base();
   std::vector<DocumentRow> rows;
   for (const auto& document : documents)
-    for (const auto& row : rows_of_document(document, options, one_base)) rows.push_back(row);
-  const auto batches =
-      batches_of(rows, config.ttt_batch_size, kMostLogits / model.vocab_size(), one_base);
+    for (const auto& row : rows_of_document(document, options)) rows.push_back(row);
+  const auto batches = batches_of(rows, config.ttt_batch_size, kMostLogits / model.vocab_size());
 
-  const BatchScorer scorer(model, tokens, device);
+  const BatchScorer scorer(model, tokens, options.longest_row, device);
   ScoreSums sums(device);
   const auto rank = static_cast<std::size_t>(communicator.rank()),
              world = static_cast<std::size_t>(communicator.world_size());

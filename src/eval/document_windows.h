@@ -13,16 +13,15 @@
 namespace tg {
 
 // What one pass reads and scores of a document: `length` inputs from the split's token `start` on,
-// of whose predictions those from position `from` on count, in a row of `row` tokens.
+// of whose predictions those from position `from` on count.
 struct DocumentRow {
-  std::int64_t start = 0, length = 0, from = 0, row = 0;
+  std::int64_t start = 0, length = 0, from = 0;
   bool operator==(const DocumentRow&) const = default;
 };
 // The windows in which phased test-time training scores the document's chunks. Those that begin
-// with it are one where that changes no score: in rows of up to `one_base` tokens
-// (Gpt::longest_row_of_one_base()). Longer ones have the chunk's row_length().
-std::vector<DocumentRow> rows_of_document(const DocumentSpan& document, const ChunkOptions& options,
-                                          std::int64_t one_base);
+// with it are one, which changes no score.
+std::vector<DocumentRow> rows_of_document(const DocumentSpan& document,
+                                          const ChunkOptions& options);
 
 // The score of the documents that phased test-time training would score, in its windows, with
 // nothing learning. A document begins with `bos_id`.

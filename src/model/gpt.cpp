@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <limits>
 #include <memory>
 #include <utility>
 
@@ -84,14 +83,16 @@ at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor&
 
 at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
                      const ForwardMode& mode, const std::optional<Documents>& documents) const {
-  const auto states =
-      trunk_.final_states(inputs_bt, pass(), {.fp8 = mode.fp8, .documents = documents});
-  auto loss =
-      linear_cross_entropy(states.flat(), trunk_.head(sizes_.vocab, mode.fp8), targets_bt.flatten(),
-                           {.cap = config_.logit_softcap,
-                            .scale = mode.scale,
-                            .vocab = config_.vocab_size,
-                            .grad_scale = mode.grad_scale});
+  auto states = trunk_.final_states(inputs_bt, pass(), {.fp8 = mode.fp8, .documents = documents},
+                                    mode.context);
+  if (mode.lead > 0) states = states.rows().slice(1, mode.lead).contiguous();
+  auto loss = linear_cross_entropy(states.flat(), trunk_.head(sizes_.vocab, mode.fp8),
+                                   targets_bt.slice(1, mode.lead).flatten(),
+                                   {.cap = config_.logit_softcap,
+                                    .scale = mode.scale,
+                                    .vocab = config_.vocab_size,
+                                    .grad_scale = mode.grad_scale});
+  assert(mode.lead == 0 || !mode.auxiliary_losses);
   if (mode.auxiliary_losses && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
     loss = loss + multi_token_loss(states.rows(), targets_bt, mode);
   }
@@ -100,10 +101,12 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
 
 at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                              const std::optional<Positions>& only,
-                             const std::optional<Documents>& documents) const {
+                             const std::optional<Documents>& documents,
+                             std::int64_t context) const {
   const at::NoGradGuard no_grad;
   auto states = trunk_.final_states(
-      inputs_bt, pass(), {.only = documents ? std::nullopt : only, .documents = documents});
+      inputs_bt, pass(), {.only = documents ? std::nullopt : only, .documents = documents},
+      context);
   if (documents && only) states = states.rows().narrow(1, only->from, only->count()).contiguous();
   const auto z = linear(states, trunk_.head(sizes_.vocab)).flatten(0, 1);
   return softcap_nll(z, targets_bs.flatten(), config_.logit_softcap, config_.vocab_size)
@@ -111,23 +114,18 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
 }
 
 at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
-                               const LoraAdapters& adapters,
-                               const std::optional<Positions>& only) const {
+                               const LoraAdapters& adapters, const std::optional<Positions>& only,
+                               std::int64_t context) const {
   const double grad_scale = grad_scale_of(numerics_.compute, targets_bs.size(1));
   const auto loras =
       std::make_shared<const LoraPass>(adapters, inputs_bt.size(0), pass(), plan_, frozen_table_,
                                        config_, sizes_, numerics_.compute, grad_scale);
-  auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}).rows();
+  auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}, context).rows();
   if (only) states = states.narrow(1, only->from, only->count()).contiguous();
   const auto logits = loras->add_head(linear(states, frozen_.head(sizes_.vocab)), states);
   return softcap_losses(logits.flatten(0, 1), targets_bs.flatten(), config_.logit_softcap,
                         config_.vocab_size, grad_scale)
       .view(targets_bs.sizes());
-}
-
-std::int64_t Gpt::longest_row_of_one_base() const {
-  const auto& [trained, longest] = numerics_.rope;
-  return trained == 0 ? std::numeric_limits<std::int64_t>::max() : std::max(trained, longest);
 }
 
 at::Tensor Gpt::softcapped(const at::Tensor& logits) const {

@@ -22,6 +22,8 @@ struct ForwardMode {
   bool auxiliary_losses = false;  // adds those of the multi-token heads
   bool fp8 = false;               // computes in FP8 what numerics.fp8 names
   double scale = 1.0;             // multiplies the loss, and so every gradient
+  std::int64_t lead = 0;          // so many first positions of each row are context: no loss counts
+  std::int64_t context = 0;       // of RoPE, see token_losses()
   // Multiplies the gradients alone (loss scaling): [] fp32 on the device; undefined: 1.
   at::Tensor grad_scale{};
 };
@@ -44,8 +46,6 @@ class Gpt {
   std::int64_t vocab_size() const { return config_.vocab_size; }
   const Plan& plan() const { return plan_; }
   const ComputeSizes& sizes() const { return sizes_; }
-  // RoPE rotates rows of up to so many tokens alike; longer ones each with a base of their length.
-  std::int64_t longest_row_of_one_base() const;
 
   // Which of the plan's stages passes compute from now on; at first the last one.
   void set_stage(std::int64_t stage) {
@@ -84,22 +84,24 @@ class Gpt {
                   const ForwardMode& mode, const std::optional<Documents>& documents = {}) const;
   // Cross-entropy of every target, without a gradient; inputs [B, T], targets [B, S] int64 → [B, S]
   // fp32. S is T, or with `only` the number of these positions: the head and, without `documents`,
-  // the last block's queries, attention output and MLP then serve no others. Like loss(), of the
-  // weights as of the last cast_weights().
+  // the last block's queries, attention output and MLP then serve no others. RoPE is at least that
+  // of rows of `context` tokens: of the longest one of an evaluation, so that a token's score does
+  // not depend on its row. Like loss(), of the weights as of the last cast_weights().
   at::Tensor token_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
                           const std::optional<Positions>& only = {},
-                          const std::optional<Documents>& documents = {}) const;
+                          const std::optional<Documents>& documents = {},
+                          std::int64_t context = 0) const;
   // Cross-entropy of every target, inputs [B, T], targets [B, S] int64 → [B, S] fp32, each row with
   // its own of the adapters, the last B of them, which were made for this stage; attention looks
   // back over the whole row. S is T, or with `only` the number of these positions: the head then
-  // serves no others. Autograd reaches the adapters alone, whatever the parameters require:
-  // backward() writes these rows of adapters.parameters().grad(). In fp16 it scales gradients on
-  // the way, for a mean over a row.
+  // serves no others. `context`: as for token_losses(). Autograd reaches the adapters alone,
+  // whatever the parameters require: backward() writes these rows of adapters.parameters().grad().
+  // In fp16 it scales gradients on the way, for a mean over a row.
   at::Tensor adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& targets_bs,
-                            const LoraAdapters& adapters,
-                            const std::optional<Positions>& only = {}) const;
+                            const LoraAdapters& adapters, const std::optional<Positions>& only = {},
+                            std::int64_t context = 0) const;
   // Softcapped logits, without a gradient, of the positions `only`: inputs [B, T] int64 →
-  // [B, S, V] fp32. RoPE is that of rows of `context` ≥ T tokens.
+  // [B, S, V] fp32. `context`: as for token_losses().
   at::Tensor logits(const at::Tensor& inputs_bt, const Positions& only, std::int64_t context) const;
 
   // Computes the final states of inputs [B, T] int64, without a gradient, for `observer`, who sees
@@ -110,7 +112,8 @@ class Gpt {
   // For decoding up to `capacity` tokens of `batch` rows. `context`: that attention spans; 0: all.
   DecodeCache make_cache(std::int64_t batch, std::int64_t capacity, std::int64_t context = 0) const;
   // Adds ids [B, n] int64 to those in the cache → the logits of the token after them, softcapped
-  // [B, V] fp32. RoPE is that of rows of the cache's context. At most `capacity` tokens in all.
+  // [B, V] fp32. RoPE is at least that of rows of the cache's context. At most `capacity` tokens in
+  // all.
   at::Tensor next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const;
 
  private:

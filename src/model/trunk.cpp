@@ -47,9 +47,10 @@ RopeTable Trunk::rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
   const auto* cache = pass.cache;
   const auto length = inputs_bt.size(1), begin = cache == nullptr ? 0 : cache->length;
   const auto row = cache == nullptr ? std::max(context, length) : cache->capacity;
-  auto spanned = cache == nullptr ? row : cache->context;
-  if (pass.documents) spanned = pass.documents->longest;
-  if (numerics_.rope.longest > 0) spanned = std::max(numerics_.rope.longest, row);
+  auto own = cache == nullptr ? length : cache->context;
+  if (pass.documents) own = pass.documents->longest;
+  if (numerics_.rope.by_row) own = row;
+  const auto spanned = std::max({numerics_.rope.longest, own, context});
   const auto& whole = rope_table(row, spanned, inputs_bt.device());
   if (row == length) return whole;
   const auto of_inputs = [&](const at::Tensor& table) { return table.narrow(0, begin, length); };

@@ -24,7 +24,8 @@ class Trunk {
         const Plan& plan, const ParameterTable& table, const WeightCopies& weights);
 
   // The last of these visits' output, normalised [B, T, D]; with `only`, of these positions alone.
-  // RoPE is that of rows of `context` tokens, or of the cache's context; 0: of T.
+  // RoPE is that of numerics.rope, where attention spans T tokens, those of a document, or the
+  // cache's context; and at least `context`.
   NormedInput final_states(const at::Tensor& inputs_bt, const Pass& visits, PassInputs pass,
                            std::int64_t context = 0) const;
   // The head for training and scoring, padded, or with `rows` rows where it is the token table and

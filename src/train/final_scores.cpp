@@ -5,6 +5,7 @@
 
 #include "base/elapsed.h"
 #include "base/stop_signal.h"
+#include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/frozen_settings.h"
 #include "eval/document_windows.h"
@@ -19,6 +20,12 @@ namespace {
 
 std::string prefix_of(Artifact artifact) {
   return artifact == Artifact::none ? "final_" : fmt::format("final_{}_", choice_name(artifact));
+}
+
+PhasedTttConfig phased_ttt_config(const Settings& settings) {
+  auto config = settings.phased_ttt;
+  config.ttt_eval_seq_len = adaptation_row(settings);
+  return config;
 }
 
 EvalMode eval_mode(const Settings& settings) {
@@ -118,7 +125,7 @@ void FinalScores::train_and_score(bool fake_quant) {
 void FinalScores::score_documents() {
   const auto name = prefix_of(settings_.runtime.artifact) + "documents";
   emit_score({.line_name = name, .name = name, .digits = 8}, [&] {
-    return tg::score_documents(weights_.model, tokens(), settings_.phased_ttt,
+    return tg::score_documents(weights_.model, tokens(), phased_ttt_config(settings_),
                                settings_.data.bos_id.count, machine_.device, communicator_);
   });
 }
@@ -128,7 +135,7 @@ void FinalScores::score_and_train_in_phases(std::shared_ptr<const TttStateFiles>
   const auto artifact = settings_.runtime.artifact;
   const auto name =
       artifact == Artifact::gptq ? "quantized_ttt_phased" : prefix_of(artifact) + "ttt_phased";
-  PhasedTttOptions options{.config = settings_.phased_ttt,
+  PhasedTttOptions options{.config = phased_ttt_config(settings_),
                            .seed = settings_.data.seed,
                            .bos_id = settings_.data.bos_id.count,
                            .seq_len = eval_length(settings_),

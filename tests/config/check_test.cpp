@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "config/attention_context.h"
 #include "config/derived.h"
 #include "tests/config/helpers.h"
 
@@ -80,6 +81,41 @@ TEST(Check, DerivedSizes) {
   EXPECT_EQ(head_dim(Settings().model), 64);
   EXPECT_EQ(eval_length(with({"EVAL_SEQ_LEN=0", "TRAIN_SEQ_LEN=128"})), 128);
   EXPECT_EQ(eval_length(with({"EVAL_SEQ_LEN=256", "TRAIN_SEQ_LEN=128"})), 256);
+}
+
+std::int64_t rope_longest(const std::vector<std::string>& variables, int ranks = 1) {
+  return rope_stretch(with(variables), ranks).longest;
+}
+
+TEST(RopeStretch, IsThatOfTheRowsOfTraining) {
+  EXPECT_EQ(rope_longest({}), 2048);
+  EXPECT_EQ(rope_longest({"TRAIN_SEQ_LEN=512,1024@0.5,768@0.9"}), 1024);
+  EXPECT_EQ(rope_longest({"DOCUMENT_ATTENTION=1", "SEGMENT_LIMIT=300"}), 300);
+  const std::string documents = "LOADER_ORDER=documents", tokens = "TRAIN_BATCH_TOKENS=65536";
+  EXPECT_EQ(rope_longest({documents, tokens}), 2048);
+  EXPECT_EQ(rope_longest({documents, tokens, "SEGMENT_LIMIT=0"}), 8192);
+  EXPECT_EQ(rope_longest({documents, tokens, "DOCUMENT_ATTENTION=0"}), 8192);
+  // A run's own number holds on other ranks, too.
+  EXPECT_EQ(rope_longest({documents, tokens, "SEGMENT_LIMIT=0"}, 16), 4096);
+  auto settings = with({documents, tokens, "SEGMENT_LIMIT=0"});
+  resolve_rope_longest(settings, 16);
+  EXPECT_EQ(rope_stretch(settings, 1).longest, 4096);
+  EXPECT_EQ(rope_longest({"RECORD_QUIRKS=1"}), 0);  // a pass's own rows
+  EXPECT_EQ(rope_longest({"ROPE_YARN=1", tokens}), 65536);
+  EXPECT_EQ(rope_stretch(with({"ROPE_YARN=0"}), 1).trained, 0);
+}
+
+TEST(AdaptationRow, IsWhatAttentionSpansInTraining) {
+  const auto row = [](const std::vector<std::string>& variables) {
+    return adaptation_row(with(variables));
+  };
+  EXPECT_EQ(row({"TTT_EVAL_SEQ_LEN=100"}), 100);
+  EXPECT_EQ(row({"TRAIN_SEQ_LEN=512"}), 512);
+  EXPECT_EQ(row({"LOADER_ORDER=documents"}), 2048);
+  EXPECT_EQ(row({"LOADER_ORDER=documents", "SEGMENT_LIMIT=300"}), 300);
+  EXPECT_EQ(row({"LOADER_ORDER=documents", "SEGMENT_LIMIT=0", "TRAIN_BATCH_TOKENS=65536",
+                 "GRAD_ACCUM_STEPS=2"}),
+            8192);
 }
 
 struct Conflict {
@@ -245,6 +281,14 @@ TEST(Check, NamesWhatDoesNotFit) {
       {{"PHASED_TTT_ENABLED=1", "TTT_CHUNK_SIZE=64", "TTT_EVAL_SEQ_LEN=32"},
        1,
        "TTT_CHUNK_SIZE=64 is more than TTT_EVAL_SEQ_LEN=32"},
+      {{"PHASED_TTT_ENABLED=1", "TTT_CHUNK_SIZE=64", "DOCUMENT_ATTENTION=1", "SEGMENT_LIMIT=32"},
+       1,
+       "TTT_CHUNK_SIZE=64 is more than TTT_EVAL_SEQ_LEN=0, the 32 tokens that attention spans in "
+       "training"},
+      {{"LOADER_ORDER=documents", "GRAD_ACCUM_STEPS=2", "VAL_BATCH_SIZE=16000"},
+       4,
+       "VAL_BATCH_SIZE=16000 split in 8 (rows of LOADER_ORDER=documents) is less than one row of "
+       "2048 tokens (the longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least 16384"},
       {{"PHASED_TTT_ENABLED=1", "GLOBAL_TTT_CHUNK_TOKENS=1000"},
        1,
        "GLOBAL_TTT_CHUNK_TOKENS=1000 holds no row of EVAL_SEQ_LEN=2048 to train on"},

@@ -45,7 +45,7 @@ TEST(FrozenSettings, LengthLoggingValidationOverlapDevicesAndCheckpointsAreFree)
 }
 
 TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
-  const auto settings = settings_of({"MTP_NUM_HEADS=1"});
+  const auto settings = settings_of({"MTP_NUM_HEADS=1", "ROPE_LONGEST=2048"});
   const auto frozen = frozen_settings(settings, 1);
   const std::set<std::string> free = {"lr_trace",
                                       "muon_beta2",
@@ -120,6 +120,17 @@ TEST(FrozenSettings, ValuesThatMeanTheSameAreTheSame) {
       "");
   EXPECT_NE(error_of({"ATTENTION_WINDOW=9"}, {"ATTENTION_WINDOW=8"}), "");
   EXPECT_EQ(error_of({"ADAM_EPS=1e-8"}, {"ADAM_EPS=0.00000001"}), "");
+}
+
+// What auto stands for follows from other settings, which are frozen; a run's own number counts.
+TEST(FrozenSettings, ANumberIsComparedWithANumberNotWithAuto) {
+  EXPECT_EQ(error_of({}, {"ROPE_LONGEST=2048"}), "");
+  EXPECT_EQ(error_of({"ROPE_LONGEST=2048"}, {"ROPE_LONGEST=2048"}), "");
+  EXPECT_NE(error_of({"ROPE_LONGEST=2048"}, {"ROPE_LONGEST=1024"})
+                .find("ROPE_LONGEST=2048, now 1024"),
+            std::string::npos);
+  const std::vector<std::string> off = {"ROPE_YARN=0", "ROPE_LONGEST=2048"};
+  EXPECT_EQ(error_of(off, {"ROPE_YARN=0", "ROPE_LONGEST=1024"}), "");
 }
 
 TEST(FrozenSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {

@@ -2,12 +2,16 @@
 
 import array
 import collections
+import json
 import os
 import re
 import shutil
 import signal
 import time
 import unittest
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
 
 from gptq_test import QUANTIZED
 from harness import SMALL, common_folder, mpirun, read_until
@@ -156,6 +160,44 @@ class PhasedTttTest(ModelTest):
         self.assertEqual(score_of(text, "final_documents"), before)
         self.assertAlmostEqual(score_of(text, "final_ttt_phased"), before, delta=1e-6)
         self.refuses(USAGE, "expected lora", "eval", "--init-from", out, "--adapt", "dora")
+
+    def test_documents_have_the_context_of_training(self):
+        # One document, as long as the rows of training, for which RoPE's base has grown.
+        rows = dict(TRAIN_SEQ_LEN=1536, EVAL_SEQ_LEN=0, TRAIN_BATCH_TOKENS=3072, VAL_BATCH_SIZE=3072, VAL_TOKENS=1536,
+                    ITERATIONS=1, VAL_LOSS_EVERY=0, ROPE_BASE=100)
+        self.train(output="long", BOS_ID=0, **rows)
+        long = self.stirred()
+        unadapted = ("--adapt", "lora", "--ttt-chunk-size", 256, "--ttt-lora-rank", 1, "--ttt-lora-lr", 0)
+        text = self.prints("eval", "--init-from", long, *unadapted)
+        whole = self.validation_of(text)
+        for name in ("final_documents", "final_ttt_phased"):
+            self.assertAlmostEqual(score_of(text, name), whole, delta=1e-6)
+        shorter = self.prints("eval", "--init-from", long, *unadapted, "--ttt-eval-seq-len", 512)
+        self.assertNotAlmostEqual(score_of(shorter, "final_documents"), whole, delta=1e-5)
+
+    def test_long_rows_have_the_context_of_training_on_any_number_of_ranks(self):
+        for name, chosen in (("limit", dict(SEGMENT_LIMIT=0)), ("attention", dict(DOCUMENT_ATTENTION=0))):
+            with self.subTest(**chosen):
+                self.train(output=name, LOADER_ORDER="documents", TRAIN_SEQ_LEN=512, TRAIN_BATCH_TOKENS=3072,
+                           VAL_BATCH_SIZE=8192, VAL_TOKENS=1536, ITERATIONS=1, ROPE_BASE=100, **chosen)
+                model = self.stirred()
+                self.assertEqual(json.loads((model / "config.json").read_text())["settings"]["ROPE_LONGEST"], 1536)
+                trained, on_two, by_row = (
+                    self.validation_of(self.prints("eval", "--init-from", model, *flags, through=through))
+                    for flags, through in (((), ()), ((), mpirun(2)), (("--rope-longest", 512), ())))
+                self.assertAlmostEqual(on_two, trained, delta=1e-6)
+                self.assertNotAlmostEqual(by_row, trained, delta=1e-5)
+
+    def stirred(self):
+        """→ the last run's folder, its weights with noise, so that attention matters."""
+        path, draw = self.out / "final_model.safetensors", np.random.default_rng(1)
+        noisy = {name: (value + 0.3 * draw.standard_normal(value.shape)).astype(value.dtype)
+                 for name, value in load_file(path).items()}
+        save_file(noisy, path)
+        return self.out
+
+    def validation_of(self, text):
+        return float(re.search(r"(?m)^final_validation_exact val_loss:(\S+)", text)[1])
 
     def train_speedrun(self):
         self.train(output="speedrun", **dict(

@@ -12,23 +12,16 @@ using Rows = std::vector<DocumentRow>;
 
 constexpr ChunkOptions kOptions{.chunk_size = 8, .longest_row = 20};
 
-Rows rows_of(std::int64_t predictions, std::int64_t one_base) {
-  return rows_of_document({.start = 100, .length = predictions + 1}, kOptions, one_base);
+Rows rows_of(std::int64_t predictions) {
+  return rows_of_document({.start = 100, .length = predictions + 1}, kOptions);
 }
 
 TEST(DocumentWindows, AreThoseOfItsChunksButThatTheFirstOnesAreOne) {
-  EXPECT_EQ(rows_of(5, 1024), (Rows{{100, 5, 0, 5}}));
-  EXPECT_EQ(rows_of(20, 1024), (Rows{{100, 20, 0, 20}}));
+  EXPECT_EQ(rows_of(5), (Rows{{100, 5, 0}}));
+  EXPECT_EQ(rows_of(20), (Rows{{100, 20, 0}}));
   // Chunks that end at 8 and 16, then at 21: of the last 20 tokens.
-  EXPECT_EQ(rows_of(21, 1024), (Rows{{100, 16, 0, 16}, {101, 20, 15, 20}}));
-  EXPECT_EQ(rows_of(35, 1024),
-            (Rows{{100, 16, 0, 16}, {104, 20, 12, 20}, {112, 20, 12, 20}, {115, 20, 17, 20}}));
-}
-
-TEST(DocumentWindows, AreOfTheirChunksRowsWhereRopeDependsOnTheRow) {
-  EXPECT_EQ(rows_of(21, 16), rows_of(21, 1024));
-  EXPECT_EQ(rows_of(21, 12), (Rows{{100, 8, 0, 8}, {100, 16, 8, 16}, {101, 20, 15, 20}}));
-  EXPECT_EQ(rows_of(11, 12), (Rows{{100, 8, 0, 8}, {100, 11, 8, 16}}));
+  EXPECT_EQ(rows_of(21), (Rows{{100, 16, 0}, {101, 20, 15}}));
+  EXPECT_EQ(rows_of(35), (Rows{{100, 16, 0}, {104, 20, 12}, {112, 20, 12}, {115, 20, 17}}));
 }
 
 class DocumentWindowsOf : public testing::TestWithParam<RopeStretch> {};
@@ -54,6 +47,30 @@ TEST_P(DocumentWindowsOf, HaveTheScoreOfTestTimeTrainingWithoutLearning) {
   test::as_ranks(3, [&](Communicator& communicator) {
     EXPECT_NEAR(score_on(communicator).loss, expected.loss, 1e-12);
   });
+}
+
+// Documents of one row score as in the rows that the model was trained on, whatever their length.
+TEST(DocumentWindows, HaveTheContextOfTraining) {
+  const auto tokens = test::documents_of({15, 19, 12});
+  auto options = test::options_of();
+  options.config.ttt_lora_lr = 0;
+  options.config.phased_ttt_prefix_docs = 0;
+  Communicator alone;
+  test::TwoLayers model(RopeStretch{.trained = 10, .longest = 18});
+  const auto losses =
+      test::run_ttt(tokens, options, alone, model.gpt, model.table, at::kCPU).losses;
+  // 18 tokens of context, and the evaluation's rows may have 20.
+  for (const auto& [start, length] : {std::pair{0, 14}, std::pair{14, 18}, std::pair{32, 11}}) {
+    std::vector<std::int64_t> ids(tokens.begin() + start, tokens.begin() + start + length + 1);
+    ids.resize(21);  // what comes behind changes no loss before
+    const auto row = at::tensor(ids, at::kLong).unsqueeze(0);
+    const auto expected =
+        test::values_of(model.gpt.token_losses(row.slice(1, 0, 20), row.slice(1, 1)));
+    for (int i = 0; i < length; ++i)
+      EXPECT_NEAR(losses[static_cast<std::size_t>(start + i)],
+                  expected[static_cast<std::size_t>(i)], 1e-11)
+          << start + i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Rope, DocumentWindowsOf,

@@ -339,5 +339,31 @@ TEST(Gpt, LongSequencesIncreaseTheRopeBase) {
   EXPECT_TRUE(test::is_close(head(1536), expected, 0, 1e-11));
 }
 
+// The row of 512 tokens has the base of those of training, and one that is longer its own.
+TEST(Gpt, RowsUpToThoseOfTrainingHaveOneRopeBase) {
+  const auto config = test::tiny_speedrun();
+  const auto table = test::random_parameters(config, at::kDouble, 8);
+  const Gpt model(config, table, {.compute = at::kDouble, .rope = {.longest = 1536}}),
+      by_row(config, table, {.compute = at::kDouble});
+  const auto [inputs, targets] = random_tokens(config, 1, 2048);
+  const auto head = [&](const Gpt& gpt, std::int64_t length, std::int64_t context = 0) {
+    return gpt
+        .token_losses(inputs.narrow(1, 0, length), targets.narrow(1, 0, length), {}, {}, context)
+        .narrow(1, 0, 300);
+  };
+  EXPECT_TRUE(test::is_close(head(model, 512), head(model, 1536), 0, 1e-11));
+  EXPECT_TRUE(test::is_close(head(model, 512), head(by_row, 1536), 0, 1e-11));
+  EXPECT_TRUE(test::is_close(head(model, 2048), head(by_row, 2048), 0, 1e-11));
+  EXPECT_TRUE(test::is_close(head(model, 512, 2048), head(by_row, 2048), 0, 1e-11));
+  EXPECT_FALSE(test::is_close(head(model, 2048), head(model, 512), 0, 1e-6));
+  // Documents span less than their row.
+  auto starts = at::zeros({1, 1536}, at::kBool);
+  for (const int begin : {0, 300, 600, 900, 1200}) starts[0][begin] = true;
+  const auto in_documents = model.token_losses(inputs.narrow(1, 0, 1536),
+                                               targets.narrow(1, 0, 1536), {},
+                                               documents_in(starts, at::kCPU));
+  EXPECT_TRUE(test::is_close(in_documents.narrow(1, 0, 300), head(model, 512), 0, 1e-11));
+}
+
 }  // namespace
 }  // namespace tg

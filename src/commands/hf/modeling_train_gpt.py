@@ -37,9 +37,9 @@ def rope(x, base, dims, begin=0):
 
 def rope_base(length, config, dims):
     """ROPE_YARN: beyond 1024 tokens the base grows, or beyond the sequences of training (1), or never (0). Rows
-    shorter than in training take the base of training."""
+    of up to ROPE_LONGEST tokens take the base of training."""
     trained = {"auto": 1024, "0": 0, "1": config.train_seq_len}[config.rope_yarn]
-    length = max(length, config.rope_longest if config.rope_yarn == "1" else config.train_seq_len)
+    length = max(length, getattr(config, "rope_longest", config.train_seq_len))
     if trained == 0 or length <= trained or dims <= 2:
         return config.rope_base
     return config.rope_base * (length / trained) ** (dims / (dims - 2))
