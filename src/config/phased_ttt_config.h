@@ -85,7 +85,7 @@ struct PhasedTttConfig {
     line("global_ttt_chunk_tokens", s.global_ttt_chunk_tokens, within(1, most_tokens), role::free,
          "tokens of an update of the learning rate");
     line("global_ttt_batch_seqs", s.global_ttt_batch_seqs, within(1, most_parts), role::free,
-         "sequences of an update");
+         "sequences of an update, of all ranks together; with RECORD_QUIRKS=1 of each rank");
     line("global_ttt_warmup_start_lr", s.global_ttt_warmup_start_lr, at_least(0), role::free,
          "learning rate of a phase's first chunk, with GLOBAL_TTT_WARMUP_CHUNKS");
     line("global_ttt_warmup_chunks", s.global_ttt_warmup_chunks, at_least(0), role::free,

@@ -29,7 +29,8 @@ struct TttConfig {
          "first blocks that stay frozen");
     line("ttt_momentum", s.ttt_momentum, fraction, role::free,
          "momentum of SGD, kept across chunks");
-    line("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), role::free, "sequences of a batch");
+    line("ttt_batch_seqs", s.ttt_batch_seqs, at_least(1), role::free,
+         "sequences of a batch of each rank");
     line("ttt_grad_clip", s.ttt_grad_clip, at_least(0), role::free,
          "maximum norm of its gradient; 0: no clipping");
   }

@@ -31,6 +31,7 @@ class BasePhase {
                            .chunk_tokens = options.config.global_ttt_chunk_tokens,
                            .length = options.seq_len},
                   .batch_rows = options.config.global_ttt_batch_seqs,
+                  .of_each_rank = options.record_quirks,
                   .epochs = options.config.global_ttt_epochs,
                   .grad_clip = options.config.global_ttt_grad_clip},
         device_(device),
@@ -45,7 +46,7 @@ class BasePhase {
   bool run() {
     const auto began = Clock::now();
     const auto chunks = training_.rows.chunks();
-    const auto add = [this](std::int64_t begin, std::int64_t rows) { add_gradients(begin, rows); };
+    const auto add = [this](const StepRows& rows) { add_gradients(rows); };
     for (std::int64_t chunk = 0; chunk + 1 < chunks; ++chunk) {
       if (told_to_stop()) return false;
       const double lr = base_lr(options_.config, chunk, chunks);
@@ -60,34 +61,74 @@ class BasePhase {
     return options_.stop_requested &&
            communicator_.first_rank_with(options_.stop_requested()).has_value();
   }
-  // Of the mean loss of `rows` sequences from token `begin` on.
-  void add_gradients(std::int64_t begin, std::int64_t rows) {
-    const at::AutoGradMode with_gradients(true);
+
+  // What a pass reads: `length` tokens from `begin` on, of which the first `lead` predict nothing.
+  struct Part {
+    std::int64_t begin = 0, length = 0, lead = 0;
+    std::vector<std::int32_t> segments{};  // where they begin, counted from `begin`
+  };
+
+  void add_gradients(const StepRows& rows) {
     const bool segments = options_.config.global_ttt_respect_doc_boundaries;
-    const auto count = rows * options_.seq_len;
-    const auto length = segments ? count : options_.seq_len;
-    const auto own =
-        tokens_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count) + 1);
-    const auto host = at::empty({count + 1}, at::kLong);
+    const auto part = segments ? whole_segments(rows) : sequences(rows);
+    const auto predicted = part.length - part.lead;
+    if (predicted == 0) return;
+    const auto own = tokens_.subspan(static_cast<std::size_t>(part.begin),
+                                     static_cast<std::size_t>(part.length) + 1);
+    const auto host = at::empty({part.length + 1}, at::kLong);
     std::ranges::copy(own, host.mutable_data_ptr<std::int64_t>());
     const auto ids = host.to(device_);
+    const auto row = segments ? part.length : options_.seq_len;
     std::optional<Documents> documents;
-    if (segments) documents = segments_of(own.first(static_cast<std::size_t>(count)));
+    if (segments) documents = documents_of(part);
+    const ForwardMode mode{
+        .scale = static_cast<double>(predicted) / static_cast<double>(rows.rows * options_.seq_len),
+        .lead = part.lead,
+        .context = std::max(options_.context, options_.seq_len),
+        .grad_scale = parameters_.grad_scale()};
+    const at::AutoGradMode with_gradients(true);
     model_
-        .loss(ids.narrow(0, 0, count).view({-1, length}),
-              ids.narrow(0, 1, count).view({-1, length}), {.grad_scale = parameters_.grad_scale()},
-              documents)
+        .loss(ids.narrow(0, 0, part.length).view({-1, row}),
+              ids.narrow(0, 1, part.length).view({-1, row}), mode, documents)
         .backward();
     model_.collect_gradients();
   }
 
-  Documents segments_of(std::span<const std::uint16_t> row) const {
-    const auto length = std::ssize(row);
-    const SegmentRule rule{.bos_id = options_.bos_id, .limit = options_.seq_len};
-    auto starts = segment_starts(row, length, rule);
-    starts.push_back(static_cast<std::int32_t>(length));
-    return documents_at(at::tensor(starts, at::kInt).to(device_), 1, length,
-                        longest_segment(length, rule));
+  Part sequences(const StepRows& rows) const {
+    return {.begin = rows.begin + rows.first * options_.seq_len,
+            .length = rows.count * options_.seq_len};
+  }
+
+  SegmentRule rule() const { return {.bos_id = options_.bos_id, .limit = options_.seq_len}; }
+
+  // Of the step's one row the segments that begin in this rank's sequences, after the two tokens
+  // that smear and bigrams see before them.
+  Part whole_segments(const StepRows& rows) const {
+    constexpr std::int64_t kSeenBefore = 2;
+    const auto length = rows.rows * options_.seq_len;
+    const auto row =
+        tokens_.subspan(static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(length));
+    const auto starts = segment_starts(row, length, rule());
+    const auto from = [&](std::int64_t sequence) {
+      return std::ranges::lower_bound(starts, sequence * options_.seq_len);
+    };
+    const auto first = from(rows.first), last = from(rows.first + rows.count);
+    const std::int64_t begin = first == starts.end() ? length : *first,
+                       end = last == starts.end() ? length : *last;
+    Part part{.lead = std::min(begin, kSeenBefore)};
+    part.begin = rows.begin + begin - part.lead;
+    part.length = end - begin + part.lead;
+    if (part.lead > 0) part.segments.push_back(0);
+    for (auto start = first; start != last; ++start)
+      part.segments.push_back(static_cast<std::int32_t>(*start - begin + part.lead));
+    return part;
+  }
+
+  Documents documents_of(const Part& part) const {
+    auto offsets = part.segments;
+    offsets.push_back(static_cast<std::int32_t>(part.length));
+    return documents_at(at::tensor(offsets, at::kInt).to(device_), 1, part.length,
+                        longest_segment(part.length, rule()));
   }
 
   Gpt& model_;

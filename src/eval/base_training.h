@@ -10,10 +10,12 @@
 namespace tg {
 
 struct BaseTrainingOptions {
-  PhasedTttConfig config{};  // its global_ttt_ settings
-  std::int64_t seq_len = 0;  // EVAL_SEQ_LEN: of a sequence, and the most tokens of a segment
-  std::int64_t bos_id = 0;   // begins a segment
-  bool scale_loss = false;   // in fp16
+  PhasedTttConfig config{};    // its global_ttt_ settings
+  std::int64_t seq_len = 0;    // EVAL_SEQ_LEN: of a sequence, and the most tokens of a segment
+  std::int64_t bos_id = 0;     // begins a segment
+  std::int64_t context = 0;    // of RoPE, as the documents are scored: Gpt::token_losses()'s
+  bool record_quirks = false;  // a batch of each rank
+  bool scale_loss = false;     // in fp16
   // Whether this rank was told to stop, asked before each chunk; empty: never.
   std::function<bool()> stop_requested{};
 };
@@ -24,12 +26,13 @@ double base_lr(const PhasedTttConfig& config, std::int64_t chunk, std::int64_t c
 
 // One phase of phased test-time training: SGD with a momentum of its own over all of the model's
 // parameters, on `tokens` [N] in chunks of GLOBAL_TTT_CHUNK_TOKENS of their N − 1 predictions, all
-// but the last. Of a chunk each rank has a share of the whole sequences and takes
-// GLOBAL_TTT_BATCH_SEQS at a time, as one row with segments or, with
-// GLOBAL_TTT_RESPECT_DOC_BOUNDARIES=0, as rows; the ranks' gradients are averaged, then clipped.
-// Every rank steps as often as the one with the most sequences. Logs the reference
-// implementation's tttg lines. Collective: the same `tokens` on every rank. → false where any rank
-// was told to stop, which leaves the parameters in the midst of the phase.
+// but the last. A step is GLOBAL_TTT_BATCH_SEQS of a chunk's whole sequences, as one row with
+// segments or, with GLOBAL_TTT_RESPECT_DOC_BOUNDARIES=0, as rows; its gradient is clipped. The
+// ranks share it, segments whole, so that the weights are the same to rounding on any number of
+// them. With record_quirks each rank has a share of the chunk and batches of its own
+// (ChunkTraining's of_each_rank). Logs the reference implementation's tttg lines. Collective: the
+// same `tokens` on every rank. → false where any rank was told to stop, which leaves the parameters
+// in the midst of the phase.
 bool train_base(Gpt& model, const ParameterTable& table, std::span<const std::uint16_t> tokens,
                 const BaseTrainingOptions& options, at::Device device, Communicator& communicator);
 

@@ -4,19 +4,38 @@
 
 namespace tg {
 
+namespace {
+
+// A step's rows after `done` others, of the share that one of `sharing` has in the chunk.
+StepRows next_rows(const ChunkTraining& training, std::int64_t chunk, std::int64_t done, int rank,
+                   int sharing) {
+  const auto share = share_of_chunk(training.rows, chunk, rank, sharing);
+  const auto rows = std::clamp<std::int64_t>(share.rows - done, 0, training.batch_rows);
+  return {.begin = share.begin + done * training.rows.length, .rows = rows, .count = rows};
+}
+
+}  // namespace
+
 void train_on_chunk(std::int64_t chunk, double lr, const ChunkTraining& training,
                     const AddGradients& add_gradients, Gpt& model, TttParameters& parameters,
                     Communicator& communicator) {
-  const int world = communicator.world_size();
-  const auto share_of = [&](int rank) { return share_of_chunk(training.rows, chunk, rank, world); };
-  const auto share = share_of(communicator.rank());
+  const int rank = communicator.rank(), world = communicator.world_size();
+  const auto rows_of = [&](std::int64_t done, int r) {
+    if (training.of_each_rank) return next_rows(training, chunk, done, r, world);
+    auto rows = next_rows(training, chunk, done, 0, 1);
+    rows.first = rows.rows * r / world;
+    rows.count = rows.rows * (r + 1) / world - rows.first;
+    return rows;
+  };
+  const int sharing = training.of_each_rank ? world : 1;
+  const auto most = share_of_chunk(training.rows, chunk, 0, sharing).most_rows;
   for (std::int64_t epoch = 0; epoch < training.epochs; ++epoch) {
-    for (std::int64_t row = 0; row < share.most_rows; row += training.batch_rows) {
-      std::int64_t contributing = 0;
-      for (int rank = 0; rank < world; ++rank) contributing += row < share_of(rank).rows;
-      const auto rows = std::min(training.batch_rows, share.rows - row);
-      if (rows > 0) add_gradients(share.begin + row * training.rows.length, rows);
-      parameters.step(communicator, contributing, training.grad_clip, lr);
+    for (std::int64_t done = 0; done < most; done += training.batch_rows) {
+      std::int64_t means = 0;  // whose mean is the gradient
+      for (int r = 0; r < sharing; ++r) means += rows_of(done, r).rows > 0;
+      const auto rows = rows_of(done, rank);
+      if (rows.count > 0) add_gradients(rows);
+      parameters.step(communicator, means, training.grad_clip, lr);
       parameters.zero_gradients();
       model.cast_weights();
       communicator.progress();

@@ -151,6 +151,8 @@ void PhasedTtt::train_on(const TttPhase& phase) {
                                {.config = options_.config,
                                 .seq_len = options_.seq_len,
                                 .bos_id = options_.bos_id,
+                                .context = options_.config.ttt_eval_seq_len,
+                                .record_quirks = options_.record_quirks,
                                 .scale_loss = options_.scale_loss,
                                 .stop_requested = options_.stop_requested},
                                device_, communicator_);

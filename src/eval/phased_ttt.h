@@ -16,11 +16,12 @@ namespace tg {
 
 struct PhasedTttOptions {
   PhasedTttConfig config{};
-  std::int64_t seed = 0;       // of the adapters' A
-  std::int64_t bos_id = 0;     // begins a document
-  std::int64_t seq_len = 0;    // EVAL_SEQ_LEN, of base training
-  bool record_quirks = false;  // joined documents have two BOS between them
-  bool scale_loss = false;     // in fp16
+  std::int64_t seed = 0;     // of the adapters' A
+  std::int64_t bos_id = 0;   // begins a document
+  std::int64_t seq_len = 0;  // EVAL_SEQ_LEN, of base training
+  // Joined documents have two BOS between them, and each rank batches of its own in base training.
+  bool record_quirks = false;
+  bool scale_loss = false;  // in fp16
   // Whether this rank was told to stop, asked before each chunk; empty: never.
   std::function<bool()> stop_requested{};
   // This rank's files, in which what it goes on from is saved; null: nowhere. Needed with

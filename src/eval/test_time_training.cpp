@@ -20,6 +20,7 @@ TestTimeTraining::TestTimeTraining(Gpt& model, const ParameterTable& table,
                          .chunk_tokens = options.config.ttt_chunk_tokens,
                          .length = options.windows.length},
                 .batch_rows = options.config.ttt_batch_seqs,
+                .of_each_rank = true,
                 .epochs = options.config.ttt_epochs,
                 .grad_clip = options.config.ttt_grad_clip},
       parameters_(table, options.config.ttt_freeze_blocks, options.config.ttt_momentum,
@@ -98,7 +99,7 @@ void TestTimeTraining::log_chunk(std::int64_t chunk, const ScoreSums& own) const
 
 void TestTimeTraining::train_on(std::int64_t chunk) {
   const double lr = chunk_lr(options_.config.ttt_lr, chunk, std::ssize(chunks_));
-  const auto add = [this](std::int64_t begin, std::int64_t rows) { add_gradients(begin, rows); };
+  const auto add = [this](const StepRows& rows) { add_gradients(rows.begin, rows.count); };
   if (options_.fake_quant) {
     model_.set_fake_quant(true);
     model_.cast_weights();

@@ -77,14 +77,14 @@ void TttParameters::unscale(const std::vector<at::Tensor>& gradients) {
   loss_scale_->update(overflowed.to(at::kFloat));
 }
 
-void TttParameters::step(Communicator& communicator, std::int64_t contributing, double max_norm,
+void TttParameters::step(Communicator& communicator, std::int64_t means, double max_norm,
                          double lr) {
   const at::NoGradGuard no_grad;
   if (parts_.empty()) return;
   const auto gradients = this->gradients();
   if (communicator.world_size() > 1) {
     sum_packed(gradients, communicator);
-    at::_foreach_div_(gradients, static_cast<double>(contributing));
+    at::_foreach_div_(gradients, static_cast<double>(means));
   }
   if (loss_scale_) unscale(gradients);
   if (max_norm > 0) {

@@ -32,10 +32,10 @@ class TttParameters {
   // To be called before the first backward pass as well: it gives every parameter a gradient, so
   // that all ranks sum the same tensors.
   void zero_gradients();
-  // The mean of `contributing` ranks' gradients, the others' being zero; clipped to the global norm
-  // `max_norm` (0: not clipped); one step of SGD. Gradients that overflowed count as zero.
-  // Collective.
-  void step(Communicator& communicator, std::int64_t contributing, double max_norm, double lr);
+  // The ranks' gradients together are the sum of so many `means`, whose mean counts; clipped to the
+  // global norm `max_norm` (0: not clipped); one step of SGD. Gradients that overflowed count as
+  // zero. Collective.
+  void step(Communicator& communicator, std::int64_t means, double max_norm, double lr);
 
  private:
   struct Part {

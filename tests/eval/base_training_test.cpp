@@ -30,11 +30,26 @@ BaseTrainingOptions options_of(bool segments) {
 using TestModel = test::TwoLayers;
 
 std::vector<at::Tensor> trained(const test::Tokens& tokens, const BaseTrainingOptions& options,
-                                Communicator& communicator) {
-  TestModel model;
-  train_base(model.gpt, model.table, tokens, options, at::kCPU, communicator);
+                                Communicator& communicator,
+                                const ModelConfig& config = test::two_layers()) {
+  const auto table = test::random_parameters(config, at::kDouble, 1);
+  Gpt gpt(config, table, {.compute = at::kDouble, .bos_id = kBos});
+  gpt.cast_weights();
+  train_base(gpt, table, tokens, options, at::kCPU, communicator);
   std::vector<at::Tensor> values;
-  for (const auto& row : model.table.rows()) values.push_back(row.value.detach());
+  for (const auto& row : table.rows()) values.push_back(row.value.detach());
+  return values;
+}
+
+// Of each rank.
+std::vector<std::vector<at::Tensor>> trained_on(int ranks, const test::Tokens& tokens,
+                                                const BaseTrainingOptions& options,
+                                                const ModelConfig& config = test::two_layers()) {
+  std::vector<std::vector<at::Tensor>> values(static_cast<std::size_t>(ranks));
+  test::as_ranks(ranks, [&](Communicator& communicator) {
+    values[static_cast<std::size_t>(communicator.rank())] =
+        trained(tokens, options, communicator, config);
+  });
   return values;
 }
 
@@ -101,29 +116,47 @@ TEST(TrainBase, TakesSequencesInRowsOfSegmentsOrEachARowWithSgdAndClipping) {
   }
 }
 
-// With four sequences a chunk and all of them at once, two ranks have two each; three have one or
-// two, and five leave one rank without any.
-TEST(TrainBase, EndsOnAnyNumberOfRanksWithOneResultAndThatOfOneRankWhereSharesAreEqual) {
+// Four sequences a chunk, three and one a step: of three a rank has none, one, two or all, and of
+// five some have none of any. Segments begin at BOS and go over the sequences' ends; smear, bigrams
+// and gates see tokens of the segment before.
+TEST(TrainBase, EndsWithTheWeightsOfOneRankOnAnyNumberOfRanks) {
   const auto tokens = test::random_tokens(kTokens, kVocab, 3);
-  auto options = options_of(/*segments=*/false);
-  options.config.global_ttt_batch_seqs = 4;
   Communicator alone;
-  const auto expected = trained(tokens, options, alone);
-  for (const int world : {2, 3, 5}) {
-    std::vector<std::vector<at::Tensor>> values(static_cast<std::size_t>(world));
-    test::as_ranks(world, [&](Communicator& communicator) {
-      values[static_cast<std::size_t>(communicator.rank())] =
-          trained(tokens, options, communicator);
-    });
-    for (const auto& of_rank : values) {
-      for (std::size_t i = 0; i < expected.size(); ++i) {
-        EXPECT_TRUE(test::is_same(of_rank.at(i), values[0].at(i))) << world << " ranks";
-        if (world == 2) {
-          EXPECT_TRUE(test::is_close(of_rank.at(i), expected[i], 1e-9, 1e-10));
-        }
+  for (const auto& config : {test::two_layers(), test::tiny_record(), test::tiny_gated_smear()}) {
+    for (const bool segments : {true, false}) {
+      const auto options = options_of(segments);
+      const auto expected = trained(tokens, options, alone, config);
+      for (const int world : {2, 3, 5}) {
+        const auto values = trained_on(world, tokens, options, config);
+        for (const auto& of_rank : values)
+          for (std::size_t i = 0; i < expected.size(); ++i) {
+            EXPECT_TRUE(test::is_same(of_rank.at(i), values[0].at(i))) << world << " ranks";
+            EXPECT_TRUE(test::is_close(of_rank.at(i), expected[i], 1e-9, 1e-10))
+                << world << " ranks, segments " << segments << ", tensor " << i;
+          }
       }
     }
   }
+}
+
+// As in the script: of four sequences two ranks have two each, with batches of three one step where
+// one rank takes two.
+TEST(TrainBase, WithTheScriptsQuirksEachRankHasBatchesOfItsOwn) {
+  const auto tokens = test::random_tokens(kTokens, kVocab, 3);
+  auto options = options_of(/*segments=*/false);
+  auto all_at_once = options;
+  all_at_once.config.global_ttt_batch_seqs = 4;
+  options.record_quirks = true;
+  Communicator alone;
+  const auto expected = trained(tokens, all_at_once, alone);
+  const auto of_one = trained(tokens, options, alone);
+  const auto of_two = trained_on(2, tokens, options)[0];
+  double apart = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(test::is_close(of_two.at(i), expected[i], 1e-9, 1e-10)) << i;
+    apart = std::max(apart, (of_one[i] - expected[i]).abs().max().item<double>());
+  }
+  EXPECT_GT(apart, 1e-3);
 }
 
 // One chunk is the last one.
