@@ -57,17 +57,28 @@ RopeTable Trunk::rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
   return {of_inputs(whole.cos), of_inputs(whole.sin)};
 }
 
-at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const {
-  if (cache != nullptr && cache->last_ids.defined()) {
-    // The smear reads the token before, whose bigram reads the one before that.
-    const auto with_last = at::cat({cache->last_ids, inputs_bt}, 1);
-    const auto begin = cache->last_ids.size(1);
-    return embed(with_last, nullptr).narrow(1, begin, inputs_bt.size(1)).contiguous();
+at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const PassInputs& pass) const {
+  const auto* cache = pass.cache;
+  if (cache == nullptr || !cache->last_ids.defined())
+    return embed(inputs_bt, pass.documents ? pass.documents->ends : at::Tensor());
+  // The smear reads the token before, whose bigram reads the one before that.
+  const auto with_last = at::cat({cache->last_ids, inputs_bt}, 1);
+  const auto begin = cache->last_ids.size(1), length = with_last.size(1);
+  // Where in these ids the segment of the inputs begins.
+  const auto segment = cache->segment_begin - (cache->length - begin);
+  at::Tensor ends;
+  if (segment > 0) {
+    ends = at::full(with_last.sizes(), length, with_last.options().dtype(at::kInt));
+    ends.narrow(1, 0, segment).fill_(segment);
   }
+  return embed(with_last, ends).narrow(1, begin, inputs_bt.size(1)).contiguous();
+}
+
+at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt) const {
   const auto& plan = plan_.embedding;
   at::Tensor bigram;
   if (plan.bigrams) {
-    const auto rows = bigram_hash(inputs_bt, config_.bigram_vocab_size);
+    const auto rows = bigram_hash(inputs_bt, config_.bigram_vocab_size, document_ends_bt);
     bigram = embedding_lookup(table_[plan.bigrams], rows).to(numerics_.compute);
     if (plan.bigram_projection) {
       const auto weight = weights_.small(table_[plan.bigram_projection]);
@@ -84,7 +95,8 @@ at::Tensor Trunk::embed(const at::Tensor& inputs_bt, const DecodeCache* cache) c
                           .gated_smear = {.weight_1w = table_[plan.gated_smear_weight],
                                           .lambda_1 = table_[plan.gated_smear_lambda],
                                           .bos_id = numerics_.bos_id},
-                          .table_gradient_vd = weights_.table_gradient()});
+                          .table_gradient_vd = weights_.table_gradient(),
+                          .document_ends_bt = document_ends_bt});
 }
 
 at::Tensor Trunk::value_embedding(const at::Tensor& inputs_bt) const {
@@ -122,7 +134,7 @@ NormedInput Trunk::final_states(const at::Tensor& inputs_bt, const Pass& visits,
                                 std::int64_t context) const {
   pass.rope = rope_rows(inputs_bt, pass, context);
   const auto embedded = value_embedding(inputs_bt);
-  auto x0 = embed(inputs_bt, pass.cache);
+  auto x0 = embed(inputs_bt, pass);
   // Adapters have gradients where nothing before them has: as in training, all that is after x0
   // then has one.
   if (pass.loras != nullptr && at::GradMode::is_enabled()) x0 = x0.detach().requires_grad_();

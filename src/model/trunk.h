@@ -37,8 +37,11 @@ class Trunk {
                               bool fp8) const;
 
  private:
-  // `cache`: ids that precede the inputs; may be null.
-  at::Tensor embed(const at::Tensor& inputs_bt, const DecodeCache* cache) const;
+  // `document_ends` [B, T] int32: of a token, where in its row its document ends, of which smear
+  // and bigrams read no other; undefined: a row is one document.
+  at::Tensor embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt) const;
+  // The inputs of a pass, which the ids of its cache precede.
+  at::Tensor embed(const at::Tensor& inputs_bt, const PassInputs& pass) const;
   // The norm of what the last visit left, for the head.
   NormedInput final_norm(Stream stream, const PassInputs& pass) const;
   // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.

@@ -1,5 +1,6 @@
 #include "ops/embedding/bigram_hash.h"
 
+#include "ops/attention/documents.h"
 #include "tests/ops/tensors.h"
 
 namespace tg {
@@ -37,6 +38,18 @@ TEST(BigramHash, WrapsAsInt32ForEveryTokenId) {
             << in[b][t - 1] << " then " << in[b][t] << " of " << rows << " rows";
       }
     }
+  }
+}
+
+TEST(BigramHash, BeginsAnewWithADocument) {
+  const auto ids = test::integers({2, 6}, 65536, 2);
+  const auto begins = test::tensor_of({0, 0, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0}, {2, 6}, at::kBool);
+  const auto hash = bigram_hash(ids, 1536, documents_in(begins, at::kCPU).ends);
+  for (const auto& [row, begin, end] : {std::array{0, 0, 2}, {0, 2, 3}, {0, 3, 6}, {1, 0, 6}}) {
+    const auto part = [&](const at::Tensor& whole) {
+      return whole.narrow(0, row, 1).slice(1, begin, end);
+    };
+    EXPECT_TRUE(test::is_same(part(hash), bigram_hash(part(ids), 1536))) << row << " " << begin;
   }
 }
 

@@ -1,9 +1,15 @@
 #include "ops/embedding/smear.h"
 
+#include "ops/attention/documents.h"
 #include "tests/ops/gradcheck.h"
 
 namespace tg {
 namespace {
+
+// Documents begin with these tokens, and with each row.
+at::Tensor ends_of(const std::vector<double>& begins, at::IntArrayRef shape) {
+  return documents_in(test::tensor_of(begins, shape, at::kBool), at::kCPU).ends;
+}
 
 TEST(Smear, TakesAShareOfTheTokenBefore) {
   const auto x = test::normal({2, 5, 3}, 1), gate = test::normal({3}, 2);
@@ -35,9 +41,26 @@ TEST(Smear, WorksInTheActivationsTypeAndOnSingleTokens) {
   EXPECT_TRUE(test::is_same(y, x * 0.5));
 }
 
+TEST(Smear, ADocumentIsWhatItIsAlone) {
+  const auto x = test::normal({2, 5, 3}, 7), gate = test::normal({3}, 8);
+  const auto ends = ends_of({0, 1, 0, 0, 1, 0, 0, 0, 0, 0}, {2, 5});
+  const auto y = smear(x, gate, ends);
+  for (const auto& [row, begin, end] : {std::array{0, 0, 1}, {0, 1, 4}, {0, 4, 5}, {1, 0, 5}}) {
+    const auto part = [&](const at::Tensor& whole) {
+      return whole.narrow(0, row, 1).slice(1, begin, end);
+    };
+    EXPECT_TRUE(test::is_same(part(y), smear(part(x), gate))) << row << " " << begin;
+  }
+}
+
 TEST(Smear, GradientIsRight) {
   const auto x = test::normal({2, 4, 3}, 5), gate = test::normal({3}, 6);
-  EXPECT_TRUE(test::gradient_is_right(smear, x, gate));
+  for (const auto& ends : {at::Tensor(), ends_of({0, 0, 1, 1, 0, 0, 0, 0}, {2, 4})}) {
+    const auto smeared = [&](const at::Tensor& x_btd, const at::Tensor& gate_d) {
+      return smear(x_btd, gate_d, ends);
+    };
+    EXPECT_TRUE(test::gradient_is_right(smeared, x, gate));
+  }
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The kernels of ops/embedding/token_embedding.h against the reference in fp64 on the CPU.
 #include <torch/csrc/autograd/autograd.h>
 
+#include "ops/attention/documents.h"
 #include "ops/embedding/token_embedding.h"
 #include "ops/fused.h"
 #include "tests/ops/on_gpu.h"
@@ -16,6 +17,7 @@ struct Shape {
   bool bigram = true, gate = true;  // which optional inputs there are
   std::int64_t channels = 0;        // that the mean counts; 0: the width
   std::int64_t window = 0;          // of the gated smear, instead of `gate`; 0: none
+  bool documents = false;           // that `gate` does not read across
 };
 
 // Undefined without a gradient.
@@ -27,7 +29,7 @@ struct Results {
 constexpr std::int64_t kBos = 7;
 
 struct Inputs {
-  at::Tensor table, ids, bigram, scale, gate, weight, lambda, dy;
+  at::Tensor table, ids, bigram, scale, gate, weight, lambda, ends, dy;
   std::int64_t channels;
 
   Inputs(const Shape& shape, at::ScalarType dtype)
@@ -35,7 +37,7 @@ struct Inputs {
         ids(test::integers({shape.batch, shape.length}, 50, 2)),
         dy(test::normal({shape.batch, shape.length, shape.width}, 5, dtype)),
         channels(shape.channels) {
-    const auto [batch, length, width, with_bigram, with_gate, counted, window] = shape;
+    const auto [batch, length, width, with_bigram, with_gate, counted, window, documents] = shape;
     if (with_bigram) {
       bigram = test::normal({batch, length, width}, 3, dtype);
       scale = at::full({}, 0.4f);
@@ -47,6 +49,7 @@ struct Inputs {
     } else if (with_gate) {
       gate = test::normal({width}, 4, at::kFloat);
     }
+    if (documents) ends = documents_in(test::integers(ids.sizes(), 4, 8) == 0, at::kCPU).ends;
   }
 
   // Computed in `dtype`; scale and gate are fp32, or fp64 if it is.
@@ -64,6 +67,7 @@ struct Inputs {
     of.smear_gate_d = leaf(gate, parameter);
     of.channels = channels;
     of.gated_smear = {leaf(weight, parameter), leaf(lambda, parameter), kBos};
+    if (ends.defined()) of.document_ends_bt = ends.to(device);
     const auto y = token_embedding(of);
     y.backward(dy.to(device, dtype));
     const auto gradient_of = [](const at::Tensor& x) { return x.defined() ? x.grad() : x; };
@@ -96,6 +100,14 @@ TEST_P(TokenEmbeddingGpu, OutputAndGradientsMatchTheReference) {
       {.batch = 2, .length = 19, .width = 1000, .gate = false},
       // A padded width.
       {.batch = 2, .length = 19, .width = 776, .channels = 770},
+      // Documents, that begin at most places of a run; without bigrams, a padded width, one
+      // position, idle lanes.
+      {.batch = 3, .length = 160, .width = 512, .documents = true},
+      {.batch = 2, .length = 77, .width = 768, .bigram = false, .documents = true},
+      {.batch = 2, .length = 19, .width = 776, .channels = 770, .documents = true},
+      {.batch = 2, .length = 40, .width = 1024, .documents = true},
+      {.batch = 4, .length = 1, .width = 512, .documents = true},
+      {.batch = 5, .length = 33, .width = 16, .documents = true},
       // The gated smear: whole runs and their ends, one position, idle lanes, no bigrams, a padded
       // width; windows of a lane, of several, and the largest.
       {.batch = 3, .length = 160, .width = 512, .bigram = false, .window = 12},
@@ -209,27 +221,32 @@ TEST_P(TokenEmbeddingGpu, TheTablesGradientAccumulatesWhereAskedTo) {
   }
 }
 
-// At the beginning of a document as at the beginning of a row, whatever came before.
+// At the beginning of a document as at the beginning of a row, whatever came before: of both kinds
+// of smear.
 TEST_P(TokenEmbeddingGpu, ADocumentIsWhatItIsAlone) {
-  const Inputs inputs({.batch = 1, .length = 48, .width = 512, .bigram = false, .window = 12},
-                      GetParam());
-  inputs.ids.fill_(3);
-  for (const std::int64_t begin : {15, 16, 17, 33}) inputs.ids.select(1, begin).fill_(kBos);
-  const auto whole = inputs.run(test::kGpu, GetParam());
-  at::Tensor d_table = at::zeros_like(whole.d_table);
-  for (const auto& [begin, end] : {std::pair{0, 15}, {15, 16}, {16, 17}, {17, 33}, {33, 48}}) {
-    auto part = inputs;
-    part.ids = inputs.ids.slice(1, begin, end);
-    part.dy = inputs.dy.slice(1, begin, end);
-    const auto alone = part.run(test::kGpu, GetParam());
-    EXPECT_TRUE(at::equal(alone.y, whole.y.slice(1, begin, end))) << begin;
-    d_table += alone.d_table;
+  for (const std::int64_t window : {0, 12}) {
+    Inputs inputs({.batch = 1, .length = 48, .width = 512, .bigram = false, .window = window},
+                  GetParam());
+    inputs.ids.fill_(3);
+    for (const std::int64_t begin : {15, 16, 17, 33}) inputs.ids.select(1, begin).fill_(kBos);
+    if (window == 0) inputs.ends = documents_in(inputs.ids == kBos, at::kCPU).ends;
+    const auto whole = inputs.run(test::kGpu, GetParam());
+    at::Tensor d_table = at::zeros_like(whole.d_table);
+    for (const auto& [begin, end] : {std::pair{0, 15}, {15, 16}, {16, 17}, {17, 33}, {33, 48}}) {
+      auto part = inputs;
+      part.ids = inputs.ids.slice(1, begin, end);
+      part.dy = inputs.dy.slice(1, begin, end);
+      part.ends = at::Tensor();
+      const auto alone = part.run(test::kGpu, GetParam());
+      EXPECT_TRUE(at::equal(alone.y, whole.y.slice(1, begin, end))) << window << ", " << begin;
+      d_table += alone.d_table;
+    }
+    // Sums of some 45 rounded rows.
+    const double rounding = GetParam() == at::kFloat  ? 0x1p-18
+                            : GetParam() == at::kHalf ? 0x1p-7
+                                                      : 0x1p-4;
+    EXPECT_TRUE(test::is_close(d_table, whole.d_table, rounding, rounding)) << window;
   }
-  // Sums of some 45 rounded rows.
-  const double rounding = GetParam() == at::kFloat  ? 0x1p-18
-                          : GetParam() == at::kHalf ? 0x1p-7
-                                                    : 0x1p-4;
-  EXPECT_TRUE(test::is_close(d_table, whole.d_table, rounding, rounding));
 }
 
 TEST_P(TokenEmbeddingGpu, GivesTheSameBitsAgain) {

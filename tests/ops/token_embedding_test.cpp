@@ -1,5 +1,7 @@
 #include "ops/embedding/token_embedding.h"
 
+#include "ops/attention/documents.h"
+#include "ops/embedding/smear.h"
 #include "ops/norm/rms_norm.h"
 #include "tests/ops/gradcheck.h"
 
@@ -54,6 +56,17 @@ TEST(TokenEmbedding, GradientIsRightWithAndWithoutItsParts) {
                             .smear_gate_d = {}});
   };
   EXPECT_TRUE(test::gradient_is_right(table_alone, table));
+}
+
+TEST(TokenEmbedding, SmearsWithinDocuments) {
+  const auto table = test::normal({6, 3}, 1), gate = test::normal({3}, 2);
+  const auto ids = test::integers({2, 4}, 6, 3);
+  TokenEmbedding of{
+      .table_vd = table, .ids_bt = ids, .bigram_btd = {}, .bigram_scale = {}, .smear_gate_d = gate};
+  const auto begins = test::tensor_of({0, 0, 0, 1, 0, 1, 0, 0}, {2, 4}, at::kBool);
+  of.document_ends_bt = documents_in(begins, at::kCPU).ends;
+  const auto expected = smear(rms_norm(at::embedding(table, ids)), gate, of.document_ends_bt);
+  EXPECT_TRUE(test::is_close(token_embedding(of), expected, 1e-13, 1e-15));
 }
 
 TEST(TokenEmbedding, AGatedSmearComesBeforeTheNorm) {

@@ -1,5 +1,7 @@
 #include "ops/embedding/bigram_hash.h"
 
+#include "ops/embedding/document_begins.h"
+
 namespace tg {
 
 namespace {
@@ -12,12 +14,13 @@ at::Tensor wrap_int32(const at::Tensor& value) {
 
 }  // namespace
 
-at::Tensor bigram_hash(const at::Tensor& ids_bt, std::int64_t rows) {
+at::Tensor bigram_hash(const at::Tensor& ids_bt, std::int64_t rows, const at::Tensor& ends_bt) {
   const auto length = ids_bt.size(1);
   const auto now = wrap_int32(ids_bt.narrow(1, 1, length - 1) * 36313);
   const auto before = wrap_int32(ids_bt.narrow(1, 0, length - 1) * 27191);
   const auto hash = now.bitwise_xor(before).remainder(rows - 1);
-  return at::constant_pad_nd(hash, {1, 0}, rows - 1);
+  const auto of_rows = at::constant_pad_nd(hash, {1, 0}, rows - 1);
+  return ends_bt.defined() ? of_rows.masked_fill(document_begins(ends_bt), rows - 1) : of_rows;
 }
 
 }  // namespace tg

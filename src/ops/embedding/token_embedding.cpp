@@ -27,7 +27,7 @@ at::Tensor reference(const TokenEmbedding& of) {
   if (of.bigram_btd.defined()) x = x + of.bigram_btd * of.bigram_scale.to(x.scalar_type());
   if (of.gated_smear.defined()) x = gated_smear(x, of.ids_bt, of.gated_smear);
   x = rms_norm(x, of.channels);
-  return of.smear_gate_d.defined() ? smear(x, of.smear_gate_d) : x;
+  return of.smear_gate_d.defined() ? smear(x, of.smear_gate_d, of.document_ends_bt) : x;
 }
 
 bool fp32_or_none(const at::Tensor& x) {
@@ -58,6 +58,9 @@ cuda::TokenEmbeddingArgs rows_of(const TokenEmbedding& of) {
           .gate = const_fp32_data(of.smear_gate_d),
           .smear_weight = const_fp32_data(gate.weight_1w),
           .smear_lambda = const_fp32_data(gate.lambda_1),
+          .document_ends = of.document_ends_bt.defined()
+                               ? of.document_ends_bt.const_data_ptr<std::int32_t>()
+                               : nullptr,
           .bos_id = gate.bos_id,
           .window = gate.defined() ? static_cast<int>(gate.weight_1w.size(1)) : 0,
           .batch = of.ids_bt.numel() / of.ids_bt.size(-1),
@@ -76,7 +79,8 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
             .bigram_scale = saved[3],
             .smear_gate_d = saved[4],
             .channels = channels,
-            .gated_smear = {saved[5], saved[6], bos_id}};
+            .gated_smear = {saved[5], saved[6], bos_id},
+            .document_ends_bt = saved[7]};
   }
 
   static at::Tensor forward(AutogradContext* context, const at::Tensor& given_table,
@@ -84,7 +88,8 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
                             const OptionalTensor& scale, const OptionalTensor& gate,
                             const OptionalTensor& smear_weight, const OptionalTensor& smear_lambda,
                             std::int64_t channels, at::ScalarType dtype, std::int64_t bos_id,
-                            const OptionalTensor& table_gradient) {
+                            const OptionalTensor& table_gradient,
+                            const OptionalTensor& document_ends) {
     const auto table = given_table.to(dtype);
     const variable_list saved{table,
                               ids,
@@ -92,7 +97,8 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
                               or_undefined(scale),
                               or_undefined(gate),
                               or_undefined(smear_weight),
-                              or_undefined(smear_lambda)};
+                              or_undefined(smear_lambda),
+                              or_undefined(document_ends)};
     context->set_materialize_grads(false);
     context->save_for_backward(saved);
     context->saved_data["channels"] = channels;
@@ -107,7 +113,7 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list upstream) {
-    if (!upstream[0].defined()) return variable_list(11);
+    if (!upstream[0].defined()) return variable_list(12);
     const auto saved = context->get_saved_variables();
     const auto &table = saved[0], &ids = saved[1];
     auto& data = context->saved_data;
@@ -144,9 +150,18 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
       else
         dtable = embedding_gradient(dsum, ids, table.size(0));
     }
-    return {
-        dtable, none, dbigram, sum(3, columns - 1), sum(4, 0), sum(5, 0), sum(6, columns - 2), none,
-        none,   none, none};
+    return {dtable,
+            none,
+            dbigram,
+            sum(3, columns - 1),
+            sum(4, 0),
+            sum(5, 0),
+            sum(6, columns - 2),
+            none,
+            none,
+            none,
+            none,
+            none};
   }
 };
 
@@ -155,11 +170,13 @@ struct FusedTokenEmbedding : torch::autograd::Function<FusedTokenEmbedding> {
 at::Tensor token_embedding(const TokenEmbedding& of) {
   if (!supported(of)) return reference(of);
   const auto optional = [](const at::Tensor& x) { return optional_tensor(aligned_contiguous(x)); };
+  // Bigrams and the gated smear know documents by themselves.
+  const auto ends = of.smear_gate_d.defined() ? of.document_ends_bt : at::Tensor();
   return FusedTokenEmbedding::apply(
       aligned_contiguous(of.table_vd), of.ids_bt.contiguous(), optional(of.bigram_btd),
       optional(of.bigram_scale), optional(of.smear_gate_d), optional(of.gated_smear.weight_1w),
       optional(of.gated_smear.lambda_1), of.channels, dtype_of_result(of), of.gated_smear.bos_id,
-      optional_tensor(of.table_gradient_vd));
+      optional_tensor(of.table_gradient_vd), optional(ends));
 }
 
 }  // namespace tg

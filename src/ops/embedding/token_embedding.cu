@@ -8,6 +8,15 @@ namespace tg::cuda {
 
 namespace {
 
+// What smear() reads before a position: nothing, its sequence or its document.
+enum class Smeared { off, in_sequences, in_documents };
+
+// Whether position `t` of its sequence is the last one of its document.
+__device__ bool ends_document(const TokenEmbeddingArgs& args, std::int64_t position,
+                              std::int64_t t) {
+  return args.document_ends[position] == t + 1;
+}
+
 // share = σ(gate)
 template <typename T, int kPacks>
 __device__ void load_shares(const TokenEmbeddingArgs& args, Values<T, kPacks>& share) {
@@ -16,9 +25,10 @@ __device__ void load_shares(const TokenEmbeddingArgs& args, Values<T, kPacks>& s
   });
 }
 
-template <typename T, int kPacks, bool kSmeared>
+template <typename T, int kPacks, Smeared kKind>
 __global__ void __launch_bounds__(kWarps* kWarp)
     forward_kernel(TokenEmbeddingArgs args, T* __restrict__ y) {
+  constexpr bool kSmeared = kKind != Smeared::off;
   const Run run(args.batch, args.length);
   const float scale = args.bigram == nullptr ? 0.0f : *args.bigram_scale;
   const float mean_weight = 1.0f / args.channels;
@@ -40,15 +50,22 @@ __global__ void __launch_bounds__(kWarps* kWarp)
         return kSmeared ? fmaf(share[j][k], previous[j][k] - x[j][k], x[j][k]) : x[j][k];
       });
     }
-    if (kSmeared) for_each_element<T, kPacks>([&](int j, int k, int) { previous[j][k] = x[j][k]; });
+    if (kSmeared) {
+      const bool passes = kKind != Smeared::in_documents || !ends_document(args, position, t);
+      for_each_element<T, kPacks>(
+          [&](int j, int k, int) { previous[j][k] = passes ? x[j][k] : 0.0f; });
+    }
   }
 }
 
 // With r = x/rms(x) and share s: y_t = (1 − s)·r_t + s·r_{t−1}. Hence dr_t = (1 − s)·dy_t +
-// s·dy_{t+1} and ds = Σ r_t·(dy_{t+1} − dy_t), where dy is zero after the end of the sequence.
-template <typename T, int kPacks, bool kSmeared>
-__global__ void __launch_bounds__(kWarps* kWarp, kSmeared&& kPacks* Pack<T>::size > 16 ? 2 : 4)
+// s·dy_{t+1} and ds = Σ r_t·(dy_{t+1} − dy_t), where dy_{t+1} is zero after the end of the sequence
+// or of the document of t.
+template <typename T, int kPacks, Smeared kKind>
+__global__ void __launch_bounds__(kWarps* kWarp,
+                                  kKind != Smeared::off && kPacks * Pack<T>::size > 16 ? 2 : 4)
     backward_kernel(TokenEmbeddingArgs args, TokenEmbeddingGradients gradients) {
+  constexpr bool kSmeared = kKind != Smeared::off;
   const Run run(args.batch, args.length);
   const int width = args.width;
   const float scale = args.bigram == nullptr ? 0.0f : *args.bigram_scale;
@@ -64,13 +81,15 @@ __global__ void __launch_bounds__(kWarps* kWarp, kSmeared&& kPacks* Pack<T>::siz
     dy_next.clear();
     if (t + 1 < (kSmeared ? args.length : run.end))
       dy_next.load(dy + (position + 1) * width, width);
+    const bool passes = kKind != Smeared::in_documents || !ends_document(args, position, t);
+    const auto dy_after = [&](int j, int k) { return passes ? dy_next(j, k) : 0.0f; };
     const TokenSum<T, kPacks> sum(args, position);
     Values<T, kPacks> x, dx;
     float squares = 0, dot = 0;
     for_each_element<T, kPacks>([&](int j, int k, int) {
       x[j][k] = sum(j, k, scale);
       dx[j][k] = dy_now(j, k);
-      if (kSmeared) dx[j][k] = fmaf(share[j][k], dy_next(j, k) - dy_now(j, k), dy_now(j, k));
+      if (kSmeared) dx[j][k] = fmaf(share[j][k], dy_after(j, k) - dy_now(j, k), dy_now(j, k));
       squares += x[j][k] * x[j][k];
       dot += x[j][k] * dx[j][k];
     });
@@ -89,7 +108,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, kSmeared&& kPacks* Pack<T>::siz
                            [&](int j, int k) { return scale * dx[j][k]; });
     if (kSmeared)
       for_each_element<T, kPacks>([&](int j, int k, int) {
-        dshare[j][k] = fmaf(inverse_rms * x[j][k], dy_next(j, k) - dy_now(j, k), dshare[j][k]);
+        dshare[j][k] = fmaf(inverse_rms * x[j][k], dy_after(j, k) - dy_now(j, k), dshare[j][k]);
       });
     dy_now = dy_next;
   }
@@ -104,11 +123,15 @@ __global__ void __launch_bounds__(kWarps* kWarp, kSmeared&& kPacks* Pack<T>::siz
   });
 }
 
-// Calls op(T{}, packs per lane, smeared).
+// Calls op(T{}, packs per lane, what is smeared).
 template <typename Op>
 void dispatch_smeared(const TokenEmbeddingArgs& args, Op op) {
   dispatch_row(args, [&](auto zero, auto packs) {
-    args.gate != nullptr ? op(zero, packs, std::true_type()) : op(zero, packs, std::false_type());
+    using enum Smeared;
+    if (args.gate == nullptr) return op(zero, packs, std::integral_constant<Smeared, off>());
+    if (args.document_ends == nullptr)
+      return op(zero, packs, std::integral_constant<Smeared, in_sequences>());
+    op(zero, packs, std::integral_constant<Smeared, in_documents>());
   });
 }
 

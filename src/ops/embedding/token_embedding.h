@@ -24,6 +24,9 @@ struct TokenEmbedding {
   std::optional<at::ScalarType> dtype{};  // of the result; by default the table's
   SmearGate gated_smear{};                // of gated_smear(); not beside smear_gate_d
   at::Tensor table_gradient_vd{};         // fp32, or undefined
+  // [B, T] int32: of a token, where in its row its document ends, of which smear() reads no other;
+  // undefined: a row is one document.
+  at::Tensor document_ends_bt{};
 };
 
 // → [B, T, D].

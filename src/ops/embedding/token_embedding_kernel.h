@@ -16,6 +16,9 @@ struct TokenEmbeddingArgs {
   const float* gate;          // [width]; or
   const float* smear_weight;  // [window], and λ
   const float* smear_lambda;  // []
+  // [batch, length]: of a position, where in its sequence its document ends; null: a sequence is
+  // one document. Beside `gate` alone: smear_weight's documents begin with bos_id.
+  const std::int32_t* document_ends;
   std::int64_t bos_id;
   int window;
   std::int64_t batch, length;
