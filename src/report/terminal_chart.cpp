@@ -13,6 +13,18 @@ namespace {
 
 constexpr std::size_t kDotColumns = 2, kDotRows = 4;  // of a character
 
+constexpr std::size_t kLabel = 8;
+
+// A number in as many digits, up to four, as a label has room for.
+std::string label_of(double value) {
+  std::string text;
+  for (int digits = 4; digits > 0; --digits) {
+    text = fmt::format("{:.{}g}", value, digits);
+    if (text.size() <= kLabel) break;
+  }
+  return text;
+}
+
 struct Scale {
   double low, high;
 
@@ -108,10 +120,10 @@ std::vector<std::string> terminal_chart(const std::vector<double>& x, const std:
   draw(means_of_columns(x, y, columns * kDotColumns), *scale, dots);
   std::vector<std::string> lines;
   for (std::size_t row = 0; row < rows; ++row) {
-    const auto label = row == 0          ? fmt::format("{:.4g}", scale->high)
-                       : row + 1 == rows ? fmt::format("{:.4g}", scale->low)
+    const auto label = row == 0          ? label_of(scale->high)
+                       : row + 1 == rows ? label_of(scale->low)
                                          : "";
-    lines.push_back(fmt::format("{:>8} │{}", label, dots.line(row)));
+    lines.push_back(fmt::format("{:>{}} │{}", label, kLabel, dots.line(row)));
   }
   return lines;
 }

@@ -18,10 +18,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kLabel = 10;      // of the chart, at its left
-constexpr std::size_t kExitLines = 3;   // of the message of an error, at most
-constexpr std::size_t kOtherLines = 9;  // with these, besides the chart's rows
-constexpr std::size_t kLeastChart = 4, kMostChart = 16;
+constexpr std::size_t kLabel = 10;       // of the chart, at its left
+constexpr std::size_t kExitLines = 3;    // of the message of an error, at most
+constexpr std::size_t kOtherLines = 10;  // with these and the cursor's, besides the chart's rows
+constexpr std::size_t kMostChart = 16;
 
 std::vector<double> column(const json& run, const char* table, const char* name) {
   std::vector<double> values;
@@ -49,9 +49,18 @@ std::string duration(double seconds) {
 std::string fitted(const std::string& line, std::size_t columns) {
   const auto text = escaped(line, line.size());
   if (text.size() <= columns) return text;
-  auto end = columns > 3 ? columns - 3 : 0;
+  constexpr std::size_t kDots = 3;
+  auto end = columns > kDots ? columns - kDots : 0;
   while (end > 0 && continues_utf8_character(text[end])) --end;
-  return text.substr(0, end) + "...";
+  return text.substr(0, end) + std::string(std::min(columns, kDots), '.');
+}
+
+// The first and last step below the chart, of which the first alone where there is no room.
+std::string axis(double first, double last, std::size_t columns) {
+  const auto begin = fmt::format("{:>{}}step {:.0f}", "", kLabel, first);
+  const auto end = fmt::format("{:.0f}", last);
+  if (begin.size() + 1 + end.size() > columns) return fitted(begin, columns);
+  return begin + fmt::format("{:>{}}", end, columns - begin.size());
 }
 
 // The same of a text of at most `most` lines, broken at spaces.
@@ -181,27 +190,23 @@ std::string terminal_view(const json& run, std::size_t columns, std::size_t rows
   std::vector<std::string> lines{fitted(head(run), columns)};
   const auto steps = column(run, "train", "step");
   if (steps.empty()) {
-    lines.emplace_back("no step yet");
+    lines.push_back(fitted("no step yet", columns));
   } else {
     lines.push_back(fitted(state(run) + recurrence(run), columns));
     lines.push_back(fitted(losses(run), columns));
-    const auto height =
-        std::clamp(rows > kOtherLines ? rows - kOtherLines : 0, kLeastChart, kMostChart);
+    const auto height = std::min(rows > kOtherLines ? rows - kOtherLines : 0, kMostChart);
     const auto width = columns > kLabel ? columns - kLabel : 0;
-    for (auto& line : terminal_chart(steps, column(run, "train", "smooth_loss"), width, height)) {
-      lines.push_back(std::move(line));
-    }
-    lines.push_back(fmt::format("{:>{}}step {:.0f}{:>{}}", "", kLabel, steps.front(),
-                                fmt::format("{:.0f}", steps.back()),
-                                std::max<std::size_t>(width, 16) - 6));
+    auto chart = terminal_chart(steps, column(run, "train", "smooth_loss"), width, height);
+    if (!chart.empty()) chart.push_back(axis(steps.front(), steps.back(), columns));
+    for (auto& line : chart) lines.push_back(std::move(line));
     lines.push_back(fitted(phases(run), columns));
   }
   lines.push_back(fitted(warnings(run), columns));
   for (auto& line : wrapped(exit_text(run), columns, kExitLines)) lines.push_back(std::move(line));
+  std::erase(lines, "");
+  lines.resize(std::min(lines.size(), std::max<std::size_t>(rows, 2) - 1));
   std::string text;
-  for (const auto& line : lines) {
-    if (!line.empty()) text += line + "\n";
-  }
+  for (const auto& line : lines) text += line + "\n";
   return text;
 }
 

@@ -127,15 +127,22 @@ TEST(TerminalView, KeepsToTheTerminalsSize) {
   std::string why = "why";
   for (int word = 0; word < 99; ++word) why += " why";
   run["exit"] = {{"code", 70}, {"text", why}};
-  for (const std::size_t columns : {20, 40, 80}) {
-    std::istringstream lines(terminal_view(run, columns, 24));
-    std::size_t count = 0;
-    for (std::string line; std::getline(lines, line); ++count) {
-      // The characters of UTF-8.
-      const auto width = std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; });
-      EXPECT_LE(width, static_cast<std::ptrdiff_t>(std::max<std::size_t>(columns, 26))) << line;
+  auto resumed = run_of({100'000, 150'000, 1'000'000});
+  resumed["train"]["columns"]["smooth_loss"] = {-1234567, -1234568, -1234569};
+  for (const auto& shown : {run, resumed, run_of({})}) {
+    for (const std::size_t columns : {1, 2, 9, 11, 20, 26, 33, 40, 80}) {
+      for (const std::size_t rows : {1, 5, 10, 12, 24}) {
+        std::istringstream lines(terminal_view(shown, columns, rows));
+        std::size_t count = 0;
+        for (std::string line; std::getline(lines, line); ++count) {
+          // The characters of UTF-8.
+          const auto width = std::ranges::count_if(line, [](char c) { return (c & 0xc0) != 0x80; });
+          EXPECT_LE(width, static_cast<std::ptrdiff_t>(columns)) << line;
+        }
+        // The cursor stands below.
+        EXPECT_LT(count, std::max<std::size_t>(rows, 2)) << columns;
+      }
     }
-    EXPECT_LE(count, 24u);
   }
 }
 
