@@ -7,6 +7,7 @@
 
 #include "commands/tensor_table.h"
 #include "config/derived.h"
+#include "config/mode.h"
 #include "config/types/text.h"
 #include "model/recipe.h"
 
@@ -16,15 +17,16 @@ namespace {
 
 using Table = std::vector<std::vector<std::string>>;
 
-std::string attention_text(const Visit& visit) {
+std::string attention_text(const Visit& visit, bool documents) {
   auto text = visit.window > 0 ? fmt::format("the last {} tokens", visit.window)
                                : std::string("all tokens before");
+  if (documents) text += " in its segment";
   if (visit.exclusive) text += ", exclusive";
   if (visit.value_scale) text += ", value embedding";
   return text;
 }
 
-std::string visits_text(const Pass& pass) {
+std::string visits_text(const Pass& pass, bool documents) {
   Table rows{{"visit", "block", "lanes", "skip from visit", "attention sees"}};
   std::vector<std::int64_t> kept(static_cast<std::size_t>(pass.slots));  // visits, by slot
   std::int64_t before = 0;
@@ -36,10 +38,17 @@ std::string visits_text(const Pass& pass) {
       from = fmt::format("{}{}", skip.slot ? kept[static_cast<std::size_t>(*skip.slot)] : before,
                          skip.gates ? ", gated" : "");
     rows.push_back({fmt::to_string(visit.index), fmt::to_string(visit.block),
-                    visit.lanes.residual ? "two" : "one", from, attention_text(visit)});
+                    visit.lanes.residual ? "two" : "one", from, attention_text(visit, documents)});
     before = visit.index;
   }
   return table_text(rows, /*left=*/rows[0].size());
+}
+
+// Where attention stops.
+std::string segments_text(const Settings& settings) {
+  const auto limit = segment_limit(settings);
+  return fmt::format("segments begin with a row and with a document{} (DOCUMENT_ATTENTION)\n",
+                     limit > 0 ? fmt::format(", and every {} tokens of one", limit) : "");
 }
 
 std::string stage_title(const Settings& settings, std::size_t stage, std::size_t stages) {
@@ -83,10 +92,12 @@ std::string plan_text(const Settings& settings) {
   const auto plan = make_recipe(settings.model, {.recipe = recipe}).plan;
   auto text = fmt::format("recipe {}: {} blocks of {} channels\n", choice_name(recipe),
                           settings.model.num_layers, settings.model.model_dim);
+  const bool documents = mode::segments_attention(settings);
+  if (documents) text += segments_text(settings);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) {
     const auto& pass = plan.stages[i];
     text += fmt::format("\n{}: {} visits\n\n{}", stage_title(settings, i, plan.stages.size()),
-                        pass.visits.size(), visits_text(pass));
+                        pass.visits.size(), visits_text(pass, documents));
   }
   return text + "\n" + parameters_text(settings);
 }

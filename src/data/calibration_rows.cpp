@@ -38,6 +38,7 @@ void CalibrationRows::read(std::span<std::uint16_t> out) {
 
 std::int64_t CalibrationRows::next_row() {
   if (windows_left() == 0) {
+    if (rows_until_repeated_ == 0) rows_until_repeated_ = rows_;
     for (auto& shard : shards_) draw_windows(shard);
   }
   const auto left = static_cast<double>(windows_left());
@@ -47,6 +48,7 @@ std::int64_t CalibrationRows::next_row() {
   auto& shard = shards_[random_.choice(shares)];
   const auto window = shard.windows.back();
   shard.windows.pop_back();
+  ++rows_;
   return shard.begin + window * row_tokens_;
 }
 

@@ -21,6 +21,8 @@ class CalibrationRows {
   CalibrationRows(const TokenSource& source, std::int64_t row_tokens, int rank, int world_size);
 
   std::int64_t row_tokens() const { return row_tokens_; }
+  // How many rows there were before all was drawn anew for the first time; 0: that has not been.
+  std::int64_t rows_until_repeated() const { return rows_until_repeated_; }
   // Reads the next rows, one after the other; out.size() is a multiple of T. A source of one shard,
   // such as text, is read up to token 10⁸: the first call waits for them or the text's end. Errors:
   // those of reading (bad_data, missing_input, io).
@@ -43,6 +45,7 @@ class CalibrationRows {
   const std::int64_t row_tokens_;
   NumpyRandom random_;
   std::vector<Shard> shards_;
+  std::int64_t rows_ = 0, rows_until_repeated_ = 0;
 };
 
 }  // namespace tg

@@ -101,7 +101,7 @@ TokenSplits synthetic_splits(const DataConfig& data, int vocab_size) {
 }
 
 TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, int vocab_size,
-                        const TextMaking& making) {
+                        const TextMaking& making, WantedSplits wanted) {
   for (const std::string& file : files) require_regular(file);
   REQUIRE(!data.tokenizer_path.empty(), ExitCode::config,
           "DATA_PATH={} is text, which needs a tokenizer (expected the path of one, found an "
@@ -109,13 +109,13 @@ TokenSplits text_splits(const DataConfig& data, std::vector<std::string> files, 
           data.data_path);
   auto vocabulary = read_vocabulary(data, vocab_size);
   const TextCorpus corpus(std::move(files), make_tokenizer(data, vocab_size), making.threads,
-                          data.text_key, making.once_per_host);
+                          data.text_key, making.once_per_host, wanted);
   return {corpus.train(), corpus.val(), std::move(vocabulary)};
 }
 
 // What is no folder of shards.
 std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_size,
-                                             const TextMaking& making) {
+                                             const TextMaking& making, WantedSplits wanted) {
   const bool synthetic = data.data_path.starts_with(synthetic_prefix);
   auto files = synthetic ? std::vector<std::string>() : text_files(data);
   if (data.text_key != DataConfig().text_key && std::ranges::none_of(files, is_json_named))
@@ -126,15 +126,11 @@ std::optional<TokenSplits> open_other_splits(const DataConfig& data, int vocab_s
           "{}_{}_*.bin beside them); set BYTE_COUNTS=auto",
           data.data_path, data.shard_prefix, kSidecarSplit);
   if (synthetic) return synthetic_splits(data, vocab_size);
-  return text_splits(data, std::move(files), vocab_size, making);
+  return text_splits(data, std::move(files), vocab_size, making, wanted);
 }
 
-struct Wanted {
-  bool train = true, val = true;
-};
-
 // Missing shards are reported before a missing tokenizer: who has neither learns how to get both.
-TokenSplits open_shards(const DataConfig& data, int vocab_size, Wanted wanted) {
+TokenSplits open_shards(const DataConfig& data, int vocab_size, WantedSplits wanted) {
   const auto open = [&](bool is_wanted, std::string_view split) -> std::shared_ptr<ShardSet> {
     if (!is_wanted) return nullptr;
     return std::make_shared<ShardSet>(data.data_path, split, vocab_size, data.shard_prefix);
@@ -151,8 +147,9 @@ TokenSplits open_shards(const DataConfig& data, int vocab_size, Wanted wanted) {
   return {train, val, std::move(vocabulary)};
 }
 
-TokenSplits open(const DataConfig& data, int vocab_size, const TextMaking& making, Wanted wanted) {
-  if (auto splits = open_other_splits(data, vocab_size, making)) return *std::move(splits);
+TokenSplits open(const DataConfig& data, int vocab_size, const TextMaking& making,
+                 WantedSplits wanted) {
+  if (auto splits = open_other_splits(data, vocab_size, making, wanted)) return *std::move(splits);
   return open_shards(data, vocab_size, wanted);
 }
 

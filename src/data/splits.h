@@ -32,7 +32,8 @@ struct TextMaking {
 // without a TOKENIZER_PATH), bad_data (a broken shard; a file of another kind); those of
 // read_vocabulary().
 TokenSplits open_splits(const DataConfig& data, int vocab_size, const TextMaking& making = {});
-// The training split: a folder of shards needs none for validation, and `val` is null.
+// The training split: a folder of shards needs none for validation, and `val` is null; a text needs
+// no document for it.
 TokenSplits open_training(const DataConfig& data, int vocab_size, const TextMaking& making = {});
 // The validation split: a folder of shards needs none for training, and `train` is null.
 TokenSplits open_validation(const DataConfig& data, int vocab_size, const TextMaking& making = {});

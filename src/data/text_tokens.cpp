@@ -38,7 +38,7 @@ std::string name_of(const std::vector<std::string>& files) {
 class TextCorpus::Work {
  public:
   Work(std::vector<std::string> files, Tokenizer tokenizer, int threads,
-       const std::string& text_key, const OncePerHost& once_per_host);
+       const std::string& text_key, const OncePerHost& once_per_host, WantedSplits wanted);
   ~Work();
 
   class Split final : public TokenSource {
@@ -66,7 +66,7 @@ class TextCorpus::Work {
   std::string identity() const;
   void run();
   void encode_all();
-  void require_both_splits(std::int64_t documents) const;
+  void require_wanted_splits(std::int64_t documents) const;
   std::int64_t wait_for(const Split& split, std::int64_t tokens) const;
   void show_progress() const;
 
@@ -94,6 +94,7 @@ class TextCorpus::Work {
   const std::vector<std::string> files_;
   const std::string name_;
   const std::string text_key_;
+  const WantedSplits wanted_;
   const Tokenizer tokenizer_;
   std::shared_ptr<SharedTokens> tokens_;
   // Of the process that tokenises.
@@ -111,12 +112,14 @@ class TextCorpus::Work {
 };
 
 TextCorpus::Work::Work(std::vector<std::string> files, Tokenizer tokenizer, int threads,
-                       const std::string& text_key, const OncePerHost& once_per_host)
+                       const std::string& text_key, const OncePerHost& once_per_host,
+                       WantedSplits wanted)
     : train(*this, SharedTokens::train, name_of(files) + " (train)"),
       val(*this, SharedTokens::val, name_of(files) + " (val)"),
       files_(std::move(files)),
       name_(name_of(files_)),
       text_key_(text_key),
+      wanted_(wanted),
       tokenizer_(std::move(tokenizer)),
       progress_("tokenizing " + name_ + ":", files_) {
   require_bos(tokenizer_);
@@ -186,14 +189,15 @@ void TextCorpus::Work::encode_all() {
     }
     tokens_->publish(text_bytes, reader_->bytes_read());
   }
-  require_both_splits(documents);
+  require_wanted_splits(documents);
   tokens_->end();
 }
 
-void TextCorpus::Work::require_both_splits(std::int64_t documents) const {
-  for (const auto& [split, kind] :
-       {std::pair{SharedTokens::train, "training"}, {SharedTokens::val, "validation"}}) {
-    REQUIRE(tokens_->tokens(split) > 0, ExitCode::bad_data,
+void TextCorpus::Work::require_wanted_splits(std::int64_t documents) const {
+  for (const auto& [wanted, split, kind] :
+       {std::tuple{wanted_.train, SharedTokens::train, "training"},
+        {wanted_.val, SharedTokens::val, "validation"}}) {
+    REQUIRE(!wanted || tokens_->tokens(split) > 0, ExitCode::bad_data,
             "{}: no {} documents (expected at least 1, found {} documents in all, of which every "
             "twentieth is for validation); give more text, with an empty line between documents, "
             "or choose the split with make_shards",
@@ -257,9 +261,10 @@ void TextCorpus::Work::Split::read_at(std::int64_t offset, std::span<std::uint16
 }
 
 TextCorpus::TextCorpus(std::vector<std::string> files, Tokenizer tokenizer, int threads,
-                       const std::string& text_key, const OncePerHost& once_per_host)
+                       const std::string& text_key, const OncePerHost& once_per_host,
+                       WantedSplits wanted)
     : work_(std::make_shared<Work>(std::move(files), std::move(tokenizer), threads, text_key,
-                                   once_per_host)) {}
+                                   once_per_host, wanted)) {}
 
 std::shared_ptr<const TokenSource> TextCorpus::train() const {
   return {work_, &work_->train};

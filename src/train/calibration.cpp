@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/elapsed.h"
+#include "base/log.h"
 #include "config/derived.h"
 #include "train/peer_waits.h"
 
@@ -21,6 +22,13 @@ Hessians calibrate(const Settings& settings, const Machine& machine, Communicato
   CalibrationRows rows(train, length, communicator.rank(), communicator.world_size());
   auto hessians = collect_hessians(weights.model, weights.parameters, rows, options, communicator);
   wait_for_device(communicator, machine.device);
+  if (const auto rows_once = rows.rows_until_repeated(); rows_once > 0) {
+    log_warn(
+        "{}: too short for GPTQ_CALIBRATION_BATCHES={} (expected {} rows of {} tokens, found {}); "
+        "rows are read again and again: calibrate on more data",
+        train.pattern(), options.batches, options.batches * options.rows_per_batch, length,
+        rows_once);
+  }
   const auto ranks = options.record_quirks ? 1 : communicator.world_size();
   emit(HessiansCollected{.count = std::ssize(hessians),
                          .batches = options.batches,

@@ -33,12 +33,14 @@ struct ToolOptions {
   std::string prompt;
   std::int64_t tokens = 5;
   bool cache = true;
+  CountOrAuto bits{.automatic = true};
 
   template <class Self, class Line>
   static void visit(Self& s, const Line& line) {
     line("prompt", s.prompt, anything, role::option, "text");
     line("tokens", s.tokens, at_least(1), role::option, "how many");
     line("cache", s.cache, anything, role::option, "whether");
+    line("bits", s.bits, within(2, 8), role::option, "or auto, which is in no range");
   }
 };
 
@@ -79,6 +81,18 @@ TEST(Parse, ACommandsOwnOptionsAreFlagsAlone) {
             }).find("mean --prompt?"),
             std::string::npos);
   EXPECT_NE(failure_of([&] { parse({"--prompt", "a"}); }).find("unknown flag"), std::string::npos);
+}
+
+TEST(Parse, AutoIsAllowedWhateverTheRangeOfTheNumber) {
+  ToolOptions options;
+  parse_tool(options, {"--bits", "8"});
+  EXPECT_EQ(options.bits.count, 8);
+  parse_tool(options, {"--bits", "auto"});
+  EXPECT_TRUE(options.bits.automatic);
+  EXPECT_NE(failure_of([&] {
+              parse_tool(options, {"--bits", "1"});
+            }).find("BITS='1' (--bits): expected"),
+            std::string::npos);
 }
 
 TEST(Parse, EverythingGivenBeatsTheSettingsOfTheRun) {

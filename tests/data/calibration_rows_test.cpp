@@ -50,6 +50,17 @@ TEST(CalibrationRows, AreTheSameOneByOneAndManyAtATime) {
   EXPECT_EQ(together, alone);
 }
 
+TEST(CalibrationRows, SayWhenTheyRepeat) {
+  const Corpus corpus({100});
+  const ShardSet shards(corpus.dir.path(), "train", 65536);
+  CalibrationRows rows(shards, 16, 0, 1);
+  next_rows(rows, 5);
+  EXPECT_EQ(rows.rows_until_repeated(), 0);
+  next_rows(rows, 20);
+  EXPECT_GE(rows.rows_until_repeated(), 5);
+  EXPECT_LE(rows.rows_until_repeated(), 6);
+}
+
 // Whose tokens are made while they are waited for.
 TEST(CalibrationRows, OfTextAreThoseOfItsTokensInAShard) {
   const TempDir dir;

@@ -89,6 +89,15 @@ TEST(Splits, OneOfThemNeedsNoShardsOfTheOther) {
   }
 }
 
+TEST(Splits, OneDocumentIsEnoughToTrainOnAlone) {
+  const TempDir dir;
+  test::write_file(dir / "one.txt", "One document grants you a licence.\n");
+  const auto data = config(dir / "one.txt");
+  EXPECT_GT(open_training(data, 512).train->tokens(0), 0);
+  expect_part(error_of(ExitCode::bad_data, [&] { open_splits(data, 512).train->tokens(0); }),
+              "no validation documents");
+}
+
 TEST(Splits, TokenisesATextFileOrAllOfAFolderInTheOrderOfTheirNames) {
   const TempDir dir;
   std::filesystem::create_directory(dir / "folder.txt");

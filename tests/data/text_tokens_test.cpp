@@ -358,5 +358,18 @@ TEST(TextCorpus, RefusesATextWithoutDocumentsForOneOfTheSplits) {
   EXPECT_GT(TextCorpus({dir / "a.txt"}, Tokenizer(model, 512), 2).val()->tokens(0), 0);
 }
 
+TEST(TextCorpus, NeedsNoDocumentsOfASplitThatNobodyWants) {
+  const TempDir dir;
+  write_file(dir / "a.txt", txt(1));
+  const TextCorpus one({dir / "a.txt"}, Tokenizer(model, 512), 2, "text", once_alone,
+                       {.val = false});
+  EXPECT_GT(one.train()->tokens(0), 0);
+  write_file(dir / "b.txt", "\n \n");
+  const TextCorpus none({dir / "b.txt"}, Tokenizer(model, 512), 2, "text", once_alone,
+                        {.val = false});
+  expect_part(error_of(ExitCode::bad_data, [&] { none.train()->tokens(0); }),
+              "no training documents (expected at least 1, found 0 ");
+}
+
 }  // namespace
 }  // namespace tg

@@ -121,15 +121,19 @@ class LastRecordTest(ResumeTest):
 
         done = inspect(SOURCE / "configs" / "record_1061.env")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("recipe last_record: 11 blocks of 512 channels\n", done.stdout)
+        self.assertIn("recipe last_record: 11 blocks of 512 channels\nsegments begin with a row and with a document, and "
+                      "every 2048 tokens of one (DOCUMENT_ATTENTION)\n", done.stdout)
         self.assertRegex(done.stdout, r"(?m)^before recurrence, from ENABLE_LOOPING_AT=0.35 on: 11 visits$")
         in_recurrence = done.stdout.split("in recurrence")[1]
-        rows = re.findall(r"(?m)^ *(\d+) +(\d+) +(one|two) +(-|\d+, gated) +all tokens before, exclusive$", in_recurrence)
+        rows = re.findall(r"(?m)^ *(\d+) +(\d+) +(one|two) +(-|\d+, gated) +all tokens before in its segment, exclusive$", in_recurrence)
         self.assertEqual([int(block) for _, block, *_ in rows], [0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9, 10])
         self.assertEqual([lanes for *_, lanes, _ in rows].count("two"), 3)
         self.assertEqual([skip for *_, skip in rows], ["-"] * 8 + [f"{visit}, gated" for visit in range(7, -1, -1)] + ["-"])
         self.assertRegex(done.stdout, r"(?m)^all +\d+ +35945671$")
         self.assertEqual(inspect().returncode, USAGE)
+        whole_rows = inspect(SOURCE / "configs" / "gpt124m.env").stdout
+        self.assertRegex(whole_rows, r"(?m) all tokens before(,|$)")
+        self.assertNotIn("segment", whole_rows)
 
 
 class RanksTest(RunTest):

@@ -115,13 +115,15 @@ template <class T>
 bool is_allowed(const T& value, const Limit& limit) {
   if constexpr (std::is_same_v<T, std::int64_t> || std::is_same_v<T, double>) {
     return limit.allows(static_cast<double>(value));
-  } else if constexpr (std::is_same_v<T, Every> || std::is_same_v<T, CountOrAuto>) {
+  } else if constexpr (std::is_same_v<T, Every>) {
     return limit.allows(static_cast<double>(value.count));
+  } else if constexpr (std::is_same_v<T, CountOrAuto>) {
+    return value.automatic || limit.allows(static_cast<double>(value.count));
   } else if constexpr (std::is_same_v<T, std::vector<std::int64_t>>) {
     return std::ranges::all_of(
         value, [&](std::int64_t count) { return limit.allows(static_cast<double>(count)); });
   } else if constexpr (std::is_same_v<T, NumberOrAuto>) {
-    return limit.allows(value.number);
+    return value.automatic || limit.allows(value.number);
   } else if constexpr (std::is_same_v<T, CountSchedule>) {
     return std::ranges::all_of(value.stages(), [&](const CountSchedule::Stage& stage) {
       return limit.allows(static_cast<double>(stage.count));
