@@ -5,20 +5,34 @@
 #include <utility>
 #include <vector>
 
+#include "text/byte_spelling.h"
+
 namespace tg {
 
 nlohmann::json hf_tokenizer(const BpeVocabulary& vocabulary) {
   using nlohmann::json;
   const auto& pieces = vocabulary.pieces;
-  auto ids = json::object();
-  for (std::size_t id = 0; id < pieces.size(); ++id) ids[spelled(pieces[id])] = id;
+  auto ids = json::object(), special = json::array();
+  for (std::size_t id = 0; id < pieces.size(); ++id) {
+    if (vocabulary.kinds[id] == PieceKind::unused) continue;
+    const bool is_text = vocabulary.kinds[id] == PieceKind::normal;
+    ids[is_text ? spelled(pieces[id]) : pieces[id]] = id;
+    if (is_text) continue;
+    special.push_back({{"id", id},
+                       {"content", pieces[id]},
+                       {"single_word", false},
+                       {"lstrip", false},
+                       {"rstrip", false},
+                       {"normalized", false},
+                       {"special", true}});
+  }
 
-  // In the order of the ids that they make, and of their left pieces.
-  std::vector<std::pair<std::uint16_t, std::uint32_t>> ordered;
-  for (const auto& [pair, id] : vocabulary.merges) ordered.emplace_back(id, pair);
+  // In the order of their ranks, and of their left pieces.
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> ordered;
+  for (const auto& [pair, merge] : vocabulary.merges) ordered.emplace_back(merge.rank, pair);
   std::ranges::sort(ordered);
   auto merges = json::array();
-  for (const auto& [id, pair] : ordered)
+  for (const auto& [rank, pair] : ordered)
     merges.push_back(spelled(pieces[pair >> 16]) + ' ' + spelled(pieces[pair & 0xffff]));
 
   const auto byte_level = [](bool space) {
@@ -30,14 +44,7 @@ nlohmann::json hf_tokenizer(const BpeVocabulary& vocabulary) {
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
-          {"added_tokens",
-           {{{"id", pieces.size() - 1},
-             {"content", pieces.back()},
-             {"single_word", false},
-             {"lstrip", false},
-             {"rstrip", false},
-             {"normalized", false},
-             {"special", true}}}},
+          {"added_tokens", special},
           {"normalizer", nullptr},
           {"pre_tokenizer", byte_level(false)},
           {"post_processor", nullptr},
@@ -56,11 +63,13 @@ nlohmann::json hf_tokenizer(const BpeVocabulary& vocabulary) {
 }
 
 nlohmann::json hf_tokenizer_config(const BpeVocabulary& vocabulary) {
-  const auto& end_of_text = vocabulary.pieces.back();
-  return {{"tokenizer_class", "PreTrainedTokenizerFast"},
-          {"bos_token", end_of_text},
-          {"eos_token", end_of_text},
-          {"clean_up_tokenization_spaces", false}};
+  nlohmann::json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                           {"clean_up_tokenization_spaces", false}};
+  if (vocabulary.bos_id < 0) return config;
+  const auto& begin = vocabulary.pieces[static_cast<std::size_t>(vocabulary.bos_id)];
+  config["bos_token"] = begin;
+  config["eos_token"] = begin;
+  return config;
 }
 
 }  // namespace tg

@@ -1,12 +1,13 @@
 #include "text/bpe_vocabulary.h"
 
-#include <array>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "base/escaped.h"
-#include "base/utf8.h"
+#include "text/byte_spelling.h"
+#include "text/published_ids.h"
 #include "text/text_lines.h"
 
 namespace tg {
@@ -16,67 +17,11 @@ constexpr std::string_view version_mark = "#version";
 constexpr std::size_t most_pieces = 1 << 16;    // ids are stored as uint16
 constexpr std::size_t largest_piece = 1 << 10;  // bytes; GPT-2's largest has 128
 constexpr const char* end_of_text = "<|endoftext|>";
+// Pieces that begin a document, the first of these that a vocabulary has.
+constexpr std::string_view kBeginnings[] = {
+    end_of_text, "<|begin_of_text|>", "<|startoftext|>", "<s>", "<bos>", "[BOS]"};
 
 using IdOfPiece = std::unordered_map<std::string, std::uint16_t>;
-
-bool is_printed_as_itself(unsigned byte) {
-  return (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-}
-
-// GPT-2's spelling of bytes as characters: printable ones of Latin-1 are themselves, the others
-// U+0100, U+0101, … in order. Ids follow that spelling's order.
-struct ByteSpelling {
-  std::array<int, 256 + 68> byte_of{};  // by code point; -1: none
-  std::array<std::size_t, 256> point_of{};
-  std::array<std::uint8_t, 256> by_id{};  // byte of the id
-
-  ByteSpelling() {
-    byte_of.fill(-1);
-    std::size_t id = 0, other = 256;
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      if (!is_printed_as_itself(byte)) continue;
-      byte_of[byte] = static_cast<int>(byte);
-      point_of[byte] = byte;
-      by_id[id++] = static_cast<std::uint8_t>(byte);
-    }
-    for (unsigned byte = 0; byte < 256; ++byte) {
-      if (is_printed_as_itself(byte)) continue;
-      point_of[byte] = other;
-      byte_of[other++] = static_cast<int>(byte);
-      by_id[id++] = static_cast<std::uint8_t>(byte);
-    }
-  }
-
-  // The bytes of a spelled piece; nothing where a character spells none.
-  std::optional<std::string> bytes_of(std::string_view spelled) const {
-    std::string bytes;
-    while (!spelled.empty()) {
-      std::size_t point = static_cast<unsigned char>(spelled.front());
-      spelled.remove_prefix(1);
-      if (point >= 0x80) {  // all are of one or two bytes in UTF-8
-        if (point < 0xc2 || point > 0xdf || spelled.empty()) return {};
-        const unsigned next = static_cast<unsigned char>(spelled.front());
-        if ((next & 0xc0) != 0x80) return {};
-        spelled.remove_prefix(1);
-        point = (point & 0x1f) << 6 | (next & 0x3f);
-      }
-      if (point >= byte_of.size() || byte_of[point] < 0) return {};
-      bytes += static_cast<char>(byte_of[point]);
-    }
-    return bytes;
-  }
-  std::string spelled(std::string_view bytes) const {
-    std::string text;
-    for (const char byte : bytes)
-      append_utf8(text, static_cast<char32_t>(point_of[static_cast<unsigned char>(byte)]));
-    return text;
-  }
-};
-
-const ByteSpelling& byte_spelling() {
-  static const ByteSpelling spelling;
-  return spelling;
-}
 
 // Bytes of base64 with padding; nothing for other text.
 std::optional<std::string> decode_base64(std::string_view text) {
@@ -122,6 +67,11 @@ std::optional<Ranked> parse_ranked(std::string_view line) {
   return Ranked{*std::move(piece), *rank};
 }
 
+[[noreturn]] void refuse(const std::string& path, const TextLine& line, const char* expected) {
+  fail(ExitCode::bad_data, "tokenizer {} line {}: expected {}, found \"{}\"; copy the file again",
+       path, line.number, expected, escaped(line.text));
+}
+
 // Adds pieces under the next id, and says what is wrong with a line.
 class Builder {
  public:
@@ -144,8 +94,10 @@ class Builder {
     vocabulary_.pieces.push_back(piece);
     return id;
   }
+  // Merges of one id are those of one rank.
   void add_merge(std::uint16_t left, std::uint16_t right, std::uint16_t id) {
-    vocabulary_.merges.emplace(std::uint32_t{left} << 16 | right, id);
+    vocabulary_.merges.emplace(BpeVocabulary::pair(left, right),
+                               BpeVocabulary::Merge{.rank = id, .id = id});
   }
   std::optional<std::uint16_t> find(const std::string& piece) const {
     const auto found = ids_.find(piece);
@@ -155,12 +107,11 @@ class Builder {
   std::size_t size() const { return vocabulary_.pieces.size(); }
   const std::string& piece(std::size_t id) const { return vocabulary_.pieces[id]; }
 
-  [[noreturn]] void refuse(const TextLine& line, const char* expected) const {
-    fail(ExitCode::bad_data, "tokenizer {} line {}: expected {}, found \"{}\"; copy the file again",
-         path_, line.number, expected, escaped(line.text));
-  }
   BpeVocabulary finish() {
+    vocabulary_.kinds.assign(vocabulary_.pieces.size(), PieceKind::normal);
+    vocabulary_.bos_id = static_cast<int>(vocabulary_.pieces.size());
     vocabulary_.pieces.emplace_back(end_of_text);
+    vocabulary_.kinds.push_back(PieceKind::control);
     return std::move(vocabulary_);
   }
 
@@ -175,28 +126,124 @@ bool is_merge_list(std::string_view bytes, std::string_view path) {
          path.ends_with("merges.txt");
 }
 
-BpeVocabulary read_merge_list(std::string_view bytes, const std::string& path) {
-  const auto& spelling = byte_spelling();
-  constexpr const char* kExpected = "two pieces that earlier lines make, with a space between them";
-  Builder builder(path);
-  for (const auto byte : spelling.by_id) builder.add({static_cast<char>(byte)}, 0);
-  TextLines lines(bytes);
-  const auto first = lines.next();
-  if (!first || !first->text.starts_with(version_mark)) {
-    builder.refuse(first.value_or(TextLine{.text = "", .number = 1}), "\"#version: 0.2\"");
+// The lines of a merge list below "#version: 0.2".
+class MergeLines {
+ public:
+  MergeLines(std::string_view bytes, const std::string& path) : path_(path), lines_(bytes) {
+    const auto first = lines_.next();
+    if (!first || !first->text.starts_with(version_mark))
+      refuse(path_, first.value_or(TextLine{.text = "", .number = 1}), "\"#version: 0.2\"");
   }
-  while (const auto line = lines.next()) {
+
+  struct Merge {
+    TextLine line;
+    std::string left, right;  // bytes
+  };
+  std::optional<Merge> next() {
+    const auto line = lines_.next();
+    if (!line) return {};
     const auto space = line->text.find(' ');
-    if (space == std::string_view::npos) builder.refuse(*line, kExpected);
-    const auto left = spelling.bytes_of(line->text.substr(0, space));
-    const auto right = spelling.bytes_of(line->text.substr(space + 1));
-    if (!left || !right) builder.refuse(*line, kExpected);
-    const auto left_id = builder.find(*left), right_id = builder.find(*right);
-    if (!left_id || !right_id) builder.refuse(*line, kExpected);
-    builder.add_merge(*left_id, *right_id, builder.add(*left + *right, line->number));
+    if (space == std::string_view::npos) refuse_merge(*line);
+    auto left = bytes_spelled(line->text.substr(0, space));
+    auto right = bytes_spelled(line->text.substr(space + 1));
+    if (!left || !right) refuse_merge(*line);
+    return Merge{.line = *line, .left = *std::move(left), .right = *std::move(right)};
+  }
+  [[noreturn]] void refuse_merge(const TextLine& line) const {
+    refuse(path_, line, "two pieces that earlier lines make, with a space between them");
+  }
+
+ private:
+  const std::string& path_;
+  TextLines lines_;
+};
+
+BpeVocabulary read_merge_list(std::string_view bytes, const std::string& path) {
+  Builder builder(path);
+  for (const auto byte : bytes_in_order()) builder.add({static_cast<char>(byte)}, 0);
+  MergeLines lines(bytes, path);
+  while (const auto merge = lines.next()) {
+    const auto left = builder.find(merge->left), right = builder.find(merge->right);
+    if (!left || !right) lines.refuse_merge(merge->line);
+    builder.add_merge(*left, *right, builder.add(merge->left + merge->right, merge->line.number));
   }
   return builder.finish();
 }
+
+// With the ids that are published beside it, in which pieces come in any order, special ones among
+// them, and several merges may make one piece.
+class PublishedList {
+ public:
+  PublishedList(std::string_view bytes, const std::string& path, const PublishedIds& published)
+      : path_(path), published_(published) {
+    const auto size = published.spelled.size();
+    vocabulary_.pieces = published.spelled;
+    vocabulary_.kinds.assign(size, PieceKind::control);
+    for (std::size_t id = 0; id < size; ++id) {
+      if (published.spelled[id].empty()) vocabulary_.kinds[id] = PieceKind::unused;
+      if (const auto piece = bytes_spelled(published.spelled[id]))
+        ids_.emplace(*piece, static_cast<std::uint16_t>(id));
+    }
+    for (const auto byte : bytes_in_order())
+      add_piece({static_cast<char>(byte)}, fmt::format("the byte 0x{:02x}", byte));
+    MergeLines lines(bytes, path);
+    while (const auto merge = lines.next()) add(*merge);
+    require_whole();
+    find_beginning();
+  }
+  BpeVocabulary take() && { return std::move(vocabulary_); }
+
+ private:
+  std::uint16_t add_piece(const std::string& piece, const std::string& what) {
+    const auto found = ids_.find(piece);
+    REQUIRE(found != ids_.end(), ExitCode::bad_data,
+            "tokenizer {}: {} is no piece in {} beside it (expected an id of each; the two are not "
+            "of one tokenizer); copy both files again, or move that one away",
+            path_, what, published_.path);
+    vocabulary_.pieces[found->second] = piece;
+    vocabulary_.kinds[found->second] = PieceKind::normal;
+    return found->second;
+  }
+  void add(const MergeLines::Merge& merge) {
+    const auto where =
+        fmt::format("line {}'s \"{}\"", merge.line.number, escaped(merge.line.text, 80));
+    const auto left = add_piece(merge.left, where), right = add_piece(merge.right, where);
+    vocabulary_.merges.emplace(
+        BpeVocabulary::pair(left, right),
+        BpeVocabulary::Merge{.rank = static_cast<std::uint32_t>(merge.line.number),
+                             .id = add_piece(merge.left + merge.right, where)});
+  }
+  // Of a list that was cut short pieces remain that no merge makes.
+  void require_whole() const {
+    constexpr std::size_t kMostUnmade = 64;  // some lists have placeholders
+    std::size_t unmade = 0;
+    for (std::size_t id = 0; id < vocabulary_.pieces.size(); ++id) {
+      const auto& piece = vocabulary_.pieces[id];
+      const bool is_special = piece.starts_with('<') || piece.starts_with('[');
+      unmade += vocabulary_.kinds[id] == PieceKind::control && !is_special && bytes_spelled(piece);
+    }
+    REQUIRE(unmade <= kMostUnmade, ExitCode::bad_data,
+            "tokenizer {}: no line makes {} of the pieces in {} beside it (expected lines for all "
+            "but special ones); the list is cut short or of another tokenizer: copy both again",
+            path_, unmade, published_.path);
+  }
+  void find_beginning() {
+    for (const auto name : kBeginnings) {
+      const auto found = std::ranges::find(vocabulary_.pieces, name);
+      const auto id = found - vocabulary_.pieces.begin();
+      if (found == vocabulary_.pieces.end() ||
+          vocabulary_.kinds[static_cast<std::size_t>(id)] != PieceKind::control)
+        continue;
+      vocabulary_.bos_id = static_cast<int>(id);
+      return;
+    }
+  }
+
+  const std::string& path_;
+  const PublishedIds& published_;
+  BpeVocabulary vocabulary_;
+  IdOfPiece ids_;
+};
 
 bool is_rank_table(std::string_view bytes, std::string_view path) {
   return path.ends_with(".tiktoken") || parse_ranked(bytes.substr(0, bytes.find('\n')));
@@ -207,9 +254,9 @@ BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path) {
   TextLines lines(bytes);
   while (const auto line = lines.next()) {
     const auto ranked = parse_ranked(line->text);
-    if (!ranked) builder.refuse(*line, "a piece in base64, a space and its rank");
+    if (!ranked) refuse(path, *line, "a piece in base64, a space and its rank");
     if (ranked->rank != builder.size()) {
-      builder.refuse(*line, fmt::format("rank {}, since ranks are ids", builder.size()).c_str());
+      refuse(path, *line, fmt::format("rank {}, since ranks are ids", builder.size()).c_str());
     }
     builder.add(ranked->piece, line->number);
   }
@@ -233,12 +280,12 @@ BpeVocabulary read_rank_table(std::string_view bytes, const std::string& path) {
 
 }  // namespace
 
-std::string spelled(std::string_view piece) {
-  return byte_spelling().spelled(piece);
-}
-
 std::optional<BpeVocabulary> read_bpe_vocabulary(std::string_view bytes, const std::string& path) {
-  if (is_merge_list(bytes, path)) return read_merge_list(bytes, path);
+  if (is_merge_list(bytes, path)) {
+    if (const auto published = find_published_ids(path))
+      return PublishedList(bytes, path, *published).take();
+    return read_merge_list(bytes, path);
+  }
   if (is_rank_table(bytes, path)) return read_rank_table(bytes, path);
   return {};
 }

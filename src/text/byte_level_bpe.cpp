@@ -15,29 +15,31 @@ struct Node {
   std::uint32_t before, next;  // word size: none
 };
 
-// A merge that may be done; by id, then from left to right.
+// A merge that may be done; by rank, then from left to right.
 struct Candidate {
-  std::uint16_t id;
+  BpeVocabulary::Merge merge;
   std::uint32_t left;     // its node
   int left_id, right_id;  // as they were when it was found
 
   bool operator>(const Candidate& other) const {
-    return std::tie(id, left) > std::tie(other.id, other.left);
+    return std::tie(merge.rank, left) > std::tie(other.merge.rank, other.left);
   }
 };
 
 }  // namespace
 
-ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary) : merges_(std::move(vocabulary.merges)) {
+ByteLevelBpe::ByteLevelBpe(BpeVocabulary vocabulary)
+    : merges_(std::move(vocabulary.merges)), bos_id_(vocabulary.bos_id) {
   pieces_ = std::move(vocabulary.pieces);
-  kinds_.assign(pieces_.size(), PieceKind::normal);
-  kinds_.back() = PieceKind::control;
-  for (std::size_t id = 0; id + 1 < pieces_.size(); ++id) {
-    if (pieces_[id].size() > 1) continue;
+  kinds_ = std::move(vocabulary.kinds);
+  const auto is_text = [&](std::size_t id) { return kinds_[id] == PieceKind::normal; };
+  for (std::size_t id = 0; id < pieces_.size(); ++id) {
+    if (!is_text(id) || pieces_[id].size() > 1) continue;
     id_of_byte_[static_cast<unsigned char>(pieces_[id].front())] = static_cast<std::uint16_t>(id);
   }
   std::vector<std::uint16_t> merged;
-  for (std::size_t id = 0; id + 1 < pieces_.size(); ++id) {
+  for (std::size_t id = 0; id < pieces_.size(); ++id) {
+    if (!is_text(id)) continue;
     merged.clear();
     if (!vocabulary.whole_words) merge(pieces_[id], merged);
     // Most words are found here, without merging.
@@ -82,8 +84,8 @@ void ByteLevelBpe::merge(std::string_view word, std::vector<std::uint16_t>& ids)
   const auto add_candidate = [&](std::uint32_t left) {
     if (left >= size || nodes[left].next >= size) return;
     const int left_id = nodes[left].id, right_id = nodes[nodes[left].next].id;
-    const auto found = merges_.find(static_cast<std::uint32_t>(left_id) << 16 |
-                                    static_cast<std::uint32_t>(right_id));
+    const auto found = merges_.find(BpeVocabulary::pair(static_cast<std::uint16_t>(left_id),
+                                                        static_cast<std::uint16_t>(right_id)));
     if (found != merges_.end()) candidates.push({found->second, left, left_id, right_id});
   };
   for (std::uint32_t i = 0; i < size; ++i) {
@@ -91,11 +93,11 @@ void ByteLevelBpe::merge(std::string_view word, std::vector<std::uint16_t>& ids)
   }
   for (std::uint32_t i = 0; i < size; ++i) add_candidate(i);
   while (!candidates.empty()) {
-    const auto [id, left, left_id, right_id] = candidates.top();
+    const auto [merge, left, left_id, right_id] = candidates.top();
     candidates.pop();
     const auto right = nodes[left].next;
     if (right >= size || nodes[left].id != left_id || nodes[right].id != right_id) continue;
-    nodes[left] = {id, nodes[left].before, nodes[right].next};
+    nodes[left] = {merge.id, nodes[left].before, nodes[right].next};
     nodes[right].id = -1;
     if (nodes[left].next < size) nodes[nodes[left].next].before = left;
     add_candidate(nodes[left].before);

@@ -8,15 +8,15 @@
 namespace tg {
 
 // GPT-2's byte-level BPE (Radford et al. 2019): the text's words (text/pre_tokenizer.h) as bytes,
-// of which neighbours merge, the pair of least id first. <|endoftext|> begins a document; the text
-// of that name is encoded as any other.
+// of which neighbours merge, the pair of least rank first. <|endoftext|> begins a document; the
+// text of that name is encoded as any other.
 class ByteLevelBpe final : public TokenizerModel {
  public:
   explicit ByteLevelBpe(BpeVocabulary vocabulary);
 
   std::string_view format() const override { return "gpt2"; }
   bool byte_level() const override { return true; }
-  int bos_id() const override { return static_cast<int>(pieces_.size()) - 1; }
+  int bos_id() const override { return bos_id_; }
   int unknown_id() const override { return -1; }  // every byte is a piece
   void encode(std::string_view text, std::vector<std::uint16_t>& ids) const override;
   // A word knows nothing of those before it.
@@ -34,7 +34,8 @@ class ByteLevelBpe final : public TokenizerModel {
  private:
   void merge(std::string_view word, std::vector<std::uint16_t>& ids) const;
 
-  std::unordered_map<std::uint32_t, std::uint16_t> merges_;  // as BpeVocabulary's
+  std::unordered_map<std::uint32_t, BpeVocabulary::Merge> merges_;  // as BpeVocabulary's
+  int bos_id_;
   std::array<std::uint16_t, 256> id_of_byte_{};
   std::unordered_map<std::string_view, std::uint16_t> words_;  // that are one piece
 };

@@ -3,6 +3,7 @@
 
 #include "data/byte_count.h"
 #include "tests/text/documents.h"
+#include "text/byte_spelling.h"
 #include "text/tokenizer.h"
 
 namespace tg {
@@ -172,6 +173,91 @@ TEST(MergeList, RefusesMorePiecesThanIdsOf16Bits) {
     merges += two[i / two.size()] + " " + two[i % two.size()] + "\n";
   expect_start(refusal("file", merges, ExitCode::config),
                " line 65281 is too much for 16-bit token ids (at most 65536 pieces)");
+}
+
+// The vocab.json of the test vocabulary with three special pieces in front, as some tokenizers are
+// trained, one unused id behind them, and all others in the reverse order.
+nlohmann::json published_ids(const Tokenizer& usual) {
+  nlohmann::json ids = {{"<s>", 0}, {"<pad>", 1}, {"<|endoftext|>", 2}};
+  for (int id = 0; id < 700; ++id) ids[spelled(usual.piece(id))] = 703 - id;
+  return ids;
+}
+
+TEST(MergeListWithIds, HasThoseThatArePublishedBesideIt) {
+  const TempDir dir;
+  write_file(dir / "usual", told()["merge_list"].get<std::string>());
+  const Tokenizer usual(dir / "usual");
+  for (const auto& [list, beside] : {std::pair{"merges.txt", "vocab.json"},
+                                     {"vocab.bpe", "encoder.json"},
+                                     {"my-merges.txt", "my-vocab.json"}}) {
+    write_file(dir / list, told()["merge_list"].get<std::string>());
+    write_file(dir / beside, published_ids(usual).dump());
+    const Tokenizer tokenizer(dir / list, 704);
+    EXPECT_EQ(tokenizer.pieces(), 704);
+    EXPECT_EQ(tokenizer.bos_id(), 2);
+    for (const int id : {0, 1, 2}) EXPECT_EQ(tokenizer.kind(id), PieceKind::control);
+    EXPECT_EQ(tokenizer.kind(3), PieceKind::unused);
+    const auto table = make_byte_table(tokenizer, 704);
+    for (const auto& sample : told()["samples"]) {
+      const auto text = sample["text"].get<std::string>();
+      Ids ids{2}, expected{2};
+      for (const auto id : sample["ids"].get<Ids>())
+        expected.push_back(static_cast<std::uint16_t>(703 - id));
+      tokenizer.encode(text, ids);
+      EXPECT_EQ(ids, expected) << text;
+      EXPECT_EQ(tokenizer.decode(ids), text);
+      EXPECT_EQ(count_bytes(table, ids), std::ssize(text));
+    }
+  }
+}
+
+nlohmann::json ids_of_bytes() {
+  const TempDir dir;
+  write_file(dir / "list", "#version: 0.2\n");
+  const Tokenizer bytes(dir / "list");
+  nlohmann::json ids;
+  for (int id = 0; id < 256; ++id) ids[spelled(bytes.piece(id))] = id;
+  return ids;
+}
+
+// By hand: "ab" + "c" comes first, though "bc" has the lesser id; both ways make one piece.
+TEST(MergeListWithIds, MergesInTheOrderOfLinesAndMayMakeAPieceTwice) {
+  const TempDir dir;
+  auto ids = ids_of_bytes();
+  ids.update({{"bc", 256}, {"ab", 257}, {"abc", 258}});
+  write_file(dir / "vocab.json", ids.dump());
+  write_file(dir / "merges.txt", "#version: 0.2\na b\nb c\nab c\na bc\n");
+  const Tokenizer tokenizer(dir / "merges.txt");
+  EXPECT_EQ(encode(tokenizer, "abc bc"), (Ids{258, 220, 256}));
+  EXPECT_EQ(encode(tokenizer, "abbc"), (Ids{257, 256}));
+  EXPECT_EQ(tokenizer.bos_id(), -1);
+}
+
+TEST(MergeListWithIds, ThatDoNotFitTogetherAreRefusedByBothNames) {
+  const TempDir dir;
+  const auto message = [&](const std::string& ids, ExitCode code = ExitCode::bad_data) {
+    write_file(dir / "merges.txt", "#version: 0.2\na b\n");
+    write_file(dir / "vocab.json", ids);
+    return error_of(code, [&] { Tokenizer{dir / "merges.txt"}; });
+  };
+  auto ids = ids_of_bytes();
+  expect_start(message(ids.dump()), "tokenizer " + dir / "merges.txt" +
+                                        ": line 2's \"a b\" is no piece in " + dir / "vocab.json" +
+                                        " beside it");
+  ids["ab"] = 256;
+  for (int i = 0; i < 65; ++i) ids[fmt::format("piece{}", i)] = 300 + i;
+  expect_part(message(ids.dump()), "no line makes 65 of the pieces in " + dir / "vocab.json");
+  ids["ab"] = 255;
+  expect_part(message(ids.dump()), "have the id 255");
+  ids["ab"] = 65536;
+  expect_part(message(ids.dump(), ExitCode::config), "has the id 65536, too much for 16-bit");
+  for (const auto& value : {nlohmann::json(-1), nlohmann::json("1"), nlohmann::json()}) {
+    ids["ab"] = value;
+    expect_part(message(ids.dump()), "\"ab\" is no piece with an id");
+  }
+  for (const char* other : {"[]", "{", "", "{\"a\": {\"b\": [[[[1]]]]}}"})
+    expect_part(message(other), "expected a JSON object of pieces and their ids");
+  expect_part(message("{\"a\": 1}"), "the byte 0x21 is no piece");
 }
 
 TEST(RankTable, RefusesALineByItsNumber) {
