@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "base/control_characters.h"
 #include "base/error.h"
+#include "base/utf8.h"
 
 namespace tg {
 namespace {
@@ -107,7 +109,9 @@ bool UnpackedFile::begin_stream() {
     if (!has_stream_) refuse("it is empty");
     return false;
   }
-  if (rest_.size() >= kMagicBytes && !begins(rest_, *compression_)) refuse("it begins otherwise");
+  const bool otherwise = !begins(rest_, *compression_);
+  if (otherwise && !has_stream_) refuse_text();
+  if (otherwise && rest_.size() >= kMagicBytes) refuse("it begins otherwise");
   has_stream_ = true;
   stream_ = make_decompressor(*compression_);
   return true;
@@ -119,6 +123,16 @@ void UnpackedFile::check_ratio() const {
           "{} unpacks to more than {} times its size at byte {} (found {} bytes); if it is no "
           "mistake, unpack it to a file and give that one",
           path(), kMostRatio, taken, made_);
+}
+
+// That has the name of a packed file. The buffer may end inside a character.
+void UnpackedFile::refuse_text() const {
+  constexpr std::size_t kLongestCharacter = 4;
+  const bool is_text =
+      valid_utf8_prefix(rest_) + kLongestCharacter > rest_.size() && !has_control_characters(rest_);
+  REQUIRE(!is_text, ExitCode::bad_data,
+          "{} is text that is not packed (expected {} data by its name); rename it to {}", path(),
+          suffix_of(*compression_), without_compression(path()));
 }
 
 void UnpackedFile::refuse(std::string_view why) const {

@@ -35,6 +35,7 @@ class UnpackedFile {
   bool fill();  // reads more of the file; false: at its end
   bool begin_stream();
   void check_ratio() const;
+  void refuse_text() const;
   [[noreturn]] void refuse(std::string_view why) const;
 
   File file_;

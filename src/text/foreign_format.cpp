@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "base/error.h"
 #include "base/replaced.h"
@@ -14,8 +15,8 @@ using namespace std::string_view_literals;
 struct Format {
   std::string_view magic;
   std::size_t at;  // where magic is
-  const char* name;
-  const char* command;  // FILE, OUT (without its last suffix) and KEY are filled in
+  std::string_view name;
+  const char* command;  // FILE, OUT (without its last SUFFIX), NAME and KEY are filled in
 };
 
 #define PRINT_ROWS(imports, batches)                                               \
@@ -38,6 +39,9 @@ constexpr const char* kNumpy =
 constexpr const char* kUnzip = "python3 -m zipfile -e FILE OUT (a folder, which is read whole)";
 constexpr const char* kUntar = "mkdir OUT && tar -xf FILE -C OUT (a folder, which is read whole)";
 
+constexpr const char* kRecode = "iconv -f NAME -t UTF-8 FILE >OUT.utf8SUFFIX";
+constexpr const char* kUnpack = "unpack it once";
+
 constexpr Format kFormats[] = {
     {"PAR1"sv, 0, "Parquet", kParquet},
     {"PARE"sv, 0, "Parquet, encrypted", kParquet},
@@ -54,31 +58,47 @@ constexpr Format kFormats[] = {
     {"\x04\x22\x4d\x18"sv, 0, "lz4 data", "lz4 -d FILE"},
     {"%PDF-"sv, 0, "PDF", "pdftotext FILE"},
     // UTF-32's mark begins like UTF-16's.
-    {"\xff\xfe\0\0"sv, 0, "UTF-32", "iconv -f UTF-32 -t UTF-8 FILE >OUT.utf8.txt"},
-    {"\0\0\xfe\xff"sv, 0, "UTF-32", "iconv -f UTF-32 -t UTF-8 FILE >OUT.utf8.txt"},
-    {"\xff\xfe"sv, 0, "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >OUT.utf8.txt"},
-    {"\xfe\xff"sv, 0, "UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >OUT.utf8.txt"},
+    {"\xff\xfe\0\0"sv, 0, "UTF-32", kRecode},
+    {"\0\0\xfe\xff"sv, 0, "UTF-32", kRecode},
+    {"\xff\xfe"sv, 0, "UTF-16", kRecode},
+    {"\xfe\xff"sv, 0, "UTF-16", kRecode},
+    // What is packed once begins otherwise here.
+    {"\x1f\x8b"sv, 0, "packed twice, with gzip inside", kUnpack},
+    {"\x28\xb5\x2f\xfd"sv, 0, "packed twice, with zstd inside", kUnpack},
+    {"\xfd\x37zXZ\0"sv, 0, "packed twice, with xz inside", kUnpack},
 };
 
 std::string command_for(const Format& format, const UnpackedFile& file,
                         const std::string& text_key) {
   const std::string unpacked(without_compression(file.path()));
-  const auto out = std::filesystem::path(unpacked).replace_extension().string();
-  auto command = replaced(replaced(format.command, "KEY", text_key), "OUT", out);
+  const std::filesystem::path out(unpacked);
+  const auto suffix = out.has_extension() ? out.extension().string() : ".txt";
+  auto command = replaced(format.command, "KEY", text_key);
+  command = replaced(replaced(command, "NAME", format.name), "SUFFIX", suffix);
+  command = replaced(command, "OUT", std::filesystem::path(out).replace_extension().string());
   // tar unpacks by itself.
-  const bool as_it_is = !file.is_compressed() || format.command == kUntar;
+  const bool as_it_is =
+      !file.is_compressed() || format.command == kUntar || format.command == kUnpack;
   command = replaced(command, "FILE", as_it_is ? file.path() : unpacked);
   return as_it_is ? command : "unpack it, then " + command;
+}
+
+std::optional<Format> format_of(std::string_view head) {
+  const auto* const known = std::ranges::find_if(kFormats, [&](const Format& one) {
+    return head.size() >= one.at && head.substr(one.at).starts_with(one.magic);
+  });
+  if (known != std::end(kFormats)) return *known;
+  const auto encoding = wide_encoding(head);
+  if (encoding.empty()) return {};
+  return Format{.magic = {}, .at = 0, .name = encoding, .command = kRecode};
 }
 
 }  // namespace
 
 void refuse_foreign_format(std::string_view head, const UnpackedFile& file,
                            const std::string& text_key) {
-  const auto* const format = std::ranges::find_if(kFormats, [&](const Format& one) {
-    return head.size() >= one.at && head.substr(one.at).starts_with(one.magic);
-  });
-  if (format == std::end(kFormats)) return;
+  const auto format = format_of(head);
+  if (!format) return;
   fail(ExitCode::bad_data, "{} is {} (expected text in UTF-8 or JSON); convert it: {}", file.path(),
        format->name, command_for(*format, file, text_key));
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/escaped.h"
 #include "base/utf8.h"
+#include "files/byte_order_mark.h"
 
 namespace tg {
 namespace {
@@ -14,6 +15,9 @@ constexpr std::string_view kSpace = " \t\r\n";
 constexpr std::string_view kEscapes = "\"\\/bfnrt", kEscaped = "\"\\/\b\f\n\r\t";
 constexpr std::size_t kUnitDigits = 4;
 constexpr const char* kNoJson = "no JSON";
+constexpr const char* kUnended =
+    "an object that does not end in its line: one over several lines, or cut short";
+constexpr const char* kOneALine = ", as jq -c . FILE writes them";
 
 // Four hexadecimal digits, a unit of UTF-16.
 std::optional<unsigned> code_unit(std::string_view digits) {
@@ -80,10 +84,16 @@ class ObjectReader {
     return found;
   }
   void require(bool found) const {
-    if (!found) refuse(at_, kNoJson);
+    if (found) return;
+    if (at_ < text_.size()) refuse(at_, kNoJson);
+    refuse(at_, kUnended, kOneALine);
   }
 
   void read_members() {
+    if (text_.starts_with(kByteOrderMark)) {
+      refuse(0, "a byte order mark before it, as cat leaves between files",
+             "; sed 's/\\xEF\\xBB\\xBF//g' FILE takes it off");
+    }
     if (!take('{')) {
       const auto kind = kind_of(rest());
       refuse(at_, kind == kNoJson ? kind : "JSON " + kind);
@@ -160,7 +170,10 @@ class ObjectReader {
   void check_string() {
     at_ = static_cast<std::size_t>(value_.data() - text_.data());
     for (const auto end = at_ + value_.size(); at_ < end; ++at_) {
-      require(static_cast<unsigned char>(text_[at_]) >= ' ');
+      if (const auto byte = static_cast<unsigned char>(text_[at_]); byte < ' ') {
+        refuse(at_, fmt::format("the control character 0x{:02x} in that string", byte),
+               fmt::format(", in which JSON writes it as \\u{:04x}", byte).c_str());
+      }
       if (text_[at_] != '\\') continue;
       const auto escape = text_.substr(at_ + 1, end - at_ - 1);
       require(kEscapes.find(escape.front()) != std::string_view::npos ||

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/control_characters.h"
 #include "base/error.h"
 
 namespace tg {
@@ -10,11 +11,6 @@ namespace {
 // Of a packed file less, since its unpacker has a window of some 2 MiB.
 constexpr std::size_t kPart = 1 << 20, kPackedPart = 1 << 17;
 constexpr std::size_t kLargestDocument = std::size_t{1} << 30;  // the tokenizer counts in int
-
-bool is_control(char byte) {
-  const bool spaces = byte >= '\t' && byte <= '\r';
-  return byte >= 0 && byte < ' ' && !spaces && byte != '\x1b';
-}
 
 }  // namespace
 
@@ -49,14 +45,12 @@ void TextBuffer::take_counted(std::size_t bytes) {
   take(bytes);
 }
 
-// Of random bytes a tenth are control characters, of text in any encoding of single bytes none.
 bool TextBuffer::looks_like_text(std::int64_t at) const {
   constexpr std::size_t kAround = 4096;
   const auto middle = static_cast<std::size_t>(at - offset_);
   const auto begin = middle - std::min(middle, kAround);
   const auto sample = std::string_view(buffer_).substr(begin, middle - begin + kAround);
-  const auto controls = static_cast<std::size_t>(std::ranges::count_if(sample, is_control));
-  return sample.find('\0') == std::string_view::npos && 50 * controls <= sample.size();
+  return sample.find('\0') == std::string_view::npos && !has_control_characters(sample);
 }
 
 }  // namespace tg

@@ -1,10 +1,12 @@
 #include "text/document_reader.h"
 
 #include <algorithm>
+#include <random>
 
 #include "tests/files/packed.h"
 #include "tests/files/testing.h"
 #include "text/document_encoder.h"
+#include "text/wide_encoding.h"
 
 namespace tg {
 namespace {
@@ -123,7 +125,9 @@ TEST(DocumentReader, NamesFileLineAndByteOfAJsonlLineWithoutADocument) {
     std::string found;
   } cases[] = {
       {.line = "no json", .byte = 18, .found = "found no JSON)"},
-      {.line = "{\"text\": \"cut", .byte = 31, .found = "found no JSON)"},
+      {.line = "{\"text\": \"cut",
+       .byte = 31,
+       .found = "found an object that does not end in its "},
       {.line = "{\"text\": \"a\"} x", .byte = 32, .found = "found no JSON)"},
       {.line = "[\"text\"]", .byte = 18, .found = "found JSON array)"},
       {.line = "\"text\"", .byte = 18, .found = "found JSON string)"},
@@ -133,7 +137,9 @@ TEST(DocumentReader, NamesFileLineAndByteOfAJsonlLineWithoutADocument) {
       {.line = "{\"text\": [\"a\"]}", .byte = 18, .found = "found a \"text\" that is array)"},
       {.line = "{\"text\": null}", .byte = 18, .found = "found a \"text\" that is null)"},
       {.line = std::string(100000, '['), .byte = 18, .found = "found JSON array)"},
-      {.line = "{\"a\":" + std::string(100000, '['), .byte = 100023, .found = "found no JSON)"},
+      {.line = "{\"a\":" + std::string(100000, '['),
+       .byte = 100023,
+       .found = "found an object that "},
   };
   for (const auto& wrong : cases) {
     write_file(dir / "in.jsonl", first + wrong.line + "\n{\"text\": \"more\"}\n");
@@ -329,6 +335,117 @@ TEST(DocumentReader, RefusesOtherFormatsByNameWithTheCommandThatConvertsThem) {
   }
 }
 
+// Units of UTF-16 or UTF-32 in this machine's order, little-endian, or reversed.
+template <typename Unit>
+std::string in_units(std::basic_string_view<Unit> text, bool big_endian = false) {
+  std::string bytes;
+  for (const Unit unit : text) {
+    for (std::size_t i = 0; i < sizeof(Unit); ++i) {
+      const auto byte = big_endian ? sizeof(Unit) - 1 - i : i;
+      bytes += static_cast<char>(static_cast<std::uint32_t>(unit) >> 8 * byte);
+    }
+  }
+  return bytes;
+}
+
+constexpr std::u32string_view kScripts[] = {
+    U"hi",
+    U"The licence covers the Work.\r\nAnd more of it.\n",
+    U"{\"text\": \"Grüße aus Köln\"}\n",
+    U"Лицензия распространяется на произведение. И ещё немного.",
+    U"Η άδεια καλύπτει το έργο και κάτι ακόμη.\n",
+    U"许可证涵盖该作品。一切都很好,我们明天见面。这是一个关于语言的测试\n第二行文字在这里。",
+    U"このライセンスは作品を対象としています。これは試験です。二行目。\n",
+    U"라이선스는 저작물에 적용됩니다. 그리고 조금 더 있습니다.\n",
+    U"smile \U0001f600 and \U0001f64f\n",
+};
+
+TEST(DocumentReader, KnowsUtf16AndUtf32WithoutAMark) {
+  const TempDir dir;
+  for (const auto script : kScripts) {
+    std::u16string units;
+    for (const char32_t point : script) {
+      if (point < 0x10000) {
+        units += static_cast<char16_t>(point);
+      } else {
+        units += static_cast<char16_t>(0xd800 + ((point - 0x10000) >> 10));
+        units += static_cast<char16_t>(0xdc00 + (point & 0x3ff));
+      }
+    }
+    const std::u16string_view wide = units;
+    const std::pair<std::string, std::string> cases[] = {
+        {"UTF-16LE", in_units(wide)},
+        {"UTF-16BE", in_units(wide, true)},
+        {"UTF-32LE", in_units(script)},
+        {"UTF-32BE", in_units(script, true)},
+    };
+    for (const auto& [name, bytes] : cases) {
+      for (const std::string file : {"in.txt", "in.jsonl", "in.json", "in"}) {
+        write_file(dir / file, bytes);
+        const auto message = error_of(ExitCode::bad_data, [&] {
+          documents_of(DocumentReader({dir / file}, Separator::line, true));
+        });
+        expect_start(message, (dir / file) + " is " + name + " (expected text in UTF-8 or JSON)");
+        expect_part(message,
+                    "iconv -f " + name + " -t UTF-8 " + (dir / file) + " >" +
+                        (dir / (file == "in" ? "in.utf8.txt" : "in.utf8" + file.substr(2))));
+      }
+    }
+  }
+}
+
+TEST(DocumentReader, TakesNoTextOfSingleBytesForUtf16) {
+  using namespace std::string_literals;
+  const std::string texts[] = {"",
+                               "a",
+                               "a\0"s,
+                               "word\0another\0one\0more\0"s,
+                               "ab\0cd\0ef\0gh\0xy\0zw\0"s,
+                               "Stra\xdf\x65 und \xfc\x62\x65r\r\n",
+                               "\x1b[1mbold\x1b[0m\n",
+                               "\xd6\xd0\xce\xc4\xb2\xe2\xca\xd4\xa1\xa3",  // GBK
+                               std::string(5000, '\0')};
+  for (const auto& text : texts) EXPECT_EQ(wide_encoding(text), "") << text;
+  std::mt19937 random(1);
+  for (int i = 0; i < 100; ++i) {
+    std::string bytes(2000, ' ');
+    for (auto& byte : bytes) byte = static_cast<char>(random());
+    EXPECT_EQ(wide_encoding(bytes), "");
+  }
+}
+
+TEST(DocumentReader, NamesWhatIsPackedTwiceOrNotAtAll) {
+  const TempDir dir;
+  const std::string line = "{\"text\": \"one licence\"}\n";
+  const auto message = [&](const std::string& name, const std::string& bytes) {
+    write_file(dir / name, bytes);
+    return error_of(ExitCode::bad_data, [&] { documents_of(dir / name, Separator::line); });
+  };
+  expect_part(message("a.jsonl.gz", test::gzip(test::gzip(line))),
+              "is packed twice, with gzip inside (expected text in UTF-8 or JSON); convert it: "
+              "unpack it once");
+  for (const std::string name : {"a.jsonl.gz", "a.jsonl.zst", "a.jsonl.xz"}) {
+    expect_part(message(name, line), (dir / name) + " is text that is not packed (expected ." +
+                                         name.substr(name.rfind('.') + 1) +
+                                         " data by its name); rename it to " + (dir / "a.jsonl"));
+  }
+  expect_part(message("a.jsonl.gz", "{}"), "is text that is not packed");
+  expect_part(message("a.jsonl.gz", std::string("\1\0\2\0\3\0\4\0", 8)), "begins otherwise");
+}
+
+TEST(DocumentReader, SaysThatAnObjectGoesOnInTheNextLine) {
+  const TempDir dir;
+  for (const std::string name : {"in.jsonl", "in.json"}) {
+    write_file(dir / name, "{\n  \"text\": \"one\"\n}\n{\n  \"text\": \"two\"\n}\n");
+    const auto message =
+        error_of(ExitCode::bad_data, [&] { documents_of(dir / name, Separator::line); });
+    expect_part(message, "line 1 holds no document at byte 1 (");
+    expect_part(message,
+                "does not end in its line: one over several lines, or cut short); every "
+                "line, or element of an array, must be such an object, as jq -c . FILE");
+  }
+}
+
 TEST(DocumentReader, AdvisesToReplaceBytesOnlyInWhatLooksLikeText) {
   const TempDir dir;
   std::string random(5000, '\0');
@@ -350,7 +467,7 @@ TEST(DocumentReader, AdvisesToReplaceBytesOnlyInWhatLooksLikeText) {
       for (const auto separator : {Separator::file, Separator::line}) {
         const auto message =
             error_of(ExitCode::bad_data, [&] { documents_of(dir / name, separator); });
-        if (name == "in.jsonl" && message.find("no JSON") != std::string::npos) continue;
+        if (name == "in.jsonl" && message.find("holds no document") != std::string::npos) continue;
         expect_part(message, " is not UTF-8 at byte ");
         EXPECT_EQ(message.find("--replace-invalid") != std::string::npos, text) << message;
       }

@@ -51,6 +51,8 @@ TEST(JsonObject, IsNamedWithItsKeysWhereTheTextIsMissing) {
 }
 
 TEST(JsonObject, IsRefusedWhereItIsNone) {
+  const std::string unended =
+      "an object that does not end in its line: one over several lines, or cut short";
   const struct {
     std::string text;
     int byte;
@@ -62,9 +64,12 @@ TEST(JsonObject, IsRefusedWhereItIsNone) {
       {"\"text\"", 100, "JSON string"},
       {" 7", 101, "JSON number"},
       {"null", 100, "JSON null"},
-      {"{\"text\": \"a\"", 112, "no JSON"},
-      {"{\"text\": \"a", 111, "no JSON"},
-      {"{\"text\": \"a\\", 112, "no JSON"},
+      {"{", 101, unended},
+      {"{\"text\": [1,", 112, unended},
+      {"{\"text\": \"a\"", 112, unended},
+      {"{\"text\": \"a", 111, unended},
+      {"{\"text\": \"a\\", 112, unended},
+      {"\ufeff{\"text\": \"a\"}", 100, "a byte order mark before it, as cat leaves between files"},
       {"{\"text\": \"a\"} x", 114, "no JSON"},
       {"{\"text\" \"a\"}", 108, "no JSON"},
       {"{\"text\": \"a\",}", 113, "no JSON"},
@@ -73,8 +78,8 @@ TEST(JsonObject, IsRefusedWhereItIsNone) {
       {"{\"n\": , \"text\": \"a\"}", 106, "no JSON"},
       {"{\"text\": \"a\\x\"}", 111, "no JSON"},
       {"{\"text\": \"a\\u12g4\"}", 111, "no JSON"},
-      {"{\"text\": \"a\\u12", 115, "no JSON"},
-      {"{\"text\": \"a\tb\"}", 111, "no JSON"},
+      {"{\"text\": \"a\\u12", 115, unended},
+      {"{\"text\": \"a\tb\"}", 111, "the control character 0x09 in that string"},
       {"{\"text\": [\"a\"]}", 100, "a \"text\" that is array"},
       {"{\"text\": null}", 100, "a \"text\" that is null"},
       {"{\"text\": \"a\", \"text\": NaN}", 100, "a \"text\" that is number"},
