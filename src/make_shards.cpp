@@ -13,6 +13,7 @@
 #include "config/flags.h"
 #include "data/baselines.h"
 #include "data/sharding.h"
+#include "data/token_width.h"
 
 namespace {
 
@@ -66,8 +67,10 @@ cxxopts::Options declare_options() {
       "tokenizer has U+E001 to U+E004 as pieces")(
       "own-merges", "the vocab.bpe or .tiktoken table has not GPT-2's 50000 merges but its own")(
       "from-tokens",
-      "FILE.npy is an array of integers, FILE.bin uint16 ids or a shard; without a name for "
+      "FILE.npy is an array of integers, FILE.bin raw ids or a shard; without a name for "
       "validation, the last --val-fraction of each FILE is")(
+      "dtype", "with --from-tokens: the type of raw ids: uint16|uint32|int64",
+      cxxopts::value<std::string>()->default_value("uint16"), "TYPE")(
       "vocab-size", "with --from-tokens: ids are below N; 0: those of --tokenizer, without it any",
       cxxopts::value<int>()->default_value("0"),
       "N")("baselines", "at the end, score n-gram models on the validation split")(
@@ -86,11 +89,17 @@ tg::Separator parse_separator(const std::string& name) {
   return found->second;
 }
 
+tg::IntegerType parse_dtype(const std::string& name) {
+  const auto type = tg::integer_type_named(name);
+  REQUIRE(type, ExitCode::usage, "--dtype: expected uint16, uint32 or int64, found {}", name);
+  return *type;
+}
+
 // What counts for text alone, or for tokens alone.
 void check_kind(const cxxopts::ParseResult& given, bool from_tokens) {
   const std::vector<const char*> of_text = {"document-separator", "val-documents", "shuffle",
                                             "replace-invalid", "byte-sidecar"};
-  const std::vector<const char*> of_tokens = {"vocab-size"};
+  const std::vector<const char*> of_tokens = {"vocab-size", "dtype"};
   for (const char* other : from_tokens ? of_text : of_tokens) {
     REQUIRE(given.count(other) == 0, ExitCode::usage, "--{} is for {}; see make_shards --help",
             other, from_tokens ? "text, not for --from-tokens" : "--from-tokens");
@@ -110,6 +119,7 @@ tg::ShardingOptions read_options(const cxxopts::ParseResult& given) {
   tg::ShardingOptions options;
   options.from_tokens = from_tokens;
   options.vocab_size = given["vocab-size"].as<int>();
+  options.token_type = parse_dtype(given["dtype"].as<std::string>());
   if (given.count("tokenizer") > 0) options.tokenizer_path = given["tokenizer"].as<std::string>();
   options.out_dir = given["out"].as<std::string>();
   options.files = given["files"].as<std::vector<std::string>>();

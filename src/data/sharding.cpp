@@ -1,10 +1,12 @@
 #include "data/sharding.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/document_overlap.h"
 #include "data/shard_writer.h"
 #include "data/split_writer.h"
 #include "data/token_files.h"
@@ -19,7 +21,7 @@ namespace tg {
 namespace {
 
 // GPT-2's pieces are 256 bytes, one for each merge, and <|endoftext|>.
-constexpr int gpt2_merges = 50'000, gpt2_pieces = 256 + gpt2_merges + 1;
+constexpr int gpt2_merges = 50'000, byte_pieces = 256;
 
 void prepare_directory(const ShardingOptions& options) {
   create_folders(options.out_dir);
@@ -32,8 +34,10 @@ void prepare_directory(const ShardingOptions& options) {
 
 // A file that was cut short gives other ids without a sign of it.
 void require_whole_merges(const Tokenizer& tokenizer, const ShardingOptions& options) {
-  if (!tokenizer.byte_level() || tokenizer.pieces() == gpt2_pieces) return;
-  const auto merges = tokenizer.pieces() - (gpt2_pieces - gpt2_merges);
+  if (!tokenizer.byte_level()) return;
+  const auto texts = std::ranges::count(tokenizer.model().kinds(), PieceKind::normal);
+  const auto merges = texts - byte_pieces;
+  if (merges == gpt2_merges) return;
   REQUIRE(
       options.own_merges, ExitCode::bad_data,
       "tokenizer {} has other merges than GPT-2's (expected {}, found {}); copy the file again, "
@@ -102,22 +106,30 @@ ShardingReport shard_tokens(const ShardingOptions& options) {
   std::optional<Tokenizer> tokenizer;
   if (!options.tokenizer_path.empty()) {
     tokenizer.emplace(options.tokenizer_path, options.vocab_size, options.caseops);
+    require_caseops_as_made(*tokenizer);
   }
   const int vocab_size = tokenizer ? tokenizer->pieces() : options.vocab_size;
   TokenFiles files({.paths = options.files,
                     .limit = vocab_size > 0 ? vocab_size : 1 << 16,
+                    .raw = options.token_type,
                     .bos_id = tokenizer ? tokenizer->bos_id() : -1,
                     .val_fraction = options.val_fraction});
   prepare_directory(options);
   SplitWriter train(options, "train");
   SplitWriter val(options, "val");
-  while (const auto block = files.next()) (block->validation ? val : train).append(block->tokens);
+  DocumentOverlap overlap;
+  while (const auto block = files.next()) {
+    (block->validation ? val : train).append(block->tokens);
+    if (tokenizer && tokenizer->bos_id() >= 0)
+      overlap.append_stream(block->validation, block->tokens, tokenizer->bos_id());
+  }
   REQUIRE(train.report().tokens > 0, ExitCode::bad_data,
           "no training tokens (expected at least 1, and found only files with val in their names); "
           "give files for training as well");
   REQUIRE(val.report().tokens > 0 || options.val_fraction == 0, ExitCode::bad_data,
           "no validation tokens (expected at least 1, and no file has val in its name); give one, "
           "more tokens or a larger --val-fraction");
+  warn_of_overlap(overlap.finish());
   return commit(options, train, val);
 }
 
@@ -125,6 +137,7 @@ ShardingReport shard_text(const ShardingOptions& options) {
   const auto files = find_files(options.files);
   TextProgress progress("make_shards", files);
   const Tokenizer tokenizer(options.tokenizer_path, /*vocab_size=*/0, options.caseops);
+  require_caseops_as_made(tokenizer);
   require_whole_merges(tokenizer, options);
   DocumentReader reader(files, options.separator, options.replace_invalid, options.text_key);
   const auto is_val = [&](std::int64_t document) {
@@ -138,10 +151,12 @@ ShardingReport shard_text(const ShardingOptions& options) {
 
   std::int64_t documents = 0;
   SplitWriter* split = &train;
+  DocumentOverlap overlap;
   for (auto parts = encoder.next(); !parts.empty(); parts = encoder.next()) {
     for (const auto& part : parts) {
       if (part.begins_document) split = is_val(documents++) ? &val : &train;
       split->append(part);
+      overlap.append(split == &val, part.tokens, part.begins_document);
     }
     progress.show(train.report().text_bytes + val.report().text_bytes,
                   train.report().tokens + val.report().tokens, reader.bytes_read());
@@ -149,6 +164,7 @@ ShardingReport shard_text(const ShardingOptions& options) {
   TextProgress::clear();
 
   require_both_splits(options, train.report(), val.report());
+  warn_of_overlap(overlap.finish());
   return commit(options, train, val);
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/token_ids.h"
 #include "text/document_reader.h"
 #include "text/document_split.h"
 
@@ -23,6 +24,7 @@ struct ShardingOptions {
   // documents: shuffling and val_documents are for text.
   bool from_tokens = false;
   int vocab_size = 0;
+  IntegerType token_type;  // of ids in files that do not say it
   Separator separator = Separator::file;
   std::int64_t shard_tokens = 100'000'000;
   // Arguments of is_validation_document().

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/escaped.h"
 #include "data/shard.h"
 #include "data/shard_header.h"
+#include "data/token_width.h"
 #include "files/npy_header.h"
 
 namespace tg {
@@ -33,9 +35,14 @@ IntegerType integer_type(const std::string& dtype, const std::string& path) {
        path, dtype.empty() ? "of several fields" : "'" + escaped(dtype, 40) + "'");
 }
 
+std::string name_of(const IntegerType& type) {
+  return fmt::format("{}int{}", type.is_signed ? "" : "u", 8 * type.bytes);
+}
+
 }  // namespace
 
-TokenFile::TokenFile(const std::string& path, int limit) : file_(File::open(path)), limit_(limit) {
+TokenFile::TokenFile(const std::string& path, int limit, IntegerType raw)
+    : file_(File::open(path)), limit_(limit), type_(raw) {
   const auto name = std::filesystem::path(path).filename().string();
   REQUIRE(!prefix_of_shard(name, kSidecarSplit), ExitCode::bad_data,
           "{}: a byte sidecar by its name (expected token ids, found bytes of text); leave it out",
@@ -71,21 +78,35 @@ void TokenFile::open_npy() {
 
 void TokenFile::open_bin() {
   REQUIRE(!begins_as_npy(file_), ExitCode::bad_data,
-          "{} begins as a .npy file does (expected uint16 ids alone or a shard's header); rename "
+          "{} begins as a .npy file does (expected ids alone or a shard's header); rename "
           "it to .npy",
           path());
   if (begins_as_shard(file_)) {
     const auto header = read_shard_header(file_);
-    type_.bytes = header.token_bytes;
+    type_ = {.bytes = header.token_bytes};
     begin_ = shard_header_bytes;
     tokens_ = header.tokens;
     return;
   }
   const auto bytes = file_.size();
   REQUIRE(bytes % type_.bytes == 0, ExitCode::bad_data,
-          "{} is cut short or holds no uint16 ids (expected an even number of bytes, found {})",
-          path(), bytes);
+          "{} is cut short or holds no {} ids (expected a multiple of {} bytes, found {})", path(),
+          name_of(type_), type_.bytes, bytes);
   tokens_ = bytes / type_.bytes;
+  require_own_width();
+}
+
+void TokenFile::require_own_width() const {
+  constexpr std::int64_t kSample = 1 << 16;
+  std::vector<std::byte> sample(static_cast<std::size_t>(std::min(kSample, file_.size())));
+  sample.resize(static_cast<std::size_t>(file_.read_at(0, sample)));
+  const auto wider = wider_ids(sample, type_.bytes);
+  if (!wider) return;
+  fail(ExitCode::bad_data,
+       "{} holds no {} ids (expected ids in every {} bytes, found the halves of numbers of {}, of "
+       "which the upper are zeros or nearly so); give --dtype {}, or a .npy file, which says its "
+       "type",
+       path(), name_of(type_), type_.bytes, *wider, *wider == 8 ? "int64" : "uint32");
 }
 
 void TokenFile::read(std::int64_t first, std::span<std::uint16_t> out) const {
@@ -99,7 +120,7 @@ void TokenFile::read(std::int64_t first, std::span<std::uint16_t> out) const {
   fail(ExitCode::bad_data,
        "token id out of range in {} at token {} (expected 0 to {}, found {}); {}", path(),
        first + bad->index, limit_ - 1, bad->value,
-       limit_ == 1 << 16 ? "shards hold 16-bit ids"
+       limit_ == 1 << 16 ? "shards hold 16-bit ids, and raw ones are read as --dtype says"
                          : "they are of another vocabulary than the tokenizer or --vocab-size");
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // A file of token ids that other programs made, by its name and first bytes:
 //   NAME.npy  NumPy's array of integers, of one dimension
-//   NAME.bin  a shard with its header (data/shard_header.h), else uint16 ids alone, as nanoGPT's
+//   NAME.bin  a shard with its header (data/shard_header.h), else raw ids, uint16 as nanoGPT's or
+//   of
+//             another stated type
 #include <cstdint>
 #include <span>
 #include <string>
@@ -13,10 +15,11 @@ namespace tg {
 
 class TokenFile {
  public:
-  // limit: ids are below it, at most 65,536. Errors: missing_input (not there, no regular file);
-  // bad_data (another name, a byte sidecar's; a header that is damaged or says what this does not
-  // read, such as big-endian numbers; another size than it says; no tokens); io.
-  TokenFile(const std::string& path, int limit);
+  // limit: ids are below it, at most 65,536. raw: the type of raw ids. Errors: missing_input (not
+  // there, no regular file); bad_data (another name, a byte sidecar's; a header that is damaged or
+  // says what this does not read, such as big-endian numbers; another size than it says; raw ids
+  // that the pattern shows to be wider; no tokens); io.
+  TokenFile(const std::string& path, int limit, IntegerType raw = {});
 
   const std::string& path() const { return file_.path(); }
   std::int64_t tokens() const { return tokens_; }
@@ -27,6 +30,7 @@ class TokenFile {
  private:
   void open_npy();
   void open_bin();
+  void require_own_width() const;
 
   File file_;
   int limit_;

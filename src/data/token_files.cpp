@@ -27,7 +27,7 @@ bool is_for_validation(const std::string& path) {
 TokenFiles::TokenFiles(const TokenFilesOptions& options) : bos_id_(options.bos_id) {
   const bool named = std::ranges::any_of(options.paths, is_for_validation);
   for (const std::string& path : options.paths) {
-    Part part{.file = TokenFile(path, options.limit)};
+    Part part{.file = TokenFile(path, options.limit, options.raw)};
     const auto tokens = part.file.tokens();
     if (named) {
       part.validation_from = is_for_validation(path) ? 0 : tokens;

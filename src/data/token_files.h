@@ -13,6 +13,7 @@ namespace tg {
 struct TokenFilesOptions {
   std::vector<std::string> paths;
   int limit = 1 << 16;  // ids are below it
+  IntegerType raw;      // the type of ids in files that do not say it
   int bos_id = -1;      // begins every document; -1: unknown
   // Counts where no file is named for validation.
   double val_fraction = 0;

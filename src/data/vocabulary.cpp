@@ -1,16 +1,30 @@
 #include "data/vocabulary.h"
 
+#include "base/log.h"
 #include "config/mode.h"
 
 namespace tg {
 namespace {
 
 constexpr int gpt2_bos = 50256, usual_bos = 1;  // of SentencePiece models
+constexpr int gpt2_most = 51'200;               // of its 50,257 ids padded to a multiple of 1,024
+
+void warn_of_guess(int bos_id, int vocab_size, const DataConfig& data) {
+  const bool is_gpt2 = vocab_size > gpt2_bos && vocab_size <= gpt2_most;
+  if (is_gpt2 || data.data_path == synthetic_documents) return;
+  log_warn_once(
+      "BOS_ID=auto: {} says with which token documents begin (VOCAB_SIZE={}), {} is a guess; set "
+      "BOS_ID to the token that begins them",
+      data.tokenizer_path.empty() ? "no tokenizer" : "the tokenizer has no BOS and none",
+      vocab_size, bos_id);
+}
 
 }  // namespace
 
 Tokenizer make_tokenizer(const DataConfig& data, int vocab_size) {
-  return Tokenizer(data.tokenizer_path, vocab_size, data.caseops_enabled);
+  Tokenizer tokenizer(data.tokenizer_path, vocab_size, data.caseops_enabled);
+  require_caseops_as_made(tokenizer);
+  return tokenizer;
 }
 
 Vocabulary read_vocabulary(const DataConfig& data, int vocab_size) {
@@ -24,7 +38,8 @@ Vocabulary read_vocabulary(const DataConfig& data, int vocab_size) {
   vocabulary.normalisation = tokenizer.normalisation();
   vocabulary.bytes = {.table = make_byte_table(tokenizer, vocab_size),
                       .bos_id = tokenizer.bos_id()};
-  if (data.bos_id.automatic && tokenizer.bos_id() >= 0) vocabulary.bos_id = tokenizer.bos_id();
+  vocabulary.has_bos = tokenizer.bos_id() >= 0;
+  if (data.bos_id.automatic && vocabulary.has_bos) vocabulary.bos_id = tokenizer.bos_id();
   return vocabulary;
 }
 
@@ -32,7 +47,9 @@ void resolve_bos_id(Settings& settings) {
   auto& bos_id = settings.data.bos_id;
   if (!bos_id.automatic || mode::reads_no_bos_id(settings)) return;
   const auto vocab_size = static_cast<int>(settings.model.vocab_size);
-  bos_id = {.count = read_vocabulary(settings.data, vocab_size).bos_id};
+  const auto vocabulary = read_vocabulary(settings.data, vocab_size);
+  bos_id = {.count = vocabulary.bos_id};
+  if (!vocabulary.has_bos) warn_of_guess(vocabulary.bos_id, vocab_size, settings.data);
 }
 
 }  // namespace tg

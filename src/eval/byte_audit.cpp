@@ -9,6 +9,7 @@
 
 #include "base/replaced.h"
 #include "base/utf8.h"
+#include "text/caseops.h"
 
 namespace tg {
 
@@ -17,11 +18,13 @@ namespace {
 constexpr std::string_view space_mark = "\u2581";
 
 // A document's text as the library of its tokenizer decodes it, bytes that are no UTF-8 as U+FFFD.
+// Capitals come back where the vocabulary has CaseOps' operators, whatever CASEOPS_ENABLED says.
 // Of SentencePiece's decoder two things are put right: spaces that it leaves as marks, and the
 // space that its normaliser added to the document, which a word of a text of its own shows.
 class Decoder {
  public:
-  explicit Decoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {
+  explicit Decoder(const Tokenizer& tokenizer)
+      : tokenizer_(tokenizer), is_coded_(tokenizer.is_for_caseops()) {
     if (tokenizer.byte_level()) return;
     for (int id = 0; id < tokenizer.pieces(); ++id) {
       if (tokenizer.kind(id) == Tokenizer::Kind::normal && find_added(tokenizer.piece(id))) break;
@@ -55,7 +58,8 @@ class Decoder {
   std::string decode(std::span<const std::uint16_t> ids) {
     // As a continuation: the decoder drops a space at the beginning, the text's as well as an added
     // one.
-    auto bytes = tokenizer_.decode_continued(ids);
+    auto bytes = tokenizer_.model().decode_continued(ids);
+    if (is_coded_) bytes = CaseDecoder().add(bytes);
     if (tokenizer_.byte_level()) return as_utf8(std::move(bytes));
     auto text = replaced(bytes, space_mark, " ");
     spelled_spaces_ += (std::ssize(bytes) - std::ssize(text)) / 2;  // three bytes are now one
@@ -63,6 +67,7 @@ class Decoder {
   }
 
   const Tokenizer& tokenizer_;
+  const bool is_coded_;
   std::string added_before_, added_behind_;
   std::int64_t spelled_spaces_ = 0;
 };

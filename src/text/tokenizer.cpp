@@ -73,6 +73,23 @@ void Tokenizer::find_case_operators() {
   }
 }
 
+bool Tokenizer::is_for_caseops() const {
+  return std::ranges::all_of(kCaseOperators, [&](std::string_view op) {
+    const auto found = std::ranges::find(model_->pieces(), op);
+    return found != model_->pieces().end() &&
+           kind(static_cast<int>(found - model_->pieces().begin())) == Kind::normal;
+  });
+}
+
+void require_caseops_as_made(const Tokenizer& tokenizer) {
+  REQUIRE(
+      !tokenizer.case_operators().empty() || !tokenizer.is_for_caseops(), ExitCode::config,
+      "tokenizer {} is for CaseOps (expected CASEOPS_ENABLED=1, in make_shards --caseops, since "
+      "it has U+E001 to U+E004 as pieces; found it off, which counts these operators as text); "
+      "turn it on, or choose a tokenizer without these pieces",
+      tokenizer.path());
+}
+
 void Tokenizer::encode(std::string_view text, std::vector<std::uint16_t>& ids) const {
   if (case_operators_.empty()) return model_->encode(text, ids);
   model_->encode(encode_case(text), ids);

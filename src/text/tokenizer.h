@@ -31,6 +31,8 @@ class Tokenizer {
   const std::string& path() const { return path_; }
   // The ids of kCaseOperators; empty without CaseOps.
   const std::vector<std::uint16_t>& case_operators() const { return case_operators_; }
+  // Whether all of kCaseOperators are pieces of their own, with `caseops` or without.
+  bool is_for_caseops() const;
   std::string_view format() const { return model_->format(); }  // "sentencepiece" or "gpt2"
   // Whether pieces are the bytes of the text, spaces included, and decode() gives bytes that may be
   // no UTF-8. In a SentencePiece model a piece is UTF-8, whose leading space is a mark.
@@ -77,5 +79,8 @@ class Tokenizer {
   std::unique_ptr<const TokenizerModel> model_;
   std::vector<std::uint16_t> case_operators_;
 };
+
+// Errors: config (is_for_caseops() and opened without, so that operators would be text).
+void require_caseops_as_made(const Tokenizer& tokenizer);
 
 }  // namespace tg

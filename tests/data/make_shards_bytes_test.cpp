@@ -43,6 +43,10 @@ TEST(MakeShards, WritesCapitalsAsOperatorsAndGivesThemBack) {
       run(dir, fmt::format("--caseops --force --out {} {}", dir / "out", dir / "in"));
   EXPECT_EQ(refused.code, 78);
   expect_part(refused.err, "is not for CaseOps (expected U+E001 to U+E004 as pieces");
+  const auto plain =
+      run(dir, fmt::format("--force --out {} {}", dir / "out", dir / "in"), kCaseOpsModel);
+  EXPECT_EQ(plain.code, 78);
+  expect_part(plain.err, "is for CaseOps (expected CASEOPS_ENABLED=1, in make_shards --caseops");
 }
 
 // Those of tests/fixtures/caseops.py, for documents that are read as a whole and in parts.

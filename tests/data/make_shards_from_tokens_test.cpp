@@ -1,6 +1,8 @@
 #include <filesystem>
+#include <random>
 
 #include "data/shard_writer.h"
+#include "data/token_width.h"
 #include "tests/data/make_shards.h"
 #include "text/tokenizer.h"
 
@@ -75,6 +77,81 @@ TEST(MakeShardsFromTokens, TakesNumPysIntegersAndTheEndOfEachFileForValidation) 
   }
 }
 
+// Ids below `limit` without order, as those of a text are.
+template <typename T>
+std::vector<T> mixed_ids(int count, std::uint64_t limit) {
+  std::mt19937_64 random(7);
+  std::vector<T> ids(static_cast<std::size_t>(count));
+  for (auto& id : ids) id = static_cast<T>(random() % limit);
+  return ids;
+}
+
+TEST(MakeShardsFromTokens, TakesRawIdsOfTheStatedType) {
+  const TempDir dir;
+  const auto ids = mixed_ids<std::uint16_t>(400, 500);
+  const std::pair<const char*, std::string> files[] = {
+      {"uint16", test::bytes_of(ids)},
+      {"uint32", test::bytes_of(std::vector<std::uint32_t>(ids.begin(), ids.end()))},
+      {"int64", test::bytes_of(std::vector<std::int64_t>(ids.begin(), ids.end()))}};
+  for (const auto& [dtype, bytes] : files) {
+    write_file(dir / "train.bin", bytes);
+    write_file(dir / "val.bin", bytes);
+    const auto outcome = run_without_tokenizer(
+        dir, fmt::format("--from-tokens --force --dtype {} --vocab-size 500 --out {} {} {}", dtype,
+                         dir / "out", dir / "train.bin", dir / "val.bin"));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(all_tokens(dir / "out", "train"), ids);
+    EXPECT_EQ(all_tokens(dir / "out", "val"), ids);
+  }
+  const auto refused = run_without_tokenizer(
+      dir, fmt::format("--from-tokens --dtype int32 --out {} {}", dir / "out", dir / "train.bin"));
+  EXPECT_EQ(refused.code, 64);
+  expect_part(refused.err, "--dtype: expected uint16, uint32 or int64, found int32");
+}
+
+TEST(MakeShardsFromTokens, RefusesRawIdsWhosePatternShowsAnotherWidth) {
+  const TempDir dir;
+  auto ignored = mixed_ids<std::int64_t>(400, 500);
+  for (std::size_t i = 0; i < ignored.size(); i += 5) ignored[i] = -100;
+  const struct {
+    std::string bytes, stated, meant;
+  } cases[] = {
+      {test::bytes_of(mixed_ids<std::uint32_t>(16, 500)), "uint16", "uint32"},
+      {test::bytes_of(mixed_ids<std::uint32_t>(400, 4)), "uint16", "uint32"},
+      {test::bytes_of(mixed_ids<std::uint32_t>(400, 200'000)), "uint16", "uint32"},
+      {test::bytes_of(mixed_ids<std::int64_t>(400, 500)), "uint16", "int64"},
+      {test::bytes_of(mixed_ids<std::int64_t>(400, 500)), "uint32", "int64"},
+      {test::bytes_of(mixed_ids<std::int64_t>(400, 200'000)), "uint16", "int64"},
+      {test::bytes_of(ignored), "uint16", "int64"},
+  };
+  for (const auto& wrong : cases) {
+    write_file(dir / "ids.bin", wrong.bytes);
+    const auto outcome =
+        run_without_tokenizer(dir, fmt::format("--from-tokens --dtype {} --out {} {}", wrong.stated,
+                                               dir / "out", dir / "ids.bin"));
+    EXPECT_EQ(outcome.code, 65);
+    expect_part(outcome.err, fmt::format("ids.bin holds no {} ids", wrong.stated));
+    expect_part(outcome.err, "give --dtype " + wrong.meant);
+    EXPECT_FALSE(std::filesystem::exists(dir / "out"));
+  }
+  // Ids above 16 bits have no place in shards, whatever their type.
+  const auto large = run_without_tokenizer(
+      dir, fmt::format("--from-tokens --dtype int64 --out {} {}", dir / "out", dir / "ids.bin"));
+  EXPECT_EQ(large.code, 65);
+  expect_part(large.err, "token id out of range");
+}
+
+TEST(MakeShardsFromTokens, KnowsRawIdsOfItsOwnWidthFromTheHalvesOfWiderOnes) {
+  for (const std::uint64_t limit : {2, 4, 65, 500, 50'257, 65'536}) {
+    const auto ids = mixed_ids<std::uint16_t>(1000, limit);
+    EXPECT_FALSE(wider_ids(std::as_bytes(std::span(ids)), 2)) << limit;
+    const auto wide = mixed_ids<std::uint32_t>(1000, limit);
+    EXPECT_FALSE(wider_ids(std::as_bytes(std::span(wide)), 4)) << limit;
+  }
+  const std::vector<std::uint16_t> zeros(1000);
+  EXPECT_FALSE(wider_ids(std::as_bytes(std::span(zeros)), 2));
+}
+
 TEST(MakeShardsFromTokens, BeginsValidationWithADocumentWhereATokenizerTellsThem) {
   const TempDir dir;
   const int bos = Tokenizer(kModel).bos_id();
@@ -98,7 +175,7 @@ TEST(MakeShardsFromTokens, RefusesOtherFilesInOneLineAndWritesNothing) {
     std::string name, bytes, part, arguments = "";
   } cases[] = {
       {"a.bin", "", "holds no tokens"},
-      {"a.bin", "abc", "expected an even number of bytes, found 3"},
+      {"a.bin", "abc", "holds no uint16 ids (expected a multiple of 2 bytes, found 3)"},
       {"a.bin", good, "begins as a .npy file"},
       {"a.bin", test::shard_bytes(test::counting(8), 20240520, 2), "Unexpected shard header"},
       {"a.bin", test::shard_bytes(test::counting(8)) + "x", "Shard size mismatch"},

@@ -111,6 +111,8 @@ class TokenizersTest(ModelTest):
         exported = self.folder / "caseops.exported"
         self.prints("export", "--init-from", out / "final_model.pt", "--hf", exported)
         self.assertEqual(self.prints(*sample, exported), text)
+        for command in (("eval", "--audit"), ("sample", "--prompt", "a"), ("export", "--hf", self.folder / "refused")):
+            self.refuses(78, "is for CaseOps", *command, "--init-from", out / "final_model.pt", CASEOPS_ENABLED=0)
         self.refuses(78, "is not for CaseOps", *sample, out / "final_model.pt", "--tokenizer-path", TOKENIZER,
                      "--vocab-size", VOCAB)
         self.prints("eval", "--init-from", out / "final_model.pt", "--baselines", EVAL_STRIDE=0)

@@ -76,6 +76,16 @@ TEST_F(ByteAuditTest, OperatorsOfCapitalsAreNoBytesOfTheText) {
   EXPECT_EQ(found.differ, 0);
 }
 
+TEST_F(ByteAuditTest, OperatorsThatAreCountedAsTextAreSeen) {
+  const auto ids = encode(open("data_caseops"), {"The NASA work", "a", "left out"});
+  const Tokenizer plain(TEST_DATA_DIR "/data_caseops.model");  // as with CASEOPS_ENABLED=0
+  const auto found =
+      audit_bytes(ListedTokens(ids), 1000, plain, {.table = make_byte_table(plain, 0)});
+  EXPECT_EQ(found.text, 13 + 1);
+  EXPECT_EQ(found.counted, found.text + 2 * 3);
+  EXPECT_EQ(found.differ, 1);
+}
+
 TEST_F(ByteAuditTest, ASidecarIsComparedByItsEntries) {
   std::vector<std::uint16_t> ids, entries;
   for (const char* document : {"The licence.", "Another.", "left out"}) {
