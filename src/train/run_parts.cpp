@@ -8,6 +8,7 @@
 #include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/types/text.h"
+#include "data/document_beginnings.h"
 #include "data/prefetch.h"
 #include "data/training_order.h"
 #include "ops/loss/linear_cross_entropy.h"
@@ -61,6 +62,7 @@ TrainedModel load_parameters(const Settings& settings, const Machine& machine,
 std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const TokenSource& tokens,
                                                at::Device device, const Communicator& communicator,
                                                SpanLog& spans) {
+  warn_without_documents(settings, tokens, settings.data.bos_id.count);
   auto order =
       make_training_order(settings, tokens, communicator.rank(), communicator.world_size());
   const auto io = effective_io(settings);
@@ -102,6 +104,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
 Validation make_validation(const Settings& settings, const TokenSplits& splits,
                            const Machine& machine, Communicator& communicator) {
   const auto& vocabulary = splits.vocabulary;
+  warn_without_documents(settings, *splits.val, vocabulary.bos_id);
   return {settings, splits.val, vocabulary.bytes, vocabulary.bos_id, machine.device, communicator};
 }
 
