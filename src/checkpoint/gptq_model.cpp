@@ -1,5 +1,7 @@
 #include "checkpoint/gptq_model.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <optional>
 #include <string>
@@ -49,6 +51,30 @@ void warn_of_damping(const std::string& name, double damping) {
         name, damping, kUsual);
 }
 
+// Inputs that calibration never excites.
+class DeadInputs {
+ public:
+  void add(const std::string& name, const at::Tensor& dead, std::size_t matrices) {
+    const auto count = dead.sum().cpu().const_data_ptr<std::int64_t>()[0];
+    if (count == 0) return;
+    if (matrices_ == 0) first_ = fmt::format("{}: {} of {}", name, count, dead.numel());
+    matrices_ += matrices;
+  }
+  void warn(bool zeroed) const {
+    if (matrices_ == 0) return;
+    log_warn(
+        "inputs of {} matrices are 0 on every calibration row ({}), so that nothing tells what "
+        "their weights do: {}. More or other data to calibrate on may tell, and more "
+        "GPTQ_CALIBRATION_BATCHES",
+        matrices_, first_,
+        zeroed ? "they become 0, as in the script (RECORD_QUIRKS=1)" : "each is rounded by itself");
+  }
+
+ private:
+  std::size_t matrices_ = 0;
+  std::string first_;
+};
+
 // Matrices with one Hessian, by their indices; without a Hessian one alone.
 struct Group {
   at::Tensor hessian;
@@ -73,10 +99,11 @@ std::vector<Group> by_hessian(const std::vector<ParameterPart>& matrices,
 // A Hessian and its factor may be larger than all matrices of a block: neither stays longer than it
 // is needed.
 std::vector<GptqWeight> quantize(const std::vector<ParameterPart>& matrices, Hessians hessians,
-                                 const GptqConfig& config) {
+                                 const GptqConfig& config, bool zero_dead) {
   auto groups = by_hessian(matrices, hessians);
   hessians.clear();
   std::vector<GptqWeight> quantized(matrices.size());
+  DeadInputs dead;
   for (auto& [hessian, members] : groups) {
     std::optional<HessianFactor> factor;
     if (hessian.defined()) {
@@ -84,22 +111,25 @@ std::vector<GptqWeight> quantize(const std::vector<ParameterPart>& matrices, Hes
       factor = factor_hessian(hessian, name);
       hessian.reset();
       warn_of_damping(name, factor->damping);
+      dead.add(name, factor->dead, members.size());
     }
     for (const auto i : members) {
       const auto& matrix = matrices[i];
-      const auto options = options_of(matrix, config);
+      auto options = options_of(matrix, config);
+      options.zero_dead = zero_dead;
       quantized[i] = factor ? gptq(matrix.value, *factor, options, matrix.name)
                             : round_to_nearest(matrix.value, options, matrix.name);
       report_progress(0);
     }
   }
+  dead.warn(zero_dead);
   return quantized;
 }
 
 }  // namespace
 
-GptqModel quantize_by_gptq(const ParameterTable& table, Hessians hessians,
-                           const GptqConfig& config) {
+GptqModel quantize_by_gptq(const ParameterTable& table, Hessians hessians, const GptqConfig& config,
+                           bool record_quirks) {
   const at::NoGradGuard no_grad;
   const auto began = Clock::now();
   std::vector<ParameterPart> matrices;
@@ -114,7 +144,7 @@ GptqModel quantize_by_gptq(const ParameterTable& table, Hessians hessians,
       model.tensors.push_back({part.name, GptqWeight{}});
     }
   }
-  auto quantized = quantize(matrices, std::move(hessians), config);
+  auto quantized = quantize(matrices, std::move(hessians), config, record_quirks);
   if (config.lqer_enabled) {
     std::vector<at::Tensor> weights;
     for (const auto& part : matrices) weights.push_back(part.value);

@@ -76,7 +76,8 @@ void write_calibrated(Settings& settings, const Machine& machine, const std::str
   ModelParts weights(settings, machine, alone, ModelUse::inference);
   const auto emit = [&](const RunEvent& event) { std::visit(log, event); };
   auto hessians = calibrate(settings, machine, alone, weights, *splits.train, emit);
-  const auto model = quantize_by_gptq(weights.parameters, std::move(hessians), settings.gptq);
+  const auto model = quantize_by_gptq(weights.parameters, std::move(hessians), settings.gptq,
+                                      settings.runtime.record_quirks);
   log(model.event);
   log(write_artifact(model, weights.record, settings.gptq.compressor, path));
 }

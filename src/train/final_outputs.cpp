@@ -59,7 +59,8 @@ ArtifactWritten FinalOutputs::write_artifact(const std::string& path, Hessians h
   const PeerWatch::Work writing(run_.communicator.watch(), "writing " + path);
   if (run_.settings.runtime.artifact != Artifact::gptq)
     return tg::write_artifact(parameters, run_.state.record(), run_.settings, path);
-  const auto model = quantize_by_gptq(parameters, std::move(hessians), run_.settings.gptq);
+  const auto model = quantize_by_gptq(parameters, std::move(hessians), run_.settings.gptq,
+                                      run_.settings.runtime.record_quirks);
   run_.report.emit(model.event);
   return tg::write_artifact(model, run_.state.record(), run_.settings.gptq.compressor, path);
 }

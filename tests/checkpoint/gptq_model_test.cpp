@@ -56,5 +56,22 @@ TEST(GptqModel, NeedsNoHessianLongerThanItsMatrices) {
   EXPECT_EQ(held.back(), 0);
 }
 
+TEST(GptqModel, SaysHowManyInputsWereNeverExcited) {
+  const auto table = test::random_parameters(config(), at::kFloat, 1);
+  const auto warning_of = [&](auto... quirks) {
+    auto hessians = shared_hessians(table);
+    hessians.begin()->second[3][3] = 0;
+    testing::internal::CaptureStderr();
+    quantize_by_gptq(table, std::move(hessians), {}, quirks...);
+    return testing::internal::GetCapturedStderr();
+  };
+  const auto warning = warning_of();
+  EXPECT_NE(warning.find("are 0 on every calibration row (blocks.0.attn.c_"), warning.npos)
+      << warning;
+  EXPECT_NE(warning.find(": 1 of 272)"), warning.npos) << warning;
+  EXPECT_NE(warning.find("each is rounded by itself"), warning.npos) << warning;
+  EXPECT_NE(warning_of(true).find("they become 0"), warning.npos);
+}
+
 }  // namespace
 }  // namespace tg

@@ -35,7 +35,7 @@ TEST(Gptq, GivesTheReferenceImplementationsBits) {
   auto hessian = at::zeros({n, n});
   hessian.index_put_({triangle[0], triangle[1]}, quantize_fixture("gptq.hessian"));
   hessian = hessian + hessian.tril(-1).t();
-  const auto found = quantized(w, hessian, {.clip_sigmas = 4, .bits = 5});
+  const auto found = quantized(w, hessian, {.clip_sigmas = 4, .bits = 5, .zero_dead = true});
   expect_same(found.weight, {quantize_fixture("gptq.q"), quantize_fixture("gptq.scale")});
   EXPECT_EQ(found.bits, 5);
   EXPECT_FALSE(found.correction.has_value());
@@ -45,7 +45,9 @@ TEST(Gptq, GivesTheReferenceImplementationsBits) {
 // that then cost least on the inputs (Frantar et al. 2023, equation 2).
 TEST(Gptq, EachRoundingIsAnsweredByTheBestChangeOfWhatIsLeft) {
   const auto w = test::normal({7, 150}, 1, at::kFloat), hessian = random_hessian(150, 2, {3, 149});
-  const auto found = quantized(w, hessian);
+  auto zeroing = kInt6;
+  zeroing.zero_dead = true;
+  const auto found = quantized(w, hessian, zeroing);
   const auto factor = factor_hessian(hessian, "w");
   auto damped = hessian.to(at::kDouble).clone();
   damped.diagonal().masked_fill_(factor.dead, 1);
@@ -91,9 +93,23 @@ TEST(Gptq, TakesStridedAndHalfPrecisionWeightsWithoutTheirGradient) {
   EXPECT_FALSE(dequantize(found).requires_grad());
 }
 
-TEST(Gptq, AMatrixWhoseInputsWereAllDeadBecomesZero) {
-  const auto found = quantized(test::normal({4, 12}, 1, at::kFloat), at::zeros({12, 12}));
-  EXPECT_TRUE(found.weight.q.eq(0).all().item<bool>());
+// Calibration that never excites an input says nothing of its weights: other data may.
+TEST(Gptq, WeightsOfDeadInputsAreRoundedByThemselvesAndChangeNoOthers) {
+  const auto w = test::normal({7, 150}, 1, at::kFloat), hessian = random_hessian(150, 2, {3, 149});
+  auto zeroing = kInt6;
+  zeroing.zero_dead = true;
+  const auto found = quantized(w, hessian).weight, zeroed = quantized(w, hessian, zeroing).weight;
+  const auto nearest = round_to_nearest(w, kInt6, "w").weight;
+  const auto dead = factor_hessian(hessian, "w").dead;
+  EXPECT_EQ(dead.sum().item<std::int64_t>(), 2);
+  EXPECT_TRUE(test::is_same(found.q, at::where(dead, nearest.q, zeroed.q)));
+  EXPECT_FALSE(nearest.q.select(1, 3).eq(0).all().item<bool>());
+  EXPECT_TRUE(zeroed.q.select(1, 3).eq(0).all().item<bool>());
+}
+
+TEST(Gptq, AMatrixWhoseInputsWereAllDeadIsRoundedToNearest) {
+  const auto w = test::normal({4, 12}, 1, at::kFloat);
+  expect_same(quantized(w, at::zeros({12, 12})).weight, round_to_nearest(w, kInt6, "w").weight);
 }
 
 // fp16 holds no standard deviation of theirs: what is stored still gives the weights.

@@ -75,7 +75,8 @@ GptqWeight gptq(const at::Tensor& weight, const HessianFactor& hessian, const Gp
   assert(upper.size(0) == columns);
   const at::Tensor scale = row_scales(original, options), wide_scale = scale.to(at::kFloat);
   const double levels = symmetric_levels(options.bits);
-  const at::Tensor w = original.masked_fill(hessian.dead, 0).index_select(1, hessian.order);
+  const at::Tensor kept = options.zero_dead ? original.masked_fill(hessian.dead, 0) : original;
+  const at::Tensor w = kept.index_select(1, hessian.order);
   const at::Tensor q = at::empty(w.sizes(), w.options().dtype(at::kChar));
   assert(w.is_contiguous() && upper.is_contiguous());  // round_block's slices have their strides
   for (std::int64_t first = 0; first < columns; first += cuda::kGptqBlock) {

@@ -23,14 +23,17 @@ struct GptqWeight {
 struct GptqOptions {
   double clip_sigmas;  // weights beyond so many standard deviations of their row are clipped
   std::int64_t bits;   // 2 to 8
+  // Weights of dead inputs become 0, as in the reference implementation; else each is rounded by
+  // itself.
+  bool zero_dead = false;
 };
 
 // GPTQ of W [rows, columns], any float dtype, on its device, by the factor of its inputs' Hessian
 // (there as well). levels = 2^(bits−1) − 1; of each row s = fp16(clip_sigmas·std/levels), std
 // unbiased. Column by column in the factor's order q = clamp(round(w/s), ±levels), halves to even;
 // e = (w − q·s)/U_jj, and later columns lose e·U_j, those of later blocks of 128 columns together
-// and in fp32. Weights of dead inputs become 0. A row whose spread fp16 cannot hold has
-// s = max|row|/levels. Errors: internal, a line that begins with `name`, where W is not finite.
+// and in fp32. A dead input's column takes part in no other's. A row whose spread fp16 cannot hold
+// has s = max|row|/levels. Errors: internal, a line that begins with `name`, where W is not finite.
 GptqWeight gptq(const at::Tensor& weight, const HessianFactor& hessian, const GptqOptions& options,
                 std::string_view name);
 
