@@ -5,12 +5,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "config/derived.h"
+#include "config/mode.h"
 #include "config/types/text.h"
 
 namespace tg {
 namespace {
 
-constexpr const char* kModelType = "train_gpt";
+constexpr const char *kModelType = "train_gpt", *kDocumentAttention = "document_attention";
 
 }  // namespace
 
@@ -36,7 +38,12 @@ nlohmann::json hf_config(const Settings& settings) {
     }
   });
   if (settings.data.caseops_enabled) config["caseops_enabled"] = true;
-  if (settings.model.gates.smear_gate_enabled) config["bos_id"] = settings.data.bos_id.count;
+  const bool documents = mode::segments_attention(settings);
+  config[kDocumentAttention] =
+      choice_name(documents ? DocumentAttentionChoice::on : DocumentAttentionChoice::off);
+  if (documents) config["segment_limit"] = segment_limit(settings);
+  if (documents || settings.model.gates.smear_gate_enabled)
+    config["bos_id"] = settings.data.bos_id.count;
   return config;
 }
 
@@ -56,6 +63,8 @@ nlohmann::json config_of_hf(nlohmann::json config, const std::string& folder) {
   take("train_seq_len");
   take("caseops_enabled");
   take("bos_id");
+  take(kDocumentAttention);
+  take("segment_limit");
   const auto tokenizer = folder + "/tokenizer.model";
   std::error_code ignored;
   if (std::filesystem::exists(tokenizer, ignored)) settings["TOKENIZER_PATH"] = tokenizer;

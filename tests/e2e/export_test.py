@@ -35,7 +35,7 @@ OTHERS = {
     "ATTENTION_WINDOW": "0,100,1,700,2048", "TRAIN_SEQ_LEN": 2048, "TRAIN_BATCH_TOKENS": 2048, "GRAD_ACCUM_STEPS": 1,
     "VAL_BATCH_SIZE": 2048, "VAL_TOKENS": 2 * 2048, "WARMUP_STEPS": 0} | TRAINED
 # The last record's parts, as its preset has them, and as it could: looped blocks that the lanes leave out, and a
-# recurrence that never began. Without documents, of which the exported model knows none.
+# recurrence that never began.
 LAST_RECORD = {
     "NUM_LAYERS": 6, "MODEL_DIM": 64, "XSA_LAST_N": 6, "ROPE_DIMS": 8, "BIGRAM_VOCAB_SIZE": 0, "VE_ENABLED": 0,
     "SMEAR_GATE": 0, "SMEAR_GATE_ENABLED": 1, "SKIP_GATES_ENABLED": 1, "MUON_COEFFICIENTS": "polar_express",
@@ -43,6 +43,7 @@ LAST_RECORD = {
 LONG_ROWS = {name: OTHERS[name] for name in ("TRAIN_SEQ_LEN", "TRAIN_BATCH_TOKENS", "GRAD_ACCUM_STEPS",
                                              "VAL_BATCH_SIZE", "VAL_TOKENS", "WARMUP_STEPS")}
 MODELS = {
+    "documents": TRAINED | {"DOCUMENT_ATTENTION": 1, "LOADER_ORDER": "stream", "ATTENTION_WINDOW": "0,9,0,0"},
     "record": TRAINED, "speedrun": SPEEDRUN, "others": OTHERS,
     "last_record": LAST_RECORD | LONG_ROWS | {
         "SPARSE_ATTN_GATE_ENABLED": 1, "SPARSE_ATTN_GATE_SCALE": 0.5, "ROPE_YARN": 0},
@@ -162,6 +163,42 @@ class ExportTest(RunTest):
                 with self.assertRaisesRegex(ValueError, "8 tokens and a cache of 24: expected all tokens"):
                     model(ids[:, :8], cache)
 
+    def test_padding_on_either_side_changes_no_logits(self):
+        for name in MODELS:
+            with self.subTest(name), torch.no_grad():
+                model = plain_model(self.exported(name)[0])
+                rows = [row[:count] for row, count in zip(next(self.validation_rows(name))[:3], (11, 4, 8), strict=True)]
+                next_ids = next(self.validation_rows(name))[:3, 20:23]
+                alone = [model(row[None])[0] for row in rows]
+                continued = [model(torch.cat([row, ids])[None])[0] for row, ids in zip(rows, next_ids)]
+                for begin_of in (lambda count: 0, lambda count: 13 - count, lambda count: 1):
+                    ids, mask = torch.full((3, 13), 7), torch.zeros(3, 13, dtype=torch.long)
+                    for row, (own, places) in enumerate(zip(rows, mask)):
+                        places[begin_of(len(own)):][:len(own)] = 1
+                        ids[row, places.bool()] = own
+                    cache = PlainCache()
+                    padded = model(ids, cache, mask)
+                    parts = [padded[:, -1]]
+                    for end in range(1, 4):
+                        all_ids = torch.cat([ids, next_ids[:, :end]], dim=1)
+                        parts.append(model(all_ids, cache, F.pad(mask, (0, end), value=1))[:, -1])
+                    for row, expected in enumerate(alone):
+                        self.assert_near(padded[row, mask[row].bool()], expected)
+                        self.assert_near(padded[row, -1], expected[-1])
+                        self.assert_near(torch.stack([part[row] for part in parts]), continued[row][len(rows[row]) - 1:])
+
+    def assert_near(self, found, expected):
+        self.assertLess(float((found - expected).abs().max()), 1e-5)
+
+    def test_a_document_is_what_it_is_alone(self):
+        model, bos = plain_model(self.exported("documents")[0]), 1
+        row = next(self.validation_rows("documents"))[:1].clone()
+        row[0, 0] = row[0, 9] = row[0, 20] = bos
+        with torch.no_grad():
+            whole = model(row)
+            for begin, end in ((0, 9), (9, 20)):
+                self.assert_near(whole[:, begin:end], model(row[:, begin:end]))
+
     def test_recurs_where_training_came_to_it(self):
         for name, visits in (("last_record", 10), ("gate_of_queries", 6), ("output_gate", 10)):
             model, cache = plain_model(self.exported(name)[0]), PlainCache()
@@ -275,19 +312,42 @@ class ExportTest(RunTest):
             with torch.no_grad():
                 ids = torch.cat([ids, plain(ids)[:, -1:].argmax(-1)], dim=1)
         self.assertEqual(made.tolist(), ids.tolist())
-        mask = torch.ones_like(ids)
-        mask[0, 0] = 0
-        with self.assertRaisesRegex(ValueError, "padded on the left"):
-            model(ids, attention_mask=mask)
+        # A shorter row, padded on either side, goes on as it does alone; and has the loss that it has alone.
+        short = ids[1:, :4]
+        expected = model.generate(short, attention_mask=torch.ones_like(short), max_new_tokens=3, do_sample=False)
+        for left in (0, ids.shape[1] - 4):
+            padded, mask = ids.clone(), torch.ones_like(ids)
+            mask[1] = 0
+            mask[1, left:left + 4] = 1
+            padded[1] = 0
+            padded[1, left:left + 4] = short
+            made = model.generate(padded, attention_mask=mask, max_new_tokens=3, do_sample=False)
+            self.assertEqual(made[1, -3:].tolist(), expected[0, -3:].tolist())
+            with torch.no_grad():
+                loss, alone = (model(rows, attention_mask=rows_mask, labels=rows).loss for rows, rows_mask in
+                               ((padded[1:], mask[1:]), (short, None)))
+            self.assertAlmostEqual(float(loss), float(alone), delta=1e-5)
+        with self.assertRaisesRegex(ValueError, "attention_mask .*: expected 0 or 1 for each of the input_ids"):
+            model(ids, attention_mask=mask[:, 1:])
 
 
 class FormulasTest(unittest.TestCase):
     modeling = load_modeling(SOURCE / "src" / "commands" / "hf" / "modeling_train_gpt.py")
 
     def test_bigram_hash_wraps_as_int32(self):
-        rows = self.modeling.bigram_hash(torch.tensor([[1, 5, 1023, 7, 7], [3, 60000, 1, 1, 1]]), 1536)
+        ids = torch.tensor([[1, 5, 1023, 7, 7], [3, 60000, 1, 1, 1]])
+        rows = self.modeling.bigram_hash(ids, ids.roll(1, 1), torch.arange(5).expand(2, 5) == 0, 1536)
         self.assertEqual(rows[0].tolist(), [1535, 892, 868, 1140, 1433])
         self.assertEqual(rows[1, :2].tolist(), [1535, 1121])
+
+    def test_segments_begin_with_a_text_and_after_so_many_tokens(self):
+        config = types.SimpleNamespace(rope_base=1e4, train_seq_len=8, rope_yarn="auto", rope_dims=4, bos_id=1,
+                                       document_attention="1", segment_limit=3)
+        ids = torch.tensor([[1, 5, 5, 5, 5, 1, 5, 1, 1], [0, 0, 5, 5, 0, 5, 5, 1, 5]])
+        places = self.modeling.Places(ids, torch.tensor([[1] * 9, [0, 0, 1, 1, 0, 1, 1, 1, 1]]), config)
+        self.assertEqual(places.segment[0].tolist(), [0, 0, 0, 3, 3, 5, 5, 7, 8])
+        self.assertEqual(places.segment[1][places.real[1]].tolist(), [0, 0, 0, 3, 4, 4])
+        self.assertEqual(places.begins[1][places.real[1]].tolist(), [True, False, False, True, True, False])
 
     def test_rope_base_grows_with_rows_beyond_1024(self):
         for length, trained, base in ((2048, 1024, 22081.79), (5, 2048, 22081.79), (1024, 32, 1e4)):

@@ -25,12 +25,12 @@ def rms_norm(x):
     return F.rms_norm(x.float(), x.shape[-1:], eps=1.1920929e-07).to(x.dtype)
 
 
-def rope(x, base, dims, begin=0):
-    """Rotates the pairs (k, k + dims / 2) of each head's first `dims` elements. x [B, T, heads, E], of the tokens
-    from position `begin` on."""
-    frequency = base ** -(torch.arange(0, dims, 2, device=x.device) / dims)
-    angle = torch.outer(torch.arange(begin, begin + x.shape[1], device=x.device).float(), frequency)
-    cos, sin = (table[:, None].to(x.dtype) for table in (angle.cos(), angle.sin()))  # [T, 1, dims / 2]
+def rope(x, bases, dims, positions):
+    """Rotates the pairs (k, k + dims / 2) of each head's first `dims` elements. x [B, T, heads, E]; bases [B];
+    positions [B, T]."""
+    frequency = bases[:, None] ** -(torch.arange(0, dims, 2, device=x.device) / dims)
+    angle = positions[..., None].float() * frequency[:, None]
+    cos, sin = (table[:, :, None].to(x.dtype) for table in (angle.cos(), angle.sin()))  # [B, T, 1, dims / 2]
     x1, x2, rest = x.split([dims // 2, dims // 2, x.shape[-1] - dims], dim=-1)
     return torch.cat([x1 * cos + x2 * sin, x2 * cos - x1 * sin, rest], dim=-1)
 
@@ -58,22 +58,63 @@ def loops_in_use(config):
     return config.num_loops if config.train_gpt["stage"] > 0 else 0
 
 
-def bigram_hash(ids, rows):
-    """The table's row for each token and the one before: in wrapping int32; the last row for the first token."""
+def bigram_hash(ids, before, begins, rows):
+    """The table's row for each token and the one before: in wrapping int32; the last row where a text begins."""
     def int32(n):
         return (n + 2**31) % 2**32 - 2**31
 
-    pairs = int32(36313 * ids[:, 1:]) ^ int32(27191 * ids[:, :-1])
-    return F.pad(pairs % (rows - 1), (1, 0), value=rows - 1)
+    pairs = int32(36313 * ids) ^ int32(27191 * before)
+    return (pairs % (rows - 1)).masked_fill(begins, rows - 1)
 
 
-def attention_mask(queries, keys, window, device):
-    """[queries, keys] bool, whether each of the last tokens sees a token: of `window`, its own the last, or all
-    before it (window 0). None where that is causal attention, or all of one query."""
-    if (window == 0 or window >= keys) and queries in (1, keys):
-        return None
-    mask = torch.ones(queries, keys, dtype=torch.bool, device=device).tril(keys - queries)
-    return mask.triu(keys - queries + 1 - window) if window else mask
+class Places:
+    """Where each of the ids [B, T] stands among its row's tokens. Padding, where `mask` [B, T] is 0, is no token: on
+    either side, or between, it changes nothing of the others. With DOCUMENT_ATTENTION a text begins with a row, with
+    each BOS and, counted from these, every segment_limit tokens."""
+
+    def __init__(self, ids, mask, config):
+        self.real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.bool()
+        self.position = (self.real.cumsum(1) - 1).clamp_min(0)
+        self.index = torch.arange(ids.shape[1], device=ids.device).expand_as(ids)
+        last = self.index.masked_fill(~self.real, -1).cummax(1).values
+        before = F.pad(last[:, :-1], (1, 0), value=-1)
+        self.last, self.before = last.clamp_min(0), before.clamp_min(0)  # the index of the last token up to each
+        self.first = before < 0
+        documents, dims = config.document_attention == "1", config.rope_dims or config.model_dim // config.num_heads
+        longest = config.segment_limit if documents and config.segment_limit else ids.shape[1]  # that is seen
+        self.bases = torch.tensor([rope_base(min(count, longest), config, dims) for count in self.real.sum(1).tolist()],
+                                  device=ids.device)
+        self.begins, self.segment = self.first, None
+        if documents:
+            self.segment = self.position.masked_fill(~self.real | (ids != config.bos_id), 0).cummax(1).values
+            if config.segment_limit:
+                self.segment = self.position - (self.position - self.segment) % config.segment_limit
+            self.begins = self.first | (self.segment.gather(1, self.before) != self.segment)
+        self.causal = self.segment is None and bool(self.real.all())
+
+    def of_before(self, x):
+        """x [B, T, ...] of the token before each; of the first token what is no one's."""
+        return x.gather(1, self.before.view(*self.before.shape, *[1] * (x.dim() - 2)).expand_as(x))
+
+    def attention_mask(self, queries, window):
+        """[B or 1, 1, queries, T] bool, whether each of the last tokens sees a token: of `window`, its own the last,
+        or all before it (window 0), of its own text. None where that is causal attention, or all of one query."""
+        keys = self.index.shape[1]
+        if self.causal and (window == 0 or window >= keys) and queries in (1, keys):
+            return None
+        rows = slice(0, 1) if self.causal else slice(None)
+
+        def pairs(x):
+            return x[rows, -queries:, None], x[rows, None, :]
+
+        (query, key), (at, of) = pairs(self.index), pairs(self.position)
+        mask = (key <= query) & self.real[rows, None, :]
+        if window:
+            mask = mask & (at - of < window)
+        if self.segment is not None:
+            own, other = pairs(self.segment)
+            mask = mask & (own == other)
+        return (mask | (key == query))[:, None]
 
 
 class ScaledEmbedding(nn.Module):
@@ -90,14 +131,15 @@ class ScaledEmbedding(nn.Module):
 
 
 class SmearGate(nn.Module):
-    """Mixes each token with the one before; the first with zeros."""
+    """Mixes each token with the one before; the first of a text with zeros."""
 
     def __init__(self, dim):
         super().__init__()
         self.gate = nn.Parameter(torch.zeros(dim))
 
-    def forward(self, x):
-        return torch.lerp(x, F.pad(x, (0, 0, 1, -1)), self.gate.sigmoid())
+    def forward(self, x, places):
+        before = places.of_before(x).masked_fill(places.begins[..., None], 0)
+        return torch.lerp(x, before, self.gate.sigmoid())
 
 
 class Attention(nn.Module):
@@ -146,9 +188,9 @@ class Attention(nn.Module):
             return 2 * self.attn_gate_proj(source[..., :window]).sigmoid()
         return None
 
-    def forward(self, x, value_embedding, first_v, cache, visit):
-        """x [B, T, D] normalised; value_embedding as the values or 0; first_v: None in the first layer. cache: of
-        the tokens before x, by visit, or None."""
+    def forward(self, x, value_embedding, first_v, places, cache, visit):
+        """x [B, T, D] normalised; value_embedding as the values or 0; first_v: None in the first layer. places: of
+        all tokens, of which x has the last ones. cache: of the tokens before x, by visit, or None."""
         config = self.config
         heads = (*x.shape[:2], -1, self.head_dim)
         queries = self.c_q(x)
@@ -158,17 +200,17 @@ class Attention(nn.Module):
         v = self.mix_values(v, first_v)
         # Keys are kept before RoPE, whose base is that of all tokens so far.
         all_k, all_v = (k, v) if cache is None else cached(cache, visit, k, v)
-        length, dims = all_k.shape[1], config.rope_dims or self.head_dim
-        base = rope_base(length, config, dims)
-        q, all_k = rope(q, base, dims, length - x.shape[1]), rope(all_k, base, dims)
+        count, dims = x.shape[1], config.rope_dims or self.head_dim
+        q = rope(q, places.bases, dims, places.position[:, -count:])
+        all_k = rope(all_k, places.bases, dims, places.position)
         if self.q_gain is not None:
             q = q * self.q_gain[:, None]
         # Key and value heads each serve as many consecutive query heads.
         group = config.num_heads // config.num_kv_heads
         all_k, all_v, v = (part.repeat_interleave(group, dim=2) for part in (all_k, all_v, v))
-        mask = attention_mask(x.shape[1], length, self.window, x.device)
+        mask = places.attention_mask(count, self.window)
         y = F.scaled_dot_product_attention(*(part.transpose(1, 2) for part in (q, all_k, all_v)), mask,
-                                           is_causal=mask is None and x.shape[1] == length).transpose(1, 2)
+                                           is_causal=mask is None and count == all_k.shape[1]).transpose(1, 2)
         if self.layer >= config.num_layers - config.xsa_last_n:
             # Exclusive self attention: without the part along the token's own value.
             unit = F.normalize(v, dim=-1, eps=1e-12)
@@ -240,7 +282,8 @@ class Block(nn.Module):
 
 class TrainGpt(nn.Module):
     """Token ids [B, T] int64 → softcapped logits [B, T, V] fp32; with a cache of transformers' kind, which has the
-    first of the tokens, those of the others."""
+    first of the tokens, those of the others. mask [B, T]: 0 where an id is padding, whose logits are those of the
+    token before it."""
 
     def __init__(self, config):
         super().__init__()
@@ -250,7 +293,7 @@ class TrainGpt(nn.Module):
         self.tok_emb = nn.Embedding(vocab, dim)
         if config.bigram_vocab_size:
             self.bigram = ScaledEmbedding(config.bigram_vocab_size, config.bigram_dim, dim)
-        self.smear = SmearGate(dim) if config.smear_gate else nn.Identity()
+        self.smear = SmearGate(dim) if config.smear_gate else None
         if config.smear_gate_enabled:
             self.smear_gate = nn.Linear(config.gate_window, 1, bias=False)
             self.smear_lambda = nn.Parameter(torch.zeros(1))
@@ -268,24 +311,27 @@ class TrainGpt(nn.Module):
             self.ve_layer_scales = nn.ParameterList(torch.ones(1) for _ in self.ve_layers)
         self.lm_head = None if config.tie_embeddings else nn.Linear(dim, vocab, bias=False)
 
-    def embed(self, ids):
+    def embed(self, ids, places):
         x = self.tok_emb(ids)
         if self.config.bigram_vocab_size:
-            x = x + self.bigram(bigram_hash(ids, self.config.bigram_vocab_size))
+            pairs = ids, places.of_before(ids), places.begins
+            x = x + self.bigram(bigram_hash(*pairs, self.config.bigram_vocab_size))
         if self.config.smear_gate_enabled:
-            x = self.gated_smear(x, ids)
-        return self.smear(rms_norm(x))
+            x = self.gated_smear(x, ids, places)
+        x = rms_norm(x)
+        return x if self.smear is None else self.smear(x, places)
 
-    def gated_smear(self, x, ids):
+    def gated_smear(self, x, ids, places):
         """Adds to each token a share of the one before, by a gate on its first channels, within a document."""
         share = self.smear_lambda * self.smear_gate(x[..., :self.config.gate_window]).sigmoid()
-        return x + share * F.pad(x, (0, 0, 1, -1)) * (ids != self.config.bos_id)[..., None]
+        closed = (places.first | (ids == self.config.bos_id))[..., None]
+        return x + share * places.of_before(x).masked_fill(closed, 0)
 
     def add_skip(self, x, skip, row):
         skip = self.skip_weights[row] * skip
         return x + skip if self.skip_gates is None else torch.lerp(skip, x, self.skip_gates[row].sigmoid())
 
-    def visits(self, x, ve, cache):
+    def visits(self, x, ve, places, cache):
         """The stream after all visits of blocks: its lanes, one or two."""
         config, order = self.config, block_order(self.config, loops_in_use(self.config))
         encoder, skips, lanes, x0, first_v, visit = len(order) // 2, [], [x], x, None, 0
@@ -298,7 +344,7 @@ class TrainGpt(nn.Module):
             if skip is not None:
                 lanes[0] = self.add_skip(lanes[0], skip, entry - encoder)
             values = ve * self.ve_layer_scales[self.ve_layers.index(i)] if i in self.ve_layers else 0
-            context, block = (values, first_v, cache, visit), self.blocks[i]
+            context, block = (values, first_v, places, cache, visit), self.blocks[i]
             if len(lanes) == 2:
                 lambdas = self.parallel_resid_lambdas[i], self.parallel_post_lambdas[i]
                 lanes, first_v = block.in_lanes(lanes, x0, *lambdas, *context)
@@ -309,18 +355,20 @@ class TrainGpt(nn.Module):
             visit += 1
         return lanes
 
-    def final_states(self, ids, cache):
+    def final_states(self, ids, places, cache):
         known = 0 if cache is None else cache.get_seq_length()
         if known >= ids.shape[1]:
             raise ValueError(f"{ids.shape[1]} tokens and a cache of {known}: expected all tokens, those before too")
         ve = self.ve_shared(ids[:, known:]) if self.ve_layers else None
-        lanes = self.visits(self.embed(ids)[:, known:], ve, cache)
+        lanes = self.visits(self.embed(ids, places)[:, known:], ve, places, cache)
         lane = {"mean": sum(lanes) / len(lanes), "attn": lanes[0], "mlp": lanes[-1]}
-        return rms_norm(lane[self.config.parallel_final_lane])
+        states = rms_norm(lane[self.config.parallel_final_lane])
+        last = (places.last[:, known:] - known).clamp_min(0)
+        return states.gather(1, last[..., None].expand_as(states))
 
-    def forward(self, ids, cache=None):
+    def forward(self, ids, cache=None, mask=None):
         head = self.tok_emb.weight if self.lm_head is None else self.lm_head.weight
-        z = F.linear(self.final_states(ids, cache), head).float()
+        z = F.linear(self.final_states(ids, Places(ids, mask, self.config), cache), head).float()
         return self.config.logit_softcap * torch.tanh(z / self.config.logit_softcap)
 
 
@@ -353,10 +401,16 @@ class TrainGptForCausalLM(PreTrainedModel, GenerationMixin):
         return {"input_ids": input_ids, "attention_mask": attention_mask, "cache": cache}
 
     def forward(self, input_ids, attention_mask=None, labels=None, cache=None, **_):
-        """labels: the input_ids, of which each is the target of the one before; -100 is no target. cache: has the
-        keys and values of the first input_ids; logits are those of the others."""
-        if attention_mask is not None and not attention_mask[:, 0].all():
-            raise ValueError("rows padded on the left: expected padding on the right, or rows of one length")
-        logits = self.model(input_ids, cache)
-        loss = None if labels is None else F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
+        """attention_mask: as input_ids, 0 where one is padding, on either side. labels: the input_ids, of which each
+        is the target of the one before; -100 is no target, nor is padding or a row's first token. cache: has the keys
+        and values of the first input_ids; logits are those of the others."""
+        if attention_mask is not None and attention_mask.shape != input_ids.shape:
+            raise ValueError(f"attention_mask {list(attention_mask.shape)}: expected 0 or 1 for each of the "
+                             f"input_ids {list(input_ids.shape)}")
+        logits, loss = self.model(input_ids, cache, attention_mask), None
+        if labels is not None:
+            if attention_mask is not None:
+                real = attention_mask.bool()
+                labels = labels.masked_fill(~real | (real.cumsum(1) == 1), -100)
+            loss = F.cross_entropy(logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
         return CausalLMOutput(loss=loss, logits=logits)
