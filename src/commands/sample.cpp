@@ -29,7 +29,9 @@ constexpr const char* help =
     "\n"
     "Prints prompt and continuation, as it is drawn; the speed goes to standard error. The model\n"
     "sees at most TRAIN_SEQ_LEN tokens, with DOCUMENT_ATTENTION=1 none before the last BOS.\n"
-    "SEED decides the draw.\n"
+    "SEED decides the draw. A continuation ends after --tokens, before the text of --stop or, "
+    "with\n"
+    "--stop-at-document-end 1, where the model ends the document; --samples draws several.\n"
     "\n";
 
 }  // namespace
@@ -42,28 +44,40 @@ void sample_command(int argc, const char* const* argv) {
   require_flag(origins.at("prompt") != "default", "sample", "--prompt TEXT");
   const auto tokenizer = open_tokenizer(settings, "sample");
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
+  const bool has_bos = tokenizer.bos_id() >= 0;
+  REQUIRE(
+      !options.stop_at_document_end || has_bos, ExitCode::usage,
+      "--stop-at-document-end: {} has no BOS, with which another document would begin (expected "
+      "a tokenizer that has); give --stop TEXT",
+      tokenizer.path());
   const auto joined = join_alone(settings, origins, SettingsUse::sampling, "sample");
   resolve_bos_id(settings);
   Communicator alone;
   choose_model(settings, alone);
   const ModelParts weights(settings, joined.machine, alone, ModelUse::inference);
 
-  print_text(options.prompt);
+  GenerateOptions generating{.sampling = {.temperature = options.temperature,
+                                          .top_k = options.top_k,
+                                          .top_p = options.top_p,
+                                          .seed = static_cast<std::uint64_t>(settings.data.seed)},
+                             .tokens = options.tokens,
+                             .context = settings.run.train_seq_len.last(),
+                             .kv_cache = options.kv_cache,
+                             .segments = training_segments(settings),
+                             .stop_text = options.stop};
+  if (options.stop_at_document_end) generating.stop_id = tokenizer.bos_id();
   const auto began = Clock::now();
-  generate(weights.model, tokenizer, options.prompt,
-           {.sampling = {.temperature = options.temperature,
-                         .top_k = options.top_k,
-                         .top_p = options.top_p,
-                         .seed = static_cast<std::uint64_t>(settings.data.seed)},
-            .tokens = options.tokens,
-            .context = settings.run.train_seq_len.last(),
-            .kv_cache = options.kv_cache,
-            .segments = training_segments(settings)},
-           joined.machine.device, print_text);
-  print_text("\n");
+  std::int64_t drawn = 0;
+  for (std::int64_t sample = 0; sample < options.samples; ++sample) {
+    print_text((sample > 0 ? "---\n" : "") + options.prompt);
+    drawn += generate(weights.model, tokenizer, options.prompt, generating, joined.machine.device,
+                      print_text);
+    print_text("\n");
+    ++generating.sampling.seed;
+  }
   const double spent_s = seconds_since(began);
-  fmt::print(stderr, "{} tokens in {:.2f} s: {:.1f} tokens/s\n", options.tokens, spent_s,
-             static_cast<double>(options.tokens) / spent_s);
+  fmt::print(stderr, "{} tokens in {:.2f} s: {:.1f} tokens/s\n", drawn, spent_s,
+             static_cast<double>(drawn) / spent_s);
 }
 
 }  // namespace tg

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "eval/stop_text.h"
 #include "eval/text_stream.h"
 
 namespace tg {
@@ -49,11 +50,12 @@ at::Tensor next_logits(const Gpt& model, std::span<const std::uint16_t> ids,
   return model.next_logits(part(cache.length, std::ssize(ids)), cache);
 }
 
-void generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view prompt,
-              const GenerateOptions& options, at::Device device,
-              const std::function<void(std::string_view)>& on_text) {
+std::int64_t generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view prompt,
+                      const GenerateOptions& options, at::Device device,
+                      const std::function<void(std::string_view)>& on_text) {
   auto ids = encode_prompt(tokenizer, prompt);
-  TextStream text(tokenizer, ids, on_text);
+  StopText until_stop(options.stop_text, on_text);
+  TextStream text(tokenizer, ids, [&](std::string_view part) { until_stop.add(part); });
   const auto keep_last = [&](std::int64_t count) {
     if (std::ssize(ids) > count) ids.erase(ids.begin(), ids.end() - count);
   };
@@ -62,7 +64,8 @@ void generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view pro
   const auto& segments = options.segments;
   auto cache = model.make_cache(
       1, options.context, segments ? longest_segment(options.context, *segments) : options.context);
-  for (std::int64_t drawn = 0; drawn < options.tokens; ++drawn) {
+  std::int64_t drawn = 0;
+  while (drawn < options.tokens && !until_stop.found()) {
     if (!options.kv_cache || std::ssize(ids) > options.context) {
       if (std::ssize(ids) > options.context)
         keep_last(std::max<std::int64_t>(options.context / 2, 1));
@@ -71,9 +74,13 @@ void generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view pro
     const auto logits = next_logits(model, ids, segments, cache, device);
     // A padded vocabulary has rows that are no token.
     const auto id = sampler.draw(logits[0].slice(0, 0, tokenizer.pieces()));
+    ++drawn;
+    if (id == options.stop_id) break;
     ids.push_back(static_cast<std::uint16_t>(id));
     text.add(ids.back());
   }
+  until_stop.end();
+  return drawn;
 }
 
 }  // namespace tg

@@ -19,6 +19,10 @@ struct GenerateOptions {
   bool kv_cache = true;  // false: every token runs the whole row again
   // Which earlier tokens a token does not see, as in training; none: it sees all of the context.
   std::optional<SegmentRule> segments = {};
+  // What ends the text before it has all its tokens, and is no part of it: a text, empty for none,
+  // and a token.
+  std::string stop_text = {};
+  std::optional<std::int64_t> stop_id = {};
 };
 
 // Adds to the cache what it lacks of a row of `ids` → the logits of the token after them [1, V]
@@ -28,11 +32,11 @@ at::Tensor next_logits(const Gpt& model, std::span<const std::uint16_t> ids,
                        at::Device device);
 
 // Continues `prompt`, token by token, and passes each new piece of text to `on_text` as soon as it
-// is whole UTF-8. A full context goes on with its later half. Errors: usage (a prompt that is no
-// UTF-8 or has characters that the tokenizer does not know).
-void generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view prompt,
-              const GenerateOptions& options, at::Device device,
-              const std::function<void(std::string_view)>& on_text);
+// is whole UTF-8. A full context goes on with its later half. → the number of tokens drawn. Errors:
+// usage (a prompt that is no UTF-8 or has characters that the tokenizer does not know).
+std::int64_t generate(const Gpt& model, const Tokenizer& tokenizer, std::string_view prompt,
+                      const GenerateOptions& options, at::Device device,
+                      const std::function<void(std::string_view)>& on_text);
 
 // The prompt's token ids, after BOS where the tokenizer has one.
 std::vector<std::uint16_t> encode_prompt(const Tokenizer& tokenizer, std::string_view prompt);
