@@ -4,7 +4,9 @@
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/elapsed.h"
@@ -21,9 +23,11 @@
 #include "data/splits.h"
 #include "data/vocabulary.h"
 #include "eval/byte_audit.h"
+#include "eval/document_scores.h"
 #include "eval/phased_ttt_state.h"
 #include "eval/task_files.h"
 #include "eval/tasks.h"
+#include "files/atomic_file.h"
 #include "files/folder.h"
 #include "run_log/log_sink.h"
 #include "train/final_scores.h"
@@ -47,6 +51,8 @@ constexpr const char* help =
     "\n"
     "With --adapt lora each document is also scored by itself, as it is and while adapters learn\n"
     "from it (the phased kind without phases): what adaptation brings on such text.\n"
+    "\n"
+    "With --documents FILE each score is also written document by document, as JSON lines.\n"
     "\n"
     "With --hellaswag or --lambada scored on those files alone: DATA_PATH is not read. The model\n"
     "reads at most EVAL_SEQ_LEN tokens of a row. docs/scores.md says what the numbers are.\n"
@@ -148,6 +154,37 @@ void take_options(Settings& settings, const Origins& origins, const EvalOptions&
   if (!is_given(origins, "phased_ttt_prefix_docs")) settings.phased_ttt.phased_ttt_prefix_docs = 0;
 }
 
+// Writes --documents.
+class DocumentsFile {
+ public:
+  // Errors: cannot_create, io.
+  DocumentsFile(std::string path, const TokenSplits& splits, const Validation& validation,
+                Communicator& communicator)
+      : path_(std::move(path)),
+        splits_(splits),
+        validation_(validation),
+        communicator_(communicator) {
+    if (communicator_.rank() == 0) write_file_atomically(path_, "");
+  }
+
+  // Collective.
+  void add(const std::string& score, const at::Tensor& nll_of_rank) {
+    const auto nll = of_all_ranks(nll_of_rank, communicator_);
+    if (communicator_.rank() != 0) return;
+    const auto& bytes = validation_.bytes();
+    const SplitTokens tokens(*splits_.val, nll.numel(), 0, bytes ? &*bytes : nullptr, {}, at::kCPU);
+    for (const auto& document : document_scores(tokens, splits_.vocabulary.bos_id, nll))
+      text_ += json_line(score, document) + "\n";
+    write_file_atomically(path_, text_);
+  }
+
+ private:
+  std::string path_, text_;
+  const TokenSplits& splits_;
+  const Validation& validation_;
+  Communicator& communicator_;
+};
+
 // Where this rank keeps the state of phased test-time training.
 std::shared_ptr<const TttStateFiles> state_files(const ModelPath& model, const std::string& folder,
                                                  int rank) {
@@ -164,10 +201,11 @@ void eval_command(int argc, const char* const* argv) {
   EvalOptions options;
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
-  REQUIRE(!options.tasks() || !(options.audit || options.baselines || !options.adapt.empty()),
+  REQUIRE(!options.tasks() || !(options.audit || options.baselines || !options.adapt.empty() ||
+                                !options.documents.empty()),
           ExitCode::usage,
-          "--hellaswag and --lambada score their files alone (expected no --audit, no --baselines "
-          "and no --adapt); give these in a run of their own");
+          "--hellaswag and --lambada score their files alone (expected no --audit, --baselines, "
+          "--adapt and --documents); give these in a run of their own");
   auto& settings = parsed->settings;
   take_options(settings, parsed->origins, options);
   REQUIRE(options.state_dir.empty() || settings.phased_ttt.phased_ttt_enabled, ExitCode::usage,
@@ -202,6 +240,11 @@ void eval_command(int argc, const char* const* argv) {
   ModelParts weights(settings, machine, communicator,
                      trains ? ModelUse::test_time_training : ModelUse::inference);
   FinalScores scores(settings, machine, communicator, weights, *splits.val, validation, emit);
+  std::optional<DocumentsFile> documents;
+  if (!options.documents.empty()) {
+    documents.emplace(options.documents, splits, validation, communicator);
+    scores.on_token_losses(std::bind_front(&DocumentsFile::add, &*documents));
+  }
   scores.score_sequences();
   scores.score_windows();
   scores.train_and_score(weights.record.qat || settings.averaging.qat_enabled);

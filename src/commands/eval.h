@@ -9,7 +9,7 @@ namespace tg {
 struct EvalOptions {
   bool audit = false;
   bool baselines = false;
-  std::string adapt, hellaswag, lambada, state_dir;
+  std::string adapt, hellaswag, lambada, documents, state_dir;
 
   bool tasks() const { return !hellaswag.empty() || !lambada.empty(); }
 
@@ -24,6 +24,8 @@ struct EvalOptions {
     line("adapt", s.adapt, anything, role::option,
          "lora: also score the documents as they are, and again while low-rank adapters learn from "
          "each document's tokens once these are scored");
+    line("documents", s.documents, anything, role::option.path(),
+         "file to write: of each score a line of JSON for each document of the split");
     line("hellaswag", s.hellaswag, anything, role::option.path(),
          "HellaSwag's JSON lines (ctx, endings, label): which ending is the most likely");
     line("lambada", s.lambada, anything, role::option.path(),

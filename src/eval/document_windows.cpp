@@ -61,8 +61,13 @@ std::vector<Rows> batches_of(std::vector<DocumentRow>& rows, std::int64_t batch_
 class BatchScorer {
  public:
   // `context`: Gpt::token_losses()'s.
-  BatchScorer(const Gpt& model, const SplitTokens& tokens, std::int64_t context, at::Device device)
-      : model_(model), tokens_(tokens), context_(context), device_(device) {}
+  BatchScorer(const Gpt& model, const SplitTokens& tokens, std::int64_t context, at::Device device,
+              at::Tensor nll)
+      : model_(model),
+        tokens_(tokens),
+        context_(context),
+        device_(device),
+        saved_(std::move(nll)) {}
 
   void score(Rows rows, ScoreSums& sums) const {
     const auto host = at::empty({3, std::ssize(rows), 1}, at::kLong);
@@ -84,6 +89,10 @@ class BatchScorer {
     const auto losses =
         model_.token_losses(tokens_.gather(places), tokens_.gather(places.slice(1, first) + 1),
                             only, /*documents=*/{}, context_);
+    if (saved_.defined()) {
+      const auto own = counts.slice(1, first);
+      saved_.index_put_({places.slice(1, first).masked_select(own)}, losses.masked_select(own));
+    }
     sums.add_sum(losses.masked_fill(counts.slice(1, first).logical_not(), 0).sum(at::kDouble),
                  scored);
   }
@@ -93,12 +102,14 @@ class BatchScorer {
   const SplitTokens& tokens_;
   const std::int64_t context_;
   const at::Device device_;
+  const at::Tensor saved_;
 };
 
 }  // namespace
 
 Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConfig& config,
-                      std::int64_t bos_id, at::Device device, Communicator& communicator) {
+                      std::int64_t bos_id, at::Device device, Communicator& communicator,
+                      const at::Tensor& nll) {
   const at::NoGradGuard no_grad;
   model.set_fake_quant(false);
   model.cast_weights();
@@ -113,7 +124,7 @@ Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConf
     for (const auto& row : rows_of_document(document, options)) rows.push_back(row);
   const auto batches = batches_of(rows, config.ttt_batch_size, kMostLogits / model.vocab_size());
 
-  const BatchScorer scorer(model, tokens, options.longest_row, device);
+  const BatchScorer scorer(model, tokens, options.longest_row, device, nll);
   ScoreSums sums(device);
   const auto rank = static_cast<std::size_t>(communicator.rank()),
              world = static_cast<std::size_t>(communicator.world_size());

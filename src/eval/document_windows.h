@@ -25,8 +25,10 @@ std::vector<DocumentRow> rows_of_document(const DocumentSpan& document,
 
 // The score of the documents that phased test-time training would score, in its windows, with
 // nothing learning. A document begins with `bos_id`.
-// Collective: the same on every rank.
+// `nll` [predictions] fp32 on the device also receives every scored token's nll at its place; it
+// may be undefined. Collective: the same on every rank.
 Score score_documents(Gpt& model, const SplitTokens& tokens, const PhasedTttConfig& config,
-                      std::int64_t bos_id, at::Device device, Communicator& communicator);
+                      std::int64_t bos_id, at::Device device, Communicator& communicator,
+                      const at::Tensor& nll = {});
 
 }  // namespace tg

@@ -7,6 +7,7 @@
 #include "data/feeder.h"
 #include "data/prefetch.h"
 #include "device/fit_rows.h"
+#include "eval/batch_documents.h"
 
 namespace tg {
 
@@ -110,7 +111,8 @@ ValidationPlan Validation::plan(std::int64_t seq_len, std::int64_t at_once, int 
                       run.val_batch_size / world / seq_len, seq_len, at_once, rank, world);
 }
 
-Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress) {
+Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress,
+                        const at::Tensor& nll) {
   const at::NoGradGuard no_grad;
   model.set_fake_quant(false);
   model.cast_weights();
@@ -131,7 +133,16 @@ Score Validation::score(Gpt& model, std::int64_t seq_len, const OnValidationProg
   };
   for (std::int64_t done = 1; done <= plan.count; ++done) {
     const auto batch = next();
-    sums.add_mean(batch_loss_(model, batch), batch.targets.numel());
+    if (nll.defined()) {
+      const auto losses =
+          model.token_losses(batch.inputs, batch.targets, {}, documents_of(batch)).flatten();
+      const auto begin = plan.places[static_cast<std::size_t>(done - 1) % plan.places.size()].begin;
+      const auto known = std::clamp<std::int64_t>(nll.numel() - begin, 0, losses.numel());
+      nll.slice(0, begin, begin + known).copy_(losses.narrow(0, 0, known));
+      sums.add(losses);
+    } else {
+      sums.add_mean(batch_loss_(model, batch), batch.targets.numel());
+    }
     if (host_counts) sums.add_bytes(batch.text_bytes);
     if (device_bytes_) sums.add_bytes(count_bytes(*device_bytes_, batch.inputs, batch.targets));
     communicator_.progress();

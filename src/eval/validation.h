@@ -54,7 +54,10 @@ class Validation {
   // Sequences of `seq_len`, each rank its share of them. Waits for the device at the end, and
   // before each call of `on_progress`: every VAL_PROGRESS_LOG_EVERY batches and after the last one,
   // unless that is 0. Collective: the same score on every rank.
-  Score score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress = {});
+  // `nll` [places] fp32 on the device, which may be undefined, also receives every token's nll at
+  // its place, where it has that.
+  Score score(Gpt& model, std::int64_t seq_len, const OnValidationProgress& on_progress = {},
+              const at::Tensor& nll = {});
 
  private:
   std::int64_t batch_rows(std::int64_t seq_len) const;

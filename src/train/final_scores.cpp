@@ -1,6 +1,7 @@
 #include "train/final_scores.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/elapsed.h"
@@ -60,11 +61,17 @@ template <class ScoreIt>
 void FinalScores::emit_score(FinalScored event, ScoreIt score) {
   wait_for_device(communicator_, machine_.device);
   const auto began = Clock::now();
-  const auto scored = score();
+  at::Tensor nll;
+  if (on_token_losses_)
+    // The strided order passes by the ends of shards.
+    nll = at::full({source_.tokens_up_to(2 * validation_.tokens() + 1) - 1}, NAN,
+                   at::TensorOptions(machine_.device).dtype(at::kFloat));
+  const auto scored = score(nll);
   event.loss = scored.loss;
   event.bpb = scored.bpb;
   event.eval_ms = milliseconds_since(began);
   emit_(event);
+  if (on_token_losses_) on_token_losses_(event.exact_line ? event.line_name : event.name, nll);
 }
 
 template <class ScoreIt>
@@ -75,7 +82,9 @@ void FinalScores::emit_score(const std::string& name, std::int64_t stride, Score
 
 void FinalScores::score_sequences() {
   const auto artifact = settings_.runtime.artifact;
-  const auto score = [&] { return validation_.score(weights_.model, eval_length(settings_)); };
+  const auto score = [&](const at::Tensor& nll) {
+    return validation_.score(weights_.model, eval_length(settings_), {}, nll);
+  };
   // As the last record's script has it.
   if (artifact == Artifact::gptq)
     return emit_score({.line_name = "diagnostic quantized", .name = "quantized", .digits = 8},
@@ -94,13 +103,15 @@ void FinalScores::score_windows() {
 
 void FinalScores::score_windows(std::int64_t stride, const std::string& suffix) {
   const auto& split = tokens();
-  emit_score(prefix_of(settings_.runtime.artifact) + "sliding_window" + suffix, stride, [&] {
-    return sliding_window_score(weights_.model, split,
-                                {.length = eval_length(settings_),
-                                 .stride = stride,
-                                 .rescore_tail = settings_.runtime.record_quirks},
-                                machine_.device, eval_mode(settings_), communicator_);
-  });
+  emit_score(prefix_of(settings_.runtime.artifact) + "sliding_window" + suffix, stride,
+             [&](const at::Tensor& nll) {
+               return sliding_window_score(weights_.model, split,
+                                           {.length = eval_length(settings_),
+                                            .stride = stride,
+                                            .rescore_tail = settings_.runtime.record_quirks},
+                                           machine_.device, eval_mode(settings_), communicator_,
+                                           nll);
+             });
 }
 
 void FinalScores::train_and_score(bool fake_quant) {
@@ -119,14 +130,17 @@ void FinalScores::train_and_score(bool fake_quant) {
       .mode = eval_mode(settings_)};
   TestTimeTraining training(weights_.model, weights_.parameters, split, options, machine_.device,
                             communicator_);
-  emit_score("legal_ttt", 0, [&] { return training.run(); });
+  emit_score("legal_ttt", 0, [&](const at::Tensor& nll) {
+    training.save_token_losses(nll);
+    return training.run();
+  });
 }
 
 void FinalScores::score_documents() {
   const auto name = prefix_of(settings_.runtime.artifact) + "documents";
-  emit_score({.line_name = name, .name = name, .digits = 8}, [&] {
+  emit_score({.line_name = name, .name = name, .digits = 8}, [&](const at::Tensor& nll) {
     return tg::score_documents(weights_.model, tokens(), phased_ttt_config(settings_),
-                               settings_.data.bos_id.count, machine_.device, communicator_);
+                               settings_.data.bos_id.count, machine_.device, communicator_, nll);
   });
 }
 
@@ -149,7 +163,10 @@ void FinalScores::score_and_train_in_phases(std::shared_ptr<const TttStateFiles>
   }
   PhasedTtt phases(weights_.model, weights_.parameters, tokens(), options, machine_.device,
                    communicator_);
-  emit_score({.line_name = name, .name = name, .digits = 8}, [&] { return phases.run(); });
+  emit_score({.line_name = name, .name = name, .digits = 8}, [&](const at::Tensor& nll) {
+    phases.save_token_losses(nll);
+    return phases.run();
+  });
 }
 
 }  // namespace tg

@@ -26,6 +26,12 @@ class FinalScores {
   FinalScores(const Settings& settings, const Machine& machine, Communicator& communicator,
               ModelParts& weights, const TokenSource& tokens, Validation& validation, Emit emit);
 
+  // What each prediction of a score lost, nll [n] fp32 on the device: of the token after each place
+  // of the split, NaN where this rank did not score it.
+  using OnTokenLosses = std::function<void(const std::string& score, const at::Tensor& nll)>;
+  // From now on calls this with each score. Collective.
+  void on_token_losses(OnTokenLosses call) { on_token_losses_ = std::move(call); }
+
   // Whole sequences of EVAL_SEQ_LEN. Collective, as the others; each emits a FinalScored a score.
   void score_sequences();
   // The sliding windows of EVAL_STRIDE, and of 64 tokens; nothing where it is 0 or the row's
@@ -47,7 +53,7 @@ class FinalScores {
   void score_windows(std::int64_t stride, const std::string& suffix);
   // Read when first needed.
   const SplitTokens& tokens();
-  // `event` without a score.
+  // `event` without a score. `score(nll)`: nll as for OnTokenLosses, or undefined.
   template <class ScoreIt>
   void emit_score(FinalScored event, ScoreIt score);
   template <class ScoreIt>
@@ -60,6 +66,7 @@ class FinalScores {
   const TokenSource& source_;
   Validation& validation_;
   const Emit emit_;
+  OnTokenLosses on_token_losses_;
   std::optional<SplitTokens> tokens_;
 };
 

@@ -1,9 +1,12 @@
 """The commands that use a trained model: eval, quantize, sample, and inspect of its artifact."""
 
+import collections
 import json
+import math
 import os
 import pty
 import shutil
+import struct
 import subprocess
 import unittest
 import zlib
@@ -97,6 +100,35 @@ class EvalTest(ModelTest):
         texts = {self.prints("sample", "--init-from", weights, "--prompt", "You may", "--tokens", 9, "--temperature", 0,
                              "--kv-cache", cache) for cache in (0, 1)}
         self.assertEqual(len(texts), 1)
+
+    def test_scores_by_document_add_up_to_the_scores(self):
+        out, _ = self.trained("int6")
+        path = self.folder / "documents.jsonl"
+        # A frequent token begins a document, so that there are many.
+        shard = (self.shards / "fineweb_val_000000.bin").read_bytes()[1024:1024 + 2 * 2048]
+        bos, _ = collections.Counter(struct.unpack("<2048H", shard)).most_common(1)[0]
+        for words, settings in (([], dict(BOS_ID=bos)), (["--document-attention", 1], dict(BOS_ID=bos, TTT_ENABLED=0)),
+                                ([], dict(BOS_ID=bos, TTT_ENABLED=0, through=mpirun(2)))):
+            with self.subTest(words=words, **settings):
+                lines = self.prints("eval", "--init-from", out / "final_model.int6.ptz", "--documents", path, *words,
+                                    **settings).splitlines()
+                by_score = {}
+                for document in map(json.loads, path.read_text().splitlines()):
+                    by_score.setdefault(document["score"], []).append(document)
+                printed = {words[0].removesuffix("_exact"): words[1:3] for words in map(str.split, lines)
+                           if len(words) > 2 and words[1].startswith("val_loss:")}
+                self.assertGreaterEqual(len(by_score), 1)
+                self.assertEqual(by_score.keys(), printed.keys())
+                for score, documents in by_score.items():
+                    tokens, bytes_, nll = (sum(document[key] for document in documents) for key in ("tokens", "bytes", "nll"))
+                    loss, bpb = (float(word.split(":")[1]) for word in printed[score])
+                    self.assertAlmostEqual(nll / tokens, loss, delta=2e-6 * loss)
+                    self.assertAlmostEqual(nll / math.log(2) / bytes_, bpb, delta=2e-6 * bpb)
+                    places = [document["place"] for document in documents]
+                    self.assertEqual(places, sorted(set(places)))
+                    self.assertGreater(len(places), 1)
+        self.refuses(73, "cannot be created", "eval", "--init-from", out, "--documents", self.folder / "no" / "such.jsonl")
+        self.refuses(64, "--documents", "eval", "--init-from", out, "--documents", path, "--lambada", path)
 
     def test_ranks_share_the_work(self):
         out, lines = self.trained("int6")
@@ -241,6 +273,33 @@ class SampleTest(ModelTest):
         texts = [self.sample("--prompt", "The", "--seed", seed, "--temperature", 1.5) for seed in (1, 1, 2)]
         self.assertEqual(texts[0], texts[1])
         self.assertNotEqual(texts[0], texts[2])
+
+    def test_samples_are_those_of_the_seeds_that_follow(self):
+        words = ["--prompt", "The", "--temperature", 1.5]
+        alone = [self.sample(*words, "--seed", seed) for seed in (5, 6, 7)]
+        self.assertEqual(self.sample(*words, "--seed", 5, "--samples", 3), "---\n".join(alone))
+        self.assertRegex(self.errors, r"^120 tokens in ")
+
+    def test_ends_before_the_text_of_stop(self):
+        words = ["--prompt", "The e", "--temperature", 1.5]
+        whole = self.sample(*words).removeprefix("The e")
+        stop = whole[12:15]
+        before = whole[:whole.index(stop)]
+        self.assertEqual(self.sample(*words, "--stop", stop), f"The e{before}\n")
+        self.assertLess(int(self.errors.split()[0]), 40)
+        self.assertEqual(self.sample(*words, "--stop", "no such text"), f"The e{whole}")
+
+    def test_ends_with_the_document(self):
+        # A run of documents of a few words each: BOS is soon drawn.
+        text = self.folder / "short.txt"
+        text.write_text("You may copy.\n\n" * 2000)
+        settings = dict(SMALL, DATA_PATH=text, LOADER_ORDER="stream", ITERATIONS=30, VAL_LOSS_EVERY=0, EMA_ENABLED=0,
+                        SWA_ENABLED=0, WARMDOWN_ITERS=0)
+        self.train(output="short", **settings)
+        words = ["sample", "--init-from", self.out, "--prompt", "You may", "--tokens", 60, "--temperature", 0]
+        self.assertGreater(self.prints(*words).count("You may copy."), 1)
+        self.assertEqual(self.prints(*words, "--stop-at-document-end", 1), "You may copy.\n")
+        self.assertLess(int(self.errors.split()[0]), 20)
 
     def test_the_cache_changes_nothing(self):
         # More than one context: the oldest half is left out.
