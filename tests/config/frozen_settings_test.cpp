@@ -126,9 +126,9 @@ TEST(FrozenSettings, ValuesThatMeanTheSameAreTheSame) {
 TEST(FrozenSettings, ANumberIsComparedWithANumberNotWithAuto) {
   EXPECT_EQ(error_of({}, {"ROPE_LONGEST=2048"}), "");
   EXPECT_EQ(error_of({"ROPE_LONGEST=2048"}, {"ROPE_LONGEST=2048"}), "");
-  EXPECT_NE(error_of({"ROPE_LONGEST=2048"}, {"ROPE_LONGEST=1024"})
-                .find("ROPE_LONGEST=2048, now 1024"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of({"ROPE_LONGEST=2048"}, {"ROPE_LONGEST=1024"}).find("ROPE_LONGEST=2048, now 1024"),
+      std::string::npos);
   const std::vector<std::string> off = {"ROPE_YARN=0", "ROPE_LONGEST=2048"};
   EXPECT_EQ(error_of(off, {"ROPE_YARN=0", "ROPE_LONGEST=1024"}), "");
 }

@@ -365,9 +365,8 @@ TEST(Gpt, RowsUpToThoseOfTrainingHaveOneRopeBase) {
   // Documents span less than their row.
   auto starts = at::zeros({1, 1536}, at::kBool);
   for (const int begin : {0, 300, 600, 900, 1200}) starts[0][begin] = true;
-  const auto in_documents = model.token_losses(inputs.narrow(1, 0, 1536),
-                                               targets.narrow(1, 0, 1536), {},
-                                               documents_in(starts, at::kCPU));
+  const auto in_documents = model.token_losses(
+      inputs.narrow(1, 0, 1536), targets.narrow(1, 0, 1536), {}, documents_in(starts, at::kCPU));
   EXPECT_TRUE(test::is_close(in_documents.narrow(1, 0, 300), head(model, 512), 0, 1e-11));
 }
 

@@ -25,13 +25,17 @@ std::vector<bool> recurs(const std::string& events) {
 // On a GPU a step is read back while the next one runs: its line comes after that of the recurrence
 // with which the next one begins.
 TEST(LrTrace, RecursFromItsEventsStepOnWhateverTheOrderOfLines) {
-  const std::string began = R"({"event":"recurrence","step":2,"share":0.5})" "\n";
+  const std::string began = R"({"event":"recurrence","step":2,"share":0.5})"
+                            "\n";
   const auto one = train_event(1), two = train_event(2), three = train_event(3);
   const std::vector<bool> expected{false, false, true};
   EXPECT_EQ(recurs(one + two + began + three), expected);
   EXPECT_EQ(recurs(one + began + two + three), expected);
   EXPECT_EQ(recurs(one + two + three + began), expected);
-  EXPECT_EQ(recurs(R"({"event":"recurrence","step":0,"share":0})" "\n" + one), std::vector{true});
+  EXPECT_EQ(recurs(R"({"event":"recurrence","step":0,"share":0})"
+                   "\n" +
+                   one),
+            std::vector{true});
 }
 
 TEST(LrTrace, NeverRecursWithoutThatEvent) {
