@@ -3,8 +3,8 @@
 #
 # Checks that need a GPU, with an existing build/, in about ten minutes on one large GPU. Each part has a
 # time limit, and the others run when one fails; ends with a table. Without a PART, all of them:
-#   tests            the tests of build/ that need a GPU, those of two GPUs too where there are two; none is
-#                    skipped but for what tests/runner/skips.py lists
+#   tests            the tests of build/ that need a GPU, those of two and four GPUs too where there are as
+#                    many; none is skipped but for what tests/runner/skips.py lists
 #   record           configs/record.env at full size, bf16, 30 steps
 #   record_dtypes    the same in fp32 and bf16 side by side, 20 steps of 98,304 tokens
 #   speedrun         configs/speedrun_124m.env at full size, bf16, 30 steps of synthetic tokens
@@ -107,7 +107,7 @@ run_gpu_tests() {
     row "$(basename "$binary")" \
       "$status, $(grep -oE '(PASSED|FAILED|SKIPPED) *\] [0-9]+ test' "$work/output" | tr -d ']' | xargs)"
   done < <(find build -name '*_tests' -type f -executable | LC_ALL=C sort)
-  for name in gpu_test ranks_gpu_test; do
+  for name in gpu_test ranks_gpu_test repeat_gpu_test; do
     limited 280 "$python" tests/runner/run_unittest.py "tests/e2e/$name.py"
     row "tests/e2e/$name" "$status, $(grep -E '^(OK|FAILED)' "$work/output")"
   done

@@ -37,13 +37,13 @@ class GpuCheck(unittest.TestCase):
 
     def check(self, gpus, program="exit 0", of_one=("pass", "pass"), of_two=("pass", "pass")):
         """→ exit status; the table is in self.table. `program`: a GoogleTest program, `of_one` and `of_two`: the tests of
-        gpu_test.py and ranks_gpu_test.py."""
+        gpu_test.py, and of ranks_gpu_test.py and repeat_gpu_test.py."""
         # Longer than a pipe's buffer, as that of the kernels' tests.
         listing = 'if [ "$2" = --gtest_list_tests ]; then echo OnGpu.; seq -f "  Test%06g" 9999; exit; fi'
         for name, text in (("nvidia-smi", gpus), ("build/ops_gpu_tests", f"{listing}\n{program}")):
             (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")
             (self.folder / name).chmod(0o755)
-        for name, bodies in (("gpu_test.py", of_one), ("ranks_gpu_test.py", of_two)):
+        for name, bodies in (("gpu_test.py", of_one), ("ranks_gpu_test.py", of_two), ("repeat_gpu_test.py", of_two)):
             (self.folder / "tests" / "e2e" / name).write_text(SUITE.format(*bodies))
         environment = dict(os.environ, PATH=f"{self.folder}:{os.environ['PATH']}", PYTHON=sys.executable)
         environment.pop("CUDA_VISIBLE_DEVICES", None)

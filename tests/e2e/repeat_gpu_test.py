@@ -1,0 +1,100 @@
+"""DETERMINISTIC=1 on GPUs: every preset, on one rank and on several, gives the same bits again, also after a kill."""
+
+import os
+import signal
+import unittest
+
+from harness import SOURCE, RunTest, children_named, gpu_count, mpirun, read_events, read_until, train_losses
+
+# quickstart.env is the same model as quickstart_gpu.env, smaller, and for CPUs.
+PRESETS = sorted(path.stem for path in (SOURCE / "configs").glob("*.env") if path.stem != "quickstart")
+# A few short steps of a preset's model; the order of sums over ranks shows in the first.
+SHORT = {
+    "DEVICE": "cuda", "DETERMINISTIC": 1, "TOKENIZER_PATH": "", "ITERATIONS": 6, "WARMUP_STEPS": 1,
+    "WARMDOWN_ITERS": 0, "ENABLE_LOOPING_AT": 0.5, "TRAIN_BATCH_TOKENS": 65536, "TRAIN_LOG_EVERY": 1,
+    "VAL_LOSS_EVERY": 0, "VAL_TOKENS": 16384, "VAL_BATCH_SIZE": 16384, "MAX_WALLCLOCK_SECONDS": 0, "ARTIFACT": "none",
+    "EVAL_STRIDE": 0, "TTT_ENABLED": 0, "PHASED_TTT_ENABLED": 0,
+}
+TOO_FEW = {1: "no GPU", 2: "fewer than two GPUs", 4: "fewer than four GPUs"}  # skips.py knows them
+
+
+def tokens_of(preset):
+    documents = "LOADER_ORDER=documents" in (SOURCE / "configs" / f"{preset}.env").read_text()
+    return "synthetic:documents" if documents else "synthetic:zipf"
+
+
+def visible_gpus():
+    return os.environ.get("CUDA_VISIBLE_DEVICES", ",".join(map(str, range(gpu_count())))).split(",")
+
+
+class RepeatTest(RunTest):
+    small = SHORT
+
+    def start_preset(self, preset, world, start, **chosen):
+        """The first start on the first GPUs, the second on the next ones where there are as many."""
+        gpus = visible_gpus()
+        first = world * start if gpu_count() >= world * (start + 1) else 0
+        return self.start_gpt("--config", SOURCE / "configs" / f"{preset}.env", output=f"{preset}.{world}.{start}",
+                              through=mpirun(world), DATA_PATH=tokens_of(preset),
+                              CUDA_VISIBLE_DEVICES=",".join(gpus[first:first + world]), **chosen)
+
+    def end_of(self, process):
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+
+    def assert_presets_repeat(self, world):
+        if gpu_count() < world:
+            self.skipTest(TOO_FEW[world])
+        for preset in PRESETS:
+            with self.subTest(preset=preset):
+                at_once = gpu_count() >= 2 * world
+                processes = []
+                for start in range(2):
+                    processes.append(self.start_preset(preset, world, start))
+                    if not at_once:
+                        self.end_of(processes[-1])
+                if at_once:
+                    for process in processes:
+                        self.end_of(process)
+                first, second = (self.folder / f"{preset}.{world}.{start}" for start in range(2))
+                losses = train_losses(read_events(first))
+                self.assertEqual(len(losses), SHORT["ITERATIONS"])
+                self.assertEqual(train_losses(read_events(second)), losses)
+                weights = [(out / "final_model.safetensors").read_bytes() for out in (first, second)]
+                self.assertTrue(weights[0] == weights[1], "other weights")
+
+    def test_every_preset_gives_the_same_bits_again_on_one_gpu(self):
+        self.assert_presets_repeat(1)
+
+    def test_every_preset_gives_the_same_bits_again_on_two_gpus(self):
+        self.assert_presets_repeat(2)
+
+    def test_every_preset_gives_the_same_bits_again_on_four_gpus(self):
+        self.assert_presets_repeat(4)
+
+    def assert_goes_on_after_a_kill(self, world):
+        if gpu_count() < world:
+            self.skipTest(TOO_FEW[world])
+        chosen = dict(ITERATIONS=40, CHECKPOINT_EVERY=5)
+        whole = self.start_preset("record_1061", world, 0, **chosen)
+        self.end_of(whole)
+        losses = train_losses(read_events(self.out))
+        killed = self.launch("-n", world, "--restarts", 1, "--config", SOURCE / "configs" / "record_1061.env",
+                             output=f"killed.{world}", DATA_PATH=tokens_of("record_1061"), **chosen)
+        read_until(killed, "checkpoint:")
+        read_until(killed, "step:14/")
+        os.kill(children_named("train_gpt", killed.pid)[-1], signal.SIGKILL)
+        self.end_of(killed)
+        events = read_events(self.out)
+        self.assertEqual(sum(event["event"] == "resume" for event in events), 1)
+        self.assertEqual(train_losses(events), losses)
+
+    def test_a_killed_rank_of_two_leaves_no_trace_in_the_losses(self):
+        self.assert_goes_on_after_a_kill(2)
+
+    def test_a_killed_rank_of_four_leaves_no_trace_in_the_losses(self):
+        self.assert_goes_on_after_a_kill(4)
+
+
+if __name__ == "__main__":
+    unittest.main()
