@@ -22,6 +22,10 @@ constexpr auto kBackendLimit = std::chrono::hours(24 * 365);
 
 }  // namespace
 
+SumOrder choose_sum_order(bool deterministic, at::Device device) {
+  return deterministic && device.is_cuda() ? SumOrder::ranks : SumOrder::library;
+}
+
 template <class Action>
 auto Communicator::run_collective(Action action) {
   try {
@@ -36,8 +40,13 @@ auto Communicator::run_collective(Action action) {
 }
 
 Communicator::Communicator(const Rendezvous& rendezvous, const LaunchInfo& launch,
-                           at::Device device, double timeout_s, const std::string& record_folder)
-    : rank_(launch.rank), world_size_(launch.world_size), device_(device), timeout_s_(timeout_s) {
+                           at::Device device, double timeout_s, SumOrder order,
+                           const std::string& record_folder)
+    : rank_(launch.rank),
+      world_size_(launch.world_size),
+      device_(device),
+      timeout_s_(timeout_s),
+      order_(order) {
   if (world_size_ == 1) return;
   store_ = rendezvous.store;
   const double start_s = std::max(kStartTime_s, timeout_s);
@@ -126,12 +135,18 @@ void Communicator::wait_for(c10d::Work& work) {
 void Pending::wait() {
   if (!work_) return;
   communicator_->wait_for(*work_);
-  work_.reset();
-  tensors_.clear();
+  if (terms_.defined()) {
+    const at::NoGradGuard no_grad;
+    auto sum = sum_.view({-1});
+    at::sum_out(sum, terms_, /*dim=*/0);
+  }
+  *this = {};
 }
 
 Pending Communicator::sum(const at::Tensor& in_place) {
-  return all_reduce(in_place, c10d::ReduceOp::SUM);
+  if (!backend_ || order_ == SumOrder::library) return all_reduce(in_place, c10d::ReduceOp::SUM);
+  const auto terms = at::empty({world_size_, in_place.numel()}, in_place.options());
+  return {all_gather(terms, in_place.view({1, -1})), terms, in_place};
 }
 
 Pending Communicator::max(const at::Tensor& in_place) {
@@ -152,10 +167,22 @@ Pending Communicator::reduce_scatter(const at::Tensor& out, const at::Tensor& in
     out.copy_(in);
     return {};
   }
+  if (order_ == SumOrder::ranks) {
+    const auto terms = at::empty({world_size_, out.numel()}, in.options());
+    return {all_to_all(terms, in), terms, out};
+  }
   at::Tensor to = out, from = in;
   c10d::ReduceScatterOptions options;
   options.reduceOp = c10d::ReduceOp::SUM;
   auto work = run_collective([&] { return backend_->_reduce_scatter_base(to, from, options); });
+  return {*this, std::move(work), {to, from}};
+}
+
+Pending Communicator::all_to_all(const at::Tensor& out, const at::Tensor& in) {
+  at::Tensor to = out, from = in;
+  std::vector<std::int64_t> equal_parts;
+  auto work =
+      run_collective([&] { return backend_->alltoall_base(to, from, equal_parts, equal_parts); });
   return {*this, std::move(work), {to, from}};
 }
 

@@ -17,6 +17,17 @@ namespace tg {
 
 class Communicator;
 
+// What decides in which order the terms of a sum over ranks are added.
+enum class SumOrder {
+  library,  // NCCL's rings, which may be others in the next run; Gloo's order is always the same
+  // The number of ranks and the shape: every term is sent to where it is added, and halves are
+  // added in fp32 and rounded once. A sum of n elements over W ranks takes a workspace of W·n, a
+  // reduce-scatter one as large as its input, until its wait() returns.
+  ranks,
+};
+// `deterministic`: another run must give the same bits.
+SumOrder choose_sum_order(bool deterministic, at::Device device);
+
 // An asynchronous collective. It keeps its tensors alive; they must not be read or written before
 // wait() returns.
 class Pending {
@@ -31,10 +42,16 @@ class Pending {
   Pending(Communicator& communicator, c10::intrusive_ptr<c10d::Work> work,
           std::vector<at::Tensor> tensors)
       : communicator_(&communicator), work_(std::move(work)), tensors_(std::move(tensors)) {}
+  // wait() then writes the sums of `terms` [W, n] over ranks to `sum`, of n elements.
+  Pending(Pending pending, at::Tensor terms, at::Tensor sum) : Pending(std::move(pending)) {
+    terms_ = std::move(terms);
+    sum_ = std::move(sum);
+  }
 
   Communicator* communicator_ = nullptr;
   c10::intrusive_ptr<c10d::Work> work_;
   std::vector<at::Tensor> tensors_;
+  at::Tensor terms_, sum_;
 };
 
 class Communicator {
@@ -45,7 +62,7 @@ class Communicator {
   // progress; until begin_training() it is at least 300 s. When a collective fails, the flight
   // record is saved in `record_folder`; empty: not saved. Errors: unavailable.
   Communicator(const Rendezvous& rendezvous, const LaunchInfo& launch, at::Device device,
-               double timeout_s, const std::string& record_folder = "");
+               double timeout_s, SumOrder order, const std::string& record_folder = "");
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -94,6 +111,8 @@ class Communicator {
  private:
   friend class Pending;
   Pending all_reduce(const at::Tensor& in_place, c10d::ReduceOp::RedOpType op);
+  // in [W, …] → out [W, …]: out[r] is the part of rank r's `in` that has this rank's number.
+  Pending all_to_all(const at::Tensor& out, const at::Tensor& in);
   at::Tensor broadcast(const at::Tensor& on_host);
   // Runs an action that may block on other ranks, under the watch. Errors: unavailable, except that
   // exceptions about this rank's own failure pass through.
@@ -110,6 +129,7 @@ class Communicator {
   Backend backend_;
   std::unique_ptr<PeerWatch> watch_;
   double timeout_s_ = 0;
+  SumOrder order_ = SumOrder::library;
   bool times_waits_ = false;
   std::vector<CollectiveWait> waits_;
   at::Tensor device_progress_, host_progress_;  // [1] int64; on GPUs, the second is pinned

@@ -216,7 +216,8 @@ void eval_command(int argc, const char* const* argv) {
   const auto joined = join_ranks(settings, parsed->origins, use);
   const auto& machine = joined.machine;
   Communicator communicator(joined.rendezvous, joined.launch, machine.device,
-                            settings.runtime.comm_timeout_s);
+                            settings.runtime.comm_timeout_s,
+                            choose_sum_order(settings.runtime.deterministic, machine.device));
   resolve_bos_id(settings);
   const auto model = choose_model(settings, communicator);
   settings.runtime.artifact = model.artifact;

@@ -50,7 +50,9 @@ void train_command(int argc, const char* const* argv) {
     return broadcast_from_rank_0(joined.rendezvous, joined.launch, key, value);
   });
   Communicator communicator(joined.rendezvous, joined.launch, joined.machine.device,
-                            settings.runtime.comm_timeout_s, output_dir.path() + "/comm_traces");
+                            settings.runtime.comm_timeout_s,
+                            choose_sum_order(settings.runtime.deterministic, joined.machine.device),
+                            output_dir.path() + "/comm_traces");
   auto beginning = find_beginning(settings, joined.machine, output_dir.path(), communicator);
   if (beginning.finished) return;
   if (beginning.resume) keep_schedule(*beginning.resume, settings.run);

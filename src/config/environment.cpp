@@ -14,23 +14,12 @@ class Environment {
   void add(const char* name, const char* value) {
     if (!lookup_(name)) variables_.emplace_back(name, value);
   }
-  bool has(const char* name) const { return lookup_(name).has_value(); }
   std::vector<std::pair<std::string, std::string>> take() { return std::move(variables_); }
 
  private:
   const EnvLookup& lookup_;
   std::vector<std::pair<std::string, std::string>> variables_;
 };
-
-// NCCL's order of summation depends on the algorithm, the protocol and the number of channels.
-void fix_collectives(Environment& environment) {
-  environment.add("NCCL_ALGO", "Ring");  // all that reduce-scatter and all-gather have without NVLS
-  environment.add("NCCL_PROTO", "Simple");
-  // Where the user sets one of them, ours might contradict it.
-  if (environment.has("NCCL_MIN_NCHANNELS") || environment.has("NCCL_MAX_NCHANNELS")) return;
-  environment.add("NCCL_MIN_NCHANNELS", "8");
-  environment.add("NCCL_MAX_NCHANNELS", "8");
-}
 
 }  // namespace
 
@@ -54,7 +43,6 @@ std::vector<std::pair<std::string, std::string>> library_environment(const Runti
   environment.add("NCCL_NVLS_ENABLE", "0");
   // On one node NCCL's bootstrap sockets need not be reachable from elsewhere.
   if (launch.one_node) environment.add("NCCL_SOCKET_IFNAME", "lo");
-  if (runtime.deterministic) fix_collectives(environment);
   return environment.take();
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -37,6 +38,14 @@ at::Tensor sum_of_ranks(int world, at::IntArrayRef shape, at::ScalarType dtype) 
 }
 
 constexpr at::ScalarType kDtypes[] = {at::kFloat, at::kDouble, at::kBFloat16};
+constexpr SumOrder kOrders[] = {SumOrder::library, SumOrder::ranks};
+
+// Runs `work` in groups of 2, 3 and 5 ranks, with sums in either order.
+void in_both_orders(const std::function<void(Communicator&)>& work) {
+  for (const auto order : kOrders) {
+    for (const int world : {2, 3, 5}) as_ranks(world, work, order);
+  }
+}
 
 // Ranks that claim at different paces, from two counters.
 TEST(Communicator, EveryNumberOfACounterIsClaimedByOneRank) {
@@ -66,7 +75,7 @@ TEST(Communicator, EveryNumberOfACounterIsClaimedByOneRank) {
 
 TEST(Communicator, OnASingleRankEveryCollectiveIsTheIdentity) {
   LaunchInfo launch;
-  Communicator by_default, by_launch({}, launch, at::kCPU, 60);
+  Communicator by_default, by_launch({}, launch, at::kCPU, 60, SumOrder::ranks);
   for (auto* alone : {&by_default, &by_launch}) {
     EXPECT_EQ(alone->rank(), 0);
     EXPECT_EQ(alone->world_size(), 1);
@@ -92,18 +101,17 @@ TEST(Communicator, OnASingleRankEveryCollectiveIsTheIdentity) {
 }
 
 TEST(Communicator, SumsOverRanks) {
-  for (const int world : {2, 3, 5}) {
-    as_ranks(world, [&](Communicator& communicator) {
-      for (const auto dtype : kDtypes) {
-        // One element, fewer than ranks, many.
-        for (const auto& shape : {std::vector<std::int64_t>{1}, {2, 1}, {3, 7, 11}, {40001}}) {
-          const auto value = values_of_rank(communicator.rank(), shape, dtype);
-          communicator.sum(value).wait();
-          EXPECT_TRUE(test::is_same(value, sum_of_ranks(world, shape, dtype))) << dtype;
-        }
+  in_both_orders([](Communicator& communicator) {
+    for (const auto dtype : kDtypes) {
+      // A scalar, one element, fewer than ranks, many.
+      for (const auto& shape : {std::vector<std::int64_t>{}, {1}, {2, 1}, {3, 7, 11}, {40001}}) {
+        const auto value = values_of_rank(communicator.rank(), shape, dtype);
+        communicator.sum(value).wait();
+        EXPECT_TRUE(test::is_same(value, sum_of_ranks(communicator.world_size(), shape, dtype)))
+            << dtype;
       }
-    });
-  }
+    }
+  });
 }
 
 TEST(Communicator, MaximaAreOfEachElement) {
@@ -138,21 +146,53 @@ TEST(Communicator, EveryRankKnowsTheFirstThatAnythingIsTrueOf) {
 }
 
 TEST(Communicator, ScatteredSumsAreEachRanksPart) {
-  for (const int world : {2, 3, 5}) {
-    as_ranks(world, [&](Communicator& communicator) {
-      for (const auto dtype : kDtypes) {
-        for (const std::int64_t share : {1, 3}) {
-          const std::vector<std::int64_t> shape{share * world, 5, 4};
-          const auto in = values_of_rank(communicator.rank(), shape, dtype);
-          const auto out = at::empty({share, 5, 4}, dtype);
-          communicator.reduce_scatter(out, in).wait();
-          const auto part =
-              sum_of_ranks(world, shape, dtype).narrow(0, communicator.rank() * share, share);
-          EXPECT_TRUE(test::is_same(out, part)) << dtype;
-        }
+  in_both_orders([](Communicator& communicator) {
+    const int world = communicator.world_size();
+    for (const auto dtype : kDtypes) {
+      for (const std::int64_t share : {1, 3}) {
+        const std::vector<std::int64_t> shape{share * world, 5, 4};
+        const auto in = values_of_rank(communicator.rank(), shape, dtype);
+        const auto out = at::empty({share, 5, 4}, dtype);
+        communicator.reduce_scatter(out, in).wait();
+        const auto part =
+            sum_of_ranks(world, shape, dtype).narrow(0, communicator.rank() * share, share);
+        EXPECT_TRUE(test::is_same(out, part)) << dtype;
       }
-    });
+    }
+  });
+}
+
+// Values of which every order of addition makes another sum.
+TEST(Communicator, SumsInTheOrderOfRanksAreThoseOfTheStackedTerms) {
+  const auto term = [](int rank, at::ScalarType dtype) {
+    return test::normal({4 * 1003}, 80 + static_cast<std::uint64_t>(rank), at::kDouble)
+        .mul(std::pow(-100.0, rank % 3))
+        .to(dtype);
+  };
+  for (const int world : {2, 4}) {
+    for (const auto dtype : kDtypes) {
+      std::vector<at::Tensor> terms;
+      for (int rank = 0; rank < world; ++rank) terms.push_back(term(rank, dtype));
+      const auto expected = at::stack(terms).sum(0);
+      as_ranks(
+          world,
+          [&](Communicator& communicator) {
+            const auto summed = term(communicator.rank(), dtype);
+            const auto in = summed.clone(), out = at::empty({4 * 1003 / world}, dtype);
+            communicator.sum(summed).wait();
+            communicator.reduce_scatter(out, in).wait();
+            EXPECT_TRUE(test::is_same(summed, expected)) << dtype;
+            EXPECT_TRUE(test::is_same(out, expected.chunk(world)[communicator.rank()])) << dtype;
+          },
+          SumOrder::ranks);
+    }
   }
+}
+
+TEST(Communicator, RunsOnGpusThatMustRepeatTheirBitsSumInTheOrderOfRanks) {
+  EXPECT_EQ(choose_sum_order(true, at::kCUDA), SumOrder::ranks);
+  EXPECT_EQ(choose_sum_order(false, at::kCUDA), SumOrder::library);
+  EXPECT_EQ(choose_sum_order(true, at::kCPU), SumOrder::library);
 }
 
 TEST(Communicator, GathersPartsInTheOrderOfRanks) {
@@ -174,14 +214,17 @@ TEST(Communicator, GathersPartsInTheOrderOfRanks) {
 // Ranks that decide by a sum must decide alike, however it rounds.
 TEST(Communicator, RoundedSumsAreTheSameBitsOnEveryRank) {
   constexpr int kWorld = 5;
-  for (const auto dtype : kDtypes) {
-    std::vector<at::Tensor> sums(kWorld);
-    as_ranks(kWorld, [&](Communicator& communicator) {
-      const auto rank = static_cast<std::uint64_t>(communicator.rank());
-      sums[rank] = test::normal({1003}, 60 + rank, dtype);
-      communicator.sum(sums[rank]).wait();
-    });
-    for (const auto& sum : sums) EXPECT_TRUE(test::is_same(sum, sums[0])) << dtype;
+  for (const auto order : kOrders) {
+    for (const auto dtype : kDtypes) {
+      std::vector<at::Tensor> sums(kWorld);
+      const auto work = [&](Communicator& communicator) {
+        const auto rank = static_cast<std::uint64_t>(communicator.rank());
+        sums[rank] = test::normal({1003}, 60 + rank, dtype);
+        communicator.sum(sums[rank]).wait();
+      };
+      as_ranks(kWorld, work, order);
+      for (const auto& sum : sums) EXPECT_TRUE(test::is_same(sum, sums[0])) << dtype;
+    }
   }
 }
 
@@ -201,7 +244,7 @@ TEST(Communicator, NoRankPassesABarrierBeforeAllReachIt) {
 
 TEST(Communicator, ConcurrentCollectivesDoNotMix) {
   constexpr int kWorld = 3, kEach = 8;  // collectives of each kind
-  as_ranks(kWorld, [&](Communicator& communicator) {
+  const auto work = [&](Communicator& communicator) {
     const auto value = [](int rank, int collective, at::IntArrayRef shape) {
       return values_of_rank(rank + 10 * collective, shape, at::kFloat);
     };
@@ -234,7 +277,8 @@ TEST(Communicator, ConcurrentCollectivesDoNotMix) {
       const auto parts = at::cat({value(0, i, {n}), value(1, i, {n}), value(2, i, {n})});
       EXPECT_TRUE(test::is_same(gathered[at], parts)) << i;
     }
-  });
+  };
+  for (const auto order : kOrders) as_ranks(kWorld, work, order);
 }
 
 TEST(Communicator, ARankThatExitsEndsTheWaitOfTheOthers) {
@@ -291,7 +335,9 @@ struct GpuIsFull : c10::OutOfMemoryError {
 TEST(Communicator, OutOfMemoryIsNotReportedAsALostPeer) {
   LaunchInfo launch;
   launch.world_size = 2;
-  const auto join = [&](const Store& store) { Communicator({store, ""}, launch, at::kCPU, 60); };
+  const auto join = [&](const Store& store) {
+    Communicator({store, ""}, launch, at::kCPU, 60, SumOrder::library);
+  };
   EXPECT_THROW(join(c10::make_intrusive<FullStore<GpuIsFull>>()), c10::OutOfMemoryError);
   EXPECT_THROW(join(c10::make_intrusive<FullStore<std::bad_alloc>>()), std::bad_alloc);
 }

@@ -14,7 +14,8 @@
 namespace tg::test {
 
 // Runs `work` as every rank of a group, a thread each.
-inline void as_ranks(int world, const std::function<void(Communicator&)>& work) {
+inline void as_ranks(int world, const std::function<void(Communicator&)>& work,
+                     SumOrder order = SumOrder::library) {
   // Off: LibTorch's flight recorder adds a group to a map before it takes its lock, which is a
   // crash where several groups of one process begin at once. It reads this before its first use.
   static const bool recorder_off [[maybe_unused]] = setenv("TORCH_FR_BUFFER_SIZE", "0", 1) == 0;
@@ -28,7 +29,7 @@ inline void as_ranks(int world, const std::function<void(Communicator&)>& work) 
         launch.world_size = world;
         const Rendezvous rendezvous{c10::make_intrusive<c10d::FileStore>(folder / "store", world),
                                     ""};
-        Communicator communicator(rendezvous, launch, at::kCPU, /*timeout_s=*/60);
+        Communicator communicator(rendezvous, launch, at::kCPU, /*timeout_s=*/60, order);
         work(communicator);
       } catch (const std::exception& error) {
         ADD_FAILURE() << "rank " << rank << " of " << world << ": " << error.what();

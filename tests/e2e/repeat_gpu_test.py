@@ -10,7 +10,7 @@ from harness import SOURCE, RunTest, children_named, gpu_count, mpirun, read_eve
 PRESETS = sorted(path.stem for path in (SOURCE / "configs").glob("*.env") if path.stem != "quickstart")
 # A few short steps of a preset's model; the order of sums over ranks shows in the first.
 SHORT = {
-    "DEVICE": "cuda", "DETERMINISTIC": 1, "TOKENIZER_PATH": "", "ITERATIONS": 6, "WARMUP_STEPS": 1,
+    "DEVICE": "cuda", "DETERMINISTIC": 1, "ITERATIONS": 6, "WARMUP_STEPS": 1,
     "WARMDOWN_ITERS": 0, "ENABLE_LOOPING_AT": 0.5, "TRAIN_BATCH_TOKENS": 65536, "TRAIN_LOG_EVERY": 1,
     "VAL_LOSS_EVERY": 0, "VAL_TOKENS": 16384, "VAL_BATCH_SIZE": 16384, "MAX_WALLCLOCK_SECONDS": 0, "ARTIFACT": "none",
     "EVAL_STRIDE": 0, "TTT_ENABLED": 0, "PHASED_TTT_ENABLED": 0,
@@ -18,9 +18,10 @@ SHORT = {
 TOO_FEW = {1: "no GPU", 2: "fewer than two GPUs", 4: "fewer than four GPUs"}  # skips.py knows them
 
 
-def tokens_of(preset):
+def data_of(preset):
+    """The harness has shards and a tokenizer of another vocabulary."""
     documents = "LOADER_ORDER=documents" in (SOURCE / "configs" / f"{preset}.env").read_text()
-    return "synthetic:documents" if documents else "synthetic:zipf"
+    return dict(TOKENIZER_PATH="", DATA_PATH="synthetic:documents" if documents else "synthetic:zipf")
 
 
 def visible_gpus():
@@ -35,8 +36,8 @@ class RepeatTest(RunTest):
         gpus = visible_gpus()
         first = world * start if gpu_count() >= world * (start + 1) else 0
         return self.start_gpt("--config", SOURCE / "configs" / f"{preset}.env", output=f"{preset}.{world}.{start}",
-                              through=mpirun(world), DATA_PATH=tokens_of(preset),
-                              CUDA_VISIBLE_DEVICES=",".join(gpus[first:first + world]), **chosen)
+                              through=mpirun(world), CUDA_VISIBLE_DEVICES=",".join(gpus[first:first + world]),
+                              **data_of(preset), **chosen)
 
     def end_of(self, process):
         _, errors = process.communicate(timeout=120)
@@ -80,7 +81,7 @@ class RepeatTest(RunTest):
         self.end_of(whole)
         losses = train_losses(read_events(self.out))
         killed = self.launch("-n", world, "--restarts", 1, "--config", SOURCE / "configs" / "record_1061.env",
-                             output=f"killed.{world}", DATA_PATH=tokens_of("record_1061"), **chosen)
+                             output=f"killed.{world}", **data_of("record_1061"), **chosen)
         read_until(killed, "checkpoint:")
         read_until(killed, "step:14/")
         os.kill(children_named("train_gpt", killed.pid)[-1], signal.SIGKILL)
