@@ -53,7 +53,10 @@ inline PhasedTttOptions options_of() {
 // Saved at PREFIX, and told to stop when it asks once more than `times`.
 inline PhasedTttOptions stopping(PhasedTttOptions options, const std::string& prefix, int times) {
   options.state_files = std::make_shared<TttStateFiles>(prefix);
-  options.stop_requested = [times, asked = 0]() mutable { return asked++ == times; };
+  // Base training asks by a copy.
+  options.stop_requested = [times, asked = std::make_shared<int>(0)] {
+    return (*asked)++ == times;
+  };
   return options;
 }
 // Saved at PREFIX, never told to stop.

@@ -95,7 +95,8 @@ TEST(PhasedTtt, IsKilledAndGoesOnFromTheLastBatchToTheSameBits) {
     for (int times = 3; times < asked; times += 9) {
       SCOPED_TRACE(fmt::format("{} in flight, asked {} times", concurrent, times));
       auto killed = going_on(options, prefix);
-      killed.stop_requested = [&, left = times]() mutable {
+      int left = times;
+      killed.stop_requested = [&left] {
         if (left-- == 0) throw Killed();
         return false;
       };
@@ -178,7 +179,7 @@ class PhasedTttOnTwoRanks : public testing::Test {
     return runs;
   }
   static std::function<bool()> asked_more_than(int times) {
-    return [times, asked = 0]() mutable { return asked++ >= times; };
+    return [times, asked = std::make_shared<int>(0)] { return (*asked)++ >= times; };
   }
   // The score is the mean of the losses that were computed last.
   void expect_score_of(const std::vector<Runs>& starts) const {
