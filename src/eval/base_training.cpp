@@ -101,7 +101,7 @@ class BasePhase {
 
   SegmentRule rule() const { return {.bos_id = options_.bos_id, .limit = options_.seq_len}; }
 
-  // Of the step's one row the segments that begin in this rank's sequences, after the two tokens
+  // The segments of the step's one row that begin in this rank's sequences, after the two tokens
   // that smear and bigrams see before them.
   Part whole_segments(const StepRows& rows) const {
     constexpr std::int64_t kSeenBefore = 2;

@@ -84,7 +84,7 @@ class LastRecordTest(ResumeTest):
         trace.write_text("\n".join(lines) + "\n")
         short = dict(ITERATIONS=8, VAL_LOSS_EVERY=0, LR_TRACE=trace)
         self.assertEqual(train_losses(self.train(output="replayed", **short)), train_losses(events)[:8])
-        # Of a run that never came to it.
+        # A run that never came to it.
         never = train_losses(self.train(output="never", **dict(short, LR_TRACE=None, ITERATIONS=5, SCHEDULE_ITERATIONS=12)))
         trace = self.out / "metrics.jsonl"
         replayed = self.train(output="again", VAL_LOSS_EVERY=0, LR_TRACE=trace, SCHEDULE_ITERATIONS=6)

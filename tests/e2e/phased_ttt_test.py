@@ -173,7 +173,7 @@ class PhasedTttTest(ModelTest):
         for name in ("final_documents", "final_ttt_phased"):
             self.assertAlmostEqual(score_of(text, name), whole, delta=1e-6)
         shorter = self.prints("eval", "--init-from", long, *unadapted, "--ttt-eval-seq-len", 512)
-        self.assertNotAlmostEqual(score_of(shorter, "final_documents"), whole, delta=1e-5)
+        self.assertNotAlmostEqual(score_of(shorter, "final_documents"), whole, delta=1e-4)
 
     def test_long_rows_have_the_context_of_training_on_any_number_of_ranks(self):
         for name, chosen in (("limit", dict(SEGMENT_LIMIT=0)), ("attention", dict(DOCUMENT_ATTENTION=0))):
@@ -185,13 +185,13 @@ class PhasedTttTest(ModelTest):
                 trained, on_two, by_row = (
                     self.validation_of(self.prints("eval", "--init-from", model, *flags, through=through))
                     for flags, through in (((), ()), ((), mpirun(2)), (("--rope-longest", 512), ())))
-                self.assertAlmostEqual(on_two, trained, delta=1e-6)
-                self.assertNotAlmostEqual(by_row, trained, delta=1e-5)
+                self.assertAlmostEqual(on_two, trained, delta=1e-5)
+                self.assertNotAlmostEqual(by_row, trained, delta=1e-4)
 
     def stirred(self):
         """→ the last run's folder, its weights with noise, so that attention matters."""
         path, draw = self.out / "final_model.safetensors", np.random.default_rng(1)
-        noisy = {name: (value + 0.3 * draw.standard_normal(value.shape)).astype(value.dtype)
+        noisy = {name: np.asarray(value + 0.3 * draw.standard_normal(value.shape), value.dtype)
                  for name, value in load_file(path).items()}
         save_file(noisy, path)
         return self.out

@@ -41,7 +41,7 @@ std::vector<at::Tensor> trained(const test::Tokens& tokens, const BaseTrainingOp
   return values;
 }
 
-// Of each rank.
+// → the weights of each rank.
 std::vector<std::vector<at::Tensor>> trained_on(int ranks, const test::Tokens& tokens,
                                                 const BaseTrainingOptions& options,
                                                 const ModelConfig& config = test::two_layers()) {
