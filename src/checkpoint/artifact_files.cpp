@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "checkpoint/load_model.h"
+#include "checkpoint/stored_record.h"
 #include "files/byte_source.h"
 #include "files/compressed.h"
 #include "files/little_endian.h"

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "checkpoint/checkpoint_model.h"
+#include "checkpoint/stored_record.h"
 #include "model/recipe.h"
 #include "weights/read_artifact.h"
 #include "weights/tensor_check.h"

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "checkpoint/load_model.h"
 #include "checkpoint/model_path.h"
+#include "checkpoint/stored_record.h"
 #include "model/init.h"
 #include "model/recipe.h"
 #include "weights/safetensors.h"

@@ -1,87 +1,14 @@
 #include "checkpoint/model_record.h"
 
-#include <fmt/format.h>
-
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/log.h"
-#include "checkpoint/model_path.h"
-#include "config/derived.h"
-#include "config/types/text.h"
-#include "files/file_digest.h"
 #include "files/json_fields.h"
 #include "files/json_file.h"
-#include "run_log/end_events.h"
-#include "run_log/metrics_reader.h"
-#include "run_log/run_files.h"
-#include "run_log/start_events.h"
-#include "run_log/step_events.h"
 
 namespace tg {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
-
-namespace {
-
-bool exists(const std::string& path) {
-  std::error_code ignored;
-  return fs::exists(path, ignored);
-}
-
-std::optional<ModelRecord> record_beside(const std::string& file) {
-  const auto path = record_path(file);
-  if (!exists(path)) return std::nullopt;
-  const auto value = read_json_file(path);
-  const auto record = record_of_json(value, path);
-  if (digest_of_json(value, path) == digest_of(file)) return record;
-  log_warn("{}: is the record of another {} (expected its bytes and XXH3, found others); left out",
-           path, fs::path(file).filename().string());
-  return std::nullopt;
-}
-
-// Of a folder that transformers can read.
-std::optional<ModelRecord> record_in_config(const std::string& file) {
-  const auto name = fs::path(file).filename().string();
-  if (!name.starts_with("model.safetensors")) return std::nullopt;
-  const auto path = fs::path(file).parent_path() / "config.json";
-  if (!exists(path)) return std::nullopt;
-  const auto config = read_json_file(path);
-  const auto record = config.find(kRecordKey);
-  if (record == config.end()) return std::nullopt;
-  return record_of_json(*record, fmt::format("{}: \"{}\"", path.string(), kRecordKey));
-}
-
-// What the metrics.jsonl of a run says of the file that its end wrote.
-struct RunHistory {
-  std::int64_t step = 0;  // when it was written
-  std::optional<std::int64_t> recurs_from, qat_from;
-};
-
-// A run that was lengthened wrote the file before it went on: where no end follows, its step is the
-// one from which the run went on last.
-RunHistory history_of(const std::string& metrics) {
-  RunHistory history;
-  std::int64_t step = 0;
-  std::optional<std::int64_t> written, resumed;
-  MetricsReader events(metrics);
-  while (const auto event = events.next()) {
-    const auto is = [&, name = (*event)["event"].get<std::string>()](const EventName& known) {
-      return name == known.name;
-    };
-    if (is(StepEnded::kEvent)) step = (*event)["step"];
-    if (is(Resumed::kEvent)) resumed = (*event)["step"];
-    if (is(RecurrenceStarted::kEvent)) history.recurs_from = (*event)["step"];
-    if (is(LateQatStarted::kEvent)) history.qat_from = (*event)["step"];
-    if (is(ModelWritten::kEvent)) written = step;
-  }
-  history.step = written.value_or(resumed.value_or(step));
-  return history;
-}
-
-}  // namespace
 
 json record_json(const ModelRecord& record) {
   return {{"recipe", record.recipe},
@@ -109,66 +36,6 @@ ModelRecord record_of_text(const std::string& text, const std::string& where) {
   REQUIRE(value && value->is_object(), ExitCode::bad_data,
           "{}: expected the record of a model, a JSON object, found something else", where);
   return record_of_json(*value, where);
-}
-
-std::string record_path(const std::string& file) {
-  return fmt::format("{}{}", file, kRecordEnding);
-}
-
-std::uint64_t write_record_beside(const std::string& file, const ModelRecord& record) {
-  auto value = record_json(record);
-  value.update(digest_json(digest_of(file)));
-  write_json_file(record_path(file), value);
-  return fs::file_size(record_path(file));
-}
-
-std::optional<ModelRecord> stored_record(const std::string& file,
-                                         const std::map<std::string, std::string>& metadata) {
-  const auto entry = metadata.find(kRecordKey);
-  if (entry != metadata.end())
-    return record_of_text(entry->second, fmt::format("{}: its metadata \"{}\"", file, kRecordKey));
-  if (auto record = record_beside(file)) return record;
-  return record_in_config(file);
-}
-
-ModelRecord inferred_record(const Settings& settings, const ModelPath& model) {
-  const auto& averaging = settings.averaging;
-  const bool has_stages = recurrence_begins(settings.model);
-  const bool keeps_qat = settings.ttt.ttt_enabled && settings.runtime.record_quirks &&
-                         !averaging.qat_enabled && averaging.late_qat_threshold > 0;
-  ModelRecord record{.recipe = std::string(choice_name(recipe_of(settings))),
-                     .stage = has_stages ? last_stage(settings.model) : 0,
-                     .qat = averaging.qat_enabled};
-  const auto metrics = file_of_run(model, "metrics.jsonl");
-  std::string by;
-  try {
-    const auto history = history_of(metrics);
-    const auto began = [&](std::optional<std::int64_t> from) {
-      return from && *from < history.step;
-    };
-    record.step = history.step;
-    record.qat |= began(history.qat_from);
-    if (!began(history.recurs_from)) record.stage = 0;
-    by = fmt::format("by {}, after {} steps", metrics, record.step);
-  } catch (const Error& error) {  // it is missing or damaged
-    by = fmt::format("without its run's metrics ({})", error.what());
-  }
-  if (has_stages)
-    log_note("{}: no record of its stage is stored with it; taken as {} recurrence, {}", model.path,
-             record.stage == 0 ? "before" : "in", by);
-  if (keeps_qat)
-    log_note("{}: no record of QAT is stored with it; taken as trained {} it, {}", model.path,
-             record.qat ? "with" : "without", by);
-  return record;
-}
-
-std::int64_t stage_to_compute(const Settings& settings, const ModelRecord& record) {
-  if (!recurrence_begins(settings.model)) return 0;
-  REQUIRE(record.stage <= last_stage(settings.model), ExitCode::config,
-          "the model is in stage {}, and the settings have stages 0 to {} (RECIPE={} trained it); "
-          "expected the settings of its run",
-          record.stage, last_stage(settings.model), record.recipe);
-  return record.stage;
 }
 
 }  // namespace tg

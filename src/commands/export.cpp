@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/model_path.h"
+#include "checkpoint/stored_record.h"
 #include "comm/communicator.h"
 #include "commands/hf_config.h"
 #include "commands/hf_tokenizer.h"

@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint_model.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/model_path.h"
+#include "checkpoint/stored_record.h"
 #include "commands/model_file.h"
 #include "commands/plan_text.h"
 #include "commands/print.h"

@@ -5,6 +5,7 @@
 #include <cassert>
 #include <filesystem>
 
+#include "checkpoint/stored_record.h"
 #include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/types/text.h"

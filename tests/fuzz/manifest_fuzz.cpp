@@ -26,6 +26,7 @@ std::vector<std::string> seeds() {
   write_manifest(folder, {.step = 100,
                           .world_size = 2,
                           .program = "train_gpt commit 1, LibTorch 2.11.0",
+                          .model = ModelRecord{"last_record", 1, true, 100},
                           .settings = {{"SEED", "1337"}, {"VE_LAYERS", "9,10"}},
                           .files = {{"rank-00000.safetensors", {12, 0x123456789abcdef0}},
                                     {"rank-00001.safetensors", {0, 1}}}});
