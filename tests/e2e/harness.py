@@ -52,7 +52,7 @@ def common_folder():
 @functools.cache
 def licences_shards(tokens=30000):
     """→ the folder of shards of the licences' text, of so many tokens each."""
-    shards = common_folder() / f"shards-{tokens}"
+    shards = common_folder() / str(tokens) / "shards"
     texts = sorted(str(path) for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
     subprocess.run(
         [BUILD / "make_shards", "--tokenizer", TOKENIZER, "--out", shards, "--val-fraction", "0.2",

@@ -207,7 +207,8 @@ class OutputTest(RanksTest):
         folders = [path for path in (self.folder / "logs").iterdir() if path.is_dir()]
         self.assertEqual(len(folders), 1)
         self.assertEqual(sorted(path.name for path in folders[0].iterdir()),
-                         ["config.json", "final_model.pt", "final_model.safetensors", "log.txt", "metrics.jsonl"])
+                         ["config.json", "final_model.pt", "final_model.pt.record.json", "final_model.safetensors",
+                          "log.txt", "metrics.jsonl"])
         log = (folders[0] / "log.txt").read_text().splitlines()
         self.assertTrue(lines[0].startswith("ranks:2 "), lines[0])
         self.assertEqual(log[-len(lines):], lines)

@@ -66,7 +66,7 @@ class SlowRankTest(FaultTest):
         lines, errors = process.communicate(timeout=100)
         self.assertEqual(process.returncode, 0, lines + errors)
         self.assertEqual(sorted(path.name for path in out.glob("final_model*")),
-                         ["final_model.pt", "final_model.safetensors"])
+                         ["final_model.pt", "final_model.pt.record.json", "final_model.safetensors"])
 
     def is_ended(self, process, words):
         _, errors = process.communicate(timeout=100)
