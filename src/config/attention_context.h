@@ -10,12 +10,13 @@ namespace tg {
 std::int64_t attention_context(const Settings& settings, std::int64_t row);
 
 // The longest row in which phased test-time training scores a document: TTT_EVAL_SEQ_LEN, or what
-// attention spans in training; in rows without a limit of a step of kMicroBatches.
+// attention spans in training, where a row of the documents order has no limit in one of
+// kMicroBatches.
 std::int64_t adaptation_row(const Settings& settings);
 
-// ROPE_YARN: from how many tokens on the base of RoPE grows, and with what: the most of `longest`,
-// of what attention spans in the pass's rows, and of what the pass says that it spans in others of
-// the same evaluation.
+// ROPE_YARN: from how many tokens on the base of RoPE grows, and for how many: the most of
+// `longest`, the tokens that attention spans in the pass's rows, and those that it spans in the
+// longest row of the same evaluation.
 struct RopeStretch {
   std::int64_t trained = 1024;  // 0: never
   std::int64_t longest = 0;

@@ -73,12 +73,12 @@ struct ModelConfig {
     line("rope_yarn", s.rope_yarn, anything, role::frozen,
          "whether the base grows for long rows: auto, from 1024 tokens on; 1, from TRAIN_SEQ_LEN "
          "on, by the longest row; 0: never");
-    line("rope_longest", s.rope_longest, within(1, most_tokens),
+    line("rope_longest", s.rope_longest, within(0, most_tokens),
          role::frozen_if(mode::stretches_rope)
              .ineffective_if(mode::keeps_rope_base, "has no effect with ROPE_YARN=0"),
-         "tokens for which the base has grown in every pass on no more; auto: as many as attention "
-         "spans in training, with ROPE_YARN=1 TRAIN_BATCH_TOKENS; a run's config.json has the "
-         "number");
+         "passes on up to so many tokens have the base for so many; 0: that for their own rows; "
+         "auto: what attention spans in training, with ROPE_YARN=1 TRAIN_BATCH_TOKENS; a run's "
+         "config.json has the number");
     line("attention_window", s.attention_window, within(0, most_tokens_in_row), role::frozen,
          "tokens that attention sees, the own and those before it; 0: all before. One number for "
          "all blocks, or a list of one for each: 1024,1024,0,1024");

@@ -101,6 +101,7 @@ TEST(RopeStretch, IsThatOfTheRowsOfTraining) {
   resolve_rope_longest(settings, 16);
   EXPECT_EQ(rope_stretch(settings, 1).longest, 4096);
   EXPECT_EQ(rope_longest({"RECORD_QUIRKS=1"}), 0);  // a pass's own rows
+  EXPECT_EQ(rope_longest({"ROPE_LONGEST=0"}), 0);
   EXPECT_EQ(rope_longest({"ROPE_YARN=1", tokens}), 65536);
   EXPECT_EQ(rope_stretch(with({"ROPE_YARN=0"}), 1).trained, 0);
 }

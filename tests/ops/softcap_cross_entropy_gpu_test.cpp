@@ -127,7 +127,7 @@ TEST_P(SoftcapCrossEntropyGpu, TheScaleOfTheGradientIsReadOnTheDeviceBeforeTheRo
 }
 
 TEST_P(SoftcapCrossEntropyGpu, LossesScaleTheirRowsGradientsBeforeTheRounding) {
-  for (const std::int64_t vocab : {1024, 50304, 50257}) {
+  for (const std::int64_t vocab : {1024, 8192, 37}) {
     const Problem problem(64, vocab, GetParam().dtype);
     const auto by_host = run(problem, 30, 1024).gradient;
     const auto leaf = problem.logits.clone().set_requires_grad(true);
