@@ -167,8 +167,9 @@ class ExportTest(RunTest):
         for name in MODELS:
             with self.subTest(name), torch.no_grad():
                 model = plain_model(self.exported(name)[0])
-                rows = [row[:count] for row, count in zip(next(self.validation_rows(name))[:3], (11, 4, 8), strict=True)]
-                next_ids = next(self.validation_rows(name))[:3, 20:23]
+                texts = next(self.validation_rows(name)).flatten()[:96].view(3, 32)
+                rows = [text[:count] for text, count in zip(texts, (11, 4, 8), strict=True)]
+                next_ids = texts[:, 20:23]
                 alone = [model(row[None])[0] for row in rows]
                 continued = [model(torch.cat([row, ids])[None])[0] for row, ids in zip(rows, next_ids)]
                 for begin_of in (lambda count: 0, lambda count: 13 - count, lambda count: 1):

@@ -82,7 +82,7 @@ class PhasedTttTest(ModelTest):
             state = next(out.glob("*.ttt-rank-0.phase-*.safetensors"))
             self.assertIn(f"state saved in {state}", errors)
             self.assertEqual(states(), [state.name])
-        self.refuses(CONFIG, "LOGIT_SOFTCAP=30, now 20", *slow, "--logit-softcap", 20)
+        self.refuses(CONFIG, "LOGIT_SOFTCAP=30.0, now 20.0", *slow, "--logit-softcap", 20)
         self.refuses(CONFIG, "COMPUTE_DTYPE=fp32, now bf16", *slow, "--compute-dtype", "bf16")
         self.refuses(CONFIG, "TTT_LORA_RANK=2, now 3", *slow, "--ttt-lora-rank", 3)
         self.assertEqual(score_of(self.prints(*slow), "final_ttt_phased"), whole)
