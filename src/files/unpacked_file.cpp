@@ -109,9 +109,10 @@ bool UnpackedFile::begin_stream() {
     if (!has_stream_) refuse("it is empty");
     return false;
   }
-  const bool otherwise = !begins(rest_, *compression_);
-  if (otherwise && !has_stream_) refuse_text();
-  if (otherwise && rest_.size() >= kMagicBytes) refuse("it begins otherwise");
+  if (rest_.size() >= kMagicBytes && !begins(rest_, *compression_)) {
+    if (!has_stream_) refuse_text();
+    refuse("it begins otherwise");
+  }
   has_stream_ = true;
   stream_ = make_decompressor(*compression_);
   return true;
@@ -125,7 +126,7 @@ void UnpackedFile::check_ratio() const {
           path(), kMostRatio, taken, made_);
 }
 
-// That has the name of a packed file. The buffer may end inside a character.
+// Fails for text that has the name of a packed file. The buffer may end inside a character.
 void UnpackedFile::refuse_text() const {
   constexpr std::size_t kLongestCharacter = 4;
   const bool is_text =
