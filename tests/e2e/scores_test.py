@@ -55,7 +55,7 @@ class ScoresTest(RunTest):
         artifact = next(event for event in self.train_with_everything() if event["event"] == "artifact")
         packed = (self.out / "final_model.int6.ptz").read_bytes()
         self.assertEqual(artifact["bytes"], len(packed))
-        self.assertEqual(artifact["total_bytes"], len(packed) + artifact["code_bytes"])
+        self.assertEqual(artifact["total_bytes"], len(packed) + artifact["record_bytes"] + artifact["code_bytes"])
         stored = torch.load(io.BytesIO(lzma.decompress(packed)), weights_only=True)
         weights = torch.load(self.out / "final_model.pt", weights_only=True)
         query = stored["w"]["blocks.1.attn.c_q.weight"].float()
