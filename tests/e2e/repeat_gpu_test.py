@@ -31,11 +31,11 @@ def visible_gpus():
 class RepeatTest(RunTest):
     small = SHORT
 
-    def start_preset(self, preset, world, start, **chosen):
+    def start_preset(self, preset, world, start, output=None, **chosen):
         """The first start on the first GPUs, the second on the next ones where there are as many."""
         gpus = visible_gpus()
         first = world * start if gpu_count() >= world * (start + 1) else 0
-        return self.start_gpt("--config", SOURCE / "configs" / f"{preset}.env", output=f"{preset}.{world}.{start}",
+        return self.start_gpt("--config", SOURCE / "configs" / f"{preset}.env", output=output or f"{preset}.{world}.{start}",
                               through=mpirun(world), CUDA_VISIBLE_DEVICES=",".join(gpus[first:first + world]),
                               **data_of(preset), **chosen)
 
@@ -77,7 +77,7 @@ class RepeatTest(RunTest):
         if gpu_count() < world:
             self.skipTest(TOO_FEW[world])
         chosen = dict(ITERATIONS=40, CHECKPOINT_EVERY=5)
-        whole = self.start_preset("record_1061", world, 0, **chosen)
+        whole = self.start_preset("record_1061", world, 0, output=f"whole.{world}", **chosen)
         self.end_of(whole)
         losses = train_losses(read_events(self.out))
         killed = self.launch("-n", world, "--restarts", 1, "--config", SOURCE / "configs" / "record_1061.env",
