@@ -34,6 +34,23 @@ bool begins(std::string_view head, Compression compression) {
   return false;
 }
 
+// Whether a head of fewer bytes than the magic is the beginning of it: a file that is cut short.
+bool may_begin(std::string_view head, Compression compression) {
+  using namespace std::string_view_literals;
+  switch (compression) {
+    case Compression::gzip:
+      return "\x1f\x8b"sv.starts_with(head);
+    case Compression::xz:
+      return "\xfd\x37zXZ\0"sv.starts_with(head);
+    case Compression::zstd:
+      return "\x28\xb5\x2f\xfd"sv.starts_with(head);
+    case Compression::zlib:
+    case Compression::brotli:
+      break;
+  }
+  return false;
+}
+
 std::optional<Compression> find(const auto& is_it) {
   const auto found = std::ranges::find_if(kCompressions, is_it);
   if (found == kCompressions.end()) return {};
@@ -109,10 +126,9 @@ bool UnpackedFile::begin_stream() {
     if (!has_stream_) refuse("it is empty");
     return false;
   }
-  if (rest_.size() >= kMagicBytes && !begins(rest_, *compression_)) {
-    if (!has_stream_) refuse_text();
-    refuse("it begins otherwise");
-  }
+  const bool otherwise = !begins(rest_, *compression_);
+  if (otherwise && !has_stream_ && !may_begin(rest_, *compression_)) refuse_text();
+  if (otherwise && rest_.size() >= kMagicBytes) refuse("it begins otherwise");
   has_stream_ = true;
   stream_ = make_decompressor(*compression_);
   return true;
