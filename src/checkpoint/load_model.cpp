@@ -11,7 +11,9 @@
 #include "checkpoint/checkpoint_model.h"
 #include "checkpoint/stored_record.h"
 #include "model/recipe.h"
+#include "weights/foreign_weights.h"
 #include "weights/read_artifact.h"
+#include "weights/script_names.h"
 #include "weights/tensor_check.h"
 #include "weights/weights_file.h"
 #include "weights/wrapped_names.h"
@@ -111,7 +113,10 @@ StoredModel read_model(const Settings& settings, const ModelPath& model) {
     return {std::move(checkpoint.weights), std::move(checkpoint.record)};
   }
   auto file = load_weights(model.path);
-  const auto taken_off = unwrap_names(file.tensors, model.path);
+  auto taken_off = unwrap_names(file.tensors, model.path);
+  refuse_foreign_names(file.tensors, model.path);
+  if (rename_script_weights(file.tensors))
+    taken_off.emplace_back("transformer. of the GPT-124M script");
   if (settings.model.tie_embeddings && erase_tied_head(file.tensors))
     file.left_out.emplace_back(kHead);
   if (settings.model.lanes.parallel_start_layer == 0) {

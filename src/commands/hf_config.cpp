@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/error.h"
+#include "base/escaped.h"
 #include "config/derived.h"
 #include "config/mode.h"
 #include "config/types/text.h"
@@ -50,6 +52,16 @@ nlohmann::json hf_config(const Settings& settings) {
 bool is_hf_config(const nlohmann::json& config) {
   const auto type = config.find("model_type");
   return type != config.end() && *type == nlohmann::json(kModelType);
+}
+
+void refuse_foreign_config(const nlohmann::json& config, const std::string& path) {
+  const auto type = config.find("model_type");
+  if (type == config.end() || !type->is_string() || is_hf_config(config)) return;
+  fail(ExitCode::bad_data,
+       "{} describes a transformers model of type {} (expected the config.json of a run, or of "
+       "train_gpt export); use that model with transformers, or, if the weights beside it are "
+       "train_gpt's, move it away",
+       path, escaped(type->get<std::string>(), 40));
 }
 
 // Values are moved: a copy of deeply nested ones would overflow the stack.

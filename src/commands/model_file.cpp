@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "commands/hf_config.h"
+#include "commands/script_settings.h"
 #include "config/launch.h"
 #include "config/resolved.h"
 #include "data/vocabulary.h"
@@ -48,7 +49,13 @@ std::optional<nlohmann::json> read_config(const std::string& path) {
 bool take_run_settings(const ModelPath& model, CommandInputs& inputs) {
   inputs.run_config = file_of_run(model, "config.json");
   const auto config = read_config(inputs.run_config);
-  if (!config) return false;
+  if (!config) {
+    inputs.run_settings = script_settings(model);
+    if (inputs.run_settings.empty()) return false;
+    inputs.run_config = model.path;
+    return true;
+  }
+  refuse_foreign_config(*config, inputs.run_config);
   const auto of_run = model_settings(*config);
   REQUIRE(of_run, ExitCode::config,
           "{}: expected the config.json of the run that made {}, found something else; move it "

@@ -18,8 +18,9 @@ namespace tg {
 // Errors: missing_input, io.
 std::optional<nlohmann::json> read_config(const std::string& path);
 
-// Gives `inputs` the settings of the model's run and the path of its config.json; false where there
-// is no such file. Errors: those of read_config(), config (it is no run's).
+// Gives `inputs` the settings of the model's run and the path of its config.json, or else those of
+// script_settings() and the path of the model; false where there is neither. Errors: those of
+// read_config() and script_settings(), config (no run's config.json), bad_data (another model's).
 bool take_run_settings(const ModelPath& model, CommandInputs& inputs);
 
 // The settings of a command `train_gpt COMMAND --init-from MODEL [--SETTING VALUE]...`: those of

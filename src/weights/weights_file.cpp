@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "files/byte_source.h"
+#include "weights/foreign_weights.h"
 #include "weights/safetensors.h"
 #include "weights/safetensors_index.h"
 #include "weights/tensor_check.h"
@@ -25,6 +26,7 @@ std::string listed(const char* what, const std::vector<std::string>& names) {
 
 WeightsFormat weights_format(const std::string& path) {
   const FileSource source(path);
+  refuse_foreign_file(source);
   if (!source.holds(0, 4)) return WeightsFormat::safetensors;
   const std::string magic = source.read(0, 4);
   // The second is torch.save's format before zips, for which load_torch has an error of its own.

@@ -11,7 +11,7 @@ namespace tg {
 enum class WeightsFormat { safetensors, safetensors_index, torch };
 
 // By content, not by name: a zip is a torch.save file, JSON the index of several safetensors files,
-// anything else safetensors. Errors: missing_input, io.
+// anything else safetensors. Errors: missing_input, io, bad_data (a known file of another kind).
 WeightsFormat weights_format(const std::string& path);
 // Reads the file in that format, with the names that it has. Errors: missing_input, io, bad_data.
 StateDict load_weights(const std::string& path);

@@ -1,0 +1,119 @@
+#include "weights/foreign_weights.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/escaped.h"
+#include "base/is_in.h"
+
+namespace tg {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr const char* kMadeFrom =
+    "give the safetensors or torch.save file of train_gpt that it was made from";
+constexpr const char* kOwnModels =
+    "train_gpt reads its own models and those of the GPT-124M script of 2024; train one, or use "
+    "this one where it comes from";
+constexpr const char* kShard = "give its folder as DATA_PATH, and a model here";
+constexpr const char* kUnpack = "unpack it, and give what is inside";
+
+struct Kind {
+  std::string_view magic;
+  std::size_t at;  // where magic is
+  const char* name;
+  const char* advice;
+};
+
+constexpr Kind kKinds[] = {
+    {"GGUF"sv, 0, "a GGUF file, llama.cpp's", kMadeFrom},
+    {"lmgg"sv, 0, "a GGML file, llama.cpp's", kMadeFrom},
+    {"fmgg"sv, 0, "a GGML file, llama.cpp's", kMadeFrom},
+    {"tjgg"sv, 0, "a GGML file, llama.cpp's", kMadeFrom},
+    {"\x89HDF\r\n\x1a\n"sv, 0, "an HDF5 file, as Keras writes", kOwnModels},
+    {"TFL3"sv, 4, "a TensorFlow Lite model", kOwnModels},
+    {"\x08\x01\x12"sv, 0, "a TensorFlow SavedModel", kOwnModels},
+    {"\x93NUMPY"sv, 0, "a NumPy array",
+     "load it in Python and save a dict of tensors with torch.save"},
+    {"\xc6\xd7\x34\x01"sv, 0, "llm.c's model", kOwnModels},            // 20240326
+    {"\xc7\xd7\x34\x01"sv, 0, "llm.c's optimizer state", kOwnModels},  // 20240327
+    {"\x88\xd8\x34\x01"sv, 0, "a token shard", kShard},                // data/shard_header.h
+    {"\xa1\xd9\x34\x01"sv, 0, "a token shard", kShard},
+    {"version https://git-lfs"sv, 0, "a Git LFS pointer, not the file that it stands for",
+     "fetch that with git lfs pull"},
+    {"<!DOCTYPE"sv, 0, "a web page", "download the file itself"},
+    {"<!doctype"sv, 0, "a web page", "download the file itself"},
+    {"<html"sv, 0, "a web page", "download the file itself"},
+    {"\x1f\x8b"sv, 0, "gzip data", kUnpack},
+    {"ustar"sv, 257, "a tar archive", kUnpack},
+};
+
+// A protobuf without a magic number: the version of its format, then the producer or the graph.
+bool is_onnx(std::string_view head) {
+  constexpr std::string_view kTags = "\x12\x1a\x22\x32\x3a\x42";
+  return head.size() > 2 && head[0] == '\x08' && head[1] > 1 && head[1] <= '\x20' &&
+         kTags.find(head[2]) != std::string_view::npos;
+}
+
+// A pickle that no zip is around; torch.save's own of that kind is refused by its reader.
+bool is_pickle(std::string_view head) {
+  return head.size() > 2 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5 &&
+         !head.substr(2).starts_with("\x8a\x0a");
+}
+
+[[noreturn]] void refuse(const std::string& path, std::string_view name, std::string_view advice) {
+  fail(ExitCode::bad_data, "{} is {} (expected a model in safetensors or torch.save's format); {}",
+       path, name, advice);
+}
+
+struct Names {
+  std::string_view part;
+  const char* model;
+};
+constexpr Names kNames[] = {
+    {"attn.c_attn.weight", "GPT-2 or nanoGPT"},
+    {"self_attn.q_proj.weight", "a Llama-like model of transformers"},
+    {"self_attn.qkv_proj.weight", "a Phi-like model of transformers"},
+    {"attention.query_key_value.weight", "GPT-NeoX or a model like it"},
+    {"attention.wq.weight", "Llama or a model like it"},
+    {"attention.self.query.weight", "BERT or a model like it"},
+    {"SelfAttention.q.weight", "T5 or a model like it"},
+    {"attn.q_proj.weight", "GPT-J, GPT-Neo or a model like it"},
+    {"mixer.in_proj.weight", "Mamba or a model like it"},
+};
+
+}  // namespace
+
+void refuse_foreign_file(const ByteSource& source) {
+  constexpr std::uint64_t kHead = 512;
+  const auto size = std::min(kHead, source.size());
+  const std::string bytes = source.read(0, size);
+  const std::string_view head = bytes;
+  // Behind a header's length its JSON begins, and no other file is read as safetensors.
+  constexpr std::size_t kLength = 8;
+  if (head.size() > kLength && head[kLength] == '{') return;
+  for (const auto& kind : kKinds) {
+    if (head.size() >= kind.at && head.substr(kind.at).starts_with(kind.magic))
+      refuse(source.name(), kind.name, kind.advice);
+  }
+  if (is_onnx(head)) refuse(source.name(), "an ONNX model", kMadeFrom);
+  if (is_pickle(head)) {
+    refuse(source.name(), "a bare pickle, which could execute anything",
+           "load it in Python and save its state_dict() with torch.save");
+  }
+}
+
+void refuse_foreign_names(const NamedTensors& tensors, const std::string& path) {
+  for (const auto& [name, tensor] : tensors) {
+    const auto* const found = std::ranges::find_if(
+        kNames, [&, &text = name](const Names& one) { return text.ends_with(one.part); });
+    if (found == std::end(kNames)) continue;
+    fail(ExitCode::bad_data,
+         "{} has the weights of {} (expected a model of train_gpt, found the name '{}'); {}", path,
+         found->model, escaped(name), kOwnModels);
+  }
+}
+
+}  // namespace tg

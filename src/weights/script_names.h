@@ -1,0 +1,23 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+
+#include "weights/named_tensors.h"
+
+namespace tg {
+
+// The sizes of a model of the GPT-124M script of 2024, from the shapes of its weights.
+struct ScriptModel {
+  std::int64_t layers = 0, channels = 0, hidden = 0, vocabulary = 0;
+};
+
+// The sizes where `tensors` has the names of that script (transformer.h.0.attn.c_q.weight), else
+// nothing.
+std::optional<ScriptModel> script_model(const NamedTensors& tensors);
+
+// Renames the weights of that script to those of train_gpt. Scripts before 2024-11-06 have no
+// lambdas: resid_mix becomes (1, 0) and value_blend 0, which change nothing. → whether `tensors`
+// has the script's names.
+bool rename_script_weights(NamedTensors& tensors);
+
+}  // namespace tg
