@@ -37,7 +37,7 @@ else
   [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
   say "no GPU: a tiny model on the CPU, whose times mean nothing"
   export DEVICE=cpu MODEL_DIM=32 NUM_HEADS=4 NUM_KV_HEADS=2 VOCAB_SIZE=512 ROPE_DIMS=4 MLP_MULT=2 TRAIN_SEQ_LEN=64 \
-    EVAL_SEQ_LEN=64 TRAIN_BATCH_TOKENS=1024 VAL_BATCH_SIZE=1024 TTT_EVAL_SEQ_LEN=64 TTT_CHUNK_SIZE=32 \
+    EVAL_SEQ_LEN=64 TRAIN_BATCH_TOKENS=1024 VAL_BATCH_SIZE=1024 TTT_EVAL_SEQ_LEN=512 TTT_CHUNK_SIZE=256 \
     TTT_BATCH_SIZE=2 TTT_LORA_RANK=4 GLOBAL_TTT_CHUNK_TOKENS=256 GLOBAL_TTT_BATCH_SEQS=2
   documents=${documents:-12} every=${every:-2}
 fi

@@ -22,7 +22,16 @@ struct Ineffective {
   bool default_too = false;  // else only if the setting was given
 };
 
-struct Role {
+class Role {
+  // Defined before its uses: Clang 14 needs it for a constant of this header.
+  template <class T>
+  constexpr Role with(T Role::*member, std::type_identity_t<T> value) const {
+    Role role = *this;
+    role.*member = value;
+    return role;
+  }
+
+ public:
   Condition is_frozen;  // whether a resumed run must have the value of the checkpoint's run
   Scope scope = Scope::model;
   bool is_path = false;
@@ -43,14 +52,6 @@ struct Role {
   // Warns where `when` holds, also of the default.
   constexpr Role warned_if(Condition when, const char* text) const {
     return with(&Role::ineffective, {.when = when, .text = text, .default_too = true});
-  }
-
- private:
-  template <class T>
-  constexpr Role with(T Role::*member, std::type_identity_t<T> value) const {
-    Role role = *this;
-    role.*member = value;
-    return role;
   }
 };
 

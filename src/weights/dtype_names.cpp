@@ -1,9 +1,6 @@
 #include "weights/dtype_names.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <ranges>
 
 namespace tg {
 namespace {
@@ -38,7 +35,12 @@ std::optional<std::string_view> safetensors_name(ScalarType dtype) {
   return look_up(&Row::dtype, dtype, &Row::safetensors);
 }
 std::string safetensors_names() {
-  return fmt::format("{}", fmt::join(kRows | std::views::transform(&Row::safetensors), ", "));
+  std::string names;
+  for (const auto& row : kRows) {
+    if (!names.empty()) names += ", ";
+    names += row.safetensors;
+  }
+  return names;
 }
 
 std::optional<ScalarType> storage_dtype(std::string_view storage_class) {

@@ -12,7 +12,7 @@ import unittest
 from harness import OF_RANKS, RunTest, end, mpirun, train_losses
 
 IO = 74
-STEPS = dict(ITERATIONS=6, WARMDOWN_ITERS=4, CHECKPOINT_EVERY=2, VAL_LOSS_EVERY=0, VAL_TOKENS=2048)
+STEPS = dict(ITERATIONS=6, WARMDOWN_ITERS=4, CHECKPOINT_EVERY=2, VAL_LOSS_EVERY=0)
 
 
 def strace(*arguments):

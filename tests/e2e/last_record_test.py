@@ -140,7 +140,7 @@ class RanksTest(RunTest):
     small = dict(LAST_RECORD, GRAD_ACCUM_STEPS=None)
 
     def test_losses_do_not_depend_on_the_number_of_ranks(self):
-        shorter = dict(ITERATIONS=8, VAL_LOSS_EVERY=0)  # four steps in each depth
+        shorter = dict(ITERATIONS=6, VAL_LOSS_EVERY=0)  # three steps in each depth
         expected = train_losses(self.train(output="one", **shorter))
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):

@@ -25,7 +25,7 @@ PHASED = dict(PHASED_TTT_ENABLED=1, PHASED_TTT_PREFIX_DOCS=8, PHASED_TTT_NUM_PHA
               EVAL_SEQ_LEN=32, GLOBAL_TTT_CHUNK_TOKENS=512, GLOBAL_TTT_BATCH_SEQS=4, GLOBAL_TTT_LR=0.01)
 
 # Many chunks, so that a batch takes a while.
-SLOW = ("--ttt-chunk-size", 8, "--ttt-eval-seq-len", 64)
+SLOW = ("--ttt-chunk-size", 16, "--ttt-eval-seq-len", 64)
 
 
 def score_of(text, name):
@@ -43,8 +43,8 @@ def frequent_token(shard, count):
 class PhasedTttTest(ModelTest):
     def trained(self, name, **settings):
         documents = dict(BOS_ID=frequent_token(self.shards / "fineweb_val_000000.bin", 40))
-        return super().trained(name, **{**QUANTIZED, **PHASED, **documents, "EVAL_STRIDE": 0, "TTT_ENABLED": 0,
-                                        **settings})
+        return super().trained(name, **{**QUANTIZED, "MODEL_DIM": 64, **PHASED, **documents, "EVAL_STRIDE": 0,
+                                        "TTT_ENABLED": 0, **settings})
 
     def test_a_run_ends_with_it_and_eval_repeats_it(self):
         out, lines = self.trained("run")

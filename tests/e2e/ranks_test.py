@@ -7,7 +7,8 @@ import re
 import subprocess
 import unittest
 
-from harness import (BUILD, OF_RANKS, SOURCE, TOKENIZER, TORCHRUN, RunTest, end, mpirun, read_events, train_losses)
+from harness import (BUILD, OF_RANKS, SOURCE, TOKENIZER, TORCHRUN, RunTest, end, licences_shards, mpirun, read_events,
+                     train_losses)
 from safetensors.numpy import load_file
 
 TOLERANCE = 1e-5
@@ -94,16 +95,16 @@ class WorldSizeTest(RanksTest):
                 self.train_as_one(ranks, expected, self.weights(), ITERATIONS=6, **chosen)
 
     def test_so_do_they_in_the_documents_order(self):
-        # Seven steps of eight rows of 512 fit in a shard of 30,000 tokens.
-        chosen = dict(LOADER_ORDER="documents", TRAIN_BATCH_TOKENS=4096)
+        # Seven steps of eight rows of 256 fit in a shard of 15,000 tokens.
+        chosen = dict(LOADER_ORDER="documents", TRAIN_BATCH_TOKENS=2048, DATA_PATH=licences_shards(15000))
         expected = self.train(output="documents", **chosen)
         weights = self.weights()
         offsets = self.offsets(expected)
-        passed = [after - before - (4096 + 8) for before, after in zip([0] + offsets, offsets)]
+        passed = [after - before - (2048 + 8) for before, after in zip([0] + offsets, offsets)]
         self.assertEqual(passed[1:7], [0] * 6)
         self.assertGreater(passed[7], 0)
         trained = [event for event in expected if event["event"] == "train"]
-        self.assertEqual({event["seq_len"] for event in trained}, {512})
+        self.assertEqual({event["seq_len"] for event in trained}, {256})
         # Attention spans TRAIN_SEQ_LEN at most, as in the other order.
         self.assertEqual({event["flops_per_token"] for event in trained},
                          {event["flops_per_token"] for event in of_one["events"] if event["event"] == "train"})

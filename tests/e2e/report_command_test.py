@@ -91,7 +91,7 @@ class RunsTest(ReportTest):
         columns = run["train"]["columns"]
         self.assertEqual(run["train"]["rows"], 8)
         self.assertEqual(columns["step"], list(range(1, 9)))
-        self.assertEqual(columns["tokens"], [1024 * step for step in range(1, 9)])
+        self.assertEqual(columns["tokens"], [512 * step for step in range(1, 9)])
         for name, field in (("loss", "train_loss"), ("lr_scale", "lr_scale"), ("grad_norm", "grad_norm"),
                             ("ms", "train_time_ms")):
             self.assertEqual(columns[name], [event[field] for event in steps], name)
@@ -127,7 +127,7 @@ class RunsTest(ReportTest):
         self.train(output="again", RESUME=self.folder / "first" / "checkpoints" / "step-00000004")
         run, = self.report("again").runs
         self.assertEqual(run["train"]["columns"]["step"], [5, 6, 7, 8])
-        self.assertEqual(run["train"]["columns"]["tokens"], [1024 * step for step in (5, 6, 7, 8)])
+        self.assertEqual(run["train"]["columns"]["tokens"], [512 * step for step in (5, 6, 7, 8)])
         self.assertEqual([mark["step"] for mark in run["marks"] if mark["event"] == "resume"], [4])
 
     def test_text_of_a_run_stays_text(self):

@@ -15,8 +15,8 @@ BAD_DATA, MISSING, STOPPED, CONFIG = 65, 66, 75, 78
 # Every kind of state: three averages, late quantisation, two warm-downs of Muon's momentum.
 RICH = dict(ITERATIONS=12, WARMDOWN_ITERS=8, CHECKPOINT_EVERY=3, EMA_ENABLED=1, LAWA_ENABLED=1, LAWA_FREQ=2,
             LAWA_K=2, SWA_EVERY=2, LATE_QAT_THRESHOLD=0.4, MTP_NUM_HEADS=1, VAL_LOSS_EVERY=4)
-SHORT = 12000  # tokens of a shard that ends on the way
-LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=8192, VAL_BATCH_SIZE=4096)  # a signal comes in between
+SHORT = 6000  # tokens of a shard that ends on the way
+LONG_EVALUATION = dict(EVAL_STRIDE=1, VAL_TOKENS=4096, VAL_BATCH_SIZE=4096)  # a signal comes in between
 
 
 def checkpoints(folder):
@@ -82,8 +82,8 @@ def edit_manifests(folder, change):
 class OneRankTest(ResumeTest):
     def test_kills_on_both_sides_of_a_change_of_the_batches_leave_no_trace(self):
         # Strided positions depend on the size that micro-batches had before; of documents a shard ends on the way.
-        for order, batches in (("strided", dict(TRAIN_BATCH_TOKENS="1024,2048@5,1536@0.8", TRAIN_SEQ_LEN="16,32@5")),
-                               ("documents", dict(TRAIN_BATCH_TOKENS="1536,2048@5,1024@0.8",
+        for order, batches in (("strided", dict(TRAIN_BATCH_TOKENS="512,1024@5,768@0.8", TRAIN_SEQ_LEN="16,32@5")),
+                               ("documents", dict(TRAIN_BATCH_TOKENS="768,1024@5,512@0.8",
                                                    DATA_PATH=licences_shards(SHORT)))):
             with self.subTest(order):
                 schedule = dict(RICH, LOADER_ORDER=order, **batches)

@@ -16,7 +16,9 @@ RUN = dict(ITERATIONS=1, WARMUP_STEPS=0, VAL_LOSS_EVERY=0, EVAL_STRIDE=16, VAL_T
 
 
 def text_files():
-    return sorted(path for path in TEXT.iterdir() if path.is_file() and not path.is_symlink())
+    """→ the eleven shortest licences: bytes are counted of whole documents, which must not take long."""
+    files = [path for path in TEXT.iterdir() if path.is_file() and not path.is_symlink()]
+    return sorted(files, key=lambda path: (path.stat().st_size, path))[:11]
 
 
 def shard_numbers(folder, split):

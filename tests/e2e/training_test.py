@@ -22,7 +22,7 @@ class TrainingTest(RunTest):
         for pattern in (
             r"^val_bpb:enabled tokenizer_kind=sentencepiece tokenizer_path=\S+$",
             r"^train_loader:dataset:shards train_shards:\d+$",
-            r"^val_loader:shards pattern=\S+fineweb_val_\*\.bin tokens:2048$",
+            r"^val_loader:shards pattern=\S+fineweb_val_\*\.bin tokens:1024$",
             r"^model_params:\d+$",
             r"^mtp_num_heads:0 mtp_loss_weight:0\.2 mtp_params:0$",
             r"^XSA:last_1 active_layers:\[3\]$",
@@ -30,7 +30,7 @@ class TrainingTest(RunTest):
             r"^attention_mode:gqa num_heads:4 num_kv_heads:2$",
             r"^kernels: norm:aten qkv:aten out:aten mlp:aten head:aten$",
             r"^tie_embeddings:True embed_lr:0\.035 head_lr:0\.0 matrix_lr:0\.025 scalar_lr:0\.025$",
-            r"^train_batch_tokens:1024 train_seq_len:32 iterations:24 warmup_steps:1 max_wallclock_seconds:0\.000$",
+            r"^train_batch_tokens:512 train_seq_len:32 iterations:24 warmup_steps:1 max_wallclock_seconds:0\.000$",
             r"^seed:1337$",
             r"^train_io:prefetch:True copy_stream:False$",
             r"^val_io:overlap:True prefetch:True copy_stream:False prefetch_queue:2 bytecount_device:cpu$",
@@ -78,13 +78,13 @@ class TrainingTest(RunTest):
 
     def test_validation_scores_the_same_however_its_batches_are_read(self):
         def scores(**chosen):
-            events = self.train(VAL_TOKENS=8192, ITERATIONS=6, GRAD_ACCUM_STEPS=None, **chosen)
+            events = self.train(VAL_TOKENS=4096, ITERATIONS=6, GRAD_ACCUM_STEPS=None, **chosen)
             return [(e["val_loss"], e["val_bpb"]) for e in events if e["event"] == "val"]
 
         expected = scores(VAL_PREFETCH=0)
         self.assertEqual(scores(output="ahead", VAL_PREFETCH_QUEUE=3, VAL_PROGRESS_LOG_EVERY=8), expected)
         progress = [line for line in self.lines if line.startswith("val_progress:")]
-        self.assertRegex(progress[0], r"^val_progress:all batch 8/32 partial_mean_loss:\d\.\d{4} tokens_seen:2048$")
+        self.assertRegex(progress[0], r"^val_progress:all batch 8/32 partial_mean_loss:\d\.\d{4} tokens_seen:1024$")
 
     def test_warm_up_leaves_no_trace(self):
         with_warm_up = self.train(WARMUP_STEPS=3, ITERATIONS=4)
@@ -190,14 +190,14 @@ class TrainingTest(RunTest):
         self.fails(66, "none.jsonl", LR_TRACE=self.folder / "none.jsonl")
 
     def test_says_the_passes_over_the_data_and_warns_of_the_fifth(self):
-        steps, tokens = 12, 2500
+        steps, tokens = 12, 1250
         few = self.folder / "few"
         few.mkdir()
         write_shard(few / "fineweb_train_000000.bin", [token % VOCAB for token in range(tokens)])
         shutil.copy(self.shards / "fineweb_val_000000.bin", few)
         events = self.train(through=mpirun(2), DATA_PATH=few, ITERATIONS=steps)
         self.assertEqual([event["train_tokens"] for event in events if event["event"] == "data"], [tokens])
-        self.assertIn(f"train_tokens:{tokens} passes_planned:{steps * 1024 / tokens:.2f}", self.lines)
+        self.assertIn(f"train_tokens:{tokens} passes_planned:{steps * 512 / tokens:.2f}", self.lines)
         passes = {event["step"]: event["pass"] for event in events if event["event"] == "train"}
         offsets = {event["step"]: event["token_offset"] for event in events if event["event"] == "train"}
         self.assertEqual(passes, {step: -(-offset // tokens) for step, offset in offsets.items()})
@@ -274,8 +274,8 @@ class TrainingTest(RunTest):
         expected = train_losses(self.train(GRAD_ACCUM_STEPS=None, ITERATIONS=4))
         events = self.train(output="auto", GRAD_ACCUM_STEPS="auto", MEMORY_LIMIT_GB=0.5, ITERATIONS=4)
         self.assertEqual(train_losses(events), expected)
-        self.assertIn("micro_batch:4 sequences parts:1 (not measured on a CPU)", self.lines)
-        self.assertIn({"event": "micro_batch", "sequences": 4, "parts": 1}, events)
+        self.assertIn("micro_batch:2 sequences parts:1 (not measured on a CPU)", self.lines)
+        self.assertIn({"event": "micro_batch", "sequences": 2, "parts": 1}, events)
         self.assertEqual(sum("MEMORY_LIMIT_GB=0.5 has no effect" in line for line in self.warnings), 1, self.warnings)
         self.assertIn('"GRAD_ACCUM_STEPS": "auto"', (self.out / "config.json").read_text())
 
