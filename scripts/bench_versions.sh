@@ -40,13 +40,15 @@ require_presets "${recipes[@]}"
 for build in "${builds[@]}"; do need_gpu_and_build; done
 make_folders
 rm -f "$out"/*.jsonl "$out"/*.log
+# Older versions know no INCLUDE.
+for recipe in "${recipes[@]}"; do preset_lines "configs/$recipe.env" >"$work/$recipe.env"; done
 failed=0
 
 for ((round = 1; round <= rounds; ++round)); do
   for recipe in "${recipes[@]}"; do
     for build in "${builds[@]}"; do
       name=$(basename "$build")
-      measured_run "$recipe.${name//./_}.$round" --config "configs/$recipe.env" --iterations "$steps" \
+      measured_run "$recipe.${name//./_}.$round" --config "$work/$recipe.env" --iterations "$steps" \
         --compute-dtype bf16 --val-batch-size 65536 --val-tokens 65536 "${flags[@]}" || failed=1
     done
   done

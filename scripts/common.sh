@@ -43,4 +43,15 @@ as_root() {
 # Whether a word names a preset of CMakePresets.json.
 is_preset() { [[ $1 =~ ^(default|cpu|cuda|asan|tsan|fuzz|libfuzzer)$ ]]; }
 
+# preset_lines FILE: its lines, with those of the files that it includes in their places.
+preset_lines() {
+  local line
+  while IFS= read -r line || [[ -n $line ]]; do
+    case $line in
+      INCLUDE=*) preset_lines "$(dirname "$1")/${line#INCLUDE=}" ;;
+      *) printf '%s\n' "$line" ;;
+    esac
+  done <"$1"
+}
+
 have_gpu() { nvidia-smi -L >/dev/null 2>&1; }

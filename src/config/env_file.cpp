@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -13,6 +14,8 @@
 
 namespace tg {
 namespace {
+
+constexpr std::string_view kInclude = "INCLUDE";
 
 // The text between quotes; nothing if the closing quote is missing or text follows it.
 std::optional<std::string> unquoted(std::string_view text) {
@@ -74,11 +77,19 @@ std::string read_text(const std::string& path) {
   return text;
 }
 
-}  // namespace
+namespace fs = std::filesystem;
 
-std::vector<Assignment> read_env_file(const std::string& path) {
+// `included`, from the folder of the file at `path`; from the current one where that is a pipe.
+std::string path_from(const std::string& path, const std::string& included) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return included;
+  return fs::path(path).parent_path() / included;
+}
+
+// Appends the lines of the file at `path`. `open`: the files that include it, and itself.
+void append_lines(const std::string& path, std::vector<std::string>& open,
+                  std::vector<Assignment>& assignments) {
   std::istringstream lines(read_text(path));
-  std::vector<Assignment> assignments;
   std::string line;
   for (int number = 1; std::getline(lines, line); ++number) {
     const auto text = trimmed(number == 1 ? without_byte_order_mark(line) : line);
@@ -90,8 +101,28 @@ std::vector<Assignment> read_env_file(const std::string& path) {
     const auto value = parse_value(text.substr(equals + 1));
     REQUIRE(value.has_value(), ExitCode::usage,
             "{}:{}: the quotes of {} do not close at the line's end", path, number, name);
-    assignments.push_back({std::string(name), *value, number});
+    if (name != kInclude) {
+      assignments.push_back({std::string(name), *value, number, path});
+      continue;
+    }
+    const auto included = path_from(path, *value);
+    std::error_code ignored;
+    const bool again = std::ranges::any_of(
+        open, [&](const auto& other) { return fs::equivalent(other, included, ignored); });
+    REQUIRE(!again, ExitCode::usage, "{}:{}: expected INCLUDE of another file, found {} again",
+            path, number, included);
+    open.push_back(included);
+    append_lines(included, open, assignments);
+    open.pop_back();
   }
+}
+
+}  // namespace
+
+std::vector<Assignment> read_env_file(const std::string& path) {
+  std::vector<std::string> open{path};
+  std::vector<Assignment> assignments;
+  append_lines(path, open, assignments);
   return assignments;
 }
 

@@ -52,8 +52,8 @@ class Parser {
     result_.help = flags.help;
     result_.version = flags.version;
     if (!flags.help && !flags.version) {
-      apply_assignments(inputs_.run_settings, inputs_.run_config);
-      for (const auto& path : flags.config_files) apply_assignments(read_env_file(path), path);
+      apply_assignments(inputs_.run_settings);
+      for (const auto& path : flags.config_files) apply_assignments(read_env_file(path));
       apply_environment(envp);
       for (const auto& [flag, text] : flags.values)
         apply(*find_flag(flag), text, "flag", "--" + flag);
@@ -92,8 +92,9 @@ class Parser {
     }
   }
 
-  void apply_assignments(const std::vector<Assignment>& assignments, const std::string& path) {
-    for (const auto& [name, value, line] : assignments) {
+  void apply_assignments(const std::vector<Assignment>& assignments) {
+    for (const auto& [name, value, line, file] : assignments) {
+      const auto& path = file.empty() ? inputs_.run_config : file;
       const auto where = line > 0 ? fmt::format("{}:{}", path, line) : path;
       if (const Entry* entry = find_env(name)) {
         apply(*entry, value, path, where);

@@ -345,6 +345,27 @@ TEST(EnvFile, ReadsCommentsQuotesAndBlanksAndNoByteOrderMark) {
   EXPECT_EQ(values, expected);
 }
 
+TEST(EnvFile, IncludesAnotherByItsPathFromTheFolderOfTheFirst) {
+  const auto inner = write_file("inner.env", "NUM_LAYERS=3\nSEED=5\n");
+  const auto outer = write_file("outer.env", "SEED=4\nINCLUDE=inner.env\nNUM_LAYERS=7\n");
+  const auto parsed = parse({"--config", outer});
+  // In the order of the lines, each with the file that has it.
+  EXPECT_EQ(parsed.settings.model.num_layers, 7);
+  EXPECT_EQ(parsed.settings.data.seed, 5);
+  EXPECT_EQ(parsed.origins.at("num_layers"), outer);
+  EXPECT_EQ(parsed.origins.at("seed"), inner);
+
+  write_file("inner.env", "MODEL_DIN=3\n");
+  const auto failure = [&] { return failure_of([&] { parse({"--config", outer}); }); };
+  EXPECT_EQ(failure().find("64 " + inner + ":1: unknown setting MODEL_DIN"), 0) << failure();
+  write_file("inner.env", "\nINCLUDE=outer.env\n");
+  EXPECT_EQ(failure().find("64 " + inner + ":2: expected INCLUDE of another file, found "), 0)
+      << failure();
+  write_file("outer.env", "INCLUDE=none.env\n");
+  EXPECT_EQ(failure().find("66 "), 0) << failure();
+  EXPECT_NE(failure().find("none.env"), std::string::npos) << failure();
+}
+
 TEST(Suggest, CountsEditsAndPicksTheNearest) {
   EXPECT_EQ(edit_distance("", "abc"), 3);
   EXPECT_EQ(edit_distance("kitten", "sitting"), 3);

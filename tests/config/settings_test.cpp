@@ -297,7 +297,7 @@ TEST(Settings, OfAConfigFileTheModelsAreThoseNotOfItsRunAndMachine) {
   const auto taken = model_settings(json);
   ASSERT_TRUE(taken.has_value());
   std::map<std::string, std::string> values;
-  for (const auto& [name, value, line] : *taken) values[name] = value;
+  for (const auto& assignment : *taken) values[assignment.name] = assignment.value;
   EXPECT_EQ(values.at("VE_LAYERS"), "1,2");
   EXPECT_EQ(values.at("MATRIX_LR"), "1e-09");
   EXPECT_EQ(values.at("TIE_EMBEDDINGS"), "1");

@@ -19,8 +19,9 @@ inline const Settings& assigned(const std::vector<Assignment>& assignments) {
     return by_name;
   }();
   settings = {};
-  for (const auto& [name, value, line] : assignments)
-    if (const auto entry = entries.find(name); entry != entries.end()) entry->second.assign(value);
+  for (const auto& assignment : assignments)
+    if (const auto entry = entries.find(assignment.name); entry != entries.end())
+      entry->second.assign(assignment.value);
   return settings;
 }
 

@@ -21,14 +21,15 @@ std::vector<Assignment> assignments_in(std::string_view text) {
 std::vector<std::string> seeds() {
   return {"# a comment\nMATRIX_LR=0.025\n\nRUN_ID=\"two words\" # more\nDATA_PATH='a#b'\n",
           "TTT_ENABLED = 1\r\nRUN_ID=\"a \\\"quote\\\" \\\\ \\n end\"\nITERATIONS=20#0 # c\n",
+          "INCLUDE=there_is_none\n",
           "DEVICE=cpu\nITERATIONS=+7\nMAX_WALLCLOCK_SECONDS=1e3\nVE_LAYERS=9,10\nARTIFACT=none\n"};
 }
 
 void read(std::string_view bytes) {
   const auto assignments = assignments_in(bytes);
   std::string again;
-  for (const auto& [name, value, line] : assignments)
-    again += name + "=" + quoted_value(value) + "\n";
+  for (const auto& assignment : assignments)
+    again += assignment.name + "=" + quoted_value(assignment.value) + "\n";
   const auto equal = [](const Assignment& a, const Assignment& b) {
     return a.name == b.name && a.value == b.value;
   };

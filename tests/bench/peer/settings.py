@@ -103,10 +103,15 @@ def value_of(text, kind):
 
 
 def read_texts(path):
-    """{NAME: value} of a file of NAME=value."""
+    """{NAME: value} of a file of NAME=value, INCLUDE=FILE among them."""
     lines = pathlib.Path(path).read_text().splitlines()
-    pairs = (line.split("=", 1) for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    return {name.strip(): value.strip() for name, value in pairs}
+    texts = {}
+    for line in lines:
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, value = (part.strip() for part in line.split("=", 1))
+        texts |= read_texts(pathlib.Path(path).parent / value) if name == "INCLUDE" else {name: value}
+    return texts
 
 
 def read_settings(path):
