@@ -46,6 +46,7 @@ is_preset() { [[ $1 =~ ^(default|cpu|cuda|asan|tsan|fuzz|libfuzzer)$ ]]; }
 # preset_lines FILE: its lines, with those of the files that it includes in their places.
 preset_lines() {
   local line
+  # shellcheck disable=SC2094  # the included file is another
   while IFS= read -r line || [[ -n $line ]]; do
     case $line in
       INCLUDE=*) preset_lines "$(dirname "$1")/${line#INCLUDE=}" ;;

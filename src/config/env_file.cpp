@@ -107,6 +107,8 @@ void append_lines(const std::string& path, std::vector<std::string>& open,
     }
     const auto included = path_from(path, *value);
     std::error_code ignored;
+    REQUIRE(fs::exists(included, ignored), ExitCode::missing_input,
+            "{}:{}: expected INCLUDE of a file, found no {}", path, number, included);
     const bool again = std::ranges::any_of(
         open, [&](const auto& other) { return fs::equivalent(other, included, ignored); });
     REQUIRE(!again, ExitCode::usage, "{}:{}: expected INCLUDE of another file, found {} again",

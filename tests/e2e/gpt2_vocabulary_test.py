@@ -57,9 +57,9 @@ class Gpt2VocabularyTest(ModelTest):
         self.assertIn("tokenizer_pieces:701 (the other 3 ids of VOCAB_SIZE=704 are no token, of 0 bytes)", lines)
         scored = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         last = [event for event in scored if event["event"] == "val"][-1]
-        predicted = tokens_of((self.shards / "fineweb_val_000000.bin").read_bytes())[1:2049]
+        predicted = tokens_of((self.shards / "fineweb_val_000000.bin").read_bytes())[1:1025]
         text_bytes = sum(TOLD["byte_counts"][token] for token in predicted)
-        self.assertAlmostEqual(last["val_bpb"], last["val_loss"] * 2048 / math.log(2) / text_bytes, places=6)
+        self.assertAlmostEqual(last["val_bpb"], last["val_loss"] * 1024 / math.log(2) / text_bytes, places=6)
 
     def test_the_audit_finds_every_byte(self):
         out, _ = self.trained()
@@ -110,7 +110,7 @@ class Gpt2VocabularyTest(ModelTest):
         self.fails(65, f"fineweb_train_000000.bin at token 3000 {expected}{PIECES - 100})", output="mixed", WARMUP_STEPS=0,
                    **{**settings, "DATA_PATH": mixed})
         losses = [event for event in read_events(self.folder / "mixed") if event["event"] == "train"]
-        self.assertEqual(len(losses), 2)  # of 1,024 tokens each
+        self.assertEqual(len(losses), 5)  # of 512 tokens each
 
     def test_a_smaller_vocabulary_is_refused(self):
         self.fails(78, "VOCAB_SIZE=512 does not match tokenizer vocab_size=701", VOCAB_SIZE=512,

@@ -12,7 +12,8 @@ from safetensors.torch import load_file
 
 from harness import SOURCE, RunTest, mpirun
 
-EVERYTHING = dict(ARTIFACT="int6", EVAL_STRIDE=8, TTT_ENABLED=1, TTT_CHUNK_TOKENS=128, TTT_LR=0.05)
+EVERYTHING = dict(ARTIFACT="int6", EVAL_STRIDE=8, TTT_ENABLED=1, TTT_CHUNK_TOKENS=256, TTT_LR=0.05,
+                  TRAIN_BATCH_TOKENS=1024, VAL_TOKENS=2048, VAL_BATCH_SIZE=2048)
 NAMES = ["DIAGNOSTIC_post_ema", "final_int6_roundtrip_exact", "final_int6_sliding_window_exact", "legal_ttt_exact"]
 
 

@@ -39,6 +39,8 @@ __attribute__((destructor)) static void destroyed(void) {
 
 @unittest.skipIf("ASAN_OPTIONS" in os.environ, "the sanitizer must be loaded first")
 class EnvironmentTest(RunTest):
+    preloaded = False
+
     def setUp(self):
         source, shim, self.log = (self.folder / name for name in ("shim.c", "shim.so", "setenv.log"))
         source.write_text(SHIM)
@@ -67,6 +69,8 @@ class EnvironmentTest(RunTest):
 
 
 class ThreadsTest(RunTest):
+    preloaded = False
+
     def threads(self, *through, **settings):
         """What the log says of them."""
         self.train(through=through, **NO_STEPS, **settings)
@@ -98,6 +102,8 @@ class ThreadsTest(RunTest):
 
 
 class WaitingTest(RunTest):
+    preloaded = False
+
     def wait_policy(self, **settings):
         """What libgomp says, when it is loaded, of how idle threads wait."""
         done = self.run_gpt("--version", OMP_DISPLAY_ENV="verbose", **settings)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "base/error.h"
 #include "config/resolved.h"
 #include "tests/fuzz/assigned.h"
 #include "tests/fuzz/target.h"
@@ -26,7 +27,13 @@ std::vector<std::string> seeds() {
 }
 
 void read(std::string_view bytes) {
-  const auto assignments = assignments_in(bytes);
+  std::vector<Assignment> assignments;
+  try {
+    assignments = assignments_in(bytes);
+  } catch (const Error& error) {
+    if (error.exit_code() != ExitCode::missing_input) throw;
+    return;  // a file that it includes
+  }
   std::string again;
   for (const auto& assignment : assignments)
     again += assignment.name + "=" + quoted_value(assignment.value) + "\n";
