@@ -16,6 +16,7 @@ import preloaded
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("BUILD_DIR", SOURCE / "build"))
+PROGRAM = (BUILD / "train_gpt",)
 TORCHRUN = SOURCE / ".venv" / "bin" / "torchrun"
 TOKENIZER = SOURCE / "tests" / "fixtures" / "data_bpe.model"
 VOCAB = 512  # pieces of that tokenizer
@@ -80,8 +81,7 @@ class RunTest(unittest.TestCase):
     def tearDownClass(cls):
         cls._folder.cleanup()
 
-    def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), program=(BUILD / "train_gpt",),
-                  **settings):
+    def start_gpt(self, *flags, output="out", stdout=subprocess.PIPE, through=(), program=PROGRAM, **settings):
         """train_gpt with the settings of `small` and these → the running process; its files are in self.out.
 
         `through`: a command that starts it, such as strace; `program`: () where that knows it.
@@ -99,7 +99,7 @@ class RunTest(unittest.TestCase):
         if self.preloaded:
             env.setdefault("GOMP_SPINCOUNT", preloaded.LOADED_WITH["GOMP_SPINCOUNT"])
         start = subprocess.Popen
-        if self.preloaded and program and not through and gpu_count() == 0 and preloaded.can_start(env):
+        if self.preloaded and program == PROGRAM and not through and gpu_count() == 0 and preloaded.can_start(env):
             start, program = preloaded.Preloaded, (BUILD / "preloaded",)
         return start([*through, *program, *map(str, flags)], env=env, cwd=self.folder, text=True, stdout=stdout,
                      stderr=subprocess.PIPE)

@@ -31,7 +31,8 @@ class GpuCheck(unittest.TestCase):
         shutil.copytree(SOURCE / "scripts", self.folder / "scripts")
         shutil.copytree(SOURCE / "tests" / "runner", self.folder / "tests" / "runner")
         (self.folder / "tests" / "e2e").mkdir()
-        shutil.copy(SOURCE / "tests" / "e2e" / "harness.py", self.folder / "tests" / "e2e")
+        for name in ("harness.py", "preloaded.py"):
+            shutil.copy(SOURCE / "tests" / "e2e" / name, self.folder / "tests" / "e2e")
         (self.folder / "build").mkdir()
         shutil.copy("/bin/true", self.folder / "build" / "train_gpt")
 
