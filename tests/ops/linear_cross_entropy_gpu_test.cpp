@@ -96,16 +96,26 @@ class LinearCrossEntropyGpu : public test::OnHopper<::testing::TestWithParam<Cas
     return log_softmax.gather(1, targets.unsqueeze(1)).mean().neg() * kScale;
   }
   Results exact() const {
+    constexpr std::int64_t kRowsAtOnce = 1024;  // a row of fp64 logits is up to 400 KB
     const auto c = GetParam();
-    const auto x64 = x.to(at::kDouble), w64 = weight.slice(0, 0, c.vocab).to(at::kDouble);
-    const auto index = targets.unsqueeze(1);
-    const auto logits = logits_of(x, weight), log_softmax = logits.log_softmax(1);
-    auto dz = log_softmax.exp();
-    dz.scatter_add_(1, index, at::full_like(index, -1, dz.options()));
-    dz.mul_(1 - (logits / c.cap).square()).mul_(kScale / static_cast<double>(c.rows));
-    auto dw = at::zeros(weight.sizes(), w64.options());
-    dw.slice(0, 0, c.vocab).copy_(at::mm(dz.t(), x64));
-    return {loss_of(log_softmax), at::mm(dz, w64), dw};
+    const auto w64 = weight.slice(0, 0, c.vocab).to(at::kDouble);
+    const double share = kScale / static_cast<double>(c.rows);
+    auto loss = at::zeros({}, w64.options()), dx = at::empty(x.sizes(), w64.options()),
+         dw = at::zeros(weight.sizes(), w64.options());
+    for (std::int64_t first = 0; first < c.rows; first += kRowsAtOnce) {
+      const auto part = [&](const at::Tensor& of) {
+        return of.slice(0, first, first + kRowsAtOnce);
+      };
+      const auto index = part(targets).unsqueeze(1);
+      const auto logits = logits_of(part(x), weight), log_softmax = logits.log_softmax(1);
+      loss.sub_(log_softmax.gather(1, index).sum(), share);
+      auto dz = log_softmax.exp();
+      dz.scatter_add_(1, index, at::full_like(index, -1, dz.options()));
+      dz.mul_(1 - (logits / c.cap).square()).mul_(share);
+      part(dx).copy_(at::mm(dz, w64));
+      dw.slice(0, 0, c.vocab).addmm_(dz.t(), part(x).to(at::kDouble));
+    }
+    return {loss, dx, dw};
   }
 
   at::Tensor x, weight, targets;
