@@ -44,7 +44,7 @@ else
   [[ -x $build/train_gpt ]] || die "no $build/train_gpt: run scripts/build.sh first"
   say "no GPU: a tiny model on the CPU, without FP8 and torch.compile, whose times mean nothing"
   export DEVICE=cpu COMPUTE_DTYPE=fp32 MODEL_DIM=32 NUM_HEADS=4 NUM_KV_HEADS=2 VOCAB_SIZE=512 ROPE_DIMS=4 MLP_MULT=2 \
-    TRAIN_SEQ_LEN=64 EVAL_SEQ_LEN=64 TRAIN_BATCH_TOKENS=1024 VAL_BATCH_SIZE=1024 VAL_TOKENS=1024
+    TRAIN_SEQ_LEN=64 EVAL_SEQ_LEN=64 TRAIN_BATCH_TOKENS=1024 GRAD_ACCUM_STEPS=2 VAL_BATCH_SIZE=1024 VAL_TOKENS=1024
   peer_flags=(--eager)
   mapfile -t programs < <(printf '%s\n' "${programs[@]}" | grep -vx fp8)
 fi
