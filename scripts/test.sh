@@ -23,7 +23,7 @@ say "testing preset $preset"
 log=$build/Testing/Temporary/LastTest.log status=0
 rm -f "$log" # of an earlier run
 # The tests declare their PROCESSORS in half cores, so that others run beside those that wait; two more, since
-# some wait for timeouts most of the time: on two cores all take 424 s, with one more 473 to 498.
+# some wait for timeouts most of the time (docs/benchmarks.md has what all take).
 ctest --preset "$preset" -j "$((2 * $(nproc) + 2))" "$@" || status=$?
 [[ ! -e $log ]] || .venv/bin/python tests/runner/skips.py "$log"
 exit "$status"
