@@ -80,8 +80,8 @@ class ScriptCheckpointTest(model_commands_test.ModelTest):
             path = self.checkpoint(weights)
             scores = model_commands_test.exact_scores(self.prints(
                 "eval", "--init-from", path, "--data-path", self.shards, "--train-seq-len", LENGTH, "--eval-stride", 0,
-                "--eval-seq-len", LENGTH, "--val-tokens", rows * LENGTH, "--val-batch-size", rows * LENGTH, "--compute-dtype", "fp32",
-                "--loader-order", "strided").splitlines())
+                "--eval-seq-len", LENGTH, "--val-tokens", rows * LENGTH, "--val-batch-size", rows * LENGTH,
+                "--compute-dtype", "fp32", "--loader-order", "strided").splitlines())
             (found,) = {line[0] for line in scores.values()}
             self.assertAlmostEqual(float(found.split(":")[1]), script_loss(weights, inputs, targets), delta=2e-5)
             self.assertIn("GPT-124M script", self.errors)
@@ -102,7 +102,8 @@ class ForeignTest(model_commands_test.ModelTest):
                            (b"\x89HDF\r\n\x1a\n" + bytes(64), "an HDF5 file"),
                            (struct.pack("<8i", 20240326, 3, 8, 16, 1, 2, 8, 16) + bytes(992), "llm.c's model")):
             path.write_bytes(head)
-            for command in (["inspect", path], ["eval", "--init-from", path], ["sample", "--prompt", "a", "--init-from", path]):
+            for command in (["inspect", path], ["eval", "--init-from", path],
+                            ["sample", "--prompt", "a", "--init-from", path]):
                 self.refuses(BAD_DATA, f"{path} is {kind}", *command)
 
     def test_gpt_2_is_named_by_its_config_or_by_its_weights(self):
