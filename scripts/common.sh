@@ -43,7 +43,7 @@ as_root() {
 # Whether a word names a preset of CMakePresets.json.
 is_preset() { [[ $1 =~ ^(default|cpu|cuda|asan|tsan|fuzz|libfuzzer)$ ]]; }
 
-# preset_lines FILE: its lines, with those of the files that it includes in their places.
+# preset_lines FILE: the lines of FILE, each INCLUDE=OTHER replaced by the lines of OTHER.
 preset_lines() {
   local line
   # shellcheck disable=SC2094  # the included file is another

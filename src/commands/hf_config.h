@@ -15,8 +15,7 @@ nlohmann::json hf_config(const Settings& settings);
 // Whether export or, of such a model, transformers wrote it.
 bool is_hf_config(const nlohmann::json& config);
 // Refuses the config.json of another transformers model and names its type; `path` is for the
-// message.
-// Errors: bad_data.
+// message. Errors: bad_data.
 void refuse_foreign_config(const nlohmann::json& config, const std::string& path);
 // The settings in such a file, in the form of a run's config.json. TOKENIZER_PATH is the
 // tokenizer.model in its `folder`, where there is one.

@@ -18,8 +18,8 @@ namespace tg {
 // Errors: missing_input, io.
 std::optional<nlohmann::json> read_config(const std::string& path);
 
-// Gives `inputs` the settings of the model's run and the path of its config.json, or else those of
-// script_settings() and the path of the model; false where there is neither. Errors: those of
+// Gives `inputs` the settings of the model's run and the path of its config.json, or else what
+// script_settings() infers and the path of the model; false where there is neither. Errors: as
 // read_config() and script_settings(), config (no run's config.json), bad_data (another model's).
 bool take_run_settings(const ModelPath& model, CommandInputs& inputs);
 

@@ -8,7 +8,7 @@ namespace tg {
 
 // The settings of a checkpoint of the GPT-124M script of 2024: sizes from the shapes of its weights
 // (heads have 128 channels), the rest as the script fixes it. Empty where `model` is no such file.
-// Errors: those of load_weights() and refuse_foreign_names().
+// Errors: as load_weights() and refuse_foreign_names().
 std::vector<Assignment> script_settings(const ModelPath& model);
 
 }  // namespace tg

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/replaced.h"
+#include "files/magic.h"
 
 namespace tg {
 namespace {
@@ -13,8 +14,7 @@ namespace {
 using namespace std::string_view_literals;
 
 struct Format {
-  std::string_view magic;
-  std::size_t at;  // where magic is
+  Magic magic;
   std::string_view name;
   const char* command;  // FILE, OUT (without its last SUFFIX), NAME and KEY are filled in
 };
@@ -84,13 +84,12 @@ std::string command_for(const Format& format, const UnpackedFile& file,
 }
 
 std::optional<Format> format_of(std::string_view head) {
-  const auto* const known = std::ranges::find_if(kFormats, [&](const Format& one) {
-    return head.size() >= one.at && head.substr(one.at).starts_with(one.magic);
-  });
+  const auto* const known =
+      std::ranges::find_if(kFormats, [&](const Format& one) { return one.magic.is_in(head); });
   if (known != std::end(kFormats)) return *known;
   const auto encoding = wide_encoding(head);
   if (encoding.empty()) return {};
-  return Format{.magic = {}, .at = 0, .name = encoding, .command = kRecode};
+  return Format{.magic = {}, .name = encoding, .command = kRecode};
 }
 
 }  // namespace

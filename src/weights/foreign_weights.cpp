@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/escaped.h"
-#include "base/is_in.h"
+#include "files/magic.h"
 
 namespace tg {
 namespace {
@@ -21,8 +21,7 @@ constexpr const char* kShard = "give its folder as DATA_PATH, and a model here";
 constexpr const char* kUnpack = "unpack it, and give what is inside";
 
 struct Kind {
-  std::string_view magic;
-  std::size_t at;  // where magic is
+  Magic magic;
   const char* name;
   const char* advice;
 };
@@ -95,8 +94,7 @@ void refuse_foreign_file(const ByteSource& source) {
   constexpr std::size_t kLength = 8;
   if (head.size() > kLength && head[kLength] == '{') return;
   for (const auto& kind : kKinds) {
-    if (head.size() >= kind.at && head.substr(kind.at).starts_with(kind.magic))
-      refuse(source.name(), kind.name, kind.advice);
+    if (kind.magic.is_in(head)) refuse(source.name(), kind.name, kind.advice);
   }
   if (is_onnx(head)) refuse(source.name(), "an ONNX model", kMadeFrom);
   if (is_pickle(head)) {

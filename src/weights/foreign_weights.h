@@ -6,8 +6,8 @@
 
 namespace tg {
 
-// Refuses a file whose first bytes are those of a format without weights for train_gpt, such as
-// GGUF, ONNX or HDF5: names the format and says what to do. Errors: bad_data, io.
+// Refuses a file that begins like GGUF, ONNX, HDF5 or another format without weights for train_gpt:
+// names the format and says what to do. Errors: bad_data, io.
 void refuse_foreign_file(const ByteSource& source);
 
 // Refuses weights that have the names of another model, such as GPT-2; `path` is for the message.

@@ -15,9 +15,9 @@ struct ScriptModel {
 // nothing.
 std::optional<ScriptModel> script_model(const NamedTensors& tensors);
 
-// Renames the weights of that script to those of train_gpt. Scripts before 2024-11-06 have no
-// lambdas: resid_mix becomes (1, 0) and value_blend 0, which change nothing. → whether `tensors`
-// has the script's names.
+// Gives the weights of that script the names of train_gpt. Scripts before 2024-11-06 have no
+// lambdas: resid_mix becomes (1, 0) and value_blend 0, which change nothing. → whether the names
+// were the script's.
 bool rename_script_weights(NamedTensors& tensors);
 
 }  // namespace tg

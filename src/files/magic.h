@@ -1,0 +1,17 @@
+#pragma once
+#include <cstddef>
+#include <string_view>
+
+namespace tg {
+
+// The bytes that tell a file's format, and where in the file they are.
+struct Magic {
+  std::string_view bytes;
+  std::size_t at = 0;
+
+  bool is_in(std::string_view head) const {
+    return head.size() >= at && head.substr(at).starts_with(bytes);
+  }
+};
+
+}  // namespace tg
