@@ -60,7 +60,7 @@ start() {
     peer)
       DATA_PATH=synthetic:zipf WARMDOWN_ITERS=0 DEVICE=cuda COMPUTE_DTYPE=bf16 \
         TORCHINDUCTOR_CACHE_DIR=$work/inductor TRITON_CACHE_DIR=$work/triton \
-        timeout -k 10 240 "$python" tests/bench/torch_compile_peer.py "${config[@]}" --steps "$steps" --warmup 1 \
+        timeout -k 10 240 "$python" tests/bench/torch_compile_peer.py --config "$runs/$2.env" --steps "$steps" --warmup 1 \
         >"$runs/$3.log" 2>"$runs/$3.err" </dev/null
       ;;
   esac
@@ -73,6 +73,7 @@ sample_power() {
     --format=csv,noheader,nounits --loop-ms=50
 }
 
+for recipe in "${recipes[@]}"; do build/train_gpt inspect --settings "configs/$recipe.env" >"$runs/$recipe.env"; done
 for ((round = 1; round <= rounds; ++round)); do
   for recipe in "${recipes[@]}"; do
     for program in "${programs[@]}"; do

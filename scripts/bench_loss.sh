@@ -65,7 +65,7 @@ rates=()
 if [[ $lr_divisor != 1 ]]; then
   # MATRIX_LR=0.02 as --matrix-lr 0.005
   mapfile -t rates < <(awk -F= -v by="$lr_divisor" '/^[A-Z_]*_LR=/ && $1 != "TTT_LR" {
-    gsub("_", "-", $1); print "--" tolower($1); print $2 / by }' <(preset_lines "configs/$preset.env"))
+    gsub("_", "-", $1); print "--" tolower($1); print $2 / by }' <("$build/train_gpt" inspect --settings "configs/$preset.env"))
   rates+=(--late-qat-threshold 0)
 fi
 

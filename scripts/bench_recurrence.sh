@@ -58,7 +58,7 @@ start() {
   case $1 in
     peer)
       TORCHINDUCTOR_CACHE_DIR=$work/inductor TRITON_CACHE_DIR=$work/triton timeout -k 10 400 "$python" \
-        tests/bench/torch_compile_peer.py "${peer_flags[@]}" --config "configs/$preset.env" --steps "$steps" --warmup 0 \
+        tests/bench/torch_compile_peer.py "${peer_flags[@]}" --config <("$build/train_gpt" inspect --settings "configs/$preset.env") --steps "$steps" --warmup 0 \
         >"$out/$2.log" 2>"$out/$2.err" </dev/null
       local code=$?
       [[ $code == 0 ]] || {

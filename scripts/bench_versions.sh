@@ -40,8 +40,11 @@ require_presets "${recipes[@]}"
 for build in "${builds[@]}"; do need_gpu_and_build; done
 make_folders
 rm -f "$out"/*.jsonl "$out"/*.log
-# Older versions know no INCLUDE.
-for recipe in "${recipes[@]}"; do preset_lines "configs/$recipe.env" >"$work/$recipe.env"; done
+# Older versions do not know every setting, nor what a recipe's are: what differs from the defaults of the last build.
+settings() { "$build/train_gpt" inspect --settings "$1" | sort; }
+for recipe in "${recipes[@]}"; do
+  comm -23 <(settings "configs/$recipe.env") <(settings /dev/null) >"$work/$recipe.env"
+done
 failed=0
 
 for ((round = 1; round <= rounds; ++round)); do

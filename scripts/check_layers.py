@@ -11,8 +11,8 @@ import sys
 
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
 LAYERS = (
-    "base files config device text data ops weights model process comm optim run_log eval checkpoint train "
-    "report commands"
+    "base files config device text data ops weights model recipes process comm optim run_log eval checkpoint "
+    "train report commands"
 ).split()
 # Files that are a library beside their layer's, without suffix.
 LIBRARIES = {

@@ -43,16 +43,4 @@ as_root() {
 # Whether a word names a preset of CMakePresets.json.
 is_preset() { [[ $1 =~ ^(default|cpu|cuda|asan|tsan|fuzz|libfuzzer)$ ]]; }
 
-# preset_lines FILE: the lines of FILE, each INCLUDE=OTHER replaced by the lines of OTHER.
-preset_lines() {
-  local line
-  # shellcheck disable=SC2094  # the included file is another
-  while IFS= read -r line || [[ -n $line ]]; do
-    case $line in
-      INCLUDE=*) preset_lines "$(dirname "$1")/${line#INCLUDE=}" ;;
-      *) printf '%s\n' "$line" ;;
-    esac
-  done <"$1"
-}
-
 have_gpu() { nvidia-smi -L >/dev/null 2>&1; }

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "checkpoint/checkpoint_model.h"
 #include "checkpoint/stored_record.h"
-#include "model/recipe.h"
+#include "recipes/gpt_spec.h"
 #include "weights/foreign_weights.h"
 #include "weights/read_artifact.h"
 #include "weights/script_names.h"

@@ -8,7 +8,8 @@
 #include "checkpoint/model_path.h"
 #include "checkpoint/stored_record.h"
 #include "model/init.h"
-#include "model/recipe.h"
+#include "recipes/gpt_spec.h"
+#include "recipes/recipe.h"
 #include "weights/safetensors.h"
 #include "weights/tensor_check.h"
 #include "weights/torch_file.h"
@@ -17,17 +18,10 @@ namespace tg {
 
 namespace {
 
-ParameterTable uninitialized(const Settings& settings, at::ScalarType storage, at::Device device) {
-  return make_parameters(settings.model, storage, device,
-                         {.control_patterns = settings.averaging.control_tensor_name_patterns,
-                          .tied_embed_init_std = settings.optim.tied_embed_init_std,
-                          .record_quirks = settings.runtime.record_quirks,
-                          .recipe = recipe_of(settings)});
-}
-
 // Multi-token heads that the model does not have stay zero.
-ParameterTable zero_heads(const Settings& settings, at::ScalarType storage, at::Device device) {
-  auto table = uninitialized(settings, storage, device);
+ParameterTable zero_heads(const ModelSpec& spec, const Settings& settings, at::ScalarType storage,
+                          at::Device device) {
+  auto table = make_parameters(spec, settings, storage, device);
   for (const auto& row : table.rows()) {
     if (!row.exported) row.value.detach().zero_();
   }
@@ -36,30 +30,32 @@ ParameterTable zero_heads(const Settings& settings, at::ScalarType storage, at::
 
 }  // namespace
 
-ParameterTable drawn_weights(const Settings& settings, const Machine& machine) {
-  auto table = uninitialized(settings, machine.storage, machine.device);
-  initialize(table, settings.model, settings.data.seed, recipe_of(settings));
+ParameterTable drawn_weights(const ModelSpec& spec, const Settings& settings,
+                             const Machine& machine) {
+  auto table = make_parameters(spec, settings, machine.storage, machine.device);
+  initialize(table, spec.draws, settings.data.seed);
   return table;
 }
 
-ParameterTable initial_weights(const Settings& settings, const Machine& machine,
-                               Communicator& communicator) {
-  auto table = drawn_weights(settings, machine);
+ParameterTable initial_weights(const ModelSpec& spec, const Settings& settings,
+                               const Machine& machine, Communicator& communicator) {
+  auto table = drawn_weights(spec, settings, machine);
   if (!settings.runtime.init_from.empty())
     load_model(table, settings, communicator, ExitCode::bad_data);
   return table;
 }
 
-TrainedModel trained_model(const Settings& settings, const Machine& machine,
+TrainedModel trained_model(const ModelSpec& spec, const Settings& settings, const Machine& machine,
                            Communicator& communicator) {
   const at::NoGradGuard no_grad;
-  auto table = zero_heads(settings, machine.storage, machine.device);
+  auto table = zero_heads(spec, settings, machine.storage, machine.device);
   const auto stored = load_model(table, settings, communicator, ExitCode::config);
   const auto model = find_model(settings.runtime.init_from, settings.runtime.weights);
-  auto record = stored ? *stored : inferred_record(settings, model);
-  // The reference implementation's artifact recurs, though training may never have begun to.
+  auto record = stored ? *stored : inferred_record(settings, spec.plan, model);
+  // The reference implementation's artifact is in the last stage, though training may never have
+  // come to it.
   if (settings.runtime.record_quirks && model.artifact == Artifact::gptq)
-    record.stage = last_stage(settings.model);
+    record.stage = std::ssize(spec.plan.stages) - 1;
   return {std::move(table), std::move(record)};
 }
 
@@ -72,9 +68,11 @@ TrainedModel stored_model(const Settings& settings, at::Device device) {
       std::ranges::find(from.weights, kTokenTable, &NamedTensors::value_type::first);
   // A run has tables of one of the two.
   const bool half = tokens != from.weights.end() && tokens->second.scalar_type() == at::kBFloat16;
-  auto table = zero_heads(settings, half ? at::kBFloat16 : at::kFloat, device);
+  const auto spec = model_spec(settings);
+  auto table = zero_heads(spec, settings, half ? at::kBFloat16 : at::kFloat, device);
   load_into(table, from.weights, model.path, ExitCode::config);
-  return {std::move(table), from.record ? *from.record : inferred_record(settings, model)};
+  return {std::move(table),
+          from.record ? *from.record : inferred_record(settings, spec.plan, model)};
 }
 
 void require_finite(const ParameterTable& table) {

@@ -5,22 +5,25 @@
 #include "checkpoint/model_record.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
+#include "model/model_spec.h"
 #include "model/parameters.h"
 #include "process/machine.h"
 #include "run_log/events.h"
 
 namespace tg {
 
-// INIT_FROM is a model as find_model() takes it; a line says which one was chosen in a folder,
-// which of a checkpoint's weights, and what was taken off the names of others' files.
+// `spec`: model_spec() of the settings. INIT_FROM is a model as find_model() takes it; a line says
+// which one was chosen in a folder, which of a checkpoint's weights, and what was taken off the
+// names of others' files.
 
 // All parameters as they are drawn from SEED.
-ParameterTable drawn_weights(const Settings& settings, const Machine& machine);
+ParameterTable drawn_weights(const ModelSpec& spec, const Settings& settings,
+                             const Machine& machine);
 
 // The same, then INIT_FROM's where it is set, by load_model(). Collective. Errors: those of
 // load_model(), bad_data where names or shapes differ.
-ParameterTable initial_weights(const Settings& settings, const Machine& machine,
-                               Communicator& communicator);
+ParameterTable initial_weights(const ModelSpec& spec, const Settings& settings,
+                               const Machine& machine, Communicator& communicator);
 
 struct TrainedModel {
   ParameterTable parameters;
@@ -29,7 +32,7 @@ struct TrainedModel {
 
 // The trained model in INIT_FROM; multi-token heads that it does not have are zero. Collective.
 // Errors: those of load_model(); config, naming the tensors that do not fit.
-TrainedModel trained_model(const Settings& settings, const Machine& machine,
+TrainedModel trained_model(const ModelSpec& spec, const Settings& settings, const Machine& machine,
                            Communicator& communicator);
 
 // The same of a model that is no artifact, on `device`, with embedding tables in the dtype that the

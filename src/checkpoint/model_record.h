@@ -13,7 +13,7 @@
 namespace tg {
 
 struct ModelRecord {
-  std::string recipe{};    // RECIPE's word, as recipe_of() resolved it
+  std::string recipe{};    // RECIPE's word
   std::int64_t stage = 0;  // index in Plan::stages of the pass that the last step computed
   bool qat = false;        // quantisation-aware training had begun
   std::int64_t step = 0;   // steps that the weights were trained for

@@ -16,7 +16,7 @@
 #include "checkpoint/finished_marker.h"
 #include "config/derived.h"
 #include "config/types/text.h"
-#include "model/recipe.h"
+#include "recipes/gpt_spec.h"
 #include "run_log/run_files.h"
 #include "weights/safetensors.h"
 

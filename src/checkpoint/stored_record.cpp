@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
-#include "config/derived.h"
 #include "config/types/text.h"
 #include "files/file_digest.h"
 #include "files/json_file.h"
@@ -59,8 +59,9 @@ std::optional<ModelRecord> record_in_config(const std::string& file) {
 
 // What the metrics.jsonl of a run says of the file that its end wrote.
 struct RunHistory {
-  std::int64_t step = 0;  // when it was written
-  std::optional<std::int64_t> recurs_from, qat_from;
+  std::int64_t step = 0;                        // when it was written
+  std::map<std::int64_t, std::int64_t> stages;  // by the step before which they began
+  std::optional<std::int64_t> qat_from;
 };
 
 // A run that was lengthened wrote the file before it went on: where no end follows, its step is the
@@ -76,7 +77,7 @@ RunHistory history_of(const std::string& metrics) {
     };
     if (is(StepEnded::kEvent)) step = (*event)["step"];
     if (is(Resumed::kEvent)) resumed = (*event)["step"];
-    if (is(RecurrenceStarted::kEvent)) history.recurs_from = (*event)["step"];
+    if (is(StageStarted::kEvent)) history.stages[(*event)["step"]] = (*event)["stage"];
     if (is(LateQatStarted::kEvent)) history.qat_from = (*event)["step"];
     if (is(ModelWritten::kEvent)) written = step;
   }
@@ -102,43 +103,43 @@ std::optional<ModelRecord> stored_record(const std::string& file,
   return record_in_config(file);
 }
 
-ModelRecord inferred_record(const Settings& settings, const ModelPath& model) {
+ModelRecord inferred_record(const Settings& settings, const Plan& plan, const ModelPath& model) {
   const auto& averaging = settings.averaging;
-  const bool has_stages = recurrence_begins(settings.model);
+  const auto last = plan.last_stage();
   const bool keeps_qat = settings.ttt.ttt_enabled && settings.runtime.record_quirks &&
                          !averaging.qat_enabled && averaging.late_qat_threshold > 0;
-  ModelRecord record{.recipe = std::string(choice_name(recipe_of(settings))),
-                     .stage = has_stages ? last_stage(settings.model) : 0,
+  ModelRecord record{.recipe = std::string(choice_name(settings.model.recipe)),
+                     .stage = last,
                      .qat = averaging.qat_enabled};
   const auto metrics = file_of_run(model, "metrics.jsonl");
   std::string by;
   try {
     const auto history = history_of(metrics);
-    const auto began = [&](std::optional<std::int64_t> from) {
-      return from && *from < history.step;
-    };
     record.step = history.step;
-    record.qat |= began(history.qat_from);
-    if (!began(history.recurs_from)) record.stage = 0;
+    record.qat |= history.qat_from && *history.qat_from < history.step;
+    record.stage = 0;
+    for (const auto& [step, stage] : history.stages)
+      if (step < history.step) record.stage = std::min(stage, last);
     by = fmt::format("by {}, after {} steps", metrics, record.step);
   } catch (const Error& error) {  // it is missing or damaged
     by = fmt::format("without its run's metrics ({})", error.what());
   }
-  if (has_stages)
-    log_note("{}: no record of its stage is stored with it; taken as {} recurrence, {}", model.path,
-             record.stage == 0 ? "before" : "in", by);
+  if (last > 0)
+    log_note("{}: no record of its stage is stored with it; taken as {}, {}", model.path,
+             plan.stages[static_cast<std::size_t>(record.stage)].title, by);
   if (keeps_qat)
     log_note("{}: no record of QAT is stored with it; taken as trained {} it, {}", model.path,
              record.qat ? "with" : "without", by);
   return record;
 }
 
-std::int64_t stage_to_compute(const Settings& settings, const ModelRecord& record) {
-  if (!recurrence_begins(settings.model)) return 0;
-  REQUIRE(record.stage <= last_stage(settings.model), ExitCode::config,
+std::int64_t stage_to_compute(const Plan& plan, const ModelRecord& record) {
+  const auto last = plan.last_stage();
+  if (last == 0) return 0;
+  REQUIRE(record.stage <= last, ExitCode::config,
           "the model is in stage {}, and the settings have stages 0 to {} (RECIPE={} trained it); "
           "expected the settings of its run",
-          record.stage, last_stage(settings.model), record.recipe);
+          record.stage, last, record.recipe);
   return record.stage;
 }
 

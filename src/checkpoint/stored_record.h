@@ -8,6 +8,7 @@
 #include "checkpoint/model_path.h"
 #include "checkpoint/model_record.h"
 #include "config/settings.h"
+#include "model/plan.h"
 
 namespace tg {
 
@@ -24,10 +25,10 @@ std::optional<ModelRecord> stored_record(const std::string& file,
 // What a file without a record is taken to be: its step, stage and QAT by the metrics.jsonl of its
 // run; where that cannot be read, in the last stage, with QAT as the settings begin. A line says so
 // where it matters.
-ModelRecord inferred_record(const Settings& settings, const ModelPath& model);
+ModelRecord inferred_record(const Settings& settings, const Plan& plan, const ModelPath& model);
 
-// The stage in which a command computes with the model: the recorded one, or stage 0 where the
-// settings have no recurrence or say that it never begins.
-std::int64_t stage_to_compute(const Settings& settings, const ModelRecord& record);
+// The stage in which a command computes with the model: the recorded one, or stage 0 where no later
+// one ever begins. Errors: config (one that the plan does not have).
+std::int64_t stage_to_compute(const Plan& plan, const ModelRecord& record);
 
 }  // namespace tg

@@ -25,6 +25,7 @@
 #include "files/json_file.h"
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
+#include "recipes/recipe.h"
 #include "weights/safetensors.h"
 
 namespace tg {
@@ -58,8 +59,9 @@ void make_empty_folder(const std::string& folder) {
 
 std::string export_hf(const Settings& settings, const std::string& folder) {
   Communicator alone;
-  auto [table, record] = trained_model(settings, Machine{}, alone);  // fp32, on the CPU
-  record.stage = stage_to_compute(settings, record);
+  const auto spec = model_spec(settings);
+  auto [table, record] = trained_model(spec, settings, Machine{}, alone);  // fp32, on the CPU
+  record.stage = stage_to_compute(spec.plan, record);
   NamedTensors tensors;
   std::int64_t parameters = 0;
   for (const auto& part : unbanked(table)) {

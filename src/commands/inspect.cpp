@@ -23,6 +23,7 @@
 #include "config/parse.h"
 #include "config/resolved.h"
 #include "config/types/text.h"
+#include "recipes/recipe.h"
 #include "weights/read_artifact.h"
 #include "weights/tensor_check.h"
 #include "weights/weights_file.h"
@@ -34,7 +35,7 @@ constexpr const char* help =
     "train_gpt inspect: prints the tensors of a model.\n"
     "\n"
     "  train_gpt inspect [--quantization [--artifact FILE]] [--weights raw|ema] MODEL\n"
-    "  train_gpt inspect --plan PRESET [--SETTING VALUE]...\n"
+    "  train_gpt inspect --plan|--settings PRESET [--SETTING VALUE]...\n"
     "\n"
     "MODEL is a safetensors or torch.save file, an artifact (.int6.ptz, .int8.ptz), or the folder\n"
     "of a checkpoint, of a run or of transformers. For each tensor, as it is stored: name, dtype,\n"
@@ -52,7 +53,10 @@ constexpr const char* help =
     "                  the model, whose run's config.json must be there\n"
     "  --plan          print instead the model that a file of settings has, such as\n"
     "                  configs/record.env: the visits of its blocks with their lanes and skips,\n"
-    "                  before and in recurrence, and its parameters by what updates them\n"
+    "                  stage by stage, and its parameters by what updates them\n"
+    "  --settings      print instead every setting that a run with this file has here, of the "
+    "file,\n"
+    "                  its recipe and the environment, as NAME=value lines that stand for it\n"
     "  --weights       of a checkpoint the weights as trained (raw) or their average (ema);\n"
     "                  without it the average where there is one\n";
 
@@ -174,16 +178,19 @@ Arguments parse_arguments(std::vector<std::string> words) {
   return arguments;
 }
 
-// argv: inspect --plan PRESET and settings.
-std::string plan_of_preset(int argc, const char* const* argv) {
+// argv: inspect, --plan or --settings, PRESET and settings.
+std::string preset_text(int argc, const char* const* argv) {
+  const std::string_view what = argv[1];
   REQUIRE(argc > 2, ExitCode::usage,
-          "train_gpt inspect: --plan: expected a file of settings, found none; see train_gpt "
-          "inspect --help");
+          "train_gpt inspect: {}: expected a file of settings, found none; see train_gpt inspect "
+          "--help",
+          what);
   std::vector<const char*> arguments(argv, argv + argc);
   arguments[1] = "--config";
-  const auto settings = parse_settings(argc, arguments.data()).settings;
+  const auto settings =
+      parse_settings(argc, arguments.data(), {.set_recipe_defaults = set_recipe_defaults}).settings;
   check_settings(settings, /*world_size=*/1, SettingsUse::weights);
-  return plan_text(settings);
+  return what == "--plan" ? plan_text(settings) : settings_text(settings);
 }
 
 }  // namespace
@@ -206,7 +213,8 @@ void inspect_command(int argc, const char* const* argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"})
     return print_text(help);
-  if (!words.empty() && words[0] == "--plan") return print_text(plan_of_preset(argc, argv));
+  if (!words.empty() && (words[0] == "--plan" || words[0] == "--settings"))
+    return print_text(preset_text(argc, argv));
   const auto [model, options] = parse_arguments(words);
   print_text(inspect_text(model, options));
 }

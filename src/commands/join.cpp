@@ -65,7 +65,7 @@ Joined join_ranks(const Settings& settings, const Origins& origins, SettingsUse 
       settings.runtime.device == DeviceChoice::automatic && !joined.machine.device.is_cuda()) {
     warn_line("MEMORY_LIMIT_GB has no effect: there is no GPU, and it limits a GPU's memory");
   }
-  const bool chosen = origins.at("comm_timeout_s") != "default";
+  const bool chosen = is_given(origins, "comm_timeout_s");
   joined.rendezvous =
       join_rendezvous(launch, chosen ? settings.runtime.comm_timeout_s : kStartTime_s);
   require_same(joined.rendezvous, launch,

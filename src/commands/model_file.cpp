@@ -15,6 +15,7 @@
 #include "data/vocabulary.h"
 #include "files/file.h"
 #include "process/machine.h"
+#include "recipes/recipe.h"
 
 namespace tg {
 
@@ -30,9 +31,6 @@ constexpr const char* kModelHelp =
     "without it the average is taken where the run keeps one. The settings are those of the\n"
     "config.json of the run or folder, unless given here.\n"
     "\n";
-
-// The origin of a setting of the model's run.
-constexpr const char* kOfRun = "run";
 
 }  // namespace
 
@@ -68,7 +66,7 @@ bool take_run_settings(const ModelPath& model, CommandInputs& inputs) {
 std::optional<ParseResult> parse_model_command(int argc, const char* const* argv,
                                                const std::string& help,
                                                std::vector<Entry> options) {
-  CommandInputs inputs{.options = std::move(options)};
+  CommandInputs inputs{.options = std::move(options), .set_recipe_defaults = set_recipe_defaults};
   auto parsed = parse_settings(argc, argv, inputs);
   if (parsed.help || parsed.version) {
     fmt::print("{}", parsed.version
@@ -89,15 +87,10 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
     return parsed;
   }
   parsed = parse_settings(argc, argv, inputs);
-  for (auto& [member, origin] : parsed.origins) {
-    if (origin == inputs.run_config) origin = kOfRun;
+  for (auto& [member, source] : parsed.origins) {
+    if (source == inputs.run_config) source = origin::run;
   }
   return parsed;
-}
-
-bool is_given(const Origins& origins, const std::string& member) {
-  const auto& origin = origins.at(member);
-  return origin != "default" && origin != kOfRun;
 }
 
 void require_flag(bool given, std::string_view command, std::string_view flag) {

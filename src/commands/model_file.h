@@ -32,10 +32,6 @@ std::optional<ParseResult> parse_model_command(int argc, const char* const* argv
                                                const std::string& help,
                                                std::vector<Entry> options = {});
 
-// Whether flag, environment or --config file gave a setting: what else it has is the default, or
-// its value in the model's run.
-bool is_given(const Origins& origins, const std::string& member);
-
 // A flag that the command needs, such as "--out FILE". Errors: usage, unless `given`.
 void require_flag(bool given, std::string_view command, std::string_view flag);
 

@@ -9,7 +9,7 @@
 #include "config/derived.h"
 #include "config/mode.h"
 #include "config/types/text.h"
-#include "model/recipe.h"
+#include "recipes/recipe.h"
 
 namespace tg {
 
@@ -51,10 +51,11 @@ std::string segments_text(const Settings& settings) {
                      limit > 0 ? fmt::format(", and every {} tokens of one", limit) : "");
 }
 
-std::string stage_title(const Settings& settings, std::size_t stage, std::size_t stages) {
-  if (stages == 1) return "every pass";
-  return fmt::format("{} recurrence, from ENABLE_LOOPING_AT={} on", stage == 0 ? "before" : "in",
-                     value_text(settings.model.recurrence.enable_looping_at));
+std::string stage_title(const Stage& stage) {
+  if (stage.from == 0) return stage.title;
+  return stage.title + (stage.from == Stage::kNever
+                            ? ", which never begins"
+                            : fmt::format(", from {} of the schedule on", value_text(stage.from)));
 }
 
 std::string group_name(const ParamGroup& group) {
@@ -65,12 +66,8 @@ std::string group_name(const ParamGroup& group) {
   return group == ParamGroup::scalar ? "AdamW, SCALAR_LR" : "never updated";
 }
 
-std::string parameters_text(const Settings& settings) {
-  const auto table =
-      make_parameters(settings.model, at::kFloat, at::kMeta,
-                      {.control_patterns = settings.averaging.control_tensor_name_patterns,
-                       .record_quirks = settings.runtime.record_quirks,
-                       .recipe = recipe_of(settings)});
+std::string parameters_text(const ModelSpec& spec, const Settings& settings) {
+  const auto table = make_parameters(spec, settings, at::kFloat, at::kMeta);
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> groups;  // tensors and elements
   for (const auto& row : table.rows()) {
     auto& [tensors, elements] = groups[group_name(row.group)];
@@ -88,18 +85,16 @@ std::string parameters_text(const Settings& settings) {
 }  // namespace
 
 std::string plan_text(const Settings& settings) {
-  const auto recipe = recipe_of(settings);
-  const auto plan = make_recipe(settings.model, {.recipe = recipe}).plan;
-  auto text = fmt::format("recipe {}: {} blocks of {} channels\n", choice_name(recipe),
-                          settings.model.num_layers, settings.model.model_dim);
+  const auto spec = model_spec(settings);
+  auto text =
+      fmt::format("recipe {}: {} blocks of {} channels\n", choice_name(settings.model.recipe),
+                  settings.model.num_layers, settings.model.model_dim);
   const bool documents = mode::segments_attention(settings);
   if (documents) text += segments_text(settings);
-  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
-    const auto& pass = plan.stages[i];
-    text += fmt::format("\n{}: {} visits\n\n{}", stage_title(settings, i, plan.stages.size()),
-                        pass.visits.size(), visits_text(pass, documents));
-  }
-  return text + "\n" + parameters_text(settings);
+  for (const auto& stage : spec.plan.stages)
+    text += fmt::format("\n{}: {} visits\n\n{}", stage_title(stage), stage.pass.visits.size(),
+                        visits_text(stage.pass, documents));
+  return text + "\n" + parameters_text(spec, settings);
 }
 
 }  // namespace tg

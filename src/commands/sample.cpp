@@ -41,7 +41,7 @@ void sample_command(int argc, const char* const* argv) {
   auto parsed = parse_model_command(argc, argv, help, entries_of(options));
   if (!parsed) return;
   auto& [settings, origins, no_help, no_version] = *parsed;
-  require_flag(origins.at("prompt") != "default", "sample", "--prompt TEXT");
+  require_flag(is_given(origins, "prompt"), "sample", "--prompt TEXT");
   const auto tokenizer = open_tokenizer(settings, "sample");
   encode_prompt(tokenizer, options.prompt);  // fails before the model is loaded
   const bool has_bos = tokenizer.bos_id() >= 0;

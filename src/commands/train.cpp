@@ -4,6 +4,7 @@
 
 #include <csignal>
 #include <utility>
+#include <vector>
 
 #include "checkpoint/artifact_files.h"
 #include "checkpoint/model_path.h"
@@ -12,9 +13,9 @@
 #include "commands/join.h"
 #include "config/attention_context.h"
 #include "config/ineffective_settings.h"
-#include "config/mode.h"
 #include "config/parse.h"
 #include "data/vocabulary.h"
+#include "recipes/recipe.h"
 #include "run_log/output_dir.h"
 #include "train/lr_trace.h"
 #include "train/trainer.h"
@@ -22,7 +23,8 @@
 namespace tg {
 
 void train_command(int argc, const char* const* argv) {
-  auto [settings, origins, help, version] = parse_settings(argc, argv);
+  auto [settings, origins, help, version] =
+      parse_settings(argc, argv, {.set_recipe_defaults = set_recipe_defaults});
   if (help || version) {
     fmt::print("{}", help ? help_text() : version_text());
     return;
@@ -34,12 +36,7 @@ void train_command(int argc, const char* const* argv) {
   }
   // A closed standard output (`| head`) is no reason to end training: log.txt is still written.
   std::signal(SIGPIPE, SIG_IGN);
-  auto notices = ineffective_settings(settings, origins);
-  if (!lr_trace.empty() && mode::has_recurrence(settings) && never_recurs(lr_trace))
-    notices.push_back(
-        fmt::format("LR_TRACE={}: its run never came to recurrence, and so this one "
-                    "does not, whatever ENABLE_LOOPING_AT says",
-                    settings.optim.lr_trace));
+  const auto notices = ineffective_settings(settings, origins);
   follow(lr_trace, settings.run);
   const auto joined = join_ranks(settings, origins, SettingsUse::training, notices);
   if (joined.launch.rank == 0 && settings.runtime.artifact == Artifact::gptq)

@@ -129,26 +129,13 @@ bool replays_evaluations(const Settings& settings) {
   return settings.runtime.graphs && !measures_memory(settings);
 }
 
-RecipeChoice recipe_of(const ModelConfig& model) {
-  if (model.recipe != RecipeChoice::automatic) return model.recipe;
-  return model.value_residual == ValueResidual::blend ? RecipeChoice::speedrun
-                                                      : RecipeChoice::record;
-}
-
-RecipeChoice recipe_of(const Settings& settings) {
-  const auto of_model = recipe_of(settings.model);
-  const bool last = settings.model.recipe == RecipeChoice::automatic &&
-                    of_model == RecipeChoice::record &&
-                    settings.optim.muon_coefficients == MuonCoefficients::polar_express;
-  return last ? RecipeChoice::last_record : of_model;
-}
-
-bool recurrence_begins(const ModelConfig& model) {
-  return model.recurrence.num_loops > 0 && model.recurrence.enable_looping_at < 1;
-}
-
-std::int64_t last_stage(const ModelConfig& model) {
-  return model.recurrence.num_loops > 0 ? 1 : 0;
+RecipeChoice resolved_recipe(const Settings& settings) {
+  const auto chosen = settings.model.recipe;
+  if (chosen != RecipeChoice::automatic) return chosen;
+  if (settings.model.value_residual == ValueResidual::blend) return RecipeChoice::speedrun;
+  return settings.optim.muon_coefficients == MuonCoefficients::polar_express
+             ? RecipeChoice::last_record
+             : RecipeChoice::record;
 }
 
 double schedule_share(const RunConfig& run, std::int64_t steps, double elapsed_ms) {

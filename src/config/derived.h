@@ -64,13 +64,8 @@ std::int64_t tokens_per_step(const Settings& settings, int world_size, const Bat
 std::int64_t most_tokens_per_step(const Settings& settings, int world_size);
 // Of ITERATIONS steps.
 double planned_tokens(const Settings& settings, int world_size);
-// RECIPE, or what auto stands for: of the model alone, and with the optimizer.
-RecipeChoice recipe_of(const ModelConfig& model);
-RecipeChoice recipe_of(const Settings& settings);
-// Whether a run ever comes to ENABLE_LOOPING_AT.
-bool recurrence_begins(const ModelConfig& model);
-// The index of the last of a run's stages (Plan::stages).
-std::int64_t last_stage(const ModelConfig& model);
+// RECIPE, or what RECIPE=auto stands for: the recipe that these settings are of.
+RecipeChoice resolved_recipe(const Settings& settings);
 // The share of the schedule that is done after `steps` steps and `elapsed_ms` of training: of
 // training_seconds() where it follows the clock, else of schedule_iterations().
 double schedule_share(const RunConfig& run, std::int64_t steps, double elapsed_ms);

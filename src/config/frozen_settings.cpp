@@ -15,6 +15,7 @@ namespace {
 // One value of those that mean the same.
 Settings normalised(Settings settings) {
   auto& model = settings.model;
+  model.recipe = resolved_recipe(settings);
   if (model.rope_dims == 0) model.rope_dims = head_dim(model);
   if (model.ve_layers.empty()) model.ve_enabled = false;
   auto& windows = model.attention_window;

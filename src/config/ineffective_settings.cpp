@@ -11,8 +11,7 @@ std::vector<std::string> ineffective_settings(const Settings& settings, const Or
   for_each_setting(settings, [&](const auto& setting) {
     const Ineffective& ineffective = setting.role.ineffective;
     if (ineffective.when == nullptr || !ineffective.when(settings)) return;
-    const auto origin = origins.find(setting.name);
-    const bool given = origin != origins.end() && origin->second != "default";
+    const bool given = origins.contains(setting.name) && is_given(origins, setting.name);
     if (!given && !ineffective.default_too) return;
     lines.push_back(fmt::format("{}={} {}", env_name(setting.name), value_text(setting.value),
                                 ineffective.text));

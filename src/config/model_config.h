@@ -1,5 +1,5 @@
 #pragma once
-// The model's architecture, with every switch in which the record and the speedrun differ.
+// The model's architecture, with every switch in which the recipes differ.
 #include <cstdint>
 #include <vector>
 
@@ -125,10 +125,12 @@ struct ModelConfig {
          "learned scales of attention and MLP outputs");
     line("resid_mix", s.resid_mix, anything, role::frozen,
          "weights that mix residual stream and embedding: per channel or per block");
-    line("recipe", s.recipe, anything, role::frozen,
-         "whose order of draws initial weights have, and whose quirks RECORD_QUIRKS=1 repeats: "
-         "that of the record, the GPT-124M speedrun or the last record; auto: the speedrun's with "
-         "VALUE_RESIDUAL=blend, the last record's with MUON_COEFFICIENTS=polar_express");
+    line(
+        "recipe", s.recipe, anything, role::frozen,
+        "the record, the GPT-124M speedrun or the last record: their scripts' settings become the "
+        "defaults, and their order of draws, warm-up and quirks are taken; auto: the speedrun with "
+        "VALUE_RESIDUAL=blend, the last record with MUON_COEFFICIENTS=polar_express, else the "
+        "record, and the defaults stay; a run's config.json has the one taken");
     RecurrenceConfig::visit(s.recurrence, line);
     LanesConfig::visit(s.lanes, line);
     GatesConfig::visit(s.gates, line);

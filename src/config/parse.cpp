@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/escaped.h"
+#include "config/derived.h"
 #include "config/env_file.h"
 #include "config/suggest.h"
 #include "config/types/text.h"
@@ -44,25 +45,61 @@ class Parser {
  public:
   explicit Parser(const CommandInputs& inputs)
       : inputs_(inputs), settings_(entries_of(result_.settings)) {
-    for_each_entry([&](const Entry& entry) { result_.origins[entry.member] = "default"; });
+    begin();
   }
 
   ParseResult parse(int argc, const char* const* argv, const char* const* envp) {
     const Flags flags = read_flags({argv, argv + argc});
     result_.help = flags.help;
     result_.version = flags.version;
-    if (!flags.help && !flags.version) {
-      apply_assignments(inputs_.run_settings);
-      for (const auto& path : flags.config_files) apply_assignments(read_env_file(path));
-      apply_environment(envp);
-      for (const auto& [flag, text] : flags.values)
-        apply(*find_flag(flag), text, "flag", "--" + flag);
-      REQUIRE(problems_.empty(), ExitCode::usage, "{}", fmt::join(problems_, "; "));
+    if (flags.help || flags.version) return std::move(result_);
+    std::vector<Assignment> lines;  // of the files
+    for (const auto& path : flags.config_files) {
+      const auto read = read_env_file(path);
+      lines.insert(lines.end(), read.begin(), read.end());
     }
+    const auto before = problems_;
+    apply_all(lines, envp, flags);
+    if (take_recipe_defaults()) {
+      problems_ = before;
+      apply_all(lines, envp, flags);  // above these defaults
+    }
+    REQUIRE(problems_.empty(), ExitCode::usage, "{}", fmt::join(problems_, "; "));
+    auto& recipe = result_.settings.model.recipe;
+    recipe = resolved_recipe(result_.settings);
     return std::move(result_);
   }
 
  private:
+  void begin() {
+    result_.settings = Settings();
+    for_each_entry([&](const Entry& entry) { result_.origins[entry.member] = origin::program; });
+  }
+
+  // Begins anew with the defaults of the recipe that was given → whether one was.
+  bool take_recipe_defaults() {
+    const auto recipe = result_.settings.model.recipe;
+    if (recipe == RecipeChoice::automatic || inputs_.set_recipe_defaults == nullptr ||
+        !inputs_.run_settings.empty())
+      return false;
+    begin();
+    inputs_.set_recipe_defaults(recipe, result_.settings);
+    for_each_setting(result_.settings, [&](const auto& setting) {
+      if (find_member(setting.name)->value != value_text(setting.value))
+        result_.origins[setting.name] = origin::recipe;
+    });
+    return true;
+  }
+
+  void apply_all(const std::vector<Assignment>& lines, const char* const* envp,
+                 const Flags& flags) {
+    apply_assignments(inputs_.run_settings);
+    apply_assignments(lines);
+    apply_environment(envp);
+    for (const auto& [flag, text] : flags.values)
+      apply(*find_flag(flag), text, "flag", "--" + flag);
+  }
+
   template <class F>
   void for_each_entry(F&& f) const {
     for (const Entry& entry : settings_) f(entry);
@@ -80,6 +117,9 @@ class Parser {
       if (env_name(entry.member) == name) return &entry;
     }
     return nullptr;
+  }
+  const Entry* find_member(std::string_view name) const {
+    return &*std::ranges::find(settings_, name, &Entry::member);
   }
 
   void apply(const Entry& entry, std::string_view text, std::string origin,

@@ -22,10 +22,14 @@ struct CommandInputs {
   // Settings of the run that made a model, which --config files beat: from the file `run_config`.
   std::vector<Assignment> run_settings = {};
   std::string run_config = {};
+  // Sets the defaults of a RECIPE that is given; null: there are the program's alone. A run's
+  // settings are all of its recipe's.
+  void (*set_recipe_defaults)(RecipeChoice, Settings&) = nullptr;
 };
 
 // A flag beats the environment, which beats --config files (the later ones beat the earlier), which
-// beat the run's settings, which beat the defaults. envp: NAME=value strings, null-terminated, or
+// beat the run's settings, which beat the recipe's defaults, which beat the program's. RECIPE=auto
+// is resolved. envp: NAME=value strings, null-terminated, or
 // null for none; other names are ignored. Origins are given of options, too. Errors: usage, naming
 // every unknown name and bad value; missing_input for a --config file.
 ParseResult parse_settings(int argc, const char* const* argv, const char* const* envp,

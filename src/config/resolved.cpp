@@ -55,8 +55,8 @@ nlohmann::json settings_json(const Settings& settings, const Origins& origins) {
     } else {
       json["settings"][key] = value;
     }
-    const auto origin = origins.find(setting.name);
-    json["origins"][key] = origin == origins.end() ? "default" : origin->second;
+    const auto found = origins.find(setting.name);
+    json["origins"][key] = found == origins.end() ? origin::program : found->second;
   });
   return json;
 }

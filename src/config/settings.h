@@ -53,8 +53,17 @@ struct Settings {
   }
 };
 
-// The source of each setting's value, by member name: "flag", "environment", a file's path,
-// "default".
+// The source of each setting's value, by member name: "flag", "environment", a file's path, or one
+// of the following.
 using Origins = std::map<std::string, std::string>;
+namespace origin {
+inline constexpr const char *program = "default", *recipe = "recipe",
+                            *run = "run";  // that made the model
+}
+// Whether flag, environment or --config file gave a setting.
+inline bool is_given(const Origins& origins, const std::string& member) {
+  const auto& found = origins.at(member);
+  return found != origin::program && found != origin::recipe && found != origin::run;
+}
 
 }  // namespace tg

@@ -73,7 +73,11 @@ class Declarations {
   std::vector<Declaration> all_;
 };
 
-// The declared parameters, uninitialised, as make_parameters() of parameters.h.
+// The declared parameters, uninitialised, under the Python state dict's names and in its shapes.
+// `storage` is the dtype of embedding tables (bf16 in bf16 runs); all else is fp32, or fp64 when
+// storage is. A parameter whose name contains one of `control_patterns` is in group `scalar`,
+// whatever it is, and the artifact keeps a part whose name does; a matrix among the control tensors
+// (skip_weights, resid_mix, the gates' weights) whose name contains none is in group `muon`.
 ParameterTable make_parameters(
     const std::vector<Declaration>& declarations, at::ScalarType storage, at::Device device,
     std::vector<std::string> control_patterns = default_control_patterns());

@@ -2,9 +2,9 @@
 // The random draws of the initial weights, in the order in which the reference implementation makes
 // them of its generator.
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "config/settings.h"
 #include "model/plan.h"
 
 namespace tg {
@@ -47,8 +47,5 @@ class DrawList {
 
   std::vector<Draw> all_;
 };
-
-// The draws of a recipe's script, and after them those of parts that it does not have.
-std::vector<Draw> initial_draws(const Plan& plan, const ModelConfig& config, RecipeChoice recipe);
 
 }  // namespace tg

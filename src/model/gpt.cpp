@@ -8,7 +8,6 @@
 #include <memory>
 #include <utility>
 
-#include "model/recipe.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "ops/loss/softcap_cross_entropy.h"
 
@@ -25,9 +24,6 @@ double grad_scale_of(at::ScalarType compute, std::int64_t targets) {
 }
 
 }  // namespace
-
-Gpt::Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics)
-    : Gpt(config, make_recipe(config).plan, table, numerics) {}
 
 Gpt::Gpt(const ModelConfig& config, Plan plan, const ParameterTable& table,
          const Numerics& numerics)

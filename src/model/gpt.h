@@ -33,8 +33,6 @@ class Gpt {
   // The caller owns the parameters, which must outlive the model. Allocates the large matrices'
   // gradients, as zeros, at fixed addresses, where they require one.
   Gpt(const ModelConfig& config, Plan plan, const ParameterTable& table, const Numerics& numerics);
-  // By the plan of make_recipe().
-  Gpt(const ModelConfig& config, const ParameterTable& table, const Numerics& numerics);
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
@@ -53,10 +51,7 @@ class Gpt {
     stage_ = static_cast<std::size_t>(stage);
   }
   std::int64_t stage() const { return static_cast<std::int64_t>(stage_); }
-  const Pass& pass() const { return plan_.stages[stage_]; }
-  const Pass& pass(std::int64_t stage) const {
-    return plan_.stages[static_cast<std::size_t>(stage)];
-  }
+  const Pass& pass() const { return plan_.pass(stage()); }
 
   // QAT: whether matrices are rounded to the quantiser's levels. Call cast_weights() afterwards.
   void set_fake_quant(bool on);
@@ -69,7 +64,7 @@ class Gpt {
   // Before the first step of stage `to` after those of `from`: a visit that is new takes the scales
   // of its block's visit before.
   void inherit_fp8_scales(std::int64_t from, std::int64_t to) {
-    weights_.inherit_fp8_scales(pass(from), pass(to));
+    weights_.inherit_fp8_scales(plan_.pass(from), plan_.pass(to));
   }
   // The products that passes with ForwardMode::fp8 compute so: those that numerics.fp8 names and
   // that this model and GPU have a kernel for.

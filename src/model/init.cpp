@@ -4,8 +4,6 @@
 
 #include <cmath>
 
-#include "model/recipe.h"
-
 namespace tg {
 
 namespace {
@@ -86,13 +84,11 @@ void make(const Draw& draw, const ParameterTable& table, Generator& generator) {
 
 }  // namespace
 
-void initialize(ParameterTable& table, const ModelConfig& config, std::int64_t seed,
-                RecipeChoice recipe) {
+void initialize(ParameterTable& table, const std::vector<Draw>& draws, std::int64_t seed) {
   const at::NoGradGuard no_grad;
   set_constants(table);
   Generator generator(seed);
-  for (const auto& draw : make_recipe(config, {.recipe = recipe}).draws)
-    make(draw, table, generator);
+  for (const auto& draw : draws) make(draw, table, generator);
 }
 
 }  // namespace tg

@@ -1,7 +1,7 @@
 // The tensors that a recipe declares.
 #include <utility>
 
-#include "model/recipe.h"
+#include "model/declarations.h"
 
 namespace tg {
 
@@ -29,12 +29,6 @@ ParameterTable make_parameters(const std::vector<Declaration>& declarations, at:
                .parts = std::move(parts)});
   }
   return table;
-}
-
-ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage, at::Device device,
-                               const ParameterOptions& options) {
-  return make_parameters(make_recipe(config, options).parameters, storage, device,
-                         options.control_patterns);
 }
 
 }  // namespace tg

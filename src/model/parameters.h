@@ -131,21 +131,4 @@ class ParameterTable {
 // the views they are read, and written when an artifact is loaded.
 std::vector<ParameterPart> unbanked(const ParameterTable& table);
 
-// What the rows depend on besides the model's own settings.
-struct ParameterOptions {
-  // A parameter whose name contains one of these is in group `scalar`, whatever it is. A matrix
-  // among the control tensors (skip_weights, resid_mix, the gates' weights) whose name contains
-  // none is in group `muon`. The artifact keeps a part whose name contains one.
-  std::vector<std::string> control_patterns = default_control_patterns();
-  double tied_embed_init_std = OptimConfig().tied_embed_init_std;
-  bool record_quirks = false;  // the heads that the script forgets are in group `none`, not `head`
-  RecipeChoice recipe = RecipeChoice::automatic;  // as recipe_of() says; auto: of the model alone
-};
-
-// All parameters that the recipe declares (recipe.h), in the Python state dict's names and shapes,
-// uninitialised. `storage` is the dtype of embedding tables (bf16 in bf16 runs); everything else is
-// fp32, or fp64 when storage is.
-ParameterTable make_parameters(const ModelConfig& config, at::ScalarType storage, at::Device device,
-                               const ParameterOptions& options = {});
-
 }  // namespace tg

@@ -1,9 +1,12 @@
 #pragma once
 // What a model is, as data: its parts' parameters, and the visits of its blocks in the order of a
-// pass. A recipe (recipe.h) makes it of the settings, Gpt computes it, and only the recipe knows
+// pass. A recipe (recipes/) makes it of the settings, Gpt computes it, and only the recipe knows
 // what a number of a layer means. A parameter that is none leaves its term out.
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "model/declarations.h"
@@ -101,6 +104,19 @@ struct Pass {
   std::int64_t slots = 0;  // of kept outputs
 };
 
+// A part of a run in which every pass is the same.
+struct Stage {
+  static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+  double from = 0;  // the share of the schedule after which it begins (schedule_share()), or kNever
+  Pass pass{};
+  std::string title = "every pass";  // for people: "in recurrence"
+  // The blocks of the encoder and of the decoder in their order, "[0, 1, 2]".
+  std::string encoder{}, decoder{};
+  // How the script's log names the beginning of the stage and of its warm-up; empty: not at all.
+  std::string log_name{}, warm_up_log_name{};
+};
+
 // What is normalised for the head where there are two lanes: their mean, or one of them.
 enum class FinalLane { mean, first, second };
 
@@ -116,16 +132,25 @@ struct Plan {
   ValueEmbeddingPlan value_embedding;
   MatricesPlan matrices;
   std::vector<BlockPlan> blocks{};
-  // What changes in the course of a run. The last stage has every visit that there is; an earlier
-  // one has some of them, under the same indices.
-  std::vector<Pass> stages{};
+  // In the order in which they begin. The last one has every visit that there is; an earlier one
+  // has some of them, under the same indices.
+  std::vector<Stage> stages{};
   HeadPlan head;
 
   const BlockPlan& block(const Visit& visit) const {
     return blocks[static_cast<std::size_t>(visit.block)];
   }
   // Every visit of any stage, at its index.
-  const std::vector<Visit>& all_visits() const { return stages.back().visits; }
+  const std::vector<Visit>& all_visits() const { return stages.back().pass.visits; }
+  const Pass& pass(std::int64_t stage) const {
+    return stages[static_cast<std::size_t>(stage)].pass;
+  }
+  // The last of the stages that a run comes to.
+  std::int64_t last_stage() const {
+    const auto begins = [](const Stage& stage) { return stage.from != Stage::kNever; };
+    const auto last = std::find_if(stages.rbegin(), stages.rend(), begins);
+    return stages.rend() - last - 1;
+  }
 };
 
 }  // namespace tg

@@ -30,8 +30,8 @@ void add(const WeightSource& to, const at::Tensor& gradient) {
 StreamWeights::StreamWeights(const Plan& plan, const ParameterTable& table, std::int64_t dim)
     : dim_(dim) {
   const Visit *skip = nullptr, *lanes = nullptr;
-  for (const auto& pass : plan.stages) {
-    for (const auto& visit : pass.visits) {
+  for (const auto& stage : plan.stages) {
+    for (const auto& visit : stage.pass.visits) {
       if (makes_skip(visit)) {
         assert(skip == nullptr || skip->skip.weights.row == visit.skip.weights.row);
         skip = &visit;
@@ -45,8 +45,8 @@ StreamWeights::StreamWeights(const Plan& plan, const ParameterTable& table, std:
     const auto rows = skip_weights_.value.size(0);
     skips_ = zeros({rows, 2, dim}, skip_weights_);
     own_ = at::zeros({rows, 1}, skip_weights_.value.options());
-    for (const auto& pass : plan.stages) {
-      for (const auto& visit : pass.visits)
+    for (const auto& stage : plan.stages) {
+      for (const auto& visit : stage.pass.visits)
         if (makes_skip(visit) && !visit.skip.slot) own_[visit.skip.row].fill_(1);
     }
   }

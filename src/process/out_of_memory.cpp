@@ -1,7 +1,7 @@
 #include "process/out_of_memory.h"
 
 #include "config/derived.h"
-#include "model/parameters.h"
+#include "recipes/recipe.h"
 
 namespace tg {
 
@@ -32,7 +32,8 @@ Error explain_out_of_memory(const Settings& settings, std::string_view what) {
   const auto tokens = micro_batch_tokens(settings, /*world_size=*/1);
   const auto length = longest_training_row(settings, /*world_size=*/1);
   // Shapes alone: nothing is allocated to count them.
-  const auto parameters = make_parameters(settings.model, at::kFloat, at::kMeta).element_count();
+  const auto parameters =
+      make_parameters(model_spec(settings), settings, at::kFloat, at::kMeta).element_count();
   // In 16 bits, the least that they can take.
   const double logits = 2.0 * static_cast<double>(length * settings.model.vocab_size);
   return {ExitCode::memory,

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr auto kMarks = std::to_array<std::string_view>(
     {CheckpointSaved::kEvent.name, Resumed::kEvent.name, BatchesChanged::kEvent.name,
-     LateQatStarted::kEvent.name, RecurrenceStarted::kEvent.name, SwaStarted::kEvent.name,
+     LateQatStarted::kEvent.name, StageStarted::kEvent.name, SwaStarted::kEvent.name,
      StepSkipped::kEvent.name, StoppedEarly::kEvent.name});
 constexpr auto kLists = std::to_array<std::string_view>(
     {SettingWarning::kEvent.name, FinalScored::kEvent.name, ArtifactWritten::kEvent.name});

@@ -128,14 +128,15 @@ std::string state(const json& run) {
   return text;
 }
 
-// Where recurrence began; empty without.
-std::string recurrence(const json& run) {
-  const auto marks = run.value("marks", json::array());
-  for (const auto& mark : marks) {
-    if (mark["event"] == RecurrenceStarted::kEvent.name)
-      return fmt::format("  recurrence from step {}", mark["step"].get<std::int64_t>());
+// The stage that began last; empty in the first one.
+std::string stage(const json& run) {
+  std::string text;
+  for (const auto& mark : run.value("marks", json::array())) {
+    if (mark["event"] == StageStarted::kEvent.name)
+      text = fmt::format("  {} from step {}", text_of(mark, "title"),
+                         mark["step"].get<std::int64_t>());
   }
-  return "";
+  return text;
 }
 
 std::string losses(const json& run) {
@@ -192,7 +193,7 @@ std::string terminal_view(const json& run, std::size_t columns, std::size_t rows
   if (steps.empty()) {
     lines.push_back(fitted("no step yet", columns));
   } else {
-    lines.push_back(fitted(state(run) + recurrence(run), columns));
+    lines.push_back(fitted(state(run) + stage(run), columns));
     lines.push_back(fitted(losses(run), columns));
     const auto height = std::min(rows > kOtherLines ? rows - kOtherLines : 0, kMostChart);
     const auto width = columns > kLabel ? columns - kLabel : 0;

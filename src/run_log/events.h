@@ -19,13 +19,13 @@ namespace tg {
 template <EventType... Events>
 using OneEvent = std::variant<Events...>;
 using RunEvent =
-    OneEvent<RanksJoined, RunStarted, SizePadded, MicroBatchCut, RecurrenceWarmUpBegan,
-             WarmUpStepEnded, Resumed, FirstStepEnded, StepEnded, StepTimed, StepSkipped,
-             CheckpointSaved, BatchesChanged, LateQatStarted, RecurrenceStarted, SwaStarted,
-             SettingWarning, TokensStalled, TokensRepeated, CheckpointFailed, Validated,
-             ValidationProgressed, ValidationSummary, TraceWritten, StoppedEarly, LoopEnded,
-             MemoryMeasured, AverageApplied, FinalScored, ModelWritten, HessiansCollected,
-             WeightsQuantized, ArtifactWritten, RunEnded>;
+    OneEvent<RanksJoined, RunStarted, SizePadded, MicroBatchCut, StageWarmUpBegan, WarmUpStepEnded,
+             Resumed, FirstStepEnded, StepEnded, StepTimed, StepSkipped, CheckpointSaved,
+             BatchesChanged, LateQatStarted, StageStarted, SwaStarted, SettingWarning,
+             TokensStalled, TokensRepeated, CheckpointFailed, Validated, ValidationProgressed,
+             ValidationSummary, TraceWritten, StoppedEarly, LoopEnded, MemoryMeasured,
+             AverageApplied, FinalScored, ModelWritten, HessiansCollected, WeightsQuantized,
+             ArtifactWritten, RunEnded>;
 
 // Calls f with each object that the event is in metrics.jsonl: one, but of the start two.
 template <EventType E, class F>

@@ -61,18 +61,18 @@ void LogSink::operator()(const MicroBatchCut& event) const {
 }
 
 void LogSink::operator()(const WarmUpStepEnded& event) const {
-  const auto [step, steps, stage] = event;
+  const auto& [step, steps, stage, log_name] = event;
   if (stage > 0) {
-    // As the last record's script does.
     if (step <= 6 || step % 10 == 0 || step == steps)
-      log_info("loop_warmup_step: {}/{}", step, steps);
+      log_info("{}_step: {}/{}", log_name, step, steps);
   } else if (steps <= 20 || step % 10 == 0 || step == steps) {
     log_info("warmup_step:{}/{}", step, steps);
   }
 }
 
-void LogSink::operator()(const RecurrenceWarmUpBegan& event) const {
-  log_info("loop_warmup:enabled encoder:{} decoder:{}", event.order.encoder, event.order.decoder);
+void LogSink::operator()(const StageWarmUpBegan& event) const {
+  const auto& [stage, title, encoder, decoder, log_name] = event.facts;
+  log_info("{}:enabled encoder:{} decoder:{}", log_name, encoder, decoder);
 }
 
 void LogSink::operator()(const StepEnded& event) {
@@ -175,9 +175,10 @@ void LogSink::operator()(const LateQatStarted& event) const {
   log_info("late_qat:enabled step:{} scale:{:.4f}", event.step, event.lr_scale);
 }
 
-void LogSink::operator()(const RecurrenceStarted& event) const {
-  log_info("layer_loop:enabled step:{} frac:{:.3f} encoder:{} decoder:{}", event.step, event.share,
-           event.order.encoder, event.order.decoder);
+void LogSink::operator()(const StageStarted& event) const {
+  const auto& [stage, title, encoder, decoder, log_name] = event.facts;
+  log_info("{}:enabled step:{} frac:{:.3f} encoder:{} decoder:{}", log_name, event.step,
+           event.share, encoder, decoder);
 }
 
 void LogSink::operator()(const SwaStarted& event) const {

@@ -20,8 +20,8 @@ class LogSink {
   void operator()(const RunStarted& event);
   void operator()(const SizePadded& event) const;
   void operator()(const MicroBatchCut& event) const;
-  void operator()(const RecurrenceWarmUpBegan& event) const;
-  // All of at most 20 steps, in recurrence the first six, else every tenth and the last.
+  void operator()(const StageWarmUpBegan& event) const;
+  // All of at most 20 steps, of a later stage the first six, else every tenth and the last.
   void operator()(const WarmUpStepEnded& event) const;
   void operator()(const FirstStepEnded&) const {}  // its StepEnded has a line
   // Steps up to 10 and every TRAIN_LOG_EVERY; the progress line at every step. Behind the tenth of
@@ -35,7 +35,7 @@ class LogSink {
   void operator()(const CheckpointFailed& event) const;
   void operator()(const BatchesChanged& event) const;
   void operator()(const LateQatStarted& event) const;
-  void operator()(const RecurrenceStarted& event) const;
+  void operator()(const StageStarted& event) const;
   void operator()(const SwaStarted& event) const;
   void operator()(const SettingWarning& event) const;
   void operator()(const TokensStalled& event) const;

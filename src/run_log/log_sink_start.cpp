@@ -70,6 +70,7 @@ void LogSink::data_lines(const RunStarted& event) const {
 
 void LogSink::model_lines(const RunStarted& event) const {
   const auto& model = settings_.model;
+  log_info("recipe:{}", choice_name(model.recipe));
   log_info("model_params:{}", event.parameters);
   log_info("mtp_num_heads:{} mtp_loss_weight:{} mtp_params:{}", model.mtp_num_heads,
            py_repr(model.mtp_loss_weight), event.mtp_parameters);

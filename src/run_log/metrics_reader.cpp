@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "files/json_file.h"
 #include "run_log/event_fields.h"
+#include "run_log/step_events.h"
 
 namespace tg {
 namespace {
@@ -19,6 +20,14 @@ std::string escaped(std::string_view line) {
   const std::string text(line.substr(0, kMost));
   return json(text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace) +
          (line.size() > kMost ? "..." : "");
+}
+
+// Older programs said so that the second of two stages, which had recurrence, began.
+void rename_recurrence(json& event) {
+  if (event["event"] != "recurrence") return;
+  event["event"] = StageStarted::kEvent.name;
+  event["stage"] = 1u;
+  event["title"] = "in recurrence";
 }
 
 }  // namespace
@@ -59,6 +68,7 @@ std::optional<json> MetricsReader::next() {
   REQUIRE(named, ExitCode::bad_data,
           "{}: expected an event, a JSON object with a string \"event\", found {}", place(),
           escaped(*line));
+  rename_recurrence(event);
   check_fields(event, place());
   return event;
 }

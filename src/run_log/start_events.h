@@ -156,35 +156,41 @@ struct WarmUpStepEnded {
 
   std::int64_t step = 0, steps = 0;
   std::int64_t stage = 0;
+  std::string log_name{};  // of the stage's warm-up in the log
 
   template <class V>
   void visit(V&& v) const {
     v("step", step, Unit::steps, "from 1");
     v("steps", steps, Unit::steps, "in all");
-    v("stage", if_any(stage), Unit::none, "of the model: 1 with recurrence; else absent");
+    v("stage", if_any(stage), Unit::none, "of the run; absent in the first, 0");
   }
 };
 
-// The order of blocks in a pass with recurrence, its encoder's and its decoder's: "[0, 1, 2]".
-struct RecurrenceOrder {
-  std::string encoder, decoder;
+// A stage of the run after the first one.
+struct StageFacts {
+  std::int64_t stage = 0;
+  std::string title;             // "in recurrence"
+  std::string encoder, decoder;  // the order of blocks in a pass, "[0, 1, 2]"
+  std::string log_name;          // of its line in the log; empty: it has none of its own
 
   template <class V>
   void visit(V&& v) const {
+    v("stage", stage, required(Unit::none), "its number, from 1");
+    v("title", title, Unit::none, "what is new in it");
     v("encoder", encoder, Unit::none, "the blocks of the first half of a pass, in their order");
-    v("decoder", decoder, Unit::none, "those of the second half");
+    v("decoder", decoder, Unit::none, "the blocks of the second half");
   }
 };
 
-// Warm-up steps with recurrence follow.
-struct RecurrenceWarmUpBegan {
-  static constexpr EventName kEvent{"loop_warmup", "before the warm-up steps with recurrence"};
+// Warm-up steps of a later stage follow.
+struct StageWarmUpBegan {
+  static constexpr EventName kEvent{"stage_warmup", "before the warm-up steps of a later stage"};
 
-  RecurrenceOrder order;
+  StageFacts facts;
 
   template <class V>
   void visit(V&& v) const {
-    order.visit(v);
+    facts.visit(v);
   }
 };
 

@@ -166,19 +166,18 @@ struct LateQatStarted {
   }
 };
 
-// Passes have recurrence from the next step on.
-struct RecurrenceStarted {
-  static constexpr EventName kEvent{"recurrence", "once, before its first step"};
+struct StageStarted {
+  static constexpr EventName kEvent{"stage", "before the first step of a later stage"};
 
   std::int64_t step = 0;  // steps done before it
   double share = 0;
-  RecurrenceOrder order;
+  StageFacts facts;
 
   template <class V>
   void visit(V&& v) const {
     v("step", step, required(Unit::steps), "");
-    v("share", share, Unit::none, "of the run that is done, as ENABLE_LOOPING_AT counts it");
-    order.visit(v);
+    v("share", share, Unit::none, "of the schedule that is done");
+    facts.visit(v);
   }
 };
 

@@ -3,7 +3,7 @@
 #include "base/elapsed.h"
 #include "checkpoint/artifact_files.h"
 #include "checkpoint/model_files.h"
-#include "config/derived.h"
+#include "recipes/recipe.h"
 #include "train/calibration.h"
 
 namespace tg {
@@ -34,14 +34,13 @@ void FinalOutputs::apply_average() {
   run_.report.emit(AverageApplied{line});
   const auto began = Clock::now();
   const auto scored = run_.score();
-  const bool last_record = recipe_of(run_.settings) == RecipeChoice::last_record;
-  run_.report.emit(FinalScored{
-      .line_name = last_record ? "diagnostic pre-quantization post-ema" : "DIAGNOSTIC post_ema",
-      .name = last_record ? "pre_quantization_post_ema" : "DIAGNOSTIC_post_ema",
-      .loss = scored.loss,
-      .bpb = scored.bpb,
-      .eval_ms = milliseconds_since(began),
-      .digits = last_record ? 8 : 4});
+  const auto& [line_name, name, digits] = recipe_of(run_.settings).average_score;
+  run_.report.emit(FinalScored{.line_name = line_name,
+                               .name = name,
+                               .loss = scored.loss,
+                               .bpb = scored.bpb,
+                               .eval_ms = milliseconds_since(began),
+                               .digits = digits});
 }
 
 void FinalOutputs::write_final_model() {

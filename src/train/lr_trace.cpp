@@ -1,7 +1,7 @@
 #include "train/lr_trace.h"
 
 #include <algorithm>
-#include <optional>
+#include <map>
 
 #include "base/error.h"
 #include "run_log/events.h"
@@ -12,12 +12,12 @@ namespace tg {
 std::vector<TracedStep> read_lr_trace(const std::string& path) {
   std::vector<TracedStep> steps;
   std::int64_t tokens_before = 0;
-  std::optional<std::int64_t> recurs_after;
+  std::map<std::int64_t, std::int64_t> stages;  // by the step before which they began
   MetricsReader reader(path);
   while (const auto event = reader.next()) {
     // On a GPU it comes before the step in front of it, which is read back later.
-    if (event->at("event") == RecurrenceStarted::kEvent.name)
-      recurs_after = event->at("step").get<std::int64_t>();
+    if (event->at("event") == StageStarted::kEvent.name)
+      stages[event->at("step").get<std::int64_t>()] = event->at("stage").get<std::int64_t>();
     if (event->at("event") != StepEnded::kEvent.name) continue;
     const auto step = event->at("step").get<std::int64_t>();
     const auto& scale = event->at("lr_scale");
@@ -30,8 +30,10 @@ std::vector<TracedStep> read_lr_trace(const std::string& path) {
                      .seq_len = event->value("seq_len", std::int64_t{0})});
     tokens_before = tokens;
   }
-  for (auto step = recurs_after.value_or(std::ssize(steps)); step < std::ssize(steps); ++step)
-    steps[static_cast<std::size_t>(step)].recurs = true;
+  for (const auto& [from, stage] : stages) {
+    for (auto step = from; step < std::ssize(steps); ++step)
+      steps[static_cast<std::size_t>(step)].stage = stage;
+  }
   REQUIRE(!steps.empty(), ExitCode::bad_data,
           "LR_TRACE: {}: expected a run's metrics.jsonl, found no train event in it", path);
   return steps;
@@ -44,10 +46,6 @@ void end_with(const std::vector<TracedStep>& trace, RunConfig& run) {
 
 void follow(const std::vector<TracedStep>& trace, RunConfig& run) {
   if (!trace.empty()) run.schedule_iterations = std::ssize(trace);
-}
-
-bool never_recurs(const std::vector<TracedStep>& trace) {
-  return std::ranges::find(trace, true, &TracedStep::recurs) == trace.end();
 }
 
 }  // namespace tg

@@ -11,7 +11,7 @@ namespace tg {
 struct TracedStep {
   double lr_scale = 1;
   std::int64_t tokens = 0, seq_len = 0;  // of all ranks; 0: the file does not say
-  bool recurs = false;
+  std::int64_t stage = 0;                // of the run
 };
 
 // LR_TRACE: the steps of a run, from its metrics.jsonl. Errors: those of MetricsReader; bad_data
@@ -21,7 +21,5 @@ std::vector<TracedStep> read_lr_trace(const std::string& path);
 void end_with(const std::vector<TracedStep>& trace, RunConfig& run);
 // The trace is the run's schedule, whatever SCHEDULE_ITERATIONS says.
 void follow(const std::vector<TracedStep>& trace, RunConfig& run);
-// Its run did not come to recurrence, and so no run that repeats it does.
-bool never_recurs(const std::vector<TracedStep>& trace);
 
 }  // namespace tg

@@ -28,7 +28,7 @@ std::optional<std::int64_t> continued_step(const std::optional<ResumePoint>& res
 
 std::string how_to_go_on(const Settings& settings, const Origins& origins) {
   std::string with;
-  if (origins.at("run_id") == "default" && origins.at("output_dir") == "default") {
+  if (!is_given(origins, "run_id") && !is_given(origins, "output_dir")) {
     with = " with RUN_ID=" + settings.data.run_id;
   }
   if (settings.runtime.resume != "auto")
@@ -36,7 +36,16 @@ std::string how_to_go_on(const Settings& settings, const Origins& origins) {
   return fmt::format("start the same command again{} to go on", with);
 }
 
-void report_start(Run& run, const RanksJoined& ranks) {
+// Where LR_TRACE is of a run that ended in an earlier stage.
+std::optional<std::string> stage_notice(const Settings& settings, const Plan& plan,
+                                        const std::vector<TracedStep>& lr_trace) {
+  const auto last = plan.last_stage();
+  if (lr_trace.empty() || lr_trace.back().stage >= last) return std::nullopt;
+  return fmt::format("LR_TRACE={}: its run never came to a stage \"{}\", and so this one does not",
+                     settings.optim.lr_trace, plan.stages[static_cast<std::size_t>(last)].title);
+}
+
+void report_start(Run& run, const RanksJoined& ranks, const std::vector<TracedStep>& lr_trace) {
   auto& report = run.report;
   if (const auto& resume = run.resume) {
     const auto& manifest = resume->manifest;
@@ -54,6 +63,8 @@ void report_start(Run& run, const RanksJoined& ranks) {
   if (const auto notice = fp8_head_notice(run.settings, run.machine, weights.model.fp8_parts())) {
     report.emit(SettingWarning{*notice});
   }
+  if (const auto notice = stage_notice(run.settings, weights.model.plan(), lr_trace))
+    report.emit(SettingWarning{*notice});
 }
 
 }  // namespace
@@ -67,8 +78,9 @@ Run::Run(RunSetup setup)
             setup.resume ? ModelUse::resuming : ModelUse::training),
       data(data_identity(settings.data, *parts.tokens.train)),
       resume(with_same_data(setup, data, *parts.tokens.train, communicator.rank())),
-      state(settings, machine.device, communicator, parts.weights.parameters, parts.optimizer,
-            parts.weights.model.fp8_scales(), parts.feeder),
+      state(settings, machine.device, communicator, parts.weights.model.plan(),
+            parts.weights.parameters, parts.optimizer, parts.weights.model.fp8_scales(),
+            parts.feeder),
       report(output_dir, settings, setup.origins,
              {.rank = communicator.rank(),
               .world_size = communicator.world_size(),
@@ -83,7 +95,7 @@ Run::Run(RunSetup setup)
                   settings.runtime, machine.device, parts.spans);
   }
   communicator.time_collective_waits(settings.io.training_timing_breakdown != TimingBreakdown::off);
-  report_start(*this, setup.ranks);
+  report_start(*this, setup.ranks, setup.lr_trace);
 }
 
 void Run::free_step_memory() {

@@ -1,6 +1,7 @@
 #include "train/run_clock.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "base/error.h"
 #include "base/is_in.h"
@@ -10,12 +11,23 @@
 
 namespace tg {
 
+namespace {
+
+// The trace may be shorter than the run is told to be.
+template <class T>
+const T& at_step(const std::vector<T>& trace, std::int64_t step) {
+  return trace[std::min(static_cast<std::size_t>(step), trace.size() - 1)];
+}
+
+}  // namespace
+
 void RunClock::replay(const std::vector<TracedStep>& trace) {
   if (trace.empty()) return;
   std::vector<double> scales;
   for (const auto& step : trace) scales.push_back(step.lr_scale);
   lr_schedule_.replay(std::move(scales));
-  recurs_from_ = std::ranges::find(trace, true, &TracedStep::recurs) - trace.begin();
+  for (const auto& step : trace)
+    traced_stages_.push_back(std::min<std::int64_t>(step.stage, std::ssize(stages_) - 1));
   if (!batches_change(settings_.run)) return;
   const auto world = communicator_.world_size();
   const auto known = batch_shapes(settings_, world);
@@ -25,25 +37,24 @@ void RunClock::replay(const std::vector<TracedStep>& trace) {
     REQUIRE(is_in(known, shape), ExitCode::config,
             "LR_TRACE: its step {} has {} tokens in rows of {}, which neither "
             "TRAIN_BATCH_TOKENS={} nor TRAIN_SEQ_LEN={} gives; set those of that run",
-            shapes_.size() + 1, step.tokens, step.seq_len,
+            traced_shapes_.size() + 1, step.tokens, step.seq_len,
             value_text(settings_.run.train_batch_tokens), value_text(settings_.run.train_seq_len));
-    shapes_.push_back(shape);
+    traced_shapes_.push_back(shape);
   }
 }
 
 BatchShape RunClock::shape_at(std::int64_t step, double elapsed_ms) const {
-  if (!shapes_.empty()) {
-    return shapes_[std::min(static_cast<std::size_t>(step), shapes_.size() - 1)];
-  }
+  if (!traced_shapes_.empty()) return at_step(traced_shapes_, step);
   return batch_shape(settings_, communicator_.world_size(),
                      run_progress(settings_.run, step, elapsed_ms));
 }
 
 std::int64_t RunClock::stage_at(std::int64_t step, double elapsed_ms) const {
-  const auto& recurrence = settings_.model.recurrence;
-  if (recurrence.num_loops == 0) return 0;
-  if (recurs_from_) return step >= *recurs_from_ ? 1 : 0;
-  return schedule_share(settings_.run, step, elapsed_ms) >= recurrence.enable_looping_at ? 1 : 0;
+  if (!traced_stages_.empty()) return at_step(traced_stages_, step);
+  const auto share = schedule_share(settings_.run, step, elapsed_ms);
+  const auto begun = std::ranges::find_if(stages_ | std::views::reverse,
+                                          [&](const Stage& stage) { return share >= stage.from; });
+  return begun.base() - stages_.begin() - 1;
 }
 
 void RunClock::start() {

@@ -11,6 +11,7 @@
 #include "config/batch_shape.h"
 #include "config/settings.h"
 #include "device/event.h"
+#include "model/plan.h"
 #include "optim/averaging.h"
 #include "optim/schedule.h"
 #include "train/clock.h"
@@ -22,7 +23,7 @@ namespace tg {
 // What depends on the training time so far.
 struct Decisions {
   bool stop, fake_quant, swa;
-  std::int64_t stage;  // of the model's plan: 1 in recurrence
+  std::int64_t stage;  // of the model's plan
   BatchShape shape;
   bool operator==(const Decisions&) const = default;
 };
@@ -30,8 +31,11 @@ struct Decisions {
 // Training time, which excludes validation. Rank 0's decides for all ranks.
 class RunClock {
  public:
-  RunClock(const Settings& settings, at::Device device, Communicator& communicator)
+  // The stages are the model's and must outlive this.
+  RunClock(const Settings& settings, const std::vector<Stage>& stages, at::Device device,
+           Communicator& communicator)
       : settings_(settings),
+        stages_(stages),
         device_(device),
         communicator_(communicator),
         lr_schedule_(settings.run) {}
@@ -81,12 +85,13 @@ class RunClock {
   std::int64_t stage_at(std::int64_t step, double elapsed_ms) const;
 
   const Settings& settings_;
+  const std::vector<Stage>& stages_;
   at::Device device_;
   Communicator& communicator_;
   LrSchedule lr_schedule_;
-  std::vector<BatchShape> shapes_;  // of the steps, replayed; empty: none
-  // After so many steps, replayed, those of the trace if it never did; none: by ENABLE_LOOPING_AT.
-  std::optional<std::int64_t> recurs_from_;
+  // Of the steps, replayed; empty: as the settings say.
+  std::vector<BatchShape> traced_shapes_;
+  std::vector<std::int64_t> traced_stages_;
   TrainingClock host_;
   // Steps end on the device before the host can read its clock, so their ends are measured from the
   // event of the last start(), when the clock read started_ms_.

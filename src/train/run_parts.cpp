@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <filesystem>
+#include <utility>
 
 #include "checkpoint/stored_record.h"
 #include "config/attention_context.h"
@@ -13,6 +14,7 @@
 #include "data/prefetch.h"
 #include "data/training_order.h"
 #include "ops/loss/linear_cross_entropy.h"
+#include "recipes/recipe.h"
 
 namespace tg {
 
@@ -22,18 +24,18 @@ bool is_training(ModelUse use) {
   return use == ModelUse::training || use == ModelUse::resuming;
 }
 
-TrainedModel parameters_for(ModelUse use, const Settings& settings, const Machine& machine,
-                            Communicator& communicator) {
+TrainedModel parameters_for(ModelUse use, const ModelSpec& spec, const Settings& settings,
+                            const Machine& machine, Communicator& communicator) {
   switch (use) {
     case ModelUse::training:
-      return {initial_weights(settings, machine, communicator), {}};
+      return {initial_weights(spec, settings, machine, communicator), {}};
     case ModelUse::resuming:
-      return {drawn_weights(settings, machine), {}};
+      return {drawn_weights(spec, settings, machine), {}};
     case ModelUse::test_time_training:
     case ModelUse::inference:
       break;
   }
-  return trained_model(settings, machine, communicator);
+  return trained_model(spec, settings, machine, communicator);
 }
 
 // FP8=1 leaves out a head that is the token table, which learns worse in FP8 (docs/benchmarks.md):
@@ -50,10 +52,10 @@ std::int64_t resolved_bos_id(const Settings& settings) {
   return settings.data.bos_id.count;
 }
 
-TrainedModel load_parameters(const Settings& settings, const Machine& machine,
-                             Communicator& communicator, ModelUse use) {
+TrainedModel load_parameters(const ModelSpec& spec, const Settings& settings,
+                             const Machine& machine, Communicator& communicator, ModelUse use) {
   const PeerWatch::Work making(communicator.watch(), "making the initial weights");
-  auto loaded = parameters_for(use, settings, machine, communicator);
+  auto loaded = parameters_for(use, spec, settings, machine, communicator);
   if (use == ModelUse::inference) {
     for (auto row : loaded.parameters.rows()) row.value.requires_grad_(false);
   }
@@ -82,14 +84,18 @@ std::unique_ptr<BatchSource> make_train_source(const Settings& settings, const T
 
 ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
                        ModelUse use)
-    : ModelParts(settings, machine, communicator, use,
-                 load_parameters(settings, machine, communicator, use)) {}
+    : ModelParts(settings, machine, communicator, use, model_spec(settings)) {}
 
 ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
-                       ModelUse use, TrainedModel trained)
+                       ModelUse use, ModelSpec spec)
+    : ModelParts(settings, machine, communicator, use, spec.plan,
+                 load_parameters(spec, settings, machine, communicator, use)) {}
+
+ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+                       ModelUse use, Plan plan, TrainedModel trained)
     : parameters(std::move(trained.parameters)),
       record(std::move(trained.record)),
-      model(settings.model, parameters,
+      model(settings.model, std::move(plan), parameters,
             {.compute = machine.compute,
              .record_quirks = settings.runtime.record_quirks,
              .padding = machine.padding,
@@ -99,7 +105,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
              .has_fp8 = machine.fp8,
              .step_tokens = most_tokens_per_step(settings, communicator.world_size()),
              .bos_id = resolved_bos_id(settings)}) {
-  if (!is_training(use)) model.set_stage(stage_to_compute(settings, record));
+  if (!is_training(use)) model.set_stage(stage_to_compute(model.plan(), record));
 }
 
 Validation make_validation(const Settings& settings, const TokenSplits& splits,

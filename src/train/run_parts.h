@@ -37,7 +37,9 @@ struct ModelParts {
 
  private:
   ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
-             ModelUse use, TrainedModel trained);
+             ModelUse use, ModelSpec spec);
+  ModelParts(const Settings& settings, const Machine& machine, Communicator& communicator,
+             ModelUse use, Plan plan, TrainedModel trained);
 };
 
 // Of the validation split, which it reads once. Errors: those of its tokens.

@@ -44,12 +44,13 @@ void visit_sharded(StateVisitor& visitor, const std::string& prefix, const State
 }  // namespace
 
 RunState::RunState(const Settings& settings, at::Device device, Communicator& communicator,
-                   const ParameterTable& parameters, const Optimizer& optimizer,
+                   const Plan& plan, const ParameterTable& parameters, const Optimizer& optimizer,
                    const Fp8Scales& fp8_scales, Feeder& feeder)
     : fake_quant(settings.averaging.qat_enabled),
-      clock(settings, device, communicator),
+      clock(settings, plan.stages, device, communicator),
       finite_watch(settings.runtime),
       settings_(settings),
+      plan_(plan),
       parameters_(parameters),
       optimizer_(optimizer),
       fp8_scales_(fp8_scales),
@@ -82,7 +83,7 @@ void RunState::visit(StateVisitor& visitor) {
 }
 
 ModelRecord RunState::record() const {
-  return {.recipe = std::string(choice_name(recipe_of(settings_))),
+  return {.recipe = std::string(choice_name(settings_.model.recipe)),
           .stage = stage,
           .qat = fake_quant,
           .step = step};
@@ -92,7 +93,7 @@ void RunState::visit_rewound(StateVisitor& visitor) {
   visitor("step", step);
   visit_batches(visitor);
   visitor("fake_quant", fake_quant);
-  if (mode::has_recurrence(settings_)) visitor("stage", stage);
+  if (plan_.stages.size() > 1) visitor("stage", stage);
   visitor("validation_ms", validation_ms);
   clock.visit_state(visitor);
   finite_watch.visit_state(visitor);

@@ -32,10 +32,10 @@ struct RunSnapshot {
 // zero, but for those that the optimizer keeps.
 class RunState final : public SavedState {
  public:
-  // The parameters, the optimizer, the scales and the feeder are the run's own and must outlive
-  // this.
+  // The plan, the parameters, the optimizer, the scales and the feeder are the run's and must
+  // outlive this.
   RunState(const Settings& settings, at::Device device, Communicator& communicator,
-           const ParameterTable& parameters, const Optimizer& optimizer,
+           const Plan& plan, const ParameterTable& parameters, const Optimizer& optimizer,
            const Fp8Scales& fp8_scales, Feeder& feeder);
 
   std::int64_t tokens = 0;  // that these steps trained on, over all ranks
@@ -74,6 +74,7 @@ class RunState final : public SavedState {
   void visit_validations(StateVisitor& visitor);
 
   const Settings& settings_;
+  const Plan& plan_;
   const ParameterTable& parameters_;
   const Optimizer& optimizer_;
   const Fp8Scales& fp8_scales_;

@@ -7,7 +7,7 @@
 #include "config/derived.h"
 #include "optim/schedule.h"
 #include "train/peer_waits.h"
-#include "train/recurrence.h"
+#include "train/stage_facts.h"
 
 namespace tg {
 
@@ -41,7 +41,7 @@ void StepLauncher::launch(std::int64_t step, double elapsed_ms, const Decisions&
   if (swa_started) run_.report.emit(SwaStarted{step + 1});
 }
 
-// The shape of the batches, QAT and recurrence, as of this step.
+// The shape of the batches, QAT and the stage, as of this step.
 void StepLauncher::apply(std::int64_t step, double elapsed_ms, double lr_scale,
                          const Decisions& decided) {
   auto& state = run_.state;
@@ -60,8 +60,8 @@ void StepLauncher::apply(std::int64_t step, double elapsed_ms, double lr_scale,
     run_.parts.weights.model.inherit_fp8_scales(state.stage, decided.stage);
     state.stage = decided.stage;
     state.clock.pace_changes();
-    run_.report.emit(RecurrenceStarted{step, schedule_share(run_.settings.run, step, elapsed_ms),
-                                       recurrence_order(run_.settings.model)});
+    run_.report.emit(StageStarted{step, schedule_share(run_.settings.run, step, elapsed_ms),
+                                  stage_facts(run_.parts.weights.model.plan(), state.stage)});
   }
 }
 

@@ -48,20 +48,20 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
   const auto pass = pass_of(launched.tokens_read);
   if (const auto repeated = repetition_watch_.after_step(step, pass)) report.emit(*repeated);
   const bool streamed = settings.data.loader_order != LoaderOrder::strided;
-  report.emit(StepEnded{
-      .step = step,
-      .loss = metrics.loss,
-      .lr_scale = launched.lr_scale,
-      .grad_norm = metrics.grad_norm,
-      .elapsed_ms = elapsed_ms,
-      .tokens = launched.tokens,
-      .seq_len = launched.seq_len,
-      .flops_per_token =
-          training_flops_per_token(settings.model, run_.parts.weights.model.pass(launched.stage),
-                                   attention_context(settings, launched.seq_len)),
-      .loss_scale = metrics.loss_scale,
-      .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
-      .pass = pass});
+  report.emit(
+      StepEnded{.step = step,
+                .loss = metrics.loss,
+                .lr_scale = launched.lr_scale,
+                .grad_norm = metrics.grad_norm,
+                .elapsed_ms = elapsed_ms,
+                .tokens = launched.tokens,
+                .seq_len = launched.seq_len,
+                .flops_per_token = training_flops_per_token(
+                    settings.model, run_.parts.weights.model.plan().pass(launched.stage),
+                    attention_context(settings, launched.seq_len)),
+                .loss_scale = metrics.loss_scale,
+                .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
+                .pass = pass});
   const double waited = run_.parts.feeder.waited_ms() - waited_before_ms_;
   const auto stalled = stall_watch_.after_step(step, waited, elapsed_ms);
   if (stalled) report.emit(*stalled);

@@ -5,8 +5,9 @@
 #include <vector>
 
 #include "config/derived.h"
+#include "recipes/recipe.h"
 #include "train/peer_waits.h"
-#include "train/recurrence.h"
+#include "train/stage_facts.h"
 
 namespace tg {
 
@@ -19,7 +20,8 @@ class WarmUp {
   explicit WarmUp(Run& run)
       : run_(run),
         settings_(run.settings),
-        last_record_(recipe_of(settings_) == RecipeChoice::last_record) {}
+        model_plan_(run.parts.weights.model.plan()),
+        as_training_(recipe_of(settings_).warms_up_as_it_trains) {}
 
   // The first stage, in batches of all shapes: before the steps of the first shape, one of each
   // other, enough to load its kernels or to run out of memory.
@@ -34,11 +36,14 @@ class WarmUp {
     }
   }
 
-  void recurrence(std::int64_t steps) {
-    run_.report.emit(RecurrenceWarmUpBegan{recurrence_order(settings_.model)});
+  void later_stage(std::int64_t stage, std::int64_t steps) {
+    auto facts = stage_facts(model_plan_, stage);
+    const auto name = model_plan_.stages[static_cast<std::size_t>(stage)].warm_up_log_name;
+    facts.log_name = name;
+    run_.report.emit(StageWarmUpBegan{std::move(facts)});
     for (std::int64_t step = 0; step < steps; ++step) {
-      run_step(step, 1);
-      run_.report.emit(WarmUpStepEnded{step + 1, steps, /*stage=*/1});
+      run_step(step, stage);
+      run_.report.emit(WarmUpStepEnded{step + 1, steps, stage, name});
     }
   }
 
@@ -49,11 +54,10 @@ class WarmUp {
   }
 
  private:
-  // The last record's script warms up by whole steps of a run, without a schedule.
   StepPlan plan(std::int64_t step, std::int64_t stage) const {
     const auto& optim = settings_.optim;
-    return {.momentum = last_record_ ? muon_momentum(optim, step) : optim.muon_momentum,
-            .clip_norm = last_record_ ? optim.grad_clip_norm : 0,
+    return {.momentum = as_training_ ? muon_momentum(optim, step) : optim.muon_momentum,
+            .clip_norm = as_training_ ? optim.grad_clip_norm : 0,
             .fake_quant = run_.state.fake_quant,
             .stage = stage};
   }
@@ -61,17 +65,19 @@ class WarmUp {
 
   Run& run_;
   const Settings& settings_;
-  const bool last_record_;
+  const Plan& model_plan_;
+  const bool as_training_;
 };
 
-// The last record's script does not rewind the momentum of Muon's shards, which it has on several
-// ranks. So there the warm-up's batches count: its first passes, without an update, take one.
+// A script may not rewind the momentum of Muon's shards, which it has on several ranks
+// (Recipe::keeps_warm_up_momentum). So there the warm-up's batches count: its first passes, without
+// an update, take one.
 class KeptMomentum {
  public:
   explicit KeptMomentum(Run& run)
       : run_(run),
         keeps_(run.settings.runtime.record_quirks && run.communicator.world_size() > 1 &&
-               recipe_of(run.settings) == RecipeChoice::last_record) {}
+               recipe_of(run.settings).keeps_warm_up_momentum) {}
 
   void begin() {
     if (!keeps_) return;
@@ -105,23 +111,22 @@ void warm_up(Run& run) {
   auto& state = run.state;
   const auto asked = settings.run.warmup_steps;
   const auto steps = run.resume ? std::min(asked, kWhenResuming) : asked;
-  const bool recurs = recurrence_begins(settings.model);
-  if (steps == 0 && !recurs) return;
+  const auto last_stage = run.parts.weights.model.plan().last_stage();
+  if (steps == 0 && last_stage == 0) return;
   // Where memory is scarce, weights and optimizer state do not fit on the device twice.
   const auto before = state.save(measures_memory(settings) || settings.runtime.memory_limit_gb > 0);
   const PeerWatch::Scope launching(watch_of_launches(run.communicator, run.machine.device));
   WarmUp warm_up(run);
   KeptMomentum momentum(run);
-  // The first step in recurrence is to take no longer than the second: its passes are captured
+  // The first step of a later stage is to take no longer than the second: its passes are captured
   // here. They are eager before anything is captured, which would keep its memory beside theirs.
-  if (recurs) warm_up.rehearse(1);
+  for (std::int64_t stage = 1; stage <= last_stage; ++stage) warm_up.rehearse(stage);
   momentum.begin();
   if (steps > 0) {
     warm_up.first_stage(steps);
-    if (recurs) warm_up.recurrence(steps);
+    for (std::int64_t stage = 1; stage <= last_stage; ++stage) warm_up.later_stage(stage, steps);
   } else {
-    warm_up.rehearse(0);
-    warm_up.rehearse(1);
+    for (std::int64_t stage = 0; stage <= last_stage; ++stage) warm_up.rehearse(stage);
   }
   momentum.save();
   state.restore(before);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What scripts/bench.sh left in FOLDER: RECIPE.{train_gpt,train_gpt_fp8}.ROUND.{jsonl,log,power} and
-RECIPE.peer.ROUND.{log,power}.
+RECIPE.peer.ROUND.{log,power}, and RECIPE.env, its settings.
 
     bench_report.py speed FOLDER    train_gpt beside torch.compile, and what their steps take of the GPU
     bench_report.py phases FOLDER   where train_gpt's step goes, by its events
@@ -20,7 +20,6 @@ from peer.settings import read_settings
 from power_log import PowerLog
 from train_run import SETTLED, TrainRun, settled_s
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Dense bf16 products of an H100 or H200; of another GPU, as the caller says.
 PEAK_TFLOPS = float(os.environ.get("PEAK_TFLOPS", 989.5))
 PROGRAMS = {"train_gpt": "train_gpt", "train_gpt_fp8": "train_gpt FP8=1", "peer": "torch.compile"}
@@ -69,9 +68,8 @@ def mean_power(runs):
     return tuple(map(statistics.mean, zip(*known))) if known else None
 
 
-def print_speed(recipe, programs):
-    s = read_settings(ROOT / "configs" / f"{recipe}.env")
-    print(f"\n{recipe}, {s.TRAIN_BATCH_TOKENS:,} tokens a step, median of the steps after {SETTLED}")
+def print_speed(recipe, programs, tokens):
+    print(f"\n{recipe}, {tokens:,} tokens a step, median of the steps after {SETTLED}")
     print(
         f"{'':15}{'ms a step':>10}{'least':>8}{'most':>8}{'tokens/s':>11}{'MFU':>7}{'W':>6}{'MHz':>7}"
         f"{'J a step':>9}{'peak MiB':>10}  first step s, by round"
@@ -82,7 +80,7 @@ def print_speed(recipe, programs):
         if not steps:
             continue
         medians[program] = statistics.median(steps)
-        rate = s.TRAIN_BATCH_TOKENS / medians[program] * 1000
+        rate = tokens / medians[program] * 1000
         firsts = ", ".join(f"{run.first_s:.1f}" for run in programs[program])
         power = mean_power(programs[program])
         drawn = "{:6.0f}{:7.0f}{:9.0f}".format(*power, power[0] * medians[program] / 1000) if power else " " * 22
@@ -158,11 +156,14 @@ def main():
     if len(sys.argv) >= 3 and sys.argv[1] == "picture":
         draw_runs(sys.argv[2], list(zip(*[iter(sys.argv[3:])] * 3, strict=True)))
         return
-    commands = {"speed": print_speed, "phases": print_phases}
-    if len(sys.argv) != 3 or sys.argv[1] not in commands:
+    if len(sys.argv) != 3 or sys.argv[1] not in ("speed", "phases"):
         sys.exit(__doc__)
     for recipe, programs in read_runs(sys.argv[2]).items():
-        commands[sys.argv[1]](recipe, programs)
+        if sys.argv[1] == "speed":
+            settings = read_settings(pathlib.Path(sys.argv[2]) / f"{recipe}.env")
+            print_speed(recipe, programs, settings.TRAIN_BATCH_TOKENS)
+        else:
+            print_phases(recipe, programs)
 
 
 if __name__ == "__main__":

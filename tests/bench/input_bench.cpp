@@ -21,6 +21,7 @@
 #include "data/prefetch.h"
 #include "data/splits.h"
 #include "device/gpu.h"
+#include "recipes/recipe.h"
 #include "train/readback.h"
 #include "train/train_step.h"
 
@@ -103,8 +104,10 @@ struct Bench {
         machine(where),
         tokens(open_splits(settings.data, static_cast<int>(settings.model.vocab_size),
                            {.threads = where.cores})),
-        table(initial_weights(settings, machine, alone)),
-        model(settings.model, table, {.compute = machine.compute, .padding = machine.padding}),
+        spec(model_spec(settings)),
+        table(initial_weights(spec, settings, machine, alone)),
+        model(settings.model, spec.plan, table,
+              {.compute = machine.compute, .padding = machine.padding}),
         optimizer(table, settings.optim, {.matrices = machine.matrices}, alone) {}
 
   std::unique_ptr<Feeder> feeder(const Variant& variant, const TokenSource& source) const {
@@ -129,6 +132,7 @@ struct Bench {
   const Machine& machine;
   TokenSplits tokens;
   Communicator alone;
+  const ModelSpec spec;
   ParameterTable table;
   Gpt model;
   Optimizer optimizer;
@@ -179,7 +183,8 @@ double median(std::vector<double> values) {
 }
 
 void run(int argc, char** argv) {
-  auto [settings, origins, help, version] = parse_settings(argc, argv);
+  auto [settings, origins, help, version] =
+      parse_settings(argc, argv, {.set_recipe_defaults = set_recipe_defaults});
   check_settings(settings, 1);
   const auto machine = set_up_machine(settings.runtime, settings.model, read_launch());
   Bench bench(settings, machine);

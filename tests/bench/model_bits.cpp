@@ -14,6 +14,7 @@
 #include "model/gpt.h"
 #include "model/init.h"
 #include "model/parameters.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -92,10 +93,10 @@ std::string digest_of(const ParameterTable& table) {
   return digest.text();
 }
 
-ParameterTable weights(const ModelConfig& config, const ParameterOptions& options,
+ParameterTable weights(const ModelConfig& config, const test::ParameterOptions& options,
                        at::ScalarType storage, std::int64_t seed) {
-  auto table = make_parameters(config, storage, at::kCPU, options);
-  initialize(table, config, seed);
+  auto table = test::make_parameters(config, storage, at::kCPU, options);
+  test::initialize(table, config, seed);
   return table;
 }
 
@@ -110,8 +111,8 @@ std::ptrdiff_t number_of(const ParamGroup& group) {
 void print_initial(std::int64_t seed) {
   Dice dice(static_cast<std::uint64_t>(seed));
   const auto config = random_config(dice, dice.coin());
-  ParameterOptions options{.tied_embed_init_std = dice.one_of({0.005, 0.3}),
-                           .record_quirks = dice.coin()};
+  test::ParameterOptions options{.tied_embed_init_std = dice.one_of({0.005, 0.3}),
+                                 .record_quirks = dice.coin()};
   if (dice.below(4) == 0) options.control_patterns = {"gate", "bank"};
   const auto table = weights(config, options, dice.one_of({at::kFloat, at::kBFloat16}), seed);
   fmt::print("initial {} {} {}\n", seed, table.rows().size(), digest_of(table));
@@ -134,7 +135,7 @@ class RandomModel {
         config_(random_config(dice_, fp8_)),
         generator_(at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed))),
         table_(drawn(seed)),
-        model_(config_, table_, numerics()) {}
+        model_(config_, test::plan_of(config_), table_, numerics()) {}
 
   void print() {
     std::string losses;

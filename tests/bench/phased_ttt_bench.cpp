@@ -20,6 +20,7 @@
 #include "device/gpu.h"
 #include "device/gpu_memory.h"
 #include "eval/phased_ttt.h"
+#include "recipes/recipe.h"
 #include "tests/data/listed_tokens.h"
 #include "train/run_parts.h"
 #include "train/trace.h"
@@ -161,7 +162,8 @@ void run(int argc, char** argv) {
   const std::int64_t documents = std::stoll(argv[1]), every = std::stoll(argv[2]);
   const std::string trace = argv[3];
   argv[3] = argv[0];
-  auto [settings, origins, help, version] = parse_settings(argc - 3, argv + 3);
+  auto [settings, origins, help, version] =
+      parse_settings(argc - 3, argv + 3, {.set_recipe_defaults = set_recipe_defaults});
   check_settings(settings, 1);
   resolve_bos_id(settings);
   const auto machine = set_up_machine(settings.runtime, settings.model, read_launch());

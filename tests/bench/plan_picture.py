@@ -1,14 +1,11 @@
 #!/usr/bin/env python3
-"""usage: plan_picture.py > docs/recipes.svg
+"""usage: build/train_gpt inspect --settings configs/record_1061.env | plan_picture.py > docs/recipes.svg
 
 The visits of blocks in a pass of configs/record_1061.env, before its recurrence and in it: skips, and two lanes.
 """
-import pathlib
-
 from peer.settings import read_texts, settings_of, visited_blocks
 from picture import svg, text
 
-CONFIG = pathlib.Path(__file__).resolve().parents[2] / "configs" / "record_1061.env"
 LEFT, STEP, WIDTH, HEIGHT, LANE = 104, 54, 36, 50, 22  # of visits; a lane's box is LANE high
 BEND = 0.19  # height of a skip's arc as a share of its length
 
@@ -66,7 +63,7 @@ def one_pass(s, recurrent, y, title):
 
 
 def main():
-    s = settings_of(read_texts(CONFIG))
+    s = settings_of(read_texts("/dev/stdin"))
     heads = "".join(
         f'<marker id="{name}" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="6" markerHeight="6" orient="auto">'
         f'<path class="{of}" d="M 0 0 L 6 3 L 0 6 z"/></marker>'

@@ -8,6 +8,7 @@
 #include "checkpoint/host_snapshot.h"
 #include "checkpoint/model_files.h"
 #include "checkpoint/model_path.h"
+#include "recipes/recipe.h"
 #include "tests/files/testing.h"
 #include "tests/train/train_steps.h"
 #include "train/run_state.h"
@@ -22,13 +23,15 @@ namespace fs = std::filesystem;
 class CheckpointModelTest : public testing::Test {
  protected:
   // After `steps` steps saves the state as one rank does, and as two that share it.
-  void train(const std::function<void(AveragingConfig&)>& set, int steps) {
-    settings = test::tiny_settings(test::tiny_switches());
+  void train(const std::function<void(AveragingConfig&)>& set, int steps, std::int64_t loops = 0) {
+    auto config = test::tiny_switches();
+    config.recurrence = {.num_loops = loops, .loop_start = 1, .loop_end = 2};
+    settings = test::tiny_settings(config);
     auto& averaging = settings.averaging;
     averaging.ema_enabled = averaging.swa_enabled = averaging.lawa_enabled = false;
     set(averaging);
     rank.emplace(settings, alone);
-    state.emplace(settings, at::kCPU, alone, rank->table(), rank->optimizer(),
+    state.emplace(settings, at::kCPU, alone, rank->model().plan(), rank->table(), rank->optimizer(),
                   rank->model().fp8_scales(), rank->feeder());
     state->start_average();
     for (int i = 1; i <= steps; ++i) {
@@ -141,8 +144,7 @@ TEST_F(CheckpointModelTest, ItsRecordIsThatOfItsOwnStep) {
   for (const bool stored : {true, false}) {
     SCOPED_TRACE(stored);
     stores_record = stored;
-    train([](auto&) {}, 1);
-    settings.model.recurrence.num_loops = 1;  // whose state has a stage
+    train([](auto&) {}, 1, /*loops=*/1);
     state->stage = 1;
     state->fake_quant = true;
     save(2, 1);
@@ -172,7 +174,7 @@ TEST_F(CheckpointModelTest, ANewestOneIsTheSameOnEveryRankThoughTheChosenOneIsGo
       of_rank.runtime.init_from = dir / "damaged";  // rank 0 alone reads
     }
     communicator.barrier();
-    const auto table = trained_model(of_rank, {}, communicator).parameters;
+    const auto table = trained_model(model_spec(of_rank), of_rank, {}, communicator).parameters;
     for (const auto& [name, value] : newest) EXPECT_TRUE(table[name].detach().equal(value)) << name;
   });
 }

@@ -19,8 +19,13 @@ class HostSnapshotTest : public testing::Test {
       : settings(test::tiny_settings(test::tiny_switches())), rank(settings, alone) {}
 
   RunState make_state() {
-    return {settings,     at::kCPU,         alone,
-            rank.table(), rank.optimizer(), rank.model().fp8_scales(),
+    return {settings,
+            at::kCPU,
+            alone,
+            rank.model().plan(),
+            rank.table(),
+            rank.optimizer(),
+            rank.model().fp8_scales(),
             rank.feeder()};
   }
   static std::map<std::string, at::Tensor> share(RunState& state, int rank, int world_size) {

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "tests/files/testing.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 #include "weights/weights_file.h"
 
 namespace tg {
@@ -10,8 +11,7 @@ namespace {
 
 // With two multi-token heads.
 Settings settings_with(const std::string& init_from = "") {
-  Settings settings;
-  settings.model = test::tiny_switches();
+  auto settings = test::settings_of(test::tiny_switches());
   settings.runtime.init_from = init_from;
   return settings;
 }
@@ -25,11 +25,15 @@ class ModelFilesTest : public testing::Test {
   ModelFilesTest() : trained(test::random_parameters(test::tiny_switches(), at::kFloat, 3)) {}
 
   void expect_trained(const ParameterTable& table, bool with_heads) const {
-    const auto drawn = initial_weights(settings_with(), {}, alone);
+    const auto drawn = weights_of(settings_with());
     for (const auto& row : table.rows()) {
       const auto& expected = with_heads || !is_mtp_head(row.name) ? trained : drawn;
       EXPECT_TRUE(test::is_same(row.value.detach(), expected[row.name].detach())) << row.name;
     }
+  }
+
+  ParameterTable weights_of(const Settings& settings) const {
+    return initial_weights(model_spec(settings), settings, {}, alone);
   }
 
   mutable Communicator alone;
@@ -51,13 +55,13 @@ TEST_F(ModelFilesTest, BothFilesHoldEveryParameterButTheMultiTokenHeads) {
 
 TEST_F(ModelFilesTest, AnExportedModelLeavesTheMultiTokenHeadsAtTheirInitialWeights) {
   write_model(trained, {}, dir.path());
-  const auto table = initial_weights(settings_with(dir / "final_model.safetensors"), {}, alone);
+  const auto table = weights_of(settings_with(dir / "final_model.safetensors"));
   expect_trained(table, /*with_heads=*/false);
 }
 
 TEST_F(ModelFilesTest, AWholeModelBringsItsMultiTokenHeads) {
   save_safetensors(dir / "whole.safetensors", trained.named_values());
-  const auto table = initial_weights(settings_with(dir / "whole.safetensors"), {}, alone);
+  const auto table = weights_of(settings_with(dir / "whole.safetensors"));
   expect_trained(table, /*with_heads=*/true);
 }
 
@@ -66,7 +70,7 @@ TEST_F(ModelFilesTest, SomeOfTheMultiTokenHeadsAreNeitherOfTheTwo) {
   some.pop_back();
   save_safetensors(dir / "some.safetensors", some);
   try {
-    initial_weights(settings_with(dir / "some.safetensors"), {}, alone);
+    weights_of(settings_with(dir / "some.safetensors"));
     ADD_FAILURE() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.exit_code(), ExitCode::bad_data);
@@ -81,7 +85,7 @@ TEST_F(ModelFilesTest, TheSettingsReachTheTable) {
   settings.optim.tied_embed_init_std = 0.5;
   settings.averaging.control_tensor_name_patterns = {"qo_bank"};
   settings.runtime.record_quirks = true;
-  const auto table = initial_weights(settings, {}, alone);
+  const auto table = weights_of(settings);
   // Of 960 draws: within 10 %.
   EXPECT_NEAR(table["tok_emb.weight"].detach().std().item<double>(), 0.5, 0.05);
   for (const auto& row : table.rows()) {

@@ -12,13 +12,15 @@
 namespace tg {
 
 inline ParseResult parse(const std::vector<std::string>& words,
-                         const std::vector<std::string>& environment = {}) {
+                         const std::vector<std::string>& environment = {},
+                         decltype(CommandInputs::set_recipe_defaults) set_defaults = nullptr) {
   std::vector<const char*> argv = {"train_gpt"};
   std::vector<const char*> envp;
   for (const auto& word : words) argv.push_back(word.c_str());
   for (const auto& variable : environment) envp.push_back(variable.c_str());
   envp.push_back(nullptr);
-  return parse_settings(static_cast<int>(argv.size()), argv.data(), envp.data());
+  return parse_settings(static_cast<int>(argv.size()), argv.data(), envp.data(),
+                        {.set_recipe_defaults = set_defaults});
 }
 
 // What `call` fails with: "64 message"; empty when it does not.

@@ -242,6 +242,7 @@ TEST(Settings, ReadBackFromTheirOwnText) {
   settings.averaging.control_tensor_name_patterns = {"x", "y.z"};
   settings.io.training_timing_breakdown = TimingBreakdown::events;
   settings.runtime.record_quirks = true;
+  settings.model.recipe = RecipeChoice::speedrun;  // as RECIPE=auto is resolved
   const std::string text = settings_text(settings);
   const auto read = parse({"--config", write_file("settings.env", text)}).settings;
   EXPECT_EQ(settings_text(read), text);
@@ -312,6 +313,7 @@ TEST(Settings, OfAConfigFileTheModelsAreThoseNotOfItsRunAndMachine) {
   settings.runtime.device = DeviceChoice::automatic;
   settings.runtime.artifact = Artifact::int6;
   settings.runtime.fp8 = {};
+  settings.model.recipe = RecipeChoice::record;  // as RECIPE=auto is resolved
   EXPECT_EQ(settings_text(read.settings), settings_text(settings));
   EXPECT_EQ(model_settings(nlohmann::json::parse("[]")), std::nullopt);
 }

@@ -34,9 +34,9 @@ class LastRecordTest(ResumeTest):
         whole = whole_run(self)
         lines = (self.out / "log.txt").read_text().splitlines()
         model = (self.out / "final_model.safetensors").read_bytes()
-        begun, = of_kind(whole, "recurrence")
-        self.assertEqual(begun, {"event": "recurrence", "step": BEGINS, "share": 0.5, "encoder": "[0, 1, 2, 3]",
-                                 "decoder": "[2, 3, 2, 3, 4]"})
+        begun, = of_kind(whole, "stage")
+        self.assertEqual(begun, {"event": "stage", "step": BEGINS, "share": 0.5, "stage": 1, "title": "in recurrence",
+                                 "encoder": "[0, 1, 2, 3]", "decoder": "[2, 3, 2, 3, 4]"})
         self.assertIn("layer_loop:enabled step:6 frac:0.500 encoder:[0, 1, 2, 3] decoder:[2, 3, 2, 3, 4]", lines)
         for step in (3, 5, 9):
             done = self.kill_after(f"step:{step}/", saved=step - 1, output="killed", CHECKPOINT_EVERY=2)
@@ -76,7 +76,7 @@ class LastRecordTest(ResumeTest):
     def test_a_trace_recurs_where_its_run_did_whatever_its_lines_order_and_the_replays_length(self):
         events = self.train(output="run", VAL_LOSS_EVERY=0)
         lines = (self.out / "metrics.jsonl").read_text().splitlines()
-        begun = next(i for i, line in enumerate(lines) if json.loads(line)["event"] == "recurrence")
+        begun = next(i for i, line in enumerate(lines) if json.loads(line)["event"] == "stage")
         # As on a GPU, where a step's line comes while the next one runs.
         before = max(i for i in range(begun) if json.loads(lines[i])["event"] == "train")
         lines.insert(before, lines.pop(begun))
@@ -89,9 +89,9 @@ class LastRecordTest(ResumeTest):
         trace = self.out / "metrics.jsonl"
         replayed = self.train(output="again", VAL_LOSS_EVERY=0, LR_TRACE=trace, SCHEDULE_ITERATIONS=6)
         self.assertEqual(train_losses(replayed), never)
-        self.assertEqual(of_kind(replayed, "recurrence"), [])
+        self.assertEqual(of_kind(replayed, "stage"), [])
         for words in ("SCHEDULE_ITERATIONS=6 has no effect with LR_TRACE",
-                      f"LR_TRACE={trace}: its run never came to recurrence"):
+                      f'LR_TRACE={trace}: its run never came to a stage "in recurrence"'):
             self.assertTrue(any(words in line for line in self.warnings), self.warnings)
 
     def test_the_weights_of_lanes_in_a_file_are_left_out_of_a_model_without_lanes(self):
@@ -123,7 +123,8 @@ class LastRecordTest(ResumeTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("recipe last_record: 11 blocks of 512 channels\nsegments begin with a row and with a document, and "
                       "every 2048 tokens of one (DOCUMENT_ATTENTION)\n", done.stdout)
-        self.assertRegex(done.stdout, r"(?m)^before recurrence, from ENABLE_LOOPING_AT=0.35 on: 11 visits$")
+        self.assertRegex(done.stdout, r"(?m)^before recurrence: 11 visits$")
+        self.assertRegex(done.stdout, r"(?m)^in recurrence, from 0.35 of the schedule on: 17 visits$")
         in_recurrence = done.stdout.split("in recurrence")[1]
         rows = re.findall(r"(?m)^ *(\d+) +(\d+) +(one|two) +(-|\d+, gated) +all tokens before in its segment, exclusive$", in_recurrence)
         self.assertEqual([int(block) for _, block, *_ in rows], [0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9, 10])
@@ -149,18 +150,19 @@ class RanksTest(RunTest):
                     self.assertAlmostEqual(found, exact, delta=1e-6 * exact)
 
     def test_all_ranks_begin_recurrence_at_the_same_step_by_the_clock(self):
-        events = self.train(output="clock", through=mpirun(2), MAX_WALLCLOCK_SECONDS=2, ITERATIONS=1000, VAL_LOSS_EVERY=0)
-        begun, = of_kind(events, "recurrence")
+        events = self.train(output="clock", through=mpirun(2), MAX_WALLCLOCK_SECONDS=2, ITERATIONS=1000, VAL_LOSS_EVERY=0,
+                            GPTQ_RESERVE_SECONDS=0)
+        begun, = of_kind(events, "stage")
         self.assertGreaterEqual(begun["share"], 0.5)
         # The step before it ended in the first half of the time.
         before = of_kind(events, "train")[begun["step"] - 2]
         self.assertEqual(before["step"], begun["step"] - 1)
         self.assertLess(before["train_time_ms"], 1000)
         # Its trace repeats the run without a clock.
-        replayed = self.train(output="replayed", through=mpirun(2), MAX_WALLCLOCK_SECONDS=2, ITERATIONS=1000,
+        replayed = self.train(output="replayed", through=mpirun(2), MAX_WALLCLOCK_SECONDS=2, ITERATIONS=1000, GPTQ_RESERVE_SECONDS=0,
                               VAL_LOSS_EVERY=0, LR_TRACE=self.folder / "clock" / "metrics.jsonl")
         self.assertEqual(train_losses(replayed), train_losses(events))
-        self.assertEqual([event["step"] for event in of_kind(replayed, "recurrence")], [begun["step"]])
+        self.assertEqual([event["step"] for event in of_kind(replayed, "stage")], [begun["step"]])
 
 
 if __name__ == "__main__":

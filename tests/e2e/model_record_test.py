@@ -82,7 +82,7 @@ class ModelRecordTest(RunTest):
         run = self.run_of("branched-from")
         self.out = self.folder / "branch"
         events = self.train(output="branch", RESUME=run / "checkpoints" / "step-00000008", ITERATIONS=AFTER)
-        self.assertEqual([event for event in events if event["event"] == "recurrence"], [])
+        self.assertEqual([event for event in events if event["event"] == "stage"], [])
         self.by_step = {event["step"]: event["val_loss"] for event in events if event["event"] == "val"}
         self.expect(self.out, AFTER)
 

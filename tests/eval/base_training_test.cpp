@@ -7,6 +7,7 @@
 #include "tests/comm/ranks.h"
 #include "tests/eval/legality.h"
 #include "tests/eval/two_layers.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -33,7 +34,7 @@ std::vector<at::Tensor> trained(const test::Tokens& tokens, const BaseTrainingOp
                                 Communicator& communicator,
                                 const ModelConfig& config = test::two_layers()) {
   const auto table = test::random_parameters(config, at::kDouble, 1);
-  Gpt gpt(config, table, {.compute = at::kDouble, .bos_id = kBos});
+  Gpt gpt(config, test::plan_of(config), table, {.compute = at::kDouble, .bos_id = kBos});
   gpt.cast_weights();
   train_base(gpt, table, tokens, options, at::kCPU, communicator);
   std::vector<at::Tensor> values;

@@ -2,6 +2,7 @@
 // that validation's pass gives each row alone. Skipped where there is no GPU.
 #include "tests/eval/continuations.h"
 #include "tests/eval/small_record.h"
+#include "tests/model/spec.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
@@ -13,8 +14,8 @@ class ContinuationsGpu : public test::OnGpu<> {};
 
 TEST_F(ContinuationsGpu, HaveTheLogProbabilityThatEachHasAlone) {
   const auto config = test::small_record(kVocab);
-  const auto table = make_parameters(config, at::kBFloat16, at::kCUDA);
-  Gpt model(config, table, {.compute = at::kBFloat16});
+  const auto table = test::make_parameters(config, at::kBFloat16, at::kCUDA);
+  Gpt model(config, test::plan_of(config), table, {.compute = at::kBFloat16});
   const auto source = test::random_parameters(config, at::kFloat, 1);
   for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
   model.cast_weights();

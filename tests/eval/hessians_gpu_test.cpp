@@ -3,6 +3,7 @@
 #include "eval/hessians.h"
 #include "tests/eval/calibration.h"
 #include "tests/eval/small_record.h"
+#include "tests/model/spec.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
@@ -25,10 +26,10 @@ std::vector<ModelConfig> models() {
 
 Hessians collect(const ModelConfig& config, const test::Rows& rows, at::ScalarType compute,
                  at::Device device, bool measure_memory) {
-  const auto table = make_parameters(config, compute, device);
+  const auto table = test::make_parameters(config, compute, device);
   const auto source = test::random_parameters(config, at::kFloat, 1);
   for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
-  Gpt model(config, table,
+  Gpt model(config, test::plan_of(config), table,
             {.compute = compute, .padding = choose_padding(PadVocab::automatic, device, compute)});
   auto of_rank = rows.of_rank(0, 1);
   Communicator alone;

@@ -4,6 +4,7 @@
 #include "tests/eval/deterministic_on_gpu.h"
 #include "tests/eval/phased_ttt.h"
 #include "tests/files/testing.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -20,8 +21,8 @@ ModelConfig wide_heads() {
 
 struct Model {
   Model(const ModelConfig& config, at::ScalarType compute, at::Device device)
-      : table(make_parameters(config, compute, device)),
-        gpt(config, table, {.compute = compute, .bos_id = test::kBos}) {
+      : table(test::make_parameters(config, compute, device)),
+        gpt(config, test::plan_of(config), table, {.compute = compute, .bos_id = test::kBos}) {
     const auto source = test::random_parameters(config, at::kFloat, 1);
     for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach());
     gpt.cast_weights();

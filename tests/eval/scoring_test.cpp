@@ -11,6 +11,7 @@
 #include "tests/comm/ranks.h"
 #include "tests/eval/legality.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -35,7 +36,7 @@ at::Tensor row(const Tokens& tokens, std::int64_t begin, std::int64_t count) {
 struct TestModel {
   explicit TestModel(const ModelConfig& config)
       : table(test::random_parameters(config, at::kDouble, 1)),
-        gpt(config, table, {.compute = at::kDouble, .bos_id = kBos}) {}
+        gpt(config, test::plan_of(config), table, {.compute = at::kDouble, .bos_id = kBos}) {}
   ParameterTable table;
   Gpt gpt;
 };

@@ -1,6 +1,7 @@
 #pragma once
 // The model of the tests of phased test-time training, in fp64.
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg::test {
 
@@ -22,7 +23,8 @@ struct TwoLayers {
   static constexpr std::int64_t kBos = 1;  // begins a document
   explicit TwoLayers(const RopeStretch& rope = {})
       : table(random_parameters(two_layers(), at::kDouble, 1)),
-        gpt(two_layers(), table, {.compute = at::kDouble, .rope = rope, .bos_id = kBos}) {
+        gpt(two_layers(), plan_of(two_layers()), table,
+            {.compute = at::kDouble, .rope = rope, .bos_id = kBos}) {
     gpt.cast_weights();
   }
   ParameterTable table;

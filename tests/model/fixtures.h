@@ -8,6 +8,7 @@
 #include "model/gpt.h"
 #include "model/init.h"
 #include "model/parameters.h"
+#include "tests/model/spec.h"
 #include "tests/ops/tensors.h"
 #include "weights/safetensors.h"
 
@@ -145,9 +146,9 @@ inline Tensors load_fixture(const std::string& name) {
 // Weights in the range of a trained model's, so that no gradient vanishes.
 inline ParameterTable random_parameters(const ModelConfig& config, at::ScalarType storage,
                                         std::uint64_t seed) {
-  auto table = make_parameters(config, storage, at::kCPU, {.tied_embed_init_std = 0.3});
+  auto table = test::make_parameters(config, storage, at::kCPU, {.tied_embed_init_std = 0.3});
   const at::NoGradGuard no_grad;
-  initialize(table, config, static_cast<std::int64_t>(seed));
+  test::initialize(table, config, static_cast<std::int64_t>(seed));
   for (const auto& row : table.rows()) {
     const auto noise = normal(row.value.sizes(), ++seed) * 0.2;
     row.value.detach().add_(noise.to(row.value.scalar_type()));

@@ -8,6 +8,7 @@
 #include "ops/fused.h"
 #include "ops/kernels.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 #include "tests/ops/on_hopper.h"
 
 namespace tg {
@@ -85,7 +86,7 @@ ParameterTable weights_of(const Shape& shape) {
 Gradients train(const Shape& shape, const ParameterTable& source, at::ScalarType compute,
                 bool fused) {
   const auto storage = compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
-  const auto table = make_parameters(shape.config, storage, test::kGpu);
+  const auto table = test::make_parameters(shape.config, storage, test::kGpu);
   for (const auto& row : table.rows()) {
     // As bf16 holds them, so that all formats start from the same weights; small enough that the
     // activations stay in the range of a trained model's.
@@ -97,7 +98,8 @@ Gradients train(const Shape& shape, const ParameterTable& source, at::ScalarType
   const auto padding = fused ? choose_padding(PadVocab::automatic, test::kGpu, compute) : Padding();
   const auto sizes = compute_sizes(shape.config, padding);
   use_attention(choose_attention("auto", test::kGpu, compute, sizes.head_dim));
-  Gpt model(shape.config, table, {.compute = compute, .padding = padding});
+  Gpt model(shape.config, test::plan_of(shape.config), table,
+            {.compute = compute, .padding = padding});
   // Keeps the gradients of many tokens in the range of fp16, and changes no other rounding.
   const double tokens_at_once = static_cast<double>(shape.rows * shape.length);
   const auto grad_scale = at::full({}, std::exp2(std::floor(std::log2(tokens_at_once))),
@@ -169,13 +171,13 @@ struct Fp8Steps {
 // The second of two steps with products in FP8, whose scales follow from the first.
 Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts parts,
                       ActivationRecompute recompute = ActivationRecompute::off) {
-  const auto table = make_parameters(shape.config, at::kBFloat16, test::kGpu);
+  const auto table = test::make_parameters(shape.config, at::kBFloat16, test::kGpu);
   for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
   const auto tokens =
       test::integers({shape.rows, shape.length + 1}, shape.config.vocab_size, 3).to(test::kGpu);
   use_attention(choose_attention("auto", test::kGpu, at::kBFloat16,
                                  shape.config.model_dim / shape.config.num_heads));
-  Gpt model(shape.config, table,
+  Gpt model(shape.config, test::plan_of(shape.config), table,
             {.compute = at::kBFloat16,
              .recompute = recompute,
              .fp8 = parts,

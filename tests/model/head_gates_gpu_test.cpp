@@ -36,7 +36,7 @@ using Tensors = std::map<std::string, at::Tensor>;
 class HeadGatesGpu : public test::OnHopper<testing::TestWithParam<Case>> {
  protected:
   ParameterTable table(at::ScalarType compute) const {
-    auto found = make_parameters(recipe_.parameters,
+    auto found = make_parameters(spec_.parameters,
                                  compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat, test::kGpu);
     std::uint64_t seed = 1;
     for (const auto& row : found.rows()) {
@@ -51,7 +51,7 @@ class HeadGatesGpu : public test::OnHopper<testing::TestWithParam<Case>> {
     const auto parameters = table(numerics.compute);
     set_fused(fused);
     use_attention(choose_attention("auto", test::kGpu, numerics.compute, 64));
-    Gpt model(config_, recipe_.plan, parameters, numerics);
+    Gpt model(config_, spec_.plan, parameters, numerics);
     const auto tokens = test::integers({2, 78}, config_.vocab_size, 3).to(test::kGpu);
     const auto inputs = tokens.slice(1, 0, -1).contiguous();
     const auto loss =
@@ -66,7 +66,7 @@ class HeadGatesGpu : public test::OnHopper<testing::TestWithParam<Case>> {
   }
 
   const ModelConfig config_ = two_blocks(GetParam().exclusive);
-  const Recipe recipe_ = test::gated(config_, GetParam().gate);
+  const ModelSpec spec_ = test::gated(config_, GetParam().gate);
 };
 
 double distance(const at::Tensor& a, const at::Tensor& b) {

@@ -10,6 +10,7 @@
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/rms_norm.h"
+#include "recipes/gpt_spec.h"
 
 namespace tg {
 namespace {
@@ -92,14 +93,14 @@ class Formula {
 class HeadGates : public testing::TestWithParam<Case> {
  protected:
   HeadGates()
-      : recipe_(test::gated(config_, GetParam().gate, GetParam().bias)),
-        table_(make_parameters(recipe_.parameters, at::kDouble, at::kCPU)) {
+      : spec_(test::gated(config_, GetParam().gate, GetParam().bias)),
+        table_(make_parameters(spec_.parameters, at::kDouble, at::kCPU)) {
     std::uint64_t seed = 1;
     for (const auto& row : table_.rows())
       row.value.detach().copy_(test::normal(row.value.sizes(), seed++) * 0.4);
   }
   std::unique_ptr<Gpt> model(ActivationRecompute recompute = ActivationRecompute::off) const {
-    return std::make_unique<Gpt>(config_, recipe_.plan, table_,
+    return std::make_unique<Gpt>(config_, spec_.plan, table_,
                                  Numerics{.compute = at::kDouble,
                                           .padding = {.channels = GetParam().padding},
                                           .recompute = recompute});
@@ -115,7 +116,7 @@ class HeadGates : public testing::TestWithParam<Case> {
   }
 
   const ModelConfig config_ = two_blocks();
-  Recipe recipe_;
+  ModelSpec spec_;
   ParameterTable table_;
   const at::Tensor tokens_ = test::integers({2, 10}, config_.vocab_size, 2),
                    inputs_ = tokens_.slice(1, 0, -1), targets_ = tokens_.slice(1, 1);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -45,8 +46,8 @@ ModelConfig switches() {
 
 void expect_fixture(const std::string& name, const ModelConfig& config, std::int64_t seed) {
   const auto expected = test::load_fixture(fmt::format("model_init_{}.safetensors", name));
-  auto table = make_parameters(config, at::kFloat, at::kCPU);
-  initialize(table, config, seed);
+  auto table = test::make_parameters(config, at::kFloat, at::kCPU);
+  test::initialize(table, config, seed);
   ASSERT_EQ(table.rows().size(), expected.size());
   for (const auto& row : table.rows()) {
     ASSERT_TRUE(expected.contains(row.name)) << row.name;
@@ -115,8 +116,8 @@ const std::vector<Summary> kFullRecord = {
 TEST(Initialize, TheFullRecordEqualsPythons) {
   ModelConfig config;
   config.bigram_vocab_size = 1536;
-  auto table = make_parameters(config, at::kFloat, at::kCPU);
-  initialize(table, config, 1337);
+  auto table = test::make_parameters(config, at::kFloat, at::kCPU);
+  test::initialize(table, config, 1337);
   for (const auto& expected : kFullRecord) {
     const auto value = table[expected.name].detach();
     EXPECT_EQ(value.sizes(), at::IntArrayRef(expected.shape)) << expected.name;
@@ -156,8 +157,8 @@ ModelConfig speedrun_and_more() {
 
 TEST(Initialize, WhatTheSpeedrunDoesNotHaveBeginsAsInTheRecord) {
   const auto config = speedrun_and_more();
-  auto table = make_parameters(config, at::kFloat, at::kCPU, {.tied_embed_init_std = 0.25});
-  initialize(table, config, 5);
+  auto table = test::make_parameters(config, at::kFloat, at::kCPU, {.tied_embed_init_std = 0.25});
+  test::initialize(table, config, 5);
   const auto deviation = [&](const char* name) {
     return table[name].detach().std(/*unbiased=*/false).item<double>();
   };
@@ -179,8 +180,8 @@ TEST(Initialize, WhatTheSpeedrunDoesNotHaveIsDrawnLast) {
   plain.tie_embeddings = plain.smear_gate = plain.ve_enabled = false;
   plain.bigram_vocab_size = 0;
   const auto drawn = [](const ModelConfig& config) {
-    auto table = make_parameters(config, at::kFloat, at::kCPU, {.tied_embed_init_std = 0.25});
-    initialize(table, config, 5);
+    auto table = test::make_parameters(config, at::kFloat, at::kCPU, {.tied_embed_init_std = 0.25});
+    test::initialize(table, config, 5);
     return table;
   };
   const auto expected = drawn(plain);
@@ -194,9 +195,9 @@ TEST(Initialize, WhatTheSpeedrunDoesNotHaveIsDrawnLast) {
 
 TEST(Initialize, AGradientReachesTheSpeedrunsBigramTable) {
   const auto config = speedrun_and_more();
-  auto table = make_parameters(config, at::kFloat, at::kCPU, {.tied_embed_init_std = 0.25});
-  initialize(table, config, 5);
-  const Gpt model(config, table, {});
+  auto table = test::make_parameters(config, at::kFloat, at::kCPU, {.tied_embed_init_std = 0.25});
+  test::initialize(table, config, 5);
+  const Gpt model(config, test::plan_of(config), table, {});
   const auto tokens = at::arange(9).remainder(config.vocab_size).view({1, 9});
   model.loss(tokens.slice(1, 0, 8), tokens.slice(1, 1, 9), {}).backward();
   EXPECT_GT(table["bigram.embed.weight"].grad().count_nonzero().item<std::int64_t>(), 0);
@@ -204,8 +205,8 @@ TEST(Initialize, AGradientReachesTheSpeedrunsBigramTable) {
 
 TEST(Initialize, BanksAreOrthogonalEitherWay) {
   const auto config = wide_record();
-  auto table = make_parameters(config, at::kFloat, at::kCPU);
-  initialize(table, config, 3);
+  auto table = test::make_parameters(config, at::kFloat, at::kCPU);
+  test::initialize(table, config, 3);
   const auto q = table["qo_bank"][0].detach(), up = table["mlp_up_bank"][0].detach();
   // fp32 products of 64 to 96 terms.
   EXPECT_TRUE(test::is_close(at::matmul(q, q.t()), at::eye(64), 0, 1e-5));
@@ -215,9 +216,9 @@ TEST(Initialize, BanksAreOrthogonalEitherWay) {
 TEST(Initialize, TheSeedAloneDecides) {
   const auto config = test::tiny_record();
   const auto drawn = [&](std::int64_t seed) {
-    auto table = make_parameters(config, at::kFloat, at::kCPU);
+    auto table = test::make_parameters(config, at::kFloat, at::kCPU);
     at::randn({5});  // the process's own generator plays no part
-    initialize(table, config, seed);
+    test::initialize(table, config, seed);
     return table["kv_bank"].detach();
   };
   EXPECT_TRUE(test::is_same(drawn(1), drawn(1)));
@@ -226,10 +227,10 @@ TEST(Initialize, TheSeedAloneDecides) {
 
 TEST(Initialize, HalfPrecisionTablesAreTheSameDrawsRounded) {
   const auto config = test::tiny_record();
-  auto fine = make_parameters(config, at::kFloat, at::kCPU),
-       half = make_parameters(config, at::kBFloat16, at::kCPU);
-  initialize(fine, config, 4);
-  initialize(half, config, 4);
+  auto fine = test::make_parameters(config, at::kFloat, at::kCPU),
+       half = test::make_parameters(config, at::kBFloat16, at::kCPU);
+  test::initialize(fine, config, 4);
+  test::initialize(half, config, 4);
   for (const auto& row : half.rows()) {
     const auto expected = fine[row.name].detach().to(row.value.scalar_type());
     EXPECT_TRUE(test::is_same(row.value.detach(), expected)) << row.name;

@@ -15,7 +15,7 @@ class TwoLanesGpu : public test::OnGpu<testing::TestWithParam<test::LaneCase>> {
   static Gradients train(at::ScalarType compute, bool fused) {
     const auto config = test::three_blocks();
     const auto lanes = test::two_lanes(config, GetParam());
-    const auto table = make_parameters(lanes.recipe.parameters, compute, test::kGpu);
+    const auto table = make_parameters(lanes.spec.parameters, compute, test::kGpu);
     std::uint64_t seed = 1;
     for (const auto& row : table.rows())
       row.value.detach().copy_((test::normal(row.value.sizes(), seed++) * 0.4).to(at::kBFloat16));
@@ -25,7 +25,7 @@ class TwoLanesGpu : public test::OnGpu<testing::TestWithParam<test::LaneCase>> {
         fused ? choose_padding(PadVocab::automatic, test::kGpu, compute) : Padding();
     use_attention(
         choose_attention("auto", test::kGpu, compute, compute_sizes(config, padding).head_dim));
-    Gpt model(config, lanes.recipe.plan, table, {.compute = compute, .padding = padding});
+    Gpt model(config, lanes.spec.plan, table, {.compute = compute, .padding = padding});
     const auto loss =
         model.loss(tokens.slice(1, 0, -1).contiguous(), tokens.slice(1, 1).contiguous(), {});
     loss.backward();

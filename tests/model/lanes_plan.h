@@ -1,8 +1,8 @@
 #pragma once
 // A plan that no recipe makes: blocks that are visited several times, skips of every kind, without
 // gates and with, and two lanes.
-#include "model/recipe.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg::test {
 
@@ -27,19 +27,19 @@ inline const LaneCase kLaneCases[] = {{"mean_gated", FinalLane::mean, true},
                                       {"second_gated", FinalLane::second, true}};
 
 struct LanePlan {
-  Recipe recipe;
+  ModelSpec spec;
   ParameterId residual{}, post{}, skip_weights{}, skip_gates{};  // without gates none
 };
 
 // Two visits whose inputs are kept, then in one lane a visit that its own input is the skip of, and
 // one with a skip; in two lanes the same, and between them one without a skip.
 inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
-  LanePlan lanes{.recipe = make_recipe(config)};
-  auto& recipe = lanes.recipe;
+  LanePlan lanes{.spec = test::spec_of(config)};
+  auto& spec = lanes.spec;
   const auto dim = config.model_dim;
   const auto declare = [&](const char* name, const std::vector<std::int64_t>& shape) {
-    recipe.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
-    return ParameterId{std::ssize(recipe.parameters) - 1};
+    spec.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
+    return ParameterId{std::ssize(spec.parameters) - 1};
   };
   lanes.residual = declare("residual", {3, 2});
   lanes.post = declare("post", {3, 2, 2});
@@ -52,8 +52,8 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
   const auto in_lanes = [&](std::int64_t row) {
     return LaneMix{.residual = lanes.residual, .post = lanes.post, .row = row};
   };
-  auto& [embedding, values, matrices, blocks, stages, head_plan] = recipe.plan;
-  auto& [visits, slots] = stages.front();
+  auto& [embedding, values, matrices, blocks, stages, head_plan] = spec.plan;
+  auto& [visits, slots] = stages.front().pass;
   visits = {
       {.index = 0, .block = 0, .norm_scale = 1},
       {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},

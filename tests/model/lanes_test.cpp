@@ -10,6 +10,7 @@
 #include "ops/loss/softcap_cross_entropy.h"
 #include "ops/mlp/mlp.h"
 #include "ops/norm/rms_norm.h"
+#include "recipes/gpt_spec.h"
 #include "tests/model/lanes_plan.h"
 
 namespace tg {
@@ -121,13 +122,13 @@ class Formula {
 
 class TwoLanes : public testing::TestWithParam<test::LaneCase> {
  protected:
-  TwoLanes() : table_(make_parameters(lanes_.recipe.parameters, at::kDouble, at::kCPU)) {
+  TwoLanes() : table_(make_parameters(lanes_.spec.parameters, at::kDouble, at::kCPU)) {
     std::uint64_t seed = 1;
     for (const auto& row : table_.rows())
       row.value.detach().copy_(test::normal(row.value.sizes(), seed++) * 0.4);
   }
   std::unique_ptr<Gpt> model(const Numerics& numerics = {.compute = at::kDouble}) const {
-    return std::make_unique<Gpt>(config_, lanes_.recipe.plan, table_, numerics);
+    return std::make_unique<Gpt>(config_, lanes_.spec.plan, table_, numerics);
   }
   // Of a step of so many equal micro-batches.
   std::vector<at::Tensor> step(Gpt& model, int micro_batches = 1) const {

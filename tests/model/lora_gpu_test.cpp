@@ -6,6 +6,7 @@
 #include "ops/norm/linear_residual_norm.h"
 #include "tests/model/fixtures.h"
 #include "tests/model/lanes_plan.h"
+#include "tests/model/spec.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
@@ -13,7 +14,7 @@ namespace {
 
 struct Model {
   ModelConfig config;
-  Recipe recipe;
+  ModelSpec spec;
 };
 
 // Heads of 64; lanes, or the last record with its gates, exclusive attention and recurrence.
@@ -21,7 +22,7 @@ Model model_of(const std::string& name) {
   if (name == "lanes") {
     auto config = test::three_blocks();
     config.model_dim = 256;
-    return {config, test::two_lanes(config, test::kLaneCases[0]).recipe};
+    return {config, test::two_lanes(config, test::kLaneCases[0]).spec};
   }
   auto config = test::tiny_last_record();
   config.num_layers = config.xsa_last_n = 3;
@@ -30,7 +31,7 @@ Model model_of(const std::string& name) {
   config.model_dim = 128;
   config.recurrence = {.num_loops = 1, .loop_start = 1, .loop_end = 1};
   config.lanes.parallel_start_layer = 2;
-  return {config, make_recipe(config)};
+  return {config, test::spec_of(config)};
 }
 
 class ConstantsGpu : public test::OnGpu<> {};
@@ -41,15 +42,15 @@ class AdaptedGpu : public test::OnGpu<testing::TestWithParam<const char*>> {
 
   // The losses and the gradient of every adapter, of the same numbers in any dtype.
   static Found train(at::ScalarType compute, bool fused) {
-    const auto [config, recipe] = model_of(GetParam());
+    const auto [config, spec] = model_of(GetParam());
     const auto storage = compute == at::kBFloat16 ? at::kFloat : compute;
-    const auto table = make_parameters(recipe.parameters, storage, test::kGpu);
+    const auto table = make_parameters(spec.parameters, storage, test::kGpu);
     std::uint64_t seed = 1;
     for (const auto& row : table.rows())
       row.value.detach().copy_((test::normal(row.value.sizes(), seed++) * 0.1).to(at::kBFloat16));
     set_fused(fused);
     use_attention(choose_attention("auto", test::kGpu, compute, 64));
-    const Gpt model(config, recipe.plan, table, {.compute = compute});
+    const Gpt model(config, spec.plan, table, {.compute = compute});
     auto generator = test::generator(1);
     const LoraAdapters adapters(model, {.rank = 8, .alpha = 12}, 3, generator);
     for (const auto& [name, view] : adapters.all_named())

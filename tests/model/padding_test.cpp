@@ -5,6 +5,7 @@
 
 #include "config/derived.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -104,7 +105,7 @@ struct Run {
 // The gradients of two micro-batches, as a step collects them.
 Run run(const ModelConfig& config, const Padding& padding, bool fake_quant) {
   const auto table = test::random_parameters(config, at::kDouble, 1);
-  Gpt model(config, table, {.compute = at::kDouble, .padding = padding});
+  Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble, .padding = padding});
   model.set_fake_quant(fake_quant);
   model.cast_weights();
   Run found;
@@ -152,7 +153,8 @@ TEST(PaddedModel, SamplesFromTheVocabularyAloneAndDecodesTheSame) {
     const auto table = test::random_parameters(config, at::kDouble, 1);
     const auto ids = test::integers({2, 9}, config.vocab_size, 2);
     const auto logits = [&](const Padding& padding) {
-      const Gpt model(config, table, {.compute = at::kDouble, .padding = padding});
+      const Gpt model(config, test::plan_of(config), table,
+                      {.compute = at::kDouble, .padding = padding});
       auto cache = model.make_cache(2, 9);
       model.next_logits(ids.narrow(1, 0, 6), cache);
       model.next_logits(ids.narrow(1, 6, 1), cache);
@@ -167,7 +169,8 @@ TEST(PaddedModel, SamplesFromTheVocabularyAloneAndDecodesTheSame) {
 TEST(PaddedModel, ScoresSomePositionsAsAll) {
   const auto config = test::tiny_record();
   const auto table = test::random_parameters(config, at::kDouble, 1);
-  const Gpt model(config, table, {.compute = at::kDouble, .padding = {.vocab = 64, .channels = 8}});
+  const Gpt model(config, test::plan_of(config), table,
+                  {.compute = at::kDouble, .padding = {.vocab = 64, .channels = 8}});
   const auto tokens = test::integers({2, 13}, config.vocab_size, 2);
   const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);
   const auto all = model.token_losses(inputs, targets);

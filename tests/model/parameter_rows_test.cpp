@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -95,8 +96,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-ParameterTable in_bf16(const ModelConfig& config, const ParameterOptions& options = {}) {
-  return make_parameters(config, at::kBFloat16, at::kMeta, options);
+ParameterTable in_bf16(const ModelConfig& config, const test::ParameterOptions& options = {}) {
+  return test::make_parameters(config, at::kBFloat16, at::kMeta, options);
 }
 
 TEST(ParameterRows, OfTheRecord) {
@@ -214,10 +215,10 @@ TEST(ParameterRows, ASmearGateIsASmallControlTensorAndDrawsNothing) {
     EXPECT_EQ(std::erase(rows, row), 1u) << row;
   EXPECT_EQ(rows, lines_of(in_bf16(without)));
 
-  auto others = make_parameters(without, at::kFloat, at::kCPU);
-  initialize(others, without, 1);
-  auto gated = make_parameters(test::tiny_gated_smear(), at::kFloat, at::kCPU);
-  initialize(gated, test::tiny_gated_smear(), 1);
+  auto others = test::make_parameters(without, at::kFloat, at::kCPU);
+  test::initialize(others, without, 1);
+  auto gated = test::make_parameters(test::tiny_gated_smear(), at::kFloat, at::kCPU);
+  test::initialize(gated, test::tiny_gated_smear(), 1);
   for (const auto& row : others.rows()) EXPECT_TRUE(at::equal(gated[row.name], row.value));
 }
 

@@ -5,12 +5,13 @@
 #include <set>
 
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
 
 ParameterTable on_cpu(const ModelConfig& config) {
-  return make_parameters(config, at::kFloat, at::kCPU);
+  return test::make_parameters(config, at::kFloat, at::kCPU);
 }
 
 TEST(Parameters, ProjectionsVanishWhereBothSidesAreEqual) {
@@ -45,7 +46,7 @@ TEST(Parameters, EveryParameterIsALeafOfItsOwnName) {
 }
 
 ParameterTable with_patterns(const ModelConfig& config, const std::vector<std::string>& patterns) {
-  return make_parameters(config, at::kFloat, at::kCPU, {.control_patterns = patterns});
+  return test::make_parameters(config, at::kFloat, at::kCPU, {.control_patterns = patterns});
 }
 
 using Groups = std::map<std::string, ParamGroup>;
@@ -113,13 +114,13 @@ TEST(Parameters, PatternsThatNoNameContainsAreNoticed) {
 }
 
 TEST(Parameters, OnlyTablesTakeTheStorageType) {
-  const auto half = make_parameters(test::tiny_switches(), at::kBFloat16, at::kCPU);
+  const auto half = test::make_parameters(test::tiny_switches(), at::kBFloat16, at::kCPU);
   for (const auto& row : half.rows()) {
     EXPECT_EQ(row.value.scalar_type(),
               row.group == ParamGroup::embedding ? at::kBFloat16 : at::kFloat)
         << row.name;
   }
-  const auto fine = make_parameters(test::tiny_switches(), at::kDouble, at::kCPU);
+  const auto fine = test::make_parameters(test::tiny_switches(), at::kDouble, at::kCPU);
   for (const auto& row : fine.rows()) EXPECT_EQ(row.value.scalar_type(), at::kDouble) << row.name;
 }
 

@@ -9,6 +9,7 @@
 #include "device/gpu.h"
 #include "ops/attention/attention.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 #include "tests/ops/on_gpu.h"
 
 namespace tg {
@@ -44,7 +45,7 @@ struct Run {
 Run train(const ModelConfig& config, const ParameterTable& source, at::ScalarType compute,
           ActivationRecompute recompute) {
   const auto storage = compute == at::kFloat ? at::kFloat : at::kBFloat16;
-  const auto table = make_parameters(config, storage, at::kCUDA);
+  const auto table = test::make_parameters(config, storage, at::kCUDA);
   for (const auto& row : table.rows()) {
     row.value.detach().copy_((source[row.name].detach() * 0.3).to(at::kBFloat16));
   }
@@ -52,7 +53,7 @@ Run train(const ModelConfig& config, const ParameterTable& source, at::ScalarTyp
   const auto inputs = tokens.slice(1, 0, -1).contiguous(),
              targets = tokens.slice(1, 1).contiguous();
   use_attention(choose_attention("auto", at::kCUDA, compute, head_dim(config)));
-  Gpt model(config, table, {.compute = compute, .recompute = recompute});
+  Gpt model(config, test::plan_of(config), table, {.compute = compute, .recompute = recompute});
   at::Tensor loss;
   CapturedGraph passes("the passes",
                        {[&] { loss = model.loss(inputs, targets, {.auxiliary_losses = true}); },

@@ -6,6 +6,7 @@
 #include "ops/attention/attention.h"
 #include "ops/kernels.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 #include "tests/ops/on_hopper.h"
 
 namespace tg {
@@ -45,7 +46,7 @@ class TiedHeadGpu : public test::OnHopper<::testing::TestWithParam<Case>> {
   // As a run has it.
   struct Model {
     Model(const ModelConfig& of, at::ScalarType dtype, bool fp8, bool trains = true)
-        : config(of), compute(dtype), table(make_parameters(config, compute, test::kGpu)) {
+        : config(of), compute(dtype), table(test::make_parameters(config, compute, test::kGpu)) {
       const auto source = test::random_parameters(config, at::kFloat, 1);
       for (const auto& row : table.rows()) {
         // As bf16 holds them, whatever the dtype; small enough for a trained model's activations.

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -72,7 +73,7 @@ std::string stored_as(const ParameterPart& part) {
 }
 
 TEST(Unbanked, NamesShapesAndQuantisationEqualThePythonArtifacts) {
-  const auto table = make_parameters(quantised_config(), at::kFloat, at::kMeta);
+  const auto table = test::make_parameters(quantised_config(), at::kFloat, at::kMeta);
   const auto parts = unbanked(table);
   EXPECT_EQ(parts.size(), kPythons.size());
   for (const auto& part : parts) {
@@ -85,7 +86,7 @@ TEST(Unbanked, NamesShapesAndQuantisationEqualThePythonArtifacts) {
 
 TEST(Unbanked, TheMatricesOfABankAreThoseThatTheModelReads) {
   auto config = test::tiny_record();
-  const auto table = make_parameters(config, at::kFloat, at::kCPU);
+  const auto table = test::make_parameters(config, at::kFloat, at::kCPU);
   std::map<std::string, at::Tensor> parts;
   for (const auto& part : unbanked(table)) parts.emplace(part.name, part.value);
   const auto expect_view = [&](const std::string& name, const char* bank, std::int64_t index) {
@@ -108,7 +109,7 @@ TEST(Unbanked, TheMatricesOfABankAreThoseThatTheModelReads) {
 }
 
 TEST(Unbanked, WritingToThePartsSetsEveryExportedElementOnce) {
-  const auto table = make_parameters(test::tiny_switches(), at::kFloat, at::kCPU);
+  const auto table = test::make_parameters(test::tiny_switches(), at::kFloat, at::kCPU);
   for (const auto& row : table.rows()) row.value.detach().zero_();
   for (const auto& part : unbanked(table)) part.value.add_(1);
   for (const auto& row : table.rows()) {
@@ -119,8 +120,8 @@ TEST(Unbanked, WritingToThePartsSetsEveryExportedElementOnce) {
 TEST(Unbanked, APatternKeepsWhatTheArtifactNamesLikeIt) {
   const auto kept = [](const std::vector<std::string>& patterns) {
     std::vector<std::string> names;
-    const auto table = make_parameters(test::tiny_speedrun(), at::kFloat, at::kMeta,
-                                       {.control_patterns = patterns});
+    const auto table = test::make_parameters(test::tiny_speedrun(), at::kFloat, at::kMeta,
+                                             {.control_patterns = patterns});
     for (const auto& part : unbanked(table)) {
       if (part.quantization == Quantization::keep_fp32) names.push_back(part.name);
     }

@@ -5,6 +5,7 @@
 #include "model/init.h"
 #include "ops/optim/orthogonalize.h"
 #include "optim/shard.h"
+#include "tests/model/spec.h"
 #include "tests/optim/helpers.h"
 
 namespace tg {
@@ -47,7 +48,7 @@ class Fixture {
           at::ScalarType storage = at::kFloat,
           const std::vector<std::string>& patterns = default_control_patterns())
       : model(config),
-        table(make_parameters(
+        table(test::make_parameters(
             model, storage, at::kCPU,
             {.control_patterns = patterns, .record_quirks = options.record_quirks})),
         optimizer(table, optim, options, alone) {

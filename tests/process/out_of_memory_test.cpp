@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/model/spec.h"
+
 namespace tg {
 namespace {
 
@@ -14,7 +16,7 @@ bool has(const std::string& text, const char* words) {
 }
 
 TEST(OutOfMemory, TheMessageSaysWhatWouldHelpThatIsNotYetSet) {
-  Settings settings;
+  auto settings = test::settings_of({});
   settings.model.vocab_size = 1024;
   const auto usual = message(settings);
   EXPECT_TRUE(has(usual,
@@ -36,7 +38,7 @@ TEST(OutOfMemory, TheMessageSaysWhatWouldHelpThatIsNotYetSet) {
 }
 
 TEST(OutOfMemory, AMicroBatchOfOneRowHasNoParts) {
-  Settings settings;
+  auto settings = test::settings_of({});
   settings.model.vocab_size = 1024;
   settings.data.loader_order = LoaderOrder::documents;
   for (const bool measured : {false, true}) {

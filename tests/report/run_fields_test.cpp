@@ -92,7 +92,7 @@ TEST(RunFields, ThePageTakesFieldsThatEventsHave) {
   auto fields = schema();
   const auto of_marks = [&] {
     std::set<std::string> all = {"event", "ms", "tokens"};
-    for (const auto* name : {"checkpoint", "resume", "batches", "late_qat", "recurrence", "swa",
+    for (const auto* name : {"checkpoint", "resume", "batches", "late_qat", "stage", "swa",
                              "skipped_step", "stopping_early"})
       all.insert(fields[name].begin(), fields[name].end());
     return all;

@@ -92,11 +92,12 @@ TEST(TerminalView, SaysHowFarTheRunIsAndWhatIsLeft) {
   EXPECT_EQ(text.find('\x1b'), text.npos) << "a terminal would obey it";
 }
 
-TEST(TerminalView, SaysFromWhichStepOnThereIsRecurrence) {
+TEST(TerminalView, SaysFromWhichStepOnThereIsTheStage) {
   auto run = run_of({10, 20, 30});
   EXPECT_EQ(terminal_view(run, 100, 20).find("recurrence"), std::string::npos);
-  run["marks"] = {{{"event", "checkpoint"}, {"step", 10}}, {{"event", "recurrence"}, {"step", 20}}};
-  EXPECT_NE(terminal_view(run, 100, 20).find("recurrence from step 20\n"), std::string::npos);
+  run["marks"] = {{{"event", "checkpoint"}, {"step", 10}},
+                  {{"event", "stage"}, {"stage", 1}, {"title", "in recurrence"}, {"step", 20}}};
+  EXPECT_NE(terminal_view(run, 120, 20).find("in recurrence from step 20\n"), std::string::npos);
 }
 
 TEST(TerminalView, PlansByTheSettingsWhereTheEventHasNoNumber) {

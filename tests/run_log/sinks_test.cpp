@@ -74,8 +74,8 @@ TEST(MetricsSink, EveryEventHasAName) {
                                  ArtifactWritten{},   RanksJoined{},
                                  Resumed{},           CheckpointSaved{},
                                  CheckpointFailed{},  SizePadded{},
-                                 MicroBatchCut{},     RecurrenceWarmUpBegan{},
-                                 RecurrenceStarted{}, HessiansCollected{},
+                                 MicroBatchCut{},     StageWarmUpBegan{},
+                                 StageStarted{},      HessiansCollected{},
                                  WeightsQuantized{},  RunEnded{}});
   std::vector<std::string> names;
   for (const auto& line : lines) names.push_back(line.at("event"));
@@ -94,7 +94,7 @@ TEST(MetricsSink, EveryEventHasAName) {
                                              "ranks",        "resume",
                                              "checkpoint",   "warning",
                                              "padding",      "micro_batch",
-                                             "loop_warmup",  "recurrence",
+                                             "stage_warmup", "stage",
                                              "hessians",     "quantized_weights",
                                              "exit"}));
   EXPECT_EQ(names.size(), std::variant_size_v<RunEvent> + 1);  // the start has two lines

@@ -1,5 +1,6 @@
 #include "optim/loss_scale.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -20,7 +21,7 @@ ModelConfig small_config() {
 // has the smallest gradients.
 void set_young_weights(ParameterTable& table, const ModelConfig& config) {
   const at::NoGradGuard no_grad;
-  initialize(table, config, /*seed=*/1);
+  test::initialize(table, config, /*seed=*/1);
   for (const char* name : {"qo_bank", "mlp_down_bank"}) {
     const at::Tensor value = table[name];
     value.detach().add_(test::normal(value.sizes(), 2).to(value.scalar_type()) * 2e-4);
@@ -32,9 +33,9 @@ using Gradients = std::map<std::string, at::Tensor>;
 // Of these tokens [B, T + 1], which are as many of a step's `step_tokens`; in fp64.
 Gradients gradients(const ModelConfig& config, at::ScalarType compute, const at::Tensor& ids,
                     std::int64_t step_tokens) {
-  auto table = make_parameters(config, at::kFloat, at::kCPU);
+  auto table = test::make_parameters(config, at::kFloat, at::kCPU);
   set_young_weights(table, config);
-  Gpt model(config, table, {.compute = compute});
+  Gpt model(config, test::plan_of(config), table, {.compute = compute});
   const LossScale scale(at::kCPU, step_tokens);
   const auto inputs = ids.slice(1, 0, -1).contiguous(), targets = ids.slice(1, 1).contiguous();
   const double share = static_cast<double>(inputs.numel()) / static_cast<double>(step_tokens);

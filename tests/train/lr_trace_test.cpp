@@ -12,34 +12,42 @@ std::string train_event(int step) {
          R"(,"train_loss":6,"train_time_ms":1,"lr_scale":1})" + "\n";
 }
 
-std::vector<bool> recurs(const std::string& events) {
+using Steps = std::vector<std::int64_t>;
+
+Steps stages(const std::string& events) {
   const test::TempDir folder;
   test::write_file(folder / "metrics.jsonl", events);
-  std::vector<bool> steps;
-  const auto trace = read_lr_trace(folder / "metrics.jsonl");
-  for (const auto& step : trace) steps.push_back(step.recurs);
-  EXPECT_EQ(never_recurs(trace), std::ranges::find(steps, true) == steps.end());
+  Steps steps;
+  for (const auto& step : read_lr_trace(folder / "metrics.jsonl")) steps.push_back(step.stage);
   return steps;
 }
 
-// On a GPU a step is read back while the next one runs: its line comes after that of the recurrence
-// with which the next one begins.
-TEST(LrTrace, RecursFromItsEventsStepOnWhateverTheOrderOfLines) {
-  const std::string began = R"({"event":"recurrence","step":2,"share":0.5})"
-                            "\n";
-  const auto one = train_event(1), two = train_event(2), three = train_event(3);
-  const std::vector<bool> expected{false, false, true};
-  EXPECT_EQ(recurs(one + two + began + three), expected);
-  EXPECT_EQ(recurs(one + began + two + three), expected);
-  EXPECT_EQ(recurs(one + two + three + began), expected);
-  EXPECT_EQ(recurs(R"({"event":"recurrence","step":0,"share":0})"
-                   "\n" +
-                   one),
-            std::vector{true});
+std::string stage_event(int stage, int step) {
+  return R"({"event":"stage","step":)" + std::to_string(step) + R"(,"stage":)" +
+         std::to_string(stage) + "}\n";
 }
 
-TEST(LrTrace, NeverRecursWithoutThatEvent) {
-  EXPECT_EQ(recurs(train_event(1) + train_event(2)), (std::vector{false, false}));
+// On a GPU a step is read back while the next one runs: its line comes after that of the stage with
+// which the next one begins.
+TEST(LrTrace, AStageLastsFromItsEventsStepOnWhateverTheOrderOfLines) {
+  const auto began = stage_event(1, 2), one = train_event(1), two = train_event(2),
+             three = train_event(3);
+  const Steps expected{0, 0, 1};
+  EXPECT_EQ(stages(one + two + began + three), expected);
+  EXPECT_EQ(stages(one + began + two + three), expected);
+  EXPECT_EQ(stages(one + two + three + began), expected);
+  EXPECT_EQ(stages(stage_event(1, 0) + one), Steps{1});
+  EXPECT_EQ(stages(stage_event(1, 1) + one + two + stage_event(3, 2) + three), (Steps{0, 1, 3}));
+}
+
+TEST(LrTrace, OfOlderProgramsHasTheirRecurrenceAsTheSecondStage) {
+  EXPECT_EQ(stages(train_event(1) + R"({"event":"recurrence","step":1,"share":0.5})" + "\n" +
+                   train_event(2)),
+            (Steps{0, 1}));
+}
+
+TEST(LrTrace, StaysInTheFirstStageWithoutAnEvent) {
+  EXPECT_EQ(stages(train_event(1) + train_event(2)), (Steps{0, 0}));
 }
 
 TEST(LrTrace, IsTheScheduleOfItsRunAlsoWhereThatEndsBefore) {

@@ -35,6 +35,7 @@ class RunStateTest : public testing::Test {
     return {of,
             at::kCPU,
             alone,
+            trained.model().plan(),
             trained.table(),
             trained.optimizer(),
             trained.model().fp8_scales(),

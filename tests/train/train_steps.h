@@ -6,13 +6,13 @@
 #include "data/training_order.h"
 #include "tests/comm/ranks.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 #include "train/train_step.h"
 
 namespace tg::test {
 
 inline Settings tiny_settings(const ModelConfig& model) {
-  Settings settings;
-  settings.model = model;
+  auto settings = settings_of(model);
   settings.run.train_seq_len = 8;
   settings.run.train_batch_tokens = 8 * 2 * 8;
   return settings;
@@ -23,7 +23,7 @@ class TrainingRank {
   TrainingRank(const Settings& settings, Communicator& communicator, at::Device device = at::kCPU)
       : settings_(settings),
         table_(random_parameters_on(device, settings)),
-        model_(settings.model, table_, numerics_of(settings)),
+        model_(settings.model, test::plan_of(settings.model), table_, numerics_of(settings)),
         optimizer_(table_, settings.optim,
                    {.record_quirks = settings.runtime.record_quirks,
                     .scaled_tokens = settings.runtime.compute_dtype == ComputeDtype::fp16 ? 1 : 0},
@@ -60,8 +60,8 @@ class TrainingRank {
             .step_tokens = settings.run.train_batch_tokens.first()};
   }
   static ParameterTable random_parameters_on(at::Device device, const Settings& settings) {
-    auto table = make_parameters(settings.model, at::kFloat, device,
-                                 {.record_quirks = settings.runtime.record_quirks});
+    auto table = test::make_parameters(settings.model, at::kFloat, device,
+                                       {.record_quirks = settings.runtime.record_quirks});
     const auto drawn = random_parameters(settings.model, at::kFloat, 1);
     for (const auto& [name, value] : drawn.named_values()) table[name].detach().copy_(value);
     return table;

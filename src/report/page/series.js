@@ -47,7 +47,7 @@ const nearest = (xs, x) => {
 
 // What happened at a step, as lines in the pictures.
 const markNames = {
-  checkpoint: "checkpoint", resume: "resumed", batches: "other batches", late_qat: "QAT begins", swa: "SWA begins", recurrence: "recurrence begins",
+  checkpoint: "checkpoint", resume: "resumed", batches: "other batches", late_qat: "QAT begins", swa: "SWA begins", stage: "another stage",
   skipped_step: "step skipped", stopping_early: "stopped by the clock",
 };
 const marksOf = () => shownRuns().flatMap((run) => run.marks.map((mark) => ({

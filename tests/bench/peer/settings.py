@@ -1,5 +1,5 @@
-"""Settings under train_gpt's names and with its defaults: NAME=value from a file, then the
-environment."""
+"""Settings under train_gpt's names and with its defaults: NAME=value from a file, as train_gpt inspect
+--settings prints them of a preset, then the environment."""
 import argparse
 import os
 import pathlib
@@ -87,14 +87,14 @@ DEFAULTS = {
 }
 # Settings that this script has with these values alone.
 FIXED = {
-    "DTG_ENABLED": "0",
-    "GATED_ATTENTION": "0",
-    "GATED_ATTN_ENABLED": "0",
-    "ATTN_OUT_GATE_ENABLED": "0",
-    "SPARSE_ATTN_GATE_INIT_STD": "0",
+    "DTG_ENABLED": False,
+    "GATED_ATTENTION": False,
+    "GATED_ATTN_ENABLED": False,
+    "ATTN_OUT_GATE_ENABLED": False,
+    "SPARSE_ATTN_GATE_INIT_STD": 0.0,
     "PARALLEL_FINAL_LANE": "mean",
-    "MTP_NUM_HEADS": "0",
-    "QAT_ENABLED": "0",
+    "MTP_NUM_HEADS": 0,
+    "QAT_ENABLED": False,
 }
 
 
@@ -103,15 +103,9 @@ def value_of(text, kind):
 
 
 def read_texts(path):
-    """{NAME: value} of a file of NAME=value, INCLUDE=FILE among them."""
+    """{NAME: value} of a file of NAME=value."""
     lines = pathlib.Path(path).read_text().splitlines()
-    texts = {}
-    for line in lines:
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        name, value = (part.strip() for part in line.split("=", 1))
-        texts |= read_texts(pathlib.Path(path).parent / value) if name == "INCLUDE" else {name: value}
-    return texts
+    return dict(line.split("=", 1) for line in lines if line.strip() and not line.lstrip().startswith("#"))
 
 
 def read_settings(path):
@@ -123,7 +117,7 @@ def read_settings(path):
 def settings_of(texts):
     """Of {NAME: value}, with nothing left on auto. Names that this script does not know have no effect on it."""
     for name, value in FIXED.items():
-        if texts.get(name, value) != value:
+        if name in texts and value_of(texts[name], type(value)) != value:
             sys.exit(f"{name}={texts[name]} is not in this script")
     settings = argparse.Namespace(**DEFAULTS)
     for name, default in DEFAULTS.items():

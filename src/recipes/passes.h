@@ -7,10 +7,6 @@
 
 namespace tg {
 
-// The blocks of a pass in their order: with recurrence 0 … LOOP_START−1, NUM_LOOPS+1 times
-// LOOP_START … LOOP_END, and the rest. The first half of these entries is the encoder, the shorter
-// one where their number is odd, the second half the decoder.
-std::vector<std::int64_t> block_order(const ModelConfig& config, bool recurs);
 // The rows of the skips' parameters: the skips of the longest pass.
 std::int64_t skip_count(const ModelConfig& config);
 
@@ -25,6 +21,6 @@ struct PassParameters {
 // them, the newest first. From the first decoder entry of a block from PARALLEL_START_LAYER on
 // there are two lanes. An entry of an earlier block after that, whose output nothing would read, is
 // left out.
-std::vector<Pass> make_passes(const ModelConfig& config, const PassParameters& parameters);
+std::vector<Stage> make_stages(const ModelConfig& config, const PassParameters& parameters);
 
 }  // namespace tg

@@ -7,6 +7,7 @@
 #include "config/check.h"
 #include "config/mode.h"
 #include "config/resolved.h"
+#include "recipes/recipe.h"
 #include "tests/config/helpers.h"
 
 namespace tg {
@@ -16,7 +17,7 @@ std::string preset_path(const std::string& name) {
   return SOURCE_DIR "/configs/" + name + ".env";
 }
 Settings preset(const std::string& name) {
-  return parse({"--config", preset_path(name)}).settings;
+  return parse({"--config", preset_path(name)}, {}, set_recipe_defaults).settings;
 }
 
 void expect_values(const Settings& settings,
@@ -30,7 +31,8 @@ TEST(Presets, AllParseAndFitOneToEightRanks) {
   for (const auto& entry : std::filesystem::directory_iterator(SOURCE_DIR "/configs")) {
     if (entry.path().extension() != ".env") continue;
     ++count;
-    const auto settings = parse({"--config", entry.path().string()}).settings;
+    const auto settings =
+        parse({"--config", entry.path().string()}, {}, set_recipe_defaults).settings;
     for (const int world_size : {1, 2, 4, 8}) {
       EXPECT_EQ(find_conflicts(settings, world_size), std::vector<std::string>())
           << entry << world_size;

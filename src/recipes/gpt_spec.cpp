@@ -1,11 +1,11 @@
-#include "model/recipe.h"
+#include "recipes/gpt_spec.h"
 
 #include <fmt/format.h>
 
 #include <utility>
 
 #include "config/derived.h"
-#include "model/visit_order.h"
+#include "recipes/passes.h"
 
 namespace tg {
 
@@ -33,30 +33,28 @@ FinalLane final_lane(ParallelFinalLane lane) {
   return FinalLane::mean;
 }
 
-// All recipes, with every part in which they differ a setting.
-class GptRecipe {
+class GptSpec {
  public:
   using Shape = Declarations::Shape;
 
-  GptRecipe(const ModelConfig& config, const ParameterOptions& options)
-      : config_(config), options_(options) {}
+  GptSpec(const Settings& settings, const GptRecipe& recipe)
+      : config_(settings.model), settings_(settings), recipe_(recipe) {}
 
-  Recipe build() {
+  ModelSpec build() {
     matrices();
     embedding();
     const auto passes = skips_and_lanes();
     for (std::int64_t i = 0; i < layers_; ++i) block(i);
-    plan_.stages = make_passes(config_, passes);
+    plan_.stages = make_stages(config_, passes);
     value_embedding();
     heads();
-    auto draws = initial_draws(plan_, config_, recipe_);
+    auto draws = recipe_.draws(plan_, config_);
     return {declare_.take(), std::move(draws), std::move(plan_)};
   }
 
  private:
   void matrices() {
-    const Initial drawn{recipe_ == RecipeChoice::speedrun ? InitDist::torch_default
-                                                          : InitDist::orthogonal};
+    const Initial drawn{recipe_.matrices};
     const auto hidden = mlp_hidden(config_);
     const auto bank = [&](const char* name, const Shape& shape,
                           const std::vector<Declarations::Kind>& kinds) {
@@ -71,7 +69,7 @@ class GptRecipe {
 
   void embedding() {
     auto& plan = plan_.embedding;
-    const Initial tied{InitDist::normal, options_.tied_embed_init_std},
+    const Initial tied{InitDist::normal, settings_.optim.tied_embed_init_std},
         untied{InitDist::torch_default};
     plan.tokens = declare_.table(kTokenTable, {config_.vocab_size, dim_}, tables_,
                                  config_.tie_embeddings ? tied : untied);
@@ -172,8 +170,8 @@ class GptRecipe {
     plan.scale = declare_.control("ve_shared.scale", {}, constant(0.1));
     for (std::size_t j = 0; j < config_.ve_layers.size(); ++j) {
       const auto scale = declare_.control(fmt::format("ve_layer_scales.{}", j), {1}, constant(1));
-      for (auto& pass : plan_.stages) {
-        for (auto& visit : pass.visits)
+      for (auto& stage : plan_.stages) {
+        for (auto& visit : stage.pass.visits)
           if (visit.block == config_.ve_layers[j]) visit.value_scale = scale;
       }
     }
@@ -181,14 +179,11 @@ class GptRecipe {
 
   void heads() {
     const Shape shape{config_.vocab_size, dim_};
-    const auto group = options_.record_quirks ? ParamGroup::none : ParamGroup::head;
-    // What the script of the record forgets are the multi-token heads, the last record's an untied
-    // one.
-    if (!config_.tie_embeddings) {
-      const bool forgotten = recipe_ == RecipeChoice::last_record;
+    const auto group = settings_.runtime.record_quirks ? ParamGroup::none : ParamGroup::head;
+    if (!config_.tie_embeddings)
       plan_.head.weight =
-          declare_.head(kHead, shape, forgotten ? group : ParamGroup::head, /*exported=*/true);
-    }
+          declare_.head(kHead, shape, recipe_.forgets_untied_head ? group : ParamGroup::head,
+                        /*exported=*/true);
     plan_.head.lane = final_lane(config_.lanes.parallel_final_lane);
     for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
       plan_.head.multi_token.push_back(
@@ -197,11 +192,10 @@ class GptRecipe {
   }
 
   const ModelConfig& config_;
-  const ParameterOptions& options_;
+  const Settings& settings_;
+  const GptRecipe& recipe_;
   const std::int64_t layers_ = config_.num_layers, dim_ = config_.model_dim,
                      kv_dim_ = config_.num_kv_heads * head_dim(config_);
-  const RecipeChoice recipe_ =
-      options_.recipe == RecipeChoice::automatic ? recipe_of(config_) : options_.recipe;
   const ParamGroup tables_ =
       config_.tie_embeddings ? ParamGroup::tied_embedding : ParamGroup::embedding;
   Declarations declare_;
@@ -210,8 +204,15 @@ class GptRecipe {
 
 }  // namespace
 
-Recipe make_recipe(const ModelConfig& config, const ParameterOptions& options) {
-  return GptRecipe(config, options).build();
+ModelSpec gpt_spec(const Settings& settings, const GptRecipe& recipe) {
+  return GptSpec(settings, recipe).build();
+}
+
+void draw_head_gate(DrawList& draw, const Gate& gate, const ModelConfig& config) {
+  if (config.gated_attention || config.gates.attn_out_gate_enabled)
+    draw.linear(gate);
+  else
+    draw.initial(gate.weight);
 }
 
 }  // namespace tg

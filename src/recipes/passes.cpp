@@ -1,8 +1,14 @@
-#include "model/visit_order.h"
+#include "recipes/passes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <ranges>
+#include <span>
+#include <string>
+#include <utility>
 
 #include "config/derived.h"
 
@@ -80,8 +86,9 @@ void number_as_in(const Pass& last, Pass& pass) {
     visit.index = std::ranges::find(last.visits, visit.block, &Visit::block)->index;
 }
 
-}  // namespace
-
+// The blocks of a pass in their order: with recurrence 0 … LOOP_START−1, NUM_LOOPS+1 times
+// LOOP_START … LOOP_END, and the rest. The first half of these entries is the encoder, the shorter
+// one where their number is odd, the second half the decoder.
 std::vector<std::int64_t> block_order(const ModelConfig& config, bool recurs) {
   const auto& [loops, start, end, at] = config.recurrence;
   std::vector<std::int64_t> order;
@@ -94,19 +101,37 @@ std::vector<std::int64_t> block_order(const ModelConfig& config, bool recurs) {
   return order;
 }
 
+std::string text_of(std::span<const std::int64_t> blocks) {
+  return fmt::format("[{}]", fmt::join(blocks, ", "));
+}
+
+Stage make_stage(const ModelConfig& config, const PassParameters& parameters, bool recurs) {
+  const auto order = block_order(config, recurs);
+  const auto encoder = static_cast<std::size_t>(encoder_length(order));
+  return {.pass = PassBuilder(config, parameters).build(order),
+          .encoder = text_of(std::span(order).first(encoder)),
+          .decoder = text_of(std::span(order).subspan(encoder))};
+}
+
+}  // namespace
+
 std::int64_t skip_count(const ModelConfig& config) {
   return encoder_length(block_order(config, /*recurs=*/true));
 }
 
-std::vector<Pass> make_passes(const ModelConfig& config, const PassParameters& parameters) {
-  const auto build = [&](bool recurs) {
-    return PassBuilder(config, parameters).build(block_order(config, recurs));
-  };
-  std::vector<Pass> stages{build(/*recurs=*/true)};
-  if (config.recurrence.num_loops > 0) {
-    stages.insert(stages.begin(), build(/*recurs=*/false));
-    number_as_in(stages.back(), stages.front());
-  }
+std::vector<Stage> make_stages(const ModelConfig& config, const PassParameters& parameters) {
+  std::vector<Stage> stages{make_stage(config, parameters, /*recurs=*/true)};
+  if (config.recurrence.num_loops == 0) return stages;
+  const double from = config.recurrence.enable_looping_at;
+  auto& recurrence = stages.front();
+  recurrence.from = from < 1 ? from : Stage::kNever;
+  recurrence.title = "in recurrence";
+  recurrence.log_name = "layer_loop";
+  recurrence.warm_up_log_name = "loop_warmup";
+  auto before = make_stage(config, parameters, /*recurs=*/false);
+  before.title = "before recurrence";
+  number_as_in(recurrence.pass, before.pass);
+  stages.insert(stages.begin(), std::move(before));
   return stages;
 }
 

@@ -8,8 +8,8 @@
 #include <tuple>
 
 #include "model/flops.h"
-#include "model/recipe.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -36,7 +36,7 @@ TEST(Plan, TheSecondHalfAddsTheOutputsOfTheFirstInReverse) {
     config.num_layers = layers;
     config.ve_enabled = false;
     config.xsa_last_n = 0;
-    const auto pass = make_recipe(config).plan.stages.front();
+    const auto pass = test::plan_of(config).pass(0);
     std::map<std::int64_t, std::int64_t> kept, found;  // by slot, by visit: whose output
     for (const auto& visit : pass.visits) {
       const auto before = visit.index - 1;
@@ -54,9 +54,9 @@ TEST(Plan, TheSecondHalfAddsTheOutputsOfTheFirstInReverse) {
 }
 
 TEST(Plan, VisitsEachBlockOnceAndTheLastAlonePassesByWhatNobodyReads) {
-  const auto plan = make_recipe(test::tiny_record()).plan;
+  const auto plan = test::plan_of(test::tiny_record());
   ASSERT_EQ(plan.stages.size(), 1);
-  const auto& visits = plan.stages.front().visits;
+  const auto& visits = plan.stages.front().pass.visits;
   ASSERT_EQ(visits.size(), plan.blocks.size());
   for (std::int64_t i = 0; i < std::ssize(visits); ++i) {
     const auto& visit = visits[static_cast<std::size_t>(i)];
@@ -74,8 +74,8 @@ TEST(Plan, AVisitHasTheWindowOfItsBlockOrThatOfAll) {
   const auto windows = [&](const std::vector<std::int64_t>& setting) {
     config.attention_window = setting;
     std::vector<std::int64_t> found;
-    const auto plan = make_recipe(config).plan;
-    for (const auto& visit : plan.stages.front().visits) found.push_back(visit.window);
+    const auto plan = test::plan_of(config);
+    for (const auto& visit : plan.stages.front().pass.visits) found.push_back(visit.window);
     return found;
   };
   using Windows = std::vector<std::int64_t>;
@@ -90,7 +90,7 @@ TEST(Plan, AttentionsFlopsAreThoseOfWhatItSees) {
   constexpr std::int64_t kContext = 4096;
   const auto flops = [&](const std::vector<std::int64_t>& windows) {
     config.attention_window = windows;
-    return training_flops_per_token(config, make_recipe(config).plan.stages.front(), kContext);
+    return training_flops_per_token(config, test::plan_of(config).pass(0), kContext);
   };
   const auto pairs = [&](std::int64_t window) {
     std::int64_t sum = 0;
@@ -112,7 +112,7 @@ TEST(Plan, AttentionsFlopsAreThoseOfWhatItSees) {
 TEST(Plan, HasEveryDeclaredParameterOnce) {
   for (const auto& config : {test::tiny_record(), test::tiny_speedrun(), test::tiny_switches(),
                              test::tiny_gated_smear(), test::tiny_last_record()}) {
-    const auto recipe = make_recipe(config);
+    const auto recipe = test::spec_of(config);
     const auto& [embedding, values, m, blocks, stages, head] = recipe.plan;
     std::vector<ParameterId> ids{embedding.tokens,
                                  embedding.bigrams,
@@ -142,10 +142,11 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
     }
     // What visits share.
     std::set<std::int64_t> shared;
-    for (const auto& pass : stages) {
-      for (const auto& [of, lanes, scale] : pass.visits | std::views::transform([](const Visit& v) {
-                                              return std::tuple(v.skip, v.lanes, v.value_scale);
-                                            }))
+    for (const auto& stage : stages) {
+      for (const auto& [of, lanes, scale] :
+           stage.pass.visits | std::views::transform([](const Visit& v) {
+             return std::tuple(v.skip, v.lanes, v.value_scale);
+           }))
         for (const auto id : {of.weights, of.gates, lanes.residual, lanes.post, scale})
           if (id) shared.insert(id.row);
     }

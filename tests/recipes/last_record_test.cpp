@@ -2,9 +2,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "model/recipe.h"
-#include "model/visit_order.h"
+#include "recipes/passes.h"
 #include "tests/model/fixtures.h"
+#include "tests/model/spec.h"
 
 namespace tg {
 namespace {
@@ -34,19 +34,19 @@ Blocks skips_of(const Pass& pass) {
 }
 
 TEST(LastRecordPlan, RepeatsThreeBlocksTwiceAndEndsOnTwoLanes) {
-  const auto plan = make_recipe(test::last_record_config()).plan;
+  const auto plan = test::plan_of(test::last_record_config());
   ASSERT_EQ(plan.stages.size(), 2);
-  EXPECT_EQ(blocks_of(plan.stages[0]), (Blocks{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
-  EXPECT_EQ(skips_of(plan.stages[0]), (Blocks{-1, -1, -1, -1, -1, 4, 3, 2, 1, 0, -1}));
-  EXPECT_EQ(blocks_of(plan.stages[1]),
-            (Blocks{0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9, 10}));
-  EXPECT_EQ(skips_of(plan.stages[1]),
+  EXPECT_EQ(blocks_of(plan.pass(0)), (Blocks{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(skips_of(plan.pass(0)), (Blocks{-1, -1, -1, -1, -1, 4, 3, 2, 1, 0, -1}));
+  EXPECT_EQ(blocks_of(plan.pass(1)), (Blocks{0, 1, 2, 3, 4, 5, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9, 10}));
+  EXPECT_EQ(skips_of(plan.pass(1)),
             (Blocks{-1, -1, -1, -1, -1, -1, -1, -1, 4, 3, 5, 4, 3, 2, 1, 0, -1}));
-  for (const auto& pass : plan.stages) {
+  for (const auto& stage : plan.stages) {
+    const auto& pass = stage.pass;
     for (const auto& visit : pass.visits) {
       EXPECT_EQ(static_cast<bool>(visit.lanes.residual), visit.block >= 8) << visit.index;
       EXPECT_EQ(visit.last, visit.block == 10);
-      const auto& same = plan.stages[1].visits[static_cast<std::size_t>(visit.index)];
+      const auto& same = plan.pass(1).visits[static_cast<std::size_t>(visit.index)];
       EXPECT_EQ(same.block, visit.block) << "an index is of one block in every stage";
     }
   }
@@ -57,7 +57,7 @@ TEST(LastRecordPlan, LeavesOutVisitsWhoseOutputTheLanesDrop) {
   config.recurrence = {.num_loops = 2, .loop_start = 1, .loop_end = 3};
   config.lanes.parallel_start_layer = 3;
   // 0 1 2 3 1 2 | 3 1 2 3 4 5, of whose second half lanes begin with block 3.
-  const auto pass = make_recipe(config).plan.stages[1];
+  const auto pass = test::plan_of(config).pass(1);
   EXPECT_EQ(blocks_of(pass), (Blocks{0, 1, 2, 3, 1, 2, 3, 3, 4, 5}));
   EXPECT_EQ(skips_of(pass), (Blocks{-1, -1, -1, -1, -1, -1, 2, 2, 1, 0}));
   Blocks rows;
@@ -100,8 +100,8 @@ TEST_P(LastRecordInit, EqualsPythons) {
   const auto all = nlohmann::json::parse(std::ifstream(TEST_DATA_DIR "/last_record_init.json"));
   const auto& expected = all.at(GetParam());
   const auto config = this->config(GetParam());
-  auto table = make_parameters(config, at::kFloat, at::kCPU);
-  initialize(table, config, expected.at("seed"));
+  auto table = test::make_parameters(config, at::kFloat, at::kCPU);
+  test::initialize(table, config, expected.at("seed"));
   EXPECT_EQ(table.element_count(), expected.at("parameters").get<std::int64_t>());
   for (const auto& [name, of] : expected.at("tensors").items()) {
     SCOPED_TRACE(name);

@@ -1,0 +1,41 @@
+#include "recipes/recipe.h"
+
+#include <cassert>
+#include <cstdlib>
+
+namespace tg {
+
+namespace {
+
+const Recipe& recipe_named(RecipeChoice choice) {
+  switch (choice) {
+    case RecipeChoice::record:
+      return kRecord;
+    case RecipeChoice::speedrun:
+      return kSpeedrun;
+    case RecipeChoice::last_record:
+      return kLastRecord;
+    case RecipeChoice::automatic:
+      break;
+  }
+  assert(!"RECIPE=auto is resolved where settings are read");
+  std::abort();
+}
+
+}  // namespace
+
+const Recipe& recipe_of(const Settings& settings) {
+  return recipe_named(settings.model.recipe);
+}
+
+void set_recipe_defaults(RecipeChoice choice, Settings& settings) {
+  recipe_named(choice).set_defaults(settings);
+}
+
+ParameterTable make_parameters(const ModelSpec& spec, const Settings& settings,
+                               at::ScalarType storage, at::Device device) {
+  return make_parameters(spec.parameters, storage, device,
+                         settings.averaging.control_tensor_name_patterns);
+}
+
+}  // namespace tg

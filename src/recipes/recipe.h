@@ -1,0 +1,43 @@
+#pragma once
+// A recipe is a model and the way it is trained, as one of the speedruns' scripts has them. Each is
+// a file of this folder, which RECIPE chooses by its name.
+#include "config/settings.h"
+#include "model/model_spec.h"
+#include "model/parameters.h"
+
+namespace tg {
+
+// The line that a script prints of the score of the averaged weights.
+struct ScoreLine {
+  const char* line_name;  // in log.txt
+  const char* name;       // in metrics.jsonl
+  int digits;
+};
+
+struct Recipe {
+  // Sets what the script has otherwise than the program's defaults.
+  void (*set_defaults)(Settings& settings);
+  ModelSpec (*model)(const Settings& settings);
+  ScoreLine average_score = {"DIAGNOSTIC post_ema", "DIAGNOSTIC_post_ema", 4};
+  // The warm-up's steps clip gradients and warm the momentum up, as a run's do.
+  bool warms_up_as_it_trains = false;
+  // RECORD_QUIRKS=1: on several ranks the warm-up's rewind leaves the momentum of Muon's shards.
+  bool keeps_warm_up_momentum = false;
+};
+
+extern const Recipe kRecord, kSpeedrun, kLastRecord;
+
+// The recipe of settings whose RECIPE is resolved (resolved_recipe()).
+const Recipe& recipe_of(const Settings& settings);
+inline ModelSpec model_spec(const Settings& settings) {
+  return recipe_of(settings).model(settings);
+}
+// For parse_settings().
+void set_recipe_defaults(RecipeChoice choice, Settings& settings);
+
+// The uninitialised parameters of `spec`, as make_parameters() of model/declarations.h, with
+// CONTROL_TENSOR_NAME_PATTERNS.
+ParameterTable make_parameters(const ModelSpec& spec, const Settings& settings,
+                               at::ScalarType storage, at::Device device);
+
+}  // namespace tg

@@ -1,0 +1,42 @@
+// The record of the 16 MB challenge of 2026-03-23: its script's defaults are the program's.
+#include "recipes/gpt_spec.h"
+#include "recipes/recipe.h"
+
+namespace tg {
+
+namespace {
+
+// Module by module what its constructor draws, and what the script then overwrites that with.
+std::vector<Draw> draws(const Plan& plan, const ModelConfig& config) {
+  const auto& [embedding, values, m, blocks, stages, head] = plan;
+  DrawList draw;
+  draw.embedding(embedding.tokens);
+  draw.embedding(embedding.bigrams);
+  draw.linear(embedding.bigram_projection);
+  for (const auto& block : blocks) {
+    draw_head_gate(draw, block.head_gate.gate, config);
+    draw.linear(block.update_gate);
+  }
+  draw.embedding(values.table);
+  draw.initial(values.table);
+  draw.linear(values.projection);
+  draw.linear(head.weight);
+  for (const auto& weight : head.multi_token) draw.linear(weight);
+  draw.initial(embedding.tokens);
+  for (std::int64_t i = 0; i < config.num_layers; ++i) {
+    for (const auto& matrices : {m.queries, m.keys, m.values, m.up}) draw.initial(matrices, i);
+  }
+  draw.initial(embedding.bigram_projection);
+  draw.initial(values.projection);
+  return draw.take();
+}
+
+ModelSpec model(const Settings& settings) {
+  return gpt_spec(settings, {.draws = draws});
+}
+
+}  // namespace
+
+const Recipe kRecord{.set_defaults = [](Settings&) {}, .model = model};
+
+}  // namespace tg
