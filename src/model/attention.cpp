@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "config/derived.h"
 #include "model/row_scales.h"
 #include "ops/attention/attention.h"
 #include "ops/attention/gate_gradient.h"
@@ -25,13 +24,12 @@ at::Tensor first_weight(const ValueMix& mix, const ParameterTable& table) {
 
 }  // namespace
 
-Attention::Attention(const ModelConfig& config, const Plan& plan, const ComputeSizes& sizes,
-                     const ParameterTable& table)
+Attention::Attention(const Plan& plan, const ComputeSizes& sizes, const ParameterTable& table)
     : plan_(plan),
       table_(table),
-      heads_(config.num_heads),
-      kv_heads_(config.num_kv_heads),
-      head_dim_(head_dim(config)),
+      heads_(plan.shape.heads),
+      kv_heads_(plan.shape.kv_heads),
+      head_dim_(plan.shape.head_dim),
       padded_(sizes) {}
 
 // With scored positions heads.q is of these alone.
@@ -142,13 +140,13 @@ NormedForm Attention::input(const Visit& visit, const PassInputs& pass, Kernel q
 }
 
 Attention::Output Attention::forward(const Visit& visit, const NormedInput& n_btd,
-                                     const BlockWeights& weights, const Stream& in,
-                                     const PassInputs& pass, Kernel qkv_kernel) const {
+                                     const BlockWeights& weights, at::Tensor values,
+                                     const at::Tensor& first_v, const PassInputs& pass,
+                                     Kernel qkv_kernel) const {
   const auto& block = plan_.block(visit);
-  auto values = in.values;
-  if (values.defined() && in.first_v.defined())
+  if (values.defined() && first_v.defined())
     values = values * own_value_weight(block.value_mix, table_).to(values.scalar_type());
-  const auto qkv = inputs(visit, values, in.first_v);
+  const auto qkv = inputs(visit, values, first_v);
   const auto scored = pass.scored(visit);
   LoraPass::Inner inner;
   at::Tensor adapted;  // the projection's output, where it has adapters

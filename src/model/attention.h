@@ -1,10 +1,9 @@
 #pragma once
 #include <ATen/ATen.h>
 
-#include "config/settings.h"
 #include "model/padding.h"
+#include "model/pass_inputs.h"
 #include "model/plan.h"
-#include "model/stream.h"
 #include "model/weights.h"
 #include "ops/attention/head_gate.h"
 #include "ops/attention/qk_norm_rope.h"
@@ -16,18 +15,19 @@ namespace tg {
 class Attention {
  public:
   // Plan and table must outlive it.
-  Attention(const ModelConfig& config, const Plan& plan, const ComputeSizes& sizes,
-            const ParameterTable& table);
+  Attention(const Plan& plan, const ComputeSizes& sizes, const ParameterTable& table);
 
   struct Output {
     at::Tensor y;             // [B, T, heads·hd], before the output projection
-    at::Tensor first_v;       // Stream::first_v, for the next visit
+    at::Tensor first_v;       // the first visit's values, for the next visit
     InputDotsPtr y_dots;      // for the backward pass of the output projection
     LoraPass::Inner inner{};  // for the adapter beside the output projection
   };
-  // n [B, T, D], of the visit's input.
+  // n [B, T, D], of the visit's input; `values` [B, T, KV·hd], its value embedding, and first_v,
+  // the first visit's values, or undefined.
   Output forward(const Visit& visit, const NormedInput& n_btd, const BlockWeights& weights,
-                 const Stream& in, const PassInputs& pass, Kernel qkv) const;
+                 at::Tensor values, const at::Tensor& first_v, const PassInputs& pass,
+                 Kernel qkv) const;
   // What computes the QKV projection of a visit whose rows are like those of x [B, T, D], and the
   // form in which that takes n.
   Kernel choose_qkv(const Visit& visit, const BlockWeights& weights, const at::Tensor& x,

@@ -2,18 +2,17 @@
 
 #include <algorithm>
 
-#include "config/derived.h"
-
 namespace tg {
 
-double training_flops_per_token(const ModelConfig& model, const Pass& pass, std::int64_t context) {
-  const double dim = static_cast<double>(model.model_dim);
-  const double kv_dim = static_cast<double>(model.num_kv_heads * head_dim(model));
+double training_flops_per_token(const Plan& plan, const Pass& pass, std::int64_t context) {
+  const auto& shape = plan.shape;
+  const double dim = static_cast<double>(shape.dim);
+  const double kv_dim = static_cast<double>(shape.kv_heads * shape.head_dim);
   const double block =
-      2 * dim * dim + 2 * dim * kv_dim + 2 * dim * static_cast<double>(mlp_hidden(model));
+      2 * dim * dim + 2 * dim * kv_dim + 2 * dim * static_cast<double>(shape.hidden);
   const double visits = static_cast<double>(pass.visits.size());
-  const double heads =
-      static_cast<double>(model.vocab_size) * dim * static_cast<double>(1 + model.mtp_num_heads);
+  const double heads = static_cast<double>(shape.vocab) * dim *
+                       static_cast<double>(1 + plan.head.multi_token.size());
   // Twice the keys that a query sees on average: n, with a window of w ones 2w − w²/n.
   double keys = 0;
   for (const auto& visit : pass.visits) {

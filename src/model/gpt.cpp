@@ -25,18 +25,16 @@ double grad_scale_of(at::ScalarType compute, std::int64_t targets) {
 
 }  // namespace
 
-Gpt::Gpt(const ModelConfig& config, Plan plan, const ParameterTable& table,
-         const Numerics& numerics)
-    : config_(config),
-      numerics_(numerics),
-      sizes_(compute_sizes(config, numerics.padding)),
+Gpt::Gpt(Plan plan, const ParameterTable& table, const Numerics& numerics)
+    : numerics_(numerics),
       plan_(std::move(plan)),
+      sizes_(compute_sizes(plan_.shape, numerics.padding)),
       table_(table),
-      weights_(config_, plan_, table_, numerics_),
-      trunk_(config_, numerics_, sizes_, plan_, table_, weights_),
+      weights_(plan_, table_, numerics_),
+      trunk_(numerics_, sizes_, plan_, table_, weights_),
       frozen_table_(table_.frozen()),
       frozen_weights_(weights_.frozen()),
-      frozen_(config_, numerics_, sizes_, plan_, frozen_table_, frozen_weights_) {}
+      frozen_(numerics_, sizes_, plan_, frozen_table_, frozen_weights_) {}
 
 void Gpt::set_fake_quant(bool on) {
   weights_.set_fake_quant(on);
@@ -52,7 +50,7 @@ std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens, std::int64_t c
   const bool fp8 = fp8_parts().any();
   const auto visit = trunk_.choose_kernels(pass().visits.front(), x, context, fp8);
   const auto head = choose_linear_cross_entropy(x.flatten(0, 1), trunk_.head(sizes_.vocab, fp8),
-                                                config_.logit_softcap);
+                                                plan_.head.softcap);
   return fmt::format("norm:{} qkv:{} out:{} mlp:{} head:{}", kernel_name(choose_residual_norm(x)),
                      kernel_name(visit.qkv), kernel_name(visit.out), kernel_name(visit.mlp),
                      kernel_name(head));
@@ -60,17 +58,18 @@ std::string Gpt::kernels(std::int64_t batch, std::int64_t tokens, std::int64_t c
 
 at::Tensor Gpt::multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                                  const ForwardMode& mode) const {
-  const double share = config_.mtp_loss_weight / static_cast<double>(config_.mtp_num_heads);
+  const auto& heads = weights_.mtp_heads();
+  const double share = plan_.head.multi_token_weight / static_cast<double>(heads.size());
   at::Tensor sum;
-  for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
+  for (std::int64_t k = 0; k < std::ssize(heads); ++k) {
     // Head k predicts the token k + 2 places after its input.
     const auto length = states_btd.size(1) - (k + 1);
     const auto loss = linear_cross_entropy(states_btd.narrow(1, 0, length).flatten(0, 1),
-                                           weights_.mtp_heads()[static_cast<std::size_t>(k)],
+                                           heads[static_cast<std::size_t>(k)],
                                            targets_bt.narrow(1, k + 1, length).flatten(),
-                                           {.cap = config_.logit_softcap,
+                                           {.cap = plan_.head.softcap,
                                             .scale = mode.scale * share,
-                                            .vocab = config_.vocab_size,
+                                            .vocab = plan_.shape.vocab,
                                             .grad_scale = mode.grad_scale});
     sum = sum.defined() ? sum + loss : loss;
   }
@@ -84,12 +83,13 @@ at::Tensor Gpt::loss(const at::Tensor& inputs_bt, const at::Tensor& targets_bt,
   if (mode.lead > 0) states = states.rows().slice(1, mode.lead).contiguous();
   auto loss = linear_cross_entropy(states.flat(), trunk_.head(sizes_.vocab, mode.fp8),
                                    targets_bt.slice(1, mode.lead).flatten(),
-                                   {.cap = config_.logit_softcap,
+                                   {.cap = plan_.head.softcap,
                                     .scale = mode.scale,
-                                    .vocab = config_.vocab_size,
+                                    .vocab = plan_.shape.vocab,
                                     .grad_scale = mode.grad_scale});
   assert(mode.lead == 0 || !mode.auxiliary_losses);
-  if (mode.auxiliary_losses && config_.mtp_num_heads > 0 && config_.mtp_loss_weight > 0) {
+  if (mode.auxiliary_losses && !plan_.head.multi_token.empty() &&
+      plan_.head.multi_token_weight > 0) {
     loss = loss + multi_token_loss(states.rows(), targets_bt, mode);
   }
   return loss;
@@ -105,7 +105,7 @@ at::Tensor Gpt::token_losses(const at::Tensor& inputs_bt, const at::Tensor& targ
       context);
   if (documents && only) states = states.rows().narrow(1, only->from, only->count()).contiguous();
   const auto z = linear(states, trunk_.head(sizes_.vocab)).flatten(0, 1);
-  return softcap_nll(z, targets_bs.flatten(), config_.logit_softcap, config_.vocab_size)
+  return softcap_nll(z, targets_bs.flatten(), plan_.head.softcap, plan_.shape.vocab)
       .view(targets_bs.sizes());
 }
 
@@ -115,18 +115,18 @@ at::Tensor Gpt::adapted_losses(const at::Tensor& inputs_bt, const at::Tensor& ta
   const double grad_scale = grad_scale_of(numerics_.compute, targets_bs.size(1));
   const auto loras =
       std::make_shared<const LoraPass>(adapters, inputs_bt.size(0), pass(), plan_, frozen_table_,
-                                       config_, sizes_, numerics_.compute, grad_scale);
+                                       sizes_, numerics_.compute, grad_scale);
   auto states = frozen_.final_states(inputs_bt, pass(), {.loras = loras}, context).rows();
   if (only) states = states.narrow(1, only->from, only->count()).contiguous();
   const auto logits = loras->add_head(linear(states, frozen_.head(sizes_.vocab)), states);
-  return softcap_losses(logits.flatten(0, 1), targets_bs.flatten(), config_.logit_softcap,
-                        config_.vocab_size, grad_scale)
+  return softcap_losses(logits.flatten(0, 1), targets_bs.flatten(), plan_.head.softcap,
+                        plan_.shape.vocab, grad_scale)
       .view(targets_bs.sizes());
 }
 
 at::Tensor Gpt::softcapped(const at::Tensor& logits) const {
-  const auto z = logits.narrow(-1, 0, config_.vocab_size).to(at::kFloat);
-  return config_.logit_softcap * (z / config_.logit_softcap).tanh();
+  const auto z = logits.narrow(-1, 0, plan_.shape.vocab).to(at::kFloat);
+  return plan_.head.softcap * (z / plan_.head.softcap).tanh();
 }
 
 at::Tensor Gpt::logits(const at::Tensor& inputs_bt, const Positions& only,
@@ -145,7 +145,7 @@ DecodeCache Gpt::make_cache(std::int64_t batch, std::int64_t capacity, std::int6
   DecodeCache cache{.capacity = capacity, .context = context == 0 ? capacity : context};
   const auto options = table_[plan_.matrices.keys.bank].options().dtype(numerics_.compute);
   const auto empty = [&] {
-    return at::empty({batch, capacity, config_.num_kv_heads, sizes_.head_dim},
+    return at::empty({batch, capacity, plan_.shape.kv_heads, sizes_.head_dim},
                      options.requires_grad(false));
   };
   cache.visits.resize(plan_.all_visits().size());
@@ -162,7 +162,7 @@ at::Tensor Gpt::next_logits(const at::Tensor& ids_bn, DecodeCache& cache) const 
       trunk_.final_states(ids_bn, pass(), {.only = Positions{count - 1, count}, .cache = &cache});
   cache.add(ids_bn);
   // Memory-bound: a padded copy of the table would cost more than it gains.
-  return softcapped(linear(states, trunk_.head(config_.vocab_size)).squeeze(1));
+  return softcapped(linear(states, trunk_.head(plan_.shape.vocab)).squeeze(1));
 }
 
 }  // namespace tg

@@ -32,16 +32,15 @@ class Gpt {
  public:
   // The caller owns the parameters, which must outlive the model. Allocates the large matrices'
   // gradients, as zeros, at fixed addresses, where they require one.
-  Gpt(const ModelConfig& config, Plan plan, const ParameterTable& table, const Numerics& numerics);
+  Gpt(Plan plan, const ParameterTable& table, const Numerics& numerics);
   Gpt(const Gpt&) = delete;
   Gpt& operator=(const Gpt&) = delete;
 
-  const ModelConfig& config() const { return config_; }
   // Device and dtype of the matrices.
   at::TensorOptions parameter_options() const {
     return frozen_table_[plan_.matrices.out.bank].options();
   }
-  std::int64_t vocab_size() const { return config_.vocab_size; }
+  std::int64_t vocab_size() const { return plan_.shape.vocab; }
   const Plan& plan() const { return plan_; }
   const ComputeSizes& sizes() const { return sizes_; }
 
@@ -117,10 +116,9 @@ class Gpt {
   at::Tensor multi_token_loss(const at::Tensor& states_btd, const at::Tensor& targets_bt,
                               const ForwardMode& mode) const;
 
-  const ModelConfig config_;
   const Numerics numerics_;
-  const ComputeSizes sizes_;
   const Plan plan_;
+  const ComputeSizes sizes_;
   const ParameterTable& table_;
   WeightCopies weights_;
   const Trunk trunk_;

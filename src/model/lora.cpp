@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "config/derived.h"
 #include "model/gpt.h"
 
 namespace tg {
@@ -37,18 +36,18 @@ std::string name_of(LoraKind kind, std::size_t visit) {
   return kind == LoraKind::head ? list_of(kind) : fmt::format("{}.{}", list_of(kind), visit);
 }
 
-std::int64_t width_of(LoraKind kind, const ModelConfig& config) {
+std::int64_t width_of(LoraKind kind, const ModelShape& shape) {
   switch (kind) {
     case LoraKind::head:
-      return config.vocab_size;
+      return shape.vocab;
     case LoraKind::queries:
-      return config.num_heads * head_dim(config);
+      return shape.heads * shape.head_dim;
     case LoraKind::keys:
     case LoraKind::values:
-      return config.num_kv_heads * head_dim(config);
+      return shape.kv_heads * shape.head_dim;
     case LoraKind::mlp:
     case LoraKind::out:
-      return config.model_dim;
+      return shape.dim;
   }
   return 0;
 }
@@ -88,14 +87,14 @@ LoraAdapters::LoraAdapters(const Gpt& model, const LoraOptions& options, std::in
     for (std::size_t i = 0; i < visits_.size(); ++i)
       for (auto* group : {&visits_[i].attention, &visits_[i].mlp}) call(*group, i);
   };
-  const auto& config = model.config();
+  const auto& shape = model.plan().shape;
   for_each_group([&](LoraGroup& group, std::size_t) {
-    group.a = place({rows, std::ssize(group.adapters) * rank_, config.model_dim});
+    group.a = place({rows, std::ssize(group.adapters) * rank_, shape.dim});
   });
   a_count_ = count;
   for_each_group([&](LoraGroup& group, std::size_t) {
     for (auto& adapter : group.adapters)
-      adapter.b = place({rows, width_of(adapter.kind, config), rank_});
+      adapter.b = place({rows, width_of(adapter.kind, shape), rank_});
   });
 
   parameters_ = at::zeros({count}, model.parameter_options());

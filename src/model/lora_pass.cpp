@@ -2,7 +2,6 @@
 
 #include <cassert>
 
-#include "config/derived.h"
 #include "model/row_scales.h"
 
 namespace tg {
@@ -24,9 +23,9 @@ at::Tensor scale_of(LoraKind kind, const Visit& visit, const Plan& plan,
 }  // namespace
 
 LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage,
-                   const Plan& plan, const ParameterTable& table, const ModelConfig& config,
-                   const ComputeSizes& sizes, at::ScalarType compute, double grad_scale)
-    : config_(config), sizes_(sizes), scale_(adapters.scale()), rank_(adapters.rank()) {
+                   const Plan& plan, const ParameterTable& table, const ComputeSizes& sizes,
+                   at::ScalarType compute, double grad_scale)
+    : shape_(plan.shape), sizes_(sizes), scale_(adapters.scale()), rank_(adapters.rank()) {
   const at::NoGradGuard no_grad;
   assert(adapters.visits().size() == stage.visits.size() && rows <= adapters.rows());
   const auto& leaf = adapters.parameters();
@@ -62,7 +61,7 @@ LoraPass::LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& 
 
 at::Tensor LoraPass::multiply_a(const Group& group, const NormedInput& x_btd) const {
   const auto& x = x_btd.tensor();
-  const auto width = config_.model_dim;
+  const auto width = shape_.dim;
   // A slice of the whole width would be a copy in the backward pass.
   const auto product =
       batched_linear(x.size(-1) == width ? x : x.narrow(-1, 0, width), group.a, scale_);
@@ -75,7 +74,7 @@ LoraPass::Inner LoraPass::attention(const Visit& visit, const NormedInput& n_btd
 }
 
 LoraPass::HeadsLayout LoraPass::heads_of(LoraKind kind) const {
-  const auto heads = config_.num_heads, kv_heads = config_.num_kv_heads;
+  const auto heads = shape_.heads, kv_heads = shape_.kv_heads;
   switch (kind) {
     case LoraKind::queries:
       return {0, heads, sizes_.qk_runs};

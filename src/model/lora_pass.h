@@ -22,8 +22,8 @@ class LoraPass {
   // grad_scale: what the losses' gradients are multiplied by, and the adapters' are therefore
   // divided by (BatchedWeight). Everything must outlive it but `adapters`.
   LoraPass(const LoraAdapters& adapters, std::int64_t rows, const Pass& stage, const Plan& plan,
-           const ParameterTable& table, const ModelConfig& config, const ComputeSizes& sizes,
-           at::ScalarType compute, double grad_scale);
+           const ParameterTable& table, const ComputeSizes& sizes, at::ScalarType compute,
+           double grad_scale);
 
   // What A makes of attention's input n [B, T, D], [B, T, rank] of each of its adapters.
   using Inner = std::vector<at::Tensor>;
@@ -61,7 +61,7 @@ class LoraPass {
     return visits_[static_cast<std::size_t>(visit.index)];
   }
 
-  const ModelConfig& config_;
+  const ModelShape& shape_;
   const ComputeSizes& sizes_;
   double scale_;
   std::int64_t rank_;

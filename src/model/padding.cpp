@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "config/derived.h"
 #include "ops/pad.h"
 
 namespace tg {
@@ -44,16 +43,15 @@ Padding choose_padding(PadVocab vocab, at::Device device, at::ScalarType compute
   return {.vocab = pads_vocab ? 64 : 1, .channels = row_multiple(device, compute)};
 }
 
-ComputeSizes compute_sizes(const ModelConfig& config, const Padding& padding) {
-  const auto head = tg::head_dim(config);
-  const auto half = (config.rope_dims > 0 ? config.rope_dims : head) / 2;
+ComputeSizes compute_sizes(const ModelShape& shape, const Padding& padding) {
+  const auto head = shape.head_dim, half = shape.rope_dims / 2;
   const auto padded_half = round_up(half, padding.channels);
   auto qk_runs = rotated_runs(head, half, padded_half);
   const auto qk_end = qk_runs.back().to + qk_runs.back().count;
   const auto least = std::max(2 * padded_half, std::max(qk_end, head));
-  return {.vocab = round_up(config.vocab_size, padding.vocab),
-          .dim = round_up(config.model_dim, padding.channels),
-          .hidden = round_up(mlp_hidden(config), padding.channels),
+  return {.vocab = round_up(shape.vocab, padding.vocab),
+          .dim = round_up(shape.dim, padding.channels),
+          .hidden = round_up(shape.hidden, padding.channels),
           .head_dim = round_up(least, padding.channels),
           .half_rope_dims = padded_half,
           .qk_runs = std::move(qk_runs),

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "config/settings.h"
+#include "model/shape.h"
 
 namespace tg {
 
@@ -33,6 +34,6 @@ struct ComputeSizes {
   std::vector<ChannelRun> qk_runs;
   std::vector<ChannelRun> v_runs;  // a value head, and the attention's output
 };
-ComputeSizes compute_sizes(const ModelConfig& config, const Padding& padding);
+ComputeSizes compute_sizes(const ModelShape& shape, const Padding& padding);
 
 }  // namespace tg

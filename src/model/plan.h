@@ -11,8 +11,19 @@
 
 #include "model/declarations.h"
 #include "model/parameters.h"
+#include "model/shape.h"
 
 namespace tg {
+
+class Layers;
+class NormedInput;
+struct Pass;
+struct PassInputs;
+
+// The computation between the embedding and the head, of calls of `layers` (layers.h): from ids
+// [B, T] and the first block's input x0 [B, T, D] to the normed states that the head reads.
+using Flow = NormedInput (*)(const Layers& layers, const Pass& pass, const PassInputs& inputs,
+                             const at::Tensor& ids_bt, const at::Tensor& x0_btd);
 
 // σ(W·x + b).
 struct Gate {
@@ -120,14 +131,21 @@ struct Stage {
 // What is normalised for the head where there are two lanes: their mean, or one of them.
 enum class FinalLane { mean, first, second };
 
-// Without a weight the head is the token table.
+// Without a weight the head is the token table. Logits z are bounded, c·tanh(z / c).
 struct HeadPlan {
   ParameterId weight;
+  double softcap = 0;  // c
+  // Heads that predict further tokens, and the weight of the mean of their losses.
   std::vector<ParameterId> multi_token{};
+  double multi_token_weight = 0;
   FinalLane lane = FinalLane::mean;
 };
 
 struct Plan {
+  ModelShape shape;
+  Flow flow = nullptr;
+  double rope_base = 0;
+  double negative_slope = 0;  // of the MLP's leaky ReLU
   EmbeddingPlan embedding;
   ValueEmbeddingPlan value_embedding;
   MatricesPlan matrices;

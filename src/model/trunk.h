@@ -5,23 +5,22 @@
 #include <map>
 #include <utility>
 
-#include "config/settings.h"
-#include "model/block.h"
 #include "model/inference.h"
+#include "model/layers.h"
 #include "model/numerics.h"
+#include "model/pass_inputs.h"
 #include "model/plan.h"
-#include "model/stream.h"
 #include "model/weights.h"
 
 namespace tg {
 
 // All of a model but what is done with its head: from token ids through the embedding and the
-// visits of the blocks to the states that the head reads. Letters as in gpt.h.
+// plan's flow to the states that the head reads. Letters as in gpt.h.
 class Trunk {
  public:
   // Everything must outlive it; `weights`: the copies of `table`.
-  Trunk(const ModelConfig& config, const Numerics& numerics, const ComputeSizes& sizes,
-        const Plan& plan, const ParameterTable& table, const WeightCopies& weights);
+  Trunk(const Numerics& numerics, const ComputeSizes& sizes, const Plan& plan,
+        const ParameterTable& table, const WeightCopies& weights);
 
   // The last of these visits' output, normalised [B, T, D]; with `only`, of these positions alone.
   // RoPE is that of numerics.rope, where attention spans T tokens, those of a document, or the
@@ -42,25 +41,18 @@ class Trunk {
   at::Tensor embed(const at::Tensor& inputs_bt, const at::Tensor& document_ends_bt) const;
   // The inputs of a pass, which the ids of its cache precede.
   at::Tensor embed(const at::Tensor& inputs_bt, const PassInputs& pass) const;
-  // The norm of what the last visit left, for the head.
-  NormedInput final_norm(Stream stream, const PassInputs& pass) const;
-  // The shared value embedding of the inputs [B, T, VE_DIM], or undefined.
-  at::Tensor value_embedding(const at::Tensor& inputs_bt) const;
-  // A visit's projection of that embedding [B, T, KV·hd], or undefined.
-  at::Tensor visit_values(const Visit& visit, const at::Tensor& embedded) const;
   // `context`: that attention spans.
   const RopeTable& rope_table(std::int64_t seq_len, std::int64_t context, at::Device device) const;
   // Of the inputs' positions.
   RopeTable rope_rows(const at::Tensor& inputs_bt, const PassInputs& pass,
                       std::int64_t context) const;
 
-  const ModelConfig& config_;
   const Numerics& numerics_;
   const ComputeSizes& sizes_;
   const Plan& plan_;
   const ParameterTable& table_;
   const WeightCopies& weights_;
-  const Blocks blocks_;
+  const Layers layers_;
   mutable std::map<std::pair<std::int64_t, std::int64_t>, RopeTable> rope_tables_;  // by arguments
 };
 

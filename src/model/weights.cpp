@@ -5,18 +5,17 @@
 
 namespace tg {
 
-WeightCopies::WeightCopies(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
-                           const Numerics& numerics)
+WeightCopies::WeightCopies(const Plan& plan, const ParameterTable& table, const Numerics& numerics)
     : numerics_(numerics) {
   const at::NoGradGuard no_grad;
-  const auto sizes = compute_sizes(config, numerics.padding);
+  const auto sizes = compute_sizes(plan.shape, numerics.padding);
   const auto blocks = std::ssize(plan.blocks);
   const auto& matrices = plan.matrices;
   BlockWeights banks;
-  banks.qkv = make_qkv(config, plan, table, sizes);
+  banks.qkv = make_qkv(plan, table, sizes);
   banks.out = make_copy(source_of(table, matrices.out),
-                        {blocks, sizes.dim, config.num_heads * sizes.head_dim},
-                        {2, config.num_heads, sizes.v_runs}, Kind::bank,
+                        {blocks, sizes.dim, plan.shape.heads * sizes.head_dim},
+                        {2, plan.shape.heads, sizes.v_runs}, Kind::bank,
                         output_scales(plan, table, &BlockPlan::attn_scale));
   banks.up =
       make_copy(source_of(table, matrices.up), {blocks, sizes.hidden, sizes.dim}, {}, Kind::bank);
@@ -26,20 +25,20 @@ WeightCopies::WeightCopies(const ModelConfig& config, const Plan& plan, const Pa
   if (plan.head.weight) {
     head_ = make_head(table[plan.head.weight], sizes);
   } else {
-    head_ = make_tied_head(table[plan.embedding.tokens], sizes, config.logit_softcap);
+    head_ = make_tied_head(table[plan.embedding.tokens], sizes, plan.head.softcap);
     table_gradient_ = head_.gradient;
   }
-  fp8_ = Fp8Weights(plan, numerics_, banks, head_, {sizes.vocab, config.logit_softcap});
+  fp8_ = Fp8Weights(plan, numerics_, banks, head_, {sizes.vocab, plan.head.softcap});
   for (const auto& head : plan.head.multi_token)
     mtp_heads_.push_back(make_head(table[head], sizes));
   stream_ = StreamWeights(plan, table, sizes.dim);
   cast();
 }
 
-Weight WeightCopies::make_qkv(const ModelConfig& config, const Plan& plan,
-                              const ParameterTable& table, const ComputeSizes& sizes) {
+Weight WeightCopies::make_qkv(const Plan& plan, const ParameterTable& table,
+                              const ComputeSizes& sizes) {
   const auto blocks = std::ssize(plan.blocks);
-  const auto heads = config.num_heads, kv_heads = config.num_kv_heads;
+  const auto heads = plan.shape.heads, kv_heads = plan.shape.kv_heads;
   const auto queries = source_of(table, plan.matrices.queries);
   const std::vector<std::int64_t> shape{blocks, (heads + 2 * kv_heads) * sizes.head_dim, sizes.dim};
   Weight qkv{at::zeros(shape, queries.value.options().dtype(numerics_.compute)), {}};

@@ -22,8 +22,7 @@ namespace tg {
 // FP8 as well. At the same times with them: what the stream is multiplied by (StreamWeights).
 class WeightCopies {
  public:
-  WeightCopies(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
-               const Numerics& numerics);
+  WeightCopies(const Plan& plan, const ParameterTable& table, const Numerics& numerics);
 
   // QAT: whether cast() rounds to the quantiser's levels. It takes effect when cast() runs or is
   // captured; a replay of cast() repeats the captured work.
@@ -71,8 +70,7 @@ class WeightCopies {
                    Kind kind, const RowScales& scales = {});
   void copy_into(const Weight& target, const WeightSource& source, const CopyLayout& placement,
                  Kind kind, const RowScales& scales = {});
-  Weight make_qkv(const ModelConfig& config, const Plan& plan, const ParameterTable& table,
-                  const ComputeSizes& sizes);
+  Weight make_qkv(const Plan& plan, const ParameterTable& table, const ComputeSizes& sizes);
   Weight make_head(const at::Tensor& parameter, const ComputeSizes& sizes);
   Weight make_tied_head(const at::Tensor& table, const ComputeSizes& sizes, double logit_softcap);
   at::Tensor fake_quantized(const at::Tensor& parameter, Kind kind) const;

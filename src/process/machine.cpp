@@ -70,7 +70,7 @@ bool choose_fp8(const RuntimeConfig& runtime, const ModelConfig& model, const Ma
                machine.compute_name);
     return false;
   };
-  const auto sizes = compute_sizes(model, machine.padding);
+  const auto sizes = compute_sizes(model_shape(model), machine.padding);
   const auto qkv = (model.num_heads + 2 * model.num_kv_heads) * sizes.head_dim;
   const auto attended = model.num_heads * sizes.head_dim;
   const auto on_device = at::TensorOptions(machine.device).dtype(machine.compute);
@@ -105,9 +105,9 @@ Machine set_up_machine(const RuntimeConfig& runtime, const ModelConfig& model,
   machine.storage = machine.compute == at::kBFloat16 ? at::kBFloat16 : at::kFloat;
 
   machine.padding = choose_padding(runtime.pad_vocab, machine.device, machine.compute);
-  machine.attention =
-      choose_attention(std::string(choice_name(runtime.attention)), machine.device, machine.compute,
-                       compute_sizes(model, machine.padding).head_dim, runtime.deterministic);
+  machine.attention = choose_attention(
+      std::string(choice_name(runtime.attention)), machine.device, machine.compute,
+      compute_sizes(model_shape(model), machine.padding).head_dim, runtime.deterministic);
   use_attention(machine.attention);
   set_fused(runtime.fused);
   const bool tf32 = runtime.compute_dtype == ComputeDtype::tf32;

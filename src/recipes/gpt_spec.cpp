@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "config/derived.h"
+#include "recipes/gpt_flow.h"
 #include "recipes/passes.h"
 
 namespace tg {
@@ -41,6 +42,10 @@ class GptSpec {
       : config_(settings.model), settings_(settings), recipe_(recipe) {}
 
   ModelSpec build() {
+    plan_.shape = model_shape(config_);
+    plan_.flow = gpt_flow;
+    plan_.rope_base = config_.rope_base;
+    plan_.negative_slope = config_.mlp_negative_slope;
     matrices();
     embedding();
     const auto passes = skips_and_lanes();
@@ -184,6 +189,8 @@ class GptSpec {
       plan_.head.weight =
           declare_.head(kHead, shape, recipe_.forgets_untied_head ? group : ParamGroup::head,
                         /*exported=*/true);
+    plan_.head.softcap = config_.logit_softcap;
+    plan_.head.multi_token_weight = config_.mtp_loss_weight;
     plan_.head.lane = final_lane(config_.lanes.parallel_final_lane);
     for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
       plan_.head.multi_token.push_back(

@@ -46,20 +46,20 @@ void set_defaults(Settings& s) {
 }
 
 std::vector<Draw> draws(const Plan& plan, const ModelConfig& config) {
-  const auto& [embedding, values, m, blocks, stages, head] = plan;
+  const auto& m = plan.matrices;
   DrawList draw;
-  draw.embedding(embedding.tokens);
-  for (const auto& block : blocks) draw_head_gate(draw, block.head_gate.gate, config);
-  draw.linear(head.weight);
-  draw.linear(embedding.gated_smear_weight);
-  draw.initial(embedding.tokens);
+  draw.embedding(plan.embedding.tokens);
+  for (const auto& block : plan.blocks) draw_head_gate(draw, block.head_gate.gate, config);
+  draw.linear(plan.head.weight);
+  draw.linear(plan.embedding.gated_smear_weight);
+  draw.initial(plan.embedding.tokens);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     for (const auto& matrices : {m.queries, m.keys, m.values}) draw.initial(matrices, i);
   }
   for (std::int64_t i = 0; i < config.num_layers; ++i) draw.initial(m.up, i);
-  draw.initial(values.table);
-  draw.initial(embedding.bigram_projection);
-  draw.initial(values.projection);
+  draw.initial(plan.value_embedding.table);
+  draw.initial(plan.embedding.bigram_projection);
+  draw.initial(plan.value_embedding.projection);
   return draw.take();
 }
 

@@ -8,26 +8,26 @@ namespace {
 
 // Module by module what its constructor draws, and what the script then overwrites that with.
 std::vector<Draw> draws(const Plan& plan, const ModelConfig& config) {
-  const auto& [embedding, values, m, blocks, stages, head] = plan;
+  const auto& m = plan.matrices;
   DrawList draw;
-  draw.embedding(embedding.tokens);
-  draw.embedding(embedding.bigrams);
-  draw.linear(embedding.bigram_projection);
-  for (const auto& block : blocks) {
+  draw.embedding(plan.embedding.tokens);
+  draw.embedding(plan.embedding.bigrams);
+  draw.linear(plan.embedding.bigram_projection);
+  for (const auto& block : plan.blocks) {
     draw_head_gate(draw, block.head_gate.gate, config);
     draw.linear(block.update_gate);
   }
-  draw.embedding(values.table);
-  draw.initial(values.table);
-  draw.linear(values.projection);
-  draw.linear(head.weight);
-  for (const auto& weight : head.multi_token) draw.linear(weight);
-  draw.initial(embedding.tokens);
+  draw.embedding(plan.value_embedding.table);
+  draw.initial(plan.value_embedding.table);
+  draw.linear(plan.value_embedding.projection);
+  draw.linear(plan.head.weight);
+  for (const auto& weight : plan.head.multi_token) draw.linear(weight);
+  draw.initial(plan.embedding.tokens);
   for (std::int64_t i = 0; i < config.num_layers; ++i) {
     for (const auto& matrices : {m.queries, m.keys, m.values, m.up}) draw.initial(matrices, i);
   }
-  draw.initial(embedding.bigram_projection);
-  draw.initial(values.projection);
+  draw.initial(plan.embedding.bigram_projection);
+  draw.initial(plan.value_embedding.projection);
   return draw.take();
 }
 

@@ -95,7 +95,7 @@ ModelParts::ModelParts(const Settings& settings, const Machine& machine, Communi
                        ModelUse use, Plan plan, TrainedModel trained)
     : parameters(std::move(trained.parameters)),
       record(std::move(trained.record)),
-      model(settings.model, std::move(plan), parameters,
+      model(std::move(plan), parameters,
             {.compute = machine.compute,
              .record_quirks = settings.runtime.record_quirks,
              .padding = machine.padding,
@@ -142,7 +142,8 @@ RunParts::RunParts(const Settings& settings, const Machine& machine, Communicato
            settings.runtime.graphs) {}
 
 std::vector<SizePadded> padded_sizes(const ModelConfig& model, const Padding& padding) {
-  const auto asked = compute_sizes(model, {}), padded = compute_sizes(model, padding);
+  const auto shape = model_shape(model);
+  const auto asked = compute_sizes(shape, {}), padded = compute_sizes(shape, padding);
   std::vector<SizePadded> sizes{{"vocab", asked.vocab, padded.vocab},
                                 {"model_dim", asked.dim, padded.dim},
                                 {"head_dim", asked.head_dim, padded.head_dim},
@@ -169,7 +170,8 @@ std::optional<std::string> fp8_head_notice(const Settings& settings, const Machi
       "FP8={} has no effect on the head: expected a vocabulary of {} or more, in multiples of {}, "
       "and LOGIT_SOFTCAP up to {}, found {} and {}",
       value_text(settings.runtime.fp8), kMinFusedColumns, cuda::kFp8Chunk, cuda::kMaxSoftcap,
-      compute_sizes(settings.model, machine.padding).vocab, settings.model.logit_softcap);
+      compute_sizes(model_shape(settings.model), machine.padding).vocab,
+      settings.model.logit_softcap);
 }
 
 RunStarted describe(const RunParts& parts, const Settings& settings, const Machine& machine,

@@ -36,6 +36,7 @@ StepTimed timed(std::int64_t step, std::int64_t micro_steps, const StepTimes& ti
 void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& metrics) {
   const auto step = launched.step;
   const auto& settings = run_.settings;
+  const auto& plan = run_.parts.weights.model.plan();
   auto& report = run_.report;
   const double elapsed_ms = run_.state.clock.last_step_ms();
   const auto skipped = run_.state.finite_watch.after_step(step, metrics);
@@ -57,8 +58,7 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
                 .tokens = launched.tokens,
                 .seq_len = launched.seq_len,
                 .flops_per_token = training_flops_per_token(
-                    settings.model, run_.parts.weights.model.plan().pass(launched.stage),
-                    attention_context(settings, launched.seq_len)),
+                    plan, plan.pass(launched.stage), attention_context(settings, launched.seq_len)),
                 .loss_scale = metrics.loss_scale,
                 .token_offset = streamed ? std::optional(launched.tokens_read) : std::nullopt,
                 .pass = pass});

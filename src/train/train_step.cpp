@@ -32,33 +32,38 @@ TrainStep::TrainStep(Gpt& model, Optimizer& optimizer, BatchFeed& feed, PhaseRec
                    .scale = 1.0 / static_cast<double>(micro_batches),
                    .grad_scale = optimizer.grad_scale()},
                   device, graphs),
-      once_a_step_(
-          "the update",
-          {[this] {
-             model_.cast_weights();
-             optimizer_.begin_step();
-           },
-           [this] {
-             model_.collect_gradients();
-             if (const auto& scales = model_.fp8_scales(); scales.defined())
-               communicator_.max(scales.amax()).wait();
-             optimizer_.reduce(reduced_, clip_norm_);
-           },
-           [this] {
-             norm_.copy_(optimizer_.clip(clip_norm_));
-             skip_.copy_((reduced_[0] + norm_).isfinite().logical_not());
-           },
-           [this] {
-             optimizer_.step({.lr_scale = lr_scale_, .momentum = momentum_, .skip = skip_});
-             optimizer_.zero_gradients();
-             model_.fp8_scales().update();
-           }},
-          device, graphs && communicator.world_size() == 1),
+      once_a_step_("the update",
+                   {[this] { begin_step(); }, [this] { reduce_gradients(); },
+                    [this] { clip_gradients(); }, [this] { update_weights(); }},
+                   device, graphs && communicator.world_size() == 1),
       reduced_(at::zeros({3}, at::TensorOptions(device).dtype(at::kFloat))),
       lr_scale_(at::zeros({}, reduced_.options())),
       momentum_(at::zeros({}, reduced_.options())),
       norm_(at::zeros({}, reduced_.options())),
       skip_(at::zeros({}, reduced_.options())) {}
+
+void TrainStep::begin_step() {
+  model_.cast_weights();
+  optimizer_.begin_step();
+}
+
+void TrainStep::reduce_gradients() {
+  model_.collect_gradients();
+  if (const auto& scales = model_.fp8_scales(); scales.defined())
+    communicator_.max(scales.amax()).wait();
+  optimizer_.reduce(reduced_, clip_norm_);
+}
+
+void TrainStep::clip_gradients() {
+  norm_.copy_(optimizer_.clip(clip_norm_));
+  skip_.copy_((reduced_[0] + norm_).isfinite().logical_not());
+}
+
+void TrainStep::update_weights() {
+  optimizer_.step({.lr_scale = lr_scale_, .momentum = momentum_, .skip = skip_});
+  optimizer_.zero_gradients();
+  model_.fp8_scales().update();
+}
 
 at::Tensor TrainStep::run(const StepPlan& plan) {
   set(plan);

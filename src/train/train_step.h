@@ -66,8 +66,12 @@ class TrainStep {
   void rehearse_stage(const StepPlan& plan);
 
  private:
-  // Of what is done once a step, in order.
+  // What is done once a step, in order, each a part of once_a_step_.
   enum Part { cast_part, reduce_part, clip_part, update_part };
+  void begin_step();
+  void reduce_gradients();
+  void clip_gradients();
+  void update_weights();
 
   void set(const StepPlan& plan);
   void cast_weights();

@@ -106,7 +106,7 @@ struct Bench {
                            {.threads = where.cores})),
         spec(model_spec(settings)),
         table(initial_weights(spec, settings, machine, alone)),
-        model(settings.model, spec.plan, table,
+        model(spec.plan, table,
               {.compute = machine.compute, .padding = machine.padding}),
         optimizer(table, settings.optim, {.matrices = machine.matrices}, alone) {}
 

@@ -135,7 +135,7 @@ class RandomModel {
         config_(random_config(dice_, fp8_)),
         generator_(at::make_generator<at::CPUGeneratorImpl>(static_cast<std::uint64_t>(seed))),
         table_(drawn(seed)),
-        model_(config_, test::plan_of(config_), table_, numerics()) {}
+        model_(test::plan_of(config_), table_, numerics()) {}
 
   void print() {
     std::string losses;

@@ -34,7 +34,7 @@ std::vector<at::Tensor> trained(const test::Tokens& tokens, const BaseTrainingOp
                                 Communicator& communicator,
                                 const ModelConfig& config = test::two_layers()) {
   const auto table = test::random_parameters(config, at::kDouble, 1);
-  Gpt gpt(config, test::plan_of(config), table, {.compute = at::kDouble, .bos_id = kBos});
+  Gpt gpt(test::plan_of(config), table, {.compute = at::kDouble, .bos_id = kBos});
   gpt.cast_weights();
   train_base(gpt, table, tokens, options, at::kCPU, communicator);
   std::vector<at::Tensor> values;

@@ -15,7 +15,7 @@ class ContinuationsGpu : public test::OnGpu<> {};
 TEST_F(ContinuationsGpu, HaveTheLogProbabilityThatEachHasAlone) {
   const auto config = test::small_record(kVocab);
   const auto table = test::make_parameters(config, at::kBFloat16, at::kCUDA);
-  Gpt model(config, test::plan_of(config), table, {.compute = at::kBFloat16});
+  Gpt model(test::plan_of(config), table, {.compute = at::kBFloat16});
   const auto source = test::random_parameters(config, at::kFloat, 1);
   for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
   model.cast_weights();

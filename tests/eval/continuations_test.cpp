@@ -16,7 +16,7 @@ constexpr double kTolerance = 1e-4;  // sums of up to 50 numbers in fp32
 struct TestModel {
   explicit TestModel(const ModelConfig& config)
       : table(test::random_parameters(config, at::kFloat, 1)),
-        gpt(config, test::plan_of(config), table, {.compute = at::kFloat}) {}
+        gpt(test::plan_of(config), table, {.compute = at::kFloat}) {}
   ParameterTable table;
   Gpt gpt;
 };

@@ -29,7 +29,7 @@ Hessians collect(const ModelConfig& config, const test::Rows& rows, at::ScalarTy
   const auto table = test::make_parameters(config, compute, device);
   const auto source = test::random_parameters(config, at::kFloat, 1);
   for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
-  Gpt model(config, test::plan_of(config), table,
+  Gpt model(test::plan_of(config), table,
             {.compute = compute, .padding = choose_padding(PadVocab::automatic, device, compute)});
   auto of_rank = rows.of_rank(0, 1);
   Communicator alone;

@@ -48,7 +48,7 @@ TEST(Hessians, AreThoseOfPlainPyTorch) {
     const Rows rows(fixture.at("tokens"), kVocab);
     for (const auto& [channels, batches] : {std::pair{1, 1}, {8, 1}, {10, 2}}) {
       SCOPED_TRACE(fmt::format("{}, channels {}, batches {}", name, channels, batches));
-      Gpt model(config, test::plan_of(config), table,
+      Gpt model(test::plan_of(config), table,
                 {.compute = at::kDouble, .padding = {.channels = channels}});
       auto of_rank = rows.of_rank(0, 1);
       Communicator alone;
@@ -73,7 +73,7 @@ TEST(Hessians, AreThoseOfPlainPyTorch) {
 TEST(Hessians, AddABlockThatRecursAtEachOfItsVisits) {
   const auto config = test::tiny_last_record();
   const auto table = test::random_parameters(config, at::kFloat, 1);
-  Gpt model(config, test::plan_of(config), table, {});
+  Gpt model(test::plan_of(config), table, {});
   const Rows rows(test::integers({1, 25}, kVocab, 2), kVocab);
   for (const std::int64_t stage : {0, 1}) {
     model.set_stage(stage);
@@ -104,7 +104,7 @@ TEST(Hessians, AreTheMeanOfAllRanksOrWithQuirksRank0s) {
                   kVocab);  // a shard, and so one row, for each rank
   const auto collect = [&](CalibrationRows of_rank, Communicator& communicator, bool quirks) {
     const auto table = test::random_parameters(config, at::kDouble, 1);
-    Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble});
+    Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
     return collect_hessians(model, table, of_rank,
                             {.batches = 2, .rows_per_batch = 3, .record_quirks = quirks},
                             communicator);

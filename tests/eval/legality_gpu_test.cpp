@@ -20,8 +20,7 @@ constexpr double kLr = 0.05;
 struct GpuModel {
   GpuModel()
       : table(test::make_parameters(test::small_record(kVocab), at::kBFloat16, at::kCUDA)),
-        gpt(test::small_record(kVocab), test::plan_of(test::small_record(kVocab)), table,
-            {.compute = at::kBFloat16}) {
+        gpt(test::plan_of(test::small_record(kVocab)), table, {.compute = at::kBFloat16}) {
     const auto source = test::random_parameters(test::small_record(kVocab), at::kFloat, 1);
     for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach() * 0.3);
     gpt.cast_weights();

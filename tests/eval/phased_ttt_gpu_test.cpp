@@ -22,7 +22,7 @@ ModelConfig wide_heads() {
 struct Model {
   Model(const ModelConfig& config, at::ScalarType compute, at::Device device)
       : table(test::make_parameters(config, compute, device)),
-        gpt(config, test::plan_of(config), table, {.compute = compute, .bos_id = test::kBos}) {
+        gpt(test::plan_of(config), table, {.compute = compute, .bos_id = test::kBos}) {
     const auto source = test::random_parameters(config, at::kFloat, 1);
     for (const auto& row : table.rows()) row.value.detach().copy_(source[row.name].detach());
     gpt.cast_weights();

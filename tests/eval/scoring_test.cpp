@@ -36,7 +36,7 @@ at::Tensor row(const Tokens& tokens, std::int64_t begin, std::int64_t count) {
 struct TestModel {
   explicit TestModel(const ModelConfig& config)
       : table(test::random_parameters(config, at::kDouble, 1)),
-        gpt(config, test::plan_of(config), table, {.compute = at::kDouble, .bos_id = kBos}) {}
+        gpt(test::plan_of(config), table, {.compute = at::kDouble, .bos_id = kBos}) {}
   ParameterTable table;
   Gpt gpt;
 };

@@ -23,8 +23,7 @@ struct TwoLayers {
   static constexpr std::int64_t kBos = 1;  // begins a document
   explicit TwoLayers(const RopeStretch& rope = {})
       : table(random_parameters(two_layers(), at::kDouble, 1)),
-        gpt(two_layers(), plan_of(two_layers()), table,
-            {.compute = at::kDouble, .rope = rope, .bos_id = kBos}) {
+        gpt(plan_of(two_layers()), table, {.compute = at::kDouble, .rope = rope, .bos_id = kBos}) {
     gpt.cast_weights();
   }
   ParameterTable table;

@@ -29,7 +29,7 @@ class ValidationTest : public testing::Test {
   ValidationTest()
       : config(test::tiny_record()),
         table(test::random_parameters(config, at::kFloat, 1)),
-        model(config, test::plan_of(config), table, {}) {
+        model(test::plan_of(config), table, {}) {
     settings.model = config;
     settings.data.data_path = dir.path();
     settings.run.train_seq_len = kTrainLength;
@@ -159,7 +159,7 @@ TEST_F(ValidationTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
     for (const std::int64_t steps : {1, 2, 16}) {
       settings.run.grad_accum_steps = {.count = steps};
       test::as_ranks(ranks, [&](Communicator& communicator) {
-        Gpt own(config, test::plan_of(config), table, {});
+        Gpt own(test::plan_of(config), table, {});
         Validation validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
                               TextBytes{.table = bytes}, /*bos_id=*/1, at::kCPU, communicator);
         const auto score = validation.score(own, 16);
@@ -281,7 +281,7 @@ TEST_F(ValidationTest, TrainingsPartsPlayNoRole) {
   write_shards({100});
   config = test::tiny_switches();
   const auto weights = test::random_parameters(config, at::kFloat, 2);
-  Gpt switched(config, test::plan_of(config), weights, {});
+  Gpt switched(test::plan_of(config), weights, {});
   settings.model = config;
   const auto score = make(bytes).score(switched, 16);
   std::vector<std::int64_t> ids(all.begin(), all.begin() + 97);

@@ -35,7 +35,7 @@ class Fp8Model : public testing::Test {
                   bool has_fp8 = true, const ModelConfig& of = small_config())
         : config(of),
           table(test::random_parameters(config, at::kFloat, 1)),
-          model(config, test::plan_of(config), table,
+          model(test::plan_of(config), table,
                 {.compute = at::kBFloat16,
                  .recompute = recompute,
                  .fp8 = fp8,

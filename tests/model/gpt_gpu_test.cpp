@@ -96,10 +96,9 @@ Gradients train(const Shape& shape, const ParameterTable& source, at::ScalarType
   const auto tokens = test::integers({shape.rows, shape.length + 1}, shape.config.vocab_size, 3);
   set_fused(fused);
   const auto padding = fused ? choose_padding(PadVocab::automatic, test::kGpu, compute) : Padding();
-  const auto sizes = compute_sizes(shape.config, padding);
+  const auto sizes = compute_sizes(model_shape(shape.config), padding);
   use_attention(choose_attention("auto", test::kGpu, compute, sizes.head_dim));
-  Gpt model(shape.config, test::plan_of(shape.config), table,
-            {.compute = compute, .padding = padding});
+  Gpt model(test::plan_of(shape.config), table, {.compute = compute, .padding = padding});
   // Keeps the gradients of many tokens in the range of fp16, and changes no other rounding.
   const double tokens_at_once = static_cast<double>(shape.rows * shape.length);
   const auto grad_scale = at::full({}, std::exp2(std::floor(std::log2(tokens_at_once))),
@@ -177,7 +176,7 @@ Fp8Steps train_in_fp8(const Shape& shape, const ParameterTable& source, Fp8Parts
       test::integers({shape.rows, shape.length + 1}, shape.config.vocab_size, 3).to(test::kGpu);
   use_attention(choose_attention("auto", test::kGpu, at::kBFloat16,
                                  shape.config.model_dim / shape.config.num_heads));
-  Gpt model(shape.config, test::plan_of(shape.config), table,
+  Gpt model(test::plan_of(shape.config), table,
             {.compute = at::kBFloat16,
              .recompute = recompute,
              .fp8 = parts,

@@ -53,7 +53,7 @@ TEST_P(AgainstPython, TheFixtureHasTheSameParameters) {
 
 TEST_P(AgainstPython, LossAndEveryGradientAgree) {
   const auto table = load(at::kDouble);
-  Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble});
+  Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
   // Both in fp64, in other orders: 1e-16 times the depth of the network.
   EXPECT_TRUE(test::is_close(train(model), fixture.at("loss"), 1e-12, 0));
   for (const auto& row : table.rows()) {
@@ -72,7 +72,7 @@ TEST_P(AgainstPython, LossAndEveryGradientAgree) {
 
 TEST_P(AgainstPython, SinglePrecisionAgreesToItsRounding) {
   const auto table = load(at::kFloat);
-  Gpt model(config, test::plan_of(config), table, {});
+  Gpt model(test::plan_of(config), table, {});
   const auto loss = train(model);
   EXPECT_EQ(loss.scalar_type(), at::kFloat);
   EXPECT_TRUE(test::is_close(loss, fixture.at("loss"), 1e-5, 0));
@@ -88,7 +88,7 @@ TEST_P(AgainstPython, SinglePrecisionAgreesToItsRounding) {
 
 TEST_P(AgainstPython, TokenLossesOmitTrainingsTerms) {
   const auto table = load(at::kDouble);
-  const Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble});
+  const Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
   const auto each = model.token_losses(inputs, targets);
   EXPECT_FALSE(each.requires_grad());
   EXPECT_TRUE(test::is_close(each, fixture.at("token_losses"), 1e-11, 1e-12));
@@ -97,7 +97,7 @@ TEST_P(AgainstPython, TokenLossesOmitTrainingsTerms) {
 
 TEST_P(AgainstPython, LaterTokensChangeNothingEarlier) {
   const auto table = load(at::kDouble);
-  const Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble});
+  const Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
   const auto before = model.token_losses(inputs, targets);
   auto changed = inputs.clone();
   changed.select(1, 6).add_(1).remainder_(config.vocab_size);
@@ -123,7 +123,7 @@ TEST_P(OfDocuments, ARowLosesWhatEachDocumentLosesAlone) {
       documents_at(at::tensor({0, 7, 7, 8, 30, 30}, at::kInt), 1, 30, /*longest=*/22);
   const auto gradients = [&](const auto& loss_of) {
     const auto table = test::random_parameters(config, at::kDouble, 1);
-    Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble, .bos_id = kBos});
+    Gpt model(test::plan_of(config), table, {.compute = at::kDouble, .bos_id = kBos});
     const at::Tensor loss = loss_of(model);
     loss.backward();
     model.collect_gradients();
@@ -167,7 +167,7 @@ TEST(Gpt, GradientsAgreeWithDifferencesOfTheLoss) {
   gated.ve_layers = {1};
   for (const auto& config : {record, switches, test::tiny_speedrun(), gated}) {
     const auto table = test::random_parameters(config, at::kDouble, 1);
-    Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble});
+    Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
     const auto tokens = test::integers({2, 9}, config.vocab_size, 2);
     const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);
     const ForwardMode mode{.auxiliary_losses = true};
@@ -213,9 +213,9 @@ TEST(Gpt, ComputesInHalfPrecisionFromFullWeights) {
   auto half = test::make_parameters(config, at::kBFloat16, at::kCPU);
   for (const auto& row : half.rows()) row.value.detach().copy_(fine[row.name]);
   const auto [inputs, targets] = random_tokens(config, 2, 16);
-  const auto expected = Gpt(config, test::plan_of(config), fine, {}).loss(inputs, targets, {});
-  const auto loss = Gpt(config, test::plan_of(config), half, {.compute = at::kBFloat16})
-                        .loss(inputs, targets, {});
+  const auto expected = Gpt(test::plan_of(config), fine, {}).loss(inputs, targets, {});
+  const auto loss =
+      Gpt(test::plan_of(config), half, {.compute = at::kBFloat16}).loss(inputs, targets, {});
   EXPECT_EQ(loss.scalar_type(), at::kFloat);
   // bf16 rounds each activation by 2^-8; after five blocks some per cent of a logit.
   EXPECT_TRUE(test::is_close(loss, expected, 0.02, 0));
@@ -230,11 +230,10 @@ TEST(Gpt, WithoutGradientsToComputeItAllocatesNoneAndComputesTheSame) {
     const auto trained = test::random_parameters(config, at::kFloat, 5);
     const auto table = test::random_parameters(config, at::kFloat, 5);
     for (auto row : table.rows()) row.value.requires_grad_(false);
-    const Gpt model(config, test::plan_of(config), table, {});
+    const Gpt model(test::plan_of(config), table, {});
     for (const auto& row : table.rows()) EXPECT_FALSE(row.value.grad().defined()) << row.name;
     const auto [inputs, targets] = random_tokens(config, 2, 8);
-    const auto losses =
-        Gpt(config, test::plan_of(config), trained, {}).token_losses(inputs, targets);
+    const auto losses = Gpt(test::plan_of(config), trained, {}).token_losses(inputs, targets);
     EXPECT_TRUE(model.token_losses(inputs, targets).equal(losses)) << name;
   }
 }
@@ -244,7 +243,7 @@ TEST(Gpt, MultiTokenHeadsCountInTrainingOnly) {
   const auto table = test::random_parameters(config, at::kFloat, 5);
   const auto [inputs, targets] = random_tokens(config, 2, 8);
   const auto loss = [&](ForwardMode mode) {
-    return Gpt(config, test::plan_of(config), table, {}).loss(inputs, targets, mode).item<double>();
+    return Gpt(test::plan_of(config), table, {}).loss(inputs, targets, mode).item<double>();
   };
   const double plain = loss({});
   EXPECT_GT(loss({.auxiliary_losses = true}), plain);
@@ -256,7 +255,7 @@ TEST(Gpt, TheReferencesQatSkipsTheBanks) {
   const auto config = test::tiny_switches();
   const auto [inputs, targets] = random_tokens(config, 2, 8);
   const auto loss = [&](const ParameterTable& table, bool quirks, bool fake_quant) {
-    Gpt model(config, test::plan_of(config), table, {.record_quirks = quirks});
+    Gpt model(test::plan_of(config), table, {.record_quirks = quirks});
     model.set_fake_quant(fake_quant);
     model.cast_weights();
     return model.loss(inputs, targets, {.auxiliary_losses = true}).item<double>();
@@ -280,7 +279,7 @@ TEST(Gpt, QatDoesNotRoundATiedHead) {
   config.ve_enabled = false;
   const auto table = test::random_parameters(config, at::kFloat, 7);
   const auto [inputs, targets] = random_tokens(config, 2, 8);
-  Gpt model(config, test::plan_of(config), table, {.record_quirks = true});
+  Gpt model(test::plan_of(config), table, {.record_quirks = true});
   const auto plain = model.loss(inputs, targets, {.auxiliary_losses = true});
   model.set_fake_quant(true);
   model.cast_weights();
@@ -299,7 +298,7 @@ TEST(Gpt, EveryBlockSeesItsWindowAlone) {
   // → how many tokens behind the changed one have another loss, but for rounding.
   const auto reach = [&](const std::vector<std::int64_t>& windows) {
     config.attention_window = windows;
-    const Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble});
+    const Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
     const auto differs =
         (model.token_losses(changed, targets) - model.token_losses(inputs, targets))
             .abs()
@@ -321,7 +320,7 @@ TEST(Gpt, AWindowOfTheWholeRowChangesNoBit) {
     const auto table = test::random_parameters(config, at::kFloat, 8);
     const auto losses = [&](std::int64_t window) {
       config.attention_window = {window};
-      return Gpt(config, test::plan_of(config), table, {}).token_losses(inputs, targets);
+      return Gpt(test::plan_of(config), table, {}).token_losses(inputs, targets);
     };
     EXPECT_TRUE(test::is_same(losses(12), losses(0)));
     EXPECT_FALSE(test::is_close(losses(11), losses(0), 0, 1e-6));
@@ -332,7 +331,7 @@ TEST(Gpt, LongSequencesIncreaseTheRopeBase) {
   // Beyond 1024 tokens the base depends on the row's length, so even the first tokens' losses do.
   auto config = test::tiny_speedrun();
   const auto table = test::random_parameters(config, at::kDouble, 8);
-  const Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble});
+  const Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
   const auto [inputs, targets] = random_tokens(config, 1, 1536);
   const auto head = [&](std::int64_t length) {
     return model.token_losses(inputs.narrow(1, 0, length), targets.narrow(1, 0, length))
@@ -342,7 +341,7 @@ TEST(Gpt, LongSequencesIncreaseTheRopeBase) {
   EXPECT_FALSE(test::is_close(head(1536), head(512), 0, 1e-6));
   auto stretched = config;
   stretched.rope_base = 1e4 * std::pow(1.5, 8.0 / 6.0);
-  const Gpt explicit_base(stretched, test::plan_of(stretched), table, {.compute = at::kDouble});
+  const Gpt explicit_base(test::plan_of(stretched), table, {.compute = at::kDouble});
   const auto expected =
       explicit_base.token_losses(inputs.narrow(1, 0, 512), targets.narrow(1, 0, 512));
   EXPECT_TRUE(test::is_close(head(1536), expected, 0, 1e-11));
@@ -352,9 +351,9 @@ TEST(Gpt, LongSequencesIncreaseTheRopeBase) {
 TEST(Gpt, RowsUpToThoseOfTrainingHaveOneRopeBase) {
   const auto config = test::tiny_speedrun();
   const auto table = test::random_parameters(config, at::kDouble, 8);
-  const Gpt model(config, test::plan_of(config), table,
+  const Gpt model(test::plan_of(config), table,
                   {.compute = at::kDouble, .rope = {.longest = 1536}}),
-      by_row(config, test::plan_of(config), table, {.compute = at::kDouble});
+      by_row(test::plan_of(config), table, {.compute = at::kDouble});
   const auto [inputs, targets] = random_tokens(config, 1, 2048);
   const auto head = [&](const Gpt& gpt, std::int64_t length, std::int64_t context = 0) {
     return gpt

@@ -51,7 +51,7 @@ class HeadGatesGpu : public test::OnHopper<testing::TestWithParam<Case>> {
     const auto parameters = table(numerics.compute);
     set_fused(fused);
     use_attention(choose_attention("auto", test::kGpu, numerics.compute, 64));
-    Gpt model(config_, spec_.plan, parameters, numerics);
+    Gpt model(spec_.plan, parameters, numerics);
     const auto tokens = test::integers({2, 78}, config_.vocab_size, 3).to(test::kGpu);
     const auto inputs = tokens.slice(1, 0, -1).contiguous();
     const auto loss =

@@ -100,7 +100,7 @@ class HeadGates : public testing::TestWithParam<Case> {
       row.value.detach().copy_(test::normal(row.value.sizes(), seed++) * 0.4);
   }
   std::unique_ptr<Gpt> model(ActivationRecompute recompute = ActivationRecompute::off) const {
-    return std::make_unique<Gpt>(config_, spec_.plan, table_,
+    return std::make_unique<Gpt>(spec_.plan, table_,
                                  Numerics{.compute = at::kDouble,
                                           .padding = {.channels = GetParam().padding},
                                           .recompute = recompute});

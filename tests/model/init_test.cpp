@@ -197,7 +197,7 @@ TEST(Initialize, AGradientReachesTheSpeedrunsBigramTable) {
   const auto config = speedrun_and_more();
   auto table = test::make_parameters(config, at::kFloat, at::kCPU, {.tied_embed_init_std = 0.25});
   test::initialize(table, config, 5);
-  const Gpt model(config, test::plan_of(config), table, {});
+  const Gpt model(test::plan_of(config), table, {});
   const auto tokens = at::arange(9).remainder(config.vocab_size).view({1, 9});
   model.loss(tokens.slice(1, 0, 8), tokens.slice(1, 1, 9), {}).backward();
   EXPECT_GT(table["bigram.embed.weight"].grad().count_nonzero().item<std::int64_t>(), 0);

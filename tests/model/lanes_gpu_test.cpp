@@ -23,9 +23,9 @@ class TwoLanesGpu : public test::OnGpu<testing::TestWithParam<test::LaneCase>> {
     set_fused(fused);
     const auto padding =
         fused ? choose_padding(PadVocab::automatic, test::kGpu, compute) : Padding();
-    use_attention(
-        choose_attention("auto", test::kGpu, compute, compute_sizes(config, padding).head_dim));
-    Gpt model(config, lanes.spec.plan, table, {.compute = compute, .padding = padding});
+    use_attention(choose_attention("auto", test::kGpu, compute,
+                                   compute_sizes(model_shape(config), padding).head_dim));
+    Gpt model(lanes.spec.plan, table, {.compute = compute, .padding = padding});
     const auto loss =
         model.loss(tokens.slice(1, 0, -1).contiguous(), tokens.slice(1, 1).contiguous(), {});
     loss.backward();

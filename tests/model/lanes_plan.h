@@ -52,8 +52,7 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
   const auto in_lanes = [&](std::int64_t row) {
     return LaneMix{.residual = lanes.residual, .post = lanes.post, .row = row};
   };
-  auto& [embedding, values, matrices, blocks, stages, head_plan] = spec.plan;
-  auto& [visits, slots] = stages.front().pass;
+  auto& [visits, slots] = spec.plan.stages.front().pass;
   visits = {
       {.index = 0, .block = 0, .norm_scale = 1},
       {.index = 1, .block = 1, .norm_scale = 0.7, .keep_input = 0},
@@ -70,7 +69,7 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
        .last = true},
   };
   slots = 2;
-  head_plan.lane = of.head;
+  spec.plan.head.lane = of.head;
   return lanes;
 }
 

@@ -128,7 +128,7 @@ class TwoLanes : public testing::TestWithParam<test::LaneCase> {
       row.value.detach().copy_(test::normal(row.value.sizes(), seed++) * 0.4);
   }
   std::unique_ptr<Gpt> model(const Numerics& numerics = {.compute = at::kDouble}) const {
-    return std::make_unique<Gpt>(config_, lanes_.spec.plan, table_, numerics);
+    return std::make_unique<Gpt>(lanes_.spec.plan, table_, numerics);
   }
   // Of a step of so many equal micro-batches.
   std::vector<at::Tensor> step(Gpt& model, int micro_batches = 1) const {

@@ -50,7 +50,7 @@ class AdaptedGpu : public test::OnGpu<testing::TestWithParam<const char*>> {
       row.value.detach().copy_((test::normal(row.value.sizes(), seed++) * 0.1).to(at::kBFloat16));
     set_fused(fused);
     use_attention(choose_attention("auto", test::kGpu, compute, 64));
-    const Gpt model(config, spec.plan, table, {.compute = compute});
+    const Gpt model(spec.plan, table, {.compute = compute});
     auto generator = test::generator(1);
     const LoraAdapters adapters(model, {.rank = 8, .alpha = 12}, 3, generator);
     for (const auto& [name, view] : adapters.all_named())

@@ -25,7 +25,7 @@ ModelConfig three_visits() {
 TEST(LoraAdapters, AreDrawnAsTheScriptDrawsThem) {
   const auto config = three_visits();
   const auto table = test::make_parameters(config, at::kFloat, at::kCPU);
-  const Gpt model(config, test::plan_of(config), table, {});
+  const Gpt model(test::plan_of(config), table, {});
   auto generator = test::generator(42);
   LoraAdapters adapters(model, {.rank = 3, .alpha = 6}, 5, generator);
   const auto abs_sum = [](const at::Tensor& x) {
@@ -73,7 +73,7 @@ class AdaptedLosses : public testing::TestWithParam<RecipeCase> {
 
   const ModelConfig& config_ = GetParam().config;
   const ParameterTable table_ = test::random_parameters(config_, at::kDouble, 1);
-  Gpt model_{config_, test::plan_of(config_), table_, {.compute = at::kDouble}};
+  Gpt model_{test::plan_of(config_), table_, {.compute = at::kDouble}};
   at::Generator generator_ = test::generator(7);
   LoraAdapters adapters_{model_, {.rank = 2, .alpha = 3}, kRows, generator_};
   const at::Tensor tokens_ = test::integers({kRows, kTokens + 1}, config_.vocab_size, 2),
@@ -175,7 +175,7 @@ TEST_P(AdaptedLosses, AreThoseOfWeightsThatTheProductIsAddedTo) {
   auto config = config_;
   config.recurrence.num_loops = 0;  // one visit a block
   const auto table = test::random_parameters(config, at::kDouble, 1);
-  Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble});
+  Gpt model(test::plan_of(config), table, {.compute = at::kDouble});
   auto generator = test::generator(7);
   const LoraAdapters adapters(model, {.rank = 2, .alpha = 3}, 1, generator);
   adapters.all_b().copy_(test::normal(adapters.all_b().sizes(), 3) * 0.3);
@@ -232,7 +232,7 @@ TEST_P(AdaptedLosses, AreTheSameInPaddedSizesAndWithRecomputation) {
         Numerics{.compute = at::kDouble, .recompute = ActivationRecompute::light},
         Numerics{
             .compute = at::kDouble, .padding = padding, .recompute = ActivationRecompute::block}}) {
-    const Gpt other(config_, test::plan_of(config_), table_, numerics);
+    const Gpt other(test::plan_of(config_), table_, numerics);
     gradient.zero_();
     const auto found = other.adapted_losses(inputs_, targets_, adapters_);
     EXPECT_TRUE(test::is_close(found, expected, 1e-12, 1e-13));
@@ -255,7 +255,7 @@ TEST(LoraAdapters, HaveInFp16TheGradientOfFp32) {
   const auto table = test::random_parameters(config, at::kFloat, 1);
   const auto tokens = test::integers({2, 513}, config.vocab_size, 2);
   const auto gradient_in = [&](at::ScalarType compute) {
-    const Gpt model(config, test::plan_of(config), table, {.compute = compute});
+    const Gpt model(test::plan_of(config), table, {.compute = compute});
     auto generator = test::generator(7);
     const LoraAdapters adapters(model, {.rank = 2, .alpha = 3}, 2, generator);
     adapters.all_b().copy_(test::normal(adapters.all_b().sizes(), 3, at::kFloat) * 0.3);
@@ -273,7 +273,7 @@ TEST(LoraAdapters, HaveInFp16TheGradientOfFp32) {
 TEST(LoraAdapters, KeepAWhereBIsZeroedAndAreDrawnAnew) {
   const auto config = test::tiny_record();
   const auto table = test::random_parameters(config, at::kFloat, 1);
-  const Gpt model(config, test::plan_of(config), table, {});
+  const Gpt model(test::plan_of(config), table, {});
   auto generator = test::generator(1);
   LoraAdapters adapters(model, {.rank = 4, .alpha = 4, .keys = false, .mlp = false, .out = false},
                         2, generator);

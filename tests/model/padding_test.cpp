@@ -38,7 +38,7 @@ ModelConfig with_heads(std::int64_t heads, std::int64_t head_dim, std::int64_t r
 
 TEST(ComputeSizes, AreTheSettingsWhereTheseAreMultiples) {
   for (const auto& config : {ModelConfig(), test::speedrun_config()}) {
-    const auto sizes = compute_sizes(config, {.vocab = 64, .channels = 8});
+    const auto sizes = compute_sizes(model_shape(config), {.vocab = 64, .channels = 8});
     EXPECT_EQ(sizes.vocab, config.vocab_size);
     EXPECT_EQ(sizes.dim, config.model_dim);
     EXPECT_EQ(sizes.hidden, mlp_hidden(config));
@@ -50,7 +50,7 @@ TEST(ComputeSizes, AreTheSettingsWhereTheseAreMultiples) {
 TEST(ComputeSizes, AreTheNextMultiples) {
   auto config = with_heads(7, 110, 16);
   config.vocab_size = 50257;
-  const auto sizes = compute_sizes(config, {.vocab = 64, .channels = 8});
+  const auto sizes = compute_sizes(model_shape(config), {.vocab = 64, .channels = 8});
   EXPECT_EQ(sizes.vocab, 50304);
   EXPECT_EQ(sizes.dim, 776);
   EXPECT_EQ(sizes.hidden, 2312);
@@ -64,7 +64,8 @@ TEST(ComputeSizes, EveryEvenHeadFitsTheKernelsAndKeepsItsPairs) {
   for (std::int64_t head = 16; head <= 256; head += 2) {
     for (const std::int64_t rope_dims :
          {std::int64_t{0}, std::int64_t{4}, std::int64_t{16}, head}) {
-      const auto sizes = compute_sizes(with_heads(2, head, rope_dims), {.channels = 8});
+      const auto sizes =
+          compute_sizes(model_shape(with_heads(2, head, rope_dims)), {.channels = 8});
       const auto rotated = rope_dims == 0 ? head : rope_dims, half = sizes.half_rope_dims;
       EXPECT_EQ(sizes.head_dim % 8, 0);
       EXPECT_EQ(half % 8, 0);
@@ -105,7 +106,7 @@ struct Run {
 // The gradients of two micro-batches, as a step collects them.
 Run run(const ModelConfig& config, const Padding& padding, bool fake_quant) {
   const auto table = test::random_parameters(config, at::kDouble, 1);
-  Gpt model(config, test::plan_of(config), table, {.compute = at::kDouble, .padding = padding});
+  Gpt model(test::plan_of(config), table, {.compute = at::kDouble, .padding = padding});
   model.set_fake_quant(fake_quant);
   model.cast_weights();
   Run found;
@@ -153,8 +154,7 @@ TEST(PaddedModel, SamplesFromTheVocabularyAloneAndDecodesTheSame) {
     const auto table = test::random_parameters(config, at::kDouble, 1);
     const auto ids = test::integers({2, 9}, config.vocab_size, 2);
     const auto logits = [&](const Padding& padding) {
-      const Gpt model(config, test::plan_of(config), table,
-                      {.compute = at::kDouble, .padding = padding});
+      const Gpt model(test::plan_of(config), table, {.compute = at::kDouble, .padding = padding});
       auto cache = model.make_cache(2, 9);
       model.next_logits(ids.narrow(1, 0, 6), cache);
       model.next_logits(ids.narrow(1, 6, 1), cache);
@@ -169,7 +169,7 @@ TEST(PaddedModel, SamplesFromTheVocabularyAloneAndDecodesTheSame) {
 TEST(PaddedModel, ScoresSomePositionsAsAll) {
   const auto config = test::tiny_record();
   const auto table = test::random_parameters(config, at::kDouble, 1);
-  const Gpt model(config, test::plan_of(config), table,
+  const Gpt model(test::plan_of(config), table,
                   {.compute = at::kDouble, .padding = {.vocab = 64, .channels = 8}});
   const auto tokens = test::integers({2, 13}, config.vocab_size, 2);
   const auto inputs = tokens.slice(1, 0, -1), targets = tokens.slice(1, 1);

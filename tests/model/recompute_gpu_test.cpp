@@ -53,7 +53,7 @@ Run train(const ModelConfig& config, const ParameterTable& source, at::ScalarTyp
   const auto inputs = tokens.slice(1, 0, -1).contiguous(),
              targets = tokens.slice(1, 1).contiguous();
   use_attention(choose_attention("auto", at::kCUDA, compute, head_dim(config)));
-  Gpt model(config, test::plan_of(config), table, {.compute = compute, .recompute = recompute});
+  Gpt model(test::plan_of(config), table, {.compute = compute, .recompute = recompute});
   at::Tensor loss;
   CapturedGraph passes("the passes",
                        {[&] { loss = model.loss(inputs, targets, {.auxiliary_losses = true}); },

@@ -34,7 +34,7 @@ std::vector<Case> cases() {
 // The loss under "loss" and the gradients of two micro-batches.
 Gradients train(const ModelConfig& config, ActivationRecompute recompute, bool fake_quant) {
   const auto table = test::random_parameters(config, at::kFloat, 1);
-  Gpt model(config, test::plan_of(config), table, {.recompute = recompute});
+  Gpt model(test::plan_of(config), table, {.recompute = recompute});
   model.set_fake_quant(fake_quant);
   model.cast_weights();
   Gradients found;
@@ -75,7 +75,7 @@ TEST(Recompute, WithoutGradientsNothingChanges) {
   const auto table = test::random_parameters(config, at::kFloat, 1);
   const auto tokens = test::integers({2, 17}, config.vocab_size, 3);
   const auto losses = [&](ActivationRecompute mode) {
-    return Gpt(config, test::plan_of(config), table, {.recompute = mode})
+    return Gpt(test::plan_of(config), table, {.recompute = mode})
         .token_losses(tokens.slice(1, 0, -1), tokens.slice(1, 1));
   };
   EXPECT_TRUE(at::equal(losses(ActivationRecompute::block), losses(ActivationRecompute::off)));

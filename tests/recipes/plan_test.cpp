@@ -90,7 +90,8 @@ TEST(Plan, AttentionsFlopsAreThoseOfWhatItSees) {
   constexpr std::int64_t kContext = 4096;
   const auto flops = [&](const std::vector<std::int64_t>& windows) {
     config.attention_window = windows;
-    return training_flops_per_token(config, test::plan_of(config).pass(0), kContext);
+    const auto plan = test::plan_of(config);
+    return training_flops_per_token(plan, plan.pass(0), kContext);
   };
   const auto pairs = [&](std::int64_t window) {
     std::int64_t sum = 0;
@@ -113,7 +114,10 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
   for (const auto& config : {test::tiny_record(), test::tiny_speedrun(), test::tiny_switches(),
                              test::tiny_gated_smear(), test::tiny_last_record()}) {
     const auto recipe = test::spec_of(config);
-    const auto& [embedding, values, m, blocks, stages, head] = recipe.plan;
+    const auto& plan = recipe.plan;
+    const auto& embedding = plan.embedding;
+    const auto& values = plan.value_embedding;
+    const auto& m = plan.matrices;
     std::vector<ParameterId> ids{embedding.tokens,
                                  embedding.bigrams,
                                  embedding.bigram_projection,
@@ -128,9 +132,9 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
                                  m.keys.bank,
                                  m.up.bank,
                                  m.down.bank,
-                                 head.weight};
-    ids.insert(ids.end(), head.multi_token.begin(), head.multi_token.end());
-    for (const auto& block : blocks) {
+                                 plan.head.weight};
+    ids.insert(ids.end(), plan.head.multi_token.begin(), plan.head.multi_token.end());
+    for (const auto& block : plan.blocks) {
       ids.insert(ids.end(),
                  {block.mix, block.q_gain, block.attn_scale, block.mlp_scale,
                   block.value_mix.weights, block.head_gate.gate.weight, block.head_gate.gate.bias,
@@ -142,7 +146,7 @@ TEST(Plan, HasEveryDeclaredParameterOnce) {
     }
     // What visits share.
     std::set<std::int64_t> shared;
-    for (const auto& stage : stages) {
+    for (const auto& stage : plan.stages) {
       for (const auto& [of, lanes, scale] :
            stage.pass.visits | std::views::transform([](const Visit& v) {
              return std::tuple(v.skip, v.lanes, v.value_scale);

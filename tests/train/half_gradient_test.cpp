@@ -35,7 +35,7 @@ Gradients gradients(const ModelConfig& config, at::ScalarType compute, const at:
                     std::int64_t step_tokens) {
   auto table = test::make_parameters(config, at::kFloat, at::kCPU);
   set_young_weights(table, config);
-  Gpt model(config, test::plan_of(config), table, {.compute = compute});
+  Gpt model(test::plan_of(config), table, {.compute = compute});
   const LossScale scale(at::kCPU, step_tokens);
   const auto inputs = ids.slice(1, 0, -1).contiguous(), targets = ids.slice(1, 1).contiguous();
   const double share = static_cast<double>(inputs.numel()) / static_cast<double>(step_tokens);

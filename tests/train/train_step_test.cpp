@@ -11,7 +11,7 @@ namespace {
 std::pair<double, double> by_hand(const Settings& settings, std::int64_t count,
                                   std::int64_t distance) {
   const auto table = test::random_parameters(settings.model, at::kFloat, 1);
-  Gpt model(settings.model, test::plan_of(settings.model), table, {});
+  Gpt model(test::plan_of(settings.model), table, {});
   const SyntheticTokens tokens("train", static_cast<int>(settings.model.vocab_size), 1);
   const std::int64_t length = settings.run.train_batch_tokens.first() / 8;
   const std::int64_t seq_len = settings.run.train_seq_len.first();

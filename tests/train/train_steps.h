@@ -23,7 +23,7 @@ class TrainingRank {
   TrainingRank(const Settings& settings, Communicator& communicator, at::Device device = at::kCPU)
       : settings_(settings),
         table_(random_parameters_on(device, settings)),
-        model_(settings.model, test::plan_of(settings.model), table_, numerics_of(settings)),
+        model_(test::plan_of(settings.model), table_, numerics_of(settings)),
         optimizer_(table_, settings.optim,
                    {.record_quirks = settings.runtime.record_quirks,
                     .scaled_tokens = settings.runtime.compute_dtype == ComputeDtype::fp16 ? 1 : 0},

@@ -1,4 +1,4 @@
-#include "model/stream.h"
+#include "recipes/stream.h"
 
 #include <memory>
 #include <utility>

@@ -1,0 +1,138 @@
+#include "model/layers.h"
+
+#include "ops/embedding/embedding_lookup.h"
+#include "ops/mlp/leaky_relu_squared.h"
+#include "ops/mlp/mlp.h"
+#include "ops/norm/linear_residual_norm.h"
+#include "ops/pad.h"
+
+namespace tg {
+
+Layer::Layer(const Layers& layers, const Visit& visit, const PassInputs& pass, const at::Tensor& x)
+    : layers_(layers),
+      visit_(visit),
+      pass_(pass),
+      weights_(layers.weights_.of(visit, pass.fp8)),
+      kernels_(layers.choose_kernels(visit, x, pass)) {}
+
+const BlockPlan& Layer::block() const {
+  return layers_.plan_.block(visit_);
+}
+
+NormOptions Layer::norm(NormedForm form, const Weight& weight) const {
+  return {.scale = visit_.norm_scale,
+          .channels = layers_.plan_.shape.dim,
+          .form = form,
+          .rounding = weight.fp8.input};
+}
+
+ResidualNorm Layer::norm_for_attention(const MixTerms& terms, std::size_t keep) const {
+  return residual_norm(terms, norm(kernels_.attention_input, weights_.qkv), keep);
+}
+
+NormedLanes Layer::norm_lanes(const LaneTerms& terms) const {
+  // Rows that are scored are taken of written ones.
+  const auto mlp_input = pass_.scored(visit_) ? NormedForm::written : kernels_.mlp_input;
+  return lanes_norm(terms,
+                    {norm(kernels_.attention_input, weights_.qkv), norm(mlp_input, weights_.up)});
+}
+
+Attention::Output Layer::attention(const NormedInput& n_btd, const at::Tensor& values,
+                                   const at::Tensor& first_v) const {
+  return layers_.attention_.forward(visit_, n_btd, weights_, values, first_v, pass_, kernels_.qkv);
+}
+
+ResidualNorm Layer::add_attention(const at::Tensor& x_btd,
+                                  const Attention::Output& attended) const {
+  const auto x = scored(x_btd);
+  const bool adapts = pass_.loras != nullptr && pass_.loras->adapts_out(visit_);
+  const auto adapted = adapts ? pass_.loras->add_out(visit_, x.clone(), attended.inner) : x;
+  return linear_residual_norm(attended.y, weights_.out, adapted,
+                              norm(kernels_.mlp_input, weights_.up), attended.y_dots, kernels_.out);
+}
+
+MixTerm Layer::project(const Attention::Output& attended) const {
+  auto projected = linear(attended.y, weights_.out);
+  if (pass_.loras != nullptr) projected = pass_.loras->add_out(visit_, projected, attended.inner);
+  return {.tensor = projected, .gradient_scaling = weights_.out.fp8.output_gradient};
+}
+
+MixTerm Layer::mlp(const NormedInput& n_btd) const {
+  const auto negative_slope = layers_.plan_.negative_slope;
+  if (pass_.observer != nullptr) {
+    pass_.observe(Operand::up, visit_.block, n_btd);
+    const auto activation = leaky_relu_squared(linear(n_btd, weights_.up), negative_slope);
+    pass_.observe(Operand::down, visit_.block, activation);
+    return {.tensor = linear(activation, weights_.down)};
+  }
+  const bool light = layers_.numerics_.recompute == ActivationRecompute::light;
+  const auto y = tg::mlp(n_btd, weights_.up, weights_.down, negative_slope, light, kernels_.mlp);
+  return {.tensor = pass_.loras != nullptr ? pass_.loras->add_mlp(visit_, y, n_btd) : y,
+          .gradient_scaling = weights_.down.fp8.output_gradient};
+}
+
+at::Tensor Layer::scored(const at::Tensor& x) const {
+  return pass_.scored_rows(x, visit_).contiguous();
+}
+
+NormedInput Layer::scored(const NormedInput& n) const {
+  return pass_.scored(visit_) ? NormedInput(scored(n.rows())) : n;
+}
+
+Layers::Layers(const Plan& plan, const ComputeSizes& sizes, const ParameterTable& table,
+               const WeightCopies& weights, const Numerics& numerics)
+    : plan_(plan),
+      sizes_(sizes),
+      table_(table),
+      weights_(weights),
+      numerics_(numerics),
+      attention_(plan, sizes, table) {}
+
+at::Tensor Layers::widened(const at::Tensor& parameter) const {
+  return pad_last(parameter, sizes_.dim);
+}
+
+bool Layers::recomputes_blocks() const {
+  return numerics_.recompute == ActivationRecompute::block && at::GradMode::is_enabled();
+}
+
+VisitKernels Layers::choose_kernels(const Visit& visit, const at::Tensor& x,
+                                    const PassInputs& pass) const {
+  const auto& weights = weights_.of(visit, pass.fp8);
+  const auto qkv = attention_.choose_qkv(visit, weights, x, pass);
+  const bool observed = pass.observer != nullptr, adapted = pass.loras != nullptr;
+  const auto mlp = observed ? Kernel::aten : choose_mlp(x, weights.up, weights.down);
+  const auto feeds = mlp_input(mlp);
+  return {.qkv = qkv,
+          .out = choose_linear_residual_norm(x, weights.out, feeds),
+          .mlp = mlp,
+          .attention_input =
+              observed || adapted ? NormedForm::written : attention_.input(visit, pass, qkv),
+          .mlp_input = feeds};
+}
+
+at::Tensor Layers::value_embedding(const at::Tensor& ids_bt) const {
+  const auto table = table_[plan_.value_embedding.table];
+  return table.defined() ? embedding_lookup(table, ids_bt).to(numerics_.compute) : table;
+}
+
+at::Tensor Layers::visit_values(const Visit& visit, const at::Tensor& embedded) const {
+  if (!visit.value_scale) return {};
+  const auto& plan = plan_.value_embedding;
+  const auto scale = table_[plan.scale] * table_[visit.value_scale];
+  const auto kv_heads = plan_.shape.kv_heads, head = sizes_.head_dim;
+  if (!plan.projection) {
+    // In fp32, as the scale's gradient, a sum over all tokens.
+    const auto scaled = (embedded.to(scale.scalar_type()) * scale).to(numerics_.compute);
+    return pad_heads(scaled, -1, kv_heads, head);
+  }
+  // Scales the small matrix rather than its output for every token.
+  const auto weight = pad_heads(weights_.small(table_[plan.projection]) * scale, 0, kv_heads, head);
+  return linear(embedded, {weight, {}});
+}
+
+NormOptions Layers::head_norm(const PassInputs& pass) const {
+  return {.channels = plan_.shape.dim, .rounding = weights_.head(pass.fp8).fp8.input};
+}
+
+}  // namespace tg
