@@ -12,7 +12,7 @@ import sys
 # The order in which data flows: a folder of src/ uses itself and the folders before it.
 LAYERS = (
     "base files config device text data ops weights model recipes process comm optim run_log eval checkpoint "
-    "train report commands"
+    "model_io train report commands"
 ).split()
 # Files that are a library beside their layer's, without suffix.
 LIBRARIES = {

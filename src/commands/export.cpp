@@ -8,9 +8,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/model_files.h"
-#include "checkpoint/model_path.h"
-#include "checkpoint/stored_record.h"
 #include "comm/communicator.h"
 #include "commands/hf_config.h"
 #include "commands/hf_tokenizer.h"
@@ -23,6 +20,9 @@
 #include "files/file.h"
 #include "files/folder.h"
 #include "files/json_file.h"
+#include "model_io/model_files.h"
+#include "model_io/model_path.h"
+#include "model_io/stored_record.h"
 #include "modeling_train_gpt.h"
 #include "process/machine.h"
 #include "recipes/recipe.h"

@@ -10,10 +10,6 @@
 #include <vector>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint_model.h"
-#include "checkpoint/model_files.h"
-#include "checkpoint/model_path.h"
-#include "checkpoint/stored_record.h"
 #include "commands/model_file.h"
 #include "commands/plan_text.h"
 #include "commands/print.h"
@@ -23,6 +19,10 @@
 #include "config/parse.h"
 #include "config/resolved.h"
 #include "config/types/text.h"
+#include "model_io/checkpoint_model.h"
+#include "model_io/model_files.h"
+#include "model_io/model_path.h"
+#include "model_io/stored_record.h"
 #include "recipes/recipe.h"
 #include "weights/read_artifact.h"
 #include "weights/tensor_check.h"

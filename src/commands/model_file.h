@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/model_path.h"
 #include "config/parse.h"
+#include "model_io/model_path.h"
 #include "text/tokenizer.h"
 
 namespace tg {

@@ -8,7 +8,6 @@
 
 #include "base/elapsed.h"
 #include "base/error.h"
-#include "checkpoint/model_path.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
 #include "commands/model_file.h"
@@ -16,6 +15,7 @@
 #include "data/training_order.h"
 #include "data/vocabulary.h"
 #include "eval/generate.h"
+#include "model_io/model_path.h"
 #include "text/tokenizer.h"
 #include "train/run_parts.h"
 

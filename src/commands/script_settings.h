@@ -1,8 +1,8 @@
 #pragma once
 #include <vector>
 
-#include "checkpoint/model_path.h"
 #include "config/parse.h"
+#include "model_io/model_path.h"
 
 namespace tg {
 

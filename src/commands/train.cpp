@@ -6,8 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/artifact_files.h"
-#include "checkpoint/model_path.h"
 #include "checkpoint/resume.h"
 #include "comm/communicator.h"
 #include "commands/join.h"
@@ -15,6 +13,8 @@
 #include "config/ineffective_settings.h"
 #include "config/parse.h"
 #include "data/vocabulary.h"
+#include "model_io/artifact_files.h"
+#include "model_io/model_path.h"
 #include "recipes/recipe.h"
 #include "run_log/output_dir.h"
 #include "train/lr_trace.h"

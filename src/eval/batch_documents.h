@@ -3,17 +3,9 @@
 
 #include "data/feeder.h"
 #include "eval/split_tokens.h"
-#include "ops/attention/documents.h"
+#include "model/micro_step.h"
 
 namespace tg {
-
-// The segments of a batch's rows, which attention does not cross; none where it has none. Its work
-// can be captured.
-inline std::optional<Documents> documents_of(const DeviceBatch& batch) {
-  if (!batch.segments.defined()) return {};
-  return documents_at(batch.segments, batch.inputs.size(0), batch.inputs.size(1),
-                      batch.longest_segment);
-}
 
 // For passes that measure memory: rows of ids [B, T] that are a document each, where `tokens` have
 // documents.

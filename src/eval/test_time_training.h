@@ -2,8 +2,8 @@
 #include "base/elapsed.h"
 #include "config/settings.h"
 #include "eval/chunk_training.h"
-#include "eval/micro_step.h"
 #include "eval/window_scorer.h"
+#include "model/micro_step.h"
 
 namespace tg {
 

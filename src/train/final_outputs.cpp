@@ -1,8 +1,8 @@
 #include "train/final_outputs.h"
 
 #include "base/elapsed.h"
-#include "checkpoint/artifact_files.h"
-#include "checkpoint/model_files.h"
+#include "model_io/artifact_files.h"
+#include "model_io/model_files.h"
 #include "recipes/recipe.h"
 #include "train/calibration.h"
 

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <utility>
 
-#include "checkpoint/stored_record.h"
 #include "config/attention_context.h"
 #include "config/derived.h"
 #include "config/types/text.h"
 #include "data/document_beginnings.h"
 #include "data/prefetch.h"
 #include "data/training_order.h"
+#include "model_io/stored_record.h"
 #include "ops/loss/linear_cross_entropy.h"
 #include "recipes/recipe.h"
 

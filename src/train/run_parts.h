@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "base/span_log.h"
-#include "checkpoint/model_files.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "data/feeder.h"
 #include "data/splits.h"
 #include "eval/validation.h"
 #include "model/gpt.h"
+#include "model_io/model_files.h"
 #include "optim/optimizer.h"
 #include "process/machine.h"
 #include "run_log/events.h"

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "data/feeder.h"
-#include "eval/micro_step.h"
 #include "model/gpt.h"
+#include "model/micro_step.h"
 #include "optim/optimizer.h"
 #include "train/phases.h"
 

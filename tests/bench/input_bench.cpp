@@ -14,13 +14,13 @@
 #include <thread>
 
 #include "base/program.h"
-#include "checkpoint/model_files.h"
 #include "config/check.h"
 #include "config/derived.h"
 #include "config/parse.h"
 #include "data/prefetch.h"
 #include "data/splits.h"
 #include "device/gpu.h"
+#include "model_io/model_files.h"
 #include "recipes/recipe.h"
 #include "train/readback.h"
 #include "train/train_step.h"
@@ -106,8 +106,7 @@ struct Bench {
                            {.threads = where.cores})),
         spec(model_spec(settings)),
         table(initial_weights(spec, settings, machine, alone)),
-        model(spec.plan, table,
-              {.compute = machine.compute, .padding = machine.padding}),
+        model(spec.plan, table, {.compute = machine.compute, .padding = machine.padding}),
         optimizer(table, settings.optim, {.matrices = machine.matrices}, alone) {}
 
   std::unique_ptr<Feeder> feeder(const Variant& variant, const TokenSource& source) const {

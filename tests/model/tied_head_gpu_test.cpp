@@ -55,7 +55,7 @@ class TiedHeadGpu : public test::OnHopper<::testing::TestWithParam<Case>> {
       }
       use_attention(choose_attention("auto", test::kGpu, compute, 64));
       const Fp8Parts parts{.head = fp8};
-      gpt.emplace(config, table,
+      gpt.emplace(test::plan_of(config), table,
                   Numerics{.compute = compute,
                            .padding = {.vocab = 64},  // as PAD_VOCAB=auto
                            .fp8 = parts,

@@ -6,11 +6,14 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "device/gpu_graphs.h"
+#include "ops/gemm/algorithm_choice.h"
 #include "ops/gemm/fp8.h"
 #include "ops/gemm/gemm.h"
 #include "ops/gemm/linear.h"
+#include "ops/gemm/lt_gemm.h"
 #include "tests/ops/on_gpu.h"
 #include "tests/ops/worst_row.h"
 
@@ -64,6 +67,57 @@ TEST_F(GemmGpu, IsTheProductAndLibTorchsBits) {
         const auto found = gemm(a, stored);
         EXPECT_LE(test::worst_row(found, right), rounding);
         EXPECT_TRUE(at::equal(found, at::matmul(a, stored)));
+      }
+    }
+  }
+}
+
+// What choosing by time rests on: an algorithm that has the first one's bits on the operands that
+// it is tried on has them on all.
+TEST_F(GemmGpu, AlgorithmsThatPassTheTrialHaveTheFirstsBitsOnOtherOperands) {
+  constexpr int kCandidates = 8, kOthers = 12;
+  const auto workspace =
+      at::empty({kGemmWorkspaceBytes}, at::TensorOptions(test::kGpu).dtype(at::kByte));
+  for (const Shape& s : {Shape{98304, 512, 512},
+                         {98304, 512, 1024},
+                         {98304, 1024, 512},
+                         {98304, 512, 1536},
+                         {98304, 512, 2048},
+                         {98304, 2048, 512},
+                         {65536, 768, 768},
+                         {65536, 768, 2304},
+                         {65536, 2304, 768}}) {
+    for (const bool transposed : {false, true}) {
+      SCOPED_TRACE(fmt::format("{}{}", s.text(), transposed ? ", B transposed" : ""));
+      const GemmProblem problem{.m = s.m,
+                                .n = s.n,
+                                .k = s.k,
+                                .a_dtype = at::kBFloat16,
+                                .b_dtype = at::kBFloat16,
+                                .out_dtype = at::kBFloat16,
+                                .b_transposed = transposed};
+      const LtGemm gemm(problem, {}, {});
+      auto algorithms = gemm.algorithms(kCandidates, kGemmWorkspaceBytes);
+      std::erase_if(algorithms, [](const LtAlgorithm& a) { return a.split_k() > 1; });
+      const auto out = at::empty({s.m, s.n}, at::TensorOptions(test::kGpu).dtype(at::kBFloat16));
+      std::vector<int> others_differ(algorithms.size());
+      std::vector<bool> passes(algorithms.size());
+      for (int trial = 0; trial <= kOthers; ++trial) {
+        auto a = matrix(s.m, s.k, at::kBFloat16), b = matrix(s.n, s.k, at::kBFloat16);
+        if (trial % 3 == 1) a = a.abs(), b = b.abs();  // sums that do not cancel
+        if (trial % 3 == 2) a = (a.to(at::kFloat).exp() * a).to(at::kBFloat16);
+        const GemmTensors tensors{a, transposed ? b.t() : b.t().contiguous(), out};
+        at::Tensor expected;
+        for (std::size_t i = 0; i < algorithms.size(); ++i) {
+          if (!gemm.launch(algorithms[i], tensors, workspace)) continue;
+          if (i == 0) expected = out.clone();
+          const bool equal = at::equal(out, expected);
+          if (trial == 0) passes[i] = equal;
+          if (trial > 0 && !equal) ++others_differ[i];
+        }
+      }
+      for (std::size_t i = 0; i < algorithms.size(); ++i) {
+        EXPECT_TRUE(!passes[i] || others_differ[i] == 0) << "algorithm " << i;
       }
     }
   }

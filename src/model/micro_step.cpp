@@ -1,8 +1,6 @@
-#include "eval/micro_step.h"
+#include "model/micro_step.h"
 
 #include <cassert>
-
-#include "eval/batch_documents.h"
 
 namespace tg {
 

@@ -2,11 +2,11 @@
 // The quantised artifact of a parameter table, to a file and back.
 #include <string>
 
-#include "checkpoint/gptq_model.h"
 #include "checkpoint/model_record.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
+#include "model_io/gptq_model.h"
 #include "run_log/events.h"
 
 namespace tg {

@@ -1,4 +1,4 @@
-#include "checkpoint/checkpoint_model.h"
+#include "model_io/checkpoint_model.h"
 
 #include <filesystem>
 #include <functional>
@@ -6,8 +6,8 @@
 
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/host_snapshot.h"
-#include "checkpoint/model_files.h"
-#include "checkpoint/model_path.h"
+#include "model_io/model_files.h"
+#include "model_io/model_path.h"
 #include "recipes/recipe.h"
 #include "tests/files/testing.h"
 #include "tests/train/train_steps.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/artifact_files.h"
+#include "model_io/artifact_files.h"
 
 #include <ATen/ATen.h>
 

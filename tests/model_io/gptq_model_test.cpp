@@ -1,4 +1,4 @@
-#include "checkpoint/gptq_model.h"
+#include "model_io/gptq_model.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
-#include "checkpoint/model_files.h"
+#include "model_io/model_files.h"
 
 #include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
-#include "checkpoint/load_model.h"
-#include "checkpoint/model_path.h"
-#include "checkpoint/stored_record.h"
 #include "model/init.h"
+#include "model_io/load_model.h"
+#include "model_io/model_path.h"
+#include "model_io/stored_record.h"
 #include "recipes/gpt_spec.h"
 #include "recipes/recipe.h"
 #include "weights/safetensors.h"

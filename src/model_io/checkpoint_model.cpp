@@ -1,4 +1,4 @@
-#include "checkpoint/checkpoint_model.h"
+#include "model_io/checkpoint_model.h"
 
 #include <ATen/ATen.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "checkpoint/stored_record.h"
+#include "model_io/stored_record.h"
 
 #include <fmt/format.h>
 

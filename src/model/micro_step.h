@@ -1,9 +1,20 @@
 #pragma once
+#include <optional>
+
 #include "data/feeder.h"
 #include "device/captured_graph.h"
 #include "model/gpt.h"
+#include "ops/attention/documents.h"
 
 namespace tg {
+
+// The segments of a batch's rows, which attention does not cross; none where it has none. Its work
+// can be captured.
+inline std::optional<Documents> documents_of(const DeviceBatch& batch) {
+  if (!batch.segments.defined()) return {};
+  return documents_at(batch.segments, batch.inputs.size(0), batch.inputs.size(1),
+                      batch.longest_segment);
+}
 
 // Forward and backward pass of a micro-batch, in one or several parts of as many sequences; its
 // gradients are added to the parameters'.

@@ -4,11 +4,11 @@
 #include <string>
 
 #include "base/error.h"
-#include "checkpoint/model_path.h"
 #include "checkpoint/model_record.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
 #include "model/parameters.h"
+#include "model_io/model_path.h"
 #include "weights/named_tensors.h"
 
 namespace tg {

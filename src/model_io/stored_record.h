@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/model_path.h"
 #include "checkpoint/model_record.h"
 #include "config/settings.h"
 #include "model/plan.h"
+#include "model_io/model_path.h"
 
 namespace tg {
 

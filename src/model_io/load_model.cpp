@@ -1,4 +1,4 @@
-#include "checkpoint/load_model.h"
+#include "model_io/load_model.h"
 
 #include <fmt/ranges.h>
 
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/log.h"
-#include "checkpoint/checkpoint_model.h"
-#include "checkpoint/stored_record.h"
+#include "model_io/checkpoint_model.h"
+#include "model_io/stored_record.h"
 #include "recipes/gpt_spec.h"
 #include "weights/foreign_weights.h"
 #include "weights/read_artifact.h"

@@ -1,14 +1,14 @@
-#include "checkpoint/artifact_files.h"
+#include "model_io/artifact_files.h"
 
 #include <algorithm>
 #include <cassert>
 
-#include "checkpoint/load_model.h"
-#include "checkpoint/stored_record.h"
 #include "files/byte_source.h"
 #include "files/compressed.h"
 #include "files/little_endian.h"
 #include "files/lrzip.h"
+#include "model_io/load_model.h"
+#include "model_io/stored_record.h"
 #include "process/machine.h"
 #include "weights/gptq_value.h"
 #include "weights/pergroup.h"

@@ -1,4 +1,4 @@
-#include "checkpoint/model_path.h"
+#include "model_io/model_path.h"
 
 #include <unistd.h>
 
@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "checkpoint/artifact_files.h"
 #include "checkpoint/checkpoint_folder.h"
 #include "checkpoint/finished_marker.h"
+#include "model_io/artifact_files.h"
 #include "run_log/run_files.h"
 
 namespace tg {

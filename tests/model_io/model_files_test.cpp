@@ -1,4 +1,4 @@
-#include "checkpoint/model_files.h"
+#include "model_io/model_files.h"
 
 #include "base/error.h"
 #include "tests/files/testing.h"
