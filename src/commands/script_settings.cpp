@@ -1,9 +1,9 @@
 #include "commands/script_settings.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
+#include "config/types/text.h"
+#include "recipes/recipe.h"
 #include "weights/foreign_weights.h"
 #include "weights/script_names.h"
 #include "weights/weights_file.h"
@@ -14,16 +14,6 @@ namespace {
 
 constexpr std::int64_t kHeadChannels = 128;
 
-// The model's settings in configs/speedrun_124m.env.
-constexpr struct {
-  const char *name, *value;
-} kFixed[] = {{"TOKENIZER_PATH", ""},   {"MLP_NEGATIVE_SLOPE", "0"}, {"TIE_EMBEDDINGS", "0"},
-              {"UNET_SKIPS", "0"},      {"SMEAR_GATE", "0"},         {"BIGRAM_VOCAB_SIZE", "0"},
-              {"XSA_LAST_N", "0"},      {"VE_ENABLED", "0"},         {"LN_SCALE", "0"},
-              {"LAYER_SCALES", "0"},    {"RESID_MIX", "scalar"},     {"VALUE_RESIDUAL", "blend"},
-              {"QK_GAIN_INIT", "0"},    {"ROPE_DIMS", "0"},          {"LOGIT_SOFTCAP", "30"},
-              {"TRAIN_SEQ_LEN", "1024"}};
-
 }  // namespace
 
 std::vector<Assignment> script_settings(const ModelPath& model) {
@@ -33,16 +23,23 @@ std::vector<Assignment> script_settings(const ModelPath& model) {
   refuse_foreign_names(tensors, model.path);
   const auto sizes = script_model(tensors);
   if (!sizes) return {};
-  std::vector<Assignment> settings;
-  for (const auto& [name, value] : kFixed) settings.push_back({name, value, 0});
-  const auto heads = std::max<std::int64_t>(1, sizes->channels / kHeadChannels);
-  const std::pair<const char*, std::int64_t> inferred[] = {
-      {"VOCAB_SIZE", sizes->vocabulary}, {"NUM_LAYERS", sizes->layers},
-      {"MODEL_DIM", sizes->channels},    {"NUM_HEADS", heads},
-      {"NUM_KV_HEADS", heads},           {"MLP_MULT", sizes->hidden / sizes->channels}};
-  for (const auto& [name, value] : inferred)
-    settings.push_back({name, fmt::format("{}", value), 0});
-  return settings;
+  Settings settings;
+  set_recipe_defaults(RecipeChoice::speedrun, settings);
+  auto& config = settings.model;
+  config.recipe = RecipeChoice::speedrun;
+  config.vocab_size = sizes->vocabulary;
+  config.num_layers = sizes->layers;
+  config.model_dim = sizes->channels;
+  config.num_heads = config.num_kv_heads =
+      std::max<std::int64_t>(1, sizes->channels / kHeadChannels);
+  config.mlp_mult = static_cast<double>(sizes->hidden / sizes->channels);
+  std::vector<Assignment> lines = {
+      {"TOKENIZER_PATH", settings.data.tokenizer_path, 0},
+      {"TRAIN_SEQ_LEN", value_text(settings.run.train_seq_len), 0}};
+  for_each_setting(config, [&](const auto& setting) {
+    lines.push_back({env_name(setting.name), value_text(setting.value), 0});
+  });
+  return lines;
 }
 
 }  // namespace tg
