@@ -136,6 +136,21 @@ class LastRecordTest(ResumeTest):
         self.assertRegex(whole_rows, r"(?m) all tokens before(,|$)")
         self.assertNotIn("segment", whole_rows)
 
+    def test_inspect_prints_the_settings_that_a_preset_stands_for(self):
+        def inspect(*words):
+            return subprocess.run([BUILD / "train_gpt", "inspect", "--settings", *words], capture_output=True, text=True)
+
+        preset = SOURCE / "configs" / "record_1061.env"
+        done = inspect(preset, "--seed", "7")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # The flag's, the preset's and the recipe's.
+        for line in ("SEED=7", "BETA2=0.99", "NUM_LOOPS=2", "LOADER_ORDER=documents", "RECIPE=last_record"):
+            self.assertIn(line, done.stdout.splitlines())
+        whole = self.folder / "whole.env"
+        whole.write_text(done.stdout)
+        self.assertEqual(inspect(whole).stdout, done.stdout)
+        self.assertEqual(inspect().returncode, USAGE)
+
 
 class RanksTest(RunTest):
     small = dict(LAST_RECORD, GRAD_ACCUM_STEPS=None)
