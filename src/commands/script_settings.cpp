@@ -33,9 +33,8 @@ std::vector<Assignment> script_settings(const ModelPath& model) {
   config.num_heads = config.num_kv_heads =
       std::max<std::int64_t>(1, sizes->channels / kHeadChannels);
   config.mlp_mult = static_cast<double>(sizes->hidden / sizes->channels);
-  std::vector<Assignment> lines = {
-      {"TOKENIZER_PATH", settings.data.tokenizer_path, 0},
-      {"TRAIN_SEQ_LEN", value_text(settings.run.train_seq_len), 0}};
+  std::vector<Assignment> lines = {{"TOKENIZER_PATH", settings.data.tokenizer_path, 0},
+                                   {"TRAIN_SEQ_LEN", value_text(settings.run.train_seq_len), 0}};
   for_each_setting(config, [&](const auto& setting) {
     lines.push_back({env_name(setting.name), value_text(setting.value), 0});
   });
