@@ -29,9 +29,9 @@ struct CommandInputs {
 
 // A flag beats the environment, which beats --config files (the later ones beat the earlier), which
 // beat the run's settings, which beat the recipe's defaults, which beat the program's. RECIPE=auto
-// is resolved. envp: NAME=value strings, null-terminated, or
-// null for none; other names are ignored. Origins are given of options, too. Errors: usage, naming
-// every unknown name and bad value; missing_input for a --config file.
+// is resolved. envp: NAME=value strings, null-terminated, or null for none; other names are
+// ignored. Origins are given of options, too. Errors: usage, naming every unknown name and bad
+// value; missing_input for a --config file.
 ParseResult parse_settings(int argc, const char* const* argv, const char* const* envp,
                            const CommandInputs& inputs = {});
 // With the environment of this process.

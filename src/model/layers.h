@@ -31,19 +31,19 @@ class Layer {
   ResidualNorm norm_for_attention(const MixTerms& terms, std::size_t keep = 0) const;
   // The lanes of `terms` and their norms, of the first for attention and of the second for the MLP.
   NormedLanes norm_lanes(const LaneTerms& terms) const;
-  // Before the output projection. `values` [B, T, KV·hd] are added to the own, first_v are those of
-  // the first visit in a value residual; each may be undefined.
+  // Before the output projection. `values` [B, T, KV·hd] are added to the own; first_v are the
+  // first visit's values in a value residual. Each may be undefined.
   Attention::Output attention(const NormedInput& n_btd, const at::Tensor& values,
                               const at::Tensor& first_v) const;
   // The sum of x and attention's output projection, and its norm, for the MLP; of scored rows.
   ResidualNorm add_attention(const at::Tensor& x_btd, const Attention::Output& attended) const;
   // That projection alone.
   MixTerm project(const Attention::Output& attended) const;
-  // Of scored rows.
+  // The MLP's output, as a term; of scored rows.
   MixTerm mlp(const NormedInput& n_btd) const;
   // The rows of x [B, T, …] that are scored, contiguous.
   at::Tensor scored(const at::Tensor& x) const;
-  // Likewise of a norm's rows.
+  // The scored rows of a norm.
   NormedInput scored(const NormedInput& n) const;
 
  private:
@@ -72,8 +72,7 @@ class Layers {
   at::Tensor widened(const at::Tensor& parameter) const;
   // Whether the flow is to wrap each visit in recomputed().
   bool recomputes_blocks() const;
-  // Of a visit whose rows are like those of x [B, T, D], with gradients or without as autograd is
-  // now.
+  // The kernels of a visit of rows like x [B, T, D], with gradients or without as autograd is now.
   VisitKernels choose_kernels(const Visit& visit, const at::Tensor& x,
                               const PassInputs& pass) const;
   // The shared value embedding of ids [B, T] → [B, T, VE_DIM], or undefined.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/derived.h"
 #include "ops/pad.h"
 
 namespace tg {
@@ -41,6 +42,17 @@ std::vector<ChannelRun> rotated_runs(std::int64_t head, std::int64_t half,
 Padding choose_padding(PadVocab vocab, at::Device device, at::ScalarType compute) {
   const bool pads_vocab = device.is_cuda() && vocab == PadVocab::automatic;
   return {.vocab = pads_vocab ? 64 : 1, .channels = row_multiple(device, compute)};
+}
+
+ModelShape model_shape(const ModelConfig& config) {
+  const auto head = head_dim(config);
+  return {.vocab = config.vocab_size,
+          .dim = config.model_dim,
+          .heads = config.num_heads,
+          .kv_heads = config.num_kv_heads,
+          .head_dim = head,
+          .rope_dims = config.rope_dims > 0 ? config.rope_dims : head,
+          .hidden = mlp_hidden(config)};
 }
 
 ComputeSizes compute_sizes(const ModelShape& shape, const Padding& padding) {

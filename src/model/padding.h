@@ -9,9 +9,18 @@
 #include <vector>
 
 #include "config/settings.h"
-#include "model/shape.h"
 
 namespace tg {
+
+// The sizes that a model's settings ask for; ComputeSizes are the sizes that it computes with.
+struct ModelShape {
+  std::int64_t vocab = 0, dim = 0;
+  std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::int64_t rope_dims = 0;  // rotated channels of a head
+  std::int64_t hidden = 0;     // channels of the MLP
+};
+
+ModelShape model_shape(const ModelConfig& config);
 
 // Sizes are rounded up to multiples of these; 1 leaves them as they are.
 struct Padding {

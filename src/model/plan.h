@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "model/declarations.h"
+#include "model/padding.h"
 #include "model/parameters.h"
-#include "model/shape.h"
 
 namespace tg {
 
@@ -124,7 +124,7 @@ struct Stage {
   std::string title = "every pass";  // for people: "in recurrence"
   // The blocks of the encoder and of the decoder in their order, "[0, 1, 2]".
   std::string encoder{}, decoder{};
-  // How the script's log names the beginning of the stage and of its warm-up; empty: not at all.
+  // How the script's log names the beginning of a later stage and of its warm-up.
   std::string log_name{}, warm_up_log_name{};
 };
 

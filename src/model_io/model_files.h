@@ -5,9 +5,9 @@
 #include "checkpoint/model_record.h"
 #include "comm/communicator.h"
 #include "config/settings.h"
-#include "model/model_spec.h"
 #include "model/parameters.h"
 #include "process/machine.h"
+#include "recipes/recipe.h"
 #include "run_log/events.h"
 
 namespace tg {

@@ -1,10 +1,7 @@
 #pragma once
 // The GPT that three recipes have in common: every part in which they differ is a setting, which
 // the others may turn on as well.
-#include <vector>
-
-#include "config/settings.h"
-#include "model/model_spec.h"
+#include "recipes/recipe.h"
 
 namespace tg {
 
@@ -14,9 +11,9 @@ inline constexpr const char kTokenTable[] = "tok_emb.weight", kHead[] = "lm_head
 inline constexpr const char kLanePost[] = "parallel_post_lambdas",
                             kLaneResidual[] = "parallel_resid_lambdas";
 
-// What is no setting.
+// What tells these recipes apart besides settings.
 struct GptRecipe {
-  // The draws of the script, and after them those of parts that it does not have.
+  // The draws of the script, and after them the draws of parts that it does not have.
   std::vector<Draw> (*draws)(const Plan& plan, const ModelConfig& config);
   InitDist matrices = InitDist::orthogonal;  // of queries, keys, values and the MLP's first
   // RECORD_QUIRKS=1: no optimizer has an untied head, as none has heads of multi-token prediction.

@@ -1,7 +1,6 @@
 // The 16 MB challenge's last record, of 2026-04-27: recurrence, two lanes, sparse gates, an
 // artifact by GPTQ and test-time training by document.
 #include "recipes/gpt_spec.h"
-#include "recipes/recipe.h"
 
 namespace tg {
 

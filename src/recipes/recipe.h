@@ -1,11 +1,22 @@
 #pragma once
 // A recipe is a model and the way it is trained, as one of the speedruns' scripts has them. Each is
 // a file of this folder, which RECIPE chooses by its name.
+#include <vector>
+
 #include "config/settings.h"
-#include "model/model_spec.h"
+#include "model/declarations.h"
+#include "model/draws.h"
 #include "model/parameters.h"
+#include "model/plan.h"
 
 namespace tg {
+
+// A model as data.
+struct ModelSpec {
+  std::vector<Declaration> parameters;  // the rows of make_parameters()
+  std::vector<Draw> draws;              // of their initial values, in this order
+  Plan plan;                            // what is computed with them
+};
 
 // The line that a script prints of the score of the averaged weights.
 struct ScoreLine {

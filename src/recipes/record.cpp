@@ -1,6 +1,5 @@
 // The record of the 16 MB challenge of 2026-03-23: its script's defaults are the program's.
 #include "recipes/gpt_spec.h"
-#include "recipes/recipe.h"
 
 namespace tg {
 

@@ -71,8 +71,8 @@ void LogSink::operator()(const WarmUpStepEnded& event) const {
 }
 
 void LogSink::operator()(const StageWarmUpBegan& event) const {
-  const auto& [stage, title, encoder, decoder, log_name] = event.facts;
-  log_info("{}:enabled encoder:{} decoder:{}", log_name, encoder, decoder);
+  log_info("{}:enabled encoder:{} decoder:{}", event.log_name, event.facts.encoder,
+           event.facts.decoder);
 }
 
 void LogSink::operator()(const StepEnded& event) {
@@ -176,9 +176,8 @@ void LogSink::operator()(const LateQatStarted& event) const {
 }
 
 void LogSink::operator()(const StageStarted& event) const {
-  const auto& [stage, title, encoder, decoder, log_name] = event.facts;
-  log_info("{}:enabled step:{} frac:{:.3f} encoder:{} decoder:{}", log_name, event.step,
-           event.share, encoder, decoder);
+  log_info("{}:enabled step:{} frac:{:.3f} encoder:{} decoder:{}", event.log_name, event.step,
+           event.share, event.facts.encoder, event.facts.decoder);
 }
 
 void LogSink::operator()(const SwaStarted& event) const {

@@ -171,7 +171,6 @@ struct StageFacts {
   std::int64_t stage = 0;
   std::string title;             // "in recurrence"
   std::string encoder, decoder;  // the order of blocks in a pass, "[0, 1, 2]"
-  std::string log_name;          // of its line in the log; empty: it has none of its own
 
   template <class V>
   void visit(V&& v) const {
@@ -187,6 +186,7 @@ struct StageWarmUpBegan {
   static constexpr EventName kEvent{"stage_warmup", "before the warm-up steps of a later stage"};
 
   StageFacts facts;
+  std::string log_name{};  // how its line in the log begins
 
   template <class V>
   void visit(V&& v) const {

@@ -172,6 +172,7 @@ struct StageStarted {
   std::int64_t step = 0;  // steps done before it
   double share = 0;
   StageFacts facts;
+  std::string log_name{};  // how its line in the log begins
 
   template <class V>
   void visit(V&& v) const {

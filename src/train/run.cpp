@@ -98,6 +98,11 @@ Run::Run(RunSetup setup)
   report_start(*this, setup.ranks, setup.lr_trace);
 }
 
+StageFacts Run::stage_facts(std::int64_t stage) const {
+  const auto& named = parts.weights.model.plan().stages[static_cast<std::size_t>(stage)];
+  return {stage, named.title, named.encoder, named.decoder};
+}
+
 void Run::free_step_memory() {
   if (measures_memory(settings)) parts.step.release_graphs();
 }

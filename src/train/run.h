@@ -1,5 +1,6 @@
 #pragma once
 // A training run, assembled: what it owns from its first event to its last.
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -38,6 +39,8 @@ struct Run {
 
   // Where an evaluation needs the memory that the captured step keeps for its passes, frees it.
   void free_step_memory();
+  // A stage of the plan as events name it.
+  StageFacts stage_facts(std::int64_t stage) const;
   // Scores the validation split with the weights as they are. Collective.
   Score score();
 

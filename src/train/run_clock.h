@@ -89,7 +89,7 @@ class RunClock {
   at::Device device_;
   Communicator& communicator_;
   LrSchedule lr_schedule_;
-  // Of the steps, replayed; empty: as the settings say.
+  // What a trace says of each step; empty: the settings decide.
   std::vector<BatchShape> traced_shapes_;
   std::vector<std::int64_t> traced_stages_;
   TrainingClock host_;

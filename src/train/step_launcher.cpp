@@ -7,7 +7,6 @@
 #include "config/derived.h"
 #include "optim/schedule.h"
 #include "train/peer_waits.h"
-#include "train/stage_facts.h"
 
 namespace tg {
 
@@ -57,11 +56,13 @@ void StepLauncher::apply(std::int64_t step, double elapsed_ms, double lr_scale,
     run_.report.emit(LateQatStarted{step, lr_scale});
   }
   if (decided.stage > state.stage) {
-    run_.parts.weights.model.inherit_fp8_scales(state.stage, decided.stage);
+    auto& model = run_.parts.weights.model;
+    model.inherit_fp8_scales(state.stage, decided.stage);
     state.stage = decided.stage;
     state.clock.pace_changes();
+    const auto& stage = model.plan().stages[static_cast<std::size_t>(state.stage)];
     run_.report.emit(StageStarted{step, schedule_share(run_.settings.run, step, elapsed_ms),
-                                  stage_facts(run_.parts.weights.model.plan(), state.stage)});
+                                  run_.stage_facts(state.stage), stage.log_name});
   }
 }
 

@@ -7,7 +7,6 @@
 #include "config/derived.h"
 #include "recipes/recipe.h"
 #include "train/peer_waits.h"
-#include "train/stage_facts.h"
 
 namespace tg {
 
@@ -20,7 +19,6 @@ class WarmUp {
   explicit WarmUp(Run& run)
       : run_(run),
         settings_(run.settings),
-        model_plan_(run.parts.weights.model.plan()),
         as_training_(recipe_of(settings_).warms_up_as_it_trains) {}
 
   // The first stage, in batches of all shapes: before the steps of the first shape, one of each
@@ -37,10 +35,9 @@ class WarmUp {
   }
 
   void later_stage(std::int64_t stage, std::int64_t steps) {
-    auto facts = stage_facts(model_plan_, stage);
-    const auto name = model_plan_.stages[static_cast<std::size_t>(stage)].warm_up_log_name;
-    facts.log_name = name;
-    run_.report.emit(StageWarmUpBegan{std::move(facts)});
+    const auto& plan = run_.parts.weights.model.plan();
+    const auto& name = plan.stages[static_cast<std::size_t>(stage)].warm_up_log_name;
+    run_.report.emit(StageWarmUpBegan{run_.stage_facts(stage), name});
     for (std::int64_t step = 0; step < steps; ++step) {
       run_step(step, stage);
       run_.report.emit(WarmUpStepEnded{step + 1, steps, stage, name});
@@ -65,7 +62,6 @@ class WarmUp {
 
   Run& run_;
   const Settings& settings_;
-  const Plan& model_plan_;
   const bool as_training_;
 };
 

@@ -14,24 +14,16 @@
 
 namespace tg::test {
 
+// The model of a recipe, full size.
+inline ModelConfig recipe_config(RecipeChoice recipe) {
+  Settings settings;
+  set_recipe_defaults(recipe, settings);
+  return settings.model;
+}
+
 // All switches that tell the speedrun from the record; full size.
 inline ModelConfig speedrun_config() {
-  ModelConfig c;
-  c.vocab_size = 50304;
-  c.num_layers = 12;
-  c.num_heads = c.num_kv_heads = 6;
-  c.model_dim = 768;
-  c.mlp_mult = 4;
-  c.mlp_negative_slope = 0;
-  c.tie_embeddings = false;
-  c.rope_dims = 0;
-  c.qk_gain_init = 0;
-  c.bigram_vocab_size = 0;
-  c.xsa_last_n = 0;
-  c.ln_scale = c.ve_enabled = c.unet_skips = c.smear_gate = c.layer_scales = false;
-  c.value_residual = ValueResidual::blend;
-  c.resid_mix = ResidMix::scalar;
-  return c;
+  return recipe_config(RecipeChoice::speedrun);
 }
 
 inline ModelConfig tiny_speedrun() {
@@ -96,43 +88,28 @@ inline ModelConfig tiny_gated_smear() {
   return c;
 }
 
-// Every part of the last record at the size of its reference case, but for the vocabulary: blocks 2
-// and 3 recur twice, two lanes begin with block 4.
+// The last record at its full size.
+inline ModelConfig last_record_config() {
+  auto c = recipe_config(RecipeChoice::last_record);
+  c.recipe = RecipeChoice::last_record;
+  c.gates.smear_gate_enabled = c.gates.sparse_attn_gate_enabled = true;
+  c.gates.sparse_attn_gate_scale = 0.5;
+  return c;
+}
+// Every part of it at the size of its reference case, but for the vocabulary: blocks 2 and 3 recur
+// twice, two lanes begin with block 4.
 inline ModelConfig tiny_last_record() {
-  ModelConfig c;
+  auto c = last_record_config();
   c.vocab_size = 40;
-  c.num_layers = 6;
+  c.num_layers = c.xsa_last_n = 6;
   c.num_heads = 4;
   c.num_kv_heads = 2;
   c.model_dim = 64;
   c.mlp_mult = 2;
   c.rope_dims = 8;
-  c.rope_yarn = RopeYarn::off;
-  c.qk_gain_init = 5;
-  c.bigram_vocab_size = 0;
-  c.xsa_last_n = 6;
-  c.smear_gate = c.ve_enabled = false;
-  c.recipe = RecipeChoice::last_record;
-  c.recurrence = {.num_loops = 2, .loop_start = 2, .loop_end = 3};
+  c.recurrence.loop_start = 2;
+  c.recurrence.loop_end = 3;
   c.lanes.parallel_start_layer = 4;
-  c.gates = {.smear_gate_enabled = true,
-             .skip_gates_enabled = true,
-             .sparse_attn_gate_enabled = true,
-             .sparse_attn_gate_scale = 0.5};
-  return c;
-}
-// At its full size.
-inline ModelConfig last_record_config() {
-  auto c = tiny_last_record();
-  c.vocab_size = 8192;
-  c.num_layers = c.xsa_last_n = 11;
-  c.num_heads = 8;
-  c.num_kv_heads = 4;
-  c.model_dim = 512;
-  c.mlp_mult = 4;
-  c.rope_dims = 16;
-  c.recurrence = {.num_loops = 2, .loop_start = 3, .loop_end = 5};
-  c.lanes.parallel_start_layer = 8;
   return c;
 }
 

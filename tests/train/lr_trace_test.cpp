@@ -27,8 +27,8 @@ std::string stage_event(int stage, int step) {
          std::to_string(stage) + "}\n";
 }
 
-// On a GPU a step is read back while the next one runs: its line comes after that of the stage with
-// which the next one begins.
+// On a GPU a step is read back while the next one runs: its line comes after the line of the stage
+// with which the next one begins.
 TEST(LrTrace, AStageLastsFromItsEventsStepOnWhateverTheOrderOfLines) {
   const auto began = stage_event(1, 2), one = train_event(1), two = train_event(2),
              three = train_event(3);

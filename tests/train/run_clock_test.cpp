@@ -20,7 +20,7 @@ class RunClockTest : public testing::Test {
     for (const double share : shares) stages.push_back({.from = share});
     return stages;
   }
-  // Of the steps 0 to 9.
+  // The stages of steps 0 to 9.
   std::vector<std::int64_t> stages_of_steps(const std::vector<Stage>& stages,
                                             const std::vector<TracedStep>& trace = {}) {
     RunClock clock(settings_, stages, at::kCPU, alone_);
