@@ -16,7 +16,7 @@ std::int64_t adaptation_row(const Settings& settings) {
   const auto given = settings.phased_ttt.ttt_eval_seq_len;
   if (given > 0) return given;
   const auto& run = settings.run;
-  return attention_context(settings, settings.data.loader_order == LoaderOrder::documents
+  return attention_context(settings, mode::batches_are_rows(settings)
                                          ? run.train_batch_tokens.last() / kMicroBatches
                                          : run.train_seq_len.last());
 }

@@ -150,18 +150,19 @@ void check_training_batch(const Settings& settings, int world_size, Conflicts& c
         "TRAIN_SEQ_LEN={}",
         tokens, batches * seq_len, batches, why, seq_len);
   };
+  const auto order = choice_name(settings.data.loader_order);
   const auto fits_in_rows = [&](std::int64_t tokens) {
     conflicts.unless(tokens % batches == 0,
                      "TRAIN_BATCH_TOKENS={} is no multiple of {} rows ({}), as "
-                     "LOADER_ORDER=documents reads them",
-                     tokens, batches, why);
+                     "LOADER_ORDER={} reads them",
+                     tokens, batches, why, order);
     conflicts.unless(static_cast<double>(tokens / batches) <= most_tokens_in_row,
-                     "TRAIN_BATCH_TOKENS={} in {} rows ({}): LOADER_ORDER=documents expects rows "
-                     "of at most {} tokens",
-                     tokens, batches, why, static_cast<std::int64_t>(most_tokens_in_row));
+                     "TRAIN_BATCH_TOKENS={} in {} rows ({}): LOADER_ORDER={} expects rows of at "
+                     "most {} tokens",
+                     tokens, batches, why, order, static_cast<std::int64_t>(most_tokens_in_row));
   };
   for (const auto& batch : run.train_batch_tokens.stages()) {
-    if (settings.data.loader_order == LoaderOrder::documents) {
+    if (mode::batches_are_rows(settings)) {
       fits_in_rows(batch.count);
     } else {
       for (const auto& row : run.train_seq_len.stages()) fits(batch.count, row.count);
@@ -176,15 +177,15 @@ void check_training_batch(const Settings& settings, int world_size, Conflicts& c
 
 void check_documents(const Settings& settings, Conflicts& conflicts) {
   const auto& length = settings.run.train_seq_len;
-  conflicts.unless(length.constant() || settings.data.loader_order != LoaderOrder::documents,
-                   "TRAIN_SEQ_LEN={} changes, and with LOADER_ORDER=documents rows change with "
+  const bool rows = mode::batches_are_rows(settings);
+  conflicts.unless(length.constant() || !rows,
+                   "TRAIN_SEQ_LEN={} changes, and with LOADER_ORDER={} rows change with "
                    "TRAIN_BATCH_TOKENS alone: expected one number",
-                   value_text(length));
+                   value_text(length), choice_name(settings.data.loader_order));
   conflicts.unless(
-      !mode::segments_attention(settings) || !measures_memory(settings) ||
-          settings.data.loader_order == LoaderOrder::documents,
+      !mode::segments_attention(settings) || !measures_memory(settings) || rows,
       "DOCUMENT_ATTENTION=1 and GRAD_ACCUM_STEPS=auto, which divides micro-batches but not their "
-      "segments: expected LOADER_ORDER=documents, whose rows are whole, or a number");
+      "segments: expected LOADER_ORDER=documents or aligned, whose rows are whole, or a number");
   const auto bos = settings.data.bos_id.count;  // 0 with auto
   conflicts.unless(mode::reads_no_bos_id(settings) || bos < settings.model.vocab_size,
                    "BOS_ID={} is no token of VOCAB_SIZE={}", bos, settings.model.vocab_size);
@@ -205,10 +206,11 @@ void check_validation_batch(const Settings& settings, int world_size, Conflicts&
         run.val_tokens, run.val_batch_size);
   }
   const auto parts = validation_parts(settings, world_size);
-  const auto longest = longest_context(settings, world_size, SettingsUse::scoring);
-  const auto why = validates_long_rows(settings)
-                       ? "rows of LOADER_ORDER=documents"
-                       : fmt::format("{} ranks, {} micro-steps", world_size, parts / world_size);
+  const auto longest = std::max(validation_length(settings), eval_length(settings));
+  const auto why =
+      validates_segments_of_rows(settings)
+          ? fmt::format("rows of LOADER_ORDER={}", choice_name(settings.data.loader_order))
+          : fmt::format("{} ranks, {} micro-steps", world_size, parts / world_size);
   conflicts.unless(run.val_batch_size / parts >= longest,
                    "VAL_BATCH_SIZE={} split in {} ({}) is less than one row of {} "
                    "tokens (the longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least {}",

@@ -55,24 +55,25 @@ struct DataConfig {
     line("seed", s.seed, at_least(0), role::frozen,
          "seed of initial weights and of everything drawn later");
     line("loader_order", s.loader_order, anything, role::frozen,
-         "how tokens are distributed to micro-batches and ranks");
+         "how tokens are distributed to micro-batches and ranks; documents: each micro-batch is a "
+         "row; aligned: a row of documents from their beginnings on");
     line("bos_id", s.bos_id, within(0, most_parts - 1),
          role::frozen_if(mode::reads_documents)
              .ineffective_if(mode::reads_no_bos_id,
-                             "has no effect without LOADER_ORDER=documents, "
+                             "has no effect without LOADER_ORDER=documents or aligned, "
                              "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1, PHASED_TTT_ENABLED=1 or "
                              "DATA_PATH=synthetic:documents"),
          "token with which a document begins; auto: the tokenizer's BOS, else 50256 where "
          "VOCAB_SIZE is at least 50257, else 1");
     line("document_attention", s.document_attention, anything, role::frozen,
          "attention never crosses the beginning of a document, in training, scores and samples; "
-         "auto: 1 with LOADER_ORDER=documents, else 0");
+         "auto: 1 with LOADER_ORDER=documents and aligned, else 0");
     line("segment_limit", s.segment_limit, within(0, most_tokens_in_row),
-         role::frozen_if(mode::segments_attention)
-             .ineffective_if(mode::segments_no_attention,
-                             "has no effect without DOCUMENT_ATTENTION=1"),
-         "longest segment that DOCUMENT_ATTENTION leaves of a document, in tokens; auto: "
-         "TRAIN_SEQ_LEN; 0: any");
+         role::frozen_if(mode::limits_segments)
+             .ineffective_if(mode::limits_no_segments,
+                             "has no effect without DOCUMENT_ATTENTION=1 or LOADER_ORDER=aligned"),
+         "longest segment that DOCUMENT_ATTENTION leaves of a document, and longest piece of one "
+         "in a row of LOADER_ORDER=aligned, in tokens; auto: TRAIN_SEQ_LEN; 0: any");
   }
 };
 

@@ -30,9 +30,8 @@ std::int64_t micro_batch_tokens(const Settings& settings, int world_size) {
 }
 
 std::int64_t longest_training_row(const Settings& settings, int world_size) {
-  return settings.data.loader_order == LoaderOrder::documents
-             ? micro_batch_tokens(settings, world_size)
-             : settings.run.train_seq_len.largest();
+  return mode::batches_are_rows(settings) ? micro_batch_tokens(settings, world_size)
+                                          : settings.run.train_seq_len.largest();
 }
 
 std::int64_t segment_limit(const Settings& settings) {
@@ -68,7 +67,7 @@ RunProgress run_progress(const RunConfig& run, std::int64_t steps, double elapse
 BatchShape batch_shape(const Settings& settings, int world_size, const RunProgress& progress) {
   const auto& run = settings.run;
   const auto tokens = run.train_batch_tokens.at(progress) / parts_of_batch(run, world_size);
-  const bool one_row = settings.data.loader_order == LoaderOrder::documents;
+  const bool one_row = mode::batches_are_rows(settings);
   return {.tokens = tokens, .seq_len = one_row ? tokens : run.train_seq_len.at(progress)};
 }
 
@@ -172,17 +171,22 @@ std::int64_t eval_length(const Settings& settings) {
 }
 
 std::int64_t validation_length(const Settings& settings) {
-  return settings.data.loader_order == LoaderOrder::documents ? eval_length(settings)
-                                                              : settings.run.train_seq_len.last();
+  return mode::batches_are_rows(settings) ? eval_length(settings)
+                                          : settings.run.train_seq_len.last();
+}
+
+bool validates_segments_of_rows(const Settings& settings) {
+  return mode::batches_are_rows(settings) && mode::segments_attention(settings);
 }
 
 bool validates_long_rows(const Settings& settings) {
-  return settings.data.loader_order == LoaderOrder::documents && mode::segments_attention(settings);
+  return settings.data.loader_order == LoaderOrder::documents &&
+         validates_segments_of_rows(settings);
 }
 
 std::int64_t validation_parts(const Settings& settings, int world_size) {
-  return validates_long_rows(settings) ? kMicroBatches
-                                       : world_size * micro_steps(settings, world_size);
+  return validates_segments_of_rows(settings) ? kMicroBatches
+                                              : world_size * micro_steps(settings, world_size);
 }
 
 IoConfig effective_io(const Settings& settings) {

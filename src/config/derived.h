@@ -19,15 +19,15 @@ std::int64_t parts_of_batch(const RunConfig& run, int world_size);
 // tokens on any number of ranks, and one for each rank beyond. In the strided order every rank
 // reads a micro-batch in every round, so 8 is rounded up to whole rounds.
 std::int64_t micro_batches(const Settings& settings, int world_size);
-// Rounds of a rank, ceil(M / W). In the last round of the stream and documents orders some ranks
-// may have no micro-batch.
+// Rounds of a rank, ceil(M / W). In the last round of the stream, documents and aligned orders
+// some ranks may have no micro-batch.
 std::int64_t micro_steps(const Settings& settings, int world_size);
 // L, the tokens of a micro-batch, of the largest where TRAIN_BATCH_TOKENS changes:
 // TRAIN_BATCH_TOKENS / M, with M before it is rounded up.
 std::int64_t micro_batch_tokens(const Settings& settings, int world_size);
 
 // The longest row that is trained on: TRAIN_SEQ_LEN's largest, or a whole micro-batch in the
-// documents order.
+// documents and aligned orders.
 std::int64_t longest_training_row(const Settings& settings, int world_size);
 
 // SEGMENT_LIMIT, or TRAIN_SEQ_LEN if that is auto; 0: none.
@@ -82,15 +82,17 @@ bool is_drawn_projection(std::int64_t rows, std::int64_t columns);
 // EVAL_SEQ_LEN, or TRAIN_SEQ_LEN, the last one, if that is 0.
 std::int64_t eval_length(const Settings& settings);
 
-// Of a sequence in training's validations: TRAIN_SEQ_LEN, the last one, or in the documents order
-// eval_length().
+// Of a sequence in training's validations: TRAIN_SEQ_LEN, the last one, or in the documents and
+// aligned orders eval_length().
 std::int64_t validation_length(const Settings& settings);
 
 // The parts of VAL_BATCH_SIZE that are scored at once: a rank's share of one micro-step, as in the
-// reference implementation. Where attention sees segments of long rows, a row is such a part:
-// kMicroBatches, so that rows, and scores, depend neither on the ranks nor on GRAD_ACCUM_STEPS.
+// reference implementation. Where attention sees segments of rows: kMicroBatches, so that scores
+// depend neither on the ranks nor on GRAD_ACCUM_STEPS.
 std::int64_t validation_parts(const Settings& settings, int world_size);
-// Whether a row of a validation has several sequences: documents order, DOCUMENT_ATTENTION.
+// Documents and aligned orders, DOCUMENT_ATTENTION: parts are whole, as training's rows are.
+bool validates_segments_of_rows(const Settings& settings);
+// Whether such a part is one row of several sequences: documents order, DOCUMENT_ATTENTION.
 bool validates_long_rows(const Settings& settings);
 
 // The overlap switches in effect: TRAINING_TIMING_BREAKDOWN=1 turns all of them off.

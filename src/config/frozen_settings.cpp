@@ -69,9 +69,9 @@ FrozenTexts frozen_settings(const Settings& settings, int world_size) {
   if (settings.data.loader_order == LoaderOrder::strided)
     frozen["ranks (LOADER_ORDER=strided)"] = ranks;
   // Each rank clips its own gradients, and keeps its own of the multi-token heads; a round of the
-  // documents order has a row for each rank.
+  // documents and aligned orders has a row for each rank.
   const bool differ = settings.optim.grad_clip_norm > 0 || settings.model.mtp_num_heads > 0 ||
-                      settings.data.loader_order == LoaderOrder::documents;
+                      mode::batches_are_rows(settings);
   if (settings.runtime.record_quirks && differ) frozen["ranks (RECORD_QUIRKS=1)"] = ranks;
   return frozen;
 }

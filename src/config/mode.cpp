@@ -6,22 +6,35 @@
 namespace tg::mode {
 
 bool reads_documents(const Settings& s) {
-  return s.data.loader_order == LoaderOrder::documents || segments_attention(s) ||
-         has_smear_gate(s) || s.data.data_path == synthetic_documents;
+  return batches_are_rows(s) || segments_attention(s) || has_smear_gate(s) ||
+         s.data.data_path == synthetic_documents;
 }
 
 bool reads_no_bos_id(const Settings& s) {
   return !reads_documents(s) && !s.phased_ttt.phased_ttt_enabled;
 }
 
+bool batches_are_rows(const Settings& s) {
+  const auto order = s.data.loader_order;
+  return order == LoaderOrder::documents || order == LoaderOrder::aligned;
+}
+
 bool segments_attention(const Settings& s) {
   const auto chosen = s.data.document_attention;
-  return chosen == DocumentAttentionChoice::on || (chosen == DocumentAttentionChoice::automatic &&
-                                                   s.data.loader_order == LoaderOrder::documents);
+  return chosen == DocumentAttentionChoice::on ||
+         (chosen == DocumentAttentionChoice::automatic && batches_are_rows(s));
 }
 
 bool segments_no_attention(const Settings& s) {
   return !segments_attention(s);
+}
+
+bool limits_segments(const Settings& s) {
+  return segments_attention(s) || s.data.loader_order == LoaderOrder::aligned;
+}
+
+bool limits_no_segments(const Settings& s) {
+  return !limits_segments(s);
 }
 
 bool caseops_without_tokenizer(const Settings& s) {

@@ -11,8 +11,11 @@ namespace mode {
 // The data.
 bool reads_documents(const Settings& settings);     // whose beginnings matter, and so BOS_ID
 bool reads_no_bos_id(const Settings& settings);     // neither so nor in phased test-time training
+bool batches_are_rows(const Settings& settings);    // LOADER_ORDER=documents, aligned: of one row
 bool segments_attention(const Settings& settings);  // DOCUMENT_ATTENTION
 bool segments_no_attention(const Settings& settings);
+bool limits_segments(const Settings& settings);  // SEGMENT_LIMIT: of attention, or of rows' pieces
+bool limits_no_segments(const Settings& settings);
 bool caseops_without_tokenizer(const Settings& settings);
 
 // The model and its optimizer.

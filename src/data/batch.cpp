@@ -9,10 +9,9 @@
 namespace tg {
 namespace {
 
-std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, std::int64_t begin,
-                           std::span<const std::uint16_t> tokens) {
-  if (bytes.sidecar) return sidecar_bytes(*bytes.sidecar, begin + 1, std::ssize(tokens) - 1);
-  const ByteTable& table = *bytes.table;
+// The tokens before `begin` that decide what those behind it count.
+std::vector<std::uint16_t> context_of(const ByteTable& table, const TokenOrder& order,
+                                      std::int64_t begin) {
   std::vector<std::uint16_t> before;
   std::int64_t wanted = table.by_pairs() ? 0 : ByteCounter::context - 1;
   while (std::ssize(before) < std::min(begin, wanted)) {
@@ -20,7 +19,34 @@ std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, std:
     order.read(begin - std::ssize(before), before);
     if (table.may_escape(before.front())) wanted = 2 * std::ssize(before);
   }
-  return count_bytes(table, tokens, before);
+  return before;
+}
+
+// All tokens of the place but its first one; a span's last token is followed by the next one's
+// first.
+std::int64_t count_targets(const TextBytes& bytes, const TokenOrder& order, const Place& place,
+                           std::span<const std::uint16_t> tokens) {
+  std::int64_t counted = 0;
+  for (const auto& span : place.spans) {
+    if (bytes.sidecar) {
+      const int input = &span == &place.spans.front() ? 1 : 0;
+      counted += sidecar_bytes(*bytes.sidecar, span.begin + input, span.tokens - input);
+      continue;
+    }
+    const auto size = static_cast<std::size_t>(span.tokens);
+    counted += count_bytes(*bytes.table, tokens.first(std::min(size + 1, tokens.size())),
+                           context_of(*bytes.table, order, span.begin));
+    tokens = tokens.subspan(size);
+  }
+  return counted;
+}
+
+void read_spans(const TokenOrder& order, const Place& place, std::span<std::uint16_t> out) {
+  for (const auto& span : place.spans) {
+    const auto size = static_cast<std::size_t>(span.tokens);
+    order.read(span.begin, out.first(size));
+    out = out.subspan(size);
+  }
 }
 
 std::int64_t row_of(const BatchLayout& layout, std::int64_t inputs) {
@@ -70,14 +96,15 @@ void fill(const TokenOrder& order, const std::optional<Place>& place, const Batc
   batch.segments = 0;
   batch.text_bytes = 0;
   if (!place) return;
-  batch.seq_len = row_of(layout, place->tokens - 1);
-  assert(place->tokens > 1 && (place->tokens - 1) % batch.seq_len == 0);
+  const auto size = place->tokens();
+  batch.seq_len = row_of(layout, size - 1);
+  assert(size > 1 && (size - 1) % batch.seq_len == 0);
   const SpanScope span(layout.spans, "read", batch.batch_index);
-  const std::span tokens(batch.buffer.get(), static_cast<std::size_t>(place->tokens));
-  order.read(place->begin, tokens);
-  batch.tokens = place->tokens;
+  const std::span tokens(batch.buffer.get(), static_cast<std::size_t>(size));
+  read_spans(order, *place, tokens);
+  batch.tokens = size;
   if (layout.bytes != nullptr) {
-    batch.text_bytes = count_targets(*layout.bytes, order, place->begin, tokens);
+    batch.text_bytes = count_targets(*layout.bytes, order, *place, tokens);
   }
   if (layout.segments) store_segments(order, *layout.segments, allocate, batch);
 }

@@ -5,11 +5,12 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "data/find_token.h"
 
 namespace tg {
 
-DocumentsOrder::DocumentsOrder(const TokenSource& source, const Rows& rows, std::int64_t bos_id,
-                               int rank, int world_size)
+DocumentsOrder::DocumentsOrder(const TokenSource& source, const DocumentRows& rows,
+                               std::int64_t bos_id, int rank, int world_size)
     : TokenOrder(source),
       rows_(rows),
       bos_id_(bos_id),
@@ -29,12 +30,9 @@ void DocumentsOrder::require_a_round() {
   for (int shard = 0; shard < source_.count(); ++shard) {
     const auto first = first_document(shard);
     if (has(shard, first + needed)) return;
-    most = std::max(most, tokens_up_to(shard, first + needed) - first);
+    most = std::max(most, tokens_up_to(source_, shard, first + needed) - first);
   }
-  REQUIRE(most > 0, ExitCode::bad_data,
-          "{}: no document begins (expected the token BOS_ID={} at each one's beginning, found it "
-          "nowhere); set BOS_ID to the token that begins them, or LOADER_ORDER=stream",
-          source_.pattern(), bos_id_);
+  if (most == 0) fail_without_documents(source_, bos_id_);
   fail(ExitCode::bad_data,
        "{}: no shard is long enough for LOADER_ORDER=documents (expected, from its first document "
        "on, {} tokens for {} rows of {}, found at most {}); lower TRAIN_BATCH_TOKENS or merge "
@@ -44,9 +42,9 @@ void DocumentsOrder::require_a_round() {
 
 std::optional<Place> DocumentsOrder::advance() {
   const auto left = rows_.of_step - dealt_, rows = std::min(world_size_, left);
-  if (dealt_ % rows_.of_round == 0) begin_round(std::min(rows_.of_round, left) * span_);
+  if (dealt_ % rows_.of_round == 0) begin_round(rows_.left_of_round(dealt_) * span_);
   std::optional<Place> place;
-  if (rank_ < rows) place = Place{source_.start(shard_) + begin_ + rank_ * span_, span_};
+  if (rank_ < rows) place = Place{{{source_.start(shard_) + begin_ + rank_ * span_, span_}}};
   begin_ += rows * span_;
   dealt_ = (dealt_ + rows) % rows_.of_step;
   return place;
@@ -82,31 +80,17 @@ void DocumentsOrder::warn_once(int shard, std::int64_t tokens) {
 }
 
 void DocumentsOrder::restore(const LoaderState& state) {
-  const bool possible = state.token_offset >= 0 && state.micro_batches >= 0 &&
-                        state.micro_batches < rows_.of_step &&
-                        state.micro_batches % world_size_ == 0;
-  REQUIRE(possible, ExitCode::config,
-          "loader state token_offset={} micro_batches={} does not fit {} rows on {} ranks; resume "
-          "between steps or with the settings of the first run",
-          state.token_offset, state.micro_batches, rows_.of_step, world_size_);
-  // All tokens of a pass, unless it has more than that.
-  const auto all = source_.tokens_up_to(state.token_offset + 1);
-  const auto position = all > state.token_offset ? state.token_offset : state.token_offset % all;
-  pass_begin_ = state.token_offset - position;
-  shard_ = shard_at(position);
-  begin_ = position - source_.start(shard_);
+  rows_.require_possible(state, world_size_);
+  const auto position = position_in(source_, state.token_offset);
+  pass_begin_ = position.pass_begin;
+  shard_ = position.shard;
+  begin_ = position.begin;
   dealt_ = state.micro_batches;
 }
 
 void DocumentsOrder::resize(std::int64_t micro_batch_tokens) {
   assert(dealt_ == 0 && micro_batch_tokens > 0 && micro_batch_tokens <= rows_.tokens);
   span_ = micro_batch_tokens + 1;
-}
-
-// Where there is only one shard, its end may not be known yet.
-std::int64_t DocumentsOrder::tokens_up_to(int shard, std::int64_t limit) const {
-  return source_.count() == 1 ? source_.tokens_up_to(limit)
-                              : std::min(limit, source_.tokens(shard));
 }
 
 std::int64_t DocumentsOrder::first_document(int shard) {
@@ -120,12 +104,12 @@ std::int64_t DocumentsOrder::find_document(int shard) const {
   std::int64_t begin = 0;
   // In most shards it is among the first thousands.
   for (std::int64_t wanted = 1 << 12;; wanted = 1 << 20) {
-    const auto end = tokens_up_to(shard, begin + wanted);
+    const auto end = tokens_up_to(source_, shard, begin + wanted);
     tokens.resize(static_cast<std::size_t>(end - begin));
     source_.read_at(source_.start(shard) + begin, tokens);
-    const auto found = std::ranges::find(tokens, bos_id_);
-    begin += found - tokens.begin();
-    if (found != tokens.end() || tokens.empty()) return begin;
+    const auto found = find_token(tokens, static_cast<std::uint16_t>(bos_id_));
+    begin += static_cast<std::int64_t>(found);
+    if (found < tokens.size() || tokens.empty()) return begin;
   }
 }
 

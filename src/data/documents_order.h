@@ -3,6 +3,8 @@
 #include <optional>
 #include <vector>
 
+#include "data/document_rows.h"
+#include "data/stream_position.h"
 #include "data/token_order.h"
 
 namespace tg {
@@ -14,14 +16,8 @@ namespace tg {
 // implementation has rounds of W.
 class DocumentsOrder final : public TokenOrder {
  public:
-  struct Rows {
-    std::int64_t tokens;    // L, the most
-    std::int64_t of_step;   // M
-    std::int64_t of_round;  // M or W; the last round of a step has what is left of it
-  };
-
   // Errors: bad_data (no shard has a round); those of reading. Of text it waits for one round.
-  DocumentsOrder(const TokenSource& source, const Rows& rows, std::int64_t bos_id, int rank,
+  DocumentsOrder(const TokenSource& source, const DocumentRows& rows, std::int64_t bos_id, int rank,
                  int world_size);
 
   // Warns of a shard that it passes over, the first time. Of text it may wait for a round's tokens.
@@ -42,13 +38,14 @@ class DocumentsOrder final : public TokenOrder {
   void require_a_round();
   void begin_round(std::int64_t tokens);
   void warn_once(int shard, std::int64_t tokens);
-  bool has(int shard, std::int64_t tokens) const { return tokens_up_to(shard, tokens) >= tokens; }
-  std::int64_t tokens_up_to(int shard, std::int64_t limit) const;
+  bool has(int shard, std::int64_t tokens) const {
+    return tokens_up_to(source_, shard, tokens) >= tokens;
+  }
   // The position of its first BOS; its end, if it has none.
   std::int64_t first_document(int shard);
   std::int64_t find_document(int shard) const;
 
-  const Rows rows_;
+  const DocumentRows rows_;
   const std::int64_t bos_id_, rank_, world_size_;
   std::int64_t span_;            // L + 1
   std::vector<Shard> shards_;    // what is known of each

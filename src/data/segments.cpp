@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "data/find_token.h"
+
 namespace tg {
 namespace {
 
@@ -12,31 +14,19 @@ std::int64_t whole_blocks(std::int64_t segments) {
   return (segments + kBlock - 1) / kBlock * kBlock;
 }
 
-// The first `id`, or the end. In blocks of one length, whose comparisons compile to vector
-// instructions: a token at a time, this is slower than reading the tokens.
-const std::uint16_t* find_token(const std::uint16_t* first, const std::uint16_t* last,
-                                std::uint16_t id) {
-  constexpr int block = 128;
-  while (last - first >= block) {
-    std::uint16_t found = 0;
-    for (int i = 0; i < block; ++i) found |= static_cast<std::uint16_t>(first[i] == id);
-    if (found != 0) break;
-    first += block;
-  }
-  return std::find(first, last, id);
-}
-
 }  // namespace
 
 std::vector<std::int32_t> segment_starts(std::span<const std::uint16_t> inputs,
                                          std::int64_t seq_len, const SegmentRule& rule) {
   std::vector<std::int32_t> starts;
-  const auto* const tokens = inputs.data();
   const auto bos = static_cast<std::uint16_t>(rule.bos_id);
   for (std::int64_t row = 0; row < std::ssize(inputs); row += seq_len) {
     const auto end = row + seq_len;
+    const auto tokens = inputs.first(static_cast<std::size_t>(end));
     for (auto document = row; document < end;) {
-      const auto next = find_token(tokens + document + 1, tokens + end, bos) - tokens;
+      const auto behind = static_cast<std::size_t>(document + 1);
+      const auto next =
+          document + 1 + static_cast<std::int64_t>(find_token(tokens.subspan(behind), bos));
       const auto step = rule.limit > 0 ? rule.limit : seq_len;
       for (auto at = document; at < next; at += step)
         starts.push_back(static_cast<std::int32_t>(at));

@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "base/error.h"
+#include "data/stream_position.h"
 
 namespace tg {
 
@@ -11,10 +12,10 @@ void TokenOrder::resize(std::int64_t /*micro_batch_tokens*/) {
   assert(!"listed places have their sizes");
 }
 
-int TokenOrder::shard_at(std::int64_t position) const {
-  int shard = 0;
-  while (shard + 1 < source_.count() && source_.start(shard + 1) <= position) ++shard;
-  return shard;
+std::int64_t Place::tokens() const {
+  std::int64_t sum = 0;
+  for (const auto& span : spans) sum += span.tokens;
+  return sum;
 }
 
 StreamOrder::StreamOrder(const TokenSource& source, std::int64_t micro_batch_tokens,
@@ -31,7 +32,7 @@ StreamOrder::StreamOrder(const TokenSource& source, std::int64_t micro_batch_tok
 std::optional<Place> StreamOrder::advance() {
   const std::int64_t mine = dealt_ + rank_;
   std::optional<Place> place;
-  if (mine < micro_batches_) place = Place{step_begin_ + mine * span_, span_};
+  if (mine < micro_batches_) place = Place{{{step_begin_ + mine * span_, span_}}};
   dealt_ += world_size_;
   if (dealt_ >= micro_batches_) {
     step_begin_ += micro_batches_ * span_;
@@ -81,7 +82,7 @@ StridedOrder::StridedOrder(const TokenSource& source, std::int64_t micro_batch_t
 }
 
 std::optional<Place> StridedOrder::advance() {
-  const Place place{source_.start(next_.shard) + next_.begin + rank_ * stride_, stride_ + 1};
+  Place place{{{source_.start(next_.shard) + next_.begin + rank_ * stride_, stride_ + 1}}};
   if (rounds_++ == 0 && repeats()) return place;
   next_.begin += stride_ * world_size_;
   // The rest of the shard is counted from this rank's own position, as the reference implementation
@@ -111,7 +112,7 @@ void StridedOrder::resize(std::int64_t micro_batch_tokens) {
 
 // In the shard of base_, or in the next one if rank 0 has no whole round left there.
 StridedOrder::Round StridedOrder::base() const {
-  const int shard = shard_at(base_);
+  const int shard = shard_at(source_, base_);
   const Round found{shard, base_ - source_.start(shard)};
   return reads_from(found, /*rank=*/0) > 0 ? found : Round{(shard + 1) % source_.count(), 0};
 }
@@ -140,15 +141,16 @@ std::int64_t StridedOrder::reads_from(const Round& round, std::int64_t rank) con
   return round.begin == 0 ? std::max<std::int64_t>(1, whole) : std::max<std::int64_t>(0, whole);
 }
 
-ListedOrder::ListedOrder(const TokenSource& source, std::vector<Place> places, std::int64_t count)
+ListedOrder::ListedOrder(const TokenSource& source, std::vector<TokenSpan> places,
+                         std::int64_t count)
     : TokenOrder(source), places_(std::move(places)), count_(count) {
   assert(count == 0 || !places_.empty());
-  for (const Place& place : places_) longest_ = std::max(longest_, place.tokens);
+  for (const auto& place : places_) longest_ = std::max(longest_, place.tokens);
 }
 
 std::optional<Place> ListedOrder::advance() {
   if (next_ >= count_) return {};
-  return places_[static_cast<std::size_t>(next_++ % std::ssize(places_))];
+  return Place{{places_[static_cast<std::size_t>(next_++ % std::ssize(places_))]}};
 }
 
 }  // namespace tg

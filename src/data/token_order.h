@@ -6,6 +6,7 @@
 //   strided  rank r starts at r * B * T of each shard, reads B * T + 1 tokens, advances B * T * W.
 //   documents  as stream, but each shard begins at its first document, and its last tokens, too few
 //            for a whole round, are dropped (data/documents_order.h).
+//   aligned  a micro-batch is a row of documents' beginnings (data/aligned_order.h).
 //   listed   a given list of places; validation reads in this order.
 // A round is one call of advance() or next() on every rank. Not thread-safe, except read().
 #include <cstdint>
@@ -21,9 +22,9 @@ namespace tg {
 // The position to resume from: behind the last batch that was consumed, not read ahead. The same on
 // every rank.
 struct LoaderState {
-  // stream, documents: where in the stream all ranks together are, before wrapping.
+  // stream, documents, aligned: where in the stream all ranks together are, before wrapping.
   std::int64_t token_offset = 0;
-  // stream, documents: micro-batches of the unfinished step before it, 0 between steps.
+  // stream, documents, aligned: micro-batches of the unfinished step before it, 0 between steps.
   // strided: rounds since the beginning, or since micro-batches last changed their size, which was
   // at token_offset of the stream; each rank's own position follows from both.
   std::int64_t micro_batches = 0;
@@ -31,9 +32,15 @@ struct LoaderState {
   bool operator==(const LoaderState&) const = default;
 };
 
-// A micro-batch in the source's stream: inputs + 1 tokens from `begin` on.
-struct Place {
+// Tokens of the source's stream that follow each other.
+struct TokenSpan {
   std::int64_t begin = 0, tokens = 0;
+};
+
+// A micro-batch: the tokens of its spans one after the other, inputs + 1 in all.
+struct Place {
+  std::vector<TokenSpan> spans;
+  std::int64_t tokens() const;
 };
 
 class TokenOrder {
@@ -53,15 +60,12 @@ class TokenOrder {
   // constructor.
   virtual void resize(std::int64_t micro_batch_tokens);
 
-  // Reads out.size() tokens from `begin`, a place that advance() returned. Thread-safe.
+  // Reads out.size() tokens from `begin`, in a place that advance() returned. Thread-safe.
   virtual void read(std::int64_t begin, std::span<std::uint16_t> out) const {
     source_.read_at(begin, out);
   }
 
  protected:
-  // The shard of a position of the stream's first pass.
-  int shard_at(std::int64_t position) const;
-
   const TokenSource& source_;  // outlives the order
 };
 
@@ -129,10 +133,10 @@ class StridedOrder final : public TokenOrder {
   Round next_;  // this rank's next read
 };
 
-// Cycles through the listed places for `count` rounds; later rounds have no micro-batch.
+// Cycles through the listed spans, a micro-batch each, for `count` rounds; later rounds have none.
 class ListedOrder final : public TokenOrder {
  public:
-  ListedOrder(const TokenSource& source, std::vector<Place> places, std::int64_t count);
+  ListedOrder(const TokenSource& source, std::vector<TokenSpan> places, std::int64_t count);
 
   std::optional<Place> advance() override;
   // micro_batches: rounds so far.
@@ -141,7 +145,7 @@ class ListedOrder final : public TokenOrder {
   std::int64_t span_tokens() const override { return longest_; }
 
  private:
-  std::vector<Place> places_;
+  std::vector<TokenSpan> places_;
   std::int64_t count_;
   std::int64_t longest_ = 0;
   std::int64_t next_ = 0;

@@ -3,11 +3,15 @@
 #include <cassert>
 
 #include "config/derived.h"
+#include "data/aligned_order.h"
 #include "data/documents_order.h"
 
 namespace tg {
 
 namespace {
+
+// The most documents of a row in record 43's script, whose table of them is of one size.
+constexpr std::int64_t kPiecesOfScript = 127;
 
 // In micro-batches of the largest shape.
 std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSource& tokens,
@@ -15,14 +19,20 @@ std::unique_ptr<TokenOrder> make_order(const Settings& settings, const TokenSour
   const auto longest = micro_batch_tokens(settings, world_size);
   const auto of_step = micro_batches(settings, world_size);
   const bool quirks = settings.runtime.record_quirks;
+  const DocumentRows rows{
+      .tokens = longest, .of_step = of_step, .of_round = quirks ? world_size : of_step};
+  const auto& bos_id = settings.data.bos_id;
+  assert(!mode::batches_are_rows(settings) || !bos_id.automatic);
   switch (settings.data.loader_order) {
     case LoaderOrder::documents:
-      assert(!settings.data.bos_id.automatic);
-      return std::make_unique<DocumentsOrder>(
-          tokens,
-          DocumentsOrder::Rows{
-              .tokens = longest, .of_step = of_step, .of_round = quirks ? world_size : of_step},
-          settings.data.bos_id.count, rank, world_size);
+      return std::make_unique<DocumentsOrder>(tokens, rows, bos_id.count, rank, world_size);
+    case LoaderOrder::aligned:
+      return std::make_unique<AlignedOrder>(
+          tokens, rows,
+          AlignedOrder::Pieces{.bos_id = bos_id.count,
+                               .limit = segment_limit(settings),
+                               .most = quirks ? kPiecesOfScript : 0},
+          rank, world_size);
     case LoaderOrder::strided:
       // The speedrun's reference implementation trains on its first micro-batch twice.
       return std::make_unique<StridedOrder>(tokens, longest, rank, world_size, quirks);

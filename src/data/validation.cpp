@@ -41,7 +41,7 @@ ValidationPlan plan_rows(std::int64_t predictions, std::int64_t seq_len, std::in
   ValidationPlan plan;
   if (quirks) {
     plan = plan_stream(predictions, seq_len, at_once, rank, world_size);
-    std::erase_if(plan.places, [&](const Place& place) { return place.tokens != row + 1; });
+    std::erase_if(plan.places, [&](const TokenSpan& place) { return place.tokens != row + 1; });
   } else {
     plan = plan_stream((predictions + row - 1) / row * row, row, 1, rank, world_size);
     for (auto& place : plan.places)
@@ -60,7 +60,7 @@ ValidationPlan plan_strided(const TokenSource& source, std::int64_t batches, std
   // VAL_TOKENS may be any number of passes; the list holds one, which ListedOrder repeats.
   const std::int64_t listed = std::min(batches, order.reads_of_a_pass());
   for (std::int64_t batch = 0; batch < listed; ++batch) {
-    const std::int64_t begin = order.advance()->begin;
+    const std::int64_t begin = order.advance()->spans.front().begin;
     for (std::int64_t first = 0; first < sequences; first += at_once) {
       const std::int64_t count = std::min(at_once, sequences - first);
       plan.places.push_back({begin + first * seq_len, count * seq_len + 1});

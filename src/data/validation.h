@@ -8,7 +8,7 @@
 namespace tg {
 
 struct ValidationPlan {
-  std::vector<Place> places;  // micro-batches of whole sequences, in order
+  std::vector<TokenSpan> places;  // micro-batches of whole sequences, in order
   // Places to score; more than places.size() if the strided order repeats the split.
   std::int64_t count = 0;
   std::int64_t places_in_batch = 1;  // places per batch of VAL_BATCH_SIZE

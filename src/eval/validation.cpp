@@ -45,7 +45,7 @@ std::int64_t Validation::read_all() const {
   const PeerWatch::Work reading(communicator_.watch(), "checking the validation tokens");
   std::vector<std::uint16_t> tokens;
   std::int64_t unknown = 0;
-  const auto read = [&](const Place& place) {
+  const auto read = [&](const TokenSpan& place) {
     tokens.resize(static_cast<std::size_t>(place.tokens));
     tokens_->read_at(place.begin, tokens);
     if (!bytes_) return;
@@ -75,7 +75,7 @@ std::int64_t Validation::batch_rows(std::int64_t seq_len) const {
 
 std::int64_t Validation::fitting_rows(const Gpt& model, std::int64_t seq_len) {
   const auto wanted = batch_rows(seq_len);
-  if (!measures_memory(settings_) || validates_long_rows(settings_)) return wanted;
+  if (!measures_memory(settings_) || validates_segments_of_rows(settings_)) return wanted;
   auto& rows = fitting_rows_[seq_len];
   if (rows == 0) {
     rows = fit_rows(halves(wanted), kSpareBytes, device_, [&](std::int64_t at_once) {

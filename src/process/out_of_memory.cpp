@@ -1,6 +1,7 @@
 #include "process/out_of_memory.h"
 
 #include "config/derived.h"
+#include "config/mode.h"
 #include "recipes/recipe.h"
 
 namespace tg {
@@ -9,7 +10,7 @@ namespace {
 
 // What to try, the most useful first.
 std::string remedies(const Settings& settings) {
-  const bool one_row = settings.data.loader_order == LoaderOrder::documents;  // has no parts
+  const bool one_row = mode::batches_are_rows(settings);  // has no parts
   const bool measured = measures_memory(settings) && !one_row;
   const bool divides = !measured && !one_row;
   std::string text = divides ? "set GRAD_ACCUM_STEPS=auto (micro-batches in parts that fit)" : "";

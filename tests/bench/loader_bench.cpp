@@ -105,8 +105,7 @@ std::unique_ptr<tg::TokenOrder> make_order(const tg::ShardSet& shards,
 // A micro-batch is a row, a step eight of them.
 std::unique_ptr<tg::TokenOrder> make_documents_order(const tg::ShardSet& shards,
                                                      const BenchOptions& options) {
-  const tg::DocumentsOrder::Rows rows{
-      .tokens = options.micro_batch_tokens, .of_step = 8, .of_round = 8};
+  const tg::DocumentRows rows{.tokens = options.micro_batch_tokens, .of_step = 8, .of_round = 8};
   return std::make_unique<tg::DocumentsOrder>(shards, rows, options.bos_id, 0, 1);
 }
 

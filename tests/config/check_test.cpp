@@ -51,17 +51,19 @@ TEST(Check, AStridedStepIsWholeRoundsOfAllRanks) {
   EXPECT_EQ(tokens_per_step(accumulating, 3), 786432);
 }
 
-TEST(Check, AMicroBatchOfTheDocumentsOrderIsOneRow) {
-  const auto documents = with({"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=8000,16000@0.5",
-                               "TRAIN_SEQ_LEN=64", "EVAL_SEQ_LEN=64"});
-  for (const int world_size : {1, 2, 3, 5, 8}) {
-    EXPECT_EQ(find_conflicts(documents, world_size), std::vector<std::string>()) << world_size;
-    EXPECT_EQ(batch_shapes(documents, world_size),
-              (std::vector<BatchShape>{{1000, 1000}, {2000, 2000}}));
-    EXPECT_EQ(micro_batches(documents, world_size), 8);
-    EXPECT_EQ(longest_training_row(documents, world_size), 2000);
+TEST(Check, AMicroBatchOfTheDocumentsAndAlignedOrdersIsOneRow) {
+  for (const std::string order : {"documents", "aligned"}) {
+    const auto rows = with({"LOADER_ORDER=" + order, "TRAIN_BATCH_TOKENS=8000,16000@0.5",
+                            "TRAIN_SEQ_LEN=64", "EVAL_SEQ_LEN=64"});
+    for (const int world_size : {1, 2, 3, 5, 8}) {
+      EXPECT_EQ(find_conflicts(rows, world_size), std::vector<std::string>()) << world_size;
+      EXPECT_EQ(batch_shapes(rows, world_size),
+                (std::vector<BatchShape>{{1000, 1000}, {2000, 2000}}));
+      EXPECT_EQ(micro_batches(rows, world_size), 8);
+      EXPECT_EQ(longest_training_row(rows, world_size), 2000);
+    }
+    EXPECT_EQ(batch_shape(rows, 16, {}), (BatchShape{500, 500}));
   }
-  EXPECT_EQ(batch_shape(documents, 16, {}), (BatchShape{500, 500}));
   EXPECT_EQ(longest_training_row(with({"TRAIN_SEQ_LEN=64,128@0.2"}), 1), 128);
 }
 
@@ -234,7 +236,7 @@ TEST(Check, NamesWhatDoesNotFit) {
       {{"DOCUMENT_ATTENTION=1", "GRAD_ACCUM_STEPS=auto"},
        1,
        "DOCUMENT_ATTENTION=1 and GRAD_ACCUM_STEPS=auto, which divides micro-batches but not their "
-       "segments: expected LOADER_ORDER=documents, whose rows are whole, or a number"},
+       "segments: expected LOADER_ORDER=documents or aligned, whose rows are whole, or a number"},
       // A whole micro-batch is a row.
       {{"LOADER_ORDER=documents", "DOCUMENT_ATTENTION=0", "TRAIN_BATCH_TOKENS=16384",
         "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0", "ROPE_DIMS=2"},
@@ -290,6 +292,11 @@ TEST(Check, NamesWhatDoesNotFit) {
        4,
        "VAL_BATCH_SIZE=16000 split in 8 (rows of LOADER_ORDER=documents) is less than one row of "
        "2048 tokens (the longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least 16384"},
+      {{"LOADER_ORDER=aligned", "TRAIN_BATCH_TOKENS=512", "EVAL_SEQ_LEN=320",
+        "VAL_BATCH_SIZE=2400"},
+       3,
+       "VAL_BATCH_SIZE=2400 split in 8 (rows of LOADER_ORDER=aligned) is less than one row of 320 "
+       "tokens (the longer of TRAIN_SEQ_LEN and EVAL_SEQ_LEN): expected at least 2560"},
       {{"PHASED_TTT_ENABLED=1", "GLOBAL_TTT_CHUNK_TOKENS=1000"},
        1,
        "GLOBAL_TTT_CHUNK_TOKENS=1000 holds no row of EVAL_SEQ_LEN=2048 to train on"},
@@ -315,6 +322,8 @@ TEST(Check, LetsPassWhatIsMerelyUnused) {
       {"ATTENTION_WINDOW=0,1,2,3,4,5,6,7,8,9,4096"},
       {"BOS_ID=40000"},
       {"LOADER_ORDER=documents", "GRAD_ACCUM_STEPS=auto"},
+      {"LOADER_ORDER=aligned", "GRAD_ACCUM_STEPS=auto"},
+      {"LOADER_ORDER=aligned", "TRAIN_BATCH_TOKENS=512", "EVAL_SEQ_LEN=320", "VAL_BATCH_SIZE=2560"},
       {"LOADER_ORDER=documents", "TRAIN_BATCH_TOKENS=16384", "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0",
        "ROPE_DIMS=2"},
       {"ROPE_DIMS=2", "TRAIN_SEQ_LEN=1024", "EVAL_SEQ_LEN=0"},

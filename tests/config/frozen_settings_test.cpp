@@ -142,17 +142,18 @@ TEST(FrozenSettings, RanksAreFreeWhereTheMicroBatchesStayTheSame) {
             std::string::npos);
 }
 
-TEST(FrozenSettings, TheDocumentsOrderHasOneOrderOnAnyRanksButWithTheScriptsQuirks) {
-  const std::vector<std::string> documents = {"LOADER_ORDER=documents", "BOS_ID=1",
-                                              "GRAD_CLIP_NORM=0"};
-  auto quirks = documents;
-  quirks.push_back("RECORD_QUIRKS=1");
-  EXPECT_EQ(error_of(documents, documents, 2, 4), "");
-  EXPECT_NE(error_of(quirks, quirks, 2, 4).find("ranks (RECORD_QUIRKS=1)=2, now 4"),
-            std::string::npos);
-  auto other = documents;
-  other.push_back("BOS_ID=7");
-  EXPECT_NE(error_of(documents, other).find("(BOS_ID=1, now 7)"), std::string::npos);
+TEST(FrozenSettings, OrdersOfRowsHaveOneOrderOnAnyRanksButWithTheScriptsQuirks) {
+  for (const std::string order : {"documents", "aligned"}) {
+    const std::vector<std::string> rows = {"LOADER_ORDER=" + order, "BOS_ID=1", "GRAD_CLIP_NORM=0"};
+    auto quirks = rows;
+    quirks.push_back("RECORD_QUIRKS=1");
+    EXPECT_EQ(error_of(rows, rows, 2, 4), "");
+    EXPECT_NE(error_of(quirks, quirks, 2, 4).find("ranks (RECORD_QUIRKS=1)=2, now 4"),
+              std::string::npos);
+    auto other = rows;
+    other.push_back("BOS_ID=7");
+    EXPECT_NE(error_of(rows, other).find("(BOS_ID=1, now 7)"), std::string::npos);
+  }
   EXPECT_EQ(error_of({"BOS_ID=1"}, {"BOS_ID=7"}), "");
   // Of a program that had no BOS_ID.
   auto saved = frozen_settings(Settings(), 1);
@@ -172,6 +173,9 @@ TEST(FrozenSettings, SegmentsOfAttentionAreFrozenByTheirMeaning) {
       error_of(documents, with(documents, {"SEGMENT_LIMIT=0"})).find("SEGMENT_LIMIT=2048, now 0"),
       std::string::npos);
   EXPECT_EQ(error_of({}, {"DOCUMENT_ATTENTION=0", "SEGMENT_LIMIT=7"}), "");
+  const std::vector<std::string> aligned = {"LOADER_ORDER=aligned", "DOCUMENT_ATTENTION=0"};
+  EXPECT_NE(error_of(aligned, with(aligned, {"SEGMENT_LIMIT=7"})).find("SEGMENT_LIMIT=2048, now 7"),
+            std::string::npos);
   // Of a program without these settings.
   auto saved = frozen_settings(Settings(), 1);
   saved.erase("DOCUMENT_ATTENTION");

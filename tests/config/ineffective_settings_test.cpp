@@ -39,17 +39,22 @@ TEST(IneffectiveSettings, AreParametersThatNoGradientEverReaches) {
 TEST(IneffectiveSettings, AreNamedWithTheReason) {
   EXPECT_EQ(warnings_of({"MUON_BETA2=0.95"}),
             std::vector<std::string>{"MUON_BETA2=0.95 has no effect"});
-  EXPECT_EQ(warnings_of({"BOS_ID=2"}),
-            std::vector<std::string>{"BOS_ID=2 has no effect without LOADER_ORDER=documents, "
-                                     "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1, "
-                                     "PHASED_TTT_ENABLED=1 or DATA_PATH=synthetic:documents"});
+  EXPECT_EQ(
+      warnings_of({"BOS_ID=2"}),
+      std::vector<std::string>{"BOS_ID=2 has no effect without LOADER_ORDER=documents or aligned, "
+                               "DOCUMENT_ATTENTION=1, SMEAR_GATE_ENABLED=1, "
+                               "PHASED_TTT_ENABLED=1 or DATA_PATH=synthetic:documents"});
   EXPECT_EQ(warnings_of({"BOS_ID=2", "PHASED_TTT_ENABLED=1"}), std::vector<std::string>());
   EXPECT_EQ(
       warnings_of({"SEGMENT_LIMIT=64"}),
-      std::vector<std::string>{"SEGMENT_LIMIT=64 has no effect without DOCUMENT_ATTENTION=1"});
+      std::vector<std::string>{"SEGMENT_LIMIT=64 has no effect without DOCUMENT_ATTENTION=1 or "
+                               "LOADER_ORDER=aligned"});
   EXPECT_EQ(warnings_of({"SEGMENT_LIMIT=64", "BOS_ID=2", "DOCUMENT_ATTENTION=1"}),
             std::vector<std::string>());
-  EXPECT_EQ(warnings_of({"BOS_ID=2", "LOADER_ORDER=documents"}), std::vector<std::string>());
+  for (const std::string order : {"documents", "aligned"})
+    EXPECT_EQ(warnings_of({"BOS_ID=2", "LOADER_ORDER=" + order}), std::vector<std::string>());
+  EXPECT_EQ(warnings_of({"SEGMENT_LIMIT=64", "LOADER_ORDER=aligned", "DOCUMENT_ATTENTION=0"}),
+            std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "DATA_PATH=synthetic:documents"}), std::vector<std::string>());
   EXPECT_EQ(warnings_of({"BOS_ID=2", "SMEAR_GATE=0", "SMEAR_GATE_ENABLED=1"}),
             std::vector<std::string>());

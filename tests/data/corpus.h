@@ -33,8 +33,13 @@ struct Corpus {
 inline Tokens next_of(TokenOrder& order) {
   const auto place = order.advance();
   if (!place) return {};
-  Tokens out(static_cast<std::size_t>(place->tokens));
-  order.read(place->begin, out);
+  Tokens out(static_cast<std::size_t>(place->tokens()));
+  std::span rest(out);
+  for (const auto& span : place->spans) {
+    const auto tokens = static_cast<std::size_t>(span.tokens);
+    order.read(span.begin, rest.first(tokens));
+    rest = rest.subspan(tokens);
+  }
   return out;
 }
 

@@ -5,52 +5,22 @@
 #include <random>
 
 #include "data/prefetch.h"
-#include "data/shard.h"
 #include "data/text_tokens.h"
 #include "tests/data/corpus.h"
+#include "tests/data/document_shards.h"
 
 namespace tg {
 namespace {
 
+using test::documents;
 using test::error_of;
 using test::expect_part;
+using test::kBos;
 using test::next_of;
+using test::Shards;
 using test::TempDir;
 using test::Tokens;
 using test::write_file;
-
-constexpr std::uint16_t kBos = 1;
-
-// Shards with these tokens.
-struct Shards {
-  explicit Shards(std::vector<Tokens> contents) : tokens(std::move(contents)) {
-    for (std::size_t i = 0; i < tokens.size(); ++i) {
-      write_file(path(i), test::shard_bytes(tokens[i]));
-    }
-    set = std::make_unique<ShardSet>(dir.path(), "train", 65536);
-  }
-  std::string path(std::size_t i) const { return dir / fmt::format("fineweb_train_{:06}.bin", i); }
-  TempDir dir;
-  std::vector<Tokens> tokens;
-  std::unique_ptr<ShardSet> set;
-};
-
-// Documents of 1 to 30 tokens, cut at random places, so that a shard may begin inside one. The
-// others tell the positions.
-std::vector<Tokens> documents(const std::vector<int>& sizes) {
-  std::mt19937 random(5);
-  std::vector<Tokens> shards;
-  std::uint16_t next = 2;
-  auto left = random() % 30;
-  for (const int size : sizes) {
-    Tokens& shard = shards.emplace_back();
-    for (int i = 0; i < size; ++i, ++next) {
-      shard.push_back(left == 0 ? kBos : next);
-      left = left == 0 ? random() % 30 : left - 1;
-    }
-  }
-  return shards;
-}
 
 // The rows of all ranks, one after the other: rounds of `of_round` rows of L + 1 tokens at the
 // cursor, which begins at a shard's first BOS and moves to the next shard where fewer remain.
@@ -82,8 +52,7 @@ struct Rank {
 
 std::unique_ptr<DocumentsOrder> order_of(const TokenSource& source, std::int64_t length,
                                          const Rank& of = {}, std::int64_t bos = kBos) {
-  const DocumentsOrder::Rows rows{
-      .tokens = length, .of_step = 8, .of_round = of.quirks ? of.world : 8};
+  const DocumentRows rows{.tokens = length, .of_step = 8, .of_round = of.quirks ? of.world : 8};
   return std::make_unique<DocumentsOrder>(source, rows, bos, of.rank, of.world);
 }
 
@@ -153,7 +122,7 @@ TEST(DocumentsOrder, AShardBeginsAtItsFirstDocumentAndItsRestIsDropped) {
   auto order = order_of(*shards.set, /*length=*/4);
   // 8 rows of 5 tokens: 7 + 40 of 50, then 50 + 19 + 40 of 60.
   std::vector<std::int64_t> begins;
-  for (int row = 0; row < 8 * 3; ++row) begins.push_back(order->advance()->begin);
+  for (int row = 0; row < 8 * 3; ++row) begins.push_back(order->advance()->spans.front().begin);
   EXPECT_EQ(begins[0], 7);
   EXPECT_EQ(begins[7], 7 + 7 * 5);
   EXPECT_EQ(begins[8], 50 + 19);

@@ -112,6 +112,60 @@ TEST_F(SidecarTest, CountsTheTargetsOfABatch) {
   EXPECT_EQ(batch.text_bytes, 9);
 }
 
+// Gives one place of several spans.
+class SpansOrder final : public TokenOrder {
+ public:
+  SpansOrder(const TokenSource& source, Place place)
+      : TokenOrder(source), place_(std::move(place)) {}
+  std::optional<Place> advance() override { return place_; }
+  LoaderState state() const override { return {}; }
+  void restore(const LoaderState&) override {}
+  std::int64_t span_tokens() const override { return place_.tokens(); }
+
+ private:
+  Place place_;
+};
+
+std::int64_t target_bytes(const TokenSource& source, const TextBytes& bytes, const Place& place) {
+  SpansOrder order(source, place);
+  HostBatch batch;
+  const BatchLayout layout{.seq_len = 0, .bytes = &bytes};
+  require_buffer(order, layout, allocate_on_heap, batch);
+  fill(order, order.advance(), layout, allocate_on_heap, batch);
+  return batch.text_bytes;
+}
+
+// A span's last token is followed by the next one's first.
+TEST_F(SidecarTest, CountsTheTargetsOfSeveralSpans) {
+  const auto splits = open();
+  std::vector<std::uint16_t> counts(5);
+  splits.vocabulary.bytes->sidecar->read_at(0, counts);
+  for (const auto& [spans, targets] :
+       {std::pair{std::vector<TokenSpan>{{0, 2}, {3, 2}}, std::vector{1, 3, 4}},
+        std::pair{std::vector<TokenSpan>{{2, 1}, {0, 1}, {3, 1}}, std::vector{0, 3}}}) {
+    std::int64_t expected = 0;
+    for (const int target : targets) expected += counts[static_cast<std::size_t>(target)];
+    EXPECT_EQ(target_bytes(*splits.val, *splits.vocabulary.bytes, {spans}), expected);
+  }
+}
+
+TEST(TokenizerBytes, OfSeveralSpansAreThoseOfTheirTokensBehindEachOther) {
+  const Tokenizer tokenizer(fixtures + "data_bpe.model", 512);
+  Ids ids{1};
+  tokenizer.encode("the licence grants the work", ids);
+  const auto end = std::ssize(ids);
+  ids.push_back(1);
+  tokenizer.encode("grants the licence", ids);
+  const TempDir dir;
+  write_file(dir / "fineweb_val_000000.bin", shard_bytes(ids));
+  const ShardSet shards(dir.path(), "val", 512);
+  const TextBytes bytes{.table = make_byte_table(tokenizer, 512)};
+  const Place place{{{0, 3}, {end, std::ssize(ids) - end}}};
+  Ids joined(ids.begin(), ids.begin() + 3);
+  joined.insert(joined.end(), ids.begin() + end, ids.end());
+  EXPECT_EQ(target_bytes(shards, bytes, place), count_bytes(*bytes.table, joined));
+}
+
 // Which of many U+E004 escape the others, the first of them says.
 TEST(CaseOpsBytes, DoNotDependOnWhereABatchBegins) {
   const Tokenizer tokenizer(fixtures + "data_caseops.model", 0, /*caseops=*/true);
@@ -124,7 +178,7 @@ TEST(CaseOpsBytes, DoNotDependOnWhereABatchBegins) {
   write_file(dir / "fineweb_val_000000.bin", shard_bytes(ids));
   const ShardSet shards(dir.path(), "val", 512);
   const TextBytes bytes{.table = make_byte_table(tokenizer, 0)};
-  std::vector<Place> places;
+  std::vector<TokenSpan> places;
   for (std::int64_t begin = 0; begin + 1 < std::ssize(ids); ++begin) places.push_back({begin, 2});
   ListedOrder order(shards, places, std::ssize(places));
   HostBatch batch;

@@ -70,7 +70,7 @@ TEST(ValidationPlan, EverySequenceIsScoredByOneRank) {
     std::int64_t next = 0;
     for (int rank = 0; rank < world; ++rank) {
       const auto plan = plan_stream(/*predictions=*/96, /*seq_len=*/8, /*at_once=*/2, rank, world);
-      for (const Place& place : plan.places) {
+      for (const TokenSpan& place : plan.places) {
         EXPECT_EQ(place.begin, next);
         EXPECT_LE(place.tokens, 17);
         next += place.tokens - 1;
@@ -89,7 +89,7 @@ TEST(ValidationPlan, CutsStridedBatchesIntoParts) {
   EXPECT_EQ(plan.places_in_batch, 2);
   EXPECT_EQ(plan.count, 10);
   std::vector<std::pair<std::int64_t, std::int64_t>> places;
-  for (const Place& place : plan.places) places.emplace_back(place.begin, place.tokens);
+  for (const TokenSpan& place : plan.places) places.emplace_back(place.begin, place.tokens);
   EXPECT_EQ(places, (std::vector<std::pair<std::int64_t, std::int64_t>>{{0, 25},
                                                                         {24, 9},
                                                                         {32, 25},

@@ -170,6 +170,39 @@ TEST_F(ValidationTest, DocumentsHaveOneScoreOnAnyRanksAndGradAccumSteps) {
   }
 }
 
+// Rows of EVAL_SEQ_LEN from the first token on, which overlap by the last one's target; attention
+// spans a document of any length in them.
+TEST_F(ValidationTest, AlignedScoresRowsInOrderWithoutALimitOnAnyRanks) {
+  write_shards({101, 60, 30});
+  settings.data.loader_order = LoaderOrder::aligned;
+  settings.data.segment_limit = {.count = 3};  // of training
+  settings.run.eval_seq_len = 32;
+  settings.run.val_batch_size = 8 * 2 * 32;
+  settings.run.val_tokens = 128;
+  const at::NoGradGuard no_grad;
+  for (std::int64_t begin = 0; begin < 128; begin += 32) {
+    auto ids = at::empty({1, 33}, at::kLong), starts = at::zeros({1, 32}, at::kBool);
+    for (std::int64_t t = 0; t <= 32; ++t) {
+      const int id = all[static_cast<std::size_t>(begin + t)];
+      ids[0][t] = id;
+      if (t < 32 && (t == 0 || id == 1)) starts[0][t] = true;
+    }
+    loss_sum +=
+        model.loss(ids.narrow(1, 0, 32), ids.narrow(1, 1, 32), {}, documents_in(starts, at::kCPU))
+            .item<double>();
+  }
+  EXPECT_NEAR(make(bytes).score(model, 32).loss, loss_sum / 4, kTolerance);
+  for (const int ranks : {2, 3}) {
+    test::as_ranks(ranks, [&](Communicator& communicator) {
+      Gpt own(test::plan_of(config), table, {});
+      Validation validation(settings, std::make_shared<ShardSet>(dir.path(), "val", kVocab),
+                            TextBytes{.table = bytes}, /*bos_id=*/1, at::kCPU, communicator);
+      EXPECT_EQ(validation.tokens(), 128);
+      EXPECT_NEAR(validation.score(own, 32).loss, loss_sum / 4, kTolerance) << ranks;
+    });
+  }
+}
+
 TEST_F(ValidationTest, StreamTrimsToWholeSequencesOfTheLongerLength) {
   write_shards({194});
   settings.run.eval_seq_len = 0;  // as training: 193 = 24 · 8 + 1

@@ -40,8 +40,10 @@ TEST(OutOfMemory, TheMessageSaysWhatWouldHelpThatIsNotYetSet) {
 TEST(OutOfMemory, AMicroBatchOfOneRowHasNoParts) {
   auto settings = test::settings_of({});
   settings.model.vocab_size = 1024;
-  settings.data.loader_order = LoaderOrder::documents;
-  for (const bool measured : {false, true}) {
+  using enum LoaderOrder;
+  for (const auto [order, measured] :
+       {std::pair{documents, false}, std::pair{documents, true}, std::pair{aligned, true}}) {
+    settings.data.loader_order = order;
     settings.run.grad_accum_steps = {.automatic = measured};
     const auto text = message(settings);
     EXPECT_TRUE(has(text, "(1 sequences of 98304, whose logits take 192 MiB each)")) << text;

@@ -6,7 +6,7 @@
 
 namespace tg {
 
-enum class LoaderOrder { stream, strided, documents };
+enum class LoaderOrder { stream, strided, documents, aligned };
 enum class ByteCountSource { automatic, sidecar, tokenizer };
 enum class DocumentAttentionChoice { automatic, off, on };
 enum class ValueResidual { off, on, blend };
@@ -35,7 +35,7 @@ concept ChoiceEnum = std::is_enum_v<E>;
 
 // The words of each list, in the order of its enumerators.
 constexpr auto choices_of(LoaderOrder) {
-  return std::to_array<std::string_view>({"stream", "strided", "documents"});
+  return std::to_array<std::string_view>({"stream", "strided", "documents", "aligned"});
 }
 constexpr auto choices_of(ByteCountSource) {
   return std::to_array<std::string_view>({"auto", "sidecar", "tokenizer"});
