@@ -10,7 +10,7 @@ namespace tg {
 std::int64_t attention_context(const Settings& settings, std::int64_t row);
 
 // The longest row in which phased test-time training scores a document: TTT_EVAL_SEQ_LEN, or what
-// attention spans in training, where a row of the documents order has no limit in one of
+// attention spans in training, where a row of the documents and aligned orders is one of
 // kMicroBatches.
 std::int64_t adaptation_row(const Settings& settings);
 

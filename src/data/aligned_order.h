@@ -24,13 +24,12 @@ class AlignedOrder final : public TokenOrder {
     std::int64_t most = 0;  // of a row; 0: any number
   };
 
-  // Errors: bad_data (no shard has a round); those of reading and of advance(). Of text it waits
-  // for one round.
+  // Errors: bad_data (no shard has a round); those of reading. Of text it waits for one round.
   AlignedOrder(const TokenSource& source, const DocumentRows& rows, const Pieces& pieces, int rank,
                int world_size);
 
-  // Warns of a shard that it passes over, the first time. Errors: also bad_data (a row of more
-  // pieces than `most`).
+  // Warns of a shard that it passes over, the first time. Waits only where the documents of a round
+  // are not found yet. Errors: also bad_data (a row of more pieces than `most`).
   std::optional<Place> advance() override;
   LoaderState state() const override {
     return {.token_offset = position_, .micro_batches = dealt_};
@@ -48,7 +47,6 @@ class AlignedOrder final : public TokenOrder {
   void require_a_round();
   void begin_round();
   bool fill_round(std::int64_t rows);
-  Row next_row();
   void refuse_many_pieces(const Row& row) const;
   void warn_once(int shard, std::int64_t rows);
   const Document& document();

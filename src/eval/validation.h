@@ -25,15 +25,15 @@ struct ValidationProgress {
 };
 using OnValidationProgress = std::function<void(const ValidationProgress&)>;
 
-// LOADER_ORDER decides the split's size and the place of each batch: `stream` and `documents` cut
-// the whole split into sequences; `strided` reads VAL_BATCH_SIZE tokens at a time from the first
-// shard on, VAL_TOKENS in all. Batches are read by the same pipeline as training's, with
+// LOADER_ORDER decides the split's size and the place of each batch: `strided` reads VAL_BATCH_SIZE
+// tokens at a time from the first shard on, VAL_TOKENS in all; the others cut the whole split into
+// sequences. Batches are read by the same pipeline as training's, with
 // VAL_PREFETCH, VAL_PREFETCH_QUEUE and VAL_COPY_STREAM; bytes are counted by its reader or, with
 // VAL_BYTECOUNT_DEVICE and where pairs of tokens tell them, on the device. With
 // GRAD_ACCUM_STEPS=auto (measures_memory) a batch has at most as many sequences as fit in the GPU's
 // memory. With DOCUMENT_ATTENTION segments begin as in training, but with a limit of the sequences'
 // length; in the documents order a batch is one row, on any number of ranks the same one, in which
-// attention looks back over the sequences' ends.
+// attention looks back over the sequences' ends; in the aligned order each sequence is a row.
 class Validation {
  public:
   // Reads all tokens that any rank will score and their bytes in a sidecar, so that a bad one is

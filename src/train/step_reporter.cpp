@@ -68,7 +68,7 @@ void StepReporter::step_ended(const LaunchedStep& launched, const StepMetrics& m
 }
 
 // The feeder counts them but in the strided order: a micro-batch consumes one token more than it
-// trains on, and the documents order drops the end of a shard.
+// trains on, and orders that look for documents pass some by.
 std::int64_t StepReporter::tokens_read(std::int64_t trained) const {
   const bool streamed = run_.settings.data.loader_order != LoaderOrder::strided;
   return streamed ? run_.parts.feeder.state().token_offset : trained;

@@ -20,6 +20,7 @@ ROWS = {
     "prefetch_tokens_per_s": "train_gpt, read ahead",
     "ordered_tokens_per_s": "train_gpt, read when due",
     "documents_tokens_per_s": "train_gpt, documents",
+    "aligned_tokens_per_s": "train_gpt, aligned",
     "sequences_tokens_per_s": "DataLoader of sequences",
     "micro_batches_tokens_per_s": "DataLoader of micro-batches",
 }
@@ -50,8 +51,9 @@ def print_table(medians):
     print(f"\n{'':28} {'M tokens/s':>10}  reading ahead is so many times as fast")
     for name, title in ROWS.items():
         print(f"{title:28} {medians[name] / 1e6:10.1f}  {ours / medians[name]:.2f}")
-    next_us, p99 = medians["next_us_median"], medians["next_us_p99"]
-    print(f"next() with a full queue: median {next_us:.2f} us, 99th percentile {p99:.2f} us")
+    for order, name in (("", "next()"), ("aligned_", "next(), aligned")):
+        next_us, p99 = medians[f"{order}next_us_median"], medians[f"{order}next_us_p99"]
+        print(f"{name} with a full queue: median {next_us:.2f} us, 99th percentile {p99:.2f} us")
 
 
 def print_goals(medians):

@@ -1,8 +1,8 @@
 // usage: loader_bench SHARD_FOLDER [OPTION...]
 //
 // How fast the tokens of the training shards reach a consumer that does nothing with them: with
-// read-ahead, without, in the documents order with the segments of its rows, and how long next()
-// keeps the consumer when the batch is there already.
+// read-ahead, without, in the documents and aligned orders with the segments of their rows, and how
+// long next() keeps the consumer when the batch is there already.
 // Closes with one line of JSON.
 #include <fmt/format.h>
 
@@ -19,6 +19,7 @@
 #include "base/error.h"
 #include "base/program.h"
 #include "config/flags.h"
+#include "data/aligned_order.h"
 #include "data/batch.h"
 #include "data/documents_order.h"
 #include "data/prefetch.h"
@@ -103,10 +104,19 @@ std::unique_ptr<tg::TokenOrder> make_order(const tg::ShardSet& shards,
 }
 
 // A micro-batch is a row, a step eight of them.
+tg::DocumentRows rows_of(const BenchOptions& options) {
+  return {.tokens = options.micro_batch_tokens, .of_step = 8, .of_round = 8};
+}
+
 std::unique_ptr<tg::TokenOrder> make_documents_order(const tg::ShardSet& shards,
                                                      const BenchOptions& options) {
-  const tg::DocumentRows rows{.tokens = options.micro_batch_tokens, .of_step = 8, .of_round = 8};
-  return std::make_unique<tg::DocumentsOrder>(shards, rows, options.bos_id, 0, 1);
+  return std::make_unique<tg::DocumentsOrder>(shards, rows_of(options), options.bos_id, 0, 1);
+}
+
+std::unique_ptr<tg::TokenOrder> make_aligned_order(const tg::ShardSet& shards,
+                                                   const BenchOptions& options) {
+  const tg::AlignedOrder::Pieces pieces{.bos_id = options.bos_id, .limit = options.seq_len};
+  return std::make_unique<tg::AlignedOrder>(shards, rows_of(options), pieces, 0, 1);
 }
 
 std::uint64_t consume(tg::BatchSource& source, std::int64_t batches) {
@@ -151,23 +161,35 @@ Clock::duration pause_for(const BenchOptions& options, double tokens_per_s) {
   return least_pause + std::chrono::duration_cast<Clock::duration>(refill);
 }
 
-void print_results(const BenchOptions& options, const Speed& prefetched, const Speed& ordered,
-                   const Speed& documents, const NextTimes& next) {
+struct Results {
+  Speed prefetched, ordered, documents, aligned;
+  NextTimes next, next_aligned;
+};
+
+void print_results(const BenchOptions& options, const Results& results) {
+  const auto& [prefetched, ordered, documents, aligned, next, next_aligned] = results;
   std::cout << fmt::format("read ahead    {:8.0f} M tokens/s (queue {}, workers {})\n",
                            prefetched.tokens_per_s / 1e6, options.prefetch.queue,
                            options.prefetch.workers);
   std::cout << fmt::format("read when due {:8.0f} M tokens/s\n", ordered.tokens_per_s / 1e6);
   std::cout << fmt::format("documents     {:8.0f} M tokens/s, read ahead, with segments\n",
                            documents.tokens_per_s / 1e6);
+  std::cout << fmt::format("aligned       {:8.0f} M tokens/s, read ahead, with segments\n",
+                           aligned.tokens_per_s / 1e6);
   std::cout << fmt::format("next()        {:8.2f} us (99th percentile {:.2f}) with a full queue\n",
                            next.median_us, next.p99_us);
+  std::cout << fmt::format("      aligned {:8.2f} us (99th percentile {:.2f})\n",
+                           next_aligned.median_us, next_aligned.p99_us);
   std::cout << fmt::format(
       R"({{"prefetch_tokens_per_s": {:.0f}, "ordered_tokens_per_s": {:.0f}, )"
-      R"("documents_tokens_per_s": {:.0f}, "next_us_median": {:.3f}, "next_us_p99": {:.3f}, "micro_batch_tokens": {}, )"
+      R"("documents_tokens_per_s": {:.0f}, "aligned_tokens_per_s": {:.0f}, )"
+      R"("next_us_median": {:.3f}, "next_us_p99": {:.3f}, )"
+      R"("aligned_next_us_median": {:.3f}, "aligned_next_us_p99": {:.3f}, "micro_batch_tokens": {}, )"
       R"("batches": {}, "queue": {}, "workers": {}}})"
       "\n",
-      prefetched.tokens_per_s, ordered.tokens_per_s, documents.tokens_per_s, next.median_us,
-      next.p99_us, options.micro_batch_tokens, options.batches, options.prefetch.queue,
+      prefetched.tokens_per_s, ordered.tokens_per_s, documents.tokens_per_s, aligned.tokens_per_s,
+      next.median_us, next.p99_us, next_aligned.median_us, next_aligned.p99_us,
+      options.micro_batch_tokens, options.batches, options.prefetch.queue,
       options.prefetch.workers);
 }
 
@@ -195,8 +217,16 @@ void run(int argc, char** argv) {
   tg::PrefetchSource in_documents(make_documents_order(shards, options), of_documents,
                                   options.prefetch);
   const Speed documents = measure_speed(in_documents, options);
-  const NextTimes next = measure_next(ahead, pause_for(options, ordered.tokens_per_s));
-  print_results(options, prefetched, ordered, documents, next);
+  tg::PrefetchSource in_alignment(make_aligned_order(shards, options), of_documents,
+                                  options.prefetch);
+  const Speed aligned = measure_speed(in_alignment, options);
+  const auto pause = pause_for(options, ordered.tokens_per_s);
+  print_results(options, {.prefetched = prefetched,
+                          .ordered = ordered,
+                          .documents = documents,
+                          .aligned = aligned,
+                          .next = measure_next(ahead, pause),
+                          .next_aligned = measure_next(in_alignment, pause)});
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ TEST(OutOfMemory, AMicroBatchOfOneRowHasNoParts) {
   auto settings = test::settings_of({});
   settings.model.vocab_size = 1024;
   using enum LoaderOrder;
-  for (const auto [order, measured] :
+  for (const auto& [order, measured] :
        {std::pair{documents, false}, std::pair{documents, true}, std::pair{aligned, true}}) {
     settings.data.loader_order = order;
     settings.run.grad_accum_steps = {.automatic = measured};

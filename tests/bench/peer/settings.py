@@ -148,6 +148,8 @@ def resolve(s):
     s.SEGMENT_LIMIT = s.SEGMENT_LIMIT or row_length(s)
     if s.NUM_LOOPS and 0 < s.PARALLEL_START_LAYER <= s.LOOP_END:
         sys.exit("looped blocks in two lanes are not in this script")
+    if s.LOADER_ORDER == "aligned":
+        sys.exit("LOADER_ORDER=aligned is not in this script")
     if s.DOCUMENT_ATTENTION and s.LOADER_ORDER != "documents":
         sys.exit("DOCUMENT_ATTENTION=1 without LOADER_ORDER=documents is not in this script")
 
