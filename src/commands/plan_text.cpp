@@ -58,19 +58,36 @@ std::string stage_title(const Stage& stage) {
                             : fmt::format(", from {} of the schedule on", value_text(stage.from)));
 }
 
-std::string group_name(const ParamGroup& group) {
-  if (group == ParamGroup::muon) return "Muon, MATRIX_LR";
-  if (group == ParamGroup::embedding) return "AdamW, EMBED_LR";
-  if (group == ParamGroup::tied_embedding) return "AdamW, TIED_EMBED_LR";
-  if (group == ParamGroup::head) return "AdamW, HEAD_LR";
-  return group == ParamGroup::scalar ? "AdamW, SCALAR_LR" : "never updated";
+const char* name_of(UpdateRule rule) {
+  switch (rule) {
+    case UpdateRule::adamw:
+      return "AdamW";
+    case UpdateRule::muon:
+      return "Muon";
+    case UpdateRule::none:
+      break;
+  }
+  return "never updated";
+}
+
+// The rule and the setting of the rate.
+std::string update_name(const Update& update) {
+  const std::pair<const Update*, const char*> rates[] = {{&Update::muon, "MATRIX_LR"},
+                                                         {&Update::embedding, "EMBED_LR"},
+                                                         {&Update::tied_embedding, "TIED_EMBED_LR"},
+                                                         {&Update::scalar, "SCALAR_LR"},
+                                                         {&Update::head, "HEAD_LR"}};
+  for (const auto& [known, rate] : rates) {
+    if (known->lr == update.lr) return fmt::format("{}, {}", name_of(update.rule), rate);
+  }
+  return name_of(update.rule);
 }
 
 std::string parameters_text(const ModelSpec& spec, const Settings& settings) {
   const auto table = make_parameters(spec, settings, at::kFloat, at::kMeta);
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> groups;  // tensors and elements
   for (const auto& row : table.rows()) {
-    auto& [tensors, elements] = groups[group_name(row.group)];
+    auto& [tensors, elements] = groups[update_name(row.update)];
     ++tensors;
     elements += row.value.numel();
   }

@@ -9,16 +9,16 @@ namespace tg {
 namespace {
 
 // A single layer has no skips: its skip_weights are [0, D].
-ParamGroup group_of_control(const Declarations::Shape& shape) {
+Update update_of_control(const Declarations::Shape& shape) {
   const bool matrix = shape.size() == 2 && shape[0] * shape[1] > 0;
-  return matrix ? ParamGroup::muon : ParamGroup::scalar;
+  return matrix ? Update::muon_by_shape(shape[0], shape[1]) : Update::scalar;
 }
 
 }  // namespace
 
-ParameterId Declarations::table(const std::string& name, const Shape& shape, ParamGroup group,
+ParameterId Declarations::table(const std::string& name, const Shape& shape, Update update,
                                 Initial initial) {
-  return whole({.name = name, .shape = shape, .group = group, .is_table = true}, initial,
+  return whole({.name = name, .shape = shape, .update = update, .is_table = true}, initial,
                Quantization::int8);
 }
 
@@ -27,17 +27,17 @@ ParameterId Declarations::projection(const std::string& name, std::int64_t outpu
   if (outputs == inputs) return {};
   const Initial initial{is_drawn_projection(outputs, inputs) ? InitDist::orthogonal
                                                              : InitDist::constant};
-  return whole({.name = name, .shape = {outputs, inputs}, .group = ParamGroup::scalar}, initial,
+  return whole({.name = name, .shape = {outputs, inputs}, .update = Update::scalar}, initial,
                Quantization::int6);
 }
 
 ParameterId Declarations::control(const std::string& name, const Shape& shape, Initial initial) {
-  return whole({.name = name, .shape = shape, .group = group_of_control(shape)}, initial,
+  return whole({.name = name, .shape = shape, .update = update_of_control(shape)}, initial,
                Quantization::int8);
 }
 
 ParameterId Declarations::mix(const std::string& name, const Shape& shape, Initial initial) {
-  return whole({.name = name, .shape = shape, .group = ParamGroup::scalar}, initial,
+  return whole({.name = name, .shape = shape, .update = Update::scalar}, initial,
                Quantization::keep_fp32);
 }
 
@@ -45,21 +45,23 @@ ParameterId Declarations::of_block(std::int64_t block, const std::string& name, 
                                    Initial initial, Quantization quantization) {
   return whole({.name = fmt::format("blocks.{}.{}", block, name),
                 .shape = shape,
-                .group = group_of_control(shape)},
+                .update = update_of_control(shape)},
                initial, quantization, block);
 }
 
-ParameterId Declarations::head(const std::string& name, const Shape& shape, ParamGroup group,
+ParameterId Declarations::head(const std::string& name, const Shape& shape, Update update,
                                bool exported) {
-  return whole({.name = name, .shape = shape, .group = group, .exported = exported},
+  return whole({.name = name, .shape = shape, .update = update, .exported = exported},
                {InitDist::constant, 0}, Quantization::int8);
 }
 
 std::vector<BlockMatrices> Declarations::bank(const std::string& name, std::int64_t blocks,
-                                              const Shape& shape, const std::vector<Kind>& kinds) {
+                                              const Shape& shape, const std::vector<Kind>& kinds,
+                                              const std::optional<Update>& update) {
   const auto count = std::ssize(kinds);
-  Declaration bank{
-      .name = name, .shape = {count * blocks, shape[0], shape[1]}, .group = ParamGroup::muon};
+  Declaration bank{.name = name,
+                   .shape = {count * blocks, shape[0], shape[1]},
+                   .update = update.value_or(Update::muon_by_shape(shape[0], shape[1]))};
   for (std::int64_t i = 0; i < blocks; ++i) {
     auto matrix = i;
     for (const auto& kind : kinds) {

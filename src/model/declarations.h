@@ -1,6 +1,7 @@
 #pragma once
 // What a recipe says of its parameters: the rows of the parameter table before there are tensors.
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct DeclaredPart {
 struct Declaration {
   std::string name;
   std::vector<std::int64_t> shape;
-  ParamGroup group;       // unless a control pattern names it
+  Update update;          // unless a control pattern names it
   bool is_table = false;  // stored in the tables' dtype
   bool exported = true;
   std::vector<DeclaredPart> parts{};
@@ -47,7 +48,7 @@ class Declarations {
   };
 
   // An embedding table.
-  ParameterId table(const std::string& name, const Shape& shape, ParamGroup group, Initial initial);
+  ParameterId table(const std::string& name, const Shape& shape, Update update, Initial initial);
   // From `inputs` to `outputs` channels; none where they are equal.
   ParameterId projection(const std::string& name, std::int64_t outputs, std::int64_t inputs);
   // Gains, scales, mixes and gates: a matrix among them is Muon's where no control pattern names
@@ -58,10 +59,12 @@ class Declarations {
   // A control of a block, "blocks.i.NAME".
   ParameterId of_block(std::int64_t block, const std::string& name, const Shape& shape,
                        Initial initial, Quantization quantization);
-  ParameterId head(const std::string& name, const Shape& shape, ParamGroup group, bool exported);
-  // [kinds·blocks, rows, columns].
+  ParameterId head(const std::string& name, const Shape& shape, Update update, bool exported);
+  // [kinds·blocks, rows, columns], updated as Update::muon_by_shape() says unless `update` is
+  // given.
   std::vector<BlockMatrices> bank(const std::string& name, std::int64_t blocks, const Shape& shape,
-                                  const std::vector<Kind>& kinds);
+                                  const std::vector<Kind>& kinds,
+                                  const std::optional<Update>& update = {});
 
   std::vector<Declaration> take() { return std::move(all_); }
 
@@ -75,9 +78,9 @@ class Declarations {
 
 // The declared parameters, uninitialised, under the Python state dict's names and in its shapes.
 // `storage` is the dtype of embedding tables (bf16 in bf16 runs); all else is fp32, or fp64 when
-// storage is. A parameter whose name contains one of `control_patterns` is in group `scalar`,
-// whatever it is, and the artifact keeps a part whose name does; a matrix among the control tensors
-// (skip_weights, resid_mix, the gates' weights) whose name contains none is in group `muon`.
+// storage is. A parameter whose name contains one of `control_patterns` is updated as a
+// `scalar`, whatever it is, and the artifact keeps a part whose name does; a matrix among the
+// control tensors (skip_weights, resid_mix, the gates' weights) whose name contains none is Muon's.
 ParameterTable make_parameters(
     const std::vector<Declaration>& declarations, at::ScalarType storage, at::Device device,
     std::vector<std::string> control_patterns = default_control_patterns());

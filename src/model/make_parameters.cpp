@@ -24,7 +24,7 @@ ParameterTable make_parameters(const std::vector<Declaration>& declarations, at:
     }
     table.add({.name = declared.name,
                .value = value,
-               .group = table.is_control(declared.name) ? ParamGroup::scalar : declared.group,
+               .update = table.is_control(declared.name) ? Update::scalar : declared.update,
                .exported = declared.exported,
                .parts = std::move(parts)});
   }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstdlib>
 
 #include "base/is_in.h"
@@ -23,10 +24,23 @@ bool contains(const std::string& name, const std::string& pattern) {
 
 }  // namespace
 
+bool Update::has_settings_of(const Update& other) const {
+  auto rescaled = *this;
+  rescaled.lr_multiplier = other.lr_multiplier;
+  return rescaled == other;
+}
+
+Update Update::muon_by_shape(std::int64_t rows, std::int64_t columns) {
+  auto update = muon;
+  const double shape = static_cast<double>(rows) / static_cast<double>(columns);
+  update.lr_multiplier = std::sqrt(std::max(1.0, shape));
+  return update;
+}
+
 GradientReduction Parameter::reduction() const {
-  if (group == ParamGroup::none) return GradientReduction::none;
-  return group.by_matrix() || value.numel() >= kShardedElements ? GradientReduction::reduce_scatter
-                                                                : GradientReduction::all_reduce;
+  if (update.rule == UpdateRule::none) return GradientReduction::none;
+  return update.by_matrix() || value.numel() >= kShardedElements ? GradientReduction::reduce_scatter
+                                                                 : GradientReduction::all_reduce;
 }
 
 void ParameterTable::add(Parameter row) {
@@ -51,7 +65,7 @@ std::vector<std::string> ParameterTable::pattern_notices() const {
   }
   for (const auto& row : rows_) {
     const bool bank = row.value.dim() == 3;
-    if (row.group == ParamGroup::muon && !bank) left_to_muon.push_back(row.name);
+    if (row.update.by_matrix() && !bank) left_to_muon.push_back(row.name);
   }
   if (!unmatched.empty()) {
     lines.push_back(fmt::format("CONTROL_TENSOR_NAME_PATTERNS: no parameter's name contains {}",

@@ -19,17 +19,23 @@ namespace tg {
 enum class UpdateRule { none, adamw, muon };
 
 // How a parameter is updated: the rule, and the settings that it goes by.
-struct ParamGroup {
+struct Update {
   UpdateRule rule = UpdateRule::none;
   double OptimConfig::*lr = nullptr;                     // the base rate
   double (*weight_decay)(const OptimConfig&) = nullptr;  // decoupled; null: never decayed
+  double lr_multiplier = 1;                              // of this parameter's rate
 
   // Whether the rule takes whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
-  bool operator==(const ParamGroup&) const = default;
+  // Whether it differs from another in nothing but lr_multiplier.
+  bool has_settings_of(const Update& other) const;
+  bool operator==(const Update&) const = default;
 
-  static const ParamGroup muon, embedding, tied_embedding, scalar, head;
-  static const ParamGroup none;  // no optimizer at all
+  static const Update muon, embedding, tied_embedding, scalar, head;
+  static const Update none;  // no optimizer at all
+  // Muon's, of matrices [rows, columns]: its steps are √max(1, rows/columns) times as long, as in
+  // its reference implementation (Jordan et al. 2024).
+  static Update muon_by_shape(std::int64_t rows, std::int64_t columns);
 };
 constexpr double muon_wd(const OptimConfig& optim) {
   return optim.muon_wd;
@@ -37,14 +43,14 @@ constexpr double muon_wd(const OptimConfig& optim) {
 constexpr double adam_wd(const OptimConfig& optim) {
   return optim.adam_wd;
 }
-inline constexpr ParamGroup ParamGroup::muon{UpdateRule::muon, &OptimConfig::matrix_lr, muon_wd};
-inline constexpr ParamGroup ParamGroup::embedding{UpdateRule::adamw, &OptimConfig::embed_lr,
+inline constexpr Update Update::muon{UpdateRule::muon, &OptimConfig::matrix_lr, muon_wd};
+inline constexpr Update Update::embedding{UpdateRule::adamw, &OptimConfig::embed_lr,
                                                   embed_wd};
-inline constexpr ParamGroup ParamGroup::tied_embedding{UpdateRule::adamw,
+inline constexpr Update Update::tied_embedding{UpdateRule::adamw,
                                                        &OptimConfig::tied_embed_lr, embed_wd};
-inline constexpr ParamGroup ParamGroup::scalar{UpdateRule::adamw, &OptimConfig::scalar_lr, adam_wd};
-inline constexpr ParamGroup ParamGroup::head{UpdateRule::adamw, &OptimConfig::head_lr};
-inline constexpr ParamGroup ParamGroup::none{};
+inline constexpr Update Update::scalar{UpdateRule::adamw, &OptimConfig::scalar_lr, adam_wd};
+inline constexpr Update Update::head{UpdateRule::adamw, &OptimConfig::head_lr};
+inline constexpr Update Update::none{};
 
 // Where the sum of all ranks' gradients goes.
 enum class GradientReduction {
@@ -85,13 +91,15 @@ struct ParameterPart {
 struct Parameter {
   std::string name;  // the Python state dict's
   at::Tensor value;  // in the dtype that it is stored in; a leaf that requires a gradient
-  ParamGroup group;
+  Update update;
   bool exported = true;                // part of the final model's files
   std::vector<ParameterPart> parts{};  // the whole, each element in one of them
 
   // What is stepped by matrices and what is large is sharded, all else that is stepped replicated.
   GradientReduction reduction() const;
 };
+
+using ParameterRows = std::vector<const Parameter*>;
 
 class ParameterTable {
  public:

@@ -12,8 +12,6 @@
 
 namespace tg {
 
-using ParameterRows = std::vector<const Parameter*>;
-
 // One kind of state that a rule keeps.
 struct RuleState {
   std::string name;                // "momentum": in files "momentum.NAME", NAME the parameter's
@@ -21,8 +19,8 @@ struct RuleState {
   bool of_shard = true;            // [count, …] as the shard; else the same on every rank
 };
 
-// The optimizer of parameters that are updated together: of one group, and so by one rule
-// (UpdateRule), and of one dtype. It updates this rank's shards of what is sharded.
+// The optimizer of parameters that are updated together: by one rule with the same settings, and of
+// one dtype. It updates this rank's shards of what is sharded.
 class GroupOptimizer {
  public:
   virtual ~GroupOptimizer() = default;

@@ -6,7 +6,7 @@ namespace tg {
 
 KeptGradients::KeptGradients(const ParameterTable& table, int rank) {
   for (const auto& row : table.rows()) {
-    if (row.group != ParamGroup::none) continue;
+    if (row.update.rule != UpdateRule::none) continue;
     all_.push_back({fmt::format("gradient.{}.rank{}", row.name, rank), row.value,
                     at::zeros_like(row.value.detach())});
   }

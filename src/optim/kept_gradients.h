@@ -9,7 +9,7 @@
 
 namespace tg {
 
-// With RECORD_QUIRKS the multi-token heads (ParamGroup::none) are in no optimizer, and so nothing
+// With RECORD_QUIRKS the multi-token heads (UpdateRule::none) are in no optimizer, and so nothing
 // zeroes their gradients: on each rank they accumulate from step to step. Between steps they are
 // kept here, since the parameter's own gradient changes in the next step's backward passes, while a
 // checkpoint of the step before may still be copied.

@@ -1,8 +1,5 @@
 #include "optim/muon.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "ops/optim/muon_update.h"
 #include "ops/pad.h"
 
@@ -12,7 +9,7 @@ Muon::Muon(ParameterRows rows, MuonOptions options, Communicator& communicator)
     : GroupOptimizer(std::move(rows), communicator), options_(std::move(options)) {
   const auto world = communicator.world_size();
   for (std::size_t i = 0; i < rows_.size(); ++i) {
-    const auto& bank = banks_.emplace_back(as_chunks(rows_[i]->value.detach(), rows_[i]->group));
+    const auto& bank = banks_.emplace_back(as_chunks(rows_[i]->value.detach(), rows_[i]->update));
     const auto buffers = [&](std::int64_t matrices) {
       return empty_chunks(bank, matrices, options_.dtype).zero_();
     };
@@ -66,9 +63,8 @@ Pending Muon::gather(std::size_t bank, const at::Tensor& mine) {
 
 void Muon::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rate) {
   const auto& bank = banks_[i];
-  const double shape = static_cast<double>(bank.size(-2)) / static_cast<double>(bank.size(-1));
   decayed_step(bank, updates.narrow(0, 0, bank.size(0)), rate, options_.weight_decay,
-               std::sqrt(std::max(1.0, shape)));
+               rows_[i]->update.lr_multiplier);
 }
 
 }  // namespace tg

@@ -15,7 +15,7 @@ struct MuonOptions {
 // Muon with Nesterov momentum (Jordan et al. 2024) on banks [n, rows, columns], each matrix on its
 // own and each rank with its share of them (Parallel Muon, as in the record of 2026-03-23):
 //   b ← μ·b + g;  u = orthogonalize(g + μ·b)
-//   p ← p·(1 − lr·weight_decay) − lr·√max(1, rows/columns)·u
+//   p ← p·(1 − lr·weight_decay) − lr·lr_multiplier·u
 // Gradients are in options.dtype. State: b, "momentum".
 class Muon final : public GroupOptimizer {
  public:

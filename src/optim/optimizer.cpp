@@ -12,15 +12,20 @@ namespace tg {
 
 namespace {
 
+// A rule by matrices multiplies the rate of each row by itself, so that rows of all multipliers
+// overlap their gathers and iterations.
+bool updated_together(const Parameter& a, const Parameter& b) {
+  if (a.value.scalar_type() != b.value.scalar_type()) return false;
+  return a.update.by_matrix() ? a.update.has_settings_of(b.update) : a.update == b.update;
+}
+
 // What each GroupOptimizer updates; groups, and the rows of each, in the table's order.
-std::vector<ParameterRows> updated_together(const ParameterTable& table) {
+std::vector<ParameterRows> groups_of(const ParameterTable& table) {
   std::vector<ParameterRows> all;
   for (const auto& row : table.rows()) {
-    if (row.group == ParamGroup::none) continue;
-    const auto rows = std::ranges::find_if(all, [&](const ParameterRows& others) {
-      const auto& other = *others.front();
-      return other.group == row.group && other.value.scalar_type() == row.value.scalar_type();
-    });
+    if (row.update.rule == UpdateRule::none) continue;
+    const auto rows = std::ranges::find_if(
+        all, [&](const ParameterRows& others) { return updated_together(*others.front(), row); });
     (rows == all.end() ? all.emplace_back() : *rows).push_back(&row);
   }
   return all;
@@ -34,13 +39,15 @@ std::vector<QuinticStep> newton_schulz_steps(const OptimConfig& config) {
 
 std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const OptimConfig& config,
                                              at::ScalarType matrices, Communicator& communicator) {
-  const auto& group = rows.front()->group;
-  const double lr = config.*group.lr;
-  const double weight_decay = group.weight_decay == nullptr ? 0.0 : group.weight_decay(config);
-  switch (group.rule) {
+  const auto& update = rows.front()->update;
+  const double lr = config.*update.lr;
+  const double weight_decay = update.weight_decay == nullptr ? 0.0 : update.weight_decay(config);
+  switch (update.rule) {
     case UpdateRule::adamw:
       return std::make_unique<AdamW>(
-          rows, AdamWOptions{lr, weight_decay, config.beta1, config.beta2, config.adam_eps},
+          rows,
+          AdamWOptions{lr * update.lr_multiplier, weight_decay, config.beta1, config.beta2,
+                       config.adam_eps},
           communicator);
     case UpdateRule::muon:
       return std::make_unique<Muon>(rows,
@@ -50,7 +57,7 @@ std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const Op
     case UpdateRule::none:
       break;
   }
-  std::abort();  // updated_together() leaves them out
+  std::abort();  // groups_of() leaves them out
 }
 
 }  // namespace
@@ -62,11 +69,11 @@ Optimizer::Optimizer(const ParameterTable& table, const OptimConfig& optim,
       record_quirks_(options.record_quirks),
       reduction_(table, communicator, options.matrices),
       kept_(table, communicator.rank()) {
-  for (const auto& rows : updated_together(table))
+  for (const auto& rows : groups_of(table))
     groups_.push_back(optimizer_of(rows, optim, options.matrices, communicator));
   for (const auto& group : groups_) in_step_order_.push_back(group.get());
   std::ranges::stable_sort(in_step_order_, {},
-                           [](const auto* group) { return group->rows().front()->group.rule; });
+                           [](const auto* group) { return group->rows().front()->update.rule; });
   if (options.scaled_tokens > 0) {
     loss_scale_.emplace(table.rows().front().value.device(), options.scaled_tokens);
   }

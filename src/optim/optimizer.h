@@ -21,8 +21,8 @@ struct OptimizerOptions {
   std::int64_t scaled_tokens = 0;        // LossScale's; 0: the loss is not scaled
 };
 
-// All parameters' updates, each as its row in the table says (Parameter::group), of what is sharded
-// on each rank its share. What is in group `none` is never updated, and its gradients accumulate
+// All parameters' updates, each as its row in the table says (Parameter::update), of what is sharded
+// on each rank its share. What has the rule `none` is never updated, and its gradients accumulate
 // from step to step (KeptGradients).
 class Optimizer {
  public:
@@ -37,7 +37,7 @@ class Optimizer {
   // [] fp32 on the device, at least 1; undefined likewise.
   at::Tensor loss_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
 
-  // Before the first backward pass of a step: sets the gradients of group `none`; all others are
+  // Before the first backward pass of a step: sets the gradients of rule `none`; all others are
   // zero.
   void begin_step() const { kept_.begin_step(grad_scale()); }
   // Sums all ranks' gradients, and `metrics` [k] fp32 in place. With `record_quirks` each rank
@@ -54,7 +54,7 @@ class Optimizer {
   // By name, sharing storage.
   NamedTensors replicated_state() const;  // the same on every rank
   NamedTensors sharded_state() const;     // of this rank's shards alone
-  // Of this rank alone: the gradients of group `none`.
+  // Of this rank alone: the gradients of rule `none`.
   NamedTensors kept_gradients() const { return kept_.state(); }
 
  private:

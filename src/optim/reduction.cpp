@@ -36,8 +36,8 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
     switch (row.reduction()) {
       case GradientReduction::reduce_scatter: {
         const auto own = row.value.scalar_type();
-        const bool bank = row.group.by_matrix();
-        const bool head = row.group == ParamGroup::head && own == at::kFloat;
+        const bool bank = row.update.by_matrix();
+        const bool head = row.update.lr == Update::head.lr && own == at::kFloat;
         sharded_.push_back({.row = &row,
                             .dtype = bank || head ? matrices : own,
                             .step_dtype = bank ? matrices : own,
@@ -63,7 +63,7 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
 void Reduction::start(Sharded& sharded) {
   const auto& gradient = sharded.row->value.grad();
   if (!gradient.defined()) return;
-  const auto chunks = as_chunks(gradient, sharded.row->group);
+  const auto chunks = as_chunks(gradient, sharded.row->update);
   const auto world = communicator_.world_size();
   if (world == 1) {
     sharded.mine = chunks.to(sharded.step_dtype);
@@ -164,7 +164,7 @@ void Reduction::scale_all_but_matrices(const at::Tensor& factor) {
   const at::NoGradGuard no_grad;
   auto scaled = gradients_of(replicated_);
   for (const auto& sharded : sharded_) {
-    if (sharded.mine.defined() && !sharded.row->group.by_matrix()) scaled.push_back(sharded.mine);
+    if (sharded.mine.defined() && !sharded.row->update.by_matrix()) scaled.push_back(sharded.mine);
   }
   if (!scaled.empty()) at::_foreach_mul_(scaled, factor);
 }

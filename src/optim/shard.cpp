@@ -20,8 +20,8 @@ ChunkRange chunks_of_rank(std::int64_t n, const Communicator& communicator) {
   return {.first = first, .count = std::min(per_rank, n - first), .per_rank = per_rank};
 }
 
-at::Tensor as_chunks(const at::Tensor& tensor, ParamGroup group) {
-  if (!group.by_matrix()) return tensor.view({std::gcd(tensor.numel(), kChunks), -1});
+at::Tensor as_chunks(const at::Tensor& tensor, const Update& update) {
+  if (!update.by_matrix()) return tensor.view({std::gcd(tensor.numel(), kChunks), -1});
   return tensor.dim() == 2 ? tensor.unsqueeze(0) : tensor;
 }
 
@@ -42,7 +42,7 @@ NamedTensors Shard::named(const at::Tensor& state) const {
 Shard shard_of(const Parameter& row, const Communicator& communicator) {
   const auto value = row.value.detach();
   if (row.reduction() != GradientReduction::reduce_scatter) return {row.name, value};
-  const auto chunks = as_chunks(value, row.group);
+  const auto chunks = as_chunks(value, row.update);
   const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
   return {row.name, chunks.narrow(0, first, count), first};
 }
@@ -51,7 +51,7 @@ ParameterGather::ParameterGather(const Parameter& row, Communicator& communicato
   const auto world = communicator.world_size();
   if (world == 1 || row.reduction() != GradientReduction::reduce_scatter) return;
   const at::NoGradGuard no_grad;
-  const auto chunks = as_chunks(row.value.detach(), row.group);
+  const auto chunks = as_chunks(row.value.detach(), row.update);
   const auto [first, count, per_rank] = chunks_of_rank(chunks.size(0), communicator);
   const auto own = chunks.narrow(0, first, count);
   if (per_rank * world == chunks.size(0)) {

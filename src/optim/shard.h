@@ -18,9 +18,9 @@ struct ChunkRange {
 };
 ChunkRange chunks_of_rank(std::int64_t n, const Communicator& communicator);
 
-// A sharded parameter of `group`, or its gradient, as the chunks that are dealt to ranks [n, …],
-// sharing storage: a bank's matrices; of what AdamW steps, equal parts.
-at::Tensor as_chunks(const at::Tensor& tensor, ParamGroup group);
+// A sharded parameter that is updated so, or its gradient, as the chunks that are dealt to ranks
+// [n, …], sharing storage: a bank's matrices; of what AdamW steps, equal parts.
+at::Tensor as_chunks(const at::Tensor& tensor, const Update& update);
 // n uninitialised chunks, each of the shape of `like`'s.
 at::Tensor empty_chunks(const at::Tensor& like, std::int64_t n, at::ScalarType dtype);
 

@@ -184,17 +184,17 @@ class GptSpec {
 
   void heads() {
     const Shape shape{config_.vocab_size, dim_};
-    const auto group = settings_.runtime.record_quirks ? ParamGroup::none : ParamGroup::head;
+    const auto update = settings_.runtime.record_quirks ? Update::none : Update::head;
     if (!config_.tie_embeddings)
       plan_.head.weight =
-          declare_.head(kHead, shape, recipe_.forgets_untied_head ? group : ParamGroup::head,
+          declare_.head(kHead, shape, recipe_.forgets_untied_head ? update : Update::head,
                         /*exported=*/true);
     plan_.head.softcap = config_.logit_softcap;
     plan_.head.multi_token_weight = config_.mtp_loss_weight;
     plan_.head.lane = final_lane(config_.lanes.parallel_final_lane);
     for (std::int64_t k = 0; k < config_.mtp_num_heads; ++k) {
       plan_.head.multi_token.push_back(
-          declare_.head(fmt::format("mtp_heads.{}.weight", k), shape, group, /*exported=*/false));
+          declare_.head(fmt::format("mtp_heads.{}.weight", k), shape, update, /*exported=*/false));
     }
   }
 
@@ -203,8 +203,7 @@ class GptSpec {
   const GptRecipe& recipe_;
   const std::int64_t layers_ = config_.num_layers, dim_ = config_.model_dim,
                      kv_dim_ = config_.num_kv_heads * head_dim(config_);
-  const ParamGroup tables_ =
-      config_.tie_embeddings ? ParamGroup::tied_embedding : ParamGroup::embedding;
+  const Update tables_ = config_.tie_embeddings ? Update::tied_embedding : Update::embedding;
   Declarations declare_;
   Plan plan_;
 };

@@ -101,11 +101,12 @@ ParameterTable weights(const ModelConfig& config, const test::ParameterOptions& 
 }
 
 // As programs before rows had rates of their own numbered the groups.
-std::ptrdiff_t number_of(const ParamGroup& group) {
-  if (group == ParamGroup::tied_embedding) return number_of(ParamGroup::embedding);
-  const ParamGroup all[] = {ParamGroup::muon, ParamGroup::embedding, ParamGroup::scalar,
-                            ParamGroup::head, ParamGroup::none};
-  return std::ranges::find(all, group) - all;
+std::ptrdiff_t number_of(const Update& update) {
+  if (update == Update::tied_embedding) return number_of(Update::embedding);
+  const Update all[] = {Update::muon, Update::embedding, Update::scalar, Update::head,
+                        Update::none};
+  const auto is_it = [&](const Update& other) { return update.has_settings_of(other); };
+  return std::ranges::find_if(all, is_it) - all;
 }
 
 void print_initial(std::int64_t seed) {
@@ -117,7 +118,7 @@ void print_initial(std::int64_t seed) {
   const auto table = weights(config, options, dice.one_of({at::kFloat, at::kBFloat16}), seed);
   fmt::print("initial {} {} {}\n", seed, table.rows().size(), digest_of(table));
   for (const auto& row : table.rows()) {
-    fmt::print("  {} {} {} {}", row.name, fmt::join(row.value.sizes(), "x"), number_of(row.group),
+    fmt::print("  {} {} {} {}", row.name, fmt::join(row.value.sizes(), "x"), number_of(row.update),
                row.exported);
     for (const auto& part : row.parts)
       fmt::print(" {}:{}", part.name, static_cast<int>(part.quantization));

@@ -267,7 +267,7 @@ TEST(Gpt, TheReferencesQatSkipsTheBanks) {
   // With the rounded projections and heads at zero, rounding changes nothing.
   for (const auto& row : table.rows()) {
     const bool projection = row.name.find("proj.weight") != std::string::npos;
-    const bool rounded = projection || row.group == ParamGroup::head;
+    const bool rounded = projection || row.update == Update::head;
     if (rounded) row.value.detach().zero_();
   }
   EXPECT_EQ(loss(table, true, true), loss(table, true, false));

@@ -12,7 +12,7 @@ namespace tg::test {
 inline ModelSpec gated(const ModelConfig& config, const HeadGate& kind, bool bias = false) {
   auto spec = test::spec_of(config);
   const auto declare = [&](const std::string& name, const std::vector<std::int64_t>& shape) {
-    spec.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
+    spec.parameters.push_back({.name = name, .shape = shape, .update = Update::scalar});
     return ParameterId{std::ssize(spec.parameters) - 1};
   };
   const auto columns = kind.window == 0 ? config.model_dim : kind.window;

@@ -38,7 +38,7 @@ inline LanePlan two_lanes(const ModelConfig& config, const LaneCase& of) {
   auto& spec = lanes.spec;
   const auto dim = config.model_dim;
   const auto declare = [&](const char* name, const std::vector<std::int64_t>& shape) {
-    spec.parameters.push_back({.name = name, .shape = shape, .group = ParamGroup::scalar});
+    spec.parameters.push_back({.name = name, .shape = shape, .update = Update::scalar});
     return ParameterId{std::ssize(spec.parameters) - 1};
   };
   lanes.residual = declare("residual", {3, 2});

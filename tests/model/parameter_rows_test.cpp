@@ -11,12 +11,12 @@
 namespace tg {
 namespace {
 
-std::string text_of(const ParamGroup& group) {
-  if (group == ParamGroup::muon) return "muon";
-  if (group == ParamGroup::embedding) return "embedding";
-  if (group == ParamGroup::tied_embedding) return "tied";
-  if (group == ParamGroup::scalar) return "scalar";
-  return group == ParamGroup::head ? "head" : "none";
+std::string text_of(const Update& update) {
+  if (update.by_matrix()) return "muon";
+  if (update == Update::embedding) return "embedding";
+  if (update == Update::tied_embedding) return "tied";
+  if (update == Update::scalar) return "scalar";
+  return update == Update::head ? "head" : "none";
 }
 
 std::string text_of(GradientReduction reduction) {
@@ -67,7 +67,7 @@ std::vector<std::string> lines_of(const ParameterTable& table) {
   for (const auto& row : table.rows()) {
     const auto line =
         fmt::format("{} {} {} {} {} {}", of_any_block(row.name), shape_of(row.value),
-                    row.value.scalar_type() == at::kBFloat16 ? "bf16" : "fp32", text_of(row.group),
+                    row.value.scalar_type() == at::kBFloat16 ? "bf16" : "fp32", text_of(row.update),
                     text_of(row.reduction()), row.exported ? "exported" : "kept_back");
     const auto columns_of = [](const ParameterPart& part) {
       return text_of(part.initial) + " " + text_of(part.quantization);

@@ -49,7 +49,7 @@ ParameterTable with_patterns(const ModelConfig& config, const std::vector<std::s
   return test::make_parameters(config, at::kFloat, at::kCPU, {.control_patterns = patterns});
 }
 
-using Groups = std::map<std::string, ParamGroup>;
+using Groups = std::map<std::string, Update>;
 
 // The groups of those that other patterns than the default ones move.
 Groups moved(const ModelConfig& config, const std::vector<std::string>& patterns) {
@@ -57,7 +57,7 @@ Groups moved(const ModelConfig& config, const std::vector<std::string>& patterns
   Groups found;
   for (std::size_t i = 0; i < table.rows().size(); ++i) {
     const auto& row = table.rows()[i];
-    if (row.group != usual.rows()[i].group) found[row.name] = row.group;
+    if (row.update != usual.rows()[i].update) found[row.name] = row.update;
   }
   return found;
 }
@@ -71,10 +71,10 @@ TEST(Parameters, TheDefaultPatternsNeedNoNotice) {
 TEST(Parameters, ANameThatContainsAPatternIsInTheScalarsGroupWhateverItIs) {
   auto patterns = default_control_patterns();
   patterns.insert(patterns.end(), {"kv_ba", "proj", "tok_emb", "lm_head", "mtp_heads.1"});
-  const Groups expected = {{"kv_bank", ParamGroup::scalar},
-                           {"tok_emb.weight", ParamGroup::scalar},
-                           {"lm_head.weight", ParamGroup::scalar},
-                           {"mtp_heads.1.weight", ParamGroup::scalar}};
+  const Groups expected = {{"kv_bank", Update::scalar},
+                           {"tok_emb.weight", Update::scalar},
+                           {"lm_head.weight", Update::scalar},
+                           {"mtp_heads.1.weight", Update::scalar}};
   EXPECT_EQ(moved(test::tiny_switches(), patterns), expected);
   EXPECT_EQ(with_patterns(test::tiny_switches(), patterns).pattern_notices(),
             std::vector<std::string>());
@@ -84,10 +84,10 @@ TEST(Parameters, AMatrixThatNoPatternNamesIsMuonsAndVectorsAreNot) {
   auto config = test::tiny_switches();
   config.num_layers = 2;
   config.ve_layers = {0};
-  Groups expected = {{"skip_weights", ParamGroup::muon}};
+  Groups expected = {{"skip_weights", Update::muon}};
   for (int i = 0; i < 2; ++i) {
-    expected[fmt::format("blocks.{}.attn.attn_gate.weight", i)] = ParamGroup::muon;
-    expected[fmt::format("blocks.{}.dtg_gate.weight", i)] = ParamGroup::muon;
+    expected[fmt::format("blocks.{}.attn.attn_gate.weight", i)] = Update::muon;
+    expected[fmt::format("blocks.{}.dtg_gate.weight", i)] = Update::muon;
   }
   EXPECT_EQ(moved(config, {"resid_mix"}), expected);
   EXPECT_EQ(with_patterns(config, {"resid_mix"}).pattern_notices(),
@@ -116,8 +116,7 @@ TEST(Parameters, PatternsThatNoNameContainsAreNoticed) {
 TEST(Parameters, OnlyTablesTakeTheStorageType) {
   const auto half = test::make_parameters(test::tiny_switches(), at::kBFloat16, at::kCPU);
   for (const auto& row : half.rows()) {
-    EXPECT_EQ(row.value.scalar_type(),
-              row.group == ParamGroup::embedding ? at::kBFloat16 : at::kFloat)
+    EXPECT_EQ(row.value.scalar_type(), row.update == Update::embedding ? at::kBFloat16 : at::kFloat)
         << row.name;
   }
   const auto fine = test::make_parameters(test::tiny_switches(), at::kDouble, at::kCPU);

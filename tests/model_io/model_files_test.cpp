@@ -90,10 +90,10 @@ TEST_F(ModelFilesTest, TheSettingsReachTheTable) {
   EXPECT_NEAR(table["tok_emb.weight"].detach().std().item<double>(), 0.5, 0.05);
   for (const auto& row : table.rows()) {
     if (row.name == "qo_bank") {
-      EXPECT_EQ(row.group, ParamGroup::scalar);
+      EXPECT_EQ(row.update, Update::scalar);
     }
     if (is_mtp_head(row.name)) {
-      EXPECT_EQ(row.group, ParamGroup::none);
+      EXPECT_EQ(row.update, Update::none);
     }
   }
 }

@@ -13,7 +13,7 @@ constexpr AdamWOptions kOptions{
 class AdamWAlone {
  public:
   explicit AdamWAlone(const NamedTensors& parameters, const AdamWOptions& options = kOptions)
-      : table_(test::table_of(parameters, ParamGroup::scalar)),
+      : table_(test::table_of(parameters, Update::scalar)),
         adamw_(test::rows_of(table_), options, alone_) {}
   void step(const StepScalars& scalars, const std::vector<at::Tensor>& gradients) {
     adamw_.step(scalars, gradients, /*clip=*/{});
@@ -149,7 +149,7 @@ TEST(AdamW, AShardStepsAsItsPartOfTheWholeAndNamesItsStateByChunk) {
   test::as_ranks(3, [&](Communicator& communicator) {
     const int rank = communicator.rank(), chunks = rank < 2 ? 1 : 0;
     const auto parameter = drawn(9).set_requires_grad(true);
-    const auto table = test::table_of({{"w", parameter}}, ParamGroup::scalar);
+    const auto table = test::table_of({{"w", parameter}}, Update::scalar);
     AdamW adamw(test::rows_of(table), kOptions, communicator);
     for (std::uint64_t step = 0; step < 3; ++step) {
       const auto own = gradient(step).narrow(0, rank, chunks);

@@ -13,9 +13,9 @@ using test::as_ranks;
 // One scalar weight says it all; a second one, in bf16, that averages are kept in fp32.
 struct Weights {
   Weights() {
-    table.add({.name = "a", .value = at::zeros({1}), .group = ParamGroup::scalar});
+    table.add({.name = "a", .value = at::zeros({1}), .update = Update::scalar});
     const auto half = at::zeros({2, 2}, at::kBFloat16);
-    table.add({.name = "b", .value = half, .group = ParamGroup::embedding});
+    table.add({.name = "b", .value = half, .update = Update::embedding});
   }
   void set(double value) {
     for (const auto& row : table.rows()) row.value.detach().fill_(value);
@@ -145,10 +145,10 @@ TEST(WeightAverage, SwaWithoutCopiesChangesNothing) {
 // A bank, a large table and a scalar, all at other weights each step.
 struct ShardedWeights {
   ShardedWeights() {
-    table.add({.name = "bank", .value = at::zeros({5, 4, 4}), .group = ParamGroup::muon});
-    table.add({.name = "gains", .value = at::zeros({6}), .group = ParamGroup::scalar});
+    table.add({.name = "bank", .value = at::zeros({5, 4, 4}), .update = Update::muon});
+    table.add({.name = "gains", .value = at::zeros({6}), .update = Update::scalar});
     const auto large = at::zeros({1100, 1000}, at::kBFloat16);
-    table.add({.name = "table", .value = large, .group = ParamGroup::embedding});
+    table.add({.name = "table", .value = large, .update = Update::embedding});
     for (const auto& row : table.rows()) first.push_back(test::normal(row.value.sizes(), 1));
   }
   std::string train(WeightAverage& average, std::int64_t steps) {

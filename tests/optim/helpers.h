@@ -25,11 +25,22 @@ inline void set_gradient(const at::Tensor& parameter, const at::Tensor& gradient
   at::Tensor(parameter).mutable_grad() = gradient.to(parameter.scalar_type());
 }
 
-// A table of these leaves, all of one group.
-inline ParameterTable table_of(const NamedTensors& parameters, ParamGroup group) {
+// A table of these leaves, all of them updated so.
+inline ParameterTable table_of(const NamedTensors& parameters, const Update& update) {
   ParameterTable table;
   for (const auto& [name, value] : parameters)
-    table.add({.name = name, .value = value, .group = group});
+    table.add({.name = name, .value = value, .update = update});
+  return table;
+}
+
+// A table of banks that are Muon's by their shapes.
+inline ParameterTable table_of_banks(const NamedTensors& banks) {
+  ParameterTable table;
+  for (const auto& [name, value] : banks) {
+    table.add({.name = name,
+               .value = value,
+               .update = Update::muon_by_shape(value.size(-2), value.size(-1))});
+  }
   return table;
 }
 

@@ -16,7 +16,7 @@ at::Tensor orthogonalized(const at::Tensor& x) {
 class MuonAlone {
  public:
   MuonAlone(const NamedTensors& banks, const MuonOptions& options)
-      : table_(test::table_of(banks, ParamGroup::muon)),
+      : table_(test::table_of_banks(banks)),
         dtype_(options.dtype),
         muon_(test::rows_of(table_), options, alone_) {}
   void step(const StepScalars& scalars) {

@@ -79,13 +79,13 @@ class Fixture {
   Optimizer optimizer;
 };
 
-using Numbers = std::vector<std::pair<ParamGroup, double>>;
+using Numbers = std::vector<std::pair<Update, double>>;
 
-double number_of(const ParamGroup& group, const Numbers& numbers) {
+double number_of(const Update& update, const Numbers& numbers) {
   for (const auto& [known, number] : numbers) {
-    if (known == group) return number;
+    if (update.has_settings_of(known)) return number;
   }
-  ADD_FAILURE() << "a group that the test does not know";
+  ADD_FAILURE() << "an update that the test does not know";
   return 0;
 }
 
@@ -105,15 +105,14 @@ void expect_rates(bool tied) {
   const auto before = f.weights();
   f.set_gradients();
   f.step(test::scalars(0.5, 0.9));
-  const Numbers rates = {
-      {tied ? ParamGroup::tied_embedding : ParamGroup::embedding, tied ? 0.25 : 0.5},
-      {ParamGroup::scalar, 0.125},
-      {ParamGroup::head, 0.0625}};
+  const Numbers rates = {{tied ? Update::tied_embedding : Update::embedding, tied ? 0.25 : 0.5},
+                         {Update::scalar, 0.125},
+                         {Update::head, 0.0625}};
   for (std::size_t i = 0; i < before.size(); ++i) {
     const auto& row = f.table.rows()[i];
-    if (row.group == ParamGroup::muon) continue;
+    if (row.update.by_matrix()) continue;
     // fp32 weights of up to 4 round by 2e-7.
-    EXPECT_NEAR(first_step_size(before[i].second, row.value), number_of(row.group, rates) * 0.5,
+    EXPECT_NEAR(first_step_size(before[i].second, row.value), number_of(row.update, rates) * 0.5,
                 2e-6)
         << row.name;
   }
@@ -131,11 +130,11 @@ TEST(Optimizer, EmbeddingsDecayByAdamWdOrTheirOwn) {
     f.step(test::scalars(1));
     for (std::size_t i = 0; i < before.size(); ++i) {
       const auto& row = f.table.rows()[i];
-      const Numbers kept = {{ParamGroup::embedding, 1 - 0.5 * (own ? 0.25 : 0.5)},
-                            {ParamGroup::scalar, 1 - 0.125 * 0.5},
-                            {ParamGroup::head, 1},
-                            {ParamGroup::muon, 1}};
-      EXPECT_TRUE(test::is_close(row.value.detach(), before[i].second * number_of(row.group, kept),
+      const Numbers kept = {{Update::embedding, 1 - 0.5 * (own ? 0.25 : 0.5)},
+                            {Update::scalar, 1 - 0.125 * 0.5},
+                            {Update::head, 1},
+                            {Update::muon, 1}};
+      EXPECT_TRUE(test::is_close(row.value.detach(), before[i].second * number_of(row.update, kept),
                                  1e-6, 0))
           << row.name;
     }
@@ -158,7 +157,7 @@ TEST(Optimizer, MuonIteratesAndNormalizesAsItsSettingsSay) {
           .normalize_rows = normalizes};
       for (std::size_t i = 0; i < before.size(); ++i) {
         const auto& row = f.table.rows()[i];
-        if (row.group != ParamGroup::muon || row.value.dim() != 3) continue;
+        if (!row.update.by_matrix() || row.value.dim() != 3) continue;
         const double shape = std::sqrt(std::max(
             1.0, static_cast<double>(row.value.size(1)) / static_cast<double>(row.value.size(2))));
         const auto update = orthogonalize(row.value.grad(), options);
@@ -198,14 +197,14 @@ TEST(Optimizer, DecayReachesAllButTheHeads) {
   const auto before = f.weights();
   f.set_gradients(0);  // Adam's step on a zero gradient is zero, Muon's too
   f.step(test::scalars(1, 0.9));
-  const Numbers kept = {{ParamGroup::embedding, 1 - 0.5 * 0.5},
-                        {ParamGroup::scalar, 1 - 0.125 * 0.5},
-                        {ParamGroup::muon, 1 - 0.03125 * 0.25},
-                        {ParamGroup::head, 1}};
+  const Numbers kept = {{Update::embedding, 1 - 0.5 * 0.5},
+                        {Update::scalar, 1 - 0.125 * 0.5},
+                        {Update::muon, 1 - 0.03125 * 0.25},
+                        {Update::head, 1}};
   for (std::size_t i = 0; i < before.size(); ++i) {
     const auto& row = f.table.rows()[i];
     // fp32: two roundings.
-    EXPECT_TRUE(test::is_close(row.value, before[i].second * number_of(row.group, kept), 3e-7, 0))
+    EXPECT_TRUE(test::is_close(row.value, before[i].second * number_of(row.update, kept), 3e-7, 0))
         << row.name;
   }
 }
@@ -331,7 +330,7 @@ TEST(Optimizer, ClippingScalesEveryGradientByOneFactor) {
     for (std::size_t i = 0; i < before.size(); ++i) {
       // A bank's gradient is scaled on its way into the momentum.
       const auto& row = f.table.rows()[i];
-      const auto clipped = row.group == ParamGroup::muon
+      const auto clipped = row.update.by_matrix()
                                ? test::momentum_of(f.optimizer.sharded_state(), row.name)
                                : row.value.grad();
       // fp32: the factor and the product round once each.
@@ -361,8 +360,8 @@ TEST(Optimizer, StateNamesAreUniqueAndCoverEveryParameter) {
   for (const auto& [name, count] : names) EXPECT_EQ(count, 1) << name;
   std::size_t expected = 0;
   for (const auto& row : f.table.rows()) {
-    if (row.group == ParamGroup::muon) {
-      const auto matrices = as_chunks(row.value, row.group).size(0);
+    if (row.update.by_matrix()) {
+      const auto matrices = as_chunks(row.value, row.update).size(0);
       expected += static_cast<std::size_t>(matrices);
       const auto last = "momentum." + row.name + "." + std::to_string(matrices - 1);
       EXPECT_TRUE(names.contains(last)) << row.name;

@@ -38,23 +38,23 @@ at::Tensor normal(at::IntArrayRef shape, std::uint64_t seed, at::ScalarType dtyp
 ParameterTable make_table(bool record_quirks = false) {
   ParameterTable table;
   std::uint64_t seed = 1;
-  const auto add = [&](const char* name, ParamGroup group, at::IntArrayRef shape,
+  const auto add = [&](const char* name, const Update& update, at::IntArrayRef shape,
                        at::ScalarType dtype = at::kFloat) {
-    table.add({.name = name, .value = normal(shape, ++seed, dtype), .group = group});
+    table.add({.name = name, .value = normal(shape, ++seed, dtype), .update = update});
   };
-  add("gains", ParamGroup::scalar, {6});
-  add("one_bank", ParamGroup::muon, {1, 6, 6});
-  add("large_table", ParamGroup::embedding, {1100, 1000});
-  add("down_bank", ParamGroup::muon, {7, 4, 8});
-  add("unused", ParamGroup::scalar, {3});
-  add("half_table", ParamGroup::embedding, {40, 6}, at::kBFloat16);
-  add("up_bank", ParamGroup::muon, {4, 8, 4});
-  add("lone_matrix", ParamGroup::muon, {3, 8});
-  add("scalar_bank", ParamGroup::scalar, {2, 4, 4});
-  add("projection", ParamGroup::scalar, {3, 6});
-  add("head", ParamGroup::head, {40, 6});
-  add("large_head", ParamGroup::head, {1100, 1000});
-  add("mtp_head", record_quirks ? ParamGroup::none : ParamGroup::head, {40, 6});
+  add("gains", Update::scalar, {6});
+  add("one_bank", Update::muon, {1, 6, 6});
+  add("large_table", Update::embedding, {1100, 1000});
+  add("down_bank", Update::muon, {7, 4, 8});
+  add("unused", Update::scalar, {3});
+  add("half_table", Update::embedding, {40, 6}, at::kBFloat16);
+  add("up_bank", Update::muon, {4, 8, 4});
+  add("lone_matrix", Update::muon, {3, 8});
+  add("scalar_bank", Update::scalar, {2, 4, 4});
+  add("projection", Update::scalar, {3, 6});
+  add("head", Update::head, {40, 6});
+  add("large_head", Update::head, {1100, 1000});
+  add("mtp_head", record_quirks ? Update::none : Update::head, {40, 6});
   return table;
 }
 
@@ -146,7 +146,7 @@ TEST(Reduction, EveryRankGetsTheSumOfWhatItUpdates) {
         auto sum = sums[row.name].grad();
         squares += sum.to(at::kDouble).square().sum().item<double>();
         if (row.reduction() == GradientReduction::reduce_scatter) {
-          sum = as_chunks(sum, row.group);
+          sum = as_chunks(sum, row.update);
           const auto [first, count, per_rank] = chunks_of_rank(sum.size(0), communicator);
           sum = sum.narrow(0, first, count);
         }
@@ -219,11 +219,11 @@ TEST(Reduction, RanksTrainAsOneThatHasTheSumOfTheirGradients) {
       for (const auto& [name, value] : own.optimizer.sharded_state()) names.insert(name);
       for (const auto& row : own.table.rows()) {
         if (row.reduction() != GradientReduction::reduce_scatter) continue;
-        const auto n = as_chunks(row.value, row.group).size(0);
+        const auto n = as_chunks(row.value, row.update).size(0);
         const auto per_rank = (n + world - 1) / world;
         for (auto chunk = rank * per_rank; chunk < std::min((rank + 1) * per_rank, n); ++chunk) {
           const auto of_chunk = fmt::format("{}.{}", row.name, chunk);
-          if (row.group == ParamGroup::muon) {
+          if (row.update.by_matrix()) {
             expected.insert("momentum." + of_chunk);
           } else {
             expected.insert({"exp_avg." + of_chunk, "exp_avg_sq." + of_chunk});
@@ -261,7 +261,7 @@ TEST(Reduction, RanksWithoutBanksHaveTheNormOfOne) {
   const auto norm_on = [](Communicator& communicator) {
     ParameterTable table;
     const auto value = at::zeros({4, 8, 4});
-    table.add({.name = "up_bank", .value = value, .group = ParamGroup::scalar});
+    table.add({.name = "up_bank", .value = value, .update = Update::scalar});
     Reduction reduction(table, communicator, at::kFloat);
     test::set_gradient(value, at::ones_like(value.detach()));
     reduction.reduce(at::zeros({1}));
@@ -352,12 +352,12 @@ TEST(Reduction, WithTheScriptsQuirksEachRankClipsItsOwnGradients) {
         auto expected = row.value.grad();
         auto actual = own.table[row.name].grad();
         if (row.reduction() == GradientReduction::reduce_scatter) {
-          expected = as_chunks(expected, row.group);
+          expected = as_chunks(expected, row.update);
           const auto [first, chunks, per_rank] = chunks_of_rank(expected.size(0), communicator);
           if (chunks == 0) continue;
           expected = expected.narrow(0, first, chunks);
           // The first step's momentum is the gradient; of Adam's first moment a tenth.
-          actual = row.group == ParamGroup::muon
+          actual = row.update.by_matrix()
                        ? test::chunks_of(own.optimizer.sharded_state(), "momentum." + row.name)
                        : test::chunks_of(own.optimizer.sharded_state(), "exp_avg." + row.name) * 10;
         }
