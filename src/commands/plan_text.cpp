@@ -62,6 +62,8 @@ const char* name_of(UpdateRule rule) {
   switch (rule) {
     case UpdateRule::adamw:
       return "AdamW";
+    case UpdateRule::adam:
+      return "Adam";
     case UpdateRule::muon:
       return "Muon";
     case UpdateRule::none:

@@ -291,6 +291,10 @@ void check_quantization(const Settings& settings, Conflicts& conflicts) {
 
 void check_run(const Settings& settings, Conflicts& conflicts) {
   const RunConfig& run = settings.run;
+  conflicts.unless(run.min_lr == 0 || run.lr_floor == 0,
+                   "MIN_LR={} and LR_FLOOR={}, which end the warm-down in different ways: expected "
+                   "one of them to be 0",
+                   value_text(run.min_lr), value_text(run.lr_floor));
   conflicts.unless(run.max_wallclock_seconds == 0 || training_seconds(run) > 0,
                    "GPTQ_RESERVE_SECONDS={} leaves no time to train of MAX_WALLCLOCK_SECONDS={}",
                    value_text(run.gptq_reserve_seconds), value_text(run.max_wallclock_seconds));

@@ -105,8 +105,16 @@ bool steps_heads(const Settings& s) {
   return unties_embeddings(s) || (has_mtp_heads(s) && !s.runtime.record_quirks);
 }
 
-bool warms_momentum_up(const Settings& s) {
-  return s.optim.muon_momentum_warmup_steps > 0;
+bool changes_momentum(const Settings& s) {
+  return s.optim.muon_momentum_warmup_steps > 0 || s.optim.muon_momentum_cooldown_steps > 0;
+}
+
+bool keeps_second_moments(const Settings& s) {
+  return s.optim.normuon;
+}
+
+bool keeps_no_second_moments(const Settings& s) {
+  return !s.optim.normuon;
 }
 
 bool has_schedule_length(const Settings& s) {

@@ -35,7 +35,9 @@ bool has_mtp_heads(const Settings& settings);
 bool ties_embeddings(const Settings& settings);
 bool unties_embeddings(const Settings& settings);
 bool steps_heads(const Settings& settings);  // an untied one, or those of multi-token prediction
-bool warms_momentum_up(const Settings& settings);
+bool changes_momentum(const Settings& settings);      // in a warm-up or a cool-down
+bool keeps_second_moments(const Settings& settings);  // NORMUON
+bool keeps_no_second_moments(const Settings& settings);
 bool has_schedule_length(const Settings& settings);  // SCHEDULE_ITERATIONS, and no trace instead
 bool follows_lr_trace(const Settings& settings);
 bool warms_down_by_fraction(const Settings& settings);  // WARMDOWN_FRAC

@@ -22,17 +22,20 @@ struct OptimConfig {
   double muon_momentum = 0.99;
   double muon_momentum_warmup_start = 0.92;
   std::int64_t muon_momentum_warmup_steps = 1500;
+  std::int64_t muon_momentum_cooldown_steps = 0;
   std::int64_t muon_backend_steps = 5;
   MuonCoefficients muon_coefficients = MuonCoefficients::quintic;
   bool muon_row_normalize = false;
+  bool normuon = false;
+  double muon_beta2 = 0.95;
   double muon_wd = 0.04;
+  bool cautious_wd = false;
   double adam_wd = 0.04;
   NumberOrAuto embed_wd{.automatic = true};
   double beta1 = 0.9;
   double beta2 = 0.95;
   double adam_eps = 1e-8;
   double grad_clip_norm = 0.3;
-  double muon_beta2 = 0.95;
   std::string lr_trace;
 
   template <class Self, class Line>
@@ -53,9 +56,13 @@ struct OptimConfig {
     line("muon_momentum", s.muon_momentum, fraction, role::frozen,
          "Muon's momentum after its warm-up");
     line("muon_momentum_warmup_start", s.muon_momentum_warmup_start, fraction,
-         role::frozen_if(mode::warms_momentum_up), "Muon's momentum at step 0");
+         role::frozen_if(mode::changes_momentum),
+         "Muon's momentum at step 0, and at the end of its cool-down");
     line("muon_momentum_warmup_steps", s.muon_momentum_warmup_steps, at_least(0), role::frozen,
          "steps of that warm-up; 0: MUON_MOMENTUM at once");
+    line("muon_momentum_cooldown_steps", s.muon_momentum_cooldown_steps, at_least(0), role::free,
+         "last steps of ITERATIONS, in which Muon's momentum falls back to "
+         "MUON_MOMENTUM_WARMUP_START");
     line("muon_backend_steps", s.muon_backend_steps, within(1, 100), role::frozen,
          "Newton-Schulz iterations; polar_express has five at most");
     line("muon_coefficients", s.muon_coefficients, anything, role::frozen,
@@ -63,8 +70,18 @@ struct OptimConfig {
          "each");
     line("muon_row_normalize", s.muon_row_normalize, anything, role::frozen,
          "Muon divides each row of its update by its norm before these iterations");
+    line("normuon", s.normuon, anything, role::frozen,
+         "Muon divides its updates by the root of their second moments, kept by row or by column");
+    line("muon_beta2", s.muon_beta2, fraction,
+         role::frozen_if(mode::keeps_second_moments)
+             .ineffective_if(mode::keeps_no_second_moments, "has no effect without NORMUON=1"),
+         "decay of NORMUON's second moments");
     line("muon_wd", s.muon_wd, at_least(0), role::frozen,
          "weight decay of the blocks' matrices (Muon)");
+    line(
+        "cautious_wd", s.cautious_wd, anything, role::frozen,
+        "Muon's weight decay goes by the squared rate, and only where the update does not grow the "
+        "weight");
     line("adam_wd", s.adam_wd, at_least(0), role::frozen,
          "weight decay of embeddings, scalars and projections (AdamW)");
     line("embed_wd", s.embed_wd, at_least(0), role::frozen,
@@ -75,9 +92,6 @@ struct OptimConfig {
          "AdamW's epsilon, outside the square root");
     line("grad_clip_norm", s.grad_clip_norm, at_least(0), role::frozen,
          "maximum norm of the gradient; 0: no clipping");
-    line("muon_beta2", s.muon_beta2, fraction,
-         role::free.compatibility().ineffective_if(role::always, "has no effect"),
-         "accepted and ignored");
     line("lr_trace", s.lr_trace, anything, role::free.path(),
          "metrics.jsonl of a run whose steps and learning-rate scales are repeated, without its "
          "clock");

@@ -21,6 +21,7 @@ struct RunConfig {
   std::int64_t warmdown_iters = 3500;
   NumberOrAuto warmdown_frac{.automatic = true};
   double min_lr = 0;
+  double lr_floor = 0;
   std::int64_t warmup_steps = 20;
   CountSchedule train_batch_tokens = 786432;
   CountOrAuto grad_accum_steps;
@@ -59,6 +60,10 @@ struct RunConfig {
         "min_lr", s.min_lr, within(0, 1),
         role::free.ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
         "lowest factor on the learning rates in the warm-down of WARMDOWN_FRAC");
+    line(
+        "lr_floor", s.lr_floor, within(0, 1),
+        role::free.ineffective_if(mode::warms_down_by_steps, "has no effect without WARMDOWN_FRAC"),
+        "factor on the learning rates to which that warm-down falls linearly, instead of MIN_LR");
     line("warmup_steps", s.warmup_steps, at_least(0), role::free,
          "steps run before the clock starts, whose changes are then undone");
     line("train_batch_tokens", s.train_batch_tokens, within(1, most_tokens), role::frozen,

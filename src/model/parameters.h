@@ -16,7 +16,7 @@
 namespace tg {
 
 // By which formula a parameter is updated. A step takes those of a lower value first.
-enum class UpdateRule { none, adamw, muon };
+enum class UpdateRule { none, adamw, adam, muon };
 
 // How a parameter is updated: the rule, and the settings that it goes by.
 struct Update {
@@ -31,6 +31,7 @@ struct Update {
   bool has_settings_of(const Update& other) const;
   bool operator==(const Update&) const = default;
 
+  // AdamW's, all but Muon's.
   static const Update muon, embedding, tied_embedding, scalar, head;
   static const Update none;  // no optimizer at all
   // Muon's, of matrices [rows, columns]: its steps are √max(1, rows/columns) times as long, as in

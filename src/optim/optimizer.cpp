@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "optim/adam.h"
 #include "optim/adamw.h"
 #include "optim/gradient_norm.h"
 #include "optim/muon.h"
+#include "optim/normuon.h"
 
 namespace tg {
 
@@ -42,18 +44,23 @@ std::unique_ptr<GroupOptimizer> optimizer_of(const ParameterRows& rows, const Op
   const auto& update = rows.front()->update;
   const double lr = config.*update.lr;
   const double weight_decay = update.weight_decay == nullptr ? 0.0 : update.weight_decay(config);
+  const AdamWOptions of_elements{lr * update.lr_multiplier, weight_decay, config.beta1,
+                                 config.beta2, config.adam_eps};
   switch (update.rule) {
     case UpdateRule::adamw:
-      return std::make_unique<AdamW>(
-          rows,
-          AdamWOptions{lr * update.lr_multiplier, weight_decay, config.beta1, config.beta2,
-                       config.adam_eps},
-          communicator);
-    case UpdateRule::muon:
-      return std::make_unique<Muon>(rows,
-                                    MuonOptions{lr, weight_decay, newton_schulz_steps(config),
-                                                config.muon_row_normalize, matrices},
-                                    communicator);
+      return std::make_unique<AdamW>(rows, of_elements, communicator);
+    case UpdateRule::adam:
+      return std::make_unique<Adam>(rows, of_elements, communicator);
+    case UpdateRule::muon: {
+      const MuonOptions options{.lr = lr,
+                                .weight_decay = weight_decay,
+                                .cautious = config.cautious_wd,
+                                .steps = newton_schulz_steps(config),
+                                .normalize_rows = config.muon_row_normalize,
+                                .dtype = matrices};
+      if (!config.normuon) return std::make_unique<Muon>(rows, options, communicator);
+      return std::make_unique<NorMuon>(rows, options, config.muon_beta2, communicator);
+    }
     case UpdateRule::none:
       break;
   }

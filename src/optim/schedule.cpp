@@ -12,7 +12,10 @@ double scale_by_fraction(const RunConfig& run, std::int64_t step, double elapsed
   const double warmdown = run.warmdown_frac.number;
   const double done = schedule_share(run, step, elapsed_ms);
   if (warmdown <= 0 || done < 1 - warmdown) return 1.0;
-  return std::max((1 - done) / warmdown, run.min_lr);
+  if (run.lr_floor == 0) return std::max((1 - done) / warmdown, run.min_lr);
+  constexpr double kMostDone = 0.9999;
+  const double left = (1 - std::min(done, kMostDone)) / warmdown;
+  return left + (1 - left) * run.lr_floor;
 }
 
 }  // namespace
@@ -36,11 +39,14 @@ double LrSchedule::scale(std::int64_t step, double elapsed_ms) const {
   return trace_[std::min(static_cast<std::size_t>(step), trace_.size() - 1)];
 }
 
-double muon_momentum(const OptimConfig& optim, std::int64_t step) {
-  if (optim.muon_momentum_warmup_steps <= 0) return optim.muon_momentum;
-  const double progress = std::min(
-      static_cast<double>(step) / static_cast<double>(optim.muon_momentum_warmup_steps), 1.0);
-  return (1 - progress) * optim.muon_momentum_warmup_start + progress * optim.muon_momentum;
+double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t iterations) {
+  const auto share = [](std::int64_t of, std::int64_t steps) {
+    return steps > 0 ? static_cast<double>(of) / static_cast<double>(steps) : 1.0;
+  };
+  const double risen =
+      std::min({share(step, optim.muon_momentum_warmup_steps),
+                share(iterations - step, optim.muon_momentum_cooldown_steps), 1.0});
+  return (1 - risen) * optim.muon_momentum_warmup_start + risen * optim.muon_momentum;
 }
 
 }  // namespace tg

@@ -13,6 +13,8 @@ namespace tg {
 // WARMDOWN_ITERS steps of the schedule, whose last factor stays beyond its end. With WARMDOWN_FRAC,
 // of the share f of the schedule's steps or time that is done:
 //   1 while f < 1 − WARMDOWN_FRAC, then max((1 − f) / WARMDOWN_FRAC, MIN_LR)
+// or, with LR_FLOOR, u + (1 − u)·LR_FLOOR of u = (1 − min(f, 0.9999)) / WARMDOWN_FRAC, as in the
+// speedrun's record of 2025-11-10.
 double lr_scale(const RunConfig& run, std::int64_t step, double elapsed_ms);
 
 // The same, or a trace of it that is replayed: one factor for each step, of which the last stays.
@@ -28,8 +30,8 @@ class LrSchedule {
   std::vector<double> trace_;  // empty: none
 };
 
-// Muon's momentum at `step`: linear from MUON_MOMENTUM_WARMUP_START over
-// MUON_MOMENTUM_WARMUP_STEPS.
-double muon_momentum(const OptimConfig& optim, std::int64_t step);
+// Muon's momentum at `step` (0-based) of `iterations`: linear from MUON_MOMENTUM_WARMUP_START over
+// MUON_MOMENTUM_WARMUP_STEPS, and back to it over the last MUON_MOMENTUM_COOLDOWN_STEPS.
+double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t iterations);
 
 }  // namespace tg

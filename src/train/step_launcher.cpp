@@ -69,7 +69,7 @@ void StepLauncher::apply(std::int64_t step, double elapsed_ms, double lr_scale,
 at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {
   const auto& optim = run_.settings.optim;
   return run_.parts.step.run({.lr_scale = lr_scale,
-                              .momentum = muon_momentum(optim, step),
+                              .momentum = muon_momentum(optim, step, run_.settings.run.iterations),
                               .clip_norm = optim.grad_clip_norm,
                               .clock_ms = run_.state.clock.last_step_ms(),
                               .fake_quant = run_.state.fake_quant,

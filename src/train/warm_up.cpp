@@ -53,7 +53,8 @@ class WarmUp {
  private:
   StepPlan plan(std::int64_t step, std::int64_t stage) const {
     const auto& optim = settings_.optim;
-    return {.momentum = as_training_ ? muon_momentum(optim, step) : optim.muon_momentum,
+    const auto iterations = settings_.run.iterations;
+    return {.momentum = as_training_ ? muon_momentum(optim, step, iterations) : optim.muon_momentum,
             .clip_norm = as_training_ ? optim.grad_clip_norm : 0,
             .fake_quant = run_.state.fake_quant,
             .stage = stage};

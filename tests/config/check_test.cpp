@@ -273,6 +273,10 @@ TEST(Check, NamesWhatDoesNotFit) {
       {{"GPTQ_RESERVE_SECONDS=600"},
        1,
        "GPTQ_RESERVE_SECONDS=600.0 leaves no time to train of MAX_WALLCLOCK_SECONDS=600.0"},
+      {{"WARMDOWN_FRAC=0.5", "MIN_LR=0.1", "LR_FLOOR=0.2"},
+       1,
+       "MIN_LR=0.1 and LR_FLOOR=0.2, which end the warm-down in different ways: expected one of "
+       "them to be 0"},
       {{"ARTIFACT=gptq", "LQER_FACTOR_BITS=3"},
        1,
        "LQER_FACTOR_BITS=3 and LQER_ASYM_ENABLED=1, whose factors have 2 and 4 bits: expected "

@@ -49,6 +49,7 @@ TEST(FrozenSettings, EverySettingOfModelAndOptimizerThatHasAnEffectIsFrozen) {
   const auto frozen = frozen_settings(settings, 1);
   const std::set<std::string> free = {"lr_trace",
                                       "muon_beta2",
+                                      "muon_momentum_cooldown_steps",
                                       "embed_lr",
                                       "gate_window",
                                       "loop_start",
@@ -91,7 +92,7 @@ TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
                {"LAWA_K=3", "LAWA_ENABLED=0"},
                {"LAWA_FREQ=3", "LAWA_ENABLED=0"},
                {"LATE_QAT_THRESHOLD=0.5", "QAT_ENABLED=1"},
-               {"MUON_BETA2=0.5", "QAT_ENABLED=1"},
+               {"MUON_BETA2=0.5", "NORMUON=0"},
                {"LATE_QAT=1", "QAT_ENABLED=0"}};
   for (const auto& [setting, without] : cases) {
     EXPECT_EQ(error_of({without}, {without, setting}), "") << setting;
@@ -102,6 +103,7 @@ TEST(FrozenSettings, WhatBelongsToAPartThatIsSwitchedOffIsFree) {
   EXPECT_NE(error_of(untied, {"TIE_EMBEDDINGS=0", "EMBED_LR=1"}), "");
   EXPECT_NE(error_of(averages, {"EMA_ENABLED=0", "SWA_EVERY=7"}), "");
   EXPECT_NE(error_of({}, {"BIGRAM_DIM=64"}), "");
+  EXPECT_NE(error_of({"NORMUON=1"}, {"NORMUON=1", "MUON_BETA2=0.5"}), "");
   EXPECT_NE(error_of({"MTP_NUM_HEADS=1"}, {"MTP_NUM_HEADS=1", "HEAD_LR=1"}), "");
 }
 

@@ -38,7 +38,8 @@ TEST(IneffectiveSettings, AreParametersThatNoGradientEverReaches) {
 
 TEST(IneffectiveSettings, AreNamedWithTheReason) {
   EXPECT_EQ(warnings_of({"MUON_BETA2=0.95"}),
-            std::vector<std::string>{"MUON_BETA2=0.95 has no effect"});
+            std::vector<std::string>{"MUON_BETA2=0.95 has no effect without NORMUON=1"});
+  EXPECT_EQ(warnings_of({"MUON_BETA2=0.95", "NORMUON=1"}), std::vector<std::string>());
   EXPECT_EQ(
       warnings_of({"BOS_ID=2"}),
       std::vector<std::string>{"BOS_ID=2 has no effect without LOADER_ORDER=documents or aligned, "
@@ -80,6 +81,8 @@ TEST(IneffectiveSettings, AreThoseOfAnotherWarmDownOrOfACapThatIsNotThere) {
             std::vector<std::string>{"WARMDOWN_ITERS=100 has no effect with WARMDOWN_FRAC"});
   EXPECT_EQ(warnings_of({"MIN_LR=0.1"}),
             std::vector<std::string>{"MIN_LR=0.1 has no effect without WARMDOWN_FRAC"});
+  EXPECT_EQ(warnings_of({"LR_FLOOR=0.1"}),
+            std::vector<std::string>{"LR_FLOOR=0.1 has no effect without WARMDOWN_FRAC"});
   EXPECT_EQ(warnings_of({"GPTQ_RESERVE_SECONDS=4", "MAX_WALLCLOCK_SECONDS=0"}),
             std::vector<std::string>{
                 "GPTQ_RESERVE_SECONDS=4.0 has no effect without MAX_WALLCLOCK_SECONDS"});

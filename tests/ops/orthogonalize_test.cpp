@@ -107,6 +107,15 @@ TEST(Orthogonalize, PolarExpressGivesTheReferenceValues) {
   }
 }
 
+// As NorMuon's reference implementation computes it in fp32.
+TEST(Orthogonalize, PolarExpressWithAFactorOfSafetyGivesTheReferenceValues) {
+  const auto loaded = load_safetensors(TEST_DATA_DIR "/record_43_updates.safetensors");
+  const std::map<std::string, at::Tensor> reference(loaded.begin(), loaded.end());
+  const auto y = orthogonalize(reference.at("polar.x"),
+                               {.steps = polar_express(5), .safety = 1.02, .epsilon = 1e-6});
+  EXPECT_TRUE(test::is_close(y, reference.at("polar.out"), 0, 1e-5));
+}
+
 TEST(Orthogonalize, ARowOfZerosIsNormalizedToZeros) {
   auto x = test::normal({6, 10}, 7);
   x[2] *= 0;

@@ -141,12 +141,65 @@ TEST(MuonMomentum, WarmsUpLinearlyFromItsStart) {
   optim.muon_momentum = 0.99;
   optim.muon_momentum_warmup_start = 0.92;
   optim.muon_momentum_warmup_steps = 1500;
-  EXPECT_DOUBLE_EQ(muon_momentum(optim, 0), 0.92);
-  EXPECT_DOUBLE_EQ(muon_momentum(optim, 750), 0.955);
-  EXPECT_DOUBLE_EQ(muon_momentum(optim, 1500), 0.99);
-  EXPECT_DOUBLE_EQ(muon_momentum(optim, 100'000), 0.99);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 0, 20'000), 0.92);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 750, 20'000), 0.955);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 1500, 20'000), 0.99);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 100'000, 20'000), 0.99);
   optim.muon_momentum_warmup_steps = 0;
-  EXPECT_DOUBLE_EQ(muon_momentum(optim, 0), 0.99);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 0, 20'000), 0.99);
+}
+
+TEST(MuonMomentum, CoolsDownToItsStartInTheLastSteps) {
+  OptimConfig optim;
+  optim.muon_momentum = 0.9;
+  optim.muon_momentum_warmup_start = 0.5;
+  optim.muon_momentum_warmup_steps = 0;
+  optim.muon_momentum_cooldown_steps = 4;
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 0, 20), 0.9);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 16, 20), 0.9);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 17, 20), 0.8);
+  EXPECT_DOUBLE_EQ(muon_momentum(optim, 19, 20), 0.6);
+}
+
+// Of the speedrun's record of 2025-11-10, whose script computed these factors and momenta.
+TEST(Schedule, OfTheRecordOf2025Nov10IsTheScripts) {
+  RunConfig run = uncapped(2245, 0);
+  run.schedule_iterations = 2205;
+  run.warmdown_frac = {.number = 0.5};
+  run.lr_floor = 0.1;
+  OptimConfig optim;
+  optim.muon_momentum = 0.95;
+  optim.muon_momentum_warmup_start = 0.85;
+  optim.muon_momentum_warmup_steps = 300;
+  optim.muon_momentum_cooldown_steps = 50;
+  const struct {
+    std::int64_t step;
+    double scale, momentum;
+  } reference[] = {{0, 1.0, 0.85},
+                   {1, 1.0, 0.8503333333333333},
+                   {150, 1.0, 0.8999999999999999},
+                   {299, 1.0, 0.9496666666666667},
+                   {300, 1.0, 0.95},
+                   {301, 1.0, 0.95},
+                   {734, 1.0, 0.95},
+                   {735, 1.0, 0.95},
+                   {1102, 1.0, 0.95},
+                   {1103, 0.9995918367346939, 0.95},
+                   {1104, 0.9987755102040815, 0.95},
+                   {1469, 0.7008163265306122, 0.95},
+                   {1470, 0.7000000000000001, 0.95},
+                   {1800, 0.43061224489795913, 0.95},
+                   {2194, 0.1089795918367347, 0.95},
+                   {2195, 0.1081632653061224, 0.95},
+                   {2196, 0.1073469387755103, 0.948},
+                   {2204, 0.1008163265306123, 0.9319999999999999},
+                   {2205, 0.10017999999999999, 0.9299999999999999},
+                   {2220, 0.10017999999999999, 0.8999999999999999},
+                   {2244, 0.10017999999999999, 0.852}};
+  for (const auto& [step, scale, momentum] : reference) {
+    EXPECT_NEAR(lr_scale(run, step, 0), scale, 1e-12) << step;
+    EXPECT_NEAR(muon_momentum(optim, step, run.iterations), momentum, 1e-12) << step;
+  }
 }
 
 TEST(LearningRate, OfATraceIsItsStepsAndTimePlaysNoPart) {

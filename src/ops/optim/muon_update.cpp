@@ -50,4 +50,11 @@ void decayed_step(const at::Tensor& p, const at::Tensor& u, const at::Tensor& ra
   p.addcmul_(u.to(p.scalar_type()), rate.to(p.scalar_type()), -scale);
 }
 
+void cautiously_decayed_step(const at::Tensor& p, const at::Tensor& u, const at::Tensor& rate,
+                             double decay, double scale) {
+  const auto update = u.to(p.scalar_type()), step = rate.to(p.scalar_type());
+  const auto agrees = update * p >= 0;
+  p.addcmul_(update + at::where(agrees, p * (step * decay), 0.0), step, -scale);
+}
+
 }  // namespace tg

@@ -28,7 +28,7 @@ at::Tensor orthogonalize(const at::Tensor& x_in, const OrthogonalizeOptions& opt
   sizes[sizes.size() - 1] = round_up(columns, options.multiple);
   auto x = pad_to(x_in, sizes);
   if (options.normalize_rows) x = x / x.norm(2, {-1}, /*keepdim=*/true).clamp_min(1e-7);
-  x = x / (x.norm(2, {-2, -1}, /*keepdim=*/true) + 1e-7);
+  x = x / (x.norm(2, {-2, -1}, /*keepdim=*/true) * options.safety + options.epsilon);
   // The iteration on the transpose of a tall X multiplies from the right: no transpose is written.
   const bool tall = rows > columns;
   for (const auto& [a, b, c] : options.steps) {

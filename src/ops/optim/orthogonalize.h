@@ -22,12 +22,15 @@ struct OrthogonalizeOptions {
   // Rows and columns are padded with zeros to multiples of it meanwhile, which changes nothing but
   // the GEMMs' speed.
   std::int64_t multiple = 1;
+  // The iterations begin with X/(safety·‖X‖ + epsilon): Polar Express (Amsel et al. 2025) asks for
+  // a factor above 1, since a singular value above 1 by rounding would grow.
+  double safety = 1, epsilon = 1e-7;
 };
 
 // An approximation of the nearest semi-orthogonal matrix, U·Vᵀ of X = U·S·Vᵀ, by Newton-Schulz
-// iterations from X/(‖X‖ + 1e-7); of the transpose where rows > columns, X ← a·X + X·(b·A + c·A²)
-// with A = Xᵀ·X. Every matrix of the batch on its own, in x's dtype: [..., rows, columns]. The
-// result is a view of the padded one, contiguous where nothing is padded.
+// iterations from X/(safety·‖X‖ + epsilon); of the transpose where rows > columns, X ← a·X + X·(b·A
+// + c·A²) with A = Xᵀ·X. Every matrix of the batch on its own, in x's dtype: [..., rows, columns].
+// The result is a view of the padded one, contiguous where nothing is padded.
 at::Tensor orthogonalize(const at::Tensor& x, const OrthogonalizeOptions& options);
 
 }  // namespace tg

@@ -1,0 +1,70 @@
+#include "optim/matrix_optimizer.h"
+
+#include "ops/optim/muon_update.h"
+#include "ops/pad.h"
+
+namespace tg {
+
+MatrixOptimizer::MatrixOptimizer(ParameterRows rows, const MuonOptions& options,
+                                 Communicator& communicator)
+    : GroupOptimizer(std::move(rows), communicator), options_(options) {
+  const auto world = communicator.world_size();
+  for (const auto* row : rows_) {
+    const auto& bank = banks_.emplace_back(as_chunks(row->value.detach(), row->update));
+    const auto per_rank = chunks_of_rank(bank.size(0), communicator).per_rank;
+    gathered_.push_back(world == 1 ? at::Tensor()
+                                   : empty_chunks(bank, per_rank * world, options_.dtype).zero_());
+  }
+}
+
+std::vector<ParameterGather> MatrixOptimizer::step(const StepScalars& scalars,
+                                                   const std::vector<at::Tensor>& gradients,
+                                                   const at::Tensor& clip) {
+  const at::NoGradGuard no_grad;
+  // A skipped step keeps the state and changes no weight (rate 0).
+  const Momentum momentum{scalars.momentum, clip, scalars.skip.to(at::kBool)};
+  const auto rate = at::where(momentum.skip, 0.0, scalars.lr_scale * options_.lr);
+  std::vector<Pending> pending(banks_.size());
+  std::vector<at::Tensor> updates = gathered_;
+  for (std::size_t i = 0; i <= banks_.size(); ++i) {
+    if (i < banks_.size()) {
+      const bool none = gradients[i].size(0) == 0;  // more ranks than matrices
+      const auto mine = none ? gradients[i] : update_of(i, gradients[i], momentum);
+      if (communicator_.world_size() == 1) {
+        updates[i] = mine;
+      } else {
+        pending[i] = gather(i, mine);
+      }
+    }
+    if (i == 0) continue;
+    pending[i - 1].wait();
+    apply(i - 1, updates[i - 1], rate);
+  }
+  return {};
+}
+
+at::Tensor MatrixOptimizer::orthogonalized(const at::Tensor& x, double safety,
+                                           double epsilon) const {
+  return orthogonalize(x, {.steps = options_.steps,
+                           .normalize_rows = options_.normalize_rows,
+                           .multiple = row_multiple(x.device(), x.scalar_type()),
+                           .safety = safety,
+                           .epsilon = epsilon});
+}
+
+Pending MatrixOptimizer::gather(std::size_t bank, const at::Tensor& mine) {
+  const auto all = gathered_[bank];
+  const auto per_rank = all.size(0) / communicator_.world_size();
+  const auto own = all.narrow(0, communicator_.rank() * per_rank, per_rank);
+  own.narrow(0, 0, mine.size(0)).copy_(mine);
+  return communicator_.all_gather(all, own);
+}
+
+void MatrixOptimizer::apply(std::size_t i, const at::Tensor& updates, const at::Tensor& rate) {
+  const auto& bank = banks_[i];
+  const auto step = options_.cautious ? cautiously_decayed_step : decayed_step;
+  step(bank, updates.narrow(0, 0, bank.size(0)), rate, options_.weight_decay,
+       rows_[i]->update.lr_multiplier);
+}
+
+}  // namespace tg

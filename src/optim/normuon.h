@@ -1,0 +1,33 @@
+#pragma once
+#include "optim/matrix_optimizer.h"
+
+namespace tg {
+
+// NorMuon (Li et al. 2025), as in the speedrun's record of 2025-11-10: Muon whose updates are
+// divided by the root of their second moments, kept for each hidden channel of tall and wide
+// matrices and for each input channel of square ones.
+//   b ← b + (1 − μ)·(g − b);  X = orthogonalize(g + μ·(b − g)), from X/(1.02·‖X‖ + 1e-6)
+//   q ← q + (1 − β2)·(mean X² − q), over the rows, or where rows > columns over the columns
+//   u = Y·‖X‖/max(‖Y‖, 1e-10) with Y = X/√max(q, 1e-10)
+// State: b, "momentum", and q, "second_momentum" [count, 1, columns] or [count, rows, 1], in the
+// parameters' dtype; norms and moments are computed in it.
+class NorMuon final : public MatrixOptimizer {
+ public:
+  NorMuon(ParameterRows rows, const MuonOptions& options, double beta2, Communicator& communicator);
+
+ private:
+  std::vector<RuleState> state() const override {
+    return {{"momentum", momentum_}, {"second_momentum", second_momentum_}};
+  }
+  at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
+                       const Momentum& momentum) override;
+  // b ← …, → g + μ·(b − g).
+  at::Tensor lookahead(std::size_t bank, const at::Tensor& gradient, const Momentum& momentum);
+  // q ← …, X → u.
+  at::Tensor normalized(std::size_t bank, const at::Tensor& x, const at::Tensor& skip);
+
+  const double beta2_;
+  std::vector<at::Tensor> momentum_, second_momentum_;  // of this rank's matrices
+};
+
+}  // namespace tg
