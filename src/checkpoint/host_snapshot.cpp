@@ -22,7 +22,17 @@ class ShareVisitor final : public StateVisitor {
   void operator()(const std::string&, double&) override {}
   void operator()(const std::string&, bool&) override {}
   void operator()(const std::string& name, const at::Tensor& value, Placement placement) override {
-    if (placement == Placement::sharded || deal(value.nbytes()) == rank_) mine_(name, value);
+    switch (placement) {
+      case Placement::replicated:
+        if (deal(value.nbytes()) == rank_) mine_(name, value);
+        break;
+      case Placement::sharded:
+        mine_(name, value);
+        break;
+      case Placement::summed:
+        mine_(part_of_rank(name, rank_), value);
+        break;
+    }
   }
 
  private:

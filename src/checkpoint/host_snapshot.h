@@ -14,9 +14,9 @@
 
 namespace tg {
 
-// This rank's share of a state: its sharded tensors, a part of the replicated ones (each is in one
-// rank's share), and rank 0's scalars, as tensors []. The shares of all ranks hold the whole state,
-// whatever the number of ranks that reads them.
+// This rank's share of a state: its sharded tensors, its parts of sums, some of the replicated ones
+// (each is in one rank's share), and rank 0's scalars, as tensors []. The shares of all ranks hold
+// the whole state, whatever the number of ranks that reads them.
 class HostSnapshot {
  public:
   HostSnapshot(at::Device device, int rank, int world_size);

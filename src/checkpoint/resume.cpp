@@ -140,27 +140,43 @@ constexpr const char* kFp8HeadScales = "model.fp8_scales.head";
 // Writes the tensors of a checkpoint's files into the state.
 class Loader final : public StateVisitor {
  public:
-  explicit Loader(ResumePoint& point) : checkpoint_(point.checkpoint) {
+  Loader(ResumePoint& point, std::int64_t rank, std::int64_t world_size)
+      : checkpoint_(point.checkpoint),
+        rank_(rank),
+        world_size_(world_size),
+        saved_ranks_(point.manifest.world_size) {
     for (auto& named : std::exchange(point.tensors, {})) tensors_.insert(std::move(named));
   }
 
   void operator()(const std::string& name, std::int64_t& value) override { read(name, value); }
   void operator()(const std::string& name, double& value) override { read(name, value); }
   void operator()(const std::string& name, bool& value) override { read(name, value); }
-  void operator()(const std::string& name, const at::Tensor& value, Placement) override {
+  void operator()(const std::string& name, const at::Tensor& value, Placement placement) override {
+    if (placement == Placement::summed) return take_parts(name, value);
     if (name.starts_with(kFp8Scales)) take_older_scale(name);
     // They stay as at the first step.
     if (name.starts_with(kFp8HeadScales) && !tensors_.contains(name)) return;
+    value.copy_(find_like(name, value));
+  }
+
+ private:
+  // Every saved rank's part goes to one rank, on as many ranks as saved it to the same one.
+  void take_parts(const std::string& name, const at::Tensor& value) {
+    value.zero_();
+    for (auto saved = rank_; saved < saved_ranks_; saved += world_size_)
+      value.add_(find_like(part_of_rank(name, saved), value).to(value.device()));
+  }
+
+  const at::Tensor& find_like(const std::string& name, const at::Tensor& value) const {
     const auto& found = find(name, value.sizes());
     REQUIRE(
         found.scalar_type() == value.scalar_type(), ExitCode::config,
         "{}: '{}' was saved in {}, and this run has it in {}; resume with the COMPUTE_DTYPE and "
         "on the kind of device that it was saved with, or set RESUME=never for a new run",
         checkpoint_, name, c10::toString(found.scalar_type()), c10::toString(value.scalar_type()));
-    value.copy_(found);
+    return found;
   }
 
- private:
   template <class Value>
   void read(const std::string& name, Value& value) {
     const auto& found = find(name, {});
@@ -190,6 +206,7 @@ class Loader final : public StateVisitor {
   }
 
   const std::string checkpoint_;
+  const std::int64_t rank_, world_size_, saved_ranks_;
   std::unordered_map<std::string, at::Tensor> tensors_;
   std::int64_t older_scales_ = 0;  // columns that were taken
 };
@@ -247,9 +264,9 @@ void go_back_to(const ResumePoint& point, const std::string& output_dir) {
   set_aside_newer(root, point.manifest.step);
 }
 
-void load_checkpoint(ResumePoint& point, SavedState& state) {
+void load_checkpoint(ResumePoint& point, SavedState& state, int rank, int world_size) {
   const at::NoGradGuard no_grad;
-  Loader loader(point);
+  Loader loader(point, rank, world_size);
   state.visit(loader);
 }
 

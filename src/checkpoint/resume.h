@@ -49,8 +49,8 @@ void require_same_data(const ResumePoint& point, const DataConfig& data,
 // once the checkpoint is known to fit. Errors: io.
 void go_back_to(const ResumePoint& point, const std::string& output_dir);
 
-// Sets the state to the checkpoint's, saved by any number of ranks, and frees the point's tensors.
-// Errors: bad_data.
-void load_checkpoint(ResumePoint& point, SavedState& state);
+// Sets the state of rank `rank` of `world_size` to the checkpoint's, saved by any number of ranks,
+// and frees the point's tensors. Errors: bad_data.
+void load_checkpoint(ResumePoint& point, SavedState& state, int rank = 0, int world_size = 1);
 
 }  // namespace tg

@@ -14,8 +14,16 @@ namespace tg {
 
 using StateScalar = std::variant<std::int64_t, double, bool>;
 
-// Whether every rank has a tensor of the state, with the same values, or this rank alone.
-enum class Placement { replicated, sharded };
+// Who has a tensor of the state.
+enum class Placement {
+  replicated,  // every rank, with the same values
+  sharded,     // this rank alone
+  summed,      // every rank, as its part of a sum over ranks
+};
+// The name of a rank's part of a sum.
+inline std::string part_of_rank(const std::string& name, std::int64_t rank) {
+  return name + ".rank" + std::to_string(rank);
+}
 
 // Is called with every part of the state by name, always in the same order. It may change scalars
 // and write to tensors, with immediate effect. A scalar that counts tensors is visited before them.

@@ -35,6 +35,7 @@ struct OptimConfig {
   double beta1 = 0.9;
   double beta2 = 0.95;
   double adam_eps = 1e-8;
+  std::int64_t adam_every = 1;
   double grad_clip_norm = 0.3;
   std::string lr_trace;
 
@@ -90,6 +91,8 @@ struct OptimConfig {
     line("beta2", s.beta2, fraction, role::frozen, "decay of AdamW's second moment");
     line("adam_eps", s.adam_eps, above(0), role::frozen,
          "AdamW's epsilon, outside the square root");
+    line("adam_every", s.adam_every, at_least(1), role::frozen,
+         "steps between updates by AdamW and Adam, which take the sum of their gradients");
     line("grad_clip_norm", s.grad_clip_norm, at_least(0), role::frozen,
          "maximum norm of the gradient; 0: no clipping");
     line("lr_trace", s.lr_trace, anything, role::free.path(),

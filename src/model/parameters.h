@@ -24,6 +24,8 @@ struct Update {
   double OptimConfig::*lr = nullptr;                     // the base rate
   double (*weight_decay)(const OptimConfig&) = nullptr;  // decoupled; null: never decayed
   double lr_multiplier = 1;                              // of this parameter's rate
+  // Steps between updates, which take the sum of their gradients; null: one.
+  std::int64_t OptimConfig::*every = nullptr;
 
   // Whether the rule takes whole matrices, [n, rows, columns] or [rows, columns].
   bool by_matrix() const { return rule == UpdateRule::muon; }
@@ -44,13 +46,17 @@ constexpr double muon_wd(const OptimConfig& optim) {
 constexpr double adam_wd(const OptimConfig& optim) {
   return optim.adam_wd;
 }
+constexpr Update by_adamw(double OptimConfig::*lr, double (*weight_decay)(const OptimConfig&)) {
+  return {.rule = UpdateRule::adamw,
+          .lr = lr,
+          .weight_decay = weight_decay,
+          .every = &OptimConfig::adam_every};
+}
 inline constexpr Update Update::muon{UpdateRule::muon, &OptimConfig::matrix_lr, muon_wd};
-inline constexpr Update Update::embedding{UpdateRule::adamw, &OptimConfig::embed_lr,
-                                                  embed_wd};
-inline constexpr Update Update::tied_embedding{UpdateRule::adamw,
-                                                       &OptimConfig::tied_embed_lr, embed_wd};
-inline constexpr Update Update::scalar{UpdateRule::adamw, &OptimConfig::scalar_lr, adam_wd};
-inline constexpr Update Update::head{UpdateRule::adamw, &OptimConfig::head_lr};
+inline constexpr Update Update::embedding = by_adamw(&OptimConfig::embed_lr, embed_wd);
+inline constexpr Update Update::tied_embedding = by_adamw(&OptimConfig::tied_embed_lr, embed_wd);
+inline constexpr Update Update::scalar = by_adamw(&OptimConfig::scalar_lr, adam_wd);
+inline constexpr Update Update::head = by_adamw(&OptimConfig::head_lr, nullptr);
 inline constexpr Update Update::none{};
 
 // Where the sum of all ranks' gradients goes.

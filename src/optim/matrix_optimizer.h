@@ -32,7 +32,8 @@ class MatrixOptimizer : public GroupOptimizer {
   struct Momentum {
     at::Tensor mu, clip, skip;
   };
-  // Of this rank's matrices of a bank, at least one, and their gradients → [count, rows, columns].
+  // The updates of this rank's matrices of a bank, at least one, by their gradients
+  // [count, rows, columns] → of the same shape.
   virtual at::Tensor update_of(std::size_t bank, const at::Tensor& gradient,
                                const Momentum& momentum) = 0;
   // By options.steps, and from X/(safety·‖X‖ + epsilon).

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <iterator>
 
+#include "base/is_in.h"
 #include "optim/adam.h"
 #include "optim/adamw.h"
 #include "optim/gradient_norm.h"
@@ -31,6 +32,15 @@ std::vector<ParameterRows> groups_of(const ParameterTable& table) {
     (rows == all.end() ? all.emplace_back() : *rows).push_back(&row);
   }
   return all;
+}
+
+ParameterRows delayed_rows(const ParameterTable& table, const OptimConfig& config) {
+  ParameterRows rows;
+  for (const auto& row : table.rows()) {
+    if (const auto every = row.update.every; every != nullptr && config.*every > 1)
+      rows.push_back(&row);
+  }
+  return rows;
 }
 
 std::vector<QuinticStep> newton_schulz_steps(const OptimConfig& config) {
@@ -74,8 +84,10 @@ Optimizer::Optimizer(const ParameterTable& table, const OptimConfig& optim,
     : table_(table),
       communicator_(communicator),
       record_quirks_(options.record_quirks),
-      reduction_(table, communicator, options.matrices),
-      kept_(table, communicator.rank()) {
+      delayed_(delayed_rows(table, optim)),
+      reduction_(table, communicator, options.matrices, delayed_),
+      kept_(table, communicator.rank()),
+      sums_(delayed_) {
   for (const auto& rows : groups_of(table))
     groups_.push_back(optimizer_of(rows, optim, options.matrices, communicator));
   for (const auto& group : groups_) in_step_order_.push_back(group.get());
@@ -86,9 +98,23 @@ Optimizer::Optimizer(const ParameterTable& table, const OptimConfig& optim,
   }
 }
 
+void Optimizer::set_updates_all(bool updates_all) {
+  updates_all_ = updates_all;
+  reduction_.set_takes_delayed(updates_all);
+}
+
+std::vector<at::Tensor> Optimizer::gradients() const {
+  std::vector<at::Tensor> all;
+  for (const auto& row : table_.rows()) {
+    if (row.value.grad().defined()) all.push_back(row.value.grad());
+  }
+  return all;
+}
+
 void Optimizer::reduce(const at::Tensor& metrics, double max_norm) {
   const at::NoGradGuard no_grad;
-  if (loss_scale_) loss_scale_->unscale(reduction_.local_gradients());
+  if (loss_scale_) loss_scale_->unscale(gradients());
+  if (updates_all_) sums_.take();
   if (record_quirks_) {
     // The reference implementation divides by a rank's own micro-batches until the ranks' mean is
     // taken.
@@ -116,23 +142,25 @@ at::Tensor Optimizer::clip(double max_norm) {
 void Optimizer::step(const StepScalars& scalars) {
   std::vector<ParameterGather> gathers;
   for (auto* group : in_step_order_) {
-    std::vector<at::Tensor> gradients;
-    for (const auto* row : group->rows()) gradients.push_back(reduction_.gradient(*row));
-    std::ranges::move(group->step(scalars, gradients, clip_), std::back_inserter(gathers));
+    if (!updates_all_ && is_in(delayed_, group->rows().front())) continue;
+    std::vector<at::Tensor> of_rows;
+    for (const auto* row : group->rows()) of_rows.push_back(reduction_.gradient(*row));
+    std::ranges::move(group->step(scalars, of_rows, clip_), std::back_inserter(gathers));
   }
   for (auto& gather : gathers) gather.wait();
   kept_.end_step(scalars.skip);
+  if (updates_all_) {
+    sums_.drop();
+  } else {
+    sums_.add(scalars.skip);
+  }
   if (loss_scale_) loss_scale_->update(scalars.skip);
 }
 
 void Optimizer::zero_gradients() {
   const at::NoGradGuard no_grad;
   reduction_.drop_shards();
-  std::vector<at::Tensor> gradients;
-  for (const auto& row : table_.rows()) {
-    if (row.value.grad().defined()) gradients.push_back(row.value.grad());
-  }
-  at::_foreach_zero_(gradients);
+  at::_foreach_zero_(gradients());
 }
 
 NamedTensors Optimizer::replicated_state() const {

@@ -7,6 +7,7 @@
 
 #include "config/settings.h"
 #include "model/parameters.h"
+#include "optim/gradient_sums.h"
 #include "optim/group_optimizer.h"
 #include "optim/kept_gradients.h"
 #include "optim/loss_scale.h"
@@ -21,9 +22,11 @@ struct OptimizerOptions {
   std::int64_t scaled_tokens = 0;        // LossScale's; 0: the loss is not scaled
 };
 
-// All parameters' updates, each as its row in the table says (Parameter::update), of what is sharded
-// on each rank its share. What has the rule `none` is never updated, and its gradients accumulate
-// from step to step (KeptGradients).
+// All parameters' updates, each as its row in the table says (Parameter::update), of what is
+// sharded on each rank its share. What has the rule `none` is never updated, and its gradients
+// accumulate from step to step (KeptGradients). What is updated every few steps (Update::every)
+// takes no part in the steps between, neither in their norms nor in their clipping; the step that
+// updates it takes the sum of its gradients (GradientSums).
 class Optimizer {
  public:
   Optimizer(const ParameterTable& table, const OptimConfig& optim, const OptimizerOptions& options,
@@ -37,6 +40,8 @@ class Optimizer {
   // [] fp32 on the device, at least 1; undefined likewise.
   at::Tensor loss_scale() const { return loss_scale_ ? loss_scale_->value() : at::Tensor(); }
 
+  // Before a step: whether it also updates what is updated every few steps, as at first.
+  void set_updates_all(bool updates_all);
   // Before the first backward pass of a step: sets the gradients of rule `none`; all others are
   // zero.
   void begin_step() const { kept_.begin_step(grad_scale()); }
@@ -56,13 +61,20 @@ class Optimizer {
   NamedTensors sharded_state() const;     // of this rank's shards alone
   // Of this rank alone: the gradients of rule `none`.
   NamedTensors kept_gradients() const { return kept_.state(); }
+  // This rank's parts of sums over ranks.
+  NamedTensors gradient_sums() const { return sums_.state(); }
 
  private:
+  std::vector<at::Tensor> gradients() const;
+
   const ParameterTable& table_;
   Communicator& communicator_;
   bool record_quirks_;
+  const ParameterRows delayed_;  // the rows that are updated every few steps
+  bool updates_all_ = true;
   Reduction reduction_;
   KeptGradients kept_;
+  GradientSums sums_;
   at::Tensor local_norm_;  // with record_quirks: of this rank's own gradients
   at::Tensor clip_;        // the factor that the matrices' gradients still need
   std::vector<std::unique_ptr<GroupOptimizer>> groups_;  // in the table's order

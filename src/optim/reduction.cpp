@@ -2,21 +2,15 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
+#include "base/is_in.h"
 #include "optim/gradient_norm.h"
 #include "optim/shard.h"
 
 namespace tg {
 
 namespace {
-
-std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& parameters) {
-  std::vector<at::Tensor> gradients;
-  for (const auto& parameter : parameters) {
-    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  }
-  return gradients;
-}
 
 at::Tensor norm_of(const std::vector<at::Tensor>& tensors) {
   return global_norm(tensors).to(at::kFloat);
@@ -30,8 +24,8 @@ at::Tensor squared_norm(const std::vector<at::Tensor>& tensors, at::Device devic
 }  // namespace
 
 Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
-                     at::ScalarType matrices)
-    : communicator_(communicator) {
+                     at::ScalarType matrices, ParameterRows delayed)
+    : communicator_(communicator), delayed_(std::move(delayed)) {
   for (const auto& row : table.rows()) {
     switch (row.reduction()) {
       case GradientReduction::reduce_scatter: {
@@ -48,10 +42,10 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
         break;
       }
       case GradientReduction::all_reduce:
-        replicated_.push_back(row.value);
+        replicated_.push_back(&row);
         break;
       case GradientReduction::none:
-        unreduced_.push_back(row.value);
+        unreduced_.push_back(&row);
         break;
     }
   }
@@ -60,9 +54,22 @@ Reduction::Reduction(const ParameterTable& table, Communicator& communicator,
   });
 }
 
+bool Reduction::takes(const Parameter& row) const {
+  return takes_delayed_ || !is_in(delayed_, &row);
+}
+
+std::vector<at::Tensor> Reduction::replicated() const {
+  std::vector<at::Tensor> gradients;
+  for (const auto* row : replicated_) {
+    if (takes(*row) && row->value.grad().defined()) gradients.push_back(row->value.grad());
+  }
+  return gradients;
+}
+
 void Reduction::start(Sharded& sharded) {
+  sharded.mine.reset();
   const auto& gradient = sharded.row->value.grad();
-  if (!gradient.defined()) return;
+  if (!takes(*sharded.row) || !gradient.defined()) return;
   const auto chunks = as_chunks(gradient, sharded.row->update);
   const auto world = communicator_.world_size();
   if (world == 1) {
@@ -91,8 +98,7 @@ void Reduction::finish(Sharded& sharded) {
 
 at::Tensor Reduction::pack(const at::Tensor& numbers) const {
   std::vector<at::Tensor> parts{numbers};
-  for (const auto& gradient : gradients_of(replicated_))
-    parts.push_back(gradient.flatten().to(at::kFloat));
+  for (const auto& gradient : replicated()) parts.push_back(gradient.flatten().to(at::kFloat));
   return at::cat(parts);
 }
 
@@ -107,7 +113,7 @@ void Reduction::unpack(const at::Tensor& packed, const at::Tensor& numbers) {
     at += to.numel();
   };
   take(numbers);
-  for (const auto& gradient : gradients_of(replicated_)) take(gradient);
+  for (const auto& gradient : replicated()) take(gradient);
   for (const auto& [dtype, pair] : copies) at::_foreach_copy_(pair.first, pair.second);
 }
 
@@ -130,19 +136,19 @@ at::Tensor Reduction::gradient(const Parameter& row) const {
 
 at::Tensor Reduction::norm() {
   const at::NoGradGuard no_grad;
-  const auto replicated = gradients_of(replicated_);
+  const auto whole = replicated();
   std::vector<at::Tensor> mine;
   for (const auto& sharded : sharded_) {
     if (sharded.mine.defined() && sharded.mine.numel() > 0) mine.push_back(sharded.mine);
   }
   if (communicator_.world_size() == 1 || sharded_.empty()) {
-    mine.insert(mine.end(), replicated.begin(), replicated.end());
+    mine.insert(mine.end(), whole.begin(), whole.end());
     return norm_of(mine);
   }
   const auto device = sharded_.front().row->value.device();
   const auto squares = squared_norm(mine, device);
   communicator_.sum(squares).wait();
-  return (squares + squared_norm(replicated, device)).sqrt();
+  return (squares + squared_norm(whole, device)).sqrt();
 }
 
 at::Tensor Reduction::local_norm() const {
@@ -162,7 +168,7 @@ void Reduction::scale_local(const at::Tensor& factor) {
 
 void Reduction::scale_all_but_matrices(const at::Tensor& factor) {
   const at::NoGradGuard no_grad;
-  auto scaled = gradients_of(replicated_);
+  auto scaled = replicated();
   for (const auto& sharded : sharded_) {
     if (sharded.mine.defined() && !sharded.row->update.by_matrix()) scaled.push_back(sharded.mine);
   }
@@ -171,12 +177,12 @@ void Reduction::scale_all_but_matrices(const at::Tensor& factor) {
 
 std::vector<at::Tensor> Reduction::local_gradients() const {
   std::vector<at::Tensor> all;
-  const auto add = [&](const at::Tensor& parameter) {
-    if (parameter.grad().defined()) all.push_back(parameter.grad());
+  const auto add = [&](const Parameter& row) {
+    if (takes(row) && row.value.grad().defined()) all.push_back(row.value.grad());
   };
-  for (const auto& sharded : sharded_) add(sharded.row->value);
-  for (const auto& value : replicated_) add(value);
-  for (const auto& value : unreduced_) add(value);
+  for (const auto& sharded : sharded_) add(*sharded.row);
+  for (const auto* row : replicated_) add(*row);
+  for (const auto* row : unreduced_) add(*row);
   return all;
 }
 

@@ -14,8 +14,13 @@ namespace tg {
 class Reduction {
  public:
   // `matrices`: in which Muon's banks travel and are stepped, and in which a sharded head travels
-  // between ranks; all else travels in its own.
-  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType matrices);
+  // between ranks; all else travels in its own. `delayed`: rows that take part in some steps only.
+  Reduction(const ParameterTable& table, Communicator& communicator, at::ScalarType matrices,
+            ParameterRows delayed = {});
+
+  // Whether the delayed rows take part from now on, as they do at first. All below is of the rows
+  // that do.
+  void set_takes_delayed(bool takes) { takes_delayed_ = takes; }
 
   // Of the gradients that the last backward pass left, which it uses up; and of `numbers` [k] fp32,
   // in place. Sharded gradients go first, the largest before the others; what is replicated goes
@@ -45,6 +50,9 @@ class Reduction {
     at::Tensor mine;             // this rank's chunks [count, …]
     Pending pending;
   };
+  bool takes(const Parameter& row) const;
+  // The gradients of replicated rows.
+  std::vector<at::Tensor> replicated() const;
   void start(Sharded& sharded);
   static void finish(Sharded& sharded);
   at::Tensor pack(const at::Tensor& numbers) const;
@@ -52,7 +60,9 @@ class Reduction {
 
   Communicator& communicator_;
   std::vector<Sharded> sharded_;  // the largest first
-  std::vector<at::Tensor> replicated_, unreduced_;
+  ParameterRows replicated_, unreduced_;
+  const ParameterRows delayed_;
+  bool takes_delayed_ = true;
 };
 
 }  // namespace tg

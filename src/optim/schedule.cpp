@@ -49,4 +49,8 @@ double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t i
   return (1 - risen) * optim.muon_momentum_warmup_start + risen * optim.muon_momentum;
 }
 
+bool updates_all(const OptimConfig& optim, std::int64_t step) {
+  return (step + 1) % optim.adam_every == 0;
+}
+
 }  // namespace tg

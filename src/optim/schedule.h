@@ -34,4 +34,7 @@ class LrSchedule {
 // MUON_MOMENTUM_WARMUP_STEPS, and back to it over the last MUON_MOMENTUM_COOLDOWN_STEPS.
 double muon_momentum(const OptimConfig& optim, std::int64_t step, std::int64_t iterations);
 
+// Whether `step` (0-based) updates what ADAM_EVERY says as well: it ends so many steps.
+bool updates_all(const OptimConfig& optim, std::int64_t step);
+
 }  // namespace tg

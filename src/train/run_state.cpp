@@ -101,6 +101,8 @@ void RunState::visit_rewound(StateVisitor& visitor) {
   visit_loader(visitor);
   for (const auto& [name, value] : parameters_.named_values()) visitor("parameter." + name, value);
   visit_sharded(visitor, "optimizer.", optimizer_);
+  for (const auto& [name, value] : optimizer_.gradient_sums())
+    visitor("optimizer." + name, value, Placement::summed);
   for (const auto& [name, value] : fp8_scales_.state()) visitor("model." + name, value);
   visit_average(visitor);
 }

@@ -59,7 +59,7 @@ class RunState final : public SavedState {
   void visit(StateVisitor& visitor) override;
   ModelRecord record() const override;
 
-  // All but the gradients that the optimizer keeps: the reference implementation's warm-up, which
+  // All but the gradients that no update ever takes: the reference implementation's warm-up, which
   // rewinds all else, leaves its own in them. The copy is on the same devices, or with `on_host` in
   // host memory.
   RunSnapshot save(bool on_host = false);

@@ -73,6 +73,7 @@ at::Tensor StepLauncher::run_step(std::int64_t step, double lr_scale) {
                               .clip_norm = optim.grad_clip_norm,
                               .clock_ms = run_.state.clock.last_step_ms(),
                               .fake_quant = run_.state.fake_quant,
+                              .updates_all = updates_all(optim, step),
                               .stage = run_.state.stage,
                               .state_copied = &run_.checkpoints.state_copied()});
 }

@@ -139,8 +139,9 @@ void TrainStep::rehearse_update() {
   once_a_step_.invalidate();
 }
 
-// Sets what the captured graphs read, selects the passes of the stage, and invalidates what no
-// longer matches: stages return after the warm-up, the clipping and rounding of before do not.
+// Sets what the captured graphs read, selects the passes of the stage and the step's update, and
+// invalidates what no longer matches: stages return after the warm-up, the clipping and rounding of
+// before do not.
 void TrainStep::set(const StepPlan& plan) {
   communicator_.take_collective_waits();  // drops those between the steps
   const bool other_rounding = std::exchange(fake_quant_, plan.fake_quant) != plan.fake_quant;
@@ -148,6 +149,8 @@ void TrainStep::set(const StepPlan& plan) {
   if (other_rounding) micro_step_.invalidate();
   if (other_rounding || other_clipping) once_a_step_.invalidate();
   micro_step_.select(plan.stage);
+  once_a_step_.select(plan.updates_all ? 0 : 1);
+  optimizer_.set_updates_all(plan.updates_all);
   model_.set_stage(plan.stage);
   model_.set_fake_quant(fake_quant_);
   reduced_.zero_();

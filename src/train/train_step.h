@@ -18,6 +18,7 @@ struct StepPlan {
   double clip_norm = 0.0;  // 0: no clipping
   double clock_ms = 0.0;   // rank 0's is broadcast to all ranks with the metrics
   bool fake_quant = false;
+  bool updates_all = true;                   // also what Update::every says
   std::int64_t stage = 0;                    // see Decisions
   const c10::Event* state_copied = nullptr;  // before which weights and optimizer state stay
 };

@@ -18,7 +18,7 @@ void prepare(Run& run) {
   warm_up(run);
   if (run.resume) {
     const PeerWatch::Work loading(run.communicator.watch(), "loading " + run.resume->checkpoint);
-    load_checkpoint(*run.resume, run.state);
+    load_checkpoint(*run.resume, run.state, run.communicator.rank(), run.communicator.world_size());
   } else {
     run.state.start_average();
   }

@@ -57,6 +57,7 @@ class WarmUp {
     return {.momentum = as_training_ ? muon_momentum(optim, step, iterations) : optim.muon_momentum,
             .clip_norm = as_training_ ? optim.grad_clip_norm : 0,
             .fake_quant = run_.state.fake_quant,
+            .updates_all = updates_all(optim, step),
             .stage = stage};
   }
   void run_step(std::int64_t step, std::int64_t stage) { run_.parts.step.run(plan(step, stage)); }

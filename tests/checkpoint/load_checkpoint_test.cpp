@@ -39,6 +39,35 @@ TEST_F(LoadCheckpoint, ScalesOfAHeadThatWereNotSavedStayThoseOfAFirstStep) {
   EXPECT_TRUE(at::equal(scaled_input, at::full({2}, 3.0f)));
 }
 
+// A rank's part of a sum over ranks, as a run has it.
+struct SummedState final : SavedState {
+  at::Tensor part;
+  void visit(StateVisitor& visitor) override { visitor("sum", part, Placement::summed); }
+  ModelRecord record() const override { return {.step = step}; }
+};
+
+TEST_F(LoadCheckpoint, ASumOverRanksStaysTheSameOnAnyNumberOfThem) {
+  constexpr int kSaved = 4;
+  const auto part_of = [](int rank) { return at::full({2}, 1 << rank, at::kFloat); };
+  for (const int world : {1, 2, 3, 4, 6}) {
+    auto sum = at::zeros({2});
+    for (int rank = 0; rank < world; ++rank) {
+      point_.manifest.world_size = kSaved;
+      point_.tensors.clear();
+      for (int saved = 0; saved < kSaved; ++saved)
+        point_.tensors.emplace_back(part_of_rank("sum", saved), part_of(saved));
+      SummedState state;
+      state.part = at::full({2}, 100.0f);
+      load_checkpoint(point_, state, rank, world);
+      if (world == kSaved) {
+        EXPECT_TRUE(at::equal(state.part, part_of(rank)));
+      }
+      sum += state.part;
+    }
+    EXPECT_TRUE(at::equal(sum, at::full({2}, 15.0f))) << world;
+  }
+}
+
 TEST_F(LoadCheckpoint, AnythingElseThatWasNotSavedIsAnError) {
   for (const char* name : {"model.fp8_scales.visits.0.up", "parameter.tok_emb.weight"}) {
     state_.tensors = {{name, at::zeros({2})}};

@@ -65,7 +65,7 @@ struct Matrix {
   }
 };
 
-// Of Q, K, V and O four matrices, of all others one; the script's MLP matrices are [D, F] both, so
+// Q, K, V and O are four matrices, all others one; the script's MLP matrices are [D, F] both, so
 // that its first is the transpose of ours.
 TEST(NorMuon, GivesTheReferenceValuesOfEveryShapeInItsTransposeToo) {
   const auto reference = test::record_43();

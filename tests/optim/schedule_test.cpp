@@ -161,7 +161,7 @@ TEST(MuonMomentum, CoolsDownToItsStartInTheLastSteps) {
   EXPECT_DOUBLE_EQ(muon_momentum(optim, 19, 20), 0.6);
 }
 
-// Of the speedrun's record of 2025-11-10, whose script computed these factors and momenta.
+// The script of the speedrun's record of 2025-11-10 computed these factors and momenta.
 TEST(Schedule, OfTheRecordOf2025Nov10IsTheScripts) {
   RunConfig run = uncapped(2245, 0);
   run.schedule_iterations = 2205;
@@ -200,6 +200,14 @@ TEST(Schedule, OfTheRecordOf2025Nov10IsTheScripts) {
     EXPECT_NEAR(lr_scale(run, step, 0), scale, 1e-12) << step;
     EXPECT_NEAR(muon_momentum(optim, step, run.iterations), momentum, 1e-12) << step;
   }
+}
+
+TEST(Schedule, UpdatesAllInTheStepThatEndsAdamEvery) {
+  OptimConfig optim;
+  for (const std::int64_t step : {0, 1, 2}) EXPECT_TRUE(updates_all(optim, step));
+  optim.adam_every = 3;
+  for (const std::int64_t step : {0, 1, 3, 4}) EXPECT_FALSE(updates_all(optim, step)) << step;
+  for (const std::int64_t step : {2, 5}) EXPECT_TRUE(updates_all(optim, step)) << step;
 }
 
 TEST(LearningRate, OfATraceIsItsStepsAndTimePlaysNoPart) {

@@ -16,8 +16,9 @@ at::Tensor nesterov_momentum(const at::Tensor& b, const at::Tensor& g, const at:
 void decayed_step(const at::Tensor& p, const at::Tensor& u, const at::Tensor& rate, double decay,
                   double scale);
 
-// The same with cautious weight decay, by the squared rate and only where it does not work against
-// u: v = u + rate·decay·p where u·p ≥ 0, else u; p ← p − rate·scale·v. In p's dtype.
+// decayed_step() with cautious weight decay, which goes by the squared rate and only where u does
+// not work against it: p ← p − rate·scale·v, v = u + rate·decay·p where u·p ≥ 0, else u. Computed
+// in p's dtype.
 void cautiously_decayed_step(const at::Tensor& p, const at::Tensor& u, const at::Tensor& rate,
                              double decay, double scale);
 
