@@ -161,7 +161,8 @@ class RanksTest(RunTest):
 
     def test_another_number_of_ranks_goes_on_with_the_same_tokens(self):
         # A head and a table of 32,768 tokens are updated in shards, as the banks and averages are.
-        for name, settings in (("small", {}), ("sharded", SHARDED)):
+        # Between updates by AdamW the sums of the ranks' gradients are shared out.
+        for name, settings in (("small", {}), ("sharded", SHARDED), ("summed", dict(ADAM_EVERY=3, NORMUON=1))):
             with self.subTest(name):
                 self.go_on_with_four_ranks_and_with_one(name, dict(STEPS, **settings))
 

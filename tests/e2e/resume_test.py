@@ -129,15 +129,18 @@ class OneRankTest(ResumeTest):
         self.assertEqual(log.count("step:1/12 train_loss:"), 1)
 
     def test_a_kill_between_two_updates_by_adamw_leaves_no_trace(self):
-        settings = dict(RICH, ADAM_EVERY=2, NORMUON=1, CAUTIOUS_WD=1, MUON_MOMENTUM_COOLDOWN_STEPS=4)
-        whole = self.train(output="whole-sums", **settings)
-        model = (self.out / "final_model.safetensors").read_bytes()
-        done = self.kill_after("step:4/", saved=3, output="killed-sums", **settings)
-        self.assertEqual(done.returncode, -signal.SIGKILL)
-        events = self.train(output="killed-sums", **settings)
-        self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [3])
-        self.assertEqual(results(events), results(whole))
-        self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
+        for dtype in ("fp32", "fp16"):
+            with self.subTest(dtype):
+                settings = dict(RICH, ADAM_EVERY=2, NORMUON=1, CAUTIOUS_WD=1, MUON_MOMENTUM_COOLDOWN_STEPS=4,
+                                COMPUTE_DTYPE=dtype)
+                whole = self.train(output=f"whole-sums-{dtype}", **settings)
+                model = (self.out / "final_model.safetensors").read_bytes()
+                done = self.kill_after("step:4/", saved=3, output=f"killed-sums-{dtype}", **settings)
+                self.assertEqual(done.returncode, -signal.SIGKILL)
+                events = self.train(output=f"killed-sums-{dtype}", **settings)
+                self.assertEqual([event["step"] for event in events if event["event"] == "resume"], [3])
+                self.assertEqual(results(events), results(whole))
+                self.assertEqual((self.out / "final_model.safetensors").read_bytes(), model)
 
     def test_a_signal_stops_it_with_its_state_saved_also_without_checkpoints(self):
         settings = dict(RICH, CHECKPOINT_EVERY=0)

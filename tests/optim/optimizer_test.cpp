@@ -189,6 +189,29 @@ TEST(Optimizer, BanksStepByMuonAtTheirOwnRate) {
   EXPECT_EQ(test::momentum_of(f.optimizer.sharded_state(), "mlp_up_bank").sizes(), before.sizes());
 }
 
+// Its first step, in which the second moments are a twentieth of the update's own.
+TEST(Optimizer, NorMuonTakesMuonsPlaceForEveryMatrix) {
+  auto optim = distinct_rates();
+  optim.normuon = true;
+  Fixture f(config_with_every_part(), optim, {});
+  const auto before = f.table["mlp_up_bank"].detach().clone();  // 24 rows of 8
+  f.set_gradients();
+  f.step(test::scalars(1, 0.75));
+  const auto gradient = f.table["mlp_up_bank"].grad() * (1 - 0.75 * 0.75);
+  const auto x =
+      orthogonalize(gradient, {.steps = muon_quintic(5), .safety = 1.02, .epsilon = 1e-6});
+  const auto y = x / x.square().mean({-1}, /*keepdim=*/true).sqrt();
+  const auto norm = [](const at::Tensor& z) { return z.norm(2, {-2, -1}, /*keepdim=*/true); };
+  const auto expected = before - 0.03125 * std::sqrt(3.0) * y * norm(x) / norm(y);
+  // fp32, amplified by the iteration, times the rate.
+  EXPECT_TRUE(test::is_close(f.table["mlp_up_bank"], expected, 0, 1e-5));
+  const auto state = f.optimizer.sharded_state();
+  for (const auto& row : f.table.rows()) {
+    if (!row.update.by_matrix()) continue;
+    EXPECT_GT(test::chunks_of(state, "second_momentum." + row.name).numel(), 0) << row.name;
+  }
+}
+
 TEST(Optimizer, DecayReachesAllButTheHeads) {
   auto optim = distinct_rates();
   optim.adam_wd = 0.5;
